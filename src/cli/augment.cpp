@@ -5,6 +5,7 @@
 #include "cli/verbs.h"
 #include "core/files.h"
 #include "core/number_text.h"
+#include "report/sheet_page.h"
 #include "slipstream/datasets/datasets.h"
 #include "slipstream/ops/chain.h"
 #include "tools/augment_sheet.h"
@@ -17,10 +18,13 @@ struct AugmentVerb {
   AugmentSheetOptions options;
 };
 
+constexpr const char* kSheetHelp =
+    "The file to write: images alone in a .png, images with captions in a page, .html";
+
 int augment(const AugmentVerb& verb, const Cli& cli) {
   refuse_replaced_files({.files = {{"--out", verb.out}}},
                         {{"--transforms", verb.transforms}, {"--data", verb.data}});
-  require_name_of_png({"--out", verb.out});
+  require_name_of_sheet({"--out", verb.out});
   OutputFile out(verb.out);
   AugmentSheetOptions options = verb.options;
   options.stop = cli.interrupted;
@@ -28,17 +32,17 @@ int augment(const AugmentVerb& verb, const Cli& cli) {
   const BatchOps left_out = take_batch_ops(chain);
   const auto dataset = open_dataset(verb.data);
   print_remarks(*dataset);
-  const AugmentSheet sheet = augment_sheet(dataset, chain, options);
-  if (sheet.png.empty()) {
+  const AugmentSheet shown = augment_sheet(dataset, chain, options);
+  if (shown.sheet.tiles.empty()) {
     std::cout << "interrupted before the picture was whole: " << verb.out << " is not written\n";
     return kInterrupted;
   }
-  out.write({reinterpret_cast<const char*>(sheet.png.data()), sheet.png.size()});
-  std::cout << count_of(sheet.samples.size(), "sample") << " with "
+  out.write(sheet_file(shown.sheet, "What " + verb.transforms + " does", verb.out));
+  std::cout << count_of(shown.samples.size(), "sample") << " with "
             << count_of(options.versions, "version") << " each in " << verb.out << "\n";
   if (!left_out.empty())
     std::cout << left_out.name() << " is not shown: it is done to whole batches in training\n";
-  print_skipped(sheet.skipped);
+  print_skipped(shown.skipped);
   return kDone;
 }
 
@@ -48,14 +52,14 @@ void add_augment(CLI::App& app, Cli& cli, Verb& chosen) {
   auto verb = std::make_shared<AugmentVerb>();
   AugmentSheetOptions& options = verb->options;
   CLI::App* command = app.add_subcommand(
-      "augment", "Shows what transforms do, in a PNG of images beside their augmented versions");
+      "augment", "Shows what transforms do, in images with their augmented versions");
   command->add_option("--data", verb->data, "The data set: a folder, list, .tar shard or .npy file")
       ->required()
       ->group(kDataGroup);
   command->add_option("--transforms", verb->transforms, "A file of transforms")
       ->required()
       ->group(kTransformsGroup);
-  command->add_option("--out", verb->out, "The PNG to write")->required()->group(kOutputGroup);
+  command->add_option("--out", verb->out, kSheetHelp)->required()->group(kOutputGroup);
   command
       ->add_option("--samples", options.samples, "Number of images, the first of the epoch's order")
       ->check(at_least(1))

@@ -156,11 +156,12 @@ void write_all(std::initializer_list<std::pair<OutputFile*, std::string>> output
   if (!problems.empty()) throw Error(problems);
 }
 
-void require_name_of_png(const std::pair<std::string, std::string>& picture) {
-  const std::string extension = lower_extension(picture.second);
-  if (extension.empty() || extension == ".png") return;
-  throw Refused(picture.first + " " + picture.second +
-                ": the picture is a PNG; give a name that ends in .png");
+void require_name_of_sheet(const std::pair<std::string, std::string>& sheet) {
+  const std::string extension = lower_extension(sheet.second);
+  if (extension.empty() || extension == ".png" || extension == ".html") return;
+  throw Refused(sheet.first + " " + sheet.second +
+                ": images are written as a PNG or as a page; give a name that ends in .png or, for "
+                "images with captions, in .html");
 }
 
 unsigned CommonOptions::enough_workers(const Pipeline& pipeline, const Plan& plan) const {

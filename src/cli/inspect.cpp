@@ -9,6 +9,7 @@
 #include "core/files.h"
 #include "core/number_text.h"
 #include "report/inspect_report.h"
+#include "report/sheet_page.h"
 #include "slipstream/datasets/datasets.h"
 #include "workloads/option_text.h"
 
@@ -38,14 +39,14 @@ std::vector<std::string> changed_in(const InspectVerb& verb, const Cli& cli) {
 
 std::string sheet_of(const Dataset& dataset, const Inspection& found, const InspectVerb& verb) {
   if (verb.contact_sheet.empty()) return "";
-  const std::vector<std::byte> png = contact_sheet(dataset, found, verb.sheet);
-  return {reinterpret_cast<const char*>(png.data()), png.size()};
+  return sheet_file(contact_sheet(dataset, found, verb.sheet), "Images of " + verb.path,
+                    verb.contact_sheet);
 }
 
 int inspect_path(const InspectVerb& verb, const Cli& cli) {
   refuse_replaced_files({.files = {{"--contact-sheet", verb.contact_sheet}, {"--json", verb.json}}},
                         {{"the data", verb.path}, {"--classes-from", verb.classes_from}});
-  require_name_of_png({"--contact-sheet", verb.contact_sheet});
+  require_name_of_sheet({"--contact-sheet", verb.contact_sheet});
   OutputFile sheet(verb.contact_sheet), json(verb.json);
   const auto dataset = verb.classes_from.empty()
                            ? open_dataset(verb.path)
@@ -91,8 +92,10 @@ void add_inspect(CLI::App& app, Cli& cli, Verb& chosen) {
   command->add_option("path", verb->path, "The data set: a folder, list, .tar shard or .npy file")
       ->required();
   command
-      ->add_option("--contact-sheet", verb->contact_sheet,
-                   "Writes a PNG of 64 images, spread over the classes, to this file")
+      ->add_option(
+          "--contact-sheet", verb->contact_sheet,
+          "Writes 64 images, spread over the classes, to this file: alone in a .png, with the "
+          "names of their classes in a page, .html")
       ->group(kOutputGroup);
   command
       ->add_option("--json", verb->json, "Writes the report, with every bad sample, to this file")

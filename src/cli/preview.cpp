@@ -7,6 +7,7 @@
 
 #include "cli/predictions.h"
 #include "core/number_text.h"
+#include "report/sheet_page.h"
 #include "slipstream/datasets/datasets.h"
 
 namespace slipstream {
@@ -31,12 +32,14 @@ Pipeline some_of(const Pipeline& data) {
 }  // namespace
 
 void PreviewFlag::add_to(CLI::App& verb) {
-  verb.add_option("--preview", path,
-                  "Draws some samples beside what the model makes of them, into this PNG")
+  verb.add_option(
+          "--preview", path,
+          "Writes some samples with the model's predictions to this file: images alone in a .png, "
+          "with captions in a page, .html")
       ->group(kOutputGroup);
 }
 
-void PreviewFlag::check() const { require_name_of_png({"--preview", path}); }
+void PreviewFlag::check() const { require_name_of_sheet({"--preview", path}); }
 
 Preview::Preview(const PreviewFlag& flag, OutputFile& file, const Pipeline& model,
                  const Pipeline& data, Context& context, const Plan::Numerics& numerics)
@@ -69,8 +72,7 @@ void Preview::write(const std::function<bool()>& interrupted) {
       std::cout << "interrupted before the preview was whole: " << path_ << " is not written\n";
       return;
     }
-    const std::vector<std::byte> png = sheet_->png(predictions);
-    file_.write({reinterpret_cast<const char*>(png.data()), png.size()});
+    file_.write(sheet_file(sheet_->sheet(predictions), "Predictions", path_));
     std::cout << "preview of " << count_of(predictions.size(), "sample") << " in " << path_ << "\n";
   } catch (const Error& error) {
     throw Error("--preview " + path_ + " is not written: " + error.what());

@@ -15,11 +15,11 @@ struct PreviewFlag {
 
   /// This must outlive the parser.
   void add_to(CLI::App& verb);
-  /// Throws Refused where the picture has the name of another format.
+  /// Throws Refused where the file has the name of another format than PNG and HTML.
   void check() const;
 };
 
-/// A PNG of some samples beside what a model makes of them.
+/// Some samples with the predictions of a model, as images or as a page.
 class Preview {
  public:
   /// Before the run: takes samples that are spread evenly over the data set of `data`, or nothing

@@ -119,8 +119,9 @@ std::string placement_problem(const std::string& name);
 /// called after the summary was printed, so that a full disk does not take the result along.
 void write_all(std::initializer_list<std::pair<OutputFile*, std::string>> outputs);
 
-/// Throws Refused when the picture, a PNG, would have the name of another format.
-void require_name_of_png(const std::pair<std::string, std::string>& picture);
+/// Throws Refused when the file of a sheet of images, given as an option and a path, has the name
+/// of another format than PNG and HTML.
+void require_name_of_sheet(const std::pair<std::string, std::string>& sheet);
 
 /// Throws Refused for the first word of the command line that is no verb, workload or option where
 /// one must be. What stands behind --help, and options of a workload that is not named, are taken.

@@ -1,6 +1,7 @@
 #include "tools/augment_sheet.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <limits>
 #include <optional>
@@ -12,17 +13,13 @@
 #include "loader/sample_steps.h"
 #include "loader/sampler.h"
 #include "loader/slab_layout.h"
-#include "tools/levels.h"
 #include "tools/shown_image.h"
-#include "tools/tiles.h"
 
 namespace slipstream {
 namespace {
 
 constexpr std::int64_t kLeastCell = 16;
 constexpr std::int64_t kMostCell = 4096;
-// What chains fill with is mostly black.
-constexpr Rgb kWhite = {255, 255, 255};
 
 SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& chain,
                           const AugmentSheetOptions& options) {
@@ -54,8 +51,9 @@ class SheetMaker {
   SheetMaker(std::shared_ptr<const Dataset> dataset, const std::vector<NamedOp>& chain,
              SlabLayout layout, const AugmentSheetOptions& options)
       : options_(options),
-        order_(dataset->size(), true, options.seed),
-        steps_(std::move(dataset), chain, std::move(layout), options.seed,
+        dataset_(std::move(dataset)),
+        order_(dataset_->size(), true, options.seed),
+        steps_(dataset_, chain, std::move(layout), options.seed,
                {.background = options.background, .partial = false}),
         image_(find_image(steps_.stored(), steps_.layout())),
         buffers_(steps_.stored().size()),
@@ -64,21 +62,21 @@ class SheetMaker {
         levels_(levels_after(chain, steps_.stored()[image_])) {}
 
   AugmentSheet run() {
-    for (std::uint64_t i = 0; i < order_.size() && sheet_.samples.size() < options_.samples; ++i) {
-      if (options_.stop && options_.stop()) return std::move(sheet_);
+    for (std::uint64_t i = 0; i < order_.size() && result_.samples.size() < options_.samples; ++i) {
+      if (options_.stop && options_.stop()) return std::move(result_);
       const std::uint64_t sample = order_.at(options_.epoch, i);
       try {
         add_row({.position = 0, .epoch = options_.epoch, .sample = sample});
       } catch (const BadSample& bad) {
         if (options_.on_bad_sample == OnBadSample::stop) throw;
-        sheet_.skipped.push_back({sample, bad.what()});
+        result_.skipped.push_back({sample, bad.what()});
       }
     }
     if (tiles_.empty())
-      throw Error(all_are_bad(sheet_.skipped.size()) +
-                  "; the first: " + sheet_.skipped.front().message);
-    sheet_.png = png_of_tiles(tiles_, {options_.versions + 1, options_.cell, kWhite});
-    return std::move(sheet_);
+      throw Error(all_are_bad(result_.skipped.size()) +
+                  "; the first: " + result_.skipped.front().message);
+    result_.sheet = {std::move(tiles_), options_.versions + 1, options_.cell};
+    return std::move(result_);
   }
 
  private:
@@ -89,23 +87,26 @@ class SheetMaker {
     steps_.run(0, decoded, place, buffers_, meter_, true);
     copy_sample(buffers_.sample, original_);
     check_image(original_.fields[image_].array.view(), place.sample);
-    row.push_back({tile(original_, {})});
+    const std::filesystem::path file = dataset_->name(place.sample);
+    row.push_back({tile(original_, {}), {file.filename().string()}});
     for (std::size_t i = 0; i < options_.versions; ++i, ++place.epoch) {
       if (i > 0) copy_sample(original_, buffers_.sample);
       steps_.run(decoded, collate, place, buffers_, meter_);
       // For its checks: what cannot be put into a batch is a bad sample too.
       steps_.collate(place, buffers_, slab_.data(), meter_);
-      row.push_back({tile(buffers_.sample, levels_)});
+      row.push_back({tile(buffers_.sample, levels_), {"epoch " + std::to_string(place.epoch)}});
     }
     std::move(row.begin(), row.end(), std::back_inserter(tiles_));
-    sheet_.samples.push_back(place.sample);
+    result_.samples.push_back(place.sample);
   }
 
   HostArray tile(const Sample& sample, const ShownLevels& levels) const {
-    return tile_of_image(sample, steps_.stored(), image_, levels, options_.cell - 2 * kTileBorder);
+    return make_image_tile(sample, steps_.stored(), image_, levels,
+                           options_.cell - 2 * kTileBorder);
   }
 
   const AugmentSheetOptions& options_;
+  const std::shared_ptr<const Dataset> dataset_;
   const Sampler order_;
   const SampleSteps steps_;
   const std::size_t image_;
@@ -115,7 +116,7 @@ class SheetMaker {
   const ShownLevels levels_;
   Sample original_;
   std::vector<Tile> tiles_;
-  AugmentSheet sheet_;
+  AugmentSheet result_;
 };
 
 }  // namespace

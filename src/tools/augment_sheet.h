@@ -7,6 +7,7 @@
 
 #include "slipstream/datasets/dataset.h"
 #include "slipstream/ops/op.h"
+#include "tools/sheet.h"
 
 namespace slipstream {
 
@@ -24,11 +25,11 @@ struct AugmentSheetOptions {
 struct AugmentSheet {
   std::vector<std::uint64_t> samples;  ///< by row, without those that were skipped
   std::vector<SkippedSample> skipped;  ///< in the order of the epoch
-  std::vector<std::byte> png;          ///< empty after a stop
+  Sheet sheet;                         ///< without tiles after a stop
 };
 
-/// What `chain` does to images: a PNG with a row for each sample, its first image field as decoded
-/// beside its versions, scaled to tiles on white.
+/// Shows what `chain` does to images: a row for each sample has its first image field as decoded,
+/// with the name of its file, and then its versions, with their epochs, on white.
 ///
 /// Rows are the first samples of the epoch's order, as a DataLoader of this seed takes them, and
 /// versions have its bits: those of the sample in this epoch, the next, and so on. With
@@ -36,8 +37,8 @@ struct AugmentSheet {
 ///
 /// Float images are brought back to levels: each Normalize and Divide is undone, last first; then
 /// white (255 where ConvertColor or Divide took uint8, else 1) becomes 255, clamped and rounded. Of
-/// one or two channels the first is shown in gray, of more the first three as RGB. Bytes are a pure
-/// function of data set, chain and options.
+/// one or two channels the first is shown in gray, of more the first three as RGB. The sheet is a
+/// pure function of data set, chain and options.
 ///
 /// Throws Refused for what a DataLoader refuses, options that make no sense, a data set without
 /// images, images that are neither uint8 nor float32 of height x width x channels, and a sheet of

@@ -7,12 +7,9 @@
 #include "datasets/class_names.h"
 #include "slipstream/core/error.h"
 #include "tools/inspect.h"
-#include "tools/tiles.h"
 
 namespace slipstream {
 namespace {
-
-constexpr std::int64_t kContactBorder = 2;
 
 using Samples = std::vector<std::size_t>;
 
@@ -85,7 +82,7 @@ class TileMaker {
     const ConstArray pixels = field.array.view();
     if (pixels.dtype != DType::uint8 || pixels.shape.rank != 3 || pixels.shape[2] != 3)
       return std::nullopt;
-    return tile_of(pixels, options_.cell - 2 * kContactBorder);
+    return make_tile(pixels, options_.cell - 2 * kTileBorder);
   }
 
  private:
@@ -99,20 +96,20 @@ class TileMaker {
 
 }  // namespace
 
-std::vector<std::byte> contact_sheet(const Dataset& dataset, const Inspection& found,
-                                     const ContactSheetOptions& options) {
-  if (options.cell <= 2 * kContactBorder)
+Sheet contact_sheet(const Dataset& dataset, const Inspection& found,
+                    const ContactSheetOptions& options) {
+  if (options.cell <= 2 * kTileBorder)
     throw Refused("cells of " + std::to_string(options.cell) + " pixels have no room for an image");
   TileMaker maker(dataset, options);
-  std::vector<Tile> tiles;
+  Sheet sheet{.cell = options.cell, .background = options.background};
   for (const Group& group : shared_out(groups_in(dataset, found), options.images)) {
     for (const std::size_t sample : group.samples)
-      if (auto pixels = maker.tile(sample)) tiles.push_back({std::move(*pixels), group.captions});
+      if (auto pixels = maker.tile(sample))
+        sheet.tiles.push_back({std::move(*pixels), group.captions});
   }
-  if (tiles.empty()) throw Error("there is no image of 8-bit RGB to put on a contact sheet");
-  std::size_t columns = 1;
-  while (columns * columns < tiles.size()) ++columns;
-  return png_of_tiles(tiles, {columns, options.cell, options.background});
+  if (sheet.tiles.empty()) throw Error("there is no image of 8-bit RGB to put on a contact sheet");
+  while (sheet.columns * sheet.columns < sheet.tiles.size()) ++sheet.columns;
+  return sheet;
 }
 
 }  // namespace slipstream

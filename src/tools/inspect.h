@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "slipstream/datasets/dataset.h"
+#include "tools/sheet.h"
 
 namespace slipstream {
 
@@ -64,12 +65,11 @@ struct ContactSheetOptions {
   Rgb background = {255, 255, 255};  ///< of the sheet, and behind transparent pixels
 };
 
-/// A PNG of images of the good samples in `found`, which is what inspect() says of `dataset`:
-/// spread evenly over the classes of "label" and within each, one class after the other, or over
-/// the data set where samples have no class. Each is the sample's first image field, scaled to a
-/// tile, with the class's name or number under it as far as that fits (in ASCII; other characters
-/// are boxes). What is not 8-bit RGB is left out; throws Error when nothing is left.
-std::vector<std::byte> contact_sheet(const Dataset& dataset, const Inspection& found,
-                                     const ContactSheetOptions& options = {});
+/// Images of the good samples in `found`, the result of inspect() for `dataset`: spread evenly over
+/// the classes of "label" and within each, one class after the other, or over the data set where
+/// samples have no class. Each is the sample's first image field with the class's name or number as
+/// its caption. Images that are not 8-bit RGB are left out; throws Error when none are left.
+Sheet contact_sheet(const Dataset& dataset, const Inspection& found,
+                    const ContactSheetOptions& options = {});
 
 }  // namespace slipstream

@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "loader/sample_steps.h"
-#include "tools/levels.h"
+#include "tools/sheet.h"
+#include "tools/shown_image.h"
 
 namespace slipstream {
 
@@ -25,16 +26,13 @@ struct PreviewSheetOptions {
   std::uint64_t seed = 1;
 };
 
-/// The color in which a sheet shows the class `number`: that of the palette of PASCAL VOC, whose
-/// 256 colors differ from each other. 0 is black.
-Rgb color_of_class(std::uint8_t number);
-
-/// Images as a model sees them beside what it makes of them, as a PNG of tiles on white.
+/// Images as a model sees them with its predictions, on white.
 ///
-/// For masks a row is a sample: the image, called as its file is, the predicted mask and the true
-/// one in colors of classes. For classes a tile is a sample, with the predicted class and its
-/// probability under it and then the label, both in red where they differ. The label is the first
-/// field of integers that is a mask, or a label; where there is none, nothing of it is shown.
+/// For masks a row is a sample: the image, with the name of its file, the predicted mask and the
+/// true one in colors of classes. For classes a tile is a sample, whose captions are the predicted
+/// class with its probability and then the label; it is marked where they differ. The label is the
+/// first field of integers that is a mask, or a label; where there is none, predictions are shown
+/// alone.
 class PreviewSheet {
  public:
   /// `chain`: the transforms ahead of the model. Throws Refused for what a DataLoader refuses, and
@@ -44,7 +42,7 @@ class PreviewSheet {
 
   /// Reads the samples again. Throws Error for one that cannot be read. REQUIRES: one prediction
   /// for each sample, at least one, all of one kind
-  std::vector<std::byte> png(const std::vector<Prediction>& predictions);
+  Sheet sheet(const std::vector<Prediction>& predictions);
 
  private:
   const std::shared_ptr<const Dataset> samples_;

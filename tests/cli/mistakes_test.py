@@ -91,7 +91,7 @@ class OutputsTest(DataFolders):
                     says=["not a part of data for segmentation"])
         self.expect(DONE, "make-data", "segmentation", "--out", self.scenes, "--samples", "2")
 
-    def test_pictures_are_pngs(self):
+    def test_sheets_are_pngs_or_pages(self):
         chain = self.folder / "resize.json"
         chain.write_text('{"version": 1, "transforms": [{"op": "resize", "size": [8, 8]}]}')
         augment = ("augment", "--data", self.classes, "--transforms", chain, "--samples", "1", "--out")
@@ -99,10 +99,11 @@ class OutputsTest(DataFolders):
         for command, option in ((augment, "--out"), (inspect, "--contact-sheet")):
             path = self.folder / "picture.jpg"
             self.expect(REFUSED, *command, path,
-                        says=[f"{option} {path}: the picture is a PNG; give a name that ends in .png"])
+                        says=[f"{option} {path}: images are written as a PNG or as a page", "in .png or", "in .html"])
             self.assertFalse(path.exists())
-            for name in ("picture", "picture.PNG"):
+            for name, start in (("picture", b"\x89PNG"), ("picture.PNG", b"\x89PNG"), ("page.html", b"<!DOCTYPE html>")):
                 self.expect(DONE, *command, self.folder / name)
+                self.assertTrue((self.folder / name).read_bytes().startswith(start), name)
 
 
 class MissingFileTest(ProgramTest):

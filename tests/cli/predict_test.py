@@ -102,9 +102,9 @@ class PredictTest(ProgramTest):
     def test_a_preview_shows_no_labels(self):
         picture = self.folder / "preview.png"
         self.predict("classification", self.images, "--preview", picture)
-        self.assertEqual(numpy.array(Image.open(picture)).shape, (2 * (160 + 11), 4 * 160, 3))
+        self.assertEqual(numpy.array(Image.open(picture)).shape, (2 * 160, 4 * 160, 3))
         self.predict("segmentation", self.images, "--preview", picture)
-        self.assertEqual(numpy.array(Image.open(picture)).shape, (8 * (160 + 11), 2 * 160, 3))
+        self.assertEqual(numpy.array(Image.open(picture)).shape, (8 * 160, 2 * 160, 3))
 
     def test_a_damaged_image_is_named(self):
         data = self.folder / "damaged"

@@ -5,10 +5,10 @@ import unittest
 import numpy
 from PIL import Image
 
-from program import DONE, REFUSED, TINY, TINY_CLASSIFIER, ProgramTest
+from program import DONE, REFUSED, TINY, TINY_CLASSIFIER, ProgramTest, page_data
 
 SAMPLES = 24
-CELL, LINE = 160, 11
+CELL = 160
 COLORS = numpy.array([(0, 0, 0), (128, 0, 0), (0, 128, 0)])  # of the classes 0, 1 and 2
 
 
@@ -41,7 +41,7 @@ class PreviewTest(ProgramTest):
 
     def test_masks_are_beside_each_other_in_colors_of_their_classes(self):
         (first, *others), out = self.pictures("segmentation")
-        self.assertEqual(first.shape, (8 * (CELL + LINE), 3 * CELL, 3))
+        self.assertEqual(first.shape, (8 * CELL, 3 * CELL, 3))
         for other in others:
             self.assertTrue((other == first).all())
         names = sorted((self.folder / "segmentation-others" / "images").glob("*.jpg"))
@@ -52,25 +52,33 @@ class PreviewTest(ProgramTest):
             for column, path in ((1, predicted), (2, label)):
                 # The middle of what became each of the 16 x 16 pixels that the model has.
                 middles = numpy.arange(16) * 152 // 16 + 4 + 4
-                tile = first[row * (CELL + LINE) + middles][:, column * CELL + middles]
+                tile = first[row * CELL + middles][:, column * CELL + middles]
                 mask = numpy.array(Image.open(path).resize((16, 16), Image.NEAREST))
                 equal = (tile == COLORS[mask]).all(-1).mean()
                 self.assertGreater(equal, 1 - 1e-9 if column == 1 else 0.9)  # Pillow's nearest neighbors differ
 
     def test_classes_are_named_and_wrong_ones_are_red(self):
         (first, *others), out = self.pictures("classification")
-        self.assertEqual(first.shape, (2 * (CELL + 2 * LINE), 4 * CELL, 3))
+        self.assertEqual(first.shape, (2 * CELL, 4 * CELL, 3))
         for other in others:
             self.assertTrue((other == first).all())
         lines = (out / "predictions.jsonl").read_text().splitlines()
         for tile in range(8):
             line = lines[tile * SAMPLES // 8]
             row, column = divmod(tile, 4)
-            top = row * (CELL + 2 * LINE) + CELL
-            captions = first[top:top + 2 * LINE, column * CELL:(column + 1) * CELL]
-            is_red = (captions == (255, 0, 0)).all(-1).any()
+            is_red = (first[row * CELL, column * CELL] == (255, 0, 0)).all()
             name = line.split('"class":"')[1].split('"')[0]
             self.assertEqual(bool(is_red), f"/{name}/" not in line.split('"sample":"')[1].split('"')[0])
+
+    def test_a_page_has_the_names_of_predictions_and_labels(self):
+        page = self.folder / "page.html"
+        self.expect(DONE, "train", *self.words("classification"), "--steps", "2", "--preview", page,
+                    says=[f"preview of 8 samples in {page}"])
+        for tile in page_data(page)["sections"][0]["tiles"]:
+            self.assertRegex(tile["captions"][0], r"^class[0-2] [01]\.[0-9]{2}$")
+            self.assertRegex(tile["captions"][1], r"^label class[0-2]$")
+            predicted, label = tile["captions"][0].split()[0], tile["captions"][1].split()[1]
+            self.assertEqual(tile["is_marked"], predicted != label)
 
     def test_without_other_data_it_is_of_those_that_are_trained_on(self):
         path = self.folder / "synthetic.png"
@@ -96,7 +104,7 @@ class PreviewTest(ProgramTest):
         out = self.folder / "out"
         out.mkdir()
         for verb, path, says in (
-                ("train", self.folder / "a.jpg", "the picture is a PNG; give a name that ends in .png"),
+                ("train", self.folder / "a.jpg", "give a name that ends in .png or"),
                 ("train", data / "images" / "a.png", "lies in the data"),
                 ("eval", data / "a.png", "lies in the data"),
                 ("predict", out / "a.png", "lies in the folder of --out"),

@@ -83,7 +83,7 @@ class PageTest(unittest.TestCase):
         cls.folder = pathlib.Path(folder.name)
         subprocess.run([os.environ["WRITE_PAGES"], cls.folder], check=True, timeout=600)
         cls.pages = sorted(cls.folder.glob("*.html"))
-        assert len(cls.pages) >= 8, cls.pages
+        assert len(cls.pages) >= 9, cls.pages
 
 
 class Structure(PageTest):
@@ -158,7 +158,7 @@ class InABrowser(PageTest):
             self.assertEqual("lane by lane" in self.open(name)["text"], has_lanes, name)
 
     def test_is_light_or_dark_as_asked_and_light_on_paper(self):
-        for page in ("starved", "hostile"):
+        for page in ("starved", "sheet"):
             for options, grounds in ((SCREEN, range(200, 256)), (DARK, range(60))):
                 with self.subTest(page=page, options=options):
                     seen = self.open(page, options)
@@ -170,6 +170,13 @@ class InABrowser(PageTest):
         text = self.open("hostile")["text"]
         for words in ("<script>alert(1)</script>", "& \"quoted\"", "\\x1b[31m\\x01 \\xff", "</style>"):
             self.assertIn(words, text)
+
+    def test_a_sheet_shows_its_images_with_captions_in_any_script(self):
+        seen = self.open("sheet")
+        self.assertEqual(seen["images"], [[2, 3], [2, 3]])
+        self.assertEqual(seen["text"].count("\u732b 0.98"), 2)
+        self.assertIn("label <b>", seen["text"])
+        self.assertEqual(seen["marked"], 1)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "report/report.h"
+#include "tools/sheet.h"
 
 namespace slipstream {
 
@@ -56,6 +57,19 @@ inline RunReport sample_run() {
   report.gpu =
       GpuUseInfo{measured_once(0.5, "share"), std::nullopt, std::nullopt, "no DRAM counter"};
   return report;
+}
+
+/// Two images of 3 x 2 pixels, the second one marked.
+inline Sheet sample_sheet() {
+  Sheet sheet{.columns = 2, .cell = 100};
+  for (const bool is_marked : {false, true}) {
+    Tile& tile = sheet.tiles.emplace_back();
+    const MutableArray pixels = tile.pixels.reset(DType::uint8, {3, 2, 3});
+    for (std::size_t i = 0; i < pixels.bytes(); ++i) pixels.data[i] = static_cast<std::byte>(i);
+    tile.captions = {"\u732b 0.98", "label <b>\n\x1b"};
+    tile.is_marked = is_marked;
+  }
+  return sheet;
 }
 
 }  // namespace slipstream

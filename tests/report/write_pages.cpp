@@ -3,8 +3,11 @@
 #include <iostream>
 
 #include "report/doctor_samples.h"
+#include "report/samples.h"
+#include "report/sheet_page.h"
 
-// Writes a page of each constructed report, with the console's text: write_pages FOLDER.
+// Writes a page of each constructed report, with the console's text, and of a sheet of images:
+// write_pages FOLDER.
 int main(int argc, char** argv) {
   if (argc != 2) {
     std::cerr << "usage: write_pages FOLDER\n";
@@ -15,4 +18,5 @@ int main(int argc, char** argv) {
     std::ofstream(folder / (name + ".html")) << slipstream::doctor_html(report);
     std::ofstream(folder / (name + ".txt")) << slipstream::doctor_text(report);
   }
+  std::ofstream(folder / "sheet.html") << sheet_html(slipstream::sample_sheet(), "A sheet");
 }

@@ -3,40 +3,32 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <set>
-
-#include "slipstream/datasets/datasets.h"
 #include "slipstream/ops/resize.h"
 #include "slipstream/ops/transforms.h"
 #include "support/array_values.h"
 #include "support/thrown.h"
+#include "tools/sheet_values.h"
 
 namespace slipstream {
 namespace {
 
-using testing::StartsWith;
+using testing::ElementsAre;
 
 constexpr std::int64_t kSide = 8;
-constexpr std::int64_t kCell = kSide + 8;  // so that images of kSide are shown as they are
-constexpr std::int64_t kLine = 11;
-constexpr Rgb kRed = {255, 0, 0}, kBlack = {0, 0, 0};
 
-/// Gray images whose level is 10 times their number, as classes or, with `masks`, with the class of
-/// each pixel. No labels: images alone.
-std::shared_ptr<const Dataset> images_with(const std::vector<std::int64_t>& labels, bool masks,
-                                           std::int64_t count) {
-  HostArray images, numbers;
-  const MutableArray pixels = images.reset(DType::uint8, {count, kSide, kSide, 3});
-  const std::size_t bytes = pixels.bytes() / static_cast<std::size_t>(count);
-  for (std::size_t i = 0; i < pixels.bytes(); ++i) pixels.data[i] = std::byte(i / bytes * 10);
+/// Gray images with these labels or, with `masks`, with this class in each pixel. No labels: three
+/// images alone.
+std::shared_ptr<const Dataset> images_with(const std::vector<std::int64_t>& labels, bool masks) {
+  const auto count = static_cast<std::int64_t>(labels.empty() ? 3 : labels.size());
   std::vector<ArrayField> fields(1);
-  fields[0] = {"image", FieldKind::image, std::move(images), 0};
+  fields[0] = gray_images(count);
   if (labels.empty()) return tensor_dataset(std::move(fields));
-  const Shape shape = masks ? Shape{count, kSide, kSide} : Shape{count};
-  const MutableArray out = numbers.reset(DType::int64, shape);
-  const std::size_t each = shape.elements() / static_cast<std::size_t>(count);
-  for (std::size_t i = 0; i < shape.elements(); ++i) out.as<std::int64_t>()[i] = labels[i / each];
+  HostArray numbers;
+  const MutableArray out =
+      numbers.reset(DType::int64, masks ? Shape{count, kSide, kSide} : Shape{count});
+  const std::size_t each = out.shape.elements() / labels.size();
+  for (std::size_t i = 0; i < out.shape.elements(); ++i)
+    out.as<std::int64_t>()[i] = labels[i / each];
   fields.push_back(
       {"label", masks ? FieldKind::mask : FieldKind::label, std::move(numbers), masks ? 256 : 0});
   return tensor_dataset(std::move(fields));
@@ -57,98 +49,62 @@ std::vector<Prediction> masks(const std::vector<std::uint8_t>& numbers) {
   return predictions;
 }
 
-/// Decoded, to be looked into.
-class Sheet {
- public:
-  Sheet(const std::shared_ptr<const Dataset>& samples, const std::vector<NamedOp>& chain,
-        const std::vector<Prediction>& predictions) {
-    PreviewSheetOptions options;
-    options.cell = kCell;
-    decode_rgb(PreviewSheet(samples, chain, options).png(predictions), {}, pixels_);
-  }
-  Shape shape() const { return pixels_.view().shape; }
-  Rgb at(std::int64_t y, std::int64_t x) const {
-    const std::uint8_t* const pixel = pixels_.view().as<std::uint8_t>() + (y * shape()[1] + x) * 3;
-    return {pixel[0], pixel[1], pixel[2]};
-  }
-  /// In the middle of a cell, in rows with so many captions.
-  Rgb cell(std::int64_t row, std::int64_t column, std::int64_t lines) const {
-    return at(row * (kCell + lines * kLine) + kCell / 2, column * kCell + kCell / 2);
-  }
-  /// Whether any pixel of a line of captions has that color.
-  bool has(const Rgb& color, std::int64_t column, std::int64_t line) const {
-    for (std::int64_t y = kCell + line * kLine; y < kCell + (line + 1) * kLine; ++y)
-      for (std::int64_t x = column * kCell; x < (column + 1) * kCell; ++x)
-        if (at(y, x) == color) return true;
-    return false;
-  }
-
- private:
-  HostArray pixels_;
-};
-
-TEST(PreviewSheet, AClassHasATileWithThePredictionAndTheLabelInRedWhereTheyDiffer) {
-  const Sheet sheet(images_with({3, 1}, false, 2), {}, classes({3, 2}));
-  EXPECT_EQ(sheet.shape(), (Shape{kCell + 2 * kLine, 2 * kCell, 3}));
-  EXPECT_EQ(sheet.cell(0, 1, 2), (Rgb{10, 10, 10}));
-  for (const std::int64_t line : {0, 1}) {
-    EXPECT_TRUE(sheet.has(kBlack, 0, line));
-    EXPECT_FALSE(sheet.has(kRed, 0, line));
-    EXPECT_TRUE(sheet.has(kRed, 1, line));
-    EXPECT_FALSE(sheet.has(kBlack, 1, line));
-  }
+Sheet preview(const std::shared_ptr<const Dataset>& samples,
+              const std::vector<Prediction>& predictions, const std::vector<NamedOp>& chain = {}) {
+  return PreviewSheet(samples, chain, {.cell = kSide + 2 * kTileBorder}).sheet(predictions);
 }
 
-TEST(PreviewSheet, ClassesAreInRowsOfFour) {
-  const std::vector<std::int64_t> labels = {0, 1, 2, 3, 4};
-  const Sheet sheet(images_with(labels, false, 5), {}, classes(labels));
-  EXPECT_EQ(sheet.shape(), (Shape{2 * (kCell + 2 * kLine), 4 * kCell, 3}));
-  EXPECT_EQ(sheet.cell(1, 0, 2), (Rgb{40, 40, 40}));
+Rgb color(const Tile& tile) {
+  const std::uint8_t* const pixel = tile.pixels.view().as<std::uint8_t>();
+  return {pixel[0], pixel[1], pixel[2]};
 }
 
-TEST(PreviewSheet, AMaskHasARowOfImagePredictionAndLabelInColorsOfClasses) {
-  const Sheet sheet(images_with({1, 200}, true, 2), {}, masks({2, 200}));
-  EXPECT_EQ(sheet.shape(), (Shape{2 * (kCell + kLine), 3 * kCell, 3}));
-  EXPECT_EQ(sheet.cell(1, 0, 1), (Rgb{10, 10, 10}));
-  EXPECT_EQ(sheet.cell(0, 1, 1), color_of_class(2));
-  EXPECT_EQ(sheet.cell(0, 2, 1), color_of_class(1));
-  EXPECT_EQ(sheet.cell(1, 1, 1), color_of_class(200));
-  EXPECT_EQ(sheet.cell(1, 2, 1), color_of_class(200));
+TEST(PreviewSheet, AClassIsATileWithPredictionAndLabelMarkedWhereTheyDiffer) {
+  const Sheet sheet = preview(images_with({3, 1}, false), classes({3, 2}));
+  EXPECT_EQ(numbers_on(sheet), (std::vector{0, 1}));
+  EXPECT_EQ(sheet.columns, 2U);
+  EXPECT_THAT(sheet.tiles[0].captions, ElementsAre("3 0.75", "label 3"));
+  EXPECT_THAT(sheet.tiles[1].captions, ElementsAre("2 0.75", "label 1"));
+  EXPECT_FALSE(sheet.tiles[0].is_marked);
+  EXPECT_TRUE(sheet.tiles[1].is_marked);
+  const std::vector<std::int64_t> five = {0, 1, 2, 3, 4};
+  EXPECT_EQ(preview(images_with(five, false), classes(five)).columns, 4U);
 }
 
-TEST(PreviewSheet, ShowsNoLabelsWhereThereAreNone) {
-  const auto images = images_with({}, false, 3);
-  EXPECT_EQ(Sheet(images, {}, masks({0, 1, 2})).shape(),
-            (Shape{3 * (kCell + kLine), 2 * kCell, 3}));
-  const Sheet sheet(images, {}, classes({0, 1, 2}));
-  EXPECT_EQ(sheet.shape(), (Shape{kCell + kLine, 3 * kCell, 3}));
-  EXPECT_FALSE(sheet.has(kRed, 0, 0));
+TEST(PreviewSheet, AMaskIsARowOfImagePredictionAndLabelInColorsOfClasses) {
+  const Sheet sheet = preview(images_with({1, 200}, true), masks({2, 200}));
+  EXPECT_EQ(sheet.columns, 3U);
+  ASSERT_EQ(sheet.tiles.size(), 6U);
+  EXPECT_EQ(color(sheet.tiles[3]), (Rgb{10, 10, 10}));
+  for (const auto& [tile, number] : {std::pair(1, 2), {2, 1}, {4, 200}, {5, 200}})
+    EXPECT_EQ(color(sheet.tiles[static_cast<std::size_t>(tile)]),
+              class_color(static_cast<std::uint8_t>(number)));
+  EXPECT_THAT(sheet.tiles[3].captions, ElementsAre("sample 1"));
+  EXPECT_THAT(sheet.tiles[4].captions, ElementsAre("prediction"));
+  EXPECT_THAT(sheet.tiles[5].captions, ElementsAre("label"));
+}
+
+TEST(PreviewSheet, ShowsPredictionsAloneWhereThereAreNoLabels) {
+  const auto images = images_with({}, false);
+  EXPECT_EQ(preview(images, masks({0, 1, 2})).columns, 2U);
+  const Sheet sheet = preview(images, classes({0, 1, 2}));
+  EXPECT_THAT(sheet.tiles[2].captions, ElementsAre("2 0.75"));
+  EXPECT_FALSE(sheet.tiles[2].is_marked);
 }
 
 TEST(PreviewSheet, ShowsImagesAsTheModelSeesThemBroughtBackToLevels) {
   const std::vector<NamedOp> chain = {{"resize", Resize{{kSide / 2, kSide}}},
                                       {"normalize", Normalize{{0.5, 0.4, 0.3}, {0.2, 0.3, 0.1}}}};
-  const Sheet sheet(images_with({0, 0}, false, 2), chain, classes({0, 0}));
-  EXPECT_EQ(sheet.cell(0, 1, 2), (Rgb{10, 10, 10}));
-  EXPECT_EQ(sheet.at(5, kCell + kCell / 2), (Rgb{255, 255, 255}));  // it is half as high as wide
-}
-
-TEST(PreviewSheet, ColorsOfClassesAreDistinctAndThoseOfPascalVoc) {
-  std::set<Rgb> colors;
-  for (int number = 0; number < 256; ++number)
-    colors.insert(color_of_class(static_cast<std::uint8_t>(number)));
-  EXPECT_EQ(colors.size(), 256U);
-  EXPECT_EQ(color_of_class(0), kBlack);
-  EXPECT_EQ(color_of_class(1), (Rgb{128, 0, 0}));
-  EXPECT_EQ(color_of_class(15), (Rgb{192, 128, 128}));
-  EXPECT_EQ(color_of_class(255), (Rgb{224, 224, 192}));
+  const Sheet sheet = preview(images_with({0, 0}, false), classes({0, 0}), chain);
+  EXPECT_EQ(color(sheet.tiles[1]), (Rgb{10, 10, 10}));
+  EXPECT_EQ(sheet.tiles[1].pixels.view().shape, (Shape{kSide / 2, kSide, 3}));
 }
 
 TEST(PreviewSheet, DataWithoutImagesAreRefused) {
   const auto values = tensor_dataset(
       {{"values", FieldKind::other, counting<std::uint8_t>(DType::uint8, {2, 4, 4, 3}), 0}});
   EXPECT_THAT(thrown_by([&] { PreviewSheet(values, {}); }),
-              StartsWith("Refused: the data set has no images"));
+              testing::StartsWith("Refused: the data set has no images"));
 }
 
 }  // namespace

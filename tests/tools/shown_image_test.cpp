@@ -1,4 +1,4 @@
-#include "tools/levels.h"
+#include "tools/shown_image.h"
 
 #include <gtest/gtest.h>
 
@@ -41,44 +41,31 @@ std::vector<std::byte> shown_after(const std::vector<NamedOp>& chain, const Host
   return bytes_of_rgb(sample.fields[0].array.view(), levels);
 }
 
-void expect_undone(const std::vector<NamedOp>& chain) {
-  const HostArray image = image_of(3);
-  EXPECT_EQ(shown_after(chain, image), shown_after({}, image));
-}
-
 const NamedOp kNormalize = {"once", Normalize{{0.5, 0.4, 0.3}, {0.2, 0.3, 0.1}}};
 const NamedOp kAgain = {"again", Normalize{{0.1, 0.2, 0.6}, {3, 4, 5}}};
 const NamedOp kDivide = {"divide", Divide{100}};
 const NamedOp kSame = {"same", ConvertColor{{1, 0, 0, 0, 1, 0, 0, 0, 1}, {0, 0, 0}}};
 const NamedOp kFloats = {"floats", ToDtype{.scale = true}};
+const NamedOp kFloatLevels = {"levels", ToDtype{}};
 
-TEST(LevelsTest, FloatsFrom0To1AreLevels) {
-  expect_undone({kFloats});
-  expect_undone({kFloats, {"again", ToDtype{}}});
-  expect_undone({{"own", OwnFloats{{.scale = true}}}});
-}
-
-TEST(LevelsTest, FloatsFrom0To255AreLevels) {
-  expect_undone({{"levels", ToDtype{}}});
-  expect_undone({{"levels", ToDtype{}}, kDivide, kNormalize});
-}
-
-TEST(LevelsTest, NormalizeIsUndone) {
-  expect_undone({kNormalize});
-  expect_undone({kNormalize, kAgain});
-  expect_undone({kFloats, kNormalize});
-}
-
-TEST(LevelsTest, DivideIsUndone) {
-  expect_undone({kDivide});
-  expect_undone({kDivide, kNormalize});
-  expect_undone({kFloats, kNormalize, kDivide});
-}
-
-TEST(LevelsTest, ConvertedColorsStayInTheirUnits) {
-  expect_undone({kSame});
-  expect_undone({kSame, kDivide, kNormalize});
-  expect_undone({kFloats, kSame, kNormalize});
+TEST(LevelsTest, ChainsOfNumbersAreUndone) {
+  const std::vector<NamedOp> chains[] = {{kFloats},
+                                         {kFloats, kFloatLevels},
+                                         {{"own", OwnFloats{{.scale = true}}}},
+                                         {kFloatLevels},
+                                         {kFloatLevels, kDivide, kNormalize},
+                                         {kNormalize},
+                                         {kNormalize, kAgain},
+                                         {kFloats, kNormalize},
+                                         {kDivide},
+                                         {kDivide, kNormalize},
+                                         {kFloats, kNormalize, kDivide},
+                                         {kSame},
+                                         {kSame, kDivide, kNormalize},
+                                         {kFloats, kSame, kNormalize}};
+  const HostArray image = image_of(3);
+  for (const std::vector<NamedOp>& chain : chains)
+    EXPECT_EQ(shown_after(chain, image), shown_after({}, image)) << chain.front().name;
 }
 
 TEST(LevelsTest, ChannelsAreUndoneEachByItsOwn) {
@@ -90,33 +77,27 @@ TEST(LevelsTest, ChannelsAreUndoneEachByItsOwn) {
 }
 
 TEST(LevelsTest, FloatsAreRoundedAndClamped) {
-  const auto level = [](float value) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const std::pair<float, int> cases[] = {{-0.5F, 0},      {0.4F / 255, 0},   {0.6F / 255, 1},
+                                         {0.5F, 128},     {1.5F, 255},       {kInfinity, 255},
+                                         {-kInfinity, 0}, {std::nanf(""), 0}};
+  for (const auto& [value, level] : cases) {
     HostArray image;
     *image.reset(DType::float32, {1, 1, 1}).as<float>() = value;
-    return std::to_integer<int>(bytes_of_rgb(image.view(), {}).front());
-  };
-  EXPECT_EQ(level(-0.5F), 0);
-  EXPECT_EQ(level(0.4F / 255), 0);
-  EXPECT_EQ(level(0.6F / 255), 1);
-  EXPECT_EQ(level(0.5F), 128);
-  EXPECT_EQ(level(1.5F), 255);
-  EXPECT_EQ(level(std::numeric_limits<float>::infinity()), 255);
-  EXPECT_EQ(level(-std::numeric_limits<float>::infinity()), 0);
-  EXPECT_EQ(level(std::nanf("")), 0);
+    EXPECT_EQ(bytes_of_rgb(image.view(), {}).front(), static_cast<std::byte>(level)) << value;
+  }
 }
 
 TEST(LevelsTest, OneAndTwoChannelsAreGrayAndOfFourThreeAreShown) {
-  const auto two_pixels = [](std::int64_t channels) {
+  const std::vector<std::vector<int>> shown = {
+      {0, 0, 0, 1, 1, 1}, {0, 0, 0, 2, 2, 2}, {0, 1, 2, 3, 4, 5}, {0, 1, 2, 4, 5, 6}};
+  for (std::int64_t channels = 1; channels <= 4; ++channels) {
     const HostArray image = counting<std::uint8_t>(DType::uint8, {1, 2, channels});
-    std::vector<int> shown;
+    std::vector<int> levels;
     for (const std::byte level : bytes_of_rgb(image.view(), {}))
-      shown.push_back(std::to_integer<int>(level));
-    return shown;
-  };
-  EXPECT_EQ(two_pixels(1), (std::vector{0, 0, 0, 1, 1, 1}));
-  EXPECT_EQ(two_pixels(2), (std::vector{0, 0, 0, 2, 2, 2}));
-  EXPECT_EQ(two_pixels(3), (std::vector{0, 1, 2, 3, 4, 5}));
-  EXPECT_EQ(two_pixels(4), (std::vector{0, 1, 2, 4, 5, 6}));
+      levels.push_back(std::to_integer<int>(level));
+    EXPECT_EQ(levels, shown[static_cast<std::size_t>(channels - 1)]);
+  }
 }
 
 }  // namespace
