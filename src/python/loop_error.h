@@ -1,9 +1,11 @@
 #pragma once
 
+#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <string>
 
+#include "python/gil.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -14,6 +16,20 @@ class LoopCheckFailed : public Error {
  public:
   using Error::Error;
 };
+
+/// function(). Throws pybind11's exception where PyTorch's C++ code throws its own one for an error
+/// of Python: it leaves the error to Python's thread state, where the next call would lose it.
+template <typename Function>
+decltype(auto) with_python_errors(Function&& function) {
+  try {
+    return function();
+  } catch (python_error& error) {
+    const GilAcquire locked;
+    error.persist();
+    error.restore();
+    throw pybind11::error_already_set();
+  }
+}
 
 /// Whether an error ends the loop as soon as it is raised, and not in place of its batch: Ctrl-C,
 /// exits, and what the program's signal handlers raise. Any thread may call it.

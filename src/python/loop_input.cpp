@@ -31,7 +31,7 @@ bool LoopInput::take() {
   if (!is_on_thread) draws_.begin();
   bool is_there = true;
   try {
-    is_there = feed_->take();
+    is_there = with_python_errors([this] { return feed_->take(); });
   } catch (const py::error_already_set& error) {
     if (ends_loop_at_once(error)) throw;
     error_ = std::current_exception();

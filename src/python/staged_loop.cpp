@@ -266,7 +266,7 @@ void StagedLoop::run(std::size_t lane, std::uint64_t batch, std::size_t slot) {
   }
   const bool is_loaders = lane == 0 && input_.has_failed();
   try {
-    if (!failures_[slot]) run_lane(lane, batch, slot);
+    if (!failures_[slot]) with_python_errors([&] { run_lane(lane, batch, slot); });
   } catch (const py::error_already_set& error) {
     if (ends_loop_at_once(error)) throw;
     const GilAcquire locked;

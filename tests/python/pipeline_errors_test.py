@@ -335,6 +335,17 @@ def test_a_batch_that_holds_itself_is_an_error(device):
         list(ss.Pipeline([batch], (), device))
 
 
+def test_a_stage_whose_output_holds_itself_is_an_error(device):
+    def holding_itself(x):
+        output = {"x": x}
+        output["self"] = output
+        return output
+
+    stage = ss.Stage("hold", holding_itself, input="x", output="x")
+    with pytest.raises(RecursionError):
+        list(ss.Pipeline([{"x": torch.ones(2)}], [stage], device))
+
+
 def test_parts_of_one_tensor_may_be_written_in_the_body(device):
     for _ in range(2):
         seen = []
