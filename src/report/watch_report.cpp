@@ -32,7 +32,12 @@ std::string metric(const std::string& name, const std::string& help,
   std::string text = "# HELP slipstream_" + name + " " + help + "\n# TYPE slipstream_" + name +
                      (name.ends_with("_total") ? " counter\n" : " gauge\n");
   for (const auto& [labels, value] : samples)
-    text += "slipstream_" + name + "{" + labels + "} " + number_text(value) + "\n";
+    text.append("slipstream_")
+        .append(name)
+        .append("{")
+        .append(labels)
+        .append("} ")
+        .append(number_text(value) + "\n");
   return text;
 }
 
