@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "augment/augment.h"
 #include "chains.h"
+#include "cuda/augment/augment.h"
 #include "device_bench.h"
-#include "slipstream/ops/color.h"
-#include "slipstream/ops/masking.h"
-#include "slipstream/ops/pixel_op.h"
+#include "slipstream/transforms/color.h"
+#include "slipstream/transforms/masking.h"
+#include "slipstream/transforms/pixel_op.h"
 
 namespace slipstream::bench {
 namespace {

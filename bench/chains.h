@@ -2,11 +2,11 @@
 
 #include <vector>
 
-#include "slipstream/ops/blur.h"
-#include "slipstream/ops/color.h"
-#include "slipstream/ops/resize.h"
-#include "slipstream/ops/transforms.h"
-#include "slipstream/ops/warp.h"
+#include "slipstream/transforms/blur.h"
+#include "slipstream/transforms/color.h"
+#include "slipstream/transforms/resize.h"
+#include "slipstream/transforms/transforms.h"
+#include "slipstream/transforms/warp.h"
 
 // What benchmarks of transforms have in common.
 namespace slipstream::bench {

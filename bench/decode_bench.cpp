@@ -3,7 +3,7 @@
 #include <benchmark/benchmark.h>
 
 #include "slipstream/codecs/image.h"
-#include "slipstream/ops/transforms.h"
+#include "slipstream/transforms/transforms.h"
 
 namespace slipstream {
 namespace {

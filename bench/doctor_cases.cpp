@@ -6,15 +6,15 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "convert/convert.h"
 #include "datasets/with_cost.h"
-#include "run/step_costs.h"
+#include "engine/step_costs.h"
 #include "slipstream/datasets/datasets.h"
-#include "slipstream/ops/blur.h"
-#include "slipstream/ops/color.h"
-#include "slipstream/ops/resize.h"
-#include "slipstream/ops/transforms.h"
-#include "slipstream/ops/warp.h"
+#include "slipstream/transforms/blur.h"
+#include "slipstream/transforms/color.h"
+#include "slipstream/transforms/resize.h"
+#include "slipstream/transforms/transforms.h"
+#include "slipstream/transforms/warp.h"
+#include "tools/convert.h"
 #include "tools/make_data.h"
 
 namespace slipstream {

@@ -4,9 +4,9 @@
 #include <string_view>
 #include <vector>
 
-#include "diagnosis/pipeline_model.h"
-#include "ops/synthetic_cost.h"
-#include "slipstream/run/pipeline.h"
+#include "doctor/pipeline_model.h"
+#include "slipstream/engine/pipeline.h"
+#include "transforms/synthetic_cost.h"
 
 namespace slipstream {
 

@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "device_bench.h"
-#include "run/jpeg_unpacker.h"
+#include "engine/jpeg_unpacker.h"
 #include "slipstream/codecs/image.h"
-#include "slipstream/ops/transforms.h"
+#include "slipstream/transforms/transforms.h"
 
 namespace slipstream::bench {
 namespace {

@@ -4,13 +4,13 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
-#include "bench/input.h"
-#include "bench/trace_run.h"
 #include "cli/common_options.h"
 #include "core/files.h"
 #include "report/json.h"
+#include "slipstream/cli/workload.h"
 #include "slipstream/core/statistics.h"
-#include "slipstream/workloads/workload.h"
+#include "training/input.h"
+#include "training/trace_run.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "chains.h"
-#include "slipstream/ops/masking.h"
+#include "slipstream/transforms/masking.h"
 
 namespace slipstream {
 namespace {

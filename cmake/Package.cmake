@@ -1,4 +1,4 @@
-# What `cmake --install` installs: all rooms as one shared library, the program, the headers and a
+# What `cmake --install` installs: all modules as one shared library, the program, the headers and a
 # package for find_package(slipstream). The target slipstream_package builds what a build of
 # everything does not.
 if(NOT SLIPSTREAM_TORCH)
@@ -10,20 +10,16 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/slipstream)
 
-set(room_libraries)
-foreach(room ${rooms})
-  get_target_property(type slipstream_${room} TYPE)
-  if(type STREQUAL "STATIC_LIBRARY")
-    string(APPEND room_libraries ",slipstream_${room}")
-  endif()
-endforeach()
+get_property(libraries GLOBAL PROPERTY SLIPSTREAM_LIBRARIES)
+list(REMOVE_ITEM libraries slipstream_cli_main)
+list(JOIN libraries "," libraries)
 file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/package.cpp CONTENT "")
 add_library(slipstream_shared SHARED EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/package.cpp)
 target_link_libraries(slipstream_shared PRIVATE slipstream::cli)
 set_target_properties(slipstream_shared PROPERTIES
   OUTPUT_NAME slipstream
   LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/package
-  LINK_LIBRARY_OVERRIDE WHOLE_ARCHIVE${room_libraries}
+  LINK_LIBRARY_OVERRIDE WHOLE_ARCHIVE,${libraries}
   VERSION ${PROJECT_VERSION}
   SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
   INSTALL_RPATH "$ORIGIN;$<TARGET_FILE_DIR:torch>;$<TARGET_FILE_DIR:CUDA::cudart>;$<TARGET_FILE_DIR:CUDA::nvrtc>")

@@ -15,10 +15,10 @@ if(SLIPSTREAM_CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
 
-# Linked by every room and test; never by users.
+# Linked by every module and test; never by users.
 add_library(slipstream_flags INTERFACE)
 file(RELATIVE_PATH source_from_build ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})
-# Headers inside the library: #include "room/header.h".
+# Headers inside the library: #include "module/header.h".
 target_include_directories(slipstream_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
 target_compile_options(slipstream_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -ffp-contract=off

@@ -56,9 +56,9 @@ function(slipstream_use_torch_headers target)
     "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-array-bounds;-Wno-maybe-uninitialized;-Wno-stringop-overflow;-Wno-stringop-overread>")
 endfunction()
 
-# slipstream_torch_room(NAME ...): a library whose sources include Torch's headers.
-function(slipstream_torch_room name)
-  slipstream_room(${name} ${ARGN})
+# slipstream_torch_module(NAME ...): a library whose sources include Torch's headers.
+function(slipstream_torch_module name)
+  slipstream_module(${name} ${ARGN})
   slipstream_use_torch_headers(slipstream_${name})
 endfunction()
 

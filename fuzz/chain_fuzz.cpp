@@ -2,7 +2,7 @@
 #include <cstdlib>
 
 #include "slipstream/core/error.h"
-#include "slipstream/ops/chain.h"
+#include "slipstream/transforms/chain.h"
 
 /// parse_chain refuses or returns, whatever the bytes, and what it returns survives to_json.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,6 +1,6 @@
 #include <cstdlib>
 
-#include "checkpoints/checkpoint_record.h"
+#include "engine/checkpoint_record.h"
 
 /// A record is refused, or comes back from its JSON as it is.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,7 +1,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "slipstream/plan/plan.h"
+#include "slipstream/engine/plan.h"
 
 /// parse_plan refuses or returns, whatever the bytes, and what it returns survives to_json.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -36,8 +36,8 @@ sanitize() { # sanitize TOOL BINARY [argument]...
   echo "$1 $(basename "$2"): $(tail -1 "$log")"
 }
 
-# Kernels and streams: the tests of room cuda, but for those that lose the device, prove an overlap or a
-# missing wait by time, or repeat others under load, and chains of room augment. Runs with Torch: a few,
+# Kernels and streams: the tests of module cuda, but for those that lose the device, prove an overlap or a
+# missing wait by time, or repeat others under load, and chains of cuda/augment. Runs with Torch: a few,
 # without its caching allocator, which would hide stray accesses; but for two tests in which several
 # threads enqueue, where the tool and the driver may wait for each other's locks. All at once: they wait
 # for the tool more than for the GPU.
@@ -50,13 +50,13 @@ phase_sanitize() {
     pids+=($!)
   done
   for tool in memcheck racecheck; do
-    sanitize "$tool" build/tests/augment/augment_gpu_test \
+    sanitize "$tool" build/tests/cuda/augment/augment_gpu_test \
       '--gtest_filter=*Classification*:*Starved*:*EveryWay*:*Layout*:*Blurs*:*AnySize*' &
     pids+=($!)
-    sanitize "$tool" build/tests/augment/mix_gpu_test &
+    sanitize "$tool" build/tests/cuda/augment/mix_gpu_test &
     pids+=($!)
   done
-  PYTORCH_NO_CUDA_MEMORY_CACHING=1 sanitize memcheck build/tests/run/run_gpu_test \
+  PYTORCH_NO_CUDA_MEMORY_CACHING=1 sanitize memcheck build/tests/engine/run_gpu_test \
     '--gtest_filter=*OddSizesAndPartEpochs:*DropoutAndBatch*:*AView*:*PartsOfARun*:*WhatIsSavedDuring*:*AveragesAre*' &
   pids+=($!)
   PYTORCH_NO_CUDA_MEMORY_CACHING=1 PYTHONPATH=build/python SLIPSTREAM=build/slipstream sanitize memcheck \

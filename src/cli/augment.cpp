@@ -7,7 +7,7 @@
 #include "core/number_text.h"
 #include "report/sheet_page.h"
 #include "slipstream/datasets/datasets.h"
-#include "slipstream/ops/chain.h"
+#include "slipstream/transforms/chain.h"
 #include "tools/augment_sheet.h"
 
 namespace slipstream {

@@ -1,4 +1,4 @@
-#include "bench/bench.h"
+#include "training/bench.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

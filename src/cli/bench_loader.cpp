@@ -2,14 +2,14 @@
 #include <iostream>
 #include <memory>
 
+#include "cli/option_text.h"
 #include "cli/parts_line.h"
 #include "cli/verbs.h"
 #include "core/files.h"
 #include "report/loader_report.h"
 #include "slipstream/datasets/datasets.h"
 #include "slipstream/datasets/disk_cache.h"
-#include "slipstream/ops/chain.h"
-#include "workloads/option_text.h"
+#include "slipstream/transforms/chain.h"
 
 namespace slipstream {
 namespace {

@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <iostream>
 
-#include "checkpoints/checkpoint_folder.h"
+#include "core/environment.h"
 #include "core/files.h"
 #include "core/number_text.h"
-#include "report/environment.h"
-#include "slipstream/train/weights.h"
+#include "engine/checkpoint_folder.h"
+#include "slipstream/engine/weights.h"
 
 namespace slipstream {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "cli/verbs.h"
-#include "slipstream/run/checkpoint.h"
-#include "slipstream/train/weights.h"
+#include "slipstream/engine/checkpoint.h"
+#include "slipstream/engine/weights.h"
 
 namespace CLI {
 class App;

@@ -9,8 +9,8 @@
 #include "cli/common_options.h"
 #include "cli/signals.h"
 #include "datasets/scan_watch.h"
+#include "engine/message.h"
 #include "report/progress_line.h"
-#include "run/message.h"
 
 namespace slipstream {
 namespace {

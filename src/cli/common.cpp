@@ -11,14 +11,14 @@
 #include <sstream>
 
 #include "cli/common_options.h"
+#include "cli/option_text.h"
 #include "core/files.h"
 #include "core/number_text.h"
 #include "cuda/cuda.h"
 #include "datasets/folders.h"
 #include "loader/loader_bench.h"
-#include "plan/plan_limits.h"
-#include "slipstream/run/pipeline.h"
-#include "workloads/option_text.h"
+#include "loader/plan_limits.h"
+#include "slipstream/engine/pipeline.h"
 
 namespace slipstream {
 namespace {

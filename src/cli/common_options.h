@@ -8,10 +8,10 @@
 
 #include "cli/training_flags.h"
 #include "cli/verbs.h"
-#include "report/environment.h"
+#include "core/environment.h"
 #include "report/report.h"
-#include "slipstream/run/context.h"
-#include "slipstream/workloads/workload.h"
+#include "slipstream/cli/workload.h"
+#include "slipstream/engine/context.h"
 
 namespace slipstream {
 

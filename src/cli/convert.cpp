@@ -1,4 +1,4 @@
-#include "convert/convert.h"
+#include "tools/convert.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -7,14 +7,14 @@
 #include <optional>
 #include <utility>
 
+#include "cli/option_text.h"
 #include "cli/parts_line.h"
 #include "cli/verbs.h"
 #include "core/files.h"
 #include "core/number_text.h"
 #include "slipstream/datasets/datasets.h"
-#include "slipstream/ops/chain.h"
-#include "slipstream/ops/resize.h"
-#include "workloads/option_text.h"
+#include "slipstream/transforms/chain.h"
+#include "slipstream/transforms/resize.h"
 
 namespace slipstream {
 namespace {

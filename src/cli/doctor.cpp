@@ -6,13 +6,13 @@
 #include <memory>
 
 #include "cli/measured.h"
+#include "cli/option_text.h"
 #include "core/files.h"
 #include "core/number_text.h"
 #include "core/seconds_since.h"
 #include "report/doctor_report.h"
 #include "report/progress_line.h"
 #include "slipstream/doctor/doctor.h"
-#include "workloads/option_text.h"
 
 namespace slipstream {
 namespace {

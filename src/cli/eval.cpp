@@ -6,10 +6,10 @@
 #include <memory>
 
 #include "cli/evaluated.h"
+#include "cli/input.h"
 #include "core/files.h"
 #include "core/number_text.h"
 #include "report/evaluation_report.h"
-#include "workloads/input.h"
 
 namespace slipstream {
 namespace {

@@ -7,7 +7,7 @@
 #include "cli/common_options.h"
 #include "cli/preview.h"
 #include "report/progress_line.h"
-#include "slipstream/run/evaluation.h"
+#include "slipstream/engine/evaluation.h"
 
 namespace slipstream {
 

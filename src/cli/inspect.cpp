@@ -3,15 +3,15 @@
 #include <iostream>
 #include <memory>
 
+#include "cli/option_text.h"
 #include "cli/parts_line.h"
 #include "cli/verbs.h"
-#include "convert/convert.h"
 #include "core/files.h"
 #include "core/number_text.h"
 #include "report/inspect_report.h"
 #include "report/sheet_page.h"
 #include "slipstream/datasets/datasets.h"
-#include "workloads/option_text.h"
+#include "tools/convert.h"
 
 namespace slipstream {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "cli/common_options.h"
-#include "slipstream/run/trainer.h"
+#include "slipstream/engine/trainer.h"
 
 namespace slipstream {
 

@@ -2,11 +2,11 @@
 
 #include <filesystem>
 
-#include "checkpoints/checkpoint_folder.h"
-#include "checkpoints/checkpoint_record.h"
+#include "cli/option_text.h"
 #include "core/files.h"
+#include "engine/checkpoint_folder.h"
+#include "engine/checkpoint_record.h"
 #include "slipstream/core/error.h"
-#include "workloads/option_text.h"
 
 namespace slipstream {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cli/common_options.h"
-#include "slipstream/run/evaluation.h"
+#include "slipstream/engine/evaluation.h"
 #include "tools/preview_sheet.h"
 
 namespace slipstream {

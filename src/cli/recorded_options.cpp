@@ -4,13 +4,13 @@
 #include <filesystem>
 #include <optional>
 
-#include "checkpoints/checkpoint_record.h"
+#include "cli/input.h"
+#include "cli/option_text.h"
 #include "core/files.h"
 #include "core/json_fields.h"
 #include "datasets/class_names.h"
-#include "slipstream/ops/chain.h"
-#include "workloads/input.h"
-#include "workloads/option_text.h"
+#include "engine/checkpoint_record.h"
+#include "slipstream/transforms/chain.h"
 
 namespace slipstream {
 namespace {

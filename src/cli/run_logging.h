@@ -7,7 +7,7 @@
 #include "cli/verbs.h"
 #include "report/report.h"
 #include "report/run_log.h"
-#include "slipstream/run/trainer.h"
+#include "slipstream/engine/trainer.h"
 
 namespace slipstream {
 

@@ -2,12 +2,12 @@
 #include <iostream>
 #include <memory>
 
-#include "bench/trace_run.h"
 #include "cli/measured.h"
+#include "cli/option_text.h"
 #include "core/files.h"
 #include "core/number_text.h"
 #include "report/progress_line.h"
-#include "workloads/option_text.h"
+#include "training/trace_run.h"
 
 namespace slipstream {
 namespace {

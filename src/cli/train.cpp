@@ -13,7 +13,7 @@
 #include "report/evaluation_report.h"
 #include "report/progress_line.h"
 #include "report/watch_report.h"
-#include "slipstream/run/trainer.h"
+#include "slipstream/engine/trainer.h"
 
 namespace slipstream {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "report/report.h"
-#include "slipstream/run/pipeline.h"
+#include "slipstream/engine/pipeline.h"
 
 namespace CLI {
 class App;

@@ -7,8 +7,8 @@
 
 #include "cli/verbs.h"
 #include "core/number_text.h"
+#include "engine/continued.h"
 #include "report/evaluation_report.h"
-#include "run/continued.h"
 
 namespace slipstream {
 namespace {

@@ -8,8 +8,8 @@
 #include "cli/run_logging.h"
 #include "report/progress_line.h"
 #include "report/report.h"
-#include "slipstream/run/checkpoint.h"
-#include "slipstream/run/evaluation.h"
+#include "slipstream/engine/checkpoint.h"
+#include "slipstream/engine/evaluation.h"
 
 namespace CLI {
 class App;

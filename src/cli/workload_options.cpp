@@ -3,9 +3,9 @@
 #include <filesystem>
 
 #include "cli/common_options.h"
-#include "slipstream/ops/chain.h"
-#include "workloads/input.h"
-#include "workloads/option_text.h"
+#include "cli/input.h"
+#include "cli/option_text.h"
+#include "slipstream/transforms/chain.h"
 
 namespace slipstream {
 namespace {

@@ -3,9 +3,9 @@
 #include "datasets/dataset_around.h"
 #include "datasets/identity.h"
 #include "datasets/with_cost.h"
-#include "ops/cost_payer.h"
 #include "slipstream/core/error.h"
 #include "slipstream/datasets/datasets.h"
+#include "transforms/cost_payer.h"
 
 namespace slipstream {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "ops/synthetic_cost.h"
 #include "slipstream/datasets/dataset.h"
+#include "transforms/synthetic_cost.h"
 
 namespace slipstream {
 

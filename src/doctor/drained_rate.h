@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "doctor/turn_time.h"
-#include "slipstream/run/trainer.h"
+#include "slipstream/engine/trainer.h"
 
 namespace slipstream {
 

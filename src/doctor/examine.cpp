@@ -2,15 +2,15 @@
 #include <cmath>
 #include <thread>
 
+#include "core/figures.h"
 #include "core/number_text.h"
 #include "core/seconds_since.h"
 #include "core/start_thread.h"
-#include "diagnosis/model_parts.h"
 #include "doctor/examiner.h"
 #include "doctor/free_memory.h"
+#include "doctor/model_parts.h"
 #include "doctor/situation.h"
-#include "report/text.h"
-#include "run/message.h"
+#include "engine/message.h"
 
 namespace slipstream {
 namespace {

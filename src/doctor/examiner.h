@@ -12,7 +12,7 @@
 #include "doctor/turns.h"
 #include "doctor/usage.h"
 #include "doctor/wires.h"
-#include "run/untouched.h"
+#include "engine/untouched.h"
 #include "slipstream/doctor/doctor.h"
 
 namespace slipstream {

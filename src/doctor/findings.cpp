@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/text.h"
-#include "diagnosis/wording.h"
+#include "doctor/wording.h"
 
 namespace slipstream {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "diagnosis/model_parts.h"
+#include "doctor/model_parts.h"
 
 namespace slipstream {
 namespace {

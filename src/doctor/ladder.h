@@ -8,7 +8,7 @@
 #include "doctor/drained_rate.h"
 #include "doctor/training_rate.h"
 #include "doctor/wires.h"
-#include "slipstream/diagnosis/diagnosis.h"
+#include "slipstream/doctor/diagnosis.h"
 
 namespace slipstream {
 

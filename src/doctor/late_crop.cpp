@@ -1,7 +1,7 @@
 #include "doctor/late_crop.h"
 
-#include "slipstream/ops/color.h"
-#include "slipstream/ops/transforms.h"
+#include "slipstream/transforms/color.h"
+#include "slipstream/transforms/transforms.h"
 
 namespace slipstream {
 namespace {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <span>
 
-#include "slipstream/ops/op.h"
+#include "slipstream/transforms/op.h"
 
 namespace slipstream {
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "core/seconds_since.h"
-#include "diagnosis/pipeline_model.h"
 #include "doctor/examiner.h"
 #include "doctor/findings.h"
+#include "doctor/pipeline_model.h"
 #include "doctor/situation.h"
 
 namespace slipstream {

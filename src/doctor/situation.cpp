@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include "core/environment.h"
 #include "doctor/free_memory.h"
 #include "doctor/ladder.h"
 #include "doctor/late_crop.h"
 #include "loader/partial_decoding.h"
 #include "loader/slab_layout.h"
-#include "report/environment.h"
-#include "slipstream/run/pipeline.h"
+#include "slipstream/engine/pipeline.h"
 
 namespace slipstream {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "doctor/trials.h"
-#include "slipstream/diagnosis/diagnosis.h"
-#include "slipstream/run/trainer.h"
+#include "slipstream/doctor/diagnosis.h"
+#include "slipstream/engine/trainer.h"
 
 namespace slipstream {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "doctor/turn_time.h"
-#include "run/steady_rate.h"
+#include "engine/steady_rate.h"
 
 namespace slipstream {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "slipstream/run/trainer.h"
+#include "slipstream/engine/trainer.h"
 
 namespace slipstream {
 

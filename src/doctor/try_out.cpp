@@ -4,7 +4,7 @@
 #include "core/number_text.h"
 #include "core/seconds_since.h"
 #include "doctor/training_rate.h"
-#include "run/untouched.h"
+#include "engine/untouched.h"
 #include "slipstream/doctor/doctor.h"
 
 namespace slipstream {

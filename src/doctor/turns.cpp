@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "diagnosis/model_parts.h"
+#include "doctor/model_parts.h"
 
 namespace slipstream {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "cuda/gpu_meter.h"
-#include "slipstream/diagnosis/diagnosis.h"
-#include "slipstream/run/context.h"
+#include "slipstream/doctor/diagnosis.h"
+#include "slipstream/engine/context.h"
 
 namespace slipstream {
 

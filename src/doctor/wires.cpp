@@ -8,10 +8,10 @@
 
 #include "core/seconds_since.h"
 #include "cuda/cuda.h"
-#include "run/device_memory.h"
-#include "run/device_slab.h"
-#include "run/jpeg_unpacker.h"
-#include "slipstream/run/pipeline.h"
+#include "engine/device_memory.h"
+#include "engine/device_slab.h"
+#include "engine/jpeg_unpacker.h"
+#include "slipstream/engine/pipeline.h"
 
 namespace slipstream {
 namespace {

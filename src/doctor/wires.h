@@ -7,8 +7,8 @@
 
 #include "doctor/trials.h"
 #include "doctor/turn_time.h"
-#include "slipstream/diagnosis/diagnosis.h"
-#include "slipstream/run/trainer.h"
+#include "slipstream/doctor/diagnosis.h"
+#include "slipstream/engine/trainer.h"
 
 namespace slipstream {
 

@@ -6,7 +6,7 @@
 
 #include "core/number_text.h"
 #include "datasets/storage_error.h"
-#include "slipstream/ops/op.h"
+#include "slipstream/transforms/op.h"
 
 namespace slipstream {
 

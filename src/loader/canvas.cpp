@@ -1,8 +1,8 @@
 #include "loader/canvas.h"
 
 #include "loader/collate.h"
-#include "ops/geometry.h"
 #include "slipstream/core/error.h"
+#include "transforms/geometry.h"
 
 namespace slipstream {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "ops/device_chain.h"
 #include "slipstream/loader/data_loader.h"
-#include "slipstream/ops/drawn.h"
+#include "slipstream/transforms/drawn.h"
+#include "transforms/device_chain.h"
 
 namespace slipstream {
 

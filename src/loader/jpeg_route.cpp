@@ -5,7 +5,7 @@
 #include "codecs/jpeg_engine.h"
 #include "core/round_up.h"
 #include "slipstream/core/error.h"
-#include "slipstream/ops/transforms.h"
+#include "slipstream/transforms/transforms.h"
 
 namespace slipstream {
 namespace {

@@ -3,9 +3,9 @@
 #include <cstring>
 #include <type_traits>
 
-#include "ops/resampling.h"
 #include "slipstream/core/error.h"
-#include "slipstream/ops/transforms.h"
+#include "slipstream/transforms/transforms.h"
+#include "transforms/resampling.h"
 
 namespace slipstream {
 namespace {

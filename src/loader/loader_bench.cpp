@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "core/number_text.h"
-#include "plan/plan_limits.h"
+#include "loader/plan_limits.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {

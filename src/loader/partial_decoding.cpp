@@ -1,6 +1,6 @@
 #include "loader/partial_decoding.h"
 
-#include "ops/device_chain.h"
+#include "transforms/device_chain.h"
 
 namespace slipstream {
 

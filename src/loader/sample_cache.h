@@ -7,7 +7,7 @@
 
 #include "core/sync.h"
 #include "slipstream/core/array.h"
-#include "slipstream/plan/loading.h"
+#include "slipstream/loader/loading.h"
 
 namespace slipstream {
 

@@ -4,13 +4,13 @@
 
 #include "loader/jpeg_route.h"
 #include "loader/wire_layout.h"
-#include "ops/batch_chain.h"
-#include "ops/box_form.h"
-#include "ops/device_chain.h"
-#include "ops/geometry.h"
-#include "ops/units.h"
 #include "slipstream/core/error.h"
-#include "slipstream/ops/resize.h"
+#include "slipstream/transforms/resize.h"
+#include "transforms/batch_chain.h"
+#include "transforms/box_form.h"
+#include "transforms/device_chain.h"
+#include "transforms/geometry.h"
+#include "transforms/units.h"
 
 namespace slipstream {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "loader/collate.h"
-#include "ops/batch_chain.h"
-#include "ops/device_chain.h"
+#include "transforms/batch_chain.h"
+#include "transforms/device_chain.h"
 
 namespace slipstream {
 

@@ -2,11 +2,11 @@
 #include <functional>
 #include <set>
 
+#include "core/figures.h"
 #include "report/chart.h"
 #include "report/doctor_words.h"
 #include "report/json.h"
 #include "report/report.h"
-#include "report/text.h"
 
 namespace slipstream {
 namespace {

@@ -5,8 +5,8 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "core/figures.h"
 #include "core/number_text.h"
-#include "report/text.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {

@@ -1,5 +1,5 @@
+#include "core/figures.h"
 #include "report/report.h"
-#include "report/text.h"
 
 namespace slipstream {
 namespace {

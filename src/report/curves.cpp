@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/figures.h"
 #include "core/number_text.h"
 #include "report/chart.h"
-#include "report/text.h"
 
 namespace slipstream {
 namespace {

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/figures.h"
 #include "core/json_fields.h"
 #include "report/doctor_words.h"
 #include "report/json.h"
-#include "report/text.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "report/environment.h"
+#include "core/environment.h"
 #include "report/report.h"
-#include "slipstream/diagnosis/diagnosis.h"
+#include "slipstream/doctor/diagnosis.h"
 
 namespace slipstream {
 

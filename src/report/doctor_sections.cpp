@@ -1,14 +1,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/figures.h"
 #include "core/json_fields.h"
 #include "core/number_text.h"
 #include "core/text.h"
-#include "diagnosis/wording.h"
+#include "doctor/wording.h"
 #include "report/doctor_words.h"
 #include "report/page.h"
 #include "report/sections.h"
-#include "report/text.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {

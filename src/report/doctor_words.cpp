@@ -5,8 +5,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "core/figures.h"
 #include "core/number_text.h"
-#include "report/text.h"
 
 namespace slipstream {
 namespace {

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <limits>
 
+#include "core/figures.h"
 #include "core/json_fields.h"
 #include "core/number_text.h"
 #include "report/json.h"
-#include "report/text.h"
 
 namespace slipstream {
 namespace {

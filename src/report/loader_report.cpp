@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/figures.h"
 #include "report/json.h"
 #include "report/report.h"
-#include "report/text.h"
 
 namespace slipstream {
 namespace {

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "core/environment.h"
 #include "loader/loader_bench.h"
-#include "report/environment.h"
 
 namespace slipstream {
 

@@ -11,8 +11,8 @@
 #include <ostream>
 #include <utility>
 
+#include "core/figures.h"
 #include "core/number_text.h"
-#include "report/text.h"
 
 namespace slipstream {
 namespace {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "slipstream/results/result.h"
+#include "slipstream/engine/result.h"
 
 namespace slipstream {
 

@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
-#include "report/environment.h"
-#include "slipstream/results/result.h"
+#include "core/environment.h"
+#include "slipstream/engine/result.h"
 
 namespace slipstream {
 

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "report/environment.h"
+#include "core/environment.h"
 #include "report/event_file.h"
 #include "report/metrics_table.h"
 

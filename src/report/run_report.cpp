@@ -2,11 +2,11 @@
 #include <limits>
 #include <numeric>
 
+#include "core/figures.h"
 #include "core/fingerprint.h"
 #include "core/json_fields.h"
 #include "report/json.h"
 #include "report/report.h"
-#include "report/text.h"
 
 namespace slipstream {
 namespace {

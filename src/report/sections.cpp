@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/figures.h"
 #include "report/doctor_words.h"
-#include "report/text.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {

@@ -1,7 +1,7 @@
 #include <limits>
 
+#include "core/figures.h"
 #include "core/number_text.h"
-#include "report/text.h"
 #include "report/trace_index.h"
 #include "report/trace_report.h"
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "core/figures.h"
 #include "core/number_text.h"
-#include "diagnosis/wording.h"
-#include "report/text.h"
-#include "results/input_wait.h"
+#include "doctor/wording.h"
+#include "engine/input_wait.h"
 
 namespace slipstream {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "slipstream/core/step_counter.h"
-#include "slipstream/results/result.h"
+#include "slipstream/engine/result.h"
 
 namespace slipstream {
 

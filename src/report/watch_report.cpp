@@ -4,11 +4,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/figures.h"
 #include "core/number_text.h"
 #include "report/json.h"
-#include "report/text.h"
 #include "slipstream/core/error.h"
-#include "slipstream/diagnosis/diagnosis.h"
+#include "slipstream/doctor/diagnosis.h"
 
 namespace slipstream {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "slipstream/datasets/dataset.h"
-#include "slipstream/ops/op.h"
+#include "slipstream/transforms/op.h"
 #include "tools/sheet.h"
 
 namespace slipstream {

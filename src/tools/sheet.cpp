@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "slipstream/core/error.h"
-#include "slipstream/ops/resize.h"
+#include "slipstream/transforms/resize.h"
 
 namespace slipstream {
 namespace {

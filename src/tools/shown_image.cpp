@@ -6,8 +6,8 @@
 #include <string>
 
 #include "loader/bad_samples.h"
-#include "slipstream/ops/color.h"
-#include "slipstream/ops/transforms.h"
+#include "slipstream/transforms/color.h"
+#include "slipstream/transforms/transforms.h"
 #include "tools/sheet.h"
 
 namespace slipstream {

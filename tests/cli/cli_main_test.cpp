@@ -11,10 +11,10 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
+#include "cli/classifier.h"
 #include "core/files.h"
 #include "slipstream/datasets/datasets.h"
 #include "support/temporary_folder.h"
-#include "workloads/classifier.h"
 
 /// Of a busy machine, instead of the C library's.
 extern "C" int getloadavg(double* loads, int count) noexcept {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "run/engine.h"
+#include "engine/engine.h"
 #include "slipstream/datasets/datasets.h"
 #include "slipstream/doctor/doctor.h"
 #include "support/own_op.h"

@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 
 #include "doctor/trials.h"
-#include "run/engine.h"
+#include "engine/engine.h"
 #include "slipstream/datasets/datasets.h"
-#include "slipstream/ops/resize.h"
-#include "slipstream/ops/transforms.h"
+#include "slipstream/transforms/resize.h"
+#include "slipstream/transforms/transforms.h"
 #include "support/made_set.h"
 
 namespace slipstream::test {

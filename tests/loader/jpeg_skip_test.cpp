@@ -7,8 +7,8 @@
 #include "codecs/jpeg_check.h"
 #include "codecs/jpeg_engine.h"
 #include "loader/jpeg_wire_fixture.h"
-#include "slipstream/ops/resize.h"
-#include "slipstream/ops/transforms.h"
+#include "slipstream/transforms/resize.h"
+#include "slipstream/transforms/transforms.h"
 #include "support/jpeg_damage.h"
 #include "support/thrown.h"
 

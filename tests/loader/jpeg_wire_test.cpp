@@ -5,8 +5,8 @@
 #include "codecs/jpeg_engine.h"
 #include "core/packed_field.h"
 #include "loader/jpeg_wire_fixture.h"
-#include "slipstream/ops/resize.h"
-#include "slipstream/ops/transforms.h"
+#include "slipstream/transforms/resize.h"
+#include "slipstream/transforms/transforms.h"
 #include "support/image_records.h"
 #include "support/thrown.h"
 

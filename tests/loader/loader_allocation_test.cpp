@@ -6,7 +6,7 @@
 #include "loader/allocation_counter.h"
 #include "loader/jpeg_slot.h"
 #include "loader/loader_fixture.h"
-#include "slipstream/ops/transforms.h"
+#include "slipstream/transforms/transforms.h"
 #include "support/jpeg_writer.h"
 #include "support/made_set.h"
 

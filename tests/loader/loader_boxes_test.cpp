@@ -2,9 +2,9 @@
 
 #include "loader/loader_fixture.h"
 #include "slipstream/datasets/datasets.h"
-#include "slipstream/ops/resize.h"
-#include "slipstream/ops/transforms.h"
-#include "slipstream/ops/warp.h"
+#include "slipstream/transforms/resize.h"
+#include "slipstream/transforms/transforms.h"
+#include "slipstream/transforms/warp.h"
 #include "support/array_values.h"
 #include "support/jpeg_set.h"
 #include "support/made_set.h"

@@ -6,7 +6,7 @@
 #include "loader/counting_memory.h"
 #include "loader/loader_fixture.h"
 #include "slipstream/codecs/image.h"
-#include "slipstream/ops/transforms.h"
+#include "slipstream/transforms/transforms.h"
 #include "support/made_set.h"
 #include "support/own_op.h"
 

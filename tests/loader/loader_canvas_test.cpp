@@ -1,13 +1,13 @@
 #include <gmock/gmock.h>
 
 #include "loader/loader_fixture.h"
-#include "ops/device_chain.h"
-#include "slipstream/ops/resize.h"
-#include "slipstream/ops/transforms.h"
-#include "slipstream/ops/warp.h"
+#include "slipstream/transforms/resize.h"
+#include "slipstream/transforms/transforms.h"
+#include "slipstream/transforms/warp.h"
 #include "support/jpeg_set.h"
 #include "support/made_set.h"
 #include "support/picture_set.h"
+#include "transforms/device_chain.h"
 
 namespace slipstream {
 namespace {

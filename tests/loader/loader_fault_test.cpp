@@ -9,7 +9,7 @@
 #include "loader/counting_memory.h"
 #include "loader/loader_fixture.h"
 #include "slipstream/datasets/datasets.h"
-#include "slipstream/ops/color.h"
+#include "slipstream/transforms/color.h"
 #include "support/made_set.h"
 #include "support/no_threads.h"
 #include "support/own_op.h"

@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "loader/loader_fixture.h"
-#include "slipstream/ops/transforms.h"
+#include "slipstream/transforms/transforms.h"
 #include "support/jpeg_set.h"
 
 namespace slipstream {

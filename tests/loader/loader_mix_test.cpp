@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "loader/loader_fixture.h"
-#include "ops/batch_chain.h"
-#include "slipstream/ops/transforms.h"
+#include "slipstream/transforms/transforms.h"
 #include "support/thrown.h"
+#include "transforms/batch_chain.h"
 
 namespace slipstream {
 namespace {

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "loader/loader_fixture.h"
-#include "slipstream/ops/resize.h"
-#include "slipstream/ops/transforms.h"
+#include "slipstream/transforms/resize.h"
+#include "slipstream/transforms/transforms.h"
 #include "support/picture_set.h"
 #include "support/thrown.h"
 

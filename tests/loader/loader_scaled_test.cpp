@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "loader/loader_fixture.h"
-#include "slipstream/ops/resize.h"
-#include "slipstream/ops/transforms.h"
+#include "slipstream/transforms/resize.h"
+#include "slipstream/transforms/transforms.h"
 #include "support/made_set.h"
 #include "support/picture_set.h"
 #include "tools/scene.h"

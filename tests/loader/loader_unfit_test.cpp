@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "loader/loader_fixture.h"
-#include "slipstream/ops/op.h"
-#include "slipstream/ops/resize.h"
-#include "slipstream/ops/transforms.h"
+#include "slipstream/transforms/op.h"
+#include "slipstream/transforms/resize.h"
+#include "slipstream/transforms/transforms.h"
 #include "support/jpeg_set.h"
 #include "support/made_set.h"
 #include "support/own_op.h"

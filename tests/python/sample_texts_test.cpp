@@ -1,4 +1,4 @@
-#include "python/sample_texts.h"
+#include "bindings/sample_texts.h"
 
 #include <gtest/gtest.h>
 

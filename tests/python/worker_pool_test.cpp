@@ -1,4 +1,4 @@
-#include "python/worker_pool.h"
+#include "bindings/worker_pool.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -10,7 +10,7 @@
 #include <atomic>
 #include <thread>
 
-#include "slipstream/ops/op.h"
+#include "slipstream/transforms/op.h"
 
 namespace slipstream {
 namespace {

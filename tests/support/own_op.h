@@ -1,6 +1,6 @@
 #pragma once
 
-#include "slipstream/ops/op.h"
+#include "slipstream/transforms/op.h"
 
 namespace slipstream {
 

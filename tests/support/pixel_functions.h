@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "slipstream/ops/pixel_op.h"
+#include "slipstream/transforms/pixel_op.h"
 
 // Operations of a user's own, for tests.
 namespace slipstream::test {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "slipstream/ops/resize.h"
-#include "slipstream/ops/transforms.h"
+#include "slipstream/transforms/resize.h"
+#include "slipstream/transforms/transforms.h"
 #include "support/array_values.h"
 #include "support/thrown.h"
 #include "tools/sheet_values.h"

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "slipstream/ops/color.h"
-#include "slipstream/ops/transforms.h"
+#include "slipstream/transforms/color.h"
+#include "slipstream/transforms/transforms.h"
 #include "support/array_values.h"
 
 namespace slipstream {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "slipstream/workloads/workload.h"
+#include "slipstream/cli/workload.h"
 
 namespace slipstream {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "slipstream/diagnosis/diagnosis.h"
-#include "slipstream/run/trainer.h"
+#include "slipstream/doctor/diagnosis.h"
+#include "slipstream/engine/trainer.h"
 
 namespace slipstream {
 

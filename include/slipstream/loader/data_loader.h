@@ -13,10 +13,10 @@
 #include "slipstream/core/step_counter.h"
 #include "slipstream/core/wire.h"
 #include "slipstream/datasets/dataset.h"
+#include "slipstream/loader/loading.h"
 #include "slipstream/loader/sampling.h"
-#include "slipstream/ops/batch_ops.h"
-#include "slipstream/ops/op.h"
-#include "slipstream/plan/loading.h"
+#include "slipstream/transforms/batch_ops.h"
+#include "slipstream/transforms/op.h"
 
 namespace slipstream {
 

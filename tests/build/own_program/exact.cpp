@@ -1,4 +1,4 @@
-#include "slipstream/ops/pixel_op.h"
+#include "slipstream/transforms/pixel_op.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "slipstream/ops/op.h"
+#include "slipstream/transforms/op.h"
 
 namespace {
 

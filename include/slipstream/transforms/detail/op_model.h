@@ -1,0 +1,258 @@
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "slipstream/transforms/op.h"
+
+// How AnyOp (op.h) holds operations of any type. Programs need nothing from here but the concepts
+// that op.h names.
+namespace slipstream {
+
+template <typename T>
+concept MovesPixels = Operation<T> &&
+    requires(const T& op, const RandomKey& key, const Shape& shape) {
+  { op.map(op.draw(key, shape), shape) } -> std::same_as<AffineMap>;
+};
+
+template <typename T>
+concept ReadsRegion = Operation<T> &&
+    requires(const T& op, const RandomKey& key, const Shape& shape, const Window& window) {
+  { op.region(op.draw(key, shape)) } -> std::same_as<Region>;
+  { op.within(op.draw(key, shape), window) } -> std::same_as<decltype(op.draw(key, shape))>;
+};
+
+template <typename T>
+concept Shrinks = ReadsRegion<T> &&
+    requires(const T& op, const RandomKey& key, const Shape& shape) {
+  { op.reduction(op.draw(key, shape)) } -> std::same_as<std::int64_t>;
+};
+
+template <typename T>
+concept MayOnlyResize = Operation<T> && requires(const T& op) {
+  { op.only_resizes() } -> std::same_as<bool>;
+};
+
+template <typename T>
+concept FindsShape = Operation<T> && requires(const T& op, const RandomKey& key, const Shape& shape,
+                                              FieldKind kind, ConstArray in, HostArray& out) {
+  op.make(op.draw(key, shape), kind, in, out);
+};
+
+template <typename T>
+concept HasDeviceFunction = Operation<T> && requires(const T& op) {
+  { op.device_function() } -> std::same_as<DeviceFunction>;
+};
+
+template <typename T>
+concept IsEvaluated = Operation<T> && requires(const T& op) {
+  { op.for_evaluation() } -> std::same_as<std::optional<AnyOp>>;
+};
+
+/// Says which parts of a sample's images are there, where the images hold little more than the next
+/// operation reads of them, or are missing because the operation is done to them elsewhere.
+struct DecodedPart {
+  Shape whole;                                ///< shape of the image that parameters are drawn for
+  Window wanted;                              ///< the part of that image that was asked for
+  std::vector<std::optional<Window>> fields;  ///< the part that each field holds; no value: all
+  std::vector<bool> elsewhere = {};           ///< which fields are missing; empty: none
+};
+
+namespace detail {
+
+/// Properties that all operations of one type share.
+struct OpTraits {
+  std::string_view name;
+  std::size_t drawn_bytes = 0;
+  bool is_over_batch = false;
+  bool reads_region = false;
+  bool finds_shape = false;
+  bool is_evaluated = false;
+};
+
+/// What a GPU can do in an operation's place.
+struct OpOnDevice {
+  bool only_resizes = false;
+  std::optional<DeviceFunction> function = {};
+};
+
+/// An operation of any type. AnyOp says what its functions do.
+class OpModel {
+ public:
+  explicit OpModel(const OpTraits& of_type) : traits(of_type) {}
+  virtual ~OpModel() = default;
+
+  virtual void validate() const = 0;
+  virtual bool touches(FieldKind kind) const = 0;
+  virtual FieldSpec output(const FieldSpec& in) const = 0;
+  virtual bool is_random() const = 0;
+  virtual OpOnDevice on_device() const = 0;
+  virtual std::optional<AnyOp> for_evaluation() const = 0;
+  virtual Window window(const RandomKey& key, const Shape& shape) const = 0;
+  virtual void draw(const RandomKey& key, const Shape& shape, std::byte* to) const = 0;
+  virtual std::optional<AffineMap> map(const std::byte* drawn, const Shape& shape) const = 0;
+  virtual void apply(const std::byte* drawn, FieldKind kind, ConstArray in, MutableArray out,
+                     Scratch& scratch) const = 0;
+  virtual void apply(const RandomKey& key, std::span<const FieldSpec> specs, Sample& sample,
+                     std::vector<HostArray>& spare, Scratch& scratch,
+                     const DecodedPart* part) const = 0;
+
+  const OpTraits traits;
+};
+
+/// A PassedBySamples.
+template <typename T>
+concept PassedBySample = requires {
+  T::kIsPassed;
+};
+
+template <Operation T>
+class OpOf final : public OpModel {
+ public:
+  using Drawn = decltype(std::declval<const T&>().draw(RandomKey{}, Shape{}));
+  static_assert(alignof(Drawn) <= 16, "the parameters of one sample are aligned to 16 at most");
+  static constexpr std::size_t kDrawnBytes = std::is_empty_v<Drawn> ? 0 : sizeof(Drawn);
+
+  explicit OpOf(T value)
+      : OpModel({T::kName, kDrawnBytes, PassedBySample<T>, ReadsRegion<T>, FindsShape<T>,
+                 IsEvaluated<T>}),
+        op(std::move(value)) {}
+
+  void validate() const override { op.validate(); }
+  bool touches(FieldKind kind) const override {
+    return kind == FieldKind::boxes ? MovesPixels<T> : op.touches(kind);
+  }
+  FieldSpec output(const FieldSpec& in) const override { return op.output(in); }
+  bool is_random() const override { return op.is_random(); }
+
+  OpOnDevice on_device() const override {
+    OpOnDevice result;
+    if constexpr (MayOnlyResize<T>) result.only_resizes = op.only_resizes();
+    if constexpr (HasDeviceFunction<T>) result.function = op.device_function();
+    return result;
+  }
+  std::optional<AnyOp> for_evaluation() const override {
+    if constexpr (IsEvaluated<T>) return op.for_evaluation();
+    return std::nullopt;
+  }
+  Window window(const RandomKey& key, const Shape& shape) const override {
+    Window window{{0, 0, shape[0], shape[1]}};
+    if constexpr (ReadsRegion<T>) {
+      const auto drawn = op.draw(key, shape);
+      window.region = op.region(drawn);
+      if constexpr (Shrinks<T>) window.reduction = op.reduction(drawn);
+    }
+    return window;
+  }
+
+  void draw(const RandomKey& key, const Shape& shape, std::byte* to) const override {
+    const Drawn drawn = op.draw(key, shape);
+    std::memcpy(to, &drawn, kDrawnBytes);
+  }
+  std::optional<AffineMap> map(const std::byte* drawn, const Shape& shape) const override {
+    if constexpr (MovesPixels<T>) return op.map(drawn_at(drawn), shape);
+    return std::nullopt;
+  }
+  void apply(const std::byte* drawn, FieldKind kind, ConstArray in, MutableArray out,
+             Scratch& scratch) const override {
+    op.apply(drawn_at(drawn), kind, in, out, scratch);
+  }
+
+  void apply(const RandomKey& key, std::span<const FieldSpec> specs, Sample& sample,
+             std::vector<HostArray>& spare, Scratch& scratch,
+             const DecodedPart* part) const override {
+    const auto shape = part ? std::optional(part->whole) : reference_shape(specs, sample);
+    if (!shape) return;
+    const auto drawn = op.draw(key, *shape);
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      const bool is_elsewhere = part && !part->elsewhere.empty() && part->elsewhere[i];
+      if (is_elsewhere || !touches(specs[i].kind)) continue;
+      HostArray& array = sample.fields[i].array;
+      const ConstArray in = array.view();
+      if constexpr (MovesPixels<T>) {
+        if (specs[i].kind == FieldKind::boxes) {
+          move_boxes(op.map(drawn, *shape), in, array.span());
+          continue;
+        }
+      }
+      if constexpr (FindsShape<T>) {
+        op.make(drawn, specs[i].kind, in, spare[i]);
+        std::swap(array, spare[i]);
+        continue;
+      }
+      // Without the name: copying it could allocate for every sample.
+      const FieldSpec now{{}, specs[i].kind, in.dtype, in.shape, specs[i].classes};
+      const FieldSpec after = op.output(now);
+      const bool is_part = part && part->fields[i];
+      op.apply(is_part ? within(drawn, *part->fields[i]) : drawn, specs[i].kind, in,
+               spare[i].reset(after.dtype, after.shape), scratch);
+      std::swap(array, spare[i]);
+    }
+  }
+
+  const T op;
+
+ private:
+  Drawn drawn_at(const std::byte* at) const {
+    std::array<std::byte, sizeof(Drawn)> bytes{};
+    std::memcpy(bytes.data(), at, kDrawnBytes);
+    return std::bit_cast<Drawn>(bytes);
+  }
+
+  Drawn within(const Drawn& drawn, const Window& window) const {
+    if constexpr (ReadsRegion<T>) return op.within(drawn, window);
+    return drawn;
+  }
+
+  /// Of the first image that it touches, else of the first field; none where it touches none.
+  std::optional<Shape> reference_shape(std::span<const FieldSpec> specs,
+                                       const Sample& sample) const {
+    std::optional<Shape> shape;
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      if (specs[i].kind == FieldKind::boxes || !op.touches(specs[i].kind)) continue;
+      if (!shape) shape = sample.fields[i].array.view().shape;
+      if (specs[i].kind == FieldKind::image) return sample.fields[i].array.view().shape;
+    }
+    return shape;
+  }
+};
+
+/// Holds a BatchOperation in a chain of operations on samples, which pass it unchanged.
+template <BatchOperation T>
+struct PassedBySamples {
+  static constexpr std::string_view kName = T::kName;
+  static constexpr bool kIsPassed = true;
+  struct Drawn {};
+  T op;
+
+  void validate() const { op.validate(); }
+  bool touches(FieldKind) const { return false; }
+  FieldSpec output(const FieldSpec& in) const { return in; }
+  bool is_random() const { return false; }
+  Drawn draw(const RandomKey&, const Shape&) const { return {}; }
+  void apply(const Drawn&, FieldKind, ConstArray, MutableArray, Scratch&) const {}
+};
+
+}  // namespace detail
+
+template <typename T>
+requires(!std::same_as<T, AnyOp> && Operation<T>) AnyOp::AnyOp(T op)
+    : self_(std::make_shared<const detail::OpOf<T>>(std::move(op))) {}
+
+template <BatchOperation T>
+AnyOp::AnyOp(T op) : AnyOp(detail::PassedBySamples<T>{std::move(op)}) {}
+
+template <typename T>
+const T* AnyOp::get_if() const {
+  if constexpr (BatchOperation<T>) {
+    const auto* passed = get_if<detail::PassedBySamples<T>>();
+    return passed == nullptr ? nullptr : &passed->op;
+  } else {
+    const auto* model = dynamic_cast<const detail::OpOf<T>*>(self_.get());
+    return model == nullptr ? nullptr : &model->op;
+  }
+}
+
+}  // namespace slipstream

@@ -1,0 +1,75 @@
+#pragma once
+
+#include "slipstream/core/region.h"
+#include "slipstream/transforms/drawn.h"
+#include "slipstream/transforms/op.h"
+
+namespace slipstream {
+
+/// The size that Resize gives an image. Two numbers are its height and width in pixels. One number
+/// is the length of the shorter side, and the proportions stay, as in torchvision.
+struct ResizedSize {
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  std::int64_t shorter_side = 0;  ///< 0: height and width say the size
+
+  constexpr ResizedSize() = default;
+  constexpr ResizedSize(std::int64_t shorter) : shorter_side(shorter) {}
+  constexpr ResizedSize(std::int64_t rows, std::int64_t columns) : height(rows), width(columns) {}
+  /// Whether the size is that of the shorter side.
+  bool keeps_ratio() const { return shorter_side != 0; }
+  /// The size that an image of size `image` gets. With shorter_side the longer side becomes
+  /// floor(shorter_side * longer / shorter), computed in integers. REQUIRES: both sides of `image`
+  /// are at least 1
+  Size of(const Size& image) const;
+  bool operator==(const ResizedSize&) const = default;
+};
+
+/// Resizes images and masks. Two numbers in `size` are the new height and width, to which an image
+/// of any shape is stretched, not cropped. With one number, images that differ in proportions still
+/// differ in size afterwards.
+///
+/// Images with `antialias`: a convolution with max(0, 1 - |x| / scale) / scale, where scale =
+/// max(1, in / out), across and then down. Source: Pillow, "Concepts: Filters".
+/// - uint8, 1 to 4 channels: Pillow's bilinear resize, in fixed point with 22 fractional bits, each
+///   pass rounded. It equals Pillow's within 1 level, and bit for bit unless Pillow goes down
+///   first, as it does since version 13 where that is much cheaper.
+/// - float32, 1 to 4 channels: an axis that shrinks uses the same weights, in float32, first to
+///   last by fma. An axis that does not shrink is interpolated as without `antialias`.
+///
+/// Images without `antialias`, uint8 or float32, 1 to 4 channels: bilinear between two neighbors on
+/// each axis, across and then down, in float32. uint8 results are rounded at the end, halves to
+/// even.
+///
+/// Masks: nearest neighbor, with the source index floor((i + 0.5) * in / out) in integers.
+struct Resize {
+  static constexpr std::string_view kName = "resize";
+  ResizedSize size;
+  bool antialias = true;
+
+  using Drawn = DrawnCrop;  ///< the whole image
+
+  void validate() const;
+  bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
+  FieldSpec output(const FieldSpec& in) const;
+  bool is_random() const { return false; }
+  /// Throws UnfitSample where the result would have a side of more than 65,536 pixels or more than
+  /// kDefaultPixelLimit pixels in all.
+  Drawn draw(const RandomKey&, const Shape& shape) const;
+  /// Throws UnfitSample for a field without pixels. A field that was not reduced by decoding may
+  /// have another size than the one that was drawn for.
+  void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
+             Scratch& scratch) const;
+  /// False where it keeps the proportions: the size of the result is then not known beforehand.
+  bool only_resizes() const { return antialias && !size.keeps_ratio(); }
+  AffineMap map(const Drawn& drawn, const Shape&) const {
+    return drawn.resized_to(size.of({drawn.height, drawn.width}));
+  }
+  Region region(const Drawn& drawn) const { return drawn.region; }
+  std::int64_t reduction(const Drawn& drawn) const {
+    return only_resizes() ? drawn.reduction_to({size.height, size.width}) : 1;
+  }
+  Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
+};
+
+}  // namespace slipstream

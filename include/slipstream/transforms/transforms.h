@@ -1,0 +1,180 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "slipstream/core/region.h"
+#include "slipstream/transforms/drawn.h"
+#include "slipstream/transforms/op.h"
+
+namespace slipstream {
+
+// Operations (op.h) that crop, resize, flip and scale. Crops and flips move images (height x width
+// x channels) and masks (height x width) alike. Their parameters are drawn for the sample's first
+// image; a field of another size throws UnfitSample where the operation crops. The other operations
+// touch images alone. H and W are the height and width of the image. uniform() and below(bound) are
+// the next draws of the sample, in the order in which they are written here (docs/random.md).
+
+/// Takes the middle size.height x size.width pixels: top = floor((H - size.height) / 2), left =
+/// floor((W - size.width) / 2). Takes any dtype. Throws UnfitSample for an image smaller than that.
+struct CenterCrop {
+  static constexpr std::string_view kName = "center_crop";
+  Size size;
+
+  using Drawn = DrawnCrop;
+
+  void validate() const;
+  bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
+  FieldSpec output(const FieldSpec& in) const;
+  bool is_random() const { return false; }
+  Drawn draw(const RandomKey& key, const Shape& shape) const;
+  void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
+             Scratch& scratch) const;
+  bool only_resizes() const { return true; }
+  AffineMap map(const Drawn& drawn, const Shape&) const { return drawn.resized_to(size); }
+  Region region(const Drawn& drawn) const { return drawn.inside(); }
+  Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
+};
+
+/// Takes size.height x size.width pixels from anywhere in the image, which first gets `padding`
+/// black pixels (class 0 in masks) on each side. Draws top = below(H + 2 padding - size.height +
+/// 1), then left = below(W + 2 padding - size.width + 1). Takes any dtype. Throws UnfitSample for
+/// an image that is smaller than the crop even with its padding.
+struct RandomCrop {
+  static constexpr std::string_view kName = "random_crop";
+  Size size;
+  std::int64_t padding = 0;  ///< pixels; less than the crop's height and width
+
+  using Drawn = DrawnCrop;
+
+  void validate() const;
+  bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
+  FieldSpec output(const FieldSpec& in) const;
+  bool is_random() const { return true; }
+  std::optional<AnyOp> for_evaluation() const { return CenterCrop{size}; }
+  Drawn draw(const RandomKey& key, const Shape& shape) const;
+  void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
+             Scratch& scratch) const;
+  bool only_resizes() const { return true; }
+  AffineMap map(const Drawn& drawn, const Shape&) const { return drawn.resized_to(size); }
+  Region region(const Drawn& drawn) const { return drawn.inside(); }
+  Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
+};
+
+/// Takes a crop of random area and aspect ratio and resizes it to `size` as Resize does. Images are
+/// uint8 or float32 with 1 to 4 channels. Throws UnfitSample for an image without pixels. Source:
+/// torchvision's documentation and the paper that it names (Szegedy et al., "Going deeper with
+/// convolutions", CVPR 2015).
+///
+/// The crop's height h and width w are drawn in up to ten tries: area = H W (scale[0] + uniform()
+/// (scale[1] - scale[0])), ratio = exp(log ratio[0] + uniform() (log ratio[1] - log ratio[0])), w =
+/// round(sqrt(area ratio)), h = round(sqrt(area / ratio)), halves up. The first crop that fits into
+/// the image is taken, at top = below(H - h + 1), left = below(W - w + 1). Where no try fits, it is
+/// the largest centered crop whose ratio is within the bounds. All is computed in double precision
+/// by basic IEEE operations alone, so every machine gets the same pixels.
+struct RandomResizedCrop {
+  static constexpr std::string_view kName = "random_resized_crop";
+  Size size;
+  std::array<double, 2> scale = {0.08, 1.0};  ///< share of the image's area; above 0, at most 1
+  std::array<double, 2> ratio = {3.0 / 4.0, 4.0 / 3.0};  ///< width / height; 0.001 to 1000
+  bool antialias = true;
+
+  using Drawn = DrawnCrop;
+
+  void validate() const;
+  bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
+  FieldSpec output(const FieldSpec& in) const;
+  bool is_random() const { return true; }
+  Drawn draw(const RandomKey& key, const Shape& shape) const;
+  void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
+             Scratch& scratch) const;
+  bool only_resizes() const { return antialias; }
+  AffineMap map(const Drawn& drawn, const Shape&) const { return drawn.resized_to(size); }
+  Region region(const Drawn& drawn) const { return drawn.inside(); }
+  std::int64_t reduction(const Drawn& drawn) const {
+    return antialias ? drawn.reduction_to(size) : 1;
+  }
+  Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
+};
+
+/// Mirrors left and right with probability p: where uniform() < p. Takes any dtype.
+struct RandomHorizontalFlip {
+  static constexpr std::string_view kName = "random_horizontal_flip";
+  double p = 0.5;  ///< 0 to 1
+
+  using Drawn = DrawnFlip;
+
+  void validate() const;
+  bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
+  FieldSpec output(const FieldSpec& in) const;
+  bool is_random() const { return p > 0 && p < 1; }
+  std::optional<AnyOp> for_evaluation() const { return std::nullopt; }
+  Drawn draw(const RandomKey& key, const Shape& shape) const;
+  void apply(Drawn drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
+  AffineMap map(Drawn drawn, const Shape& shape) const;
+};
+
+/// Mirrors top and bottom with probability p: where uniform() < p. Takes any dtype.
+struct RandomVerticalFlip {
+  static constexpr std::string_view kName = "random_vertical_flip";
+  double p = 0.5;  ///< 0 to 1
+
+  using Drawn = DrawnFlip;
+
+  void validate() const;
+  bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
+  FieldSpec output(const FieldSpec& in) const;
+  bool is_random() const { return p > 0 && p < 1; }
+  std::optional<AnyOp> for_evaluation() const { return std::nullopt; }
+  Drawn draw(const RandomKey& key, const Shape& shape) const;
+  void apply(Drawn drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
+  AffineMap map(Drawn drawn, const Shape& shape) const;
+};
+
+/// Converts uint8 images to float32. With `scale` the values are level / 255, rounded once, from 0
+/// to 1. Without it they are the levels themselves. Images of float32 stay as they are.
+struct ToDtype {
+  static constexpr std::string_view kName = "to_dtype";
+  DType dtype = DType::float32;  ///< must be float32
+  bool scale = false;
+
+  struct Drawn {};
+
+  void validate() const;
+  bool touches(FieldKind kind) const { return kind == FieldKind::image; }
+  FieldSpec output(const FieldSpec& in) const;
+  bool is_random() const { return false; }
+  Drawn draw(const RandomKey&, const Shape&) const { return {}; }
+  void apply(Drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
+};
+
+/// Normalizes images of one to four channels. The result is float32: (value - mean) / std in each
+/// channel. The levels of uint8 images are divided by 255 first. Mean and std are rounded to
+/// float32 first, and so is the result of each operation. Each of the two has as many numbers as
+/// the image has channels, or one for all of them.
+struct Normalize {
+  static constexpr std::string_view kName = "normalize";
+  std::vector<double> mean = {0, 0, 0};
+  std::vector<double> std = {1, 1, 1};  ///< above 0
+
+  struct Drawn {};
+
+  void validate() const;
+  bool touches(FieldKind kind) const { return kind == FieldKind::image; }
+  FieldSpec output(const FieldSpec& in) const;
+  bool is_random() const { return false; }
+  Drawn draw(const RandomKey&, const Shape&) const { return {}; }
+  void apply(Drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
+  /// The number of channels that `mean` and `std` are for; 1: any number.
+  std::size_t channels() const {
+    if (mean.size() == 1) return std.size();
+    return std.size() == 1 ? mean.size() : std::min(mean.size(), std.size());
+  }
+  /// The mean and std of channel `c` of an image. REQUIRES: c < channels() or channels() == 1
+  double mean_of(std::size_t c) const { return mean.size() == 1 ? mean[0] : mean[c]; }
+  double std_of(std::size_t c) const { return std.size() == 1 ? std[0] : std[c]; }
+};
+
+}  // namespace slipstream

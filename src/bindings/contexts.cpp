@@ -1,0 +1,76 @@
+#include "bindings/contexts.h"
+
+#include <torch/csrc/utils/pybind.h>
+#include <unistd.h>
+
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "bindings/gil.h"
+#include "slipstream/core/error.h"
+
+namespace slipstream {
+namespace {
+
+struct Made {
+  std::shared_ptr<Context> context;
+  MadeIn in;
+};
+
+/// Those that no loop has, never destroyed. Needs Python's lock.
+std::vector<std::unique_ptr<LaneThreads>>& idle_threads() {
+  static auto& all = *new std::pair<MadeIn, std::vector<std::unique_ptr<LaneThreads>>>;
+  if (!all.first.is_this_process()) {
+    static_cast<void>(new auto(std::move(all.second)));  // a fork's copy has nothing to join
+    all = {};
+  }
+  return all.second;
+}
+
+}  // namespace
+
+LentThreads::LentThreads() {
+  auto& idle = idle_threads();
+  if (idle.empty()) idle.push_back(std::make_unique<LaneThreads>());
+  threads_ = std::move(idle.back());
+  idle.pop_back();
+}
+
+LentThreads::~LentThreads() {
+  if (are_here())
+    idle_threads().push_back(std::move(threads_));
+  else
+    static_cast<void>(threads_.release());
+}
+
+std::shared_ptr<Context> context_of(const std::string& device) {
+  const GilRelease unlocked;  // PyTorch's autograd, which is started, asks for it
+  static std::mutex making;
+  static auto& contexts = *new std::map<std::string, Made>;
+  const std::lock_guard lock(making);
+  const auto known = contexts.find(device);
+  if (known != contexts.end() && known->second.in.is_this_process()) return known->second.context;
+  if (known != contexts.end() && known->second.context->kind() == DeviceKind::cuda)
+    throw Refused(device +
+                  " was in use when this process was forked, and CUDA does not go on in a forked "
+                  "process: start it with 'spawn' or 'forkserver'");
+  const auto made = std::make_shared<Context>(device);
+  if (known != contexts.end()) static_cast<void>(new auto(known->second.context));
+  contexts[device] = {made, {}};
+  return made;
+}
+
+bool MadeIn::is_this_process() const { return process_ == current(); }
+
+void MadeIn::require_this_process(const std::string& what) const {
+  if (!is_this_process())
+    throw Refused(what +
+                  " was made in the process that this one was forked from, whose threads are not "
+                  "here: make another one in this process");
+}
+
+int MadeIn::current() { return getpid(); }
+
+}  // namespace slipstream

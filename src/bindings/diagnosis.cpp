@@ -1,0 +1,212 @@
+#include <pybind11/stl.h>
+
+#include <cmath>
+
+#include "bindings/contexts.h"
+#include "bindings/doctor.h"
+#include "cli/common_options.h"
+#include "report/doctor_report.h"
+#include "report/doctor_words.h"
+#include "slipstream/engine/plan.h"
+
+namespace slipstream {
+namespace {
+
+namespace py = pybind11;
+
+std::string text_of(const Measured& measured) {
+  if (measured.n == 0) return "not measured";
+  return figure(measured) + (measured.unit.empty() ? "" : " " + measured.unit);
+}
+
+void add_figures(py::module_& module) {
+  py::class_<Measured>(
+      module, "Measured",
+      "A figure with its 95 % interval from `low` to `high`, of `n` measurements; n "
+      "= 0: not measured.")
+      .def(py::init([](double value, double low, double high, std::string unit, std::size_t n) {
+             return Measured{value, low, high, std::move(unit), n};
+           }),
+           py::arg("value") = 0, py::arg("low") = 0, py::arg("high") = 0, py::arg("unit") = "",
+           py::arg("n") = 0)
+      .def_readonly("value", &Measured::value)
+      .def_readonly("low", &Measured::low)
+      .def_readonly("high", &Measured::high)
+      .def_readonly("unit", &Measured::unit)
+      .def_readonly("n", &Measured::n)
+      .def("__str__", &text_of)
+      .def("__repr__", [](const Measured& measured) {
+        return "Measured(" + text_of(measured) + ", n=" + std::to_string(measured.n) + ")";
+      });
+  py::class_<MachineCapacity>(module, "MachineCapacity")
+      .def(py::init<>())
+      .def_readwrite("cores", &MachineCapacity::cores);
+  py::class_<Level>(module, "Level")
+      .def(py::init<>())
+      .def_readwrite("name", &Level::name)
+      .def_readwrite("after", &Level::after)
+      .def_readwrite("items", &Level::items)
+      .def_readwrite("with_training", &Level::with_training)
+      .def_readwrite("loader_alone", &Level::loader_alone)
+      .def_readwrite("error", &Level::error)
+      .def_readwrite("loader_alone_error", &Level::loader_alone_error);
+  py::class_<DeviceCost>(module, "DeviceCost")
+      .def(py::init([](std::string name, Measured seconds, double enqueue_s, std::size_t bytes) {
+        return DeviceCost{std::move(name), std::move(seconds), enqueue_s, bytes};
+      }))
+      .def_readonly("name", &DeviceCost::name)
+      .def_readonly("seconds", &DeviceCost::seconds);
+  py::class_<Utilization>(module, "Utilization")
+      .def(py::init([] {
+        Utilization use;
+        use.read_bytes_per_second = NAN;
+        return use;
+      }))
+      .def_readwrite("sm_activity", &Utilization::sm_activity)
+      .def_readwrite("dram_use", &Utilization::dram_use)
+      .def_readwrite("coarse", &Utilization::coarse)
+      .def_readwrite("note", &Utilization::note)
+      .def_readwrite("cpu_share", &Utilization::cpu_share);
+}
+
+void add_host_costs(py::module_& module) {
+  py::class_<HostStepCost>(module, "HostStepCost")
+      .def(py::init<>())
+      .def_readwrite("name", &HostStepCost::name)
+      .def_property(
+          "group", [](const HostStepCost& cost) { return std::string(name_of(cost.group)); },
+          [](HostStepCost& cost, const std::string& name) { cost.group = culprit_named(name); })
+      .def_readwrite("wall_s", &HostStepCost::wall_s)
+      .def_readwrite("cpu_s", &HostStepCost::cpu_s)
+      .def_readwrite("wall_of_all_s", &HostStepCost::wall_of_all_s)
+      .def_readwrite("cpu_of_all_s", &HostStepCost::cpu_of_all_s)
+      .def_readwrite("bytes", &HostStepCost::bytes)
+      .def_readwrite("is_random", &HostStepCost::is_random);
+}
+
+/// The plan of a loop: copies where there is a device, and the step, on one stream or ahead of it.
+void set_plan(Observations& observed, bool on_gpu, bool pin_memory, std::size_t prefetch_batches,
+              bool copies_ahead) {
+  observed.situation.on_gpu = on_gpu;
+  LoaderPlan loader;
+  loader.num_workers = observed.workers;
+  loader.prefetch_batches = prefetch_batches;
+  const std::vector<std::string> steps =
+      on_gpu ? std::vector<std::string>{"copy", "step"} : std::vector<std::string>{"step"};
+  Plan& plan = observed.situation.plan;
+  plan = make_plan(copies_ahead ? "pipelined" : "serial", steps,
+                   on_gpu ? DeviceKind::cuda : DeviceKind::cpu, loader, {});
+  plan.schedule.loader.pin_memory = pin_memory;
+}
+
+template <typename T>
+auto set_in_situation(T Situation::*member) {
+  return
+      [member](Observations& observed, T value) { observed.situation.*member = std::move(value); };
+}
+
+void add_observations(py::module_& module) {
+  py::class_<Observations>(module, "Observations")
+      .def(py::init<>())
+      .def_readwrite("batch_size", &Observations::batch_size)
+      .def_readwrite("workers", &Observations::workers)
+      .def_readwrite("slabs", &Observations::slabs)
+      .def_readwrite("slabs_per_worker", &Observations::slabs_per_worker)
+      .def_readwrite("capacity", &Observations::capacity)
+      .def_readwrite("levels", &Observations::levels)
+      .def_readwrite("host", &Observations::host)
+      .def_readwrite("rate_of_all_workers", &Observations::rate_of_all_workers)
+      .def_readwrite("rate_of_one_worker", &Observations::rate_of_one_worker)
+      .def_readwrite("rate_of_half_of_workers", &Observations::rate_of_half_of_workers)
+      .def_readwrite("device", &Observations::device)
+      .def_readwrite("line_cpu_s", &Observations::line_cpu_s)
+      .def_readwrite("utilization", &Observations::utilization)
+      .def_readwrite("warnings", &Observations::warnings)
+      .def("set_plan", &set_plan)
+      .def("set_cores", set_in_situation(&Situation::cores))
+      .def("set_free_memory_bytes", set_in_situation(&Situation::free_memory_bytes))
+      .def("set_samples", set_in_situation(&Situation::samples))
+      .def("set_last_fixed_step", set_in_situation(&Situation::last_fixed_step))
+      .def("set_on_device_from", set_in_situation(&Situation::on_device_from))
+      .def("set_late_crop", [](Observations& observed, std::string crop, std::string ahead_of) {
+        observed.situation.crop = std::move(crop);
+        observed.situation.crop_ahead_of = std::move(ahead_of);
+      });
+}
+
+/// No plan can be changed for a loader that is not the library's own.
+Diagnosis diagnose_loader(const Observations& observed) {
+  Diagnosis diagnosis = diagnose(observed);
+  for (Change& change : diagnosis.changes) change.apply = nullptr;
+  return diagnosis;
+}
+
+void add_verdict(py::module_& module) {
+  py::class_<Change>(module, "Change")
+      .def_readwrite("id", &Change::id)
+      .def_readwrite("what", &Change::what)
+      .def_readwrite("how", &Change::how)
+      .def_readonly("step", &Change::step)
+      .def_readonly("number", &Change::number)
+      .def_property_readonly(
+          "against", [](const Change& change) { return std::string(name_of(change.against)); })
+      .def_readonly("predicted", &Change::predicted)
+      .def_readonly("gain", &Change::gain)
+      .def_readonly("is_bound", &Change::is_bound);
+  py::class_<Diagnosis>(module, "Diagnosis")
+      .def_property_readonly(
+          "verdict",
+          [](const Diagnosis& diagnosis) { return std::string(name_of(diagnosis.verdict)); })
+      .def_readwrite("reason", &Diagnosis::reason)
+      .def_property_readonly("culprits",
+                             [](const Diagnosis& diagnosis) {
+                               std::vector<std::string> names;
+                               for (const Culprit culprit : diagnosis.culprits)
+                                 names.emplace_back(name_of(culprit));
+                               return names;
+                             })
+      .def_readonly("ceiling", &Diagnosis::ceiling)
+      .def_readonly("rate", &Diagnosis::rate)
+      .def_readonly("share", &Diagnosis::share)
+      .def_readwrite("changes", &Diagnosis::changes);
+  module.def("diagnose", &diagnose_loader);
+  module.def("what_if", [](const Observations& observed, const Diagnosis& diagnosis,
+                           const std::map<std::string, double>& seconds_of_steps) {
+    std::vector<Supposition> supposed;
+    for (const auto& [step, seconds] : seconds_of_steps) supposed.push_back({step, seconds});
+    return what_if(observed, diagnosis, supposed);
+  });
+}
+
+using Options = decltype(WorkloadInfo::options);
+
+void add_report(py::module_& module) {
+  py::class_<DoctorReport>(module, "DoctorReport")
+      .def(
+          py::init([](const std::string& device, std::string name, Options options,
+                      Observations observed, Diagnosis diagnosis, double seconds, double budget_s) {
+            DoctorReport report;
+            report.environment = environment_of(*context_of(device));
+            report.workload = {std::move(name), std::move(options)};
+            report.observed = std::move(observed);
+            report.diagnosis = std::move(diagnosis);
+            report.seconds = seconds;
+            report.budget_s = budget_s;
+            return report;
+          }))
+      .def("text", &doctor_text)
+      .def("html", &doctor_html)
+      .def("json", &doctor_report_json);
+}
+
+}  // namespace
+
+void add_diagnosis(py::module_& module) {
+  add_figures(module);
+  add_host_costs(module);
+  add_observations(module);
+  add_verdict(module);
+  add_report(module);
+}
+
+}  // namespace slipstream

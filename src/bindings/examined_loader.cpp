@@ -1,0 +1,90 @@
+#include "bindings/examined_loader.h"
+
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/gil.h"
+#include "bindings/interrupts.h"
+#include "bindings/native_loader.h"
+#include "doctor/ladder.h"
+#include "engine/placement.h"
+
+namespace slipstream {
+namespace {
+
+namespace py = pybind11;
+
+std::shared_ptr<NativeLoader> examined(const NativeLoader& loader, const std::string& after,
+                                       std::size_t items, unsigned workers) {
+  std::optional<HostCut> cut;
+  if (!after.empty()) cut = {after, items};
+  const GilRelease unlocked;
+  return loader.examined(std::move(cut), workers);
+}
+
+/// Samples/s of a loader whose batches stay on the host and are thrown away.
+class LoaderDrain {
+ public:
+  explicit LoaderDrain(std::shared_ptr<NativeLoader> loader) : loader_(std::move(loader)) {}
+
+  /// Ctrl-C ends it.
+  void measure(double wanted_s, double most_s) {
+    const GilRelease unlocked;
+    const DataLoaderOptions& options = loader_->options();
+    DataLoader made(loader_->dataset(), loader_->transforms(), options);
+    const auto stop = [look = SignalLook()]() mutable {
+      look();
+      return false;
+    };
+    rate_.measure(made, options.num_workers, {wanted_s, most_s}, stop);
+  }
+  Measured rate() const { return figure_of(rate_); }
+  std::vector<HostStepCost> costs(const LoaderDrain& all) const {
+    return host_costs(rate_, all.rate_, loader_->transforms());
+  }
+
+ private:
+  std::shared_ptr<NativeLoader> loader_;
+  DrainedRate rate_{Plan(), std::nullopt};
+};
+
+/// The first transform that the device could do and does not; "" for none.
+std::string possible_on_device(const NativeLoader& loader) {
+  const DataLoaderOptions& options = loader.options();
+  const std::vector<NamedOp>& chain = loader.transforms();
+  if (options.on_device > 0 || chain.empty()) return "";
+  try {
+    const std::size_t count =
+        transforms_on_device(*loader.dataset(), chain, options.batch_size, options.wire);
+    return chain[chain.size() - count].name;
+  } catch (const Refused&) {
+    return "";
+  }
+}
+
+std::vector<std::string> fields_as_files(const NativeLoader& loader) {
+  std::vector<std::string> names;
+  for (const auto& [field, wire] : loader.options().wire)
+    if (wire == Wire::jpeg) names.push_back(field);
+  return names;
+}
+
+}  // namespace
+
+void add_examined_loader(py::module_& module) {
+  py::class_<LoaderDrain>(module, "LoaderDrain")
+      .def(py::init<std::shared_ptr<NativeLoader>>())
+      .def("measure", &LoaderDrain::measure)
+      .def("rate", &LoaderDrain::rate)
+      .def("costs", &LoaderDrain::costs);
+  module.def("examined", &examined);
+  module.def("possible_on_device", &possible_on_device);
+  module.def("fields_as_files", &fields_as_files);
+}
+
+}  // namespace slipstream

@@ -1,0 +1,173 @@
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <deque>
+#include <filesystem>
+
+#include "bindings/contexts.h"
+#include "bindings/doctor.h"
+#include "bindings/gil.h"
+#include "core/environment.h"
+#include "core/files.h"
+#include "core/seconds_since.h"
+#include "doctor/findings.h"
+#include "doctor/free_memory.h"
+#include "doctor/late_crop.h"
+#include "doctor/pipeline_model.h"
+#include "doctor/turns.h"
+#include "doctor/usage.h"
+#include "slipstream/transforms/chain.h"
+
+namespace slipstream {
+namespace {
+
+namespace py = pybind11;
+using Clock = std::chrono::steady_clock;
+
+/// One figure that Python measures.
+struct PythonTask {
+  std::string what;
+  std::function<void(double wanted_s, double most_s)> measure;
+  std::function<Measured()> figure;
+  bool is_essential;
+  double weight;
+};
+
+/// Why `error` was raised. What ends the program, such as KeyboardInterrupt, goes on.
+std::string reason_of(py::error_already_set& error) {
+  if (!error.matches(PyExc_Exception)) throw error;
+  return py::str(error.type().attr("__name__")).cast<std::string>() + ": " +
+         py::str(error.value()).cast<std::string>();
+}
+
+void attempt(Task& task, const TurnTime& time) {
+  const auto start = Clock::now();
+  try {
+    task.measure(time);
+    const double passed_s = seconds_since(start);
+    task.turn_s = task.turn_s > 0 ? std::min(task.turn_s, passed_s) : passed_s;
+  } catch (py::error_already_set& error) {
+    *task.error = reason_of(error);
+  }
+}
+
+/// For each task why it was not measured; "" where it was.
+std::vector<std::string> measure_tasks(const std::vector<PythonTask>& declared, double budget_s,
+                                       const std::function<double()>& left) {
+  std::vector<std::string> errors(declared.size());
+  std::deque<Task> tasks;
+  for (std::size_t i = 0; i < declared.size(); ++i) {
+    const PythonTask& task = declared[i];
+    const auto measure = [&task](const TurnTime& time) {
+      task.measure(time.wanted_s, time.most_s);
+    };
+    tasks.push_back({task.what, measure, &errors[i], task.is_essential, task.weight, task.figure});
+  }
+  measure_in_turns(
+      tasks,
+      {.budget_s = budget_s, .left = left, .stopped = [] { return false; }, .attempt = attempt});
+  return errors;
+}
+
+/// find_late_crop() of a chain whose transforms are files of one transform each; "" for one that is
+/// not known.
+std::optional<std::pair<std::size_t, std::size_t>> find_late_crop_in(
+    const std::vector<std::string>& chain, const std::vector<double>& bytes) {
+  std::vector<std::optional<AnyOp>> ops;
+  for (const std::string& each : chain) {
+    const std::vector<NamedOp> parsed = each.empty() ? std::vector<NamedOp>() : parse_chain(each);
+    ops.push_back(parsed.size() == 1 ? std::optional(parsed.front().op) : std::nullopt);
+  }
+  const std::optional<LateCrop> late = find_late_crop(ops, bytes);
+  if (!late) return std::nullopt;
+  return std::pair(late->crop, late->ahead_of);
+}
+
+/// Seconds that the operations of `chain` take for an RGB image of that type and size on one
+/// thread: the median of what fits into about `budget_s`. Throws Refused where they cannot take it.
+double native_seconds(const std::string& chain, std::int64_t height, std::int64_t width,
+                      bool is_float, double budget_s) {
+  const GilRelease unlocked;
+  const DType dtype = is_float ? DType::float32 : DType::uint8;
+  std::vector<FieldSpec> specs = {{"image", FieldKind::image, dtype, {height, width, 3}}};
+  const std::vector<NamedOp> ops = parse_chain(chain);
+  for (const NamedOp& each : ops) specs.push_back(each.op.output(specs.back()));
+  std::vector<HostArray> images(specs.size());
+  const MutableArray first = images.front().reset(dtype, specs.front().shape);
+  std::fill_n(first.data, first.bytes(), std::byte{0});
+  Scratch scratch;
+  std::vector<double> seconds;
+  const auto start = Clock::now();
+  for (std::uint64_t sample = 0; seconds.size() < 3 || seconds_since(start) < budget_s; ++sample) {
+    const auto began = Clock::now();
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      alignas(16) std::array<std::byte, 1024> drawn;
+      const ConstArray in = images[i].view();
+      ops[i].op.draw({.sample = sample}, in.shape, drawn.data());
+      const MutableArray out = images[i + 1].reset(specs[i + 1].dtype, specs[i + 1].shape);
+      ops[i].op.apply(drawn.data(), FieldKind::image, in, out, scratch);
+    }
+    seconds.push_back(seconds_since(began));
+  }
+  return median_interval(seconds, "s").value;
+}
+
+/// How busy the device is while a Python function runs.
+class DeviceUsage {
+ public:
+  explicit DeviceUsage(const std::string& device)
+      : context_(context_of(device)), usage_(*context_) {}
+
+  void during(const std::function<void()>& run) { usage_.during(run); }
+  Utilization utilization() const { return usage_.utilization(1, std::nan("")); }
+  std::string shared() const { return shares_gpu(usage_.gpu_processes()).value_or(""); }
+
+ private:
+  std::shared_ptr<Context> context_;
+  Usage usage_;
+};
+
+}  // namespace
+
+void add_measuring(py::module_& module) {
+  py::class_<PythonTask>(module, "Task")
+      .def(py::init([](std::string what, std::function<void(double, double)> measure,
+                       std::function<Measured()> figure, bool is_essential, double weight) {
+        return PythonTask{std::move(what), std::move(measure), std::move(figure), is_essential,
+                          weight};
+      }))
+      .def_readonly("what", &PythonTask::what);
+  module.def("measure_in_turns", &measure_tasks);
+  py::class_<DeviceUsage>(module, "DeviceUsage")
+      .def(py::init<const std::string&>())
+      .def("during", &DeviceUsage::during)
+      .def("utilization", &DeviceUsage::utilization)
+      .def("shared", &DeviceUsage::shared);
+  module.def("rate_from_durations", [](const std::vector<double>& durations_s) {
+    return rate_from_durations(durations_s, "steps/s");
+  });
+  module.def("mean_interval", [](const std::vector<double>& values, std::string unit) {
+    return mean_interval(values, std::move(unit));
+  });
+  module.def("depends_on_data", [](const std::vector<std::vector<double>>& seconds_by_item) {
+    return depends_on_data(seconds_by_item).value_or("");
+  });
+  module.def("native_seconds", &native_seconds);
+  module.def("write_file_atomically",
+             [](const std::filesystem::path& path, const std::string& text) {
+               const GilRelease unlocked;
+               write_file_atomically(path, text);
+             });
+  module.def("find_late_crop", &find_late_crop_in);
+  module.def("measure_capacity", &measure_capacity, py::call_guard<GilRelease>());
+  module.def("usable_cores", [] { return std::max(1U, probe_environment({}, {}).logical_cores); });
+  module.def("free_memory_bytes", &free_memory_bytes);
+  module.def("last_level_cache_bytes", &last_level_cache_bytes);
+}
+
+}  // namespace slipstream

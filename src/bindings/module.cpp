@@ -1,0 +1,452 @@
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <cstring>
+#include <utility>
+
+#include "bindings/contexts.h"
+#include "bindings/doctor.h"
+#include "bindings/examined_loader.h"
+#include "bindings/gil.h"
+#include "bindings/interrupts.h"
+#include "bindings/native_classes.h"
+#include "bindings/native_loader.h"
+#include "bindings/one_sample.h"
+#include "bindings/process_dataset.h"
+#include "bindings/python_feed.h"
+#include "bindings/staged_loop.h"
+#include "bindings/tensor_transform.h"
+#include "bindings/trainer.h"
+#include "bindings/tree.h"
+#include "bindings/workers.h"
+#include "core/number_text.h"
+#include "datasets/scan_watch.h"
+#include "engine/copy_values.h"
+#include "engine/placement.h"
+#include "slipstream/cli/cli.h"
+#include "slipstream/datasets/datasets.h"
+#include "slipstream/transforms/chain.h"
+
+namespace slipstream {
+namespace {
+
+namespace py = pybind11;
+using DatasetPtr = std::shared_ptr<Dataset>;
+
+DatasetPtr as_python_has_it(const std::shared_ptr<const Dataset>& dataset) {
+  return std::const_pointer_cast<Dataset>(dataset);  // its functions are all const
+}
+
+/// What `open` opens without Python's lock. Ctrl-C ends that.
+template <typename Open>
+DatasetPtr opened(const Open& open) {
+  const GilRelease unlocked;
+  const ScanWatch watch{SignalLook()};
+  return as_python_has_it(open());
+}
+
+/// A StagedLoop that one thread at a time may ask for a batch.
+class Loop {
+ public:
+  Loop(const py::object& source, const py::object& ready, std::vector<LoopStage> stages,
+       const std::string& device, std::uint64_t first, std::size_t run_ahead,
+       const py::list& kept) {
+    const std::shared_ptr<Context> context = context_of(device);
+    std::shared_ptr<Feed> feed;
+    if (py::isinstance<NativeLoader>(source))
+      feed = std::make_shared<NativeFeed>(source.cast<std::shared_ptr<NativeLoader>>());
+    else
+      feed = std::make_shared<PythonFeed>(kept_in(kept, source), kept_in(kept, ready),
+                                          context->device());
+    loop_ =
+        std::make_unique<StagedLoop>(std::move(feed), std::move(stages), context, first, run_ahead);
+  }
+
+  py::object next() {
+    if (std::exchange(is_busy_, true)) throw py::value_error("this pass is already executing");
+    try {
+      std::optional<py::object> batch = loop_->next();
+      if (!batch) throw py::stop_iteration();
+      is_busy_ = false;
+      return std::move(*batch);
+    } catch (...) {
+      is_busy_ = false;
+      throw;
+    }
+  }
+  void close() {
+    if (!is_busy_) loop_->close();
+  }
+  std::string failed() const { return loop_->failed(); }
+  std::uint64_t given() const { return loop_->given(); }
+  std::uint64_t lost() const { return loop_->has_failed() ? 0 : loop_->taken() - loop_->given(); }
+  int traverse(visitproc visit, void* arg) const {
+    return loop_ == nullptr ? 0 : loop_->traverse(visit, arg);
+  }
+
+ private:
+  std::unique_ptr<StagedLoop> loop_;
+  bool is_busy_ = false;  ///< guarded by Python's lock
+};
+
+/// With the names that options of the command line have in Python.
+std::string in_python(std::string message) {
+  for (const auto& [option, name] :
+       {std::pair("--transforms-device cpu", "transforms_device='cpu'"),
+        std::pair("--device cpu", "device='cpu'"), std::pair("--num-workers", "num_workers"),
+        std::pair("--prefetch-factor", "prefetch_factor")})
+    for (std::size_t at = 0; (at = message.find(option, at)) != std::string::npos;)
+      message.replace(at, std::strlen(option), name);
+  return message;
+}
+
+/// What files are called, as Python has it: bytes that are no text become what os.fsencode() takes.
+py::str file_name(const std::string& name) {
+  PyObject* const made =
+      PyUnicode_DecodeFSDefaultAndSize(name.data(), static_cast<Py_ssize_t>(name.size()));
+  if (made == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::str>(made);
+}
+
+py::list file_names(const std::vector<std::string>& names) {
+  py::list all;
+  for (const std::string& name : names) all.append(file_name(name));
+  return all;
+}
+
+void raise(py::handle type, std::string_view what) {
+  const auto message = py::reinterpret_steal<py::object>(
+      PyUnicode_DecodeUTF8(what.data(), static_cast<Py_ssize_t>(what.size()), "backslashreplace"));
+  if (message) PyErr_SetObject(type.ptr(), message.ptr());
+}
+
+template <typename Thrown>
+py::handle add_error(py::module_& module, const char* name, py::handle base, const char* doc) {
+  py::object error = py::exception<Thrown>(module, name, base);
+  error.doc() = doc;
+  return error.release();
+}
+
+void add_errors(py::module_& module) {
+  static const py::handle error =
+      add_error<Error>(module, "Error", PyExc_RuntimeError,
+                       "Something failed. The message says what, where and what to do.");
+  static const py::handle refused = add_error<Refused>(
+      module, "Refused", error,
+      "What was asked for makes no sense, which was found before any sample was read.");
+  static const py::handle unfit = add_error<UnfitSample>(
+      module, "UnfitSample", error, "A sample that cannot be read, or does not fit a transform.");
+  py::register_exception_translator([](std::exception_ptr thrown) {
+    try {
+      if (thrown) std::rethrow_exception(thrown);
+    } catch (const Refused& what) {
+      raise(refused, in_python(what.what()));
+    } catch (const UnfitSample& what) {
+      raise(unfit, what.what());
+    } catch (const Error& what) {
+      raise(error, in_python(what.what()));
+    }
+  });
+}
+
+void require_sample(const Dataset& dataset, std::size_t index) {
+  if (index >= dataset.size())
+    throw py::index_error("sample " + std::to_string(index) + ": the data set has " +
+                          count_of(dataset.size(), "sample"));
+}
+
+void add_datasets(py::module_& module) {
+  py::class_<Dataset, DatasetPtr>(module, "Dataset")
+      .def("__len__", &Dataset::size)
+      .def("name",
+           [](const Dataset& dataset, std::size_t index) {
+             require_sample(dataset, index);
+             return file_name(dataset.name(index));
+           })
+      .def("class_names", [](const Dataset& dataset) { return file_names(dataset.class_names()); })
+      .def("remarks",
+           [](const Dataset& dataset) {
+             std::vector<std::string> remarks = dataset.remarks();
+             for (std::string& remark : remarks) remark = printable_name(remark);
+             return remarks;
+           })
+      .def("field_names",
+           [](const Dataset& dataset) {
+             std::vector<std::string> names;
+             for (const FieldSpec& field : dataset.fields()) names.push_back(field.name);
+             return file_names(names);
+           })
+      .def("moved_fields",
+           [](const Dataset& dataset) {
+             std::vector<std::string> told;
+             for (const FieldSpec& field : dataset.fields()) {
+               if (field.kind == FieldKind::mask) told.push_back("the mask '" + field.name + "'");
+               if (field.kind == FieldKind::boxes) told.push_back("the boxes '" + field.name + "'");
+             }
+             return told;
+           })
+      .def("label", [](const Dataset& dataset, std::size_t index) {
+        const auto* labeled = dynamic_cast<const LabeledDataset*>(&dataset);
+        if (labeled == nullptr) throw Refused("this data set has no class for each sample");
+        require_sample(dataset, index);
+        return labeled->label(index);
+      });
+  module.def("image_folder", [](const std::string& path, std::vector<std::string> classes) {
+    return opened([&] { return image_folder(path, {.classes = std::move(classes)}); });
+  });
+  module.def("open_dataset", [](const std::string& path, std::int64_t classes,
+                                const std::vector<std::string>& names) {
+    return opened(
+        [&] { return names.empty() ? open_dataset(path, classes) : open_dataset(path, names); });
+  });
+  module.def("subset", [](const DatasetPtr& dataset, std::vector<std::size_t> indices) {
+    if (const auto labeled = std::dynamic_pointer_cast<const LabeledDataset>(dataset))
+      return as_python_has_it(subset(labeled, std::move(indices)));
+    return as_python_has_it(subset(std::shared_ptr<const Dataset>(dataset), std::move(indices)));
+  });
+  module.def("concat", [](const std::vector<DatasetPtr>& parts) {
+    return as_python_has_it(
+        concat_dataset(std::vector<std::shared_ptr<const Dataset>>(parts.begin(), parts.end())));
+  });
+}
+
+void add_transforms(py::module_& module) {
+  module.def("parse_chain", [](const std::string& text) { return to_json(parse_chain(text)); });
+  module.def("moving_ops", [](const std::string& text) {
+    std::vector<std::string> names;
+    for (const NamedOp& each : parse_chain(text))
+      if (each.op.touches(FieldKind::boxes)) names.emplace_back(each.op.name());
+    return names;
+  });
+  py::class_<TensorTransform>(module, "TensorTransform")
+      .def(py::init([](const std::string& chain) {
+        return std::make_unique<TensorTransform>(parse_chain(chain));
+      }))
+      .def("is_random", &TensorTransform::is_random)
+      .def("__call__", &TensorTransform::operator(), py::call_guard<GilRelease>());
+}
+
+struct LoaderSettings {
+  std::string device, transforms;
+  std::size_t batch_size = 1, prefetch_batches = 2;
+  unsigned num_workers = 1;
+  bool shuffle = false, drop_last = false, skips_bad_samples = false, strict_decoding = false;
+  std::uint64_t seed = 0;
+  std::size_t rank = 0, ranks = 1;
+  std::map<std::string, std::string> wire;
+  bool transforms_on_device = false;
+  std::int64_t num_classes = 0;  ///< that mixing was told; 0: nothing
+  std::shared_ptr<WorkerPool> pool = nullptr;
+  std::vector<std::tuple<std::size_t, std::string, bool>> python_steps = {};  ///< for chain_of()
+  std::vector<SampleForm::Leaf> leaves = {};
+  std::optional<py::object> build = std::nullopt;
+};
+
+std::vector<NamedOp> chain_of(const LoaderSettings& settings) {
+  std::vector<NamedOp> chain;
+  if (!settings.transforms.empty()) chain = parse_chain(settings.transforms);
+  std::uint64_t step = 0;
+  for (const auto& [place, name, keeps_sizes] : settings.python_steps)
+    chain.insert(chain.begin() + static_cast<std::ptrdiff_t>(place),
+                 {name, PythonOp{settings.pool, step++, keeps_sizes}});
+  return chain;
+}
+
+void check_classes(const Dataset& dataset, const BatchOps& ops, std::int64_t told) {
+  if (ops.empty()) return;
+  const std::string name(ops.name());
+  for (const FieldSpec& field : dataset.fields()) {
+    if (field.kind != FieldKind::label) continue;
+    if (field.classes <= 0)
+      throw Refused(name + " makes labels of batch x classes, but the data set does not say how " +
+                    "many classes there are: open it with num_classes=N");
+    if (told > 0 && field.classes != told)
+      throw Refused("num_classes of " + name + " is " + std::to_string(told) +
+                    ", but the data set has " + std::to_string(field.classes) +
+                    " classes: leave num_classes out, or open the data set with as many");
+  }
+}
+
+/// Of the first good sample.
+void learn_forms_of(Dataset& dataset, const std::vector<NamedOp>& chain,
+                    const LoaderSettings& settings) {
+  constexpr std::size_t kMostTries = 100;
+  for (std::size_t sample = 0;; ++sample) {
+    try {
+      return learn_forms(dataset, chain, {.seed = settings.seed, .sample = sample});
+    } catch (const UnfitSample&) {
+      const bool goes_on = settings.skips_bad_samples && sample + 1 < dataset.size();
+      if (!goes_on || sample + 1 == kMostTries) throw;
+    }
+  }
+}
+
+std::shared_ptr<NativeLoader> loader_of(const DatasetPtr& dataset, const LoaderSettings& settings) {
+  std::vector<NamedOp> chain = chain_of(settings);
+  DataLoaderOptions options;
+  options.batch_size = settings.batch_size;
+  options.seed = settings.seed;
+  options.shuffle = settings.shuffle;
+  options.drop_last = settings.drop_last;
+  options.num_workers = settings.num_workers;
+  options.prefetch_batches = settings.prefetch_batches;
+  options.rank = {settings.rank, settings.ranks};
+  options.on_bad_sample = settings.skips_bad_samples ? OnBadSample::skip : OnBadSample::stop;
+  options.decode.strict = settings.strict_decoding;
+  for (const auto& [field, format] : settings.wire) options.wire[field] = wire_named(format);
+  options.shares_last_step = !settings.drop_last && settings.ranks > 1;
+  options.batch_ops = take_batch_ops(chain);
+  check_classes(*dataset, options.batch_ops, settings.num_classes);
+  std::shared_ptr<Context> context = context_of(settings.device);
+  std::shared_ptr<const SampleForm> form;
+  if (settings.build) form = std::make_shared<SampleForm>(settings.leaves, *settings.build);
+  const SignalsSeen seen(settings.pool.get());
+  const GilRelease unlocked;
+  if (settings.pool) learn_forms_of(*dataset, chain, settings);
+  if (settings.transforms_on_device)
+    options.on_device = transforms_on_device(*dataset, chain, options.batch_size, options.wire);
+  return std::make_shared<NativeLoader>(std::move(context), dataset, std::move(chain),
+                                        std::move(options), !settings.drop_last, settings.pool,
+                                        std::move(form));
+}
+
+void add_loader(py::module_& module) {
+  py::class_<LoaderSettings>(module, "LoaderSettings")
+      .def(py::init<>())
+      .def_readwrite("device", &LoaderSettings::device)
+      .def_readwrite("transforms", &LoaderSettings::transforms)
+      .def_readwrite("batch_size", &LoaderSettings::batch_size)
+      .def_readwrite("prefetch_batches", &LoaderSettings::prefetch_batches)
+      .def_readwrite("num_workers", &LoaderSettings::num_workers)
+      .def_readwrite("shuffle", &LoaderSettings::shuffle)
+      .def_readwrite("drop_last", &LoaderSettings::drop_last)
+      .def_readwrite("skips_bad_samples", &LoaderSettings::skips_bad_samples)
+      .def_readwrite("strict_decoding", &LoaderSettings::strict_decoding)
+      .def_readwrite("seed", &LoaderSettings::seed)
+      .def_readwrite("rank", &LoaderSettings::rank)
+      .def_readwrite("ranks", &LoaderSettings::ranks)
+      .def_readwrite("wire", &LoaderSettings::wire)
+      .def_readwrite("transforms_on_device", &LoaderSettings::transforms_on_device)
+      .def_readwrite("num_classes", &LoaderSettings::num_classes)
+      .def_readwrite("pool", &LoaderSettings::pool)
+      .def_readwrite("python_steps", &LoaderSettings::python_steps)
+      .def_readwrite("leaves", &LoaderSettings::leaves)
+      .def_readwrite("build", &LoaderSettings::build);
+  py::class_<NativeLoader, std::shared_ptr<NativeLoader>>(module, "Loader")
+      .def(py::init(&loader_of))
+      .def("batches_per_epoch", &NativeLoader::batches_per_epoch)
+      .def("skipped",
+           [](NativeLoader& loader) {
+             SkippedSamples skipped;
+             {
+               const GilRelease unlocked;
+               skipped = loader.skipped();
+             }
+             std::vector<std::tuple<py::str, py::str>> all;
+             for (const SkippedSample& each : skipped.samples)
+               all.emplace_back(file_name(loader.dataset()->name(each.sample)),
+                                file_name(each.message));
+             return all;
+           })
+      .def("halt", &NativeLoader::halt, py::call_guard<GilRelease>())
+      .def("take_ranks", &NativeLoader::take_ranks, py::call_guard<GilRelease>())
+      .def("go_to", &NativeLoader::go_to, py::call_guard<GilRelease>())
+      .def_property("wants_thread", &NativeLoader::wants_thread, &NativeLoader::want_thread);
+}
+
+/// A `with` block whose draws are keyed, unless `seed` is None.
+struct KeyedBlock {
+  std::string device;
+  std::optional<std::uint64_t> seed;
+  std::uint64_t number = 0;
+  std::unique_ptr<KeyedDraws> draws = nullptr;
+};
+
+void add_serial(py::module_& module) {
+  py::class_<KeyedBlock>(module, "KeyedDraws")
+      .def(
+          py::init([](std::string device, std::optional<std::uint64_t> seed, std::uint64_t number) {
+            return std::make_unique<KeyedBlock>(KeyedBlock{std::move(device), seed, number});
+          }))
+      .def("__enter__",
+           [](KeyedBlock& block) {
+             if (!block.seed) return;
+             const c10::Device device(block.device);
+             block.draws = std::make_unique<KeyedDraws>(device, *block.seed, block.number);
+           })
+      .def("__exit__", [](KeyedBlock& block, const py::args&) { block.draws.reset(); });
+  module.def("copy_values", &copy_values);
+  module.def("printable_name", [](const std::string& name) { return printable_name(name); });
+  module.def("moved", [](py::handle value, const std::string& device) {
+    return moved(value, c10::Device(device));
+  });
+}
+
+void let_garbage_collector_visit(PyHeapTypeObject* type) {
+  type->ht_type.tp_flags |= Py_TPFLAGS_HAVE_GC;
+  type->ht_type.tp_traverse = [](PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    if (!py::detail::is_holder_constructed(self)) return 0;
+    return py::cast<const Loop&>(py::handle(self)).traverse(visit, arg);
+  };
+}
+
+void add_loop(py::module_& module) {
+  module.def("needs_python", &needs_python);
+  py::class_<LoopStage>(module, "LoopStage")
+      .def(py::init([](std::string name, const py::function& apply, const py::object& of,
+                       std::optional<std::uint64_t> seed, const py::list& kept,
+                       const py::object& script, const py::function& arguments,
+                       const py::function& placed, const py::tuple& direct, bool chooses_autocast) {
+        return LoopStage{std::move(name),         kept_in(kept, apply),
+                         StageWatch(of, kept),    seed,
+                         ScriptStage::of(script), kept_in(kept, arguments),
+                         kept_in(kept, placed),   kept_in(kept, direct),
+                         chooses_autocast};
+      }));
+  py::class_<AutocastWatch>(module, "AutocastWatch")
+      .def(py::init<>())
+      .def("is_on", &AutocastWatch::is_on)
+      .def("begin_stage", &AutocastWatch::begin_stage)
+      .def("end_stage", &AutocastWatch::end_stage)
+      .def("begin_body", &AutocastWatch::begin_body)
+      .def("end_body", &AutocastWatch::end_body);
+  py::class_<Loop>(module, "Loop", py::custom_type_setup(&let_garbage_collector_visit))
+      .def(py::init<const py::object&, const py::object&, std::vector<LoopStage>,
+                    const std::string&, std::uint64_t, std::size_t, const py::list&>())
+      .def("__iter__", [](const py::object& loop) { return loop; })
+      .def("__next__", &Loop::next)
+      .def("close", &Loop::close)
+      .def("failed", &Loop::failed)
+      .def("given", &Loop::given)
+      .def("lost", &Loop::lost);
+}
+
+int main_of(std::vector<std::string> words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  const GilRelease unlocked;
+  return cli_main(static_cast<int>(words.size()), pointers.data(), built_in_workloads());
+}
+
+}  // namespace
+
+}  // namespace slipstream
+
+PYBIND11_MODULE(_native, module) {
+  slipstream::add_errors(module);
+  slipstream::add_datasets(module);
+  slipstream::add_transforms(module);
+  slipstream::add_samples(module);
+  slipstream::add_workers(module);
+  slipstream::add_loader(module);
+  slipstream::add_loop(module);
+  slipstream::add_serial(module);
+  slipstream::add_diagnosis(module);
+  slipstream::add_measuring(module);
+  slipstream::add_examined_loader(module);
+  slipstream::add_trainer(module);
+  module.def("main", &slipstream::main_of);
+  slipstream::refuse_new_alone(module);
+}

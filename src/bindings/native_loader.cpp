@@ -1,0 +1,434 @@
+#include "bindings/native_loader.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "bindings/gil.h"
+#include "bindings/process_dataset.h"
+#include "engine/augment_stage.h"
+#include "engine/context_parts.h"
+#include "engine/mix_stage.h"
+#include "loader/checked_layout.h"
+#include "loader/running_order.h"
+
+namespace slipstream {
+namespace {
+
+namespace py = pybind11;
+
+/// Batches that callers may hold in the loader's memory.
+constexpr std::size_t kHeldBatches = 6;
+constexpr std::size_t kSmallPart = 8;
+/// Where a batch is late: between two looks.
+constexpr auto kPoll = std::chrono::microseconds(100);
+
+/// A field that is a small part of its batch has memory of its own, for callers who keep or save
+/// it alone.
+at::Tensor without_rest(const at::Tensor& field) {
+  const bool is_small = field.nbytes() < field.storage().nbytes() / kSmallPart;
+  return is_small ? field.clone() : field;
+}
+
+std::shared_ptr<const Dataset> used_by(const std::shared_ptr<const PoolUser>& user,
+                                       std::shared_ptr<const Dataset> dataset) {
+  const auto* in_python = dynamic_cast<const ProcessDataset*>(dataset.get());
+  return in_python == nullptr ? dataset : in_python->used_by(user);
+}
+
+std::vector<NamedOp> used_by(const std::shared_ptr<const PoolUser>& user,
+                             std::vector<NamedOp> chain) {
+  for (NamedOp& each : chain) {
+    const auto* in_python = each.op.get_if<PythonOp>();
+    if (in_python == nullptr) continue;
+    PythonOp used = *in_python;
+    used.user = user;
+    each.op = std::move(used);
+  }
+  return chain;
+}
+
+}  // namespace
+
+/// Slabs whose tensors are gone, which any thread may find.
+struct NativeLoader::Returned {
+  std::mutex changing;
+  std::vector<HostBatch> batches;
+  std::size_t held = 0;
+};
+
+SampleForm::~SampleForm() {
+  const GilAcquire locked;
+  build = {};
+}
+
+NativeLoader::NativeLoader(std::shared_ptr<Context> context, std::shared_ptr<const Dataset> dataset,
+                           std::vector<NamedOp> transforms, DataLoaderOptions options,
+                           bool keeps_rest, std::shared_ptr<WorkerPool> pool,
+                           std::shared_ptr<const SampleForm> form)
+    : context_(std::move(context)),
+      dataset_(std::move(dataset)),
+      transforms_(std::move(transforms)),
+      options_(std::move(options)),
+      keeps_rest_(keeps_rest),
+      pool_(std::move(pool)),
+      form_(std::move(form)) {
+  if (const auto* in_python = dynamic_cast<const ProcessDataset*>(dataset_.get()))
+    texts_ = in_python->texts();
+  options_.held_batches = kHeldBatches;
+  options_.memory = &host_memory_of(*context_, true);
+  const SlabLayout layout = checked_layout(*dataset_, transforms_, options_);
+  batches_per_epoch_ = RunningOrder(dataset_->size(), options_).batches_per_epoch();
+  prepare_device(layout);
+}
+
+std::shared_ptr<NativeLoader> NativeLoader::examined(std::optional<HostCut> cut,
+                                                     unsigned workers) const {
+  if (pool_)
+    throw Refused(
+        "what is written in Python among a slipstream.DataLoader's data set and transforms cannot "
+        "be measured yet: examine it in a torch.utils.data.DataLoader");
+  DataLoaderOptions options = options_;
+  options.prefetch_batches = options_.prefetch_batches / options_.num_workers * workers;
+  options.num_workers = workers;
+  options.first_batch = 0;
+  options.drop_last = true;
+  options.shares_last_step = false;
+  options.cut = std::move(cut);
+  return std::make_shared<NativeLoader>(context_, dataset_, transforms_, std::move(options), false,
+                                        nullptr, nullptr);
+}
+
+void NativeLoader::prepare_device(const SlabLayout& layout) {
+  if (layout.device_chain != nullptr) augment_ = augment_stage(layout, true);
+  if (layout.batch_chain != nullptr) mix_ = mix_stage(layout);
+  if (!has_format(options_.wire, Wire::jpeg)) return;
+  const auto name = [dataset = dataset_](std::uint64_t sample) { return dataset->name(sample); };
+  jpeg_ = std::make_unique<JpegUnpacker>(layout, JpegUnpacker::Options{
+                                                     .device = context_->device().index(),
+                                                     .memory = &memory_,
+                                                     .decode = options_.decode,
+                                                     .name = name,
+                                                 });
+}
+
+void NativeLoader::InItsProcess::operator()(DataLoader* loader) const {
+  if (made_in.is_this_process()) delete loader;
+}
+
+NativeLoader::~NativeLoader() {
+  if (!made_in_.is_this_process()) {
+    static_cast<void>(
+        new auto(std::move(copied_)));  // events of a device that this process cannot use
+    return;
+  }
+  std::optional<GilRelease> unlocked;
+  if (PyGILState_Check() == 1) unlocked.emplace();
+  try {
+    stop();
+  } catch (const std::exception&) {
+    // Only where the device is lost, which its next use tells.
+  }
+}
+
+void NativeLoader::stop() {
+  for (std::size_t slab = 0; slab < copied_.size(); ++slab)
+    if (is_copied_[slab]) copied_[slab]->synchronize();
+  taken_.reset();
+  if (user_) pool_->interrupt(*user_);
+  if (loader_ && made_in_.is_this_process()) skipped_.add(loader_->skipped());
+  loader_.reset();
+  if (texts_) texts_->clear();
+}
+
+void NativeLoader::start(std::uint64_t batch) {
+  stop();
+  made_in_ = {};
+  must_start_ = true;
+  options_.first_batch = position_ = batch;
+  std::shared_ptr<const Dataset> dataset = dataset_;
+  std::vector<NamedOp> transforms = transforms_;
+  if (pool_) {
+    user_ = std::make_shared<PoolUser>();
+    dataset = used_by(user_, std::move(dataset));
+    transforms = used_by(user_, std::move(transforms));
+  }
+  loader_ = {new DataLoader(std::move(dataset), std::move(transforms), options_), {made_in_}};
+  returned_ = std::make_shared<Returned>();
+  copied_.clear();
+  is_copied_.assign(loader_->slabs(), false);
+  for (std::size_t slab = 0; slab < loader_->slabs(); ++slab)
+    copied_.push_back(lane_of(*context_, "copy", 0).make_untimed_mark());
+  must_start_ = false;
+}
+
+void NativeLoader::check_process() const {
+  if (pool_ || context_->kind() == DeviceKind::cuda) first_in_.require_this_process("this loader");
+}
+
+void NativeLoader::go_to(std::uint64_t batch) {
+  check_process();  // a fork's copy of using_ may be held by a thread that is not there
+  const std::lock_guard using_it(using_);
+  ++passes_;
+  if (!made_in_.is_this_process() || batch != position_ || taken_ || must_start_) start(batch);
+}
+
+void NativeLoader::halt() {
+  const std::lock_guard using_it(using_);
+  stop();
+  must_start_ = true;
+}
+
+void NativeLoader::take_ranks(std::size_t rank, std::size_t ranks) {
+  const std::lock_guard using_it(using_);
+  DataLoaderOptions options = options_;
+  options.rank = {rank, ranks};
+  options.shares_last_step = keeps_rest_ && ranks > 1;
+  static_cast<void>(checked_layout(*dataset_, transforms_, options));
+  stop();
+  must_start_ = true;
+  options_ = std::move(options);
+  batches_per_epoch_ = RunningOrder(dataset_->size(), options_).batches_per_epoch();
+}
+
+std::uint64_t NativeLoader::batches_per_epoch() const { return batches_per_epoch_; }
+
+bool NativeLoader::ready() {
+  const std::lock_guard using_it(using_);
+  return taken_ || loader_ == nullptr || !made_in_.is_this_process() || loader_->ready();
+}
+
+void NativeLoader::check_pass(std::uint64_t pass) const {
+  if (pass != passes_)
+    throw Error(
+        "the loader was sent elsewhere meanwhile: finish one pass first, or make a loader for "
+        "each");
+}
+
+void NativeLoader::take(std::uint64_t pass) {
+  const std::lock_guard using_it(using_);
+  check_pass(pass);
+  made_in_.require_this_process("this pass over a loader");
+  if (loader_ == nullptr) throw Error("the loader was ended by another thread: make one for each");
+  if (taken_) throw Error("the loader was asked by another thread meanwhile: make one for each");
+  {
+    const std::lock_guard lock(returned_->changing);
+    for (const HostBatch& batch : returned_->batches) loader_->release(batch, nullptr);
+    returned_->batches.clear();
+  }
+  if (must_start_) start(position_);  // behind an error
+  must_start_ = true;
+  ++position_;  // past a batch that fails, too
+  taken_ = loader_->next();
+  must_start_ = false;
+}
+
+std::int64_t NativeLoader::size_of_taken() const {
+  const auto whole = static_cast<std::int64_t>(options_.batch_size);
+  if (!keeps_rest_ || position_ % batches_per_epoch() != 0) return whole;
+  return static_cast<std::int64_t>(last_share(dataset_->size(), options_));
+}
+
+at::Tensor NativeLoader::given(const at::Tensor& whole, FieldKind kind, std::size_t field) const {
+  at::Tensor samples = whole.narrow(0, 0, size_of_taken());
+  if (good_ones_)
+    samples = samples.index_select(0, good_ones_->to(samples.device()))
+                  .contiguous(whole.suggest_memory_format());
+  if (form_ && form_->leaves.at(field)) {
+    const auto& [dtype, shape] = *form_->leaves[field];
+    std::vector<std::int64_t> sizes = {samples.size(0)};
+    sizes.insert(sizes.end(), shape.begin(), shape.end());
+    if (samples.numel() == 0) return at::empty(sizes, samples.options().dtype(dtype));
+    return without_rest(samples.view(dtype).view(sizes).variable_data());
+  }
+  const bool is_number = (kind == FieldKind::label && !mix_) || kind == FieldKind::mask;
+  return without_rest(is_number ? samples.to(at::kLong) : samples);
+}
+
+std::vector<at::Tensor> NativeLoader::views(const at::Tensor& memory) const {
+  std::vector<at::Tensor> all;
+  for (const SlabField& field : loader_->layout().fields)
+    all.push_back(
+        view_of(memory, field, field.offset_bytes, static_cast<std::int64_t>(options_.batch_size)));
+  return all;
+}
+
+std::vector<at::Tensor> NativeLoader::made_of(std::vector<at::Tensor> all) const {
+  const std::vector<SlabField>& fields = loader_->layout().fields;
+  if (augment_ || mix_) {
+    Batch batch;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (all[i].defined()) batch.set(fields[i].spec.name, all[i]);
+    if (augment_) augment_->run(batch);
+    if (mix_) mix_->run(batch);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (all[i].defined()) all[i] = batch.at(fields[i].spec.name);
+  }
+  std::vector<at::Tensor> made;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const FieldSpec& spec = fields[i].spec;
+    const bool is_own = spec.name == kDrawnField || spec.name == kMixField || is_of_texts(i);
+    if (all[i].defined() && !is_own) made.push_back(given(all[i], spec.kind, i));
+  }
+  return made;
+}
+
+GivenBatch NativeLoader::on_host(std::uint64_t pass) {
+  const std::lock_guard using_it(using_);
+  const HostBatch batch = handed_over(pass);
+  std::vector<std::string> texts = texts_of(batch);
+  const auto bytes = static_cast<std::int64_t>(loader_->layout().bytes);
+  const auto options = at::TensorOptions().dtype(at::kByte);
+  bool is_full = false;
+  {
+    const std::lock_guard lock(returned_->changing);
+    is_full = returned_->held + 2 > kHeldBatches;
+    if (!is_full) ++returned_->held;
+  }
+  if (is_full) {
+    const at::Tensor copy = at::empty({bytes}, options);
+    std::memcpy(copy.mutable_data_ptr(), batch.data, loader_->layout().bytes);
+    loader_->release(batch, nullptr);
+    return {made_of(views(copy)), std::move(texts)};
+  }
+  // The slab and what it lies in live as long as the tensors.
+  const auto give_back = [batch, returned = returned_, memory = loader_->memory(batch),
+                          context = context_, made_in = made_in_](void*) {
+    if (!made_in.is_this_process()) {  // another thread may have been at that memory in the fork
+      static_cast<void>(new auto(memory));
+      return;
+    }
+    const std::lock_guard lock(returned->changing);
+    returned->batches.push_back(batch);
+    --returned->held;
+  };
+  const at::Tensor slab =
+      at::from_blob(const_cast<std::byte*>(batch.data), {bytes}, give_back, options);
+  return {made_of(views(slab)), std::move(texts)};
+}
+
+HostBatch NativeLoader::handed_over(std::uint64_t pass) {
+  check_pass(pass);
+  if (!taken_) throw Error("the loader was sent elsewhere by another thread: make one for each");
+  good_ones_ = good_ones(*taken_);
+  return *std::exchange(taken_, std::nullopt);
+}
+
+std::optional<at::Tensor> NativeLoader::good_ones(const HostBatch& batch) const {
+  if (batch.stand_ins.empty() || options_.shuffle || !keeps_rest_ || options_.rank.count > 1)
+    return std::nullopt;
+  std::vector<std::int64_t> good;
+  for (std::int64_t i = 0; i < size_of_taken(); ++i)
+    if (std::ranges::find(batch.stand_ins, static_cast<std::size_t>(i)) == batch.stand_ins.end())
+      good.push_back(i);
+  if (good.empty())
+    throw Error("batch " + std::to_string(batch.number) + ": all its samples are bad, the first: " +
+                loader_->skipped().samples.front().message);
+  return at::tensor(good);
+}
+
+SkippedSamples NativeLoader::skipped() {
+  const std::lock_guard using_it(using_);
+  SkippedSamples all = skipped_;
+  if (loader_ && made_in_.is_this_process()) all.add(loader_->skipped());
+  return all;
+}
+
+void NativeLoader::add_skipped(const SkippedSamples& skipped) {
+  const std::lock_guard using_it(using_);
+  skipped_.add(skipped);
+}
+
+std::vector<std::string> NativeLoader::texts_of(const HostBatch& batch) const {
+  if (!texts_) return {};
+  const SlabField& places = loader_->layout().fields.at(form_->leaves.size());
+  std::vector<std::string> all =
+      texts_->take(batch.data + places.offset_bytes, options_.batch_size);
+  all.resize(static_cast<std::size_t>(size_of_taken()));
+  if (!good_ones_) return all;
+  std::vector<std::string> good;
+  for (std::int64_t i = 0; i < good_ones_->numel(); ++i)
+    good.push_back(
+        std::move(all[static_cast<std::size_t>(good_ones_->data_ptr<std::int64_t>()[i])]));
+  return good;
+}
+
+DeviceSlab NativeLoader::copied(const HostBatch& batch, Lane& lane) {
+  DeviceSlab slab;
+  std::exception_ptr error;
+  try {
+    slab = DeviceSlab::make(loader_->layout(), context_->device());
+    copy_slab(slab, batch, loader_->layout(), lane, jpeg_.get());
+  } catch (...) {
+    error = std::current_exception();
+  }
+  // What was enqueued ahead of an error reads the slab, too.
+  Mark& mark = *copied_[batch.slab];
+  lane.record(mark);
+  is_copied_[batch.slab] = true;
+  loader_->release(batch, &mark);
+  if (error) std::rethrow_exception(error);
+  return slab;
+}
+
+GivenBatch NativeLoader::on_device(std::uint64_t pass, Lane& lane) {
+  const std::lock_guard using_it(using_);
+  const HostBatch batch = handed_over(pass);
+  std::vector<std::string> texts = texts_of(batch);
+  const DeviceSlab slab = copied(batch, lane);
+  std::vector<at::Tensor> all(loader_->layout().fields.size());
+  auto next = slab.fields.begin();
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (loader_->layout().fields[i].wire != Wire::host) all[i] = (next++)->second;
+  return {made_of(std::move(all)), std::move(texts)};
+}
+
+py::object NativeLoader::built(const GivenBatch& batch) const {
+  py::tuple all = py::cast(batch.tensors);
+  if (!form_) return all;
+  py::list texts;
+  for (const std::string& text : batch.texts) texts.append(py::bytes(text));
+  return form_->build(std::move(all), std::move(texts));
+}
+
+NativeFeed::NativeFeed(std::shared_ptr<NativeLoader> loader)
+    : loader_(std::move(loader)), pass_(loader_->passes()) {
+  const std::uint64_t epoch = loader_->batches_per_epoch();
+  end_ = (loader_->position() / epoch + 1) * epoch;
+}
+
+bool NativeFeed::ready() { return loader_->position() >= end_ || loader_->ready(); }
+
+bool NativeFeed::take() {
+  if (loader_->position() >= end_) return false;
+  while (loader_->passes() == pass_ && !loader_->ready()) {
+    if (is_interrupted_) return false;
+    std::this_thread::sleep_for(kPoll);
+    if (!is_on_thread()) signals_();
+  }
+  loader_->take(pass_);
+  return true;
+}
+
+GivenBatch NativeFeed::batch(Lane& lane) {
+  const bool is_cuda = loader_->context().device().is_cuda();
+  return is_cuda ? loader_->on_device(pass_, lane) : loader_->on_host(pass_);
+}
+
+py::object NativeFeed::moved(Lane& lane) {
+  GivenBatch made;
+  {
+    const GilRelease unlocked;
+    made = batch(lane);
+  }
+  return loader_->built(made);
+}
+
+}  // namespace slipstream

@@ -1,0 +1,458 @@
+#include "bindings/staged_loop.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "bindings/gil.h"
+#include "bindings/loop_error.h"
+#include "bindings/tree.h"
+#include "cuda/cuda.h"
+#include "engine/context_parts.h"
+#include "slipstream/core/error.h"
+
+namespace slipstream {
+namespace {
+
+namespace py = pybind11;
+
+/// Makes a lane's stream the current one.
+class OnLane {
+ public:
+  OnLane(Lane& lane, c10::Device device) {
+    if (const auto* stream = dynamic_cast<const cuda::CudaLane*>(&lane))
+      guard_.emplace(c10::cuda::getStreamFromExternal(stream->stream().get(), device.index()));
+  }
+
+ private:
+  std::optional<c10::cuda::CUDAStreamGuard> guard_;
+};
+
+std::unique_ptr<Lane> callers_lane(c10::Device device,
+                                   const std::optional<c10::cuda::CUDAStream>& stream) {
+  if (!device.is_cuda()) return std::make_unique<HostLane>("body");
+  return std::make_unique<cuda::BorrowedLane>(
+      "body", device.index(), [&stream](const auto& enqueue) {
+        const c10::cuda::CUDAGuard on(stream->device_index());
+        enqueue(stream->stream());
+      });
+}
+
+std::vector<Lane*> lanes_of(Context& context, const std::vector<LoopStage>& stages, Lane& body) {
+  std::vector<Lane*> lanes = {&lane_of(context, "copy", 0)};
+  for (const LoopStage& stage : stages) lanes.push_back(&lane_of(context, stage.name, 0));
+  lanes.push_back(&body);
+  return lanes;
+}
+
+/// Whether something in Python, such as slipstream.verify, is called for each operation of this
+/// thread, in their order.
+bool sees_operations() {
+  return c10::impl::TorchDispatchModeTLS::any_modes_set() ||
+         at::impl::PythonTorchFunctionTLS::stack_len() > 0;
+}
+
+/// None that reads what another thread makes: Python has to put that into the batch first.
+std::vector<std::size_t> lanes_on_threads(bool copy_wants_one,
+                                          const std::vector<LoopStage>& stages) {
+  std::vector<std::size_t> lanes;
+  const auto wants_one = [&](std::size_t lane) {
+    if (lane > 0) return stages[lane - 1].script != nullptr && !sees_operations();
+    return copy_wants_one && !c10::impl::TorchDispatchModeTLS::any_modes_set();
+  };
+  for (std::size_t lane = 1; lane <= stages.size(); ++lane)
+    if (wants_one(lane) && (lanes.empty() || lanes.back() + 1 != lane)) lanes.push_back(lane);
+  if (wants_one(0) && (lanes.empty() || lanes.front() != 1)) lanes.insert(lanes.begin(), 0);
+  return lanes;
+}
+
+/// The first line alone: Python's tracebacks follow it.
+std::string first_line(const std::exception& error) {
+  const std::string text = error.what();
+  return text.substr(0, text.find('\n'));
+}
+
+/// function(), which calls what `stage` is in Python with the batch `input`.
+template <typename Function>
+auto in_python(const LoopStage& stage, const py::object& input, const Function& function) {
+  try {
+    return function();
+  } catch (py::error_already_set& error) {
+    if (error.matches(PyExc_StopIteration))
+      throw_instead_of_stop(error, "stage '" + stage.name + "'");
+    add_remedy(error, input);
+    throw;
+  }
+}
+
+/// What stage.apply() gives. Each function of Python's on the way takes far longer amid a training
+/// step, whose code and data have filled the caches, than in a loop of its own.
+py::object applied(const LoopStage& stage, const py::object& batch) {
+  const auto direct = py::reinterpret_borrow<py::tuple>(stage.direct);
+  py::object made;
+  if (!direct.empty())
+    made = with_applied(batch, stage.apply.attr("function"), direct[0], direct[1]);
+  return made ? made : call_python(stage.apply, py::make_tuple(batch));
+}
+
+}  // namespace
+
+StagedLoop::StagedLoop(std::shared_ptr<Feed> feed, std::vector<LoopStage> stages,
+                       const std::shared_ptr<Context>& context, std::uint64_t first,
+                       std::size_t run_ahead)
+    : context_(context),
+      stages_(std::move(stages)),
+      device_(context->device()),
+      first_(first),
+      body_(callers_lane(device_, stream_)),
+      lanes_(lanes_of(*context, stages_, *body_)),
+      values_(lanes_.size(), std::vector<py::object>(lanes_.size())),
+      moved_(lanes_.size()),
+      calls_(lanes_.size(), std::vector<std::optional<ScriptStage::Call>>(lanes_.size())),
+      failures_(lanes_.size()),
+      memory_(lanes_.size()),
+      begun_(lanes_.size()),
+      entry_(body_->make_untimed_mark()),
+      draws_(device_),
+      input_(std::move(feed), draws_),
+      stop_([this] { return input_.is_over(); }),
+      schedule_(new Schedule(lanes_, lanes_.size(), run_ahead, *this)) {}
+
+StagedLoop::~StagedLoop() { close_quietly(); }
+
+void StagedLoop::close_quietly() {
+  try {
+    close();
+  } catch (const std::exception&) {
+    // Only where the device is lost, which its next use tells.
+  }
+}
+
+void StagedLoop::set_stream() {
+  if (device_.is_cuda()) stream_ = c10::cuda::getCurrentCUDAStream(device_.index());
+}
+
+void StagedLoop::begin() {
+  has_begun_ = true;
+  set_stream();
+  // What the caller has enqueued so far may have written what the stages read.
+  body_->record(*entry_);
+  for (Lane* lane : lanes_)
+    if (lane != body_.get()) lane->wait(*entry_);
+  std::vector<std::size_t> on_threads = lanes_on_threads(input_.wants_thread(), stages_);
+  if (!on_threads.empty() && on_threads.front() == 0) {
+    input_.go_to_thread();
+    modes_.emplace();
+  }
+  if (!on_threads.empty()) threads_.emplace();
+  schedule_->begin(std::numeric_limits<std::uint64_t>::max(), stop_,
+                   threads_ ? &threads_->threads() : nullptr, std::move(on_threads));
+}
+
+std::optional<py::object> StagedLoop::next() {
+  if (!ended_by_.empty())
+    throw Error("this iteration ended with an error before (" + ended_by_ +
+                "). Remedy: begin another one, iter(pipeline)");
+  if (is_closed_) return std::nullopt;
+  failed_.clear();
+  try {
+    if (!advance()) return std::nullopt;
+  } catch (const std::exception& error) {
+    ended_by_ = first_line(error);
+    close_quietly();
+    throw;
+  }
+  const std::size_t slot = given_++ % lanes_.size();
+  draws_.begin();
+  if (Failure failure = std::exchange(failures_[slot], {}); failure) {
+    failed_ = failure.stage;
+    if (failure.is_loaders) input_.resume();
+    if (failure.error) std::rethrow_exception(failure.error);
+    PyErr_SetObject(py::type::of(failure.raised).ptr(), failure.raised.ptr());
+    throw py::error_already_set();
+  }
+  py::object batch = value(slot, stages_.size());
+  autocast_.begin_body();
+  return batch;
+}
+
+/// Until the caller's next batch is there. False at the end.
+bool StagedLoop::advance() {
+  if (!has_begun_) begin();
+  if (threads_ && !threads_->are_here())
+    throw Refused(
+        "this loop was begun in the process that this one was forked from, whose threads "
+        "are not here: begin another one in this process");
+  take_back();
+  bool is_there = false;
+  try {
+    const GilRelease unlocked;
+    is_there = schedule_->next();
+  } catch (...) {
+    const std::size_t lane = schedule_->failed_lane();
+    if (failed_.empty() && lane > 0 && lane <= stages_.size()) failed_ = stages_[lane - 1].name;
+    throw;
+  }
+  if (is_there) return true;
+  check_stages(/*is_at_end=*/true);
+  close();
+  return false;
+}
+
+/// The caller is done with its batch, and may have kept the one before.
+void StagedLoop::take_back() {
+  const std::string differs = autocast_.end_body();
+  if (!differs.empty()) throw LoopCheckFailed(differs);
+  if (given_ == 0) return;
+  const std::uint64_t batch = given_ - 1;
+  draws_.end("the loop's body", {batch, stages_.size() + 1});
+  check_stages(/*is_at_end=*/false);
+  clear(batch % lanes_.size());
+  if (stream_ && batch > 0) {
+    const std::lock_guard keeping(keeping_);
+    for (LaneMemory& memory : memory_) memory.hand_to_holders(batch - 1, *stream_);
+  }
+  schedule_->done();
+  set_stream();
+}
+
+int StagedLoop::traverse(visitproc visit, void* arg) const {
+  for (const Failure& failure : failures_) Py_VISIT(failure.raised.ptr());
+  return 0;
+}
+
+void StagedLoop::clear(std::size_t slot) {
+  failures_[slot] = {};
+  for (py::object& value : values_[slot]) value = {};
+  for (auto& call : calls_[slot]) call.reset();
+  moved_[slot].clear();
+}
+
+void StagedLoop::close() {
+  if (std::exchange(is_closed_, true)) return;
+  static_cast<void>(autocast_.end_body());
+  if (threads_ && !threads_->are_here()) {
+    static_cast<void>(schedule_.release());  // its end would wait for them
+    static_cast<void>(new std::tuple(std::move(memory_), std::move(moved_), std::move(calls_),
+                                     std::move(failures_)));
+    return;
+  }
+  if (threads_) {
+    const GilRelease unlocked;
+    input_.interrupt();
+    schedule_->stop();
+  }
+  for (std::size_t slot = 0; slot < values_.size(); ++slot) clear(slot);
+  is_ending_ = true;
+  schedule_->end();
+  threads_.reset();
+  input_.end();
+}
+
+bool StagedLoop::input_ready(std::uint64_t) { return input_.ready(); }
+
+void StagedLoop::run(std::size_t lane, std::uint64_t batch, std::size_t slot) {
+  ++begun_[lane];
+  {
+    const std::lock_guard keeping(keeping_);
+    memory_[lane].add(batch);
+  }
+  const bool is_loaders = lane == 0 && input_.has_failed();
+  try {
+    if (!failures_[slot]) with_python_errors([&] { run_lane(lane, batch, slot); });
+  } catch (const py::error_already_set& error) {
+    if (ends_loop_at_once(error)) throw;
+    const GilAcquire locked;
+    keep_failure(lane, slot, is_loaders);
+    failures_[slot].raised = error.value();
+    if (error.trace()) PyException_SetTraceback(error.value().ptr(), error.trace().ptr());
+    failures_[slot].error = nullptr;
+  } catch (const LoopCheckFailed&) {
+    throw;
+  } catch (const std::exception&) {
+    keep_failure(lane, slot, is_loaders);
+  }
+}
+
+/// What fails with a batch takes its place, and the batches ahead of it are given first.
+void StagedLoop::keep_failure(std::size_t lane, std::size_t slot, bool is_loaders) {
+  std::string stage = lane > 0 ? stages_[lane - 1].name : std::string();
+  if (!schedule_->is_on_thread(lane) && !failed_.empty()) stage = std::exchange(failed_, {});
+  failures_[slot] = {std::current_exception(), {}, std::move(stage), is_loaders};
+}
+
+void StagedLoop::run_lane(std::size_t lane, std::uint64_t batch, std::size_t slot) {
+  if (schedule_->is_on_thread(lane)) return lane == 0 ? move(slot) : run_script(lane, slot);
+  const GilAcquire locked;
+  const OnLane on(*lanes_[lane], device_);
+  py::object made = lane == 0 ? copied() : staged(lane - 1, batch, value(slot, lane - 1));
+  keep_own(lane, made);
+  values_[slot][lane] = std::move(made);
+  if (schedule_->is_on_thread(lane + 1)) prepare_call(lane + 1, slot);
+}
+
+void StagedLoop::move(std::size_t slot) {
+  const OnLane on(*lanes_.front(), device_);
+  if (begun_.front() == 1) at::init_num_threads();
+  const at::ThreadLocalStateGuard modes(*modes_);
+  moved_[slot] = input_.move(*lanes_.front());
+  for (const at::Tensor& tensor : moved_[slot]) keep_own(0, tensor);
+}
+
+void StagedLoop::run_script(std::size_t lane, std::size_t slot) {
+  const OnLane on(*lanes_[lane], device_);
+  if (begun_[lane] == 1) at::init_num_threads();
+  ScriptStage::Call& call = *calls_[slot][lane];
+  stages_[lane - 1].script->run(call);
+  ScriptStage::for_each_tensor(call, [&](const at::Tensor& tensor) { keep_own(lane, tensor); });
+}
+
+void StagedLoop::prepare_call(std::size_t lane, std::size_t slot) {
+  const LoopStage& stage = stages_[lane - 1];
+  failed_ = stage.name;
+  if (sees_operations())
+    throw LoopCheckFailed(
+        "stage '" + stage.name +
+        "' is TorchScript, which a thread calls that a mode entered within the loop does "
+        "not see. Remedy: enter it ahead of the loop");
+  const py::object& input = values_[slot][lane - 1];
+  const py::tuple arguments = in_python(stage, input, [&] {
+    const at::NoGradGuard no_gradients;
+    return py::tuple(call_python(stage.arguments, py::make_tuple(input)));
+  });
+  for_each_leaf(arguments, [&](const at::Tensor& tensor) { refuse_computed(lane, tensor); }, {});
+  calls_[slot][lane] = stage.script->call(arguments);
+  failed_.clear();
+}
+
+/// What a batch computes when it is asked would be neither ahead of the stage's stream nor kept.
+void StagedLoop::refuse_computed(std::size_t lane, const at::Tensor& tensor) {
+  const bool is_subclass = !THPVariable_CheckExact(py::cast(tensor).ptr());
+  const std::lock_guard keeping(keeping_);
+  bool is_kept = false;
+  for (std::size_t before = 0; before < lane && tensor.has_storage(); ++before)
+    is_kept = is_kept || memory_[before].has(tensor.storage());
+  if (is_kept && !is_subclass) return;
+  throw Error("stage '" + stages_[lane - 1].name + "' is TorchScript, but its input is " +
+              (is_subclass ? "of a subclass of torch.Tensor"
+                           : "computed by the batch when it is read (a property)") +
+              ". Remedy: give a function that calls it, such as lambda images: encoder(images)");
+}
+
+const py::object& StagedLoop::value(std::size_t slot, std::size_t lane) {
+  py::object& value = values_[slot][lane];
+  if (!schedule_->is_on_thread(lane) || value) return value;
+  if (lane == 0) return value = py::tuple(py::cast(moved_[slot]));
+  const LoopStage& stage = stages_[lane - 1];
+  failed_ = stage.name;
+  const py::object& input = values_[slot][lane - 1];
+  value = in_python(stage, input, [&] {
+    const at::NoGradGuard no_gradients;
+    return call_python(stage.placed,
+                       py::make_tuple(input, ScriptStage::result(*calls_[slot][lane])));
+  });
+  failed_.clear();
+  return value;
+}
+
+py::object StagedLoop::copied() {
+  if (input_.is_on_device()) {
+    body_->record(*entry_);
+    lanes_.front()->wait(*entry_);
+  }
+  return input_.moved(*lanes_.front());
+}
+
+py::object StagedLoop::staged(std::size_t index, std::uint64_t batch, const py::object& from) {
+  const LoopStage& stage = stages_[index];
+  const std::string who = "stage '" + stage.name + "'";
+  const at::NoGradGuard no_gradients;
+  draws_.begin();
+  py::object made;
+  {
+    std::optional<KeyedDraws> keyed;
+    if (stage.seed) keyed.emplace(device_, *stage.seed, first_ + batch);
+    const bool is_watched = autocast_.is_on() && !stage.chooses_autocast;
+    if (is_watched) autocast_.begin_stage();
+    made = in_python(stage, from, [&] { return applied(stage, from); });
+    if (is_watched) autocast_.end_stage(stage.name);
+  }
+  draws_.end(who, {batch, index + 1});
+  return made;
+}
+
+void StagedLoop::check_stages(bool is_at_end) {
+  for (LoopStage& stage : stages_)
+    if (const std::string change = stage.watch.change(is_at_end); !change.empty())
+      throw LoopCheckFailed(
+          "stage '" + stage.name + "' runs ahead of the loop's body, but " + change +
+          " since the loop began. Remedy: leave the stage alone in the body (no optimizer, "
+          "no running average, no train() of a model that it is part of), or call it in "
+          "the body");
+}
+
+void StagedLoop::keep_own(std::size_t lane, const py::object& made) {
+  for_each_leaf(
+      made, [&](const at::Tensor& tensor) { keep_own(lane, tensor); },
+      [&](py::handle object) {
+        const std::lock_guard keeping(keeping_);
+        memory_[lane].keep(object);
+      });
+}
+
+void StagedLoop::keep_own(std::size_t lane, const at::Tensor& tensor) {
+  if (tensor.device().type() != device_.type()) return;
+  const std::lock_guard keeping(keeping_);
+  if (tensor.has_storage()) {
+    for (std::size_t before = 0; before < lane; ++before)
+      if (memory_[before].has(tensor.storage())) return;
+    if (memory_[lane].newest_has(tensor.storage())) return;
+    refuse_same_memory(lane, tensor);
+  }
+  memory_[lane].keep(tensor);
+}
+
+/// Several batches may share memory, but none may be overwritten while it is in use.
+void StagedLoop::refuse_same_memory(std::size_t lane, const at::Tensor& tensor) {
+  if (tensor.numel() == 0) return;  // of which nothing can be overwritten
+  // On a GPU the graph that computes a stage's output writes without PyTorch's count.
+  if (!memory_[lane].is_overwritten_by(tensor, /*is_strict=*/lane > 0)) return;
+  if (lane > 0)
+    throw LoopCheckFailed(
+        "stage '" + stages_[lane - 1].name +
+        "' gave the same memory for two batches, so that the later one overwrites the "
+        "earlier one. Remedy: return a clone() of what it keeps (outputs of CUDA graphs, "
+        "such as those of torch.compile(mode=\"reduce-overhead\"), are such memory)");
+  throw LoopCheckFailed(
+      "the loader gave the same memory for two batches, and it was written after the earlier one "
+      "was taken, which is still in use. Remedy: let it give a clone(), or new memory for each "
+      "batch");
+}
+
+void StagedLoop::drop(std::size_t lane, std::size_t slot) {
+  std::optional<GilAcquire> locked;
+  if (is_ending_ || !schedule_->is_on_thread(lane)) {
+    locked.emplace();
+    values_[slot][lane] = {};
+  }
+  std::vector<LaneMemory::Made> gone;  // behind keeping_: it may ask for Python's lock
+  const std::lock_guard keeping(keeping_);
+  if (is_ending_) {
+    if (stream_) memory_[lane].hand_to_holders(std::nullopt, *stream_);
+    gone = memory_[lane].take(std::numeric_limits<std::uint64_t>::max());
+    return;
+  }
+  // The lane is behind the body's work for this batch; a batch may be in use in the body of the
+  // next.
+  const std::uint64_t reach = lanes_.size() - lane;
+  if (begun_[lane] >= reach + 1) gone = memory_[lane].take(begun_[lane] - reach - 1);
+}
+
+}  // namespace slipstream

@@ -1,0 +1,390 @@
+#include "bindings/trainer.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+
+#include "bindings/draws.h"
+#include "bindings/gil.h"
+#include "cli/common_options.h"
+#include "core/lane_threads.h"
+#include "core/number_text.h"
+#include "cuda/cuda.h"
+#include "engine/checkpoint_folder.h"
+#include "engine/context_parts.h"
+#include "slipstream/cli/cli.h"
+
+namespace slipstream {
+namespace {
+
+namespace py = pybind11;
+
+constexpr const char* kLatest = "auto";
+constexpr int kDigits = 4;
+
+/// Those of the loader's forms that are exact, or the others.
+WireFormats wire_of(const NativeLoader& loader, bool exact) {
+  WireFormats some;
+  for (const auto& [field, wire] : loader.options().wire)
+    if (is_exact(wire) == exact) some[field] = wire;
+  return some;
+}
+
+LoaderPlan loading_of(const NativeLoader& loader) {
+  const DataLoaderOptions& given = loader.options();
+  LoaderPlan plan;
+  plan.num_workers = given.num_workers;
+  plan.prefetch_batches = given.prefetch_batches;
+  plan.wire = wire_of(loader, true);
+  if (given.on_device > 0)
+    plan.on_device = loader.transforms()[loader.transforms().size() - given.on_device].name;
+  return plan;
+}
+
+}  // namespace
+
+template <typename Call>
+auto NativeTrainer::run_of(Call call, SignalHandlers* handlers, std::thread::id owner) const {
+  made_in_.require_this_process("this trainer");
+  try {
+    const GilRelease unlocked;
+    const Taken taken(*context_, owner);
+    std::optional<LaneThreads::Looks> looks;
+    if (handlers != nullptr) looks.emplace(threads_of(*context_), [handlers] { handlers->look(); });
+    return call();
+  } catch (const std::exception& error) {
+    rethrow_of_python(error);
+    throw;
+  }
+}
+
+NativeTrainer::NativeTrainer(const std::shared_ptr<NativeLoader>& loader,
+                             const TrainerSettings& settings)
+    : loader_(loader),
+      context_(context_of(loader->context().device().str())),
+      module_(settings.module),
+      mode_(settings.plan),
+      transforms_device_(settings.transforms_device.value_or(
+          loader->options().on_device > 0 ? "pipelined" : "cpu")),
+      in_one_thread_(settings.in_one_thread),
+      shows_progress_(settings.shows_progress),
+      logging_(settings.log),
+      command_(settings.command),
+      steps_(settings.steps),
+      told_(settings.told) {
+  Context& context = *context_;
+  Plan::Numerics numerics;
+  numerics.precision = precision_named(settings.precision);
+  numerics.deterministic = settings.deterministic;
+  numerics.cudnn_benchmark = !settings.deterministic;
+  numerics.channels_last = settings.channels_last;
+  if (context.kind() == DeviceKind::cpu) numerics.intra_op_threads = {{"*", settings.threads}};
+  numerics_ = make_plan("serial", {"copy", kTrainName}, context.kind(), {}, numerics).numerics;
+  loading_ = loading_of(*loader_);
+  numerics_.wire = wire_of(*loader_, false);
+  saving_.folder = settings.checkpoint;
+  saving_.save_every = settings.save_every;
+  saving_.keep = settings.keep;
+  if (saving_.save_every >= steps_) saving_.save_every = 0;  // the last one is saved anyway
+  saving_.program = std::string(slipstream_version());
+  if (mode_ != "auto" && mode_ != "serial" && mode_ != "pipelined")
+    throw Refused(unknown_name("plan", mode_, {"auto", "serial", "pipelined"}));
+  check_placement(transforms_device_);
+  Pipeline pipeline = pipeline_of(*loader_, settings, told_);
+  const GilRelease unlocked;
+  saving_.notes = notes_of(told_, pipeline.dataset()->class_names());
+  trainer_.emplace(std::move(pipeline), context, numerics_);
+  plan_ = plan_of(trainer_->pipeline(), mode_ == "serial" ? "serial" : "pipelined");
+}
+
+Plan NativeTrainer::plan_of(const Pipeline& pipeline, const std::string& mode) const {
+  const DeviceKind kind = context_->kind();
+  Plan plan = placed_plan(pipeline, mode, transforms_device_, kind, loading_, numerics_);
+  // Python's lock lets one thread enqueue at a time; on a CPU lanes overlap only by threads.
+  if (kind == DeviceKind::cuda || mode == "serial" || in_one_thread_)
+    plan.schedule.driver = Driver::interleaved;
+  return plan;
+}
+
+std::vector<std::string> NativeTrainer::metrics() const {
+  std::vector<std::string> names;
+  for (const Metric& metric : trainer_->pipeline().metrics()) names.push_back(metric.name);
+  return names;
+}
+
+std::unique_ptr<Checkpoints> NativeTrainer::taken_folder() {
+  if (saving_.folder.empty()) return nullptr;
+  auto taken = std::make_unique<Checkpoints>(saving_, *trainer_);
+  taken->set_plan(plan());
+  return taken;
+}
+
+void NativeTrainer::begin() {
+  made_in_.require_this_process("this trainer");
+  auto held = std::make_unique<Held>(*context_);
+  is_stopped_ = false;
+  run_of([&] {
+    std::unique_ptr<Checkpoints> taken = taken_folder();
+    if (taken == nullptr) return;
+    std::vector<FoundCheckpoint> found = checkpoints_in(saving_.folder);
+    std::erase_if(found, [&](const FoundCheckpoint& each) {
+      return each.step > position() && passed_over_.contains(each.path);
+    });
+    if (!found.empty() && found.front().step > position())
+      throw Refused(saving_.folder.string() + " has checkpoints of later steps, up to " +
+                    std::to_string(found.front().step) + ", than this trainer, which is at step " +
+                    std::to_string(position()) +
+                    ": go on from there with resume=\"auto\", or give another folder");
+    if (!found.empty() && found.front().step == position()) {
+      const State now = trainer_->state();
+      taken->load_latest();  // for its best score
+      trainer_->restore(now);
+    }
+    checkpoints_ = std::move(taken);
+  });
+  held_.push_back(std::move(held));
+}
+
+void NativeTrainer::end() {
+  if (!is_here()) return;
+  const GilRelease unlocked;
+  checkpoints_.reset();
+  if (!held_.empty()) held_.pop_back();
+}
+
+std::optional<LoadedCheckpoint> NativeTrainer::open(const std::string& resume) {
+  const GilRelease unlocked;
+  std::optional<LoadedCheckpoint> loaded;
+  const std::unique_ptr<Checkpoints> taken = taken_folder();
+  if (resume == kLatest) {
+    if (taken == nullptr) throw Refused("resume=\"auto\" needs checkpoint=DIR");
+    loaded = taken->load_latest();
+    for (const FoundCheckpoint& each : checkpoints_in(saving_.folder))
+      if (each.step > trainer_->position()) passed_over_.insert(each.path);
+  } else if (!resume.empty()) {
+    const std::vector<FoundCheckpoint> in_it = checkpoints_in(resume);
+    const std::filesystem::path path =
+        in_it.empty() ? std::filesystem::path(resume) : in_it.front().path;
+    loaded = taken != nullptr ? taken->load(path) : load_checkpoint(*trainer_, path);
+  } else if (taken != nullptr && !checkpoints_in(saving_.folder).empty()) {
+    throw Refused(saving_.folder.string() +
+                  " has checkpoints of an earlier run, the latest of step " +
+                  std::to_string(checkpoints_in(saving_.folder).front().step) +
+                  ": go on with resume=\"auto\", or give another folder");
+  }
+  begun_at_ = trainer_->position();
+  if (!logging_.dir.empty())
+    log_.emplace(
+        logging_, *trainer_, !resume.empty(),
+        facts_of(Cli{.program = "python", .words = command_, .workloads = {}, .interrupted = {}},
+                 environment_of(*context_), told_, *trainer_, steps_, plan()));
+  return loaded;
+}
+
+TrainingFacts NativeTrainer::facts(const Progress& progress) const {
+  const std::uint64_t epoch = batches_per_epoch();
+  const std::uint64_t done = std::max<std::uint64_t>(1, begun_at_ + progress.step);
+  return {.epoch = std::to_string((done - 1) / epoch + 1) + "/" +
+                   std::to_string((steps_ + epoch - 1) / epoch),
+          .score = score_,
+          .lr = trainer_->pipeline().train_step()->lr(done - 1)};
+}
+
+void NativeTrainer::tell(const Progress& progress) {
+  if (log_) log_->update(progress);
+  if (!shows_progress_) return;
+  if (line_ == nullptr)
+    line_ = std::make_unique<ProgressLine>(
+        std::cerr, ProgressLineOptions{.columns = [] { return terminal_columns(2); },
+                                       .facts = [this](const Progress& p) { return facts(p); }});
+  line_->update(progress);
+}
+
+AutoResult NativeTrainer::run(const RunOptions& options) {
+  if (mode_ != "auto") return {{}, trainer_->run(plan_, options)};
+  AutoResult result = run_auto(*trainer_, plan_of(trainer_->pipeline(), "serial"),
+                               plan_of(trainer_->pipeline(), "pipelined"), options);
+  if (result.run.interrupted) return result;
+  mode_ = result.choice.kept;
+  plan_ = result.run.plan;
+  return result;
+}
+
+TrainedPart NativeTrainer::train(std::uint64_t end, const py::object& on_step) {
+  std::exception_ptr raised;
+  RunOptions options;
+  options.steps = end - position();
+  options.digest = false;
+  SignalHandlers handlers;
+  options.stop = [&] {
+    return is_stopped_ || raised || handlers.has_raised() || Interrupts::count() > 0;
+  };
+  const std::uint64_t first = position();
+  options.progress = [&](Progress progress) {
+    const std::uint64_t done = first + progress.step;
+    progress.step = done - begun_at_;
+    progress.steps = steps_ - begun_at_;
+    progress.elapsed_s += seconds_;
+    progress.part_began_s += seconds_;
+    if (progress.part_ends > 0) progress.part_ends += first - begun_at_;
+    tell(progress);
+    if (on_step.is_none() || raised || !progress.measuring.empty()) return;
+    const GilAcquire locked;
+    try {
+      call_in_run(on_step, py::make_tuple(done, progress.loss,
+                                          trainer_->pipeline().train_step()->lr(done - 1),
+                                          progress.elapsed_s, progress.input_wait_share));
+    } catch (const py::error_already_set&) {
+      raised = std::current_exception();
+    }
+  };
+  const auto trained = [&] {
+    const KeyedDraws draws(context_->device(), loader_->options().seed, first);
+    PythonModes modes(module_);
+    modes.set(/*trains=*/true);
+    if (checkpoints_ != nullptr) checkpoints_->save_during(options);
+    RunResult done = run(options).run;
+    modes.put_back();
+    return done;
+  };
+  const RunResult result = run_of(trained, &handlers);
+  loader_->add_skipped(result.skipped);
+  seconds_ += result.wall_s;
+  if (line_ != nullptr) line_->clear();
+  if (raised) std::rethrow_exception(raised);
+  handlers.rethrow();
+  TrainedPart part{result.steps, result.interrupted, result.wall_s, std::nullopt, result.losses};
+  if (const Measured rate = told_rate(result.steps_per_second); rate.n > 0)
+    part.steps_per_second = rate.value;
+  return part;
+}
+
+std::uint64_t NativeTrainer::digest() const {
+  return run_of([&] { return trainer_->digest(); });
+}
+
+LoadedCheckpoint NativeTrainer::restore(const std::string& path) {
+  if (log_)
+    throw Refused(
+        "log_dir: a run folder cannot go back to another step; make another trainer, with " +
+        ("resume='" + path + "'"));
+  LoadedCheckpoint loaded = run_of([&] { return load_checkpoint(*trainer_, path); });
+  begun_at_ = position();
+  seconds_ = 0;
+  return loaded;
+}
+
+bool NativeTrainer::save(const std::optional<CheckpointScore>& score) {
+  if (checkpoints_ == nullptr) return false;
+  return run_of([&] { return checkpoints_->save(score); });
+}
+
+void NativeTrainer::log(const ScoreRow& row, const std::string& shown) {
+  if (log_) log_->add(row);
+  for (const auto& [name, value] : row.scores)
+    if (name == shown) score_ = name + " " + rounded_text(value, kDigits);
+}
+
+std::string NativeTrainer::problem() {
+  if (!is_here()) return "";
+  const std::string problem = checkpoints_ == nullptr ? "" : checkpoints_->problem();
+  return problem.empty() ? "" : "could not save " + problem;
+}
+
+std::string NativeTrainer::finish() {
+  if (!is_here()) return "";
+  if (line_ != nullptr) line_->finish();
+  return log_ ? log_->finish() : "";
+}
+
+std::vector<NamedTensor> NativeTrainer::averages() const {
+  return run_of([&] {
+    std::vector<NamedTensor> all = trainer_->pipeline().train_step()->averaged();
+    for (NamedTensor& each : all) each.tensor = each.tensor.clone();
+    return all;
+  });
+}
+
+NativeEvaluator::NativeEvaluator(std::shared_ptr<NativeTrainer> trainer,
+                                 std::shared_ptr<NativeLoader> given, bool counts_scores,
+                                 bool may_differ)
+    : trainer_(std::move(trainer)), loader_(std::move(given)) {
+  const std::shared_ptr<NativeLoader>& loader = loader_;
+  const NativeTrainer& of = *trainer_;
+  of.made_in_.require_this_process("this trainer");
+  Context& context = *of.context_;
+  if (context.device() != loader->context().device())
+    throw Refused("the loader fills memory for " + loader->context().device().str() +
+                  ", but the trainer's device is " + context.device().str() +
+                  ": give both the same");
+  const Pipeline data = data_of(*loader, /*is_evaluated=*/true);
+  EvaluationOptions options;
+  options.same_images = counts_scores && !may_differ;
+  options.allowed_by = "give the trainer val_may_differ=True, or evaluate() may_differ=True";
+  if (counts_scores) options.on_bad_sample = data.options().on_bad_sample;
+  const GilRelease unlocked;
+  evaluator_ =
+      std::make_unique<Evaluator>(of.trainer_->pipeline(), data, context, of.numerics_, options);
+  LoaderPlan loading = loading_of(*loader);
+  loading.wire = of.loading_.wire;
+  loading.on_device.clear();
+  const auto plan_at = [&](const std::string& placement) {
+    return placed_plan(evaluator_->pipeline(), of.plan_.schedule.mode, placement, context.kind(),
+                       loading, of.numerics_);
+  };
+  try {
+    plan_ = plan_at(of.transforms_device_);
+  } catch (const Refused&) {  // without its random transforms nothing may be left for the device
+    plan_ = plan_at("cpu");
+  }
+  plan_.schedule.driver = of.plan_.schedule.driver;
+}
+
+EvaluationResult NativeEvaluator::evaluate() {
+  RunOptions options;
+  SignalHandlers handlers;
+  options.stop = [&] { return is_stopped_ || handlers.has_raised() || Interrupts::count() > 0; };
+  const auto evaluated = [&] {
+    const KeyedDraws draws(trainer_->context_->device(), 0, 0);
+    PythonModes modes(trainer_->module_);
+    modes.set(/*trains=*/false);
+    EvaluationResult done = evaluator_->run(plan_, options);
+    modes.put_back();
+    return done;
+  };
+  EvaluationResult result = trainer_->run_of(evaluated, &handlers);
+  loader_->add_skipped(result.run.skipped);
+  handlers.rethrow();
+  return result;
+}
+
+bool NativeEvaluator::predict(const py::object& take) {
+  const cuda::CapturesApart captures;
+  std::exception_ptr raised;
+  bool is_over = false;
+  RunOptions options;
+  options.stop = [&] { return is_over || raised || Interrupts::count() > 0; };
+  const auto given = [&](std::uint64_t, const std::vector<at::Tensor>& outputs) {
+    if (is_over || raised) return;
+    const GilAcquire locked;
+    try {
+      is_over = !take(outputs.front()).cast<bool>();
+    } catch (const py::error_already_set&) {
+      raised = std::current_exception();
+    }
+  };
+  const auto kept = [](const at::Tensor& output) { return std::vector<at::Tensor>{output}; };
+  const auto run = [&] {
+    const KeyedDraws draws(trainer_->context_->device(), 0, 0);
+    PythonModes modes(trainer_->module_);
+    modes.set(/*trains=*/false);
+    RunResult done = evaluator_->predict(plan_, kept, given, options);
+    modes.put_back();
+    return done;
+  };
+  const RunResult result = trainer_->run_of(run, nullptr, made_by_);
+  if (raised) std::rethrow_exception(raised);
+  return !result.interrupted || is_over;
+}
+
+}  // namespace slipstream

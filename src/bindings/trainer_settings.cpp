@@ -1,0 +1,183 @@
+#include "bindings/trainer_settings.h"
+
+#include <algorithm>
+#include <set>
+
+#include "bindings/process_dataset.h"
+#include "slipstream/transforms/batch_ops.h"
+
+namespace slipstream {
+namespace {
+
+namespace py = pybind11;
+
+LastBatch last_batch(const NativeLoader& loader, const Pipeline& pipeline) {
+  const std::uint64_t size = loader.options().batch_size;
+  const std::uint64_t rest = loader.keeps_rest() ? loader.dataset()->size() % size : 0;
+  return {pipeline.batches_per_epoch(), static_cast<std::int64_t>(size),
+          static_cast<std::int64_t>(rest == 0 ? size : rest)};
+}
+
+NamedFields chosen(const NamedFields& all, const std::vector<std::string>& names) {
+  NamedFields some;
+  std::vector<std::string> known;
+  for (const NamedField& each : all) known.push_back(each.name);
+  for (const std::string& name : names) {
+    const auto found = std::find(known.begin(), known.end(), name);
+    if (found == known.end()) throw Refused(unknown_name("field", name, known));
+    some.push_back(all[static_cast<std::size_t>(found - known.begin())]);
+  }
+  return some;
+}
+
+std::vector<ParameterGroup> groups_of(const TrainerSettings& settings) {
+  std::vector<ParameterGroup> groups;
+  for (const GroupSettings& each : settings.groups) {
+    std::set<const void*> own;
+    for (const at::Tensor& parameter : each.parameters) own.insert(parameter.unsafeGetTensorImpl());
+    groups.push_back({.takes =
+                          [own](const NamedTensor& parameter) {
+                            return own.contains(parameter.tensor.unsafeGetTensorImpl());
+                          },
+                      .lr_factor = each.lr ? *each.lr / settings.lr : 1,
+                      .weight_decay = each.weight_decay});
+  }
+  if (!settings.no_weight_decay_on.empty())
+    groups.push_back(no_weight_decay_on(settings.no_weight_decay_on));
+  return groups;
+}
+
+std::shared_ptr<Optimizer> optimizer_of(const TrainerSettings& settings) {
+  if (settings.optimizer == "sgd") {
+    if (settings.betas || settings.eps)
+      throw Refused("sgd has no betas and no eps; leave them out, or give optimizer='adamw'");
+    return sgd({.lr = settings.lr,
+                .momentum = settings.momentum.value_or(0),
+                .weight_decay = settings.weight_decay.value_or(SgdOptions().weight_decay),
+                .nesterov = settings.nesterov,
+                .groups = groups_of(settings)});
+  }
+  if (settings.optimizer != "adamw")
+    throw Refused(unknown_name("optimizer", settings.optimizer, {"sgd", "adamw"}));
+  if (settings.momentum || settings.nesterov)
+    throw Refused("adamw has no momentum and no nesterov; leave them out");
+  return adamw({.lr = settings.lr,
+                .betas = settings.betas.value_or(AdamWOptions().betas),
+                .eps = settings.eps.value_or(AdamWOptions().eps),
+                .weight_decay = settings.weight_decay.value_or(AdamWOptions().weight_decay),
+                .groups = groups_of(settings)});
+}
+
+/// Of class numbers, by name.
+Metric metric_of(const std::string& name, const std::string& target, std::int64_t classes) {
+  if (name.starts_with("top") && name.size() > 3 &&
+      name.find_first_not_of("0123456789", 3) == std::string::npos && name.size() < 8)
+    return top_k(target, std::max(1, std::stoi(name.substr(3))));
+  if (name != "class_accuracy" && name != "mean_iou")
+    throw Refused(unknown_name("metric", name, {"top1", "top5", "class_accuracy", "mean_iou"}));
+  if (classes == 0)
+    throw Refused("the metric '" + name + "' needs to know how many classes there are, which " +
+                  "the data set does not say: give num_classes, or leave the metric out");
+  return name == "mean_iou" ? mean_iou(target, classes) : class_accuracy(target, classes);
+}
+
+/// Of masks the data set says how many a byte can tell, where it does not know.
+constexpr std::int64_t kClassesOfBytes = 256;
+
+/// The field, with as many classes as metrics count; 0: unknown.
+FieldSpec counted_field(const Dataset& dataset, const std::string& name, std::int64_t classes) {
+  for (FieldSpec each : dataset.fields()) {
+    if (each.name != name) continue;
+    if (each.kind == FieldKind::mask && each.classes == kClassesOfBytes) each.classes = 0;
+    if (classes > 0) each.classes = classes;
+    return each;
+  }
+  return {};
+}
+
+Pipeline with_batch_ops(Pipeline made, const BatchOps& ops) {
+  const auto add = [&](const auto& op) {
+    if (op) made = std::move(made).transform(std::string(op->kName), *op);
+  };
+  add(ops.mixup);
+  add(ops.cutmix);
+  add(ops.one_hot);
+  return made;
+}
+
+/// Those that `slipstream train` counts.
+std::vector<std::string> metrics_for(const FieldSpec& target, const TrainerSettings& settings) {
+  if (!settings.loss.is_none()) return {};
+  if (target.kind == FieldKind::mask && target.classes > 0) return {"mean_iou"};
+  if (target.kind != FieldKind::label) return {};
+  if (target.classes == 0) return {"top1", "top5"};
+  if (target.classes <= 5) return {"top1", "class_accuracy"};  // top5 would always be 1
+  return {"top1", "top5", "class_accuracy"};
+}
+
+}  // namespace
+
+Pipeline data_of(const NativeLoader& loader, bool is_evaluated) {
+  loader.check_process();
+  const DataLoaderOptions& given = loader.options();
+  if (given.rank.count != 1)
+    throw Refused(
+        "slipstream.Trainer trains in one process, but the loader loads the share of one of "
+        "several: give it rank=0 and world_size=1, or keep your own loop");
+  PipelineOptions options;
+  options.batch_size = given.batch_size;
+  options.seed = given.seed;
+  options.shuffle = given.shuffle;
+  options.decode = given.decode;
+  options.on_bad_sample = given.on_bad_sample;
+  options.drop_last = given.drop_last;
+  Pipeline made(loader.dataset(), options);
+  for (const NamedOp& each : loader.transforms()) {
+    const auto* in_python = each.op.get_if<PythonOp>();
+    AnyOp op = each.op;
+    if (is_evaluated && in_python != nullptr) {
+      PythonOp kept = *in_python;
+      kept.may_draw = false;
+      op = std::move(kept);
+    }
+    made = std::move(made).transform(each.name, std::move(op));
+  }
+  return with_batch_ops(std::move(made), given.batch_ops);
+}
+
+Pipeline pipeline_of(const NativeLoader& loader, const TrainerSettings& settings,
+                     WorkloadInfo& told) {
+  Pipeline made = data_of(loader, /*is_evaluated=*/false);
+  const py::handle kept = settings.kept;
+  const NamedFields fields = fields_of(*loader.dataset());
+  const NamedFields inputs = chosen(fields, settings.inputs);
+  const NamedFields targets = chosen(fields, settings.targets);
+  if (settings.label_smoothing > 0 && loader.options().batch_ops.one_hot)
+    throw Refused(
+        "label_smoothing smooths the labels, and so does OneHot among the transforms: leave one "
+        "of them out");
+  if (settings.label_smoothing > 0)
+    made = std::move(made).transform("one_hot", OneHot{settings.label_smoothing});
+  for (const StageSettings& stage : settings.stages)
+    made = std::move(made).stage(
+        stage.name, python_stage(stage.module, kept, kept_in(kept, stage.function), fields));
+  const std::string target = targets.empty() ? "" : targets.front().name;
+  const Loss loss = settings.loss.is_none()
+                        ? cross_entropy(inputs.front().name, target)
+                        : python_loss(kept_in(kept, settings.loss), inputs.front().name, targets);
+  const LastBatch last = last_batch(loader, made);
+  made = std::move(made).train(
+      kTrainName,
+      python_module(settings.module, kept, kept_in(kept, settings.forward), inputs, last),
+      optimizer_of(settings), loss, settings.training);
+  made = settings.schedule.applied(std::move(made), settings.steps, told);
+  const FieldSpec labels = counted_field(*loader.dataset(), target, settings.num_classes);
+  for (const std::string& name : settings.metrics.value_or(metrics_for(labels, settings)))
+    made = std::move(made).metric(metric_of(name, target, labels.classes));
+  for (const auto& [name, function] : settings.own_metrics)
+    made = std::move(made).metric(python_metric(name, kept_in(kept, function), targets,
+                                                (targets.empty() ? inputs : targets)[0].name));
+  return made;
+}
+
+}  // namespace slipstream

@@ -1,0 +1,77 @@
+#include "cli/classifier.h"
+#include "cli/input.h"
+#include "cli/option_lists.h"
+#include "cli/torchvision_resnet.h"
+#include "cli/workloads.h"
+#include "slipstream/datasets/datasets.h"
+#include "slipstream/transforms/batch_ops.h"
+
+namespace slipstream {
+namespace {
+
+/// By which ResNets shrink a side of an image, down to one pixel.
+constexpr std::int64_t kFactorOfResNets = 32;
+
+bool is_encoder(const Options& options) { return options.text("model") == "encoder"; }
+
+std::shared_ptr<const Dataset> data_of(const Options& options) {
+  if (!is_synthetic(options)) return open_data(options);
+  return synthetic_classification(synthetic_of(options));
+}
+
+void check_sizes(const Options& options) {
+  const std::int64_t size = options.integer("image-size");
+  if (is_encoder(options)) {
+    try {
+      static_cast<void>(levels_of(size, "classification with --model encoder"));
+    } catch (const Refused& refused) {
+      throw Refused(std::string(refused.what()) + "; --model resnet18 takes any");
+    }
+    return;
+  }
+  const std::string model = options.text("model");
+  if (size <= kFactorOfResNets && options.batch_size == 1)
+    throw Refused("batch size 1: " + model + " normalizes over each batch, whose images of " +
+                  std::to_string(size) + " pixels have become one pixel each; give a batch of 2" +
+                  " or more, or --image-size " + std::to_string(kFactorOfResNets + 1) + " or more");
+}
+
+ModuleRef model_of(const Options& options, std::int64_t classes) {
+  if (is_encoder(options))
+    return Classifier(levels_of(options.integer("image-size"), "classification"), classes);
+  return TorchvisionResNet(options.text("model") == "resnet50" ? kResNet50 : kResNet18, classes);
+}
+
+}  // namespace
+
+OptionList options_of_classification() {
+  const OptionList own = {{"model",
+                           "The model: resnet18, resnet50 or encoder (that of segmentation)",
+                           "resnet18", one_of({"resnet18", "resnet50", "encoder"})}};
+  const Option smoothing = {"label-smoothing",
+                            "How much of each label is spread over all classes, 0 to 1", 0.0,
+                            within(0, 1), "Optimizer"};
+  return own + data_options() +
+         OptionList{image_size_option("Height and width of the images; a power of two with "
+                                      "--model encoder"),
+                    transforms_option()} +
+         optimizer_options() + OptionList{smoothing};
+}
+
+Pipeline classification(Options& options) {
+  take_size_of_transforms(options);
+  check_sizes(options);
+  const auto data = data_of(options);
+  const std::int64_t classes = classes_of(*data, options, "classification");
+  const ModuleRef model = model_of(options, classes);
+  Pipeline input = declare_input(data, options);
+  if (const double smoothing = options.number("label-smoothing"); smoothing > 0)
+    input = std::move(input).transform("one_hot", OneHot{smoothing});
+  input = std::move(input)
+              .train("model", model, make_optimizer(options), cross_entropy("image", "label"))
+              .metric(top_k("label", 1));
+  if (classes > 5) input = std::move(input).metric(top_k("label", 5));  // else it is always 1
+  return std::move(input).metric(class_accuracy("label", classes));
+}
+
+}  // namespace slipstream

@@ -1,0 +1,83 @@
+#include <filesystem>
+#include <sstream>
+
+#include "cli/input.h"
+#include "cli/option_text.h"
+#include "core/files.h"
+#include "slipstream/cli/workload.h"
+#include "slipstream/codecs/image.h"
+#include "slipstream/datasets/datasets.h"
+#include "slipstream/datasets/disk_cache.h"
+
+namespace slipstream {
+namespace {
+
+std::string read_weights(const std::string& path) try {
+  return read_text(path);
+} catch (const Error& error) {
+  throw Refused("--sampler: " + std::string(error.what()));
+}
+
+std::vector<double> weights_in(const std::string& path) {
+  std::istringstream text(read_weights(path));
+  std::vector<double> weights;
+  std::string line;
+  while (std::getline(text, line)) {
+    std::istringstream words(line);
+    double weight = 0;
+    std::string more;
+    if (!(words >> weight) || words >> more)
+      throw Refused("'" + path + "', line " + std::to_string(weights.size() + 1) + ": '" + line +
+                    "' is not one weight");
+    weights.push_back(weight);
+  }
+  return weights;
+}
+
+Sampling sampling_of(const std::shared_ptr<const Dataset>& dataset, const Options& options) {
+  const std::string sampler = options.text("sampler");
+  if (sampler == "random") return {};
+  std::error_code failed;
+  if (sampler != "balanced" && !std::filesystem::exists(sampler, failed))
+    throw Refused("--sampler: " + unknown_name("sampler", sampler, {"random", "balanced"}) +
+                  ", or a file with a weight in each line, but no such file is there");
+  if (sampler != "balanced") return Sampling::weighted(weights_in(sampler));
+  const auto labeled = std::dynamic_pointer_cast<const LabeledDataset>(dataset);
+  if (labeled == nullptr)
+    throw Refused(
+        "a balanced sampler needs data that tell the class of a sample without reading it: "
+        "folders of classes or a list; " +
+        name_of_data(options) + " do not: give a file with a weight in each line");
+  return Sampling::balanced(*labeled);
+}
+
+std::shared_ptr<const Dataset> with_disk_cache(std::shared_ptr<const Dataset> dataset,
+                                               const std::string& cache) {
+  if (cache.empty()) return dataset;
+  const auto [folder, bytes] = named_size("--disk-cache", cache);
+  return disk_cached(std::move(dataset), {.dir = folder, .max_bytes = bytes});
+}
+
+}  // namespace
+
+std::string name_of_data(const Options& options) {
+  return options.has("data") ? "'" + options.text("data") + "'" : "the data";
+}
+
+Pipeline pipeline(std::shared_ptr<const Dataset> dataset, const Options& options) {
+  PipelineOptions declared{.batch_size = options.batch_size,
+                           .seed = options.seed,
+                           .shuffle = options.shuffle,
+                           .drop_last = options.drop_last};
+  if (options.has("background") && !is_synthetic(options))
+    declared.decode.background = color_named(options.text("background"));
+  if (options.has("on-bad-sample") && options.text("on-bad-sample") == "skip")
+    declared.on_bad_sample = OnBadSample::skip;
+  declared.decode.strict = options.has("decode") && options.text("decode") == "strict";
+  if (options.has("sampler")) declared.sampler = sampling_of(dataset, options);
+  if (options.has("disk-cache"))
+    dataset = with_disk_cache(std::move(dataset), options.text("disk-cache"));
+  return Pipeline(std::move(dataset), std::move(declared));
+}
+
+}  // namespace slipstream

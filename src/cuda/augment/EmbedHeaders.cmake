@@ -1,0 +1,10 @@
+# Writes OUTPUT, a source file with the text of HEADERS (name=path, separated by commas).
+set(text "#include \"cuda/augment/device_headers.h\"\n\nnamespace slipstream::augment {\nnamespace {\n\nconst DeviceHeader kHeaders[] = {\n")
+string(REPLACE "," ";" headers "${HEADERS}")
+foreach(header IN LISTS headers)
+  string(REGEX MATCH "^([^=]+)=(.+)$" unused "${header}")
+  file(READ "${CMAKE_MATCH_2}" content)
+  string(APPEND text "    {\"${CMAKE_MATCH_1}\", R\"__header__(${content})__header__\"},\n")
+endforeach()
+string(APPEND text "};\n\n}  // namespace\n\nstd::span<const DeviceHeader> device_headers() { return kHeaders; }\n\n}  // namespace slipstream::augment\n")
+file(WRITE "${OUTPUT}" "${text}")

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "cuda/augment/launch_shape.h"
+#include "cuda/augment/pass_memory.h"
+#include "cuda/augment/program.h"
+
+namespace slipstream::augment {
+
+Way way_of(const PassProgram& pass);
+/// Shared memory.
+struct DeviceLimits {
+  std::size_t block_bytes;
+  std::size_t processor_bytes;
+};
+DeviceLimits device_limits();  ///< of the current device
+
+LaunchShape launch_shape(const PassProgram& pass, std::int32_t channels, std::uint32_t drawn_bytes,
+                         const DeviceLimits& limits);
+
+/// Masks whose values take so many bytes.
+void launch_masks(const PassProgram& pass, const PassMemory& memory, std::size_t batch_size,
+                  std::size_t value_bytes, cudaStream_t stream);
+
+}  // namespace slipstream::augment

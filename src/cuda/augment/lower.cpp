@@ -1,0 +1,141 @@
+#include "cuda/augment/lower.h"
+
+#include "cuda/augment/divisor.h"
+#include "slipstream/core/error.h"
+#include "slipstream/transforms/blur.h"
+#include "slipstream/transforms/masking.h"
+#include "slipstream/transforms/resize.h"
+#include "slipstream/transforms/warp.h"
+#include "transforms/geometry.h"
+#include "transforms/pointwise.h"
+
+namespace slipstream::augment {
+namespace {
+
+void lower(const CenterCrop&, ProgramStep& step) { step.kind = StepKind::crop; }
+void lower(const RandomCrop& op, ProgramStep& step) {
+  step.kind = StepKind::crop;
+  step.pads = op.padding > 0;
+}
+void lower(const RandomHorizontalFlip&, ProgramStep& step) { step.kind = StepKind::flip_across; }
+void lower(const RandomVerticalFlip&, ProgramStep& step) { step.kind = StepKind::flip_down; }
+
+void lower(const Resize& op, ProgramStep& step) {
+  step.kind = StepKind::resize;
+  step.interpolates = true;
+  step.antialias = op.antialias;
+}
+
+void lower(const RandomResizedCrop& op, ProgramStep& step) {
+  step.kind = StepKind::resize_crop;
+  step.interpolates = true;
+  step.antialias = op.antialias;
+}
+
+template <typename Op>
+void lower_warp(const Op& op, ProgramStep& step) {
+  step.kind = StepKind::warp;
+  step.interpolates = op.interpolation == Interpolation::bilinear;
+  step.fill = filling(op.fill);
+}
+
+void lower(const RandomRotation& op, ProgramStep& step) {
+  lower_warp(op, step);
+  step.is_rigid = true;
+}
+void lower(const RandomAffine& op, ProgramStep& step) { lower_warp(op, step); }
+
+void lower(const GaussianBlur& op, ProgramStep& step) {
+  step.kind = StepKind::blur;
+  step.radius = static_cast<std::int32_t>(op.kernel_size / 2);
+}
+
+void lower(const Divide& op, ProgramStep& step) {
+  step.kind = StepKind::scale;
+  for (Divisor& divisor : step.divisor) divisor = divisor_of(static_cast<float>(op.divisor));
+}
+
+void lower(const ToDtype& op, ProgramStep& step) {
+  if (!op.scale || step.range == Range::unit) return lower(Divide{.divisor = 1}, step);
+  step.kind = StepKind::to_float;
+}
+
+void lower(const ConvertColor& op, ProgramStep& step) {
+  step.kind = StepKind::convert_color;
+  step.matrix = float32_of(op);
+}
+
+void lower(const Grayscale&, ProgramStep& step) { step.kind = StepKind::grayscale; }
+void lower(const RandomGrayscale&, ProgramStep& step) { step.kind = StepKind::grayscale; }
+
+void lower(const ColorJitter& op, ProgramStep& step) {
+  step.kind = StepKind::jitter;
+  step.contrast = static_cast<std::int8_t>(op.changes_contrast() ? 0 : -1);
+}
+
+void lower(const RandomErasing& op, ProgramStep& step) {
+  step.kind = StepKind::erase;
+  step.fill = filling(op.value);
+}
+
+void lower(const RandomMask& op, ProgramStep& step) {
+  step.kind = StepKind::mask;
+  step.threshold = op.threshold();
+  step.dilates = op.dilate;
+}
+
+void lower(const Normalize& op, ProgramStep& step) {
+  step.kind = StepKind::normalize;
+  const ChannelStatistics statistics = float32_of(op);
+  for (std::size_t c = 0; c < 4; ++c) {
+    step.subtracted[c] = statistics.mean[c];
+    step.divisor[c] = divisor_of(statistics.std[c]);
+  }
+}
+
+/// Lowers `op` where it is an Op.
+template <typename Op>
+bool lower_as(const AnyOp& op, ProgramStep& step) {
+  const Op* held = op.get_if<Op>();
+  if (held == nullptr) return false;
+  lower(*held, step);
+  return true;
+}
+
+template <typename... Ops>
+bool lower_as_one_of(const AnyOp& op, ProgramStep& step) {
+  return (lower_as<Ops>(op, step) || ...);
+}
+
+}  // namespace
+
+Range range_of(DType dtype) { return dtype == DType::uint8 ? Range::levels : Range::unit; }
+
+std::int32_t side(const Shape& shape, std::size_t i) { return static_cast<std::int32_t>(shape[i]); }
+
+ProgramStep lowered(const DeviceChain::Step& step, const FieldSpec& before,
+                    const FieldSpec& after) {
+  ProgramStep result = {};
+  result.contrast = -1;
+  result.range = range_of(before.dtype);
+  const AnyOp& op = step.named.op;
+  if (op.device_function()) {
+    result.kind = StepKind::function;
+  } else if (!lower_as_one_of<CenterCrop, RandomCrop, RandomResizedCrop, Resize,
+                              RandomHorizontalFlip, RandomVerticalFlip, RandomRotation,
+                              RandomAffine, GaussianBlur, ToDtype, Normalize, Divide, ConvertColor,
+                              Grayscale, RandomGrayscale, ColorJitter, RandomErasing, RandomMask>(
+                 op, result)) {
+    throw Refused("transform '" + step.named.name + "': '" + std::string(op.name()) +
+                  "' has no form for the device; run it on the loader's threads");
+  }
+  if (before.kind == FieldKind::mask) result.interpolates = false;
+  result.drawn = static_cast<std::uint32_t>(step.drawn_offset_bytes);
+  result.in_height = side(before.shape, 0);
+  result.in_width = side(before.shape, 1);
+  result.out_height = side(after.shape, 0);
+  result.out_width = side(after.shape, 1);
+  return result;
+}
+
+}  // namespace slipstream::augment

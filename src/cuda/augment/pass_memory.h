@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "slipstream/transforms/pixel.h"
+
+namespace slipstream::augment {
+
+enum class Stored : std::uint8_t { u8, f32, bf16 };
+
+/// What one launch reads and writes, on the device: images without gaps.
+struct PassMemory {
+  const std::byte* images;
+  const std::byte* drawn;
+  std::int64_t* sums;  ///< of the contrasts, for all images each
+  std::byte* to;
+  std::int64_t batch_size;
+  std::uint32_t drawn_bytes;  ///< a sample
+  Range range;                ///< of the images' values
+  Stored stored;
+  bool is_planar;
+};
+
+}  // namespace slipstream::augment

@@ -1,0 +1,338 @@
+#pragma once
+
+#include "cuda/augment/load.h"
+#include "cuda/augment/tiles.h"
+
+// Device code: what the pixels of a tile need from before the interpolation, each pixel once, in
+// shared memory.
+namespace slipstream::augment {
+
+/// What all threads of a block know of its tile. A pixel comes through `after`, the warp and
+/// `before` to one of the pixels `made` by the interpolation, and so from `texels` before it.
+struct Stage {
+  PlainMove after;
+  PlainMove before;
+  Box made;
+  Box texels;
+  std::int32_t pitch;  ///< of texels, in floats
+  bool fits;
+};
+
+__device__ __forceinline__ Box moved(const Box& box, const PlainMove& by) {
+  const std::int32_t top = by.top + by.down * box.top;
+  const std::int32_t bottom = by.top + by.down * (box.bottom - 1);
+  const std::int32_t left = by.left + by.right * box.left;
+  const std::int32_t right = by.left + by.right * (box.right - 1);
+  return {min(top, bottom), min(left, right), max(top, bottom) + 1, max(left, right) + 1};
+}
+
+/// Around where a warp takes the pixels of `box` from, with a pixel to spare on every side; empty
+/// where float32 is too coarse to say.
+__device__ __forceinline__ Box around(const Box& box, const DrawnWarp& warp, float shift) {
+  constexpr float kFar = 1048576.0F;
+  constexpr float kSteep = 64.0F;
+  Coordinate least{kFar, kFar};
+  Coordinate most{-kFar, -kFar};
+  SLIPSTREAM_ROLLED
+  for (int corner = 0; corner < 4; ++corner) {
+    const Coordinate at = source_of(warp, corner % 2 == 0 ? box.left : box.right - 1,
+                                    corner < 2 ? box.top : box.bottom - 1);
+    least = {fminf(least.x, at.x), fminf(least.y, at.y)};
+    most = {fmaxf(most.x, at.x), fmaxf(most.y, at.y)};
+  }
+  const float steepest =
+      fmaxf(fmaxf(fabsf(warp.m[0]), fabsf(warp.m[1])), fmaxf(fabsf(warp.m[3]), fabsf(warp.m[4])));
+  const bool is_clear =
+      fminf(least.x, least.y) > -kFar && fmaxf(most.x, most.y) < kFar && steepest < kSteep;
+  if (!is_clear) return {0, 0, 0, 0};
+  return {whole_below(least.y + shift) - 1, whole_below(least.x + shift) - 1,
+          whole_below(most.y + shift) + 2, whole_below(most.x + shift) + 2};
+}
+
+/// On an axis: what outputs `from` to `to` - 1 need of `in` pixels.
+__device__ __forceinline__ int2 needed(Way way, std::int32_t from, std::int32_t to, std::int32_t in,
+                                       std::int32_t out, float scale) {
+  if (way == Way::filter) {
+    const TriangleFilter filter(in, out);
+    return {static_cast<std::int32_t>(filter.begin(from)),
+            static_cast<std::int32_t>(filter.end(to - 1))};
+  }
+  return {resized_axis(from, in, scale).first, resized_axis(to - 1, in, scale).first + 2};
+}
+
+/// A float's axis that does not shrink is not filtered.
+__device__ __forceinline__ bool is_filtered(const ProgramStep& step, std::int32_t in,
+                                            std::int32_t out) {
+  return step.antialias && (step.range == Range::levels || in > out);
+}
+
+/// From row to row of texels; kernels for one pass know it where the room always does.
+__device__ __forceinline__ std::int32_t pitch_of(const StageRoom& room, std::int32_t of_tile) {
+  return room.pitch > 0 ? room.pitch : of_tile;
+}
+
+/// By one thread. `wanted`: the pixels before the stencil.
+template <Way kWay>
+__device__ __forceinline__ void lay_out(const PassProgram& pass, const std::byte* drawn,
+                                        const Prepared& prepared, const Box& wanted,
+                                        const StageRoom& room, int channels, Stage& stage) {
+  stage.fits = pass.is_staged;
+  if (!stage.fits) return;
+  const ProgramStep& step = pass.steps[pass.interpolation];
+  const std::int32_t behind_turn = pass.turn >= 0 ? pass.turn + 1 : pass.interpolation + 1;
+  stage.after = plain_move(pass, drawn, behind_turn, pass.stencil);
+  stage.before = {0, 0, 1, 1};
+  Box box = moved(wanted, stage.after);
+  if (pass.turn >= 0) {
+    const ProgramStep& turn = pass.steps[pass.turn];
+    box = around(box, drawn_at<DrawnWarp>(turn, drawn), 0.5F);
+    stage.fits = box.rows() > 0;
+    box = clipped(box, turn.in_height, turn.in_width);
+    stage.before = plain_move(pass, drawn, pass.interpolation + 1, pass.turn);
+    if (stage.fits && (box.rows() <= 0 || box.columns() <= 0)) {  // all of it is filled
+      stage.made = stage.texels = {0, 0, 0, 0};
+      stage.pitch = 0;
+      return;
+    }
+    box = moved(box, stage.before);
+  }
+  stage.made = box;
+  if constexpr (kWay == Way::warp) {
+    const Box texels = around(box, drawn_at<DrawnWarp>(step, drawn), 0.0F);
+    stage.fits &= texels.rows() > 0;
+    stage.texels = {max(texels.top, -1), max(texels.left, -1),
+                    min(texels.bottom + 1, step.in_height + 1),
+                    min(texels.right + 1, step.in_width + 1)};
+  } else {
+    const ResizedRegion& region = prepared.region;
+    const auto way = [&](std::int32_t in, std::int32_t out) {
+      return kWay == Way::filter && is_filtered(step, in, out) ? Way::filter : Way::linear;
+    };
+    const int2 down = needed(way(region.height, step.out_height), box.top, box.bottom,
+                             region.height, step.out_height, prepared.scale_y);
+    const int2 across = needed(way(region.width, step.out_width), box.left, box.right, region.width,
+                               step.out_width, prepared.scale_x);
+    stage.texels = {down.x, across.x, down.y, across.y};
+    stage.fits &= max(box.rows(), box.columns()) <= room.entries;
+  }
+  stage.pitch = pitch_of(room, texel_pitch(max(stage.texels.columns(), 0), channels));
+  stage.fits &= stage.texels.columns() <= static_cast<std::int32_t>(blockDim.x);
+  stage.fits &= max(stage.texels.rows(), 0) * stage.pitch <= room.floats;
+}
+
+/// A block's shared memory for this.
+struct StageMemory {
+  AxisEntry* rows;
+  AxisEntry* columns;
+  std::int32_t* row_weights;
+  std::int32_t* column_weights;
+  float* texels;
+};
+
+__device__ __forceinline__ StageMemory stage_memory(const StageRoom& room, std::byte* shared) {
+  StageMemory memory;
+  memory.rows = reinterpret_cast<AxisEntry*>(shared);
+  memory.columns = memory.rows + room.entries;
+  memory.row_weights = reinterpret_cast<std::int32_t*>(memory.columns + room.entries);
+  memory.column_weights = memory.row_weights + room.entries * room.taps;
+  memory.texels = reinterpret_cast<float*>(shared + table_bytes(room));
+  return memory;
+}
+
+/// One of the two axes that a resize makes entries for.
+struct Axis {
+  std::int32_t first;  ///< output
+  std::int32_t in;
+  std::int32_t out;
+  float scale;
+  std::int32_t first_texel;
+  std::int32_t apart;  ///< texels, in bytes
+  AxisEntry* entries;
+  std::int32_t* weights;  ///< of `taps` each
+};
+
+template <Way kWay>
+__device__ __forceinline__ void fill_entry(const ProgramStep& step, const Axis& axis,
+                                           std::int32_t taps, std::int32_t i) {
+  const std::int32_t output = axis.first + i;
+  AxisEntry entry;
+  if (kWay != Way::filter || !is_filtered(step, axis.in, axis.out)) {
+    const Neighbors of = resized_axis(output, axis.in, axis.scale);
+    entry.offset = (of.first - axis.first_texel) * axis.apart;
+    entry.weight = of.weight;
+  } else {
+    const TriangleFilter filter(axis.in, axis.out);
+    const auto begin = static_cast<std::int32_t>(filter.begin(output));
+    entry.offset = (begin - axis.first_texel) * axis.apart;
+    entry.count = static_cast<std::int32_t>(filter.end(output)) - begin;
+    const double total = filter.sum(output);
+    for (std::int32_t tap = 0; tap < entry.count && tap < taps; ++tap) {
+      const std::int32_t weight = filter.weight(output, begin + tap, total);
+      axis.weights[i * taps + tap] =
+          step.range == Range::levels ? weight : __float_as_int(filtered_weight(weight));
+    }
+  }
+  axis.entries[i] = entry;
+}
+
+/// Entries for all that is made, a thread each.
+template <Way kWay>
+__device__ __forceinline__ void fill_axes(const Image& image, const Stage& stage, std::int32_t taps,
+                                          std::int32_t floats, const StageMemory& memory) {
+  const ProgramStep& step = image.pass.steps[image.pass.interpolation];
+  const Prepared& prepared = image.prepared;
+  const ResizedRegion& region = prepared.region;
+  const std::int32_t rows = stage.made.rows();
+  for (auto i = static_cast<std::int32_t>(threadIdx.x); i < rows + stage.made.columns();
+       i += static_cast<std::int32_t>(blockDim.x)) {
+    const bool is_row = i < rows;
+    const Axis axis = {is_row ? stage.made.top : stage.made.left,
+                       is_row ? region.height : region.width,
+                       is_row ? step.out_height : step.out_width,
+                       is_row ? prepared.scale_y : prepared.scale_x,
+                       is_row ? stage.texels.top : stage.texels.left,
+                       4 * (is_row ? stage.pitch : floats),
+                       is_row ? memory.rows : memory.columns,
+                       is_row ? memory.row_weights : memory.column_weights};
+    fill_entry<kWay>(step, axis, taps, is_row ? i : i - rows);
+  }
+}
+
+/// Stores neighbors in a row, of kTexels in words of 16 bytes.
+template <int C, Way kWay, int N>
+__device__ __forceinline__ void store_texels(const Image& image, const Pixel<C> (&run)[N],
+                                             float* to) {
+  const Range range = image.pass.steps[image.pass.interpolation].range;
+  float values[C * N];
+#pragma unroll
+  for (int i = 0; i < C * N; ++i) {
+    const float value = run[i / C].value[i % C];
+    const bool is_whole = kWay == Way::filter && range == Range::levels;
+    values[i] = is_whole ? __int_as_float(static_cast<std::int32_t>(value)) : value;
+  }
+#pragma unroll
+  for (int i = 0; i < C * N; i += N) {
+    if constexpr (N == 4) {
+      *reinterpret_cast<float4*>(to + i) = {values[i], values[i + 1], values[i + 2], values[i + 3]};
+    } else {
+      to[i] = values[i];
+    }
+  }
+}
+
+/// kTexels neighbors at a time, but for the last ones of a row. Returns how many columns that are.
+/// REQUIRES: moves_alone() and has_whole_words()
+template <int C, Way kWay>
+__device__ __forceinline__ std::int32_t fill_runs(const Image& image, const Stage& stage,
+                                                  const StageRoom& room, std::int32_t pitch,
+                                                  float* texels) {
+  const PassProgram& pass = image.pass;
+  const ResizedRegion& region = image.prepared.region;
+  const std::int32_t runs = min((stage.texels.columns() + kTexels - 1) / kTexels,
+                                (region.width - stage.texels.left) / kTexels);
+  if (runs <= 0) return 0;
+  // Where the pitch is known, threads for the longest rows: nothing is divided by a variable.
+  const std::int32_t of_row = room.pitch > 0 ? room.pitch / (kTexels * C) : runs;
+  const std::int32_t at_once = static_cast<std::int32_t>(blockDim.x) / of_row;
+  const std::int32_t first = static_cast<std::int32_t>(threadIdx.x) / of_row;
+  const std::int32_t column = (static_cast<std::int32_t>(threadIdx.x) - first * of_row) * kTexels;
+  if (column >= runs * kTexels) return runs * kTexels;
+  constexpr int kRowsAtOnce = 2;  // to have the memory busy
+  const std::int32_t rows = first < at_once ? stage.texels.rows() : 0;
+  for (std::int32_t row = first; row < rows; row += kRowsAtOnce * at_once) {
+    Pixel<C> run[kRowsAtOnce][kTexels];
+#pragma unroll
+    for (int k = 0; k < kRowsAtOnce; ++k) {
+      const std::int32_t y = stage.texels.top + row + k * at_once;
+      load_run<C>(image, region.top + min(y, region.height - 1),
+                  region.left + stage.texels.left + column, run[k]);
+    }
+#pragma unroll
+    for (int k = 0; k < kRowsAtOnce; ++k) {
+      if (row + k * at_once >= rows) continue;
+      each_plain_step(pass,
+                      [&](const ProgramStep& step) { advance<C, kTexels>(image, step, run[k]); });
+      store_texels<C, kWay>(image, run[k], texels + (row + k * at_once) * pitch + column * C);
+    }
+  }
+  return runs * kTexels;
+}
+
+/// Whether what lies before the interpolation is where the source has it but for crops and flips.
+__device__ __forceinline__ bool moves_alone(const PassProgram& pass) {
+  return pass.has_plain_moves && !pass.has_plain_blots;
+}
+
+/// Those of one column in rows `row`, `row` + `apart` and so on; below the last row the last.
+template <int C, Way kWay, int N>
+__device__ __forceinline__ void texels_below(const Image& image, const Stage& stage,
+                                             std::int32_t row, std::int32_t column,
+                                             std::int32_t apart, Pixel<C> (&run)[N]) {
+  const PassProgram& pass = image.pass;
+  const ProgramStep& step = pass.steps[pass.interpolation];
+  const ResizedRegion& region = image.prepared.region;
+  const bool is_plain = moves_alone(pass);
+  const PlainMove& move = image.prepared.before;
+  std::int32_t x = stage.texels.left + column;
+  bool is_outside[N];
+  if (kWay != Way::warp) x = region.left + min(x, region.width - 1);
+#pragma unroll
+  for (int k = 0; k < N; ++k) {
+    std::int32_t y = stage.texels.top + min(row + k * apart, stage.texels.rows() - 1);
+    if (kWay != Way::warp) y = region.top + min(y, region.height - 1);
+    is_outside[k] =
+        kWay == Way::warp && !(is_within(y, step.in_height) && is_within(x, step.in_width));
+    if (is_outside[k]) {
+      run[k] = all_of<C>(step.fill);
+    } else if (is_plain) {
+      run[k] = image.source.at<C>(move.top + move.down * y, move.left + move.right * x);
+    } else {
+      run[k] = moved_pixel<C>(image, pass.interpolation, y, x);
+    }
+  }
+  if (!is_plain) return;
+  each_plain_step(pass, [&](const ProgramStep& plain) { advance<C, N>(image, plain, run); });
+#pragma unroll
+  for (int k = 0; k < N; ++k) {
+    if (is_outside[k]) run[k] = all_of<C>(step.fill);
+  }
+}
+
+/// The columns from `left` on, N pixels of a column at a time.
+template <int C, Way kWay, int N>
+__device__ __forceinline__ void fill_columns(const Image& image, const Stage& stage,
+                                             std::int32_t left, std::int32_t pitch, float* texels) {
+  const std::int32_t columns = stage.texels.columns() - left;
+  if (columns <= 0) return;
+  const std::int32_t at_once = static_cast<std::int32_t>(blockDim.x) / columns;
+  const std::int32_t first = static_cast<std::int32_t>(threadIdx.x) / columns;
+  const std::int32_t column = left + static_cast<std::int32_t>(threadIdx.x) - first * columns;
+  for (std::int32_t row = first; first < at_once && row < stage.texels.rows(); row += N * at_once) {
+    Pixel<C> run[N];
+    texels_below<C, kWay, N>(image, stage, row, column, at_once, run);
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      if (row + k * at_once >= stage.texels.rows()) continue;
+      const Pixel<C> pixel[1] = {run[k]};
+      store_texels<C, kWay>(image, pixel, texels + (row + k * at_once) * pitch + column * C);
+    }
+  }
+}
+
+/// By all threads, who then wait for each other.
+template <int C, Way kWay>
+__device__ __forceinline__ void fill_stage(const Image& image, const Stage& stage,
+                                           const StageRoom& room, const StageMemory& memory) {
+  if constexpr (kWay != Way::warp) fill_axes<kWay>(image, stage, room.taps, C, memory);
+  const std::int32_t pitch = pitch_of(room, stage.pitch);
+  const PassProgram& pass = image.pass;
+  if (kWay != Way::warp && moves_alone(pass) && has_whole_words<C>(image)) {
+    const std::int32_t filled = fill_runs<C, kWay>(image, stage, room, pitch, memory.texels);
+    fill_columns<C, kWay, 1>(image, stage, filled, pitch, memory.texels);
+  } else {
+    fill_columns<C, kWay, kTexels>(image, stage, 0, pitch, memory.texels);
+  }
+  __syncthreads();
+}
+
+}  // namespace slipstream::augment

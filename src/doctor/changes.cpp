@@ -1,0 +1,54 @@
+#include "doctor/changes.h"
+
+#include <algorithm>
+
+namespace slipstream {
+
+Changes::Changes(const Observations& observed, const PipelineModel& now, double model_error)
+    : observed_(observed),
+      situation_(observed.situation),
+      now_(now),
+      now_step_s_(mean_step_s(now)),
+      error_(model_error) {}
+
+std::vector<Change> Changes::all() {
+  if (!now_.steps.empty()) {
+    workers();
+    prefetch();
+    cache();
+    read_ahead();
+    smaller_samples();
+    device_transforms();
+    crop_first();
+    convert();
+    contention();
+    costliest_transform();
+    cores();
+  }
+  pinning();
+  pipelining();
+  unused_fields();
+  wires();
+  feature_cache();
+  std::erase_if(found_, [](const Change& change) { return change.gain.value < kWorthSaying; });
+  std::stable_sort(found_.begin(), found_.end(),
+                   [](const Change& a, const Change& b) { return a.gain.value > b.gain.value; });
+  return std::move(found_);
+}
+
+void Changes::add(Change change) {
+  PipelineModel then = now_;
+  change.model(then);
+  if (now_step_s_ < kWorthSaying * mean_step_s(then)) return;
+  change.predicted = predicted_rate(observed_, now_, then, error_);
+  if (change.predicted.n == 0) return;
+  change.gain = ratio(change.predicted, *level_rate(observed_, kWholeLevel));
+  found_.push_back(std::move(change));
+}
+
+std::vector<Change> changes_for(const Observations& observed, const PipelineModel& now,
+                                double model_error) {
+  return Changes(observed, now, model_error).all();
+}
+
+}  // namespace slipstream

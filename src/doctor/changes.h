@@ -1,0 +1,54 @@
+#pragma once
+
+#include <vector>
+
+#include "doctor/model_parts.h"
+
+namespace slipstream {
+
+/// Finds the changes that may help, each with what it alone is predicted to give.
+class Changes {
+ public:
+  Changes(const Observations& observed, const PipelineModel& now, double model_error);
+
+  /// Most gain first; without those that gain next to nothing.
+  std::vector<Change> all();
+
+ private:
+  void add(Change change);
+  /// At most: host step `step` costs nothing.
+  Change without(std::size_t step) const;
+
+  // host_changes.cpp
+  bool fewer_workers();
+  void workers();
+  void prefetch();
+  void cache();
+  void read_ahead();
+  void smaller_samples();
+  void crop_first();
+  void convert();
+  void contention();
+  void costliest_transform();
+  void cores();
+
+  // device_changes.cpp
+  void device_transforms();
+  bool is_all_measured() const;
+  void pinning();
+  void pipelining();
+  void unused_fields();
+  void wires();
+  void pack(const WireChoice& choice);
+  void send_files(const WireChoice& choice);
+  void feature_cache();
+
+  const Observations& observed_;
+  const Situation& situation_;
+  const PipelineModel& now_;
+  double now_step_s_;
+  double error_;
+  std::vector<Change> found_;
+};
+
+}  // namespace slipstream

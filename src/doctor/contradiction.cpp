@@ -1,0 +1,85 @@
+#include <algorithm>
+#include <cmath>
+
+#include "doctor/model_parts.h"
+
+namespace slipstream {
+namespace {
+
+constexpr double kAlike = 0.1;  ///< rates of what costs the same, at most
+constexpr double kSure = 1.96;  ///< standard errors
+
+/// Standard deviation over mean of what a sample costs in all host steps together.
+double variation_of_samples(const Observations& observed) {
+  std::size_t samples = 0;
+  for (const HostStepCost& cost : observed.host) samples = std::max(samples, cost.wall_s.size());
+  std::vector<double> totals(samples);
+  for (const HostStepCost& cost : observed.host)
+    for (std::size_t i = 0; i < samples && !cost.wall_s.empty(); ++i)
+      totals[i] += cost.wall_s[i % cost.wall_s.size()];
+  return variation_of(totals);
+}
+
+/// By how much, relative, cached samples may cost more or less than all do.
+double chance_of(const Level& level, double variation) {
+  const bool is_of_samples =
+      !level.after.empty() && level.after != "copy" && level.after != "collate";
+  if (!is_of_samples || level.items == 0) return 0;
+  return kSure * variation / std::sqrt(static_cast<double>(level.items));
+}
+
+/// By how much, relative, a level that does more is surely faster than `shorter`; 0 where it need
+/// not be, or by next to nothing.
+double contradiction(const Level& shorter, const Level& longer, double variation) {
+  const Measured &less = *shorter.with_training, &more = *longer.with_training;
+  if (less.n == 0 || more.n == 0 || !(less.value > 0)) return 0;
+  const double alike =
+      std::max({kAlike, chance_of(shorter, variation), chance_of(longer, variation)});
+  const double by = more.value / less.value - 1;
+  return less.high < more.low && by > alike ? by : 0;
+}
+
+/// The host steps up to and with `step`; 0 where it is none of them.
+std::size_t steps_to(const Observations& observed, const std::string& step) {
+  for (std::size_t i = 0; i < observed.host.size(); ++i)
+    if (observed.host[i].name == step) return i + 1;
+  return 0;
+}
+
+bool is_ahead_of_cache(const Observations& observed, const Level& level) {
+  const auto& cache = observed.situation.plan.schedule.loader.cache;
+  const std::size_t cut = steps_to(observed, level.after);
+  return cache && cut > 0 && cut < steps_to(observed, cache->after);
+}
+
+bool is_of_whole_images(const Observations& observed, const Level& level) {
+  const std::size_t cut = steps_to(observed, level.after);
+  return observed.situation.decodes_parts && cut > 0 &&
+         observed.host[cut - 1].group == Culprit::decode;
+}
+
+}  // namespace
+
+bool is_aside(const Observations& observed, const Level& level) {
+  const bool is_host_batch = level.name == kPinnedLevel || level.name == kPageableLevel;
+  if (is_host_batch) return level.name != host_level(observed);
+  return is_ahead_of_cache(observed, level) || is_of_whole_images(observed, level);
+}
+
+std::optional<Contradiction> contradiction_of(const Observations& observed) {
+  std::optional<Contradiction> worst;
+  const double variation = variation_of_samples(observed);
+  const Level* shorter = nullptr;  // the slowest so far: with it what follows disagrees most
+  for (const Level& level : observed.levels) {
+    if (!level.with_training || is_aside(observed, level)) continue;
+    if (shorter != nullptr) {
+      const double by = contradiction(*shorter, level, variation);
+      if (by > (worst ? worst->by : 0)) worst = {shorter->name, level.name, by};
+    }
+    if (shorter == nullptr || level.with_training->high < shorter->with_training->high)
+      shorter = &level;
+  }
+  return worst;
+}
+
+}  // namespace slipstream

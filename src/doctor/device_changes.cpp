@@ -1,0 +1,184 @@
+#include <algorithm>
+
+#include "core/text.h"
+#include "doctor/changes.h"
+#include "doctor/wording.h"
+
+namespace slipstream {
+namespace {
+
+constexpr double kNotOverlapped = 0.5;  ///< of the transforms on a lane of their own
+
+}  // namespace
+
+/// The model's stage then shares the device with them. On a lane of their own they overlap, but
+/// as kernels of both fill the device, only in part (docs/doctor.md).
+void Changes::device_transforms() {
+  const PipelineModel::Step* from = now_.find(situation_.on_device_from);
+  if (!situation_.on_gpu || from == nullptr) return;
+  if (situation_.plan.schedule.loader.on_device == situation_.on_device_from) return;
+  const auto first = static_cast<std::size_t>(from - now_.steps.data());
+  const bool is_serial = situation_.plan.schedule.lanes.size() == 1;
+  const double more = situation_.augment_s ? situation_.augment_s->value : 0;
+  Change change;
+  change.id = "device_transforms";
+  change.what = "do the transforms from '" + from->name + "' on, on the device";
+  change.how = std::string("--transforms-device ") + (is_serial ? "gpu" : "pipelined");
+  change.against = Culprit::transforms;
+  change.is_bound = !situation_.augment_s;
+  change.apply = [name = from->name](Plan& plan) { put_transforms_on_device(plan, name); };
+  change.model = [=](PipelineModel& model) {
+    for (std::size_t i = first; i + 1 < model.steps.size(); ++i) make_free(model.steps[i]);
+    const double line = model.line_waiting_s + model.line_working_s;
+    model.line_waiting_s += is_serial ? more : std::max(kNotOverlapped * more, more - line);
+  };
+  add(std::move(change));
+}
+
+/// Whether each device step is: what was not may be the longest.
+bool Changes::is_all_measured() const {
+  std::size_t steps = 0;
+  for (const LanePlan& lane : situation_.plan.schedule.lanes) steps += lane.steps.size();
+  return observed_.device.size() == steps;
+}
+
+void Changes::pinning() {
+  if (!situation_.on_gpu || situation_.plan.schedule.loader.pin_memory) return;
+  const auto pinned = level_rate(observed_, kPinnedLevel);
+  const auto pageable = level_rate(observed_, kPageableLevel);
+  if (!pinned || !pageable || pinned->value <= pageable->value) return;
+  const double less = 1 / pageable->value - 1 / pinned->value;
+  Change change;
+  change.id = "pinning";
+  change.what = "keep batches in page-locked memory";
+  change.how = "\"pin_memory\": true in the plan";
+  change.against = Culprit::copy;
+  change.apply = [](Plan& plan) { plan.schedule.loader.pin_memory = true; };
+  change.model = [less](PipelineModel& model) {
+    model.line_waiting_s = std::max(0.0, model.line_waiting_s - less);
+  };
+  add(std::move(change));
+}
+
+/// The slowest part of the device's work then is what a step takes.
+void Changes::pipelining() {
+  if (situation_.plan.schedule.lanes.size() != 1 || observed_.device.size() < 2) return;
+  if (!is_all_measured()) return;
+  double longest = 0, sum = 0;
+  for (const DeviceCost& cost : observed_.device) {
+    longest = std::max(longest, cost.seconds.value);
+    sum += cost.seconds.value;
+  }
+  if (sum <= 0) return;
+  const double by = longest / sum;
+  Change change;
+  change.id = "pipelining";
+  change.what = "run the copy and the stages ahead of training on lanes of their own";
+  change.how = "--plan pipelined";
+  change.against = Culprit::copy;
+  change.is_bound = true;
+  change.apply = [on_gpu = situation_.on_gpu](Plan& plan) { pipeline_lanes(plan, on_gpu); };
+  change.model = [by](PipelineModel& model) {
+    model.line_waiting_s *= by;
+    model.line_working_s *= by;
+  };
+  add(std::move(change));
+}
+
+void Changes::unused_fields() {
+  if (situation_.unused_fields.empty()) return;
+  std::string how;
+  for (const std::string& field : situation_.unused_fields)
+    how += (how.empty() ? "--wire " : " --wire ") + field + "=host";
+  Change change;
+  change.id = "unused_fields";
+  change.what = "leave on the host what no stage reads: " + joined(situation_.unused_fields);
+  change.how = how;
+  change.against = Culprit::copy;
+  change.is_bound = true;
+  change.apply = [fields = situation_.unused_fields](Plan& plan) {
+    for (const std::string& field : fields) plan.schedule.loader.wire[field] = Wire::host;
+  };
+  PipelineModel without = now_;
+  take_copy_out(observed_, without);
+  change.model = [waiting_s = without.line_waiting_s](PipelineModel& model) {
+    model.line_waiting_s = std::min(model.line_waiting_s, waiting_s);
+  };
+  add(std::move(change));
+}
+
+void Changes::wires() {
+  for (const WireChoice& choice : situation_.wires)
+    choice.wire == Wire::jpeg ? send_files(choice) : pack(choice);
+}
+
+/// What the copy takes of a step shrinks with its bytes; expanding them again is not counted.
+void Changes::pack(const WireChoice& choice) {
+  const std::string format(name_of(choice.wire));
+  Change change;
+  change.id = "wire_" + choice.field;
+  change.what = "send '" + choice.field + "' as " + format + ": " + whole_percent(choice.less) +
+                " fewer bytes to copy" + (is_exact(choice.wire) ? "" : ", with rounded values");
+  change.how = "--wire " + choice.field + "=" + format;
+  change.against = Culprit::copy;
+  change.is_bound = true;
+  if (is_exact(choice.wire))  // a trainer's numerics stay what they are
+    change.apply = [choice](Plan& plan) { plan.schedule.loader.wire[choice.field] = choice.wire; };
+  PipelineModel without = now_;
+  take_copy_out(observed_, without);
+  const double less_s = choice.less * (now_.line_waiting_s - without.line_waiting_s);
+  change.model = [less_s](PipelineModel& model) {
+    model.line_waiting_s = std::max(0.0, model.line_waiting_s - less_s);
+  };
+  add(std::move(change));
+}
+
+/// The engines share nothing with kernels: a lane ahead of training hides what they take.
+void Changes::send_files(const WireChoice& choice) {
+  if (!choice.decode_s || now_.steps.size() < 3) return;
+  const bool is_serial = situation_.plan.schedule.lanes.size() == 1;
+  const bool is_moved = !choice.on_device_from.empty();
+  const double decode_s = choice.decode_s->value;
+  const double augment_s = is_moved && situation_.augment_s ? situation_.augment_s->value : 0;
+  Change change;
+  change.id = "wire_" + choice.field;
+  change.what = "send '" + choice.field + "' as JPEG files, which the device's engines decode";
+  if (is_moved)
+    change.what += ", and do the transforms from '" + choice.on_device_from + "' on there";
+  change.what += "; levels differ a little";
+  change.how = "--wire " + choice.field + "=jpeg";
+  if (is_moved)
+    change.how += std::string(" --transforms-device ") + (is_serial ? "gpu" : "pipelined");
+  change.against = Culprit::decode;
+  change.is_bound = is_moved && !situation_.augment_s;
+  change.model = [=](PipelineModel& model) {
+    for (std::size_t i = 1; i + 1 < model.steps.size(); ++i) make_free(model.steps[i]);
+    const double line = model.line_waiting_s + model.line_working_s;
+    const double shown =
+        is_serial ? decode_s + augment_s : std::max(decode_s - line, kNotOverlapped * augment_s);
+    model.line_waiting_s += std::max(0.0, shown);
+  };
+  add(std::move(change));
+}
+
+/// Training alone, on what a frozen encoder makes of input that is the same in every epoch.
+void Changes::feature_cache() {
+  if (!situation_.has_frozen_stage || !situation_.frozen_input_is_fixed) return;
+  if (observed_.device.empty() || !is_all_measured()) return;
+  const double trained_s = observed_.device.back().seconds.value;
+  Change change;
+  change.id = "feature_cache";
+  change.what =
+      "store what the frozen stages make of each sample, once, and train on that: nothing ahead "
+      "of them is random";
+  change.how = "in your code: run the frozen stages over the data set and train from the result";
+  change.against = Culprit::gpu;
+  change.is_bound = true;
+  change.model = [trained_s](PipelineModel& model) {
+    for (PipelineModel::Step& step : model.steps) make_free(step);
+    model.line_waiting_s = std::min(model.line_waiting_s, trained_s);
+  };
+  add(std::move(change));
+}
+
+}  // namespace slipstream

@@ -1,0 +1,307 @@
+#include "slipstream/doctor/diagnosis.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <tuple>
+
+#include "doctor/model_parts.h"
+#include "doctor/wording.h"
+
+namespace slipstream {
+namespace {
+
+constexpr double kWorthNaming = 0.03;  ///< of gain
+constexpr double kWidest = 0.2;        ///< interval over value, on each side
+constexpr double kWrongModel = 0.3;
+constexpr double kMostSpread = 0.2;   ///< of simulations
+constexpr double kLeastWidth = 0.02;  ///< of a prediction, on each side
+
+/// Takes a culprit's cost out of a model.
+void take_out(Culprit culprit, const Observations& observed, PipelineModel& model) {
+  for (PipelineModel::Step& step : model.steps) {
+    if (step.group == culprit) make_free(step);
+    if (culprit == Culprit::lock) step.locked = 0;
+    if (culprit == Culprit::memory_bandwidth) step.is_memory_bound = false;
+  }
+  if (culprit == Culprit::copy) take_copy_out(observed, model);
+}
+
+struct Suspect {
+  Culprit culprit;
+  double gain = 1;
+  double cost_s = 0;  ///< of a sample in one worker
+
+  bool operator<(const Suspect& other) const {
+    return std::tie(other.gain, other.cost_s) < std::tie(gain, cost_s);
+  }
+};
+
+/// What holds the input up, most gain first. Where workers wait for each other, the steps' own
+/// costs are judged as if they did not.
+class Search {
+ public:
+  explicit Search(const Observations& observed, const PipelineModel& model)
+      : observed_(observed), now_(mean_step_s(model)), base_(model) {}
+
+  std::vector<Suspect> suspects() {
+    std::vector<Suspect> found;
+    for (const Culprit contention : {Culprit::lock, Culprit::memory_bandwidth}) {
+      const double gain = gain_without(contention, base_);
+      if (gain < 1 + kWorthNaming) continue;
+      found.push_back({contention, gain});
+      take_out(contention, observed_, base_);
+    }
+    const double base = mean_step_s(base_);
+    for (const Culprit group : kGroups) {
+      const double gain = base * gain_of(group) / now_;
+      if (gain >= 1 + kWorthNaming) found.push_back({group, gain, cost_of(group)});
+    }
+    std::stable_sort(found.begin(), found.end());
+    return found.empty() ? together() : found;
+  }
+
+ private:
+  static constexpr std::array kGroups = {Culprit::raw_reading, Culprit::decode, Culprit::transforms,
+                                         Culprit::copy};
+
+  double gain_without(Culprit culprit, PipelineModel model) const {
+    take_out(culprit, observed_, model);
+    const double then = mean_step_s(model);
+    return then > 0 ? now_ / then : 1;
+  }
+
+  /// As gain_without(). All that leave the line as the limit gain the same: what more a simulation
+  /// tells them apart by is chance.
+  double gain_of(Culprit group) const {
+    PipelineModel model = base_;
+    take_out(group, observed_, model);
+    const double line_s = model.line_waiting_s + model.line_working_s;
+    const double then = mean_step_s(model);
+    const double limit = is_fed(model, then) ? line_s : then;
+    return limit > 0 ? now_ / limit : 1;
+  }
+
+  double cost_of(Culprit group) const {
+    double cost_s = 0;
+    for (const PipelineModel::Step& step : base_.steps)
+      if (step.group == group) cost_s += mean_of(step.waiting_s) + mean_of(step.working_s);
+    return cost_s;
+  }
+
+  /// Where no single one gains, several are as slow as each other: the pair that gains most.
+  std::vector<Suspect> together() const {
+    std::vector<Suspect> best;
+    for (const Culprit first : kGroups)
+      for (const Culprit second : kGroups) {
+        if (first >= second) continue;
+        PipelineModel model = base_;
+        take_out(first, observed_, model);
+        const double gain = gain_without(second, model);
+        if (gain >= 1 + kWorthNaming && (best.empty() || gain > best.front().gain))
+          best = {{first, gain, cost_of(first)}, {second, gain, cost_of(second)}};
+      }
+    std::stable_sort(best.begin(), best.end());
+    return best;
+  }
+
+  const Observations& observed_;
+  double now_;
+  PipelineModel base_;
+};
+
+Measured of_values(std::vector<float> values, double by, std::string unit) {
+  if (values.empty()) return {0, 0, 0, std::move(unit), 0};
+  std::vector<double> scaled(values.begin(), values.end());
+  for (double& value : scaled) value *= by;
+  Measured mean = mean_interval(scaled, std::move(unit));
+  mean.low = std::max(0.0, mean.low);
+  return mean;
+}
+
+double p99_of(std::vector<float> values) {
+  if (values.empty()) return 0;
+  const auto at = std::min(values.size() - 1, values.size() * 99 / 100);
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(at), values.end());
+  return values[at];
+}
+
+std::vector<CostRow> cost_rows(const Observations& observed, const PipelineModel& model,
+                               double model_error) {
+  std::vector<CostRow> rows;
+  for (std::size_t i = 0; i < observed.host.size(); ++i) {
+    const HostStepCost& cost = observed.host[i];
+    CostRow row;
+    row.name = cost.name;
+    row.group = cost.group;
+    row.wall_ms = of_values(cost.wall_s, 1e3, "ms");
+    row.cpu_ms = of_values(cost.cpu_s, 1e3, "ms");
+    row.bytes = cost.bytes;
+    row.variation = variation_of({cost.wall_s.begin(), cost.wall_s.end()});
+    row.p99_ms = 1e3 * p99_of(cost.wall_s);
+    row.locked = model.steps[i].locked;
+    row.is_memory_bound = model.steps[i].is_memory_bound;
+    PipelineModel without = model;
+    make_free(without.steps[i]);
+    row.without = predicted_rate(observed, model, without, model_error);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+/// Of a lane's steps, which one thread enqueues.
+double longest_enqueue_s(const Observations& observed) {
+  double longest_s = 0;
+  for (const LanePlan& lane : observed.situation.plan.schedule.lanes) {
+    double lane_s = 0;
+    for (const DeviceCost& cost : observed.device)
+      if (std::find(lane.steps.begin(), lane.steps.end(), cost.name) != lane.steps.end())
+        lane_s += cost.enqueue_s;
+    longest_s = std::max(longest_s, lane_s);
+  }
+  return longest_s;
+}
+
+/// Where input keeps up: what the device is busy with.
+void judge_device(const Observations& observed, Diagnosis& diagnosis) {
+  const double step = 1 / diagnosis.ceiling.value;
+  const double enqueue_s = longest_enqueue_s(observed);
+  const auto& use = observed.utilization;
+  if (observed.situation.on_gpu && enqueue_s > 0.9 * step) {
+    diagnosis.verdict = Culprit::launch;
+  } else if (observed.situation.on_gpu && use.sm_activity && *use.sm_activity < 0.5) {
+    diagnosis.verdict = Culprit::none;
+  } else {
+    diagnosis.verdict = Culprit::gpu;
+  }
+}
+
+/// Why the figures do not allow a verdict; "" where they do.
+std::string lacking(const Diagnosis& diagnosis) {
+  if (diagnosis.ceiling.n == 0 || diagnosis.rate.n == 0)
+    return "the ceiling or the whole pipeline could not be measured";
+  const bool is_wide =
+      half_width(diagnosis.ceiling) > kWidest || half_width(diagnosis.rate) > kWidest;
+  if (is_wide && diagnosis.share.high >= kStarved)
+    return "the intervals are too wide: give it more time (--budget)";
+  if (diagnosis.share.low < kStarved - 0.1 && diagnosis.share.high > kStarved + 0.03)
+    return "the intervals do not say whether the device waits: give it more time (--budget)";
+  if (diagnosis.share.high < kStarved && diagnosis.model_error > kWrongModel)
+    return "the costs of the parts do not explain the whole: something else is at work";
+  return {};
+}
+
+/// Whether a machine that was so much slower for a while may be all that the verdict comes from.
+bool may_come_from(const Contradiction& found, const Diagnosis& diagnosis) {
+  const Culprit verdict = diagnosis.verdict;
+  if (verdict == Culprit::lock || verdict == Culprit::memory_bandwidth) return true;
+  return diagnosis.culprits.empty() || diagnosis.share.high * (1 + found.by) >= kStarved;
+}
+
+/// Takes a verdict back where the levels contradict each other by enough to explain it.
+void doubt(const Observations& observed, Diagnosis& diagnosis) {
+  const std::optional<Contradiction> found = contradiction_of(observed);
+  if (!found) return;
+  const std::string changed = reason_for(*found);
+  if (may_come_from(*found, diagnosis)) {
+    diagnosis.verdict = Culprit::not_enough_evidence;
+    diagnosis.culprits.clear();
+    diagnosis.reason = changed + "; end what else runs there, or give it more time (--budget)";
+  } else {
+    diagnosis.reason += "; but " + changed;
+  }
+}
+
+void judge(const Observations& observed, const PipelineModel& model, Diagnosis& diagnosis) {
+  diagnosis.reason = lacking(diagnosis);
+  if (!diagnosis.reason.empty()) return;
+  if (diagnosis.share.value >= kStarved || diagnosis.share.high >= 1) {
+    judge_device(observed, diagnosis);
+  } else {
+    for (const Suspect& suspect : Search(observed, model).suspects())
+      diagnosis.culprits.push_back(suspect.culprit);
+    if (diagnosis.culprits.empty()) {
+      diagnosis.reason = "the device waits, and no single cost explains it";
+      return;
+    }
+    diagnosis.verdict = diagnosis.culprits.front();
+  }
+  diagnosis.reason = reason_for(diagnosis);
+  doubt(observed, diagnosis);
+}
+
+/// Relative, of what a prediction rests on where the loader does not keep up: of its costs and of
+/// the line, each by how much of the step, which takes `step_s`, depends on it.
+double noise_of(const Observations& observed, const PipelineModel& then, double step_s) {
+  constexpr double kMore = 0.05;
+  const double whole = half_width(*level_rate(observed, kWholeLevel));
+  PipelineModel slower = then;
+  scale_costs(slower, 1 + kMore);
+  const double more = mean_step_s(slower) / step_s - 1;
+  const double of_loader = std::clamp(more / kMore, 0.0, 1.0);
+  const double alone = std::min(1.0, half_width(observed.rate_of_all_workers));
+  const double loader = whole * alone / std::max(1e-9, std::hypot(whole, alone));
+  const auto fed = level_rate(observed, host_level(observed));
+  return std::hypot(of_loader * loader, (1 - of_loader) * (fed ? half_width(*fed) : whole));
+}
+
+}  // namespace
+
+Measured predicted_rate(const Observations& observed, const PipelineModel& now,
+                        const PipelineModel& then, double model_error) {
+  const auto rate = level_rate(observed, kWholeLevel);
+  Measured predicted{0, 0, 0, "steps/s", 0};
+  if (!rate || rate->value <= 0) return predicted;
+  const Measured step_s = mean_interval(simulated_steps_s(then), "s");
+  if (step_s.value <= 0) return predicted;
+  const double now_s = mean_step_s(now);
+  const bool is_fed_now = is_fed(now, now_s);
+  const double line_s = then.line_waiting_s + then.line_working_s;
+  predicted.value = 1 / step_s.value;
+  // Where the loader keeps up, what was measured says all; but nothing beats its own line.
+  if (is_fed_now) predicted.value = rate->value * now_s / step_s.value;
+  if (line_s > 0) predicted.value = std::min(predicted.value, 1 / line_s);
+  const double spread = std::min(kMostSpread, half_width(step_s));
+  const double noise = is_fed_now ? half_width(*rate) : noise_of(observed, then, step_s.value);
+  const double half =
+      std::hypot(std::hypot(noise, spread), std::hypot(kLeastWidth, 1.5 * model_error));
+  predicted.low = predicted.value * std::max(0.0, 1 - half);
+  predicted.high = predicted.value * (1 + half);
+  predicted.n = rate->n;
+  return predicted;
+}
+
+void take_copy_out(const Observations& observed, PipelineModel& model) {
+  const auto device = level_rate(observed, kDeviceLevel);
+  const auto host = level_rate(observed, host_level(observed));
+  if (!device || !host || device->value <= 0 || host->value <= 0) return;
+  const double less = std::max(0.0, 1 / host->value - 1 / device->value);
+  model.line_waiting_s = std::max(0.0, model.line_waiting_s - less);
+}
+
+ShareGate judge_share(const Diagnosis& diagnosis, double least) {
+  const Measured& share = diagnosis.share;
+  if (share.n == 0) return ShareGate::undecided;
+  if (share.high < least) return ShareGate::fails;
+  const bool is_known = diagnosis.verdict != Culprit::not_enough_evidence;
+  const bool passes = share.low >= least || (is_known && share.value >= least);
+  return passes ? ShareGate::passes : ShareGate::undecided;
+}
+
+Diagnosis diagnose(const Observations& observed) {
+  Diagnosis diagnosis;
+  diagnosis.model = std::make_shared<const PipelineModel>(fitted_model(observed));
+  const PipelineModel& model = *diagnosis.model;
+  diagnosis.model_error = model_error_of(observed, model);
+  diagnosis.ceiling = level_rate(observed, kDeviceLevel).value_or(Measured{0, 0, 0, "steps/s", 0});
+  diagnosis.rate = level_rate(observed, kWholeLevel).value_or(Measured{0, 0, 0, "steps/s", 0});
+  diagnosis.share = ratio(diagnosis.rate, diagnosis.ceiling);
+  if (diagnosis.ceiling.n > 0 && !model.steps.empty())
+    diagnosis.cores_needed = cores_needed(model, diagnosis.ceiling.value, observed.situation.cores);
+  judge(observed, model, diagnosis);
+  diagnosis.costs = cost_rows(observed, model, diagnosis.model_error);
+  diagnosis.changes = changes_for(observed, model, diagnosis.model_error);
+  return diagnosis;
+}
+
+}  // namespace slipstream

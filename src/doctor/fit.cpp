@@ -1,0 +1,305 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "doctor/model_parts.h"
+
+namespace slipstream {
+namespace {
+
+/// Below this share of what the costs of one worker allow, workers hold each other up.
+constexpr double kContended = 0.92;
+/// A step's CPU time grows so much more than sharing cores explains where memory is the limit.
+constexpr double kMemoryGrowth = 1.2;
+constexpr double kMostOfIt = 0.5;       ///< of what all steps together take longer
+constexpr double kEnoughToTell = 0.05;  ///< of the CPU time: to tell a step from the others
+constexpr int kBisections = 12;
+constexpr double kMostNoise = 0.2;  ///< of a rate, that its interval explains
+constexpr double kUntold = 0.5;     ///< half of an interval, of its value: says nothing
+constexpr double kSurest = 0.01;    ///< half of an interval, of its value
+constexpr double kFed = 1.03;       ///< of the line's time
+constexpr std::uint64_t kSeeds = 3;
+
+PipelineModel::Step step_of(const HostStepCost& cost) {
+  PipelineModel::Step step;
+  step.name = cost.name;
+  step.group = cost.group;
+  for (std::size_t i = 0; i < cost.wall_s.size(); ++i) {
+    const float working = std::min(cost.cpu_s[i], cost.wall_s[i]);
+    step.working_s.push_back(working);
+    step.waiting_s.push_back(cost.wall_s[i] - working);
+  }
+  if (step.working_s.empty()) step.working_s = step.waiting_s = {0.0F};
+  return step;
+}
+
+/// What a worker spends between the steps goes to the last one.
+void add_overhead(const Observations& observed, PipelineModel& model) {
+  const double simulated = drained_rate(model, 1);
+  const double measured = observed.rate_of_one_worker.value;
+  if (simulated <= 0 || measured <= 0 || measured >= simulated) return;
+  const auto more = static_cast<float>(1 / measured - 1 / simulated);
+  for (float& working : model.steps.back().working_s) working += more;
+}
+
+/// The value in [low, high] at which the drained rate is `measured`; rate_at falls with it.
+template <typename Rate>
+double matched(double low, double high, double measured, const Rate& rate_at) {
+  for (int i = 0; i < kBisections; ++i) {
+    const double middle = (low + high) / 2;
+    (rate_at(middle) > measured ? low : high) = middle;
+  }
+  return (low + high) / 2;
+}
+
+/// What of the time that a sample takes longer with all workers a step adds, s.
+struct Growth {
+  std::size_t step = 0;
+  double working_s = 0;  ///< CPU time, beyond what the other steps' grew by as well
+  double waiting_s = 0;  ///< beyond what the other steps wait longer too, for each s of CPU time
+};
+
+double longer_wait_s(const HostStepCost& cost) {
+  const double alone_s = mean_of(cost.wall_s) - mean_of(cost.cpu_s);
+  return std::max(0.0, cost.wall_of_all_s - cost.cpu_of_all_s - alone_s);
+}
+
+/// Of each step, and of all the whole. Where all steps take more CPU time alike, or wait longer in
+/// proportion to it, cores are shared or slower: no step is to blame.
+std::pair<std::vector<Growth>, double> growth_of(const Observations& observed,
+                                                 const PipelineModel& model) {
+  const double running = std::min(model.workers, observed.situation.cores);
+  const double sharing = std::max(1.0, running / model.capacity.cores);
+  double alone_s = 0, together_s = 0, waits_s = 0;
+  for (const HostStepCost& cost : observed.host) {
+    alone_s += mean_of(cost.cpu_s);
+    together_s += cost.cpu_of_all_s;
+    waits_s += longer_wait_s(cost);
+  }
+  std::pair<std::vector<Growth>, double> growth;
+  for (std::size_t i = 0; i < observed.host.size(); ++i) {
+    const HostStepCost& cost = observed.host[i];
+    const double cpu = mean_of(cost.cpu_s);
+    const double others = alone_s - cpu;
+    const bool tells = others > kEnoughToTell * alone_s;
+    const double common =
+        tells ? std::max(sharing, (together_s - cost.cpu_of_all_s) / others) : sharing;
+    const double for_cores = tells ? (waits_s - longer_wait_s(cost)) / others * cpu : 0;
+    const double working =
+        cost.cpu_of_all_s > kMemoryGrowth * common * cpu ? cost.cpu_of_all_s - common * cpu : 0;
+    const double waiting = std::max(0.0, longer_wait_s(cost) - for_cores);
+    growth.first.push_back({i, working, waiting});
+    growth.second += std::max(0.0, cost.wall_of_all_s - mean_of(cost.wall_s));
+  }
+  return growth;
+}
+
+/// Finds what all workers together wait for, where costs alone do not explain their rate.
+void fit_contention(const Observations& observed, PipelineModel& model) {
+  const double measured = observed.rate_of_all_workers.value;
+  const auto whole = level_rate(observed, kWholeLevel);
+  const double trained = whole ? whole->low * static_cast<double>(model.batch_size) : 0;
+  const double surely = std::max({measured, observed.rate_of_all_workers.high, trained});
+  if (measured <= 0 || drained_rate(model, model.workers) * kContended <= surely) return;
+  const auto [steps, whole_s] = growth_of(observed, model);
+  const auto by_working = [](const Growth& a, const Growth& b) {
+    return a.working_s < b.working_s;
+  };
+  const auto by_waiting = [](const Growth& a, const Growth& b) {
+    return a.waiting_s < b.waiting_s;
+  };
+  const Growth memory = *std::max_element(steps.begin(), steps.end(), by_working);
+  const Growth lock = *std::max_element(steps.begin(), steps.end(), by_waiting);
+  if (memory.working_s > kMostOfIt * whole_s) {
+    model.steps[memory.step].is_memory_bound = true;
+    model.capacity.memory_streams = matched(-static_cast<double>(model.workers), -0.25, measured,
+                                            [&](double less) {
+                                              PipelineModel tried = model;
+                                              tried.capacity.memory_streams = -less;
+                                              return drained_rate(tried, model.workers);
+                                            }) *
+                                    -1;
+    return;
+  }
+  if (lock.waiting_s <= kMostOfIt * whole_s) return;
+  model.steps[lock.step].locked = matched(0, 1, measured, [&](double locked) {
+    PipelineModel tried = model;
+    tried.steps[lock.step].locked = locked;
+    return drained_rate(tried, model.workers);
+  });
+  if (model.steps[lock.step].locked < 0.05) model.steps[lock.step].locked = 0;
+}
+
+/// What is left unexplained, every step has its part of.
+void fit_rest(const Observations& observed, PipelineModel& model) {
+  const double measured = observed.rate_of_all_workers.value;
+  const double simulated = drained_rate(model, model.workers);
+  if (measured <= 0 || simulated <= 0) return;
+  scale_costs(model, std::clamp(simulated / measured, 0.5, 2.0));
+}
+
+/// Costs with which training, too, goes at the rate that was measured, as far as that is surer than
+/// what the loader made alone; where the loader holds training up, for otherwise it tells nothing.
+void fit_whole(const Observations& observed, PipelineModel& model) {
+  const auto whole = level_rate(observed, kWholeLevel);
+  if (!whole || whole->value <= 0 || is_fed(model)) return;
+  const double by = matched(0.5, 2, whole->value, [&](double tried) {
+    PipelineModel scaled = model;
+    scale_costs(scaled, tried);
+    return 1 / mean_step_s(scaled);
+  });
+  const double alone = std::max(kSurest, half_width(observed.rate_of_all_workers));
+  const double together = std::max(kSurest, half_width(*whole));
+  const double weight = alone * alone / (alone * alone + together * together);
+  scale_costs(model, std::pow(by, weight));
+}
+
+double seconds(const std::optional<Measured>& rate) {
+  return rate && rate->value > 0 ? 1 / rate->value : 0;
+}
+
+/// What a step costs when its batch is there: from batches of the host, or what more it costs to be
+/// handed batches that workers only collate, where these keep up or there are none.
+void fit_line(const Observations& observed, PipelineModel& model) {
+  const double device = seconds(level_rate(observed, kDeviceLevel));
+  double line = seconds(level_rate(observed, host_level(observed)));
+  if (line <= 0) line = device;
+  const auto set = [&](double of) {
+    model.line_working_s = std::min(of, observed.line_cpu_s);
+    model.line_waiting_s = of - model.line_working_s;
+  };
+  set(line);
+  const double processed = seconds(level_rate(observed, kProcessedLevel));
+  if (processed <= line || model.steps.empty()) return;
+  const PipelineModel collating = cut_behind(model, model.steps.size() - 1);
+  const double simulated = simulated_step_s(collating);
+  const bool is_told = model.slabs == 1 || simulated < 1.05 * line;  // else workers may be why
+  if (is_told && processed > simulated) set(line + processed - simulated);
+}
+
+}  // namespace
+
+double mean_of(const std::vector<float>& values) {
+  if (values.empty()) return 0;
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double variation_of(const std::vector<double>& values) {
+  if (values.size() < 2) return 0;
+  const double mean =
+      std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return mean > 0 ? std::sqrt(squares / static_cast<double>(values.size() - 1)) / mean : 0;
+}
+
+double half_width(const Measured& measured) {
+  return measured.value > 0 ? (measured.high - measured.low) / 2 / measured.value : 1;
+}
+
+double cores_needed(const PipelineModel& model, double ceiling, unsigned cores) {
+  double a_sample = 0;
+  for (const PipelineModel::Step& step : model.steps) a_sample += mean_of(step.working_s);
+  const double of_loader = a_sample * static_cast<double>(model.batch_size) * ceiling;
+  const double of_line = model.line_working_s * ceiling;
+  return of_loader + of_line <= cores ? of_loader : of_loader + of_line;
+}
+
+std::vector<double> simulated_steps_s(const PipelineModel& model) {
+  std::vector<double> steps_s;
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed)
+    steps_s.push_back(simulated_step_s(model, seed));
+  return steps_s;
+}
+
+double mean_step_s(const PipelineModel& model) {
+  const std::vector<double> steps_s = simulated_steps_s(model);
+  return std::accumulate(steps_s.begin(), steps_s.end(), 0.0) / static_cast<double>(steps_s.size());
+}
+
+bool is_fed(const PipelineModel& model) { return is_fed(model, mean_step_s(model)); }
+
+bool is_fed(const PipelineModel& model, double step_s) {
+  return step_s <= kFed * (model.line_waiting_s + model.line_working_s);
+}
+
+PipelineModel fitted_model(const Observations& observed) {
+  PipelineModel model;
+  model.workers = std::max(1U, observed.workers);
+  model.batch_size = std::max<std::size_t>(1, observed.batch_size);
+  // One: nobody fills the next batch while this one is trained on.
+  model.slabs = observed.workers == 0 ? 1 : std::max<std::size_t>(2, observed.slabs);
+  model.slabs_per_worker = observed.slabs_per_worker;
+  model.capacity = observed.capacity;
+  for (const HostStepCost& cost : observed.host) model.steps.push_back(step_of(cost));
+  if (!model.steps.empty()) {
+    add_overhead(observed, model);
+    model.readers = observed.situation.plan.schedule.loader.read_ahead.reads;
+    fit_contention(observed, model);
+    fit_rest(observed, model);
+  }
+  fit_line(observed, model);
+  fit_whole(observed, model);
+  return model;
+}
+
+PipelineModel cut_behind(PipelineModel model, std::size_t steps) {
+  for (std::size_t i = 0; i < steps; ++i) make_free(model.steps[i]);
+  return model;
+}
+
+double drained_rate(PipelineModel model, unsigned workers) {
+  model.workers = workers;
+  model.line_waiting_s = model.line_working_s = 0;
+  const double step_s = simulated_step_s(model);
+  return step_s > 0 ? static_cast<double>(model.batch_size) / step_s : 0;
+}
+
+void scale_costs(PipelineModel& model, double by) {
+  for (PipelineModel::Step& step : model.steps) {
+    for (float& value : step.waiting_s) value *= static_cast<float>(by);
+    for (float& value : step.working_s) value *= static_cast<float>(by);
+  }
+}
+
+void make_free(PipelineModel::Step& step) {
+  step.waiting_s = step.working_s = {0.0F};
+  step.locked = 0;
+  step.is_memory_bound = false;
+}
+
+std::optional<Measured> level_rate(const Observations& observed, std::string_view name) {
+  for (const Level& level : observed.levels)
+    if (level.name == name) return level.with_training;
+  return std::nullopt;
+}
+
+std::string_view host_level(const Observations& observed) {
+  if (!observed.situation.on_gpu) return kHostLevel;
+  return observed.situation.plan.schedule.loader.pin_memory ? kPinnedLevel : kPageableLevel;
+}
+
+double model_error_of(const Observations& observed, const PipelineModel& model) {
+  double squares = 0, count = 0;
+  for (const Level& level : observed.levels) {
+    if (!level.with_training || level.with_training->value <= 0) continue;
+    if (is_aside(observed, level)) continue;
+    std::size_t behind = 0;
+    if (!level.after.empty()) {
+      const PipelineModel::Step* step = model.find(level.after);
+      if (step == nullptr || step == &model.steps.back()) continue;
+      behind = static_cast<std::size_t>(step - model.steps.data()) + 1;
+    }
+    const double simulated = simulated_step_s(cut_behind(model, behind));
+    const Measured& rate = *level.with_training;
+    const double half = half_width(rate);
+    if (half > kUntold) continue;
+    const double noise = std::min(kMostNoise, half);
+    const double error = std::max(0.0, std::abs(simulated * rate.value - 1) - noise);
+    squares += error * error;
+    ++count;
+  }
+  return count > 0 ? std::sqrt(squares / count) : 0;
+}
+
+}  // namespace slipstream

@@ -1,0 +1,256 @@
+#include <algorithm>
+#include <cmath>
+
+#include "core/number_text.h"
+#include "doctor/changes.h"
+
+namespace slipstream {
+namespace {
+
+constexpr double kEnough = 0.98;  ///< of the best rate: more workers or readers are not worth it
+constexpr double kShareOfMemory = 0.5;  ///< of what is free, for a cache
+constexpr double kWaits = 0.5;          ///< of a step's time: it waits rather than works
+constexpr unsigned kMostThreads = 64;
+constexpr unsigned kMostPrefetched = 32;  ///< batches more
+
+double cost_of(const PipelineModel::Step& step) {
+  return mean_of(step.waiting_s) + mean_of(step.working_s);
+}
+
+void set_cost(PipelineModel::Step& step, double working_s) {
+  make_free(step);
+  step.working_s = {static_cast<float>(working_s)};
+}
+
+/// The fewest of 1 ... most, doubled, for which what `set` makes of the model is fast enough.
+template <typename Set>
+unsigned fewest(const PipelineModel& now, unsigned most, const Set& set) {
+  std::vector<std::pair<unsigned, double>> tried;
+  double best = 0;
+  for (unsigned n = 1; n <= most; n = n < 4 ? n + 1 : n + n / 4) {
+    PipelineModel model = now;
+    set(model, n);
+    const double step_s = simulated_step_s(model);
+    tried.emplace_back(n, step_s > 0 ? 1 / step_s : 0);
+    best = std::max(best, tried.back().second);
+  }
+  for (const auto& [n, rate] : tried)
+    if (rate >= kEnough * best) return n;
+  return most;
+}
+
+}  // namespace
+
+unsigned enough_workers(const PipelineModel& now) {
+  return fewest(now, kMostThreads, [](PipelineModel& model, unsigned n) { model.set_workers(n); });
+}
+
+/// Half of them make more than all: the simulation does not know what they do to each other.
+bool Changes::fewer_workers() {
+  const Measured& half = observed_.rate_of_half_of_workers;
+  const unsigned n = now_.workers / 2;
+  if (n == 0 || half.n == 0 || half.low < kWorthSaying * observed_.rate_of_all_workers.high)
+    return false;
+  Change change;
+  change.id = "num_workers";
+  change.what = "use " + count_of(n, "worker") + ": more get in each other's way";
+  change.how = "--num-workers " + std::to_string(n);
+  change.number = n;
+  change.apply = [n](Plan& plan) { plan.schedule.loader.num_workers = n; };
+  change.model = [n, by = drained_rate(now_, n) / half.value](PipelineModel& model) {
+    model.set_workers(n);
+    scale_costs(model, by);
+  };
+  add(std::move(change));
+  return true;
+}
+
+void Changes::workers() {
+  if (fewer_workers()) return;
+  const unsigned n = enough_workers(now_);
+  if (n == observed_.workers) return;
+  Change change;
+  change.id = "num_workers";
+  change.what = "use " + count_of(n, "worker");
+  change.how = "--num-workers " + std::to_string(n);
+  change.number = n;
+  change.apply = [n](Plan& plan) { plan.schedule.loader.num_workers = n; };
+  change.model = [n](PipelineModel& model) { model.set_workers(n); };
+  add(std::move(change));
+}
+
+/// Batches that lie ready outlast the slow samples behind them.
+void Changes::prefetch() {
+  if (observed_.workers == 0) return;
+  const double slab_bytes = observed_.host.back().bytes * static_cast<double>(now_.batch_size);
+  const double room = kShareOfMemory * static_cast<double>(situation_.free_memory_bytes);
+  const double fitting = slab_bytes > 0 ? room / slab_bytes : kMostPrefetched;
+  const auto most = static_cast<unsigned>(std::min<double>(kMostPrefetched, fitting));
+  if (most == 0) return;
+  const unsigned more =
+      fewest(now_, most, [](PipelineModel& model, unsigned n) { model.slabs += n; });
+  const std::size_t n = situation_.plan.schedule.loader.prefetch_batches + more;
+  Change change;
+  change.id = "prefetch_batches";
+  change.what =
+      "fill " + count_of(n, "batch") + " ahead: some samples take much longer than others";
+  change.how = "\"prefetch_batches\": " + std::to_string(n) + " in the plan";
+  change.number = n;
+  change.apply = [n](Plan& plan) { plan.schedule.loader.prefetch_batches = n; };
+  change.model = [more](PipelineModel& model) { model.slabs += more; };
+  add(std::move(change));
+}
+
+/// Behind the step whose samples fit and which saves most: none behind a random one.
+void Changes::cache() {
+  const PipelineModel::Step* last = now_.find(situation_.last_fixed_step);
+  if (last == nullptr || situation_.samples == 0) return;
+  const double room = kShareOfMemory * static_cast<double>(situation_.free_memory_bytes);
+  for (auto i = static_cast<std::size_t>(last - now_.steps.data()) + 1; i-- > 0;) {
+    const double each = observed_.host[i].bytes + 128;
+    const double bytes = each * static_cast<double>(situation_.samples);
+    if (bytes > room) continue;
+    const std::string& after = now_.steps[i].name;
+    const auto size = static_cast<std::size_t>(std::ceil(bytes * 1.1));
+    Change change;
+    change.id = "cache";
+    change.what = "keep samples in memory as '" + after + "' leaves them (" +
+                  size_text(static_cast<double>(size)) + "); the first epoch fills it";
+    change.how = "--cache " + after + "=" + std::to_string((size >> 20) + 1) + "M";
+    change.against = now_.steps[i].group;
+    change.step = after;
+    change.apply = [after, size](Plan& plan) {
+      plan.schedule.loader.cache = CacheOptions{after, size + (std::size_t{1} << 20)};
+    };
+    change.model = [i, each,
+                    rate = observed_.capacity.copy_bytes_per_second](PipelineModel& model) {
+      for (std::size_t k = 0; k <= i; ++k) make_free(model.steps[k]);
+      set_cost(model.steps[i], each / rate);
+    };
+    return add(std::move(change));
+  }
+}
+
+void Changes::read_ahead() {
+  const PipelineModel::Step& read = now_.steps.front();
+  if (mean_of(read.waiting_s) < kWaits * cost_of(read)) return;
+  const auto set = [](PipelineModel& model, unsigned n) { model.readers = n; };
+  const unsigned n = fewest(now_, kMostThreads, set);
+  Change change;
+  change.id = "read_ahead";
+  change.what = "keep " + count_of(n, "read") + " in flight: storage makes each one wait";
+  change.how = "--read-ahead " + std::to_string(n);
+  change.number = n;
+  change.against = Culprit::raw_reading;
+  change.apply = [n](Plan& plan) { plan.schedule.loader.read_ahead.reads = n; };
+  change.model = [n](PipelineModel& model) { model.readers = n; };
+  add(std::move(change));
+}
+
+Change Changes::without(std::size_t step) const {
+  Change change;
+  change.against = now_.steps[step].group;
+  change.step = now_.steps[step].name;
+  change.is_bound = true;
+  change.model = [step](PipelineModel& model) { make_free(model.steps[step]); };
+  return change;
+}
+
+void Changes::smaller_samples() {
+  if (cost_of(now_.steps.front()) <= 0) return;
+  Change change = without(0);
+  change.id = "smaller_samples";
+  change.what = "read less: store the samples smaller, in shards that are read from end to end";
+  change.how = "slipstream convert --data DIR --to shards --resize N --out NEW";
+  add(std::move(change));
+}
+
+void Changes::crop_first() {
+  const PipelineModel::Step* crop = now_.find(situation_.crop);
+  const PipelineModel::Step* ahead_of = now_.find(situation_.crop_ahead_of);
+  if (crop == nullptr || ahead_of == nullptr) return;
+  const auto first = static_cast<std::size_t>(ahead_of - now_.steps.data());
+  const auto at = static_cast<std::size_t>(crop - now_.steps.data());
+  Change change;
+  change.id = "crop_first";
+  change.what = "move '" + situation_.crop + "' before '" + situation_.crop_ahead_of +
+                "', which needs no more than it";
+  change.how = "in the file of transforms, or the order of .transform(...)";
+  change.against = Culprit::transforms;
+  change.step = situation_.crop;
+  change.is_bound = true;
+  change.model = [first, at](PipelineModel& model) {
+    for (std::size_t i = first; i < at; ++i) make_free(model.steps[i]);
+  };
+  add(std::move(change));
+}
+
+void Changes::convert() {
+  if (now_.steps.size() < 2 || now_.steps[1].group != Culprit::decode) return;
+  if (cost_of(now_.steps[1]) <= 0) return;
+  Change change = without(1);
+  change.id = "convert";
+  change.what = "decode once: store the samples as arrays, or smaller ones";
+  change.how = "slipstream convert --data DIR --to npy --resize N --out NEW";
+  add(std::move(change));
+}
+
+void Changes::contention() {
+  for (std::size_t i = 0; i < now_.steps.size(); ++i) {
+    const PipelineModel::Step& step = now_.steps[i];
+    if (step.locked <= 0 && !step.is_memory_bound) continue;
+    Change change;
+    const bool locks = step.locked > 0;
+    change.id = locks ? "lock" : "memory_bandwidth";
+    change.what = locks ? "let workers be in '" + step.name + "' at once: they wait for its lock"
+                        : "let '" + step.name + "' move less memory: workers share its bandwidth";
+    change.how = "in the code of '" + step.name + "'";
+    change.step = step.name;
+    change.against = locks ? Culprit::lock : Culprit::memory_bandwidth;
+    change.is_bound = true;
+    change.model = [i](PipelineModel& model) {
+      model.steps[i].locked = 0;
+      model.steps[i].is_memory_bound = false;
+    };
+    add(std::move(change));
+  }
+}
+
+void Changes::costliest_transform() {
+  std::size_t costliest = 0;
+  for (std::size_t i = 1; i < now_.steps.size(); ++i)
+    if (now_.steps[i].group == Culprit::transforms &&
+        (costliest == 0 || cost_of(now_.steps[i]) > cost_of(now_.steps[costliest])))
+      costliest = i;
+  if (costliest == 0) return;
+  Change change = without(costliest);
+  change.id = "cheaper_transform";
+  change.what =
+      "make '" + now_.steps[costliest].name + "' cheaper: a native or fused form, or less of it";
+  change.how = "in the file of transforms, or in its code";
+  add(std::move(change));
+}
+
+/// With workers for all of them.
+void Changes::cores() {
+  const auto ceiling = level_rate(observed_, kDeviceLevel);
+  if (!ceiling || ceiling->value <= 0) return;
+  const auto needed =
+      static_cast<unsigned>(std::ceil(cores_needed(now_, ceiling->value, situation_.cores)));
+  if (needed <= situation_.cores) return;
+  Change change;
+  change.id = "cores";
+  change.what = "give this device " + std::to_string(needed) + " CPU cores, not " +
+                std::to_string(situation_.cores) + ": its samples cost that much work";
+  change.how = "another machine, or fewer processes on this one; then --num-workers auto";
+  change.number = needed;
+  change.against = Culprit::transforms;
+  change.is_bound = true;
+  change.model = [needed](PipelineModel& model) {
+    if (model.workers < needed) model.set_workers(needed);
+    model.capacity.cores = std::max<double>(model.capacity.cores, needed);
+  };
+  add(std::move(change));
+}
+
+}  // namespace slipstream

@@ -1,0 +1,78 @@
+#include "doctor/wording.h"
+
+#include <cstdio>
+
+#include "doctor/model_parts.h"
+
+namespace slipstream {
+namespace {
+
+const char* words_for(Culprit culprit) {
+  switch (culprit) {
+    case Culprit::copy:
+      return "copying batches to the device";
+    case Culprit::transforms:
+      return "the transforms on loader threads";
+    case Culprit::decode:
+      return "decoding";
+    case Culprit::raw_reading:
+      return "reading raw samples";
+    case Culprit::lock:
+      return "workers that wait for each other";
+    case Culprit::memory_bandwidth:
+      return "workers that share memory's bandwidth";
+    default:
+      return "";
+  }
+}
+
+/// Where what does more is surely faster; but for what rounds to nothing.
+std::string low_ceiling(const Measured& share) {
+  constexpr double kShown = 0.005;
+  if (share.low <= 1 || share.value < 1 + kShown) return "";
+  return "; the ceiling was measured too low, by " + whole_percent(share.value - 1);
+}
+
+}  // namespace
+
+std::string whole_percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.0f %%", 100 * share);
+  return text;
+}
+
+std::string device_waits(const std::string& share) {
+  return "the device waits for input " + share + " of the time";
+}
+
+std::string reason_for(const Contradiction& found) {
+  return "the machine's speed changed by " + whole_percent(found.by) +
+         " during the measurement: '" + found.shorter + "' was slower than '" + found.longer +
+         "', which does more";
+}
+
+std::string reason_for(const Diagnosis& diagnosis) {
+  const std::string share = whole_percent(diagnosis.share.value);
+  const std::string fed =
+      (diagnosis.share.value >= kStarved ? "input keeps up ("
+                                         : "input keeps up within the noise (") +
+      share + " of the ceiling" + low_ceiling(diagnosis.share) + ")";
+  switch (diagnosis.verdict) {
+    case Culprit::gpu:
+      return fed + ": the device is the limit";
+    case Culprit::launch:
+      return fed + ": the host takes as long to enqueue a step as the step takes";
+    case Culprit::none:
+      return fed + ", and the device is not full";
+    case Culprit::not_enough_evidence:
+      return diagnosis.reason;
+    default:
+      break;
+  }
+  std::string text = "the device gets " + share + " of what it could do; first ";
+  for (std::size_t i = 0; i < diagnosis.culprits.size(); ++i)
+    text += (i == 0 ? "" : ", then ") + std::string(words_for(diagnosis.culprits[i]));
+  return text;
+}
+
+}  // namespace slipstream

@@ -1,0 +1,167 @@
+#include <algorithm>
+
+#include "engine/auto_choice.h"
+#include "engine/continued.h"
+#include "engine/untouched.h"
+#include "slipstream/engine/trainer.h"
+
+namespace slipstream {
+namespace {
+
+constexpr std::uint64_t kFewestSteps = 4;
+constexpr std::uint64_t kMostSteps = 30;
+constexpr int kTurns = 2;
+
+double seconds(const Measured& rate) { return rate.value > 0 ? 1 / rate.value : 0; }
+
+using LaneRates = std::vector<std::pair<std::string, Measured>>;
+
+class Auto {
+ public:
+  Auto(Trainer& trainer, const RunOptions& options) : trainer_(trainer), options_(options) {}
+
+  /// Real steps of the run under `plan`; the steady ones are added to `rate`.
+  void train(const Plan& plan, std::uint64_t steps, SteadyRate* rate) {
+    if (stopped_ || steps == 0) return;
+    RunOptions part = options_;
+    part.steps = steps;
+    part.digest = false;
+    if (options_.progress)
+      part.progress = [this, steps, done = total_.steps, wall = total_.wall_s](Progress progress) {
+        progress.step += done;
+        progress.steps = options_.steps;
+        progress.elapsed_s += wall;
+        progress.part_began_s = wall;
+        progress.part_ends = done + steps;
+        options_.progress(progress);
+      };
+    RunResult result = trainer_.run(plan, part);
+    stopped_ = result.interrupted;
+    if (rate != nullptr) rate->add(result, trainer_.pipeline().options().batch_size);
+    started_ ? continue_with(total_, std::move(result)) : std::swap(total_, result);
+    started_ = true;
+  }
+
+  /// Each lane of `plan` alone; empty where the run was stopped meanwhile.
+  LaneRates measure_alone(const Plan& plan, std::uint64_t steps) {
+    const auto stop = [this] {
+      stopped_ = stopped_ || (options_.stop && options_.stop());
+      return stopped_;
+    };
+    std::function<void(const Progress&)> progress;
+    if (options_.progress)
+      progress = [this](const Progress& measured) {
+        Progress told;
+        told.step = total_.steps;
+        told.steps = options_.steps;
+        told.elapsed_s = told.part_began_s = total_.wall_s;
+        told.loss = total_.losses.back();
+        told.measuring = measured.measuring;
+        options_.progress(told);
+      };
+    LaneRates alone = measure_lanes_alone(trainer_, plan, steps, stop, progress);
+    if (!stopped_) return alone;
+    total_.interrupted = true;
+    return {};
+  }
+
+  std::uint64_t left() const { return stopped_ ? 0 : options_.steps - total_.steps; }
+  /// All that was trained, digested if asked for.
+  RunResult result() {
+    if (options_.digest) total_.digest = trainer_.digest();
+    return std::move(total_);
+  }
+  const RunResult& so_far() const { return total_; }
+
+ private:
+  Trainer& trainer_;
+  const RunOptions& options_;
+  RunResult total_;
+  bool started_ = false;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+Measured overlap_efficiency(const Measured& serial, const Measured& pipelined,
+                            const Measured& bound) {
+  const auto of = [](double s, double p, double m) {
+    const double gain = 1 / s - 1 / m;
+    return gain > 0 ? (1 / s - 1 / p) / gain : 0;
+  };
+  Measured result{of(serial.value, pipelined.value, bound.value), 0, 0, "1", pipelined.n};
+  result.low = result.high = result.value;
+  for (double s : {serial.low, serial.high})
+    for (double p : {pipelined.low, pipelined.high})
+      for (double m : {bound.low, bound.high}) {
+        if (s <= 0 || p <= 0 || m <= 0) continue;
+        result.low = std::min(result.low, of(s, p, m));
+        result.high = std::max(result.high, of(s, p, m));
+      }
+  return result;
+}
+
+LaneRates measure_lanes_alone(Trainer& trainer, const Plan& plan, std::uint64_t steps,
+                              const std::function<bool()>& stop,
+                              const std::function<void(const Progress&)>& progress) {
+  Untouched untouched(trainer);
+  LaneRates alone;
+  std::string after = "collate";
+  for (const LanePlan& lane : plan.schedule.lanes) {
+    RunOptions options;
+    options.steps = steps;
+    options.cut = Cut{after, 1};
+    options.last_step = lane.steps.back();
+    options.digest = false;
+    options.stop = stop;
+    if (progress)
+      options.progress = [&](Progress measured) {
+        measured.measuring = lane.steps.back();
+        progress(measured);
+      };
+    const RunResult result = trainer.run(plan, options);
+    if (result.interrupted) break;
+    alone.emplace_back(lane.steps.back(), result.steps_per_second);
+    after = lane.steps.back();
+  }
+  untouched.put_back_for_good();
+  return alone;
+}
+
+AutoResult run_auto(Trainer& trainer, const Plan& serial, const Plan& pipelined,
+                    const RunOptions& options) {
+  Auto run(trainer, options);
+  AutoChoice choice{"serial", "too few steps to measure both", {}, {}};
+  const std::uint64_t block = std::min(kMostSteps, options.steps / (4 * kTurns));
+  LaneRates alone;
+  if (block >= kFewestSteps) {
+    SteadyRate serial_rate, pipelined_rate;
+    for (int turn = 0; turn < kTurns; ++turn) {
+      run.train(serial, block, &serial_rate);
+      run.train(pipelined, block, &pipelined_rate);
+    }
+    if (run.left() == 0) {
+      choice.reason = "stopped before both were measured";
+      choice.kept = run.so_far().plan.schedule.mode;
+      return {choice, run.result()};
+    }
+    choice = choice_of(serial_rate, pipelined_rate);
+    alone = run.measure_alone(pipelined, block);
+    if (run.left() == 0) {
+      choice.reason = "stopped before one was kept: " + choice.reason;
+      choice.kept = run.so_far().plan.schedule.mode;
+    }
+  }
+  run.train(choice.kept == "serial" ? serial : pipelined, run.left(), nullptr);
+  RunResult result = run.result();
+  if (!alone.empty() && choice.serial.n > 0 && choice.pipelined.n > 0) {
+    const auto slowest = std::min_element(
+        alone.begin(), alone.end(),
+        [](const auto& a, const auto& b) { return seconds(a.second) > seconds(b.second); });
+    result.overlap = Overlap{overlap_efficiency(choice.serial, choice.pipelined, slowest->second),
+                             choice.serial, alone};
+  }
+  return {choice, std::move(result)};
+}
+
+}  // namespace slipstream

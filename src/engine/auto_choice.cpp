@@ -1,0 +1,55 @@
+#include "engine/auto_choice.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <string>
+
+namespace slipstream {
+namespace {
+
+std::string figure(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.4g", value);
+  return text;
+}
+
+/// Whether the faster is faster by more than both intervals, the halves that face each other, say.
+bool differ(const Measured& a, const Measured& b) {
+  const Measured& fast = a.value > b.value ? a : b;
+  const Measured& slow = a.value > b.value ? b : a;
+  return fast.value - slow.value > std::hypot(fast.value - fast.low, slow.high - slow.value);
+}
+
+std::string nothing_steady(const SteadyRate& serial, const SteadyRate& pipelined) {
+  std::string whose = serial.is_measured() ? "pipelined" : "serial";
+  if (!serial.is_measured() && !pipelined.is_measured()) whose = "both plans";
+  return "too few steps: those of " + whose + " may all have been fed by batches filled ahead";
+}
+
+}  // namespace
+
+AutoChoice choice_of(const SteadyRate& serial, const SteadyRate& pipelined) {
+  AutoChoice choice{"serial", "", {}, {}};
+  if (serial.is_measured()) choice.serial = serial.rate();
+  if (pipelined.is_measured()) choice.pipelined = pipelined.rate();
+  if (!serial.is_measured() || !pipelined.is_measured()) {
+    choice.reason = nothing_steady(serial, pipelined);
+    return choice;
+  }
+  if (choice.pipelined.value > choice.serial.value) choice.kept = "pipelined";
+  const std::string one = "pipelined " + figure(choice.pipelined.value);
+  const std::string other = "serial " + figure(choice.serial.value) + " steps/s";
+  if (differ(choice.serial, choice.pipelined))
+    choice.reason = one + " steps/s, " + other + ", measured over " +
+                    std::to_string(pipelined.steps()) + " and " + std::to_string(serial.steps()) +
+                    " steady steps";
+  else if (serial.is_telling() && pipelined.is_telling())
+    choice.reason = one + " and " + other + " do not differ beyond noise";
+  else
+    choice.reason =
+        one + " and " + other + " do not differ beyond what batches filled ahead may have hidden";
+  return choice;
+}
+
+}  // namespace slipstream

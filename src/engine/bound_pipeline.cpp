@@ -1,0 +1,86 @@
+#include "engine/bound_pipeline.h"
+
+#include <ATen/core/grad_mode.h>
+#include <c10/core/DeviceGuard.h>
+
+#include "cuda/cuda.h"
+#include "engine/context_parts.h"
+#include "engine/evaluation_step.h"
+#include "engine/unsaved.h"
+
+namespace slipstream {
+
+BoundPipeline::BoundPipeline(Pipeline declared, Context& where, const Plan::Numerics& how)
+    : pipeline(std::move(declared)), context(where), numerics(how) {
+  if (pipeline.train_name().empty())
+    throw Refused("pipeline: it has no training stage; end it with .train(...)");
+  layout({}, pipeline.options().batch_size);
+  place_modules();
+}
+
+void BoundPipeline::place_modules() {
+  for (const auto& stage : pipeline.stages())
+    if (stage.stage.module != nullptr) place(*stage.stage.module);
+  const bool trains = dynamic_cast<const EvaluationStep*>(pipeline.train_step().get()) == nullptr;
+  for (const auto& [name, module] : pipeline.train_step()->modules()) {
+    place(*module);
+    if (trains) module->train();
+    const std::string prefix = name.empty() ? "" : name + ".";
+    for (const auto& each : module->named_parameters()) {
+      persistent.push_back({prefix + each.key(), each.value()});
+      if (each.value().requires_grad()) parameters.push_back(each.value());
+    }
+    for (const auto& each : module->named_buffers()) {
+      persistent.push_back({prefix + each.key(), each.value()});
+      buffers.push_back(each.value());
+    }
+  }
+  pipeline.train_step()->bind({.fp16 = numerics.precision == Precision::fp16});
+}
+
+void BoundPipeline::place(torch::nn::Module& module) const {
+  module.to(context.device());
+  const at::NoGradGuard no_gradients;
+  const auto format =
+      numerics.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  for (at::Tensor& parameter : module.parameters())
+    if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(format));
+}
+
+SlabLayout BoundPipeline::layout(const Plan& plan, std::size_t batch_size) const {
+  return DataLoader::plan_layout(
+      *pipeline.dataset(), pipeline.transforms(), batch_size, wire_formats(plan), kJpegBytes,
+      pipeline.transforms_from(plan.schedule.loader.on_device), pipeline.batch_ops());
+}
+
+DataLoaderOptions BoundPipeline::loader_options(const Plan& plan,
+                                                const std::optional<HostCut>& cut) const {
+  DataLoaderOptions options = pipeline.loader_options(plan);
+  options.cut = cut;
+  options.memory = &host_memory_of(context, plan.schedule.loader.pin_memory);
+  return options;
+}
+
+std::unique_ptr<DataLoader> BoundPipeline::make_loader(DataLoaderOptions options,
+                                                       std::uint64_t first_batch) const {
+  options.first_batch = first_batch;
+  return std::make_unique<DataLoader>(pipeline.dataset(), pipeline.transforms(), options);
+}
+
+std::function<void()> BoundPipeline::keep_unsaved() const {
+  std::vector<std::function<void()>> all;
+  for (const NamedModule& each : pipeline.train_step()->modules())
+    if (const auto* unsaved = dynamic_cast<const Unsaved*>(each.module.get()))
+      all.push_back(unsaved->keep_unsaved());
+  return [all] {
+    for (const auto& put_back : all) put_back();
+  };
+}
+
+void BoundPipeline::synchronize() const {
+  if (!context.device().is_cuda()) return;
+  const c10::DeviceGuard device(context.device());
+  cuda::check_cuda(cudaDeviceSynchronize());
+}
+
+}  // namespace slipstream

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "slipstream/engine/context.h"
+#include "slipstream/engine/pipeline.h"
+
+namespace slipstream {
+
+/// A declaration with its modules on a context's device, its optimizer bound to them.
+struct BoundPipeline {
+  /// Throws Refused for what cannot be trained.
+  BoundPipeline(Pipeline declared, Context& where, const Plan::Numerics& how);
+
+  /// Of a batch under `plan`.
+  SlabLayout layout(const Plan& plan, std::size_t batch_size) const;
+  /// For a loader that begins with the first batch.
+  DataLoaderOptions loader_options(const Plan& plan, const std::optional<HostCut>& cut) const;
+  std::unique_ptr<DataLoader> make_loader(DataLoaderOptions options,
+                                          std::uint64_t first_batch) const;
+  /// What puts values of trained modules back that no State holds (Unsaved).
+  std::function<void()> keep_unsaved() const;
+  /// Waits for the device.
+  void synchronize() const;
+
+  Pipeline pipeline;
+  Context& context;
+  Plan::Numerics numerics;
+  std::vector<at::Tensor> parameters;   ///< of the training stage, those that train
+  std::vector<at::Tensor> buffers;      ///< of the training stage
+  std::vector<NamedTensor> persistent;  ///< parameters and buffers of the training stage
+
+ private:
+  void place_modules();
+  void place(torch::nn::Module& module) const;
+};
+
+}  // namespace slipstream

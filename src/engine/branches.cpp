@@ -1,0 +1,181 @@
+#include "engine/branches.h"
+
+#include <ATen/SequenceNumber.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/functions/utils.h>
+
+#include <algorithm>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+
+#include "core/fork.h"
+#include "engine/context_parts.h"
+
+namespace slipstream {
+namespace {
+
+using torch::autograd::Node;
+using torch::autograd::variable_list;
+
+/// A weight that autocast has cast is part of the graph in which it was cast first, and a branch's
+/// graph is one of its own.
+class NoAutocastCache {
+ public:
+  NoAutocastCache() : before_(at::autocast::is_autocast_cache_enabled()) {
+    at::autocast::set_autocast_cache_enabled(false);
+  }
+  ~NoAutocastCache() { at::autocast::set_autocast_cache_enabled(before_); }
+  NoAutocastCache(const NoAutocastCache&) = delete;
+  NoAutocastCache& operator=(const NoAutocastCache&) = delete;
+
+ private:
+  bool before_;
+};
+
+/// Where a branch's own graph begins: keeps the gradient that comes back to the branch's input.
+struct BranchInput final : Node {
+  variable_list apply(variable_list&& gradients) override {
+    gradient = std::move(gradients.front());
+    return {};
+  }
+  std::string name() const override { return "BranchInput"; }
+
+  at::Tensor gradient;
+};
+
+/// The way back: backward() of each branch's own graph, from its output to its input. Its next
+/// edges, one a branch, all lead to the input of the branches, so that PyTorch adds their
+/// gradients.
+struct ForkJoinBackward final : Node {
+  variable_list apply(variable_list&& gradients) override {
+    if (outputs.empty())
+      throw Error("ForkJoin: backward() came a second time; call forward() again before it");
+    if (at::GradMode::is_enabled() ||
+        !torch::autograd::Engine::get_default_engine().is_checkpoint_valid())
+      throw Error(
+          "ForkJoin: its branches' parameters get gradients by backward() of all leaves alone, "
+          "neither by torch::autograd::grad() nor with create_graph; call the branches without it");
+    route.run(outputs.size(), ForkPass::backward, [&](std::size_t k) {
+      if (gradients[k].defined()) torch::autograd::backward({outputs[k]}, {gradients[k]});
+    });
+    variable_list backwards;  // PyTorch adds the last user's gradient first
+    for (std::size_t k = begins.size(); k-- > 0;)
+      backwards.push_back(std::move(begins[k]->gradient));
+    return backwards;
+  }
+  void release_variables() override {
+    input.reset();
+    begins.clear();
+    outputs.clear();
+  }
+  std::string name() const override { return "ForkJoinBackward"; }
+
+  Route route;
+  at::Tensor input;  ///< held until the branches on their streams have read it
+  std::vector<std::shared_ptr<BranchInput>> begins;
+  std::vector<at::Tensor> outputs;
+};
+
+std::int64_t version_of(const at::Tensor& tensor) {
+  return tensor.is_inference() ? 0 : tensor._version();
+}
+
+/// Whether the graph of `output` goes on into one from before `first`, a number of this thread's
+/// sequence.
+bool goes_beyond(const at::Tensor& output, std::uint64_t first) {
+  std::vector<const Node*> open = {output.grad_fn().get()};
+  std::unordered_set<const Node*> seen = {nullptr};
+  while (!open.empty()) {
+    const Node* node = open.back();
+    open.pop_back();
+    if (!seen.insert(node).second) continue;
+    if (node->sequence_nr() < first) return true;
+    for (const torch::autograd::Edge& edge : node->next_edges())
+      open.push_back(edge.function.get());
+  }
+  return false;
+}
+
+/// `input` without its graph, at the beginning of another one.
+at::Tensor begun_at(const std::shared_ptr<BranchInput>& begin, const at::Tensor& input) {
+  at::Tensor detached = input.detach();
+  if (input.requires_grad()) torch::autograd::set_history(detached, begin);
+  return detached;
+}
+
+/// `outputs` without their graphs, which become part of the graph that `input` is in.
+std::vector<at::Tensor> joined_to(const at::Tensor& input, Route route,
+                                  std::vector<std::shared_ptr<BranchInput>> begins,
+                                  std::vector<at::Tensor> outputs) {
+  const auto node = std::make_shared<ForkJoinBackward>();
+  node->set_next_edges(
+      torch::autograd::edge_list(outputs.size(), torch::autograd::impl::gradient_edge(input)));
+  std::vector<at::Tensor> joined;
+  for (const at::Tensor& output : outputs) {
+    joined.push_back(output.detach());
+    if (output.requires_grad())
+      torch::autograd::set_history(joined.back(), node);
+    else
+      node->add_input_metadata(Node::undefined_input());
+  }
+  node->route = std::move(route);
+  node->input = input.detach();
+  node->begins = std::move(begins);
+  node->outputs = std::move(outputs);
+  return joined;
+}
+
+}  // namespace
+
+Route::Route(const CurrentLane& lane, bool on_streams, std::shared_ptr<ForkTrial::Call> call)
+    : context_(&lane.context()),
+      home_(&lane.lane()),
+      on_streams_(on_streams),
+      call_(std::move(call)) {}
+
+void Route::run(std::size_t branches, ForkPass pass, const std::function<void(std::size_t)>& work) {
+  const NoAutocastCache no_cache;
+  std::optional<ForkTrial::Pass> timed;
+  if (call_ != nullptr) timed.emplace(*home_);
+  if (on_streams_) {
+    const auto on_lane = [&](std::size_t k, Lane& lane) {
+      const CurrentLane current(*context_, lane);
+      work(k);
+    };
+    fork_of(*context_, *home_).run(branches, pass, fork_probe_of(*context_), on_lane);
+    if (timed) timed->mark();
+  }
+  for (std::size_t k = 0; !on_streams_ && k < branches; ++k) {
+    work(k);
+    if (timed) timed->mark();
+  }
+  if (timed) call_->passes.push_back(std::move(*timed));
+}
+
+std::vector<at::Tensor> run_branches(Route route, const std::vector<Forward>& branches,
+                                     const at::Tensor& input) {
+  const bool tracks = at::GradMode::is_enabled();
+  const std::int64_t version = version_of(input);
+  std::vector<std::shared_ptr<BranchInput>> begins(branches.size());
+  std::vector<at::Tensor> outputs(branches.size());
+  route.run(branches.size(), ForkPass::forward, [&](std::size_t k) {
+    const std::uint64_t first = at::sequence_number::peek();
+    begins[k] = std::make_shared<BranchInput>();
+    outputs[k] = branches[k](tracks ? begun_at(begins[k], input) : input);
+    if (version_of(input) != version)
+      throw Error("ForkJoin: branch " + std::to_string(k) +
+                  " writes into its input, which the others read; let it work on a copy");
+    if (goes_beyond(outputs[k], first))
+      throw Error("ForkJoin: branch " + std::to_string(k) +
+                  " reads another tensor of the stage, whose gradient would be lost; make it part "
+                  "of the input");
+  });
+  const auto has_gradient = [](const at::Tensor& output) { return output.requires_grad(); };
+  if (!tracks || std::none_of(outputs.begin(), outputs.end(), has_gradient)) return outputs;
+  return joined_to(input, std::move(route), std::move(begins), std::move(outputs));
+}
+
+}  // namespace slipstream

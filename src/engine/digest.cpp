@@ -1,0 +1,95 @@
+#include "engine/digest.h"
+
+#include <ATen/ops/zeros.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <array>
+#include <map>
+#include <set>
+
+#include "core/fingerprint.h"
+#include "cuda/cuda.h"
+
+namespace slipstream {
+namespace {
+
+at::Tensor dense(const at::Tensor& tensor) {
+  return tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
+}
+
+/// Of tensors of one GPU.
+std::vector<std::uint64_t> cuda_digests(const std::vector<at::Tensor>& tensors) {
+  const c10::Device where = tensors.front().device();
+  const c10::cuda::CUDAGuard device(where);
+  const cuda::Stream stream(where.index());
+  at::Tensor digests =
+      at::zeros({static_cast<std::int64_t>(tensors.size())}, at::dtype(at::kLong).device(where));
+  std::vector<at::Tensor> values;
+  for (const at::Tensor& tensor : tensors) values.push_back(dense(tensor));
+  // Copies and zeros are made on the current stream.
+  cuda::check_cuda(cudaDeviceSynchronize());
+  auto* out = reinterpret_cast<std::uint64_t*>(digests.data_ptr<std::int64_t>());
+  for (const at::Tensor& each : values)
+    cuda::fingerprint_async(each.const_data_ptr(), each.nbytes(), out++, stream);
+  cuda::check_cuda(cudaDeviceSynchronize());
+  const at::Tensor host = digests.cpu();
+  const auto* words = reinterpret_cast<const std::uint64_t*>(host.const_data_ptr<std::int64_t>());
+  return {words, words + tensors.size()};
+}
+
+std::vector<std::uint64_t> host_digests(const std::vector<at::Tensor>& tensors) {
+  std::vector<std::uint64_t> digests;
+  for (const at::Tensor& tensor : tensors) {
+    const at::Tensor values = dense(tensor);
+    digests.push_back(fingerprint(values.const_data_ptr(), values.nbytes()));
+  }
+  return digests;
+}
+
+struct OnDevice {
+  std::vector<at::Tensor> tensors;
+  std::vector<std::size_t> places;
+};
+
+std::vector<std::uint64_t> digests_of(std::span<const Fields> batches) {
+  std::vector<std::uint64_t> digests;
+  for (const Fields& fields : batches)
+    for (const auto& [name, tensor] : fields) digests.push_back(digest_of(std::array{tensor}));
+  return digests;
+}
+
+}  // namespace
+
+std::uint64_t digest_of(std::span<const at::Tensor> tensors) {
+  std::map<c10::DeviceIndex, OnDevice> devices;  // the host's is -1
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const bool is_cuda = tensors[i].is_cuda();
+    OnDevice& on = devices[is_cuda ? tensors[i].device().index() : c10::DeviceIndex{-1}];
+    on.tensors.push_back(tensors[i]);
+    on.places.push_back(i);
+  }
+  std::vector<std::uint64_t> words(tensors.size());
+  for (const auto& [index, on] : devices) {
+    const auto digests = index < 0 ? host_digests(on.tensors) : cuda_digests(on.tensors);
+    for (std::size_t i = 0; i < digests.size(); ++i) words[on.places[i]] = digests[i];
+  }
+  std::uint64_t digest = 0;
+  for (const std::uint64_t word : words) digest = chain64(digest, word);
+  return digest;
+}
+
+FieldDigests::FieldDigests(std::span<const Fields> batches) : digests_(digests_of(batches)) {}
+
+std::vector<std::string> FieldDigests::changed_in(std::span<const Fields> batches) const {
+  std::set<std::string> changed;
+  const std::vector<std::uint64_t> now = digests_of(batches);
+  std::size_t i = 0;
+  for (const Fields& fields : batches)
+    for (const auto& [name, tensor] : fields) {
+      if (now[i] != digests_[i]) changed.insert(name);
+      ++i;
+    }
+  return {changed.begin(), changed.end()};
+}
+
+}  // namespace slipstream

@@ -1,0 +1,329 @@
+#include "engine/execution.h"
+
+#include <ATen/core/grad_mode.h>
+#include <c10/cuda/CUDAStream.h>
+#include <c10/util/Exception.h>
+
+#include <cmath>
+
+#include "core/seconds_since.h"
+#include "cuda/cuda.h"
+#include "engine/counting.h"
+#include "engine/current_lane.h"
+#include "engine/device_steps.h"
+#include "engine/draw_check.h"
+#include "engine/input_wait.h"
+#include "engine/measures.h"
+#include "engine/numerics_scope.h"
+#include "engine/step_costs.h"
+
+namespace slipstream {
+namespace {
+
+/// `tensor`, or the same view of the slab without references to what it was made from.
+at::Tensor own_view(const DeviceSlab& slab, at::Tensor tensor) {
+  return tensor.is_view() && slab.has(tensor) ? tensor.variable_data() : tensor;
+}
+
+}  // namespace
+
+std::vector<const Fields*> Execution::Slot::own() const {
+  std::vector<const Fields*> all = {&slab.fields};
+  for (const Fields& part : parts) all.push_back(&part);
+  return all;
+}
+
+Execution::Execution(Setup setup)
+    : setup_(std::move(setup)),
+      loader_(setup_.source.loader),
+      context_(setup_.bound.context),
+      slots_(setup_.plan.schedule.depth),
+      window_(setup_.plan.schedule.depth + setup_.plan.schedule.run_ahead),
+      train_(setup_.bound, setup_.first_step, window_),
+      loss_digest_(setup_.state.loss_digest()),
+      epoch_losses_(setup_.state.epoch_losses()),
+      states_(window_),
+      inputs_(window_),
+      running_(setup_.lanes.size()),
+      times_(setup_.lanes.size()),
+      untuned_lanes_(setup_.tune_first_batch ? setup_.lanes.size() : 0) {
+  for (Slot& slot : slots_) slot.parts.resize(setup_.lanes.size());
+  for (const LaneBinding& lane : setup_.lanes) {
+    LaneResult& result = record_.lanes.emplace_back();
+    result.name = lane.lane->name();
+    auto& counters = counters_.emplace_back();
+    for (const DeviceStep& step : lane.steps) {
+      result.steps.push_back(step.name);
+      counters.push_back({step.name, 0, 0, 0, 0});
+    }
+  }
+  if (context_.device().is_cuda()) {
+    const auto stream = c10::cuda::getCurrentCUDAStream(context_.device().index());
+    streams_.push_back(stream.stream());
+    for (const LaneBinding& lane : setup_.lanes)
+      if (const auto* own = dynamic_cast<const cuda::CudaLane*>(lane.lane))
+        streams_.push_back(own->stream().get());
+  }
+  if (setup_.hooks.trace != nullptr)
+    trace_.emplace(*setup_.hooks.trace, context_, setup_.lanes, window_, setup_.first_step);
+  if (loader_ == nullptr) return;
+  blocked_before_s_ = loader_->blocked_s();
+  CurrentLane current(context_, *setup_.lanes.front().lane);
+  for (Slot& slot : slots_) slot.slab = DeviceSlab::make(loader_->layout(), context_.device());
+}
+
+Execution::~Execution() {
+  for (Slot& slot : slots_) {
+    for (std::size_t lane = slot.parts.size(); lane-- > 0;) clear_part(slot, lane);
+    let_go(slot.slab.fields, context_.device(), streams_, slot.own());
+  }
+}
+
+bool Execution::input_ready(std::uint64_t) {
+  return loader_ == nullptr || staged_ || loader_->ready();
+}
+
+void Execution::await_input(std::uint64_t) { staged_ = take_input(); }
+
+HostBatch Execution::take_input() {
+  std::string doing = std::exchange(running_.front(), "input");
+  HostBatch batch = loader_->next();
+  running_.front() = std::move(doing);
+  return batch;
+}
+
+void Execution::drop(std::size_t lane, std::size_t slot_index) {
+  Slot& slot = slots_.slot(slot_index);
+  CurrentLane current(context_, *setup_.lanes[lane].lane);
+  const std::lock_guard lock(slot.changing);
+  clear_part(slot, lane);
+  const bool owns_slab = loader_ != nullptr && lane == 0;
+  if (!owns_slab || !is_held_outside(slot.slab.fields.front().second, slot.own())) return;
+  let_go(slot.slab.fields, context_.device(), streams_, slot.own());
+  slot.slab = DeviceSlab::make(loader_->layout(), context_.device());
+}
+
+void Execution::clear_part(Slot& slot, std::size_t lane) {
+  Fields& part = slot.parts[lane];
+  std::erase_if(part, [&](const auto& field) { return slot.slab.has(field.second); });
+  let_go(part, context_.device(), streams_, slot.own());
+}
+
+Batch Execution::assemble(std::size_t lane, std::uint64_t batch, Slot& slot) {
+  Batch fields(setup_.first_step + batch);
+  if (!setup_.cached.empty())
+    for (const auto& [name, tensor] : setup_.cached[batch % setup_.cached.size()])
+      fields.set(name, tensor);
+  for (std::size_t k = 0; k < lane; ++k)
+    for (const auto& [name, tensor] : slot.parts[k])
+      fields.set(name, tensor, slot.slab.classes_of(name, tensor));
+  if (lane > 0) fields.set_stand_ins(slot.slab.stand_ins);
+  return fields;
+}
+
+void Execution::run(std::size_t lane, std::uint64_t batch, std::size_t slot_index) {
+  std::unique_lock<std::mutex> turn;
+  if (untuned_lanes_ > 0) turn = std::unique_lock(tuning_);
+  LaneBinding& binding = setup_.lanes[lane];
+  Slot& slot = slots_.slot(slot_index);
+  CurrentLane current(context_, *binding.lane);
+  Batch fields = assemble(lane, batch, slot);
+  for (std::size_t i = 0; i < binding.steps.size(); ++i) {
+    running_[lane] = "stage '" + binding.steps[i].name + "'";
+    const bool is_counted = batch >= setup_.options.first_counted;
+    Counting counting(is_counted ? &counters_[lane][i] : nullptr);
+    Fields made;
+    LaneTrace::Step traced(trace_ ? &*trace_ : nullptr, lane, batch, i);
+    run_step(binding.steps[i], *binding.lane, batch, slot, fields, made);
+    traced.done();
+    counting.made(bytes_of(made));
+    const std::lock_guard lock(slot.changing);
+    for (auto& [name, tensor] : made)
+      slot.parts[lane].emplace_back(std::move(name), own_view(slot.slab, std::move(tensor)));
+  }
+  if (turn.owns_lock()) binding.lane->synchronize();
+  if (turn.owns_lock() && batch == 0) --untuned_lanes_;
+}
+
+void Execution::run_step(const DeviceStep& step, Lane& lane, std::uint64_t batch, Slot& slot,
+                         Batch& fields, Fields& made) {
+  const StageScope scope(setup_.plan.numerics, context_.device(), step.name);
+  switch (step.kind) {
+    case DeviceStep::Kind::copy:
+      copy(lane, batch, slot, fields);
+      made = slot.slab.fields;
+      return;
+    case DeviceStep::Kind::frozen: {
+      const at::NoGradGuard no_gradients;
+      const Batch before = fields;
+      std::optional<DrawCheck> draws;
+      if (batch == 0) draws.emplace(context_.device());  // nobody else draws yet
+      step.frozen->run(fields);
+      if (draws) draws->expect_none();
+      made = made_between(before, fields);
+      return;
+    }
+    case DeviceStep::Kind::train:
+      pay(lane);
+      train_.run(batch, fields);
+      take_state(batch);
+  }
+}
+
+/// The step is done: where the copy fails, the training goes on.
+void Execution::take_state(std::uint64_t batch) {
+  const RunOptions& options = setup_.options;
+  if (!options.wants_state || options.cut || !options.last_step.empty()) return;
+  if (!options.wants_state(setup_.first_step + batch + 1)) return;
+  try {
+    states_[batch % window_] = setup_.state.copied_tensors();
+  } catch (const c10::OutOfMemoryError&) {
+    states_[batch % window_].emplace().spoiled_by =
+        "the device has no memory for a copy of the state";
+  }
+}
+
+void Execution::hand_state_over(std::uint64_t batch) {
+  std::optional<State>& taken = states_[batch % window_];
+  if (!taken) return;
+  taken->position = setup_.first_step + batch + 1;
+  taken->loss_digest = loss_digest_;
+  taken->epoch_losses = epoch_losses_;
+  tell("state", batch, [&] { setup_.options.on_state(std::move(*taken)); });
+  taken.reset();
+}
+
+void Execution::copy(Lane& lane, std::uint64_t batch, Slot& slot, Batch& fields) {
+  DataLoader& loader = *loader_;
+  const HostBatch host = staged_ ? *staged_ : take_input();
+  staged_.reset();
+  if (batch == 0) first_taken_ = std::chrono::steady_clock::now();
+  inputs_[batch % window_] = {host.filled, host.blocked_s, seconds_since(first_taken_)};
+  copy_slab(slot.slab, host, loader.layout(), lane, setup_.jpeg);
+  Mark& copied = *setup_.slab_marks[host.slab];
+  lane.record(copied);
+  loader.release(host, &copied);
+  slot.slab.stand_ins = host.stand_ins;
+  fields.set_stand_ins(host.stand_ins);
+  const DeviceSlab& slab = slot.slab;
+  for (std::size_t i = 0; i < slab.fields.size(); ++i)
+    fields.set(slab.fields[i].first, slab.fields[i].second, slab.classes[i]);
+}
+
+void Execution::pay(Lane& lane) const {
+  const bool is_copied = loader_ != nullptr;
+  const bool is_put_together =
+      is_copied && (!setup_.options.cut || setup_.options.cut->after != "collate");
+  pay_step(setup_.bound.pipeline, is_copied, is_put_together, lane);
+}
+
+void Execution::retired(std::uint64_t batch, std::span<const Mark* const> begin,
+                        std::span<const Mark* const> end) {
+  if (has_diverged_) return;  // it trained what is none of the training
+  if (setup_.lanes.back().steps.back().kind == DeviceStep::Kind::train) take_metrics(batch);
+  hand_state_over(batch);
+  time_lanes(batch, begin, end);
+  if (loader_ != nullptr) record_.inputs.push_back(inputs_[batch % window_]);
+  if (loader_ != nullptr && LoadingGain::looks_at(batch))
+    loading_.look(batch, loader_->counters(), record_.lanes);
+  if (batch < warm_up_steps(setup_.options.steps))
+    record_.reserved_after_warm_up_bytes = reserved_bytes(context_.device());
+  report_progress(batch);
+}
+
+void Execution::take_metrics(std::uint64_t batch) {
+  const TrainingStage::Told told = train_.told_of(batch);
+  check_loss(batch, told.loss);
+  record_.losses.push_back(told.loss);
+  loss_digest_ = digest_with(loss_digest_, told.loss);
+  epoch_losses_.add(told.loss, setup_.first_step + batch,
+                    setup_.bound.pipeline.batches_per_epoch());
+  if (told.accuracy) record_.accuracies.push_back(*told.accuracy);
+  if (setup_.options.on_outputs && !told.outputs.empty())
+    tell("output", batch,
+         [&] { setup_.options.on_outputs(setup_.first_step + batch, told.outputs); });
+}
+
+/// A cut, or a last step, measures: it trains again and again on the same batches, and takes as
+/// long whatever the loss. With a probe that leaves waits out, anything may be the loss.
+void Execution::check_loss(std::uint64_t batch, float loss) {
+  const RunOptions& options = setup_.options;
+  const bool measures = !options.check_loss || options.cut || !options.last_step.empty() ||
+                        setup_.hooks.probe != nullptr ||
+                        setup_.bound.pipeline.training().on_nan == OnNonFinite::skip;
+  if (measures || std::isfinite(loss)) return;
+  has_diverged_ = true;
+  if (!failed_retiring_)
+    failed_retiring_.emplace(batch, "stage '" + setup_.lanes.back().steps.back().name + "'");
+  std::string message = std::isnan(loss) ? "the loss is NaN" : "the loss is infinite";
+  message +=
+      ". Remedy: use a smaller learning rate; look for values in the data that are not finite, or "
+      "not normalized, and for labels that are not below the number of the model's outputs";
+  const Precision precision = setup_.plan.numerics.precision;
+  if (precision == Precision::bf16 || precision == Precision::fp16)
+    message += "; train in precision fp32";
+  throw Error(message + ".");
+}
+
+void Execution::time_lanes(std::uint64_t batch, std::span<const Mark* const> begin,
+                           std::span<const Mark* const> end) {
+  // Where a test has left waits out, the last lane's end does not say that the others' are past.
+  if (setup_.hooks.probe != nullptr)
+    for (const Mark* mark : end) mark->synchronize();
+  times_.add(setup_.first_step + batch, begin, end, record_.lanes);
+  record_.step_end_s.push_back(times_.end_s().back());
+  if (trace_) trace_->retired(batch, times_.end_s(), begin, end);
+}
+
+void Execution::report_progress(std::uint64_t batch) {
+  if (!setup_.options.progress || failed_retiring_) return;
+  Progress progress;
+  progress.step = batch + 1;
+  progress.steps = setup_.options.steps;
+  progress.elapsed_s = seconds_since(start_);
+  if (!record_.losses.empty()) progress.loss = record_.losses.back();
+  progress.busy_s = record_.lanes.back().busy_s;
+  if (loader_ != nullptr) progress.blocked_s = loader_->blocked_s() - blocked_before_s_;
+  progress.input_wait_share =
+      input_wait_share(progress.blocked_s, progress.busy_s, progress.elapsed_s);
+  if (loader_ != nullptr) {
+    progress.input = record_.inputs.back();
+    progress.host_counters = [this] { return host_counters(); };
+  }
+  tell("progress", batch, [&] { setup_.options.progress(progress); });
+}
+
+void Execution::tell(const char* what, std::uint64_t batch, const std::function<void()>& call) {
+  if (failed_retiring_) return;
+  try {
+    call();
+  } catch (...) {
+    failed_retiring_.emplace(batch, what);
+    throw;
+  }
+}
+
+const std::string& Execution::failed(std::size_t lane, std::uint64_t batch) const {
+  const bool was_retiring = failed_retiring_ && failed_retiring_->first == batch;
+  return was_retiring ? failed_retiring_->second : running_[lane];
+}
+
+std::optional<Gain> Execution::loading_gain() const {
+  return loading_.gain(setup_.bound.pipeline.options().batch_size,
+                       setup_.plan.schedule.loader.num_workers);
+}
+
+std::vector<StepCounter> Execution::host_counters() const {
+  std::vector<StepCounter> counted = loader_->counters();
+  for (std::size_t i = 0; i < counted.size(); ++i)
+    counted[i].subtract(setup_.source.before.counters[i]);
+  return counted;
+}
+
+std::vector<StepCounter> Execution::counters() const {
+  std::vector<StepCounter> all;
+  for (const auto& lane : counters_) all.insert(all.end(), lane.begin(), lane.end());
+  return all;
+}
+
+}  // namespace slipstream

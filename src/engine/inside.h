@@ -1,0 +1,18 @@
+#pragma once
+
+#include "slipstream/engine/context.h"
+#include "slipstream/engine/pipeline.h"
+#include "slipstream/engine/trainer.h"
+
+namespace slipstream {
+
+/// What public types of this room keep from their users: for this room's sources alone, which hand
+/// on what tests and other rooms need (context_parts.h, run_hooks.h, step_costs.h).
+struct Inside {
+  static auto& of(Context& context) { return *context.impl_; }
+  static auto& of(Trainer& trainer) { return *trainer.impl_; }
+  static auto& costs(Pipeline& pipeline) { return pipeline.costs_; }
+  static const auto& costs(const Pipeline& pipeline) { return pipeline.costs_; }
+};
+
+}  // namespace slipstream

@@ -1,0 +1,133 @@
+#include "engine/numerics_scope.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
+#include <c10/util/Exception.h>
+
+#include <utility>
+
+#include "engine/operation_threads.h"
+
+namespace slipstream {
+namespace {
+
+using at::Float32Backend;
+using at::Float32MatmulPrecision;
+using at::Float32Op;
+using at::Float32Precision;
+
+/// Where precisions are set: by the newer interface, which the older one sets as well.
+constexpr std::array<std::pair<Float32Backend, Float32Op>, 4> kPlaces = {{
+    {Float32Backend::CUDA, Float32Op::CONV},
+    {Float32Backend::CUDA, Float32Op::RNN},
+    {Float32Backend::CUDA, Float32Op::MATMUL},
+    {Float32Backend::MKLDNN, Float32Op::MATMUL},
+}};
+
+/// What is set there itself, not above it.
+Float32Precision own_precision(Float32Backend backend, Float32Op op) {
+  auto& torch = at::globalContext();
+  const bool is_all = op == Float32Op::ALL;
+  if (is_all && backend == Float32Backend::GENERIC) return torch.float32Precision(backend, op);
+  const Float32Backend above = is_all ? Float32Backend::GENERIC : backend;
+  const Float32Precision before = own_precision(above, Float32Op::ALL);
+  torch.setFloat32Precision(above, Float32Op::ALL, Float32Precision::TF32);
+  const Float32Precision one = torch.float32Precision(backend, op);
+  torch.setFloat32Precision(above, Float32Op::ALL, Float32Precision::IEEE);
+  const Float32Precision other = torch.float32Precision(backend, op);
+  torch.setFloat32Precision(above, Float32Op::ALL, before);
+  return one == other ? one : Float32Precision::NONE;
+}
+
+void set_all(Float32Precision precision) {
+  for (const auto& [backend, op] : kPlaces)
+    at::globalContext().setFloat32Precision(backend, op, precision);
+}
+
+const char* name_of(Float32MatmulPrecision precision) {
+  if (precision == Float32MatmulPrecision::HIGHEST) return "highest";
+  return precision == Float32MatmulPrecision::HIGH ? "high" : "medium";
+}
+
+}  // namespace
+
+NumericsScope::NumericsScope(const Plan::Numerics& numerics) {
+  auto& torch = at::globalContext();
+  keep_precisions();
+  benchmark_ = torch.benchmarkCuDNN();
+  deterministic_cudnn_ = torch.deterministicCuDNN();
+  deterministic_ = torch.deterministicAlgorithms();
+  warn_only_ = torch.deterministicAlgorithmsWarnOnly();
+  fill_ = torch.deterministicFillUninitializedMemory();
+  const bool is_tf32 = numerics.precision == Precision::tf32;
+  torch.setFloat32MatmulPrecision("highest");
+  torch.setAllowTF32CuDNN(is_tf32);
+  set_all(Float32Precision::IEEE);
+  if (is_tf32)
+    for (const Float32Op op : {Float32Op::CONV, Float32Op::RNN})
+      torch.setFloat32Precision(Float32Backend::CUDA, op, Float32Precision::TF32);
+  torch.setBenchmarkCuDNN(numerics.cudnn_benchmark);
+  torch.setDeterministicCuDNN(numerics.deterministic);
+  torch.setDeterministicAlgorithms(numerics.deterministic, false);
+  // Filling fresh memory would hide or change what a missing wait shows.
+  torch.setDeterministicFillUninitializedMemory(false);
+}
+
+NumericsScope::~NumericsScope() {
+  auto& torch = at::globalContext();
+  put_back_precisions();
+  torch.setBenchmarkCuDNN(benchmark_);
+  torch.setDeterministicCuDNN(deterministic_cudnn_);
+  torch.setDeterministicAlgorithms(deterministic_, warn_only_);
+  torch.setDeterministicFillUninitializedMemory(fill_);
+}
+
+/// What the older interface has can be read where the newer one says the same.
+void NumericsScope::keep_precisions() {
+  auto& torch = at::globalContext();
+  for (std::size_t i = 0; i < kPlaces.size(); ++i)
+    precisions_[i] = own_precision(kPlaces[i].first, kPlaces[i].second);
+  set_all(Float32Precision::IEEE);
+  matmul_ = torch.float32MatmulPrecision();
+  try {
+    allows_tf32_cudnn_ = torch.allowTF32CuDNN();
+  } catch (const c10::Error&) {
+    allows_tf32_cudnn_ = true;
+  }
+}
+
+void NumericsScope::put_back_precisions() {
+  auto& torch = at::globalContext();
+  torch.setFloat32MatmulPrecision(name_of(matmul_));
+  torch.setAllowTF32CuDNN(allows_tf32_cudnn_);
+  for (std::size_t i = 0; i < kPlaces.size(); ++i)
+    torch.setFloat32Precision(kPlaces[i].first, kPlaces[i].second, precisions_[i]);
+}
+
+StageScope::StageScope(const Plan::Numerics& numerics, c10::Device device, const std::string& stage)
+    : device_(device.type()),
+      autocast_before_(at::autocast::is_autocast_enabled(device_)),
+      autocast_type_before_(at::autocast::get_autocast_dtype(device_)) {
+  if (device.is_cpu()) {
+    const auto own = numerics.intra_op_threads.find(stage);
+    const auto any = numerics.intra_op_threads.find("*");
+    threads_before_ = at::get_num_threads();
+    if (own != numerics.intra_op_threads.end())
+      set_operation_threads(static_cast<int>(own->second));
+    else if (any != numerics.intra_op_threads.end())
+      set_operation_threads(static_cast<int>(any->second));
+  }
+  at::autocast::increment_nesting();
+  const bool is_fp16 = numerics.precision == Precision::fp16;
+  at::autocast::set_autocast_dtype(device_, is_fp16 ? at::kHalf : at::kBFloat16);
+  at::autocast::set_autocast_enabled(device_, is_fp16 || numerics.precision == Precision::bf16);
+}
+
+StageScope::~StageScope() {
+  if (threads_before_ > 0) at::set_num_threads(threads_before_);
+  at::autocast::set_autocast_enabled(device_, autocast_before_);
+  at::autocast::set_autocast_dtype(device_, autocast_type_before_);
+  if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+}
+
+}  // namespace slipstream

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <ATen/Context.h>
+#include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
+
+#include <array>
+
+#include "slipstream/engine/plan.h"
+
+namespace slipstream {
+
+/// PyTorch's process-wide switches as `numerics` wants them; put back at the end.
+class NumericsScope {
+ public:
+  explicit NumericsScope(const Plan::Numerics& numerics);
+  ~NumericsScope();
+  NumericsScope(const NumericsScope&) = delete;
+  NumericsScope& operator=(const NumericsScope&) = delete;
+
+ private:
+  static constexpr std::size_t kPrecisions = 4;
+
+  void keep_precisions();
+  void put_back_precisions();
+
+  bool allows_tf32_cudnn_, benchmark_, deterministic_cudnn_, deterministic_, warn_only_, fill_;
+  at::Float32MatmulPrecision matmul_ = at::Float32MatmulPrecision::HIGHEST;
+  std::array<at::Float32Precision, kPrecisions> precisions_{};  ///< NONE: as the one above it
+};
+
+/// The calling thread's switches for one step: autocast, and on CPU lanes the number of threads
+/// inside an operation; put back at the end.
+class StageScope {
+ public:
+  StageScope(const Plan::Numerics& numerics, c10::Device device, const std::string& stage);
+  ~StageScope();
+  StageScope(const StageScope&) = delete;
+  StageScope& operator=(const StageScope&) = delete;
+
+ private:
+  c10::DeviceType device_;
+  bool autocast_before_;
+  c10::ScalarType autocast_type_before_;
+  int threads_before_ = 0;
+};
+
+}  // namespace slipstream

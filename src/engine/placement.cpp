@@ -1,0 +1,96 @@
+#include "engine/placement.h"
+
+#include <algorithm>
+
+#include "engine/augment_stage.h"
+#include "slipstream/engine/pipeline.h"
+#include "slipstream/transforms/transforms.h"
+
+namespace slipstream {
+namespace {
+
+struct FirstOnDevice {
+  std::string worthwhile, possible;  ///< transforms; "" for none
+  std::string reason;                ///< why there is none
+};
+
+FirstOnDevice find_first(const Dataset& dataset, const std::vector<NamedOp>& transforms,
+                         std::size_t batch_size, const WireFormats& wire) {
+  FirstOnDevice first;
+  first.reason = "the pipeline has no transforms";
+  for (std::size_t i = 0; i < transforms.size(); ++i) {
+    try {
+      const SlabLayout layout = DataLoader::plan_layout(dataset, transforms, batch_size, wire,
+                                                        kJpegBytes, transforms.size() - i);
+      static_cast<void>(augment_stage(layout, true));
+      // A crop is a copy anywhere, and what a resize makes is smaller to cache and to copy.
+      const bool has_canvas = layout.device_chain->before_canvas() != nullptr;
+      if (first.possible.empty()) first.possible = transforms[i].name;
+      if (has_canvas && transforms[i].op.get_if<RandomResizedCrop>() == nullptr) continue;
+      first.worthwhile = transforms[i].name;
+      break;
+    } catch (const Refused& refused) {
+      first.reason = refused.what();
+    }
+  }
+  return first;
+}
+
+FirstOnDevice find_first(const Pipeline& pipeline, const WireFormats& wire) {
+  return find_first(*pipeline.dataset(), pipeline.transforms(), pipeline.options().batch_size,
+                    wire);
+}
+
+std::string possible_first(const FirstOnDevice& first) {
+  if (!first.worthwhile.empty()) return first.worthwhile;
+  if (!first.possible.empty()) return first.possible;
+  throw Refused("the device can do none of the transforms: " + first.reason);
+}
+
+}  // namespace
+
+std::string first_on_device(const Pipeline& pipeline, const WireFormats& wire) {
+  return possible_first(find_first(pipeline, wire));
+}
+
+std::size_t transforms_on_device(const Dataset& dataset, const std::vector<NamedOp>& transforms,
+                                 std::size_t batch_size, const WireFormats& wire) {
+  const std::string name = possible_first(find_first(dataset, transforms, batch_size, wire));
+  const auto first = std::find_if(transforms.begin(), transforms.end(),
+                                  [&](const NamedOp& each) { return each.name == name; });
+  return static_cast<std::size_t>(transforms.end() - first);
+}
+
+std::string first_worth_doing_on_device(const Pipeline& pipeline, const WireFormats& wire) {
+  return find_first(pipeline, wire).worthwhile;
+}
+
+const std::vector<std::string>& placements() {
+  static const std::vector<std::string> all = {"cpu", "gpu", "pipelined"};
+  return all;
+}
+
+void check_placement(const std::string& placement) {
+  if (std::find(placements().begin(), placements().end(), placement) == placements().end())
+    throw Refused(unknown_name("placement", placement, placements()));
+}
+
+Plan placed_plan(const Pipeline& pipeline, const std::string& mode, const std::string& placement,
+                 DeviceKind device, LoaderPlan loader, const Plan::Numerics& numerics) {
+  check_placement(placement);
+  if (placement == "cpu") {
+    loader.on_device.clear();
+  } else if (loader.on_device.empty()) {
+    Plan travels;
+    travels.schedule.loader.wire = loader.wire;
+    travels.numerics.wire = numerics.wire;
+    loader.on_device = first_on_device(pipeline, wire_formats(travels));
+  }
+  Plan plan = make_plan(mode, pipeline.device_steps(loader.on_device), device, loader, numerics);
+  const bool is_mixed = !pipeline.batch_ops().empty();
+  if (placement == "gpu" || is_mixed) join_next_lane(plan, kAugmentStep);
+  if (placement == "gpu" && is_mixed) join_next_lane(plan, kMixStep);
+  return plan;
+}
+
+}  // namespace slipstream

@@ -1,0 +1,167 @@
+#include "engine/steady_rate.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace slipstream {
+namespace {
+
+constexpr std::size_t kTelling = 3;  ///< times as many steps as batches may lie ready
+constexpr std::size_t kDrained = 1;  ///< batches that lie ready where the loader is behind
+
+bool found_used_up(const StepInput& input) { return input.filled <= kDrained; }
+
+/// Batches that had been taken, but not been done with, when a step ended.
+std::size_t on_the_way(const std::vector<StepInput>& inputs, const std::vector<double>& step_end_s,
+                       std::size_t step) {
+  std::size_t last = step;
+  while (last + 1 < inputs.size() && inputs[last + 1].taken_s < step_end_s[step]) ++last;
+  return last - step;
+}
+
+/// The last step from `first` on whose count the end of the run does not touch.
+std::optional<std::size_t> last_followed(const std::vector<StepInput>& inputs,
+                                         const std::vector<double>& step_end_s, std::size_t first) {
+  for (std::size_t step = std::min(inputs.size(), step_end_s.size()); step-- > first;)
+    if (step + on_the_way(inputs, step_end_s, step) + 1 < inputs.size()) return step;
+  return std::nullopt;
+}
+
+/// The median count of the later half of the steps from `first` to `last`.
+std::size_t usually_on_the_way(const std::vector<StepInput>& inputs,
+                               const std::vector<double>& step_end_s, std::size_t first,
+                               std::size_t last) {
+  std::vector<std::size_t> counts;
+  for (std::size_t step = first + (last - first) / 2; step <= last; ++step)
+    counts.push_back(on_the_way(inputs, step_end_s, step));
+  const auto middle = counts.begin() + static_cast<std::ptrdiff_t>(counts.size() / 2);
+  std::nth_element(counts.begin(), middle, counts.end());
+  return *middle;
+}
+
+/// Batches that had been taken before step `first`, beyond those that usually are: they may have
+/// fed it and the steps behind it.
+std::size_t taken_ahead(const std::vector<StepInput>& inputs, const std::vector<double>& step_end_s,
+                        std::size_t first) {
+  const std::size_t taken = on_the_way(inputs, step_end_s, first - 1);
+  const auto last = last_followed(inputs, step_end_s, first);
+  if (!last) return taken;
+  return taken - std::min(taken, usually_on_the_way(inputs, step_end_s, first, *last));
+}
+
+}  // namespace
+
+std::size_t first_steady_step(const std::vector<StepInput>& inputs,
+                              const std::vector<double>& step_end_s, std::size_t lanes) {
+  const std::size_t filled = lanes + 1;
+  const auto drained = std::find_if(inputs.begin(), inputs.end(), found_used_up);
+  if (drained == inputs.end()) return filled;
+  const std::size_t first =
+      std::max(filled, static_cast<std::size_t>(drained - inputs.begin()) + 1);
+  const auto last = last_followed(inputs, step_end_s, first);
+  if (!last) return first;
+  const std::size_t usual = usually_on_the_way(inputs, step_end_s, first, *last);
+  for (std::size_t later = first; later + kFewestSteadySteps <= *last + 1; ++later)
+    if (on_the_way(inputs, step_end_s, later - 1) <= usual) return later;
+  return first;
+}
+
+bool is_used_up(const std::vector<StepInput>& inputs, std::size_t first) {
+  const auto from = inputs.begin() + static_cast<std::ptrdiff_t>(std::min(first, inputs.size()));
+  return std::any_of(from, inputs.end(), found_used_up);
+}
+
+double spared_steps(const std::vector<StepInput>& inputs, const std::vector<double>& step_end_s,
+                    std::size_t first, std::size_t half_made) {
+  if (first >= inputs.size()) return 0;
+  const std::size_t before = inputs[first].filled, after = inputs.back().filled;
+  const double lost = before > after ? static_cast<double>(before - after) : 0;
+  if (is_used_up(inputs, first))
+    return lost + static_cast<double>(taken_ahead(inputs, step_end_s, first));
+  const auto fullest =
+      std::max_element(inputs.begin(), inputs.end(),
+                       [](const StepInput& a, const StepInput& b) { return a.filled < b.filled; });
+  const bool is_full = std::min(before, after) == fullest->filled;
+  return is_full ? lost : lost + static_cast<double>(half_made);
+}
+
+double draining_factor(const std::vector<StepInput>& inputs, std::size_t first) {
+  constexpr std::size_t kThird = 4;  ///< steps at least, for depths swing by one or two
+  const std::size_t third = inputs.size() > first ? (inputs.size() - first) / 3 : 0;
+  if (third < kThird) return 1;
+  const auto mean_filled = [&](std::size_t from) {
+    double sum = 0;
+    for (std::size_t i = from; i < from + third; ++i) sum += static_cast<double>(inputs[i].filled);
+    return sum / static_cast<double>(third);
+  };
+  const double fallen = mean_filled(first) - mean_filled(inputs.size() - third);
+  const auto steps = static_cast<double>(inputs.size() - first - third);
+  return fallen >= 1 && fallen < steps ? steps / (steps - fallen) : 1;
+}
+
+bool fills_batches(const RunResult& result, const std::optional<Cut>& cut) {
+  return !result.inputs.empty() && !(cut && cut->after == "collate");
+}
+
+std::size_t batches_ahead(const Plan::Schedule& schedule) {
+  return schedule.loader.prefetch_batches + schedule.depth + schedule.run_ahead;
+}
+
+std::size_t half_made(const RunResult& result, std::size_t batch_size) {
+  return 1 + (result.plan.schedule.loader.num_workers - 1) / batch_size;
+}
+
+SteadyRate::SteadyRate(std::optional<Cut> cut) : cut_(std::move(cut)) {
+  if (cut_) by_item_.resize(cut_->items);
+}
+
+bool SteadyRate::tells(const RunResult& result, std::size_t first) const {
+  if (!fills_batches(result, cut_)) return true;
+  if (is_used_up(result.inputs, first) && taken_ahead(result.inputs, result.step_end_s, first) == 0)
+    return true;
+  const std::size_t ahead = 1 + batches_ahead(result.plan.schedule);
+  return spared_steps(result.inputs, result.step_end_s, first, 0) <= 0 ||
+         result.step_end_s.size() >= first + kTelling * ahead;
+}
+
+bool SteadyRate::add(const RunResult& result, std::size_t batch_size) {
+  const std::size_t first =
+      first_steady_step(result.inputs, result.step_end_s, result.lanes.size());
+  if (first >= result.step_end_s.size()) return false;
+  add_from(first, result, batch_size);
+  return true;
+}
+
+void SteadyRate::add_from(std::size_t first, const RunResult& result, std::size_t batch_size) {
+  const bool tells_more = tells(result, first);
+  if (is_telling_ && !tells_more) return;
+  if (tells_more && !is_telling_) {
+    durations_s_.clear();
+    by_item_.assign(by_item_.size(), {});
+    spared_steps_ = 0;
+  }
+  is_telling_ = tells_more;
+  double factor = 1;
+  if (fills_batches(result, cut_)) {
+    factor = draining_factor(result.inputs, first);
+    const std::size_t begun = half_made(result, batch_size);
+    const bool drains = factor > 1;  // which the factor makes up for
+    spared_steps_ += drains && !is_used_up(result.inputs, first)
+                         ? static_cast<double>(begun)
+                         : spared_steps(result.inputs, result.step_end_s, first, begun);
+  }
+  for (std::size_t i = first; i < result.step_end_s.size(); ++i) {
+    const double passed = factor * (result.step_end_s[i] - result.step_end_s[i - 1]);
+    durations_s_.push_back(passed);
+    if (cut_) by_item_[i % by_item_.size()].push_back(passed);
+  }
+}
+
+Measured SteadyRate::rate() const {
+  Measured rate = rate_from_durations(durations_s_, "steps/s");
+  const double hidden = spared_steps_ / static_cast<double>(durations_s_.size());
+  rate.low = std::min(rate.low, rate.value * std::max(0.0, 1 - hidden));
+  return rate;
+}
+
+}  // namespace slipstream

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "engine/gradients.h"
+#include "slipstream/engine/train_step.h"
+
+namespace slipstream {
+
+/// What train_step() makes.
+class SupervisedStep final : public TrainStep {
+ public:
+  SupervisedStep(TrainStage stage, TrainingOptions options);
+
+  std::vector<NamedModule> modules() const override { return {{"", stage_.module}}; }
+  void bind(const StepSettings& settings) override;
+  LossValue train(const Batch& batch) override;
+  std::vector<NamedTensor> state() const override;
+  bool is_intact() const override { return is_intact_; }
+  at::Tensor predict(Batch& batch) override;
+  LossValue loss_of(const at::Tensor& output, const Batch& batch) override;
+  std::vector<NamedTensor> averaged() const override { return averages_; }
+  std::optional<double> lr(std::uint64_t batch) const override;
+
+  /// Forward and backward alone: what takes the memory of a step.
+  LossValue differentiate(const Batch& batch);
+  const TrainStage& stage() const { return stage_; }
+
+ private:
+  void backward(const at::Tensor& output, const LossValue& value);
+  void make_averages();
+  void accumulate(const at::Tensor& loss);
+  void update(std::uint64_t number, const at::Tensor& loss);
+  void average();
+  void put_buffers_back(const at::Tensor& loss, const std::vector<at::Tensor>& kept);
+
+  TrainStage stage_;
+  TrainingOptions options_;
+  bool is_intact_ = true;
+  std::vector<NamedTensor> parameters_;  ///< that train
+  std::vector<at::Tensor> tensors_;      ///< the same
+  std::vector<at::Tensor> buffers_;
+  std::optional<GradientScaler> scaler_;  ///< where updates may be left out
+  std::vector<at::Tensor> accumulated_;   ///< of gradients; empty where each batch is an update
+  at::Tensor not_finite_;  ///< whether a loss since the last update was; defined where it matters
+  std::vector<NamedTensor> averages_;
+  std::vector<at::Tensor> averaged_, float_averages_;  ///< floats: what is averaged, and to what
+  std::vector<at::Tensor> copied_, copies_;            ///< the others
+};
+
+}  // namespace slipstream

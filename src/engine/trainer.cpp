@@ -1,0 +1,197 @@
+#include "slipstream/engine/trainer.h"
+
+#include <c10/core/DeviceGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "core/lane_threads.h"
+#include "core/schedule.h"
+#include "core/seconds_since.h"
+#include "cuda/cuda.h"
+#include "engine/cache_filling.h"
+#include "engine/delays.h"
+#include "engine/digest.h"
+#include "engine/fork_gains.h"
+#include "engine/inside.h"
+#include "engine/measures.h"
+#include "engine/numerics_scope.h"
+#include "engine/run_failure.h"
+#include "engine/trainer_impl.h"
+
+namespace slipstream {
+
+using Clock = std::chrono::steady_clock;
+
+Trainer::Impl::Impl(Pipeline pipeline, Context& context, const Plan::Numerics& numerics)
+    : bound(std::move(pipeline), context, numerics),
+      state(bound),
+      steps_(bound),
+      jpeg_(bound),
+      input_(bound, jpeg_),
+      warm_up_(bound) {}
+
+void Trainer::Impl::check(const Plan& plan, const RunOptions& options) const {
+  validate(plan, bound.pipeline.device_steps(plan.schedule.loader.on_device), bound.context.kind());
+  if (!(plan.numerics == bound.numerics))
+    throw Refused("the plan's numerics differ from the trainer's: make another trainer for them");
+  state.check_sound();
+  if (options.cut && options.cut->items == 0) throw Refused("a cut needs at least one cached item");
+}
+
+void Trainer::Impl::wait_for_caller(const Plan& plan) {
+  const c10::Device device = bound.context.device();
+  if (!device.is_cuda()) return;
+  cudaEvent_t here = nullptr;
+  cuda::check_cuda(cudaEventCreateWithFlags(&here, cudaEventDisableTiming));
+  const auto stream = c10::cuda::getCurrentCUDAStream(device.index());
+  cuda::check_cuda(cudaEventRecord(here, stream.stream()));
+  for (const LaneBinding& binding : steps_.on_lanes(plan, {}))
+    if (auto* lane = dynamic_cast<cuda::CudaLane*>(binding.lane))
+      cuda::check_cuda(cudaStreamWaitEvent(lane->stream().get(), here, 0));
+  cuda::check_cuda(cudaEventDestroy(here));
+}
+
+RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options, const RunHooks& hooks) {
+  check(plan, options);
+  const c10::Device device = bound.context.device();
+  const c10::DeviceGuard guard(device);
+  const NumericsScope scope(bound.numerics);
+  const std::vector<LaneBinding> lanes = steps_.on_lanes(plan, options);
+  JpegUnpacker* const jpeg = jpeg_.unpacker_for(plan);
+  const RunInput::Source source = input_.source_for(plan, options, hooks, lanes, state.position());
+  ScheduleProbe probe;
+  ForkProbe forks;
+  apply_hooks(hooks, lanes, probe, forks);
+  const ProbedForks probed(bound.context, forks);
+  std::vector<Lane*> lane_pointers;
+  for (const LaneBinding& lane : lanes) lane_pointers.push_back(lane.lane);
+
+  std::vector<Fields> cached;
+  std::optional<Execution> execution;
+  std::optional<Schedule> schedule;
+  bool has_run = false;
+  std::string preparing;
+  try {
+    wait_for_caller(plan);
+    if (options.cut && source.loader == nullptr)
+      cached = fill_cache(bound, steps_, jpeg_, plan, *options.cut, state.position(), preparing);
+    const FieldDigests digests = options.check_cache ? FieldDigests(cached) : FieldDigests();
+    const std::size_t extra_bytes = warm_up_.warm(plan, lanes, preparing);
+    reset_peak(device);
+    execution.emplace(Execution::Setup{bound, plan, options, hooks, lanes, source, jpeg,
+                                       input_.slab_marks(), cached, state, state.position(),
+                                       warm_up_.must_tune(plan, lanes)});
+    schedule.emplace(lane_pointers, plan.schedule.depth, plan.schedule.run_ahead, *execution,
+                     &probe);
+    const auto start = Clock::now();
+    const std::uint64_t steps =
+        schedule->run(options.steps, plan.schedule.driver, threads_of(bound.context), options.stop);
+    const double wall_s = seconds_since(start);
+    warm_up_.set_tuned(plan, lanes);
+    has_run = true;
+    RunResult result = collect(plan, options, *execution, source, steps, wall_s);
+    result.memory.predicted_extra_bytes = extra_bytes;
+    if (options.check_cache) result.changed_fields = digests.changed_in(cached);
+    if (!options.last_step.empty() && !options.cut) input_.drop();
+    return result;
+  } catch (...) {
+    input_.drop();
+    std::string where = has_run ? "after the last step: " : preparing + "before the first step: ";
+    if (schedule && !has_run) where = settle(options, *execution, *schedule);
+    // What the failed run held is free again when throw_failure() looks for what would fit.
+    schedule.reset();
+    execution.reset();
+    cached.clear();
+    throw_failure(bound, steps_, plan, where, std::current_exception());
+  }
+}
+
+std::string Trainer::Impl::settle(const RunOptions& options, Execution& execution,
+                                  const Schedule& schedule) {
+  const std::string& what = execution.failed(schedule.failed_lane(), schedule.failed_batch());
+  const std::string step = "step " + std::to_string(state.position() + schedule.failed_batch());
+  absorb(options, execution.record());
+  const bool counts = !options.cut && options.last_step.empty();
+  const std::string first = "step " + std::to_string(state.position());
+  if (counts && execution.has_diverged())
+    state.spoil(first + " and those behind it trained on a loss that is not finite");
+  else if (counts && execution.is_midway())
+    state.spoil(first + " and those behind it are half trained");
+  return (what.empty() ? "before " : what + " at ") + step + ": ";
+}
+
+void Trainer::Impl::absorb(const RunOptions& options, const Record& record) {
+  if (options.cut || !options.last_step.empty()) return;
+  state.add_steps(record.losses);
+  input_.move_to(state.position());
+}
+
+RunResult Trainer::Impl::collect(const Plan& plan, const RunOptions& options, Execution& execution,
+                                 const RunInput::Source& source, std::uint64_t steps,
+                                 double wall_s) {
+  RunResult result;
+  Record& record = execution.record();
+  result.plan = plan;
+  result.first_step = state.position();
+  result.steps = steps;
+  result.interrupted = steps < options.steps;
+  result.wall_s = wall_s;
+  absorb(options, record);
+  result.losses = std::move(record.losses);
+  result.accuracies = std::move(record.accuracies);
+  result.step_end_s = std::move(record.step_end_s);
+  result.inputs = std::move(record.inputs);
+  result.lanes = std::move(record.lanes);
+  result.steps_per_second = step_rate(result, options.cut, bound.pipeline.options().batch_size);
+  for (LaneResult& lane : result.lanes) lane.waiting_s = std::max(0.0, wall_s - lane.busy_s);
+  input_.count(source, plan, result);
+  for (StepCounter& counter : execution.counters()) result.counters.push_back(std::move(counter));
+  result.gains = fork_gains(bound.pipeline);
+  if (auto loading = execution.loading_gain()) result.gains.push_back(std::move(*loading));
+  const c10::Device device = bound.context.device();
+  result.memory.peak_bytes = peak_bytes(device);
+  result.memory.reserved_bytes = reserved_bytes(device);
+  result.memory.reserved_after_warm_up_bytes = record.reserved_after_warm_up_bytes;
+  if (options.digest) result.digest = state.digest();
+  return result;
+}
+
+void Trainer::Impl::begin_anew() {
+  if (state.position() == 0) return;
+  state.begin_anew();
+  input_.drop();
+}
+
+void Trainer::Impl::restore(const State& given) {
+  state.restore(given);
+  input_.drop();
+}
+
+Trainer::Trainer(Pipeline pipeline, Context& context, const Plan::Numerics& numerics)
+    : impl_(std::make_unique<Impl>(std::move(pipeline), context, numerics)) {}
+Trainer::~Trainer() = default;
+
+RunResult Trainer::run(const Plan& plan, const RunOptions& options) {
+  return impl_->run(plan, options, {});
+}
+RunResult run_with(Trainer& trainer, const Plan& plan, const RunOptions& options,
+                   const RunHooks& hooks) {
+  return Inside::of(trainer).run(plan, options, hooks);
+}
+std::unique_ptr<DataLoader> Trainer::make_loader(const Plan& plan,
+                                                 const std::optional<HostCut>& cut) const {
+  const BoundPipeline& bound = impl_->bound;
+  return bound.make_loader(bound.loader_options(plan, cut), impl_->state.position());
+}
+State Trainer::state() { return impl_->state.copy(); }
+void Trainer::restore(const State& state) { impl_->restore(state); }
+const Pipeline& Trainer::pipeline() const { return impl_->bound.pipeline; }
+const Plan::Numerics& Trainer::numerics() const { return impl_->bound.numerics; }
+Context& Trainer::context() const { return impl_->bound.context; }
+std::uint64_t Trainer::position() const { return impl_->state.position(); }
+EpochLosses Trainer::epoch_losses() const { return impl_->state.epoch_losses(); }
+std::uint64_t Trainer::digest() const { return impl_->state.digest(); }
+
+}  // namespace slipstream

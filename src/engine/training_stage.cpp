@@ -1,0 +1,92 @@
+#include "engine/training_stage.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "core/fingerprint.h"
+#include "cuda/cuda.h"
+#include "engine/context_parts.h"
+#include "engine/gradients.h"
+
+namespace slipstream {
+
+TrainingStage::TrainingStage(const BoundPipeline& bound, std::uint64_t first_step,
+                             std::size_t window)
+    : bound_(bound),
+      first_step_(first_step),
+      step_(*bound.pipeline.train_step()),
+      metrics_(window, Metrics{}, &host_memory_of(bound.context, true)),
+      outputs_(window) {}
+
+namespace {
+
+/// A copy that is there once the current stream has come so far.
+at::Tensor on_host(const at::Tensor& tensor) {
+  const at::Tensor values = tensor.detach().contiguous();
+  const bool is_cuda = values.is_cuda();
+  return at::empty(values.sizes(), values.options().device(at::kCPU).pinned_memory(is_cuda))
+      .copy_(values, is_cuda);
+}
+
+}  // namespace
+
+void TrainingStage::run(std::uint64_t batch, const Batch& fields) {
+  const at::AutoGradMode gradients(true);
+  key_generator(batch);
+  is_midway_ = false;
+  LossValue value;
+  try {
+    value = step_.train(fields);
+  } catch (...) {
+    is_midway_ = !step_.is_intact();
+    throw;
+  }
+  is_midway_ = true;
+  drop_gradients(bound_.parameters);
+  keep_metrics(batch, value);
+  is_midway_ = false;
+}
+
+/// What the training stage draws from PyTorch's generator (dropout) depends on the step alone, in
+/// every plan and after every restart.
+void TrainingStage::key_generator(std::uint64_t batch) const {
+  at::Generator generator = at::globalContext().defaultGenerator(bound_.context.device());
+  const std::lock_guard lock(generator.mutex());
+  generator.set_current_seed(chain64(bound_.pipeline.options().seed, first_step_ + batch));
+}
+
+void TrainingStage::keep_metrics(std::uint64_t batch, const LossValue& value) {
+  Metrics& metrics = metrics_[batch % metrics_.size()];
+  metrics.labels = value.labels;
+  if (!value.loss.defined()) throw Error("the training step returned no loss");
+  const at::Tensor loss = value.loss.detach();
+  const auto keep = [&](void* to, const at::Tensor& from, std::size_t bytes) {
+    if (from.is_cuda())
+      cuda::copy_async(to, from.const_data_ptr(), bytes,
+                       cuda::StreamView(c10::cuda::getCurrentCUDAStream().stream()));
+    else
+      std::memcpy(to, from.const_data_ptr(), bytes);
+  };
+  keep(&metrics.loss, loss.scalar_type() == at::kFloat ? loss : loss.to(at::kFloat), sizeof(float));
+  if (value.correct.defined()) keep(&metrics.correct, value.correct, sizeof(std::int64_t));
+  for (const at::Tensor& output : value.outputs)
+    outputs_[batch % outputs_.size()].push_back(on_host(output));
+}
+
+TrainingStage::Told TrainingStage::told_of(std::uint64_t batch) {
+  const Metrics& metrics = metrics_[batch % metrics_.size()];
+  Told told{metrics.loss};
+  told.outputs = std::exchange(outputs_[batch % outputs_.size()], {});
+  if (metrics.labels > 0)
+    told.accuracy = static_cast<float>(static_cast<double>(metrics.correct) /
+                                       static_cast<double>(metrics.labels));
+  return told;
+}
+
+}  // namespace slipstream

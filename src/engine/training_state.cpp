@@ -1,0 +1,139 @@
+#include "engine/training_state.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <bit>
+#include <limits>
+
+#include "core/fingerprint.h"
+#include "engine/copy_values.h"
+#include "engine/digest.h"
+
+namespace slipstream {
+namespace {
+
+std::vector<NamedTensor> copies(const std::vector<NamedTensor>& tensors) {
+  std::vector<NamedTensor> all;
+  for (const auto& [name, tensor] : tensors) all.push_back({name, tensor.detach().clone()});
+  return all;
+}
+
+/// Throws Error where `given` is not the state of the tensors `own`, in their order.
+void check_same(const std::string& whose, const std::vector<NamedTensor>& given,
+                const std::vector<NamedTensor>& own) {
+  const std::string start = "this state belongs to another pipeline: ";
+  if (given.size() != own.size())
+    throw Error(start + whose + " has " + std::to_string(own.size()) + " tensors here, and " +
+                std::to_string(given.size()) + " there");
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    if (given[i].name != own[i].name)
+      throw Error(start + whose + " has '" + printable_name(own[i].name) + "' here, and '" +
+                  printable_name(given[i].name) + "' there");
+    if (given[i].tensor.sizes() != own[i].tensor.sizes())
+      throw Error(start + "'" + printable_name(own[i].name) + "' of " + whose +
+                  " has another shape");
+    if (given[i].tensor.scalar_type() != own[i].tensor.scalar_type())
+      throw Error(start + "'" + printable_name(own[i].name) + "' of " + whose + " is " +
+                  at::toString(own[i].tensor.scalar_type()) + " here, and " +
+                  at::toString(given[i].tensor.scalar_type()) + " there");
+    const std::string lost = lost_by_copy(own[i].name, own[i].tensor, given[i].tensor);
+    if (!lost.empty()) throw Error(start + lost);
+  }
+}
+
+void put_back(const std::vector<NamedTensor>& given, const std::vector<NamedTensor>& own) {
+  for (std::size_t i = 0; i < own.size(); ++i) copy_values(own[i].tensor, given[i].tensor);
+}
+
+}  // namespace
+
+std::uint64_t digest_with(std::uint64_t digest, float loss) {
+  return chain64(digest, std::bit_cast<std::uint32_t>(loss));
+}
+
+void EpochLosses::add(float loss, std::uint64_t step, std::uint64_t batches_per_epoch) {
+  if (step % batches_per_epoch == 0) *this = {};
+  sum += static_cast<double>(loss);
+  ++steps;
+}
+
+double EpochLosses::mean() const {
+  return steps == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(steps);
+}
+
+void TrainingState::add_steps(std::span<const float> losses) {
+  const std::uint64_t length = bound_.pipeline.batches_per_epoch();
+  for (const float loss : losses) {
+    loss_digest_ = digest_with(loss_digest_, loss);
+    epoch_losses_.add(loss, position_++, length);
+  }
+}
+
+void TrainingState::check_sound() const {
+  if (!spoiled_by_.empty())
+    throw Refused("the weights are not those of any step, since an earlier run failed (" +
+                  spoiled_by_ + "): restore() a state first, or make another trainer");
+}
+
+std::vector<NamedTensor> TrainingState::training_tensors() const {
+  return bound_.pipeline.train_step()->state();
+}
+
+std::uint64_t TrainingState::digest() const {
+  std::vector<at::Tensor> all;
+  for (const NamedTensor& each : bound_.persistent) all.push_back(each.tensor);
+  for (const NamedTensor& each : training_tensors()) all.push_back(each.tensor);
+  return chain64(loss_digest_, digest_of(all));
+}
+
+State TrainingState::copied_tensors() const {
+  const at::NoGradGuard no_gradients;
+  State state;
+  state.model = copies(bound_.persistent);
+  state.training = copies(training_tensors());
+  return state;
+}
+
+State TrainingState::live() const {
+  State state;
+  state.model = bound_.persistent;
+  state.training = training_tensors();
+  state.position = position_;
+  state.loss_digest = loss_digest_;
+  state.epoch_losses = epoch_losses_;
+  state.spoiled_by = spoiled_by_;
+  return state;
+}
+
+void TrainingState::begin_anew() {
+  position_ = 0;
+  loss_digest_ = 0;
+  epoch_losses_ = {};
+  spoiled_by_.clear();
+}
+
+State TrainingState::copy() const {
+  State state = copied_tensors();
+  state.position = position_;
+  state.loss_digest = loss_digest_;
+  state.epoch_losses = epoch_losses_;
+  state.spoiled_by = spoiled_by_;
+  bound_.synchronize();
+  return state;
+}
+
+void TrainingState::restore(const State& state) {
+  const at::NoGradGuard no_gradients;
+  const std::vector<NamedTensor> training = training_tensors();
+  check_same("the model", state.model, bound_.persistent);
+  check_same("the training step", state.training, training);
+  put_back(state.model, bound_.persistent);
+  put_back(state.training, training);
+  position_ = state.position;
+  loss_digest_ = state.loss_digest;
+  epoch_losses_ = state.epoch_losses;
+  spoiled_by_ = state.spoiled_by;
+  bound_.synchronize();
+}
+
+}  // namespace slipstream

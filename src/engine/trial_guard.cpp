@@ -1,0 +1,40 @@
+#include "engine/trial_guard.h"
+
+#include <ATen/core/grad_mode.h>
+#include <cuda_runtime_api.h>
+
+#include <exception>
+#include <utility>
+
+#include "cuda/cuda.h"
+#include "cuda/teardown.h"
+#include "engine/copy_values.h"
+#include "engine/gradients.h"
+
+namespace slipstream {
+
+TrialGuard::TrialGuard(std::span<const at::Tensor> buffers, std::span<const at::Tensor> parameters,
+                       std::function<void()> put_back)
+    : parameters_(parameters),
+      buffers_(buffers.begin(), buffers.end()),
+      put_back_(std::move(put_back)) {
+  const at::NoGradGuard no_gradients;
+  for (const at::Tensor& buffer : buffers_) kept_.push_back(buffer.clone());
+}
+
+TrialGuard::~TrialGuard() {
+  drop_gradients(parameters_);
+  const at::NoGradGuard no_gradients;
+  try {
+    for (std::size_t i = 0; i < buffers_.size(); ++i) copy_values(buffers_[i], kept_[i]);
+    if (put_back_) put_back_();
+  } catch (const std::exception&) {
+    // Only where the device is lost, which whoever uses it next is told.
+  }
+  // Nothing orders the caller's stream behind the one of the trial.
+  if (parameters_.empty() || !parameters_.front().is_cuda()) return;
+  const cuda::DeviceGuard device(parameters_.front().get_device(), std::nothrow);
+  cuda::ignore_failure(cudaDeviceSynchronize());
+}
+
+}  // namespace slipstream

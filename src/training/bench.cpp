@@ -1,0 +1,224 @@
+#include "training/bench.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "engine/message.h"
+#include "engine/steady_rate.h"
+#include "slipstream/engine/trainer.h"
+#include "training/input.h"
+
+namespace slipstream {
+namespace {
+
+constexpr std::uint64_t kFewestSteps = 8;
+
+/// A plan with the transforms at a placement, named as in BenchRow.
+struct Variant {
+  std::string plan, transforms_device;
+  bool operator==(const Variant&) const = default;
+};
+
+struct Measurement {
+  Variant variant;
+  Plan how;
+  RunOptions run = {};
+  SteadyRate steady = SteadyRate();      ///< where a loader feeds it
+  std::vector<double> durations_s = {};  ///< of steps behind the first ones of each round
+};
+
+void refuse_repeated(const std::string& what, const std::vector<std::string>& names) {
+  if (names.empty()) throw Refused("give at least one " + what);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) !=
+        names.begin() + static_cast<std::ptrdiff_t>(i))
+      throw Refused(what + " '" + names[i] + "' is named twice");
+}
+
+std::vector<Variant> variants_of(const BenchOptions& options) {
+  std::vector<Variant> variants;
+  for (const std::string& plan : options.plans)
+    for (const std::string& placement : options.placements) {
+      const bool is_gpu = plan == "serial" && placement == "pipelined";
+      const Variant variant{plan, is_gpu ? "gpu" : placement};
+      if (std::find(variants.begin(), variants.end(), variant) == variants.end())
+        variants.push_back(variant);
+    }
+  return variants;
+}
+
+std::vector<Measurement> measurements_of(const Trainer& trainer, const BenchOptions& options) {
+  const auto plan_of = [&](const Variant& variant) {
+    return placed_plan(trainer.pipeline(), variant.plan, variant.transforms_device,
+                       trainer.context().kind(), options.loader, options.numerics);
+  };
+  std::vector<Measurement> all;
+  for (const Variant& variant : variants_of(options)) {
+    all.push_back({variant, plan_of(variant)});
+    all.back().run.cut = cut_of(options.input);
+  }
+  for (const std::string& placement : options.placements) {
+    const Plan lanes = plan_of({"pipelined", placement});
+    std::string after = "collate";
+    for (const LanePlan& lane : lanes.schedule.lanes) {
+      const std::string& last = lane.steps.back();
+      all.push_back({{"alone:" + last, placement}, lanes});
+      all.back().run.cut = Cut{after, after == "collate" ? kCachedBatches : 1};
+      all.back().run.last_step = last;
+      after = last;
+    }
+  }
+  for (Measurement& m : all) {
+    m.run.digest = false;
+    m.run.check_loss = false;
+    m.run.stop = options.stop;
+  }
+  return all;
+}
+
+/// More where batches filled ahead may have fed `run`: some steps are left when they are used up.
+std::uint64_t fewest_steps(const Measurement& m, const RunResult& run, std::size_t batch_size) {
+  SteadyRate rate(m.run.cut);
+  if (m.run.cut || (rate.add(run, batch_size) && rate.is_telling())) return kFewestSteps;
+  return batches_ahead(m.how.schedule) + m.how.schedule.lanes.size() + kFewestSteadySteps;
+}
+
+/// As many steps as fit into the time, by a short run that also warms everything up.
+std::uint64_t steps_for(Trainer& trainer, Measurement& m, const BenchOptions& options) {
+  m.run.steps = std::min(options.steps, kFewestSteps);
+  trainer.run(m.how, m.run);
+  const RunResult run = trainer.run(m.how, m.run);
+  const double fitting = std::clamp(run.steps_per_second.value * options.seconds, 0.0,
+                                    static_cast<double>(options.steps));
+  const std::uint64_t fewest = fewest_steps(m, run, trainer.pipeline().options().batch_size);
+  return std::min(options.steps, std::max(static_cast<std::uint64_t>(fitting), fewest));
+}
+
+void measure(Trainer& trainer, Measurement& m) {
+  const RunResult result = trainer.run(m.how, m.run);
+  if (!m.run.cut) m.steady.add(result, trainer.pipeline().options().batch_size);
+  const std::size_t first = std::max<std::size_t>(1, result.step_end_s.size() / 5);
+  for (std::size_t i = first; i < result.step_end_s.size(); ++i)
+    m.durations_s.push_back(result.step_end_s[i] - result.step_end_s[i - 1]);
+}
+
+/// Where batches filled ahead may have fed nearly all steps, the interval reaches down to 0.
+Measured measured_rate(const Measurement& m) {
+  if (m.steady.steps() >= kFewestSteadySteps) return m.steady.rate();
+  Measured rate = rate_from_durations(m.durations_s, "steps/s");
+  if (!m.run.cut) rate.low = 0;
+  return rate;
+}
+
+bool is_alone(const BenchRow& row) { return row.plan.starts_with("alone:"); }
+bool on_device(const BenchRow& row) { return row.transforms_device != "cpu"; }
+
+std::optional<Measured> slowest_lane(const std::vector<BenchRow>& rows, const BenchRow& of) {
+  std::optional<Measured> slowest;
+  for (const BenchRow& row : rows) {
+    const bool same = of.plan == "serial" ? on_device(row) == on_device(of)
+                                          : row.transforms_device == of.transforms_device;
+    if (is_alone(row) && same && row.steps_per_second &&
+        (!slowest || row.steps_per_second->value < slowest->value))
+      slowest = row.steps_per_second;
+  }
+  return slowest;
+}
+
+std::optional<Measured> rate_of(const std::vector<BenchRow>& rows, const Variant& variant) {
+  for (const BenchRow& row : rows)
+    if (Variant{row.plan, row.transforms_device} == variant) return row.steps_per_second;
+  return std::nullopt;
+}
+
+void add_comparisons(std::vector<BenchRow>& rows) {
+  for (BenchRow& row : rows) {
+    if (!row.steps_per_second || is_alone(row)) continue;
+    const auto over = [&](const std::optional<Measured>& base) -> std::optional<Measured> {
+      if (!base) return std::nullopt;
+      return ratio(*row.steps_per_second, *base);
+    };
+    const auto slowest = slowest_lane(rows, row);
+    const auto serial = rate_of(rows, {"serial", on_device(row) ? "gpu" : "cpu"});
+    row.share_of_slowest_lane = over(slowest);
+    row.gain = over(serial);
+    if (row.transforms_device == "gpu")
+      row.offloading_gain = over(rate_of(rows, {row.plan, "cpu"}));
+    if (row.transforms_device == "pipelined")
+      row.pipelining_gain = over(rate_of(rows, {row.plan, "gpu"}));
+    if (slowest && serial && row.plan != "serial")
+      row.overlap_efficiency = overlap_efficiency(*serial, *row.steps_per_second, *slowest);
+  }
+}
+
+/// What is told of a measurement.
+std::string name_of(const Variant& variant, const BenchOptions& options) {
+  const bool one = options.placements.size() == 1;
+  return one ? variant.plan : variant.plan + ", transforms " + variant.transforms_device;
+}
+
+std::vector<BenchRow> bench_batch_size(Trainer& trainer, std::size_t batch_size,
+                                       const BenchOptions& options) {
+  std::vector<Measurement> all = measurements_of(trainer, options);
+  const auto stopped = [&] { return options.stop && options.stop(); };
+  for (Measurement& m : all)
+    if (!stopped()) m.run.steps = steps_for(trainer, m, options);
+  for (unsigned round = 0; round < options.repeats; ++round)
+    for (Measurement& m : all) {
+      if (stopped()) break;
+      if (options.say)
+        options.say("batch size " + std::to_string(batch_size) + ", round " +
+                    std::to_string(round + 1) + "/" + std::to_string(options.repeats) + ": " +
+                    name_of(m.variant, options));
+      measure(trainer, m);
+    }
+  std::vector<BenchRow> rows;
+  for (const Measurement& m : all) {
+    BenchRow& row = rows.emplace_back();
+    row.batch_size = batch_size;
+    row.plan = m.variant.plan;
+    row.transforms_device = m.variant.transforms_device;
+    row.input = m.run.cut ? (m.run.cut->after == "collate" ? "host" : "device") : "loader";
+    if (m.durations_s.empty())
+      row.error = kInterruptedRow;
+    else
+      row.steps_per_second = measured_rate(m);
+  }
+  add_comparisons(rows);
+  return rows;
+}
+
+}  // namespace
+
+std::vector<BenchRow> run_bench(Context& context, const std::function<Pipeline(std::size_t)>& make,
+                                const BenchOptions& options) {
+  // What no batch size can mend is refused at once.
+  cut_of(options.input);
+  refuse_repeated("plan", options.plans);
+  refuse_repeated("placement", options.placements);
+  for (const std::string& plan : options.plans)
+    make_plan(plan, {"copy"}, context.kind(), options.loader, options.numerics);
+  for (const std::string& placement : options.placements) check_placement(placement);
+  std::vector<BenchRow> rows;
+  for (std::size_t batch_size : options.batch_sizes) {
+    try {
+      Trainer trainer(make(batch_size), context, options.numerics);
+      for (BenchRow& row : bench_batch_size(trainer, batch_size, options))
+        rows.push_back(std::move(row));
+    } catch (const std::exception& e) {
+      // Nothing of this batch size was measured, and nothing failed.
+      if (options.stop && options.stop()) break;
+      if (rows.empty() && dynamic_cast<const Refused*>(&e) != nullptr) throw;
+      BenchRow& row = rows.emplace_back();
+      row.batch_size = batch_size;
+      row.transforms_device.clear();
+      row.input = options.input;
+      row.error = message_of(e);
+      if (dynamic_cast<const DeviceLost*>(&e) != nullptr) break;
+    }
+  }
+  return rows;
+}
+
+}  // namespace slipstream

@@ -1,0 +1,14 @@
+#include "training/input.h"
+
+#include "slipstream/core/error.h"
+
+namespace slipstream {
+
+std::optional<Cut> cut_of(const std::string& input) {
+  if (input == "loader") return std::nullopt;
+  if (input == "host") return Cut{"collate", kCachedBatches};
+  if (input == "device") return Cut{"copy", kCachedBatches};
+  throw Refused(unknown_name("input", input, {"loader", "host", "device"}));
+}
+
+}  // namespace slipstream

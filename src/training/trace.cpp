@@ -1,0 +1,65 @@
+#include "core/trace.h"
+#include "core/number_text.h"
+#include "engine/kernel_trace.h"
+#include "engine/run_hooks.h"
+#include "training/input.h"
+#include "training/trace_run.h"
+
+namespace slipstream {
+namespace {
+
+TraceFacts facts_of(const Trace& trace, const TraceOptions& options) {
+  const Plan& plan = trace.run.plan;
+  TraceFacts facts = {{"program", "slipstream"},
+                      {"plan", plan.schedule.mode},
+                      {"depth", std::to_string(plan.schedule.depth)},
+                      {"input", options.input},
+                      {"first step", std::to_string(trace.run.first_step)},
+                      {"steps", std::to_string(trace.run.steps)},
+                      {"clock", "the host's, monotonic"}};
+  if (trace.recorder->clock_error_ns() > 0)
+    facts.emplace_back("lanes", "CUDA events, on the host's clock to within " +
+                                    std::to_string(trace.recorder->clock_error_ns()) + " ns");
+  if (!trace.no_kernels.empty()) facts.emplace_back("kernels", trace.no_kernels);
+  for (const TraceRow* row : trace.recorder->rows())
+    if (row->dropped() > 0)
+      facts.emplace_back("missing in " + row->name(), count_of(row->dropped(), "event"));
+  return facts;
+}
+
+}  // namespace
+
+Trace run_trace(Trainer& trainer, const Plan& plan, const TraceOptions& options) {
+  if (options.steps == 0) throw Refused("a trace needs at least 1 step");
+  RunOptions run;
+  run.cut = cut_of(options.input);
+  run.stop = options.stop;
+  run.digest = false;
+  run.check_loss = false;
+
+  Trace trace;
+  TraceRecorder::Options recorded;
+  recorded.events_per_row = options.events_per_row;
+  recorded.first_batch = trainer.position() + (run.cut ? 0 : options.warm_up);
+  trace.recorder = std::make_shared<TraceRecorder>(recorded);
+
+  KernelTrace kernels(trainer.context());
+  // The loader of both runs is one only if it records for both. Batches of a cut are numbered anew.
+  RunHooks warm_up, traced;
+  if (!run.cut) warm_up.trace = trace.recorder;
+  run.steps = options.warm_up;
+  if (options.warm_up > 0) run_with(trainer, plan, run, warm_up);
+
+  traced.trace = trace.recorder;
+  run.steps = options.steps;
+  run.progress = options.progress;
+  kernels.start();
+  trace.run = run_with(trainer, plan, run, traced);
+  trace.recorder->stop();
+  kernels.stop(*trace.recorder);
+  trace.no_kernels = kernels.problem();
+  trace.facts = facts_of(trace, options);
+  return trace;
+}
+
+}  // namespace slipstream

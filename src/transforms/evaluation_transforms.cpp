@@ -1,0 +1,23 @@
+#include <algorithm>
+
+#include "slipstream/transforms/chain.h"
+#include "slipstream/transforms/resize.h"
+#include "slipstream/transforms/transforms.h"
+
+namespace slipstream {
+
+std::vector<NamedOp> evaluation_transforms(const std::vector<NamedOp>& chain) {
+  std::vector<NamedOp> kept;
+  for (const NamedOp& each : chain) {
+    if (const auto* crop = each.op.get_if<RandomResizedCrop>()) {
+      const std::int64_t longer = std::max(crop->size.height, crop->size.width);
+      kept.push_back({each.name + "_resize", Resize{(longer * 8 + 6) / 7, crop->antialias}});
+      kept.push_back({each.name, CenterCrop{crop->size}});
+    } else if (const std::optional<AnyOp> op = each.op.for_evaluation()) {
+      kept.push_back({each.name, *op});
+    }
+  }
+  return kept;
+}
+
+}  // namespace slipstream

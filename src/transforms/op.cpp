@@ -1,0 +1,111 @@
+#include "slipstream/transforms/op.h"
+
+#include <algorithm>
+
+#include "slipstream/core/error.h"
+#include "slipstream/transforms/masking.h"
+#include "slipstream/transforms/transforms.h"
+#include "slipstream/transforms/warp.h"
+#include "transforms/box_form.h"
+#include "transforms/geometry.h"
+
+namespace slipstream {
+namespace {
+
+bool has_size(const FieldSpec& field) {
+  return field.kind == FieldKind::image || field.kind == FieldKind::mask;
+}
+
+bool is_moved(const AnyOp& op, const FieldSpec& field) {
+  return has_size(field) && op.touches(field.kind);
+}
+
+bool keeps_size(const AnyOp& op, const FieldSpec& field) {
+  const Shape after = op.output(field).shape;
+  return after.rank >= 2 && after[0] == field.shape[0] && after[1] == field.shape[1];
+}
+
+void check_boxes(const AnyOp& op, const FieldSpec& boxes, const std::vector<FieldSpec>& fields) {
+  if (const std::string problem = problem_of_boxes(boxes); !problem.empty()) throw Refused(problem);
+  const std::string name = "boxes '" + boxes.name + "' ";
+  if (op.touches(FieldKind::boxes)) {
+    const auto moves = [&](const FieldSpec& field) { return is_moved(op, field); };
+    if (std::any_of(fields.begin(), fields.end(), moves)) return;
+    throw Refused(name + "are of no image: the data set has none that " + std::string(op.name()) +
+                  " could move them with");
+  }
+  const bool is_resized = std::any_of(fields.begin(), fields.end(), [&](const FieldSpec& field) {
+    return is_moved(op, field) && !keeps_size(op, field);
+  });
+  if (!is_resized) return;
+  throw Refused(name +
+                "cannot follow: it gives images another size and does not say where it moves "
+                "pixels; give the operation a member map() (op.h)");
+}
+
+template <typename... Ops>
+bool is_one_of(const AnyOp& op) {
+  return ((op.get_if<Ops>() != nullptr) || ...);
+}
+
+std::string size_of(const FieldSpec& field) {
+  return "'" + field.name + "' is " + to_string(Shape{field.shape[0], field.shape[1]});
+}
+
+/// Of those whose places are drawn for one size.
+void check_sizes(const AnyOp& op, const std::vector<FieldSpec>& fields) {
+  if (!is_one_of<CenterCrop, RandomCrop, RandomResizedCrop, RandomRotation, RandomAffine,
+                 RandomErasing>(op)) {
+    return;
+  }
+  const FieldSpec* first = drawn_for(op, fields);
+  if (first == nullptr || !first->shape.is_fixed()) return;
+  for (const FieldSpec& field : fields) {
+    if (!is_moved(op, field) || !field.shape.is_fixed()) continue;
+    if (field.shape[0] == first->shape[0] && field.shape[1] == first->shape[1]) continue;
+    throw Refused(std::string(op.name()) + ": field " + size_of(field) + " pixels, but " +
+                  size_of(*first) + "; make them the same size");
+  }
+}
+
+}  // namespace
+
+const FieldSpec* drawn_for(const AnyOp& op, const std::vector<FieldSpec>& fields) {
+  const auto find = [&](auto accepts) {
+    return std::find_if(fields.begin(), fields.end(), [&](const FieldSpec& field) {
+      return op.touches(field.kind) && accepts(field.kind);
+    });
+  };
+  auto found = find([](FieldKind kind) { return kind == FieldKind::image; });
+  if (found == fields.end()) found = find([](FieldKind kind) { return kind != FieldKind::boxes; });
+  return found == fields.end() ? nullptr : &*found;
+}
+
+std::string problem_of_fields(const AnyOp& op, const std::vector<FieldSpec>& fields) {
+  const auto is_touched = [&](const FieldSpec& field) { return op.touches(field.kind); };
+  if (op.is_over_batch() || std::any_of(fields.begin(), fields.end(), is_touched)) return "";
+  std::string told;
+  for (const FieldSpec& field : fields)
+    told +=
+        (told.empty() ? "'" : ", '") + field.name + "' (" + std::string(name_of(field.kind)) + ")";
+  return "the data set has nothing that " + std::string(op.name()) +
+         " is done to: its fields are " + told;
+}
+
+std::vector<FieldSpec> fields_after(const AnyOp& op, std::vector<FieldSpec> fields) {
+  check_sizes(op, fields);
+  for (const FieldSpec& field : fields)
+    if (field.kind == FieldKind::boxes) check_boxes(op, field, fields);
+  for (FieldSpec& field : fields)
+    if (field.kind != FieldKind::boxes && op.touches(field.kind)) field = op.output(field);
+  return fields;
+}
+
+std::size_t key_number(const std::vector<NamedOp>& chain, std::size_t index) {
+  const auto end = chain.begin() + static_cast<std::ptrdiff_t>(index);
+  return index -
+         static_cast<std::size_t>(std::count_if(
+             chain.begin(), end, [](const NamedOp& each) { return each.op.finds_shape(); }));
+}
+
+}  // namespace slipstream

@@ -1,0 +1,186 @@
+#pragma once
+
+#include <array>
+
+#include "slipstream/transforms/batch_ops.h"
+#include "slipstream/transforms/blur.h"
+#include "slipstream/transforms/color.h"
+#include "slipstream/transforms/masking.h"
+#include "slipstream/transforms/resize.h"
+#include "slipstream/transforms/transforms.h"
+#include "slipstream/transforms/warp.h"
+
+// visit_parameters(visit, op) calls visit(key, member, need) for every parameter of an operation,
+// in the order that they are written in: the one list that reading and writing share.
+namespace slipstream::chain {
+
+enum class Need : std::uint8_t { required, optional };
+
+constexpr std::string_view name_of(Interpolation interpolation) {
+  return interpolation == Interpolation::nearest ? "nearest" : "bilinear";
+}
+
+/// What one number means where a parameter has a least and a most value.
+enum class OneNumber : std::uint8_t {
+  nothing,      ///< both must be there
+  itself,       ///< x, x
+  around_zero,  ///< -x, x
+  around_one,   ///< max(0, 1 - x), 1 + x
+};
+
+/// A parameter of two numbers.
+struct Pair {
+  std::array<double, 2>& values;
+  OneNumber one = OneNumber::nothing;
+};
+
+/// Four numbers; the first two alone are those along x, and one number is -x, x along x.
+struct Shear {
+  std::array<double, 4>& values;
+};
+
+/// The side of a square of pixels; as two numbers they must be equal.
+struct KernelSize {
+  std::int64_t& side;
+};
+
+template <typename Visit>
+void visit_parameters(Visit& visit, Resize& op) {
+  visit("size", op.size, Need::required);
+  visit("antialias", op.antialias, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, CenterCrop& op) {
+  visit("size", op.size, Need::required);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, RandomCrop& op) {
+  visit("size", op.size, Need::required);
+  visit("padding", op.padding, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, RandomResizedCrop& op) {
+  visit("size", op.size, Need::required);
+  visit("scale", Pair{op.scale}, Need::optional);
+  visit("ratio", Pair{op.ratio}, Need::optional);
+  visit("antialias", op.antialias, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, RandomHorizontalFlip& op) {
+  visit("p", op.p, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, RandomVerticalFlip& op) {
+  visit("p", op.p, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, RandomRotation& op) {
+  visit("degrees", Pair{op.degrees, OneNumber::around_zero}, Need::required);
+  visit("interpolation", op.interpolation, Need::optional);
+  visit("fill", op.fill, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, RandomAffine& op) {
+  visit("degrees", Pair{op.degrees, OneNumber::around_zero}, Need::required);
+  visit("translate", Pair{op.translate}, Need::optional);
+  visit("scale", Pair{op.scale}, Need::optional);
+  visit("shear", Shear{op.shear}, Need::optional);
+  visit("interpolation", op.interpolation, Need::optional);
+  visit("fill", op.fill, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, GaussianBlur& op) {
+  visit("kernel_size", KernelSize{op.kernel_size}, Need::required);
+  visit("sigma", Pair{op.sigma, OneNumber::itself}, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, ColorJitter& op) {
+  visit("brightness", Pair{op.brightness, OneNumber::around_one}, Need::optional);
+  visit("contrast", Pair{op.contrast, OneNumber::around_one}, Need::optional);
+  visit("saturation", Pair{op.saturation, OneNumber::around_one}, Need::optional);
+  visit("hue", Pair{op.hue, OneNumber::around_zero}, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, Grayscale& op) {
+  visit("num_output_channels", op.num_output_channels, Need::required);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, RandomGrayscale& op) {
+  visit("p", op.p, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, RandomErasing& op) {
+  visit("p", op.p, Need::optional);
+  visit("scale", Pair{op.scale}, Need::optional);
+  visit("ratio", Pair{op.ratio}, Need::optional);
+  visit("value", op.value, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, RandomMask& op) {
+  visit("p", op.p, Need::optional);
+  visit("dilate", op.dilate, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, ConvertColor& op) {
+  visit("matrix", op.matrix, Need::optional);
+  visit("offset", op.offset, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, Divide& op) {
+  visit("divisor", op.divisor, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, ToDtype& op) {
+  visit("dtype", op.dtype, Need::required);
+  visit("scale", op.scale, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, Normalize& op) {
+  visit("mean", op.mean, Need::required);
+  visit("std", op.std, Need::required);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, MixUp& op) {
+  visit("alpha", op.alpha, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, CutMix& op) {
+  visit("alpha", op.alpha, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, OneHot& op) {
+  visit("label_smoothing", op.label_smoothing, Need::optional);
+}
+
+/// call(Op{}) for every operation that a chain file may name, until one returns true.
+template <typename Call>
+bool any_operation(Call call) {
+  return call(Resize{}) || call(CenterCrop{}) || call(RandomCrop{}) || call(RandomResizedCrop{}) ||
+         call(RandomHorizontalFlip{}) || call(RandomVerticalFlip{}) || call(RandomRotation{}) ||
+         call(RandomAffine{}) || call(GaussianBlur{}) || call(ColorJitter{}) || call(Grayscale{}) ||
+         call(RandomGrayscale{}) || call(RandomErasing{}) || call(RandomMask{}) ||
+         call(ConvertColor{}) || call(Divide{}) || call(ToDtype{}) || call(Normalize{}) ||
+         call(MixUp{}) || call(CutMix{}) || call(OneHot{});
+}
+
+}  // namespace slipstream::chain

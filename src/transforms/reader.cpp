@@ -1,0 +1,137 @@
+#include "transforms/reader.h"
+
+#include <algorithm>
+
+namespace slipstream::chain {
+
+void Reader::operator()(const std::string& key, std::vector<double>& out, Need need) {
+  if (const Json* value = find_numbers(key, need, 1, 4)) out = value->get<std::vector<double>>();
+}
+
+const Json* Reader::find_numbers(const std::string& key, Need need, std::size_t least,
+                                 std::size_t most) {
+  const Json* value = find(key, need);
+  if (value == nullptr) return nullptr;
+  if (!value->is_array() || value->size() < least || value->size() > most) {
+    const std::string lengths =
+        (least == most ? "" : std::to_string(least) + " to ") + std::to_string(most);
+    must_be(key, "a list of " + lengths + " numbers", *value);
+    return nullptr;
+  }
+  return are_numbers(key, *value) ? value : nullptr;
+}
+
+bool Reader::are_numbers(const std::string& key, const Json& list) {
+  bool are_numbers = true;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (list[i].is_number()) continue;
+    must_be(key + "[" + std::to_string(i) + "]", "a number", list[i]);
+    are_numbers = false;
+  }
+  return are_numbers;
+}
+
+void Reader::operator()(const std::string& key, Interpolation& out, Need need) {
+  const Json* value = find(key, need);
+  if (value == nullptr) return;
+  for (const Interpolation each : {Interpolation::nearest, Interpolation::bilinear}) {
+    if (*value != name_of(each)) continue;
+    out = each;
+    return;
+  }
+  must_be(key, "nearest or bilinear", *value);
+}
+
+void Reader::operator()(const std::string& key, DType& out, Need need) {
+  const Json* value = find(key, need);
+  if (value == nullptr) return;
+  if (*value != "float32") return must_be(key, "\"float32\"", *value);
+  out = DType::float32;
+}
+
+std::optional<Reader::OneOrTwo> Reader::find_sides(const std::string& key, Need need,
+                                                   const char* what) {
+  const Json* value = find(key, need);
+  if (value == nullptr) return std::nullopt;
+  if (json::is_whole(*value))
+    return OneOrTwo{true, value->get<std::int64_t>(), value->get<std::int64_t>()};
+  if (!value->is_array() || value->empty() || value->size() > 2) {
+    must_be(key, what, *value);
+    return std::nullopt;
+  }
+  bool are_whole = true;
+  for (std::size_t i = 0; i < value->size(); ++i) {
+    if (json::is_whole((*value)[i])) continue;
+    must_be(key + "[" + std::to_string(i) + "]", "a whole number", (*value)[i]);
+    are_whole = false;
+  }
+  if (!are_whole) return std::nullopt;
+  const auto first = value->front().get<std::int64_t>();
+  return OneOrTwo{value->size() == 1, first, value->back().get<std::int64_t>()};
+}
+
+void Reader::operator()(const std::string& key, Size& out, Need need) {
+  const auto sides = find_sides(key, need, "a whole number or [height, width]");
+  if (sides) out = {sides->first, sides->second};
+}
+
+void Reader::operator()(const std::string& key, ResizedSize& out, Need need) {
+  const auto sides =
+      find_sides(key, need, "[height, width] or a whole number, that of the shorter side");
+  if (!sides) return;
+  out = sides->is_one ? ResizedSize(sides->first) : ResizedSize(sides->first, sides->second);
+}
+
+void Reader::operator()(const std::string& key, const KernelSize& out, Need need) {
+  const auto sides = find_sides(key, need, "a whole number");
+  if (!sides) return;
+  out.side = sides->first;
+  if (sides->first == sides->second) return;
+  problems().push_back(path_of(key) + " is " + std::to_string(sides->first) + " and " +
+                       std::to_string(sides->second) + "; the two must be equal");
+}
+
+void Reader::operator()(const std::string& key, const Pair& out, Need need) {
+  const Json* value = find(key, need);
+  if (value == nullptr) return;
+  if (value->is_number() && out.one != OneNumber::nothing) return read_one(key, *value, out);
+  const char* what =
+      out.one == OneNumber::nothing ? "a list of 2 numbers" : "a number or a list of 2 numbers";
+  if (!value->is_array() || value->size() != 2) return must_be(key, what, *value);
+  if (are_numbers(key, *value)) out.values = value->get<std::array<double, 2>>();
+}
+
+void Reader::read_one(const std::string& key, const Json& value, const Pair& out) {
+  const auto number = value.get<double>();
+  if (out.one == OneNumber::itself) {
+    out.values = {number, number};
+  } else if (number < 0) {
+    must_be(key, "0 or more as one number, or a list of 2 numbers", value);
+  } else if (out.one == OneNumber::around_zero) {
+    out.values = {-number, number};
+  } else {
+    out.values = {std::max(0.0, 1 - number), 1 + number};
+  }
+}
+
+void Reader::operator()(const std::string& key, const Shear& out, Need need) {
+  const Json* value = find(key, need);
+  if (value == nullptr) return;
+  std::array<double, 2> along_x = {0, 0};
+  const bool is_list = value->is_array() && (value->size() == 2 || value->size() == 4);
+  if (!is_list && !value->is_number())
+    return must_be(key, "a number or a list of 2 or 4 numbers", *value);
+  if (!is_list) {
+    read_one(key, *value, {along_x, OneNumber::around_zero});
+  } else if (!are_numbers(key, *value)) {
+    return;
+  } else if (value->size() == 4) {
+    out.values = value->get<std::array<double, 4>>();
+    return;
+  } else {
+    along_x = value->get<std::array<double, 2>>();
+  }
+  out.values = {along_x[0], along_x[1], 0, 0};
+}
+
+}  // namespace slipstream::chain

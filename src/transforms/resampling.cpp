@@ -1,0 +1,135 @@
+#include "transforms/resampling.h"
+
+#include <algorithm>
+
+#include "transforms/geometry.h"
+#include "transforms/resize_kernels.h"
+
+namespace slipstream {
+namespace {
+
+/// Rows of bytes, `stride` apart; `readable` bytes lie behind the first.
+struct Rows {
+  const std::uint8_t* first;
+  std::int64_t stride;
+  std::int64_t readable;
+};
+
+// Each form takes the rows that it can read without passing the end, the quickest first; what it
+// is not made for the next one does.
+void filter_rgb(const AxisFilter& across, const Rows& in, std::int64_t rows, std::uint8_t* out) {
+  std::int64_t done = 0;
+  const auto forms = resize_kernels();
+  for (auto form = forms.rbegin(); form != forms.rend(); ++form) {
+    const std::int64_t at = done * in.stride;
+    const std::int64_t spare = in.readable - at - 3 * across.in() - form->overread;
+    const std::int64_t n = spare < 0 ? 0 : std::min(rows - done, spare / in.stride + 1);
+    done += form->filter_rows(across, in.first + at, in.stride, n, out + done * 3 * across.out());
+  }
+}
+
+void filter_across(const AxisFilter& across, std::int64_t channels, const Rows& in,
+                   std::int64_t rows, std::uint8_t* out) {
+  switch (channels) {
+    case 1:
+      return plain::filter_rows_of<1>(across, in.first, in.stride, rows, out);
+    case 2:
+      return plain::filter_rows_of<2>(across, in.first, in.stride, rows, out);
+    case 3:
+      return filter_rgb(across, in, rows, out);
+    default:
+      plain::filter_rows_of<4>(across, in.first, in.stride, rows, out);
+  }
+}
+
+void filter_down(const AxisFilter& down, const std::uint8_t* in, std::int64_t stride,
+                 const MutableArray& out) {
+  const auto filter_columns = resize_kernels().back().filter_columns;
+  const std::int64_t columns = out.shape[2] * out.shape[1];
+  for (std::int64_t y = 0; y < down.out(); ++y) {
+    filter_columns(down, y, in, stride, columns, out.as<std::uint8_t>() + y * columns);
+  }
+}
+
+/// `length` pixels from `from` on, of an image that was reduced after they were counted.
+Stretch reduced(std::int64_t from, std::int64_t length, std::int64_t reduction) {
+  const std::int64_t first = from / reduction;
+  const std::int64_t end = (from + length + reduction - 1) / reduction;
+  const auto parts = static_cast<double>(reduction);
+  return {end - first, static_cast<double>(from % reduction) / parts,
+          static_cast<double>(length) / parts};
+}
+
+void resample_bilinear(const ConstArray& in, const DrawnCrop& crop, const MutableArray& out,
+                       Scratch& scratch) {
+  const Region& region = crop.region;
+  AxisFilter down(reduced(region.top, region.height, crop.reduction), out.shape[0]);
+  AxisFilter across(reduced(region.left, region.width, crop.reduction), out.shape[1]);
+  const std::int64_t top = region.top / crop.reduction;
+  const std::int64_t left = region.left / crop.reduction;
+  const std::int64_t height = down.in();
+  if (down.keeps_size() && across.keeps_size()) {
+    return copy_region(in, {top, left, height, across.in()}, out);
+  }
+
+  const std::int64_t channels = in.shape[2];
+  const std::int64_t start = channels * (top * in.shape[1] + left);
+  const Rows rows = {in.as<std::uint8_t>() + start, channels * in.shape[1],
+                     static_cast<std::int64_t>(in.bytes()) - start};
+  const std::int64_t between = across.keeps_size() ? 0 : height * out.shape[1] * channels;
+  std::byte* memory = scratch.reset(DType::uint8, {down.bytes() + across.bytes() + between}).data;
+  if (!across.keeps_size()) across.place(memory);
+  if (down.keeps_size()) {
+    return filter_across(across, channels, rows, height, out.as<std::uint8_t>());
+  }
+
+  down.place(memory + across.bytes());
+  if (across.keeps_size()) return filter_down(down, rows.first, rows.stride, out);
+
+  auto* narrowed = reinterpret_cast<std::uint8_t*>(memory + across.bytes() + down.bytes());
+  filter_across(across, channels, rows, height, narrowed);
+  filter_down(down, narrowed, channels * out.shape[1], out);
+}
+
+template <typename T>
+void resample_nearest(const ConstArray& in, const Region& region, const MutableArray& out,
+                      Scratch& scratch) {
+  const std::int64_t width = out.shape[1];
+  auto* from = scratch.reset(DType::int64, {width}).as<std::int64_t>();
+  for (std::int64_t x = 0; x < width; ++x) {
+    from[x] = region.left + (2 * x + 1) * region.width / (2 * width);
+  }
+  for (std::int64_t y = 0; y < out.shape[0]; ++y) {
+    const std::int64_t source = region.top + (2 * y + 1) * region.height / (2 * out.shape[0]);
+    const T* row = in.as<T>() + source * in.shape[1];
+    T* to = out.as<T>() + y * width;
+    for (std::int64_t x = 0; x < width; ++x) to[x] = row[from[x]];
+  }
+}
+
+}  // namespace
+
+void resample(FieldKind kind, bool antialias, const ConstArray& in, const DrawnCrop& crop,
+              const MutableArray& out, Scratch& scratch) {
+  const Region& region = crop.region;
+  const bool is_image = kind == FieldKind::image;
+  const bool keeps_size = region.height == out.shape[0] && region.width == out.shape[1];
+  if (keeps_size && crop.reduction == 1 && (!is_image || in.dtype == DType::uint8)) {
+    return copy_region(in, region, out);
+  }
+  if (is_image) {
+    const bool is_float = in.dtype == DType::float32 || !antialias;
+    return is_float ? resample_floats(antialias, in, region, out, scratch)
+                    : resample_bilinear(in, crop, out, scratch);
+  }
+  switch (size_bytes(in.dtype)) {
+    case 1:
+      return resample_nearest<std::uint8_t>(in, region, out, scratch);
+    case 4:
+      return resample_nearest<std::uint32_t>(in, region, out, scratch);
+    default:
+      return resample_nearest<std::uint64_t>(in, region, out, scratch);
+  }
+}
+
+}  // namespace slipstream

@@ -1,8 +1,0 @@
-#include "augment/mix_executor.h"
-
-namespace slipstream::test {
-
-void mix_there(const MixForm& form, const MixBatch& batch) { mix(form, batch); }
-void require_mixer() {}
-
-}  // namespace slipstream::test

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "transforms/mix.h"
+
+namespace slipstream::test {
+
+/// mix() for a batch in host memory, on the device of the test program that links it.
+void mix_there(const MixForm& form, const MixBatch& batch);
+
+/// Skips the test, or fails it, where that is not there.
+void require_mixer();
+
+}  // namespace slipstream::test

@@ -1,0 +1,363 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "doctor/model_parts.h"
+#include "doctor/observed.h"
+
+namespace slipstream {
+namespace {
+
+TEST(Changes, storage_that_waits_asks_for_reads_in_flight_and_more_workers) {
+  PipelineModel model = usual_model();
+  model.steps[0] = step_of("read", Culprit::raw_reading, 60e-3, 0);
+  const Diagnosis diagnosis = diagnose(observed_of(model));
+  EXPECT_EQ(diagnosis.verdict, Culprit::raw_reading);
+  ASSERT_NE(find(diagnosis, "read_ahead"), nullptr);
+  ASSERT_NE(find(diagnosis, "num_workers"), nullptr);
+  EXPECT_GT(find(diagnosis, "num_workers")->gain.value, 3);
+}
+
+TEST(Changes, samples_that_now_and_then_take_long_ask_for_more_batches_ahead) {
+  PipelineModel model = usual_model();
+  model.slabs = 2;
+  model.line_waiting_s = 0.04;
+  model.steps[1].working_s.assign(960, 1e-3F);
+  model.steps[1].waiting_s.assign(960, 0.0F);
+  for (std::size_t i = 0; i < 960; i += 240) model.steps[1].waiting_s[i] = 0.3F;
+  const Observations observed = observed_of(model);
+  const Diagnosis diagnosis = diagnose(observed);
+  const Change* change = find(diagnosis, "prefetch_batches");
+  ASSERT_NE(change, nullptr);
+  Plan plan = observed.situation.plan;
+  change->apply(plan);
+  PipelineModel deeper = model;
+  deeper.slabs += plan.schedule.loader.prefetch_batches -
+                  observed.situation.plan.schedule.loader.prefetch_batches;
+  ASSERT_GT(deeper.slabs, model.slabs);
+  const double truth = 1 / simulated_step_s(deeper);
+  EXPECT_LE(change->predicted.low, truth);
+  EXPECT_GE(change->predicted.high, truth);
+  model.steps[1].waiting_s.assign(960, 0.0F);
+  EXPECT_EQ(find(diagnose(observed_of(model)), "prefetch_batches"), nullptr) << "samples are alike";
+}
+
+TEST(Changes, reading_that_works_asks_for_smaller_samples) {
+  PipelineModel model = usual_model();
+  model.line_waiting_s = 0.002;
+  model.steps[0] = step_of("read", Culprit::raw_reading, 0, 8e-3);
+  const Diagnosis diagnosis = diagnose(observed_of(model));
+  const Change* change = find(diagnosis, "smaller_samples");
+  ASSERT_NE(change, nullptr);
+  EXPECT_EQ(change->against, Culprit::raw_reading);
+  EXPECT_TRUE(change->is_bound);
+  make_free(model.steps[0]);
+  EXPECT_NEAR(change->predicted.value, 1 / simulated_step_s(model), 0.05 / simulated_step_s(model));
+}
+
+TEST(Changes, a_late_crop_saves_only_what_it_is_moved_ahead_of) {
+  PipelineModel model = usual_model();
+  model.steps[2] = step_of("resize", Culprit::transforms, 0, 20e-3);
+  model.steps[3] = step_of("normalize", Culprit::transforms, 0, 20e-3);
+  model.steps.insert(model.steps.begin() + 4, step_of("crop", Culprit::transforms, 0, 1e-3));
+  Observations observed = observed_of(model);
+  observed.situation.crop = "crop";
+  observed.situation.crop_ahead_of = "normalize";
+  const Diagnosis diagnosis = diagnose(observed);
+  const Change* change = find(diagnosis, "crop_first");
+  ASSERT_NE(change, nullptr);
+  EXPECT_EQ(change->what, "move 'crop' before 'normalize', which needs no more than it");
+  EXPECT_TRUE(change->is_bound);
+  make_free(model.steps[3]);
+  EXPECT_NEAR(change->predicted.value, 1 / simulated_step_s(model), 0.05 / simulated_step_s(model));
+  observed.situation.crop_ahead_of = "";
+  EXPECT_EQ(find(diagnose(observed), "crop_first"), nullptr);
+}
+
+TEST(Changes, a_cache_stands_before_the_first_random_step_and_fits) {
+  PipelineModel model = usual_model();
+  model.steps[1] = step_of("decode", Culprit::decode, 0, 50e-3);
+  Observations observed = observed_of(model);
+  const Diagnosis diagnosis = diagnose(observed);
+  const Change* cache = find(diagnosis, "cache");
+  ASSERT_NE(cache, nullptr);
+  Plan plan;
+  cache->apply(plan);
+  EXPECT_EQ(plan.schedule.loader.cache->after, "decode");
+  EXPECT_GE(plan.schedule.loader.cache->bytes, 1000U << 16);
+  observed.situation.free_memory_bytes = 1 << 20;
+  EXPECT_EQ(find(diagnose(observed), "cache"), nullptr);
+}
+
+Plan with_device_transforms(const std::vector<LanePlan>& lanes) {
+  Plan plan;
+  plan.schedule.lanes = lanes;
+  plan.schedule.depth = 4;
+  put_transforms_on_device(plan, "crop");
+  return plan;
+}
+
+TEST(Changes, device_transforms_come_right_behind_the_copy) {
+  using Steps = std::vector<std::string>;
+  const Plan apart = with_device_transforms({{{"copy"}, 0}, {{"train"}, 2}});
+  ASSERT_EQ(apart.schedule.lanes.size(), 3U);
+  EXPECT_EQ(apart.schedule.lanes[1].steps, Steps{"augment"});
+  EXPECT_EQ(apart.schedule.depth, 5U);
+  EXPECT_EQ(apart.schedule.loader.on_device, "crop");
+  const Plan serial = with_device_transforms({{{"copy", "mix", "train"}, 0}});
+  EXPECT_EQ(serial.schedule.lanes[0].steps, (Steps{"copy", "augment", "mix", "train"}));
+  const Plan joined = with_device_transforms({{{"copy", "encode"}, 0}, {{"train"}, 2}});
+  EXPECT_EQ(joined.schedule.lanes[0].steps, (Steps{"copy", "augment", "encode"}));
+  const Plan mixed = with_device_transforms({{{"copy"}, 0}, {{"mix"}, 0}, {{"train"}, 2}});
+  EXPECT_EQ(mixed.schedule.lanes[1].steps, (Steps{"augment", "mix"}));
+  EXPECT_EQ(mixed.schedule.depth, 4U);
+}
+
+TEST(Changes, device_transforms_cost_the_line_what_a_lane_of_their_own_does_not_hide) {
+  PipelineModel model = usual_model();
+  model.steps[3] = step_of("blur", Culprit::transforms, 0, 50e-3);
+  Observations observed = observed_of(model);
+  observed.situation.on_gpu = true;
+  observed.situation.on_device_from = "blur";
+  observed.situation.augment_s = {{0.02, 0.02, 0.02, "s", 9}};
+  const auto step_s = [&](const std::vector<LanePlan>& lanes) {
+    observed.situation.plan.schedule.lanes = lanes;
+    const Diagnosis diagnosis = diagnose(observed);
+    const Change* const change = find(diagnosis, "device_transforms");
+    return change == nullptr ? 0 : 1 / change->predicted.value;
+  };
+  EXPECT_NEAR(step_s({{{"copy", "train"}, 0}}), 0.12, 0.002);
+  EXPECT_NEAR(step_s({{{"copy"}, 0}, {{"train"}, 2}}), 0.11, 0.002);
+}
+
+TEST(Changes, a_remedy_caches_nothing_behind_what_the_device_does) {
+  PipelineModel model = usual_model();
+  model.line_waiting_s = 0.002;
+  model.steps[1] = step_of("decode", Culprit::decode, 0, 10e-3);
+  model.steps[2] = step_of("crop", Culprit::transforms, 0, 10e-3);
+  Observations observed = observed_of(model);
+  observed.situation.on_gpu = true;
+  observed.levels[1].name = kPinnedLevel;
+  observed.situation.last_fixed_step = "crop";
+  observed.situation.on_device_from = "decode";
+  const Remedy remedy = remedy_of(observed, diagnose(observed));
+  const LoaderPlan& loader = remedy.plan.schedule.loader;
+  ASSERT_FALSE(loader.on_device.empty() && !loader.cache) << "each of them helps";
+  EXPECT_TRUE(loader.on_device.empty() || !loader.cache) << "one excludes the other";
+}
+
+TEST(Changes, of_two_that_gain_alike_the_one_without_memory_is_taken) {
+  PipelineModel model = usual_model();
+  model.workers = 2;
+  model.line_waiting_s = 0.31;
+  model.steps[1] = step_of("decode", Culprit::decode, 35e-3, 0);
+  const Observations observed = observed_of(model);
+  const Diagnosis diagnosis = diagnose(observed);
+  ASSERT_NE(find(diagnosis, "cache"), nullptr);
+  ASSERT_NE(find(diagnosis, "num_workers"), nullptr);
+  const Remedy remedy = remedy_of(observed, diagnosis);
+  EXPECT_EQ(remedy.changes, std::vector<std::string>{"num_workers"});
+  EXPECT_FALSE(remedy.plan.schedule.loader.cache);
+}
+
+TEST(Changes, pipelining_is_predicted_only_from_all_of_the_devices_steps) {
+  const DeviceCost copy{"copy", {0.04, 0.04, 0.04, "s", 9}, 0, 0};
+  const DeviceCost train{"train", {0.06, 0.06, 0.06, "s", 9}, 0, 0};
+  Observations observed = observed_of(usual_model());
+  observed.device = {copy, train};
+  const Diagnosis diagnosis = diagnose(observed);
+  const Change* const change = find(diagnosis, "pipelining");
+  ASSERT_NE(change, nullptr);
+  EXPECT_NEAR(change->gain.value, 1 / 0.6, 0.05);
+  Plan plan = observed.situation.plan;
+  plan.schedule.run_ahead = 7;
+  plan.schedule.loader.pin_memory = false;
+  change->apply(plan);
+  EXPECT_EQ(plan.schedule.lanes.size(), 2U);
+  EXPECT_EQ(plan.schedule.run_ahead, 7U);
+  EXPECT_FALSE(plan.schedule.loader.pin_memory) << "nobody asked for that";
+  observed.situation.plan.schedule.lanes = {{{"copy", "encode", "train"}, 0}};
+  EXPECT_EQ(find(diagnose(observed), "pipelining"), nullptr) << "'encode' may take longest";
+}
+
+TEST(Changes, fewer_workers_where_half_of_them_make_more) {
+  PipelineModel model = usual_model();
+  model.steps[1] = step_of("decode", Culprit::decode, 0, 60e-3);
+  Observations observed = observed_of(model);
+  const double all = observed.rate_of_all_workers.value;
+  observed.rate_of_half_of_workers = {1.4 * all, 1.39 * all, 1.41 * all, "samples/s", 9};
+  const Diagnosis diagnosis = diagnose(observed);
+  const Change* const change = find(diagnosis, "num_workers");
+  ASSERT_NE(change, nullptr);
+  EXPECT_NEAR(change->gain.value, 1.4, 0.03);
+  Plan plan;
+  change->apply(plan);
+  EXPECT_EQ(plan.schedule.loader.num_workers, 2U);
+  observed.rate_of_half_of_workers = {0.5 * all, 0.49 * all, 0.51 * all, "samples/s", 9};
+  const Diagnosis usual = diagnose(observed);
+  ASSERT_NE(find(usual, "num_workers"), nullptr);
+  find(usual, "num_workers")->apply(plan);
+  EXPECT_GT(plan.schedule.loader.num_workers, 4U);
+}
+
+TEST(Changes, a_loader_without_workers_works_in_turns_with_training) {
+  PipelineModel model = usual_model();
+  model.workers = 1;
+  model.slabs = 1;
+  Observations observed = observed_of(model);
+  observed.workers = 0;
+  observed.slabs_per_worker = 2;
+  const double whole_s = 32 * 4.01e-3 + 0.1;
+  EXPECT_NEAR(simulated_step_s(model), whole_s, 0.01 * whole_s);
+  const Diagnosis diagnosis = diagnose(observed);
+  const Change* change = find(diagnosis, "num_workers");
+  ASSERT_NE(change, nullptr);
+  EXPECT_EQ(change->number, 2U);
+  EXPECT_NEAR(change->predicted.value, 10, 0.5) << "one worker is slower than the line's 100 ms";
+  EXPECT_EQ(find(diagnosis, "prefetch_batches"), nullptr);
+}
+
+TEST(Changes, workers_bring_their_slabs) {
+  PipelineModel model = usual_model();
+  model.slabs_per_worker = 3;
+  model.set_workers(5);
+  EXPECT_EQ(model.workers, 5U);
+  EXPECT_EQ(model.slabs, 16U);
+}
+
+TEST(Changes, steps_are_told_by_their_kind) {
+  PipelineModel model = usual_model();
+  model.line_waiting_s = 0.002;
+  model.steps = {step_of("data set", Culprit::raw_reading, 0, 1e-3),
+                 step_of("blur", Culprit::transforms, 0, 9e-3),
+                 step_of("collate", Culprit::transforms, 0, 1e-5)};
+  const Diagnosis diagnosis = diagnose(observed_of(model));
+  EXPECT_EQ(find(diagnosis, "convert"), nullptr);
+  const Change* cheaper = find(diagnosis, "cheaper_transform");
+  ASSERT_NE(cheaper, nullptr);
+  EXPECT_EQ(cheaper->step, "blur");
+}
+
+TEST(Changes, one_worker_is_not_several) {
+  PipelineModel model = usual_model();
+  model.workers = 2;
+  model.steps[1] = step_of("decode", Culprit::decode, 0, 60e-3);
+  Observations observed = observed_of(model);
+  const double all = observed.rate_of_all_workers.value;
+  observed.rate_of_half_of_workers = {1.4 * all, 1.39 * all, 1.41 * all, "samples/s", 9};
+  const Diagnosis diagnosis = diagnose(observed);
+  const Change* const change = find(diagnosis, "num_workers");
+  ASSERT_NE(change, nullptr);
+  EXPECT_THAT(change->what, testing::StartsWith("use 1 worker: "));
+}
+
+class JpegFiles : public testing::Test {
+ protected:
+  JpegFiles() {
+    PipelineModel model = usual_model();
+    model.steps[1] = step_of("decode", Culprit::decode, 0, 50e-3);
+    observed_ = observed_of(model);
+    observed_.situation.on_gpu = true;
+    observed_.situation.wires = {{"image", Wire::jpeg, 0, Measured{0.02, 0.02, 0.02, "s", 9}, ""}};
+  }
+  void put_on(const std::vector<LanePlan>& lanes) {
+    observed_.situation.plan.schedule.lanes = lanes;
+  }
+  WireChoice& choice() { return observed_.situation.wires.front(); }
+  Change change() const {
+    const Diagnosis diagnosis = diagnose(observed_);
+    const Change* const found = find(diagnosis, "wire_image");
+    return found == nullptr ? Change{} : *found;
+  }
+
+  const std::vector<LanePlan> serial_ = {{{"copy", "train"}, 0}};
+  const std::vector<LanePlan> apart_ = {{{"copy"}, 0}, {{"train"}, 2}};
+  Observations observed_;
+};
+
+TEST_F(JpegFiles, cost_a_serial_step_what_the_engines_take) {
+  put_on(serial_);
+  EXPECT_NEAR(1 / change().predicted.value, 0.12, 0.002);
+  EXPECT_EQ(change().how, "--wire image=jpeg");
+  EXPECT_EQ(change().against, Culprit::decode);
+  EXPECT_FALSE(change().is_bound) << "what the engines take was measured";
+  EXPECT_FALSE(change().apply) << "levels differ: a trainer's numerics stay what they are";
+}
+
+TEST_F(JpegFiles, are_decoded_beside_training_on_a_lane_of_their_own) {
+  put_on(apart_);
+  EXPECT_NEAR(1 / change().predicted.value, 0.1, 0.002);
+  choice().decode_s = Measured{0.15, 0.15, 0.15, "s", 9};
+  EXPECT_NEAR(1 / change().predicted.value, 0.15, 0.003) << "the engines are the limit";
+}
+
+TEST_F(JpegFiles, take_transforms_that_files_cannot_have_with_them) {
+  put_on(apart_);
+  choice().on_device_from = "blur";
+  EXPECT_TRUE(change().is_bound) << "what these take there was not measured";
+  EXPECT_EQ(change().how, "--wire image=jpeg --transforms-device pipelined");
+  EXPECT_THAT(change().what, testing::HasSubstr("the transforms from 'blur' on"));
+  observed_.situation.augment_s = {{0.04, 0.04, 0.04, "s", 9}};
+  EXPECT_FALSE(change().is_bound);
+  EXPECT_NEAR(1 / change().predicted.value, 0.12, 0.002);
+}
+
+TEST_F(JpegFiles, are_not_proposed_where_no_engine_was_measured) {
+  choice().decode_s.reset();
+  EXPECT_EQ(change().id, "");
+}
+
+TEST(Changes, smaller_formats_take_their_share_of_the_copy) {
+  Observations observed = observed_of(usual_model(), 0.04);  // of a line of 100 ms
+  observed.levels[1].name = kPinnedLevel;
+  observed.situation.on_gpu = true;
+  observed.situation.wires = {{"mask", Wire::bits, 0.5, std::nullopt, ""},
+                              {"image", Wire::fp16, 0.5, std::nullopt, ""}};
+  const Diagnosis diagnosis = diagnose(observed);
+  const Change* const mask = find(diagnosis, "wire_mask");
+  ASSERT_NE(mask, nullptr);
+  EXPECT_NEAR(1 / mask->predicted.value, 0.08, 0.002);
+  EXPECT_EQ(mask->how, "--wire mask=bits");
+  EXPECT_THAT(mask->what, testing::HasSubstr("50 % fewer bytes"));
+  Plan plan;
+  mask->apply(plan);
+  EXPECT_EQ(plan.schedule.loader.wire.at("mask"), Wire::bits);
+  const Change* const image = find(diagnosis, "wire_image");
+  ASSERT_NE(image, nullptr);
+  EXPECT_THAT(image->what, testing::HasSubstr("rounded"));
+  EXPECT_FALSE(image->apply);
+}
+
+TEST(WhatIf, a_step_that_costs_less_gives_what_it_then_takes) {
+  PipelineModel model = usual_model();
+  model.steps[1] = step_of("decode", Culprit::decode, 30e-3, 30e-3);
+  const Observations observed = observed_of(model);
+  const Diagnosis diagnosis = diagnose(observed);
+  const Change change = what_if(observed, diagnosis, {{"decode", 20e-3}});
+  model.steps[1] = step_of("decode", Culprit::decode, 10e-3, 10e-3);
+  EXPECT_NEAR(change.predicted.value * simulated_step_s(model), 1, 0.03);
+  EXPECT_GT(what_if(observed, diagnosis, {{"decode", 0}}).predicted.value, change.predicted.value);
+  EXPECT_THROW(what_if(observed, diagnosis, {{"dekode", 0}}), Refused);
+  EXPECT_THROW(what_if(observed, diagnosis, {{"decode", -1}}), Refused);
+}
+
+TEST(WhatIf, nothing_is_faster_than_its_own_line) {
+  PipelineModel model = usual_model();
+  model.steps[1] = step_of("decode", Culprit::decode, 60e-3, 0);
+  Observations observed = observed_of(model);
+  Measured& rate = *observed.levels.back().with_training;
+  rate = {1.5 * rate.value, rate.value, 2 * rate.value, rate.unit, rate.n};
+  const Change change = what_if(observed, diagnose(observed), {{"decode", 0}});
+  EXPECT_LE(change.predicted.value, 1 / model.line_waiting_s + 1e-9);
+}
+
+TEST(Changes, a_remedy_is_predicted_together) {
+  const Observations observed = observed_of(article(), 0.01);
+  const Diagnosis diagnosis = diagnose(observed);
+  const Remedy remedy = remedy_of(observed, diagnosis);
+  ASSERT_FALSE(remedy.changes.empty());
+  EXPECT_GT(remedy.plan.schedule.loader.num_workers, 4U);
+  EXPECT_NEAR(remedy.predicted.value, 1 / 0.31, 0.15);
+}
+
+}  // namespace
+}  // namespace slipstream

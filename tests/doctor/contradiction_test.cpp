@@ -1,0 +1,87 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "doctor/model_parts.h"
+#include "doctor/observed.h"
+#include "slipstream/core/error.h"
+
+namespace slipstream {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+void scale(Measured& rate, double by) {
+  rate = {by * rate.value, by * rate.low, by * rate.high, rate.unit, rate.n};
+}
+
+Level& level_after(Observations& observed, const std::string& step) {
+  const auto at = std::find_if(observed.levels.begin(), observed.levels.end(),
+                               [&](const Level& level) { return level.after == step; });
+  if (at == observed.levels.end()) throw Error("no level after " + step);
+  return *at;
+}
+
+/// What would be measured with a full cache behind the crop, of a decoding that is slow; cuts
+/// switch the cache off. `blur_s`: what is left to do of a sample.
+Observations cached_behind_the_crop(double blur_s) {
+  constexpr std::size_t kCached = 3;
+  PipelineModel model = usual_model();
+  model.steps[1] = step_of("decode", Culprit::decode, 0, 50e-3);
+  model.steps[3] = step_of("blur", Culprit::transforms, 0, blur_s);
+  const Observations cut = observed_of(model);
+  Observations observed = observed_of(cut_behind(model, kCached));
+  for (std::size_t i = 0; i < observed.levels.size(); ++i)
+    if (!observed.levels[i].after.empty()) observed.levels[i] = cut.levels[i];
+  observed.situation.plan.schedule.loader.cache = CacheOptions{.after = "crop", .bytes = 1 << 30};
+  return observed;
+}
+
+TEST(Contradiction, LevelsAheadOfTheCacheDoMoreThanThePipeline) {
+  Observations observed = cached_behind_the_crop(1e-3);
+  ASSERT_LT(level_after(observed, "read").with_training->high,
+            observed.levels.back().with_training->low);
+  EXPECT_FALSE(contradiction_of(observed));
+  const Diagnosis diagnosis = diagnose(observed);
+  EXPECT_EQ(diagnosis.verdict, Culprit::gpu) << diagnosis.reason;
+  EXPECT_THAT(diagnosis.reason, Not(HasSubstr("speed changed")));
+}
+
+TEST(Contradiction, LevelsAheadOfTheCacheAreNoErrorOfTheModel) {
+  const Diagnosis diagnosis = diagnose(cached_behind_the_crop(30e-3));
+  EXPECT_EQ(diagnosis.verdict, Culprit::transforms) << diagnosis.reason;
+  EXPECT_LT(diagnosis.model_error, 0.05);
+}
+
+TEST(Contradiction, LevelsBehindTheCacheDoLessThanThePipeline) {
+  Observations observed = cached_behind_the_crop(1e-3);
+  scale(*level_after(observed, "crop").with_training, 0.5);
+  const auto found = contradiction_of(observed);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->shorter, "after crop");
+}
+
+TEST(Contradiction, WholeImagesMayCostMoreThanDecodingParts) {
+  Observations observed = observed_of(usual_model());
+  scale(*level_after(observed, "decode").with_training, 0.5);
+  EXPECT_THAT(diagnose(observed).reason, HasSubstr("'after decode' was slower"));
+  observed.situation.decodes_parts = true;
+  EXPECT_FALSE(contradiction_of(observed));
+  EXPECT_EQ(diagnose(observed).verdict, Culprit::gpu) << diagnose(observed).reason;
+  scale(*level_after(observed, "crop").with_training, 0.5);
+  EXPECT_TRUE(contradiction_of(observed)) << "what comes behind the first transform is alike";
+}
+
+TEST(Contradiction, ACeilingThatIsALittleTooLowIsTold) {
+  Observations observed = observed_of(usual_model());
+  EXPECT_THAT(diagnose(observed).reason, Not(HasSubstr("too low")));
+  scale(*observed.levels.front().with_training, 1 / 1.08);
+  const Diagnosis diagnosis = diagnose(observed);
+  EXPECT_EQ(diagnosis.verdict, Culprit::gpu) << diagnosis.reason;
+  EXPECT_THAT(diagnosis.reason, HasSubstr("; the ceiling was measured too low, by 8 %)"));
+}
+
+}  // namespace
+}  // namespace slipstream

@@ -1,0 +1,332 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "doctor/model_parts.h"
+#include "doctor/observed.h"
+
+namespace slipstream {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(Diagnose, the_articles_culprits_come_in_its_order) {
+  const Diagnosis diagnosis = diagnose(observed_of(article(), 0.01));
+  EXPECT_EQ(diagnosis.verdict, Culprit::transforms);
+  EXPECT_THAT(diagnosis.culprits, ElementsAre(Culprit::transforms, Culprit::raw_reading));
+  EXPECT_NEAR(diagnosis.ceiling.value, 1 / 0.3, 0.02);
+  EXPECT_NEAR(diagnosis.rate.value, 0.89, 0.02);
+  EXPECT_THAT(diagnosis.reason, HasSubstr("27 %"));
+}
+
+TEST(Diagnose, a_fix_is_predicted_before_it_is_made) {
+  PipelineModel before = article();
+  const Observations observed = observed_of(before, 0.01);
+  const PipelineModel now = fitted_model(observed);
+  const double error = model_error_of(observed, now);
+  EXPECT_LT(error, 0.03);
+  for (const std::string name : {"read", "mask"}) {
+    PipelineModel fixed = before, then = now;
+    for (PipelineModel* model : {&fixed, &then})
+      for (auto& step : model->steps)
+        if (step.name == name) step.waiting_s = {0.5e-3F};
+    const Measured predicted = predicted_rate(observed, now, then, error);
+    const double truth = 1 / simulated_step_s(fixed);
+    EXPECT_NEAR(predicted.value / truth, 1, 0.05) << name;
+    EXPECT_LE(predicted.low, truth);
+    EXPECT_GE(predicted.high, truth);
+  }
+}
+
+TEST(Diagnose, handing_a_batch_over_is_part_of_the_line) {
+  Observations observed = observed_of(article(), 0.01);
+  ASSERT_EQ(observed.levels[1].name, kHostLevel);
+  observed.levels[1].with_training->value = 1 / 0.30;
+  const PipelineModel model = fitted_model(observed);
+  EXPECT_NEAR(model.line_waiting_s + model.line_working_s, 0.31, 2e-3);
+}
+
+TEST(Diagnose, what_lies_between_the_steps_counts) {
+  PipelineModel model = usual_model();
+  Observations observed = observed_of(model);
+  model.steps.back().working_s = {1e-3F};
+  const Observations slower = observed_of(model);
+  observed.rate_of_one_worker = slower.rate_of_one_worker;
+  observed.rate_of_all_workers = slower.rate_of_all_workers;
+  PipelineModel fitted = fitted_model(observed);
+  EXPECT_NEAR(fitted.steps.back().working_s.front(), 1e-3, 2e-5);
+  EXPECT_NEAR(fitted.steps.front().working_s.front(), 1e-3, 2e-5);
+}
+
+TEST(Diagnose, where_input_keeps_up_the_device_is_the_limit) {
+  const Diagnosis diagnosis = diagnose(observed_of(usual_model()));
+  EXPECT_EQ(diagnosis.verdict, Culprit::gpu);
+  EXPECT_TRUE(diagnosis.culprits.empty());
+  EXPECT_TRUE(diagnosis.changes.empty());
+}
+
+struct Case {
+  std::string step;
+  Culprit expected;
+};
+
+class OneSlowStep : public testing::TestWithParam<Case> {};
+
+TEST_P(OneSlowStep, IsFound) {
+  PipelineModel model = usual_model();
+  for (auto& step : model.steps)
+    if (step.name == GetParam().step) step.working_s = {50e-3F};
+  const Diagnosis diagnosis = diagnose(observed_of(model));
+  EXPECT_EQ(diagnosis.verdict, GetParam().expected) << diagnosis.reason;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OneSlowStep,
+                         testing::Values(Case{"read", Culprit::raw_reading},
+                                         Case{"decode", Culprit::decode},
+                                         Case{"blur", Culprit::transforms}),
+                         [](const auto& tested) { return tested.param.step; });
+
+TEST(Diagnose, a_slow_copy_is_found) {
+  PipelineModel model = usual_model();
+  model.line_waiting_s = 0.2;
+  const Diagnosis diagnosis = diagnose(observed_of(model, 0.1));
+  EXPECT_EQ(diagnosis.verdict, Culprit::copy) << diagnosis.reason;
+}
+
+TEST(Diagnose, a_lock_is_told_from_a_slow_step) {
+  PipelineModel model = usual_model();
+  model.workers = 8;
+  model.steps[1] = step_of("decode", Culprit::decode, 8e-3, 0);
+  model.steps[1].locked = 1;
+  const Diagnosis diagnosis = diagnose(observed_of(model));
+  EXPECT_EQ(diagnosis.verdict, Culprit::lock) << diagnosis.reason;
+  const Change* change = find(diagnosis, "lock");
+  ASSERT_NE(change, nullptr);
+  model.steps[1].locked = 0;
+  EXPECT_NEAR(change->predicted.value * simulated_step_s(model), 1, 0.05);
+}
+
+/// Where one worker gets the lock again and again, many batches are ready at once, and then none.
+TEST(Diagnose, a_level_that_says_nothing_does_not_contradict) {
+  PipelineModel model = usual_model();
+  model.workers = 3;
+  model.steps[1] = step_of("decode", Culprit::decode, 8e-3, 0);
+  model.steps[1].locked = 1;
+  Observations observed = observed_of(model);
+  for (Level& level : observed.levels)
+    if (level.after == "read")
+      level.with_training = {2.5 * level.with_training->value, 0, 5 * level.with_training->value,
+                             "steps/s", 4};
+  const Diagnosis diagnosis = diagnose(observed);
+  EXPECT_EQ(diagnosis.verdict, Culprit::lock) << diagnosis.reason;
+  EXPECT_LT(diagnosis.model_error, 0.05);
+}
+
+TEST(Diagnose, bandwidth_is_told_from_a_slow_step) {
+  PipelineModel model = usual_model();
+  model.workers = 8;
+  model.capacity = {8, 1.5};
+  model.steps[3] = step_of("blur", Culprit::transforms, 0, 8e-3);
+  model.steps[3].is_memory_bound = true;
+  const Diagnosis diagnosis = diagnose(observed_of(model));
+  EXPECT_EQ(diagnosis.verdict, Culprit::memory_bandwidth) << diagnosis.reason;
+}
+
+TEST(Diagnose, two_that_are_as_slow_are_both_named) {
+  PipelineModel model = usual_model();
+  model.line_waiting_s = 0.4;
+  model.steps[1] = step_of("decode", Culprit::decode, 0, 47e-3);
+  const Diagnosis diagnosis = diagnose(observed_of(model, 0.3));
+  EXPECT_THAT(diagnosis.culprits, testing::UnorderedElementsAre(Culprit::decode, Culprit::copy));
+}
+
+TEST(Diagnose, cores_that_slow_each_other_down_are_no_lock) {
+  PipelineModel model = usual_model();
+  model.line_waiting_s = 0.001;
+  model.steps[3].working_s = {3e-3F};
+  Observations observed = observed_of(model);
+  for (HostStepCost& cost : observed.host) {
+    cost.cpu_of_all_s *= 1.4;
+    cost.wall_of_all_s *= 1.4;
+  }
+  std::vector<Measured*> slower = {&observed.rate_of_all_workers};
+  for (std::size_t i = 2; i < observed.levels.size(); ++i)
+    slower.push_back(&*observed.levels[i].with_training);
+  for (Measured* rate : slower)
+    *rate = {rate->value / 1.4, rate->low / 1.4, rate->high / 1.4, rate->unit, rate->n};
+  const Diagnosis diagnosis = diagnose(observed);
+  EXPECT_EQ(diagnosis.verdict, Culprit::transforms) << diagnosis.reason;
+  for (const CostRow& row : diagnosis.costs) {
+    EXPECT_EQ(row.locked, 0) << row.name;
+    EXPECT_FALSE(row.is_memory_bound) << row.name;
+  }
+}
+
+TEST(Diagnose, wide_intervals_are_no_evidence) {
+  Observations observed = observed_of(article(), 0.01);
+  Measured& rate = *observed.levels.back().with_training;
+  rate.low = 0.1 * rate.value;
+  rate.high = 5 * rate.value;
+  const Diagnosis diagnosis = diagnose(observed);
+  EXPECT_EQ(diagnosis.verdict, Culprit::not_enough_evidence);
+  EXPECT_THAT(diagnosis.reason, HasSubstr("--budget"));
+}
+
+TEST(Diagnose, a_wide_ceiling_does_not_hide_a_device_that_waits) {
+  Observations observed = observed_of(article(), 0.01);
+  Measured& ceiling = *observed.levels.front().with_training;
+  ceiling.low = 0.7 * ceiling.value;
+  ceiling.high = 1.3 * ceiling.value;
+  EXPECT_EQ(diagnose(observed).verdict, Culprit::transforms);
+}
+
+TEST(Diagnose, levels_that_failed_are_no_evidence) {
+  Observations observed = observed_of(article(), 0.01);
+  observed.levels.front().with_training.reset();
+  observed.levels.front().error = "no";
+  const Diagnosis diagnosis = diagnose(observed);
+  EXPECT_EQ(diagnosis.verdict, Culprit::not_enough_evidence);
+  EXPECT_EQ(diagnosis.costs.size(), 6U);
+}
+
+TEST(Diagnose, a_busy_host_is_told_from_a_busy_device) {
+  Observations observed = observed_of(usual_model());
+  observed.situation.on_gpu = true;
+  observed.levels[1].name = kPageableLevel;
+  observed.situation.plan.schedule.loader.pin_memory = false;
+  observed.device = {{"train", {0.1, 0.1, 0.1, "s", 9}, 0.095, 0}};
+  EXPECT_EQ(diagnose(observed).verdict, Culprit::launch);
+  observed.device[0].enqueue_s = 0.01;
+  observed.utilization.sm_activity = 0.2;
+  EXPECT_EQ(diagnose(observed).verdict, Culprit::none);
+  observed.utilization.sm_activity = 0.9;
+  EXPECT_EQ(diagnose(observed).verdict, Culprit::gpu);
+}
+
+TEST(Diagnose, the_cores_it_needs_are_those_that_a_change_gives_it) {
+  PipelineModel model = usual_model();
+  model.line_waiting_s = 0.002;
+  model.line_working_s = 0.001;
+  Observations observed = observed_of(model);
+  observed.line_cpu_s = 1;  // more than a step takes: its lane's threads were busy with other work
+  const Diagnosis diagnosis = diagnose(observed);
+  // A batch of 32 samples costs 4 ms and 10 us each, and its line 3 ms of one core at most.
+  const double cores = (32 * 4.01e-3 + 3e-3) / 3e-3;
+  ASSERT_TRUE(diagnosis.cores_needed);
+  EXPECT_NEAR(*diagnosis.cores_needed, cores, 0.05 * cores);
+  const Change* change = find(diagnosis, "cores");
+  ASSERT_NE(change, nullptr);
+  const auto given = static_cast<unsigned>(std::ceil(*diagnosis.cores_needed));
+  EXPECT_THAT(change->what, HasSubstr("give this device " + std::to_string(given)));
+}
+
+TEST(Diagnose, of_kinds_that_tie_at_the_ceiling_the_costliest_comes_first) {
+  PipelineModel model = usual_model();
+  model.workers = 1;
+  model.steps[0].working_s = {0.1e-3F};
+  model.steps[1].working_s = {3e-3F};
+  model.steps[2].working_s = {1e-3F};
+  model.steps[3].working_s = {0.3e-3F};
+  // 140.8 ms of a sample's costs against a line of 110: without decoding or without the transforms
+  // the line is the limit.
+  model.line_waiting_s = 0.11;
+  Observations observed = observed_of(model);
+  for (const double by : {0.99, 1.0, 1.01}) {
+    Measured& drained = observed.rate_of_all_workers;
+    drained = {by * drained.value, by * drained.low, by * drained.high, drained.unit, drained.n};
+    const Diagnosis diagnosis = diagnose(observed);
+    EXPECT_THAT(diagnosis.culprits, ElementsAre(Culprit::decode, Culprit::transforms));
+  }
+}
+
+TEST(Diagnose, training_needs_cores_only_where_it_takes_them_from_workers) {
+  PipelineModel model = usual_model();
+  model.line_waiting_s = 0;
+  model.line_working_s = 0.14;
+  // 32 samples of 4.01 ms: 0.917 cores' worth at the ceiling, and training one more.
+  EXPECT_NEAR(cores_needed(model, 1 / 0.14, 2), 0.917, 1e-3);
+  EXPECT_NEAR(cores_needed(model, 1 / 0.14, 1), 1.917, 1e-3);
+  model.batch_size = 64;
+  EXPECT_NEAR(cores_needed(model, 1 / 0.14, 2), 2.833, 1e-3);
+  EXPECT_NEAR(cores_needed(model, 1 / 0.14, 3), 1.833, 1e-3);
+}
+
+void scale_by(Measured& rate, double by) {
+  rate = {by * rate.value, by * rate.low, by * rate.high, rate.unit, rate.n};
+}
+
+TEST(Diagnose, a_ceiling_below_what_does_more_is_no_evidence) {
+  Observations observed = observed_of(usual_model());
+  scale_by(*observed.levels.front().with_training, 0.85);
+  const Diagnosis diagnosis = diagnose(observed);
+  EXPECT_EQ(diagnosis.verdict, Culprit::not_enough_evidence);
+  EXPECT_THAT(diagnosis.reason, HasSubstr("the machine's speed changed by 18 %"));
+  EXPECT_THAT(diagnosis.reason, HasSubstr("'device batch' was slower than"));
+  EXPECT_TRUE(diagnosis.culprits.empty());
+}
+
+TEST(Diagnose, cached_samples_that_cost_more_than_others_are_no_change_of_speed) {
+  PipelineModel model = usual_model();
+  model.workers = 1;
+  model.steps[3].waiting_s = {0, 0, 0, 0};
+  model.steps[3].working_s = {1e-3F, 1e-3F, 1e-3F, 21e-3F};
+  Observations observed = observed_of(model);
+  const auto level = std::find_if(observed.levels.begin(), observed.levels.end(),
+                                  [](const Level& each) { return each.name == "after read"; });
+  ASSERT_NE(level, observed.levels.end());
+  level->items = 8;
+  scale_by(*level->with_training, 0.6);
+  EXPECT_THAT(diagnose(observed).reason, Not(HasSubstr("speed changed")));
+  level->items = 8000;
+  EXPECT_THAT(diagnose(observed).reason, HasSubstr("speed changed"));
+}
+
+TEST(Diagnose, a_machine_that_changes_its_speed_shows_no_lock) {
+  PipelineModel model = usual_model();
+  model.workers = 8;
+  model.steps[1] = step_of("decode", Culprit::decode, 8e-3, 0);
+  model.steps[1].locked = 1;
+  Observations observed = observed_of(model);
+  scale_by(*observed.levels.front().with_training, 0.8);
+  EXPECT_EQ(diagnose(observed).verdict, Culprit::not_enough_evidence);
+}
+
+TEST(Diagnose, a_device_that_waits_by_more_than_the_speed_changed_is_named) {
+  Observations observed = observed_of(article(), 0.01);
+  scale_by(*observed.levels.front().with_training, 0.8);
+  const Diagnosis diagnosis = diagnose(observed);
+  EXPECT_EQ(diagnosis.verdict, Culprit::transforms);
+  EXPECT_THAT(diagnosis.reason, HasSubstr("speed changed by"));
+}
+
+TEST(Diagnose, workers_that_wait_for_cores_wait_for_no_lock) {
+  PipelineModel model = usual_model();
+  model.line_waiting_s = 0.001;
+  model.steps[1].working_s = {6e-3F};
+  Observations observed = observed_of(model);
+  for (HostStepCost& cost : observed.host) cost.wall_of_all_s *= 1.5;
+  scale_by(observed.rate_of_all_workers, 1 / 1.5);
+  for (std::size_t i = 2; i < observed.levels.size(); ++i)
+    scale_by(*observed.levels[i].with_training, 1 / 1.5);
+  const Diagnosis diagnosis = diagnose(observed);
+  EXPECT_EQ(diagnosis.verdict, Culprit::decode) << diagnosis.reason;
+  for (const CostRow& row : diagnosis.costs) EXPECT_EQ(row.locked, 0) << row.name;
+}
+
+TEST(ShareGate, IsJudgedByTheShareAlone) {
+  Diagnosis diagnosis;
+  diagnosis.verdict = Culprit::transforms;
+  EXPECT_EQ(judge_share(diagnosis, 0.5), ShareGate::undecided);
+  diagnosis.share = {0.32, 0.21, 0.50, "share", 9};
+  EXPECT_EQ(judge_share(diagnosis, 0.20), ShareGate::passes);
+  EXPECT_EQ(judge_share(diagnosis, 0.30), ShareGate::passes);
+  EXPECT_EQ(judge_share(diagnosis, 0.36), ShareGate::undecided);
+  EXPECT_EQ(judge_share(diagnosis, 0.51), ShareGate::fails);
+  diagnosis.verdict = Culprit::not_enough_evidence;
+  EXPECT_EQ(judge_share(diagnosis, 0.20), ShareGate::passes);
+  EXPECT_EQ(judge_share(diagnosis, 0.30), ShareGate::undecided);
+  EXPECT_EQ(judge_share(diagnosis, 0.51), ShareGate::fails);
+}
+
+}  // namespace
+}  // namespace slipstream

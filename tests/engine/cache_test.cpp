@@ -1,0 +1,95 @@
+#include <gmock/gmock.h>
+
+#include "engine/engine.h"
+#include "slipstream/datasets/datasets.h"
+#include "slipstream/datasets/disk_cache.h"
+#include "support/temporary_folder.h"
+
+namespace slipstream::test {
+namespace {
+
+using testing::AllOf;
+using testing::Ge;
+using testing::Le;
+
+constexpr std::uint64_t kSamples = 64;
+constexpr std::uint64_t kEpoch = 16;  // steps
+constexpr std::uint64_t kMost = 64;   // samples that may be made ahead
+
+class CacheTest : public EngineTest {
+ protected:
+  static Plan cached(Plan plan) {
+    plan.schedule.loader.cache = CacheOptions{"read", 1 << 20};
+    return plan;
+  }
+
+  std::shared_ptr<const Dataset> on_disk() const {
+    SyntheticOptions synthetic;
+    synthetic.samples = kSamples;
+    synthetic.size = 8;
+    synthetic.classes = 5;
+    return disk_cached(synthetic_segmentation(synthetic), {folder_.path() / "cache", 10 << 20});
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(CacheTest, EachRunTellsWhatCameFromMemoryInIt) {
+  const auto one = trainer({.samples = kSamples});
+  const auto first = one->run(cached(serial_plan()), steps(kEpoch)).cache;
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->misses, kSamples);
+  EXPECT_EQ(first->samples, kSamples);
+  EXPECT_THAT(first->hits, Le(kMost));
+  EXPECT_GT(first->bytes, kSamples * 8 * 8 * 3);
+  const auto second = one->run(cached(serial_plan()), steps(kEpoch)).cache;
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->misses, 0U);
+  EXPECT_THAT(first->hits + second->hits, AllOf(Ge(kSamples), Le(kSamples + kMost)));
+  EXPECT_EQ(second->samples, kSamples);
+}
+
+TEST_F(CacheTest, EachRunTellsWhatCameFromDiskInIt) {
+  Tiny tiny;
+  tiny.dataset = on_disk();
+  const auto first = trainer(tiny)->run(serial_plan(), steps(kEpoch)).disk_cache;
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->misses, kSamples);
+  EXPECT_EQ(first->stored, kSamples);
+  EXPECT_EQ(first->stopped, "");
+  const auto again = trainer(tiny);
+  for (int run = 0; run < 2; ++run) {
+    const auto later = again->run(serial_plan(), steps(kEpoch)).disk_cache;
+    ASSERT_TRUE(later);
+    EXPECT_EQ(later->misses, 0U);
+    EXPECT_EQ(later->stored, 0U);
+    EXPECT_THAT(later->hits, AllOf(Ge(1), Le(kSamples + kMost)));
+    EXPECT_EQ(later->bytes, first->bytes);
+  }
+}
+
+TEST_F(CacheTest, WithoutOneThereIsNothingToTell) {
+  const auto one = trainer({.samples = kSamples});
+  const RunResult plain = one->run(serial_plan(), steps(2));
+  EXPECT_FALSE(plain.cache);
+  EXPECT_FALSE(plain.disk_cache);
+  RunOptions after_collate = steps(2);
+  after_collate.cut = Cut{"collate", 1};
+  EXPECT_FALSE(one->run(cached(serial_plan()), after_collate).cache);
+}
+
+TEST_F(CacheTest, AutoCountsAllItsParts) {
+  Tiny tiny;
+  tiny.dataset = on_disk();
+  const auto one = trainer(tiny);
+  const Plan pipelined = plan_of(kThreeLanes, Driver::threaded, 3);
+  const std::uint64_t all = 16 * kEpoch;  // 4 parts of 30 steps, then the rest
+  const RunResult result = run_auto(*one, cached(serial_plan()), cached(pipelined), steps(all)).run;
+  ASSERT_TRUE(result.cache && result.disk_cache);
+  // What is made between two parts is in none.
+  EXPECT_THAT(result.cache->hits + result.cache->misses, Ge(4 * all - 4 * kMost));
+  EXPECT_GT(result.disk_cache->misses, 0U);
+}
+
+}  // namespace
+}  // namespace slipstream::test

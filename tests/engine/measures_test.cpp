@@ -1,0 +1,75 @@
+#include "engine/measures.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace slipstream::test {
+namespace {
+
+constexpr std::size_t kBatchSize = 8;
+
+/// `seconds`: of each step. `filled`: how many batches lay ready for each; empty: no loader runs.
+RunResult run_of(const std::vector<double>& seconds, const std::vector<std::size_t>& filled = {}) {
+  RunResult result;
+  result.lanes.resize(1);
+  double now_s = 0;
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    if (!filled.empty()) result.inputs.push_back({filled[i], 0, now_s});
+    now_s += seconds[i];
+    result.step_end_s.push_back(now_s);
+  }
+  return result;
+}
+
+/// Steps take 10 ms while one of `ahead` batches lies ready, then 20 ms, as a batch does.
+RunResult starving(std::size_t ahead, std::size_t steps) {
+  std::vector<double> seconds;
+  std::vector<std::size_t> filled;
+  for (std::size_t i = 0; i < steps; ++i) {
+    filled.push_back(ahead - std::min(ahead, i / 2));
+    seconds.push_back(filled.back() > 0 ? 0.010 : 0.020);
+  }
+  return run_of(seconds, filled);
+}
+
+Measured rate_of(const RunResult& run) { return step_rate(run, {}, kBatchSize); }
+
+TEST(StepRate, IsOfTheStepsBehindTheWarmUp) {
+  std::vector<double> seconds(40, 0.010);
+  std::fill_n(seconds.begin(), warm_up_steps(40), 1.0);
+  EXPECT_NEAR(rate_of(run_of(seconds)).value, 100, 1e-6);
+  EXPECT_EQ(rate_of(run_of(seconds)).n, 16U);
+  EXPECT_EQ(rate_of(run_of({1.0})).n, 0U);
+  EXPECT_EQ(rate_of(run_of({})).n, 0U);
+}
+
+TEST(StepRate, LeavesOutStepsThatBatchesFilledAheadFed) {
+  EXPECT_NEAR(rate_of(starving(8, 40)).value, 50, 1.5) << "but for one that found the last one";
+  EXPECT_NEAR(rate_of(starving(8, 400)).value, 50, 1e-6);
+}
+
+TEST(StepRate, CachedBatchesAreNotFilledAhead) {
+  const RunResult run = starving(8, 40);
+  EXPECT_NEAR(step_rate(run, Cut{"collate", 4}, kBatchSize).value, 30 / (6 * 0.010 + 24 * 0.020),
+              1e-6);
+}
+
+TEST(StepRate, AQueueThatDrainsGivesTheLoadersRate) {
+  EXPECT_NEAR(rate_of(starving(30, 40)).value, 50, 1e-6) << "to the end";
+  const Measured rate = rate_of(starving(18, 40));
+  EXPECT_NEAR(rate.value, 50, 8) << "and is used up when few steps are left";
+  EXPECT_LT(rate.low, 50);
+  EXPECT_EQ(rate.n, 16U);
+}
+
+TEST(StepRate, OneLateBatchDoesNotCostALongRunItsSteps) {
+  std::vector<std::size_t> filled(400, 4);
+  filled[395] = 0;
+  const Measured rate = rate_of(run_of(std::vector<double>(400, 0.010), filled));
+  EXPECT_NEAR(rate.value, 100, 1e-6);
+  EXPECT_EQ(rate.n, 16U);
+}
+
+}  // namespace
+}  // namespace slipstream::test

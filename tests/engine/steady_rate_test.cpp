@@ -1,0 +1,183 @@
+#include "engine/steady_rate.h"
+
+#include <gmock/gmock.h>
+
+#include "engine/auto_choice.h"
+
+namespace slipstream::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+/// Of steps of a second, whose batches were taken when the step `ahead` before them had ended.
+std::vector<StepInput> inputs(const std::vector<std::size_t>& filled,
+                              const std::vector<std::size_t>& ahead = {}) {
+  std::vector<StepInput> all;
+  for (std::size_t i = 0; i < filled.size(); ++i) {
+    const std::size_t before = ahead.empty() ? 0 : ahead[i];
+    all.push_back({filled[i], 0, static_cast<double>(i - std::min(i, before)) + 0.5});
+  }
+  return all;
+}
+
+/// When steps of a second end.
+std::vector<double> ends(std::size_t steps) {
+  std::vector<double> all(steps);
+  for (std::size_t i = 0; i < steps; ++i) all[i] = static_cast<double>(i + 1);
+  return all;
+}
+
+std::size_t steady_from(const std::vector<StepInput>& inputs, std::size_t lanes) {
+  return first_steady_step(inputs, ends(inputs.size()), lanes);
+}
+
+double spared(const std::vector<StepInput>& inputs, std::size_t first, std::size_t half_made) {
+  return spared_steps(inputs, ends(inputs.size()), first, half_made);
+}
+
+TEST(SteadyState, BeginsWhenTheBatchesFilledAheadAreUsedUp) {
+  EXPECT_EQ(steady_from(inputs({5, 4, 3, 2, 1, 0, 0, 1, 0}), 1), 5U);
+  EXPECT_EQ(steady_from(inputs({0, 0, 0, 0, 0}), 1), 2U);
+}
+
+TEST(SteadyState, BeginsWhenTheBatchesTakenAheadAreUsedUp) {
+  std::vector<std::size_t> ahead = {0, 1, 2, 3, 3, 3, 2, 1, 0, 0};
+  const auto starts_to_starve = inputs({4, 3, 2, 0, 0, 0, 0, 0, 0, 0}, ahead);
+  EXPECT_EQ(steady_from(starts_to_starve, 1), 4U) << "too few steps would be left";
+  EXPECT_DOUBLE_EQ(spared(starts_to_starve, 4, 1), 2);
+  ahead.resize(16);
+  const auto starves = inputs({4, 3, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, ahead);
+  EXPECT_EQ(steady_from(starves, 1), 8U) << "the batch behind step 7 was not there when it ended";
+  const auto is_fed = inputs({0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 1, 2, 3, 3, 3, 3, 3, 3, 3});
+  EXPECT_EQ(steady_from(is_fed, 1), 2U) << "as many are taken ahead all the time";
+  EXPECT_DOUBLE_EQ(spared(is_fed, 2, 1), 0);
+  auto waits_once = is_fed;
+  waits_once.back().taken_s += 2;
+  EXPECT_EQ(steady_from(waits_once, 1), 2U) << "one that came late tells nothing of the others";
+  EXPECT_DOUBLE_EQ(spared(waits_once, 2, 1), 0);
+  const auto is_short = inputs({4, 3, 2, 0, 0, 0, 0, 0}, {0, 1, 2, 3, 3, 3, 3, 3});
+  EXPECT_EQ(steady_from(is_short, 1), 4U);
+  EXPECT_DOUBLE_EQ(spared(is_short, 4, 1), 3) << "it may be those that fed most of its steps";
+}
+
+TEST(SteadyState, BeginsAtOnceWhereTheQueueStaysFull) {
+  EXPECT_EQ(steady_from(inputs({4, 4, 4, 4, 4, 4}), 3), 4U);
+  EXPECT_EQ(first_steady_step({}, {}, 3), 4U) << "no loader runs";
+}
+
+TEST(SteadyState, StepsThatDrainTheQueueCountForMore) {
+  EXPECT_DOUBLE_EQ(draining_factor(inputs({9, 9, 9, 9, 9, 8, 7, 6, 5, 4, 4, 4, 4}), 1),
+                   8.0 / (8 - 5));
+  EXPECT_DOUBLE_EQ(draining_factor(inputs({7, 7, 7, 6, 5, 5}), 2), 1) << "too few steps to say";
+  EXPECT_DOUBLE_EQ(draining_factor(inputs({4, 4, 4, 4, 4}), 1), 1);
+  EXPECT_DOUBLE_EQ(draining_factor(inputs({4, 3, 4, 3, 4, 3}), 1), 1) << "no trend";
+  EXPECT_DOUBLE_EQ(draining_factor({}, 2), 1);
+}
+
+TEST(SteadyState, BatchesFilledAheadMaySpareWaits) {
+  EXPECT_DOUBLE_EQ(spared(inputs({5, 5, 4, 4, 3, 3}), 2, 1), 2);
+  EXPECT_DOUBLE_EQ(spared(inputs({5, 5, 4, 4, 4, 4}), 2, 1), 1);
+  EXPECT_DOUBLE_EQ(spared(inputs({5, 5, 5, 4, 5, 5}), 2, 1), 0) << "full at both ends";
+  EXPECT_DOUBLE_EQ(spared(inputs({3, 3, 3, 4, 4, 4}), 2, 1), 1);
+  EXPECT_DOUBLE_EQ(spared(inputs({7, 7, 6, 6, 6, 6}), 2, 3), 3) << "once it was fuller";
+  EXPECT_DOUBLE_EQ(spared(inputs({2, 1, 0, 0, 1, 0}), 3, 1), 0) << "used up";
+  EXPECT_DOUBLE_EQ(spared(inputs({0, 1, 5, 4, 3, 2}), 2, 1), 4) << "they came at once";
+  EXPECT_DOUBLE_EQ(spared_steps({}, {}, 3, 1), 0) << "no loader runs";
+}
+
+/// A run of steps of `seconds` each whose batches lay ready as told.
+RunResult run_filled(const std::vector<std::size_t>& filled, const std::vector<double>& seconds) {
+  RunResult result;
+  result.lanes.resize(1);
+  result.plan.schedule.depth = 1;
+  double now_s = 0;
+  for (std::size_t i = 0; i < filled.size(); ++i) {
+    result.inputs.push_back({filled[i], 0, now_s});
+    now_s += seconds[i];
+    result.step_end_s.push_back(now_s);
+  }
+  return result;
+}
+
+/// The first steps are fed by `ahead` batches that lie ready, in 10 ms each; then the loader, which
+/// takes 20 ms for a batch, is the limit.
+RunResult starving_run(std::size_t ahead, std::size_t steps) {
+  std::vector<std::size_t> filled(steps, 0);
+  std::vector<double> seconds(steps);
+  for (std::size_t i = 0; i < steps; ++i) seconds[i] = i % 2 == 0 ? 0.0198 : 0.0202;
+  for (std::size_t i = 0; i < ahead; ++i) {
+    filled[i] = ahead - i;
+    seconds[i] = 0.010;
+  }
+  return run_filled(filled, seconds);
+}
+
+/// The device is the limit; steps differ by a tenth of `seconds`.
+RunResult fed(double seconds, std::size_t steps) {
+  std::vector<double> all(steps, seconds);
+  for (std::size_t i = 0; i < steps; ++i) all[i] *= i % 2 == 0 ? 0.95 : 1.05;
+  return run_filled(std::vector<std::size_t>(steps, 4), all);
+}
+
+SteadyRate steady_rate_of(const std::vector<RunResult>& runs) {
+  SteadyRate rate;
+  for (const RunResult& run : runs) rate.add(run, 8);
+  return rate;
+}
+
+TEST(SteadyRate, LeavesOutWhatBatchesFilledAheadFed) {
+  const SteadyRate rate = steady_rate_of({starving_run(8, 20), starving_run(0, 20)});
+  ASSERT_TRUE(rate.is_measured());
+  EXPECT_NEAR(rate.rate().value, 50, 0.5);
+  EXPECT_FALSE(steady_rate_of({run_filled({1, 0}, {0.01, 0.01})}).is_measured());
+}
+
+TEST(AutoChoice, PlansThatTheInputLimitsAreEquallyFast) {
+  // The first turn begins with a full queue, the others with none.
+  const AutoChoice choice = choice_of(steady_rate_of({starving_run(8, 20), starving_run(0, 20)}),
+                                      steady_rate_of({starving_run(1, 20), starving_run(0, 20)}));
+  EXPECT_NEAR(choice.serial.value, 50, 0.5);
+  EXPECT_NEAR(choice.pipelined.value, 50, 0.5);
+  EXPECT_THAT(choice.reason, HasSubstr("do not differ beyond noise"));
+}
+
+TEST(AutoChoice, TheFasterIsKept) {
+  const SteadyRate slow = steady_rate_of({fed(0.020, 30)}), fast = steady_rate_of({fed(0.010, 30)});
+  EXPECT_EQ(choice_of(slow, fast).kept, "pipelined");
+  EXPECT_THAT(choice_of(slow, fast).reason,
+              AllOf(HasSubstr("pipelined 100 steps/s, serial 50 steps/s"),
+                    HasSubstr("28 and 28 steady steps")));
+  EXPECT_EQ(choice_of(fast, slow).kept, "serial");
+}
+
+TEST(AutoChoice, ADifferenceWithinTheNoiseIsSaidToBe) {
+  const SteadyRate one = steady_rate_of({fed(0.0200, 30)}),
+                   other = steady_rate_of({fed(0.0199, 30)});
+  const AutoChoice choice = choice_of(one, other);
+  EXPECT_EQ(choice.kept, "pipelined");
+  EXPECT_EQ(choice.reason, "pipelined 50.25 and serial 50 steps/s do not differ beyond noise");
+}
+
+TEST(AutoChoice, WithoutSteadyStepsSerialIsKept) {
+  const SteadyRate none = steady_rate_of({run_filled({1, 0}, {0.01, 0.01})}),
+                   some = steady_rate_of({fed(0.01, 30)});
+  for (const AutoChoice& choice :
+       {choice_of(none, none), choice_of(some, none), choice_of(none, some)}) {
+    EXPECT_EQ(choice.kept, "serial");
+    EXPECT_THAT(choice.reason, HasSubstr("too few steps"));
+  }
+  EXPECT_THAT(choice_of(none, some).reason, HasSubstr("those of serial may all have been fed"));
+}
+
+TEST(AutoChoice, StepsThatBatchesAheadMayHaveFedDecideNothing) {
+  // Too short to use the queue up.
+  const auto draining = [](double seconds) {
+    return steady_rate_of({run_filled({9, 8, 7, 6, 5, 4, 3}, std::vector<double>(7, seconds))});
+  };
+  EXPECT_THAT(choice_of(draining(0.012), draining(0.018)).reason,
+              HasSubstr("do not differ beyond what batches filled ahead may have hidden"));
+}
+
+}  // namespace
+}  // namespace slipstream::test

@@ -1,0 +1,274 @@
+#include "training/bench.h"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+#include <new>
+#include <stdexcept>
+
+#include "slipstream/cli/workload.h"
+#include "support/thrown.h"
+
+namespace slipstream {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+class BenchTest : public testing::Test {
+ protected:
+  using Names = std::pair<std::string, std::string>;  ///< plan, placement
+
+  BenchTest() {
+    options_.batch_sizes = {2};
+    options_.steps = 12;
+    options_.repeats = 2;
+    options_.seconds = 0.2;
+    options_.numerics =
+        make_plan("serial", {"copy", "train"}, DeviceKind::cpu, {.num_workers = 1}, {}).numerics;
+  }
+
+  std::vector<BenchRow> bench() {
+    return run_bench(
+        context_,
+        [this](std::size_t batch_size) {
+          if (batch_size == kBroken) throw std::bad_alloc();
+          if (batch_size == kLosing) throw DeviceLost("the device is lost");
+          Options options = options_of(built_in_workloads(), workload_);
+          options.give("image-size", 8);
+          if (workload_ == "classification") options.give("model", "encoder");
+          options.give("classes", 5);
+          options.batch_size = batch_size;
+          return make_pipeline(built_in_workloads(), workload_, options);
+        },
+        options_);
+  }
+
+  static std::vector<std::string> plans_of(const std::vector<BenchRow>& rows) {
+    std::vector<std::string> plans;
+    for (const BenchRow& row : rows) plans.push_back(row.plan);
+    return plans;
+  }
+
+  static std::vector<Names> variants_of(const std::vector<BenchRow>& rows) {
+    std::vector<Names> variants;
+    for (const BenchRow& row : rows) variants.emplace_back(row.plan, row.transforms_device);
+    return variants;
+  }
+
+  static const Measured& rate_of(const std::vector<BenchRow>& rows, const Names& variant) {
+    for (const BenchRow& row : rows)
+      if (Names{row.plan, row.transforms_device} == variant) return row.steps_per_second.value();
+    throw std::out_of_range(variant.first + ", " + variant.second);
+  }
+
+  static constexpr std::size_t kBroken = 7;
+  static constexpr std::size_t kLosing = 9;
+  std::string workload_ = "segmentation";
+  Context context_{"cpu"};
+  BenchOptions options_;
+};
+
+TEST_F(BenchTest, MeasuresPlansAndLanes) {
+  for (const char* input : {"loader", "host", "device"}) {
+    SCOPED_TRACE(input);
+    options_.input = input;
+    const auto rows = bench();
+    ASSERT_THAT(plans_of(rows),
+                ElementsAre("serial", "pipelined", "alone:copy", "alone:encoder", "alone:decoder"));
+    for (const BenchRow& row : rows) {
+      EXPECT_EQ(row.batch_size, 2U);
+      EXPECT_THAT(row.error, IsEmpty());
+      ASSERT_TRUE(row.steps_per_second.has_value());
+      EXPECT_GT(row.steps_per_second->value, 0);
+      EXPECT_LE(row.steps_per_second->low, row.steps_per_second->value);
+      EXPECT_GE(row.steps_per_second->high, row.steps_per_second->value);
+      const bool alone = row.plan.rfind("alone:", 0) == 0;
+      if (!alone) {
+        EXPECT_EQ(row.input, input);
+      }
+      EXPECT_EQ(row.gain.has_value(), !alone);
+      EXPECT_EQ(row.share_of_slowest_lane.has_value(), !alone);
+      EXPECT_EQ(row.overlap_efficiency.has_value(), row.plan == "pipelined");
+    }
+    EXPECT_DOUBLE_EQ(rows[0].gain->value, 1);
+    EXPECT_DOUBLE_EQ(rows[1].gain->value,
+                     rows[1].steps_per_second->value / rows[0].steps_per_second->value);
+  }
+}
+
+TEST_F(BenchTest, MeasuresEveryPlanAtEveryPlacement) {
+  workload_ = "classification";
+  options_.placements = {"cpu", "gpu", "pipelined"};
+  options_.batch_sizes = {2, 3};
+  options_.repeats = 1;
+  const auto rows = bench();
+  const std::vector<Names> each = {{"serial", "cpu"},
+                                   {"serial", "gpu"},
+                                   {"pipelined", "cpu"},
+                                   {"pipelined", "gpu"},
+                                   {"pipelined", "pipelined"},
+                                   {"alone:copy", "cpu"},
+                                   {"alone:model", "cpu"},
+                                   {"alone:copy", "gpu"},
+                                   {"alone:model", "gpu"},
+                                   {"alone:copy", "pipelined"},
+                                   {"alone:augment", "pipelined"},
+                                   {"alone:model", "pipelined"}};
+  std::vector<Names> all = each;
+  all.insert(all.end(), each.begin(), each.end());
+  EXPECT_EQ(variants_of(rows), all);
+
+  for (const std::size_t batch_size : {2, 3}) {
+    std::vector<BenchRow> of_size;
+    for (const BenchRow& row : rows)
+      if (row.batch_size == batch_size) of_size.push_back(row);
+    for (const BenchRow& row : of_size) {
+      SCOPED_TRACE(row.plan + ", " + row.transforms_device);
+      ASSERT_THAT(row.error, IsEmpty());
+      const bool alone = row.plan.rfind("alone:", 0) == 0;
+      const auto is_ratio_to = [&](const std::optional<Measured>& gain, const Names& base) {
+        const Measured& other = rate_of(of_size, base);
+        ASSERT_TRUE(gain.has_value());
+        EXPECT_DOUBLE_EQ(gain->value, row.steps_per_second->value / other.value);
+        EXPECT_LE(gain->low, gain->value);
+        EXPECT_GE(gain->high, gain->value);
+      };
+      EXPECT_EQ(row.gain.has_value(), !alone);
+      if (!alone) is_ratio_to(row.gain, {"serial", row.transforms_device == "cpu" ? "cpu" : "gpu"});
+      EXPECT_EQ(row.share_of_slowest_lane.has_value(), !alone);
+      EXPECT_EQ(row.overlap_efficiency.has_value(), row.plan == "pipelined");
+      EXPECT_EQ(row.offloading_gain.has_value(), !alone && row.transforms_device == "gpu");
+      if (row.offloading_gain) is_ratio_to(row.offloading_gain, {row.plan, "cpu"});
+      EXPECT_EQ(row.pipelining_gain.has_value(), !alone && row.transforms_device == "pipelined");
+      if (row.pipelining_gain) is_ratio_to(row.pipelining_gain, {"pipelined", "gpu"});
+    }
+  }
+}
+
+TEST_F(BenchTest, SharesAreOfTheLanesOfTheSamePlacement) {
+  workload_ = "classification";
+  options_.placements = {"cpu", "pipelined"};
+  options_.repeats = 1;
+  const auto rows = bench();
+  std::size_t shares = 0;
+  for (const BenchRow& row : rows) {
+    if (!row.share_of_slowest_lane) continue;
+    ++shares;
+    const std::string placement = row.transforms_device == "cpu" ? "cpu" : "pipelined";
+    double slowest = std::numeric_limits<double>::infinity();
+    for (const BenchRow& lane : rows)
+      if (lane.plan.rfind("alone:", 0) == 0 && lane.transforms_device == placement)
+        slowest = std::min(slowest, lane.steps_per_second.value().value);
+    EXPECT_DOUBLE_EQ(row.share_of_slowest_lane->value, row.steps_per_second->value / slowest)
+        << row.plan << ", " << row.transforms_device;
+    EXPECT_FALSE(row.offloading_gain && row.transforms_device != "gpu");
+    EXPECT_FALSE(row.pipelining_gain) << "of what was not measured";
+  }
+  EXPECT_GE(shares, 3U) << "serial and pipelined, and pipelined with transforms on the device";
+}
+
+TEST_F(BenchTest, BadListsAreRefused) {
+  options_.placements = {"cpu", "gup"};
+  EXPECT_THAT(thrown_by([&] { bench(); }),
+              testing::AllOf(StartsWith("Refused: "), HasSubstr("did you mean 'gpu'?")));
+  options_.placements = {"gpu", "cpu", "gpu"};
+  EXPECT_EQ(thrown_by([&] { bench(); }), "Refused: placement 'gpu' is named twice");
+  options_.placements = {};
+  EXPECT_EQ(thrown_by([&] { bench(); }), "Refused: give at least one placement");
+  options_.placements = {"cpu"};
+  options_.plans = {"serial", "serial"};
+  EXPECT_EQ(thrown_by([&] { bench(); }), "Refused: plan 'serial' is named twice");
+}
+
+TEST_F(BenchTest, ABatchSizeThatCannotRunIsARowWithItsError) {
+  options_.batch_sizes = {2, 5000};
+  const auto rows = bench();
+  ASSERT_EQ(rows.size(), 6U);
+  EXPECT_THAT(rows[0].error, IsEmpty());
+  EXPECT_EQ(rows[5].batch_size, 5000U);
+  EXPECT_THAT(rows[5].error, HasSubstr("5000"));
+  EXPECT_FALSE(rows[5].steps_per_second.has_value());
+}
+
+TEST_F(BenchTest, WhatIsNoErrorOfOursCostsNoRowsEither) {
+  options_.batch_sizes = {kBroken, 2};
+  const auto rows = bench();
+  ASSERT_EQ(rows.size(), 6U);
+  EXPECT_THAT(rows[0].error, HasSubstr("out of memory; use a smaller batch size"));
+  EXPECT_THAT(rows[1].error, IsEmpty());
+}
+
+TEST_F(BenchTest, RowsOutliveTheDevice) {
+  options_.batch_sizes = {2, kLosing, 3};
+  const auto rows = bench();
+  ASSERT_EQ(rows.size(), 6U) << "of no batch size behind the one that lost it";
+  EXPECT_TRUE(rows[0].steps_per_second.has_value());
+  EXPECT_EQ(rows[5].batch_size, kLosing);
+  EXPECT_EQ(rows[5].error, "the device is lost");
+}
+
+TEST_F(BenchTest, NothingIsKnownOfStepsThatBatchesFilledAheadMayHaveFed) {
+  options_.steps = 3;
+  options_.repeats = 8;
+  const auto rows = bench();
+  EXPECT_GT(rows[1].steps_per_second->value, 0);
+  EXPECT_EQ(rows[1].steps_per_second->low, 0) << "none of 3 steps on 3 lanes is steady";
+}
+
+TEST_F(BenchTest, WhatIsRefusedAtTheFirstIsThrown) {
+  options_.batch_sizes = {5000, 2};
+  EXPECT_THAT(thrown_by([&] { bench(); }), StartsWith("Refused: batch size 5000 is larger"));
+}
+
+TEST_F(BenchTest, UnknownInputsAndPlansAreRefused) {
+  options_.input = "hsot";
+  EXPECT_THAT(thrown_by([&] { bench(); }), HasSubstr("did you mean 'host'?"));
+  options_.input = "host";
+  options_.plans = {"serial", "pipelned"};
+  const std::string thrown = thrown_by([&] { bench(); });
+  EXPECT_THAT(thrown, StartsWith("Refused: "));
+  EXPECT_THAT(thrown, HasSubstr("did you mean 'pipelined'?"));
+}
+
+TEST_F(BenchTest, AnInterruptedBenchSaysSo) {
+  options_.stop = [] { return true; };
+  const auto rows = bench();
+  ASSERT_EQ(rows.size(), 5U);
+  for (const BenchRow& row : rows) {
+    EXPECT_EQ(row.error, "interrupted");
+    EXPECT_FALSE(row.steps_per_second.has_value());
+  }
+}
+
+TEST_F(BenchTest, AnInterruptedMeasurementIsNoError) {
+  int left = 40;
+  options_.stop = [&] { return --left < 0; };
+  const auto rows = bench();
+  ASSERT_EQ(rows.size(), 5U);
+  for (const BenchRow& row : rows)
+    EXPECT_NE(row.error.empty(), !row.steps_per_second.has_value()) << row.plan;
+}
+
+TEST_F(BenchTest, TellsWhatItMeasures) {
+  std::vector<std::string> lines;
+  options_.say = [&](const std::string& line) { lines.push_back(line); };
+  bench();
+  ASSERT_EQ(lines.size(), 10U);
+  EXPECT_EQ(lines.front(), "batch size 2, round 1/2: serial");
+  EXPECT_EQ(lines.back(), "batch size 2, round 2/2: alone:decoder");
+  workload_ = "classification";
+  options_.placements = {"cpu", "gpu"};
+  lines.clear();
+  bench();
+  // Two plans and two lanes at each placement, in turns.
+  ASSERT_EQ(lines.size(), 16U);
+  EXPECT_EQ(lines[0], "batch size 2, round 1/2: serial, transforms cpu");
+  EXPECT_EQ(lines[1], "batch size 2, round 1/2: serial, transforms gpu");
+  EXPECT_EQ(lines[8], "batch size 2, round 2/2: serial, transforms cpu");
+}
+
+}  // namespace
+}  // namespace slipstream

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "slipstream/transforms/chain.h"
+#include "support/thrown.h"
+
+namespace slipstream {
+
+/// A file of these transforms.
+inline std::string with(const std::string& transforms) {
+  return R"({"version": 1, "transforms": [)" + transforms + "]}";
+}
+
+inline std::string refusal(std::string_view text) {
+  return thrown_by([&] { parse_chain(text); });
+}
+
+inline std::string refusal_of(const std::string& transforms) { return refusal(with(transforms)); }
+
+}  // namespace slipstream

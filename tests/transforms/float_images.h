@@ -1,0 +1,51 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "transforms/op_runner.h"
+
+namespace slipstream {
+
+// For the operations that compute in float32 on images of either dtype: what their headers promise
+// is compared bit for bit with plain loops.
+
+template <typename T>
+constexpr DType dtype_of() {
+  return sizeof(T) == 1 ? DType::uint8 : DType::float32;
+}
+
+/// Values that differ from pixel to pixel: levels, or floats from 0 to 1.
+template <typename T>
+Pixels<T> picture(std::int64_t height, std::int64_t width, std::int64_t channels) {
+  Pixels<T> pixels{dtype_of<T>(), {height, width, channels}, {}};
+  for (std::size_t i = 0; i < pixels.shape.elements(); ++i) {
+    const auto word = static_cast<std::uint32_t>((i + 1) * 2'654'435'761U);
+    pixels.values.push_back(sizeof(T) == 1 ? static_cast<T>(word >> 24)
+                                           : static_cast<T>(word >> 8) * T(0x1p-24));
+  }
+  return pixels;
+}
+
+/// A float as an image holds it: levels rounded, halves to even, and kept to 0 to 255.
+template <typename T>
+T held(float value) {
+  if constexpr (sizeof(T) == 1) {
+    return static_cast<T>(std::clamp(std::nearbyint(value), 0.0F, 255.0F));
+  } else {
+    return value;
+  }
+}
+
+/// Calls test(T{}, channels) for every kind of image that these operations take.
+template <typename Test>
+void for_each_image_kind(Test test) {
+  for (const std::int64_t channels : {1, 2, 3, 4}) {
+    SCOPED_TRACE(std::to_string(channels) + " channels");
+    test(std::uint8_t{}, channels);
+    test(float{}, channels);
+  }
+}
+
+}  // namespace slipstream
