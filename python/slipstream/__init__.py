@@ -18,7 +18,8 @@ from ._native import Error, Measured, Refused
 from .data import DataLoader
 from .datasets import ConcatDataset, Dataset, ImageFolder, PythonDataset, Subset, open_dataset
 from .doctor import Advice, DoctorReport, doctor
-from .pipeline import Pipeline, Stage
+from ._stages import Stage
+from .pipeline import Pipeline
 from .trainer import Trainer
 from .verify import VerifyReport, verify
 

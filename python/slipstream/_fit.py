@@ -10,13 +10,10 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn
+from typing import Any, NoReturn
 
 from . import _native
 from ._runs import wait_for_closed
-
-if TYPE_CHECKING:
-    from .trainer import Trainer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +96,8 @@ def end_forked(error: BaseException | None) -> NoReturn:
 class Fit:
     """A training in parts: it is evaluated, saved and perhaps ended between two epochs."""
 
-    def __init__(self, trainer: Trainer) -> None:
+    def __init__(self, trainer: Any) -> None:
+        """trainer: a slipstream.Trainer."""
         self._trainer, self._native = trainer, trainer._native
         self._begun_at = self._native.position()
         self._saved_at: int | None = None
@@ -194,7 +192,7 @@ class Fit:
         """Where the weights are those of another step than the last checkpoint."""
         position = self._native.position()
         if position in (self._saved_at, self._begun_at):
-            return self._trainer._has_folder
+            return bool(self._trainer._has_folder)
         return self._save("", 0.0, False, 0)
 
     def _save(self, metric: str, value: float, is_best: bool, epochs_since: int) -> bool:
@@ -203,7 +201,7 @@ class Fit:
         if is_saved:
             self._saved_at = self._native.position()
         self._tell_problem()
-        return is_saved
+        return bool(is_saved)
 
     def _tell_problem(self) -> None:
         if problem := self._native.problem():

@@ -5,17 +5,15 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 
 from . import _native
 from ._remedies import add_remedy
 from ._signals import add_note, place_told
+from ._stages import Stage, module_of
 from ._worker_errors import with_type
-
-if TYPE_CHECKING:
-    from .pipeline import Pass, Stage
 
 
 class Loop(Protocol):
@@ -91,6 +89,49 @@ class SerialLoop:
     def close(self) -> None:
         self._source, self._stages = iter(()), ()
         self._autocast.end_body()
+
+
+class Pass:
+    """One pass over a source: as a context, its batches; what ends it ends what runs ahead."""
+
+    def __init__(
+        self,
+        source: _native.Loader | Iterator[Any],
+        ready: Callable[[], bool] | None,
+        stages: Sequence[Stage],
+        device: str,
+        run_ahead: int,
+        first: int,
+    ) -> None:
+        self._kept: list[Any] = []  # what the native side uses, where the garbage collector sees it
+        native = [
+            _native.LoopStage(
+                stage.name,
+                stage,
+                module_of(stage.function),
+                stage._draw_seed(),
+                self._kept,
+                stage._script(device),
+                stage._arguments,
+                stage._placed,
+                stage._direct(),
+                stage.autocast is not None,
+            )
+            for stage in stages
+        ]
+        self._loop = _native.Loop(source, ready, native, device, first, run_ahead, self._kept)
+
+    @property
+    def loop(self) -> _native.Loop:
+        """Ends what runs ahead when it is closed or deleted."""
+        return self._loop
+
+    def __enter__(self) -> _native.Loop:
+        return self._loop
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        """The host waits for nothing."""
+        self._loop.close()
 
 
 class Iteration(Iterator[Any]):

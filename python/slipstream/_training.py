@@ -13,7 +13,8 @@ import torch
 from . import _native
 from ._checks import check, path_of
 from .data import DataLoader, refuse_own_iteration
-from .pipeline import Pipeline, Stage, _module_of, _refuse_stages
+from ._stages import Stage, module_of, refuse_stages
+from .pipeline import Pipeline
 
 
 def loader_of(source: Any, what: str = "slipstream.Trainer") -> DataLoader:
@@ -287,10 +288,10 @@ def _refuse_complex(model: torch.nn.Module) -> None:
 
 def _set_stages(settings: _native.TrainerSettings, source: Any) -> None:
     stages: Sequence[Stage] = source.stages if isinstance(source, Pipeline) else ()
-    _refuse_stages(stages, 1)
+    refuse_stages(stages, 1)
     loader = loader_of(source)
     for stage in stages:
-        module = _module_of(stage.function)
+        module = module_of(stage.function)
         if module is not None:
             module.to(loader.device)
         settings.add_stage(stage.name, module, _NumberedStage(stage, loader.device, len(loader)))

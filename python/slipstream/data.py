@@ -7,24 +7,21 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.context import BaseContext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from . import _native
 from ._checks import EPOCHS, SEEDS, check, choose, device_named, shortened
-from ._iteration import Iteration
+from ._iteration import Iteration, Pass
 from ._moves import fitting, refuse_moving_beside, refuse_moving_images_alone
 from ._steps import refuse_samples_in_python, told_classes
 from ._sources import datasets_with_epochs
+from ._stages import Stage
 from ._worker_process import Job
 from ._workers import Workers, context_of
 from .datasets import InPython, dataset_of
 from .transforms import Compose
-
-if TYPE_CHECKING:
-    from .pipeline import Stage
-
 
 _MOST_WORKERS = 1024
 _WORKERS_OF_A_CORE = 4
@@ -358,8 +355,6 @@ class DataLoader:
         return (self.epoch << 32) + (self._position % len(self) if self._resumes else 0)
 
     def _pass(self, stages: Sequence[Stage], run_ahead: int) -> Iterator[Any]:
-        from .pipeline import Pass
-
         number, start, resumed = 0, 0, False
 
         def begin() -> Pass:

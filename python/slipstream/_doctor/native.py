@@ -10,7 +10,7 @@ from typing import Any
 from .. import _native, _trees
 from .._steps import over_batch
 from ..data import DataLoader
-from ..pipeline import Pass
+from .._iteration import Pass
 from ..transforms import Compose
 from .advice import late_native_crop
 from .ladder import Ladder, again

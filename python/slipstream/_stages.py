@@ -1,0 +1,196 @@
+"""Stages of a loop: what is done to each batch ahead of the loop's body."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from . import _native
+from ._checks import check, index_of, shortened
+from ._scripts import script_of
+from ._trees import Key, leaves, value_at, with_values
+
+Keys = Key | Sequence[Key] | None
+
+
+@dataclasses.dataclass
+class Stage:
+    """What is done to each batch ahead of the loop's body, on a stream of its own.
+
+    function: a module in evaluation mode without parameters that require gradients, or any
+        callable. It runs without gradients, on the stage's stream, which is the current one, and
+        must not wait for the device. On a GPU a torch.jit.ScriptModule is called by a thread
+        without Python's lock, where it neither calls Python nor draws random numbers.
+    input: where its arguments are in the batch: an index of a tuple or list, a key of a mapping, a
+        name of a named tuple or data class, or several of these. By default the first element of a
+        tuple or list, or the whole batch where it is a tensor.
+    output: where its result goes; by default to the first `input`. A mapping may get a new key. Of
+        several outputs the function returns a tuple.
+    seed: the stage draws random numbers from PyTorch's generators. They then hold numbers made of
+        this seed, its name, the pass and the batch while it runs, and go on as before afterwards.
+    autocast: torch.bfloat16 or torch.float16: the function runs under torch.autocast with it; False: without
+        autocast. By default it runs under the autocast that is active where the loop asks for the
+        next batch, so one that is entered in the loop's body does not apply to it, which is an error
+        where the two differ.
+
+    >>> halve = ss.Stage("halve", lambda image: image / 2, input="image", output="half")
+    >>> halve({"image": torch.tensor([3.0]), "name": "a.jpg"})
+    {'image': tensor([3.]), 'name': 'a.jpg', 'half': tensor([1.5000])}
+    """
+
+    name: str
+    function: Callable[..., Any]
+    input: Keys = None
+    output: Keys = None
+    seed: int | None = None
+    autocast: torch.dtype | bool | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not callable(self.function):
+            raise _native.Refused(
+                f"a stage is a name and a module or function, such as ('encode', encoder), not "
+                f"({self.name!r}, {type(self.function).__name__})"
+            )
+        seed = index_of(self.seed)
+        if self.seed is not None and (seed is None or not 0 <= seed < 1 << 63):
+            what = f"seed is {shortened(self.seed)}: give a whole number from 0 to 2**63 - 1"
+            raise _native.Refused(f"stage '{self.name}': {what}")
+        self.seed = seed
+        if self.autocast not in (None, False, torch.bfloat16, torch.float16):
+            what = f"autocast is {shortened(self.autocast)}: give torch.bfloat16, torch.float16 or False"
+            raise _native.Refused(f"stage '{self.name}': {what}")
+        self._inputs = self._keys("input", 0 if self.input is None else self.input)
+        self._outputs = self._inputs[:1] if self.output is None else self._keys("output", self.output)
+
+    def __call__(self, batch: Any) -> Any:
+        """The batch with the stage's result in it; `batch` is not changed."""
+        arguments = self._arguments(batch)
+        if self.autocast is None:
+            return self._placed(batch, self.function(*arguments))
+        devices = {each.device.type for each in leaves(arguments) if isinstance(each, torch.Tensor)}
+        with contextlib.ExitStack() as modes:
+            for each in devices or {"cpu"}:
+                dtype = self.autocast if isinstance(self.autocast, torch.dtype) else None
+                modes.enter_context(torch.autocast(each, dtype=dtype, enabled=dtype is not None))
+            return self._placed(batch, self.function(*arguments))
+
+    def _keys(self, option: str, given: Any) -> list[Key]:
+        is_one = not isinstance(given, list | tuple)
+        keys = [index_of(each, each) for each in ([given] if is_one else given)]
+        no_key = any(isinstance(each, bool | float | None) for each in keys)
+        if not keys or no_key or (is_one and not isinstance(keys[0], int | str)):
+            what = "an index or a key of the batch, or a list of them"
+            raise _native.Refused(f"stage '{self.name}': {option} is {shortened(given)}: give {what}")
+        return keys
+
+    def _draw_seed(self) -> int | None:
+        """Of this stage alone: others may have the same seed."""
+        if self.seed is None:
+            return None
+        key = f"{self.seed}/{self.name}".encode(errors="backslashreplace")
+        return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "little")
+
+    def _arguments(self, batch: Any) -> tuple[Any, ...]:
+        if isinstance(batch, torch.Tensor):
+            if self.input is not None or self.output is not None:
+                raise _native.Error(
+                    f"stage '{self.name}' names an input or output, but the batch is a tensor, "
+                    "which is both: leave them out"
+                )
+            return (batch,)
+        try:
+            return tuple([value_at(batch, key) for key in self._inputs])
+        except (AttributeError, IndexError, KeyError, TypeError):
+            raise self._misfit("reads", self._inputs, batch) from None
+
+    def _placed(self, batch: Any, result: Any) -> Any:
+        if isinstance(batch, torch.Tensor):
+            return result
+        outputs = self._outputs
+        results = [result] if len(outputs) == 1 else result
+        if not isinstance(results, list | tuple) or len(results) != len(outputs):
+            raise _native.Error(
+                f"stage '{self.name}' has {len(outputs)} outputs, so its function returns a tuple of "
+                f"as many, not {type(result).__name__}"
+            )
+        try:
+            return with_values(batch, outputs, list(results))
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+            raise self._misfit("writes", outputs, batch) from None
+
+    def _direct(self) -> tuple[Any, ...]:
+        """The keys of the only input and output, where nothing but the function comes between."""
+        is_one = len(self._inputs) == len(self._outputs) == 1 and type(self).__call__ is _CALL
+        is_one = is_one and self.autocast is None
+        return (self._inputs[0], self._outputs[0]) if is_one else ()
+
+    def _script(self, device: str) -> torch.jit.ScriptModule | None:
+        """What a thread without Python's lock may call in its place."""
+        is_alone = self.seed is None and self.autocast is None and type(self).__call__ is _CALL
+        return script_of(self.function, device) if is_alone else None
+
+    def _misfit(self, does: str, keys: list[Key], batch: Any) -> _native.Error:
+        return _native.Error(
+            f"stage '{self.name}' {does} {_named(keys)}, which a batch of type "
+            f"{type(batch).__name__} does not have. Remedy: say where its input is and its output "
+            f"goes, slipstream.Stage('{self.name}', ..., input=..., output=...)"
+        )
+
+
+_CALL = Stage.__call__
+
+
+def stages_of(stages: Any) -> list[Stage]:
+    all_of_them = []
+    is_sequence = isinstance(stages, list | tuple) and not isinstance(stages, Stage)
+    for each in stages if is_sequence else [stages]:
+        if isinstance(each, Stage):
+            all_of_them.append(each)
+        elif is_sequence and isinstance(each, tuple) and len(each) == 2:
+            all_of_them.append(Stage(*each))
+        else:
+            raise _native.Refused(
+                "stages are a list of names and functions, such as [('encode', encoder)], or of "
+                f"slipstream.Stage; there is one of type {type(each).__name__}"
+            )
+    return all_of_them
+
+
+def refuse_stages(stages: Sequence[Stage], run_ahead: int) -> None:
+    names = [stage.name for stage in stages]
+    problems = [f"two stages are called '{name}'" for name in {*names} if names.count(name) > 1]
+    for stage in stages:
+        module = module_of(stage.function)
+        if module is None:
+            continue
+        trained = [name for name, each in module.named_parameters() if each.requires_grad]
+        if trained:
+            problems.append(
+                f"stage '{stage.name}' has parameters that require gradients ({trained[0]}, ...): it "
+                "runs ahead of the body, which would train them. Freeze them "
+                "(module.requires_grad_(False)), or call it in the body"
+            )
+        # A frozen module of TorchScript has no mode, and that of an exported one means nothing.
+        has_mode = not (isinstance(module, torch.fx.GraphModule) and "eval" in vars(module))
+        if has_mode and getattr(module, "training", False):
+            problems.append(
+                f"stage '{stage.name}' is in training mode: call module.eval(), or call it in the "
+                "body"
+            )
+    check(problems, run_ahead=(run_ahead, 1))
+
+
+def module_of(function: Callable[..., Any]) -> torch.nn.Module | None:
+    if isinstance(function, torch.nn.Module):
+        return function
+    owner = getattr(function, "__self__", None)
+    return owner if isinstance(owner, torch.nn.Module) else None
+
+
+def _named(keys: list[Key]) -> str:
+    return " and ".join(repr(key) if isinstance(key, str) else f"element {key}" for key in keys)
