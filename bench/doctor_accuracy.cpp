@@ -15,11 +15,11 @@
 #include <cmath>
 #include <iostream>
 
-#include "cli/common_options.h"
 #include "core/files.h"
 #include "doctor/drained_rate.h"
 #include "doctor/training_rate.h"
 #include "doctor_cases.h"
+#include "engine/environment.h"
 #include "report/json.h"
 #include "slipstream/doctor/doctor.h"
 

@@ -4,8 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
-#include "cli/common_options.h"
 #include "core/files.h"
+#include "engine/environment.h"
 #include "report/json.h"
 #include "slipstream/cli/workload.h"
 #include "slipstream/core/statistics.h"

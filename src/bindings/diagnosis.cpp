@@ -4,7 +4,7 @@
 
 #include "bindings/contexts.h"
 #include "bindings/doctor.h"
-#include "cli/common_options.h"
+#include "engine/environment.h"
 #include "report/doctor_report.h"
 #include "report/doctor_words.h"
 #include "slipstream/engine/plan.h"

@@ -6,13 +6,12 @@
 
 #include "bindings/draws.h"
 #include "bindings/gil.h"
-#include "cli/common_options.h"
 #include "core/lane_threads.h"
 #include "core/number_text.h"
 #include "cuda/cuda.h"
 #include "engine/checkpoint_folder.h"
 #include "engine/context_parts.h"
-#include "slipstream/cli/cli.h"
+#include "engine/environment.h"
 
 namespace slipstream {
 namespace {
@@ -173,11 +172,11 @@ std::optional<LoadedCheckpoint> NativeTrainer::open(const std::string& resume) {
                   ": go on with resume=\"auto\", or give another folder");
   }
   begun_at_ = trainer_->position();
+  std::vector<std::string> command = {"python"};
+  command.insert(command.end(), command_.begin(), command_.end());
   if (!logging_.dir.empty())
-    log_.emplace(
-        logging_, *trainer_, !resume.empty(),
-        facts_of(Cli{.program = "python", .words = command_, .workloads = {}, .interrupted = {}},
-                 environment_of(*context_), told_, *trainer_, steps_, plan()));
+    log_.emplace(logging_, *trainer_, !resume.empty(),
+                 facts_of(command, environment_of(*context_), told_, *trainer_, steps_, plan()));
   return loaded;
 }
 

@@ -14,10 +14,10 @@
 #include "bindings/native_loader.h"
 #include "bindings/taken.h"
 #include "bindings/trainer_settings.h"
-#include "cli/run_logging.h"
 #include "report/progress_line.h"
 #include "slipstream/engine/checkpoint.h"
 #include "slipstream/engine/evaluation.h"
+#include "training/run_logging.h"
 
 namespace slipstream {
 
@@ -93,7 +93,7 @@ class NativeTrainer {
   bool in_one_thread_, shows_progress_;
   LoaderPlan loading_;
   CheckpointOptions saving_;
-  LogFlags logging_;
+  RunLogOptions logging_;
   std::vector<std::string> command_;
   std::uint64_t steps_;
   WorkloadInfo told_;

@@ -7,8 +7,8 @@
 
 #include "bindings/native_loader.h"
 #include "bindings/python_steps.h"
-#include "cli/run_logging.h"
-#include "cli/training_flags.h"
+#include "training/run_logging.h"
+#include "training/schedule_settings.h"
 
 namespace slipstream {
 
@@ -42,7 +42,7 @@ struct TrainerSettings {
   std::vector<std::string> no_weight_decay_on;
   std::vector<GroupSettings> groups;
   TrainingOptions training;
-  ScheduleFlags schedule;
+  ScheduleSettings schedule;
   double label_smoothing = 0;
   std::uint64_t steps = 0;                          ///< of the whole training
   std::optional<std::vector<std::string>> metrics;  ///< no value: those that fit the target
@@ -55,7 +55,7 @@ struct TrainerSettings {
   std::string checkpoint;
   std::uint64_t save_every = 0;
   std::size_t keep = 3;
-  LogFlags log;
+  RunLogOptions log;
   WorkloadInfo told;                 ///< for records alone
   std::vector<std::string> command;  ///< the same
 };

@@ -8,7 +8,7 @@
 
 #include "cli/training_flags.h"
 #include "cli/verbs.h"
-#include "core/environment.h"
+#include "engine/environment.h"
 #include "report/report.h"
 #include "slipstream/cli/workload.h"
 #include "slipstream/engine/context.h"
@@ -106,7 +106,5 @@ struct CommonOptions {
 
 /// Throws Refused, naming them, where the classes of `other` are not those of `trained`.
 void check_same_classes(const Dataset& trained, const Dataset& other);
-
-Environment environment_of(const Context& context);
 
 }  // namespace slipstream

@@ -245,8 +245,9 @@ class Training {
     if (checkpoints_ != nullptr) checkpoints_->set_plan(known_plan());
     loaded_ = options_.checkpoints.load(*trainer_, checkpoints_.get());
     if (!options_.log.dir.empty())
-      log_.emplace(options_.log, *trainer_, !options_.checkpoints.resume.empty(),
-                   facts_of(cli_, environment_, workload_, *trainer_, steps_, known_plan()));
+      log_.emplace(
+          options_.log, *trainer_, !options_.checkpoints.resume.empty(),
+          facts_of(cli_.command(), environment_, workload_, *trainer_, steps_, known_plan()));
   }
 
   /// As JSON; "" where the run finds out which one is faster.

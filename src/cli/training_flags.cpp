@@ -19,28 +19,6 @@ std::string decay_problem(const std::string& text) {
   return value >= 0 && value < 1 ? "" : text + " is not at least 0 and below 1";
 }
 
-/// Refuses options that the schedule does not read.
-void refuse_unread(const ScheduleFlags& flags, LrSchedule::Kind kind) {
-  using Kind = LrSchedule::Kind;
-  std::vector<std::string> problems;
-  const auto need = [&](bool given, bool is_read, const std::string& option) {
-    if (given && !is_read)
-      problems.push_back(option + " has no effect with --schedule " + flags.schedule +
-                         "; leave it out");
-  };
-  need(flags.step_size.has_value(), kind == Kind::step, "--lr-step-size");
-  need(flags.gamma.has_value(), kind == Kind::step, "--lr-gamma");
-  need(flags.lr_min.has_value(), kind == Kind::cosine || kind == Kind::linear, "--lr-min");
-  need(flags.warmup_epochs.has_value(), kind != Kind::one_cycle, "--warmup-epochs");
-  need(flags.warmup_steps.has_value(), kind != Kind::one_cycle, "--warmup-steps");
-  if (flags.warmup_epochs && flags.warmup_steps)
-    problems.emplace_back(
-        "--warmup-epochs and --warmup-steps both say how long to warm up: leave one of them out");
-  if (kind == Kind::step && !flags.step_size)
-    problems.emplace_back("--schedule step needs --lr-step-size, in epochs");
-  refuse(problems);
-}
-
 }  // namespace
 
 void TrainingFlags::add_to(CLI::App& verb) {
@@ -114,36 +92,6 @@ void ScheduleFlags::add_to(CLI::App& verb) {
                   "With --schedule cosine and linear: the learning rate at the end (default: 0)")
       ->check(not_negative)
       ->group(kTrainingGroup);
-}
-
-bool ScheduleFlags::is_given() const {
-  return schedule != "constant" || warmup_epochs || warmup_steps || step_size || gamma || lr_min;
-}
-
-Pipeline ScheduleFlags::applied(Pipeline pipeline, std::uint64_t steps, WorkloadInfo& info) const {
-  if (!is_given()) return pipeline;
-  TrainingOptions options = pipeline.training();
-  LrSchedule& made = options.schedule;
-  made = {.kind = schedule_named(schedule)};
-  refuse_unread(*this, made.kind);
-  const double updates_of_epoch =
-      static_cast<double>(pipeline.batches_per_epoch()) / static_cast<double>(options.accumulate);
-  made.updates = (steps + options.accumulate - 1) / options.accumulate;
-  if (warmup_steps) made.warmup = *warmup_steps / options.accumulate;
-  if (warmup_epochs)
-    made.warmup = static_cast<std::uint64_t>(std::llround(*warmup_epochs * updates_of_epoch));
-  if (step_size)
-    made.step_size =
-        static_cast<std::uint64_t>(std::max(1LL, std::llround(*step_size * updates_of_epoch)));
-  if (gamma) made.gamma = *gamma;
-  const std::shared_ptr<Optimizer>& optimizer = pipeline.train_stage().optimizer;
-  if (lr_min && optimizer != nullptr) {
-    if (*lr_min > optimizer->lr()) throw Refused("--lr-min is above the learning rate");
-    made.end_factor = *lr_min / optimizer->lr();
-  }
-  info.options.emplace_back("schedule", schedule);
-  info.options.emplace_back("warmup_updates", static_cast<std::int64_t>(made.warmup));
-  return std::move(pipeline).with_training(options);
 }
 
 void WatchFlags::add_to(CLI::App& verb) {

@@ -6,6 +6,7 @@
 
 #include "report/report.h"
 #include "slipstream/engine/pipeline.h"
+#include "training/schedule_settings.h"
 
 namespace CLI {
 class App;
@@ -27,19 +28,9 @@ struct TrainingFlags {
 };
 
 /// The options of how the learning rate goes over a training.
-struct ScheduleFlags {
-  std::string schedule = "constant";
-  std::optional<double> warmup_epochs, step_size, gamma, lr_min;
-  std::optional<std::uint64_t> warmup_steps;
-
+struct ScheduleFlags : ScheduleSettings {
   /// This must outlive the parser.
   void add_to(CLI::App& verb);
-  /// The pipeline with the schedule for a training of `steps` steps in all; `info` lists it. Throws
-  /// Refused for what does not fit together.
-  Pipeline applied(Pipeline pipeline, std::uint64_t steps, WorkloadInfo& info) const;
-
- private:
-  bool is_given() const;
 };
 
 /// The options --watch, --watch-json and --watch-prom (docs/watch.md).

@@ -24,6 +24,17 @@ std::vector<std::string> names_of(const Pipeline& pipeline) {
 
 }  // namespace
 
+void LogFlags::add_to(CLI::App& verb) {
+  verb.add_option("--log-dir", dir,
+                  "A run folder: scores as CSV, JSON lines, TensorBoard events and curves, and all "
+                  "that is needed to repeat the run")
+      ->group(kOutputGroup);
+  verb.add_option("--log-every", every, "Steps between two rows of --log-dir")
+      ->check(at_least(1))
+      ->capture_default_str()
+      ->group(kOutputGroup);
+}
+
 void ValidationFlags::add_to(CLI::App& verb) {
   verb.add_option("--val", val,
                   "Other data, like --data, on which the model is evaluated after each epoch")

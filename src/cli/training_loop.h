@@ -5,17 +5,24 @@
 #include <optional>
 #include <string>
 
-#include "cli/run_logging.h"
+#include "cli/verbs.h"
 #include "report/progress_line.h"
 #include "report/report.h"
 #include "slipstream/engine/checkpoint.h"
 #include "slipstream/engine/evaluation.h"
+#include "training/run_logging.h"
 
 namespace CLI {
 class App;
 }
 
 namespace slipstream {
+
+/// The options --log-dir and --log-every.
+struct LogFlags : RunLogOptions {
+  /// This must outlive the parser.
+  void add_to(CLI::App& verb);
+};
 
 /// The options of evaluation between epochs.
 struct ValidationFlags {

@@ -46,6 +46,8 @@ struct Cli {
   std::vector<Workload> workloads;
   std::function<bool()> interrupted;
 
+  /// The program and its arguments.
+  std::vector<std::string> command() const;
   /// Throws Interrupted; for between the parts of what takes a while.
   void check_interrupt() const {
     if (interrupted()) throw Interrupted();

@@ -57,6 +57,12 @@ void refuse_clashes(const CLI::App& verb, const Cli& cli) {
 
 }  // namespace
 
+std::vector<std::string> Cli::command() const {
+  std::vector<std::string> all = {program};
+  all.insert(all.end(), words.begin(), words.end());
+  return all;
+}
+
 const Workload* Cli::workload_called(const std::string& name) const {
   for (const Workload& workload : workloads)
     if (workload.name == name) return &workload;

@@ -1,6 +1,5 @@
-#include "cli/run_logging.h"
+#include "training/run_logging.h"
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 
 #include "core/fingerprint.h"
@@ -10,34 +9,23 @@
 namespace slipstream {
 namespace {
 
-const LogFlags& checked(const LogFlags& flags, bool resumes) {
+const RunLogOptions& checked(const RunLogOptions& options, bool resumes) {
   std::error_code failed;
-  if (!resumes && std::filesystem::exists(std::filesystem::path(flags.dir) / "run.json", failed))
-    throw Refused("--log-dir " + flags.dir +
-                  " holds another run: give a new folder, or go on with that run by --resume");
-  return flags;
+  if (!resumes && std::filesystem::exists(std::filesystem::path(options.dir) / "run.json", failed))
+    throw Refused("the run folder " + options.dir +
+                  " holds another run: give a new folder, or resume that run");
+  return options;
 }
 
 }  // namespace
 
-void LogFlags::add_to(CLI::App& verb) {
-  verb.add_option("--log-dir", dir,
-                  "A run folder: scores as CSV, JSON lines, TensorBoard events and curves, and all "
-                  "that is needed to repeat the run")
-      ->group(kOutputGroup);
-  verb.add_option("--log-every", every, "Steps between two rows of --log-dir")
-      ->check(at_least(1))
-      ->capture_default_str()
-      ->group(kOutputGroup);
-}
-
-RunLogging::RunLogging(const LogFlags& flags, const Trainer& trainer, bool resumes,
+RunLogging::RunLogging(const RunLogOptions& options, const Trainer& trainer, bool resumes,
                        const RunFacts& facts)
     : trainer_(trainer),
-      every_(flags.every),
+      every_(options.every),
       first_step_(trainer.position()),
       steps_of_epoch_(static_cast<double>(trainer.pipeline().batches_per_epoch())),
-      log_(checked(flags, resumes).dir, first_step_, facts) {}
+      log_(checked(options, resumes).dir, first_step_, facts) {}
 
 double RunLogging::epoch_of(std::uint64_t step) const {
   return static_cast<double>(step) / steps_of_epoch_;
@@ -91,10 +79,9 @@ std::string notes_of(const WorkloadInfo& workload, const std::vector<std::string
   return notes.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-RunFacts facts_of(const Cli& cli, const Environment& environment, const WorkloadInfo& workload,
-                  const Trainer& trainer, std::uint64_t steps, const std::string& plan_json) {
-  std::vector<std::string> command = {cli.program};
-  command.insert(command.end(), cli.words.begin(), cli.words.end());
+RunFacts facts_of(const std::vector<std::string>& command, const Environment& environment,
+                  const WorkloadInfo& workload, const Trainer& trainer, std::uint64_t steps,
+                  const std::string& plan_json) {
   RunFacts facts = {{"command", command},
                     {"folder", std::filesystem::current_path().string()},
                     {"environment", environment},

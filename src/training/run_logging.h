@@ -3,29 +3,26 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "cli/verbs.h"
 #include "report/report.h"
 #include "report/run_log.h"
 #include "slipstream/engine/trainer.h"
 
 namespace slipstream {
 
-/// The options --log-dir and --log-every.
-struct LogFlags {
-  std::string dir;
-  std::uint64_t every = 50;
-
-  /// This must outlive the parser.
-  void add_to(CLI::App& verb);
+struct RunLogOptions {
+  std::string dir;           ///< the run folder; "": none
+  std::uint64_t every = 50;  ///< steps between two rows
 };
 
 /// Writes the course of a training into a run folder (docs/run-folder.md).
 class RunLogging {
  public:
-  /// `facts`: for run.json. `resumes`: whether the folder's rows go on; a folder that another run
-  /// has filled is refused otherwise. `trainer` must outlive this.
-  RunLogging(const LogFlags& flags, const Trainer& trainer, bool resumes, const RunFacts& facts);
+  /// `facts`: for run.json. `resumes`: whether rows are added to those in the folder. Otherwise
+  /// throws Refused for a folder with the rows of another run. `trainer` must outlive this.
+  RunLogging(const RunLogOptions& options, const Trainer& trainer, bool resumes,
+             const RunFacts& facts);
 
   /// Takes the progress of a training whose first step was the trainer's position when this was
   /// made. Adds a row every so many steps, and finish() one of the steps after the last row.
@@ -57,8 +54,9 @@ std::string json_text(const WorkloadInfo& workload);
 std::string notes_of(const WorkloadInfo& workload, const std::vector<std::string>& class_names,
                      const std::string& transforms = "");
 
-/// What run.json holds of a run.
-RunFacts facts_of(const Cli& cli, const Environment& environment, const WorkloadInfo& workload,
-                  const Trainer& trainer, std::uint64_t steps, const std::string& plan_json);
+/// What run.json holds of a run. `command`: the program and its arguments.
+RunFacts facts_of(const std::vector<std::string>& command, const Environment& environment,
+                  const WorkloadInfo& workload, const Trainer& trainer, std::uint64_t steps,
+                  const std::string& plan_json);
 
 }  // namespace slipstream
