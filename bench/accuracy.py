@@ -34,7 +34,7 @@ def images_in(folder, transform, options, is_training):
         pin_memory=options.device == "cuda", persistent_workers=True)
 
 
-def optimizer_of(model, options):
+def make_optimizer(model, options):
     plain = [each for each in model.parameters() if each.dim() == 1]
     decaying = [each for each in model.parameters() if each.dim() > 1]
     return torch.optim.SGD([{"params": plain, "weight_decay": 0}, {"params": decaying, "weight_decay": DECAY}],
@@ -49,13 +49,13 @@ def by_pytorch(options, seed, train, val):
                                      v2.CenterCrop(options.size)]), options, False)
     model = torchvision.models.get_model(options.model, num_classes=options.classes).to(
         options.device, memory_format=torch.channels_last)
-    optimizer = optimizer_of(model, options)
+    optimizer = make_optimizer(model, options)
     warmup, steps = WARMUP_EPOCHS * len(train), options.epochs * len(train)
     schedule = lr_scheduler.SequentialLR(optimizer, [
         lr_scheduler.LinearLR(optimizer, 0.01, 1, warmup),
         lr_scheduler.CosineAnnealingLR(optimizer, steps - warmup)], [warmup])
 
-    def outputs_of(images):
+    def compute_outputs(images):
         images = images.to(options.device, non_blocking=True).to(memory_format=torch.channels_last)
         return model(images.float() / 255)
 
@@ -63,7 +63,7 @@ def by_pytorch(options, seed, train, val):
     for _ in range(options.epochs):
         for images, labels in train:
             with precision:
-                loss = nn.functional.cross_entropy(outputs_of(images), labels.to(options.device),
+                loss = nn.functional.cross_entropy(compute_outputs(images), labels.to(options.device),
                                                    label_smoothing=SMOOTHING)
             loss.backward()
             optimizer.step()
@@ -73,7 +73,7 @@ def by_pytorch(options, seed, train, val):
     right = total = 0
     with torch.no_grad(), precision:
         for images, labels in val:
-            right += (outputs_of(images).argmax(1).cpu() == labels).sum().item()
+            right += (compute_outputs(images).argmax(1).cpu() == labels).sum().item()
             total += len(labels)
     return right / total
 

@@ -161,11 +161,11 @@ def environment(options):
             "device": torch.cuda.get_device_name() if on_gpu else "CPU"}
 
 
-def tell(row):
+def print_row(row):
     print(f"{row['chain']}, batches of {row['batch_size']}")
     for name, result in row["results"].items():
-        told = result if isinstance(result, str) else f"{result['value']:10.1f} us"
-        print(f"  {name:24} {told}", flush=True)
+        shown = result if isinstance(result, str) else f"{result['value']:10.1f} us"
+        print(f"  {name:24} {shown}", flush=True)
 
 
 def main():
@@ -194,7 +194,7 @@ def main():
         for size in map(int, options.batch_sizes.split(",")):
             results = measure(chain, size, options)
             report["rows"].append({"chain": chain, "batch_size": size, "results": results})
-            tell(report["rows"][-1])
+            print_row(report["rows"][-1])
             if options.json:
                 Path(options.json).write_text(json.dumps(report, indent=2) + "\n")
 

@@ -61,7 +61,7 @@ void time_on_device(benchmark::State& state, std::size_t bytes,
 }
 
 // How many buffers of `bytes` make a set that no cache holds.
-std::size_t copies_of(std::size_t bytes, std::size_t l2_bytes, bool is_warm) {
+std::size_t count_copies(std::size_t bytes, std::size_t l2_bytes, bool is_warm) {
   return is_warm ? 1 : std::max<std::size_t>(2, 4 * l2_bytes / bytes + 1);
 }
 
@@ -81,7 +81,7 @@ void cross_entropy(benchmark::State& state, const CrossEntropyCase& what) {
   }
   const std::size_t total = static_cast<std::size_t>(what.images * kPixels);
   const std::size_t bytes = total * kClasses * (what.type == LogitType::f32 ? 4 : 2);
-  const std::size_t copies = copies_of(2 * bytes + total, what.l2_bytes, what.is_warm);
+  const std::size_t copies = count_copies(2 * bytes + total, what.l2_bytes, what.is_warm);
   const DeviceMemory logits(copies * bytes);
   const DeviceMemory gradient(copies * bytes);
   const DeviceMemory labels(copies * total);
@@ -100,7 +100,7 @@ void cross_entropy(benchmark::State& state, const CrossEntropyCase& what) {
 
 void fingerprint(benchmark::State& state, std::size_t l2_bytes) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
-  const std::size_t copies = copies_of(bytes, l2_bytes, false);
+  const std::size_t copies = count_copies(bytes, l2_bytes, false);
   const DeviceMemory data(copies * bytes);
   const DeviceMemory digest(sizeof(std::uint64_t));
   time_on_device(state, bytes, [&](std::size_t i, cuda::StreamView stream) {
@@ -111,7 +111,7 @@ void fingerprint(benchmark::State& state, std::size_t l2_bytes) {
 // Reads and writes `range` bytes in all.
 void copy(benchmark::State& state, std::size_t l2_bytes) {
   const auto bytes = static_cast<std::size_t>(state.range(0)) / 2;
-  const std::size_t copies = copies_of(2 * bytes, l2_bytes, false);
+  const std::size_t copies = count_copies(2 * bytes, l2_bytes, false);
   const DeviceMemory from(copies * bytes);
   const DeviceMemory to(copies * bytes);
   time_on_device(state, 2 * bytes, [&](std::size_t i, cuda::StreamView stream) {
@@ -120,7 +120,7 @@ void copy(benchmark::State& state, std::size_t l2_bytes) {
   });
 }
 
-std::string name_of(const CrossEntropyCase& what) {
+std::string case_name(const CrossEntropyCase& what) {
   const std::string type = what.type == LogitType::f32 ? "f32" : "bf16";
   return "cross_entropy/" + type + (what.channels_last ? "/channels_last" : "/planar") +
          "/images:" + std::to_string(what.images) + (what.is_warm ? "/warm" : "");
@@ -134,7 +134,7 @@ void register_all(const cuda::DeviceInfo& device) {
       for (const auto& [channels_last, is_warm] :
            std::vector<std::pair<bool, bool>>{{true, false}, {false, false}, {true, true}}) {
         const CrossEntropyCase what{images, channels_last, type, is_warm, l2_bytes};
-        RegisterBenchmark(name_of(what).c_str(), cross_entropy, what)->UseManualTime();
+        RegisterBenchmark(case_name(what).c_str(), cross_entropy, what)->UseManualTime();
       }
     }
   }

@@ -61,13 +61,13 @@ class Bench {
   }
 
   bool on_gpu() const { return context_.kind() == DeviceKind::cuda; }
-  Json environment() const { return slipstream::json_of(environment_of(context_)); }
+  Json environment() const { return slipstream::to_json(collect_environment(context_)); }
 
   Found examined(const Case& one) {
-    Trainer trainer(pipeline_of(one.now), context_, numerics_);
-    const Plan plan = plan_of(trainer.pipeline(), one.workers, one.now);
+    Trainer trainer(build_pipeline(one.now), context_, numerics_);
+    const Plan plan = build_plan(trainer.pipeline(), one.workers, one.now);
     Found found;
-    found.before = rate_of(trainer, plan).value;
+    found.before = measure_rate(trainer, plan).value;
     DoctorOptions options;
     Examination examination;
     for (const double budget_s : {budget_s_, kLongS}) {
@@ -79,7 +79,7 @@ class Bench {
     }
     std::vector<Measured> fixed;
     for (const Fix& fix : one.fixes) fixed.push_back(fixed_rate(one, fix, examination, found));
-    found.again = rate_of(trainer, plan).value;
+    found.again = measure_rate(trainer, plan).value;
     found.right = one.allowed;
     for (const double unchanged : {found.before, found.again})
       add_right(one, fixed, unchanged, found.diagnosis.ceiling.value, found.right);
@@ -88,14 +88,14 @@ class Bench {
   }
 
  private:
-  Plan plan_of(const Pipeline& declared, unsigned workers, const Made& made) const {
+  Plan build_plan(const Pipeline& declared, unsigned workers, const CaseSettings& made) const {
     LoaderPlan loader;
     loader.num_workers = workers;
     loader.pin_memory = made.is_pinned;
     return make_plan("serial", declared.device_steps(), context_.kind(), loader, numerics_);
   }
 
-  Measured rate_of(Trainer& trainer, const Plan& plan) const {
+  Measured measure_rate(Trainer& trainer, const Plan& plan) const {
     TrainingRate rate(plan, std::nullopt);
     rate.measure(trainer, kTruthS, {});
     return rate.is_measured() ? rate.rate() : Measured{0, 0, 0, "steps/s", 0};
@@ -103,7 +103,7 @@ class Bench {
 
   /// Seconds that a step takes of a sample, in one worker alone.
   double cost_in(const Trainer& trainer, const Fix& fix, const std::string& step) const {
-    DrainedRate one(plan_of(trainer.pipeline(), 1, fix.made), std::nullopt);
+    DrainedRate one(build_plan(trainer.pipeline(), 1, fix.made), std::nullopt);
     one.measure(trainer, kCostS, 0, {});
     for (const StepCounter& counter : one.counters())
       if (counter.name == step) return counter.wall_s / static_cast<double>(counter.calls);
@@ -112,15 +112,15 @@ class Bench {
 
   Measured fixed_rate(const Case& one, const Fix& fix, const Examination& examination,
                       Found& found) {
-    Trainer fixed(pipeline_of(fix.made), context_, numerics_);
+    Trainer fixed(build_pipeline(fix.made), context_, numerics_);
     const unsigned workers = fix.workers > 0 ? fix.workers : one.workers;
-    const Measured measured = rate_of(fixed, plan_of(fixed.pipeline(), workers, fix.made));
+    const Measured measured = measure_rate(fixed, build_plan(fixed.pipeline(), workers, fix.made));
     if (measured.n == 0) return measured;
-    std::vector<Supposition> supposed;
+    std::vector<AssumedCost> supposed;
     for (const std::string& step : fix.steps) supposed.push_back({step, cost_in(fixed, fix, step)});
     if (!supposed.empty())
       found.predictions.push_back(
-          {"without " + std::string(name_of(fix.group)),
+          {"without " + std::string(to_string(fix.group)),
            what_if(examination.observed, found.diagnosis, supposed).predicted, measured});
     for (const Change& change : found.diagnosis.changes)
       if (change.id == fix.change)
@@ -134,7 +134,7 @@ class Bench {
       if (change.id != "num_workers" && change.id != "prefetch_batches") continue;
       Plan changed = plan;
       change.apply(changed);
-      const Measured measured = rate_of(trainer, changed);
+      const Measured measured = measure_rate(trainer, changed);
       if (measured.n > 0) found.predictions.push_back({change.what, change.predicted, measured});
     }
   }
@@ -164,32 +164,33 @@ class Bench {
 };
 
 /// Of the time of a step.
-double error_of(const Prediction& each) {
+double relative_error(const Prediction& each) {
   return std::abs(each.measured.value / each.predicted.value - 1);
 }
 
-Json json_of(const Level& level) {
+Json to_json(const Level& level) {
   return {{"name", level.name},
-          {"with_training", slipstream::json_of(level.with_training)},
-          {"loader_alone", slipstream::json_of(level.loader_alone)}};
+          {"with_training", slipstream::to_json(level.with_training)},
+          {"loader_alone", slipstream::to_json(level.loader_alone)}};
 }
 
-Json json_of(const Case& one, const Found& found) {
+Json to_json(const Case& one, const Found& found) {
   const Diagnosis& diagnosis = found.diagnosis;
   Json json = {{"case", one.name},
                {"workers", one.workers},
                {"is_real", one.is_real},
                {"budget_s", found.budget_s},
-               {"verdict", std::string(name_of(diagnosis.verdict))},
+               {"verdict", std::string(to_string(diagnosis.verdict))},
                {"is_right", found.is_right()}};
-  for (const Culprit culprit : found.right) json["right"].push_back(std::string(name_of(culprit)));
+  for (const Culprit culprit : found.right)
+    json["right"].push_back(std::string(to_string(culprit)));
   json["ceiling"] = diagnosis.ceiling.value;
   json["rate"] = diagnosis.rate.value;
   json["rate_before"] = found.before;
   json["rate_again"] = found.again;
   json["model_error"] = diagnosis.model_error;
   if (!found.is_right()) json["reason"] = diagnosis.reason;
-  for (const Level& level : found.levels) json["levels"].push_back(json_of(level));
+  for (const Level& level : found.levels) json["levels"].push_back(to_json(level));
   for (const CostRow& row : diagnosis.costs)
     if (row.locked > 0 || row.is_memory_bound)
       json["contended"].push_back(
@@ -197,9 +198,9 @@ Json json_of(const Case& one, const Found& found) {
   json["predictions"] = Json::array();
   for (const Prediction& each : found.predictions)
     json["predictions"].push_back({{"of", each.of},
-                                   {"predicted", slipstream::json_of(each.predicted)},
-                                   {"measured", slipstream::json_of(each.measured)},
-                                   {"error", error_of(each)},
+                                   {"predicted", slipstream::to_json(each.predicted)},
+                                   {"measured", slipstream::to_json(each.measured)},
+                                   {"error", relative_error(each)},
                                    {"is_covered", each.measured.high >= each.predicted.low &&
                                                       each.measured.low <= each.predicted.high}});
   return json;
@@ -211,7 +212,7 @@ double quantile(std::vector<double> values, double q) {
   return values[static_cast<std::size_t>(q * static_cast<double>(values.size() - 1))];
 }
 
-Json summary_of(const Json& cases) {
+Json summarize_cases(const Json& cases) {
   std::size_t real = 0, decided = 0, right = 0, covered = 0;
   std::vector<double> errors, drifts;
   for (const auto& each : cases) {
@@ -262,9 +263,9 @@ int main(int argc, char** argv) {
       if (!cases.empty() && one.is_real != (cases == "real")) continue;
       if (++number < first) continue;
       Json& results = report["cases"];
-      results.push_back(json_of(one, bench.examined(one)));
+      results.push_back(to_json(one, bench.examined(one)));
       std::cout << results.back().dump() << std::endl;
-      report["summary"] = summary_of(results);
+      report["summary"] = summarize_cases(results);
       if (!json_file.empty()) write_file_atomically(json_file, report.dump(2) + "\n");
     }
     std::cout << report["summary"].dump(2) << std::endl;

@@ -27,13 +27,13 @@ struct MeansImpl : torch::nn::Module {
 };
 TORCH_MODULE(Means);
 
-std::filesystem::path folder_of(const std::string& name) {
+std::filesystem::path case_folder(const std::string& name) {
   return std::filesystem::temp_directory_path() / ("slipstream-doctor-cases-" + name);
 }
 
 /// Written once.
-std::shared_ptr<const Dataset> files_of(std::int64_t size, double png_share) {
-  const auto folder = folder_of((png_share > 0 ? "png-" : "jpeg-") + std::to_string(size));
+std::shared_ptr<const Dataset> open_files(std::int64_t size, double png_share) {
+  const auto folder = case_folder((png_share > 0 ? "png-" : "jpeg-") + std::to_string(size));
   if (!std::filesystem::exists(folder)) {
     MakeDataOptions options;
     options.samples = 200;
@@ -44,42 +44,42 @@ std::shared_ptr<const Dataset> files_of(std::int64_t size, double png_share) {
   return open_dataset(folder, 10);
 }
 
-std::shared_ptr<const Dataset> maps_of(std::int64_t size) {
-  const auto folder = folder_of("npy-" + std::to_string(size));
+std::shared_ptr<const Dataset> make_maps(std::int64_t size) {
+  const auto folder = case_folder("npy-" + std::to_string(size));
   if (!std::filesystem::exists(folder)) {
     ConvertOptions options;
     options.transforms = {{"resize", Resize{{size, size}}}};
-    convert_to_npy(*files_of(size, 0), folder, options);
+    convert_to_npy(*open_files(size, 0), folder, options);
   }
   return open_dataset(folder, 10);
 }
 
-std::shared_ptr<const Dataset> data_of(const Made& made) {
-  if (made.jpeg_size > 0) return files_of(made.jpeg_size, 0);
-  if (made.png_size > 0) return files_of(made.png_size, 1);
-  if (made.npy_size > 0) return maps_of(made.npy_size);
+std::shared_ptr<const Dataset> make_dataset(const CaseSettings& made) {
+  if (made.jpeg_size > 0) return open_files(made.jpeg_size, 0);
+  if (made.png_size > 0) return open_files(made.png_size, 1);
+  if (made.npy_size > 0) return make_maps(made.npy_size);
   SyntheticOptions options;
   options.samples = 4096;
   options.size = made.raw_size;
   return synthetic_classification(options);
 }
 
-AnyOp op_of(std::string_view work) {
+AnyOp make_op(std::string_view work) {
   if (work == "blur") return GaussianBlur{23, {2, 2}};
   if (work == "jitter") return ColorJitter{{0.5, 1.5}, {0.5, 1.5}, {0.5, 1.5}, {-0.1, 0.1}};
   return RandomRotation{{-30, 30}, Interpolation::bilinear};
 }
 
-struct Place {
+struct StepSlot {
   std::string step;
-  SyntheticCost Made::*part;
+  SyntheticCost CaseSettings::*part;
   Culprit group;
 };
-const Place kRead{"read", &Made::read, Culprit::raw_reading};
-const Place kDecode{"decode", &Made::decode, Culprit::decode};
-const Place kFirst{"first", &Made::first, Culprit::transforms};
-const Place kSecond{"second", &Made::second, Culprit::transforms};
-const std::vector<std::pair<Place, Place>> kPairs = {
+const StepSlot kRead{"read", &CaseSettings::read, Culprit::raw_reading};
+const StepSlot kDecode{"decode", &CaseSettings::decode, Culprit::decode};
+const StepSlot kFirst{"first", &CaseSettings::first, Culprit::transforms};
+const StepSlot kSecond{"second", &CaseSettings::second, Culprit::transforms};
+const std::vector<std::pair<StepSlot, StepSlot>> kPairs = {
     {kRead, kFirst}, {kFirst, kDecode}, {kRead, kDecode}};
 
 SyntheticCost sleeping(double seconds) { return {.sleep_s = seconds}; }
@@ -94,12 +94,12 @@ std::string brief(double value) {
   return text;
 }
 
-Fix without(const Place& place, Made made) {
+Fix without(const StepSlot& place, CaseSettings made) {
   made.*place.part = {};
   return {place.group, made, {place.step}, {}};
 }
 
-Case stated(const std::string& name, const std::vector<std::pair<Place, SyntheticCost>>& costs,
+Case stated(const std::string& name, const std::vector<std::pair<StepSlot, SyntheticCost>>& costs,
             unsigned workers = 2) {
   Case one{name, workers, false, {}};
   for (const auto& [place, cost] : costs) one.now.*place.part = cost;
@@ -108,7 +108,7 @@ Case stated(const std::string& name, const std::vector<std::pair<Place, Syntheti
 }
 
 void add_stated(std::vector<Case>& cases) {
-  for (const Place& place : {kRead, kDecode, kFirst, kSecond})
+  for (const StepSlot& place : {kRead, kDecode, kFirst, kSecond})
     for (const bool works : {false, true}) {
       const double factor = works ? 1.5 : 3;
       cases.push_back(
@@ -124,7 +124,7 @@ void add_stated(std::vector<Case>& cases) {
                            {{a, sleeping(cost_s(0.8))}, {b, working(cost_s(0.8))}}));
   }
   for (const CostVariation variation : {CostVariation::heavy_tail, CostVariation::bursts})
-    for (const Place& place : {kRead, kFirst}) {
+    for (const StepSlot& place : {kRead, kFirst}) {
       SyntheticCost cost = sleeping(cost_s(2.5));
       cost.variation = variation;
       cost.cv = 1.5;
@@ -151,7 +151,7 @@ void add_contention(std::vector<Case>& cases) {
                works,
                {}};
       one.now.first = works ? working(0.006) : sleeping(0.006);
-      const Made unlocked = one.now;
+      const CaseSettings unlocked = one.now;
       one.now.first.lock = true;
       one.fixes.push_back({Culprit::lock, unlocked, {}, "lock"});
       cases.push_back(one);
@@ -184,9 +184,9 @@ void add_fed(std::vector<Case>& cases) {
   }
 }
 
-Case real(const std::string& name, unsigned workers, const Made& now) {
+Case real(const std::string& name, unsigned workers, const CaseSettings& now) {
   Case one{name + ", " + std::to_string(workers), workers, true, now};
-  Made there = now;  // as arrays of the same size
+  CaseSettings there = now;  // as arrays of the same size
   there.npy_size = std::max({now.jpeg_size, now.png_size, now.npy_size});
   if (there.npy_size == 0) there.npy_size = now.raw_size;
   there.jpeg_size = there.png_size = 0;
@@ -196,7 +196,7 @@ Case real(const std::string& name, unsigned workers, const Made& now) {
   else if (now.npy_size == 0)
     one.fixes.push_back({Culprit::raw_reading, there, {"read", "decode"}, {}});
   if (now.work.empty()) return one;
-  Made idle = now;
+  CaseSettings idle = now;
   idle.work = {};
   idle.shrinks = false;
   one.fixes.push_back({Culprit::transforms, idle, {std::string(now.work)}, {}});
@@ -230,7 +230,7 @@ void add_real_copies(std::vector<Case>& cases) {
   for (const std::int64_t size : {768, 1024}) {
     Case one{"pageable, " + std::to_string(size), 12, true, {}};
     one.now = {.train_s = 5e-4, .is_pinned = false, .size = size, .npy_size = size};
-    Made pinned = one.now;
+    CaseSettings pinned = one.now;
     pinned.is_pinned = true;
     one.fixes.push_back({Culprit::copy, pinned, {}, "pinning"});
     one.fixes.push_back({Culprit::raw_reading, one.now, {}, {}, kMoreWorkers});
@@ -250,8 +250,8 @@ std::vector<Case> doctor_cases(bool on_gpu) {
   return cases;
 }
 
-Pipeline pipeline_of(const Made& made) {
-  std::shared_ptr<const Dataset> data = data_of(made);
+Pipeline build_pipeline(const CaseSettings& made) {
+  std::shared_ptr<const Dataset> data = make_dataset(made);
   if (!made.read.is_free() || !made.decode.is_free())
     data = with_cost(std::move(data), {.read = made.read, .decode = made.decode});
   Pipeline declared = with_costs(pipeline(std::move(data), {.batch_size = kCaseBatch, .seed = 1}),
@@ -260,7 +260,7 @@ Pipeline pipeline_of(const Made& made) {
     declared = std::move(declared).transform(name, cost.is_free() ? op : with_cost(op, cost));
   };
   if (made.shrinks) add("shrink", Resize{{256, 256}, false}, {});
-  if (!made.work.empty()) add(std::string(made.work), op_of(made.work), {});
+  if (!made.work.empty()) add(std::string(made.work), make_op(made.work), {});
   add("resize", Resize{{made.size, made.size}, false}, {});
   add("first", RandomHorizontalFlip{}, made.first);
   add("second", RandomVerticalFlip{}, made.second);

@@ -15,7 +15,7 @@ inline constexpr double kCaseStepS = 0.02;  ///< that training waits for, a batc
 
 /// What a pipeline is made of: read, decode, [shrink], [a transform that works], resize, first,
 /// second, then training on images of `size`.
-struct Made {
+struct CaseSettings {
   SyntheticCost read = {}, decode = {}, first = {}, second = {};
   double copy_s = 0;
   double train_s = kCaseStepS;
@@ -32,7 +32,7 @@ struct Made {
 /// The same with a cause taken away.
 struct Fix {
   Culprit group;
-  Made made = {};
+  CaseSettings made = {};
   std::vector<std::string> steps = {};  ///< whose costs the doctor is told; none: it is not asked
   std::string change = {};              ///< or the change that it says has this effect
   unsigned workers = 0;                 ///< or so many workers; 0: as many as the case
@@ -42,12 +42,12 @@ struct Case {
   std::string name;
   unsigned workers = 2;
   bool is_real = false;  ///< does real work, rather than to cost what is stated
-  Made now = {};
+  CaseSettings now = {};
   std::vector<Fix> fixes = {};        ///< the culprit is that whose fix gains most
   std::vector<Culprit> allowed = {};  ///< verdicts that are right besides
 };
 
 std::vector<Case> doctor_cases(bool on_gpu);
-Pipeline pipeline_of(const Made& made);
+Pipeline build_pipeline(const CaseSettings& made);
 
 }  // namespace slipstream

@@ -127,7 +127,7 @@ struct Fixture {
   explicit Fixture(const Setting& setting)
       : loader(setting.pictures,
                {{"crop", RandomResizedCrop{kSide}}, {"flip", RandomHorizontalFlip{}}},
-               options_of(setting, pinned)) {
+               make_options(setting, pinned)) {
     for (std::size_t i = 0; i < loader.slabs(); ++i) marks.push_back(lane.make_mark());
     void* memory = nullptr;
     check_cuda(cudaMalloc(&memory, loader.layout().device_bytes));
@@ -135,7 +135,7 @@ struct Fixture {
   }
   ~Fixture() { static_cast<void>(cudaFree(block)); }
 
-  static DataLoaderOptions options_of(const Setting& setting, std::pmr::memory_resource& memory) {
+  static DataLoaderOptions make_options(const Setting& setting, std::pmr::memory_resource& memory) {
     DataLoaderOptions options;
     options.batch_size = setting.batch_size;
     options.prefetch_batches = 4;

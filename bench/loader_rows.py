@@ -89,7 +89,7 @@ def cpu_seconds():
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def rate_of(batches, task):
+def measure_rate(batches, task):
     """Fresh workers deliver in bursts of a batch each: warm up over some, measure over more."""
     for _ in islice(batches, 2 * task.workers + 1):
         pass
@@ -146,7 +146,7 @@ def dataloader(task, load):
             return load(task.files[index % len(task.files)], random)
 
     sampler = data.RandomSampler(Crops(), replacement=True, num_samples=1 << 24)
-    return rate_of(iter(data.DataLoader(
+    return measure_rate(iter(data.DataLoader(
         Crops(), task.batch_size, sampler=sampler, num_workers=task.workers, prefetch_factor=2,
         multiprocessing_context="fork")), task)
 
@@ -184,7 +184,7 @@ def dali(task, is_gpu):
 
     pipeline = crops()
     pipeline.build()
-    return rate_of((pipeline.run() for _ in repeat(None)), task)
+    return measure_rate((pipeline.run() for _ in repeat(None)), task)
 
 
 def spdl(task):
@@ -198,7 +198,7 @@ def spdl(task):
                 .aggregate(task.batch_size).pipe(numpy.stack).add_sink(2)
                 .build(num_threads=task.workers))
     with pipeline.auto_stop():
-        return rate_of(iter(pipeline), task)
+        return measure_rate(iter(pipeline), task)
 
 
 def slipstream(task, options=""):
@@ -227,7 +227,7 @@ def slipstream_python(task):
 
     loader = ss.DataLoader(ss.ImageFolder(task.data, ss.transforms.RandomResizedCrop(SIDE)), task.batch_size,
                            shuffle=True, drop_last=True, num_workers=task.workers, device="cpu")
-    return rate_of((batch for _ in count() for batch in loader), task)
+    return measure_rate((batch for _ in count() for batch in loader), task)
 
 
 ROWS = {  # what measures each, and the modules it needs

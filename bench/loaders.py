@@ -170,7 +170,7 @@ def environment(options):
             "gpu": options.gpu, "packages": versions}
 
 
-def settings_of(options):
+def make_settings(options):
     """As they were given, but a program of this repository by its path in there."""
     settings = {key: value for key, value in vars(options).items() if key != "json"}
     program = Path(options.slipstream)
@@ -183,7 +183,7 @@ def numbers(text):
     return [int(item) for item in text.split(",")]
 
 
-def parser_of(description, rows):
+def make_parser(description, rows):
     """Of what scripts that measure rows from files have in common."""
     parser = argparse.ArgumentParser(description=description.split("\n\n")[0])
     add = parser.add_argument
@@ -203,7 +203,7 @@ def parser_of(description, rows):
 def parse_arguments():
     cores = len(os.sched_getaffinity(0))
     powers = [1 << shift for shift in range(cores.bit_length()) if 1 << shift < cores]
-    parser = parser_of(__doc__, ROWS)
+    parser = make_parser(__doc__, ROWS)
     parser.add_argument("--num-workers", type=numbers, default=[*powers, cores],
                         help="processes or threads, comma-separated")
     parser.add_argument("--slipstream-with", default="", metavar="OPTIONS",
@@ -221,7 +221,7 @@ def parse_arguments():
 def main():
     options = parse_arguments()
     options.gpu = gpu_name()
-    report = {"environment": environment(options), "settings": settings_of(options)}
+    report = {"environment": environment(options), "settings": make_settings(options)}
     with tempfile.TemporaryDirectory(prefix="slipstream-") as folder:
         if not options.data:
             options.data = folder

@@ -135,7 +135,7 @@ ROWS = {
 }
 
 
-def rate_of(loop, warmup_steps, seconds):
+def measure_rate(loop, warmup_steps, seconds):
     for _ in range(warmup_steps):
         next(loop)
     torch.cuda.synchronize()
@@ -147,7 +147,7 @@ def rate_of(loop, warmup_steps, seconds):
     return steps / (time.perf_counter() - start)
 
 
-def rows_of(batch_size, options):
+def measure_rows(batch_size, options):
     torch.manual_seed(1)
     model = Model(options.image_size, "cuda", True)
     loops = {name: ROWS[name](model, options, batch_size) for name in options.rows}
@@ -155,7 +155,7 @@ def rows_of(batch_size, options):
     for repeat in range(-1, options.repeats):  # what is lazy is made in the first one
         for name, loop in loops.items():
             ready = PREFETCH_FACTOR * options.num_workers if "dataloader" in name else 0
-            rate = rate_of(loop, WARMUP_STEPS + ready, options.seconds)
+            rate = measure_rate(loop, WARMUP_STEPS + ready, options.seconds)
             if repeat >= 0:
                 rates[name].append(rate)
     for name, each in rates.items():
@@ -212,7 +212,7 @@ def main():
               "host_us": host_costs(), "rows": []}
     print({name: round(cost["value"], 1) for name, cost in report["host_us"].items()}, flush=True)
     for batch_size in options.batch_size:
-        report["rows"] += rows_of(batch_size, options)
+        report["rows"] += measure_rows(batch_size, options)
         gc.collect()  # ends the loops' workers
         Path(options.json).write_text(json.dumps(report, indent=1) + "\n")
 

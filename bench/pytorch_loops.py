@@ -309,7 +309,7 @@ def rounded_figure(rates):
     return found
 
 
-def cells_of(batch_size, options):
+def make_cells(batch_size, options):
     for loop in options.loops:
         for source in LOOPS[loop][1]:
             counts = [0]
@@ -324,7 +324,7 @@ def cells_of(batch_size, options):
 def run_batch_size(batch_size, options, seconds):
     """Measures all cells of one batch size in turns; starts nothing after so many seconds."""
     until = time.monotonic() + seconds
-    runners = [Runner(cell) for cell in cells_of(batch_size, options)]
+    runners = [Runner(cell) for cell in make_cells(batch_size, options)]
     try:
         for runner in runners * (1 + options.repeats):
             if runner.process and time.monotonic() < until:

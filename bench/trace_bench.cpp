@@ -17,7 +17,7 @@ namespace {
 using namespace slipstream;
 struct Arguments {
   std::string device = "cpu", input = "loader", json_file;
-  Options workload = options_of(built_in_workloads(), "segmentation");
+  Options workload = find_options(built_in_workloads(), "segmentation");
   std::int64_t image_size = 64;
   std::uint64_t steps = 100;
   unsigned repeats = 10;
@@ -33,7 +33,7 @@ class Bench {
         plan_(make_plan("pipelined", trainer_.pipeline().device_steps(), context_.kind(), {}, {})) {
   }
 
-  Json environment() const { return json_of(environment_of(context_)); }
+  Json environment() const { return to_json(collect_environment(context_)); }
 
   Json measured() {
     std::vector<double> plain, traced;
@@ -47,14 +47,14 @@ class Bench {
     const Measured without = rate_from_durations(plain, "steps/s");
     const Measured with = rate_from_durations(traced, "steps/s");
     const Measured share = ratio(with, without);
-    return {{"plain", json_of(without)}, {"traced", json_of(with)}, {"ratio", json_of(share)}};
+    return {{"plain", to_json(without)}, {"traced", to_json(with)}, {"ratio", to_json(share)}};
   }
 
  private:
   RunOptions run_options() const {
     RunOptions options;
     options.steps = arguments_.steps;
-    options.cut = cut_of(arguments_.input);
+    options.cut = parse_cut(arguments_.input);
     options.digest = false;
     return options;
   }

@@ -32,22 +32,22 @@ def training(model, is_compiled):
     module = torchvision.models.get_model(model, num_classes=10).cuda().to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(module.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-5, fused=True)
 
-    def loss_of(images, labels):
+    def compute_loss(images, labels):
         with torch.autocast("cuda", torch.bfloat16):
             return torch.nn.functional.cross_entropy(module(images.float() / 255), labels)
 
     if is_compiled:
-        loss_of = torch.compile(loss_of)
+        compute_loss = torch.compile(compute_loss)
 
     def step(images, labels):
-        loss_of(images.to(memory_format=torch.channels_last), labels).backward()
+        compute_loss(images.to(memory_format=torch.channels_last), labels).backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
     return step
 
 
-def rate_of(step, batches, task):
+def measure_rate(step, batches, task):
     import torch
 
     for _ in range(max(10, 2 * task.cores)):
@@ -67,7 +67,7 @@ def model_alone(task, is_compiled):
     images = torch.randint(256, (task.batch_size, 3, SIDE, SIDE), dtype=torch.uint8, device="cuda")
     labels = torch.randint(10, (task.batch_size,), device="cuda")
 
-    return rate_of(training(task.model, is_compiled), itertools.repeat((images, labels)), task)
+    return measure_rate(training(task.model, is_compiled), itertools.repeat((images, labels)), task)
 
 
 def pytorch(task, is_compiled):
@@ -98,7 +98,7 @@ def pytorch(task, is_compiled):
         for images, labels in loader:
             yield images.cuda(non_blocking=True), labels.cuda(non_blocking=True)
 
-    return rate_of(training(task.model, is_compiled), batches(), task)
+    return measure_rate(training(task.model, is_compiled), batches(), task)
 
 
 def package(task, is_compiled, wire=None):
@@ -108,7 +108,7 @@ def package(task, is_compiled, wire=None):
     chain = ss.transforms.Compose([ss.transforms.RandomResizedCrop(SIDE), ss.transforms.RandomHorizontalFlip()])
     loader = ss.DataLoader(ss.ImageFolder(task.data, chain), task.batch_size, shuffle=True, drop_last=True,
                            num_workers=task.cores, device="cuda", wire=wire)
-    return rate_of(training(task.model, is_compiled), endless(loader), task)
+    return measure_rate(training(task.model, is_compiled), endless(loader), task)
 
 
 def endless(loader):
@@ -136,7 +136,7 @@ def dali(task, is_compiled):
             made = next(iterator)[0]
             yield made["images"], made["labels"].flatten()
 
-    return rate_of(training(task.model, is_compiled), batches(), task)
+    return measure_rate(training(task.model, is_compiled), batches(), task)
 
 
 def spdl(task, is_compiled):
@@ -168,7 +168,7 @@ def spdl(task, is_compiled):
                 .aggregate(task.batch_size).pipe(stack).add_sink(4).build(num_threads=task.cores))
     with pipeline.auto_stop():
         batches = ((images.cuda(non_blocking=True), labels.cuda(non_blocking=True)) for images, labels in pipeline)
-        return rate_of(training(task.model, is_compiled), batches, task)
+        return measure_rate(training(task.model, is_compiled), batches, task)
 
 
 def slipstream(task, *options):

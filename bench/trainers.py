@@ -18,7 +18,7 @@ from pathlib import Path
 
 import trainer_rows
 from figures import figure
-from loaders import Child, environment, gpu_name, make_photos, numbers, parser_of
+from loaders import Child, environment, gpu_name, make_parser, make_photos, numbers
 
 
 def add_repeat(row, answer):
@@ -33,7 +33,7 @@ def add_repeat(row, answer):
         row["share_of_alone"] = figure([each["rate"] / each["alone"] for each in row["repeats"]], "1")
 
 
-def is_telling(name, cores, options):
+def is_worth_measuring(name, cores, options):
     """The model alone needs no cores; engines matter where cores do not suffice."""
     if name.startswith("alone"):
         return cores == max(options.cores)
@@ -44,7 +44,7 @@ def measure(options, shared, write):
     until = time.monotonic() + options.budget_seconds
     rows = [{"row": name, "cores": cores, "status": "skipped: time budget spent", "repeats": []}
             for cores in options.cores for name in options.rows
-            if is_telling(name, cores, options)]
+            if is_worth_measuring(name, cores, options)]
     child = {name: Child(trainer_rows.__file__) for name in ("python", "package", "slipstream")}
     try:
         for row in rows * options.repeats:
@@ -63,7 +63,7 @@ def measure(options, shared, write):
 
 
 def parse_arguments():
-    parser = parser_of(__doc__, trainer_rows.ROWS)
+    parser = make_parser(__doc__, trainer_rows.ROWS)
     parser.set_defaults(count=4000, seconds=4, timeout=180)
     parser.add_argument("--model", default="resnet50")
     parser.add_argument("--cores", type=numbers, default=[len(os.sched_getaffinity(0))])

@@ -23,7 +23,7 @@ RandomAffine affine() {
   return {.degrees = {-30, 30}, .translate = {0.1, 0.1}, .scale = {0.9, 1.1}};
 }
 
-std::vector<AnyOp> ops_of(const std::vector<NamedOp>& chain) {
+std::vector<AnyOp> list_ops(const std::vector<NamedOp>& chain) {
   std::vector<AnyOp> ops;
   for (const NamedOp& each : chain) ops.push_back(each.op);
   return ops;
@@ -48,12 +48,12 @@ std::vector<Row> rows() {
       {"random_erasing", {RandomErasing{1}}},
       {"to_float", {ToDtype{.scale = true}}, u8},
       {"normalize", {bench::normalize()}, {DType::float32}},
-      {"classification", ops_of(bench::classification_chain()), u8},
+      {"classification", list_ops(bench::classification_chain()), u8},
       {"usual",
        {RandomResizedCrop{224}, RandomHorizontalFlip{0.5}, ToDtype{.scale = true},
         bench::normalize()},
        u8},
-      {"usual_in_one", ops_of(bench::usual_chain()), u8},
+      {"usual_in_one", list_ops(bench::usual_chain()), u8},
       {"color",
        {RandomResizedCrop{224}, bench::jitter(), ToDtype{.scale = true}, bench::normalize()},
        u8},
@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
   using namespace slipstream;
   for (const Row& row : rows()) {
     for (const DType dtype : row.dtypes) {
-      const std::string name = row.name + "/" + std::string(name_of(dtype));
+      const std::string name = row.name + "/" + std::string(to_string(dtype));
       benchmark::RegisterBenchmark(name.c_str(), [row, dtype](benchmark::State& state) {
         run(state, row, dtype);
       })->Unit(benchmark::kMicrosecond);

@@ -106,7 +106,7 @@ def environment():
     return {"python": sys.version.split()[0], "packages": versions, "cores": os.cpu_count()}
 
 
-def tell(row):
+def print_row(row):
     figures = "".join(f"{row[of]['value']:10.1f}" for of in ("slipstream", "planes", "pixels")
                       if of in row)
     times = f"{row['times_as_fast']:8.2f}" if "times_as_fast" in row else ""
@@ -138,7 +138,7 @@ def main():
     for name in names:
         row = {"row": name, **measure(name, transforms.get(name.split("/")[0]), options)}
         report["rows"].append(row)
-        tell(row)
+        print_row(row)
         if options.json:
             Path(options.json).write_text(json.dumps(report, indent=2) + "\n")
 

@@ -29,7 +29,7 @@ def batches(options, last_dimension):
              torch.randint(10, (count, side, side), generator=generator).pin_memory()) for _ in range(STEPS)]
 
 
-def loop_of(step, is_tuned):
+def make_loop(step, is_tuned):
     def make_run(options):
         torch.manual_seed(1)
         model, data = Model(options.image_size, "cuda", is_tuned), batches(options, is_tuned)
@@ -59,11 +59,11 @@ def prefetched(model, data, device):
 
 
 LOOPS = {
-    "article_pipelined": loop_of(article_pipelined, False),
-    "timm_prefetcher": loop_of(prefetched, False),
-    "article_serial": loop_of(article_serial, False),
-    "tuned_serial": loop_of(tuned_serial, True),
-    "slipstream_pipeline": loop_of(pipeline, True),
+    "article_pipelined": make_loop(article_pipelined, False),
+    "timm_prefetcher": make_loop(prefetched, False),
+    "article_serial": make_loop(article_serial, False),
+    "tuned_serial": make_loop(tuned_serial, True),
+    "slipstream_pipeline": make_loop(pipeline, True),
 }
 
 
@@ -76,7 +76,7 @@ def verify(options):
     print(f"{options.loop}: {report.verdict} after {time.monotonic() - start:.0f} s", flush=True)
 
 
-def report_of(loop, options, seed, schedules):
+def make_report(loop, options, seed, schedules):
     part = Path(options.json + ".part")
     command = [sys.executable, __file__, "--loop", loop, "--json", part, "--seed", seed, "--schedules", schedules,
                "--batch-size", options.batch_size, "--image-size", options.image_size]
@@ -89,11 +89,11 @@ def report_of(loop, options, seed, schedules):
 def verify_all(options):
     rows = []
     for loop in options.loops:
-        row = {"loop": loop} | report_of(loop, options, options.seed, options.schedules)
+        row = {"loop": loop} | make_report(loop, options, options.seed, options.schedules)
         rows.append(row)
         found = row["report"] or {}
         if found.get("seed") is not None and found["operation"] is None:
-            row["again"] = report_of(loop, options, found["seed"], 1)
+            row["again"] = make_report(loop, options, found["seed"], 1)
         Path(options.json).write_text(json.dumps({
             "gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "slipstream": ss.__version__,
             "settings": {key: value for key, value in vars(options).items() if key not in ("json", "loop")},

@@ -32,11 +32,11 @@ constexpr Form kForms[] = {
     {"f32_one_hot_of_10", Element::u8, Element::f32, 10},
 };
 
-PackedField field_of(const Form& form) {
+PackedField make_field(const Form& form) {
   PackedField field{.from = form.from, .to = form.to, .classes = form.classes, .samples = kSamples};
   const std::size_t each = form.classes == 0 ? 1 : form.classes;
-  field.values = kArrivingBytes / kSamples / (bits_of(form.to) / 8) / each / 8 * 8;
-  field.from_sample_bytes = field.values * bits_of(form.from) / 8;
+  field.values = kArrivingBytes / kSamples / (bits_per_element(form.to) / 8) / each / 8 * 8;
+  field.from_sample_bytes = field.values * bits_per_element(form.from) / 8;
   field.to_offset_bytes = round_up(kSamples * field.from_sample_bytes, 256);
   return field;
 }
@@ -101,7 +101,7 @@ void register_all(const cuda::DeviceInfo&) {
   };
   add("copy/plain", copy, kArrivingBytes);
   for (const Form& form : kForms) {
-    const PackedField field = field_of(form);
+    const PackedField field = make_field(form);
     add(std::string("copy/") + form.name, copy, kSamples * field.from_sample_bytes);
     add(std::string("expand/") + form.name, expand, field);
   }

@@ -11,6 +11,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const Refused&) {
     return 0;
   }
-  if (!(parse_checkpoint_record(to_json(record)) == record)) std::abort();
+  if (!(parse_checkpoint_record(to_json_text(record)) == record)) std::abort();
   return 0;
 }

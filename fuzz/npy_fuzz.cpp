@@ -9,7 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     const NpyHeader header = parse_npy_header({reinterpret_cast<const std::byte*>(data), size});
     if (header.data_at > size) std::abort();
-    const NpyForm form = form_of(header);
+    const NpyForm form = npy_form(header);
     if (form.shape.elements() > (std::size_t{1} << 62)) std::abort();
   } catch (const Error&) {
     return 0;

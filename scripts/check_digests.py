@@ -16,7 +16,7 @@ import tempfile
 RECORD = pathlib.Path(__file__).resolve().parents[1] / "bench" / "results" / "cpu" / "digests.json"
 
 
-def digest_of(program, arguments, folder):
+def compute_digest(program, arguments, folder):
     subprocess.run([program, *arguments.split(), "--json", "run.json"], cwd=folder, check=True, stdout=subprocess.DEVNULL,
                    stderr=subprocess.DEVNULL)
     report = json.loads((folder / "run.json").read_text())
@@ -32,7 +32,7 @@ def main():
         subprocess.run([program, *record["scenes"].split(), "--out", "scenes"], cwd=folder, check=True,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for run in record["runs"]:
-            digest, record["after_revision"] = digest_of(program, run["after"]["arguments"], folder)
+            digest, record["after_revision"] = compute_digest(program, run["after"]["arguments"], folder)
             is_equal = digest == run["before"]["digest"]
             different += not is_equal
             print(f"{'equal' if is_equal else 'DIFFERENT'}  {digest}  {run['run']}, {run['plan']}")

@@ -99,7 +99,7 @@ find_python() {
 }
 
 # Prints LibTorch's CMake folder where $1 has PyTorch 2.11 for CUDA 13 and the other packages.
-torch_of() {
+find_torch() {
   "$1" - <<'PYTHON' 2>/dev/null
 import importlib.util as util, pathlib, runpy, sys
 found = [util.find_spec(name) for name in ("torch", "numpy", "PIL")]
@@ -165,13 +165,13 @@ find_tools() {
   venv=
   python=$(find_python)
   nvcc=$(nvcc_13) || nvcc=
-  torch=$(torch_of "$python") || torch=
+  torch=$(find_torch "$python") || torch=
   if [[ $torch && $nvcc ]] && cmake_is_new; then
     path=$(dirname "$("$python" -c 'import sys; print(sys.executable)')")
   else
     make_venv
     path=$venv/bin
-    torch=$(torch_of "$python") || die "PyTorch in $venv is broken: remove that folder"
+    torch=$(find_torch "$python") || die "PyTorch in $venv is broken: remove that folder"
     [[ $nvcc ]] || add_nvcc_to_venv
   fi
 }

@@ -15,7 +15,7 @@ trap 'rm -rf "$raw"' EXIT
 own=$(python3 -c 'import sys; print("3.%d" % sys.version_info[1])')
 
 # The version of an interpreter that runs and has Python.h; nothing for one without a global lock.
-version_of() {
+find_version() {
   "$1" -c 'import os, sys, sysconfig
 if os.path.exists(sysconfig.get_paths()["include"] + "/Python.h") and not sysconfig.get_config_var("Py_GIL_DISABLED"):
     print("3.%d" % sys.version_info[1])' 2>/dev/null || true
@@ -27,7 +27,7 @@ other_pythons() {
   for version in 3.10 3.11 3.12 3.13; do
     [[ $version != "$own" ]] || continue
     for candidate in ${PYTHONS:-"python$version" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/"python$version"}; do
-      [[ $(version_of "$candidate") == "$version" ]] && command -v "$candidate" && break
+      [[ $(find_version "$candidate") == "$version" ]] && command -v "$candidate" && break
     done
   done
 }
@@ -57,7 +57,7 @@ PYTHON
 versions=()
 if [[ $build == build/dist ]]; then
   mapfile -t pythons < <(other_pythons)
-  for python in "${pythons[@]}"; do versions+=("$(version_of "$python")"); done
+  for python in "${pythons[@]}"; do versions+=("$(find_version "$python")"); done
   echo "wheel: for Python $own ${versions[*]}"
   cmake --preset dist -DSLIPSTREAM_PYTHONS="$(IFS=';'; echo "${pythons[*]}")" >build/dist.log
 fi

@@ -12,29 +12,29 @@ namespace {
 using namespace slipstream;
 
 /// A package of AOTInductor (.pt2), or a module of TorchScript.
-FrozenStage encoder_of(const std::filesystem::path& file) {
+FrozenStage load_encoder(const std::filesystem::path& file) {
   if (file.extension() == ".pt2") return frozen_aot_inductor(file, {"image"}, {"features"});
   return frozen_torchscript(file, {"image"}, {"features"});
 }
 
-std::shared_ptr<const Dataset> data_of(const Options& options) {
+std::shared_ptr<const Dataset> open_images(const Options& options) {
   if (options.text("data") != "synthetic") return image_folder(options.text("data"));
   return synthetic_classification({.samples = 256, .size = 64, .classes = 4, .seed = options.seed});
 }
 
-std::int64_t classes_of(const Dataset& data) {
+std::int64_t find_classes(const Dataset& data) {
   for (const FieldSpec& field : data.fields())
     if (field.name == "label") return field.classes;
   throw Refused("the data have no labels; give a folder of class folders");
 }
 
 Pipeline head(const Options& options) {
-  const auto data = data_of(options);
+  const auto data = open_images(options);
   const std::int64_t side = options.integer("image-size");
-  const torch::nn::Linear linear(options.integer("features"), classes_of(*data));
+  const torch::nn::Linear linear(options.integer("features"), find_classes(*data));
   return pipeline(data, options)
       .transform("resize", Resize{{side, side}})
-      .stage("encoder", encoder_of(options.text("encoder")))
+      .stage("encoder", load_encoder(options.text("encoder")))
       .train("head", linear, make_optimizer(options), cross_entropy("features", "label"))
       .metric(top_k("label", 1));
 }

@@ -34,7 +34,7 @@ def make_model(classes, device):
     return fully_shard(model)
 
 
-def state_of(model, optimizer, loader):
+def make_state(model, optimizer, loader):
     of_model, of_optimizer = get_state_dict(model, optimizer)
     return {"model": of_model, "optimizer": of_optimizer, "loader": loader.state_dict()}
 
@@ -42,7 +42,7 @@ def state_of(model, optimizer, loader):
 def load(folder, model, optimizer, loader):
     saved = sorted(folder.glob("step-*/.metadata")) if folder else []  # what is written last into a checkpoint
     if saved:
-        state = state_of(model, optimizer, loader)
+        state = make_state(model, optimizer, loader)
         dcp.load(state, checkpoint_id=saved[-1].parent)
         set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
         loader.load_state_dict(state["loader"])
@@ -67,7 +67,7 @@ def train(options, device):
             optimizer.zero_grad()
             step += 1
             if options.checkpoints and step % options.save_every == 0:
-                dcp.save(state_of(model, optimizer, loader), checkpoint_id=options.checkpoints / f"step-{step:08}")
+                dcp.save(make_state(model, optimizer, loader), checkpoint_id=options.checkpoints / f"step-{step:08}")
             if step == options.steps:
                 break
     if dist.get_rank() == 0 and loss is not None:

@@ -31,7 +31,7 @@ def check(problems: Iterable[str] = (), **numbers: tuple[Any, int] | tuple[Any, 
     found = []
     for name, (value, least, *given) in numbers.items():
         most = given[0] if given else _MOST
-        number = index_of(value)
+        number = to_index(value)
         if number is None or number < least:
             found.append(f"{name} is {shortened(value)}: give a whole number, at least {least}")
         elif number > most:
@@ -41,7 +41,7 @@ def check(problems: Iterable[str] = (), **numbers: tuple[Any, int] | tuple[Any, 
         raise Refused("\n".join(found))
 
 
-def index_of(value: Any, otherwise: Any = None) -> Any:
+def to_index(value: Any, otherwise: Any = None) -> Any:
     """A whole number, of Python, NumPy or PyTorch, as Python's; None, or another, of what is none."""
     try:
         return otherwise if isinstance(value, bool) else operator.index(value)
@@ -67,7 +67,7 @@ def whole_numbers(name: str, given: Any) -> list[int]:
     """A list, tensor or array of whole numbers, at least 0, as a list of them."""
     try:
         all_of_them = given.tolist() if hasattr(given, "tolist") else list(given)
-        numbers = [index_of(each, -1) for each in all_of_them]
+        numbers = [to_index(each, -1) for each in all_of_them]
     except TypeError:
         numbers = [-1]
     if numbers and not 0 <= min(numbers) <= max(numbers) <= _MOST:
@@ -75,7 +75,7 @@ def whole_numbers(name: str, given: Any) -> list[int]:
     return numbers
 
 
-def path_of(name: str, given: Any) -> str:
+def check_path(name: str, given: Any) -> str:
     """A path of files, with "~" as the home folder."""
     try:
         path = os.path.expanduser(os.fsdecode(given))

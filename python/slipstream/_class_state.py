@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from ._held import is_of_library, walk
+from ._held_objects import is_of_library, walk
 from ._plain_state import PLAIN
 
 _CONTAINERS = (list, dict, set)

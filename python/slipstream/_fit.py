@@ -80,12 +80,12 @@ def end_forked(error: BaseException | None) -> NoReturn:
     try:
         with contextlib.suppress(BaseException):
             if error is None:
-                told = "a process forked inside a run cannot go on in it: end it there, os._exit(0)\n"
+                text = "a process forked inside a run cannot go on in it: end it there, os._exit(0)\n"
             elif not isinstance(error, SystemExit):
-                told = "".join(traceback.format_exception(error))
+                text = "".join(traceback.format_exception(error))
             else:
-                told = "" if code is None or isinstance(code, int) else f"{code}\n"
-            sys.stderr.write(told)
+                text = "" if code is None or isinstance(code, int) else f"{code}\n"
+            sys.stderr.write(text)
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(BaseException):
                 stream.flush()
@@ -120,11 +120,11 @@ class Fit:
             end = (native.position() // length + 1) * length if has_parts else trainer._steps
             end = min(end, trainer._steps)
             wait_for_closed()
-            part = native.train(end, self._step_told())
+            part = native.train(end, self._step_callback())
             self._losses += part.losses
             self._seconds += part.seconds
             self._rate = part.steps_per_second or self._rate
-            self._tell_problem()
+            self._report_problem()
             trainer._loader._warn_of_skipped()
             if _native.interrupted():
                 self.is_interrupted = True
@@ -134,7 +134,7 @@ class Fit:
                 self._end_epoch()
             self._end_early_where_due()
 
-    def _step_told(self) -> Callable[..., None] | None:
+    def _step_callback(self) -> Callable[..., None] | None:
         tell = self._trainer._on_step
         return None if tell is None else lambda *values: tell(TrainingStep(*values))
 
@@ -200,10 +200,10 @@ class Fit:
         is_saved = self._native.save(metric, value, is_best, epochs_since)
         if is_saved:
             self._saved_at = self._native.position()
-        self._tell_problem()
+        self._report_problem()
         return bool(is_saved)
 
-    def _tell_problem(self) -> None:
+    def _report_problem(self) -> None:
         if problem := self._native.problem():
             warnings.warn(problem, stacklevel=5)
 

@@ -11,8 +11,8 @@ import torch
 
 from . import _native
 from ._remedies import add_remedy
-from ._signals import add_note, place_told
-from ._stages import Stage, module_of
+from ._signals import add_note, describe_place
+from ._stages import Stage, first_module
 from ._worker_errors import with_type
 
 
@@ -108,7 +108,7 @@ class Pass:
             _native.LoopStage(
                 stage.name,
                 stage,
-                module_of(stage.function),
+                first_module(stage.function),
                 stage._draw_seed(),
                 self._kept,
                 stage._script(device),
@@ -202,7 +202,7 @@ class Iteration(Iterator[Any]):
 def _note(error: BaseException, stage: str) -> None:
     if stage:
         place = f"in stage '{stage}' of a slipstream.Pipeline"
-        add_note(error, place_told(error, error.__traceback__, place))
+        add_note(error, describe_place(error, error.__traceback__, place))
 
 
 def warn_of_lost_batches(loop: Any, source: str) -> bool:

@@ -46,7 +46,7 @@ def fitting(leaves: list[Leaf]) -> _Fitting:
     return found
 
 
-def refuse_moving_beside(
+def refuse_moving_with(
     beside: _Fitting, chain: str, functions: Iterable[Callable[..., Any]]
 ) -> None:
     """`beside`: what has the size of the images of a sample, which `chain` and `functions` are done to."""

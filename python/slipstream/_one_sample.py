@@ -10,7 +10,7 @@ import torch
 
 from . import _native
 from ._fetching import item
-from ._moves import fitting, refuse_moving_beside, refuse_moving_images_alone
+from ._moves import fitting, refuse_moving_images_alone, refuse_moving_with
 from ._random_states import RandomStates
 from ._samples import Sample, Unfit
 from ._steps import Function, over_batch, refuse_samples_in_python
@@ -27,7 +27,7 @@ def native_sample(dataset: _native.Dataset, chain: Compose, index: int) -> tuple
     moved = dataset.moved_fields()
     refuse_moving_images_alone(moved, [each for _, _, step in chain._runs() for each in step])
     try:
-        return _native.sample_of(dataset, _transforms(chain, bool(moved)), index)
+        return _native.make_sample(dataset, _transforms(chain, bool(moved)), index)
     except Unfit as error:
         name = _native.printable_name(os.fsencode(dataset.name(index)))
         raise _native.Error(f"sample {index} ({name}): {error}") from None
@@ -40,7 +40,7 @@ def python_sample(source: Any, chain: Compose, index: int) -> Any:
         sample = Sample(value, bool(chain._steps))
         functions = [each for _, _, step in chain._runs() for each in step]
         beside = fitting(sample.leaves)
-        refuse_moving_beside(beside, chain._native_json(), functions)
+        refuse_moving_with(beside, chain._native_json(), functions)
         pairs = zip(sample.tensors, sample.leaves, strict=True)
         images = [tensor for tensor, leaf in pairs if leaf.is_image]
         transforms = _transforms(chain, bool(beside))
@@ -54,11 +54,11 @@ def _transforms(chain: Compose, keeps_sizes: bool) -> _native.Transforms:
     text = chain._native_json()
     is_random = bool(text) and _native.TensorTransform(text).is_random()
     seed = int(torch.randint(1 << 62, ())) if is_random else 0
-    called = [(place, name, _Alike(step)) for place, name, step in chain._runs()]
+    called = [(place, name, _SameDraws(step)) for place, name, step in chain._runs()]
     return _native.Transforms(text, called, keeps_sizes, seed)
 
 
-class _Alike:
+class _SameDraws:
     """Functions that draw the same for each image of a sample from torch, numpy and random."""
 
     def __init__(self, functions: Sequence[Function]) -> None:
@@ -69,5 +69,5 @@ class _Alike:
         if self._before is None:
             self._before = RandomStates()
         else:
-            self._before.put_back()
+            self._before.restore()
         return transformed(self._functions, image)

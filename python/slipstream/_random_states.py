@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ._blocks import contextmanager
-from ._held import held_by
+from ._held_objects import reachable_from
 
 
 def random_states() -> tuple[Any, ...]:
@@ -33,13 +33,13 @@ class RandomStates:
 
     def __init__(self, generators: Iterable[Any] = ()) -> None:
         numpy = sys.modules.get("numpy")
-        self._own = [(each, state_of(each)) for each in generators]
+        self._own = [(each, generator_state(each)) for each in generators]
         self._python, self._torch = random.getstate(), torch.get_rng_state()
         self._numpy = numpy.random.get_state() if numpy else None
         is_cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
         self._cuda = torch.cuda.get_rng_state_all() if is_cuda else []
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         random.setstate(self._python)
         torch.set_rng_state(self._torch)
         if self._numpy is not None:
@@ -51,13 +51,13 @@ class RandomStates:
 
 
 @contextmanager
-def kept_random_states(generators: Iterable[Any] = ()) -> Iterator[None]:
+def preserved_random_states(generators: Iterable[Any] = ()) -> Iterator[None]:
     """Puts the generators of torch (of all its devices), numpy, random and these back."""
     states = RandomStates(generators)
     try:
         yield
     finally:
-        states.put_back()
+        states.restore()
 
 
 def seed_all(seed: int) -> None:
@@ -82,9 +82,9 @@ def free_numpy() -> None:
         random.set_bit_generator(kind())  # type: ignore[union-attr]
 
 
-def generators_of(holder: Any) -> list[Any]:
+def find_generators(holder: Any) -> list[Any]:
     """Generators of torch, numpy and random that an object holds, and that have a state."""
-    return with_state(each.content for each in held_by(holder, generator_kinds()))
+    return with_state(each.content for each in reachable_from(holder, generator_kinds()))
 
 
 def with_state(generators: Iterable[Any]) -> list[Any]:
@@ -101,7 +101,7 @@ def generator_kinds() -> tuple[type, ...]:
     return (random.Random, torch.Generator, *of_numpy)
 
 
-def state_of(generator: Any) -> Any:
+def generator_state(generator: Any) -> Any:
     """The state of a generator of torch, numpy or random."""
     if hasattr(generator, "bit_generator"):
         return generator.bit_generator.state

@@ -117,7 +117,7 @@ class Outputs(Iterator[torch.Tensor]):
             if self._has_begun:
                 return
             wait_for_closed()
-            work = _work_of(self._evaluator, self._device, self._ready, self._is_closed, self._is_over)
+            work = _make_work(self._evaluator, self._device, self._ready, self._is_closed, self._is_over)
             self._has_begun = True
             try:
                 threading.Thread(target=work, name="slipstream predict", daemon=True).start()
@@ -126,7 +126,7 @@ class Outputs(Iterator[torch.Tensor]):
                 raise
 
 
-def _work_of(
+def _make_work(
     evaluator: _native.NativeEvaluator,
     device: str,
     ready: queue.Queue[torch.Tensor | BaseException | None],

@@ -69,17 +69,17 @@ class Sample:
         self.is_text = [isinstance(leaf, str | bytes) for _, leaf in self._found]
         self.tensors: list[torch.Tensor] = []
         self.leaves: list[Leaf] = []
-        told = []
+        forms = []
         for i, (name, value) in enumerate(self._found):
             if self.is_text[i]:
-                told.append("str" if isinstance(value, str) else "bytes")
+                forms.append("str" if isinstance(value, str) else "bytes")
                 continue
             tensor = _image(value, name) if i in images else _tensor(value, name)
             leaf = Leaf(self.names[i], i in images, tensor.dtype, tuple(tensor.shape))
             self.tensors.append(tensor)
             self.leaves.append(leaf)
-            told.append(_told(leaf, wants_image))
-        self.form = "".join(each if isinstance(each, str) else told[each] for each in self._parts)
+            forms.append(_describe_leaf(leaf, wants_image))
+        self.form = "".join(each if isinstance(each, str) else forms[each] for each in self._parts)
         if not self._found:
             raise Unfit(f"the sample is {self.form}, in which there is nothing")
         if images == {-1}:
@@ -134,7 +134,7 @@ class Sample:
                 elif _is_pil(part):
                     part = tensor
             parts.append(part)
-        return _filled(template_of(value, self).tree, parts)
+        return _filled(make_template(value, self).tree, parts)
 
     def packed_texts(self) -> torch.Tensor:
         """For Template.build()."""
@@ -165,7 +165,7 @@ class Sample:
         self._parts.append(closing)
 
 
-def template_of(value: Any, sample: Sample) -> Template:
+def make_template(value: Any, sample: Sample) -> Template:
     """That of `sample`, which was made of `value`."""
     numbers = iter(range(len(sample.names)))
     return Template(_tree(value, numbers), sample.leaves, sample.is_text)
@@ -194,17 +194,17 @@ def _tree(value: Any, numbers: Any, texts: type = list) -> Any:
         return mapping_with(value, {key: order[key] for key in value})
     if isinstance(value, list | tuple):
         return _sequence_like(value, [_tree(each, numbers, tuple) for each in value])
-    return _Place(next(numbers), texts)
+    return _LeafSite(next(numbers), texts)
 
 
 @dataclasses.dataclass
-class _Place:
+class _LeafSite:
     number: int
     texts: type  # what default_collate makes of strings there
 
 
 def _filled(tree: Any, values: list[Any]) -> Any:
-    if isinstance(tree, _Place):
+    if isinstance(tree, _LeafSite):
         value = values[tree.number]
         return tree.texts(value) if isinstance(value, tuple) else value
     if isinstance(tree, Mapping):
@@ -222,7 +222,7 @@ def _sequence_like(value: Any, items: list[Any]) -> Any:
     return changed
 
 
-def _told(leaf: Leaf, differs: bool) -> str:
+def _describe_leaf(leaf: Leaf, differs: bool) -> str:
     dtype = str(leaf.dtype).removeprefix("torch.")
     sizes = " x ".join(map(str, leaf.shape))
     if leaf.is_image:

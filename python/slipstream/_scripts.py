@@ -20,7 +20,7 @@ def is_plain_script(function: Any) -> bool:
     return forward is None or (isinstance(forward, torch._C.ScriptMethod) and forward.name == "forward")
 
 
-def script_of(function: Any, device: str) -> torch.jit.ScriptModule | None:
+def compile_script(function: Any, device: str) -> torch.jit.ScriptModule | None:
     """`function` where it is one, as far as Python knows."""
     is_one = torch.device(device).type in DEVICES and is_plain_script(function)
     return function if is_one else None

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 
-def place_told(error: BaseException, trace: TracebackType | None, place: str) -> str:
+def describe_place(error: BaseException, trace: TracebackType | None, place: str) -> str:
     """`place`, and that it is not to blame where a handler of a signal raised the error in it."""
     is_for_a_signal = isinstance(error, KeyboardInterrupt) or is_of_handler(error, trace)
     return f"raised for a signal, which came here: {place}" if is_for_a_signal else place
@@ -26,11 +26,11 @@ def add_note(error: BaseException, note: str) -> None:
 
 def is_of_handler(error: BaseException, trace: TracebackType | None) -> bool:
     """Whether a handler of a signal raised it."""
-    handlers = {_code_of(signal.getsignal(each)) for each in signal.valid_signals()} - {None}
+    handlers = {_handler_code(signal.getsignal(each)) for each in signal.valid_signals()} - {None}
     return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(trace))
 
 
-def _code_of(handler: Any) -> Any:
+def _handler_code(handler: Any) -> Any:
     while isinstance(handler, functools.partial):
         handler = handler.func
     if not callable(handler):  # such as SIG_DFL

@@ -34,7 +34,7 @@ class _Queue:
         if not self._seen:
             return self._batches.get(timeout=timeout)
         item = self._seen.popleft()
-        if isinstance(item, _Raised):
+        if isinstance(item, _RaisedError):
             raise item.error
         return item
 
@@ -49,7 +49,7 @@ class _Queue:
             except Exception as error:
                 if is_of_handler(error, error.__traceback__):
                     raise
-                item = _Raised(error)
+                item = _RaisedError(error)
             self._seen.append(item)
             yield item
 
@@ -81,7 +81,7 @@ class _Workers:
         if self._has_next(there, ended):
             return True
         for item in self._queue.seen():
-            if isinstance(item, _Raised):
+            if isinstance(item, _RaisedError):
                 return True
             worker = _ended_worker(item[1])
             if worker is not None:
@@ -130,7 +130,7 @@ def _ended_worker(made: Any) -> int | None:
 
 
 @dataclasses.dataclass
-class _Raised:
+class _RaisedError:
     error: BaseException
 
 
@@ -142,8 +142,8 @@ class States:
         self._taken: collections.deque[Any] = collections.deque()
         self._given = 0
 
-    def after_each(self, batches: Iterator[Any]) -> _Remembered:
-        return _Remembered(batches, self._remember)
+    def after_each(self, batches: Iterator[Any]) -> _ObservedIterator:
+        return _ObservedIterator(batches, self._remember)
 
     def _remember(self) -> None:
         try:
@@ -151,7 +151,7 @@ class States:
         except Exception as error:  # told to whoever asks for it
             if is_of_handler(error, error.__traceback__):
                 raise
-            self._taken.append(_Raised(error))
+            self._taken.append(_RaisedError(error))
 
     def given(self, count: int) -> Any:
         """The state after the first `count` batches, which the loop got; None where it got no other."""
@@ -162,7 +162,7 @@ class States:
         return state
 
 
-class _Remembered(Iterator[Any]):
+class _ObservedIterator(Iterator[Any]):
     """The same batches and errors, with a call after each."""
 
     def __init__(self, batches: Iterator[Any], remember: Callable[[], None]) -> None:
@@ -184,14 +184,14 @@ def has_state(loader: Any) -> bool:
     return all(callable(getattr(loader, name, None)) for name in ("state_dict", "load_state_dict"))
 
 
-class Place:
+class LoaderPosition:
     """Where a loop over a loader that is not slipstream.DataLoader is.
 
-    goes_on: behind the last batch of a pass the loader's state begins the next one, without an empty pass.
+    resumes: behind the last batch of a pass the loader's state begins the next one, without an empty pass.
     """
 
-    def __init__(self, loader: Any, goes_on: bool) -> None:
-        self._loader, self._goes_on = loader, goes_on
+    def __init__(self, loader: Any, resumes: bool) -> None:
+        self._loader, self._resumes = loader, resumes
         self.epoch = self._batch = 0  # that the next pass begins with
         self._now: dict[str, Any] | None = None  # within a pass, or where it was left
 
@@ -201,7 +201,7 @@ class Place:
         self.epoch, self._batch = epoch + 1, 0
         return epoch, batch
 
-    def go_to(self, epoch: int) -> None:
+    def seek(self, epoch: int) -> None:
         if epoch != self.epoch:
             self.epoch, self._batch = epoch, 0
         if self._now is not None and (self._now["epoch"] != epoch or self._batch == 0):
@@ -217,7 +217,7 @@ class Place:
         """Behind the last batch that the loop was given."""
         if self._now is None:
             return {"loader": self._loader.state_dict(), "epoch": self.epoch, "batch": self._batch}
-        if isinstance(self._now["loader"], _Raised):
+        if isinstance(self._now["loader"], _RaisedError):
             raise self._now["loader"].error
         return copy.deepcopy(self._now)
 
@@ -231,7 +231,7 @@ class Place:
         check(epoch=(state["epoch"], 0, EPOCHS - 1), batch=(state["batch"], 0, EPOCHS - 1))
         self._loader.load_state_dict(copy.deepcopy(state["loader"]))
         self._now = copy.deepcopy(dict(state))
-        if self._goes_on and state["batch"] == len(self._loader):
+        if self._resumes and state["batch"] == len(self._loader):
             self._now |= {"epoch": state["epoch"] + 1, "batch": 0}
         self.epoch, self._batch = self._now["epoch"], self._now["batch"]
 
@@ -271,7 +271,7 @@ def set_epochs(loader: Any, epoch: int) -> None:
             )
 
 
-def source_of(
+def make_source(
     loader: Iterable[Any], states: States | None
 ) -> tuple[Iterator[Any], Callable[[], bool] | None]:
     """The batches of a pass, and what tells whether the next one comes without waiting; None if it does."""

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from . import _native
-from ._checks import check, index_of, shortened
-from ._scripts import script_of
+from ._checks import check, to_index, shortened
+from ._scripts import compile_script
 from ._trees import Key, leaves, value_at, with_values
 
 Keys = Key | Sequence[Key] | None
@@ -56,7 +56,7 @@ class Stage:
                 f"a stage is a name and a module or function, such as ('encode', encoder), not "
                 f"({self.name!r}, {type(self.function).__name__})"
             )
-        seed = index_of(self.seed)
+        seed = to_index(self.seed)
         if self.seed is not None and (seed is None or not 0 <= seed < 1 << 63):
             what = f"seed is {shortened(self.seed)}: give a whole number from 0 to 2**63 - 1"
             raise _native.Refused(f"stage '{self.name}': {what}")
@@ -81,7 +81,7 @@ class Stage:
 
     def _keys(self, option: str, given: Any) -> list[Key]:
         is_one = not isinstance(given, list | tuple)
-        keys = [index_of(each, each) for each in ([given] if is_one else given)]
+        keys = [to_index(each, each) for each in ([given] if is_one else given)]
         no_key = any(isinstance(each, bool | float | None) for each in keys)
         if not keys or no_key or (is_one and not isinstance(keys[0], int | str)):
             what = "an index or a key of the batch, or a list of them"
@@ -132,7 +132,7 @@ class Stage:
     def _script(self, device: str) -> torch.jit.ScriptModule | None:
         """What a thread without Python's lock may call in its place."""
         is_alone = self.seed is None and self.autocast is None and type(self).__call__ is _CALL
-        return script_of(self.function, device) if is_alone else None
+        return compile_script(self.function, device) if is_alone else None
 
     def _misfit(self, does: str, keys: list[Key], batch: Any) -> _native.Error:
         return _native.Error(
@@ -145,7 +145,7 @@ class Stage:
 _CALL = Stage.__call__
 
 
-def stages_of(stages: Any) -> list[Stage]:
+def to_stages(stages: Any) -> list[Stage]:
     all_of_them = []
     is_sequence = isinstance(stages, list | tuple) and not isinstance(stages, Stage)
     for each in stages if is_sequence else [stages]:
@@ -165,7 +165,7 @@ def refuse_stages(stages: Sequence[Stage], run_ahead: int) -> None:
     names = [stage.name for stage in stages]
     problems = [f"two stages are called '{name}'" for name in {*names} if names.count(name) > 1]
     for stage in stages:
-        module = module_of(stage.function)
+        module = first_module(stage.function)
         if module is None:
             continue
         trained = [name for name, each in module.named_parameters() if each.requires_grad]
@@ -185,7 +185,7 @@ def refuse_stages(stages: Sequence[Stage], run_ahead: int) -> None:
     check(problems, run_ahead=(run_ahead, 1))
 
 
-def module_of(function: Callable[..., Any]) -> torch.nn.Module | None:
+def first_module(function: Callable[..., Any]) -> torch.nn.Module | None:
     if isinstance(function, torch.nn.Module):
         return function
     owner = getattr(function, "__self__", None)

@@ -14,7 +14,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from . import _native, _trees
-from ._held import STATEFUL, Stateful, callees, globals_named, own_dict, walk
+from ._held_objects import STATEFUL, Stateful, callees, globals_named, own_dict, walk
 from ._plain_state import PLAIN
 from ._random_states import RandomStates, generator_kinds, with_state
 
@@ -64,12 +64,12 @@ class StateGuard:
             for record in self._records:
                 if isinstance(record, kind):
                     _try(lambda record=record: seen.extend(record.restore()), record.name, failed)  # type: ignore[misc]
-        _try(self._generators.put_back, "random generators", failed)
+        _try(self._generators.restore, "random generators", failed)
         return [*_sentence("not restored, as restoring failed: ", failed),
                 *_sentence("changed by the step or the data set, and not restored: ", sum(changed.values(), []))]  # fmt: skip
 
     def _take_all(self, roots: list[tuple[str, Any]], leaves: tuple[type, ...], generators: list[Any]) -> None:
-        for held in walk(roots, leaves, _is_looked_into):
+        for held in walk(roots, leaves, _is_searched):
             self._take(held.name, held.content, generators)
 
     def _take(self, name: str, each: Any, generators: list[Any]) -> None:
@@ -82,7 +82,7 @@ class StateGuard:
         elif isinstance(each, io.IOBase):
             if not each.closed and each.seekable() and not each.writable():
                 self._add(each, _Position(name, each))
-        elif not issubclass(type(each), _DATA) and _is_looked_into(each):
+        elif not issubclass(type(each), _DATA) and _is_searched(each):
             for callee in callees(each):
                 self._observe(name, callee)
 
@@ -360,7 +360,7 @@ def _is_state(each: Any) -> bool:
     return issubclass(type(each), (torch.Tensor, *STATEFUL, *_trees.array_kinds(), *generator_kinds()))
 
 
-def _is_looked_into(each: Any) -> bool:
+def _is_searched(each: Any) -> bool:
     if issubclass(type(each), (torch.nn.Module, torch.optim.Optimizer)):
         return True
     name = type(each).__module__

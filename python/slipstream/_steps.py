@@ -12,8 +12,8 @@ import torch
 
 from . import _native
 from ._checks import check
-from ._torchvision import is_of_torchvision, parts_of
-from ._worker_process import name_of
+from ._torchvision import is_of_torchvision, iterate_parts
+from ._worker_process import display_name
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 Step = dict[str, Any] | Function
@@ -35,7 +35,7 @@ def checked_function(given: Any) -> Function:
         raise _native.Refused(
             f"{kind} is no transform: give {chain}one of slipstream.transforms, or a function of an image"
         )
-    for each in parts_of(given):
+    for each in iterate_parts(given):
         name = type(each).__name__
         if name in _OVER_BATCH.values() and is_of_torchvision(each):
             raise _native.Refused(
@@ -69,7 +69,7 @@ def plain(key: str, value: Any) -> Any:
     )
 
 
-def json_of(steps: Sequence[Mapping[str, Any]]) -> str:
+def steps_to_json(steps: Sequence[Mapping[str, Any]]) -> str:
     """The file of transforms that holds them."""
     numbered = [{"name": f"{step['op']}_{index}"} | _written(step) for index, step in enumerate(steps)]
     return json.dumps({"version": 1, "transforms": numbered})
@@ -81,21 +81,21 @@ def _written(step: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in step.items() if not (is_left_out and key == "num_classes")}
 
 
-def classes_of(num_classes: int | None) -> int | None:
+def checked_num_classes(num_classes: int | None) -> int | None:
     if num_classes is not None:
         check(num_classes=(num_classes, 1))
     return num_classes
 
 
-def told_classes(steps: Sequence[Step]) -> int:
+def find_num_classes(steps: Sequence[Step]) -> int:
     """As operations over the batch have been told; 0: nothing."""
-    told = {step["num_classes"] for step in steps if isinstance(step, dict) and "num_classes" in step}
-    if len(told) > 1:
+    given_classes = {step["num_classes"] for step in steps if isinstance(step, dict) and "num_classes" in step}
+    if len(given_classes) > 1:
         raise _native.Refused(
-            f"num_classes is {' and '.join(map(str, sorted(told)))} in one chain: leave it out, for it is "
+            f"num_classes is {' and '.join(map(str, sorted(given_classes)))} in one chain: leave it out, for it is "
             "the data set's"
         )
-    return int(told.pop()) if told else 0
+    return int(given_classes.pop()) if given_classes else 0
 
 
 def over_batch(steps: Sequence[Step]) -> str:
@@ -114,12 +114,12 @@ def refuse_over_batch(steps: Sequence[Step]) -> None:
         )
 
 
-def refuse_behind_batch(steps: Sequence[Step]) -> None:
+def refuse_after_batch(steps: Sequence[Step]) -> None:
     """Functions in Python, which get single images; native steps are looked at natively."""
     for index, step in enumerate(steps):
         if not isinstance(step, dict) and (name := over_batch(steps[:index])):
             raise _native.Refused(
-                f"{name_of(step)} comes behind {name}, which is done to whole batches: put MixUp, CutMix and "
+                f"{display_name(step)} comes behind {name}, which is done to whole batches: put MixUp, CutMix and "
                 "OneHot last"
             )
 

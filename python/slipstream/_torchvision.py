@@ -26,7 +26,7 @@ def is_of_torchvision(function: Any) -> bool:
     return type(function).__module__.startswith(_THEIRS)
 
 
-def parts_of(function: Any) -> Iterator[Any]:
+def iterate_parts(function: Any) -> Iterator[Any]:
     """It, and those that it does one after the other or some of, if it is a container."""
     yield function
     inner: Iterable[Any] = ()
@@ -35,12 +35,12 @@ def parts_of(function: Any) -> Iterator[Any]:
     elif is_of_torchvision(function):
         inner = getattr(function, "transforms", ())
     for each in inner:
-        yield from parts_of(each)
+        yield from iterate_parts(each)
 
 
 def movers_in(functions: Iterable[Any]) -> list[str]:
     """The names of those of torchvision among them, and in them, that move pixels."""
-    parts = (part for each in functions for part in parts_of(each))
+    parts = (part for each in functions for part in iterate_parts(each))
     return list(dict.fromkeys(name for name in map(_mover, parts) if name))
 
 

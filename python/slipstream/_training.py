@@ -11,13 +11,13 @@ from typing import Any
 import torch
 
 from . import _native
-from ._checks import check, path_of
+from ._checks import check, check_path
+from ._stages import Stage, first_module, refuse_stages
 from .data import DataLoader, refuse_own_iteration
-from ._stages import Stage, module_of, refuse_stages
 from .pipeline import Pipeline
 
 
-def loader_of(source: Any, what: str = "slipstream.Trainer") -> DataLoader:
+def require_loader(source: Any, what: str = "slipstream.Trainer") -> DataLoader:
     """The native loader of `source`, which the trainer reads as its own loader does."""
     loader = source.loader if isinstance(source, Pipeline) else source
     if not isinstance(loader, DataLoader):
@@ -107,14 +107,14 @@ class _NumberedStage:
             return self._stage(batch)
 
 
-def settings_of(
+def make_settings(
     source: Any, model: torch.nn.Module, options: dict[str, Any]
 ) -> _native.TrainerSettings:
     """Of the arguments of Trainer, by name. Moves the model to the loader's device."""
-    loader = loader_of(source)
+    loader = require_loader(source)
     given = dict(options)
     settings = _native.TrainerSettings()
-    given["steps"] = steps_of(loader, given.pop("steps"), given.pop("epochs"))
+    given["steps"] = count_steps(loader, given.pop("steps"), given.pop("epochs"))
     checkpoint = optional_path("checkpoint", given.pop("checkpoint"))
     _set_model(settings, loader, model, given)
     _set_stages(settings, source)
@@ -142,7 +142,7 @@ def settings_of(
     settings.command = [_readable(word) for word in sys.argv]
     kept: dict[str, Any] = {k: v for k, v in options.items() if isinstance(v, bool | int | float)}
     kept |= {k: _readable(v) for k, v in options.items() if isinstance(v, str)}
-    settings.tell(f"slipstream.Trainer of {type(model).__name__}", list(kept.items()))
+    settings.record_options(f"slipstream.Trainer of {type(model).__name__}", list(kept.items()))
     return settings
 
 
@@ -154,7 +154,7 @@ def check_callable(**functions: Any) -> None:
 
 def optional_path(name: str, value: Any) -> str:
     """Of a file or folder that may be None: ""."""
-    path = "" if value is None else path_of(name, value)
+    path = "" if value is None else check_path(name, value)
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -194,8 +194,8 @@ def _call(function: Callable[..., None], given: dict[str, Any], kinds: _Kinds) -
     values = {name: given.pop(name) for name in kinds}
     for name, value in values.items():
         is_number = float in kinds[name] and hasattr(value, "__float__")
-        is_whole = int in kinds[name] and hasattr(value, "__index__")
-        if not (isinstance(value, kinds[name]) or is_number or is_whole):
+        is_integer = int in kinds[name] and hasattr(value, "__index__")
+        if not (isinstance(value, kinds[name]) or is_number or is_integer):
             raise _not_taken(name, value)
     try:
         function(*values.values())
@@ -209,7 +209,7 @@ def _not_taken(name: str, value: Any) -> _native.Refused:
     return _native.Refused(f"{what} (help(slipstream.Trainer))")
 
 
-def steps_of(loader: DataLoader, steps: int | None, epochs: int | None) -> int:
+def count_steps(loader: DataLoader, steps: int | None, epochs: int | None) -> int:
     if steps is None and epochs is None:
         raise _native.Refused("nothing says how long to train: give steps=N or epochs=N")
     if steps is not None and epochs is not None:
@@ -289,9 +289,9 @@ def _refuse_complex(model: torch.nn.Module) -> None:
 def _set_stages(settings: _native.TrainerSettings, source: Any) -> None:
     stages: Sequence[Stage] = source.stages if isinstance(source, Pipeline) else ()
     refuse_stages(stages, 1)
-    loader = loader_of(source)
+    loader = require_loader(source)
     for stage in stages:
-        module = module_of(stage.function)
+        module = first_module(stage.function)
         if module is not None:
             module.to(loader.device)
         settings.add_stage(stage.name, module, _NumberedStage(stage, loader.device, len(loader)))
@@ -309,13 +309,13 @@ def _add_groups(
     except (TypeError, ValueError):
         raise _not_taken("param_groups", groups) from None
     for number, group in enumerate(groups):
-        params = _params_of(group)
+        params = _group_parameters(group)
         for parameter in params:
             if id(parameter) not in own:
-                what = f"has {_told(parameter)}, which is not a parameter of the model"
+                what = f"has {_describe_parameter(parameter)}, which is not a parameter of the model"
                 raise _native.Refused(f"param_groups[{number}] {what}: give model.parameters(), or some")
             if id(parameter) in taken:
-                what = f"has {_told(parameter)}, which is in the groups before or in it twice"
+                what = f"has {_describe_parameter(parameter)}, which is in the groups before or in it twice"
                 raise _native.Refused(f"param_groups[{number}] {what}: give each parameter once")
             taken.add(id(parameter))
         lr = group.get("lr")
@@ -333,7 +333,7 @@ def _add_groups(
             raise _native.Refused(f"param_groups[{number}] has {rest}: give numbers") from None
 
 
-def _params_of(group: Mapping[str, Any]) -> list[Any]:
+def _group_parameters(group: Mapping[str, Any]) -> list[Any]:
     unknown = sorted(set(group) - {"params", "lr", "weight_decay"}, key=str)
     if unknown or "params" not in group:
         raise _native.Refused(
@@ -348,7 +348,7 @@ def _params_of(group: Mapping[str, Any]) -> list[Any]:
     return [p[1] if isinstance(p, tuple) and len(p) == 2 else p for p in params]
 
 
-def _told(parameter: Any) -> str:
+def _describe_parameter(parameter: Any) -> str:
     if isinstance(parameter, torch.Tensor):
         return f"a tensor of {list(parameter.shape)}"
     return f"a {type(parameter).__name__}"

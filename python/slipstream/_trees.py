@@ -219,10 +219,10 @@ def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
         return True
     if a.is_nested or a.layout != torch.strided:
         return _same_tensor(a, b.to(a.device))
-    return torch.equal(bytes_of(a), bytes_of(b).to(a.device))
+    return torch.equal(view_bytes(a), view_bytes(b).to(a.device))
 
 
-def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+def view_bytes(tensor: torch.Tensor) -> torch.Tensor:
     """The bytes of a dense tensor's elements, one after the other."""
     tensor = tensor.resolve_conj().resolve_neg()
     if tensor.is_quantized:

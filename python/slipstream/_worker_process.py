@@ -23,7 +23,7 @@ import torch
 from ._checks import SEEDS
 from ._fetching import item
 from ._random_states import free_numpy, seed_all
-from ._samples import Sample, Unfit, is_image, template_of
+from ._samples import Sample, Unfit, is_image, make_template
 
 _REQUEST = struct.Struct("=10Q")  # number, task, sample, step, seed, memory, dtype, height, width, channels
 _ANSWER = struct.Struct("=5Q")  # number, status, fields, memory, bytes of text
@@ -154,7 +154,7 @@ class _Worker:
         if not describes:
             return fields, sample.form, b""
         try:
-            return fields, sample.form, b"\0" + pickle.dumps(template_of(value, sample))
+            return fields, sample.form, b"\0" + pickle.dumps(make_template(value, sample))
         except Exception as error:
             raise Unfit(
                 f"the sample is {sample.form}, whose type cannot be sent from process to process ({error}): "
@@ -208,7 +208,7 @@ def transformed(
         image = function(image)
         if not is_image(image) or image.device.type != "cpu":
             raise Unfit(
-                f"{name_of(function)} returned {_described(image)}, but a transform returns an image: a "
+                f"{display_name(function)} returned {_described(image)}, but a transform returns an image: a "
                 "tensor of channels x height x width, uint8 or float32, on the CPU, with 1 to 4 channels"
             )
     return image.detach().as_subclass(torch.Tensor)
@@ -221,7 +221,7 @@ def _described(value: Any) -> str:
     return f"a tensor of {' x '.join(map(str, value.shape)) or 'one value'}, {dtype}, on {value.device}"
 
 
-def name_of(function: Any) -> str:
+def display_name(function: Any) -> str:
     """That of a transform in messages."""
     return str(getattr(function, "__name__", type(function).__name__))
 

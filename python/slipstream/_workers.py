@@ -211,7 +211,7 @@ def _advice_for_unforked() -> str:
     )
 
 
-def context_of(given: str | BaseContext | None) -> BaseContext:
+def parse_context(given: str | BaseContext | None) -> BaseContext:
     """That of multiprocessing_context."""
     if given is None or isinstance(given, str):
         methods = multiprocessing.get_all_start_methods()

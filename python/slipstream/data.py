@@ -14,13 +14,13 @@ import torch
 from . import _native
 from ._checks import EPOCHS, SEEDS, check, choose, device_named, shortened
 from ._iteration import Iteration, Pass
-from ._moves import fitting, refuse_moving_beside, refuse_moving_images_alone
-from ._steps import refuse_samples_in_python, told_classes
+from ._moves import fitting, refuse_moving_images_alone, refuse_moving_with
 from ._sources import datasets_with_epochs
 from ._stages import Stage
+from ._steps import find_num_classes, refuse_samples_in_python
 from ._worker_process import Job
-from ._workers import Workers, context_of
-from .datasets import InPython, dataset_of
+from ._workers import Workers, parse_context
+from .datasets import PythonSource, wrap_dataset
 from .transforms import Compose
 
 _MOST_WORKERS = 1024
@@ -107,24 +107,24 @@ class DataLoader:
             transforms_device=(transforms_device, ("cpu", "cuda")),
         )
         check(
-            _problems_of(wire, transforms_device, place, worker_init_fn) + choices,
+            _find_problems(wire, transforms_device, place, worker_init_fn) + choices,
             batch_size=(batch_size, 1),
             num_workers=(num_workers, 1, _MOST_WORKERS),
             prefetch_factor=(prefetch_factor, 1, _MOST_PREFETCHED),
             seed=(seed, 0, SEEDS - 1),
         )
-        context = context_of(multiprocessing_context)
+        context = parse_context(multiprocessing_context)
         self.batch_size, self.num_workers = operator.index(batch_size), operator.index(num_workers)
         self.prefetch_factor, seed = operator.index(prefetch_factor), operator.index(seed)
         _warn_of_many(self.num_workers)
-        self.dataset = dataset_of(dataset)
+        self.dataset = wrap_dataset(dataset)
         self.drop_last = bool(drop_last)
         self.transforms_device, self.device = transforms_device, place
         self._position = 0  # of the batch behind the last one given, through all epochs
         self._resumes, self._pass_number = False, 0
         # Where an iteration began of which only the first batch was taken, and whether it resumed there.
         self._peeked: tuple[int, bool] | None = None
-        chain = Compose._of(self.dataset.transform)
+        chain = Compose._wrap(self.dataset.transform)
         settings = self._settings(chain, wire)
         settings.shuffle = bool(shuffle)
         settings.skips_bad_samples = on_bad_sample == "skip"
@@ -139,14 +139,14 @@ class DataLoader:
             "shuffle": settings.shuffle,
         }
         self._workers: Workers | None = None
-        self._skips, self._told_skipped = settings.skips_bad_samples, 0
+        self._skips, self._reported_skipped = settings.skips_bad_samples, 0
         self._native = self._loaded(settings, chain, context, worker_init_fn)
 
     def _settings(self, chain: Compose, wire: Mapping[str, str] | None) -> _native.LoaderSettings:
         settings = _native.LoaderSettings()
         settings.device = self.device
         settings.transforms = chain._native_json()
-        settings.num_classes = told_classes(chain._steps)
+        settings.num_classes = find_num_classes(chain._steps)
         settings.batch_size, settings.num_workers = self.batch_size, self.num_workers
         settings.prefetch_batches = self.prefetch_factor * self.num_workers
         settings.drop_last = self.drop_last
@@ -177,7 +177,7 @@ class DataLoader:
     ) -> _native.Dataset:
         """The native data set of `dataset`; starts processes where something is in Python."""
         native, runs = self.dataset._native, chain._runs()
-        source = native.source if isinstance(native, InPython) else None
+        source = native.source if isinstance(native, PythonSource) else None
         if source is None and not runs:
             assert isinstance(native, _native.Dataset)
             return native
@@ -197,7 +197,7 @@ class DataLoader:
             return native
         form, template = self._workers.describe(len(native), settings.skips_bad_samples)
         beside = fitting(template.leaves)
-        refuse_moving_beside(beside, settings.transforms, functions)
+        refuse_moving_with(beside, settings.transforms, functions)
         settings.python_steps = [(place, name, bool(beside)) for place, name, _ in runs]
         leaves = [(leaf.name, leaf.is_image, leaf.dtype, leaf.shape) for leaf in template.leaves]
         settings.leaves = [None if is_image else (dtype, shape) for _, is_image, dtype, shape in leaves]
@@ -241,9 +241,9 @@ class DataLoader:
     def _warn_of_skipped(self) -> None:
         """Names the bad samples that no earlier warning counted."""
         skipped = self.skipped
-        if len(skipped) <= self._told_skipped:
+        if len(skipped) <= self._reported_skipped:
             return
-        self._told_skipped = len(skipped)
+        self._reported_skipped = len(skipped)
         names = ", ".join([*skipped][:_MOST_NAMES]) + (", ..." if len(skipped) > _MOST_NAMES else "")
         warnings.warn(
             f"skipped {len(skipped)} bad of {len(self.dataset)} samples: {names} (loader.skipped has the reasons). "
@@ -258,9 +258,9 @@ class DataLoader:
         self._take_ranks()
         self._forget_peek()
         if not (self._resumes and epoch == self.epoch):
-            self._go_to(operator.index(epoch) * len(self), False)
+            self._seek(operator.index(epoch) * len(self), False)
         native = self.dataset._native
-        for each in datasets_with_epochs(native.source) if isinstance(native, InPython) else ():
+        for each in datasets_with_epochs(native.source) if isinstance(native, PythonSource) else ():
             each.set_epoch(operator.index(epoch))
 
     def state_dict(self) -> dict[str, int]:
@@ -309,16 +309,16 @@ class DataLoader:
                 "shuffle and drop_last, and the same batch size of all processes together"
             )
         check(position=(state["position"], 0, EPOCHS * len(self) - 1))
-        self._go_to(operator.index(state["position"]), True)
+        self._seek(operator.index(state["position"]), True)
 
-    def _go_to(self, position: int, resumes: bool) -> None:
+    def _seek(self, position: int, resumes: bool) -> None:
         self._position, self._resumes, self._peeked = position, resumes, None
         self._pass_number += 1
 
     def _forget_peek(self) -> None:
         """Goes back to where an iteration began of which only the first batch was taken."""
         if self._peeked is not None:
-            self._go_to(*self._peeked)
+            self._seek(*self._peeked)
 
     def _revive_workers(self) -> None:
         if self._workers is not None:
@@ -346,7 +346,7 @@ class DataLoader:
         self._native.take_ranks(*ranks)
         self._ranks = ranks
         self._order["global_batch_size"] = self.batch_size * ranks[1]
-        self._go_to(epoch * self._native.batches_per_epoch(), False)
+        self._seek(epoch * self._native.batches_per_epoch(), False)
 
     def _first_number(self) -> int:
         """By which a stage's draws are keyed in the first batch of the next pass."""
@@ -360,10 +360,10 @@ class DataLoader:
         def begin() -> Pass:
             nonlocal number, start, resumed
             first, resumed = self._first_number(), self._resumes
-            self._go_to(self._position if self._resumes else self.epoch * len(self), False)
+            self._seek(self._position if self._resumes else self.epoch * len(self), False)
             number, start = self._pass_number, self._position
             self._revive_workers()
-            self._native.go_to(start)
+            self._native.seek(start)
             return Pass(self._native, None, stages, self.device, run_ahead, first)
 
         def check() -> None:
@@ -391,7 +391,7 @@ def refuse_own_iteration(loader: DataLoader, what: str) -> None:
         )
 
 
-def _problems_of(wire: Any, transforms_device: Any, device: str, init: Any) -> list[str]:
+def _find_problems(wire: Any, transforms_device: Any, device: str, init: Any) -> list[str]:
     problems = []
     if wire is not None and not isinstance(wire, Mapping):
         problems.append(f"wire is {shortened(wire)}: give forms by field, such as {{'image': 'jpeg'}}")

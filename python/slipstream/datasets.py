@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from . import _native
-from ._checks import Indices, check, path_of, shortened, whole_numbers
+from ._checks import Indices, check, check_path, shortened, whole_numbers
 from ._fetching import item
 from ._one_sample import native_sample, python_sample
 from ._samples import field_names
@@ -23,7 +23,7 @@ from .transforms import Compose, Transform
 Path = str | os.PathLike[str]
 
 
-class InPython:
+class PythonSource:
     """A map-style data set in Python, as a native one answers."""
 
     def __init__(self, source: Any) -> None:
@@ -51,7 +51,7 @@ class Dataset:
 
     def __init__(
         self,
-        make: Callable[..., _native.Dataset | InPython],
+        make: Callable[..., _native.Dataset | PythonSource],
         arguments: tuple[Any, ...],
         transform: Transform | Function | None = None,
     ) -> None:
@@ -61,7 +61,7 @@ class Dataset:
 
     def _warn_of_remarks(self) -> None:
         """Warns of files that are passed over. Called once, where the user opens the data set."""
-        if isinstance(self._native, InPython):
+        if isinstance(self._native, PythonSource):
             return
         for remark in self._native.remarks():
             warnings.warn(remark, stacklevel=3)
@@ -106,8 +106,8 @@ class Dataset:
             ) from None
         if not -len(self) <= place < len(self):
             raise IndexError(f"sample {place}: the data set has {len(self)} of them")
-        native, chain = self._native, Compose._of(self.transform)
-        if isinstance(native, InPython):
+        native, chain = self._native, Compose._wrap(self.transform)
+        if isinstance(native, PythonSource):
             return python_sample(native.source, chain, place % len(self))
         return native_sample(native, chain, place % len(self))
 
@@ -130,7 +130,7 @@ class Dataset:
         return self._native.label(*whole_numbers("index", [index]))
 
     def __repr__(self) -> str:
-        if isinstance(self._native, InPython):  # which would have to read one
+        if isinstance(self._native, PythonSource):  # which would have to read one
             return f"{type(self).__name__}({len(self)} samples)"
         return f"{type(self).__name__}({len(self)} samples, fields={self.fields})"
 
@@ -159,7 +159,7 @@ class ImageFolder(Dataset):
         transform: Transform | Function | None = None,
         classes: Sequence[str] = (),
     ) -> None:
-        super().__init__(_folder, (path_of("root", root), _names_of(classes)), transform)
+        super().__init__(_folder, (check_path("root", root), _check_class_names(classes)), transform)
         self._warn_of_remarks()
 
     @property
@@ -178,7 +178,7 @@ class ImageFolder(Dataset):
         return [(self._native.name(index), label) for index, label in enumerate(self.targets)]
 
 
-def _names_of(classes: Sequence[str]) -> list[str]:
+def _check_class_names(classes: Sequence[str]) -> list[str]:
     if isinstance(classes, str):
         raise _native.Refused(f"classes is {shortened(classes)}: give a list of names")
     return list(classes)
@@ -223,12 +223,12 @@ class PythonDataset(Dataset):
                 f"slipstream.DataLoader reads data sets that have __len__, and __getitem__ or __getitems__, not "
                 f"{type(dataset).__name__}: keep PyTorch's DataLoader and put slipstream.Pipeline around it"
             )
-        super().__init__(InPython, (dataset,), transform)
+        super().__init__(PythonSource, (dataset,), transform)
         self._copied_from: Dataset | None = None
 
     def _take_attributes(self) -> None:
         if self._copied_from is not None:  # the loader does the transform, so super() must not
-            assert isinstance(self._native, InPython)
+            assert isinstance(self._native, PythonSource)
             self._native.source.__dict__.update(vars(self._copied_from), transform=None)
 
 
@@ -242,20 +242,20 @@ class Subset(Dataset):
     """
 
     def __init__(self, dataset: Any, indices: Indices) -> None:
-        dataset = dataset_of(dataset)
+        dataset = wrap_dataset(dataset)
         super().__init__(_subset, (dataset, whole_numbers("indices", indices)), dataset.transform)
 
 
-def _subset(dataset: Dataset, indices: list[int]) -> _native.Dataset | InPython:
+def _subset(dataset: Dataset, indices: list[int]) -> _native.Dataset | PythonSource:
     native = dataset._native
-    if not isinstance(native, InPython):
+    if not isinstance(native, PythonSource):
         return _native.subset(native, indices)
     outside = [index for index in indices if index >= len(native)]
     if outside:
         raise _native.Refused(
             f"a subset takes sample {outside[0]}, but the data set has {len(native)}, counted from 0"
         )
-    return InPython(torch.utils.data.Subset(native.source, indices))
+    return PythonSource(torch.utils.data.Subset(native.source, indices))
 
 
 class ConcatDataset(Dataset):
@@ -269,11 +269,11 @@ class ConcatDataset(Dataset):
     """
 
     def __init__(self, datasets: Sequence[Any]) -> None:
-        parts = [dataset_of(each) for each in datasets]
+        parts = [wrap_dataset(each) for each in datasets]
         if not parts:
             raise _native.Refused("datasets is empty: give at least one")
         super().__init__(_concat, (parts,), parts[0].transform)
-        chains = [Compose._of(each.transform)._steps for each in parts]
+        chains = [Compose._wrap(each.transform)._steps for each in parts]
         if any(chain != chains[0] for chain in chains):
             raise _native.Refused(
                 "the parts of this ConcatDataset have different transforms, but a loader does one: give all "
@@ -281,24 +281,24 @@ class ConcatDataset(Dataset):
             )
 
 
-def _concat(parts: list[Dataset]) -> _native.Dataset | InPython:
+def _concat(parts: list[Dataset]) -> _native.Dataset | PythonSource:
     native = [each._native for each in parts if isinstance(each._native, _native.Dataset)]
-    sources = [each._native.source for each in parts if isinstance(each._native, InPython)]
+    sources = [each._native.source for each in parts if isinstance(each._native, PythonSource)]
     if native and sources:
         raise _native.Refused(
             "native data sets and such in Python do not make one data set: their samples differ in form"
         )
-    return InPython(torch.utils.data.ConcatDataset(sources)) if sources else _native.concat(native)
+    return PythonSource(torch.utils.data.ConcatDataset(sources)) if sources else _native.concat(native)
 
 
-def dataset_of(dataset: Any) -> Dataset:
+def wrap_dataset(dataset: Any) -> Dataset:
     """What a loader reads: torch.utils.data's parts of slipstream data sets are such, too."""
     if isinstance(dataset, Dataset):
         return _as_its_class_reads(dataset)
     if not _holds_ours(dataset):
         return PythonDataset(dataset)
     if isinstance(dataset, torch.utils.data.Subset):
-        return Subset(dataset_of(dataset.dataset), dataset.indices)
+        return Subset(wrap_dataset(dataset.dataset), dataset.indices)
     return ConcatDataset(dataset.datasets)
 
 
@@ -357,7 +357,7 @@ def open_dataset(
     Dataset(50 samples, fields=['image', 'label'])
     """
     check(num_classes=(num_classes, 0))
-    arguments = (path_of("path", path), num_classes, _names_of(classes))
+    arguments = (check_path("path", path), num_classes, _check_class_names(classes))
     opened = Dataset(_opened, arguments, transform)
     opened._warn_of_remarks()
     return opened

@@ -17,11 +17,11 @@ from ._blocks import contextmanager
 from ._checks import check, device_named
 from ._class_state import ClassStates
 from ._doctor.advice import rewrite, rewrite_native
-from ._doctor.ladder import Ladder
+from ._doctor.measurements import LevelMeasurements
 from ._doctor.loaders import Loaders, copied_parts, generators_of_loader
-from ._doctor.native import NativeLadder, NativeLoaders
-from ._held import callees
-from ._random_states import kept_random_states
+from ._doctor.native import NativeLevelMeasurements, NativeLoaders
+from ._held_objects import callees
+from ._random_states import preserved_random_states
 from ._showing import show
 from ._state_guard import StateGuard
 
@@ -128,54 +128,54 @@ def doctor(
     >>> print(report.text())  # doctest: +ELLIPSIS
     Slipstream doctor: list...
     """
-    states = _states_of(state)
+    states = _parse_states(state)
     _refuse(loader, step, budget, states)
-    place = _place_of(loader, device)
+    place = _resolve_device(loader, device)
     options: _Options = [
         ("num_workers", loader.num_workers),
         ("prefetch_factor", loader.prefetch_factor or 0),
     ]
     examine = _examine_native if isinstance(loader, data.DataLoader) else _examine
-    ladder, observed, diagnosis = examine(loader, step, place, budget, states, options)
-    name, seconds = type(loader.dataset).__name__, ladder.seconds()
+    measurements, observed, diagnosis = examine(loader, step, place, budget, states, options)
+    name, seconds = type(loader.dataset).__name__, measurements.seconds()
     report = _native.DoctorReport(place, name, options, observed, diagnosis, seconds, float(budget))
     return DoctorReport(diagnosis, report)
 
 
 _Options = list[tuple[str, bool | int | float | str]]
-_Examined = tuple[Ladder, _native.Observations, _native.Diagnosis]
+_Examined = tuple[LevelMeasurements, _native.Observations, _native.Diagnosis]
 
 
 def _examine(
     loader: Any, step: Any, place: str, budget: float, states: Sequence[Any], options: _Options
 ) -> _Examined:
     kept_classes = _kept_classes([*callees(step), *copied_parts(loader)])
-    with kept_random_states(generators_of_loader(loader)), kept_classes as changed_classes:
+    with preserved_random_states(generators_of_loader(loader)), kept_classes as changed_classes:
         loaders = Loaders(loader, place.startswith("cuda"))
         with _kept(step, states, loaders.common) as not_restored:
-            ladder = Ladder(loaders, step, place, float(budget))
-            observed = ladder.measured()
+            measurements = LevelMeasurements(loaders, step, place, float(budget))
+            observed = measurements.measured()
     observed.warnings += not_restored + changed_classes
     diagnosis = _native.diagnose(observed)
-    rewrite(observed, diagnosis, ladder.samples.parts)
+    rewrite(observed, diagnosis, measurements.samples.parts)
     options += [("pin_memory", bool(loader.pin_memory)), ("iterable_style", loaders.is_stream)]
-    return ladder, observed, diagnosis
+    return measurements, observed, diagnosis
 
 
 def _examine_native(
     loader: Any, step: Any, place: str, budget: float, states: Sequence[Any], options: _Options
 ) -> _Examined:
     with _kept_classes([*callees(step)]) as changed_classes, _kept(step, states) as not_restored:
-        ladder = NativeLadder(NativeLoaders(loader), step, place, float(budget))
-        observed = ladder.measured()
+        measurements = NativeLevelMeasurements(NativeLoaders(loader), step, place, float(budget))
+        observed = measurements.measured()
     observed.warnings += not_restored + changed_classes
     diagnosis = _native.diagnose(observed)
     rewrite_native(observed, diagnosis)
     options.append(("transforms_device", loader.transforms_device))
-    return ladder, observed, diagnosis
+    return measurements, observed, diagnosis
 
 
-def _states_of(state: Any) -> list[Any]:
+def _parse_states(state: Any) -> list[Any]:
     if hasattr(state, "state_dict"):
         return [state]
     if isinstance(state, Mapping):
@@ -204,7 +204,7 @@ def _refuse(loader: Any, step: Any, budget: float, state: Sequence[Any]) -> None
     check(problems)
 
 
-def _place_of(loader: Any, device: str | torch.device | None) -> str:
+def _resolve_device(loader: Any, device: str | torch.device | None) -> str:
     """The batches of a native loader are on its device already."""
     if isinstance(loader, data.DataLoader):
         if device is not None and device_named(device) != loader.device:
@@ -236,7 +236,7 @@ def _kept(step: Any, states: Sequence[Any], common: Sequence[tuple[str, Any]] = 
     """Restores the state that the step reaches, and random generators, and warns of what is not restored."""
     given = [(f"state[{i}]", each) for i, each in enumerate(states)]
     not_restored: list[str] = []
-    with kept_random_states():
+    with preserved_random_states():
         guard = StateGuard([("step", step), *given, *common])
         try:
             yield not_restored

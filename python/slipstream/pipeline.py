@@ -12,8 +12,8 @@ from . import _native
 from ._checks import EPOCHS, check, choose, device_named, is_device
 from ._iteration import Iteration, Loop, Pass, SerialLoop, warn_of_lost_batches
 from ._progress import HIDDEN, Progress, has_progress, refusing_hidden
-from ._sources import Place, States, has_state, set_epochs, source_of
-from ._stages import Stage, refuse_stages, stages_of
+from ._sources import LoaderPosition, States, has_state, make_source, set_epochs
+from ._stages import Stage, refuse_stages, to_stages
 from .data import DataLoader, refuse_own_iteration
 from .datasets import Dataset
 
@@ -71,8 +71,8 @@ class Pipeline:
                 f"{type(loader).__name__}"
             )
         self.loader = loader
-        self.stages = stages_of(stages)
-        self.device = _device_of(loader, device)
+        self.stages = to_stages(stages)
+        self.device = _choose_device(loader, device)
         self.run_ahead = run_ahead
         check(choose(serial=(serial, (True, False))))
         self.serial = bool(serial)
@@ -82,7 +82,7 @@ class Pipeline:
         if innermost is not loader and has_progress(innermost) and not self.serial:
             raise _native.Refused(HIDDEN)
         self._has_warned = False
-        self._place = Place(loader, goes_on=isinstance(innermost, DataLoader))
+        self._place = LoaderPosition(loader, resumes=isinstance(innermost, DataLoader))
         if isinstance(loader, DataLoader):
             refuse_own_iteration(loader, "a slipstream.Pipeline")
             self.state_dict, self.load_state_dict = loader.state_dict, loader.load_state_dict
@@ -105,7 +105,7 @@ class Pipeline:
         called with it, or where it has none, those of its sampler, batch_sampler and data set, such as
         torch.utils.data.DistributedSampler's."""
         check(epoch=(epoch, 0, EPOCHS - 1))
-        self._place.go_to(operator.index(epoch))
+        self._place.seek(operator.index(epoch))
         set_epochs(self.loader, operator.index(epoch))
 
     def __iter__(self) -> Iterator[Any]:
@@ -124,7 +124,7 @@ class Pipeline:
         """The loader's own iterator is made here, as in a plain loop: it may draw random numbers. The epoch begins
         with the first batch, for frameworks iterate a loader only to see whether they can."""
         states = States(self.loader) if has_state(self.loader) else None
-        source, ready = source_of(self.loader, states)
+        source, ready = make_source(self.loader, states)
         progress: Progress | None = None
         if not self.serial and has_progress(self.loader):
             source = progress = Progress(self.loader, source)
@@ -165,7 +165,7 @@ class Pipeline:
             self._has_warned = warn_of_lost_batches(loop, type(self.loader).__name__)
 
 
-def _device_of(loader: Iterable[Any], device: str | torch.device | None) -> str:
+def _choose_device(loader: Iterable[Any], device: str | torch.device | None) -> str:
     if isinstance(loader, DataLoader):
         if device is not None and not is_device(device, loader.device):
             raise _native.Refused(

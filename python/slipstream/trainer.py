@@ -17,10 +17,10 @@ from ._runs import Outputs, interrupts, running, wait_for_closed
 from ._training import (
     as_arguments,
     check_callable,
-    loader_of,
+    require_loader,
     optional_path,
     refuse_several_processes,
-    settings_of,
+    make_settings,
 )
 from .data import DataLoader
 from .datasets import Path
@@ -132,7 +132,7 @@ class Trainer:
         self.model, self._fits = model, False
         check_callable(on_step=on_step, on_epoch=on_epoch)
         self._on_step, self._on_epoch = on_step, on_epoch
-        self._begin(settings_of(loader, model, options), loader_of(loader))
+        self._begin(make_settings(loader, model, options), require_loader(loader))
         check(choose(val_may_differ=(val_may_differ, (True, False))))
         self._take_val(val, bool(val_may_differ), keep_best, early_stop)
         self._open(optional_path("resume", resume))
@@ -270,7 +270,7 @@ class Trainer:
             raise _native.Refused(
                 f"{what} is a slipstream.Pipeline: give its loader. The stages are those of the training"
             )
-        ours, theirs = self._loader.dataset.classes, loader_of(loader, what).dataset.classes
+        ours, theirs = self._loader.dataset.classes, require_loader(loader, what).dataset.classes
         if ours and theirs and ours != theirs:
             other = sorted({*ours} ^ {*theirs})
             raise _native.Refused(

@@ -18,13 +18,13 @@ from ._steps import (
     Function,
     Step,
     checked_function,
-    classes_of,
-    json_of,
+    checked_num_classes,
+    steps_to_json,
     plain,
-    refuse_behind_batch,
+    refuse_after_batch,
     refuse_over_batch,
 )
-from ._worker_process import name_of
+from ._worker_process import display_name
 
 Size = int | Sequence[int]
 Range = float | Sequence[float]
@@ -41,7 +41,7 @@ class Transform:
         given = {key: plain(key, value) for key, value in keys.items() if value is not None}
         step = {"op": op} | given
         self._steps = [step]
-        _native.parse_chain(json_of([step]))  # refuses what makes no sense
+        _native.parse_chain(steps_to_json([step]))  # refuses what makes no sense
 
     def __call__(
         self,
@@ -76,7 +76,7 @@ class Transform:
                     "functions in Python are done sample by sample, by slipstream.DataLoader: give the chain "
                     "to a data set, or call its parts one after the other"
                 )
-            self._done_by = _native.TensorTransform(json_of(native))
+            self._done_by = _native.TensorTransform(steps_to_json(native))
         if sample_ids is None:
             if self._done_by.is_random():
                 raise _native.Refused(
@@ -110,7 +110,7 @@ class Transform:
         return {"_steps": self._steps}
 
     def __repr__(self) -> str:
-        steps = [json.dumps(step) if isinstance(step, dict) else name_of(step) for step in self._steps]
+        steps = [json.dumps(step) if isinstance(step, dict) else display_name(step) for step in self._steps]
         return f"{type(self).__name__}({', '.join(steps)})"
 
 
@@ -142,11 +142,11 @@ class Compose(Transform):
                 self._steps += each._steps
             else:
                 self._steps.append(checked_function(each))
-        refuse_behind_batch(self._steps)
+        refuse_after_batch(self._steps)
         self._native_json()
 
     @classmethod
-    def _of(cls, transform: Transform | Function | None) -> Compose:
+    def _wrap(cls, transform: Transform | Function | None) -> Compose:
         return cls([] if transform is None else [transform])
 
     def to_json(self) -> str:
@@ -158,7 +158,7 @@ class Compose(Transform):
 
     def _native_json(self) -> str:
         native = [step for step in self._steps if isinstance(step, dict)]
-        return _native.parse_chain(json_of(native)) if native else ""
+        return _native.parse_chain(steps_to_json(native)) if native else ""
 
     def _runs(self) -> list[tuple[int, str, list[Function]]]:
         """Functions that follow each other: their place among runs and native steps, name and all."""
@@ -172,7 +172,7 @@ class Compose(Transform):
             else:
                 runs.append((place, "", [step]))
                 place += 1
-        named = (("+".join(map(name_of, run)), place, run) for place, _, run in runs)
+        named = (("+".join(map(display_name, run)), place, run) for place, _, run in runs)
         return [(place, f"{name}_{place}", run) for name, place, run in named]
 
 
@@ -370,7 +370,7 @@ class MixUp(Transform):
     """
 
     def __init__(self, *, alpha: float = 1.0, num_classes: int | None = None) -> None:
-        super().__init__("mixup", alpha=alpha, num_classes=classes_of(num_classes))
+        super().__init__("mixup", alpha=alpha, num_classes=checked_num_classes(num_classes))
 
 
 class CutMix(Transform):
@@ -379,7 +379,7 @@ class CutMix(Transform):
     sqrt(1 - lambda), lambda drawn from Beta(alpha, alpha). All else as in MixUp."""
 
     def __init__(self, *, alpha: float = 1.0, num_classes: int | None = None) -> None:
-        super().__init__("cutmix", alpha=alpha, num_classes=classes_of(num_classes))
+        super().__init__("cutmix", alpha=alpha, num_classes=checked_num_classes(num_classes))
 
 
 class OneHot(Transform):
@@ -389,5 +389,5 @@ class OneHot(Transform):
 
     def __init__(self, *, label_smoothing: float = 0.0, num_classes: int | None = None) -> None:
         super().__init__(
-            "one_hot", label_smoothing=label_smoothing, num_classes=classes_of(num_classes)
+            "one_hot", label_smoothing=label_smoothing, num_classes=checked_num_classes(num_classes)
         )

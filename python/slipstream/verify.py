@@ -17,9 +17,9 @@ import torch
 from . import _native
 from ._blocks import contextmanager
 from ._checks import check
-from ._random_states import kept_random_states
+from ._random_states import preserved_random_states
 from ._showing import show
-from ._verify.execution import NotEnded
+from ._verify.execution import RunTimedOut
 from ._verify.verification import Finding, Verification
 
 __all__ = ["VerifyReport", "verify"]
@@ -83,7 +83,7 @@ class VerifyReport:
             lines.append(f"  at {self.source}")
         lines += [f"  note: {note}" for note in self.notes]
         if self.seed is not None:
-            limit = f", timeout={self.error.seconds:g}" if isinstance(self.error, NotEnded) else ""
+            limit = f", timeout={self.error.seconds:g}" if isinstance(self.error, RunTimedOut) else ""
             lines.append(f"  again: slipstream.verify(make_run, seed={self.seed}, schedules=1{limit})")
         return "\n".join(lines)
 
@@ -151,7 +151,7 @@ def verify(
         if torch.cuda.is_available():
             with contextlib.suppress(RuntimeError):  # of a process that was forked
                 torch.cuda.init()  # type: ignore[no-untyped-call]  # so that its generators are put back
-        with kept_random_states(), _cheap_collections():
+        with preserved_random_states(), _cheap_collections():
             if verification.reference():
                 for each in range(seed, seed + schedules):
                     if not verification.schedule(each, traced_first=schedules == 1):

@@ -14,14 +14,14 @@
 namespace slipstream {
 namespace {
 
-struct Made {
+struct ContextEntry {
   std::shared_ptr<Context> context;
-  MadeIn in;
+  ProcessGuard in;
 };
 
 /// Those that no loop has, never destroyed. Needs Python's lock.
 std::vector<std::unique_ptr<LaneThreads>>& idle_threads() {
-  static auto& all = *new std::pair<MadeIn, std::vector<std::unique_ptr<LaneThreads>>>;
+  static auto& all = *new std::pair<ProcessGuard, std::vector<std::unique_ptr<LaneThreads>>>;
   if (!all.first.is_this_process()) {
     static_cast<void>(new auto(std::move(all.second)));  // a fork's copy has nothing to join
     all = {};
@@ -31,24 +31,24 @@ std::vector<std::unique_ptr<LaneThreads>>& idle_threads() {
 
 }  // namespace
 
-LentThreads::LentThreads() {
+ThreadLease::ThreadLease() {
   auto& idle = idle_threads();
   if (idle.empty()) idle.push_back(std::make_unique<LaneThreads>());
   threads_ = std::move(idle.back());
   idle.pop_back();
 }
 
-LentThreads::~LentThreads() {
+ThreadLease::~ThreadLease() {
   if (are_here())
     idle_threads().push_back(std::move(threads_));
   else
     static_cast<void>(threads_.release());
 }
 
-std::shared_ptr<Context> context_of(const std::string& device) {
+std::shared_ptr<Context> get_context(const std::string& device) {
   const GilRelease unlocked;  // PyTorch's autograd, which is started, asks for it
   static std::mutex making;
-  static auto& contexts = *new std::map<std::string, Made>;
+  static auto& contexts = *new std::map<std::string, ContextEntry>;
   const std::lock_guard lock(making);
   const auto known = contexts.find(device);
   if (known != contexts.end() && known->second.in.is_this_process()) return known->second.context;
@@ -62,15 +62,15 @@ std::shared_ptr<Context> context_of(const std::string& device) {
   return made;
 }
 
-bool MadeIn::is_this_process() const { return process_ == current(); }
+bool ProcessGuard::is_this_process() const { return process_ == current(); }
 
-void MadeIn::require_this_process(const std::string& what) const {
+void ProcessGuard::require_this_process(const std::string& what) const {
   if (!is_this_process())
     throw Refused(what +
                   " was made in the process that this one was forked from, whose threads are not "
                   "here: make another one in this process");
 }
 
-int MadeIn::current() { return getpid(); }
+int ProcessGuard::current() { return getpid(); }
 
 }  // namespace slipstream

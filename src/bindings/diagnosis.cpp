@@ -14,7 +14,7 @@ namespace {
 
 namespace py = pybind11;
 
-std::string text_of(const Measured& measured) {
+std::string measured_text(const Measured& measured) {
   if (measured.n == 0) return "not measured";
   return figure(measured) + (measured.unit.empty() ? "" : " " + measured.unit);
 }
@@ -34,9 +34,9 @@ void add_figures(py::module_& module) {
       .def_readonly("high", &Measured::high)
       .def_readonly("unit", &Measured::unit)
       .def_readonly("n", &Measured::n)
-      .def("__str__", &text_of)
+      .def("__str__", &measured_text)
       .def("__repr__", [](const Measured& measured) {
-        return "Measured(" + text_of(measured) + ", n=" + std::to_string(measured.n) + ")";
+        return "Measured(" + measured_text(measured) + ", n=" + std::to_string(measured.n) + ")";
       });
   py::class_<MachineCapacity>(module, "MachineCapacity")
       .def(py::init<>())
@@ -74,7 +74,7 @@ void add_host_costs(py::module_& module) {
       .def(py::init<>())
       .def_readwrite("name", &HostStepCost::name)
       .def_property(
-          "group", [](const HostStepCost& cost) { return std::string(name_of(cost.group)); },
+          "group", [](const HostStepCost& cost) { return std::string(to_string(cost.group)); },
           [](HostStepCost& cost, const std::string& name) { cost.group = culprit_named(name); })
       .def_readwrite("wall_s", &HostStepCost::wall_s)
       .def_readwrite("cpu_s", &HostStepCost::cpu_s)
@@ -128,9 +128,9 @@ void add_observations(py::module_& module) {
       .def("set_samples", set_in_situation(&Situation::samples))
       .def("set_last_fixed_step", set_in_situation(&Situation::last_fixed_step))
       .def("set_on_device_from", set_in_situation(&Situation::on_device_from))
-      .def("set_late_crop", [](Observations& observed, std::string crop, std::string ahead_of) {
+      .def("set_late_crop", [](Observations& observed, std::string crop, std::string moved_before) {
         observed.situation.crop = std::move(crop);
-        observed.situation.crop_ahead_of = std::move(ahead_of);
+        observed.situation.crop_moved_before = std::move(moved_before);
       });
 }
 
@@ -149,20 +149,20 @@ void add_verdict(py::module_& module) {
       .def_readonly("step", &Change::step)
       .def_readonly("number", &Change::number)
       .def_property_readonly(
-          "against", [](const Change& change) { return std::string(name_of(change.against)); })
+          "against", [](const Change& change) { return std::string(to_string(change.against)); })
       .def_readonly("predicted", &Change::predicted)
       .def_readonly("gain", &Change::gain)
       .def_readonly("is_bound", &Change::is_bound);
   py::class_<Diagnosis>(module, "Diagnosis")
       .def_property_readonly(
           "verdict",
-          [](const Diagnosis& diagnosis) { return std::string(name_of(diagnosis.verdict)); })
+          [](const Diagnosis& diagnosis) { return std::string(to_string(diagnosis.verdict)); })
       .def_readwrite("reason", &Diagnosis::reason)
       .def_property_readonly("culprits",
                              [](const Diagnosis& diagnosis) {
                                std::vector<std::string> names;
                                for (const Culprit culprit : diagnosis.culprits)
-                                 names.emplace_back(name_of(culprit));
+                                 names.emplace_back(to_string(culprit));
                                return names;
                              })
       .def_readonly("ceiling", &Diagnosis::ceiling)
@@ -172,7 +172,7 @@ void add_verdict(py::module_& module) {
   module.def("diagnose", &diagnose_loader);
   module.def("what_if", [](const Observations& observed, const Diagnosis& diagnosis,
                            const std::map<std::string, double>& seconds_of_steps) {
-    std::vector<Supposition> supposed;
+    std::vector<AssumedCost> supposed;
     for (const auto& [step, seconds] : seconds_of_steps) supposed.push_back({step, seconds});
     return what_if(observed, diagnosis, supposed);
   });
@@ -186,7 +186,7 @@ void add_report(py::module_& module) {
           py::init([](const std::string& device, std::string name, Options options,
                       Observations observed, Diagnosis diagnosis, double seconds, double budget_s) {
             DoctorReport report;
-            report.environment = environment_of(*context_of(device));
+            report.environment = collect_environment(*get_context(device));
             report.workload = {std::move(name), std::move(options)};
             report.observed = std::move(observed);
             report.diagnosis = std::move(diagnosis);

@@ -258,6 +258,6 @@ KeyedDraws::KeyedDraws(c10::Device device, std::uint64_t seed, std::uint64_t num
   }
 }
 
-KeyedDraws::~KeyedDraws() { before_.put_back(); }
+KeyedDraws::~KeyedDraws() { before_.restore(); }
 
 }  // namespace slipstream

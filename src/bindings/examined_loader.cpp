@@ -11,7 +11,7 @@
 #include "bindings/gil.h"
 #include "bindings/interrupts.h"
 #include "bindings/native_loader.h"
-#include "doctor/ladder.h"
+#include "doctor/cache_levels.h"
 #include "engine/placement.h"
 
 namespace slipstream {
@@ -37,13 +37,13 @@ class LoaderDrain {
     const GilRelease unlocked;
     const DataLoaderOptions& options = loader_->options();
     DataLoader made(loader_->dataset(), loader_->transforms(), options);
-    const auto stop = [look = SignalLook()]() mutable {
-      look();
+    const auto stop = [check_signals = SignalPoll()]() mutable {
+      check_signals();
       return false;
     };
     rate_.measure(made, options.num_workers, {wanted_s, most_s}, stop);
   }
-  Measured rate() const { return figure_of(rate_); }
+  Measured rate() const { return to_measured_rate(rate_); }
   std::vector<HostStepCost> costs(const LoaderDrain& all) const {
     return host_costs(rate_, all.rate_, loader_->transforms());
   }

@@ -30,7 +30,7 @@ class Feed {
   /// From another thread: take() returns soon.
   virtual void interrupt() {}
   /// Ahead of the first take().
-  void go_to_thread() { is_on_thread_ = true; }
+  void move_to_thread() { is_on_thread_ = true; }
   bool is_on_thread() const { return is_on_thread_; }
 
  private:

@@ -13,7 +13,7 @@ namespace slipstream {
 namespace {
 
 constexpr int kExitCode = 130;
-constexpr auto kBetweenLooks = std::chrono::milliseconds(50);
+constexpr auto kPollInterval = std::chrono::milliseconds(50);
 
 std::atomic<int> interrupts = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
@@ -63,7 +63,7 @@ LateInterrupts::~LateInterrupts() {
   if (came && Interrupts::is_free()) raise(SIGINT);
 }
 
-void SignalHandlers::look() noexcept {
+void SignalHandlers::poll() noexcept {
   if (has_raised_) return;
   const GilAcquire locked;
   if (PyErr_CheckSignals() == 0) return;
@@ -75,10 +75,10 @@ void SignalHandlers::rethrow() const {
   if (raised_) std::rethrow_exception(raised_);
 }
 
-void SignalLook::operator()() {
+void SignalPoll::operator()() {
   const auto now = std::chrono::steady_clock::now();
   if (now < next_) return;
-  next_ = now + kBetweenLooks;
+  next_ = now + kPollInterval;
   const GilAcquire locked;
   if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
 }

@@ -43,7 +43,7 @@ class SignalHandlers {
  public:
   /// Calls the handlers of what has come. On Python's main thread; elsewhere it does nothing.
   /// Without Python's lock.
-  void look() noexcept;
+  void poll() noexcept;
   /// Any thread may ask.
   bool has_raised() const { return has_raised_; }
   /// Throws what was raised, if anything was. By the thread that looks, with Python's lock.
@@ -55,7 +55,7 @@ class SignalHandlers {
 };
 
 /// Asks Python's handlers of signals now and then while something takes long without Python's lock.
-class SignalLook {
+class SignalPoll {
  public:
   /// To call often. Throws what a handler raises. On Python's main thread; elsewhere it does
   /// nothing. Without Python's lock.

@@ -13,8 +13,8 @@ constexpr std::size_t kWholeBytes = 1 << 16;  ///< tensors up to this size are l
 constexpr std::size_t kSamples = 1024;        ///< elements or pieces of larger ones
 constexpr std::size_t kSampleBytes = 64;
 
-LaneMemory::Piece piece_of(const at::Tensor& tensor) {
-  LaneMemory::Piece piece{tensor.storage(), nullptr, nullptr, version_of(tensor), {}};
+LaneMemory::Piece make_piece(const at::Tensor& tensor) {
+  LaneMemory::Piece piece{tensor.storage(), nullptr, nullptr, tensor_version(tensor), {}};
   if (tensor.numel() == 0 || tensor.storage().data() == nullptr) return piece;
   if (tensor.is_nested()) {  // without strides
     piece.begin = static_cast<const char*>(tensor.storage().data());
@@ -45,9 +45,9 @@ TensorContent::TensorContent(const at::Tensor& tensor)
       elements_(static_cast<std::size_t>(tensor.numel())),
       is_dense_(tensor.is_contiguous()),
       is_sample_(is_dense_ ? elements_ * element_bytes_ > kWholeBytes : elements_ > kSamples),
-      digest_(digest_of(static_cast<const char*>(tensor.const_data_ptr()))) {}
+      digest_(compute_digest(static_cast<const char*>(tensor.const_data_ptr()))) {}
 
-std::uint64_t TensorContent::digest_of(const char* data) const {
+std::uint64_t TensorContent::compute_digest(const char* data) const {
   const std::size_t bytes = elements_ * element_bytes_;
   if (is_dense_ && !is_sample_) return fingerprint(data, bytes);
   std::vector<std::uint64_t> digests;
@@ -68,7 +68,7 @@ std::uint64_t TensorContent::digest_of(const char* data) const {
   return fingerprint(digests.data(), digests.size() * sizeof(std::uint64_t));
 }
 
-std::uint32_t version_of(const at::Tensor& tensor) {
+std::uint32_t tensor_version(const at::Tensor& tensor) {
   return tensor.is_inference() ? 0 : static_cast<std::uint32_t>(tensor._version());
 }
 
@@ -77,7 +77,7 @@ void LaneMemory::keep(const at::Tensor& tensor) {
     batches_.back().without_storage.push_back(tensor);
     return;
   }
-  Piece& piece = batches_.back().pieces.emplace_back(piece_of(tensor));
+  Piece& piece = batches_.back().pieces.emplace_back(make_piece(tensor));
   if (looks_at_content() && piece.begin != nullptr && tensor.is_cpu() && !tensor.is_nested())
     piece.content.emplace(tensor);
 }
@@ -88,7 +88,7 @@ void LaneMemory::keep(pybind11::handle object) {
 
 bool LaneMemory::has(const c10::Storage& storage) const {
   return std::any_of(batches_.begin(), batches_.end(),
-                     [&](const Made& made) { return is_in(made.pieces, storage); });
+                     [&](const BatchMemory& made) { return is_in(made.pieces, storage); });
 }
 
 bool LaneMemory::newest_has(const c10::Storage& storage) const {
@@ -96,7 +96,7 @@ bool LaneMemory::newest_has(const c10::Storage& storage) const {
 }
 
 bool LaneMemory::is_overwritten_by(const at::Tensor& tensor, bool is_strict) {
-  const Piece now = piece_of(tensor);
+  const Piece now = make_piece(tensor);
   const auto is_overwritten = [&](const Piece& piece) {
     if (now.begin >= piece.end || piece.begin >= now.end) return false;
     shares_ = true;
@@ -115,7 +115,7 @@ bool LaneMemory::is_overwritten_by(const at::Tensor& tensor, bool is_strict) {
 
 void LaneMemory::hand_to_holders(std::optional<std::uint64_t> batch,
                                  const c10::cuda::CUDAStream& stream) {
-  for (const Made& made : batches_) {
+  for (const BatchMemory& made : batches_) {
     if (batch && made.batch != *batch) continue;
     for (const Piece& piece : made.pieces)
       if (piece.storage.use_count() > 1 && piece.storage.device().is_cuda())
@@ -123,8 +123,8 @@ void LaneMemory::hand_to_holders(std::optional<std::uint64_t> batch,
   }
 }
 
-std::vector<LaneMemory::Made> LaneMemory::take(std::uint64_t last) {
-  std::vector<Made> taken;
+std::vector<LaneMemory::BatchMemory> LaneMemory::take(std::uint64_t last) {
+  std::vector<BatchMemory> taken;
   while (!batches_.empty() && batches_.front().batch <= last) {
     taken.push_back(std::move(batches_.front()));
     batches_.pop_front();

@@ -12,7 +12,7 @@
 namespace slipstream {
 
 /// How often PyTorch has seen a tensor's memory written; 0 where it does not count.
-std::uint32_t version_of(const at::Tensor& tensor);
+std::uint32_t tensor_version(const at::Tensor& tensor);
 
 /// The elements of a tensor in host memory: of large ones a sample.
 class TensorContent {
@@ -20,11 +20,11 @@ class TensorContent {
   /// REQUIRES: strided, in host memory, not empty
   explicit TensorContent(const at::Tensor& tensor);
   /// Whether the elements that begin at `data` are the same. The memory has to be there still.
-  bool is_still_at(const char* data) const { return digest_of(data) == digest_; }
+  bool is_still_at(const char* data) const { return compute_digest(data) == digest_; }
   bool is_sample() const { return is_sample_; }
 
  private:
-  std::uint64_t digest_of(const char* data) const;
+  std::uint64_t compute_digest(const char* data) const;
 
   std::vector<std::int64_t> sizes_, strides_;
   std::size_t element_bytes_, elements_;
@@ -44,7 +44,7 @@ class LaneMemory {
     std::optional<TensorContent> content;         ///< as it was made, where it was looked at
   };
   /// What was made for a batch.
-  struct Made {
+  struct BatchMemory {
     std::uint64_t batch;
     std::vector<Piece> pieces;
     std::vector<at::Tensor> without_storage;
@@ -71,13 +71,13 @@ class LaneMemory {
   /// the work that `stream` has then.
   void hand_to_holders(std::optional<std::uint64_t> batch, const c10::cuda::CUDAStream& stream);
   /// Takes what it has for batches up to `last`, to be let go of.
-  std::vector<Made> take(std::uint64_t last);
+  std::vector<BatchMemory> take(std::uint64_t last);
 
  private:
   bool looks_at_content() const { return shares_ || added_ <= kFirstBatches; }
 
   static constexpr std::uint64_t kFirstBatches = 4;
-  std::deque<Made> batches_;
+  std::deque<BatchMemory> batches_;
   std::uint64_t added_ = 0;
   bool shares_ = false;  ///< whether two batches shared memory so far
 };

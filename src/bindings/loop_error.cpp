@@ -10,10 +10,10 @@ bool ends_loop_at_once(const py::error_already_set& error) {
   const GilAcquire locked;
   if (!error.matches(PyExc_Exception)) return true;
   const py::object of_handler = py::module_::import("slipstream._signals").attr("is_of_handler");
-  return of_handler(error.value(), trace_of(error)).cast<bool>();
+  return of_handler(error.value(), find_traceback(error)).cast<bool>();
 }
 
-py::object trace_of(const py::error_already_set& error) {
+py::object find_traceback(const py::error_already_set& error) {
   return error.trace() ? error.trace() : py::object(py::none());
 }
 

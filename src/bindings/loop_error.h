@@ -36,7 +36,7 @@ decltype(auto) with_python_errors(Function&& function) {
 bool ends_loop_at_once(const pybind11::error_already_set& error);
 
 /// The traceback, or None for an error that no Python function raised. Needs Python's lock.
-pybind11::object trace_of(const pybind11::error_already_set& error);
+pybind11::object find_traceback(const pybind11::error_already_set& error);
 
 /// Adds a note with the remedy where the code of the user refuses its input `values`, and the
 /// remedy is known. Needs Python's lock.

@@ -20,7 +20,7 @@ class LoopInput {
 
   bool wants_thread() const { return feed_->wants_thread(); }
   /// Ahead of the rest: that thread is not the loop's.
-  void go_to_thread() { feed_->go_to_thread(); }
+  void move_to_thread() { feed_->move_to_thread(); }
   /// Whether is_over() would return without waiting.
   bool ready();
   /// Takes the next batch, where none is taken. What a loader raises takes the place of a batch:

@@ -39,7 +39,7 @@ struct PythonTask {
 };
 
 /// Why `error` was raised. What ends the program, such as KeyboardInterrupt, goes on.
-std::string reason_of(py::error_already_set& error) {
+std::string failure_reason(py::error_already_set& error) {
   if (!error.matches(PyExc_Exception)) throw error;
   return py::str(error.type().attr("__name__")).cast<std::string>() + ": " +
          py::str(error.value()).cast<std::string>();
@@ -52,7 +52,7 @@ void attempt(Task& task, const TurnTime& time) {
     const double passed_s = seconds_since(start);
     task.turn_s = task.turn_s > 0 ? std::min(task.turn_s, passed_s) : passed_s;
   } catch (py::error_already_set& error) {
-    *task.error = reason_of(error);
+    *task.error = failure_reason(error);
   }
 }
 
@@ -85,7 +85,7 @@ std::optional<std::pair<std::size_t, std::size_t>> find_late_crop_in(
   }
   const std::optional<LateCrop> late = find_late_crop(ops, bytes);
   if (!late) return std::nullopt;
-  return std::pair(late->crop, late->ahead_of);
+  return std::pair(late->crop, late->moved_before);
 }
 
 /// Seconds that the operations of `chain` take for an RGB image of that type and size on one
@@ -121,7 +121,7 @@ double native_seconds(const std::string& chain, std::int64_t height, std::int64_
 class DeviceUsage {
  public:
   explicit DeviceUsage(const std::string& device)
-      : context_(context_of(device)), usage_(*context_) {}
+      : context_(get_context(device)), usage_(*context_) {}
 
   void during(const std::function<void()>& run) { usage_.during(run); }
   Utilization utilization() const { return usage_.utilization(1, std::nan("")); }

@@ -41,7 +41,7 @@ DatasetPtr as_python_has_it(const std::shared_ptr<const Dataset>& dataset) {
 template <typename Open>
 DatasetPtr opened(const Open& open) {
   const GilRelease unlocked;
-  const ScanWatch watch{SignalLook()};
+  const ScanWatch watch{SignalPoll()};
   return as_python_has_it(open());
 }
 
@@ -51,7 +51,7 @@ class Loop {
   Loop(const py::object& source, const py::object& ready, std::vector<LoopStage> stages,
        const std::string& device, std::uint64_t first, std::size_t run_ahead,
        const py::list& kept) {
-    const std::shared_ptr<Context> context = context_of(device);
+    const std::shared_ptr<Context> context = get_context(device);
     std::shared_ptr<Feed> feed;
     if (py::isinstance<NativeLoader>(source))
       feed = std::make_shared<NativeFeed>(source.cast<std::shared_ptr<NativeLoader>>());
@@ -152,7 +152,7 @@ void add_errors(py::module_& module) {
 void require_sample(const Dataset& dataset, std::size_t index) {
   if (index >= dataset.size())
     throw py::index_error("sample " + std::to_string(index) + ": the data set has " +
-                          count_of(dataset.size(), "sample"));
+                          format_count(dataset.size(), "sample"));
 }
 
 void add_datasets(py::module_& module) {
@@ -211,7 +211,8 @@ void add_datasets(py::module_& module) {
 }
 
 void add_transforms(py::module_& module) {
-  module.def("parse_chain", [](const std::string& text) { return to_json(parse_chain(text)); });
+  module.def("parse_chain",
+             [](const std::string& text) { return to_json_text(parse_chain(text)); });
   module.def("moving_ops", [](const std::string& text) {
     std::vector<std::string> names;
     for (const NamedOp& each : parse_chain(text))
@@ -237,12 +238,12 @@ struct LoaderSettings {
   bool transforms_on_device = false;
   std::int64_t num_classes = 0;  ///< that mixing was told; 0: nothing
   std::shared_ptr<WorkerPool> pool = nullptr;
-  std::vector<std::tuple<std::size_t, std::string, bool>> python_steps = {};  ///< for chain_of()
+  std::vector<std::tuple<std::size_t, std::string, bool>> python_steps = {};  ///< for make_chain()
   std::vector<SampleForm::Leaf> leaves = {};
   std::optional<py::object> build = std::nullopt;
 };
 
-std::vector<NamedOp> chain_of(const LoaderSettings& settings) {
+std::vector<NamedOp> make_chain(const LoaderSettings& settings) {
   std::vector<NamedOp> chain;
   if (!settings.transforms.empty()) chain = parse_chain(settings.transforms);
   std::uint64_t step = 0;
@@ -268,21 +269,22 @@ void check_classes(const Dataset& dataset, const BatchOps& ops, std::int64_t tol
 }
 
 /// Of the first good sample.
-void learn_forms_of(Dataset& dataset, const std::vector<NamedOp>& chain,
-                    const LoaderSettings& settings) {
+void learn_first_forms(Dataset& dataset, const std::vector<NamedOp>& chain,
+                       const LoaderSettings& settings) {
   constexpr std::size_t kMostTries = 100;
   for (std::size_t sample = 0;; ++sample) {
     try {
       return learn_forms(dataset, chain, {.seed = settings.seed, .sample = sample});
     } catch (const UnfitSample&) {
-      const bool goes_on = settings.skips_bad_samples && sample + 1 < dataset.size();
-      if (!goes_on || sample + 1 == kMostTries) throw;
+      const bool resumes = settings.skips_bad_samples && sample + 1 < dataset.size();
+      if (!resumes || sample + 1 == kMostTries) throw;
     }
   }
 }
 
-std::shared_ptr<NativeLoader> loader_of(const DatasetPtr& dataset, const LoaderSettings& settings) {
-  std::vector<NamedOp> chain = chain_of(settings);
+std::shared_ptr<NativeLoader> make_native_loader(const DatasetPtr& dataset,
+                                                 const LoaderSettings& settings) {
+  std::vector<NamedOp> chain = make_chain(settings);
   DataLoaderOptions options;
   options.batch_size = settings.batch_size;
   options.seed = settings.seed;
@@ -297,12 +299,12 @@ std::shared_ptr<NativeLoader> loader_of(const DatasetPtr& dataset, const LoaderS
   options.shares_last_step = !settings.drop_last && settings.ranks > 1;
   options.batch_ops = take_batch_ops(chain);
   check_classes(*dataset, options.batch_ops, settings.num_classes);
-  std::shared_ptr<Context> context = context_of(settings.device);
+  std::shared_ptr<Context> context = get_context(settings.device);
   std::shared_ptr<const SampleForm> form;
   if (settings.build) form = std::make_shared<SampleForm>(settings.leaves, *settings.build);
-  const SignalsSeen seen(settings.pool.get());
+  const SignalWaitScope seen(settings.pool.get());
   const GilRelease unlocked;
-  if (settings.pool) learn_forms_of(*dataset, chain, settings);
+  if (settings.pool) learn_first_forms(*dataset, chain, settings);
   if (settings.transforms_on_device)
     options.on_device = transforms_on_device(*dataset, chain, options.batch_size, options.wire);
   return std::make_shared<NativeLoader>(std::move(context), dataset, std::move(chain),
@@ -333,7 +335,7 @@ void add_loader(py::module_& module) {
       .def_readwrite("leaves", &LoaderSettings::leaves)
       .def_readwrite("build", &LoaderSettings::build);
   py::class_<NativeLoader, std::shared_ptr<NativeLoader>>(module, "Loader")
-      .def(py::init(&loader_of))
+      .def(py::init(&make_native_loader))
       .def("batches_per_epoch", &NativeLoader::batches_per_epoch)
       .def("skipped",
            [](NativeLoader& loader) {
@@ -350,7 +352,7 @@ void add_loader(py::module_& module) {
            })
       .def("halt", &NativeLoader::halt, py::call_guard<GilRelease>())
       .def("take_ranks", &NativeLoader::take_ranks, py::call_guard<GilRelease>())
-      .def("go_to", &NativeLoader::go_to, py::call_guard<GilRelease>())
+      .def("seek", &NativeLoader::seek, py::call_guard<GilRelease>())
       .def_property("wants_thread", &NativeLoader::wants_thread, &NativeLoader::want_thread);
 }
 
@@ -422,7 +424,7 @@ void add_loop(py::module_& module) {
       .def("lost", &Loop::lost);
 }
 
-int main_of(std::vector<std::string> words) {
+int run_main(std::vector<std::string> words) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
@@ -447,6 +449,6 @@ PYBIND11_MODULE(_native, module) {
   slipstream::add_measuring(module);
   slipstream::add_examined_loader(module);
   slipstream::add_trainer(module);
-  module.def("main", &slipstream::main_of);
+  module.def("main", &slipstream::run_main);
   slipstream::refuse_new_alone(module);
 }

@@ -83,7 +83,7 @@ NativeLoader::NativeLoader(std::shared_ptr<Context> context, std::shared_ptr<con
   if (const auto* in_python = dynamic_cast<const ProcessDataset*>(dataset_.get()))
     texts_ = in_python->texts();
   options_.held_batches = kHeldBatches;
-  options_.memory = &host_memory_of(*context_, true);
+  options_.memory = &get_host_memory(*context_, true);
   const SlabLayout layout = checked_layout(*dataset_, transforms_, options_);
   batches_per_epoch_ = RunningOrder(dataset_->size(), options_).batches_per_epoch();
   prepare_device(layout);
@@ -119,7 +119,7 @@ void NativeLoader::prepare_device(const SlabLayout& layout) {
                                                  });
 }
 
-void NativeLoader::InItsProcess::operator()(DataLoader* loader) const {
+void NativeLoader::OwnerProcessDeleter::operator()(DataLoader* loader) const {
   if (made_in.is_this_process()) delete loader;
 }
 
@@ -165,7 +165,7 @@ void NativeLoader::start(std::uint64_t batch) {
   copied_.clear();
   is_copied_.assign(loader_->slabs(), false);
   for (std::size_t slab = 0; slab < loader_->slabs(); ++slab)
-    copied_.push_back(lane_of(*context_, "copy", 0).make_untimed_mark());
+    copied_.push_back(get_lane(*context_, "copy", 0).make_untimed_mark());
   must_start_ = false;
 }
 
@@ -173,7 +173,7 @@ void NativeLoader::check_process() const {
   if (pool_ || context_->kind() == DeviceKind::cuda) first_in_.require_this_process("this loader");
 }
 
-void NativeLoader::go_to(std::uint64_t batch) {
+void NativeLoader::seek(std::uint64_t batch) {
   check_process();  // a fork's copy of using_ may be held by a thread that is not there
   const std::lock_guard using_it(using_);
   ++passes_;
@@ -255,12 +255,12 @@ at::Tensor NativeLoader::given(const at::Tensor& whole, FieldKind kind, std::siz
 std::vector<at::Tensor> NativeLoader::views(const at::Tensor& memory) const {
   std::vector<at::Tensor> all;
   for (const SlabField& field : loader_->layout().fields)
-    all.push_back(
-        view_of(memory, field, field.offset_bytes, static_cast<std::int64_t>(options_.batch_size)));
+    all.push_back(make_view(memory, field, field.offset_bytes,
+                            static_cast<std::int64_t>(options_.batch_size)));
   return all;
 }
 
-std::vector<at::Tensor> NativeLoader::made_of(std::vector<at::Tensor> all) const {
+std::vector<at::Tensor> NativeLoader::run_augmentation(std::vector<at::Tensor> all) const {
   const std::vector<SlabField>& fields = loader_->layout().fields;
   if (augment_ || mix_) {
     Batch batch;
@@ -283,7 +283,7 @@ std::vector<at::Tensor> NativeLoader::made_of(std::vector<at::Tensor> all) const
 GivenBatch NativeLoader::on_host(std::uint64_t pass) {
   const std::lock_guard using_it(using_);
   const HostBatch batch = handed_over(pass);
-  std::vector<std::string> texts = texts_of(batch);
+  std::vector<std::string> texts = read_texts(batch);
   const auto bytes = static_cast<std::int64_t>(loader_->layout().bytes);
   const auto options = at::TensorOptions().dtype(at::kByte);
   bool is_full = false;
@@ -296,11 +296,11 @@ GivenBatch NativeLoader::on_host(std::uint64_t pass) {
     const at::Tensor copy = at::empty({bytes}, options);
     std::memcpy(copy.mutable_data_ptr(), batch.data, loader_->layout().bytes);
     loader_->release(batch, nullptr);
-    return {made_of(views(copy)), std::move(texts)};
+    return {run_augmentation(views(copy)), std::move(texts)};
   }
   // The slab and what it lies in live as long as the tensors.
-  const auto give_back = [batch, returned = returned_, memory = loader_->memory(batch),
-                          context = context_, made_in = made_in_](void*) {
+  const auto return_slab = [batch, returned = returned_, memory = loader_->memory(batch),
+                            context = context_, made_in = made_in_](void*) {
     if (!made_in.is_this_process()) {  // another thread may have been at that memory in the fork
       static_cast<void>(new auto(memory));
       return;
@@ -310,8 +310,8 @@ GivenBatch NativeLoader::on_host(std::uint64_t pass) {
     --returned->held;
   };
   const at::Tensor slab =
-      at::from_blob(const_cast<std::byte*>(batch.data), {bytes}, give_back, options);
-  return {made_of(views(slab)), std::move(texts)};
+      at::from_blob(const_cast<std::byte*>(batch.data), {bytes}, return_slab, options);
+  return {run_augmentation(views(slab)), std::move(texts)};
 }
 
 HostBatch NativeLoader::handed_over(std::uint64_t pass) {
@@ -346,7 +346,7 @@ void NativeLoader::add_skipped(const SkippedSamples& skipped) {
   skipped_.add(skipped);
 }
 
-std::vector<std::string> NativeLoader::texts_of(const HostBatch& batch) const {
+std::vector<std::string> NativeLoader::read_texts(const HostBatch& batch) const {
   if (!texts_) return {};
   const SlabField& places = loader_->layout().fields.at(form_->leaves.size());
   std::vector<std::string> all =
@@ -381,13 +381,13 @@ DeviceSlab NativeLoader::copied(const HostBatch& batch, Lane& lane) {
 GivenBatch NativeLoader::on_device(std::uint64_t pass, Lane& lane) {
   const std::lock_guard using_it(using_);
   const HostBatch batch = handed_over(pass);
-  std::vector<std::string> texts = texts_of(batch);
+  std::vector<std::string> texts = read_texts(batch);
   const DeviceSlab slab = copied(batch, lane);
   std::vector<at::Tensor> all(loader_->layout().fields.size());
   auto next = slab.fields.begin();
   for (std::size_t i = 0; i < all.size(); ++i)
     if (loader_->layout().fields[i].wire != Wire::host) all[i] = (next++)->second;
-  return {made_of(std::move(all)), std::move(texts)};
+  return {run_augmentation(std::move(all)), std::move(texts)};
 }
 
 py::object NativeLoader::built(const GivenBatch& batch) const {

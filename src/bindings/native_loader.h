@@ -46,7 +46,7 @@ struct GivenBatch {
   std::vector<std::string> texts;  ///< of each sample, if any; in host memory
 };
 
-/// The C++ loader for Python, which reads from go_to() on: epochs of batches, each a list of
+/// The C++ loader for Python, which reads from seek() on: epochs of batches, each a list of
 /// tensors, one for each field, with images as batch x channels x height x width in channels-last
 /// memory and labels as int64, or as float32, batch x classes, behind operations over the batch.
 /// These are done to whole batches, ahead of leaving off what completes a smaller one.
@@ -65,13 +65,13 @@ class NativeLoader {
   void check_process() const;
   /// Goes to a batch, counted through all epochs. A forked process reads on with threads of its
   /// own. Throws as check_process() does.
-  void go_to(std::uint64_t batch);
-  /// Ends what its threads do; go_to() begins anew.
+  void seek(std::uint64_t batch);
+  /// Ends what its threads do; seek() begins anew.
   void halt();
-  /// Loads the share of another rank from the next go_to() on. Throws Refused, and changes nothing,
+  /// Loads the share of another rank from the next seek() on. Throws Refused, and changes nothing,
   /// if the data set is too small for that many.
   void take_ranks(std::size_t rank, std::size_t ranks);
-  /// How often it was sent somewhere: who reads on behind another one's go_to() is refused.
+  /// How often it was sent somewhere: who reads on behind another one's seek() is refused.
   std::uint64_t passes() const { return passes_; }
   /// Takes the next batch, without Python's lock. Needs it not to be at the end of the epoch.
   void take(std::uint64_t pass);
@@ -112,15 +112,15 @@ class NativeLoader {
  private:
   struct Returned;
   /// Threads are in the process that made them alone: a fork's copy has nothing to join.
-  struct InItsProcess {
-    MadeIn made_in;
+  struct OwnerProcessDeleter {
+    ProcessGuard made_in;
     void operator()(DataLoader* loader) const;
   };
 
   void start(std::uint64_t batch);
   void check_pass(std::uint64_t pass) const;
   HostBatch handed_over(std::uint64_t pass);
-  std::vector<std::string> texts_of(const HostBatch& batch) const;
+  std::vector<std::string> read_texts(const HostBatch& batch) const;
   /// Whether that field of a slab says where strings are: the one behind all leaves.
   bool is_of_texts(std::size_t field) const { return texts_ && field == form_->leaves.size(); }
   DeviceSlab copied(const HostBatch& batch, Lane& lane);
@@ -131,7 +131,7 @@ class NativeLoader {
   std::vector<at::Tensor> views(const at::Tensor& memory) const;
   /// What Python gets of all fields, behind the transforms that are done to batches, which are
   /// enqueued on the current stream. Undefined ones are not there.
-  std::vector<at::Tensor> made_of(std::vector<at::Tensor> all) const;
+  std::vector<at::Tensor> run_augmentation(std::vector<at::Tensor> all) const;
   /// A field of the batch that was taken, as Python gets it.
   at::Tensor given(const at::Tensor& whole, FieldKind kind, std::size_t field) const;
   std::int64_t size_of_taken() const;
@@ -145,8 +145,8 @@ class NativeLoader {
   std::vector<NamedOp> transforms_;
   DataLoaderOptions options_;
   bool keeps_rest_;
-  const MadeIn first_in_;  ///< the process that made it
-  MadeIn made_in_;         ///< that of loader_
+  const ProcessGuard first_in_;  ///< the process that made it
+  ProcessGuard made_in_;         ///< that of loader_
   std::shared_ptr<WorkerPool> pool_;
   std::shared_ptr<const SampleForm> form_;
   std::shared_ptr<SampleTexts> texts_;  ///< nullptr: samples have no strings
@@ -157,8 +157,8 @@ class NativeLoader {
   std::optional<FrozenStage> mix_;             ///< of the operations over batches, if any
   std::vector<std::unique_ptr<Mark>> copied_;  ///< of each slab; the loader's workers wait for them
   std::vector<bool> is_copied_;                ///< which of them are recorded
-  std::unique_ptr<DataLoader, InItsProcess>
-      loader_;  ///< nullptr ahead of go_to() and behind halt()
+  std::unique_ptr<DataLoader, OwnerProcessDeleter>
+      loader_;  ///< nullptr ahead of seek() and behind halt()
   std::shared_ptr<Returned> returned_;
   std::optional<HostBatch> taken_;
   std::optional<at::Tensor> good_ones_;  ///< of the batch that is handed over
@@ -189,7 +189,7 @@ class NativeFeed final : public Feed {
   std::uint64_t pass_;
   std::uint64_t end_;
   std::atomic<bool> is_interrupted_ = false;
-  SignalLook signals_;
+  SignalPoll signals_;
 };
 
 }  // namespace slipstream

@@ -22,13 +22,13 @@ namespace {
 namespace py = pybind11;
 
 /// Of height x width x channels.
-at::Tensor tensor_of(const ConstArray& array) {
+at::Tensor copy_tensor(const ConstArray& array) {
   const at::IntArrayRef sizes(array.shape.dims.data(), array.shape.rank);
   return at::from_blob(const_cast<std::byte*>(array.data), sizes, scalar_type(array.dtype));
 }
 
 at::Tensor channels_first(const ConstArray& image) {
-  return tensor_of(image).permute({2, 0, 1}).clone(at::MemoryFormat::Contiguous);
+  return copy_tensor(image).permute({2, 0, 1}).clone(at::MemoryFormat::Contiguous);
 }
 
 void assign(HostArray& to, const at::Tensor& from) {
@@ -89,14 +89,14 @@ class GivenImages final : public Dataset {
 };
 
 /// Transforms of one sample.
-struct Asked {
+struct TransformRequest {
   std::string chain;
   std::vector<std::tuple<std::size_t, std::string, py::object>> functions;  ///< place, name
   bool keeps_sizes = false;                                                 ///< functions must
   std::uint64_t seed = 0;
 };
 
-Sample made(const Dataset& dataset, const Asked& asked, std::size_t index) {
+Sample made(const Dataset& dataset, const TransformRequest& asked, std::size_t index) {
   std::vector<NamedOp> chain;
   if (!asked.chain.empty()) chain = parse_chain(asked.chain);
   for (const auto& [place, name, function] : asked.functions)
@@ -109,13 +109,13 @@ Sample made(const Dataset& dataset, const Asked& asked, std::size_t index) {
 
 py::object given(FieldKind kind, const ConstArray& array) {
   if (kind == FieldKind::image) return py::cast(channels_first(array));
-  const at::Tensor values = tensor_of(array);
+  const at::Tensor values = copy_tensor(array);
   if (kind == FieldKind::label && values.numel() == 1) return py::int_(values.item<std::int64_t>());
   const bool is_number = kind == FieldKind::label || kind == FieldKind::mask;
   return py::cast(is_number ? values.to(at::kLong, false, true) : values.clone());
 }
 
-py::tuple sample_of(const Dataset& dataset, const Asked& asked, std::size_t index) {
+py::tuple make_sample(const Dataset& dataset, const TransformRequest& asked, std::size_t index) {
   const Sample sample = made(dataset, asked, index);
   const std::vector<FieldSpec> specs = dataset.fields();
   py::tuple all(specs.size());
@@ -124,8 +124,8 @@ py::tuple sample_of(const Dataset& dataset, const Asked& asked, std::size_t inde
   return all;
 }
 
-std::vector<at::Tensor> transformed(const std::vector<at::Tensor>& images, const Asked& asked,
-                                    std::size_t index) {
+std::vector<at::Tensor> transformed(const std::vector<at::Tensor>& images,
+                                    const TransformRequest& asked, std::size_t index) {
   std::vector<at::Tensor> all;
   for (const Field& field : made(GivenImages(images, index), asked, index).fields)
     all.push_back(channels_first(field.array.view()));
@@ -142,7 +142,7 @@ Sample made_sample(const Dataset& dataset, const std::vector<NamedOp>& chain, co
   std::vector<HostArray> spare(specs.size());
   Scratch scratch;
   std::string step = "read";
-  const auto told = [&](const std::exception& error) {
+  const auto describe_failure = [&](const std::exception& error) {
     return "step '" + step + "' of sample " + std::to_string(key.sample) + " (" +
            printable_name(dataset.name(key.sample)) + note + "): " + error.what();
   };
@@ -163,21 +163,21 @@ Sample made_sample(const Dataset& dataset, const std::vector<NamedOp>& chain, co
       done(i, sample);
     }
   } catch (const Error& error) {
-    throw UnfitSample(told(error));
+    throw UnfitSample(describe_failure(error));
   } catch (const WorkerLost& error) {
-    throw Error(told(error));
+    throw Error(describe_failure(error));
   }
   return sample;
 }
 
 void add_samples(py::module_& module) {
-  py::class_<Asked>(module, "Transforms")
+  py::class_<TransformRequest>(module, "Transforms")
       .def(py::init([](std::string chain,
                        std::vector<std::tuple<std::size_t, std::string, py::object>> functions,
                        bool keeps_sizes, std::uint64_t seed) {
-        return Asked{std::move(chain), std::move(functions), keeps_sizes, seed};
+        return TransformRequest{std::move(chain), std::move(functions), keeps_sizes, seed};
       }));
-  module.def("sample_of", &sample_of);
+  module.def("make_sample", &make_sample);
   module.def("transformed", &transformed);
 }
 

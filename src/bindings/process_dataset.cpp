@@ -58,7 +58,7 @@ ProcessDataset::ProcessDataset(std::shared_ptr<WorkerPool> pool, std::size_t siz
   specs_.push_back({"slipstream.texts",
                     FieldKind::other,
                     DType::uint8,
-                    {std::int64_t{sizeof(SampleTexts::Place)}}});
+                    {std::int64_t{sizeof(SampleTexts::TextSlot)}}});
 }
 
 void ProcessDataset::read(std::size_t index, Sample& out) const {
@@ -93,7 +93,7 @@ std::shared_ptr<const Dataset> ProcessDataset::used_by(std::shared_ptr<const Poo
 
 void ProcessDataset::put_text(std::uint64_t epoch, ConstArray text, HostArray& out) const {
   const auto* begin = reinterpret_cast<const char*>(text.data);
-  const SampleTexts::Place place = texts_->put(epoch, std::string(begin, text.bytes()));
+  const SampleTexts::TextSlot place = texts_->put(epoch, std::string(begin, text.bytes()));
   std::memcpy(out.reset(DType::uint8, specs_.back().shape).data, &place, sizeof(place));
 }
 

@@ -112,7 +112,7 @@ void PythonModule::check_same() const {
       continue;
     }
     PyErr_Clear();
-    throw Error("the module replaced or removed '" + name_of(entry) + "', one of its " +
+    throw Error("the module replaced or removed '" + qualified_name(entry) + "', one of its " +
                 table.what +
                 ", after the trainer was made, so that it would be missing in checkpoints. " +
                 (table.what == std::string(kModules + 1)
@@ -126,14 +126,14 @@ void PythonModule::check_same() const {
                   "all of them in __init__()");
 }
 
-std::string PythonModule::name_of(const Entry& entry) const {
+std::string PythonModule::qualified_name(const Entry& entry) const {
   return tables_[entry.table].where + entry.name.cast<std::string>();
 }
 
 void PythonModule::check_form(const Entry& entry) const {
   const at::Tensor& now = entry.tensor;
   const auto changed = [&](const std::string& what, const std::string& remedy) {
-    throw Error("'" + name_of(entry) + "' got another " + what +
+    throw Error("'" + qualified_name(entry) + "' got another " + what +
                 " after the trainer was made, which it would not train or save. Remedy: " + remedy);
   };
   const std::string before = " before slipstream.Trainer(...) is made";
@@ -170,7 +170,7 @@ std::function<void()> PythonModule::keep_unsaved() const {
       continue;
     }
     const at::Tensor& tensor = THPVariable_Unpack(now);
-    all.push_back({table, name, tensor, tensor.clone(), version_of(tensor)});
+    all.push_back({table, name, tensor, tensor.clone(), tensor_version(tensor)});
   }
   return [all] {
     const GilAcquire relocked;
@@ -179,7 +179,7 @@ std::function<void()> PythonModule::keep_unsaved() const {
       const py::object tensor = py::cast(each.tensor);  // None for an undefined one
       if (PyDict_SetItem(each.table.ptr(), each.name.ptr(), tensor.ptr()) != 0)
         throw py::error_already_set();
-      if (each.tensor.defined() && version_of(each.tensor) != each.version)
+      if (each.tensor.defined() && tensor_version(each.tensor) != each.version)
         copy_values(each.tensor, each.values);
     }
   };
@@ -198,7 +198,7 @@ PythonModes::PythonModes(py::handle module) : module_(module) {
 
 PythonModes::~PythonModes() {
   try {
-    put_back();
+    restore();
   } catch (const std::exception&) {
     // The exception under way tells.
   }
@@ -211,7 +211,7 @@ void PythonModes::set(bool trains) {
 
 /// train() sets the modes of all that is in a module as well: that comes behind each module that
 /// it is in, as often as there are such.
-void PythonModes::put_back() {
+void PythonModes::restore() {
   if (!before_) return;
   const GilAcquire locked;
   const py::list before = *std::exchange(before_, std::nullopt);

@@ -19,7 +19,7 @@ pybind11::handle kept_in(pybind11::handle list, const pybind11::object& object);
 
 /// A module of Python as one of LibTorch: a module for each of its modules, under its name, with
 /// the very parameters and buffers that its state_dict() has. Modes are Python's own (PythonModes).
-class PythonModule : public torch::nn::Module, public Unsaved {
+class PythonModule : public torch::nn::Module, public UnsavedState {
  public:
   /// What it calls is in `kept`. Needs Python's lock, as check_same() does.
   PythonModule(const pybind11::object& module, pybind11::handle kept);
@@ -56,7 +56,7 @@ class PythonModule : public torch::nn::Module, public Unsaved {
   void watch(pybind11::handle from, const char* table, const std::string& prefix);
   void keep(pybind11::handle name, const at::Tensor& tensor);
   void keep(pybind11::handle name, pybind11::handle module);
-  std::string name_of(const Entry& entry) const;
+  std::string qualified_name(const Entry& entry) const;
   /// Throws Error where the tensor has another size, dtype or device, or requires_grad.
   void check_form(const Entry& entry) const;
 
@@ -80,7 +80,7 @@ class PythonModes {
   /// In training all modules keep their modes where `module` is in training mode itself.
   void set(bool trains);
   /// What a module throws where it is told its mode is thrown when all is as it was.
-  void put_back();
+  void restore();
 
  private:
   pybind11::handle module_;

@@ -60,14 +60,14 @@ at::Tensor as_python_has_it(const NamedField& field, const at::Tensor& tensor) {
   return is_short ? tensor.to(at::kLong) : tensor;
 }
 
-py::tuple arguments_of(const Batch& batch, const NamedFields& fields, const at::Tensor* first) {
+py::tuple make_arguments(const Batch& batch, const NamedFields& fields, const at::Tensor* first) {
   py::list all;
   if (first != nullptr) all.append(*first);
   for (const NamedField& field : fields) all.append(as_python_has_it(field, batch.at(field.name)));
   return py::tuple(all);
 }
 
-at::Tensor tensor_of(py::handle value, const std::string& who) {
+at::Tensor require_tensor(py::handle value, const std::string& who) {
   if (THPVariable_Check(value.ptr())) return THPVariable_Unpack(value.ptr());
   throw Error(who + " must give a tensor, but gave " +
               std::string(py::str(py::type::of(value).attr("__name__"))));
@@ -92,9 +92,9 @@ class TrainedModule final : public PythonModule {
     if (is_training()) leave_off_what_fills_up(batch, last_);
     const GilAcquire locked;
     check_same();
-    const py::object output = called(function_, arguments_of(batch, inputs_, nullptr));
+    const py::object output = called(function_, make_arguments(batch, inputs_, nullptr));
     check_same();
-    return tensor_of(output, "the module");
+    return require_tensor(output, "the module");
   }
 
  private:
@@ -105,19 +105,19 @@ class TrainedModule final : public PythonModule {
 
 void add_note(py::error_already_set& raised, const std::string& place) {
   const py::module_ signals = py::module_::import("slipstream._signals");
-  signals.attr("add_note")(raised.value(),
-                           signals.attr("place_told")(raised.value(), trace_of(raised), place));
+  signals.attr("add_note")(raised.value(), signals.attr("describe_place")(
+                                               raised.value(), find_traceback(raised), place));
 }
 
 /// The exception of Python inside; nullptr: there is none.
-std::exception_ptr origin_of(const std::exception& error) {
+std::exception_ptr find_origin(const std::exception& error) {
   if (dynamic_cast<const py::error_already_set*>(&error) != nullptr ||
       dynamic_cast<const python_error*>(&error) != nullptr)
     return std::current_exception();
   try {
     std::rethrow_if_nested(error);
   } catch (const std::exception& inner) {
-    return origin_of(inner);
+    return find_origin(inner);
   } catch (...) {
   }
   return nullptr;
@@ -137,7 +137,7 @@ py::object call_in_run(py::handle function, const py::tuple& arguments) {
   }
 }
 
-NamedFields fields_of(const Dataset& dataset) {
+NamedFields collect_fields(const Dataset& dataset) {
   NamedFields all;
   for (const FieldSpec& field : dataset.fields())
     all.push_back({field.name, field.kind == FieldKind::label || field.kind == FieldKind::mask});
@@ -153,8 +153,8 @@ Loss python_loss(py::handle function, const std::string& input, NamedFields targ
   return {input,
           [function, targets = std::move(targets)](const at::Tensor& output, const Batch& batch) {
             const GilAcquire locked;
-            const py::object value = called(function, arguments_of(batch, targets, &output));
-            at::Tensor loss = tensor_of(value, "the loss");
+            const py::object value = called(function, make_arguments(batch, targets, &output));
+            at::Tensor loss = require_tensor(value, "the loss");
             if (loss.numel() != 1 || !loss.is_floating_point())
               throw Error(
                   "the loss must give one floating-point number, such as the mean over the "
@@ -170,8 +170,8 @@ Metric python_metric(std::string name, py::handle function, NamedFields targets,
   const auto add = [function, targets = std::move(targets), counted = std::move(counted), who](
                        at::Tensor& counts, const at::Tensor& output, const Batch& batch) {
     const GilAcquire locked;
-    const py::object value = called(function, arguments_of(batch, targets, &output));
-    const at::Tensor scores = tensor_of(value, who);
+    const py::object value = called(function, make_arguments(batch, targets, &output));
+    const at::Tensor scores = require_tensor(value, who);
     const std::int64_t samples = batch.at(counted).size(0);
     const bool is_one_each =
         scores.dim() > 0 && scores.size(0) == samples && scores.numel() == samples;
@@ -191,14 +191,14 @@ FrozenStage python_stage(const py::object& module, py::handle kept, py::handle f
                          NamedFields fields) {
   const auto run = [function, fields = std::move(fields)](Batch& batch) {
     const GilAcquire locked;
-    const py::tuple before = arguments_of(batch, fields, nullptr);
+    const py::tuple before = make_arguments(batch, fields, nullptr);
     const py::object after = called(function, py::make_tuple(before, batch.number()));
     if (!py::isinstance<py::tuple>(after) || py::len(after) != fields.size())
       throw Error("the stage must give a tuple of " + std::to_string(fields.size()) +
                   " elements, as it got one");
     for (std::size_t i = 0; i < fields.size(); ++i) {
       const py::object value = after.cast<py::tuple>()[i];
-      if (!value.is(before[i])) batch.set(fields[i].name, tensor_of(value, "the stage"));
+      if (!value.is(before[i])) batch.set(fields[i].name, require_tensor(value, "the stage"));
     }
   };
   if (module.is_none()) return {nullptr, run, /*takes_zeros=*/false};
@@ -206,19 +206,19 @@ FrozenStage python_stage(const py::object& module, py::handle kept, py::handle f
 }
 
 void rethrow_of_python(const std::exception& error) {
-  const std::exception_ptr origin = origin_of(error);
+  const std::exception_ptr origin = find_origin(error);
   if (origin == nullptr) return;
-  std::string told = error.what();
-  told = "slipstream.Trainer: " + told.substr(0, told.find("\n\nAt:\n"));
+  std::string note = error.what();
+  note = "slipstream.Trainer: " + note.substr(0, note.find("\n\nAt:\n"));
   try {
     std::rethrow_exception(origin);
   } catch (py::error_already_set& raised) {
-    add_note(raised, told);
+    add_note(raised, note);
     throw;
   } catch (python_error& raised) {
     raised.restore();
     py::error_already_set now;
-    add_note(now, told);
+    add_note(now, note);
     throw now;
   }
 }

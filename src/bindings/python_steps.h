@@ -15,7 +15,7 @@ struct NamedField {
   bool is_number = false;
 };
 using NamedFields = std::vector<NamedField>;
-NamedFields fields_of(const Dataset& dataset);
+NamedFields collect_fields(const Dataset& dataset);
 
 /// The size of the last batch of an epoch, where that is smaller.
 struct LastBatch {

@@ -7,16 +7,16 @@
 
 namespace slipstream {
 
-SampleTexts::Place SampleTexts::put(std::uint64_t epoch, std::string text) {
+SampleTexts::TextSlot SampleTexts::put(std::uint64_t epoch, std::string text) {
   const std::lock_guard lock(changing_);
-  const Place place{epoch, number_++};
+  const TextSlot place{epoch, number_++};
   texts_.emplace(place, std::move(text));
   return place;
 }
 
 std::vector<std::string> SampleTexts::take(const std::byte* places, std::size_t batch_size) {
   std::vector<std::string> all;
-  Place place;
+  TextSlot place;
   const std::lock_guard lock(changing_);
   for (std::size_t i = 0; i < batch_size; ++i) {
     std::memcpy(&place, places + i * sizeof(place), sizeof(place));

@@ -15,12 +15,12 @@ namespace slipstream {
 /// several threads at once.
 class SampleTexts {
  public:
-  struct Place {
+  struct TextSlot {
     std::uint64_t epoch = 0, number = 0;
-    auto operator<=>(const Place&) const = default;
+    auto operator<=>(const TextSlot&) const = default;
   };
 
-  Place put(std::uint64_t epoch, std::string text);
+  TextSlot put(std::uint64_t epoch, std::string text);
   /// Those of a batch, whose places are at `places`, one behind the other. It forgets them, and
   /// those of earlier epochs, whose samples came into no batch. Throws Error where one is not
   /// there.
@@ -29,7 +29,7 @@ class SampleTexts {
 
  private:
   std::mutex changing_;
-  std::map<Place, std::string> texts_;
+  std::map<TextSlot, std::string> texts_;
   std::uint64_t number_ = 0;
 };
 

@@ -29,7 +29,7 @@ StageWatch::StageWatch(const py::object& module, py::handle kept) {
   for (const char* const of : {"parameters", "buffers"})
     for (const py::handle each : module.attr(of)()) {
       const auto tensor = each.cast<at::Tensor>();
-      tensors_.push_back({tensor, version_of(tensor)});
+      tensors_.push_back({tensor, tensor_version(tensor)});
     }
 }
 
@@ -64,7 +64,7 @@ std::string StageWatch::change(bool is_at_end) {
     if (is_other(members_[next_member_]))
       return "one of its weights, buffers or modules has been replaced or removed";
   for (const Written& each : tensors_) {
-    if (version_of(each.tensor) != each.version)
+    if (tensor_version(each.tensor) != each.version)
       return "one of its weights or buffers has been written";
     if (each.tensor.requires_grad()) return "one of its weights requires gradients";
   }

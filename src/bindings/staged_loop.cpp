@@ -24,9 +24,9 @@ namespace {
 namespace py = pybind11;
 
 /// Makes a lane's stream the current one.
-class OnLane {
+class LaneScope {
  public:
-  OnLane(Lane& lane, c10::Device device) {
+  LaneScope(Lane& lane, c10::Device device) {
     if (const auto* stream = dynamic_cast<const cuda::CudaLane*>(&lane))
       guard_.emplace(c10::cuda::getStreamFromExternal(stream->stream().get(), device.index()));
   }
@@ -45,9 +45,9 @@ std::unique_ptr<Lane> callers_lane(c10::Device device,
       });
 }
 
-std::vector<Lane*> lanes_of(Context& context, const std::vector<LoopStage>& stages, Lane& body) {
-  std::vector<Lane*> lanes = {&lane_of(context, "copy", 0)};
-  for (const LoopStage& stage : stages) lanes.push_back(&lane_of(context, stage.name, 0));
+std::vector<Lane*> make_lanes(Context& context, const std::vector<LoopStage>& stages, Lane& body) {
+  std::vector<Lane*> lanes = {&get_lane(context, "copy", 0)};
+  for (const LoopStage& stage : stages) lanes.push_back(&get_lane(context, stage.name, 0));
   lanes.push_back(&body);
   return lanes;
 }
@@ -112,7 +112,7 @@ StagedLoop::StagedLoop(std::shared_ptr<Feed> feed, std::vector<LoopStage> stages
       device_(context->device()),
       first_(first),
       body_(callers_lane(device_, stream_)),
-      lanes_(lanes_of(*context, stages_, *body_)),
+      lanes_(make_lanes(*context, stages_, *body_)),
       values_(lanes_.size(), std::vector<py::object>(lanes_.size())),
       moved_(lanes_.size()),
       calls_(lanes_.size(), std::vector<std::optional<ScriptStage::Call>>(lanes_.size())),
@@ -148,7 +148,7 @@ void StagedLoop::begin() {
     if (lane != body_.get()) lane->wait(*entry_);
   std::vector<std::size_t> on_threads = lanes_on_threads(input_.wants_thread(), stages_);
   if (!on_threads.empty() && on_threads.front() == 0) {
-    input_.go_to_thread();
+    input_.move_to_thread();
     modes_.emplace();
   }
   if (!on_threads.empty()) threads_.emplace();
@@ -190,7 +190,7 @@ bool StagedLoop::advance() {
     throw Refused(
         "this loop was begun in the process that this one was forked from, whose threads "
         "are not here: begin another one in this process");
-  take_back();
+  restore_lanes();
   bool is_there = false;
   try {
     const GilRelease unlocked;
@@ -207,7 +207,7 @@ bool StagedLoop::advance() {
 }
 
 /// The caller is done with its batch, and may have kept the one before.
-void StagedLoop::take_back() {
+void StagedLoop::restore_lanes() {
   const std::string differs = autocast_.end_body();
   if (!differs.empty()) throw LoopCheckFailed(differs);
   if (given_ == 0) return;
@@ -291,7 +291,7 @@ void StagedLoop::keep_failure(std::size_t lane, std::size_t slot, bool is_loader
 void StagedLoop::run_lane(std::size_t lane, std::uint64_t batch, std::size_t slot) {
   if (schedule_->is_on_thread(lane)) return lane == 0 ? move(slot) : run_script(lane, slot);
   const GilAcquire locked;
-  const OnLane on(*lanes_[lane], device_);
+  const LaneScope on(*lanes_[lane], device_);
   py::object made = lane == 0 ? copied() : staged(lane - 1, batch, value(slot, lane - 1));
   keep_own(lane, made);
   values_[slot][lane] = std::move(made);
@@ -299,7 +299,7 @@ void StagedLoop::run_lane(std::size_t lane, std::uint64_t batch, std::size_t slo
 }
 
 void StagedLoop::move(std::size_t slot) {
-  const OnLane on(*lanes_.front(), device_);
+  const LaneScope on(*lanes_.front(), device_);
   if (begun_.front() == 1) at::init_num_threads();
   const at::ThreadLocalStateGuard modes(*modes_);
   moved_[slot] = input_.move(*lanes_.front());
@@ -307,7 +307,7 @@ void StagedLoop::move(std::size_t slot) {
 }
 
 void StagedLoop::run_script(std::size_t lane, std::size_t slot) {
-  const OnLane on(*lanes_[lane], device_);
+  const LaneScope on(*lanes_[lane], device_);
   if (begun_[lane] == 1) at::init_num_threads();
   ScriptStage::Call& call = *calls_[slot][lane];
   stages_[lane - 1].script->run(call);
@@ -442,7 +442,7 @@ void StagedLoop::drop(std::size_t lane, std::size_t slot) {
     locked.emplace();
     values_[slot][lane] = {};
   }
-  std::vector<LaneMemory::Made> gone;  // behind keeping_: it may ask for Python's lock
+  std::vector<LaneMemory::BatchMemory> gone;  // behind keeping_: it may ask for Python's lock
   const std::lock_guard keeping(keeping_);
   if (is_ending_) {
     if (stream_) memory_[lane].hand_to_holders(std::nullopt, *stream_);

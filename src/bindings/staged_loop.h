@@ -88,7 +88,7 @@ class StagedLoop final : Work {
   bool wants_times() const override { return false; }
   bool input_ready(std::uint64_t batch) override;
   void await_input(std::uint64_t) override {}
-  void look() override { signals_(); }
+  void poll() override { signals_(); }
   void drop(std::size_t lane, std::size_t slot) override;
   void run(std::size_t lane, std::uint64_t batch, std::size_t slot) override;
   void retired(std::uint64_t, std::span<const Mark* const>, std::span<const Mark* const>) override {
@@ -99,7 +99,7 @@ class StagedLoop final : Work {
   void close_quietly();
   void run_lane(std::size_t lane, std::uint64_t batch, std::size_t slot);
   void keep_failure(std::size_t lane, std::size_t slot, bool is_loaders);
-  void take_back();
+  void restore_lanes();
   /// Of what lanes have made, all that is in a slot.
   void clear(std::size_t slot);
   void prepare_call(std::size_t lane, std::size_t slot);
@@ -132,13 +132,13 @@ class StagedLoop final : Work {
   std::mutex keeping_;                ///< memory_; nobody waits for Python's lock with it
   std::vector<LaneMemory> memory_;    ///< [lane]
   std::vector<std::uint64_t> begun_;  ///< [lane]: batches
-  std::optional<LentThreads> threads_;
+  std::optional<ThreadLease> threads_;
   std::optional<at::ThreadLocalState> modes_;  ///< of the caller, such as inference mode
   std::unique_ptr<Mark> entry_;
   DrawOrder draws_;
   AutocastWatch autocast_;
   LoopInput input_;
-  SignalLook signals_;
+  SignalPoll signals_;
   bool has_begun_ = false, is_closed_ = false, is_ending_ = false;
   std::uint64_t given_ = 0;  ///< batches
   std::string failed_;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kImage = "image";
 
-FieldSpec spec_of(const at::Tensor& images) {
+FieldSpec make_spec(const at::Tensor& images) {
   if (images.layout() != at::kStrided || !(images.is_cpu() || images.is_cuda()))
     throw Refused("transforms take dense tensors on a CPU or a GPU, not one of layout " +
                   c10::str(images.layout()) + " on " + images.device().str() +
@@ -34,9 +34,9 @@ FieldSpec spec_of(const at::Tensor& images) {
 
 /// Kernels never run on the default stream, on which callers of Python are: another one of
 /// PyTorch's in its place, behind it and ahead of what comes after.
-class BesidesDefaultStream {
+class SideStreamScope {
  public:
-  explicit BesidesDefaultStream(c10::Device device) {
+  explicit SideStreamScope(c10::Device device) {
     if (!device.is_cuda()) return;
     const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream(device.index());
     if (current.stream() != nullptr) return;
@@ -81,8 +81,8 @@ bool TensorTransform::is_random() const {
                      [](const NamedOp& each) { return each.op.is_random(); });
 }
 
-const TensorTransform::Form& TensorTransform::form_of(const at::Tensor& images) {
-  const FieldSpec spec = spec_of(images);
+const TensorTransform::Form& TensorTransform::find_form(const at::Tensor& images) {
+  const FieldSpec spec = make_spec(images);
   const std::string key =
       c10::str(spec.shape.dims[0], " ", spec.shape.dims[1], " ", spec.shape.dims[2], " ",
                images.scalar_type(), " ", images.device());
@@ -100,7 +100,7 @@ const TensorTransform::Form& TensorTransform::form_of(const at::Tensor& images) 
 at::Tensor TensorTransform::operator()(const at::Tensor& images,
                                        const std::vector<std::uint64_t>& samples,
                                        std::uint64_t seed, std::uint32_t epoch) {
-  const Form& form = form_of(images);
+  const Form& form = find_form(images);
   const auto count = static_cast<std::size_t>(images.size(0));
   if (samples.size() != count)
     throw Refused("there are " + std::to_string(count) + " images, but " +
@@ -114,7 +114,7 @@ at::Tensor TensorTransform::operator()(const at::Tensor& images,
                               i * form.chain->drawn_bytes());
   }
   if (count == 0) throw Refused("there are no images");
-  BesidesDefaultStream stream(images.device());
+  SideStreamScope stream(images.device());
   Batch batch;
   batch.set(kImage, images.contiguous(at::MemoryFormat::ChannelsLast));
   batch.set(kDrawnField, drawn.to(images.device(), at::kByte, /*non_blocking=*/true));

@@ -31,7 +31,7 @@ class TensorTransform {
  private:
   struct Form;
 
-  const Form& form_of(const at::Tensor& images);
+  const Form& find_form(const at::Tensor& images);
 
   std::vector<NamedOp> chain_;
   std::mutex changing_;

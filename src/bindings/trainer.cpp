@@ -22,19 +22,19 @@ constexpr const char* kLatest = "auto";
 constexpr int kDigits = 4;
 
 /// Those of the loader's forms that are exact, or the others.
-WireFormats wire_of(const NativeLoader& loader, bool exact) {
+WireFormats choose_wire(const NativeLoader& loader, bool exact) {
   WireFormats some;
   for (const auto& [field, wire] : loader.options().wire)
     if (is_exact(wire) == exact) some[field] = wire;
   return some;
 }
 
-LoaderPlan loading_of(const NativeLoader& loader) {
+LoaderPlan make_loader_plan(const NativeLoader& loader) {
   const DataLoaderOptions& given = loader.options();
   LoaderPlan plan;
   plan.num_workers = given.num_workers;
   plan.prefetch_batches = given.prefetch_batches;
-  plan.wire = wire_of(loader, true);
+  plan.wire = choose_wire(loader, true);
   if (given.on_device > 0)
     plan.on_device = loader.transforms()[loader.transforms().size() - given.on_device].name;
   return plan;
@@ -43,13 +43,14 @@ LoaderPlan loading_of(const NativeLoader& loader) {
 }  // namespace
 
 template <typename Call>
-auto NativeTrainer::run_of(Call call, SignalHandlers* handlers, std::thread::id owner) const {
+auto NativeTrainer::run_unlocked(Call call, SignalHandlers* handlers, std::thread::id owner) const {
   made_in_.require_this_process("this trainer");
   try {
     const GilRelease unlocked;
-    const Taken taken(*context_, owner);
-    std::optional<LaneThreads::Looks> looks;
-    if (handlers != nullptr) looks.emplace(threads_of(*context_), [handlers] { handlers->look(); });
+    const ContextLease taken(*context_, owner);
+    std::optional<LaneThreads::PollScope> poll_scope;
+    if (handlers != nullptr)
+      poll_scope.emplace(get_threads(*context_), [handlers] { handlers->poll(); });
     return call();
   } catch (const std::exception& error) {
     rethrow_of_python(error);
@@ -60,7 +61,7 @@ auto NativeTrainer::run_of(Call call, SignalHandlers* handlers, std::thread::id 
 NativeTrainer::NativeTrainer(const std::shared_ptr<NativeLoader>& loader,
                              const TrainerSettings& settings)
     : loader_(loader),
-      context_(context_of(loader->context().device().str())),
+      context_(get_context(loader->context().device().str())),
       module_(settings.module),
       mode_(settings.plan),
       transforms_device_(settings.transforms_device.value_or(
@@ -70,7 +71,7 @@ NativeTrainer::NativeTrainer(const std::shared_ptr<NativeLoader>& loader,
       logging_(settings.log),
       command_(settings.command),
       steps_(settings.steps),
-      told_(settings.told) {
+      workload_(settings.workload) {
   Context& context = *context_;
   Plan::Numerics numerics;
   numerics.precision = precision_named(settings.precision);
@@ -79,8 +80,8 @@ NativeTrainer::NativeTrainer(const std::shared_ptr<NativeLoader>& loader,
   numerics.channels_last = settings.channels_last;
   if (context.kind() == DeviceKind::cpu) numerics.intra_op_threads = {{"*", settings.threads}};
   numerics_ = make_plan("serial", {"copy", kTrainName}, context.kind(), {}, numerics).numerics;
-  loading_ = loading_of(*loader_);
-  numerics_.wire = wire_of(*loader_, false);
+  loading_ = make_loader_plan(*loader_);
+  numerics_.wire = choose_wire(*loader_, false);
   saving_.folder = settings.checkpoint;
   saving_.save_every = settings.save_every;
   saving_.keep = settings.keep;
@@ -89,14 +90,14 @@ NativeTrainer::NativeTrainer(const std::shared_ptr<NativeLoader>& loader,
   if (mode_ != "auto" && mode_ != "serial" && mode_ != "pipelined")
     throw Refused(unknown_name("plan", mode_, {"auto", "serial", "pipelined"}));
   check_placement(transforms_device_);
-  Pipeline pipeline = pipeline_of(*loader_, settings, told_);
+  Pipeline pipeline = build_pipeline(*loader_, settings, workload_);
   const GilRelease unlocked;
-  saving_.notes = notes_of(told_, pipeline.dataset()->class_names());
+  saving_.notes = make_notes(workload_, pipeline.dataset()->class_names());
   trainer_.emplace(std::move(pipeline), context, numerics_);
-  plan_ = plan_of(trainer_->pipeline(), mode_ == "serial" ? "serial" : "pipelined");
+  plan_ = build_plan(trainer_->pipeline(), mode_ == "serial" ? "serial" : "pipelined");
 }
 
-Plan NativeTrainer::plan_of(const Pipeline& pipeline, const std::string& mode) const {
+Plan NativeTrainer::build_plan(const Pipeline& pipeline, const std::string& mode) const {
   const DeviceKind kind = context_->kind();
   Plan plan = placed_plan(pipeline, mode, transforms_device_, kind, loading_, numerics_);
   // Python's lock lets one thread enqueue at a time; on a CPU lanes overlap only by threads.
@@ -120,9 +121,9 @@ std::unique_ptr<Checkpoints> NativeTrainer::taken_folder() {
 
 void NativeTrainer::begin() {
   made_in_.require_this_process("this trainer");
-  auto held = std::make_unique<Held>(*context_);
+  auto held = std::make_unique<ContextHold>(*context_);
   is_stopped_ = false;
-  run_of([&] {
+  run_unlocked([&] {
     std::unique_ptr<Checkpoints> taken = taken_folder();
     if (taken == nullptr) return;
     std::vector<FoundCheckpoint> found = checkpoints_in(saving_.folder);
@@ -176,7 +177,8 @@ std::optional<LoadedCheckpoint> NativeTrainer::open(const std::string& resume) {
   command.insert(command.end(), command_.begin(), command_.end());
   if (!logging_.dir.empty())
     log_.emplace(logging_, *trainer_, !resume.empty(),
-                 facts_of(command, environment_of(*context_), told_, *trainer_, steps_, plan()));
+                 make_run_facts(command, collect_environment(*context_), workload_, *trainer_,
+                                steps_, plan()));
   return loaded;
 }
 
@@ -189,7 +191,7 @@ TrainingFacts NativeTrainer::facts(const Progress& progress) const {
           .lr = trainer_->pipeline().train_step()->lr(done - 1)};
 }
 
-void NativeTrainer::tell(const Progress& progress) {
+void NativeTrainer::report_progress(const Progress& progress) {
   if (log_) log_->update(progress);
   if (!shows_progress_) return;
   if (line_ == nullptr)
@@ -201,8 +203,8 @@ void NativeTrainer::tell(const Progress& progress) {
 
 AutoResult NativeTrainer::run(const RunOptions& options) {
   if (mode_ != "auto") return {{}, trainer_->run(plan_, options)};
-  AutoResult result = run_auto(*trainer_, plan_of(trainer_->pipeline(), "serial"),
-                               plan_of(trainer_->pipeline(), "pipelined"), options);
+  AutoResult result = run_auto(*trainer_, build_plan(trainer_->pipeline(), "serial"),
+                               build_plan(trainer_->pipeline(), "pipelined"), options);
   if (result.run.interrupted) return result;
   mode_ = result.choice.kept;
   plan_ = result.run.plan;
@@ -226,7 +228,7 @@ TrainedPart NativeTrainer::train(std::uint64_t end, const py::object& on_step) {
     progress.elapsed_s += seconds_;
     progress.part_began_s += seconds_;
     if (progress.part_ends > 0) progress.part_ends += first - begun_at_;
-    tell(progress);
+    report_progress(progress);
     if (on_step.is_none() || raised || !progress.measuring.empty()) return;
     const GilAcquire locked;
     try {
@@ -243,23 +245,23 @@ TrainedPart NativeTrainer::train(std::uint64_t end, const py::object& on_step) {
     modes.set(/*trains=*/true);
     if (checkpoints_ != nullptr) checkpoints_->save_during(options);
     RunResult done = run(options).run;
-    modes.put_back();
+    modes.restore();
     return done;
   };
-  const RunResult result = run_of(trained, &handlers);
+  const RunResult result = run_unlocked(trained, &handlers);
   loader_->add_skipped(result.skipped);
   seconds_ += result.wall_s;
   if (line_ != nullptr) line_->clear();
   if (raised) std::rethrow_exception(raised);
   handlers.rethrow();
   TrainedPart part{result.steps, result.interrupted, result.wall_s, std::nullopt, result.losses};
-  if (const Measured rate = told_rate(result.steps_per_second); rate.n > 0)
+  if (const Measured rate = reportable_rate(result.steps_per_second); rate.n > 0)
     part.steps_per_second = rate.value;
   return part;
 }
 
 std::uint64_t NativeTrainer::digest() const {
-  return run_of([&] { return trainer_->digest(); });
+  return run_unlocked([&] { return trainer_->digest(); });
 }
 
 LoadedCheckpoint NativeTrainer::restore(const std::string& path) {
@@ -267,7 +269,7 @@ LoadedCheckpoint NativeTrainer::restore(const std::string& path) {
     throw Refused(
         "log_dir: a run folder cannot go back to another step; make another trainer, with " +
         ("resume='" + path + "'"));
-  LoadedCheckpoint loaded = run_of([&] { return load_checkpoint(*trainer_, path); });
+  LoadedCheckpoint loaded = run_unlocked([&] { return load_checkpoint(*trainer_, path); });
   begun_at_ = position();
   seconds_ = 0;
   return loaded;
@@ -275,7 +277,7 @@ LoadedCheckpoint NativeTrainer::restore(const std::string& path) {
 
 bool NativeTrainer::save(const std::optional<CheckpointScore>& score) {
   if (checkpoints_ == nullptr) return false;
-  return run_of([&] { return checkpoints_->save(score); });
+  return run_unlocked([&] { return checkpoints_->save(score); });
 }
 
 void NativeTrainer::log(const ScoreRow& row, const std::string& shown) {
@@ -297,7 +299,7 @@ std::string NativeTrainer::finish() {
 }
 
 std::vector<NamedTensor> NativeTrainer::averages() const {
-  return run_of([&] {
+  return run_unlocked([&] {
     std::vector<NamedTensor> all = trainer_->pipeline().train_step()->averaged();
     for (NamedTensor& each : all) each.tensor = each.tensor.clone();
     return all;
@@ -316,7 +318,7 @@ NativeEvaluator::NativeEvaluator(std::shared_ptr<NativeTrainer> trainer,
     throw Refused("the loader fills memory for " + loader->context().device().str() +
                   ", but the trainer's device is " + context.device().str() +
                   ": give both the same");
-  const Pipeline data = data_of(*loader, /*is_evaluated=*/true);
+  const Pipeline data = make_data_pipeline(*loader, /*is_evaluated=*/true);
   EvaluationOptions options;
   options.same_images = counts_scores && !may_differ;
   options.allowed_by = "give the trainer val_may_differ=True, or evaluate() may_differ=True";
@@ -324,7 +326,7 @@ NativeEvaluator::NativeEvaluator(std::shared_ptr<NativeTrainer> trainer,
   const GilRelease unlocked;
   evaluator_ =
       std::make_unique<Evaluator>(of.trainer_->pipeline(), data, context, of.numerics_, options);
-  LoaderPlan loading = loading_of(*loader);
+  LoaderPlan loading = make_loader_plan(*loader);
   loading.wire = of.loading_.wire;
   loading.on_device.clear();
   const auto plan_at = [&](const std::string& placement) {
@@ -348,17 +350,17 @@ EvaluationResult NativeEvaluator::evaluate() {
     PythonModes modes(trainer_->module_);
     modes.set(/*trains=*/false);
     EvaluationResult done = evaluator_->run(plan_, options);
-    modes.put_back();
+    modes.restore();
     return done;
   };
-  EvaluationResult result = trainer_->run_of(evaluated, &handlers);
+  EvaluationResult result = trainer_->run_unlocked(evaluated, &handlers);
   loader_->add_skipped(result.run.skipped);
   handlers.rethrow();
   return result;
 }
 
 bool NativeEvaluator::predict(const py::object& take) {
-  const cuda::CapturesApart captures;
+  const cuda::RelaxedCaptureScope captures;
   std::exception_ptr raised;
   bool is_over = false;
   RunOptions options;
@@ -378,10 +380,10 @@ bool NativeEvaluator::predict(const py::object& take) {
     PythonModes modes(trainer_->module_);
     modes.set(/*trains=*/false);
     RunResult done = evaluator_->predict(plan_, kept, given, options);
-    modes.put_back();
+    modes.restore();
     return done;
   };
-  const RunResult result = trainer_->run_of(run, nullptr, made_by_);
+  const RunResult result = trainer_->run_unlocked(run, nullptr, made_by_);
   if (raised) std::rethrow_exception(raised);
   return !result.interrupted || is_over;
 }

@@ -9,10 +9,10 @@
 #include <thread>
 #include <vector>
 
+#include "bindings/context_lease.h"
 #include "bindings/contexts.h"
 #include "bindings/interrupts.h"
 #include "bindings/native_loader.h"
-#include "bindings/taken.h"
 #include "bindings/trainer_settings.h"
 #include "report/progress_line.h"
 #include "slipstream/engine/checkpoint.h"
@@ -41,7 +41,7 @@ class NativeTrainer {
   /// The mean loss of the epoch to which the last step belongs; NaN where there is none.
   double epoch_loss() const { return trainer_->epoch_losses().mean(); }
   std::uint64_t digest() const;
-  std::string plan() const { return to_json(plan_); }
+  std::string plan() const { return to_json_text(plan_); }
   std::vector<std::string> metrics() const;
 
   /// Goes to where `resume` says, and begins the run folder. What is in the folder of checkpoints
@@ -76,15 +76,15 @@ class NativeTrainer {
   /// Runs without Python's lock; what Python raised inside is thrown as it was. `handlers`: look
   /// while lanes run; nullptr: no run.
   template <typename Call>
-  auto run_of(Call call, SignalHandlers* handlers = nullptr,
-              std::thread::id owner = std::this_thread::get_id()) const;
-  Plan plan_of(const Pipeline& pipeline, const std::string& mode) const;
+  auto run_unlocked(Call call, SignalHandlers* handlers = nullptr,
+                    std::thread::id owner = std::this_thread::get_id()) const;
+  Plan build_plan(const Pipeline& pipeline, const std::string& mode) const;
   std::unique_ptr<Checkpoints> taken_folder();
   AutoResult run(const RunOptions& options);
   TrainingFacts facts(const Progress& progress) const;
-  void tell(const Progress& progress);
+  void report_progress(const Progress& progress);
 
-  MadeIn made_in_;
+  ProcessGuard made_in_;
   std::shared_ptr<NativeLoader> loader_;
   std::shared_ptr<Context> context_;  ///< of this process; the loader's may be another one's
   pybind11::handle module_;
@@ -96,11 +96,11 @@ class NativeTrainer {
   RunLogOptions logging_;
   std::vector<std::string> command_;
   std::uint64_t steps_;
-  WorkloadInfo told_;
+  WorkloadInfo workload_;
   std::optional<Trainer> trainer_;
   Plan plan_;
   std::unique_ptr<Checkpoints> checkpoints_;
-  std::vector<std::unique_ptr<Held>> held_;
+  std::vector<std::unique_ptr<ContextHold>> held_;
   std::optional<RunLogging> log_;
   std::unique_ptr<ProgressLine> line_;
   std::string score_;

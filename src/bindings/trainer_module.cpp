@@ -8,8 +8,8 @@ namespace {
 
 namespace py = pybind11;
 
-TrainingOptions training_of(unsigned accumulate, double clip_grad, double ema,
-                            const std::string& on_nan) {
+TrainingOptions make_training_options(unsigned accumulate, double clip_grad, double ema,
+                                      const std::string& on_nan) {
   if (on_nan != "stop" && on_nan != "skip")
     throw Refused(unknown_name("choice", on_nan, {"stop", "skip"}));
   TrainingOptions options;
@@ -71,7 +71,7 @@ void add_parts(py::class_<S>& settings) {
       .def("set_training",
            [](S& made, unsigned accumulate, double clip_grad, double ema,
               const std::string& on_nan) {
-             made.training = training_of(accumulate, clip_grad, ema, on_nan);
+             made.training = make_training_options(accumulate, clip_grad, ema, on_nan);
            })
       .def("set_schedule",
            [](S& made, std::string schedule, std::optional<double> warmup_epochs,
@@ -84,18 +84,18 @@ void add_parts(py::class_<S>& settings) {
            [](S& made, std::string dir, std::uint64_t every) {
              made.log = {std::move(dir), every};
            })
-      .def("tell",
+      .def("record_options",
            [](S& made, std::string name,
               std::vector<
                   std::pair<std::string, std::variant<bool, std::int64_t, double, std::string>>>
                   options) {
-             made.told = {std::move(name), std::move(options)};
+             made.workload = {std::move(name), std::move(options)};
            });
 }
 
 /// Destroys what has threads where they are.
-struct InItsProcess {
-  MadeIn made_in;
+struct OwnerProcessDeleter {
+  ProcessGuard made_in;
   template <typename Made>
   void operator()(Made* made) const {
     if (made_in.is_this_process()) delete made;
@@ -144,7 +144,7 @@ void add_trainer(py::module_& module) {
   using T = NativeTrainer;
   py::class_<T, std::shared_ptr<T>>(module, "NativeTrainer", py::dynamic_attr())
       .def(py::init([](const std::shared_ptr<NativeLoader>& loader, const S& given) {
-        return std::shared_ptr<T>(new T(loader, given), InItsProcess{});
+        return std::shared_ptr<T>(new T(loader, given), OwnerProcessDeleter{});
       }))
       .def("position", &T::position)
       .def("batches_per_epoch", &T::batches_per_epoch)
@@ -182,7 +182,7 @@ void add_trainer(py::module_& module) {
                        bool counts_scores, bool may_differ) {
         return std::shared_ptr<E>(
             new E(std::move(trainer), std::move(loader), counts_scores, may_differ),
-            InItsProcess{});
+            OwnerProcessDeleter{});
       }))
       .def("evaluate",
            [](E& evaluator) {

@@ -30,7 +30,7 @@ NamedFields chosen(const NamedFields& all, const std::vector<std::string>& names
   return some;
 }
 
-std::vector<ParameterGroup> groups_of(const TrainerSettings& settings) {
+std::vector<ParameterGroup> make_groups(const TrainerSettings& settings) {
   std::vector<ParameterGroup> groups;
   for (const GroupSettings& each : settings.groups) {
     std::set<const void*> own;
@@ -47,7 +47,7 @@ std::vector<ParameterGroup> groups_of(const TrainerSettings& settings) {
   return groups;
 }
 
-std::shared_ptr<Optimizer> optimizer_of(const TrainerSettings& settings) {
+std::shared_ptr<Optimizer> build_optimizer(const TrainerSettings& settings) {
   if (settings.optimizer == "sgd") {
     if (settings.betas || settings.eps)
       throw Refused("sgd has no betas and no eps; leave them out, or give optimizer='adamw'");
@@ -55,7 +55,7 @@ std::shared_ptr<Optimizer> optimizer_of(const TrainerSettings& settings) {
                 .momentum = settings.momentum.value_or(0),
                 .weight_decay = settings.weight_decay.value_or(SgdOptions().weight_decay),
                 .nesterov = settings.nesterov,
-                .groups = groups_of(settings)});
+                .groups = make_groups(settings)});
   }
   if (settings.optimizer != "adamw")
     throw Refused(unknown_name("optimizer", settings.optimizer, {"sgd", "adamw"}));
@@ -65,11 +65,11 @@ std::shared_ptr<Optimizer> optimizer_of(const TrainerSettings& settings) {
                 .betas = settings.betas.value_or(AdamWOptions().betas),
                 .eps = settings.eps.value_or(AdamWOptions().eps),
                 .weight_decay = settings.weight_decay.value_or(AdamWOptions().weight_decay),
-                .groups = groups_of(settings)});
+                .groups = make_groups(settings)});
 }
 
 /// Of class numbers, by name.
-Metric metric_of(const std::string& name, const std::string& target, std::int64_t classes) {
+Metric make_metric(const std::string& name, const std::string& target, std::int64_t classes) {
   if (name.starts_with("top") && name.size() > 3 &&
       name.find_first_not_of("0123456789", 3) == std::string::npos && name.size() < 8)
     return top_k(target, std::max(1, std::stoi(name.substr(3))));
@@ -117,7 +117,7 @@ std::vector<std::string> metrics_for(const FieldSpec& target, const TrainerSetti
 
 }  // namespace
 
-Pipeline data_of(const NativeLoader& loader, bool is_evaluated) {
+Pipeline make_data_pipeline(const NativeLoader& loader, bool is_evaluated) {
   loader.check_process();
   const DataLoaderOptions& given = loader.options();
   if (given.rank.count != 1)
@@ -145,11 +145,11 @@ Pipeline data_of(const NativeLoader& loader, bool is_evaluated) {
   return with_batch_ops(std::move(made), given.batch_ops);
 }
 
-Pipeline pipeline_of(const NativeLoader& loader, const TrainerSettings& settings,
-                     WorkloadInfo& told) {
-  Pipeline made = data_of(loader, /*is_evaluated=*/false);
+Pipeline build_pipeline(const NativeLoader& loader, const TrainerSettings& settings,
+                        WorkloadInfo& workload) {
+  Pipeline made = make_data_pipeline(loader, /*is_evaluated=*/false);
   const py::handle kept = settings.kept;
-  const NamedFields fields = fields_of(*loader.dataset());
+  const NamedFields fields = collect_fields(*loader.dataset());
   const NamedFields inputs = chosen(fields, settings.inputs);
   const NamedFields targets = chosen(fields, settings.targets);
   if (settings.label_smoothing > 0 && loader.options().batch_ops.one_hot)
@@ -169,11 +169,11 @@ Pipeline pipeline_of(const NativeLoader& loader, const TrainerSettings& settings
   made = std::move(made).train(
       kTrainName,
       python_module(settings.module, kept, kept_in(kept, settings.forward), inputs, last),
-      optimizer_of(settings), loss, settings.training);
-  made = settings.schedule.applied(std::move(made), settings.steps, told);
+      build_optimizer(settings), loss, settings.training);
+  made = settings.schedule.applied(std::move(made), settings.steps, workload);
   const FieldSpec labels = counted_field(*loader.dataset(), target, settings.num_classes);
   for (const std::string& name : settings.metrics.value_or(metrics_for(labels, settings)))
-    made = std::move(made).metric(metric_of(name, target, labels.classes));
+    made = std::move(made).metric(make_metric(name, target, labels.classes));
   for (const auto& [name, function] : settings.own_metrics)
     made = std::move(made).metric(python_metric(name, kept_in(kept, function), targets,
                                                 (targets.empty() ? inputs : targets)[0].name));

@@ -56,17 +56,17 @@ struct TrainerSettings {
   std::uint64_t save_every = 0;
   std::size_t keep = 3;
   RunLogOptions log;
-  WorkloadInfo told;                 ///< for records alone
+  WorkloadInfo workload;             ///< for records alone
   std::vector<std::string> command;  ///< the same
 };
 
 /// The data of a loader, its transforms and its order, without stages. With `is_evaluated`
 /// functions in Python are none that evaluation leaves out. Throws Refused for the share of one of
 /// several processes.
-Pipeline data_of(const NativeLoader& loader, bool is_evaluated);
-/// data_of(), with stages, model, loss and metrics; `told` gets what the schedule makes of its
-/// options. Needs Python's lock. Throws Refused for what makes no sense.
-Pipeline pipeline_of(const NativeLoader& loader, const TrainerSettings& settings,
-                     WorkloadInfo& told);
+Pipeline make_data_pipeline(const NativeLoader& loader, bool is_evaluated);
+/// make_data_pipeline(), with stages, model, loss and metrics; `workload` gets what the schedule
+/// makes of its options. Needs Python's lock. Throws Refused for what makes no sense.
+Pipeline build_pipeline(const NativeLoader& loader, const TrainerSettings& settings,
+                        WorkloadInfo& workload);
 
 }  // namespace slipstream

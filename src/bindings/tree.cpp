@@ -30,14 +30,14 @@ bool is_mapping(py::handle value) {
 }
 
 /// A batch may hold itself.
-class Deeper {
+class RecursionGuard {
  public:
-  Deeper() {
+  RecursionGuard() {
     if (Py_EnterRecursiveCall(" in a batch") != 0) throw py::error_already_set();
   }
-  ~Deeper() { Py_LeaveRecursiveCall(); }
-  Deeper(const Deeper&) = delete;
-  Deeper& operator=(const Deeper&) = delete;
+  ~RecursionGuard() { Py_LeaveRecursiveCall(); }
+  RecursionGuard(const RecursionGuard&) = delete;
+  RecursionGuard& operator=(const RecursionGuard&) = delete;
 };
 
 /// Most of what a batch holds beside tensors.
@@ -46,14 +46,14 @@ bool is_plain(PyObject* value) {
          PyFloat_Check(value) || PyBytes_Check(value);
 }
 
-py::list list_of(py::handle values, c10::Device device) {
+py::list move_elements(py::handle values, c10::Device device) {
   py::list all;
   for (const py::handle value : values) all.append(moved(value, device));
   return all;
 }
 
 py::object moved_tuple(py::handle value, c10::Device device) {
-  const py::list all = list_of(value, device);
+  const py::list all = move_elements(value, device);
   if (PyTuple_CheckExact(value.ptr())) return py::tuple(all);
   if (py::hasattr(py::type::of(value), "n_sequence_fields")) return py::type::of(value)(all);
   // As named tuples make themselves, whatever their constructors take.
@@ -61,7 +61,7 @@ py::object moved_tuple(py::handle value, c10::Device device) {
 }
 
 py::object moved_list(py::handle value, c10::Device device) {
-  py::list all = list_of(value, device);
+  py::list all = move_elements(value, device);
   if (PyList_CheckExact(value.ptr())) return all;
   py::object changed = imported("copy", "copy")(value);
   changed[py::slice(0, py::len(value), 1)] = all;
@@ -130,9 +130,9 @@ void note_where(const py::error_already_set& error, py::handle value, const std:
   const auto type = py::str(py::type::of(value).attr("__name__")).cast<std::string>();
   const std::string where = "in " + type + ".to('" + place +
                             "'), which is called of what a batch holds, as that of tensors is";
-  const py::object told = imported("slipstream._signals", "place_told");
-  imported("slipstream._signals", "add_note")(error.value(),
-                                              told(error.value(), trace_of(error), where));
+  const py::object describe = imported("slipstream._signals", "describe_place");
+  imported("slipstream._signals", "add_note")(
+      error.value(), describe(error.value(), find_traceback(error), where));
 }
 
 /// value.to(place, non_blocking=True); null where that raises a TypeError.
@@ -171,7 +171,7 @@ py::object moved(py::handle value, c10::Device device) {
     return py::cast(tensor.to(device, tensor.scalar_type(), /*non_blocking=*/true));
   }
   if (is_plain(object)) return py::reinterpret_borrow<py::object>(value);
-  const Deeper deeper;
+  const RecursionGuard deeper;
   const bool is_container =
       PyTuple_CheckExact(object) || PyList_Check(object) || PyDict_Check(object);
   if (!is_container && !PyType_Check(object) && can_move(value))
@@ -207,7 +207,7 @@ void for_each_leaf(py::handle value, const std::function<void(const at::Tensor&)
   PyObject* const object = value.ptr();
   if (THPVariable_Check(object)) return tensor(THPVariable_Unpack(object));
   if (is_plain(object)) return;
-  const Deeper deeper;
+  const RecursionGuard deeper;
   if (PyTuple_Check(object) || PyList_Check(object)) {
     for (const py::handle each : value) for_each_leaf(each, tensor, other);
   } else if (is_mapping(value)) {

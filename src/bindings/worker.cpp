@@ -109,7 +109,7 @@ bool WorkerPool::Worker::has_answered() const {
   return poll(&polled, 1, 0) > 0;
 }
 
-ConstArray WorkerPool::Worker::array_of(std::span<const std::uint64_t> words) const {
+ConstArray WorkerPool::Worker::make_array(std::span<const std::uint64_t> words) const {
   const std::uint64_t offset = words[0], dtype = words[1], rank = words[2];
   bool is_good = dtype <= static_cast<std::uint64_t>(DType::float32) && rank <= Shape::kMaxRank &&
                  offset <= mapped_bytes_;
@@ -145,7 +145,7 @@ WorkerAnswer WorkerPool::Worker::receive_answer(Head& head, const Wakes& wakes,
   if (is_behind()) return answer;
   map(head.memory_bytes);
   for (std::size_t i = 0; i < head.fields; ++i)
-    answer.fields.push_back(array_of(std::span(words).subspan(i * kFieldWords, kFieldWords)));
+    answer.fields.push_back(make_array(std::span(words).subspan(i * kFieldWords, kFieldWords)));
   return answer;
 }
 

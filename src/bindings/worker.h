@@ -44,7 +44,7 @@ class WorkerPool::Worker {
   void await_answer(const Wakes& wakes, const std::function<void()>& on_wait) const;
   void receive(std::span<std::byte> to);
   WorkerAnswer receive_answer(Head& head, const Wakes& wakes, const std::function<void()>& on_wait);
-  ConstArray array_of(std::span<const std::uint64_t> words) const;
+  ConstArray make_array(std::span<const std::uint64_t> words) const;
   [[noreturn]] void throw_ended();
   std::string end_of_process() const;
 

@@ -24,12 +24,12 @@ int made_wake() {
 }  // namespace
 
 /// A process that this thread holds.
-class WorkerPool::Held {
+class WorkerPool::WorkerLease {
  public:
-  Held(WorkerPool& pool, Worker* worker) : pool_(pool), worker_(worker) {}
-  ~Held() { pool_.put_back(worker_); }
-  Held(const Held&) = delete;
-  Held& operator=(const Held&) = delete;
+  WorkerLease(WorkerPool& pool, Worker* worker) : pool_(pool), worker_(worker) {}
+  ~WorkerLease() { pool_.return_worker(worker_); }
+  WorkerLease(const WorkerLease&) = delete;
+  WorkerLease& operator=(const WorkerLease&) = delete;
   Worker& operator*() const { return *worker_; }
 
  private:
@@ -97,7 +97,7 @@ WorkerPool::Worker* WorkerPool::take(const PoolUser* user, const OnWait& on_wait
   }
 }
 
-void WorkerPool::put_back(Worker* worker) {
+void WorkerPool::return_worker(Worker* worker) {
   const std::lock_guard lock(changing_);
   if (worker->is_lost()) {
     lost_.push_back(worker);
@@ -116,12 +116,12 @@ void WorkerPool::put_back(Worker* worker) {
 
 void WorkerPool::ask(const WorkerRequest& request, const ConstArray* input, const Use& use,
                      const PoolUser* user) {
-  const OnWait looks = on_wait();
+  const OnWait on_wait_poll = on_wait();
   const Wakes wakes{wake_, user == nullptr ? -1 : user->wake_};
   while (true) {
-    const Held worker(*this, take(user, looks));
-    if (!(*worker).catch_up(wakes, looks)) continue;
-    return use((*worker).ask(request, input, wakes, looks));
+    const WorkerLease worker(*this, take(user, on_wait_poll));
+    if (!(*worker).catch_up(wakes, on_wait_poll)) continue;
+    return use((*worker).ask(request, input, wakes, on_wait_poll));
   }
 }
 

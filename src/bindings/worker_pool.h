@@ -97,14 +97,14 @@ class WorkerPool {
 
  private:
   class Worker;
-  class Held;
+  class WorkerLease;
   using Wakes = std::array<int, 2>;  ///< descriptors that end a wait; -1: none
 
   /// Of the calling thread.
   OnWait on_wait() const;
   Worker* take(const PoolUser* user, const OnWait& on_wait);
   std::deque<Worker*>::iterator find_free();
-  void put_back(Worker* worker);
+  void return_worker(Worker* worker);
 
   mutable std::mutex changing_;
   std::condition_variable changed_;

@@ -15,9 +15,9 @@ namespace {
 
 namespace py = pybind11;
 /// Name, whether it is an image, its type and shape.
-using LeafOf = std::tuple<std::string, bool, at::ScalarType, std::vector<std::int64_t>>;
+using LeafSpec = std::tuple<std::string, bool, at::ScalarType, std::vector<std::int64_t>>;
 
-FieldSpec spec_of(const LeafOf& leaf) {
+FieldSpec make_spec(const LeafSpec& leaf) {
   const auto& [name, is_image, dtype, shape] = leaf;
   if (is_image) {
     const DType native = dtype == at::kFloat ? DType::float32 : DType::uint8;
@@ -29,10 +29,10 @@ FieldSpec spec_of(const LeafOf& leaf) {
 }
 
 std::shared_ptr<Dataset> process_dataset(std::shared_ptr<WorkerPool> pool, std::size_t size,
-                                         std::string form, const std::vector<LeafOf>& leaves,
+                                         std::string form, const std::vector<LeafSpec>& leaves,
                                          bool has_texts) {
   std::vector<FieldSpec> specs;
-  for (const LeafOf& leaf : leaves) specs.push_back(spec_of(leaf));
+  for (const LeafSpec& leaf : leaves) specs.push_back(make_spec(leaf));
   return std::make_shared<ProcessDataset>(std::move(pool), size, std::move(form), std::move(specs),
                                           has_texts);
 }
@@ -42,7 +42,7 @@ py::bytes described(WorkerPool& pool, std::uint64_t sample, std::uint64_t seed) 
                               python_seed({.seed = seed, .sample = sample}, 0)};
   std::string text;
   {
-    const SignalsSeen seen(&pool);
+    const SignalWaitScope seen(&pool);
     const GilRelease unlocked;
     try {
       pool.ask(request, nullptr, [&](const WorkerAnswer& answer) { text = answer.text; });
@@ -83,7 +83,7 @@ struct LateBlock {
 
 }  // namespace
 
-SignalsSeen::SignalsSeen(WorkerPool* pool) : pool_(pool) {
+SignalWaitScope::SignalWaitScope(WorkerPool* pool) : pool_(pool) {
   if (pool_ == nullptr) return;
   pool_->set_on_wait([] {
     const GilAcquire locked;
@@ -91,7 +91,7 @@ SignalsSeen::SignalsSeen(WorkerPool* pool) : pool_(pool) {
   });
 }
 
-SignalsSeen::~SignalsSeen() {
+SignalWaitScope::~SignalWaitScope() {
   if (pool_ != nullptr) pool_->set_on_wait(nullptr);
 }
 

@@ -11,12 +11,12 @@ void add_workers(pybind11::module_& module);
 
 /// While it lives, its thread looks for Ctrl-C where it waits for a process of `pool` (nullptr:
 /// none); that ends the wait.
-class SignalsSeen {
+class SignalWaitScope {
  public:
-  explicit SignalsSeen(WorkerPool* pool);
-  ~SignalsSeen();
-  SignalsSeen(const SignalsSeen&) = delete;
-  SignalsSeen& operator=(const SignalsSeen&) = delete;
+  explicit SignalWaitScope(WorkerPool* pool);
+  ~SignalWaitScope();
+  SignalWaitScope(const SignalWaitScope&) = delete;
+  SignalWaitScope& operator=(const SignalWaitScope&) = delete;
 
  private:
   WorkerPool* pool_;

@@ -38,8 +38,8 @@ int augment(const AugmentVerb& verb, const Cli& cli) {
     return kInterrupted;
   }
   out.write(sheet_file(shown.sheet, "What " + verb.transforms + " does", verb.out));
-  std::cout << count_of(shown.samples.size(), "sample") << " with "
-            << count_of(options.versions, "version") << " each in " << verb.out << "\n";
+  std::cout << format_count(shown.samples.size(), "sample") << " with "
+            << format_count(options.versions, "version") << " each in " << verb.out << "\n";
   if (!left_out.empty())
     std::cout << left_out.name() << " is not shown: it is done to whole batches in training\n";
   print_skipped(shown.skipped);

@@ -26,10 +26,11 @@ void check(const BenchVerb& verb) {
       throw Refused(unknown_name("plan", plan, {"serial", "pipelined"}));
 }
 
-BenchReport report_of(const BenchVerb& verb, const BenchOptions& options, const Context& context) {
-  return {environment_of(context),
+BenchReport make_report(const BenchVerb& verb, const BenchOptions& options,
+                        const Context& context) {
+  return {collect_environment(context),
           {.name = verb.common.workload, .options = {}},
-          {std::string(name_of(options.numerics.precision)), options.numerics.deterministic,
+          {std::string(to_string(options.numerics.precision)), options.numerics.deterministic,
            options.loader.num_workers, options.steps, options.seconds, options.repeats},
           {}};
 }
@@ -49,9 +50,9 @@ int bench(const BenchVerb& verb, const Cli& cli) {
   });
   options.numerics = verb.common.numerics(context.kind());
   options.stop = cli.interrupted;
-  options.say = [](const std::string& line) { std::cerr << printable(line) << "\n"; };
+  options.log_line = [](const std::string& line) { std::cerr << printable(line) << "\n"; };
 
-  BenchReport report = report_of(verb, options, context);
+  BenchReport report = make_report(verb, options, context);
   const auto make = [&](std::size_t batch_size) {
     Declared declared = verb.common.declare(batch_size);
     if (report.workload.options.empty()) print_remarks(*declared.pipeline.dataset());

@@ -23,14 +23,14 @@ struct LoaderVerb {
   LoaderBenchOptions options;
 };
 
-std::shared_ptr<const Dataset> dataset_of(const LoaderVerb& verb) {
+std::shared_ptr<const Dataset> open_loader_dataset(const LoaderVerb& verb) {
   auto dataset = open_dataset(verb.data);
   if (verb.disk_cache.empty()) return dataset;
   const auto [dir, bytes] = named_size("--disk-cache", verb.disk_cache);
   return disk_cached(std::move(dataset), {.dir = dir, .max_bytes = bytes});
 }
 
-DataLoaderOptions loader_of(const LoaderVerb& verb) {
+DataLoaderOptions make_loader_options(const LoaderVerb& verb) {
   DataLoaderOptions loader = verb.loader;
   loader.read_ahead.reads = verb.read_ahead.value_or(0);
   if (verb.cache.empty()) return loader;
@@ -52,10 +52,10 @@ int bench_loader(const LoaderVerb& verb, const Cli& cli) {
                       {}};
   LoaderBenchOptions options = verb.options;
   options.stop = cli.interrupted;
-  DataLoaderOptions loader = loader_of(verb);
+  DataLoaderOptions loader = make_loader_options(verb);
   std::vector<NamedOp> chain = load_chain_or_resize(verb.transforms, verb.image_size);
   loader.batch_ops = take_batch_ops(chain);
-  const auto dataset = dataset_of(verb);
+  const auto dataset = open_loader_dataset(verb);
   print_remarks(*dataset);
   {
     PartsLine line("measurements");

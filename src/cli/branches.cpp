@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kChannels = 64;
 
 Classifier classifier(const Options& options) {
-  return Classifier(levels_of(options.integer("image-size"), "branches"),
+  return Classifier(count_encoder_levels(options.integer("image-size"), "branches"),
                     options.integer("classes"));
 }
 
@@ -41,7 +41,7 @@ struct TwoBranchesImpl : torch::nn::Module {
 };
 TORCH_MODULE(TwoBranches);
 
-ForkJoin ensemble_of(const Options& options) {
+ForkJoin make_ensemble(const Options& options) {
   std::vector<ModuleRef> members;
   const std::int64_t count = options.integer("members");
   for (std::int64_t i = 0; i < count; ++i) members.emplace_back(classifier(options));
@@ -69,7 +69,7 @@ Loss ensemble_loss() {
 Pipeline loading(const Options& options) {
   SyntheticCosts costs;
   costs.read.sleep_s = options.number("load-ms") * 1e-3 / static_cast<double>(options.batch_size);
-  const auto data = with_cost(synthetic_classification(synthetic_of(options)), costs);
+  const auto data = with_cost(synthetic_classification(make_synthetic_options(options)), costs);
   return with_costs(declare_input(data, options)
                         .train("model", classifier(options), make_optimizer(options),
                                cross_entropy("image", "label")),
@@ -103,11 +103,11 @@ Pipeline branches(Options& options) {
   if (options.integer("classes") < 2) throw Refused("branches needs at least 2 classes");
   if (options.batch_size == 0) throw Refused("branches: the batch size must be at least 1");
   if (mode == "load") return loading(options);
-  auto input = declare_input(synthetic_classification(synthetic_of(options)), options);
+  auto input = declare_input(synthetic_classification(make_synthetic_options(options)), options);
   if (mode == "branches")
     return std::move(input).train("model", TwoBranches(options), make_optimizer(options),
                                   cross_entropy("image", "label"));
-  return std::move(input).train("members", ensemble_of(options), make_optimizer(options),
+  return std::move(input).train("members", make_ensemble(options), make_optimizer(options),
                                 ensemble_loss());
 }
 

@@ -17,7 +17,7 @@ constexpr const char* kLatest = "auto";
 
 void print_names(const std::string& what, const std::vector<std::string>& names) {
   if (names.empty()) return;
-  std::cout << "weights: " << count_of(names.size(), "tensor") << " " << what << ", such as "
+  std::cout << "weights: " << format_count(names.size(), "tensor") << " " << what << ", such as "
             << printable_name(names.front()) << "\n";
 }
 
@@ -75,7 +75,7 @@ void CheckpointFlags::load_weights_into(const Pipeline& pipeline) const {
 }
 
 LoadedWeights CheckpointFlags::loaded_into(const Pipeline& pipeline) const try {
-  return load_weights(tensors_of(*pipeline.train_step()), weights, {.partial = weights_partial});
+  return load_weights(named_tensors(*pipeline.train_step()), weights, {.partial = weights_partial});
 } catch (const Refused& refused) {
   const std::string why = refused.what();
   const bool differs = why.find("another model") != std::string::npos;

@@ -14,16 +14,16 @@ constexpr std::int64_t kFactorOfResNets = 32;
 
 bool is_encoder(const Options& options) { return options.text("model") == "encoder"; }
 
-std::shared_ptr<const Dataset> data_of(const Options& options) {
+std::shared_ptr<const Dataset> open_classification_data(const Options& options) {
   if (!is_synthetic(options)) return open_data(options);
-  return synthetic_classification(synthetic_of(options));
+  return synthetic_classification(make_synthetic_options(options));
 }
 
 void check_sizes(const Options& options) {
   const std::int64_t size = options.integer("image-size");
   if (is_encoder(options)) {
     try {
-      static_cast<void>(levels_of(size, "classification with --model encoder"));
+      static_cast<void>(count_encoder_levels(size, "classification with --model encoder"));
     } catch (const Refused& refused) {
       throw Refused(std::string(refused.what()) + "; --model resnet18 takes any");
     }
@@ -36,9 +36,10 @@ void check_sizes(const Options& options) {
                   " or more, or --image-size " + std::to_string(kFactorOfResNets + 1) + " or more");
 }
 
-ModuleRef model_of(const Options& options, std::int64_t classes) {
+ModuleRef make_model(const Options& options, std::int64_t classes) {
   if (is_encoder(options))
-    return Classifier(levels_of(options.integer("image-size"), "classification"), classes);
+    return Classifier(count_encoder_levels(options.integer("image-size"), "classification"),
+                      classes);
   return TorchvisionResNet(options.text("model") == "resnet50" ? kResNet50 : kResNet18, classes);
 }
 
@@ -61,9 +62,9 @@ OptionList options_of_classification() {
 Pipeline classification(Options& options) {
   take_size_of_transforms(options);
   check_sizes(options);
-  const auto data = data_of(options);
-  const std::int64_t classes = classes_of(*data, options, "classification");
-  const ModuleRef model = model_of(options, classes);
+  const auto data = open_classification_data(options);
+  const std::int64_t classes = find_classes(*data, options, "classification");
+  const ModuleRef model = make_model(options, classes);
   Pipeline input = declare_input(data, options);
   if (const double smoothing = options.number("label-smoothing"); smoothing > 0)
     input = std::move(input).transform("one_hot", OneHot{smoothing});

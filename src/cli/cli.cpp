@@ -27,7 +27,7 @@ bool offers_data(const std::vector<Workload>& workloads) {
 }
 
 /// "help VERB" asks what "VERB --help" does.
-std::vector<std::string> words_of(int argc, char** argv) {
+std::vector<std::string> to_words(int argc, char** argv) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (words.empty() || words.front() != "help") return words;
   words.erase(words.begin());
@@ -36,10 +36,10 @@ std::vector<std::string> words_of(int argc, char** argv) {
 }
 
 /// The parser's words behind the name of an option, and ours.
-struct Reworded {
+struct MessageRewording {
   std::string_view theirs, ours;
 };
-constexpr Reworded kReworded[] = {
+constexpr MessageRewording kReworded[] = {
     {": At Most 1 required but received ", " is given more than once: give it one time"},
     {": 1 required ", " needs a value"},
     {"A subcommand is required", "no verb is given"},
@@ -71,7 +71,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error, const Cli
   return of_workload.empty() ? plain(error) + "; see " + path + " --help" : of_workload;
 }
 
-int say(const Cli& cli, const std::string& message, ExitCode code) {
+int print_error(const Cli& cli, const std::string& message, ExitCode code) {
   std::cerr << cli.program << ": " << printable(message) << "\n";
   return code;
 }
@@ -80,11 +80,11 @@ int guarded(const Cli& cli, const std::function<int()>& call) {
   try {
     return call();
   } catch (const Interrupted& e) {
-    return say(cli, e.what(), kInterrupted);
+    return print_error(cli, e.what(), kInterrupted);
   } catch (const Refused& e) {
-    return say(cli, e.what(), kRefused);
+    return print_error(cli, e.what(), kRefused);
   } catch (const std::exception& e) {
-    return say(cli, message_of(e), kFailed);
+    return print_error(cli, describe_error(e), kFailed);
   }
 }
 
@@ -137,7 +137,7 @@ int parse_and_run(Cli& cli) {
   } catch (const CLI::Success& e) {
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    return say(cli, explain(app, e, cli), kRefused);
+    return print_error(cli, explain(app, e, cli), kRefused);
   }
   return guarded(cli, [&] {
     const ScanWatch watch([&] { cli.check_interrupt(); });
@@ -150,10 +150,10 @@ int parse_and_run(Cli& cli) {
 
 int run_command_line(int argc, char** argv, std::vector<Workload> workloads) {
   handle_signals();
-  Cli cli{name_of_program(argc, argv), words_of(argc, argv), std::move(workloads), was_interrupted};
+  Cli cli{name_of_program(argc, argv), to_words(argc, argv), std::move(workloads), was_interrupted};
   const int code = guarded(cli, [&] { return parse_and_run(cli); });
   if (std::cout.flush() || has_no_reader(STDOUT_FILENO)) return code;
-  const int failed = say(cli, "standard output cannot be written", kFailed);
+  const int failed = print_error(cli, "standard output cannot be written", kFailed);
   return code == kDone ? failed : code;
 }
 

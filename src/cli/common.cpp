@@ -26,7 +26,7 @@ constexpr double kSecondsOfATry = 0.2;
 
 void print_some(const char* verb, const char* what, const std::vector<SkippedSample>& samples) {
   if (samples.empty()) return;
-  std::cout << verb << " " << count_of(samples.size(), what)
+  std::cout << verb << " " << format_count(samples.size(), what)
             << (samples.size() == 1 ? ": " : ", the first: ")
             << printable_name(samples.front().message) << "\n";
 }
@@ -34,7 +34,7 @@ void print_some(const char* verb, const char* what, const std::vector<SkippedSam
 unsigned cores() { return usable_cores(); }
 
 /// Of what the parser has checked.
-unsigned number_of(const std::string& num_workers) {
+unsigned parse_num_workers(const std::string& num_workers) {
   return static_cast<unsigned>(number_in(num_workers).value());
 }
 
@@ -45,7 +45,7 @@ bool is_too_large(const std::string& text) {
   return errno == ERANGE;
 }
 
-std::string text_of(const Rgb& color) {
+std::string to_text(const Rgb& color) {
   if (color == Rgb{0, 0, 0}) return "black";
   if (color == Rgb{255, 255, 255}) return "white";
   std::ostringstream text;
@@ -59,7 +59,7 @@ CpuList cpus_near(const Context& context) {
   if (context.kind() != DeviceKind::cuda) throw Refused("--cpus gpu: the run is on the CPU");
   const auto all = cuda::devices();
   const auto& device = all.at(static_cast<std::size_t>(context.device().index()));
-  CpuList near = place_of_pci_device(device.pci_address).cpus;
+  CpuList near = locate_pci_device(device.pci_address).cpus;
   const CpuList allowed = allowed_cpus();
   std::erase_if(
       near, [&](unsigned cpu) { return !std::binary_search(allowed.begin(), allowed.end(), cpu); });
@@ -121,7 +121,7 @@ void add_background(CLI::App& verb, Rgb& chosen, const std::string& help) {
             }
           },
           help + ": black, white or #rrggbb")
-      ->default_str(text_of(chosen))
+      ->default_str(to_text(chosen))
       ->group(kDataGroup);
 }
 
@@ -192,18 +192,18 @@ LoaderPlan CommonOptions::loader(const Context& context, const std::string& tran
   } else if (num_workers.empty()) {
     loader.num_workers = defaults.num_workers.value_or(std::min(kMostDefaultWorkers, cores()));
   } else {
-    loader.num_workers = number_of(num_workers);
+    loader.num_workers = parse_num_workers(num_workers);
   }
   set_prefetch(loader);
   return loader;
 }
 
-void CommonOptions::fit(Plan& plan, const Pipeline& pipeline, const Context& context) const {
+void CommonOptions::adapt(Plan& plan, const Pipeline& pipeline, const Context& context) const {
   validate(plan, pipeline.device_steps(plan.schedule.loader.on_device), context.kind());
   LoaderPlan& loader = plan.schedule.loader;
   if (!num_workers.empty())
     loader.num_workers =
-        num_workers == "auto" ? enough_workers(pipeline, plan) : number_of(num_workers);
+        num_workers == "auto" ? enough_workers(pipeline, plan) : parse_num_workers(num_workers);
   set_prefetch(loader);
 }
 
@@ -222,15 +222,15 @@ void CommonOptions::change(Plan& plan, const Context& context) const {
   loader.cache = CacheOptions{.after = step, .bytes = bytes};
 }
 
-Plan CommonOptions::plan_of(const std::string& plan, const std::string& transforms_device,
-                            const Pipeline& pipeline, const Context& context) const {
+Plan CommonOptions::build_plan(const std::string& plan, const std::string& transforms_device,
+                               const Pipeline& pipeline, const Context& context) const {
   if (plan == "serial" || plan == "pipelined") {
     const LoaderPlan used = loader(context, transforms_device, [&] { return pipeline; });
     return placed_plan(pipeline, plan, transforms_device, context.kind(), used,
                        numerics(context.kind()));
   }
   Plan file = plan_file(plan, {"serial", "pipelined"}, context);
-  fit(file, pipeline, context);
+  adapt(file, pipeline, context);
   return file;
 }
 

@@ -76,11 +76,11 @@ struct CommonOptions {
                     const std::function<Pipeline()>& make) const;
   /// For what plan_file() gave: refuses a plan that the pipeline cannot run, and takes the workers
   /// that were given, if any; "auto" measures the loader under the plan. Throws Refused.
-  void fit(Plan& plan, const Pipeline& pipeline, const Context& context) const;
+  void adapt(Plan& plan, const Pipeline& pipeline, const Context& context) const;
   /// "serial" or "pipelined" with transforms on `transforms_device`, or the plan in a file. Throws
   /// Refused.
-  Plan plan_of(const std::string& plan, const std::string& transforms_device,
-               const Pipeline& pipeline, const Context& context) const;
+  Plan build_plan(const std::string& plan, const std::string& transforms_device,
+                  const Pipeline& pipeline, const Context& context) const;
   /// The plan in the file `path`, with what was given on the command line but for the workers.
   /// `others`: what the option takes instead of a file, for messages. Throws Refused.
   Plan plan_file(const std::string& path, const std::vector<std::string>& others,

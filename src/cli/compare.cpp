@@ -14,14 +14,14 @@ namespace {
 std::string stem(const std::string& path) { return std::filesystem::path(path).stem().string(); }
 
 /// Files' names without folder and extension, unless that names two of them alike.
-std::vector<std::string> names_of(const std::vector<std::string>& paths) {
+std::vector<std::string> short_names(const std::vector<std::string>& paths) {
   std::vector<std::string> names;
   std::set<std::string> different;
   for (const std::string& path : paths) different.insert(names.emplace_back(stem(path)));
   return different.size() == paths.size() ? names : paths;
 }
 
-ComparisonRow row_of(const std::string& name, const std::string& path) {
+ComparisonRow read_row(const std::string& name, const std::string& path) {
   const std::string text = read_given_text(path);
   try {
     return comparison_row(name, text);
@@ -32,8 +32,8 @@ ComparisonRow row_of(const std::string& name, const std::string& path) {
 
 int compare(const std::vector<std::string>& paths) {
   std::vector<ComparisonRow> rows;
-  const std::vector<std::string> names = names_of(paths);
-  for (std::size_t i = 0; i < paths.size(); ++i) rows.push_back(row_of(names[i], paths[i]));
+  const std::vector<std::string> names = short_names(paths);
+  for (std::size_t i = 0; i < paths.size(); ++i) rows.push_back(read_row(names[i], paths[i]));
   std::cout << printable(comparison_table(rows));
   for (const ComparisonRow& row : rows)
     if (row.plan.numerics == rows.front().plan.numerics && row.digest != rows.front().digest &&

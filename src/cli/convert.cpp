@@ -101,13 +101,13 @@ int convert(const ConvertVerb& verb, const Cli& cli) {
                            : open_dataset(verb.data, class_names_from(verb.classes_from));
   print_remarks(*dataset);
   const Converted done = run_conversion(*dataset, verb, options);
-  if (!done.is_whole) {
+  if (!done.is_complete) {
     std::cout << "interrupted; the same command goes on where it stopped\n";
     return kInterrupted;
   }
   const std::size_t kept = done.parts - done.written;
-  std::cout << count_of(dataset->size() - done.skipped.size(), "sample") << " in "
-            << count_of(done.parts, is_npy ? "block" : "shard") << " in " << verb.out;
+  std::cout << format_count(dataset->size() - done.skipped.size(), "sample") << " in "
+            << format_count(done.parts, is_npy ? "block" : "shard") << " in " << verb.out;
   if (kept > 0)
     std::cout << ", " << kept << " of which " << (kept == 1 ? "was" : "were") << " there";
   std::cout << "\n";
@@ -115,7 +115,7 @@ int convert(const ConvertVerb& verb, const Cli& cli) {
   if (done.skipped.size() > 1)
     std::cout << (std::filesystem::path(verb.out) / "manifest.json").string() << " lists them\n";
   if (rest.empty()) return kDone;
-  write_file_atomically(rest_path, to_json(rest));
+  write_file_atomically(rest_path, to_json_text(rest));
   std::cout
       << "the first transform that is random or of whole batches, and all behind it, were left "
          "out: train with --transforms "

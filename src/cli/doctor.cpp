@@ -44,7 +44,7 @@ void check(const DoctorVerb& verb) {
 
 /// Returns whether there was anything to apply.
 bool apply(Trainer& trainer, const Plan& plan, const DoctorOptions& options, DoctorReport& report) {
-  const Remedy remedy = remedy_of(report.observed, report.diagnosis);
+  const Remedy remedy = find_remedy(report.observed, report.diagnosis);
   if (remedy.changes.empty()) return false;
   try {
     report.outcome = try_out(trainer, plan, remedy, report.diagnosis, options);
@@ -57,20 +57,20 @@ bool apply(Trainer& trainer, const Plan& plan, const DoctorOptions& options, Doc
   return true;
 }
 
-Supposition supposition(const std::string& text) {
+AssumedCost supposition(const std::string& text) {
   const std::size_t equals = text.find('=');
   const auto ms = equals == std::string::npos ? std::nullopt : number_in(text.substr(equals + 1));
-  if (!ms || equals == 0 || !(*ms >= 0 && *ms <= 1e3 * Supposition::kMostSeconds))
+  if (!ms || equals == 0 || !(*ms >= 0 && *ms <= 1e3 * AssumedCost::kMostSeconds))
     throw Refused("--what-if " + text + ": give STEP=MILLISECONDS, for example decode=2.5");
   return {text.substr(0, equals), 1e-3 * *ms};
 }
 
 /// Each alone, and all together.
-void suppose(const std::vector<Supposition>& supposed, DoctorReport& report) {
-  const auto add = [&](const std::vector<Supposition>& some) {
+void suppose(const std::vector<AssumedCost>& supposed, DoctorReport& report) {
+  const auto add = [&](const std::vector<AssumedCost>& some) {
     report.diagnosis.changes.push_back(what_if(report.observed, report.diagnosis, some));
   };
-  for (const Supposition& each : supposed) add({each});
+  for (const AssumedCost& each : supposed) add({each});
   if (supposed.size() > 1) add(supposed);
   std::stable_sort(report.diagnosis.changes.begin(), report.diagnosis.changes.end(),
                    [](const Change& a, const Change& b) { return a.gain.value > b.gain.value; });
@@ -131,8 +131,8 @@ int gate(const DoctorReport& report, const DoctorVerb& verb, const std::string& 
   return code == kNo ? kNo : of_share;
 }
 
-std::vector<Supposition> suppositions(const std::vector<std::string>& texts) {
-  std::vector<Supposition> supposed;
+std::vector<AssumedCost> suppositions(const std::vector<std::string>& texts) {
+  std::vector<AssumedCost> supposed;
   for (const std::string& text : texts) {
     supposed.push_back(supposition(text));
     for (std::size_t i = 0; i + 1 < supposed.size(); ++i)
@@ -144,17 +144,17 @@ std::vector<Supposition> suppositions(const std::vector<std::string>& texts) {
 
 /// Examines, diagnoses and, if asked for, tries out. Returns whether nothing was left to apply.
 bool fill_in(DoctorReport& report, Trainer& trainer, const Plan& plan, const DoctorVerb& verb,
-             const std::vector<Supposition>& supposed, const Cli& cli) {
+             const std::vector<AssumedCost>& supposed, const Cli& cli) {
   const auto start = std::chrono::steady_clock::now();
   StatusLine line;
   DoctorOptions options;
   options.budget_s = verb.budget_s * (verb.apply ? kToExamine : 1);
   options.stop = cli.interrupted;
-  options.say = [&](const std::string& what) { line.show(what); };
+  options.log_line = [&](const std::string& what) { line.show(what); };
   Examination examination = examine(trainer, plan, options);
   report.observed = std::move(examination.observed);
   report.lanes = std::move(examination.lanes);
-  options.say("working out what would help");
+  options.log_line("working out what would help");
   report.diagnosis = diagnose(report.observed);
   if (!report.observed.host.empty()) suppose(supposed, report);
   options.budget_s = verb.budget_s * (1 - kToExamine);
@@ -176,7 +176,7 @@ std::string baseline_json(const std::string& path) {
 
 int doctor(const DoctorVerb& verb, const Cli& cli) {
   check(verb);
-  const std::vector<Supposition> supposed = suppositions(verb.what_if);
+  const std::vector<AssumedCost> supposed = suppositions(verb.what_if);
   const std::string baseline = baseline_json(verb.baseline);
   OutputFile html(verb.html), json(verb.json), plan_out(verb.plan_out);
   MeasuredRun run(verb.measured);
@@ -189,7 +189,7 @@ int doctor(const DoctorVerb& verb, const Cli& cli) {
   if (verb.measured.names_mode())
     report.workload.options.emplace_back("transforms_device", verb.measured.transforms_device);
   const auto steps = run.pipeline().host_steps(plan.schedule.loader.on_device);
-  for (const Supposition& each : supposed)
+  for (const AssumedCost& each : supposed)
     if (std::find(steps.begin(), steps.end(), each.step) == steps.end())
       throw Refused("--what-if: " + unknown_name("host step", each.step, steps));
   report.observed.batch_size = run.pipeline().options().batch_size;
@@ -203,7 +203,7 @@ int doctor(const DoctorVerb& verb, const Cli& cli) {
   const int code = gate(report, verb, baseline);
   write_all({{&json, doctor_report_json(report)},
              {&html, doctor_html(report)},
-             {&plan_out, to_json(report.outcome ? report.outcome->plan : plan)}});
+             {&plan_out, to_json_text(report.outcome ? report.outcome->plan : plan)}});
   return report.interrupted ? kInterrupted : code;
 }
 

@@ -24,7 +24,7 @@ at::Tensor convolve_and_rectify(const at::Tensor& x, torch::nn::Conv2d& layer) {
 
 }  // namespace
 
-std::int64_t levels_of(std::int64_t image_size, const std::string& workload) {
+std::int64_t count_encoder_levels(std::int64_t image_size, const std::string& workload) {
   std::int64_t levels = 0;
   while ((std::int64_t{1} << levels) < image_size) ++levels;
   if (image_size < 2 || (std::int64_t{1} << levels) != image_size || image_size > 1024)

@@ -12,7 +12,7 @@ inline constexpr std::int64_t kFirstChannels = 16;
 
 /// How often an image of this height and width halves until it is one pixel. Throws Refused, naming
 /// `workload`, for what is no power of two from 2 to 1024.
-std::int64_t levels_of(std::int64_t image_size, const std::string& workload);
+std::int64_t count_encoder_levels(std::int64_t image_size, const std::string& workload);
 
 /// uint8 images -> float, then one convolution and `levels` halvings down to one pixel, channels
 /// doubling.

@@ -21,7 +21,7 @@ struct EvalVerb {
 };
 
 /// Of the first metric that counts a confusion matrix.
-std::vector<ClassRow> classes_of(const EvaluationResult& result, const Pipeline& pipeline) {
+std::vector<ClassRow> make_class_rows(const EvaluationResult& result, const Pipeline& pipeline) {
   for (const auto& [name, counts] : result.counts) {
     if (counts.dim() != 2 || counts.size(0) != counts.size(1)) continue;
     const auto* values = counts.const_data_ptr<double>();
@@ -43,13 +43,13 @@ int evaluate(const EvalVerb& verb, const Cli& cli) {
   run.finish();
   if (result.interrupted) {
     std::cout << "interrupted after " << result.run.steps << " of "
-              << count_of(run.evaluator().pipeline().batches_per_epoch(), "batch") << "\n";
+              << format_count(run.evaluator().pipeline().batches_per_epoch(), "batch") << "\n";
     return kInterrupted;
   }
   EvaluationReport report{
       run.environment(),      run.workload(),
       verb.evaluated.weights, result.samples,
-      result.scores,          classes_of(result, run.evaluator().pipeline()),
+      result.scores,          make_class_rows(result, run.evaluator().pipeline()),
       std::move(result.run),  has_labels(*run.evaluator().pipeline().dataset(), FieldKind::mask)};
   std::cout << printable(evaluation_text(report));
   print_skipped(report.run.skipped);

@@ -71,7 +71,7 @@ EvaluatedRun::EvaluatedRun(const EvaluatedOptions& given, const Cli& cli)
 EvaluatedRun::EvaluatedRun(const Cli& cli, const EvaluatedOptions& options)
     : cli_(cli),
       context_(options.common.device),
-      environment_(environment_of(context_)),
+      environment_(collect_environment(context_)),
       line_(std::cerr, {[] { return terminal_columns(2); }}) {
   auto [pipeline, workload] = options.common.declare();
   workload_ = std::move(workload);
@@ -91,8 +91,8 @@ EvaluatedRun::EvaluatedRun(const Cli& cli, const EvaluatedOptions& options)
   if (is_file)
     numerics_ = options.common.plan_file(options.plan, {"serial", "pipelined"}, context_).numerics;
   evaluator_ = std::make_unique<Evaluator>(pipeline, pipeline, context_, numerics_);
-  plan_ = options.common.plan_of(options.plan, options.transforms_device, evaluator_->pipeline(),
-                                 context_);
+  plan_ = options.common.build_plan(options.plan, options.transforms_device, evaluator_->pipeline(),
+                                    context_);
   model_ = std::move(pipeline);
 }
 

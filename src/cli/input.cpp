@@ -27,7 +27,7 @@ void require_rgb(const Dataset& dataset, const Options& options) {
     const std::int64_t channels = field.shape[2];
     if (channels == 3 || channels < 0) continue;
     throw Refused(name_of_data(options) + ": the images of '" + field.name + "' have " +
-                  count_of(static_cast<std::uint64_t>(channels), "channel") +
+                  format_count(static_cast<std::uint64_t>(channels), "channel") +
                   ", but models take 3 (RGB); save them again with " +
                   (channels < 3 ? "numpy.repeat(images[..., :1], 3, axis=3)" : "images[..., :3]"));
   }
@@ -35,7 +35,7 @@ void require_rgb(const Dataset& dataset, const Options& options) {
 
 }  // namespace
 
-SyntheticOptions synthetic_of(const Options& options) {
+SyntheticOptions make_synthetic_options(const Options& options) {
   SyntheticOptions synthetic;
   synthetic.size = options.integer("image-size");
   synthetic.classes = options.integer("classes");
@@ -112,7 +112,7 @@ std::int64_t classes_without_labels(const Dataset& dataset, Options& options) {
   return options.integer("classes");
 }
 
-std::int64_t classes_of(const Dataset& dataset, Options& options, const std::string& workload) {
+std::int64_t find_classes(const Dataset& dataset, Options& options, const std::string& workload) {
   if (!options.needs_labels && !has_labels(dataset, FieldKind::label))
     return classes_without_labels(dataset, options);
   for (const FieldSpec& field : dataset.fields()) {
@@ -122,7 +122,7 @@ std::int64_t classes_of(const Dataset& dataset, Options& options, const std::str
     if (options.is_given("classes") && field.classes != asked)
       throw Refused("--classes " + std::to_string(asked) + ": " + name_of_data(options) +
                     " says that it has " +
-                    count_of(static_cast<std::uint64_t>(field.classes), "class") +
+                    format_count(static_cast<std::uint64_t>(field.classes), "class") +
                     "; leave --classes out");
     options.set("classes", field.classes);
     return field.classes;

@@ -5,7 +5,7 @@
 namespace slipstream {
 
 /// What `--data synthetic` draws: `classes` of them.
-SyntheticOptions synthetic_of(const Options& options);
+SyntheticOptions make_synthetic_options(const Options& options);
 
 /// A pipeline() over `dataset` with the `transforms` or, without them, a Resize to
 /// `image-size`. Throws Refused for options that do not fit the data set, images of other channels
@@ -41,7 +41,7 @@ std::int64_t classes_without_labels(const Dataset& dataset, Options& options);
 /// What the data set says, or else what the options say, and sets it; labels beyond them are then
 /// refused. Throws Refused, naming `workload`, where samples need a class and have none; and where
 /// a number was given that is another than the data set's.
-std::int64_t classes_of(const Dataset& dataset, Options& options, const std::string& workload);
+std::int64_t find_classes(const Dataset& dataset, Options& options, const std::string& workload);
 
 /// For messages: "'photos'", or "the data" of a workload that has no `data`.
 std::string name_of_data(const Options& options);

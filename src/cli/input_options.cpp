@@ -34,7 +34,7 @@ std::vector<double> weights_in(const std::string& path) {
   return weights;
 }
 
-Sampling sampling_of(const std::shared_ptr<const Dataset>& dataset, const Options& options) {
+Sampling make_sampling(const std::shared_ptr<const Dataset>& dataset, const Options& options) {
   const std::string sampler = options.text("sampler");
   if (sampler == "random") return {};
   std::error_code failed;
@@ -74,7 +74,7 @@ Pipeline pipeline(std::shared_ptr<const Dataset> dataset, const Options& options
   if (options.has("on-bad-sample") && options.text("on-bad-sample") == "skip")
     declared.on_bad_sample = OnBadSample::skip;
   declared.decode.strict = options.has("decode") && options.text("decode") == "strict";
-  if (options.has("sampler")) declared.sampler = sampling_of(dataset, options);
+  if (options.has("sampler")) declared.sampler = make_sampling(dataset, options);
   if (options.has("disk-cache"))
     dataset = with_disk_cache(std::move(dataset), options.text("disk-cache"));
   return Pipeline(std::move(dataset), std::move(declared));

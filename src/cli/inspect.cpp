@@ -27,7 +27,7 @@ void print_changed(const std::vector<std::string>& changed) {
   for (std::size_t i = 0; i < listed; ++i)
     std::cout << "changed: " << printable_name(changed[i]) << "\n";
   if (changed.size() > listed)
-    std::cout << "and " << count_of(changed.size() - listed, "more change") << "\n";
+    std::cout << "and " << format_count(changed.size() - listed, "more change") << "\n";
 }
 
 std::vector<std::string> changed_in(const InspectVerb& verb, const Cli& cli) {
@@ -37,7 +37,7 @@ std::vector<std::string> changed_in(const InspectVerb& verb, const Cli& cli) {
   return check_converted(verb.path, options);
 }
 
-std::string sheet_of(const Dataset& dataset, const Inspection& found, const InspectVerb& verb) {
+std::string make_sheet(const Dataset& dataset, const Inspection& found, const InspectVerb& verb) {
   if (verb.contact_sheet.empty()) return "";
   return sheet_file(contact_sheet(dataset, found, verb.sheet), "Images of " + verb.path,
                     verb.contact_sheet);
@@ -74,7 +74,7 @@ int inspect_path(const InspectVerb& verb, const Cli& cli) {
   }
   std::string picture;
   try {
-    picture = sheet_of(*dataset, found, verb);
+    picture = make_sheet(*dataset, found, verb);
   } catch (const Error&) {
     write_all({{&json, text}});
     throw;

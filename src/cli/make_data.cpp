@@ -30,8 +30,8 @@ int make_data(const MakeDataVerb& verb, const Cli& cli) {
   }();
   const bool all = made == options.samples;
   if (!all) std::cout << "interrupted after " << made << " of " << options.samples << ": ";
-  std::cout << count_of(made, "image") << (is_segmentation ? " with masks in " : " in ") << verb.out
-            << "\n";
+  std::cout << format_count(made, "image") << (is_segmentation ? " with masks in " : " in ")
+            << verb.out << "\n";
   return all ? kDone : kInterrupted;
 }
 

@@ -14,11 +14,11 @@ void MeasuredOptions::add_to(CLI::App& verb, const Cli& cli) {
 
 MeasuredRun::MeasuredRun(const MeasuredOptions& options)
     : context_(options.common.device),
-      environment_(environment_of(context_)),
+      environment_(collect_environment(context_)),
       declared_(options.common.declare()) {
   print_remarks(*declared_.pipeline.dataset());
-  plan_ =
-      options.common.plan_of(options.plan, options.transforms_device, declared_.pipeline, context_);
+  plan_ = options.common.build_plan(options.plan, options.transforms_device, declared_.pipeline,
+                                    context_);
 }
 
 Trainer MeasuredRun::trainer() {

@@ -45,7 +45,7 @@ bool is_inside(const std::string& path, const std::string& folder) {
   if (failed) return false;
   // A link inside the folder is part of it, wherever it leads.
   const fs::path parent = fs::weakly_canonical(fs::absolute(path, failed).parent_path(), failed);
-  for (const fs::path& place : {place_of(fs::path(path)), parent}) {
+  for (const fs::path& place : {resolve_path(fs::path(path)), parent}) {
     const fs::path from_top = place.lexically_relative(top);
     if (!place.empty() && !from_top.empty() && *from_top.begin() != "..") return true;
   }

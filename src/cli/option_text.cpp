@@ -73,15 +73,15 @@ OptionValue value_in(const Option& option, const std::string& text) {
 
 std::string default_text(const Option& option) {
   const bool is_none = option.check && !option.check(option.value).empty();
-  return is_none ? "" : text_of(option.value);
+  return is_none ? "" : to_text(option.value);
 }
 
-std::string kind_of(const OptionValue& value) {
+std::string kind_name(const OptionValue& value) {
   constexpr const char* kNames[] = {"flag", "whole number", "number", "text"};
   return kNames[value.index()];
 }
 
-std::string text_of(const OptionValue& value) {
+std::string to_text(const OptionValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   if (const auto* number = std::get_if<double>(&value)) return number_text(*number);
   if (const auto* whole = std::get_if<std::int64_t>(&value)) return std::to_string(*whole);

@@ -27,9 +27,9 @@ OptionValue value_in(const Option& option, const std::string& text);
 std::string default_text(const Option& option);
 
 /// "whole number", "text", ...
-std::string kind_of(const OptionValue& value);
+std::string kind_name(const OptionValue& value);
 
 /// "7", "0.001", "adamw".
-std::string text_of(const OptionValue& value);
+std::string to_text(const OptionValue& value);
 
 }  // namespace slipstream

@@ -16,13 +16,13 @@ bool is_name(const std::string& name) {
                      [&](char c) { return is_small(c) || (c >= '0' && c <= '9') || c == '-'; });
 }
 
-std::vector<std::string> names_of(const OptionList& list) {
+std::vector<std::string> option_names(const OptionList& list) {
   std::vector<std::string> names;
   for (const Option& option : list) names.push_back(option.name);
   return names;
 }
 
-double number_of(const OptionValue& value) {
+double to_number(const OptionValue& value) {
   if (const auto* whole = std::get_if<std::int64_t>(&value)) return static_cast<double>(*whole);
   return std::get<double>(value);
 }
@@ -47,23 +47,23 @@ void check_names(const OptionList& declared) {
 
 OptionCheck positive() {
   return [](const OptionValue& value) {
-    const double number = number_of(value);
-    return number > 0 && std::isfinite(number) ? "" : text_of(value) + " is not above 0 and finite";
+    const double number = to_number(value);
+    return number > 0 && std::isfinite(number) ? "" : to_text(value) + " is not above 0 and finite";
   };
 }
 
 OptionCheck no_less_than(double least) {
   return [least](const OptionValue& value) {
-    return number_of(value) >= least ? "" : text_of(value) + " is less than " + text_of(least);
+    return to_number(value) >= least ? "" : to_text(value) + " is less than " + to_text(least);
   };
 }
 
 OptionCheck within(double least, double most) {
   return [least, most](const OptionValue& value) {
-    const double number = number_of(value);
+    const double number = to_number(value);
     return number >= least && number <= most
                ? ""
-               : text_of(value) + " is not from " + text_of(least) + " to " + text_of(most);
+               : to_text(value) + " is not from " + to_text(least) + " to " + to_text(most);
   };
 }
 
@@ -122,8 +122,8 @@ T Options::read(const std::string& name) const {
                   "', which it does not declare: add it to Workload::options");
   const T* value = std::get_if<T>(&entry->option.value);
   if (value == nullptr)
-    throw Refused("the workload reads the option '" + name + "' as a " + kind_of(T()) +
-                  ", but it is a " + kind_of(entry->option.value));
+    throw Refused("the workload reads the option '" + name + "' as a " + kind_name(T()) +
+                  ", but it is a " + kind_name(entry->option.value));
   entry->is_read = true;
   return *value;
 }
@@ -154,15 +154,16 @@ Options::Entry& Options::take(const std::string& name, OptionValue value) {
     declared.push_back(option);
     if (option.name != name) continue;
     if (std::holds_alternative<double>(option.value) && std::holds_alternative<std::int64_t>(value))
-      value = number_of(value);
+      value = to_number(value);
     if (value.index() != option.value.index())
-      throw Refused("--" + name + " takes a " + kind_of(option.value) + ", not " + text_of(value));
+      throw Refused("--" + name + " takes a " + kind_name(option.value) + ", not " +
+                    to_text(value));
     const std::string problem = option.check ? option.check(value) : "";
     if (!problem.empty()) throw Refused("--" + name + ": " + problem);
     option.value = std::move(value);
     return entry;
   }
-  throw Refused(unknown_name("option", name, names_of(declared)));
+  throw Refused(unknown_name("option", name, option_names(declared)));
 }
 
 void Options::set(const std::string& name, OptionValue value) {

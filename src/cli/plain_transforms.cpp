@@ -20,8 +20,9 @@ RandomKey one_place_before(RandomKey key) {
 
 void require_levels(std::string_view op, const FieldSpec& in) {
   if (in.dtype == DType::uint8 && in.shape.rank == 3 && in.shape[2] == 3) return;
-  throw Refused(std::string(op) + ": image '" + in.name + "' is " + std::string(name_of(in.dtype)) +
-                ", " + to_string(in.shape) + "; it must be uint8 of three channels");
+  throw Refused(std::string(op) + ": image '" + in.name + "' is " +
+                std::string(to_string(in.dtype)) + ", " + to_string(in.shape) +
+                "; it must be uint8 of three channels");
 }
 
 /// A number from 0 to 1 for each pixel.
@@ -113,7 +114,7 @@ FieldSpec PlainColor::output(const FieldSpec& in) const {
 void PlainColor::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
   const auto* levels = in.as<std::uint8_t>();
   const std::vector<float> pixels(levels, levels + in.shape.elements());
-  const ColorMatrix by = float32_of(*this);
+  const ColorMatrix by = to_float32(*this);
   auto* to = out.as<float>();
   // For an fma that is an instruction, not a call.
   with_best_code([&] {

@@ -60,14 +60,14 @@ int predict(const PredictVerb& verb, const Cli& cli) {
   Evaluator& evaluator = run.evaluator();
   PredictionFiles files(verb.out, *evaluator.pipeline().dataset());
   const RunResult result = evaluator.predict(
-      run.plan(), kept_of,
+      run.plan(), to_prediction,
       [&](std::uint64_t first, const std::vector<at::Tensor>& kept) {
         take(files, *evaluator.pipeline().dataset(), first, kept);
       },
       run.options());
   run.finish();
   if (result.interrupted) std::cout << "interrupted: ";
-  std::cout << "predictions of " << count_of(files.written(), "sample") << " in " << verb.out
+  std::cout << "predictions of " << format_count(files.written(), "sample") << " in " << verb.out
             << "\n";
   print_skipped(result.skipped);
   preview.write(cli.interrupted);

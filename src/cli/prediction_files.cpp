@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// A place below the folder, whatever the sample is called.
-fs::path place_of(const std::string& name) {
+fs::path prediction_path(const std::string& name) {
   fs::path place;
   for (const fs::path& part : fs::path(name).relative_path())
     if (part != ".." && part != ".") place /= part;
@@ -38,9 +38,9 @@ PredictionFiles::PredictionFiles(fs::path folder, const Dataset& dataset)
 
 void PredictionFiles::add_mask(std::uint64_t sample, const ConstArray& mask) {
   const std::string name = dataset_.name(sample);
-  fs::path place = place_of(name);
+  fs::path place = prediction_path(name);
   if (!places_.insert(place.string()).second) {
-    place = place_of(name + ".mask");  // of a.png beside a.jpg
+    place = prediction_path(name + ".mask");  // of a.png beside a.jpg
     places_.insert(place.string());
   }
   const fs::path path = folder_ / place;

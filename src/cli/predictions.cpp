@@ -16,7 +16,7 @@ constexpr std::int64_t kMostClassesOfMasks = 256;
 
 }  // namespace
 
-std::vector<at::Tensor> kept_of(const at::Tensor& output) {
+std::vector<at::Tensor> to_prediction(const at::Tensor& output) {
   if (output.dim() == 4 && output.size(1) <= kMostClassesOfMasks)
     return {output.argmax(1).to(at::kByte), output.isnan().flatten(1).any(1)};
   if (output.dim() != 2)

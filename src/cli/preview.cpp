@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kSamples = 8;
 
 /// Of `data`, with its transforms.
-Pipeline some_of(const Pipeline& data) {
+Pipeline make_preview_data(const Pipeline& data) {
   const std::size_t size = data.dataset()->size(), count = std::min(kSamples, size);
   std::vector<std::size_t> indices;
   for (std::size_t i = 0; i < count; ++i) indices.push_back(i * size / count);
@@ -45,7 +45,7 @@ Preview::Preview(const PreviewFlag& flag, OutputFile& file, const Pipeline& mode
                  const Pipeline& data, Context& context, const Plan::Numerics& numerics)
     : path_(flag.path), file_(file) {
   if (path_.empty()) return;
-  const Pipeline some = some_of(data);
+  const Pipeline some = make_preview_data(data);
   evaluator_ = std::make_unique<Evaluator>(model, some, context, numerics);
   const Pipeline& pipeline = evaluator_->pipeline();
   plan_ = placed_plan(pipeline, "serial", "cpu", context.kind(), {}, numerics);
@@ -67,13 +67,14 @@ void Preview::write(const std::function<bool()>& interrupted) {
     };
     RunOptions run;
     run.stop = interrupted;
-    const RunResult result = evaluator_->predict(plan_, kept_of, take, run);
+    const RunResult result = evaluator_->predict(plan_, to_prediction, take, run);
     if (result.interrupted || interrupted()) {
       std::cout << "interrupted before the preview was whole: " << path_ << " is not written\n";
       return;
     }
     file_.write(sheet_file(sheet_->sheet(predictions), "Predictions", path_));
-    std::cout << "preview of " << count_of(predictions.size(), "sample") << " in " << path_ << "\n";
+    std::cout << "preview of " << format_count(predictions.size(), "sample") << " in " << path_
+              << "\n";
   } catch (const Error& error) {
     throw Error("--preview " + path_ + " is not written: " + error.what());
   }

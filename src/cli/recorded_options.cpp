@@ -28,9 +28,9 @@ bool is_of_training_alone(const std::string& name) {
 }
 
 /// No value for what is no value of an option.
-std::optional<OptionValue> value_of(const Json& json) {
+std::optional<OptionValue> parse_option_value(const Json& json) {
   if (json.is_boolean()) return json.get<bool>();
-  if (json::is_whole(json)) return json.get<std::int64_t>();
+  if (json::is_integer(json)) return json.get<std::int64_t>();
   if (json.is_number()) return json.get<double>();
   if (json.is_string()) return json.get<std::string>();
   return std::nullopt;
@@ -59,7 +59,7 @@ class Recorded {
     for (const auto& [key, json] : notes_.at("options").items()) {
       std::string name = key;
       std::replace(name.begin(), name.end(), '_', '-');
-      const std::optional<OptionValue> value = value_of(json);
+      const std::optional<OptionValue> value = parse_option_value(json);
       if (value && common_.options.has(name) && !is_of_training_alone(name)) take(name, *value);
     }
     take_classes();
@@ -79,7 +79,7 @@ class Recorded {
     const Json& recorded = notes_.at("options");
     options.class_count = static_cast<std::int64_t>(options.class_names.size());
     if (options.class_count == 0 && recorded.contains("classes") &&
-        json::is_whole(recorded.at("classes")))
+        json::is_integer(recorded.at("classes")))
       options.class_count = recorded.at("classes").get<std::int64_t>();
     if (options.class_count > 0 && options.has("classes") && !options.is_given("classes"))
       options.set_default("classes", options.class_count);
@@ -88,7 +88,7 @@ class Recorded {
  private:
   void take(const std::string& name, OptionValue value) {
     Options& options = common_.options;
-    std::string recorded = text_of(value);
+    std::string recorded = to_text(value);
     if (name == "transforms" && notes_.contains("transforms")) {
       value = notes_.at("transforms").dump();
       recorded = std::get<std::string>(value);
@@ -103,13 +103,14 @@ class Recorded {
   /// As it is compared with the recorded one: a chain by what it does, not by its file's name.
   std::string text_given(const std::string& name) const {
     const OptionValue value = common_.options.value(name);
-    if (name != "transforms" || !notes_.contains("transforms")) return text_of(value);
-    return json::parsed(to_json(chain_in(std::get<std::string>(value))), "these transforms").dump();
+    if (name != "transforms" || !notes_.contains("transforms")) return to_text(value);
+    return json::parsed(to_json_text(chain_in(std::get<std::string>(value))), "these transforms")
+        .dump();
   }
 
   void take_seed() {
     const Json& options = notes_.at("options");
-    if (!options.contains("seed") || !json::is_whole(options.at("seed"))) return;
+    if (!options.contains("seed") || !json::is_integer(options.at("seed"))) return;
     const auto seed = static_cast<std::uint64_t>(options.at("seed").get<std::int64_t>());
     if (!common_.given_seed)
       common_.options.seed = seed;

@@ -31,8 +31,8 @@ struct DecoderImpl : torch::nn::Module {
 };
 TORCH_MODULE(Decoder);
 
-std::shared_ptr<const Dataset> masked_data_of(const Options& options) {
-  if (is_synthetic(options)) return synthetic_segmentation(synthetic_of(options));
+std::shared_ptr<const Dataset> open_masked_data(const Options& options) {
+  if (is_synthetic(options)) return synthetic_segmentation(make_synthetic_options(options));
   if (auto images = open_to_predict(options, true)) return images;
   std::vector<std::string> names;
   if (options.needs_labels) names = options.class_names;
@@ -72,8 +72,8 @@ std::int64_t class_count(const Dataset& data, Options& options) {
 Pipeline segmentation(Options& options) {
   require_class_count(options.integer("classes"));
   take_size_of_transforms(options);
-  const std::int64_t levels = levels_of(options.integer("image-size"), "segmentation");
-  const auto data = masked_data_of(options);
+  const std::int64_t levels = count_encoder_levels(options.integer("image-size"), "segmentation");
+  const auto data = open_masked_data(options);
   require_masks(*data, options);
   Encoder encoder(levels);
   const std::int64_t classes = class_count(*data, options);

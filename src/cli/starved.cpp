@@ -69,16 +69,16 @@ void check(const Options& options) {
   refuse(problems);
 }
 
-std::shared_ptr<const Dataset> raw_data_of(const Options& options) {
+std::shared_ptr<const Dataset> open_raw_data(const Options& options) {
   if (!is_synthetic(options)) return open_data(options);
-  SyntheticOptions synthetic = synthetic_of(options);
+  SyntheticOptions synthetic = make_synthetic_options(options);
   synthetic.size = options.integer("raw-size");
   auto images = raw_images(synthetic);
   if (!is_article(options)) return images;
   return with_cost(std::move(images), {.read = {.sleep_s = read_ms(options) * 1e-3}});
 }
 
-std::vector<NamedOp> transforms_of(const Options& options) {
+std::vector<NamedOp> make_transforms(const Options& options) {
   const std::int64_t size = options.integer("image-size");
   const RandomCrop crop{size};
   if (is_optimized(options))
@@ -133,9 +133,9 @@ OptionList options_of_starved() {
 Pipeline starved(Options& options) {
   set_sizes(options);
   check(options);
-  const auto data = raw_data_of(options);
-  const std::int64_t classes = classes_of(*data, options, "starved");
-  const std::vector<NamedOp> transforms = transforms_of(options);
+  const auto data = open_raw_data(options);
+  const std::int64_t classes = find_classes(*data, options, "starved");
+  const std::vector<NamedOp> transforms = make_transforms(options);
   if (is_article(options))
     return with_costs(declare_input(data, options, with_article_costs(transforms, options)),
                       kArticleSteps)

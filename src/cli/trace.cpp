@@ -18,12 +18,12 @@ struct TraceVerb {
   std::string out;
 };
 
-std::string bytes_of(const Trace& trace, const TraceVerb& verb, const WorkloadInfo& workload) {
+std::string encode_trace(const Trace& trace, const TraceVerb& verb, const WorkloadInfo& workload) {
   TraceFacts facts = trace.facts;
   facts.emplace_back("version", std::string(slipstream_version()));
   facts.emplace_back("workload", workload.name);
   for (const auto& [name, value] : workload.options)
-    facts.emplace_back("workload." + name, text_of(value));
+    facts.emplace_back("workload." + name, to_text(value));
   facts.emplace_back("device", verb.measured.common.device);
   std::string json = trace_json(*trace.recorder, facts);
   return verb.out.ends_with(".gz") ? gzipped(json) : json;
@@ -32,11 +32,11 @@ std::string bytes_of(const Trace& trace, const TraceVerb& verb, const WorkloadIn
 void print(const Trace& trace, const TraceVerb& verb, const Plan& plan,
            const Environment& environment) {
   if (trace.run.interrupted) std::cout << "interrupted after ";
-  std::cout << count_of(trace.run.steps, "step");
-  if (const Measured rate = told_rate(trace.run.steps_per_second); rate.n > 0)
+  std::cout << format_count(trace.run.steps, "step");
+  if (const Measured rate = reportable_rate(trace.run.steps_per_second); rate.n > 0)
     std::cout << ", " << rounded_text(rate.value, 4) << " steps/s";
   std::cout << ", plan " << plan.schedule.mode << ", input " << verb.options.input << "\n"
-            << trace_text(summary_of(*trace.recorder));
+            << trace_text(summarize_trace(*trace.recorder));
   if (!trace.no_kernels.empty()) std::cout << trace.no_kernels << "\n";
   std::cout << warning_lines(environment);
 }
@@ -55,7 +55,7 @@ int trace(const TraceVerb& verb, const Cli& cli) {
   const Trace traced = run_trace(trainer, run.plan(), options);
   line.finish();
   print(traced, verb, run.plan(), run.environment());
-  write_all({{&out, bytes_of(traced, verb, run.workload())}});
+  write_all({{&out, encode_trace(traced, verb, run.workload())}});
   std::cout << "wrote " << verb.out << "; Perfetto (ui.perfetto.dev) opens it\n";
   return traced.run.interrupted ? kInterrupted : kDone;
 }

@@ -35,16 +35,16 @@ struct TrainOptions {
 
 bool is_mode(const std::string& plan) { return plan == "serial" || plan == "pipelined"; }
 
-std::uint64_t steps_of(const TrainOptions& options, const Pipeline& pipeline) {
+std::uint64_t count_steps(const TrainOptions& options, const Pipeline& pipeline) {
   if (!options.epochs) return options.steps;
   const std::uint64_t batches = pipeline.batches_per_epoch();
   if (*options.epochs > std::numeric_limits<std::uint64_t>::max() / batches)
     throw Refused("--epochs " + std::to_string(*options.epochs) + " is too large: an epoch has " +
-                  count_of(batches, "step"));
+                  format_count(batches, "step"));
   return *options.epochs * batches;
 }
 
-std::optional<GpuUseInfo> use_of(cuda::GpuMeter* meter) {
+std::optional<GpuUseInfo> read_gpu_use(cuda::GpuMeter* meter) {
   if (meter == nullptr) return std::nullopt;
   const cuda::GpuUse use = meter->use();
   const auto share = [](std::optional<double> value) -> std::optional<Measured> {
@@ -66,8 +66,9 @@ AutoResult run_plan(Trainer& trainer, const TrainOptions& options, const LoaderP
 }
 
 /// Of --val, with what the training has of the rest.
-std::optional<Validation> validation_of(const TrainOptions& options, const Trainer& trainer,
-                                        const std::optional<Plan>& file, const LoaderPlan& loader) {
+std::optional<Validation> make_validation(const TrainOptions& options, const Trainer& trainer,
+                                          const std::optional<Plan>& file,
+                                          const LoaderPlan& loader) {
   if (options.validation.val.empty()) return std::nullopt;
   const Pipeline data = options.common.declare_on(options.validation.val);
   check_same_classes(*trainer.pipeline().dataset(), *data.dataset());
@@ -94,8 +95,8 @@ std::optional<Validation> validation_of(const TrainOptions& options, const Train
 }
 
 template <typename Counters>
-std::string share_of(const Counters& cache) {
-  return std::to_string(cache.hits) + " of " + count_of(cache.hits + cache.misses, "sample") +
+std::string describe_share(const Counters& cache) {
+  return std::to_string(cache.hits) + " of " + format_count(cache.hits + cache.misses, "sample") +
          " came from it (batches filled ahead included)";
 }
 
@@ -103,14 +104,14 @@ std::string jpeg_line(const JpegResult& jpeg) {
   const std::string device = jpeg.engines ? "the GPU's JPEG engines" : "CUDA kernels";
   const std::string but =
       jpeg.on_cpu > 0 ? ", but for " + std::to_string(jpeg.on_cpu) + " by the CPU" : "";
-  return count_of(jpeg.images, "image") + " decoded by " + device + but + "\n";
+  return format_count(jpeg.images, "image") + " decoded by " + device + but + "\n";
 }
 
 void print_summary(const RunReport& report, std::uint64_t steps) {
   const RunResult& result = report.result;
   if (result.interrupted) std::cout << "interrupted after " << result.steps << " of ";
-  std::cout << count_of(steps, "step");
-  if (const Measured rate = told_rate(result.steps_per_second); rate.n > 0)
+  std::cout << format_count(steps, "step");
+  if (const Measured rate = reportable_rate(result.steps_per_second); rate.n > 0)
     std::cout << ", " << rounded_text(rate.value, 4) << " steps/s (after warm-up)";
   if (!result.losses.empty()) std::cout << ", " << loss_text(result.losses);
   std::cout << ", plan " << result.plan.schedule.mode << "\n";
@@ -120,12 +121,13 @@ void print_summary(const RunReport& report, std::uint64_t steps) {
   print_skipped(result.skipped);
   if (result.jpeg) std::cout << jpeg_line(*result.jpeg);
   if (result.cache)
-    std::cout << "cache: " << share_of(*result.cache) << "; it holds " << result.cache->samples
-              << " in " << count_of(result.cache->bytes, "byte") << "\n";
+    std::cout << "cache: " << describe_share(*result.cache) << "; it holds "
+              << result.cache->samples << " in " << format_count(result.cache->bytes, "byte")
+              << "\n";
   if (result.disk_cache) {
     const std::string& stopped = result.disk_cache->stopped;
-    std::cout << "disk cache: " << share_of(*result.disk_cache) << "; it holds "
-              << count_of(result.disk_cache->bytes, "byte")
+    std::cout << "disk cache: " << describe_share(*result.disk_cache) << "; it holds "
+              << format_count(result.disk_cache->bytes, "byte")
               << (stopped.empty() ? "" : ", nothing more is stored: " + stopped) << "\n";
   }
   std::cout << warning_lines(report.environment);
@@ -173,7 +175,7 @@ class Training {
         picture_(options.preview.path),
         context_(options.common.device) {
     cli.check_interrupt();
-    environment_ = environment_of(context_);  // as it is before the run is part of it
+    environment_ = collect_environment(context_);  // as it is before the run is part of it
     declare();
     bind();
   }
@@ -189,7 +191,8 @@ class Training {
     const bool is_scored =
         !validation_ || (loaded_ && loaded_->scored_step == trainer_->position());
     if (trainer_->position() >= steps_ && is_scored) {
-      std::cout << "nothing is left to do: the training has " << count_of(steps_, "step") << "\n";
+      std::cout << "nothing is left to do: the training has " << format_count(steps_, "step")
+                << "\n";
       return kDone;
     }
     const LoaderPlan& used = file_ ? file_->schedule.loader : loader_;
@@ -204,12 +207,12 @@ class Training {
     watch_.finish();
     const std::string problem_of_log = log_ ? log_->finish() : "";
     line_.finish();
-    const int code = report(std::move(result), loop, use_of(meter.get()));
+    const int code = report(std::move(result), loop, read_gpu_use(meter.get()));
     if (!problem_of_log.empty()) std::cerr << "warning: " << problem_of_log << "\n";
     std::cout << watch_.summary();
     const Plan& plan = report_->result.plan;
     write_all({{&json_, run_report_json(*report_)},
-               {&plan_out_, plan.schedule.lanes.empty() ? known_plan() : to_json(plan)}});
+               {&plan_out_, plan.schedule.lanes.empty() ? known_plan() : to_json_text(plan)}});
     return loop.is_lost() && code == kDone ? kFailed : code;
   }
 
@@ -218,11 +221,11 @@ class Training {
       file_ = options_.common.plan_file(options_.plan, {"auto", "serial", "pipelined"}, context_);
     auto [pipeline, workload] = options_.common.declare();
     print_remarks(*pipeline.dataset());
-    steps_ = steps_of(options_, pipeline);
+    steps_ = count_steps(options_, pipeline);
     pipeline = options_.schedule.applied(std::move(pipeline), steps_, workload);
     options_.checkpoints.load_weights_into(pipeline);
     if (file_) {
-      options_.common.fit(*file_, pipeline, context_);
+      options_.common.adapt(*file_, pipeline, context_);
     } else {
       const Pipeline& measured = pipeline;
       loader_ =
@@ -234,28 +237,28 @@ class Training {
   }
 
   void bind() {
-    validation_ = validation_of(options_, *trainer_, file_, loader_);
+    validation_ = make_validation(options_, *trainer_, file_, loader_);
     preview_.emplace(options_.preview, picture_, trainer_->pipeline(),
                      validation_ ? validation_->evaluator->pipeline() : trainer_->pipeline(),
                      context_, trainer_->numerics());
-    checkpoints_ =
-        options_.checkpoints.open(*trainer_, steps_,
-                                  notes_of(workload_, trainer_->pipeline().dataset()->class_names(),
-                                           options_.common.transforms_json()));
+    checkpoints_ = options_.checkpoints.open(
+        *trainer_, steps_,
+        make_notes(workload_, trainer_->pipeline().dataset()->class_names(),
+                   options_.common.transforms_json()));
     if (checkpoints_ != nullptr) checkpoints_->set_plan(known_plan());
     loaded_ = options_.checkpoints.load(*trainer_, checkpoints_.get());
     if (!options_.log.dir.empty())
       log_.emplace(
           options_.log, *trainer_, !options_.checkpoints.resume.empty(),
-          facts_of(cli_.command(), environment_, workload_, *trainer_, steps_, known_plan()));
+          make_run_facts(cli_.command(), environment_, workload_, *trainer_, steps_, known_plan()));
   }
 
   /// As JSON; "" where the run finds out which one is faster.
   std::string known_plan() const {
-    if (file_) return to_json(*file_);
+    if (file_) return to_json_text(*file_);
     if (!is_mode(options_.plan)) return "";
-    return to_json(placed_plan(trainer_->pipeline(), options_.plan, options_.transforms_device,
-                               context_.kind(), loader_, trainer_->numerics()));
+    return to_json_text(placed_plan(trainer_->pipeline(), options_.plan, options_.transforms_device,
+                                    context_.kind(), loader_, trainer_->numerics()));
   }
 
   TrainingLoop::Setup loop_setup() {

@@ -16,7 +16,7 @@ namespace {
 constexpr int kDigits = 4;
 
 /// Names of scores that an evaluation may give.
-std::vector<std::string> names_of(const Pipeline& pipeline) {
+std::vector<std::string> score_names(const Pipeline& pipeline) {
   std::vector<std::string> names = {"loss", "accuracy"};
   for (const Metric& metric : pipeline.metrics()) names.push_back(metric.name);
   return names;
@@ -60,7 +60,7 @@ TrainingLoop::TrainingLoop(Setup setup)
     : setup_(std::move(setup)), begun_at_(setup_.trainer.position()) {
   if (setup_.validation == nullptr) return;
   const Pipeline& pipeline = setup_.trainer.pipeline();
-  const std::vector<std::string> names = names_of(pipeline);
+  const std::vector<std::string> names = score_names(pipeline);
   criterion_ = setup_.flags.keep_best;
   if (criterion_.empty())
     criterion_ = pipeline.metrics().empty() ? "loss" : pipeline.metrics().front().name;
@@ -94,7 +94,7 @@ void TrainingLoop::train_part(const RunOptions& options) {
       progress.part_began_s += wall;
       progress.part_ends = done + (progress.part_ends > 0 ? progress.part_ends : steps);
       options.progress(progress);
-      tell_problem();
+      report_problem();
     };
   if (!has_begun_) {
     total_ = setup_.train(part);
@@ -102,7 +102,7 @@ void TrainingLoop::train_part(const RunOptions& options) {
     continue_with(total_.run, setup_.trainer.run(before.plan, part));
   }
   has_begun_ = true;
-  if (setup_.checkpoints != nullptr) setup_.checkpoints->set_plan(to_json(total_.run.plan));
+  if (setup_.checkpoints != nullptr) setup_.checkpoints->set_plan(to_json_text(total_.run.plan));
 }
 
 TrainingFacts TrainingLoop::facts(const Progress& progress) const {
@@ -144,7 +144,7 @@ AutoResult TrainingLoop::run_parts(RunOptions options) {
   }
   while (setup_.trainer.position() < setup_.steps && ended_.empty()) {
     train_part(options);
-    tell_problem();
+    report_problem();
     if (total_.run.interrupted) break;
     if (setup_.validation != nullptr) evaluate(options);
     end_early_where_due();
@@ -219,7 +219,7 @@ void TrainingLoop::end_early_where_due() {
       epochs_since_best_ < *setup_.flags.early_stop)
     return;
   ended_ = "ended early: " + criterion_ + " has not improved for " +
-           count_of(epochs_since_best_, "epoch");
+           format_count(epochs_since_best_, "epoch");
   if (best_)
     ended_ +=
         " (best: " + rounded_text(*best_, kDigits) + " at step " + std::to_string(best_step_) + ")";
@@ -246,11 +246,11 @@ bool TrainingLoop::save(const std::optional<CheckpointScore>& score) {
   if (saved_ == position || (position == begun_at_ && !score)) return true;
   is_lost_ = !setup_.checkpoints->save(score);
   if (!is_lost_) saved_ = position;
-  tell_problem();
+  report_problem();
   return !is_lost_;
 }
 
-void TrainingLoop::tell_problem() {
+void TrainingLoop::report_problem() {
   if (setup_.checkpoints == nullptr) return;
   const std::string problem = setup_.checkpoints->problem();
   if (problem.empty()) return;

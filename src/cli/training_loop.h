@@ -83,7 +83,7 @@ class TrainingLoop {
   void print_epoch(const std::string& note) const;
   /// False where it could not be saved.
   bool save(const std::optional<CheckpointScore>& score);
-  void tell_problem();
+  void report_problem();
   void end_early_where_due();
 
   Setup setup_;

@@ -83,14 +83,14 @@ std::vector<std::string> known_options(const CLI::App& verb, const Cli& cli,
 }
 
 /// Where the words have come to.
-struct Place {
+struct OptionSite {
   const CLI::App* verb;
   std::string path;        ///< the program and the verbs up to here
   bool is_program = true;  ///< no verb was there yet
   bool is_workload_named = false;
 };
 
-void take_plain_word(Place& place, const std::string& word, const Cli& cli) {
+void take_plain_word(OptionSite& place, const std::string& word, const Cli& cli) {
   for (const CLI::App* below : verbs_below(*place.verb)) {
     if (below->get_name() != word) continue;
     place = {below, place.path + " " + word, false, false};
@@ -122,7 +122,7 @@ std::optional<bool> option_takes_value(const CLI::App& verb, const Cli& cli,
 }
 
 void refuse_unknown_words(const CLI::App& app, const Cli& cli) {
-  Place place{&app, app.get_name()};
+  OptionSite place{&app, app.get_name()};
   for (std::size_t i = 0; i < cli.words.size(); ++i) {
     const std::string& word = cli.words[i];
     if (word == "--" || word == "-h" || word == "--help") return;

@@ -57,7 +57,7 @@ const Workload& workload_named(const std::vector<Workload>& workloads, const std
   throw Refused(unknown_name("workload", name, known));
 }
 
-Options options_of(const std::vector<Workload>& workloads, const std::string& name) {
+Options find_options(const std::vector<Workload>& workloads, const std::string& name) {
   const Workload& workload = workload_named(workloads, name);
   Options options(workload.options);
   options.batch_size = workload.defaults.batch_size.value_or(options.batch_size);

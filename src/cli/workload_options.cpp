@@ -38,7 +38,7 @@ std::string listed(const std::vector<std::string>& names, const char* last) {
   return text;
 }
 
-std::string key_of(std::string name) {
+std::string option_key(std::string name) {
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
@@ -116,7 +116,7 @@ void CommonOptions::add_workloads_own_to(CLI::App& verb) {
         " WORKLOAD --help' shows them.\nWorkloads: " + listed(cli_->workload_names(), ", "));
     return;
   }
-  options = options_of(cli_->workloads, name);
+  options = find_options(cli_->workloads, name);
   defaults = own->defaults;
   if (CLI::Option* option = verb.get_option_no_throw("--batch-size"); option && defaults.batch_size)
     option->default_str(std::to_string(*defaults.batch_size));
@@ -161,7 +161,7 @@ std::string CommonOptions::transforms_json() const {
   if (!options.is_given("transforms")) return "";
   const OptionValue value = options.value("transforms");
   const auto* text = std::get_if<std::string>(&value);
-  return text == nullptr ? "" : to_json(chain_in(*text));
+  return text == nullptr ? "" : to_json_text(chain_in(*text));
 }
 
 NamedPaths CommonOptions::output_folders() const {
@@ -236,7 +236,7 @@ Declared CommonOptions::declare(std::optional<std::size_t> batch_size) const {
                      {"shuffle", in_force.shuffle},
                      {"drop_last", in_force.drop_last}}};
   for (auto& [name, value] : asked.in_force())
-    info.options.emplace_back(key_of(name), std::move(value));
+    info.options.emplace_back(option_key(name), std::move(value));
   cli_->check_interrupt();
   made = training.applied(std::move(made), info);
   return {std::move(made), std::move(info)};

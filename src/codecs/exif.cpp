@@ -77,7 +77,7 @@ Orientation exif_orientation(std::span<const std::byte> segment) {
   return tiff.is_tiff() && directory ? orientation_in(tiff, *directory) : kAsStored;
 }
 
-Turn turn_of(Orientation orientation, std::ptrdiff_t height, std::ptrdiff_t width) {
+Turn make_turn(Orientation orientation, std::ptrdiff_t height, std::ptrdiff_t width) {
   const std::ptrdiff_t last = height * width - 1;
   switch (orientation) {
     case 2:

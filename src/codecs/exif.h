@@ -32,6 +32,6 @@ struct Turn {
 };
 
 /// REQUIRES: orientation is 1 to 8; height and width are those of the stored image
-Turn turn_of(Orientation orientation, std::ptrdiff_t height, std::ptrdiff_t width);
+Turn make_turn(Orientation orientation, std::ptrdiff_t height, std::ptrdiff_t width);
 
 }  // namespace slipstream

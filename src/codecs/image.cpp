@@ -62,7 +62,7 @@ void require_pixels(const ConstArray& pixels) {
   const Shape& shape = pixels.shape;
   const bool is_image = shape.rank == 2 || (shape.rank == 3 && shape[2] == 3);
   if (pixels.dtype == DType::uint8 && is_image && shape[0] > 0 && shape[1] > 0) return;
-  throw Error("cannot encode " + std::string(name_of(pixels.dtype)) + " of " + to_string(shape) +
+  throw Error("cannot encode " + std::string(to_string(pixels.dtype)) + " of " + to_string(shape) +
               ": pixels are uint8, height x width or height x width x 3");
 }
 

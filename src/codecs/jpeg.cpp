@@ -41,7 +41,7 @@ void read_all(Reader& reader, std::span<const std::byte> file, const Header& hea
   if (info.out_color_space == JCS_RGB && header.orientation == kAsStored) {
     read_rows(info, info.output_height, out.as<JSAMPLE>());
   } else {
-    const Turn turn = turn_of(header.orientation, header.stored[0], header.stored[1]);
+    const Turn turn = make_turn(header.orientation, header.stored[0], header.stored[1]);
     read_turned(info, turn, out.as<JSAMPLE>());
   }
   finish(info);

@@ -3,17 +3,17 @@
 namespace slipstream::jpeg {
 namespace {
 
-Errors& errors_of(j_common_ptr info) { return *reinterpret_cast<Errors*>(info->err); }
+Errors& error_manager(j_common_ptr info) { return *reinterpret_cast<Errors*>(info->err); }
 
 [[noreturn]] void on_error(j_common_ptr info) {
-  Errors& errors = errors_of(info);
+  Errors& errors = error_manager(info);
   info->err->format_message(info, errors.message);
   std::longjmp(errors.jump, 1);
 }
 
 void on_message(j_common_ptr info, int level) {
   if (level >= 0) return;
-  Errors& errors = errors_of(info);
+  Errors& errors = error_manager(info);
   if (errors.refuses_warnings) on_error(info);
   if (errors.manager.num_warnings++ == 0) info->err->format_message(info, errors.warning);
 }
@@ -23,7 +23,7 @@ void on_output(j_common_ptr) {}
 }  // namespace
 
 void fail(j_common_ptr info, const char* message) {
-  Errors& errors = errors_of(info);
+  Errors& errors = error_manager(info);
   std::snprintf(errors.message, sizeof(errors.message), "%s", message);
   std::longjmp(errors.jump, 1);
 }

@@ -25,19 +25,19 @@ JDIMENSION usual_reduction(std::int64_t at_most) {
 }
 
 /// The pixels, of the reduced image, from `from` until before `end`.
-struct Stretch {
+struct ColumnRange {
   JDIMENSION from;
   JDIMENSION end;
 };
 
-Stretch reduced(std::int64_t from, std::int64_t length, JDIMENSION reduction) {
+ColumnRange reduced(std::int64_t from, std::int64_t length, JDIMENSION reduction) {
   return {static_cast<JDIMENSION>(from) / reduction,
           static_cast<JDIMENSION>(from + length + reduction - 1) / reduction};
 }
 
 // Upsampling looks at a pixel's neighbors, so one more is asked for on each side. Of fewer than
 // two columns of color the codec would make another upsampler than for the whole image.
-Stretch columns_for(const Stretch& wanted, JDIMENSION image_width) {
+ColumnRange columns_for(const ColumnRange& wanted, JDIMENSION image_width) {
   constexpr JDIMENSION kLeast = 16;
   const JDIMENSION from = wanted.from > 0 ? wanted.from - 1 : 0;
   const JDIMENSION end = std::min(std::max(wanted.end + 1, from + kLeast), image_width);
@@ -68,8 +68,8 @@ std::optional<Window> read_window(jpeg_decompress_struct& info, const Window& wa
   info.scale_denom = reduction;
   jpeg_start_decompress(&info);
   if (!is_complete(info)) return std::nullopt;
-  const Stretch rows = reduced(region.top, region.height, reduction);
-  const Stretch columns =
+  const ColumnRange rows = reduced(region.top, region.height, reduction);
+  const ColumnRange columns =
       columns_for(reduced(region.left, region.width, reduction), info.output_width);
   JDIMENSION left = columns.from;
   JDIMENSION width = columns.end - columns.from;

@@ -76,7 +76,7 @@ Header read_header(File file) {
   return header;
 }
 
-std::uint8_t level_of(std::uint32_t value, std::uint32_t maximum) {
+std::uint8_t scale_to_level(std::uint32_t value, std::uint32_t maximum) {
   if (value > maximum) refuse("a level is above " + std::to_string(maximum));
   if (maximum == 255) return static_cast<std::uint8_t>(value);
   return static_cast<std::uint8_t>(std::nearbyint(value / static_cast<double>(maximum) * 255));
@@ -110,7 +110,7 @@ void decode(File file, const MutableArray& out) {
   const std::size_t copies = header.shape[2] == 1 ? 3 : 1;
   auto* to = out.as<std::uint8_t>();
   for (std::size_t i = 0; i < values; ++i) {
-    const std::uint8_t level = level_of(next(), header.maximum);
+    const std::uint8_t level = scale_to_level(next(), header.maximum);
     for (std::size_t k = 0; k < copies; ++k) *to++ = level;
   }
 }

@@ -20,7 +20,7 @@ std::size_t size_bytes(DType dtype) {
   throw std::logic_error("not a DType");
 }
 
-std::string_view name_of(DType dtype) {
+std::string_view to_string(DType dtype) {
   switch (dtype) {
     case DType::uint8:
       return "uint8";
@@ -34,7 +34,7 @@ std::string_view name_of(DType dtype) {
   throw std::logic_error("not a DType");
 }
 
-std::string_view name_of(FieldKind kind) {
+std::string_view to_string(FieldKind kind) {
   switch (kind) {
     case FieldKind::image:
       return "image";

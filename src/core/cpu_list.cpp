@@ -12,7 +12,7 @@ namespace {
                 "; write numbers and ranges, such as 0-3,8");
 }
 
-unsigned number_of(std::string_view part, std::string_view text) {
+unsigned parse_cpu_number(std::string_view part, std::string_view text) {
   unsigned number = 0;
   const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
   if (part.empty() || error == std::errc::invalid_argument || end != part.data() + part.size()) {
@@ -36,9 +36,9 @@ CpuList parse_cpu_list(std::string_view text) {
     const std::string_view part = rest.substr(0, comma);
     if (!is_last) rest.remove_prefix(comma + 1);
     const std::size_t dash = part.find('-');
-    const unsigned first = number_of(part.substr(0, dash), text);
+    const unsigned first = parse_cpu_number(part.substr(0, dash), text);
     const unsigned last =
-        dash == std::string_view::npos ? first : number_of(part.substr(dash + 1), text);
+        dash == std::string_view::npos ? first : parse_cpu_number(part.substr(dash + 1), text);
     if (last < first) refuse_text(text, std::string(part) + " runs backwards");
     for (unsigned cpu = first; cpu <= last; ++cpu) is_named[cpu] = true;
   }

@@ -11,7 +11,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The first line, or "" where there is none.
-std::string line_of(const fs::path& path) {
+std::string read_line(const fs::path& path) {
   std::ifstream file(path);
   std::string line;
   std::getline(file, line);
@@ -20,14 +20,14 @@ std::string line_of(const fs::path& path) {
 
 CpuList list_in(const fs::path& path) {
   try {
-    return parse_cpu_list(line_of(path));
+    return parse_cpu_list(read_line(path));
   } catch (const Refused&) {
     return {};
   }
 }
 
 std::optional<unsigned> number_in(const fs::path& path) {
-  const std::string line = line_of(path);
+  const std::string line = read_line(path);
   unsigned number = 0;
   const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), number);
   if (error != std::errc() || end != line.data() + line.size()) return std::nullopt;
@@ -72,7 +72,7 @@ CpuList cpus_of_node(unsigned node, const fs::path& sysfs) {
   return list_in(sysfs / "devices/system/node" / ("node" + std::to_string(node)) / "cpulist");
 }
 
-PciPlace place_of_pci_device(std::string_view address, const fs::path& sysfs) {
+PciLocation locate_pci_device(std::string_view address, const fs::path& sysfs) {
   const std::string name = sysfs_address(address);
   if (name.empty()) return {};
   const fs::path device = sysfs / "bus/pci/devices" / name;

@@ -115,7 +115,7 @@ std::vector<std::string> warnings(unsigned cores) {
 
 std::string busy_warning(double load, unsigned cores) {
   if (load <= cores) return "";
-  return "the machine was busy (load " + fixed(load, 1) + " on " + count_of(cores, "core") +
+  return "the machine was busy (load " + fixed(load, 1) + " on " + format_count(cores, "core") +
          "): times are noisy";
 }
 

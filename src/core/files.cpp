@@ -34,29 +34,29 @@ std::string cannot_write(const fs::path& path, int error) {
   return cannot_write(path, errno_message(error));
 }
 
-fs::path folder_of(const fs::path& path) {
+fs::path parent_folder(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
 /// Whether `link` stands for what a process has open, as /proc/self/fd/1 does.
 bool is_of_open_file(const fs::path& link) {
   std::error_code failed;
-  const fs::path folder = fs::canonical(folder_of(link), failed);
+  const fs::path folder = fs::canonical(parent_folder(link), failed);
   return !failed && folder.string().starts_with("/proc/");
 }
 
 /// What `path` leads to through links that name it.
-fs::path target_of(const fs::path& path) {
+fs::path link_target(const fs::path& path) {
   std::error_code failed;
   fs::path place = path;
   for (int links = 0; links < kMostLinks; ++links) {
     if (!fs::is_symlink(place, failed) || is_of_open_file(place)) return place;
-    place = folder_of(place) / fs::read_symlink(place, failed);
+    place = parent_folder(place) / fs::read_symlink(place, failed);
   }
   return path;  // a loop, which opening it tells
 }
 
-/// Of what target_of() gave.
+/// Of what link_target() gave.
 bool is_written_through(const fs::path& path) {
   std::error_code ignored;
   const fs::file_status status = fs::symlink_status(path, ignored);
@@ -147,12 +147,12 @@ int synced(const fs::path& folder) {
 
 /// 0, or the errno of what failed. `is_durable`: the file and its name are on the disk then.
 int replace_file(const fs::path& path, Parts parts, bool is_durable) {
-  TemporaryFile temporary(folder_of(path));
+  TemporaryFile temporary(parent_folder(path));
   if (temporary.error() != 0) return temporary.error();
   File file(temporary.release_descriptor());
   if (const int error = file.write_and_close(parts, is_durable); error != 0) return error;
   if (const int error = temporary.rename_to(path); error != 0) return error;
-  return is_durable ? synced(folder_of(path)) : 0;
+  return is_durable ? synced(parent_folder(path)) : 0;
 }
 
 /// A descriptor of a new or emptied file that never blocks, or -1 and errno.
@@ -188,11 +188,11 @@ int write_through(const fs::path& path, Parts parts) {
 std::string hindrance(const fs::path& path) {
   std::error_code failed;
   if (path.empty()) return "the name is empty";
-  if (const fs::path place = target_of(path); place != path) {
+  if (const fs::path place = link_target(path); place != path) {
     const std::string why = hindrance(place);
     return why.empty() ? "" : "it is a link to " + place.string() + ", and " + why;
   }
-  const fs::path folder = folder_of(path);
+  const fs::path folder = parent_folder(path);
   if (fs::is_directory(path, failed)) return "it is a folder; name a file in it";
   if (!fs::is_directory(folder, failed))
     return "there is no folder " + folder.string() + "; make it first";
@@ -223,9 +223,9 @@ void check_writable(const fs::path& path) {
   if (!why.empty()) throw Refused(cannot_write(path, why));
 }
 
-fs::path place_of(const fs::path& path) {
+fs::path resolve_path(const fs::path& path) {
   std::error_code failed;
-  const fs::path whole = fs::absolute(target_of(path), failed);
+  const fs::path whole = fs::absolute(link_target(path), failed);
   if (failed) return {};
   const fs::path place = fs::weakly_canonical(whole, failed);
   return failed ? fs::path() : place;
@@ -233,7 +233,7 @@ fs::path place_of(const fs::path& path) {
 
 bool is_same_file(const fs::path& a, const fs::path& b) {
   std::error_code failed;
-  const fs::path place = place_of(a), other = place_of(b);
+  const fs::path place = resolve_path(a), other = resolve_path(b);
   if (place.empty() || other.empty()) return false;
   if (place != other && !fs::equivalent(place, other, failed)) return false;
   const fs::file_status status = fs::status(place, failed);
@@ -277,7 +277,7 @@ void LineFile::write(std::string_view line) {
 }
 
 void write_file_atomically(const fs::path& path, std::span<const std::byte> bytes) {
-  const fs::path place = target_of(path);
+  const fs::path place = link_target(path);
   const Parts parts(&bytes, 1);
   const int error =
       is_written_through(place) ? write_through(place, parts) : replace_file(place, parts, false);
@@ -285,7 +285,7 @@ void write_file_atomically(const fs::path& path, std::span<const std::byte> byte
 }
 
 void write_file_durably(const fs::path& path, std::span<const std::span<const std::byte>> parts) {
-  const fs::path place = target_of(path);
+  const fs::path place = link_target(path);
   if (is_written_through(place)) throw Error(cannot_write(path, "it is not a regular file"));
   if (const int error = replace_file(place, parts, true); error != 0)
     throw Error(cannot_write(path, error));

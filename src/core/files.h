@@ -16,7 +16,7 @@ void check_writable(const std::filesystem::path& path);
 
 /// Where what is written at `path` comes to lie, links followed: one path for all its names, whole;
 /// empty where the system does not tell.
-std::filesystem::path place_of(const std::filesystem::path& path);
+std::filesystem::path resolve_path(const std::filesystem::path& path);
 
 /// Whether what is written at `a` would be lost to what is written at `b`: they are one place, or
 /// two names of one file, which is neither a device nor a pipe.

@@ -73,7 +73,7 @@ std::string shown(const Json& value) {
   return text;
 }
 
-bool is_whole(const Json& value) {
+bool is_integer(const Json& value) {
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   if (!value.is_number_integer()) return false;
   return !value.is_number_unsigned() || value.get<std::uint64_t>() <= kMost;
@@ -100,7 +100,7 @@ void take(const Json& value, const std::string& path, double& out, Problems& pro
 }
 
 void take(const Json& value, const std::string& path, std::int64_t& out, Problems& problems) {
-  if (!is_whole(value)) return must_be(path, "a whole number", value, problems);
+  if (!is_integer(value)) return must_be(path, "a whole number", value, problems);
   out = value.get<std::int64_t>();
 }
 
@@ -110,7 +110,7 @@ Fields::Fields(const Json& value, std::string path, const std::string& what, Pro
   json::must_be(path_.empty() ? what : path_, "an object", value, problems);
 }
 
-std::string Fields::path_of(const std::string& key) const {
+std::string Fields::full_path(const std::string& key) const {
   return path_.empty() ? key : path_ + "." + key;
 }
 
@@ -122,19 +122,19 @@ const Json* Fields::find(const std::string& key) {
 
 const Json* Fields::find_required(const std::string& key) {
   const Json* value = find(key);
-  if (value == nullptr && value_.is_object()) problems_.push_back(path_of(key) + " is missing");
+  if (value == nullptr && value_.is_object()) problems_.push_back(full_path(key) + " is missing");
   return value;
 }
 
 void Fields::must_be(const std::string& key, const std::string& what, const Json& value) {
-  json::must_be(path_of(key), what, value, problems_);
+  json::must_be(full_path(key), what, value, problems_);
 }
 
 void Fields::check_version(const Json* value, std::int64_t version) {
   std::int64_t read = version;
-  if (value != nullptr) take(*value, path_of("version"), read, problems_);
+  if (value != nullptr) take(*value, full_path("version"), read, problems_);
   if (read == version) return;
-  problems_.push_back(path_of("version") + " is " + std::to_string(read) +
+  problems_.push_back(full_path("version") + " is " + std::to_string(read) +
                       "; this program reads version " + std::to_string(version));
 }
 
@@ -143,7 +143,7 @@ void Fields::refuse_others(const std::map<std::string, std::string>& notes) {
   for (const auto& item : value_.items()) {
     if (std::find(known_.begin(), known_.end(), item.key()) != known_.end()) continue;
     const auto note = notes.find(item.key());
-    problems_.push_back(printable_name(path_of(item.key())) + ": " +
+    problems_.push_back(printable_name(full_path(item.key())) + ": " +
                         unknown_name("key", item.key(), known_) +
                         (note == notes.end() ? "" : "; " + note->second));
   }

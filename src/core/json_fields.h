@@ -29,7 +29,7 @@ void refuse_document(const std::string& what, const Problems& problems);
 /// A value as messages show it.
 std::string shown(const Json& value);
 /// Whether it is a whole number that 64 bits with a sign hold.
-bool is_whole(const Json& value);
+bool is_integer(const Json& value);
 /// Adds to `problems` that what is at `path` must be something else.
 void must_be(const std::string& path, const std::string& what, const Json& value,
              Problems& problems);
@@ -47,7 +47,7 @@ class Fields {
   /// object is a problem, and has no keys.
   Fields(const Json& value, std::string path, const std::string& what, Problems& problems);
 
-  std::string path_of(const std::string& key) const;
+  std::string full_path(const std::string& key) const;
   bool is_object() const { return value_.is_object(); }
   /// The value of `key`, or nullptr where it is not there.
   const Json* find(const std::string& key);

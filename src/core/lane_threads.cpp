@@ -10,7 +10,7 @@
 namespace slipstream {
 namespace {
 
-constexpr auto kBetweenLooks = std::chrono::milliseconds(50);
+constexpr auto kLookInterval = std::chrono::milliseconds(50);
 
 }  // namespace
 
@@ -27,14 +27,14 @@ class LaneThreads::Countdown {
     if (--left_ == 0) done_.notify_one();
   }
 
-  void wait(const std::function<void()>& look) {
+  void wait(const std::function<void()>& poll) {
     std::unique_lock lock(mutex_);
     while (left_ > 0) {
-      if (!look) {
+      if (!poll) {
         done_.wait(lock);
-      } else if (done_.wait_for(lock, kBetweenLooks) == std::cv_status::timeout) {
+      } else if (done_.wait_for(lock, kLookInterval) == std::cv_status::timeout) {
         lock.unlock();
-        look();
+        poll();
         lock.lock();
       }
     }
@@ -92,6 +92,6 @@ void LaneThreads::start(std::vector<std::function<void()>> jobs) {
   for (std::size_t k = 0; k < jobs_.size(); ++k) threads_[k]->start({&jobs_[k], done_.get()});
 }
 
-void LaneThreads::wait() { done_->wait(look_); }
+void LaneThreads::wait() { done_->wait(poll_); }
 
 }  // namespace slipstream

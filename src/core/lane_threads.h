@@ -26,16 +26,16 @@ class LaneThreads {
   void wait();
   std::size_t size() const;
 
-  /// While it lives, who waits in run() calls `look` some times a second. It must not throw. Made
+  /// While it lives, who waits in run() calls `poll` some times a second. It must not throw. Made
   /// and destroyed by the thread that calls run(), outside it; one at a time.
-  class Looks {
+  class PollScope {
    public:
-    Looks(LaneThreads& threads, std::function<void()> look) : threads_(threads) {
-      threads_.look_ = std::move(look);
+    PollScope(LaneThreads& threads, std::function<void()> poll) : threads_(threads) {
+      threads_.poll_ = std::move(poll);
     }
-    ~Looks() { threads_.look_ = nullptr; }
-    Looks(const Looks&) = delete;
-    Looks& operator=(const Looks&) = delete;
+    ~PollScope() { threads_.poll_ = nullptr; }
+    PollScope(const PollScope&) = delete;
+    PollScope& operator=(const PollScope&) = delete;
 
    private:
     LaneThreads& threads_;
@@ -44,7 +44,7 @@ class LaneThreads {
  private:
   struct Thread;
   class Countdown;
-  std::function<void()> look_;
+  std::function<void()> poll_;
   std::vector<std::function<void()>> jobs_;
   std::unique_ptr<Countdown> done_;
   std::vector<std::unique_ptr<Thread>> threads_;

@@ -6,7 +6,7 @@
 
 namespace slipstream {
 
-std::string count_of(std::uint64_t count, std::string_view thing) {
+std::string format_count(std::uint64_t count, std::string_view thing) {
   const std::string_view ending =
       (thing.ends_with("ch") && thing != "epoch") || thing.ends_with("s") ? "es" : "s";
   return std::to_string(count) + " " + std::string(thing) + std::string(count == 1 ? "" : ending);
@@ -26,7 +26,7 @@ std::string size_text(double bytes) {
   constexpr int kDigits = 3;
   if (!(bytes >= 0) || std::isinf(bytes)) return "-";
   const double whole = std::round(bytes);
-  if (whole < kUnit) return count_of(static_cast<std::uint64_t>(whole), "byte");
+  if (whole < kUnit) return format_count(static_cast<std::uint64_t>(whole), "byte");
   double size = whole / kUnit;
   std::size_t unit = 0;
   for (; size >= 999.5 && unit + 1 < kUnits.size(); ++unit) size /= kUnit;

@@ -7,7 +7,7 @@
 namespace slipstream {
 
 /// "1 step", "2 steps", "3 batches", "4 classes".
-std::string count_of(std::uint64_t count, std::string_view thing);
+std::string format_count(std::uint64_t count, std::string_view thing);
 
 /// With at most so many significant digits: "0.1235", "1.2e-30", "inf", "nan".
 std::string rounded_text(double value, int digits);

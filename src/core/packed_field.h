@@ -13,7 +13,7 @@ namespace slipstream {
 /// byte. All little-endian.
 enum class Element : std::uint8_t { u1, u2, u4, u8, u16, i32, i64, bf16, f16, f32 };
 
-constexpr unsigned bits_of(Element element) {
+constexpr unsigned bits_per_element(Element element) {
   switch (element) {
     case Element::u1:
       return 1;
@@ -54,7 +54,9 @@ struct PackedField {
 
   constexpr std::size_t outputs() const { return samples * values * (classes == 0 ? 1 : classes); }
   /// Up to the next multiple of 256, for kernels write whole vectors.
-  constexpr std::size_t to_bytes() const { return round_up(outputs() * bits_of(to) / 8, 256); }
+  constexpr std::size_t to_bytes() const {
+    return round_up(outputs() * bits_per_element(to) / 8, 256);
+  }
 };
 
 /// Expands `fields` within `block` on the calling thread. The ranges of memory that are written
@@ -69,7 +71,7 @@ constexpr std::uint64_t expanded(Element from, Element to, std::uint64_t bits) {
 }
 
 /// 1 as `to` stores it.
-constexpr std::uint64_t one_of(Element to) {
+constexpr std::uint64_t encoded_one(Element to) {
   return to == Element::f32 ? std::bit_cast<std::uint32_t>(1.0F) : 1;
 }
 

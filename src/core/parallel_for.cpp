@@ -13,9 +13,9 @@
 namespace slipstream {
 namespace {
 
-class Handout {
+class WorkQueue {
  public:
-  explicit Handout(std::size_t items) : items_(items), failed_(items) {}
+  explicit WorkQueue(std::size_t items) : items_(items), failed_(items) {}
 
   void work(const std::function<ItemWork()>& make_work) {
     std::size_t item = items_;
@@ -56,7 +56,7 @@ void parallel_for(std::size_t items, unsigned threads, const std::function<ItemW
   if (items == 0) return;
   const unsigned wanted = threads > 0 ? threads : usable_cores();
   const std::size_t others = std::clamp<std::size_t>(wanted, 1, items) - 1;
-  Handout handout(items);
+  WorkQueue handout(items);
   {
     std::vector<std::jthread> helpers;
     try {

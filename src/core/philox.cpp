@@ -23,10 +23,10 @@ PhiloxBlock philox(PhiloxBlock counter, std::array<std::uint32_t, 2> key) {
 }
 
 PhiloxBlock RandomKey::block(std::uint32_t index) const {
-  return as_block(random_block(words_of(*this), index));
+  return as_block(random_block(random_words(*this), index));
 }
 
-RandomWords words_of(const RandomKey& key) {
+RandomWords random_words(const RandomKey& key) {
   return {{low(key.sample), (high(key.sample) & 0xFFFF) | std::uint32_t{key.occurrence} << 16,
            key.epoch, key.operation << 26},
           {low(key.seed), high(key.seed)}};

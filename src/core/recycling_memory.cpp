@@ -4,10 +4,10 @@ namespace slipstream {
 
 RecyclingMemory::~RecyclingMemory() {
   Lock lock(mutex_);
-  give_back();
+  free_blocks();
 }
 
-void RecyclingMemory::give_back() {
+void RecyclingMemory::free_blocks() {
   for (const auto& [kind, pointer] : kept_) upstream_.deallocate(pointer, kind.first, kind.second);
   kept_.clear();
 }
@@ -20,7 +20,7 @@ void* RecyclingMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
     kept_.erase(found);
     return pointer;
   }
-  give_back();
+  free_blocks();
   return upstream_.allocate(bytes, alignment);
 }
 

@@ -25,7 +25,7 @@ class RecyclingMemory final : public std::pmr::memory_resource {
   bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
     return this == &other;
   }
-  void give_back() SLIPSTREAM_REQUIRES(mutex_);
+  void free_blocks() SLIPSTREAM_REQUIRES(mutex_);
 
   std::pmr::memory_resource& upstream_;
   Mutex mutex_;

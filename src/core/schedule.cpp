@@ -8,8 +8,8 @@
 namespace slipstream {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{50};   ///< between two calls of Work::look()
-constexpr std::chrono::microseconds kPoll{100};  ///< between two looks at a mark
+constexpr std::chrono::milliseconds kPollInterval{50};  ///< between two calls of Work::poll()
+constexpr std::chrono::microseconds kPoll{100};         ///< between two looks at a mark
 
 }  // namespace
 
@@ -69,10 +69,10 @@ void Schedule::run_lane(std::size_t lane) noexcept {
   try {
     lanes_[lane]->begin_thread();
   } catch (...) {
-    fail(lane, next_of(lane));
+    fail(lane, next_batch(lane));
   }
   while (!finished(lane)) {
-    const std::uint64_t batch = next_of(lane);
+    const std::uint64_t batch = next_batch(lane);
     try {
       if (lane == 0 && !admit(batch)) return;
       advance(lane, batch);
@@ -91,11 +91,11 @@ void Schedule::run_interleaved() {
     while (!finished(last)) {
       lane = last;
       while (lane > 0 && !can_advance(lane)) --lane;
-      if (lane > 0 || admit(next_of(0))) advance(lane, next_of(lane));
+      if (lane > 0 || admit(next_batch(0))) advance(lane, next_batch(lane));
     }
   } catch (const Stopped&) {
   } catch (...) {
-    fail(lane, next_of(lane));
+    fail(lane, next_batch(lane));
   }
 }
 
@@ -153,7 +153,7 @@ bool Schedule::is_on_thread(std::size_t lane) const {
 
 void Schedule::done() {
   const std::size_t last = lanes_.size() - 1;
-  if (std::exchange(is_open_, false)) leave(last, next_of(last));
+  if (std::exchange(is_open_, false)) leave(last, next_batch(last));
 }
 
 bool Schedule::next() {
@@ -164,12 +164,12 @@ bool Schedule::next() {
            (!can_advance(last) && (await_threads() || advance_ahead(true)))) {
     }
     if (!can_advance(last)) return false;
-    enter(last, next_of(last));
+    enter(last, next_batch(last));
     is_open_ = true;
     return true;
   } catch (const Stopped&) {
   } catch (...) {
-    fail(last, next_of(last));
+    fail(last, next_batch(last));
   }
   std::exception_ptr error;  // kept nowhere else: it may hold what holds this
   {
@@ -184,7 +184,7 @@ bool Schedule::advance_ahead(bool may_wait) {
   std::size_t lane = lanes_.size() - 2;
   while (lane > 0 && (is_on_thread(lane) || !can_advance(lane))) --lane;
   if (lane == 0 && (is_on_thread(0) || !can_advance(0))) return false;
-  const std::uint64_t batch = next_of(lane);
+  const std::uint64_t batch = next_batch(lane);
   if (lane == 0) {
     if (!may_wait && !work_.input_ready(batch)) return false;
     if (!admit(batch)) return true;
@@ -202,7 +202,7 @@ bool Schedule::advance_ahead(bool may_wait) {
 
 bool Schedule::await_threads() {
   Next next = await_next();
-  for (; next == Next::threads; next = await_next()) work_.look();
+  for (; next == Next::threads; next = await_next()) work_.poll();
   return next == Next::callers;
 }
 
@@ -220,7 +220,7 @@ Schedule::Next Schedule::await_next() {
       }
     }
     if (!is_at_work) return Next::nobodys;
-  } while (changed_.wait_for(lock, kLook) == std::cv_status::no_timeout);
+  } while (changed_.wait_for(lock, kPollInterval) == std::cv_status::no_timeout);
   return Next::threads;
 }
 
@@ -246,7 +246,7 @@ void Schedule::end() {
     for (std::size_t other = 0; other < lanes_.size(); ++other) {
       if (other == lane) continue;
       lanes_[lane]->wait(*last_marks_[other]);
-      const std::uint64_t recorded = next_of(other);
+      const std::uint64_t recorded = next_batch(other);
       Lock lock(mutex_);
       if (recorded > 0 && probe_ != nullptr && probe_->check != nullptr)
         probe_->check->wait(lane, other, recorded - 1);
@@ -367,7 +367,7 @@ void Schedule::drain() {
     }
   }
   if (probe_ != nullptr && probe_->check != nullptr) probe_->check->drained();
-  const std::uint64_t recorded = next_of(lanes_.size() - 1);
+  const std::uint64_t recorded = next_batch(lanes_.size() - 1);
   while (retired_ < recorded) {
     try {
       retire_until(recorded);
@@ -380,7 +380,7 @@ void Schedule::drain() {
   }
 }
 
-std::uint64_t Schedule::next_of(std::size_t lane) {
+std::uint64_t Schedule::next_batch(std::size_t lane) {
   Lock lock(mutex_);
   return recorded_[lane];
 }

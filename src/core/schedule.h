@@ -28,7 +28,7 @@ class Work {
   /// Blocks until input_ready(batch), or throws.
   virtual void await_input(std::uint64_t batch) = 0;
   /// Called some times a second while next() waits for threads. Throws what is to come out of it.
-  virtual void look() {}
+  virtual void poll() {}
   /// Whether retired() wants to know when a lane began and ended a batch. Always the same.
   virtual bool wants_times() const { return true; }
   /// Lets go of what `lane` put into `slot`: its last reader's end is in front of `lane`'s work.
@@ -145,7 +145,7 @@ class Schedule {
   void drain();
   /// How many batches `lane` may be ahead of the last lane's end.
   std::uint64_t reach(std::size_t lane) const { return depth_ - lane; }
-  std::uint64_t next_of(std::size_t lane);
+  std::uint64_t next_batch(std::size_t lane);
   bool finished(std::size_t lane);
 
   std::vector<Lane*> lanes_;

@@ -15,8 +15,8 @@ class SlotRing {
   explicit SlotRing(std::size_t depth) : slots_(depth) { ensure(depth > 0, "a ring has slots"); }
 
   std::size_t depth() const { return slots_.size(); }
-  std::size_t slot_of(std::uint64_t batch) const { return batch % slots_.size(); }
-  T& of(std::uint64_t batch) { return slots_[slot_of(batch)]; }
+  std::size_t slot_index(std::uint64_t batch) const { return batch % slots_.size(); }
+  T& of(std::uint64_t batch) { return slots_[slot_index(batch)]; }
   T& slot(std::size_t index) { return slots_[index]; }
   auto begin() { return slots_.begin(); }
   auto end() { return slots_.end(); }

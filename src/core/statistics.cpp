@@ -14,13 +14,13 @@ namespace {
 
 constexpr double kNormal95 = 1.959963984540054;
 
-double mean_of(std::span<const double> values) {
+double compute_mean(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 /// Half the width of the 95 % interval around the mean. REQUIRES: at least two values
 double half_width(std::span<const double> values) {
-  const double mean = mean_of(values);
+  const double mean = compute_mean(values);
   double squares = 0;
   for (const double value : values) squares += (value - mean) * (value - mean);
   const auto n = static_cast<double>(values.size());
@@ -64,7 +64,7 @@ double student_t_95(std::size_t degrees) {
 
 Measured mean_interval(std::span<const double> values, std::string unit) {
   ensure(!values.empty(), "a mean needs a value");
-  const double mean = mean_of(values);
+  const double mean = compute_mean(values);
   const double half = values.size() == 1 ? std::abs(mean) : half_width(values);
   return {mean, mean - half, mean + half, std::move(unit), values.size()};
 }
@@ -82,14 +82,14 @@ Measured median_interval(std::span<const double> values, std::string unit) {
 Measured rate_from_durations(std::span<const double> durations_s, std::string unit,
                              std::size_t batches) {
   ensure(!durations_s.empty(), "a rate needs a duration");
-  const double mean = mean_of(durations_s);
+  const double mean = compute_mean(durations_s);
   ensure(mean > 0, "durations are positive");
   const std::size_t blocks = std::clamp<std::size_t>(batches, 1, durations_s.size());
   std::vector<double> means(blocks);
   for (std::size_t i = 0; i < blocks; ++i) {
     const std::size_t first = i * durations_s.size() / blocks;
     const std::size_t last = (i + 1) * durations_s.size() / blocks;
-    means[i] = mean_of(durations_s.subspan(first, last - first));
+    means[i] = compute_mean(durations_s.subspan(first, last - first));
   }
   const double relative = blocks == 1 ? 1 : half_width(means) / mean;
   const double rate = 1 / mean;

@@ -28,7 +28,7 @@ bool has_format(const WireFormats& formats, Wire wire) {
                      [&](const auto& each) { return each.second == wire; });
 }
 
-std::string_view name_of(Wire wire) { return kNames.at(static_cast<std::size_t>(wire)).second; }
+std::string_view to_string(Wire wire) { return kNames.at(static_cast<std::size_t>(wire)).second; }
 
 Wire wire_named(const std::string& name) {
   std::vector<std::string> known;

@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kThreads, kExact ? kExactBlocks : 1)
   const int classes = kExact ? kMax : static_cast<int>(job.layout.classes);
   const int lane = lane_of_thread();
   PixelTile tile(shared + threadIdx.x / kWarpSize * PixelTile::bytes(classes), classes);
-  Tally tally;
+  ThreadTotals tally;
   const std::int64_t stride = warps_of_grid() * kPixels;
   for (std::int64_t first = warp_of_grid() * kPixels; first < job.total; first += stride) {
     const int pixels = static_cast<int>(min(std::int64_t{kPixels}, job.total - first));
@@ -56,11 +56,11 @@ __global__ void __launch_bounds__(kThreads, kExact ? kExactBlocks : 1)
 template <typename T, int kMax>
 __global__ void __launch_bounds__(kThreads) strided_kernel(CrossEntropyJob job) {
   const int classes = static_cast<int>(job.layout.classes);
-  Tally tally;
+  ThreadTotals tally;
   const std::int64_t stride = std::int64_t{gridDim.x} * kThreads;
   for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < job.total;
        i += stride) {
-    const std::int64_t offset = offset_of(job, i);
+    const std::int64_t offset = logit_offset(job, i);
     const T* logits = static_cast<const T*>(job.logits) + offset;
     T* gradient = static_cast<T*>(job.gradient) + offset;
     const int label = label_at(job, i);
@@ -78,18 +78,18 @@ __global__ void __launch_bounds__(kThreads) strided_kernel(CrossEntropyJob job) 
   write_partial<kThreads>(job, tally);
 }
 
-struct Largest {
+struct MaxLogit {
   float value;
   std::int64_t at;
 };
 
-// The largest of value_of(0 ... count-1), the first of equals, known to all of a group of kGroup
+// The largest of get_value(0 ... count-1), the first of equals, known to all of a group of kGroup
 // threads (1, or a warp); thread `member` takes every kGroup-th.
 template <int kGroup, typename ValueOf>
-__device__ Largest largest_of(std::int64_t count, int member, const ValueOf& value_of) {
-  Largest best{member < count ? value_of(member) : -INFINITY, member};
+__device__ MaxLogit find_largest(std::int64_t count, int member, const ValueOf& get_value) {
+  MaxLogit best{member < count ? get_value(member) : -INFINITY, member};
   for (std::int64_t c = member + kGroup; c < count; c += kGroup) {
-    const float x = value_of(c);
+    const float x = get_value(c);
     if (x > best.value) best = {x, c};
   }
 #pragma unroll
@@ -113,14 +113,14 @@ __device__ float group_sum(float sum) {
 // `member` takes every kGroup-th class. The result is added to the first member's tally.
 template <typename T, int kGroup>
 __device__ void many_classes(const CrossEntropyJob& job, std::int64_t pixel, int member,
-                             Tally& tally) {
+                             ThreadTotals& tally) {
   const std::int64_t classes = job.layout.classes;
   const std::int64_t step = job.layout.cls;
-  const std::int64_t offset = offset_of(job, pixel);
+  const std::int64_t offset = logit_offset(job, pixel);
   const T* logits = static_cast<const T*>(job.logits) + offset;
   T* gradient = static_cast<T*>(job.gradient) + offset;
   const int label = label_at(job, pixel);
-  const auto [largest, best] = largest_of<kGroup>(
+  const auto [largest, best] = find_largest<kGroup>(
       classes, member, [&](std::int64_t c) { return to_float(logits[c * step]); });
   float sum = 0;
   for (std::int64_t c = member; c < classes; c += kGroup) {
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(kThreads) many_classes_kernel(CrossEntropyJob 
   constexpr int kGroups = kThreads / kGroup;
   const int member = static_cast<int>(threadIdx.x) % kGroup;
   const std::int64_t stride = std::int64_t{gridDim.x} * kGroups;
-  Tally tally;
+  ThreadTotals tally;
   for (std::int64_t i = std::int64_t{blockIdx.x} * kGroups + threadIdx.x / kGroup; i < job.total;
        i += stride) {
     many_classes<T, kGroup>(job, i, member, tally);
@@ -155,17 +155,17 @@ __global__ void __launch_bounds__(kThreads) many_classes_kernel(CrossEntropyJob 
 // Probabilities instead of a label: a warp a pixel.
 template <typename T>
 __device__ void soft_labels(const CrossEntropyJob& job, std::int64_t pixel, int member,
-                            Tally& tally) {
+                            ThreadTotals& tally) {
   const std::int64_t classes = job.layout.classes;
   const std::int64_t step = job.layout.cls;
-  const std::int64_t offset = offset_of(job, pixel);
+  const std::int64_t offset = logit_offset(job, pixel);
   const T* logits = static_cast<const T*>(job.logits) + offset;
   T* gradient = static_cast<T*>(job.gradient) + offset;
   const float* targets = static_cast<const float*>(job.labels) + pixel * classes;
   const auto logit = [&](std::int64_t c) { return to_float(logits[c * step]); };
-  const Largest largest = largest_of<kWarpSize>(classes, member, logit);
-  const Largest likely =
-      largest_of<kWarpSize>(classes, member, [&](std::int64_t c) { return targets[c]; });
+  const MaxLogit largest = find_largest<kWarpSize>(classes, member, logit);
+  const MaxLogit likely =
+      find_largest<kWarpSize>(classes, member, [&](std::int64_t c) { return targets[c]; });
   float sum = 0;
   float whole = 0;
   for (std::int64_t c = member; c < classes; c += kWarpSize) {
@@ -190,7 +190,7 @@ __device__ void soft_labels(const CrossEntropyJob& job, std::int64_t pixel, int 
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads) soft_labels_kernel(CrossEntropyJob job) {
-  Tally tally;
+  ThreadTotals tally;
   for (std::int64_t i = warp_of_grid(); i < job.total; i += warps_of_grid()) {
     soft_labels<T>(job, i, lane_of_thread(), tally);
   }
@@ -212,7 +212,7 @@ __global__ void __launch_bounds__(kThreads)
   *correct = sum.correct;
 }
 
-std::int64_t blocks_of(std::int64_t total, std::int64_t pixels_per_block) {
+std::int64_t count_blocks(std::int64_t total, std::int64_t pixels_per_block) {
   return std::clamp<std::int64_t>((total + pixels_per_block - 1) / pixels_per_block, 1,
                                   kMostBlocks);
 }
@@ -231,7 +231,7 @@ bool is_dense(const CrossEntropyJob& job) {
 template <typename T, int kMax, bool kExact>
 int launch_dense(const CrossEntropyJob& job, StreamView stream) {
   using PixelTile = Tile<T, kMax, kExact>;
-  const auto blocks = static_cast<int>(blocks_of(job.total, kWarps * PixelTile::kPixels));
+  const auto blocks = static_cast<int>(count_blocks(job.total, kWarps * PixelTile::kPixels));
   const int bytes = kWarps * PixelTile::bytes(static_cast<int>(job.layout.classes));
   dense_kernel<T, kMax, kExact><<<blocks, kThreads, bytes, stream.get()>>>(job);
   return blocks;
@@ -246,7 +246,7 @@ int launch_few_classes(const CrossEntropyJob& job, StreamView stream) {
     if (classes <= 16) return launch_dense<T, 16, false>(job, stream);
     return launch_dense<T, 32, false>(job, stream);
   }
-  const auto blocks = static_cast<int>(blocks_of(job.total, kThreads));
+  const auto blocks = static_cast<int>(count_blocks(job.total, kThreads));
   if (classes <= 16) {
     strided_kernel<T, 16><<<blocks, kThreads, 0, stream.get()>>>(job);
   } else {
@@ -258,17 +258,17 @@ int launch_few_classes(const CrossEntropyJob& job, StreamView stream) {
 template <typename T>
 int launch(const CrossEntropyJob& job, StreamView stream) {
   if (job.label_type == LabelType::probabilities) {
-    const auto blocks = static_cast<int>(blocks_of(job.total, kWarps));
+    const auto blocks = static_cast<int>(count_blocks(job.total, kWarps));
     soft_labels_kernel<T><<<blocks, kThreads, 0, stream.get()>>>(job);
     return blocks;
   }
   if (job.layout.classes <= kMostClassesInRegisters) return launch_few_classes<T>(job, stream);
   if (job.layout.cls == 1) {
-    const auto blocks = static_cast<int>(blocks_of(job.total, kWarps));
+    const auto blocks = static_cast<int>(count_blocks(job.total, kWarps));
     many_classes_kernel<T, kWarpSize><<<blocks, kThreads, 0, stream.get()>>>(job);
     return blocks;
   }
-  const auto blocks = static_cast<int>(blocks_of(job.total, kThreads));
+  const auto blocks = static_cast<int>(count_blocks(job.total, kThreads));
   many_classes_kernel<T, 1><<<blocks, kThreads, 0, stream.get()>>>(job);
   return blocks;
 }
@@ -288,7 +288,7 @@ int launch(const CrossEntropyJob& job, LogitType type, StreamView stream) {
 }  // namespace
 
 std::size_t cross_entropy_scratch_bytes(const LogitLayout& layout) {
-  const auto blocks = blocks_of(layout.images * layout.pixels, kWarps);
+  const auto blocks = count_blocks(layout.images * layout.pixels, kWarps);
   return static_cast<std::size_t>(blocks) * sizeof(Partial);
 }
 

@@ -29,7 +29,7 @@ struct CrossEntropyJob {
 };
 
 /// What one thread has seen.
-struct Tally {
+struct ThreadTotals {
   float loss = 0;
   int correct = 0;
 };
@@ -51,7 +51,7 @@ __device__ inline int label_at(const CrossEntropyJob& job, std::int64_t i) {
 }
 
 /// First element of pixel `i` of all images.
-__device__ inline std::int64_t offset_of(const CrossEntropyJob& job, std::int64_t i) {
+__device__ inline std::int64_t logit_offset(const CrossEntropyJob& job, std::int64_t i) {
   const LogitLayout& layout = job.layout;
   std::int64_t image = 0;
   if (job.total <= UINT32_MAX) {
@@ -65,7 +65,7 @@ __device__ inline std::int64_t offset_of(const CrossEntropyJob& job, std::int64_
 /// Replaces one pixel's logits by their gradient. A label of -1 gives a NaN loss.
 template <int kMax, bool kExact>
 __device__ void softmax_gradient(float (&x)[kMax], int classes, int label, float factor,
-                                 Tally& tally) {
+                                 ThreadTotals& tally) {
   float largest = x[0];
   float chosen = NAN;
   int best = 0;
@@ -96,7 +96,7 @@ __device__ void softmax_gradient(float (&x)[kMax], int classes, int label, float
 }
 
 template <int kThreads>
-__device__ void write_partial(const CrossEntropyJob& job, const Tally& tally) {
+__device__ void write_partial(const CrossEntropyJob& job, const ThreadTotals& tally) {
   const float loss = warp_sum(tally.loss);
   const bool first = threadIdx.x % kWarpSize == 0;
   const double block_loss = block_sum<kThreads>(first ? static_cast<double>(loss) : 0.0);

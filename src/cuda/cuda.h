@@ -64,7 +64,7 @@ class DeviceGuard {
 };
 
 /// To be called first by a thread that will work on one device alone: the device is the thread's
-/// from now on, and other threads may capture CUDA graphs in whatever mode (CapturesApart).
+/// from now on, and other threads may capture CUDA graphs in whatever mode (RelaxedCaptureScope).
 void begin_thread(int device);
 
 /// Gives the calling thread `mode`, a cudaStreamCaptureMode, and sets `mode` to the one that it had
@@ -74,12 +74,12 @@ void exchange_capture_mode(int& mode) noexcept;
 /// While it lives, what the calling thread does and CUDA graphs that other threads capture, in
 /// whatever mode, do not make each other fail. What may not be done in a capture of this thread
 /// stays an error.
-class CapturesApart {
+class RelaxedCaptureScope {
  public:
-  CapturesApart() noexcept { exchange_capture_mode(mode_); }
-  ~CapturesApart() { exchange_capture_mode(mode_); }
-  CapturesApart(const CapturesApart&) = delete;
-  CapturesApart& operator=(const CapturesApart&) = delete;
+  RelaxedCaptureScope() noexcept { exchange_capture_mode(mode_); }
+  ~RelaxedCaptureScope() { exchange_capture_mode(mode_); }
+  RelaxedCaptureScope(const RelaxedCaptureScope&) = delete;
+  RelaxedCaptureScope& operator=(const RelaxedCaptureScope&) = delete;
 
  private:
   int mode_ = cudaStreamCaptureModeThreadLocal;

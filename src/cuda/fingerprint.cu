@@ -40,7 +40,7 @@ __device__ ulonglong2 vector_at<ulonglong2>(const Memory& memory, std::uint64_t 
   return __ldg(static_cast<const ulonglong2*>(memory.data) + index);
 }
 
-__device__ std::uint64_t digest_of(ulonglong2 vector, std::uint64_t index) {
+__device__ std::uint64_t compute_digest(ulonglong2 vector, std::uint64_t index) {
   const std::uint64_t offset = (2 * index + 1) * kSplitMixStep;
   return mix64(vector.x + offset) + mix64(vector.y + offset + kSplitMixStep);
 }
@@ -71,9 +71,9 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int k = 0; k < kUnroll; ++k) vectors[k] = vector_at<Unit>(memory, i + k * stride);
 #pragma unroll
-    for (int k = 0; k < kUnroll; ++k) sum += digest_of(vectors[k], i + k * stride);
+    for (int k = 0; k < kUnroll; ++k) sum += compute_digest(vectors[k], i + k * stride);
   }
-  for (; i < memory.vector_count; i += stride) sum += digest_of(vector_at<Unit>(memory, i), i);
+  for (; i < memory.vector_count; i += stride) sum += compute_digest(vector_at<Unit>(memory, i), i);
   sum = block_sum<kThreads>(sum);
   if (threadIdx.x == 0) atomicAdd(digest, static_cast<unsigned long long>(sum));
 }

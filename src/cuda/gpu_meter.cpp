@@ -19,7 +19,7 @@ unsigned long long wall_clock_us() {
       std::chrono::duration_cast<std::chrono::microseconds>(now).count());
 }
 
-std::string text_of(nvml::Return result) {
+std::string to_text(nvml::Return result) {
   const std::string number = "NVML error " + std::to_string(result);
   return result == nvml::kNoPermission ? number + ", no permission" : number;
 }
@@ -55,12 +55,12 @@ GpuMeter::Impl::~Impl() {
 std::string GpuMeter::Impl::open(const std::string& pci_address) {
   if (!library.is_complete()) return "NVML (libnvidia-ml.so.1) is not installed";
   nvml::Return result = library.init();
-  if (result != nvml::kSuccess) return "nvmlInit failed: " + text_of(result);
+  if (result != nvml::kSuccess) return "nvmlInit failed: " + to_text(result);
   is_initialized = true;
   result = library.find(pci_address.c_str(), &device);
   if (result == nvml::kSuccess) gpm_note = open_gpm();
   if (result == nvml::kSuccess) return "";
-  return "NVML does not show the device at " + pci_address + ": " + text_of(result);
+  return "NVML does not show the device at " + pci_address + ": " + to_text(result);
 }
 
 std::string GpuMeter::Impl::open_gpm() {
@@ -89,12 +89,12 @@ void GpuMeter::Impl::read_gpm(GpuUse& use) {
   metrics.metrics[1].id = nvml::kGpmDramBwUtil;
   if (result == nvml::kSuccess) result = library.gpm_metrics(&metrics);
   if (result != nvml::kSuccess) {
-    use.note = "GPM counters cannot be read: " + text_of(result);
+    use.note = "GPM counters cannot be read: " + to_text(result);
     return;
   }
   const auto share = [&use](const nvml::GpmMetric& metric) -> std::optional<double> {
     if (metric.status == nvml::kSuccess) return metric.value / 100;
-    use.note = "a GPM counter cannot be read: " + text_of(metric.status);
+    use.note = "a GPM counter cannot be read: " + to_text(metric.status);
     return std::nullopt;
   };
   use.sm_activity = share(metrics.metrics[0]);
@@ -123,8 +123,8 @@ std::optional<unsigned> GpuMeter::Impl::processes() {
   unsigned count = 0;
   if (!library.processes) return std::nullopt;
   const nvml::Return result = library.processes(device, &count, nullptr);
-  const bool is_told = result == nvml::kSuccess || result == nvml::kInsufficientSize;
-  return is_told && count > 0 ? std::optional(count) : std::nullopt;
+  const bool is_known = result == nvml::kSuccess || result == nvml::kInsufficientSize;
+  return is_known && count > 0 ? std::optional(count) : std::nullopt;
 }
 
 GpuMeter::GpuMeter(int device) : impl_(std::make_unique<Impl>()) {
@@ -151,7 +151,7 @@ void GpuMeter::start() {
   if (!impl_->note.empty() || !impl_->gpm_note.empty()) return;
   const nvml::Return result = impl_->library.gpm_get(impl_->device, impl_->gpm[0]);
   if (result == nvml::kSuccess) return;
-  impl_->gpm_note = "GPM counters cannot be read: " + text_of(result);
+  impl_->gpm_note = "GPM counters cannot be read: " + to_text(result);
 }
 
 GpuUse GpuMeter::use() {

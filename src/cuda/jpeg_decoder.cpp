@@ -21,7 +21,7 @@ constexpr std::size_t kPlaces = 32;
 void check(nvjpeg::Status status, const char* call, Where where = Where::here()) {
   if (status == nvjpeg::kSuccess) return;
   throw Error(std::string(where.file) + ":" + std::to_string(where.line) + ": " + call +
-              ": nvJPEG " + nvjpeg::name_of(status));
+              ": nvJPEG " + nvjpeg::to_string(status));
 }
 
 void count(void* counter) { ++*static_cast<std::atomic<std::uint64_t>*>(counter); }
@@ -46,13 +46,13 @@ struct Page {
 /// Files of one kind that nvJPEG decodes: those whose sides lie between the least and the greatest
 /// for which it said so. Its limits are on sides. To ask it for each file would take longer than
 /// all else that the host does; what it refuses in spite of this fails when it is decoded.
-struct Taken {
+struct SupportedKind {
   int subsampling;
   int encoding;
   unsigned components;
   std::int64_t least_height, most_height, least_width, most_width;
 
-  bool is_kind_of(const Taken& other) const {
+  bool is_same_kind(const SupportedKind& other) const {
     return std::tie(subsampling, encoding, components) ==
            std::tie(other.subsampling, other.encoding, other.components);
   }
@@ -109,7 +109,7 @@ struct JpegDecoder::Impl {
   std::array<Page, kPages> pages;
   std::size_t turn = 0;
 
-  std::vector<Taken> taken;
+  std::vector<SupportedKind> taken;
   bool asks_each = false;                   ///< for some that `taken` holds are refused
   std::size_t most_bytes = 0;               ///< of a file for which `pages` have room
   std::map<int, std::int64_t> most_pixels;  ///< the same of an image, by its subsampling
@@ -121,7 +121,8 @@ struct JpegDecoder::Impl {
 };
 
 JpegDecoder::Impl::Impl(const Options& given)
-    : options(given), library(given.libraries.empty() ? nvjpeg::usual_places() : given.libraries) {
+    : options(given),
+      library(given.libraries.empty() ? nvjpeg::default_locations() : given.libraries) {
   const DeviceGuard device(options.device);
   check_cuda(cudaFree(nullptr));  // nvJPEG finds the context that this makes
   items.reserve(options.batch_size);
@@ -197,13 +198,14 @@ bool JpegDecoder::Impl::is_supported() const {
 
 /// Of the file whose header was parsed last.
 bool JpegDecoder::Impl::is_taken(const JpegImage& image, int subsampling) {
-  Taken asked{subsampling, 0, 0, image.height, image.height, image.width, image.width};
+  SupportedKind asked{subsampling, 0, 0, image.height, image.height, image.width, image.width};
   if (library.encoding(header, &asked.encoding) != nvjpeg::kSuccess ||
       library.components(header, &asked.components) != nvjpeg::kSuccess) {
     return false;
   }
-  const auto known = std::find_if(taken.begin(), taken.end(),
-                                  [&](const Taken& each) { return each.is_kind_of(asked); });
+  const auto known = std::find_if(taken.begin(), taken.end(), [&](const SupportedKind& each) {
+    return each.is_same_kind(asked);
+  });
   if (!asks_each && known != taken.end() && known->holds(image)) return true;
   if (!is_supported()) return false;
   if (known != taken.end()) {

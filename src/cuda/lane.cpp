@@ -31,7 +31,7 @@ class CudaMark final : public Mark {
   }
 
   bool reached() const override {
-    const CapturesApart captures;
+    const RelaxedCaptureScope captures;
     const cudaError_t status = cudaEventQuery(recorded_event());
     if (status != cudaErrorNotReady) {
       check_cuda(status);
@@ -42,7 +42,7 @@ class CudaMark final : public Mark {
   }
 
   void synchronize() const override {
-    const CapturesApart captures;
+    const RelaxedCaptureScope captures;
     if (is_timed_) return check_cuda(cudaEventSynchronize(recorded_event()));
     while (!reached()) std::this_thread::sleep_for(kPoll);
   }
@@ -89,7 +89,7 @@ void StreamLane::wait(const Mark& mark) {
 }
 
 void StreamLane::synchronize() {
-  const CapturesApart captures;
+  const RelaxedCaptureScope captures;
   on_stream([](cudaStream_t stream) { check_cuda(cudaStreamSynchronize(stream)); });
 }
 

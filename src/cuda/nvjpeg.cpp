@@ -36,7 +36,7 @@ void* open_first(const std::vector<std::string>& places) {
 
 }  // namespace
 
-std::string name_of(Status status) {
+std::string to_string(Status status) {
   constexpr std::array<const char*, 11> kNames = {"SUCCESS",
                                                   "NOT_INITIALIZED",
                                                   "INVALID_PARAMETER",
@@ -52,7 +52,7 @@ std::string name_of(Status status) {
   return at < kNames.size() ? kNames[at] : "status " + std::to_string(status);
 }
 
-std::vector<std::string> usual_places() {
+std::vector<std::string> default_locations() {
   return {soname(), folder_of_runtime() + soname(), "/usr/local/cuda/lib64/" + soname()};
 }
 

@@ -48,10 +48,10 @@ struct Allocator {
 };
 
 /// "JPEG_NOT_SUPPORTED" and the like.
-std::string name_of(Status status);
+std::string to_string(Status status);
 
 /// Where the library of this program's CUDA version may lie, best first.
-std::vector<std::string> usual_places();
+std::vector<std::string> default_locations();
 
 /// The opened library. Throws Refused, with what to install, where none of `places` is one.
 struct Library {

@@ -48,7 +48,7 @@ __device__ std::uint64_t load(const std::byte* from, unsigned bytes) {
 
 __device__ std::uint64_t packed_value(const PackedField& field, const std::byte* from,
                                       std::size_t index) {
-  const unsigned bits = bits_of(field.from);
+  const unsigned bits = bits_per_element(field.from);
   const std::size_t sample = index / field.values;
   const std::size_t bit = (index - sample * field.values) * bits;
   const std::byte* at = from + sample * field.from_sample_bytes + bit / 8;
@@ -59,7 +59,7 @@ __device__ std::uint64_t packed_value(const PackedField& field, const std::byte*
 /// Packed values that follow one another without a gap: one load for a vector of outputs.
 template <unsigned kOutputs>
 __device__ Vector in_a_row(const PackedField& field, const std::byte* from, std::size_t first) {
-  const unsigned bits = bits_of(field.from);
+  const unsigned bits = bits_per_element(field.from);
   const std::uint64_t word = load(from + first * bits / 8, kOutputs * bits / 8);
   const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
   Vector vector;
@@ -81,7 +81,7 @@ __device__ Vector one_by_one(const PackedField& field, const std::byte* from, st
     if (field.classes == 0) {
       put(vector, i, field.to, expanded(field.from, field.to, packed_value(field, from, output)));
     } else if (packed_value(field, from, output / field.classes) == output % field.classes) {
-      put(vector, i, field.to, one_of(field.to));
+      put(vector, i, field.to, encoded_one(field.to));
     }
   }
   return vector;
@@ -92,7 +92,7 @@ __device__ void unpack_vector(const PackedField& field, std::byte* block, std::s
   const std::size_t first = index * kOutputs;
   if (first >= field.outputs()) return;
   const std::byte* from = block + field.from_offset_bytes;
-  const bool has_gaps = field.samples > 1 && field.values * bits_of(field.from) % 8 != 0;
+  const bool has_gaps = field.samples > 1 && field.values * bits_per_element(field.from) % 8 != 0;
   const Vector vector = field.classes > 0 || has_gaps ? one_by_one<kOutputs>(field, from, first)
                                                       : in_a_row<kOutputs>(field, from, first);
   reinterpret_cast<uint4*>(block + field.to_offset_bytes)[index] = vector.whole;
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kThreads) unpack_kernel(Unpacking all, std::by
   while (blockIdx.x >= all.first_block[f + 1]) ++f;
   const PackedField& field = all.fields[f];
   const std::size_t index = std::size_t{blockIdx.x - all.first_block[f]} * kThreads + threadIdx.x;
-  switch (bits_of(field.to)) {
+  switch (bits_per_element(field.to)) {
     case 8:
       return unpack_vector<16>(field, block, index);
     case 32:

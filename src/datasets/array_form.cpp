@@ -9,7 +9,7 @@ namespace slipstream {
 namespace {
 
 std::string form_text(const ArrayForm& form) {
-  return form.source + " is " + std::string(name_of(form.dtype)) + " of " + to_string(form.shape);
+  return form.source + " is " + std::string(to_string(form.dtype)) + " of " + to_string(form.shape);
 }
 
 std::string kind_problem(const ArrayForm& form) {
@@ -59,7 +59,7 @@ std::vector<FieldSpec> sample_specs(const std::vector<ArrayForm>& forms,
     }
     if (form.shape[0] != forms[0].shape[0]) {
       const auto samples = static_cast<std::uint64_t>(form.shape[0]);
-      problems.push_back(form.source + " has " + count_of(samples, "sample") + ", but " +
+      problems.push_back(form.source + " has " + format_count(samples, "sample") + ", but " +
                          forms[0].source + " has " + std::to_string(forms[0].shape[0]) +
                          ": all fields need the same number");
     }

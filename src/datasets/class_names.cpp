@@ -9,8 +9,8 @@
 
 #include "core/files.h"
 #include "core/json_fields.h"
-#include "datasets/dataset_around.h"
 #include "datasets/folders.h"
+#include "datasets/forwarding_dataset.h"
 #include "datasets/npy_manifest.h"
 #include "slipstream/core/error.h"
 #include "slipstream/datasets/datasets.h"
@@ -22,11 +22,13 @@ namespace fs = std::filesystem;
 
 constexpr std::uintmax_t kMostBytesOfNames = std::uintmax_t{16} << 20;
 
-class Renamed final : public DatasetAround<> {
+class RenamedClasses final : public ForwardingDataset<> {
  public:
-  Renamed(std::shared_ptr<const Dataset> dataset, std::vector<FieldSpec> fields,
-          std::vector<std::string> names)
-      : DatasetAround(std::move(dataset)), fields_(std::move(fields)), names_(std::move(names)) {}
+  RenamedClasses(std::shared_ptr<const Dataset> dataset, std::vector<FieldSpec> fields,
+                 std::vector<std::string> names)
+      : ForwardingDataset(std::move(dataset)),
+        fields_(std::move(fields)),
+        names_(std::move(names)) {}
 
   std::vector<FieldSpec> fields() const override { return fields_; }
   const std::vector<std::string>& class_names() const override { return names_; }
@@ -50,7 +52,7 @@ bool is_text(const fs::path& path) {
          std::find(kDataSets.begin(), kDataSets.end(), lower_extension(path)) == kDataSets.end();
 }
 
-std::vector<std::string> lines_of(const fs::path& path) {
+std::vector<std::string> read_lines(const fs::path& path) {
   std::error_code failed;
   if (!fs::exists(path, failed)) throw Refused("no class list '" + path.string() + "'");
   if (!fs::is_regular_file(path, failed))
@@ -155,13 +157,13 @@ std::shared_ptr<const Dataset> with_class_names(std::shared_ptr<const Dataset> d
     throw Refused("'" + path.string() + "' has " + std::to_string(label->classes) +
                   " classes, but the list given names " + std::to_string(count));
   label->classes = count;
-  return std::make_shared<Renamed>(std::move(dataset), std::move(fields), names);
+  return std::make_shared<RenamedClasses>(std::move(dataset), std::move(fields), names);
 }
 
 std::vector<std::string> class_names_from(const fs::path& path) {
   std::vector<std::string> names;
   if (is_text(path)) {
-    names = lines_of(path);
+    names = read_lines(path);
     check_names(path, names);
     return names;
   }

@@ -69,23 +69,23 @@ class ConcatDataset final : public Dataset {
   std::vector<std::size_t> ends_;
 };
 
-std::string text_of(const FieldSpec& spec) {
-  return "'" + spec.name + "' (" + std::string(name_of(spec.dtype)) + " of " +
+std::string to_text(const FieldSpec& spec) {
+  return "'" + spec.name + "' (" + std::string(to_string(spec.dtype)) + " of " +
          to_string(spec.shape) + ", " +
-         count_of(static_cast<std::uint64_t>(spec.classes), "class") + ")";
+         format_count(static_cast<std::uint64_t>(spec.classes), "class") + ")";
 }
 
 /// Widens `known` by `other`, or says why not.
 std::string merge(std::vector<FieldSpec>& known, const std::vector<FieldSpec>& other) {
   if (other.size() != known.size()) {
-    return "has " + count_of(other.size(), "field") + ", not " + std::to_string(known.size());
+    return "has " + format_count(other.size(), "field") + ", not " + std::to_string(known.size());
   }
   for (std::size_t i = 0; i < known.size(); ++i) {
     FieldSpec& a = known[i];
     const FieldSpec& b = other[i];
     if (a.name != b.name || a.kind != b.kind || a.dtype != b.dtype || a.classes != b.classes ||
         a.shape.rank != b.shape.rank) {
-      return "has field " + text_of(b) + ", not " + text_of(a);
+      return "has field " + to_text(b) + ", not " + to_text(a);
     }
     for (std::size_t d = 0; d < a.shape.rank; ++d) {
       if (a.shape[d] != b.shape[d]) a.shape.dims[d] = -1;

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "core/fingerprint.h"
-#include "datasets/dataset_around.h"
 #include "datasets/disk_manifest.h"
 #include "datasets/disk_store.h"
+#include "datasets/forwarding_dataset.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -39,10 +39,10 @@ DiskStore make_store(const Dataset& dataset, const std::vector<FieldSpec>& field
 }
 
 template <typename Base>
-class DiskCached : public DatasetAround<Base>, public HasDiskStore {
+class DiskCached : public ForwardingDataset<Base>, public HasDiskStore {
  public:
   DiskCached(std::shared_ptr<const Base> dataset, const DiskCacheOptions& options)
-      : DatasetAround<Base>(std::move(dataset)),
+      : ForwardingDataset<Base>(std::move(dataset)),
         fields_(checked(dataset_.get(), options).fields()),
         store_(make_store(*dataset_, fields_, options)) {}
 
@@ -56,7 +56,7 @@ class DiskCached : public DatasetAround<Base>, public HasDiskStore {
   DiskCacheState state() const override { return store_.state(); }
 
  protected:
-  using DatasetAround<Base>::dataset_;
+  using ForwardingDataset<Base>::dataset_;
 
  private:
   std::vector<FieldSpec> fields_;

@@ -20,8 +20,8 @@ std::string disk_manifest(std::size_t samples, const std::vector<FieldSpec>& fie
                           const std::string& identity) {
   Json list = Json::array();
   for (const FieldSpec& field : fields) {
-    list.push_back(field.name + ": " + std::string(name_of(field.kind)) + ", " +
-                   std::string(name_of(field.dtype)) + ", " + to_string(field.shape));
+    list.push_back(field.name + ": " + std::string(to_string(field.kind)) + ", " +
+                   std::string(to_string(field.dtype)) + ", " + to_string(field.shape));
   }
   const Json manifest = {{kVersionKey, kVersion},
                          {"samples", samples},

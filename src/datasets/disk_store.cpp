@@ -144,7 +144,7 @@ void DiskStore::write(std::uint64_t sample, const Sample& from) {
   const std::optional<std::uint64_t> offset = reserve(bytes);
   if (!offset) return;
   if (const int error = put(sample, *offset, head, from); error != 0) {
-    give_back(*offset, bytes);
+    release_space(*offset, bytes);
     return stop_at("write to '" + dir_.string() + "'", error);
   }
   ++stored_;
@@ -158,7 +158,7 @@ int DiskStore::put(std::uint64_t sample, std::uint64_t offset, std::span<const S
   for (std::size_t i = 0; i < fields_ && error == 0; ++i) {
     const ConstArray value = from.fields[i].array.view();
     digest.add(value);
-    error = samples_.write(at, bytes_of(value));
+    error = samples_.write(at, as_bytes(value));
     at += value.bytes();
   }
   if (error != 0) return error;
@@ -188,7 +188,7 @@ std::optional<std::uint64_t> DiskStore::reserve(std::uint64_t bytes) {
   return std::nullopt;
 }
 
-void DiskStore::give_back(std::uint64_t offset, std::uint64_t bytes) {
+void DiskStore::release_space(std::uint64_t offset, std::uint64_t bytes) {
   const Lock lock(mutex_);
   const CacheFile::Hold hold(samples_);
   if (hold.error() == 0 && samples_.size() == offset + bytes) samples_.resize(offset);

@@ -54,7 +54,7 @@ class DiskStore {
   void open_to_write(const std::string& manifest);
   void open_to_read(const std::string& manifest);
   std::optional<std::uint64_t> reserve(std::uint64_t bytes) SLIPSTREAM_EXCLUDES(mutex_);
-  void give_back(std::uint64_t offset, std::uint64_t bytes) SLIPSTREAM_EXCLUDES(mutex_);
+  void release_space(std::uint64_t offset, std::uint64_t bytes) SLIPSTREAM_EXCLUDES(mutex_);
   int put(std::uint64_t sample, std::uint64_t offset, std::span<const StoredForm> head,
           const Sample& from);
   void stop(std::string why) SLIPSTREAM_EXCLUDES(mutex_);

@@ -9,12 +9,12 @@ namespace {
 
 using NameOf = std::function<std::string(FieldKind)>;
 
-Shape encoded_shape(const Field& field, FieldKind kind, const NameOf& name_of) {
+Shape encoded_shape(const Field& field, FieldKind kind, const NameOf& describe_field) {
   const ConstArray file = field.array.view();
   try {
-    return image_shape(bytes_of(file));
+    return image_shape(as_bytes(file));
   } catch (const Error& error) {
-    throw Error("'" + name_of(kind) + "': " + error.what());
+    throw Error("'" + describe_field(kind) + "': " + error.what());
   }
 }
 
@@ -44,8 +44,9 @@ void check_mask_classes(const std::string& option, std::int64_t classes,
 std::string class_problem(const FieldSpec& field, std::int64_t value) {
   const bool is_one = field.classes == 1;
   return "field '" + field.name + "' holds class " + std::to_string(value) + ", but there " +
-         (is_one ? "is " : "are ") + count_of(static_cast<std::uint64_t>(field.classes), "class") +
-         ", 0" + (is_one ? "" : " to " + std::to_string(field.classes - 1));
+         (is_one ? "is " : "are ") +
+         format_count(static_cast<std::uint64_t>(field.classes), "class") + ", 0" +
+         (is_one ? "" : " to " + std::to_string(field.classes - 1));
 }
 
 void set_label(Field& field, std::int64_t label) {
@@ -53,12 +54,12 @@ void set_label(Field& field, std::int64_t label) {
   field.encoded = false;
 }
 
-void check_same_size(const Field& image, const Field& mask, const NameOf& name_of) {
-  const Shape pixels = encoded_shape(image, FieldKind::image, name_of);
-  const Shape classes = encoded_shape(mask, FieldKind::mask, name_of);
+void check_same_size(const Field& image, const Field& mask, const NameOf& describe_field) {
+  const Shape pixels = encoded_shape(image, FieldKind::image, describe_field);
+  const Shape classes = encoded_shape(mask, FieldKind::mask, describe_field);
   if (pixels[0] == classes[0] && pixels[1] == classes[1]) return;
-  throw Error("'" + name_of(FieldKind::mask) + "' is " + width_and_height(classes) +
-              " pixels, but its image '" + name_of(FieldKind::image) + "' is " +
+  throw Error("'" + describe_field(FieldKind::mask) + "' is " + width_and_height(classes) +
+              " pixels, but its image '" + describe_field(FieldKind::image) + "' is " +
               width_and_height(pixels) + "; make them the same size (masks without interpolation)");
 }
 

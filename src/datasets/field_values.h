@@ -29,8 +29,8 @@ std::string class_problem(const FieldSpec& field, std::int64_t value);
 void set_label(Field& field, std::int64_t label);
 
 /// Throws Error unless the two encoded fields have one height and width, by their headers.
-/// `name_of(kind)` names the image or the mask; it is called only then.
+/// `describe_field(kind)` names the image or the mask; it is called only then.
 void check_same_size(const Field& image, const Field& mask,
-                     const std::function<std::string(FieldKind)>& name_of);
+                     const std::function<std::string(FieldKind)>& describe_field);
 
 }  // namespace slipstream

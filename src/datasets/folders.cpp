@@ -52,7 +52,7 @@ class Walk {
   void list(const fs::path& folder, std::vector<fs::path>& folders) {
     const std::vector<fs::path> paths = list_folder(folder);
     for (auto path = paths.rbegin(); path != paths.rend(); ++path) {
-      ScanWatch::look();
+      ScanWatch::poll();
       std::error_code ignored;
       if (fs::is_directory(*path, ignored)) {
         folders.push_back(*path);
@@ -93,7 +93,7 @@ std::vector<fs::path> list_folder(const fs::path& dir) {
   std::error_code error;
   fs::directory_iterator it(dir, error);
   for (; !error && it != fs::directory_iterator(); it.increment(error)) {
-    ScanWatch::look();
+    ScanWatch::poll();
     if (it->path().filename().native().front() != '.') paths.push_back(it->path());
   }
   if (error) throw Refused("cannot list '" + dir.string() + "': " + error.message());
@@ -137,7 +137,7 @@ std::string UnreadFormats::text(std::string_view thing) const {
     if (counts_[i] > 0)
       each += (each.empty() ? "" : ", ") + std::to_string(counts_[i]) + " " + kExtensions[i];
   const bool is_one = all == 1;
-  return count_of(all, thing) +
+  return format_count(all, thing) +
          (is_one ? " is of a format that is not read (" : " are of formats that are not read (") +
          each + "): convert " + (is_one ? "it" : "them") + " to JPEG or PNG";
 }
@@ -147,14 +147,14 @@ std::vector<std::string> UnreadFormats::remarks(const fs::path& dir) const {
   return {"'" + dir.string() + "': " + text()};
 }
 
-void Complaint::add(const std::string& name) {
+void NamedProblem::add(const std::string& name) {
   constexpr std::size_t kExamples = 3;
   if (count_ < kExamples) examples_ += (count_ > 0 ? ", '" : "'") + printable_name(name) + "'";
   if (count_ == kExamples) examples_ += ", ...";
   ++count_;
 }
 
-std::string Complaint::text() const {
+std::string NamedProblem::text() const {
   return count_ == 0 ? ""
                      : "\n  " + std::to_string(count_) + " " + (count_ == 1 ? one_ : many_) + ": " +
                            examples_;

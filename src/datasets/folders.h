@@ -54,11 +54,11 @@ std::vector<std::string> images_below(const std::filesystem::path& dir,
                                       const std::filesystem::path& top, UnreadFormats& unread);
 
 /// "2 images without a mask: 'a', 'b'": counts all, names the first few.
-class Complaint {
+class NamedProblem {
  public:
   /// What is said of one, and of more where that differs.
-  explicit Complaint(const std::string& one) : Complaint(one, one) {}
-  Complaint(std::string one, std::string many) : one_(std::move(one)), many_(std::move(many)) {}
+  explicit NamedProblem(const std::string& one) : NamedProblem(one, one) {}
+  NamedProblem(std::string one, std::string many) : one_(std::move(one)), many_(std::move(many)) {}
   void add(const std::string& name);
   /// On a line of its own; "" for none.
   std::string text() const;

@@ -37,7 +37,7 @@ class ImageFolder final : public LabeledDataset {
         remarks_(found.unread.remarks(dir_)) {
     if (found.outside > 0)
       remarks_.push_back(
-          "'" + dir_.string() + "': " + count_of(found.outside, "image") +
+          "'" + dir_.string() + "': " + format_count(found.outside, "image") +
           " outside of the class folders " +
           (found.outside == 1 ? "is passed over: move it" : "are passed over: move them") +
           " into one of these");
@@ -73,17 +73,17 @@ class ImageFolder final : public LabeledDataset {
 };
 
 /// What is in DIR itself.
-struct Top {
+struct FolderSummary {
   std::vector<std::string> folders;
   std::uint64_t images = 0;  ///< of any format
   UnreadFormats unread;
 };
 
-Top top_of(const fs::path& dir) {
-  Top top;
+FolderSummary scan_top(const fs::path& dir) {
+  FolderSummary top;
   std::error_code ignored;
   for (const fs::path& path : list_folder(dir)) {
-    ScanWatch::look();
+    ScanWatch::poll();
     if (fs::is_directory(path, ignored))
       top.folders.push_back(path.filename().string());
     else
@@ -93,10 +93,10 @@ Top top_of(const fs::path& dir) {
 }
 
 /// Where images lie in DIR itself, how many; "" for none.
-std::string images_beside(const Top& top) {
+std::string images_beside(const FolderSummary& top) {
   if (top.images == 0) return "";
   const std::string text = top.unread.text();
-  return ", but " + count_of(top.images, "image") + (text.empty() ? "" : "; " + text);
+  return ", but " + format_count(top.images, "image") + (text.empty() ? "" : "; " + text);
 }
 
 void check_classes(const fs::path& dir, const std::vector<std::string>& classes,
@@ -109,7 +109,7 @@ void check_classes(const fs::path& dir, const std::vector<std::string>& classes,
   const std::string given =
       classes.size() == 1 ? " not the class given"
                           : " none of the " + std::to_string(classes.size()) + " classes given";
-  Complaint unknown("folder that is" + given, "folders that are" + given);
+  NamedProblem unknown("folder that is" + given, "folders that are" + given);
   for (const std::string& folder : folders) {
     if (!known.contains(folder)) unknown.add(folder);
   }
@@ -122,8 +122,8 @@ Found find_files(const fs::path& dir, const std::vector<std::string>& classes,
                  const std::vector<std::string>& folders, bool may_be_empty) {
   Found found;
   std::vector<LabeledFile>& files = found.files;
-  Complaint empty(std::string("class without ") + kImageNames,
-                  std::string("classes without ") + kImageNames);
+  NamedProblem empty(std::string("class without ") + kImageNames,
+                     std::string("classes without ") + kImageNames);
   for (std::size_t k = 0; k < classes.size(); ++k) {
     const std::size_t first = files.size();
     if (std::find(folders.begin(), folders.end(), classes[k]) != folders.end())
@@ -142,7 +142,7 @@ Found find_files(const fs::path& dir, const std::vector<std::string>& classes,
 std::shared_ptr<const LabeledDataset> image_folder(const fs::path& dir,
                                                    const ImageFolderOptions& options) {
   require_folder(dir, kRemedy);
-  const Top top = top_of(dir);
+  const FolderSummary top = scan_top(dir);
   if (top.folders.empty()) {
     throw Error("no class in '" + dir.string() + "': it holds no folder" + images_beside(top) +
                 "; " + kRemedy);

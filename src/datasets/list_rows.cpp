@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 using Rows = std::vector<ListRow>;
 using Names = std::vector<std::string>;
 
-std::vector<std::size_t> positions_of(const fs::path& list, const Names& columns,
-                                      const Names& header) {
+std::vector<std::size_t> column_positions(const fs::path& list, const Names& columns,
+                                          const Names& header) {
   std::vector<std::size_t> positions;
   for (const std::string& column : columns) {
     const auto found = std::find(header.begin(), header.end(), column);
@@ -49,11 +49,11 @@ Rows read_csv(const fs::path& list, std::string_view text, const Names& columns)
     if (!reader.next(fields)) return rows;
     const Names header = fields;
     refuse_twins(list, header);
-    const std::vector<std::size_t> positions = positions_of(list, columns, header);
+    const std::vector<std::size_t> positions = column_positions(list, columns, header);
     while (reader.next(fields)) {
-      ScanWatch::look();
+      ScanWatch::poll();
       if (fields.size() != header.size()) {
-        throw Error("it has " + count_of(fields.size(), "field") + ", the first row has " +
+        throw Error("it has " + format_count(fields.size(), "field") + ", the first row has " +
                     std::to_string(header.size()) + "; quote fields that hold commas");
       }
       ListRow row{reader.line(), {}};
@@ -68,7 +68,7 @@ Rows read_csv(const fs::path& list, std::string_view text, const Names& columns)
   return rows;
 }
 
-std::string value_of(const json::Json& object, const std::string& key) {
+std::string read_column(const json::Json& object, const std::string& key) {
   const auto found = object.find(key);
   if (found == object.end()) throw Error("it has no \"" + key + "\"");
   if (found->is_string()) return found->get<std::string>();
@@ -81,7 +81,7 @@ ListRow parse_json_line(std::string_view text, std::size_t line, const Names& co
   if (object.is_discarded()) throw Error("it is no JSON; write one object a line");
   if (!object.is_object()) throw Error("it is no JSON object; write one object a line");
   ListRow row{line, {}};
-  for (const std::string& column : columns) row.values.push_back(value_of(object, column));
+  for (const std::string& column : columns) row.values.push_back(read_column(object, column));
   return row;
 }
 
@@ -92,7 +92,7 @@ Rows read_json_lines(const fs::path& list, std::string_view text, const Names& c
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view content = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
-    ScanWatch::look();
+    ScanWatch::poll();
     if (content.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     try {
       rows.push_back(parse_json_line(content, line, columns));

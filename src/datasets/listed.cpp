@@ -139,8 +139,8 @@ std::vector<std::string> names_in(const fs::path& list, const std::vector<ListRo
   return {names.begin(), names.end()};
 }
 
-std::int64_t label_of(const fs::path& list, const ListRow& row,
-                      const std::map<std::string, std::int64_t>& names) {
+std::int64_t parse_list_label(const fs::path& list, const ListRow& row,
+                              const std::map<std::string, std::int64_t>& names) {
   const std::string& text = row.values[1];
   if (text.empty()) fail_at_line(list, row.line, "the label is empty");
   if (const auto found = names.find(text); found != names.end()) return found->second;
@@ -175,7 +175,7 @@ std::shared_ptr<const Dataset> with_labels(const fs::path& list, const std::vect
                    "the label is a number, others are names; give the classes, or use one of both");
     }
     images.push_back(row.values[0]);
-    labels.push_back(label_of(list, row, numbers));
+    labels.push_back(parse_list_label(list, row, numbers));
     if (names.empty()) classes = std::max(classes, labels.back() + 1);
   }
   return std::make_shared<ListedLabels>(list.parent_path(), std::move(images), std::move(labels),

@@ -20,7 +20,7 @@ FilesByName list(const fs::path& dir, bool (*is_wanted)(const fs::path&)) {
   FilesByName files;
   std::error_code ignored;
   for (const fs::path& path : list_folder(dir)) {
-    ScanWatch::look();
+    ScanWatch::poll();
     if (is_wanted(path) && !fs::is_directory(path, ignored)) {
       files.emplace(path.stem().string(), path);
     }
@@ -30,7 +30,7 @@ FilesByName list(const fs::path& dir, bool (*is_wanted)(const fs::path&)) {
 
 bool is_png_name(const fs::path& path) { return lower_extension(path) == ".png"; }
 
-void find_duplicates(const FilesByName& files, Complaint& complaint) {
+void find_duplicates(const FilesByName& files, NamedProblem& complaint) {
   for (auto it = files.begin(); it != files.end(); it = files.upper_bound(it->first)) {
     if (files.count(it->first) > 1) complaint.add(it->first);
   }
@@ -38,9 +38,9 @@ void find_duplicates(const FilesByName& files, Complaint& complaint) {
 
 std::vector<NamedPair> pair_up(const fs::path& dir, const FilesByName& images,
                                const FilesByName& masks, const std::string& unread) {
-  Complaint no_mask("without masks/NAME.png");
-  Complaint no_image(std::string("without images/NAME") + kImageNames);
-  Complaint twice("with more than one image or mask");
+  NamedProblem no_mask("without masks/NAME.png");
+  NamedProblem no_image(std::string("without images/NAME") + kImageNames);
+  NamedProblem twice("with more than one image or mask");
   find_duplicates(images, twice);
   find_duplicates(masks, twice);
   std::vector<NamedPair> pairs;

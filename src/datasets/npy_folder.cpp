@@ -14,13 +14,13 @@ namespace {
 namespace fs = std::filesystem;
 
 /// `other` for what npy_maps() refuses.
-FieldKind kind_of(const fs::path& path) {
+FieldKind guess_kind(const fs::path& path) {
   NpyForm form;
   try {
     const StampedFile file(path);
     std::vector<std::byte> start(std::min<std::uint64_t>(kMaxNpyHeader, file.size()));
     file.read(0, start);
-    form = form_of(parse_npy_header(start));
+    form = npy_form(parse_npy_header(start));
   } catch (const Error&) {
     return FieldKind::other;
   }
@@ -31,7 +31,7 @@ FieldKind kind_of(const fs::path& path) {
   return is_integer && form.shape.rank == 1 ? FieldKind::label : FieldKind::other;
 }
 
-bool may_be_told(const std::string& name, FieldKind kind) {
+bool takes_classes(const std::string& name, FieldKind kind) {
   return name == "label" && (kind == FieldKind::label || kind == FieldKind::mask);
 }
 
@@ -39,14 +39,14 @@ bool may_be_told(const std::string& name, FieldKind kind) {
 
 std::shared_ptr<const Dataset> open_npy_folder(const fs::path& dir, const NpyManifest& manifest,
                                                std::int64_t classes) {
-  if (!manifest.is_whole())
+  if (!manifest.is_complete())
     throw Refused("the conversion in '" + dir.string() +
                   "' is not finished: " + std::to_string(manifest.written()) + " of " +
                   std::to_string(manifest.blocks.size()) +
                   " blocks are written; the same command goes on where it stopped");
   std::vector<NpyField> fields;
   for (const FieldSpec& field : manifest.fields) {
-    const bool is_unsaid = field.classes == 0 && may_be_told(field.name, field.kind);
+    const bool is_unsaid = field.classes == 0 && takes_classes(field.name, field.kind);
     fields.push_back(
         {field.name, field.kind, npy_path(dir, field.name), is_unsaid ? classes : field.classes});
   }
@@ -68,8 +68,8 @@ std::shared_ptr<const Dataset> open_npy_files(const std::vector<fs::path>& files
   std::vector<NpyField> fields;
   for (const fs::path& file : files) {
     const std::string name = file.stem().string();
-    const FieldKind kind = kind_of(file);
-    fields.push_back({name, kind, file, may_be_told(name, kind) ? classes : 0});
+    const FieldKind kind = guess_kind(file);
+    fields.push_back({name, kind, file, takes_classes(name, kind) ? classes : 0});
   }
   return npy_maps(fields);
 }

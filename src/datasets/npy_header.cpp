@@ -116,7 +116,7 @@ NpyHeader parse_dictionary(std::string_view text) {
   return result;
 }
 
-DType dtype_of(const std::string& type) {
+DType parse_dtype(const std::string& type) {
   if (type == "|u1" || type == "<u1") return DType::uint8;
   if (type == "<i4") return DType::int32;
   if (type == "<i8") return DType::int64;
@@ -158,10 +158,10 @@ NpyHeader parse_npy_header(std::span<const std::byte> file) {
   return header;
 }
 
-NpyForm form_of(const NpyHeader& header) {
+NpyForm npy_form(const NpyHeader& header) {
   constexpr std::size_t kMaxBytes = std::size_t{1} << 62;
   NpyForm form;
-  form.dtype = dtype_of(header.type);
+  form.dtype = parse_dtype(header.type);
   if (header.is_fortran && header.shape.size() > 1) {
     throw Error("it is in Fortran order; save numpy.ascontiguousarray(array)");
   }

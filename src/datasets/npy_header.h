@@ -30,7 +30,7 @@ struct NpyForm {
   DType dtype = DType::uint8;
   Shape shape;
 };
-NpyForm form_of(const NpyHeader& header);
+NpyForm npy_form(const NpyHeader& header);
 
 /// What stands ahead of the values of such an array, as numpy.save writes it: version 1, a multiple
 /// of 64 bytes.

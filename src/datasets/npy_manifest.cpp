@@ -20,37 +20,37 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kHexDigits = 16;
 
-FieldKind kind_of(const std::string& text) {
+FieldKind parse_kind(const std::string& text) {
   for (const FieldKind kind :
        {FieldKind::image, FieldKind::mask, FieldKind::label, FieldKind::other, FieldKind::boxes}) {
-    if (name_of(kind) == text) return kind;
+    if (to_string(kind) == text) return kind;
   }
   throw Error("there is no kind '" + printable_name(text) + "'");
 }
 
 DType dtype_named(const std::string& text) {
   for (const DType dtype : {DType::uint8, DType::int32, DType::int64, DType::float32}) {
-    if (name_of(dtype) == text) return dtype;
+    if (to_string(dtype) == text) return dtype;
   }
   throw Error("there is no type '" + printable_name(text) + "'");
 }
 
-Json json_of(const FieldSpec& field) {
+Json to_json(const FieldSpec& field) {
   Json shape = Json::array();
   for (std::size_t i = 0; i < field.shape.rank; ++i) shape.push_back(field.shape[i]);
   return {{"name", field.name},
-          {"kind", name_of(field.kind)},
-          {"dtype", name_of(field.dtype)},
+          {"kind", to_string(field.kind)},
+          {"dtype", to_string(field.dtype)},
           {"shape", std::move(shape)},
           {"classes", field.classes}};
 }
 
-FieldSpec field_of(const Json& json) {
+FieldSpec parse_field(const Json& json) {
   FieldSpec field;
   field.name = json.at("name").get<std::string>();
   if (!is_npy_name(field.name))
     throw Error("a field's name, '" + printable_name(field.name) + "', is not a file's");
-  field.kind = kind_of(json.at("kind").get<std::string>());
+  field.kind = parse_kind(json.at("kind").get<std::string>());
   field.dtype = dtype_named(json.at("dtype").get<std::string>());
   field.classes = json.at("classes").get<std::int64_t>();
   for (const Json& dim : json.at("shape")) {
@@ -60,7 +60,7 @@ FieldSpec field_of(const Json& json) {
   return field;
 }
 
-std::uint64_t digest_of(const std::string& text) {
+std::uint64_t compute_digest(const std::string& text) {
   std::uint64_t digest = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, digest, 16);
@@ -69,10 +69,10 @@ std::uint64_t digest_of(const std::string& text) {
   return digest;
 }
 
-std::vector<std::uint64_t> block_of(const Json& json, std::size_t fields) {
+std::vector<std::uint64_t> parse_block(const Json& json, std::size_t fields) {
   std::vector<std::uint64_t> digests;
   if (json.is_null()) return digests;
-  for (const Json& digest : json) digests.push_back(digest_of(digest.get<std::string>()));
+  for (const Json& digest : json) digests.push_back(compute_digest(digest.get<std::string>()));
   if (digests.size() != fields) throw Error("a block has not one digest for each field");
   return digests;
 }
@@ -83,9 +83,9 @@ NpyManifest parsed(const Json& json) {
   manifest.settings = settings.dump();
   manifest.samples = settings.at("samples").get<std::size_t>();
   manifest.samples_per_block = settings.at("samples_per_block").get<std::size_t>();
-  for (const Json& field : settings.at("fields")) manifest.fields.push_back(field_of(field));
+  for (const Json& field : settings.at("fields")) manifest.fields.push_back(parse_field(field));
   for (const Json& block : json.at("blocks"))
-    manifest.blocks.push_back(block_of(block, manifest.fields.size()));
+    manifest.blocks.push_back(parse_block(block, manifest.fields.size()));
   manifest.skipped = skipped_in(json);
   const std::size_t block = manifest.samples_per_block;
   if (manifest.fields.empty() || manifest.samples == 0 || block == 0 ||
@@ -101,8 +101,8 @@ std::size_t NpyManifest::written() const {
       blocks.begin(), blocks.end(), [](const auto& digests) { return !digests.empty(); }));
 }
 
-std::size_t NpyManifest::end_of(std::size_t block) const {
-  return std::min(samples, first_of(block) + samples_per_block);
+std::size_t NpyManifest::block_end(std::size_t block) const {
+  return std::min(samples, block_begin(block) + samples_per_block);
 }
 
 fs::path manifest_path(const fs::path& dir) { return dir / "manifest.json"; }
@@ -119,7 +119,7 @@ bool is_npy_name(const std::string& field) {
 
 std::string npy_settings(const NpyManifest& manifest, const std::string& more) {
   Json fields = Json::array();
-  for (const FieldSpec& field : manifest.fields) fields.push_back(json_of(field));
+  for (const FieldSpec& field : manifest.fields) fields.push_back(to_json(field));
   Json settings = {{"form", "npy"},
                    {"samples", manifest.samples},
                    {"samples_per_block", manifest.samples_per_block},
@@ -159,7 +159,7 @@ void require_manifest_version(const fs::path& path, const Json& manifest) {
               ": use the program that wrote it, or convert the data anew");
 }
 
-void require_whole_shards(const fs::path& dir) {
+void require_complete_shards(const fs::path& dir) {
   const Json json = find_manifest(dir).value_or(Json());
   const auto number = [&](const char* at) {
     const Json::json_pointer pointer(at);
@@ -185,7 +185,7 @@ void write_npy_manifest(const fs::path& dir, const NpyManifest& manifest) {
   Json json = {{"version", kManifestVersion},
                {"settings", json::parsed(manifest.settings, "the settings")},
                {"blocks", std::move(blocks)}};
-  if (!manifest.skipped.empty()) json["skipped"] = json_of(manifest.skipped);
+  if (!manifest.skipped.empty()) json["skipped"] = to_json(manifest.skipped);
   write_own_file(manifest_path(dir), json.dump(1) + "\n");
 }
 

@@ -29,9 +29,9 @@ struct NpyManifest {
   std::vector<SkippedSample> skipped = {};  ///< numbered as in the source; `samples` lacks them
 
   std::size_t written() const;
-  bool is_whole() const { return written() == blocks.size(); }
-  std::size_t first_of(std::size_t block) const { return block * samples_per_block; }
-  std::size_t end_of(std::size_t block) const;
+  bool is_complete() const { return written() == blocks.size(); }
+  std::size_t block_begin(std::size_t block) const { return block * samples_per_block; }
+  std::size_t block_end(std::size_t block) const;
 };
 
 std::filesystem::path manifest_path(const std::filesystem::path& dir);
@@ -51,7 +51,7 @@ void require_manifest_version(const std::filesystem::path& path,
                               const nlohmann::ordered_json& manifest);
 
 /// Throws Refused where DIR has the manifest of a conversion to shards that is not finished.
-void require_whole_shards(const std::filesystem::path& dir);
+void require_complete_shards(const std::filesystem::path& dir);
 
 /// A file that every conversion leaves in its folder, from its beginning on.
 std::filesystem::path lock_path(const std::filesystem::path& dir);

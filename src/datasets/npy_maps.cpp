@@ -97,7 +97,7 @@ Column open(const fs::path& path) {
   column.file->read(0, start);
   try {
     const NpyHeader header = parse_npy_header(start);
-    column.form = form_of(header);
+    column.form = npy_form(header);
     column.data_at = header.data_at;
     const Shape& shape = column.form.shape;
     if (shape.rank > 0 && shape[0] > 0 && shape.elements() == 0) {

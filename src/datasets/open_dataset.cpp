@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using Names = std::vector<std::string>;
 
-struct Wanted {
+struct DatasetNeeds {
   std::int64_t classes = 0;  ///< of the label; 0: any
   Names names = {};
   bool needs_masks = false;
@@ -31,17 +31,17 @@ bool is_list(const fs::path& path) {
 
 bool is_npy(const fs::path& path) { return lower_extension(path) == ".npy"; }
 
-struct Held {
+struct FolderContents {
   bool shards = false, folders = false;
   std::vector<fs::path> npy;
 };
 
 /// Throws Refused where it cannot be told which are the data.
-Held held_by(const fs::path& dir) {
-  Held held;
+FolderContents list_contents(const fs::path& dir) {
+  FolderContents held;
   std::error_code failed;
   for (const fs::path& entry : list_folder(dir)) {
-    ScanWatch::look();
+    ScanWatch::poll();
     const bool is_folder = fs::is_directory(entry, failed);
     held.folders |= is_folder;
     held.shards |= !is_folder && lower_extension(entry) == ".tar";
@@ -66,15 +66,15 @@ std::shared_ptr<const Dataset> open_shards(const fs::path& path, std::int64_t cl
   return tar_shards({path}, options);
 }
 
-std::shared_ptr<const Dataset> open_masks(const fs::path& dir, const Wanted& wanted) {
+std::shared_ptr<const Dataset> open_masks(const fs::path& dir, const DatasetNeeds& wanted) {
   const std::int64_t most = wanted.needs_masks ? wanted.classes : kMostMaskClasses;
   const auto named = static_cast<std::int64_t>(wanted.names.size());
   return with_class_names(segmentation_folder(dir, named == 0 ? most : named), wanted.names, dir);
 }
 
 /// Arrays may lie beside class folders, but not beside others.
-std::shared_ptr<const Dataset> open_classes(const fs::path& dir, const Held& held,
-                                            const Wanted& wanted) {
+std::shared_ptr<const Dataset> open_classes(const fs::path& dir, const FolderContents& held,
+                                            const DatasetNeeds& wanted) {
   try {
     if (wanted.needs_masks) return open_masks(dir, wanted);
     return image_folder(dir, {.classes = wanted.names});
@@ -87,16 +87,16 @@ std::shared_ptr<const Dataset> open_classes(const fs::path& dir, const Held& hel
   }
 }
 
-std::shared_ptr<const Dataset> open_folder(const fs::path& dir, const Wanted& wanted) {
+std::shared_ptr<const Dataset> open_folder(const fs::path& dir, const DatasetNeeds& wanted) {
   const auto& [classes, names, needs_masks] = wanted;
   std::error_code failed;
   if (const auto manifest = find_npy_manifest(dir))
     return with_class_names(open_npy_folder(dir, *manifest, classes), names, dir);
   if (fs::is_directory(dir / "images", failed) && fs::is_directory(dir / "masks", failed))
     return open_masks(dir, wanted);
-  const Held held = held_by(dir);
+  const FolderContents held = list_contents(dir);
   if (!held.folders && held.npy.empty()) {
-    require_whole_shards(dir);
+    require_complete_shards(dir);
     if (!held.shards && fs::exists(lock_path(dir), failed))
       throw Refused("the conversion in '" + dir.string() +
                     "' is not finished: nothing is written yet; run the same convert again");
@@ -107,7 +107,7 @@ std::shared_ptr<const Dataset> open_folder(const fs::path& dir, const Wanted& wa
   return open_classes(dir, held, wanted);
 }
 
-std::shared_ptr<const Dataset> open(const fs::path& path, const Wanted& wanted) {
+std::shared_ptr<const Dataset> open(const fs::path& path, const DatasetNeeds& wanted) {
   const auto& [classes, names, needs_masks] = wanted;
   std::error_code failed;
   if (!fs::exists(path, failed)) {
@@ -131,7 +131,7 @@ bool may_be_classes(const fs::path& dir) {
   if (!fs::is_directory(dir, failed) || find_npy_manifest(dir)) return false;
   if (fs::is_directory(dir / "images", failed) && fs::is_directory(dir / "masks", failed))
     return false;
-  const Held held = held_by(dir);
+  const FolderContents held = list_contents(dir);
   return !held.shards && held.npy.empty() && !fs::exists(lock_path(dir), failed);
 }
 
@@ -141,7 +141,7 @@ bool are_classes(const fs::path& dir, const KnownClasses& known) {
   std::int64_t folders = 0;
   std::error_code failed;
   for (const fs::path& entry : list_folder(dir)) {
-    ScanWatch::look();
+    ScanWatch::poll();
     if (!fs::is_directory(entry, failed)) {
       if (is_image_name(entry)) return false;
       continue;

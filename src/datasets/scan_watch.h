@@ -5,24 +5,24 @@
 
 namespace slipstream {
 
-/// While it lives, what opens a data set in this thread calls `look` again and again: between the
-/// files of a folder, the samples of a shard and the rows of a list. What `look` throws ends the
+/// While it lives, what opens a data set in this thread calls `poll` again and again: between the
+/// files of a folder, the samples of a shard and the rows of a list. What `poll` throws ends the
 /// opening. Of the thread, so that it holds through data sets made of others.
 class ScanWatch {
  public:
-  explicit ScanWatch(std::function<void()> look)
-      : look_(std::move(look)), before_(std::exchange(of_thread, &look_)) {}
+  explicit ScanWatch(std::function<void()> poll)
+      : poll_(std::move(poll)), before_(std::exchange(of_thread, &poll_)) {}
   ~ScanWatch() { of_thread = before_; }
   ScanWatch(const ScanWatch&) = delete;
   ScanWatch& operator=(const ScanWatch&) = delete;
 
-  static void look() {
+  static void poll() {
     if (of_thread != nullptr) (*of_thread)();
   }
 
  private:
   static inline thread_local const std::function<void()>* of_thread = nullptr;
-  std::function<void()> look_;
+  std::function<void()> poll_;
   const std::function<void()>* before_;
 };
 

@@ -39,7 +39,7 @@ std::uint64_t word_at(std::span<const std::byte> bytes, std::size_t word) {
   return value;
 }
 
-std::uint64_t digest_of(std::span<const std::byte> index) {
+std::uint64_t compute_digest(std::span<const std::byte> index) {
   return fingerprint(index.data() + kDigested, index.size() - kDigested);
 }
 
@@ -76,7 +76,7 @@ std::vector<std::byte> build_shard_index(const ByteSource& shard, const FileStam
   std::vector<std::byte> index(sizeof(Header));
   ShardSamples samples(shard);
   while (const std::optional<ShardSample> sample = samples.next()) {
-    ScanWatch::look();
+    ScanWatch::poll();
     append(index, sample->header);
     for (const ShardField field : kAllShardFields) {
       if (!samples.fields().has(field)) continue;
@@ -98,7 +98,7 @@ std::vector<std::byte> build_shard_index(const ByteSource& shard, const FileStam
   header.samples = samples.count();
   header.fields = samples.fields().bits();
   std::memcpy(index.data(), &header, sizeof(header));
-  header.digest = digest_of(index);
+  header.digest = compute_digest(index);
   std::memcpy(index.data(), &header, sizeof(header));
   return index;
 }
@@ -108,7 +108,7 @@ std::optional<ShardIndex> ShardIndex::parse(std::span<const std::byte> bytes,
   Header header;
   if (bytes.size() < sizeof(header) + kUnreadBytes) return std::nullopt;
   std::memcpy(&header, bytes.data(), sizeof(header));
-  if (header.magic != kMagic || header.stamp() != stamp || header.digest != digest_of(bytes)) {
+  if (header.magic != kMagic || header.stamp() != stamp || header.digest != compute_digest(bytes)) {
     return std::nullopt;
   }
   ShardIndex index;

@@ -26,7 +26,7 @@ class InMemory final : public Bytes {
 
 /// Empty for what cannot be read. Not mapped: an index that somebody shortens would end the
 /// process. Nor is more memory taken than an index of a shard of `shard_bytes` can need.
-std::vector<std::byte> bytes_of(const fs::path& path, std::uint64_t shard_bytes) {
+std::vector<std::byte> read_index_bytes(const fs::path& path, std::uint64_t shard_bytes) {
   try {
     const StampedFile file(path);
     if (file.size() > most_index_bytes(shard_bytes)) return {};
@@ -39,7 +39,7 @@ std::vector<std::byte> bytes_of(const fs::path& path, std::uint64_t shard_bytes)
 }
 
 std::optional<StoredShardIndex> load(const fs::path& path, const FileStamp& stamp) {
-  auto bytes = std::make_unique<InMemory>(bytes_of(path, stamp.size));
+  auto bytes = std::make_unique<InMemory>(read_index_bytes(path, stamp.size));
   const std::optional<ShardIndex> index = ShardIndex::parse(bytes->view(), stamp);
   if (!index) return std::nullopt;
   return StoredShardIndex(std::move(bytes), *index);

@@ -16,7 +16,7 @@ bool take_suffix(std::string& text, std::string_view suffix) {
   return true;
 }
 
-std::optional<ShardField> field_of(std::string_view extension) {
+std::optional<ShardField> find_field(std::string_view extension) {
   const bool has_dot = extension.find('.') != std::string_view::npos;
   if (!has_dot && is_image_name("KEY." + std::string(extension))) return ShardField::image;
   if (extension == "cls") return ShardField::label;
@@ -65,7 +65,7 @@ std::optional<ShardName> parse_shard_name(std::string_view name) {
   } else if (take_suffix(extension, ".lz4")) {
     parsed.compression = Compression::lz4;
   }
-  const std::optional<ShardField> field = field_of(extension);
+  const std::optional<ShardField> field = find_field(extension);
   if (!field) return std::nullopt;
   parsed.key = name.substr(0, dot);
   parsed.field = *field;
@@ -114,7 +114,7 @@ void ShardSamples::count_unread(const TarMember& member) {
   if (skipped_.images++ == 0) skipped_.first_image = member.header;
 }
 
-bool ShardSamples::has_more_members_of(const std::string& key) {
+bool ShardSamples::has_more_members(const std::string& key) {
   const auto is_same = [&](const auto& known) {
     return known.first == fingerprint(key.data(), key.size());
   };
@@ -141,7 +141,7 @@ void ShardSamples::take(ShardSample& sample, ShardFieldSet& fields) {
 
 void ShardSamples::check_fields(ShardFieldSet fields, const std::string& key) {
   const bool is_odd = !fields.has(ShardField::image) || (!keys_.empty() && fields != fields_);
-  if (is_odd && has_more_members_of(key)) {
+  if (is_odd && has_more_members(key)) {
     throw Error("the members of sample '" + printable_name(key) +
                 "' are not next to each other in the archive; write it again with their names "
                 "sorted (tar --sort=name)");

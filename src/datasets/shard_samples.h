@@ -29,7 +29,7 @@ class ShardSamples {
   bool advance();
   void count_unread(const TarMember& member);
   /// Whether a member of this key is elsewhere than in the last sample. Reads to the end.
-  bool has_more_members_of(const std::string& key);
+  bool has_more_members(const std::string& key);
   void take(ShardSample& sample, ShardFieldSet& fields);
   void check_fields(ShardFieldSet fields, const std::string& key);
   /// Whether two samples apart from each other have one key.

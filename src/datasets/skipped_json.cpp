@@ -4,7 +4,7 @@ namespace slipstream {
 
 using Json = nlohmann::ordered_json;
 
-Json json_of(const std::vector<SkippedSample>& skipped) {
+Json to_json(const std::vector<SkippedSample>& skipped) {
   Json list = Json::array();
   for (const SkippedSample& each : skipped)
     list.push_back({{"sample", each.sample}, {"message", each.message}});

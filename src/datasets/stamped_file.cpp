@@ -15,7 +15,7 @@
 namespace slipstream {
 namespace {
 
-FileStamp stamp_of(const struct ::stat& status) {
+FileStamp make_stamp(const struct ::stat& status) {
   constexpr std::int64_t kNsPerS = 1'000'000'000;
   return {static_cast<std::uint64_t>(status.st_size),
           status.st_mtim.tv_sec * kNsPerS + status.st_mtim.tv_nsec, status.st_ino,
@@ -34,12 +34,12 @@ StampedFile::StampedFile(std::filesystem::path path)
     if (error != 0) throw_errno("cannot read", path_, error);
     throw Error("cannot read '" + path_.string() + "': no regular file");
   }
-  stamp_ = stamp_of(status);
+  stamp_ = make_stamp(status);
 }
 
 StampedFile::StampedFile(std::filesystem::path path, const FileStamp& expected)
     : StampedFile(std::move(path)) {
-  if (!stamp_.has_contents_of(expected))
+  if (!stamp_.has_same_contents(expected))
     throw_changed("is not the file it was when the data set was opened");
 }
 
@@ -52,7 +52,8 @@ void StampedFile::read(std::uint64_t offset, std::span<std::byte> to) const {
   struct ::stat status {};
   if (::fstat(fd_, &status) != 0) throw_errno("cannot read", path_, errno);
   if (status.st_nlink == 0) throw_changed("was replaced or removed while it was in use");
-  if (!stamp_of(status).has_contents_of(stamp_)) throw_changed("was changed while it was in use");
+  if (!make_stamp(status).has_same_contents(stamp_))
+    throw_changed("was changed while it was in use");
 }
 
 void StampedFile::throw_changed(const char* how) const {

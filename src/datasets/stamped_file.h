@@ -15,7 +15,7 @@ struct FileStamp {
   std::int64_t ctime_ns = 0;  ///< of the inode: also moves with a new name, link or mode
   bool operator==(const FileStamp&) const = default;
   /// The same but for ctime, which moves though the contents stay.
-  bool has_contents_of(const FileStamp& other) const {
+  bool has_same_contents(const FileStamp& other) const {
     return size == other.size && mtime_ns == other.mtime_ns && inode == other.inode;
   }
 };

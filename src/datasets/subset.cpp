@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "datasets/dataset_around.h"
+#include "datasets/forwarding_dataset.h"
 #include "datasets/identity.h"
 #include "slipstream/core/error.h"
 #include "slipstream/datasets/datasets.h"
@@ -9,10 +9,10 @@ namespace slipstream {
 namespace {
 
 template <typename Base>
-class Subset : public DatasetAround<Base> {
+class Subset : public ForwardingDataset<Base> {
  public:
   Subset(std::shared_ptr<const Base> dataset, std::vector<std::size_t> indices)
-      : DatasetAround<Base>(std::move(dataset)), indices_(std::move(indices)) {
+      : ForwardingDataset<Base>(std::move(dataset)), indices_(std::move(indices)) {
     if (dataset_ == nullptr) throw Refused("the data set to take a subset of is null");
     for (const std::size_t index : indices_) {
       if (index < dataset_->size()) continue;
@@ -37,8 +37,8 @@ class Subset : public DatasetAround<Base> {
   }
 
  protected:
-  using DatasetAround<Base>::dataset_;
-  std::size_t index_of(std::size_t index) const { return indices_.at(index); }
+  using ForwardingDataset<Base>::dataset_;
+  std::size_t base_index(std::size_t index) const { return indices_.at(index); }
 
  private:
   std::vector<std::size_t> indices_;
@@ -47,7 +47,9 @@ class Subset : public DatasetAround<Base> {
 class LabeledSubset final : public Subset<LabeledDataset> {
  public:
   using Subset::Subset;
-  std::int64_t label(std::size_t index) const override { return dataset_->label(index_of(index)); }
+  std::int64_t label(std::size_t index) const override {
+    return dataset_->label(base_index(index));
+  }
 };
 
 }  // namespace

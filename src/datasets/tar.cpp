@@ -57,7 +57,7 @@ std::string stored_name(Block header) {
   return prefix.empty() ? name : prefix + "/" + name;
 }
 
-TarMember::Kind kind_of(char type, const std::string& name) {
+TarMember::Kind parse_member_kind(char type, const std::string& name) {
   if (type == '1' || type == '2') return TarMember::Kind::link;
   const bool is_file = type == '0' || type == '7' || (type == '\0' && !name.ends_with('/'));
   return is_file ? TarMember::Kind::file : TarMember::Kind::other;
@@ -69,7 +69,7 @@ bool has_bytes(char type) { return type < '1' || type > '6'; }
 }  // namespace
 
 std::optional<TarMember> TarReader::next() {
-  Extended extended;
+  ExtendedHeader extended;
   bool is_extended = false;
   std::uint64_t first = at_;
   while (at_ < source_.size()) {
@@ -86,12 +86,12 @@ std::optional<TarMember> TarReader::next() {
     const char type = static_cast<char>(header[kTypeAt]);
     const bool is_pax = type == 'x' || type == 'X' || type == 'g';
     if (!is_pax && type != 'L' && type != 'K') return member(header, first, extended);
-    const std::uint64_t size = size_of(header, {});
+    const std::uint64_t size = member_size(header, {});
     at_ += kTarBlock;
     if (is_pax) {
       read_pax(size, type == 'g', extended);
     } else if (type == 'L') {
-      const std::string text = text_of(size);
+      const std::string text = read_text(size);
       if (!extended.path) extended.path = text.substr(0, text.find('\0'));
     }
     skip(size);
@@ -113,13 +113,13 @@ std::span<const std::byte> TarReader::block() {
   return Block(window_).subspan(at_ - window_at_, kTarBlock);
 }
 
-std::uint64_t TarReader::size_of(Block header, const Extended& extended) const {
+std::uint64_t TarReader::member_size(Block header, const ExtendedHeader& extended) const {
   const auto stored = tar_number(header.subspan(kSizeAt, kSizeBytes));
   if (!stored && !extended.size) fail("a member's size is not a number");
   return extended.size ? *extended.size : *stored;
 }
 
-std::string TarReader::text_of(std::uint64_t size) {
+std::string TarReader::read_text(std::uint64_t size) {
   if (size > kMaxHeader) fail("an extended header has " + std::to_string(size) + " bytes");
   if (size > source_.size() - at_) fail("it ends within an extended header");
   std::string text(size, '\0');
@@ -127,8 +127,8 @@ std::string TarReader::text_of(std::uint64_t size) {
   return text;
 }
 
-void TarReader::read_pax(std::uint64_t size, bool is_global, Extended& extended) {
-  const std::string text = text_of(size);
+void TarReader::read_pax(std::uint64_t size, bool is_global, ExtendedHeader& extended) {
+  const std::string text = read_text(size);
   std::string_view rest = text;
   while (!rest.empty() && rest.front() != '\0') {
     const std::optional<PaxRecord> record = next_pax_record(rest);
@@ -146,7 +146,7 @@ void TarReader::read_pax(std::uint64_t size, bool is_global, Extended& extended)
   }
 }
 
-TarMember TarReader::member(Block header, std::uint64_t first, const Extended& extended) {
+TarMember TarReader::member(Block header, std::uint64_t first, const ExtendedHeader& extended) {
   const char type = static_cast<char>(header[kTypeAt]);
   if (type == 'S') fail("a member is sparse; write the archive without --sparse");
   if (type == 'M') fail("a member continues another volume; write the archive in one");
@@ -155,10 +155,10 @@ TarMember TarReader::member(Block header, std::uint64_t first, const Extended& e
   if (member.name.empty() || member.name.find('\0') != std::string::npos) {
     fail("a member has no valid name");
   }
-  member.kind = kind_of(type, member.name);
+  member.kind = parse_member_kind(type, member.name);
   member.header = first;
   member.offset = at_ + kTarBlock;
-  const std::uint64_t stored_size = has_bytes(type) ? size_of(header, extended) : 0;
+  const std::uint64_t stored_size = has_bytes(type) ? member_size(header, extended) : 0;
   if (member.kind == TarMember::Kind::file) member.size = stored_size;
   at_ += kTarBlock;
   if (stored_size > source_.size() - at_) {

@@ -36,17 +36,18 @@ class TarReader {
 
  private:
   /// What extended headers say of the member behind them.
-  struct Extended {
+  struct ExtendedHeader {
     std::optional<std::string> path;
     std::optional<std::uint64_t> size;
   };
 
   std::span<const std::byte> block();
-  std::uint64_t size_of(std::span<const std::byte> header, const Extended& extended) const;
-  std::string text_of(std::uint64_t size);
-  void read_pax(std::uint64_t size, bool is_global, Extended& extended);
+  std::uint64_t member_size(std::span<const std::byte> header,
+                            const ExtendedHeader& extended) const;
+  std::string read_text(std::uint64_t size);
+  void read_pax(std::uint64_t size, bool is_global, ExtendedHeader& extended);
   TarMember member(std::span<const std::byte> header, std::uint64_t first,
-                   const Extended& extended);
+                   const ExtendedHeader& extended);
   void skip(std::uint64_t size);
   [[noreturn]] void fail(const std::string& what) const;
 

@@ -34,7 +34,7 @@ class DecompressorPool {
     free_.pop_back();
     return taken;
   }
-  void give_back(std::unique_ptr<Decompressor> taken) const SLIPSTREAM_EXCLUDES(mutex_) {
+  void return_decompressor(std::unique_ptr<Decompressor> taken) const SLIPSTREAM_EXCLUDES(mutex_) {
     const Lock lock(mutex_);
     free_.push_back(std::move(taken));
   }
@@ -44,13 +44,15 @@ class DecompressorPool {
   mutable std::vector<std::unique_ptr<Decompressor>> free_ SLIPSTREAM_GUARDED_BY(mutex_);
 };
 
-std::string text_of(ShardField field) {
+std::string to_text(ShardField field) {
   ShardFieldSet one;
   one.add(field);
   return one.text();
 }
 
-std::span<std::byte> bytes_of(const MutableArray& array) { return {array.data, array.bytes()}; }
+std::span<std::byte> as_writable_bytes(const MutableArray& array) {
+  return {array.data, array.bytes()};
+}
 
 std::int64_t parse_label(const ConstArray& file) {
   const std::string_view text =
@@ -69,7 +71,7 @@ class TarShards final : public Dataset {
   }
 
   void add(const fs::path& path) {
-    ScanWatch::look();
+    ScanWatch::poll();
     const StampedFile file(path);
     StoredShardIndex index = load_shard_index(path, file, index_paths(path, options_.index_dir));
     const UnreadFormats unread = index->unread();
@@ -121,7 +123,7 @@ class TarShards final : public Dataset {
       } catch (const StorageError&) {
         throw;
       } catch (const Error& error) {
-        throw Error("the " + text_of(field) + " of '" + printable_name(name(index)) +
+        throw Error("the " + to_text(field) + " of '" + printable_name(name(index)) +
                     "': " + error.what());
       }
     }
@@ -137,17 +139,17 @@ class TarShards final : public Dataset {
     std::vector<std::string> remarks;
     if (unread_.total() > 0) {
       const std::string others =
-          shards_unread_ == 1 ? "" : " and " + count_of(shards_unread_ - 1, "other shard");
+          shards_unread_ == 1 ? "" : " and " + format_count(shards_unread_ - 1, "other shard");
       remarks.push_back("'" + first_unread_.string() + "'" + others + ": " +
                         unread_.text("member"));
     }
     if (skipped_.images > 0)
-      remarks.push_back(count_of(skipped_.images, "image") + " skipped, the first '" +
+      remarks.push_back(format_count(skipped_.images, "image") + " skipped, the first '" +
                         first_skipped_image_ +
                         "': a sample's name ends at the first dot of its member's name, as in "
                         "WebDataset, so replace other dots in the names, by _ for example");
     if (skipped_.members > skipped_.images)
-      remarks.push_back(count_of(skipped_.members - skipped_.images, "member") + " that " +
+      remarks.push_back(format_count(skipped_.members - skipped_.images, "member") + " that " +
                         (skipped_.members - skipped_.images == 1 ? "is" : "are") +
                         " no image, label or mask skipped, the first '" + first_skipped_ + "'");
     return remarks;
@@ -202,14 +204,15 @@ class TarShards final : public Dataset {
     }
     const Shape shape = {static_cast<std::int64_t>(member.size)};
     if (member.compression == Compression::none) {
-      file.read(member.offset, bytes_of(out.reset(DType::uint8, shape)));
+      file.read(member.offset, as_writable_bytes(out.reset(DType::uint8, shape)));
       return;
     }
     std::unique_ptr<Decompressor> decompressor = pool_.take();
     const MutableArray packed = decompressor->packed.reset(DType::uint8, shape);
-    file.read(member.offset, bytes_of(packed));
-    decompressor->run(member.compression, bytes_of(packed), options_.max_member_bytes, out);
-    pool_.give_back(std::move(decompressor));
+    file.read(member.offset, as_writable_bytes(packed));
+    decompressor->run(member.compression, as_writable_bytes(packed), options_.max_member_bytes,
+                      out);
+    pool_.return_decompressor(std::move(decompressor));
   }
 
   TarShardOptions options_;
@@ -247,7 +250,7 @@ void check(const std::vector<fs::path>& shards, const TarShardOptions& options) 
   refuse(problems);
 }
 
-std::vector<fs::path> files_of(const std::vector<fs::path>& shards) {
+std::vector<fs::path> find_shard_files(const std::vector<fs::path>& shards) {
   std::vector<fs::path> files;
   for (const fs::path& shard : shards) {
     std::error_code ignored;
@@ -255,7 +258,7 @@ std::vector<fs::path> files_of(const std::vector<fs::path>& shards) {
       files.push_back(shard);
       continue;
     }
-    require_whole_shards(shard);
+    require_complete_shards(shard);
     const std::size_t before = files.size();
     for (const fs::path& path : list_folder(shard)) {
       if (lower_extension(path) == ".tar") files.push_back(path);
@@ -266,7 +269,7 @@ std::vector<fs::path> files_of(const std::vector<fs::path>& shards) {
 }
 
 /// Of the manifests in folders of shards, as far as there are any.
-std::vector<std::string> names_of(const std::vector<fs::path>& shards) {
+std::vector<std::string> shard_names(const std::vector<fs::path>& shards) {
   std::string first;
   std::vector<std::string> known;
   for (const fs::path& shard : shards) {
@@ -294,8 +297,8 @@ std::vector<std::string> names_of(const std::vector<fs::path>& shards) {
 std::shared_ptr<const Dataset> tar_shards(const std::vector<fs::path>& shards,
                                           const TarShardOptions& options) {
   check(shards, options);
-  auto dataset = std::make_shared<TarShards>(options, names_of(shards));
-  for (const fs::path& path : files_of(shards)) dataset->add(path);
+  auto dataset = std::make_shared<TarShards>(options, shard_names(shards));
+  for (const fs::path& path : find_shard_files(shards)) dataset->add(path);
   return dataset;
 }
 

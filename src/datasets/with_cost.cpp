@@ -1,11 +1,11 @@
 #include <utility>
 
-#include "datasets/dataset_around.h"
+#include "datasets/forwarding_dataset.h"
 #include "datasets/identity.h"
 #include "datasets/with_cost.h"
 #include "slipstream/core/error.h"
 #include "slipstream/datasets/datasets.h"
-#include "transforms/cost_payer.h"
+#include "transforms/cost_simulator.h"
 
 namespace slipstream {
 namespace {
@@ -13,13 +13,13 @@ namespace {
 constexpr std::size_t kRead = 0;
 constexpr std::size_t kDecode = 1;
 
-class WithCost final : public DatasetAround<> {
+class WithCost final : public ForwardingDataset<> {
  public:
   WithCost(std::shared_ptr<const Dataset> dataset, const SyntheticCosts& costs)
-      : DatasetAround(std::move(dataset)),
+      : ForwardingDataset(std::move(dataset)),
         costs_(costs),
         first_(dataset_->fields().front()),
-        payer_({costs.read, costs.decode}) {}
+        simulator_({costs.read, costs.decode}) {}
 
   bool decodes_by_default() const override {
     return costs_.decode.is_free() && dataset_->decodes_by_default();
@@ -34,14 +34,14 @@ class WithCost final : public DatasetAround<> {
   void read(std::size_t index, Sample& out) const override {
     dataset_->read(index, out);
     if (!costs_.decode.is_free()) out.fields.front().encoded = true;
-    payer_.pay(kRead);
+    simulator_.simulate(kRead);
   }
 
   void decode(const FieldSpec& spec, const DecodeOptions& options, Field& field,
               HostArray& spare) const override {
     const bool is_first = spec.name == first_.name;
     if (is_first && !costs_.decode.is_free()) {
-      payer_.pay(kDecode);
+      simulator_.simulate(kDecode);
       field.encoded = !is_decoded(field.array.view());
     }
     if (field.encoded) dataset_->decode(spec, options, field, spare);
@@ -55,7 +55,7 @@ class WithCost final : public DatasetAround<> {
 
   SyntheticCosts costs_;
   FieldSpec first_;
-  CostPayer payer_;
+  CostSimulator simulator_;
 };
 
 }  // namespace

@@ -44,7 +44,7 @@ double pieces_per_second(unsigned threads, const Piece& piece) {
 }
 
 template <typename Piece>
-double capacity_of(unsigned threads, const Piece& piece) {
+double measure_speedup(unsigned threads, const Piece& piece) {
   double one = 0, all = 0;
   for (int round = 0; round < kRounds; ++round) {
     one = std::max(one, pieces_per_second(1, piece));
@@ -73,13 +73,13 @@ MachineCapacity measure_capacity(unsigned threads) {
   capacity.copy_bytes_per_second = copy_rate();
   if (threads <= 1) return capacity;
   std::atomic<std::uint64_t> kept = 0;  // so that nothing is optimized away
-  capacity.cores = capacity_of(threads, [&](unsigned thread, std::uint64_t turn) {
+  capacity.cores = measure_speedup(threads, [&](unsigned thread, std::uint64_t turn) {
     std::uint64_t x = thread + turn;
     for (int i = 0; i < 20000; ++i) x = x * 6364136223846793005U + 1442695040888963407U;
     kept.fetch_add(x & 1U, std::memory_order_relaxed);
   });
   const std::vector<std::uint64_t> words(kWords, 1);
-  capacity.memory_streams = capacity_of(threads, [&](unsigned thread, std::uint64_t turn) {
+  capacity.memory_streams = measure_speedup(threads, [&](unsigned thread, std::uint64_t turn) {
     constexpr std::size_t kPiece = std::size_t{1} << 15;
     const std::size_t first = (thread * (kWords / threads) + turn * kPiece) % (kWords - kPiece);
     std::uint64_t sum = 0;

@@ -17,11 +17,11 @@ double variation_of_samples(const Observations& observed) {
   for (const HostStepCost& cost : observed.host)
     for (std::size_t i = 0; i < samples && !cost.wall_s.empty(); ++i)
       totals[i] += cost.wall_s[i % cost.wall_s.size()];
-  return variation_of(totals);
+  return compute_variation(totals);
 }
 
 /// By how much, relative, cached samples may cost more or less than all do.
-double chance_of(const Level& level, double variation) {
+double sampling_error(const Level& level, double variation) {
   const bool is_of_samples =
       !level.after.empty() && level.after != "copy" && level.after != "collate";
   if (!is_of_samples || level.items == 0) return 0;
@@ -34,7 +34,7 @@ double contradiction(const Level& shorter, const Level& longer, double variation
   const Measured &less = *shorter.with_training, &more = *longer.with_training;
   if (less.n == 0 || more.n == 0 || !(less.value > 0)) return 0;
   const double alike =
-      std::max({kAlike, chance_of(shorter, variation), chance_of(longer, variation)});
+      std::max({kAlike, sampling_error(shorter, variation), sampling_error(longer, variation)});
   const double by = more.value / less.value - 1;
   return less.high < more.low && by > alike ? by : 0;
 }
@@ -60,18 +60,18 @@ bool is_of_whole_images(const Observations& observed, const Level& level) {
 
 }  // namespace
 
-bool is_aside(const Observations& observed, const Level& level) {
+bool is_unordered(const Observations& observed, const Level& level) {
   const bool is_host_batch = level.name == kPinnedLevel || level.name == kPageableLevel;
   if (is_host_batch) return level.name != host_level(observed);
   return is_ahead_of_cache(observed, level) || is_of_whole_images(observed, level);
 }
 
-std::optional<Contradiction> contradiction_of(const Observations& observed) {
+std::optional<Contradiction> find_contradiction(const Observations& observed) {
   std::optional<Contradiction> worst;
   const double variation = variation_of_samples(observed);
   const Level* shorter = nullptr;  // the slowest so far: with it what follows disagrees most
   for (const Level& level : observed.levels) {
-    if (!level.with_training || is_aside(observed, level)) continue;
+    if (!level.with_training || is_unordered(observed, level)) continue;
     if (shorter != nullptr) {
       const double by = contradiction(*shorter, level, variation);
       if (by > (worst ? worst->by : 0)) worst = {shorter->name, level.name, by};

@@ -21,7 +21,7 @@ constexpr std::array<std::pair<Culprit, std::string_view>, 10> kNames = {
 
 }  // namespace
 
-std::string_view name_of(Culprit culprit) {
+std::string_view to_string(Culprit culprit) {
   for (const auto& [value, name] : kNames)
     if (value == culprit) return name;
   throw Error("no such culprit");

@@ -114,7 +114,7 @@ void Changes::wires() {
 
 /// What the copy takes of a step shrinks with its bytes; expanding them again is not counted.
 void Changes::pack(const WireChoice& choice) {
-  const std::string format(name_of(choice.wire));
+  const std::string format(to_string(choice.wire));
   Change change;
   change.id = "wire_" + choice.field;
   change.what = "send '" + choice.field + "' as " + format + ": " + whole_percent(choice.less) +

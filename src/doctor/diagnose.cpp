@@ -27,12 +27,12 @@ void take_out(Culprit culprit, const Observations& observed, PipelineModel& mode
   if (culprit == Culprit::copy) take_copy_out(observed, model);
 }
 
-struct Suspect {
+struct CulpritGain {
   Culprit culprit;
   double gain = 1;
   double cost_s = 0;  ///< of a sample in one worker
 
-  bool operator<(const Suspect& other) const {
+  bool operator<(const CulpritGain& other) const {
     return std::tie(other.gain, other.cost_s) < std::tie(gain, cost_s);
   }
 };
@@ -44,8 +44,8 @@ class Search {
   explicit Search(const Observations& observed, const PipelineModel& model)
       : observed_(observed), now_(mean_step_s(model)), base_(model) {}
 
-  std::vector<Suspect> suspects() {
-    std::vector<Suspect> found;
+  std::vector<CulpritGain> suspects() {
+    std::vector<CulpritGain> found;
     for (const Culprit contention : {Culprit::lock, Culprit::memory_bandwidth}) {
       const double gain = gain_without(contention, base_);
       if (gain < 1 + kWorthNaming) continue;
@@ -54,8 +54,8 @@ class Search {
     }
     const double base = mean_step_s(base_);
     for (const Culprit group : kGroups) {
-      const double gain = base * gain_of(group) / now_;
-      if (gain >= 1 + kWorthNaming) found.push_back({group, gain, cost_of(group)});
+      const double gain = base * gain_without_group(group) / now_;
+      if (gain >= 1 + kWorthNaming) found.push_back({group, gain, group_cost(group)});
     }
     std::stable_sort(found.begin(), found.end());
     return found.empty() ? together() : found;
@@ -73,7 +73,7 @@ class Search {
 
   /// As gain_without(). All that leave the line as the limit gain the same: what more a simulation
   /// tells them apart by is chance.
-  double gain_of(Culprit group) const {
+  double gain_without_group(Culprit group) const {
     PipelineModel model = base_;
     take_out(group, observed_, model);
     const double line_s = model.line_waiting_s + model.line_working_s;
@@ -82,16 +82,17 @@ class Search {
     return limit > 0 ? now_ / limit : 1;
   }
 
-  double cost_of(Culprit group) const {
+  double group_cost(Culprit group) const {
     double cost_s = 0;
     for (const PipelineModel::Step& step : base_.steps)
-      if (step.group == group) cost_s += mean_of(step.waiting_s) + mean_of(step.working_s);
+      if (step.group == group)
+        cost_s += compute_mean(step.waiting_s) + compute_mean(step.working_s);
     return cost_s;
   }
 
   /// Where no single one gains, several are as slow as each other: the pair that gains most.
-  std::vector<Suspect> together() const {
-    std::vector<Suspect> best;
+  std::vector<CulpritGain> together() const {
+    std::vector<CulpritGain> best;
     for (const Culprit first : kGroups)
       for (const Culprit second : kGroups) {
         if (first >= second) continue;
@@ -99,7 +100,7 @@ class Search {
         take_out(first, observed_, model);
         const double gain = gain_without(second, model);
         if (gain >= 1 + kWorthNaming && (best.empty() || gain > best.front().gain))
-          best = {{first, gain, cost_of(first)}, {second, gain, cost_of(second)}};
+          best = {{first, gain, group_cost(first)}, {second, gain, group_cost(second)}};
       }
     std::stable_sort(best.begin(), best.end());
     return best;
@@ -119,7 +120,7 @@ Measured of_values(std::vector<float> values, double by, std::string unit) {
   return mean;
 }
 
-double p99_of(std::vector<float> values) {
+double percentile_99(std::vector<float> values) {
   if (values.empty()) return 0;
   const auto at = std::min(values.size() - 1, values.size() * 99 / 100);
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(at), values.end());
@@ -137,8 +138,8 @@ std::vector<CostRow> cost_rows(const Observations& observed, const PipelineModel
     row.wall_ms = of_values(cost.wall_s, 1e3, "ms");
     row.cpu_ms = of_values(cost.cpu_s, 1e3, "ms");
     row.bytes = cost.bytes;
-    row.variation = variation_of({cost.wall_s.begin(), cost.wall_s.end()});
-    row.p99_ms = 1e3 * p99_of(cost.wall_s);
+    row.variation = compute_variation({cost.wall_s.begin(), cost.wall_s.end()});
+    row.p99_ms = 1e3 * percentile_99(cost.wall_s);
     row.locked = model.steps[i].locked;
     row.is_memory_bound = model.steps[i].is_memory_bound;
     PipelineModel without = model;
@@ -200,7 +201,7 @@ bool may_come_from(const Contradiction& found, const Diagnosis& diagnosis) {
 
 /// Takes a verdict back where the levels contradict each other by enough to explain it.
 void doubt(const Observations& observed, Diagnosis& diagnosis) {
-  const std::optional<Contradiction> found = contradiction_of(observed);
+  const std::optional<Contradiction> found = find_contradiction(observed);
   if (!found) return;
   const std::string changed = reason_for(*found);
   if (may_come_from(*found, diagnosis)) {
@@ -218,7 +219,7 @@ void judge(const Observations& observed, const PipelineModel& model, Diagnosis& 
   if (diagnosis.share.value >= kStarved || diagnosis.share.high >= 1) {
     judge_device(observed, diagnosis);
   } else {
-    for (const Suspect& suspect : Search(observed, model).suspects())
+    for (const CulpritGain& suspect : Search(observed, model).suspects())
       diagnosis.culprits.push_back(suspect.culprit);
     if (diagnosis.culprits.empty()) {
       diagnosis.reason = "the device waits, and no single cost explains it";
@@ -232,7 +233,7 @@ void judge(const Observations& observed, const PipelineModel& model, Diagnosis& 
 
 /// Relative, of what a prediction rests on where the loader does not keep up: of its costs and of
 /// the line, each by how much of the step, which takes `step_s`, depends on it.
-double noise_of(const Observations& observed, const PipelineModel& then, double step_s) {
+double estimate_noise(const Observations& observed, const PipelineModel& then, double step_s) {
   constexpr double kMore = 0.05;
   const double whole = half_width(*level_rate(observed, kWholeLevel));
   PipelineModel slower = then;
@@ -262,7 +263,8 @@ Measured predicted_rate(const Observations& observed, const PipelineModel& now,
   if (is_fed_now) predicted.value = rate->value * now_s / step_s.value;
   if (line_s > 0) predicted.value = std::min(predicted.value, 1 / line_s);
   const double spread = std::min(kMostSpread, half_width(step_s));
-  const double noise = is_fed_now ? half_width(*rate) : noise_of(observed, then, step_s.value);
+  const double noise =
+      is_fed_now ? half_width(*rate) : estimate_noise(observed, then, step_s.value);
   const double half =
       std::hypot(std::hypot(noise, spread), std::hypot(kLeastWidth, 1.5 * model_error));
   predicted.low = predicted.value * std::max(0.0, 1 - half);
@@ -292,7 +294,7 @@ Diagnosis diagnose(const Observations& observed) {
   Diagnosis diagnosis;
   diagnosis.model = std::make_shared<const PipelineModel>(fitted_model(observed));
   const PipelineModel& model = *diagnosis.model;
-  diagnosis.model_error = model_error_of(observed, model);
+  diagnosis.model_error = compute_model_error(observed, model);
   diagnosis.ceiling = level_rate(observed, kDeviceLevel).value_or(Measured{0, 0, 0, "steps/s", 0});
   diagnosis.rate = level_rate(observed, kWholeLevel).value_or(Measured{0, 0, 0, "steps/s", 0});
   diagnosis.share = ratio(diagnosis.rate, diagnosis.ceiling);

@@ -19,9 +19,9 @@ constexpr auto kPause = std::chrono::milliseconds(1);
 constexpr double kSoon = 0.005;  ///< s between batches, below which the next is waited for
 
 /// Takes batches of a loader as they come.
-class Taker {
+class BatchConsumer {
  public:
-  explicit Taker(DataLoader& loader) : loader_(loader) {}
+  explicit BatchConsumer(DataLoader& loader) : loader_(loader) {}
 
   /// Those that lie ready; where they come fast, or none does, waits a little.
   void take() {
@@ -65,7 +65,7 @@ void DrainedRate::measure(const Trainer& trainer, const TurnTime& time, double f
 void DrainedRate::measure(DataLoader& loader, unsigned workers, const TurnTime& time,
                           const std::function<bool()>& stop) {
   const auto stopped = [&] { return stop && stop(); };
-  Taker taker(loader);
+  BatchConsumer taker(loader);
   const auto start = Clock::now();
   const std::uint64_t fewest = kFewestSamples * workers;
   std::vector<StepCounter> before;
@@ -95,7 +95,7 @@ void DrainedRate::measure(DataLoader& loader, unsigned workers, const TurnTime& 
 }
 
 void DrainedRate::fill_cache(DataLoader& loader, double fill_s, const std::function<bool()>& stop) {
-  Taker taker(loader);
+  BatchConsumer taker(loader);
   const auto start = Clock::now();
   CacheCounters before = loader.cache();
   is_cold_ = true;

@@ -36,7 +36,7 @@ double Examiner::left() const {
 }
 
 void Examiner::measure_one_worker() {
-  say("one worker alone");
+  log_line("one worker alone");
   Plan alone = plan_;
   alone.schedule.loader.num_workers = 1;
   alone.schedule.loader.read_ahead.reads = 0;
@@ -49,7 +49,7 @@ void Examiner::measure_one_worker() {
 void Examiner::measure_pool() {
   all_.emplace(plan_, std::nullopt);
   if (plan_.schedule.loader.cache) return;
-  say("all workers");
+  log_line("all workers");
   const auto start = Clock::now();
   try {
     all_->measure(trainer_, first_turn(kPoolShare * options_.budget_s), 0, options_.stop);
@@ -57,7 +57,7 @@ void Examiner::measure_pool() {
   } catch (const DeviceLost&) {
     throw;
   } catch (const std::exception&) {
-    untouched_.put_back();
+    guard_.restore();
   }
 }
 
@@ -70,7 +70,7 @@ double Examiner::pool_rate() const {
 /// Enough that their mean cost is within 5 % of all samples', and more than the CPU's caches hold;
 /// bounded by memory and by the time it takes to make them.
 std::size_t Examiner::samples_to_cache(double bytes) const {
-  const double variation = variation_of(one_->laps());
+  const double variation = compute_variation(one_->laps());
   const double by_variance = std::pow(1.96 * variation / 0.05, 2);
   const double by_cache =
       bytes > 0 ? 1.5 * static_cast<double>(last_level_cache_bytes()) / bytes : 1;
@@ -93,10 +93,10 @@ std::size_t Examiner::batches_to_cache() const {
 }
 
 void Examiner::declare_levels() {
-  std::vector<double> bytes = bytes_of(one_->counters());
+  std::vector<double> bytes = bytes_per_sample(one_->counters());
   const std::size_t batches = batches_to_cache();
   for (LevelPlan& level :
-       ladder_of(trainer_.pipeline(), plan_, trainer_.context().kind() == DeviceKind::cuda)) {
+       plan_levels(trainer_.pipeline(), plan_, trainer_.context().kind() == DeviceKind::cuda)) {
     if (level.cut) {
       const bool of_batches = level.step >= bytes.size() || level.cut->after == "collate";
       level.cut->items = of_batches ? batches : samples_to_cache(bytes[level.step]);
@@ -111,7 +111,7 @@ void Examiner::declare_device() {
        steps_alone(pipeline, plan_, trainer_.context().kind(), batches_to_cache()))
     device_.push_back(std::move(step));
   const std::string first =
-      situation_of(trainer_, plan_, bytes_of(one_->counters())).on_device_from;
+      make_situation(trainer_, plan_, bytes_per_sample(one_->counters())).on_device_from;
   if (trainer_.context().kind() == DeviceKind::cuda)
     if (auto files = with_jpeg_files(pipeline, plan_)) jpeg_.emplace(std::move(*files));
   if (first.empty()) return;
@@ -126,20 +126,20 @@ double Examiner::known_step_s() const {
 }
 
 /// Before the time is spent, that even the least takes longer than what is left.
-void Examiner::tell_least(double seconds, const std::string& why) {
-  if (is_over_told_ || seconds <= left()) return;
-  is_over_told_ = true;
-  say(why + ": the fewest steps that a verdict rests on end after about " +
-      about(seconds_since(start_) + seconds) + ", beyond the budget of " +
-      number_text(options_.budget_s) + " s");
+void Examiner::report_least_time(double seconds, const std::string& why) {
+  if (is_overrun_reported_ || seconds <= left()) return;
+  is_overrun_reported_ = true;
+  log_line(why + ": the fewest steps that a verdict rests on end after about " +
+           about(seconds_since(start_) + seconds) + ", beyond the budget of " +
+           number_text(options_.budget_s) + " s");
 }
 
 void Examiner::train(TrainingRate& rate, const TurnTime& time) {
   rate.measure(trainer_, time, options_.stop);
-  untouched_.put_back();
+  guard_.restore();
 }
 
-void Examiner::measure_beside_workers(const TurnTime& time) {
+void Examiner::measure_with_workers(const TurnTime& time) {
   const auto loader = trainer_.make_loader(plan_, std::nullopt);
   std::jthread draining = start_thread([&loader](const std::stop_token& stop) {
     try {
@@ -152,19 +152,19 @@ void Examiner::measure_beside_workers(const TurnTime& time) {
       // The loader's own task says what is wrong with it.
     }
   });
-  train(*beside_, time);
+  train(*with_workers_, time);
 }
 
 void Examiner::declare_tasks() {
   const auto add_level = [this](MeasuredLevel& level, bool is_essential) {
-    const bool is_whole = !level.plan.cut;
+    const bool covers_all = !level.plan.cut;
     tasks_.push_back({level.plan.name + ", with training",
-                      [this, &level, is_whole](const TurnTime& time) {
-                        if (!is_whole) return train(level.training, time);
+                      [this, &level, covers_all](const TurnTime& time) {
+                        if (!covers_all) return train(level.training, time);
                         usage_.during([&] { train(level.training, time); });
                       },
-                      &level.error, is_essential, is_whole ? kWholeWeight : 1,
-                      [&level] { return figure_of(level.training); }});
+                      &level.error, is_essential, covers_all ? kWholeWeight : 1,
+                      [&level] { return to_measured_rate(level.training); }});
   };
   if (plan_.schedule.loader.num_workers >= kManyWorkers) {
     Plan half = plan_;
@@ -179,20 +179,20 @@ void Examiner::declare_tasks() {
                       all_->measure(trainer_, time, kFillShare * options_.budget_s, options_.stop);
                     },
                     &all_error_, pool_turn_s_ <= 0, kDrainedWeight,
-                    [this] { return figure_of(*all_); }, pool_turn_s_});
+                    [this] { return to_measured_rate(*all_); }, pool_turn_s_});
   if (half_)
     tasks_.push_back({"half of the workers, loader alone",
                       [this](const TurnTime& time) {
                         half_->measure(trainer_, time, kFillShare * options_.budget_s,
                                        options_.stop);
                       },
-                      &half_error_, false, 1, [this] { return figure_of(*half_); }});
+                      &half_error_, false, 1, [this] { return to_measured_rate(*half_); }});
   for (MeasuredLevel& level : levels_)
     if (!level.plan.is_essential) add_level(level, false);
   for (MeasuredStep& step : device_)
     tasks_.push_back({step.name + " alone",
                       [this, &step](const TurnTime& time) { train(step.rate, time); }, &step.error,
-                      false, 1, [&step] { return figure_of(step.rate); }});
+                      false, 1, [&step] { return to_measured_rate(step.rate); }});
   for (MeasuredLevel& level : levels_)
     if (level.loader_alone)
       tasks_.push_back({level.plan.name + ", loader alone",
@@ -200,7 +200,7 @@ void Examiner::declare_tasks() {
                           level.loader_alone->measure(trainer_, time, 0, options_.stop);
                         },
                         &level.loader_alone_error, false, 1,
-                        [&level] { return figure_of(*level.loader_alone); }});
+                        [&level] { return to_measured_rate(*level.loader_alone); }});
   declare_tasks_of_device();
 }
 
@@ -208,27 +208,29 @@ void Examiner::declare_tasks_of_device() {
   if (augment_)
     tasks_.push_back({"transforms on the device, alone",
                       [this](const TurnTime& time) { train(augment_->rate, time); },
-                      &augment_->error, false, 1, [this] { return figure_of(augment_->rate); }});
+                      &augment_->error, false, 1,
+                      [this] { return to_measured_rate(augment_->rate); }});
   if (jpeg_)
     tasks_.push_back(
         {"images as JPEG files, decoded by the device alone",
          [this](const TurnTime& time) { jpeg_->measure(trainer_, time, options_.stop); },
-         &jpeg_error_, false, 1, [this] { return figure_of(*jpeg_); }});
+         &jpeg_error_, false, 1, [this] { return to_measured_rate(*jpeg_); }});
   if (trainer_.context().kind() != DeviceKind::cuda) return;
-  beside_.emplace(levels_.front().plan.how, levels_.front().plan.cut);
+  with_workers_.emplace(levels_.front().plan.how, levels_.front().plan.cut);
   tasks_.push_back({"device batch beside busy workers",
-                    [this](const TurnTime& time) { measure_beside_workers(time); }, &beside_error_,
-                    false, 1, [this] { return figure_of(*beside_); }});
+                    [this](const TurnTime& time) { measure_with_workers(time); },
+                    &with_workers_error_, false, 1,
+                    [this] { return to_measured_rate(*with_workers_); }});
 }
 
 void Examiner::attempt(Task& task, TurnTime time) {
-  say(task.what);
+  log_line(task.what);
   const auto start = Clock::now();
   time.step_s = known_step_s();
   if (&task == &tasks_.front())
     time.learned = [this](double step_s) {
-      tell_least(3 * step_s + (static_cast<double>(batches_to_cache()) + 1) * batch_s(),
-                 "a step takes about " + about(step_s));
+      report_least_time(3 * step_s + (static_cast<double>(batches_to_cache()) + 1) * batch_s(),
+                        "a step takes about " + about(step_s));
     };
   try {
     task.measure(time);
@@ -237,8 +239,8 @@ void Examiner::attempt(Task& task, TurnTime time) {
   } catch (const DeviceLost&) {
     throw;
   } catch (const std::exception& error) {
-    *task.error = message_of(error);
-    untouched_.put_back();
+    *task.error = describe_error(error);
+    guard_.restore();
   }
 }
 
@@ -261,8 +263,8 @@ Examination Examiner::run() {
     examination.observed = declared();
   } else {
     measure_pool();
-    tell_least((2 * static_cast<double>(batches_to_cache()) + 1) * batch_s(),
-               "the loader takes about " + about(batch_s()) + " for a batch");
+    report_least_time((2 * static_cast<double>(batches_to_cache()) + 1) * batch_s(),
+                      "the loader takes about " + about(batch_s()) + " for a batch");
     declare_levels();
     declare_device();
     declare_tasks();

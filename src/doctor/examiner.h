@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "doctor/cache_levels.h"
 #include "doctor/drained_rate.h"
-#include "doctor/ladder.h"
 #include "doctor/training_rate.h"
 #include "doctor/turns.h"
 #include "doctor/usage.h"
 #include "doctor/wires.h"
-#include "engine/untouched.h"
+#include "engine/state_guard.h"
 #include "slipstream/doctor/doctor.h"
 
 namespace slipstream {
@@ -24,7 +24,7 @@ class Examiner {
       : trainer_(trainer),
         plan_(plan),
         options_(options),
-        untouched_(trainer),
+        guard_(trainer),
         usage_(trainer.context()) {}
 
   Examination run();
@@ -32,8 +32,8 @@ class Examiner {
  private:
   bool stopped() const { return options_.stop && options_.stop(); }
   double left() const;
-  void say(const std::string& what) const {
-    if (options_.say) options_.say(what);
+  void log_line(const std::string& what) const {
+    if (options_.log_line) options_.log_line(what);
   }
   void measure_one_worker();
   void measure_pool();
@@ -46,8 +46,8 @@ class Examiner {
   std::vector<Task*> doubtful();
   double batch_s() const;
   double known_step_s() const;
-  void tell_least(double seconds, const std::string& why);
-  void measure_beside_workers(const TurnTime& time);
+  void report_least_time(double seconds, const std::string& why);
+  void measure_with_workers(const TurnTime& time);
   void train(TrainingRate& rate, const TurnTime& time);
   std::size_t samples_to_cache(double bytes) const;
   std::size_t batches_to_cache() const;
@@ -61,7 +61,7 @@ class Examiner {
   Trainer& trainer_;
   const Plan& plan_;
   const DoctorOptions& options_;
-  Untouched untouched_;
+  StateGuard guard_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 
   std::optional<DrainedRate> one_;
@@ -73,10 +73,10 @@ class Examiner {
   std::optional<MeasuredStep> augment_;
   std::optional<JpegAlone> jpeg_;
   std::string jpeg_error_;  ///< why files are nothing for this device: no warning
-  std::optional<TrainingRate> beside_;
-  std::string beside_error_;
+  std::optional<TrainingRate> with_workers_;
+  std::string with_workers_error_;
   std::deque<Task> tasks_;
-  bool is_over_told_ = false;
+  bool is_overrun_reported_ = false;
   Usage usage_;  ///< with nothing cached
 };
 

@@ -31,7 +31,7 @@ std::optional<std::string> depends_on_data(const std::vector<std::vector<double>
          " longer than another, so rates of cached batches are less sure";
 }
 
-std::optional<std::string> slower_beside_workers(const TrainingRate& alone,
+std::optional<std::string> slowdown_with_workers(const TrainingRate& alone,
                                                  const TrainingRate& beside) {
   if (!alone.is_measured() || !beside.is_measured()) return std::nullopt;
   const Measured quiet = alone.rate(), busy = beside.rate();

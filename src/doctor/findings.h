@@ -13,7 +13,7 @@ namespace slipstream {
 std::optional<std::string> depends_on_data(const std::vector<std::vector<double>>& seconds_by_item);
 
 /// A sentence, where the step itself is slower while workers are busy.
-std::optional<std::string> slower_beside_workers(const TrainingRate& alone,
+std::optional<std::string> slowdown_with_workers(const TrainingRate& alone,
                                                  const TrainingRate& beside);
 
 /// A sentence, where a loss is infinite or not a number.

@@ -20,7 +20,7 @@ constexpr double kSurest = 0.01;    ///< half of an interval, of its value
 constexpr double kFed = 1.03;       ///< of the line's time
 constexpr std::uint64_t kSeeds = 3;
 
-PipelineModel::Step step_of(const HostStepCost& cost) {
+PipelineModel::Step make_step(const HostStepCost& cost) {
   PipelineModel::Step step;
   step.name = cost.name;
   step.group = cost.group;
@@ -60,36 +60,36 @@ struct Growth {
 };
 
 double longer_wait_s(const HostStepCost& cost) {
-  const double alone_s = mean_of(cost.wall_s) - mean_of(cost.cpu_s);
+  const double alone_s = compute_mean(cost.wall_s) - compute_mean(cost.cpu_s);
   return std::max(0.0, cost.wall_of_all_s - cost.cpu_of_all_s - alone_s);
 }
 
 /// Of each step, and of all the whole. Where all steps take more CPU time alike, or wait longer in
 /// proportion to it, cores are shared or slower: no step is to blame.
-std::pair<std::vector<Growth>, double> growth_of(const Observations& observed,
-                                                 const PipelineModel& model) {
+std::pair<std::vector<Growth>, double> find_growth(const Observations& observed,
+                                                   const PipelineModel& model) {
   const double running = std::min(model.workers, observed.situation.cores);
   const double sharing = std::max(1.0, running / model.capacity.cores);
   double alone_s = 0, together_s = 0, waits_s = 0;
   for (const HostStepCost& cost : observed.host) {
-    alone_s += mean_of(cost.cpu_s);
+    alone_s += compute_mean(cost.cpu_s);
     together_s += cost.cpu_of_all_s;
     waits_s += longer_wait_s(cost);
   }
   std::pair<std::vector<Growth>, double> growth;
   for (std::size_t i = 0; i < observed.host.size(); ++i) {
     const HostStepCost& cost = observed.host[i];
-    const double cpu = mean_of(cost.cpu_s);
+    const double cpu = compute_mean(cost.cpu_s);
     const double others = alone_s - cpu;
-    const bool tells = others > kEnoughToTell * alone_s;
+    const bool is_distinct = others > kEnoughToTell * alone_s;
     const double common =
-        tells ? std::max(sharing, (together_s - cost.cpu_of_all_s) / others) : sharing;
-    const double for_cores = tells ? (waits_s - longer_wait_s(cost)) / others * cpu : 0;
+        is_distinct ? std::max(sharing, (together_s - cost.cpu_of_all_s) / others) : sharing;
+    const double for_cores = is_distinct ? (waits_s - longer_wait_s(cost)) / others * cpu : 0;
     const double working =
         cost.cpu_of_all_s > kMemoryGrowth * common * cpu ? cost.cpu_of_all_s - common * cpu : 0;
     const double waiting = std::max(0.0, longer_wait_s(cost) - for_cores);
     growth.first.push_back({i, working, waiting});
-    growth.second += std::max(0.0, cost.wall_of_all_s - mean_of(cost.wall_s));
+    growth.second += std::max(0.0, cost.wall_of_all_s - compute_mean(cost.wall_s));
   }
   return growth;
 }
@@ -101,7 +101,7 @@ void fit_contention(const Observations& observed, PipelineModel& model) {
   const double trained = whole ? whole->low * static_cast<double>(model.batch_size) : 0;
   const double surely = std::max({measured, observed.rate_of_all_workers.high, trained});
   if (measured <= 0 || drained_rate(model, model.workers) * kContended <= surely) return;
-  const auto [steps, whole_s] = growth_of(observed, model);
+  const auto [steps, whole_s] = find_growth(observed, model);
   const auto by_working = [](const Growth& a, const Growth& b) {
     return a.working_s < b.working_s;
   };
@@ -171,20 +171,21 @@ void fit_line(const Observations& observed, PipelineModel& model) {
   set(line);
   const double processed = seconds(level_rate(observed, kProcessedLevel));
   if (processed <= line || model.steps.empty()) return;
-  const PipelineModel collating = cut_behind(model, model.steps.size() - 1);
+  const PipelineModel collating = cut_after(model, model.steps.size() - 1);
   const double simulated = simulated_step_s(collating);
-  const bool is_told = model.slabs == 1 || simulated < 1.05 * line;  // else workers may be why
-  if (is_told && processed > simulated) set(line + processed - simulated);
+  const bool is_determined =
+      model.slabs == 1 || simulated < 1.05 * line;  // else workers may be why
+  if (is_determined && processed > simulated) set(line + processed - simulated);
 }
 
 }  // namespace
 
-double mean_of(const std::vector<float>& values) {
+double compute_mean(const std::vector<float>& values) {
   if (values.empty()) return 0;
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-double variation_of(const std::vector<double>& values) {
+double compute_variation(const std::vector<double>& values) {
   if (values.size() < 2) return 0;
   const double mean =
       std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -199,7 +200,7 @@ double half_width(const Measured& measured) {
 
 double cores_needed(const PipelineModel& model, double ceiling, unsigned cores) {
   double a_sample = 0;
-  for (const PipelineModel::Step& step : model.steps) a_sample += mean_of(step.working_s);
+  for (const PipelineModel::Step& step : model.steps) a_sample += compute_mean(step.working_s);
   const double of_loader = a_sample * static_cast<double>(model.batch_size) * ceiling;
   const double of_line = model.line_working_s * ceiling;
   return of_loader + of_line <= cores ? of_loader : of_loader + of_line;
@@ -231,7 +232,7 @@ PipelineModel fitted_model(const Observations& observed) {
   model.slabs = observed.workers == 0 ? 1 : std::max<std::size_t>(2, observed.slabs);
   model.slabs_per_worker = observed.slabs_per_worker;
   model.capacity = observed.capacity;
-  for (const HostStepCost& cost : observed.host) model.steps.push_back(step_of(cost));
+  for (const HostStepCost& cost : observed.host) model.steps.push_back(make_step(cost));
   if (!model.steps.empty()) {
     add_overhead(observed, model);
     model.readers = observed.situation.plan.schedule.loader.read_ahead.reads;
@@ -243,7 +244,7 @@ PipelineModel fitted_model(const Observations& observed) {
   return model;
 }
 
-PipelineModel cut_behind(PipelineModel model, std::size_t steps) {
+PipelineModel cut_after(PipelineModel model, std::size_t steps) {
   for (std::size_t i = 0; i < steps; ++i) make_free(model.steps[i]);
   return model;
 }
@@ -279,18 +280,18 @@ std::string_view host_level(const Observations& observed) {
   return observed.situation.plan.schedule.loader.pin_memory ? kPinnedLevel : kPageableLevel;
 }
 
-double model_error_of(const Observations& observed, const PipelineModel& model) {
+double compute_model_error(const Observations& observed, const PipelineModel& model) {
   double squares = 0, count = 0;
   for (const Level& level : observed.levels) {
     if (!level.with_training || level.with_training->value <= 0) continue;
-    if (is_aside(observed, level)) continue;
+    if (is_unordered(observed, level)) continue;
     std::size_t behind = 0;
     if (!level.after.empty()) {
       const PipelineModel::Step* step = model.find(level.after);
       if (step == nullptr || step == &model.steps.back()) continue;
       behind = static_cast<std::size_t>(step - model.steps.data()) + 1;
     }
-    const double simulated = simulated_step_s(cut_behind(model, behind));
+    const double simulated = simulated_step_s(cut_after(model, behind));
     const Measured& rate = *level.with_training;
     const double half = half_width(rate);
     if (half > kUntold) continue;

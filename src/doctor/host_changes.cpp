@@ -13,8 +13,8 @@ constexpr double kWaits = 0.5;          ///< of a step's time: it waits rather t
 constexpr unsigned kMostThreads = 64;
 constexpr unsigned kMostPrefetched = 32;  ///< batches more
 
-double cost_of(const PipelineModel::Step& step) {
-  return mean_of(step.waiting_s) + mean_of(step.working_s);
+double step_cost(const PipelineModel::Step& step) {
+  return compute_mean(step.waiting_s) + compute_mean(step.working_s);
 }
 
 void set_cost(PipelineModel::Step& step, double working_s) {
@@ -53,7 +53,7 @@ bool Changes::fewer_workers() {
     return false;
   Change change;
   change.id = "num_workers";
-  change.what = "use " + count_of(n, "worker") + ": more get in each other's way";
+  change.what = "use " + format_count(n, "worker") + ": more get in each other's way";
   change.how = "--num-workers " + std::to_string(n);
   change.number = n;
   change.apply = [n](Plan& plan) { plan.schedule.loader.num_workers = n; };
@@ -71,7 +71,7 @@ void Changes::workers() {
   if (n == observed_.workers) return;
   Change change;
   change.id = "num_workers";
-  change.what = "use " + count_of(n, "worker");
+  change.what = "use " + format_count(n, "worker");
   change.how = "--num-workers " + std::to_string(n);
   change.number = n;
   change.apply = [n](Plan& plan) { plan.schedule.loader.num_workers = n; };
@@ -93,7 +93,7 @@ void Changes::prefetch() {
   Change change;
   change.id = "prefetch_batches";
   change.what =
-      "fill " + count_of(n, "batch") + " ahead: some samples take much longer than others";
+      "fill " + format_count(n, "batch") + " ahead: some samples take much longer than others";
   change.how = "\"prefetch_batches\": " + std::to_string(n) + " in the plan";
   change.number = n;
   change.apply = [n](Plan& plan) { plan.schedule.loader.prefetch_batches = n; };
@@ -133,12 +133,12 @@ void Changes::cache() {
 
 void Changes::read_ahead() {
   const PipelineModel::Step& read = now_.steps.front();
-  if (mean_of(read.waiting_s) < kWaits * cost_of(read)) return;
+  if (compute_mean(read.waiting_s) < kWaits * step_cost(read)) return;
   const auto set = [](PipelineModel& model, unsigned n) { model.readers = n; };
   const unsigned n = fewest(now_, kMostThreads, set);
   Change change;
   change.id = "read_ahead";
-  change.what = "keep " + count_of(n, "read") + " in flight: storage makes each one wait";
+  change.what = "keep " + format_count(n, "read") + " in flight: storage makes each one wait";
   change.how = "--read-ahead " + std::to_string(n);
   change.number = n;
   change.against = Culprit::raw_reading;
@@ -157,7 +157,7 @@ Change Changes::without(std::size_t step) const {
 }
 
 void Changes::smaller_samples() {
-  if (cost_of(now_.steps.front()) <= 0) return;
+  if (step_cost(now_.steps.front()) <= 0) return;
   Change change = without(0);
   change.id = "smaller_samples";
   change.what = "read less: store the samples smaller, in shards that are read from end to end";
@@ -167,13 +167,13 @@ void Changes::smaller_samples() {
 
 void Changes::crop_first() {
   const PipelineModel::Step* crop = now_.find(situation_.crop);
-  const PipelineModel::Step* ahead_of = now_.find(situation_.crop_ahead_of);
-  if (crop == nullptr || ahead_of == nullptr) return;
-  const auto first = static_cast<std::size_t>(ahead_of - now_.steps.data());
+  const PipelineModel::Step* moved_before = now_.find(situation_.crop_moved_before);
+  if (crop == nullptr || moved_before == nullptr) return;
+  const auto first = static_cast<std::size_t>(moved_before - now_.steps.data());
   const auto at = static_cast<std::size_t>(crop - now_.steps.data());
   Change change;
   change.id = "crop_first";
-  change.what = "move '" + situation_.crop + "' before '" + situation_.crop_ahead_of +
+  change.what = "move '" + situation_.crop + "' before '" + situation_.crop_moved_before +
                 "', which needs no more than it";
   change.how = "in the file of transforms, or the order of .transform(...)";
   change.against = Culprit::transforms;
@@ -187,7 +187,7 @@ void Changes::crop_first() {
 
 void Changes::convert() {
   if (now_.steps.size() < 2 || now_.steps[1].group != Culprit::decode) return;
-  if (cost_of(now_.steps[1]) <= 0) return;
+  if (step_cost(now_.steps[1]) <= 0) return;
   Change change = without(1);
   change.id = "convert";
   change.what = "decode once: store the samples as arrays, or smaller ones";
@@ -220,7 +220,7 @@ void Changes::costliest_transform() {
   std::size_t costliest = 0;
   for (std::size_t i = 1; i < now_.steps.size(); ++i)
     if (now_.steps[i].group == Culprit::transforms &&
-        (costliest == 0 || cost_of(now_.steps[i]) > cost_of(now_.steps[costliest])))
+        (costliest == 0 || step_cost(now_.steps[i]) > step_cost(now_.steps[costliest])))
       costliest = i;
   if (costliest == 0) return;
   Change change = without(costliest);

@@ -10,7 +10,7 @@ namespace slipstream {
 /// Indices into a chain of transforms: a crop, and the transform before which it can be done.
 struct LateCrop {
   std::size_t crop;
-  std::size_t ahead_of;
+  std::size_t moved_before;
 };
 
 /// The first crop that leaves at most half of an image's bytes and directly follows transforms that

@@ -24,10 +24,10 @@ std::string_view host_level(const Observations& observed);
 /// Whether the level does other work than a part of what comes behind it on the ladder: batches in
 /// another kind of memory than the plan's, samples cut ahead of the plan's cache, which the cut
 /// switches off, or whole images where decoding makes parts.
-bool is_aside(const Observations& observed, const Level& level);
+bool is_unordered(const Observations& observed, const Level& level);
 
 /// `model` with its first `steps` steps cached.
-PipelineModel cut_behind(PipelineModel model, std::size_t steps);
+PipelineModel cut_after(PipelineModel model, std::size_t steps);
 void make_free(PipelineModel::Step& step);
 
 void scale_costs(PipelineModel& model, double by);
@@ -36,9 +36,9 @@ void scale_costs(PipelineModel& model, double by);
 double drained_rate(PipelineModel model, unsigned workers);
 
 /// 0 for no values.
-double mean_of(const std::vector<float>& values);
+double compute_mean(const std::vector<float>& values);
 /// Standard deviation over mean.
-double variation_of(const std::vector<double>& values);
+double compute_variation(const std::vector<double>& values);
 /// Half of the interval over the value; 1 for nothing measured.
 double half_width(const Measured& measured);
 
@@ -48,7 +48,7 @@ struct Contradiction {
   std::string longer;
   double by = 0;
 };
-std::optional<Contradiction> contradiction_of(const Observations& observed);
+std::optional<Contradiction> find_contradiction(const Observations& observed);
 
 /// Cores that the loader needs to keep a device busy which could make `ceiling` steps/s: the CPU
 /// time of a batch's host steps. That of its line counts only where the process's `cores` do not
@@ -67,7 +67,7 @@ bool is_fed(const PipelineModel& model, double step_s);
 void take_copy_out(const Observations& observed, PipelineModel& model);
 
 /// Relative, in the mean of squares, of the simulated levels against the measured.
-double model_error_of(const Observations& observed, const PipelineModel& model);
+double compute_model_error(const Observations& observed, const PipelineModel& model);
 
 inline constexpr double kWorthSaying = 1.02;  ///< of gain
 

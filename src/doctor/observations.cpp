@@ -11,7 +11,7 @@ namespace slipstream {
 std::vector<DeviceCost> Examiner::device_costs() const {
   std::vector<DeviceCost> costs;
   for (const MeasuredStep& step : device_)
-    if (step.rate.is_measured()) costs.push_back(cost_of(step));
+    if (step.rate.is_measured()) costs.push_back(make_device_cost(step));
   return costs;
 }
 
@@ -23,7 +23,7 @@ void Examiner::note_findings(Observations& observed) const {
   if (device.is_measured()) {
     add(depends_on_data(device.by_item()));
     add(writes_into_input(device.last()));
-    if (beside_) add(slower_beside_workers(device, *beside_));
+    if (with_workers_) add(slowdown_with_workers(device, *with_workers_));
   }
   if (levels_.back().training.is_measured()) {
     add(diverges(levels_.back().training.last()));
@@ -39,7 +39,7 @@ void Examiner::note_findings(Observations& observed) const {
   };
   if (!all_->is_measured()) missing("nothing cached, loader alone", all_error_);
   missing("half of the workers, loader alone", half_error_);
-  missing("the step beside busy workers", beside_error_);
+  missing("the step beside busy workers", with_workers_error_);
   for (const MeasuredStep& step : device_) missing(step.name + " alone", step.error);
   if (augment_) missing("transforms on the device", augment_->error);
 }
@@ -51,7 +51,7 @@ Observations Examiner::declared() const {
   observed.batch_size = trainer_.pipeline().options().batch_size;
   observed.workers = schedule.loader.num_workers;
   observed.slabs = schedule.loader.prefetch_batches + 1 + schedule.run_ahead;
-  observed.situation = situation_of(trainer_, plan_, bytes_of(one_->counters()));
+  observed.situation = make_situation(trainer_, plan_, bytes_per_sample(one_->counters()));
   return observed;
 }
 
@@ -66,7 +66,7 @@ void Examiner::try_formats(Observations& observed) {
   Trials trials(trainer_, has_time, options_.stop);
   observed.situation.unused_fields = unused_fields(trials, plan_);
   observed.situation.wires = smaller_wires(trials, plan_);
-  untouched_.put_back();
+  guard_.restore();
   std::string left_out;
   for (const std::string& what : trials.left_out())
     left_out += (left_out.empty() ? "" : ", ") + what;
@@ -83,7 +83,7 @@ Observations Examiner::observations() {
       level.error = stopped() ? "interrupted" : "no steady step was seen; raise the budget";
     if (level.plan.is_essential && !level.training.is_measured() && first_error.empty())
       first_error = level.error;
-    observed.levels.push_back(level_of(level, *all_, observed.batch_size));
+    observed.levels.push_back(make_level(level, *all_, observed.batch_size));
   }
   const auto is_there = [&](std::size_t i) { return levels_[i].training.is_measured(); };
   if (!stopped() && !is_there(0) && !is_there(levels_.size() - 1)) throw Error(first_error);
@@ -94,7 +94,7 @@ Observations Examiner::observations() {
   observed.device = device_costs();
   observed.line_cpu_s = line_cpu_s(levels_.front().training);
   if (augment_ && augment_->rate.is_measured())
-    observed.situation.augment_s = cost_of(*augment_).seconds;
+    observed.situation.augment_s = make_device_cost(*augment_).seconds;
   if (observed.situation.on_gpu && !stopped()) try_formats(observed);
   if (jpeg_ && jpeg_->is_measured()) {
     observed.situation.wires.push_back(jpeg_->choice(plan_));

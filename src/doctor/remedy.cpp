@@ -5,7 +5,7 @@
 namespace slipstream {
 namespace {
 
-std::vector<std::string> steps_of(const Plan& plan) {
+std::vector<std::string> list_steps(const Plan& plan) {
   std::vector<std::string> steps;
   for (const LanePlan& lane : plan.schedule.lanes)
     steps.insert(steps.end(), lane.steps.begin(), lane.steps.end());
@@ -30,7 +30,7 @@ void add_workers(const Observations& observed, PipelineModel& then, Remedy& reme
 
 void pipeline_lanes(Plan& plan, bool on_gpu) {
   const Plan made =
-      make_plan("pipelined", steps_of(plan), on_gpu ? DeviceKind::cuda : DeviceKind::cpu,
+      make_plan("pipelined", list_steps(plan), on_gpu ? DeviceKind::cuda : DeviceKind::cpu,
                 plan.schedule.loader, plan.numerics);
   plan.schedule.mode = made.schedule.mode;
   plan.schedule.lanes = made.schedule.lanes;
@@ -64,7 +64,7 @@ bool has_possible_cache(const Plan& plan, const Observations& observed) {
   return false;
 }
 
-Remedy remedy_of(const Observations& observed, const Diagnosis& diagnosis) {
+Remedy find_remedy(const Observations& observed, const Diagnosis& diagnosis) {
   const PipelineModel& now = *diagnosis.model;
   PipelineModel then = now;
   Remedy remedy{observed.situation.plan, {}, diagnosis.rate};

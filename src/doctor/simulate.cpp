@@ -16,11 +16,11 @@ constexpr std::size_t kFewestBatches = 8;
 constexpr std::size_t kMostBatches = 600;
 constexpr std::size_t kSamples = 4000;
 
-enum class Need : std::uint8_t { time, core, memory, lock, nothing };
+enum class Resource : std::uint8_t { time, core, memory, lock, nothing };
 
 /// A stretch of one sample's way through the steps.
 struct Part {
-  Need need;
+  Resource need;
   double seconds;
 };
 
@@ -38,7 +38,7 @@ struct Thread {
 using Threads = std::vector<Thread*>;
 
 /// Threads that get on at the same speed, by when they end on a clock that runs at it.
-class Pace {
+class ResourceClock {
  public:
   void begin(Thread& thread, double seconds) { ends_.emplace(now_ + seconds, begun_++, &thread); }
   std::size_t size() const { return ends_.size(); }
@@ -64,9 +64,9 @@ class Simulation {
  public:
   Simulation(const PipelineModel& model, std::uint64_t seed)
       : model_(model),
-        first_behind_readers_(model.readers > 0 && !model.steps.empty() ? 1 : 0),
+        first_after_readers_(model.readers > 0 && !model.steps.empty() ? 1 : 0),
         workers_(model.workers, Thread{Role::worker}),
-        readers_(first_behind_readers_ > 0 ? model.readers : 0, Thread{Role::reader}),
+        readers_(first_after_readers_ > 0 ? model.readers : 0, Thread{Role::reader}),
         filled_(model.slabs, 0) {
     for (const auto& step : model.steps) offset_ = std::max(offset_, step.waiting_s.size());
     offset_ = offset_ > 0 ? seed * 7919 % offset_ : 0;
@@ -89,43 +89,44 @@ class Simulation {
 
  private:
   /// The stretch `part` of `sample`'s steps from `first` to before `last`; nothing behind them.
-  Part part_of(std::uint64_t sample, std::size_t part, std::size_t first, std::size_t last) const {
+  Part make_part(std::uint64_t sample, std::size_t part, std::size_t first,
+                 std::size_t last) const {
     const std::size_t step = first + part / 3;
-    if (step >= last) return {Need::nothing, 0};
+    if (step >= last) return {Resource::nothing, 0};
     const PipelineModel::Step& of = model_.steps[step];
     const std::size_t at = (sample + offset_) % of.waiting_s.size();
     const double waiting = of.waiting_s[at], working = of.working_s[at];
     const double free = 1 - of.locked;
-    if (part % 3 == 0) return {Need::lock, of.locked * (waiting + working)};
-    if (part % 3 == 1) return {Need::time, free * waiting};
-    return {of.is_memory_bound ? Need::memory : Need::core, free * working};
+    if (part % 3 == 0) return {Resource::lock, of.locked * (waiting + working)};
+    if (part % 3 == 1) return {Resource::time, free * waiting};
+    return {of.is_memory_bound ? Resource::memory : Resource::core, free * working};
   }
 
   bool can_open(std::uint64_t sample) const {
     return sample / model_.batch_size < taken_ + model_.slabs;
   }
 
-  Pace& pace_of(Need need) { return paces_[static_cast<std::size_t>(need)]; }
+  ResourceClock& resource(Resource need) { return paces_[static_cast<std::size_t>(need)]; }
 
   void begin(Thread& thread, const Part& part) {
-    if (part.need == Need::lock) {
+    if (part.need == Resource::lock) {
       thread.locked_s = part.seconds;
       waiting_.emplace(thread.sample, &thread);
     } else {
-      pace_of(part.need).begin(thread, part.seconds);
+      resource(part.need).begin(thread, part.seconds);
     }
   }
 
   /// The next part of its sample that takes time, or the sample's end.
-  void go_on(Thread& thread) {
+  void resume(Thread& thread) {
     const bool reads = thread.role == Role::reader;
-    Part part{Need::nothing, 0};
+    Part part{Resource::nothing, 0};
     do {
-      part =
-          reads ? part_of(thread.sample, thread.part++, 0, first_behind_readers_)
-                : part_of(thread.sample, thread.part++, first_behind_readers_, model_.steps.size());
-    } while (part.need != Need::nothing && part.seconds <= 0);
-    if (part.need != Need::nothing) return begin(thread, part);
+      part = reads ? make_part(thread.sample, thread.part++, 0, first_after_readers_)
+                   : make_part(thread.sample, thread.part++, first_after_readers_,
+                               model_.steps.size());
+    } while (part.need != Resource::nothing && part.seconds <= 0);
+    if (part.need != Resource::nothing) return begin(thread, part);
     if (reads) {
       ++read_;
       return idle_readers_.push_back(&thread);
@@ -139,12 +140,12 @@ class Simulation {
     idle.pop_back();
     thread.sample = sample;
     thread.part = 0;
-    go_on(thread);
+    resume(thread);
   }
 
   /// The line waits, then works, then gives the slab back.
   void end_line_part() {
-    if (line_.part++ == 0) return begin(line_, {Need::core, model_.line_working_s});
+    if (line_.part++ == 0) return begin(line_, {Resource::core, model_.line_working_s});
     filled_[taken_ % model_.slabs] = 0;
     ++taken_;
     is_line_idle_ = true;
@@ -158,14 +159,14 @@ class Simulation {
       while (!idle_readers_.empty() && next_read_ < next_sample_ + ahead)
         take(idle_readers_, next_read_++);
       while (!idle_workers_.empty() && can_open(next_sample_) &&
-             (first_behind_readers_ == 0 || next_sample_ < read_))
+             (first_after_readers_ == 0 || next_sample_ < read_))
         take(idle_workers_, next_sample_++);
       changes = before != std::pair(next_read_, next_sample_);
     }
     if (is_line_idle_ && filled_[taken_ % model_.slabs] >= model_.batch_size) {
       is_line_idle_ = false;
       line_.part = 0;
-      begin(line_, {Need::time, model_.line_waiting_s});
+      begin(line_, {Resource::time, model_.line_waiting_s});
     }
   }
 
@@ -174,13 +175,13 @@ class Simulation {
     Thread& thread = *waiting_.top().second;
     waiting_.pop();
     is_locked_ = thread.holds = true;
-    pace_of(Need::time).begin(thread, thread.locked_s);
+    resource(Resource::time).begin(thread, thread.locked_s);
   }
 
   void advance() {
     give_lock();
-    const double streams = static_cast<double>(pace_of(Need::memory).size());
-    const double cores = streams + static_cast<double>(pace_of(Need::core).size());
+    const double streams = static_cast<double>(resource(Resource::memory).size());
+    const double cores = streams + static_cast<double>(resource(Resource::core).size());
     const double core_speed = std::min(1.0, model_.capacity.cores / std::max(1.0, cores));
     const double memory_speed =
         std::min(core_speed, model_.capacity.memory_streams / std::max(1.0, streams));
@@ -194,20 +195,20 @@ class Simulation {
     for (std::size_t i = 0; i < paces_.size(); ++i) paces_[i].pass(pause, speeds[i], ended_);
     for (Thread* thread : ended_) {
       if (std::exchange(thread->holds, false)) is_locked_ = false;
-      thread->role == Role::line ? end_line_part() : go_on(*thread);
+      thread->role == Role::line ? end_line_part() : resume(*thread);
     }
     start();
   }
 
   const PipelineModel& model_;
-  std::size_t first_behind_readers_;
+  std::size_t first_after_readers_;
   std::vector<Thread> workers_;
   std::vector<Thread> readers_;
   Threads idle_workers_, idle_readers_, ended_;
   std::vector<std::size_t> filled_;  ///< samples, by slab
   Thread line_{Role::line};
   bool is_line_idle_ = true;
-  std::array<Pace, 3> paces_;  ///< of Need::time, core and memory
+  std::array<ResourceClock, 3> paces_;  ///< of Resource::time, core and memory
   using Waiting = std::pair<std::uint64_t, Thread*>;
   std::priority_queue<Waiting, std::vector<Waiting>, std::greater<>> waiting_;  ///< for the lock
   bool is_locked_ = false;

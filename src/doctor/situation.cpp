@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/environment.h"
+#include "doctor/cache_levels.h"
 #include "doctor/free_memory.h"
-#include "doctor/ladder.h"
 #include "doctor/late_crop.h"
 #include "loader/partial_decoding.h"
 #include "loader/slab_layout.h"
@@ -56,12 +56,13 @@ void note_late_crop(const Pipeline& pipeline, const std::vector<double>& bytes,
   const std::optional<LateCrop> late = find_late_crop(chain, of_chain);
   if (!late) return;
   situation.crop = pipeline.transforms()[late->crop].name;
-  situation.crop_ahead_of = pipeline.transforms()[late->ahead_of].name;
+  situation.crop_moved_before = pipeline.transforms()[late->moved_before].name;
 }
 
 }  // namespace
 
-Situation situation_of(const Trainer& trainer, const Plan& plan, const std::vector<double>& bytes) {
+Situation make_situation(const Trainer& trainer, const Plan& plan,
+                         const std::vector<double>& bytes) {
   const Pipeline& pipeline = trainer.pipeline();
   Situation situation;
   situation.plan = plan;

@@ -8,7 +8,8 @@ namespace slipstream {
 
 /// What the declaration, the plan and the machine tell. `bytes`: what each host step makes of a
 /// sample, in their order.
-Situation situation_of(const Trainer& trainer, const Plan& plan, const std::vector<double>& bytes);
+Situation make_situation(const Trainer& trainer, const Plan& plan,
+                         const std::vector<double>& bytes);
 
 /// Fields that travel to the device although training runs without them: each is left on the host
 /// for one step. Changes the trainer's state.

@@ -4,7 +4,7 @@
 #include "core/number_text.h"
 #include "core/seconds_since.h"
 #include "doctor/training_rate.h"
-#include "engine/untouched.h"
+#include "engine/state_guard.h"
 #include "slipstream/doctor/doctor.h"
 
 namespace slipstream {
@@ -14,7 +14,7 @@ constexpr double kRounds = 3;            ///< at most
 constexpr double kTelling = 16;          ///< steps of a round, of each plan
 constexpr double kTrialFillShare = 0.6;  ///< of the budget at most, to fill a plan's cache
 
-std::vector<std::string> words_of(const Remedy& remedy, const Diagnosis& diagnosis) {
+std::vector<std::string> describe_changes(const Remedy& remedy, const Diagnosis& diagnosis) {
   std::vector<std::string> words;
   for (const std::string& id : remedy.changes)
     for (const Change& change : diagnosis.changes)
@@ -22,7 +22,7 @@ std::vector<std::string> words_of(const Remedy& remedy, const Diagnosis& diagnos
   const unsigned workers = remedy.plan.schedule.loader.num_workers;
   if (std::find(remedy.changes.begin(), remedy.changes.end(), "num_workers") !=
       remedy.changes.end())
-    words.push_back("use " + count_of(workers, "worker"));
+    words.push_back("use " + format_count(workers, "worker"));
   return words;
 }
 
@@ -30,11 +30,11 @@ std::vector<std::string> words_of(const Remedy& remedy, const Diagnosis& diagnos
 
 Outcome try_out(Trainer& trainer, const Plan& examined, const Remedy& remedy,
                 const Diagnosis& diagnosis, const DoctorOptions& options) {
-  Untouched untouched(trainer);
+  StateGuard guard(trainer);
   Outcome outcome;
   outcome.plan = remedy.plan;
   outcome.predicted = remedy.predicted;
-  outcome.changes = words_of(remedy, diagnosis);
+  outcome.changes = describe_changes(remedy, diagnosis);
   TrainingRate before(examined, std::nullopt), after(remedy.plan, std::nullopt);
   const bool has_cache = examined.schedule.loader.cache || remedy.plan.schedule.loader.cache;
   for (TrainingRate* rate : {&before, &after})
@@ -48,15 +48,15 @@ Outcome try_out(Trainer& trainer, const Plan& examined, const Remedy& remedy,
   const auto measure = [&](TrainingRate& rate, const std::string& what) {
     const double left_s = std::max(0.0, options.budget_s - seconds_since(start));
     if ((options.stop && options.stop()) || (rate.is_measured() && left_s <= 0)) return;
-    if (options.say) options.say(what);
+    if (options.log_line) options.log_line(what);
     rate.measure(trainer, {options.budget_s / 2 / rounds, left_s / turns_left--, step_s},
                  options.stop);
   };
   for (unsigned round = 0; round < rounds; ++round) {
     measure(before, "the plan as it was");
-    untouched.put_back();
+    guard.restore();
     measure(after, "the changed plan");
-    untouched.put_back();
+    guard.restore();
   }
   if (after.is_cold())
     outcome.note = "the cache was not full yet, and later epochs are faster: raise the budget";

@@ -14,9 +14,9 @@ constexpr double kUnknown = 1;       ///< as unsure as a task of weight 1 that w
 
 double unsure(const Task& task) { return task.weight * std::min(1.0, half_width(task.figure())); }
 
-class InTurns {
+class TurnScheduler {
  public:
-  InTurns(std::deque<Task>& tasks, const Turns& turns) : tasks_(tasks), turns_(turns) {
+  TurnScheduler(std::deque<Task>& tasks, const Turns& turns) : tasks_(tasks), turns_(turns) {
     double weights = 0;
     for (const Task& task : tasks) weights += task.weight;
     first_s_ = kFirstTurns * std::max(0.0, turns.left()) / std::max(1.0, weights);
@@ -95,7 +95,7 @@ class InTurns {
 }  // namespace
 
 void measure_in_turns(std::deque<Task>& tasks, const Turns& turns) {
-  InTurns(tasks, turns).run();
+  TurnScheduler(tasks, turns).run();
   for (Task& task : tasks)
     if (!task.is_attempted() && !turns.stopped())
       *task.error = "the time for measuring was used up; raise the budget";

@@ -28,13 +28,13 @@ void set_mean(PipelineModel::Step& step, double seconds) {
   for (float& value : step.working_s) value *= by;
 }
 
-void check(const std::vector<Supposition>& supposed, const PipelineModel& model) {
+void check(const std::vector<AssumedCost>& supposed, const PipelineModel& model) {
   std::vector<std::string> names, problems;
   for (const PipelineModel::Step& step : model.steps) names.push_back(step.name);
-  for (const Supposition& each : supposed) {
+  for (const AssumedCost& each : supposed) {
     if (model.find(each.step) == nullptr)
       problems.push_back(unknown_name("host step", each.step, names));
-    if (!(each.seconds >= 0 && each.seconds <= Supposition::kMostSeconds))
+    if (!(each.seconds >= 0 && each.seconds <= AssumedCost::kMostSeconds))
       problems.push_back("'" + each.step +
                          "' cannot take less than 0 ms a sample, or more than an hour");
   }
@@ -44,16 +44,16 @@ void check(const std::vector<Supposition>& supposed, const PipelineModel& model)
 }  // namespace
 
 Change what_if(const Observations& observed, const Diagnosis& diagnosis,
-               const std::vector<Supposition>& supposed) {
+               const std::vector<AssumedCost>& supposed) {
   const PipelineModel& now = *diagnosis.model;
   check(supposed, now);
   Change change;
   change.id = "what_if";
-  for (const Supposition& each : supposed)
+  for (const AssumedCost& each : supposed)
     change.what += (change.what.empty() ? "if '" : ", '") + each.step + "' took " +
                    milliseconds(each.seconds) + " a sample";
   change.model = [supposed](PipelineModel& model) {
-    for (const Supposition& each : supposed)
+    for (const AssumedCost& each : supposed)
       for (PipelineModel::Step& step : model.steps)
         if (step.name == each.step) set_mean(step, each.seconds);
   };

@@ -22,7 +22,7 @@ constexpr double kMostOfThem = 0.9;  ///< fewer files leave workers too much to 
 constexpr std::size_t kPages = 2;    ///< batches that are decoded at once
 constexpr std::size_t kFewestBatches = 4;
 
-std::optional<SlabLayout> layout_of(const Pipeline& pipeline, const Plan& plan) {
+std::optional<SlabLayout> find_layout(const Pipeline& pipeline, const Plan& plan) {
   const std::string& first = plan.schedule.loader.on_device;
   try {
     return DataLoader::plan_layout(*pipeline.dataset(), pipeline.transforms(),
@@ -45,9 +45,9 @@ std::optional<WireChoice> smaller_wire(Trials& trials, const Plan& plan, const S
   for (const Wire wire : {Wire::one_hot, Wire::bits, Wire::smallest, rounding}) {
     if (wire == Wire::one_hot && field.kind == FieldKind::image) continue;
     const Plan changed = with_wire(plan, field.name, wire);
-    const auto then = layout_of(trials.trainer().pipeline(), changed);
+    const auto then = find_layout(trials.trainer().pipeline(), changed);
     if (!then || then->copied_bytes >= now.copied_bytes) continue;
-    const std::string what = "sending '" + field.name + "' as " + std::string(name_of(wire));
+    const std::string what = "sending '" + field.name + "' as " + std::string(to_string(wire));
     if (wire == Wire::one_hot && !trials.trains(changed, what)) continue;
     const auto before = static_cast<double>(now.copied_bytes);
     WireChoice choice;
@@ -63,7 +63,7 @@ std::optional<WireChoice> smaller_wire(Trials& trials, const Plan& plan, const S
 
 std::vector<WireChoice> smaller_wires(Trials& trials, const Plan& plan) {
   std::vector<WireChoice> choices;
-  const auto now = layout_of(trials.trainer().pipeline(), plan);
+  const auto now = find_layout(trials.trainer().pipeline(), plan);
   const WireFormats wire = wire_formats(plan);
   if (!now || now->copied_bytes == 0) return choices;
   for (const SlabField& field : now->fields) {
@@ -83,7 +83,7 @@ std::optional<Plan> with_jpeg_files(const Pipeline& pipeline, const Plan& plan) 
   if (image == fields.end() || wire_formats(plan).contains(image->name)) return std::nullopt;
   if (loader.cache && loader.cache->after != "read") return std::nullopt;
   Plan files = with_wire(plan, image->name, Wire::jpeg);
-  if (layout_of(pipeline, files)) return files;
+  if (find_layout(pipeline, files)) return files;
   const std::string first = first_worth_doing_on_device(pipeline, wire_formats(files));
   if (first.empty()) return std::nullopt;
   files.schedule.loader.on_device = first;

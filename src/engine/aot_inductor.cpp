@@ -33,7 +33,7 @@ bool fits(std::string_view form, std::string_view text) {
   return form.empty() && text.empty();
 }
 
-std::vector<std::string> parts_of(std::string_view list) {
+std::vector<std::string> split_list(std::string_view list) {
   std::vector<std::string> parts;
   while (!list.empty()) {
     const std::size_t end = std::min(list.find(';'), list.size());
@@ -70,7 +70,8 @@ class AotInductor final : public Imported {
     try {
       metadata_ = AOTIModelPackageLoader::load_metadata_from_package(file_, kModel);
     } catch (const std::exception& error) {
-      throw Refused(file_ + ": not a package of AOTInductor (" + reason_of(error) + ")" + kRemedy);
+      throw Refused(file_ + ": not a package of AOTInductor (" + failure_reason(error) + ")" +
+                    kRemedy);
     }
     check_metadata();
   }
@@ -86,8 +87,8 @@ class AotInductor final : public Imported {
       loader_ = std::make_unique<AOTIModelPackageLoader>(file_, kModel, kSingleThreaded, 1,
                                                          device.is_cuda() ? device.index() : -1);
     } catch (const std::exception& error) {
-      throw Refused(file_ + ": it cannot be loaded for " + device.str() + " (" + reason_of(error) +
-                    ")" + kRemedy + " on this machine");
+      throw Refused(file_ + ": it cannot be loaded for " + device.str() + " (" +
+                    failure_reason(error) + ")" + kRemedy + " on this machine");
     }
     device_ = device;
   }
@@ -99,7 +100,7 @@ class AotInductor final : public Imported {
   }
 
   void check_metadata() {
-    forms_ = parts_of(said("slipstream_inputs"));
+    forms_ = split_list(said("slipstream_inputs"));
     const std::string outputs = said("slipstream_outputs");
     const std::string version = said("slipstream_torch");
     if (forms_.empty() || outputs.empty() || version.empty())
@@ -147,10 +148,10 @@ class AotInductor final : public Imported {
     std::string_view form = forms_[index];
     const bool channels_last = form.ends_with(kChannelsLast);
     if (channels_last) form.remove_suffix(kChannelsLast.size());
-    if (!fits(form, form_of(tensor)) || tensor.device() != device_)
+    if (!fits(form, describe_tensor(tensor)) || tensor.device() != device_)
       throw Error(file_ + ": it was made for " + inputs_[index] + " " + std::string(form) + " on " +
-                  device_.str() + ", but got " + form_of(tensor) + " on " + tensor.device().str() +
-                  kRemedy + ", with these shapes");
+                  device_.str() + ", but got " + describe_tensor(tensor) + " on " +
+                  tensor.device().str() + kRemedy + ", with these shapes");
     return tensor.contiguous(channels_last ? at::MemoryFormat::ChannelsLast
                                            : at::MemoryFormat::Contiguous);
   }
@@ -178,7 +179,7 @@ class AotInductor final : public Imported {
 
 FrozenStage frozen_aot_inductor(const std::filesystem::path& file, std::vector<std::string> inputs,
                                 std::vector<std::string> outputs) {
-  return stage_of(std::make_shared<AotInductor>(file, std::move(inputs), std::move(outputs)));
+  return make_stage(std::make_shared<AotInductor>(file, std::move(inputs), std::move(outputs)));
 }
 
 }  // namespace slipstream

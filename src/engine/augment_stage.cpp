@@ -31,7 +31,7 @@ void specialize(std::vector<Part>& parts) {
   }
 }
 
-std::vector<Part> parts_of(const SlabLayout& layout, bool on_gpu) {
+std::vector<Part> make_parts(const SlabLayout& layout, bool on_gpu) {
   const DeviceChain& chain = *layout.device_chain;
   std::vector<Part> parts;
   for (std::size_t i = 0; i < chain.inputs().size(); ++i) {
@@ -96,7 +96,7 @@ void run_on_cpu(const DeviceChain& chain, const Part& part, const at::Tensor& fr
 FrozenStage augment_stage(const SlabLayout& layout, bool on_gpu) {
   const auto chain = layout.device_chain;
   const auto stage = std::make_shared<Stage>();
-  stage->parts = parts_of(layout, on_gpu);
+  stage->parts = make_parts(layout, on_gpu);
   const auto run = [chain, stage](Batch& batch) {
     const at::Tensor& drawn = batch.at(kDrawnField);
     std::call_once(stage->is_specialized, [&] { specialize(stage->parts); });

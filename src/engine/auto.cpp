@@ -2,7 +2,7 @@
 
 #include "engine/auto_choice.h"
 #include "engine/continued.h"
-#include "engine/untouched.h"
+#include "engine/state_guard.h"
 #include "slipstream/engine/trainer.h"
 
 namespace slipstream {
@@ -51,13 +51,13 @@ class Auto {
     std::function<void(const Progress&)> progress;
     if (options_.progress)
       progress = [this](const Progress& measured) {
-        Progress told;
-        told.step = total_.steps;
-        told.steps = options_.steps;
-        told.elapsed_s = told.part_began_s = total_.wall_s;
-        told.loss = total_.losses.back();
-        told.measuring = measured.measuring;
-        options_.progress(told);
+        Progress report;
+        report.step = total_.steps;
+        report.steps = options_.steps;
+        report.elapsed_s = report.part_began_s = total_.wall_s;
+        report.loss = total_.losses.back();
+        report.measuring = measured.measuring;
+        options_.progress(report);
       };
     LaneRates alone = measure_lanes_alone(trainer_, plan, steps, stop, progress);
     if (!stopped_) return alone;
@@ -104,7 +104,7 @@ Measured overlap_efficiency(const Measured& serial, const Measured& pipelined,
 LaneRates measure_lanes_alone(Trainer& trainer, const Plan& plan, std::uint64_t steps,
                               const std::function<bool()>& stop,
                               const std::function<void(const Progress&)>& progress) {
-  Untouched untouched(trainer);
+  StateGuard guard(trainer);
   LaneRates alone;
   std::string after = "collate";
   for (const LanePlan& lane : plan.schedule.lanes) {
@@ -124,7 +124,7 @@ LaneRates measure_lanes_alone(Trainer& trainer, const Plan& plan, std::uint64_t 
     alone.emplace_back(lane.steps.back(), result.steps_per_second);
     after = lane.steps.back();
   }
-  untouched.put_back_for_good();
+  guard.restore_and_release();
   return alone;
 }
 
@@ -145,7 +145,7 @@ AutoResult run_auto(Trainer& trainer, const Plan& serial, const Plan& pipelined,
       choice.kept = run.so_far().plan.schedule.mode;
       return {choice, run.result()};
     }
-    choice = choice_of(serial_rate, pipelined_rate);
+    choice = choose_mode(serial_rate, pipelined_rate);
     alone = run.measure_alone(pipelined, block);
     if (run.left() == 0) {
       choice.reason = "stopped before one was kept: " + choice.reason;

@@ -29,7 +29,7 @@ std::string nothing_steady(const SteadyRate& serial, const SteadyRate& pipelined
 
 }  // namespace
 
-AutoChoice choice_of(const SteadyRate& serial, const SteadyRate& pipelined) {
+AutoChoice choose_mode(const SteadyRate& serial, const SteadyRate& pipelined) {
   AutoChoice choice{"serial", "", {}, {}};
   if (serial.is_measured()) choice.serial = serial.rate();
   if (pipelined.is_measured()) choice.pipelined = pipelined.rate();
@@ -44,7 +44,7 @@ AutoChoice choice_of(const SteadyRate& serial, const SteadyRate& pipelined) {
     choice.reason = one + " steps/s, " + other + ", measured over " +
                     std::to_string(pipelined.steps()) + " and " + std::to_string(serial.steps()) +
                     " steady steps";
-  else if (serial.is_telling() && pipelined.is_telling())
+  else if (serial.is_conclusive() && pipelined.is_conclusive())
     choice.reason = one + " and " + other + " do not differ beyond noise";
   else
     choice.reason =

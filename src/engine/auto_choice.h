@@ -6,6 +6,6 @@ namespace slipstream {
 
 /// Which plan `auto` keeps: pipelined where its steady steps were faster, serial where they were
 /// not or where one of both had none; and whether the difference is beyond noise.
-AutoChoice choice_of(const SteadyRate& serial, const SteadyRate& pipelined);
+AutoChoice choose_mode(const SteadyRate& serial, const SteadyRate& pipelined);
 
 }  // namespace slipstream

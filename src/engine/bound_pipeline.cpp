@@ -57,7 +57,7 @@ DataLoaderOptions BoundPipeline::loader_options(const Plan& plan,
                                                 const std::optional<HostCut>& cut) const {
   DataLoaderOptions options = pipeline.loader_options(plan);
   options.cut = cut;
-  options.memory = &host_memory_of(context, plan.schedule.loader.pin_memory);
+  options.memory = &get_host_memory(context, plan.schedule.loader.pin_memory);
   return options;
 }
 
@@ -70,10 +70,10 @@ std::unique_ptr<DataLoader> BoundPipeline::make_loader(DataLoaderOptions options
 std::function<void()> BoundPipeline::keep_unsaved() const {
   std::vector<std::function<void()>> all;
   for (const NamedModule& each : pipeline.train_step()->modules())
-    if (const auto* unsaved = dynamic_cast<const Unsaved*>(each.module.get()))
+    if (const auto* unsaved = dynamic_cast<const UnsavedState*>(each.module.get()))
       all.push_back(unsaved->keep_unsaved());
   return [all] {
-    for (const auto& put_back : all) put_back();
+    for (const auto& restore : all) restore();
   };
 }
 

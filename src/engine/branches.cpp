@@ -79,7 +79,7 @@ struct ForkJoinBackward final : Node {
   std::vector<at::Tensor> outputs;
 };
 
-std::int64_t version_of(const at::Tensor& tensor) {
+std::int64_t tensor_version(const at::Tensor& tensor) {
   return tensor.is_inference() ? 0 : tensor._version();
 }
 
@@ -145,7 +145,7 @@ void Route::run(std::size_t branches, ForkPass pass, const std::function<void(st
       const CurrentLane current(*context_, lane);
       work(k);
     };
-    fork_of(*context_, *home_).run(branches, pass, fork_probe_of(*context_), on_lane);
+    get_fork(*context_, *home_).run(branches, pass, get_fork_probe(*context_), on_lane);
     if (timed) timed->mark();
   }
   for (std::size_t k = 0; !on_streams_ && k < branches; ++k) {
@@ -158,14 +158,14 @@ void Route::run(std::size_t branches, ForkPass pass, const std::function<void(st
 std::vector<at::Tensor> run_branches(Route route, const std::vector<Forward>& branches,
                                      const at::Tensor& input) {
   const bool tracks = at::GradMode::is_enabled();
-  const std::int64_t version = version_of(input);
+  const std::int64_t version = tensor_version(input);
   std::vector<std::shared_ptr<BranchInput>> begins(branches.size());
   std::vector<at::Tensor> outputs(branches.size());
   route.run(branches.size(), ForkPass::forward, [&](std::size_t k) {
     const std::uint64_t first = at::sequence_number::peek();
     begins[k] = std::make_shared<BranchInput>();
     outputs[k] = branches[k](tracks ? begun_at(begins[k], input) : input);
-    if (version_of(input) != version)
+    if (tensor_version(input) != version)
       throw Error("ForkJoin: branch " + std::to_string(k) +
                   " writes into its input, which the others read; let it work on a copy");
     if (goes_beyond(outputs[k], first))

@@ -13,11 +13,11 @@
 #include "core/files.h"
 #include "core/start_thread.h"
 #include "cuda/cuda.h"
+#include "engine/access.h"
 #include "engine/checkpoint_folder.h"
 #include "engine/checkpoint_record.h"
 #include "engine/checkpoint_tensors.h"
 #include "engine/copy_values.h"
-#include "engine/inside.h"
 #include "engine/trainer_impl.h"
 
 namespace slipstream {
@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string order_of(const PipelineOptions& options) {
+std::string describe_order(const PipelineOptions& options) {
   std::string order = options.shuffle ? "shuffled" : "by number";
   if (options.sampler.size()) order += ", sampled by weight or class";
   if (!options.drop_last) order += ", the last batch filled up";
@@ -33,13 +33,13 @@ std::string order_of(const PipelineOptions& options) {
 }
 
 /// What does not change while it is trained.
-CheckpointRecord record_of(const Pipeline& pipeline) {
+CheckpointRecord make_record(const Pipeline& pipeline) {
   return {.seed = pipeline.options().seed,
           .batch_size = pipeline.options().batch_size,
           .samples = pipeline.dataset()->size(),
           .accumulate = pipeline.training().accumulate,
           .data = pipeline.dataset()->identity(),
-          .order = order_of(pipeline.options())};
+          .order = describe_order(pipeline.options())};
 }
 
 void check_same_training(const CheckpointRecord& there, const CheckpointRecord& here,
@@ -96,7 +96,7 @@ struct Checkpoints::Impl {
       : options(std::move(given)),
         trainer(of),
         folder(options.folder),
-        training(record_of(of.pipeline())),
+        training(make_record(of.pipeline())),
         steps_of_epoch(static_cast<double>(of.pipeline().batches_per_epoch())) {
     for (const NamedModule& each : trainer.pipeline().train_step()->modules())
       for (const auto& parameter : each.module->named_parameters())
@@ -184,7 +184,7 @@ struct Checkpoints::Impl {
   }
 
   void add(const State& state) {
-    if (!state.spoiled_by.empty()) throw Error(state.spoiled_by);
+    if (!state.failure.empty()) throw Error(state.failure);
     check_finite(state);
     CheckpointRecord record = training;
     record.step = state.position;
@@ -202,7 +202,7 @@ struct Checkpoints::Impl {
     record.notes = options.notes;
     folder.add(state.position, [&](const fs::path& into) {
       record.fingerprints = write_tensors(state, into);
-      const std::string text = to_json(record);
+      const std::string text = to_json_text(record);
       const auto bytes = std::as_bytes(std::span(text));
       write_file_durably(into / kRecordFile, {&bytes, 1});
     });
@@ -251,7 +251,7 @@ struct Checkpoints::Impl {
 };
 
 Checkpoints::Checkpoints(CheckpointOptions options, Trainer& trainer) {
-  std::vector<std::string> problems = unstorable(Inside::of(trainer).state.live());
+  std::vector<std::string> problems = unstorable(Access::of(trainer).state.live());
   for (std::string& each : problems) each = "this training cannot be saved: " + each;
   refuse(problems);
   impl_ = std::make_unique<Impl>(std::move(options), trainer);
@@ -266,7 +266,7 @@ void Checkpoints::save_during(RunOptions& options) {
 
 bool Checkpoints::save(const std::optional<CheckpointScore>& score) {
   impl_->wait_until_idle();
-  const State state = Inside::of(impl_->trainer).state.live();
+  const State state = Access::of(impl_->trainer).state.live();
   const auto best = impl_->best;
   const auto best_scores = impl_->best_scores;
   const std::uint64_t epochs = impl_->epochs_since_best, scored = impl_->scored_step;
@@ -318,17 +318,17 @@ LoadedCheckpoint load_checkpoint(Trainer& trainer, const fs::path& path) {
     throw Refused("no checkpoint is at " + path.string() +
                   ": it is a folder such as step-00000100");
   const CheckpointRecord record = read_record(path);
-  if (const auto named = step_of(path); named && *named != record.step)
+  if (const auto named = parse_step(path); named && *named != record.step)
     throw DamagedCheckpoint(path.string() + " is damaged: its record is of step " +
                             std::to_string(record.step));
   State state = trainer.state();
   read_tensors(path, record.fingerprints, state);
-  check_same_training(record, record_of(trainer.pipeline()), path);
-  check_copied_whole(state, Inside::of(trainer).state.live(), path);
+  check_same_training(record, make_record(trainer.pipeline()), path);
+  check_copied_whole(state, Access::of(trainer).state.live(), path);
   state.position = record.step;
   state.loss_digest = record.loss_digest;
   state.epoch_losses = {record.epoch_loss_sum, record.epoch_loss_steps};
-  state.spoiled_by.clear();
+  state.failure.clear();
   trainer.restore(state);
   LoadedCheckpoint loaded{.path = path, .step = record.step, .scored_step = record.scored_step};
   if (record.best) {

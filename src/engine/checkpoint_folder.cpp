@@ -28,7 +28,7 @@ constexpr std::string_view kUnfinished = ".unfinished-";
 constexpr std::string_view kReplaced = "-replaced";
 constexpr std::size_t kDigits = 8;
 
-std::string name_of(std::uint64_t step) {
+std::string checkpoint_name(std::uint64_t step) {
   const std::string digits = std::to_string(step);
   return std::string(kStep) + std::string(kDigits - std::min(kDigits, digits.size()), '0') + digits;
 }
@@ -38,7 +38,7 @@ std::optional<std::uint64_t> step_in(const std::string& name) {
   std::uint64_t step = 0;
   const char* const end = name.data() + name.size();
   const auto [at, error] = std::from_chars(name.data() + kStep.size(), end, step);
-  if (error != std::errc() || at != end || name_of(step) != name) return std::nullopt;
+  if (error != std::errc() || at != end || checkpoint_name(step) != name) return std::nullopt;
   return step;
 }
 
@@ -86,7 +86,7 @@ bool is_folder(const fs::directory_entry& entry) {
 }
 
 /// What exchange() had given another name when the process ended is put back.
-void put_back_or_remove(const fs::path& unfinished) {
+void restore_or_remove(const fs::path& unfinished) {
   std::string name = unfinished.filename().string();
   if (name.ends_with(kReplaced)) {
     name = name.substr(kUnfinished.size(), name.size() - kUnfinished.size() - kReplaced.size());
@@ -106,7 +106,7 @@ void remove_unfinished(const fs::path& folder) {
   for (const fs::directory_entry& each : fs::directory_iterator(folder, failed))
     if (each.path().filename().string().rfind(kUnfinished, 0) == 0)
       unfinished.push_back(each.path());
-  for (const fs::path& path : unfinished) put_back_or_remove(path);
+  for (const fs::path& path : unfinished) restore_or_remove(path);
 }
 
 /// Gives `from` the name of `to`, and, where there is one already, `to` that of `from`, at once
@@ -151,7 +151,7 @@ class UnfinishedFolder {
 
 }  // namespace
 
-std::optional<std::uint64_t> step_of(const fs::path& path) {
+std::optional<std::uint64_t> parse_step(const fs::path& path) {
   return step_in((path.has_filename() ? path : path.parent_path()).filename().string());
 }
 
@@ -178,16 +178,16 @@ CheckpointFolder::CheckpointFolder(fs::path folder) : folder_(std::move(folder))
   remove_unfinished(folder_);
 }
 
-CheckpointFolder::~CheckpointFolder() { let_go(); }
+CheckpointFolder::~CheckpointFolder() { release_lock(); }
 
-void CheckpointFolder::let_go() {
+void CheckpointFolder::release_lock() {
   if (lock_ >= 0) ::close(lock_);
   lock_ = -1;
 }
 
 /// Where the folder was removed and made again, the lock of the old one is worth nothing.
 void CheckpointFolder::take() {
-  let_go();
+  release_lock();
   std::error_code failed;
   fs::create_directories(folder_, failed);
   if (failed) throw Error("cannot make the folder " + folder_.string() + ": " + failed.message());
@@ -196,7 +196,7 @@ void CheckpointFolder::take() {
   if (lock_ < 0) throw Error("cannot write into " + folder_.string() + ": " + errno_message(errno));
   if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
   const int error = errno;
-  let_go();
+  release_lock();
   if (error == EWOULDBLOCK)
     throw Refused("another run keeps its checkpoints in " + folder_.string() +
                   ": give each run a folder of its own");
@@ -215,8 +215,8 @@ bool CheckpointFolder::is_taken() const {
 fs::path CheckpointFolder::add(std::uint64_t step,
                                const std::function<void(const fs::path&)>& fill) {
   if (!is_taken()) take();
-  fs::path named = folder_ / name_of(step);
-  UnfinishedFolder unfinished(folder_ / (std::string(kUnfinished) + name_of(step)));
+  fs::path named = folder_ / checkpoint_name(step);
+  UnfinishedFolder unfinished(folder_ / (std::string(kUnfinished) + checkpoint_name(step)));
   fill(unfinished.path());
   sync_folder(unfinished.path());
   unfinished.become(named);
@@ -228,7 +228,7 @@ std::error_code CheckpointFolder::link_to(std::uint64_t step, const std::string&
   const fs::path link = folder_ / (std::string(kUnfinished) + name);
   std::error_code failed;
   fs::remove(link, failed);
-  fs::create_directory_symlink(name_of(step), link, failed);
+  fs::create_directory_symlink(checkpoint_name(step), link, failed);
   if (failed) return failed;
   try {
     name_anew(link, folder_ / name);

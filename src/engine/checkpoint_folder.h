@@ -17,7 +17,7 @@ struct FoundCheckpoint {
 };
 
 /// The step that the name of a checkpoint says; no value for another name.
-std::optional<std::uint64_t> step_of(const std::filesystem::path& path);
+std::optional<std::uint64_t> parse_step(const std::filesystem::path& path);
 
 /// The checkpoints in `folder`, by its names alone, the one of the latest step first; empty where
 /// there is no such folder.
@@ -52,7 +52,7 @@ class CheckpointFolder {
 
  private:
   void take();
-  void let_go();
+  void release_lock();
   std::error_code link_to(std::uint64_t step, const std::string& name);
   bool is_taken() const;
 

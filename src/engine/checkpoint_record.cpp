@@ -29,12 +29,12 @@ void take_count(json::Fields& fields, const std::string& key, std::uint64_t& out
 
 void take_number(json::Fields& fields, const std::string& key, double& out) {
   if (const Json* value = fields.find_required(key))
-    json::take(*value, fields.path_of(key), out, fields.problems());
+    json::take(*value, fields.full_path(key), out, fields.problems());
 }
 
 void take_text(json::Fields& fields, const std::string& key, std::string& out) {
   if (const Json* value = fields.find_required(key))
-    json::take(*value, fields.path_of(key), out, fields.problems());
+    json::take(*value, fields.full_path(key), out, fields.problems());
 }
 
 void take_hex(const Json& value, const std::string& path, std::uint64_t& out, Problems& problems) {
@@ -55,7 +55,7 @@ BestScore best_score(const Json& value, const std::string& path, Problems& probl
   return found;
 }
 
-Json to_json(const BestScore& best) {
+Json to_json_text(const BestScore& best) {
   return {{"metric", best.metric}, {"value", best.value}, {"step", best.step}};
 }
 
@@ -97,7 +97,7 @@ void refuse_foreign(const Json& document) {
 }
 
 /// Of all that stands in the document but its own fingerprint.
-std::string fingerprint_of(Json document) {
+std::string json_fingerprint(Json document) {
   document.erase(kOwnFingerprint);
   const std::string text = document.dump(-1, ' ', false, Json::error_handler_t::replace);
   return to_hex(fingerprint(text.data(), text.size()));
@@ -105,13 +105,13 @@ std::string fingerprint_of(Json document) {
 
 void check_fingerprint(const Json& document) {
   const auto own = document.find(kOwnFingerprint);
-  if (own == document.end() || *own != fingerprint_of(document))
+  if (own == document.end() || *own != json_fingerprint(document))
     throw Refused(std::string(kWhat) + " is damaged: it is not as it was written");
 }
 
 }  // namespace
 
-std::string to_json(const CheckpointRecord& record) {
+std::string to_json_text(const CheckpointRecord& record) {
   Json document = {{"schema", kSchema},
                    {"version", kVersion},
                    {"program", record.program},
@@ -129,8 +129,9 @@ std::string to_json(const CheckpointRecord& record) {
   else
     document["epoch_loss_sum"] = nullptr;
   document["epoch_loss_steps"] = record.epoch_loss_steps;
-  if (record.best) document["best"] = to_json(*record.best);
-  for (const BestScore& best : record.best_scores) document["best_scores"].push_back(to_json(best));
+  if (record.best) document["best"] = to_json_text(*record.best);
+  for (const BestScore& best : record.best_scores)
+    document["best_scores"].push_back(to_json_text(best));
   document["epochs_since_best"] = record.epochs_since_best;
   document["scored_step"] = record.scored_step;
   document["fingerprints"] = Json::object();
@@ -138,7 +139,7 @@ std::string to_json(const CheckpointRecord& record) {
     document["fingerprints"][file] = to_hex(fingerprint);
   if (!record.plan.empty()) document["plan"] = json::parsed(record.plan, "the plan");
   if (!record.notes.empty()) document["notes"] = json::parsed(record.notes, "the notes");
-  document[kOwnFingerprint] = fingerprint_of(document);
+  document[kOwnFingerprint] = json_fingerprint(document);
   return document.dump(2) + "\n";
 }
 

@@ -58,8 +58,8 @@ class LaterCheckpoint : public Refused {
 };
 
 /// With a fingerprint of itself. REQUIRES: what is JSON in it is, and values are finite
-std::string to_json(const CheckpointRecord& record);
-/// Throws Refused with all that is wrong, also where it is not as to_json() wrote it, and
+std::string to_json_text(const CheckpointRecord& record);
+/// Throws Refused with all that is wrong, also where it is not as to_json_text() wrote it, and
 /// LaterCheckpoint.
 CheckpointRecord parse_checkpoint_record(std::string_view json);
 

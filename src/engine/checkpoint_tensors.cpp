@@ -23,7 +23,7 @@ struct File {
   std::vector<NamedTensor*> filled;  ///< the same ones in the state
 };
 
-std::vector<File> files_of(State& state) {
+std::vector<File> list_files(State& state) {
   std::vector<File> files = {
       {kWeightsFile, {}, {}}, {kTrainingFile, {}, {}}, {kAveragesFile, {}, {}}};
   for (NamedTensor& each : state.model) {
@@ -60,7 +60,7 @@ std::map<std::string, at::Tensor> read_whole(const SafetensorsFile& stored,
     } catch (const Error& error) {
       throw DamagedCheckpoint(error.what());
     }
-    found += fingerprint_of({each.name, tensor});
+    found += tensor_fingerprint({each.name, tensor});
   }
   if (found != fingerprint)
     throw DamagedCheckpoint(stored.path().string() +
@@ -72,7 +72,7 @@ void read_file(const fs::path& path, std::uint64_t fingerprint, File& file) {
   const SafetensorsFile stored = opened(path);
   const std::map<std::string, at::Tensor> tensors = read_whole(stored, fingerprint);
   const std::string differences =
-      text_of(differences_from(stored.header(), file.tensors, Conversion::none));
+      to_text(differences_from(stored.header(), file.tensors, Conversion::none));
   if (!differences.empty())
     throw Refused("the checkpoint is of another " +
                   std::string(file.name == kTrainingFile
@@ -88,7 +88,7 @@ void read_file(const fs::path& path, std::uint64_t fingerprint, File& file) {
 std::vector<std::string> unstorable(const State& state) {
   State written = state;
   std::vector<std::string> problems;
-  for (const File& file : files_of(written))
+  for (const File& file : list_files(written))
     for (std::string& each : unstorable(file.tensors)) problems.push_back(std::move(each));
   return problems;
 }
@@ -96,14 +96,14 @@ std::vector<std::string> unstorable(const State& state) {
 FileFingerprints write_tensors(const State& state, const fs::path& folder) {
   State written = state;
   FileFingerprints fingerprints;
-  for (const File& file : files_of(written))
+  for (const File& file : list_files(written))
     fingerprints[file.name] = store_tensors(file.tensors, folder / file.name);
   return fingerprints;
 }
 
 void read_tensors(const fs::path& folder, const FileFingerprints& fingerprints, State& state) {
   const at::NoGradGuard no_gradients;
-  std::vector<File> files = files_of(state);
+  std::vector<File> files = list_files(state);
   for (const auto& [name, fingerprint] : fingerprints) {
     const auto same = [&name = name](const File& file) { return file.name == name; };
     if (std::none_of(files.begin(), files.end(), same))

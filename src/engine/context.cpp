@@ -10,9 +10,9 @@
 #include "core/lane_threads.h"
 #include "core/recycling_memory.h"
 #include "cuda/cuda.h"
+#include "engine/access.h"
 #include "engine/autograd_thread.h"
 #include "engine/context_parts.h"
-#include "engine/inside.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -72,24 +72,24 @@ Context::~Context() = default;
 
 DeviceKind Context::kind() const { return device_.is_cuda() ? DeviceKind::cuda : DeviceKind::cpu; }
 
-Lane& lane_of(Context& context, const std::string& name, int priority) {
+Lane& get_lane(Context& context, const std::string& name, int priority) {
   const c10::Device device = context.device();
-  auto& parts = Inside::of(context);
+  auto& parts = Access::of(context);
   const std::lock_guard lock(parts.making);
   std::unique_ptr<Lane>& lane = parts.lanes[{name, device.is_cuda() ? priority : 0}];
   if (lane == nullptr) lane = make_lane(name, device, priority);
   return *lane;
 }
 
-std::pmr::memory_resource& host_memory_of(Context& context, bool pinned) {
-  auto& parts = Inside::of(context);
+std::pmr::memory_resource& get_host_memory(Context& context, bool pinned) {
+  auto& parts = Access::of(context);
   return pinned && context.device().is_cuda() ? parts.recycled_pinned : parts.recycled;
 }
 
-LaneThreads& threads_of(Context& context) { return Inside::of(context).threads; }
+LaneThreads& get_threads(Context& context) { return Access::of(context).threads; }
 
-Fork& fork_of(Context& context, Lane& home) {
-  auto& parts = Inside::of(context);
+Fork& get_fork(Context& context, Lane& home) {
+  auto& parts = Access::of(context);
   const std::lock_guard lock(parts.forking);
   std::unique_ptr<Fork>& fork = parts.forks[&home];
   if (fork != nullptr) return *fork;
@@ -103,9 +103,9 @@ Fork& fork_of(Context& context, Lane& home) {
 }
 
 void set_fork_probe(Context& context, const ForkProbe* probe) {
-  Inside::of(context).fork_probe = probe;
+  Access::of(context).fork_probe = probe;
 }
 
-const ForkProbe* fork_probe_of(Context& context) { return Inside::of(context).fork_probe; }
+const ForkProbe* get_fork_probe(Context& context) { return Access::of(context).fork_probe; }
 
 }  // namespace slipstream

@@ -23,8 +23,8 @@ std::int64_t known_classes(const FieldSpec& field) {
 
 }  // namespace
 
-at::Tensor view_of(const at::Tensor& memory, const SlabField& field, std::size_t offset,
-                   std::int64_t batch_size) {
+at::Tensor make_view(const at::Tensor& memory, const SlabField& field, std::size_t offset,
+                     std::int64_t batch_size) {
   std::vector<std::int64_t> sizes = {batch_size};
   for (std::size_t i = 0; i < field.spec.shape.rank; ++i) sizes.push_back(field.spec.shape[i]);
   const std::size_t sample_bytes = field.spec.shape.elements() * size_bytes(field.dtype);
@@ -36,7 +36,7 @@ at::Tensor view_of(const at::Tensor& memory, const SlabField& field, std::size_t
   return view.variable_data();  // a view would hold references to what it was made from
 }
 
-std::size_t bytes_of(const Fields& fields) {
+std::size_t count_bytes(const Fields& fields) {
   std::size_t bytes = 0;
   for (const auto& field : fields) bytes += field.second.nbytes();
   return bytes;
@@ -64,8 +64,8 @@ bool is_held_outside(const at::Tensor& tensor, std::span<const Fields* const> ow
   return tensor.storage().use_count() > all.size();
 }
 
-void let_go(Fields& fields, c10::Device device, std::span<void* const> streams,
-            std::span<const Fields* const> own) {
+void release_tensors(Fields& fields, c10::Device device, std::span<void* const> streams,
+                     std::span<const Fields* const> own) {
   if (device.is_cuda()) {
     for (auto& [name, tensor] : fields) {
       if (!is_held_outside(tensor, own)) continue;
@@ -85,14 +85,14 @@ DeviceSlab DeviceSlab::make(const SlabLayout& layout, c10::Device device) {
   for (const SlabField& field : layout.fields) {
     if (field.wire == Wire::host) continue;
     slab.fields.emplace_back(field.spec.name,
-                             view_of(memory, field, field.device_offset_bytes,
-                                     static_cast<std::int64_t>(layout.batch_size)));
+                             make_view(memory, field, field.device_offset_bytes,
+                                       static_cast<std::int64_t>(layout.batch_size)));
     slab.classes.push_back(known_classes(field.spec));
   }
   return slab;
 }
 
-std::int64_t DeviceSlab::classes_of(const std::string& name, const at::Tensor& tensor) const {
+std::int64_t DeviceSlab::find_classes(const std::string& name, const at::Tensor& tensor) const {
   for (std::size_t i = 0; i < fields.size(); ++i)
     if (fields[i].first == name && fields[i].second.const_data_ptr() == tensor.const_data_ptr())
       return classes[i];

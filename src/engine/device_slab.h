@@ -16,7 +16,7 @@ namespace slipstream {
 
 using Fields = std::vector<std::pair<std::string, at::Tensor>>;
 
-std::size_t bytes_of(const Fields& fields);
+std::size_t count_bytes(const Fields& fields);
 
 /// Whether anybody but `own`, which `tensor` is part of, holds its memory.
 bool is_held_outside(const at::Tensor& tensor, std::span<const Fields* const> own);
@@ -24,14 +24,14 @@ bool is_held_outside(const at::Tensor& tensor, std::span<const Fields* const> ow
 /// Tensors of one batch whose slot is free again: gives each storage that somebody outside `own`
 /// still holds up to its holder, whose work may be on any of `streams`, and lets the rest go. CUDA
 /// alone needs this.
-void let_go(Fields& fields, c10::Device device, std::span<void* const> streams,
-            std::span<const Fields* const> own);
+void release_tensors(Fields& fields, c10::Device device, std::span<void* const> streams,
+                     std::span<const Fields* const> own);
 
 /// The field that lies `offset` bytes into `memory`, which are bytes, for all samples of a batch;
 /// images become batch x channels x height x width (channels-last). It holds nothing but its
 /// memory.
-at::Tensor view_of(const at::Tensor& memory, const SlabField& field, std::size_t offset,
-                   std::int64_t batch_size);
+at::Tensor make_view(const at::Tensor& memory, const SlabField& field, std::size_t offset,
+                     std::int64_t batch_size);
 
 /// The fields of one batch in one block of device memory.
 struct DeviceSlab {
@@ -43,7 +43,7 @@ struct DeviceSlab {
   static DeviceSlab make(const SlabLayout& layout, c10::Device device);
   bool has(const at::Tensor& tensor) const;
   /// Batch::classes() of a tensor with that name: 0 where it is another than the slab's.
-  std::int64_t classes_of(const std::string& name, const at::Tensor& tensor) const;
+  std::int64_t find_classes(const std::string& name, const at::Tensor& tensor) const;
 };
 
 /// A batch of the slab's fields, all zeros, enqueued on the current stream.

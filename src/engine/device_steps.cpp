@@ -62,7 +62,7 @@ std::vector<LaneBinding> DeviceSteps::on_lanes(const Plan& plan, const RunOption
       for (const DeviceStep& step : steps)
         if (step.name == name) lane.steps.push_back(step);
     if (lane.steps.empty()) continue;
-    lane.lane = &lane_of(bound_.context, planned.steps.back(), planned.priority);
+    lane.lane = &get_lane(bound_.context, planned.steps.back(), planned.priority);
     lanes.push_back(std::move(lane));
   }
   return lanes;

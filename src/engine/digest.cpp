@@ -51,16 +51,16 @@ struct OnDevice {
   std::vector<std::size_t> places;
 };
 
-std::vector<std::uint64_t> digests_of(std::span<const Fields> batches) {
+std::vector<std::uint64_t> compute_digests(std::span<const Fields> batches) {
   std::vector<std::uint64_t> digests;
   for (const Fields& fields : batches)
-    for (const auto& [name, tensor] : fields) digests.push_back(digest_of(std::array{tensor}));
+    for (const auto& [name, tensor] : fields) digests.push_back(compute_digest(std::array{tensor}));
   return digests;
 }
 
 }  // namespace
 
-std::uint64_t digest_of(std::span<const at::Tensor> tensors) {
+std::uint64_t compute_digest(std::span<const at::Tensor> tensors) {
   std::map<c10::DeviceIndex, OnDevice> devices;  // the host's is -1
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const bool is_cuda = tensors[i].is_cuda();
@@ -78,11 +78,11 @@ std::uint64_t digest_of(std::span<const at::Tensor> tensors) {
   return digest;
 }
 
-FieldDigests::FieldDigests(std::span<const Fields> batches) : digests_(digests_of(batches)) {}
+FieldDigests::FieldDigests(std::span<const Fields> batches) : digests_(compute_digests(batches)) {}
 
 std::vector<std::string> FieldDigests::changed_in(std::span<const Fields> batches) const {
   std::set<std::string> changed;
-  const std::vector<std::uint64_t> now = digests_of(batches);
+  const std::vector<std::uint64_t> now = compute_digests(batches);
   std::size_t i = 0;
   for (const Fields& fields : batches)
     for (const auto& [name, tensor] : fields) {

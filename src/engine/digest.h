@@ -13,7 +13,7 @@ namespace slipstream {
 
 /// Digest of tensors' values, in order: each one's bytes as they lie in memory, the same on the
 /// host and on any GPU, also where they are on several. Waits for their devices.
-std::uint64_t digest_of(std::span<const at::Tensor> tensors);
+std::uint64_t compute_digest(std::span<const at::Tensor> tensors);
 
 /// Finds fields of batches whose values change.
 class FieldDigests {

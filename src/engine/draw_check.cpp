@@ -27,7 +27,7 @@ GeneratorStates::GeneratorStates(c10::Device device) {
     states_.emplace_back(at::globalContext().defaultGenerator(each), generator_state(each));
 }
 
-void GeneratorStates::put_back() const {
+void GeneratorStates::restore() const {
   for (const auto& [generator, state] : states_) {
     at::Generator changed = generator;
     const std::lock_guard lock(changed.mutex());

@@ -18,7 +18,7 @@ at::Tensor generator_state(c10::Device device);
 class GeneratorStates {
  public:
   explicit GeneratorStates(c10::Device device);
-  void put_back() const;
+  void restore() const;
 
  private:
   std::vector<std::pair<at::Generator, at::Tensor>> states_;

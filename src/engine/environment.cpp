@@ -6,7 +6,7 @@
 
 namespace slipstream {
 
-Environment environment_of(const Context& context) {
+Environment collect_environment(const Context& context) {
   std::optional<GpuInfo> gpu;
   if (context.kind() == DeviceKind::cuda) {
     const auto all = cuda::devices();

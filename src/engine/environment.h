@@ -6,6 +6,6 @@
 namespace slipstream {
 
 /// The environment with PyTorch's version and the context's GPU, if it has one.
-Environment environment_of(const Context& context);
+Environment collect_environment(const Context& context);
 
 }  // namespace slipstream

@@ -8,9 +8,9 @@
 #include <map>
 #include <utility>
 
+#include "engine/access.h"
 #include "engine/copy_values.h"
 #include "engine/evaluation_step.h"
-#include "engine/inside.h"
 #include "engine/same_images.h"
 #include "engine/trainer_impl.h"
 #include "slipstream/engine/weights.h"
@@ -19,9 +19,9 @@
 namespace slipstream {
 namespace {
 
-Pipeline pipeline_of(const Pipeline& model, const Pipeline& data,
-                     const std::shared_ptr<EvaluationStep>& step, std::size_t batch_size,
-                     const EvaluationOptions& given) {
+Pipeline build_pipeline(const Pipeline& model, const Pipeline& data,
+                        const std::shared_ptr<EvaluationStep>& step, std::size_t batch_size,
+                        const EvaluationOptions& given) {
   PipelineOptions options = data.options();
   options.batch_size = batch_size;
   options.shuffle = false;
@@ -38,7 +38,7 @@ Pipeline pipeline_of(const Pipeline& model, const Pipeline& data,
   return std::move(made).train(model.train_name(), step);
 }
 
-std::size_t batch_size_of(const Pipeline& data) {
+std::size_t evaluation_batch_size(const Pipeline& data) {
   if (data.dataset()->size() == 0) throw Refused("evaluation: the data set has no samples");
   return std::min(data.options().batch_size, data.dataset()->size());
 }
@@ -49,7 +49,8 @@ class Evaluating {
   explicit Evaluating(const TrainStep& step) {
     const at::NoGradGuard no_gradients;
     std::map<std::string, at::Tensor> own;
-    for (const NamedTensor& each : tensors_of(step)) own.emplace(each.name, each.tensor.detach());
+    for (const NamedTensor& each : named_tensors(step))
+      own.emplace(each.name, each.tensor.detach());
     std::vector<at::Tensor> averages;
     for (const NamedTensor& average : step.averaged()) {
       const auto found = own.find(average.name);
@@ -66,13 +67,13 @@ class Evaluating {
   }
   ~Evaluating() {
     try {
-      put_back();
+      restore();
     } catch (...) {
       // The exception under way tells, or the next use.
     }
   }
   /// What a module throws where it is told its mode is thrown when all is as it was.
-  void put_back() {
+  void restore() {
     if (std::exchange(is_back_, true)) return;
     const at::NoGradGuard no_gradients;
     std::exception_ptr raised;
@@ -105,14 +106,15 @@ struct Evaluator::Impl {
        const Plan::Numerics& numerics, const EvaluationOptions& options)
       : model_step(model.train_step()),
         step(std::make_shared<EvaluationStep>(model_step, model.metrics(), data.dataset()->size(),
-                                              batch_size_of(data))),
-        trainer(pipeline_of(model, data, step, batch_size_of(data), options), context, numerics) {
+                                              evaluation_batch_size(data))),
+        trainer(build_pipeline(model, data, step, evaluation_batch_size(data), options), context,
+                numerics) {
     if (options.same_images) require_range_of_training(model, trainer.pipeline(), options);
   }
 
   RunResult run_once(const Plan& plan, RunOptions options) {
     const std::uint64_t batches = trainer.pipeline().batches_per_epoch();
-    go_to_the_beginning();
+    seek_to_start();
     options.steps = batches;
     options.digest = false;
     options.check_loss = false;
@@ -120,7 +122,7 @@ struct Evaluator::Impl {
     Evaluating evaluating(*model_step);
     step->begin(trainer.context().device());
     RunResult result = trainer.run(plan, options);
-    evaluating.put_back();
+    evaluating.restore();
     return result;
   }
 
@@ -138,7 +140,7 @@ struct Evaluator::Impl {
   }
 
   /// Of an epoch: behind an evaluation that ended early. Nothing here is a state of training.
-  void go_to_the_beginning() { Inside::of(trainer).begin_anew(); }
+  void seek_to_start() { Access::of(trainer).restart(); }
 
   std::shared_ptr<TrainStep> model_step;
   std::shared_ptr<EvaluationStep> step;

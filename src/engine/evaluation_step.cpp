@@ -63,7 +63,7 @@ LossValue EvaluationStep::train(const Batch& whole) {
   Batch batch = selected(whole, positions);
   const at::Tensor output = model_->predict(batch);
   if (keep_) return {at::zeros({}, output.options().dtype(at::kFloat)), {}, {}, 0, keep_(output)};
-  LossValue loss = model_->loss_of(output, batch);
+  LossValue loss = model_->compute_loss(output, batch);
   if (loss.loss.defined()) {
     has_loss_ = true;
     loss_.add_(loss.loss.to(at::kDouble), static_cast<std::int64_t>(positions.size()));

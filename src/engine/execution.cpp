@@ -75,7 +75,7 @@ Execution::Execution(Setup setup)
 Execution::~Execution() {
   for (Slot& slot : slots_) {
     for (std::size_t lane = slot.parts.size(); lane-- > 0;) clear_part(slot, lane);
-    let_go(slot.slab.fields, context_.device(), streams_, slot.own());
+    release_tensors(slot.slab.fields, context_.device(), streams_, slot.own());
   }
 }
 
@@ -99,14 +99,14 @@ void Execution::drop(std::size_t lane, std::size_t slot_index) {
   clear_part(slot, lane);
   const bool owns_slab = loader_ != nullptr && lane == 0;
   if (!owns_slab || !is_held_outside(slot.slab.fields.front().second, slot.own())) return;
-  let_go(slot.slab.fields, context_.device(), streams_, slot.own());
+  release_tensors(slot.slab.fields, context_.device(), streams_, slot.own());
   slot.slab = DeviceSlab::make(loader_->layout(), context_.device());
 }
 
 void Execution::clear_part(Slot& slot, std::size_t lane) {
   Fields& part = slot.parts[lane];
   std::erase_if(part, [&](const auto& field) { return slot.slab.has(field.second); });
-  let_go(part, context_.device(), streams_, slot.own());
+  release_tensors(part, context_.device(), streams_, slot.own());
 }
 
 Batch Execution::assemble(std::size_t lane, std::uint64_t batch, Slot& slot) {
@@ -116,7 +116,7 @@ Batch Execution::assemble(std::size_t lane, std::uint64_t batch, Slot& slot) {
       fields.set(name, tensor);
   for (std::size_t k = 0; k < lane; ++k)
     for (const auto& [name, tensor] : slot.parts[k])
-      fields.set(name, tensor, slot.slab.classes_of(name, tensor));
+      fields.set(name, tensor, slot.slab.find_classes(name, tensor));
   if (lane > 0) fields.set_stand_ins(slot.slab.stand_ins);
   return fields;
 }
@@ -136,7 +136,7 @@ void Execution::run(std::size_t lane, std::uint64_t batch, std::size_t slot_inde
     LaneTrace::Step traced(trace_ ? &*trace_ : nullptr, lane, batch, i);
     run_step(binding.steps[i], *binding.lane, batch, slot, fields, made);
     traced.done();
-    counting.made(bytes_of(made));
+    counting.made(count_bytes(made));
     const std::lock_guard lock(slot.changing);
     for (auto& [name, tensor] : made)
       slot.parts[lane].emplace_back(std::move(name), own_view(slot.slab, std::move(tensor)));
@@ -164,7 +164,7 @@ void Execution::run_step(const DeviceStep& step, Lane& lane, std::uint64_t batch
       return;
     }
     case DeviceStep::Kind::train:
-      pay(lane);
+      simulate_cost(lane);
       train_.run(batch, fields);
       take_state(batch);
   }
@@ -178,8 +178,7 @@ void Execution::take_state(std::uint64_t batch) {
   try {
     states_[batch % window_] = setup_.state.copied_tensors();
   } catch (const c10::OutOfMemoryError&) {
-    states_[batch % window_].emplace().spoiled_by =
-        "the device has no memory for a copy of the state";
+    states_[batch % window_].emplace().failure = "the device has no memory for a copy of the state";
   }
 }
 
@@ -189,7 +188,7 @@ void Execution::hand_state_over(std::uint64_t batch) {
   taken->position = setup_.first_step + batch + 1;
   taken->loss_digest = loss_digest_;
   taken->epoch_losses = epoch_losses_;
-  tell("state", batch, [&] { setup_.options.on_state(std::move(*taken)); });
+  call_user("state", batch, [&] { setup_.options.on_state(std::move(*taken)); });
   taken.reset();
 }
 
@@ -210,11 +209,11 @@ void Execution::copy(Lane& lane, std::uint64_t batch, Slot& slot, Batch& fields)
     fields.set(slab.fields[i].first, slab.fields[i].second, slab.classes[i]);
 }
 
-void Execution::pay(Lane& lane) const {
+void Execution::simulate_cost(Lane& lane) const {
   const bool is_copied = loader_ != nullptr;
   const bool is_put_together =
       is_copied && (!setup_.options.cut || setup_.options.cut->after != "collate");
-  pay_step(setup_.bound.pipeline, is_copied, is_put_together, lane);
+  simulate_step_cost(setup_.bound.pipeline, is_copied, is_put_together, lane);
 }
 
 void Execution::retired(std::uint64_t batch, std::span<const Mark* const> begin,
@@ -224,24 +223,24 @@ void Execution::retired(std::uint64_t batch, std::span<const Mark* const> begin,
   hand_state_over(batch);
   time_lanes(batch, begin, end);
   if (loader_ != nullptr) record_.inputs.push_back(inputs_[batch % window_]);
-  if (loader_ != nullptr && LoadingGain::looks_at(batch))
-    loading_.look(batch, loader_->counters(), record_.lanes);
+  if (loader_ != nullptr && LoadingGain::is_snapshot_due(batch))
+    loading_.snapshot(batch, loader_->counters(), record_.lanes);
   if (batch < warm_up_steps(setup_.options.steps))
     record_.reserved_after_warm_up_bytes = reserved_bytes(context_.device());
   report_progress(batch);
 }
 
 void Execution::take_metrics(std::uint64_t batch) {
-  const TrainingStage::Told told = train_.told_of(batch);
-  check_loss(batch, told.loss);
-  record_.losses.push_back(told.loss);
-  loss_digest_ = digest_with(loss_digest_, told.loss);
-  epoch_losses_.add(told.loss, setup_.first_step + batch,
+  const TrainingStage::BatchResult batch_result = train_.take_result(batch);
+  check_loss(batch, batch_result.loss);
+  record_.losses.push_back(batch_result.loss);
+  loss_digest_ = digest_with(loss_digest_, batch_result.loss);
+  epoch_losses_.add(batch_result.loss, setup_.first_step + batch,
                     setup_.bound.pipeline.batches_per_epoch());
-  if (told.accuracy) record_.accuracies.push_back(*told.accuracy);
-  if (setup_.options.on_outputs && !told.outputs.empty())
-    tell("output", batch,
-         [&] { setup_.options.on_outputs(setup_.first_step + batch, told.outputs); });
+  if (batch_result.accuracy) record_.accuracies.push_back(*batch_result.accuracy);
+  if (setup_.options.on_outputs && !batch_result.outputs.empty())
+    call_user("output", batch,
+              [&] { setup_.options.on_outputs(setup_.first_step + batch, batch_result.outputs); });
 }
 
 /// A cut, or a last step, measures: it trains again and again on the same batches, and takes as
@@ -290,10 +289,11 @@ void Execution::report_progress(std::uint64_t batch) {
     progress.input = record_.inputs.back();
     progress.host_counters = [this] { return host_counters(); };
   }
-  tell("progress", batch, [&] { setup_.options.progress(progress); });
+  call_user("progress", batch, [&] { setup_.options.progress(progress); });
 }
 
-void Execution::tell(const char* what, std::uint64_t batch, const std::function<void()>& call) {
+void Execution::call_user(const char* what, std::uint64_t batch,
+                          const std::function<void()>& call) {
   if (failed_retiring_) return;
   try {
     call();

@@ -86,7 +86,7 @@ class Execution final : public Work {
   void run_step(const DeviceStep& step, Lane& lane, std::uint64_t batch, Slot& slot, Batch& fields,
                 Fields& made);
   void copy(Lane& lane, std::uint64_t batch, Slot& slot, Batch& fields);
-  void pay(Lane& lane) const;
+  void simulate_cost(Lane& lane) const;
   void take_state(std::uint64_t batch);
   void hand_state_over(std::uint64_t batch);
   void take_metrics(std::uint64_t batch);
@@ -96,7 +96,7 @@ class Execution final : public Work {
   HostBatch take_input();
   void report_progress(std::uint64_t batch);
   /// Calls what was given to the run; where it throws, that is what failed.
-  void tell(const char* what, std::uint64_t batch, const std::function<void()>& call);
+  void call_user(const char* what, std::uint64_t batch, const std::function<void()>& call);
   std::vector<StepCounter> host_counters() const;
 
   Setup setup_;

@@ -30,7 +30,7 @@ void drop_gradients(std::span<const at::Tensor> parameters) {
   for (const at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
 }
 
-std::vector<at::Tensor> gradients_of(std::span<const at::Tensor> parameters) {
+std::vector<at::Tensor> collect_gradients(std::span<const at::Tensor> parameters) {
   std::vector<at::Tensor> gradients;
   for (const at::Tensor& parameter : parameters)
     if (parameter.grad().defined()) gradients.push_back(parameter.grad());

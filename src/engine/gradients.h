@@ -13,7 +13,7 @@ namespace slipstream {
 void drop_gradients(std::span<const at::Tensor> parameters);
 
 /// The gradients of those parameters that have one now.
-std::vector<at::Tensor> gradients_of(std::span<const at::Tensor> parameters);
+std::vector<at::Tensor> collect_gradients(std::span<const at::Tensor> parameters);
 
 /// Throws Error for a parameter whose gradient is sparse.
 void check_dense(std::span<const NamedTensor> parameters);

@@ -30,7 +30,7 @@ void Imported::run(Batch& batch) {
   std::string given;
   for (const std::string& name : inputs_) {
     read.push_back(batch.at(name));
-    given += (given.empty() ? "" : ", ") + name + " " + form_of(read.back());
+    given += (given.empty() ? "" : ", ") + name + " " + describe_tensor(read.back());
   }
   std::vector<at::Tensor> made;
   try {
@@ -42,7 +42,7 @@ void Imported::run(Batch& batch) {
   } catch (const std::exception& error) {
     if (is_out_of_memory(error)) throw;
     throw Error(file_ + ": its forward failed for " + given + " on " + read.front().device().str() +
-                ": " + what_of(error));
+                ": " + error_text(error));
   }
   if (made.size() != outputs_.size())
     throw Error(file_ + ": it returned " + std::to_string(made.size()) + " tensors, but " +
@@ -50,22 +50,22 @@ void Imported::run(Batch& batch) {
   for (std::size_t i = 0; i < made.size(); ++i) batch.set(outputs_[i], std::move(made[i]));
 }
 
-FrozenStage stage_of(std::shared_ptr<Imported> module) {
+FrozenStage make_stage(std::shared_ptr<Imported> module) {
   module->eval();
   return {module, [module](Batch& batch) { module->run(batch); }};
 }
 
-std::string form_of(const at::Tensor& tensor) {
+std::string describe_tensor(const at::Tensor& tensor) {
   return c10::getDtypeNames(tensor.scalar_type()).first + c10::str(tensor.sizes());
 }
 
-std::string what_of(const std::exception& error) {
+std::string error_text(const std::exception& error) {
   const auto* torch = dynamic_cast<const c10::Error*>(&error);
   return torch != nullptr ? torch->what_without_backtrace() : error.what();
 }
 
-std::string reason_of(const std::exception& error) {
-  const std::string what = what_of(error);
+std::string failure_reason(const std::exception& error) {
+  const std::string what = error_text(error);
   return what.substr(0, std::min(what.find('\n'), what.find(" This is an internal miniz error")));
 }
 

@@ -33,13 +33,13 @@ class Imported : public torch::nn::Module {
   std::vector<std::string> outputs_;
 };
 
-FrozenStage stage_of(std::shared_ptr<Imported> module);
+FrozenStage make_stage(std::shared_ptr<Imported> module);
 
 /// "uint8[8, 3, 64, 64]".
-std::string form_of(const at::Tensor& tensor);
+std::string describe_tensor(const at::Tensor& tensor);
 /// what(), of PyTorch's errors without the backtrace.
-std::string what_of(const std::exception& error);
-/// The first line of what_of(), without what PyTorch guesses of damaged checkpoints.
-std::string reason_of(const std::exception& error);
+std::string error_text(const std::exception& error);
+/// The first line of error_text(), without what PyTorch guesses of damaged checkpoints.
+std::string failure_reason(const std::exception& error);
 
 }  // namespace slipstream

@@ -54,7 +54,7 @@ struct Stream {
   }
 };
 
-std::map<std::int64_t, Stream> streams_of(const profiler::ProfilerResult& result) {
+std::map<std::int64_t, Stream> find_streams(const profiler::ProfilerResult& result) {
   const std::int64_t shift_ns = to_trace_clock_ns();
   std::map<std::int64_t, Stream> streams;
   for (const profiler::KinetoEvent& event : result.events())
@@ -72,7 +72,7 @@ KernelTrace::KernelTrace(const Context& context) : on_gpu_(context.kind() == Dev
   try {
     profiler::prepareProfiler(config(), kActivities);
   } catch (const std::exception& e) {
-    problem_ = "kernels are not recorded: " + message_of(e);
+    problem_ = "kernels are not recorded: " + describe_error(e);
   }
 }
 
@@ -90,7 +90,7 @@ void KernelTrace::start() {
     profiler::enableProfiler(config(), kActivities);
     running_ = true;
   } catch (const std::exception& e) {
-    problem_ = "kernels are not recorded: " + message_of(e);
+    problem_ = "kernels are not recorded: " + describe_error(e);
   }
 }
 
@@ -98,14 +98,14 @@ void KernelTrace::stop(TraceRecorder& recorder) {
   if (!running_) return;
   running_ = false;
   try {
-    const auto streams = streams_of(*profiler::disableProfiler());
+    const auto streams = find_streams(*profiler::disableProfiler());
     if (streams.empty())
       problem_ = "kernels are not recorded: PyTorch's profiler (Kineto, CUPTI) gave none here";
     for (const auto& [id, stream] : streams)
       recorder.add_row(TraceRow::Kind::stream, "stream " + std::to_string(id), stream.names,
                        stream.events);
   } catch (const std::exception& e) {
-    problem_ = "kernels are not recorded: " + message_of(e);
+    problem_ = "kernels are not recorded: " + describe_error(e);
   }
 }
 

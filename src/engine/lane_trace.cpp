@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kClockReadings = 16;
 
-std::int64_t ns_of(double seconds) { return std::llround(seconds * 1e9); }
+std::int64_t to_nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
 }  // namespace
 
@@ -64,13 +64,15 @@ void LaneTrace::retired(std::uint64_t batch, std::span<const double> end_s,
   for (std::size_t k = 0; k < lanes_.size(); ++k) {
     TracedLane& lane = lanes_[k];
     if (!lane.device.wants(number)) continue;
-    const std::int64_t end_ns = origin_ns_ + ns_of(first_begin_s_ + end_s[k]);
-    const std::int64_t begin_ns = end_ns - ns_of(end[k]->seconds_after(*begin[k]));
+    const std::int64_t end_ns = origin_ns_ + to_nanoseconds(first_begin_s_ + end_s[k]);
+    const std::int64_t begin_ns = end_ns - to_nanoseconds(end[k]->seconds_after(*begin[k]));
     std::int64_t from_ns = begin_ns;
     for (std::size_t step = 0; step < lane.steps.size(); ++step) {
       const bool is_last = step + 1 == lane.steps.size();
       const std::int64_t to_ns =
-          is_last ? end_ns : begin_ns + ns_of(end_of(lane, batch, step)->seconds_after(*begin[k]));
+          is_last
+              ? end_ns
+              : begin_ns + to_nanoseconds(end_mark(lane, batch, step)->seconds_after(*begin[k]));
       lane.device.add({.name = step, .batch = number, .begin_ns = from_ns, .end_ns = to_ns});
       from_ns = to_ns;
     }
@@ -105,7 +107,7 @@ LaneTrace::Step::~Step() {
 void LaneTrace::Step::done() {
   if (trace_ == nullptr) return;
   TracedLane& lane = trace_->lanes_[lane_];
-  if (step_ + 1 < lane.steps.size()) lane.lane->record(*trace_->end_of(lane, batch_, step_));
+  if (step_ + 1 < lane.steps.size()) lane.lane->record(*trace_->end_mark(lane, batch_, step_));
 }
 
 }  // namespace slipstream

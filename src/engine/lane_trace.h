@@ -52,7 +52,7 @@ class LaneTrace {
   };
 
   void join_clocks(TraceRecorder& recorder);
-  std::unique_ptr<Mark>& end_of(TracedLane& lane, std::uint64_t batch, std::size_t step) const {
+  std::unique_ptr<Mark>& end_mark(TracedLane& lane, std::uint64_t batch, std::size_t step) const {
     return lane.ends[batch % lane.ends.size()][step];
   }
 

@@ -14,11 +14,11 @@
 namespace slipstream {
 namespace {
 
-std::string key_of(const Plan& plan, const std::vector<LaneBinding>& lanes) {
+std::string warm_up_key(const Plan& plan, const std::vector<LaneBinding>& lanes) {
   std::string key = std::to_string(plan.schedule.depth) +
                     (plan.schedule.driver == Driver::threaded ? " threads" : " thread");
   for (const auto& [field, wire] : wire_formats(plan))
-    key += "; " + field + " as " + std::string(name_of(wire));
+    key += "; " + field + " as " + std::string(to_string(wire));
   key += "; " + plan.schedule.loader.on_device;
   for (const LaneBinding& lane : lanes)
     for (const DeviceStep& step : lane.steps)
@@ -40,7 +40,7 @@ std::size_t LaneWarmUp::warm(const Plan& plan, const std::vector<LaneBinding>& l
   const c10::Device device = bound_.context.device();
   const bool feeds = lanes.front().steps.front().kind == DeviceStep::Kind::copy;
   if (!device.is_cuda() || lanes.size() < 2 || !feeds || !take_zeros(lanes)) return 0;
-  const auto known = warmed_.find(key_of(plan, lanes));
+  const auto known = warmed_.find(warm_up_key(plan, lanes));
   if (known != warmed_.end()) return known->second;
 
   // cuDNN's trials are not part of the need.
@@ -49,7 +49,7 @@ std::size_t LaneWarmUp::warm(const Plan& plan, const std::vector<LaneBinding>& l
   const std::size_t before = reserved_bytes(device);
   const std::size_t slot_bytes = fill(plan, lanes, doing);
   const std::size_t grown = reserved_bytes(device) - before;
-  return warmed_[key_of(plan, lanes)] = grown - std::min(grown, slot_bytes);
+  return warmed_[warm_up_key(plan, lanes)] = grown - std::min(grown, slot_bytes);
 }
 
 std::size_t LaneWarmUp::fill(const Plan& plan, const std::vector<LaneBinding>& lanes,
@@ -72,18 +72,18 @@ std::size_t LaneWarmUp::fill(const Plan& plan, const std::vector<LaneBinding>& l
       held.push_back(run_frozen(bound_, lanes[k].steps, batch, doing));
     }
     lanes[k].lane->synchronize();
-    slot_bytes += bytes_of(held.back());
+    slot_bytes += count_bytes(held.back());
     for (const auto& [name, tensor] : held.back()) batch.set(name, tensor);
   }
   return slot_bytes;
 }
 
 bool LaneWarmUp::must_tune(const Plan& plan, const std::vector<LaneBinding>& lanes) const {
-  return bound_.numerics.cudnn_benchmark && !tuned_.contains(key_of(plan, lanes));
+  return bound_.numerics.cudnn_benchmark && !tuned_.contains(warm_up_key(plan, lanes));
 }
 
 void LaneWarmUp::set_tuned(const Plan& plan, const std::vector<LaneBinding>& lanes) {
-  tuned_.insert(key_of(plan, lanes));
+  tuned_.insert(warm_up_key(plan, lanes));
 }
 
 }  // namespace slipstream

@@ -13,30 +13,30 @@ constexpr double kNoise = 1.02;     ///< host and device read their clocks at ot
 
 }  // namespace
 
-void LoadingGain::look(std::uint64_t batch, std::span<const StepCounter> loaded,
-                       std::span<const LaneResult> lanes) {
-  Look look{batch,
-            lanes.back().last_intervals.back().end_s,
-            0,
-            loaded.empty() ? 0 : loaded.back().calls,
-            {}};
-  for (const StepCounter& step : loaded) look.loading_s += step.wall_s;
-  for (const LaneResult& lane : lanes) look.busy_s.push_back(lane.busy_s);
-  if (looks_.size() == kKept) looks_.erase(looks_.begin());
-  looks_.push_back(std::move(look));
+void LoadingGain::snapshot(std::uint64_t batch, std::span<const StepCounter> loaded,
+                           std::span<const LaneResult> lanes) {
+  LoadSnapshot snapshot{batch,
+                        lanes.back().last_intervals.back().end_s,
+                        0,
+                        loaded.empty() ? 0 : loaded.back().calls,
+                        {}};
+  for (const StepCounter& step : loaded) snapshot.loading_s += step.wall_s;
+  for (const LaneResult& lane : lanes) snapshot.busy_s.push_back(lane.busy_s);
+  if (snapshots_.size() == kKept) snapshots_.erase(snapshots_.begin());
+  snapshots_.push_back(std::move(snapshot));
 }
 
 std::optional<Gain> LoadingGain::gain(std::size_t batch_size, unsigned workers) const {
-  for (std::size_t last = looks_.size(); last-- > 1;) {
+  for (std::size_t last = snapshots_.size(); last-- > 1;) {
     const auto gain =
-        between(looks_[last - std::min(last, kParts)], looks_[last], batch_size, workers);
+        between(snapshots_[last - std::min(last, kParts)], snapshots_[last], batch_size, workers);
     if (gain) return gain;
   }
   return std::nullopt;
 }
 
-std::optional<Gain> LoadingGain::between(const Look& from, const Look& to, std::size_t batch_size,
-                                         unsigned workers) {
+std::optional<Gain> LoadingGain::between(const LoadSnapshot& from, const LoadSnapshot& to,
+                                         std::size_t batch_size, unsigned workers) {
   const auto steps = static_cast<double>(to.batch - from.batch);
   const auto samples = static_cast<double>(to.samples - from.samples);
   const double taken = steps * static_cast<double>(batch_size);

@@ -17,12 +17,12 @@ class LoadingGain {
   /// tell. The first look comes behind the warm-up.
   static constexpr std::uint64_t kPart = 16;
 
-  static bool looks_at(std::uint64_t batch) { return (batch + 1) % kPart == 0; }
+  static bool is_snapshot_due(std::uint64_t batch) { return (batch + 1) % kPart == 0; }
 
   /// After a batch that it looks at: the loader's counters and the lanes' times up to here, this
   /// batch's interval included.
-  void look(std::uint64_t batch, std::span<const StepCounter> loaded,
-            std::span<const LaneResult> lanes);
+  void snapshot(std::uint64_t batch, std::span<const StepCounter> loaded,
+                std::span<const LaneResult> lanes);
 
   /// Nothing where there were too few steps, or where these lived on batches that had been filled
   /// ahead: that is not how the run would go on. A look at the end of a run, when no more batches
@@ -30,17 +30,17 @@ class LoadingGain {
   std::optional<Gain> gain(std::size_t batch_size, unsigned workers) const;
 
  private:
-  struct Look {
+  struct LoadSnapshot {
     std::uint64_t batch;
     double end_s;                ///< of the batch
     double loading_s;            ///< of all workers
     std::uint64_t samples;       ///< that were loaded
     std::vector<double> busy_s;  ///< per lane
   };
-  static std::optional<Gain> between(const Look& from, const Look& to, std::size_t batch_size,
-                                     unsigned workers);
+  static std::optional<Gain> between(const LoadSnapshot& from, const LoadSnapshot& to,
+                                     std::size_t batch_size, unsigned workers);
 
-  std::vector<Look> looks_;  ///< the last ones
+  std::vector<LoadSnapshot> snapshots_;  ///< the last ones
 };
 
 }  // namespace slipstream

@@ -22,7 +22,7 @@ constexpr std::int64_t kPixelsPerBlock = 4096;
 
 /// Logits as images x classes x pixels whatever their layout; nothing when height and width cannot
 /// be walked as one dimension.
-std::optional<LogitLayout> layout_of(const at::Tensor& logits) {
+std::optional<LogitLayout> find_layout(const at::Tensor& logits) {
   LogitLayout layout{logits.size(0), logits.size(1), 1, logits.stride(0), logits.stride(1), 1};
   if (logits.dim() == 4) {
     // The stride of a dimension of size 1 means nothing, and contiguous() leaves it as it is.
@@ -113,8 +113,8 @@ void add_soft(const float* x, const float* t, float* g, float weight, const Logi
 }
 
 template <typename Label>
-Sums cross_entropy_of(const float* logits, const Label* labels, float* gradient, float weight,
-                      const LogitLayout& l, std::int64_t begin, std::int64_t end) {
+Sums compute_cross_entropy(const float* logits, const Label* labels, float* gradient, float weight,
+                           const LogitLayout& l, std::int64_t begin, std::int64_t end) {
   Sums sums;
   for (std::int64_t i = begin; i < end; ++i) {
     const std::int64_t at = i / l.pixels * l.image + i % l.pixels * l.pixel;
@@ -150,10 +150,10 @@ LossValue on_cpu(const at::Tensor& logits, const at::Tensor& labels, const Logit
   // Blocks do not depend on the number of threads, so neither does the sum.
   at::parallel_for(0, static_cast<std::int64_t>(blocks.size()), 1, [&](auto first, auto last) {
     for (auto block = first; block < last; ++block)
-      blocks[static_cast<std::size_t>(block)] =
-          cross_entropy_of(logits.const_data_ptr<float>(), labels.const_data_ptr<Label>(),
-                           gradient.data_ptr<float>(), 1.0F / static_cast<float>(count), layout,
-                           block * kPixelsPerBlock, std::min(count, (block + 1) * kPixelsPerBlock));
+      blocks[static_cast<std::size_t>(block)] = compute_cross_entropy(
+          logits.const_data_ptr<float>(), labels.const_data_ptr<Label>(),
+          gradient.data_ptr<float>(), 1.0F / static_cast<float>(count), layout,
+          block * kPixelsPerBlock, std::min(count, (block + 1) * kPixelsPerBlock));
   });
   Sums sums;
   for (const Sums& block : blocks) {
@@ -207,12 +207,12 @@ LossValue on_cuda(const at::Tensor& logits, const at::Tensor& labels, const Logi
 LossValue cross_entropy_value(const at::Tensor& output, const at::Tensor& labels) {
   check_shapes(output, labels);
   at::Tensor logits = output.detach();
-  if (!logits.is_non_overlapping_and_dense() || !layout_of(logits)) logits = logits.contiguous();
+  if (!logits.is_non_overlapping_and_dense() || !find_layout(logits)) logits = logits.contiguous();
   const at::Tensor dense_labels = labels.contiguous();
-  if (logits.is_cuda()) return on_cuda(logits, dense_labels, *layout_of(logits));
+  if (logits.is_cuda()) return on_cuda(logits, dense_labels, *find_layout(logits));
   const at::Tensor floats = logits.to(at::kFloat);
   const auto on_cpu_with = [&](auto label) {
-    return on_cpu<decltype(label)>(floats, dense_labels, *layout_of(floats));
+    return on_cpu<decltype(label)>(floats, dense_labels, *find_layout(floats));
   };
   LossValue value = is_probabilities(dense_labels)            ? on_cpu_with(float{})
                     : dense_labels.scalar_type() == at::kByte ? on_cpu_with(std::uint8_t{})

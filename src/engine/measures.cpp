@@ -19,8 +19,8 @@ std::size_t first_rated(const RunResult& result, const std::optional<Cut>& cut,
   const std::size_t steps = result.step_end_s.size();
   const auto warm = std::max<std::size_t>(1, warm_up_steps(steps));
   if (!fills_batches(result, cut)) return warm;
-  const double spared =
-      spared_steps(result.inputs, result.step_end_s, warm, half_made(result, batch_size));
+  const double spared = spared_steps(result.inputs, result.step_end_s, warm,
+                                     partly_filled_batches(result, batch_size));
   if (spared <= kFewSpared * static_cast<double>(steps - warm)) return warm;
   const std::size_t steady =
       first_steady_step(result.inputs, result.step_end_s, result.lanes.size());

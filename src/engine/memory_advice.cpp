@@ -91,7 +91,7 @@ std::string memory_advice(const BoundPipeline& bound, DeviceSteps& steps, const 
   const LanePlan& training = plan.schedule.lanes.back();
   // The stream alone: without a current lane, branches take no part of their trial's measurements.
   const auto& lane = dynamic_cast<const cuda::CudaLane&>(
-      lane_of(context, training.steps.back(), training.priority));
+      get_lane(context, training.steps.back(), training.priority));
   const c10::cuda::CUDAStreamGuard current(
       c10::cuda::getStreamFromExternal(lane.stream().get(), context.device().index()));
   try {

@@ -6,6 +6,6 @@
 namespace slipstream {
 
 /// what(), of PyTorch's errors without the backtrace; plain_message() where memory ran out.
-std::string message_of(const std::exception& error);
+std::string describe_error(const std::exception& error);
 
 }  // namespace slipstream

@@ -10,7 +10,7 @@ namespace slipstream {
 namespace {
 
 /// As whole numbers, one a sample or pixel.
-at::Tensor labels_of(const Batch& batch, const std::string& target) {
+at::Tensor target_labels(const Batch& batch, const std::string& target) {
   return batch.at(target).to(at::kLong);
 }
 
@@ -27,7 +27,7 @@ Metric of_confusion(std::string name, std::string target, std::int64_t classes,
     if (output.dim() < 2 || output.size(1) != counts.size(1))
       throw Error(wrong + "an output of " + c10::str(output.sizes()) + " has not " +
                   std::to_string(counts.size(1)) + " classes in its second dimension");
-    add_to_confusion(counts, output, labels_of(batch, target));
+    add_to_confusion(counts, output, target_labels(batch, target));
   };
   return {std::move(name), {classes, classes}, std::move(add), std::move(value)};
 }
@@ -45,7 +45,7 @@ Metric top_k(std::string target, std::int64_t k) {
   if (k < 1) throw Refused("top_k: k must be at least 1");
   auto add = [target = std::move(target), k](at::Tensor& counts, const at::Tensor& output,
                                              const Batch& batch) {
-    const at::Tensor labels = labels_of(batch, target).unsqueeze(1);
+    const at::Tensor labels = target_labels(batch, target).unsqueeze(1);
     const at::Tensor own = output.gather(1, labels);
     const at::Tensor places = at::arange(output.size(1), labels.options()).unsqueeze(0);
     const at::Tensor is_ahead = (output > own).logical_or_((output == own) & (places < labels));

@@ -44,7 +44,7 @@ void set_all(Float32Precision precision) {
     at::globalContext().setFloat32Precision(backend, op, precision);
 }
 
-const char* name_of(Float32MatmulPrecision precision) {
+const char* to_string(Float32MatmulPrecision precision) {
   if (precision == Float32MatmulPrecision::HIGHEST) return "highest";
   return precision == Float32MatmulPrecision::HIGH ? "high" : "medium";
 }
@@ -75,7 +75,7 @@ NumericsScope::NumericsScope(const Plan::Numerics& numerics) {
 
 NumericsScope::~NumericsScope() {
   auto& torch = at::globalContext();
-  put_back_precisions();
+  restore_precisions();
   torch.setBenchmarkCuDNN(benchmark_);
   torch.setDeterministicCuDNN(deterministic_cudnn_);
   torch.setDeterministicAlgorithms(deterministic_, warn_only_);
@@ -96,9 +96,9 @@ void NumericsScope::keep_precisions() {
   }
 }
 
-void NumericsScope::put_back_precisions() {
+void NumericsScope::restore_precisions() {
   auto& torch = at::globalContext();
-  torch.setFloat32MatmulPrecision(name_of(matmul_));
+  torch.setFloat32MatmulPrecision(to_string(matmul_));
   torch.setAllowTF32CuDNN(allows_tf32_cudnn_);
   for (std::size_t i = 0; i < kPlaces.size(); ++i)
     torch.setFloat32Precision(kPlaces[i].first, kPlaces[i].second, precisions_[i]);

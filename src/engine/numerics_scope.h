@@ -22,7 +22,7 @@ class NumericsScope {
   static constexpr std::size_t kPrecisions = 4;
 
   void keep_precisions();
-  void put_back_precisions();
+  void restore_precisions();
 
   bool allows_tf32_cudnn_, benchmark_, deterministic_cudnn_, deterministic_, warn_only_, fill_;
   at::Float32MatmulPrecision matmul_ = at::Float32MatmulPrecision::HIGHEST;

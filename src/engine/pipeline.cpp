@@ -92,7 +92,7 @@ void Pipeline::check_trains(const std::string& name, std::vector<std::string> pr
   if (!trains)
     problems.push_back("stage '" + name + "': no parameter requires gradients, so nothing trains");
   for (const NamedStage& stage : stages_)
-    for (std::string& problem : problems_of(stage.name, stage.stage, *step_))
+    for (std::string& problem : find_problems(stage.name, stage.stage, *step_))
       problems.push_back(std::move(problem));
   refuse(problems);
 }

@@ -113,7 +113,7 @@ void check_intra_op_threads(const Plan::Numerics& numerics, const Names& steps, 
 void check_wire(const Plan& plan, DeviceKind device, Names& problems) {
   const auto misplaced = [&](const std::string& path, const std::string& field, Wire wire,
                              const std::string& right) {
-    problems.push_back(path + "." + field + ": " + std::string(name_of(wire)) +
+    problems.push_back(path + "." + field + ": " + std::string(to_string(wire)) +
                        (is_exact(wire) ? " is exact" : " changes values") + "; put it under " +
                        right);
   };
@@ -184,8 +184,8 @@ void join_next_lane(Plan& plan, const std::string& step) {
   --plan.schedule.depth;
 }
 
-std::vector<std::string> problems_of(const Plan& plan, const std::vector<std::string>& steps,
-                                     DeviceKind device) {
+std::vector<std::string> find_problems(const Plan& plan, const std::vector<std::string>& steps,
+                                       DeviceKind device) {
   const Plan::Schedule& schedule = plan.schedule;
   Names problems;
   check_mode(schedule, problems);
@@ -202,7 +202,7 @@ std::vector<std::string> problems_of(const Plan& plan, const std::vector<std::st
 
 void validate(const Plan& plan, const std::vector<std::string>& steps, DeviceKind device) {
   std::string message;
-  for (const std::string& problem : problems_of(plan, steps, device)) message += "\n  " + problem;
+  for (const std::string& problem : find_problems(plan, steps, device)) message += "\n  " + problem;
   if (!message.empty()) throw Refused("this plan cannot be run:" + message);
 }
 
@@ -212,7 +212,7 @@ WireFormats wire_formats(const Plan& plan) {
   return all;
 }
 
-std::string_view name_of(Precision precision) {
+std::string_view to_string(Precision precision) {
   for (const auto& [value, name] : kPrecisions)
     if (value == precision) return name;
   ensure(false, "every precision has a name");

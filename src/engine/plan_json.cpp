@@ -16,7 +16,7 @@ using json::take;
 
 constexpr int kPlanVersion = 1;
 
-std::string name_of(Driver driver) {
+std::string to_string(Driver driver) {
   return driver == Driver::threaded ? "threaded" : "interleaved";
 }
 
@@ -31,8 +31,8 @@ void take(const Json& value, const std::string& path, Plan::Schedule& out, Probl
 void take(const Json& value, const std::string& path, Plan::Numerics& out, Problems& problems);
 
 template <std::unsigned_integral T>
-void take_whole(const Json& value, const std::string& path, const std::string& range, T& out,
-                Problems& problems) {
+void take_integer(const Json& value, const std::string& path, const std::string& range, T& out,
+                  Problems& problems) {
   if (value.is_number_unsigned() && value.get<std::uint64_t>() <= std::numeric_limits<T>::max()) {
     out = value.get<T>();
   } else {
@@ -45,7 +45,7 @@ void take(const Json& value, const std::string& path, T& out, Problems& problems
   // Not what T can hold: what check_count() of plan.cpp will take.
   const bool threads = path.starts_with("numerics.intra_op_threads");
   const std::size_t most = threads ? kMostIntraOpThreads : kMostOfAnything;
-  take_whole(value, path, "from 1 to " + std::to_string(most), out, problems);
+  take_integer(value, path, "from 1 to " + std::to_string(most), out, problems);
 }
 
 void take(const Json& value, const std::string& path, int& out, Problems& problems) {
@@ -66,7 +66,7 @@ void take(const Json& value, const std::string& path, Driver& out, Problems& pro
   if (problems.size() != before) return;
   std::vector<std::string> known;
   for (const Driver driver : {Driver::interleaved, Driver::threaded}) {
-    known.push_back(name_of(driver));
+    known.push_back(to_string(driver));
     if (known.back() != name) continue;
     out = driver;
     return;
@@ -126,7 +126,7 @@ class Fields : public json::Fields {
 
   template <typename T>
   Fields& read(const std::string& key, T& out) {
-    if (const Json* value = find(key)) take(*value, path_of(key), out, problems());
+    if (const Json* value = find(key)) take(*value, full_path(key), out, problems());
     return *this;
   }
 };
@@ -135,7 +135,7 @@ class Fields : public json::Fields {
 template <std::unsigned_integral T>
 void take_count(Fields& fields, const std::string& key, T& out, Problems& problems) {
   const Json* value = fields.find(key);
-  if (value != nullptr) take_whole(*value, fields.path_of(key), "from 0 on", out, problems);
+  if (value != nullptr) take_integer(*value, fields.full_path(key), "from 0 on", out, problems);
 }
 
 void take(const Json& value, const std::string& path, LanePlan& out, Problems& problems) {
@@ -186,7 +186,7 @@ void take(const Json& value, const std::string& path, LoaderPlan& out, Problems&
 void take(const Json& value, const std::string& path, Plan::Schedule& out, Problems& problems) {
   Fields fields(value, path, problems);
   if (value.is_object() && !value.contains("lanes"))
-    problems.push_back(fields.path_of("lanes") + " is missing: say which steps share a lane");
+    problems.push_back(fields.full_path("lanes") + " is missing: say which steps share a lane");
   fields.read("mode", out.mode)
       .read("lanes", out.lanes)
       .read("depth", out.depth)
@@ -208,7 +208,7 @@ void take(const Json& value, const std::string& path, Plan::Numerics& out, Probl
       .refuse_others();
 }
 
-Plan plan_of(const Json& document, Problems& problems) {
+Plan read_plan(const Json& document, Problems& problems) {
   Plan plan;
   Fields fields(document, "", problems);
   fields.check_version(fields.find("version"), kPlanVersion);
@@ -227,7 +227,7 @@ Json lanes_json(const std::vector<LanePlan>& lanes) {
 
 Json wire_json(const WireFormats& formats) {
   Json result = Json::object();
-  for (const auto& [field, wire] : formats) result[field] = name_of(wire);
+  for (const auto& [field, wire] : formats) result[field] = to_string(wire);
   return result;
 }
 
@@ -247,7 +247,7 @@ Json loader_json(const LoaderPlan& loader) {
 
 }  // namespace
 
-std::string to_json(const Plan& plan) {
+std::string to_json_text(const Plan& plan) {
   const Plan::Schedule& schedule = plan.schedule;
   const Plan::Numerics& numerics = plan.numerics;
   const Json json = {{"version", kPlanVersion},
@@ -256,10 +256,10 @@ std::string to_json(const Plan& plan) {
                        {"lanes", lanes_json(schedule.lanes)},
                        {"depth", schedule.depth},
                        {"run_ahead", schedule.run_ahead},
-                       {"driver", name_of(schedule.driver)},
+                       {"driver", to_string(schedule.driver)},
                        {"loader", loader_json(schedule.loader)}}},
                      {"numerics",
-                      {{"precision", name_of(numerics.precision)},
+                      {{"precision", to_string(numerics.precision)},
                        {"channels_last", numerics.channels_last},
                        {"deterministic", numerics.deterministic},
                        {"cudnn_benchmark", numerics.cudnn_benchmark},
@@ -271,7 +271,7 @@ std::string to_json(const Plan& plan) {
 
 Plan parse_plan(std::string_view text) {
   Problems problems;
-  Plan plan = plan_of(json::parsed(text, "this plan"), problems);
+  Plan plan = read_plan(json::parsed(text, "this plan"), problems);
   json::refuse_document("this plan", problems);
   return plan;
 }

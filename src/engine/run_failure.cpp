@@ -21,7 +21,7 @@ void throw_failure(const BoundPipeline& bound, DeviceSteps& steps, const Plan& p
   } catch (const c10::OutOfMemoryError&) {
     is_full = true;
   } catch (const std::exception& e) {
-    what = is_out_of_memory(e) ? "out of memory. " + plain_remedy() : message_of(e);
+    what = is_out_of_memory(e) ? "out of memory. " + plain_remedy() : describe_error(e);
   } catch (...) {
     what = "an exception that is not a std::exception";
   }

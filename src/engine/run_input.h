@@ -21,7 +21,7 @@ class RunInput {
   struct Counted {
     double blocked_s = 0;
     std::vector<StepCounter> counters;
-    std::uint64_t skipped_places = 0;
+    std::uint64_t skipped_positions = 0;
     JpegResult jpeg = {};
     std::optional<CacheCounters> cache = std::nullopt;
     std::optional<DiskCacheState> disk_cache = std::nullopt;

@@ -38,7 +38,7 @@ std::string header_text(const std::vector<TensorToStore>& tensors,
   for (const TensorToStore& tensor : tensors) {
     const std::uint64_t begin = std::exchange(end, end + tensor.values.size());
     root[tensor.name] = {
-        {"dtype", name_of(tensor.type)}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
+        {"dtype", to_string(tensor.type)}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
   }
   std::string text = root.dump();
   text.resize(round_up(text.size(), kAlignment), ' ');
@@ -49,7 +49,7 @@ void check(const std::vector<TensorToStore>& tensors) {
   std::set<std::string_view> names = {kMetadataKey};
   for (const TensorToStore& tensor : tensors) {
     ensure(names.insert(tensor.name).second, "a tensor's name comes twice");
-    ensure(bytes_of(tensor.type, tensor.shape) == tensor.values.size(),
+    ensure(tensor_bytes(tensor.type, tensor.shape) == tensor.values.size(),
            "a tensor's values do not fit its shape");
   }
 }

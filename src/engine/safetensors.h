@@ -33,11 +33,11 @@ enum class StoredType : std::uint8_t {
 };
 
 /// As the format calls it: "F32", "BF16", "I64".
-std::string_view name_of(StoredType type);
+std::string_view to_string(StoredType type);
 /// Bytes of one value.
 std::size_t size_bytes(StoredType type);
 /// Bytes of all values; nothing where a side is negative or 64 bits do not hold the number.
-std::optional<std::uint64_t> bytes_of(StoredType type, const std::vector<std::int64_t>& shape);
+std::optional<std::uint64_t> tensor_bytes(StoredType type, const std::vector<std::int64_t>& shape);
 
 /// A tensor in a file: contiguous, the last dimension innermost, little-endian.
 struct StoredTensor {

@@ -33,7 +33,7 @@ constexpr std::array kTypes = {TypeRow{StoredType::boolean, "BOOL", 1},
                                TypeRow{StoredType::uint64, "U64", 8},
                                TypeRow{StoredType::float64, "F64", 8}};
 
-const TypeRow& row_of(StoredType type) {
+const TypeRow& find_row(StoredType type) {
   return *std::find_if(kTypes.begin(), kTypes.end(),
                        [&](const TypeRow& row) { return row.type == type; });
 }
@@ -49,12 +49,12 @@ const Json& member(const Json& tensor, const std::string& name, const char* key)
 }
 
 std::uint64_t whole(const Json& value, const std::string& name, const char* key) {
-  const bool fits = json::is_whole(value) && value.get<std::int64_t>() >= 0;
+  const bool fits = json::is_integer(value) && value.get<std::int64_t>() >= 0;
   if (!fits) fail(name, std::string("has in \"") + key + "\" " + json::shown(value));
   return value.get<std::uint64_t>();
 }
 
-StoredTensor tensor_of(const std::string& name, const Json& value) {
+StoredTensor parse_tensor(const std::string& name, const Json& value) {
   if (!value.is_object()) fail(name, "is " + json::shown(value) + ", not an object");
   const Json& type = member(value, name, "dtype");
   const auto row = std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeRow& known) {
@@ -79,12 +79,12 @@ StoredTensor tensor_of(const std::string& name, const Json& value) {
 }
 
 void check_bytes(const StoredTensor& tensor) {
-  const auto bytes = bytes_of(tensor.type, tensor.shape);
+  const auto bytes = tensor_bytes(tensor.type, tensor.shape);
   if (bytes == tensor.bytes) return;
   fail(tensor.name, "has " + std::to_string(tensor.bytes) + " bytes, which do not fit its shape");
 }
 
-std::map<std::string, std::string> metadata_of(const Json& value) {
+std::map<std::string, std::string> parse_metadata(const Json& value) {
   if (!value.is_object()) throw Error("\"__metadata__\" is " + json::shown(value));
   std::map<std::string, std::string> metadata;
   for (const auto& [key, text] : value.items()) {
@@ -106,10 +106,10 @@ Json document(std::string_view json) {
 
 }  // namespace
 
-std::string_view name_of(StoredType type) { return row_of(type).name; }
-std::size_t size_bytes(StoredType type) { return row_of(type).bytes; }
+std::string_view to_string(StoredType type) { return find_row(type).name; }
+std::size_t size_bytes(StoredType type) { return find_row(type).bytes; }
 
-std::optional<std::uint64_t> bytes_of(StoredType type, const std::vector<std::int64_t>& shape) {
+std::optional<std::uint64_t> tensor_bytes(StoredType type, const std::vector<std::int64_t>& shape) {
   std::uint64_t bytes = size_bytes(type);
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
   for (const std::int64_t side : shape)
@@ -130,9 +130,9 @@ StoredTensors parse_safetensors_header(std::string_view json, std::uint64_t valu
   StoredTensors header;
   for (const auto& [name, value] : root.items()) {
     if (name == kMetadataKey)
-      header.metadata = metadata_of(value);
+      header.metadata = parse_metadata(value);
     else
-      header.tensors.push_back(tensor_of(name, value));
+      header.tensors.push_back(parse_tensor(name, value));
   }
   std::sort(header.tensors.begin(), header.tensors.end(), [](const auto& a, const auto& b) {
     return std::pair(a.offset, a.bytes) < std::pair(b.offset, b.bytes);

@@ -19,7 +19,7 @@ constexpr std::size_t kRangeSamples = 8;  ///< that are read of each data set
 constexpr double kRangeFactor = 16;       ///< normalized images and those from 0 to 1 are closer
 constexpr int kRangeDigits = 3;
 
-std::vector<FieldSpec> fields_of(const Dataset& dataset, const std::vector<NamedOp>& chain) {
+std::vector<FieldSpec> collect_fields(const Dataset& dataset, const std::vector<NamedOp>& chain) {
   std::vector<FieldSpec> fields = dataset.fields();
   for (const NamedOp& each : chain) fields = fields_after(each.op, std::move(fields));
   return fields;
@@ -33,7 +33,7 @@ bool may_be_same(const Shape& a, const Shape& b) {
 }
 
 std::string described(const FieldSpec& field) {
-  return std::string(name_of(field.dtype)) + " of shape " + to_string(field.shape);
+  return std::string(to_string(field.dtype)) + " of shape " + to_string(field.shape);
 }
 
 std::string if_intended(const EvaluationOptions& options) {
@@ -68,7 +68,7 @@ std::map<std::string, double> largest_values(const Pipeline& pipeline) try {
   for (const SlabField& field : loader.layout().fields) {
     if (field.spec.kind != FieldKind::image || field.dtype != DType::float32) continue;
     const at::Tensor values =
-        view_of(memory, field, field.offset_bytes, static_cast<std::int64_t>(options.batch_size));
+        make_view(memory, field, field.offset_bytes, static_cast<std::int64_t>(options.batch_size));
     if (values.dim() == 4 && values.numel() > 0)
       found[field.spec.name] = at::abs(values).max().item<double>();
   }
@@ -83,9 +83,9 @@ std::map<std::string, double> largest_values(const Pipeline& pipeline) try {
 void require_fields_of_training(const Pipeline& model, const Pipeline& data,
                                 const std::vector<NamedOp>& transforms,
                                 const EvaluationOptions& options) {
-  const std::vector<FieldSpec> evaluated = fields_of(*data.dataset(), transforms);
+  const std::vector<FieldSpec> evaluated = collect_fields(*data.dataset(), transforms);
   const auto compare = [&](const Pipeline& trained, bool with_shapes, const std::string& allowed) {
-    for (const FieldSpec& field : fields_of(*trained.dataset(), trained.transforms()))
+    for (const FieldSpec& field : collect_fields(*trained.dataset(), trained.transforms()))
       for (const FieldSpec& other : evaluated) {
         if (field.name != other.name || field.kind != FieldKind::image) continue;
         const bool is_dtype = field.dtype == other.dtype;

@@ -31,8 +31,8 @@ void freeze(torch::nn::Module& module) {
   for (at::Tensor& parameter : module.parameters()) parameter.set_requires_grad(false);
 }
 
-std::vector<std::string> problems_of(const std::string& name, const FrozenStage& stage,
-                                     const TrainStep& train) {
+std::vector<std::string> find_problems(const std::string& name, const FrozenStage& stage,
+                                       const TrainStep& train) {
   std::vector<std::string> problems;
   if (stage.module == nullptr) return problems;
   const std::string who = "stage " + quoted(name) + ": ";

@@ -72,7 +72,7 @@ bool is_used_up(const std::vector<StepInput>& inputs, std::size_t first) {
 }
 
 double spared_steps(const std::vector<StepInput>& inputs, const std::vector<double>& step_end_s,
-                    std::size_t first, std::size_t half_made) {
+                    std::size_t first, std::size_t partly_filled_batches) {
   if (first >= inputs.size()) return 0;
   const std::size_t before = inputs[first].filled, after = inputs.back().filled;
   const double lost = before > after ? static_cast<double>(before - after) : 0;
@@ -82,7 +82,7 @@ double spared_steps(const std::vector<StepInput>& inputs, const std::vector<doub
       std::max_element(inputs.begin(), inputs.end(),
                        [](const StepInput& a, const StepInput& b) { return a.filled < b.filled; });
   const bool is_full = std::min(before, after) == fullest->filled;
-  return is_full ? lost : lost + static_cast<double>(half_made);
+  return is_full ? lost : lost + static_cast<double>(partly_filled_batches);
 }
 
 double draining_factor(const std::vector<StepInput>& inputs, std::size_t first) {
@@ -107,7 +107,7 @@ std::size_t batches_ahead(const Plan::Schedule& schedule) {
   return schedule.loader.prefetch_batches + schedule.depth + schedule.run_ahead;
 }
 
-std::size_t half_made(const RunResult& result, std::size_t batch_size) {
+std::size_t partly_filled_batches(const RunResult& result, std::size_t batch_size) {
   return 1 + (result.plan.schedule.loader.num_workers - 1) / batch_size;
 }
 
@@ -115,7 +115,7 @@ SteadyRate::SteadyRate(std::optional<Cut> cut) : cut_(std::move(cut)) {
   if (cut_) by_item_.resize(cut_->items);
 }
 
-bool SteadyRate::tells(const RunResult& result, std::size_t first) const {
+bool SteadyRate::is_conclusive_run(const RunResult& result, std::size_t first) const {
   if (!fills_batches(result, cut_)) return true;
   if (is_used_up(result.inputs, first) && taken_ahead(result.inputs, result.step_end_s, first) == 0)
     return true;
@@ -133,18 +133,18 @@ bool SteadyRate::add(const RunResult& result, std::size_t batch_size) {
 }
 
 void SteadyRate::add_from(std::size_t first, const RunResult& result, std::size_t batch_size) {
-  const bool tells_more = tells(result, first);
-  if (is_telling_ && !tells_more) return;
-  if (tells_more && !is_telling_) {
+  const bool is_conclusive_now = is_conclusive_run(result, first);
+  if (is_conclusive_ && !is_conclusive_now) return;
+  if (is_conclusive_now && !is_conclusive_) {
     durations_s_.clear();
     by_item_.assign(by_item_.size(), {});
     spared_steps_ = 0;
   }
-  is_telling_ = tells_more;
+  is_conclusive_ = is_conclusive_now;
   double factor = 1;
   if (fills_batches(result, cut_)) {
     factor = draining_factor(result.inputs, first);
-    const std::size_t begun = half_made(result, batch_size);
+    const std::size_t begun = partly_filled_batches(result, batch_size);
     const bool drains = factor > 1;  // which the factor makes up for
     spared_steps_ += drains && !is_used_up(result.inputs, first)
                          ? static_cast<double>(begun)

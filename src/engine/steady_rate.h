@@ -26,7 +26,7 @@ class SteadyRate {
 
   bool is_measured() const { return !durations_s_.empty(); }
   /// Whether it is known that batches filled ahead are not what fed the steps.
-  bool is_telling() const { return is_telling_; }
+  bool is_conclusive() const { return is_conclusive_; }
   std::size_t steps() const { return durations_s_.size(); }
   /// The interval reaches down to what batches that were filled or taken ahead may have hidden.
   /// REQUIRES: is_measured()
@@ -35,12 +35,12 @@ class SteadyRate {
   const std::vector<std::vector<double>>& by_item() const { return by_item_; }
 
  private:
-  bool tells(const RunResult& result, std::size_t first) const;
+  bool is_conclusive_run(const RunResult& result, std::size_t first) const;
 
   std::optional<Cut> cut_;
   std::vector<double> durations_s_;
   double spared_steps_ = 0;  ///< of them; see spared_steps()
-  bool is_telling_ = false;
+  bool is_conclusive_ = false;
   std::vector<std::vector<double>> by_item_;
 };
 
@@ -51,7 +51,7 @@ bool fills_batches(const RunResult& result, const std::optional<Cut>& cut);
 std::size_t batches_ahead(const Plan::Schedule& schedule);
 
 /// How many batches workers may have begun, but not filled, when one was asked for.
-std::size_t half_made(const RunResult& result, std::size_t batch_size);
+std::size_t partly_filled_batches(const RunResult& result, std::size_t batch_size);
 
 /// The first step of a run after which it is in its steady state: batches that were filled ahead
 /// are used up, also those that had been taken and waited for the device, or the queue of them
@@ -65,9 +65,9 @@ bool is_used_up(const std::vector<StepInput>& inputs, std::size_t first);
 /// Of the steps from `first` on, how many may not have waited only for batches that lay ready: as
 /// many as the queue lost; where it was used up, also the batches that had been taken before
 /// `first`, as far as they are more than usually; where it was neither that nor at both ends as
-/// full as it ever was, also the `half_made` ones that workers had begun.
+/// full as it ever was, also the `partly_filled_batches` ones that workers had begun.
 double spared_steps(const std::vector<StepInput>& inputs, const std::vector<double>& step_end_s,
-                    std::size_t first, std::size_t half_made);
+                    std::size_t first, std::size_t partly_filled_batches);
 
 /// By how much longer steps would take from then on were the queue not drained meanwhile: 1 where
 /// it was not.

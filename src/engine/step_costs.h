@@ -17,6 +17,6 @@ struct StepCosts {
 Pipeline with_costs(Pipeline pipeline, const StepCosts& costs);
 
 /// Spends what a step of `pipeline` costs, on `lane`.
-void pay_step(const Pipeline& pipeline, bool is_copied, bool is_put_together, Lane& lane);
+void simulate_step_cost(const Pipeline& pipeline, bool is_copied, bool is_put_together, Lane& lane);
 
 }  // namespace slipstream

@@ -44,19 +44,19 @@ std::string shape_text(at::IntArrayRef shape) {
   return text.empty() ? "scalar" : text;
 }
 
-const Type* type_of(at::ScalarType here) {
+const Type* find_type(at::ScalarType here) {
   const auto found = std::find_if(kTypes.begin(), kTypes.end(),
                                   [&](const Type& type) { return type.here == here; });
   return found == kTypes.end() ? nullptr : &*found;
 }
 
-const Type& type_of(StoredType stored) {
+const Type& find_type(StoredType stored) {
   return *std::find_if(kTypes.begin(), kTypes.end(),
                        [&](const Type& type) { return type.stored == stored; });
 }
 
 std::string dtype_text(at::ScalarType here) {
-  const Type* const type = type_of(here);
+  const Type* const type = find_type(here);
   if (here == at::kComplexFloat) return "complex64";
   if (here == at::kComplexDouble) return "complex128";
   return type == nullptr ? at::toString(here) : std::string(type->name);
@@ -88,7 +88,7 @@ std::string why_unstorable(const NamedTensor& each) {
   if (each.tensor.layout() != at::kStrided)
     return "is " + c10::str(each.tensor.layout()) +
            ", which a .safetensors file cannot hold; convert it with to_dense()";
-  if (type_of(each.tensor.scalar_type()) == nullptr)
+  if (find_type(each.tensor.scalar_type()) == nullptr)
     return "is " + dtype_text(each.tensor.scalar_type()) +
            ", which a .safetensors file cannot hold; keep it in another dtype, such as "
            "view_as_real() of it, or, where it can be computed again, in Python as a buffer that "
@@ -109,7 +109,7 @@ void add_names(const std::string& what, const std::vector<std::string>& names,
 
 }  // namespace
 
-std::uint64_t fingerprint_of(const NamedTensor& tensor) {
+std::uint64_t tensor_fingerprint(const NamedTensor& tensor) {
   const at::Tensor& values = tensor.tensor;
   std::uint64_t sum = fingerprint(tensor.name.data(), tensor.name.size());
   sum = chain64(sum, static_cast<std::uint64_t>(values.scalar_type()));
@@ -136,9 +136,9 @@ std::uint64_t store_tensors(const std::vector<NamedTensor>& tensors,
   for (const auto& [name, tensor] : tensors) {
     const at::Tensor values = tensor.detach().to(at::kCPU).contiguous();
     on_host.push_back(values);
-    sum += fingerprint_of({name, values});
+    sum += tensor_fingerprint({name, values});
     stored.push_back({name,
-                      type_of(tensor.scalar_type())->stored,
+                      find_type(tensor.scalar_type())->stored,
                       values.sizes().vec(),
                       {static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()}});
   }
@@ -147,14 +147,14 @@ std::uint64_t store_tensors(const std::vector<NamedTensor>& tensors,
 }
 
 at::Tensor stored_tensor(const SafetensorsFile& file, const StoredTensor& stored) {
-  const at::Tensor tensor = at::empty(stored.shape, at::TensorOptions(type_of(stored.type).here));
+  const at::Tensor tensor = at::empty(stored.shape, at::TensorOptions(find_type(stored.type).here));
   file.read(stored, {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()});
   return tensor;
 }
 
 bool is_loadable(const StoredTensor& stored, const at::Tensor& here, Conversion conversion) {
   if (here.sizes() != at::IntArrayRef(stored.shape)) return false;
-  const at::ScalarType there = type_of(stored.type).here, type = here.scalar_type();
+  const at::ScalarType there = find_type(stored.type).here, type = here.scalar_type();
   return type == there || (conversion == Conversion::between_floats && is_plain_float(type) &&
                            is_plain_float(there));
 }
@@ -170,7 +170,7 @@ LoadedWeights differences_from(const StoredTensors& stored, const std::vector<Na
       differences.missing.push_back(name);
       continue;
     }
-    const Type& type = type_of(there->type);
+    const Type& type = find_type(there->type);
     if (tensor.sizes() != at::IntArrayRef(there->shape))
       differences.other_shape.push_back(
           difference(name, shape_text(tensor.sizes()), shape_text(there->shape)));
@@ -183,7 +183,7 @@ LoadedWeights differences_from(const StoredTensors& stored, const std::vector<Na
   return differences;
 }
 
-std::string text_of(const LoadedWeights& differences) {
+std::string to_text(const LoadedWeights& differences) {
   std::string text;
   add_names("not in the file", differences.missing, text);
   add_names("not in the model", differences.unexpected, text);

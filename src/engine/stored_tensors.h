@@ -19,7 +19,7 @@ std::vector<std::string> unstorable(const std::vector<NamedTensor>& tensors);
 
 /// Writes the tensors, from whatever device and in whatever layout, to a .safetensors file. Waits
 /// for their devices. Throws Error where it cannot be written, and for what unstorable() names.
-/// Returns the sum of fingerprint_of() them.
+/// Returns the sum of tensor_fingerprint() of them.
 std::uint64_t store_tensors(const std::vector<NamedTensor>& tensors,
                             const std::filesystem::path& path);
 
@@ -27,7 +27,7 @@ std::uint64_t store_tensors(const std::vector<NamedTensor>& tensors,
 at::Tensor stored_tensor(const SafetensorsFile& file, const StoredTensor& stored);
 
 /// Of name, dtype, shape and values of a tensor that is contiguous in host memory.
-std::uint64_t fingerprint_of(const NamedTensor& tensor);
+std::uint64_t tensor_fingerprint(const NamedTensor& tensor);
 
 /// Dtypes of a file that are converted to those of the model.
 enum class Conversion { none, between_floats };
@@ -38,6 +38,6 @@ LoadedWeights differences_from(const StoredTensors& stored, const std::vector<Na
 /// Whether the values in the file are to be copied to `here`.
 bool is_loadable(const StoredTensor& stored, const at::Tensor& here, Conversion conversion);
 /// In words, a line for each kind of what was left out; "" where nothing was.
-std::string text_of(const LoadedWeights& differences);
+std::string to_text(const LoadedWeights& differences);
 
 }  // namespace slipstream

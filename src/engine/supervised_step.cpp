@@ -93,7 +93,7 @@ at::Tensor SupervisedStep::predict(Batch& batch) {
   return output.scalar_type() == at::kHalf ? output.to(at::kFloat) : output;
 }
 
-LossValue SupervisedStep::loss_of(const at::Tensor& output, const Batch& batch) {
+LossValue SupervisedStep::compute_loss(const at::Tensor& output, const Batch& batch) {
   return stage_.loss.compute(output, batch);
 }
 
@@ -108,7 +108,7 @@ void SupervisedStep::backward(const at::Tensor& output, const LossValue& value) 
 LossValue SupervisedStep::differentiate(const Batch& batch) {
   Batch fields = batch;
   const at::Tensor output = predict(fields);
-  LossValue value = loss_of(output, fields);
+  LossValue value = compute_loss(output, fields);
   drop_gradients(tensors_);
   backward(output, value);
   check_dense(parameters_);
@@ -124,7 +124,7 @@ LossValue SupervisedStep::train(const Batch& batch) {
   is_intact_ = false;
   {
     const at::NoGradGuard no_gradients;
-    put_buffers_back(value.loss, kept);
+    restore_buffers(value.loss, kept);
     accumulate(value.loss);
     if ((batch.number() + 1) % options_.accumulate == 0)
       update(batch.number() / options_.accumulate, value.loss);
@@ -134,7 +134,7 @@ LossValue SupervisedStep::train(const Batch& batch) {
   return value;
 }
 
-void SupervisedStep::put_buffers_back(const at::Tensor& loss, const std::vector<at::Tensor>& kept) {
+void SupervisedStep::restore_buffers(const at::Tensor& loss, const std::vector<at::Tensor>& kept) {
   if (kept.empty()) return;
   const at::Tensor is_good = loss.isfinite();
   for (std::size_t i = 0; i < kept.size(); ++i)
@@ -156,7 +156,7 @@ void SupervisedStep::accumulate(const at::Tensor& loss) {
 void SupervisedStep::update(std::uint64_t number, const at::Tensor& loss) {
   for (std::size_t i = 0; i < accumulated_.size(); ++i)
     tensors_[i].mutable_grad() = accumulated_[i];
-  std::vector<at::Tensor> gradients = gradients_of(tensors_);
+  std::vector<at::Tensor> gradients = collect_gradients(tensors_);
   Update update{options_.schedule.factor(number), {}};
   if (scaler_)
     update.skip =
@@ -192,7 +192,7 @@ at::Tensor TrainStep::predict(Batch&) {
   throw Error("this training step cannot be evaluated: its class does not define predict()");
 }
 
-LossValue TrainStep::loss_of(const at::Tensor&, const Batch&) { return {}; }
+LossValue TrainStep::compute_loss(const at::Tensor&, const Batch&) { return {}; }
 
 std::optional<double> TrainStep::lr(std::uint64_t) const { return std::nullopt; }
 

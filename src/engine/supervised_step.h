@@ -19,7 +19,7 @@ class SupervisedStep final : public TrainStep {
   std::vector<NamedTensor> state() const override;
   bool is_intact() const override { return is_intact_; }
   at::Tensor predict(Batch& batch) override;
-  LossValue loss_of(const at::Tensor& output, const Batch& batch) override;
+  LossValue compute_loss(const at::Tensor& output, const Batch& batch) override;
   std::vector<NamedTensor> averaged() const override { return averages_; }
   std::optional<double> lr(std::uint64_t batch) const override;
 
@@ -33,7 +33,7 @@ class SupervisedStep final : public TrainStep {
   void accumulate(const at::Tensor& loss);
   void update(std::uint64_t number, const at::Tensor& loss);
   void average();
-  void put_buffers_back(const at::Tensor& loss, const std::vector<at::Tensor>& kept);
+  void restore_buffers(const at::Tensor& loss, const std::vector<at::Tensor>& kept);
 
   TrainStage stage_;
   TrainingOptions options_;

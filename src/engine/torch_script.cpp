@@ -12,14 +12,14 @@ namespace {
 namespace jit = torch::jit;
 
 /// The parameters and buffers of `script` by their names, as the same tensors.
-std::shared_ptr<torch::nn::Module> weights_of(const jit::Module& script) {
+std::shared_ptr<torch::nn::Module> make_module(const jit::Module& script) {
   auto weights = std::make_shared<torch::nn::Module>("TorchScript");
   for (const auto& item : script.named_parameters(false))
     weights->register_parameter(item.name, item.value, false);
   for (const auto& item : script.named_buffers(false))
     weights->register_buffer(item.name, item.value);
   for (const auto& child : script.named_children())
-    weights->register_module(child.name, weights_of(child.value));
+    weights->register_module(child.name, make_module(child.value));
   return weights;
 }
 
@@ -47,12 +47,12 @@ class TorchScript final : public Imported {
       throw;
     } catch (const std::exception& error) {
       throw Refused(file_ + ": this PyTorch cannot read it as a module of torch.jit.save (" +
-                    reason_of(error) +
+                    failure_reason(error) +
                     "); write it with torch.jit.script(module).save(file), with this version of "
                     "PyTorch or an older one");
     }
     script_.eval();
-    const auto weights = weights_of(script_);
+    const auto weights = make_module(script_);
     weights->eval();
     constexpr const char* kName = "script";
     if (named_children().contains(kName))
@@ -77,7 +77,7 @@ class TorchScript final : public Imported {
     // The optimizer of TorchScript fuses only after the first calls, which changes bits.
     const jit::GraphOptimizerEnabledGuard unoptimized(false);
     try {
-      return tensors_of(script_.forward({inputs.begin(), inputs.end()}));
+      return collect_tensors(script_.forward({inputs.begin(), inputs.end()}));
     } catch (const std::runtime_error& error) {
       // The interpreter passes errors of operations on as text.
       TORCH_CHECK_WITH(
@@ -88,7 +88,7 @@ class TorchScript final : public Imported {
     }
   }
 
-  std::vector<at::Tensor> tensors_of(const jit::IValue& value) const {
+  std::vector<at::Tensor> collect_tensors(const jit::IValue& value) const {
     if (value.isTensor()) return {value.toTensor()};
     if (value.isTensorList()) return value.toTensorVector();
     std::vector<at::Tensor> tensors;
@@ -109,7 +109,7 @@ class TorchScript final : public Imported {
 
 FrozenStage frozen_torchscript(const std::filesystem::path& file, std::vector<std::string> inputs,
                                std::vector<std::string> outputs) {
-  return stage_of(std::make_shared<TorchScript>(file, std::move(inputs), std::move(outputs)));
+  return make_stage(std::make_shared<TorchScript>(file, std::move(inputs), std::move(outputs)));
 }
 
 }  // namespace slipstream

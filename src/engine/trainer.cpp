@@ -10,11 +10,11 @@
 #include "core/schedule.h"
 #include "core/seconds_since.h"
 #include "cuda/cuda.h"
+#include "engine/access.h"
 #include "engine/cache_filling.h"
 #include "engine/delays.h"
 #include "engine/digest.h"
 #include "engine/fork_gains.h"
-#include "engine/inside.h"
 #include "engine/measures.h"
 #include "engine/numerics_scope.h"
 #include "engine/run_failure.h"
@@ -86,8 +86,8 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options, const 
     schedule.emplace(lane_pointers, plan.schedule.depth, plan.schedule.run_ahead, *execution,
                      &probe);
     const auto start = Clock::now();
-    const std::uint64_t steps =
-        schedule->run(options.steps, plan.schedule.driver, threads_of(bound.context), options.stop);
+    const std::uint64_t steps = schedule->run(options.steps, plan.schedule.driver,
+                                              get_threads(bound.context), options.stop);
     const double wall_s = seconds_since(start);
     warm_up_.set_tuned(plan, lanes);
     has_run = true;
@@ -158,9 +158,9 @@ RunResult Trainer::Impl::collect(const Plan& plan, const RunOptions& options, Ex
   return result;
 }
 
-void Trainer::Impl::begin_anew() {
+void Trainer::Impl::restart() {
   if (state.position() == 0) return;
-  state.begin_anew();
+  state.restart();
   input_.drop();
 }
 
@@ -178,7 +178,7 @@ RunResult Trainer::run(const Plan& plan, const RunOptions& options) {
 }
 RunResult run_with(Trainer& trainer, const Plan& plan, const RunOptions& options,
                    const RunHooks& hooks) {
-  return Inside::of(trainer).run(plan, options, hooks);
+  return Access::of(trainer).run(plan, options, hooks);
 }
 std::unique_ptr<DataLoader> Trainer::make_loader(const Plan& plan,
                                                  const std::optional<HostCut>& cut) const {

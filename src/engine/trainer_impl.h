@@ -18,7 +18,7 @@ struct Trainer::Impl {
   RunResult run(const Plan& plan, const RunOptions& options, const RunHooks& hooks);
   void restore(const State& given);
   /// Goes back to the first step, whatever the weights are.
-  void begin_anew();
+  void restart();
 
   BoundPipeline bound;
   TrainingState state;

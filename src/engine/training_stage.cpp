@@ -21,7 +21,7 @@ TrainingStage::TrainingStage(const BoundPipeline& bound, std::uint64_t first_ste
     : bound_(bound),
       first_step_(first_step),
       step_(*bound.pipeline.train_step()),
-      metrics_(window, Metrics{}, &host_memory_of(bound.context, true)),
+      metrics_(window, Metrics{}, &get_host_memory(bound.context, true)),
       outputs_(window) {}
 
 namespace {
@@ -79,14 +79,14 @@ void TrainingStage::keep_metrics(std::uint64_t batch, const LossValue& value) {
     outputs_[batch % outputs_.size()].push_back(on_host(output));
 }
 
-TrainingStage::Told TrainingStage::told_of(std::uint64_t batch) {
+TrainingStage::BatchResult TrainingStage::take_result(std::uint64_t batch) {
   const Metrics& metrics = metrics_[batch % metrics_.size()];
-  Told told{metrics.loss};
-  told.outputs = std::exchange(outputs_[batch % outputs_.size()], {});
+  BatchResult batch_result{metrics.loss};
+  batch_result.outputs = std::exchange(outputs_[batch % outputs_.size()], {});
   if (metrics.labels > 0)
-    told.accuracy = static_cast<float>(static_cast<double>(metrics.correct) /
-                                       static_cast<double>(metrics.labels));
-  return told;
+    batch_result.accuracy = static_cast<float>(static_cast<double>(metrics.correct) /
+                                               static_cast<double>(metrics.labels));
+  return batch_result;
 }
 
 }  // namespace slipstream

@@ -11,7 +11,7 @@ namespace slipstream {
 /// The training stage, batch by batch, and what it tells of each.
 class TrainingStage {
  public:
-  struct Told {
+  struct BatchResult {
     float loss = 0;
     std::optional<float> accuracy = std::nullopt;  ///< where the loss counts correct labels
     std::vector<at::Tensor> outputs = {};          ///< in host memory
@@ -24,7 +24,7 @@ class TrainingStage {
   /// Trains on the current lane. Metrics leave the device behind it, without a wait.
   void run(std::uint64_t batch, const Batch& fields);
   /// REQUIRES: the lane has finished `batch`
-  Told told_of(std::uint64_t batch);
+  BatchResult take_result(std::uint64_t batch);
   /// Whether the last step changed the state in part: it threw.
   bool is_midway() const { return is_midway_; }
 

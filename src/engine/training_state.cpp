@@ -41,7 +41,7 @@ void check_same(const std::string& whose, const std::vector<NamedTensor>& given,
   }
 }
 
-void put_back(const std::vector<NamedTensor>& given, const std::vector<NamedTensor>& own) {
+void restore_tensors(const std::vector<NamedTensor>& given, const std::vector<NamedTensor>& own) {
   for (std::size_t i = 0; i < own.size(); ++i) copy_values(own[i].tensor, given[i].tensor);
 }
 
@@ -70,9 +70,9 @@ void TrainingState::add_steps(std::span<const float> losses) {
 }
 
 void TrainingState::check_sound() const {
-  if (!spoiled_by_.empty())
+  if (!failure_.empty())
     throw Refused("the weights are not those of any step, since an earlier run failed (" +
-                  spoiled_by_ + "): restore() a state first, or make another trainer");
+                  failure_ + "): restore() a state first, or make another trainer");
 }
 
 std::vector<NamedTensor> TrainingState::training_tensors() const {
@@ -83,7 +83,7 @@ std::uint64_t TrainingState::digest() const {
   std::vector<at::Tensor> all;
   for (const NamedTensor& each : bound_.persistent) all.push_back(each.tensor);
   for (const NamedTensor& each : training_tensors()) all.push_back(each.tensor);
-  return chain64(loss_digest_, digest_of(all));
+  return chain64(loss_digest_, compute_digest(all));
 }
 
 State TrainingState::copied_tensors() const {
@@ -101,15 +101,15 @@ State TrainingState::live() const {
   state.position = position_;
   state.loss_digest = loss_digest_;
   state.epoch_losses = epoch_losses_;
-  state.spoiled_by = spoiled_by_;
+  state.failure = failure_;
   return state;
 }
 
-void TrainingState::begin_anew() {
+void TrainingState::restart() {
   position_ = 0;
   loss_digest_ = 0;
   epoch_losses_ = {};
-  spoiled_by_.clear();
+  failure_.clear();
 }
 
 State TrainingState::copy() const {
@@ -117,7 +117,7 @@ State TrainingState::copy() const {
   state.position = position_;
   state.loss_digest = loss_digest_;
   state.epoch_losses = epoch_losses_;
-  state.spoiled_by = spoiled_by_;
+  state.failure = failure_;
   bound_.synchronize();
   return state;
 }
@@ -127,12 +127,12 @@ void TrainingState::restore(const State& state) {
   const std::vector<NamedTensor> training = training_tensors();
   check_same("the model", state.model, bound_.persistent);
   check_same("the training step", state.training, training);
-  put_back(state.model, bound_.persistent);
-  put_back(state.training, training);
+  restore_tensors(state.model, bound_.persistent);
+  restore_tensors(state.training, training);
   position_ = state.position;
   loss_digest_ = state.loss_digest;
   epoch_losses_ = state.epoch_losses;
-  spoiled_by_ = state.spoiled_by;
+  failure_ = state.failure;
   bound_.synchronize();
 }
 

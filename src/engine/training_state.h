@@ -24,7 +24,7 @@ class TrainingState {
   /// Counts steps that were trained.
   void add_steps(std::span<const float> losses);
   /// Says why these are the weights of no step.
-  void spoil(std::string why) { spoiled_by_ = std::move(why); }
+  void spoil(std::string why) { failure_ = std::move(why); }
   /// Throws Refused where these are the weights of no step.
   void check_sound() const;
 
@@ -39,7 +39,7 @@ class TrainingState {
   /// The tensors themselves, with position and digest: for as long as nothing is trained.
   State live() const;
   /// Goes back to the first step; the weights stay.
-  void begin_anew();
+  void restart();
   /// Throws Error for a state of another pipeline.
   void restore(const State& state);
 
@@ -50,7 +50,7 @@ class TrainingState {
   std::uint64_t position_ = 0;
   std::uint64_t loss_digest_ = 0;
   EpochLosses epoch_losses_;
-  std::string spoiled_by_;  ///< why the state is of no step; "": it is
+  std::string failure_;  ///< why the state is of no step; "": it is
 };
 
 }  // namespace slipstream

@@ -14,10 +14,10 @@
 namespace slipstream {
 
 TrialGuard::TrialGuard(std::span<const at::Tensor> buffers, std::span<const at::Tensor> parameters,
-                       std::function<void()> put_back)
+                       std::function<void()> restore)
     : parameters_(parameters),
       buffers_(buffers.begin(), buffers.end()),
-      put_back_(std::move(put_back)) {
+      restore_(std::move(restore)) {
   const at::NoGradGuard no_gradients;
   for (const at::Tensor& buffer : buffers_) kept_.push_back(buffer.clone());
 }
@@ -27,7 +27,7 @@ TrialGuard::~TrialGuard() {
   const at::NoGradGuard no_gradients;
   try {
     for (std::size_t i = 0; i < buffers_.size(); ++i) copy_values(buffers_[i], kept_[i]);
-    if (put_back_) put_back_();
+    if (restore_) restore_();
   } catch (const std::exception&) {
     // Only where the device is lost, which whoever uses it next is told.
   }

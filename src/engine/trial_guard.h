@@ -9,12 +9,12 @@
 namespace slipstream {
 
 /// Batches on trial, which train nothing: when this goes out of scope, for whatever reason, the
-/// device has finished, `buffers` are as they were when it was made, `put_back` was called, and
+/// device has finished, `buffers` are as they were when it was made, `restore` was called, and
 /// `parameters` have no gradients.
 class TrialGuard {
  public:
   TrialGuard(std::span<const at::Tensor> buffers, std::span<const at::Tensor> parameters,
-             std::function<void()> put_back = {});
+             std::function<void()> restore = {});
   ~TrialGuard();
   TrialGuard(const TrialGuard&) = delete;
   TrialGuard& operator=(const TrialGuard&) = delete;
@@ -22,7 +22,7 @@ class TrialGuard {
  private:
   std::span<const at::Tensor> parameters_;
   std::vector<at::Tensor> buffers_, kept_;
-  std::function<void()> put_back_;
+  std::function<void()> restore_;
 };
 
 }  // namespace slipstream

@@ -59,7 +59,7 @@ SafetensorsFile opened(const std::filesystem::path& given) {
 
 }  // namespace
 
-std::vector<NamedTensor> tensors_of(const torch::nn::Module& module) {
+std::vector<NamedTensor> named_tensors(const torch::nn::Module& module) {
   std::vector<NamedTensor> all;
   for (const auto& each : module.named_parameters()) all.push_back({each.key(), each.value()});
   for (const auto& each : module.named_buffers()) all.push_back({each.key(), each.value()});
@@ -67,12 +67,12 @@ std::vector<NamedTensor> tensors_of(const torch::nn::Module& module) {
 }
 
 void save_weights(const torch::nn::Module& module, const std::filesystem::path& path) {
-  store_tensors(tensors_of(module), path);
+  store_tensors(named_tensors(module), path);
 }
 
 LoadedWeights load_weights(torch::nn::Module& module, const std::filesystem::path& path,
                            const LoadWeightsOptions& options) {
-  return load_weights(tensors_of(module), path, options);
+  return load_weights(named_tensors(module), path, options);
 }
 
 LoadedWeights load_weights(const std::vector<NamedTensor>& tensors,
@@ -80,7 +80,7 @@ LoadedWeights load_weights(const std::vector<NamedTensor>& tensors,
   const SafetensorsFile file = opened(path);
   constexpr Conversion kConversion = Conversion::between_floats;
   const LoadedWeights differences = differences_from(file.header(), tensors, kConversion);
-  const std::string text = text_of(differences);
+  const std::string text = to_text(differences);
   if (!options.partial && !text.empty())
     throw Refused("the weights in " + path.string() + " are those of another model:" + text);
   const at::NoGradGuard no_gradients;
@@ -100,10 +100,10 @@ LoadedWeights load_weights(const std::vector<NamedTensor>& tensors,
   return differences;
 }
 
-std::vector<NamedTensor> tensors_of(const TrainStep& step) {
+std::vector<NamedTensor> named_tensors(const TrainStep& step) {
   std::vector<NamedTensor> all;
   for (const auto& [name, module] : step.modules())
-    for (NamedTensor& each : tensors_of(*module))
+    for (NamedTensor& each : named_tensors(*module))
       all.push_back({(name.empty() ? "" : name + ".") + each.name, std::move(each.tensor)});
   return all;
 }

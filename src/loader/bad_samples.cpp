@@ -26,7 +26,7 @@ bool current_exception_is_the_samples(bool is_transform) {
 
 std::string all_are_bad(std::size_t samples) {
   return samples == 1 ? "the only sample is bad"
-                      : "all " + count_of(samples, "sample") + " are bad";
+                      : "all " + format_count(samples, "sample") + " are bad";
 }
 
 BadSamples::BadSamples(OnBadSample what, const RunningOrder& order) : what_(what), order_(order) {}
@@ -51,7 +51,7 @@ void BadSamples::add(std::uint64_t sample, std::string message) {
   any_ = true;
 }
 
-void BadSamples::check_distance(const SamplePlace& place, std::uint16_t distance) const {
+void BadSamples::check_distance(const SamplePosition& place, std::uint16_t distance) const {
   constexpr std::uint64_t kFarthest = std::numeric_limits<std::uint16_t>::max();
   const std::uint64_t farthest = std::min(order_.places(), kFarthest);
   if (distance < farthest) return;
@@ -60,7 +60,7 @@ void BadSamples::check_distance(const SamplePlace& place, std::uint16_t distance
   if (!all.samples.empty()) first = all.samples.front().message;
   const std::string what =
       farthest == 1 ? "the only sample is bad, so nothing can stand in for it: "
-                    : count_of(farthest, "sample") +
+                    : format_count(farthest, "sample") +
                           " in a row are bad, so nothing can stand in for them; the first: ";
   throw Error("batch " + std::to_string(place.batch) + ": " + what + first);
 }

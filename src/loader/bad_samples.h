@@ -36,7 +36,7 @@ class BadSamples {
   template <typename Make>
   bool make_good(std::uint64_t batch, std::size_t position, const Make& make) {
     for (std::uint16_t distance = 0;; ++distance) {
-      const SamplePlace place = order_.at(batch, position, distance);
+      const SamplePosition place = order_.at(batch, position, distance);
       if (distance > 0) check_distance(place, distance);
       if (is_known(place.sample)) continue;
       try {
@@ -57,7 +57,7 @@ class BadSamples {
 
  private:
   void add(std::uint64_t sample, std::string message) SLIPSTREAM_EXCLUDES(mutex_);
-  void check_distance(const SamplePlace& place, std::uint16_t distance) const;
+  void check_distance(const SamplePosition& place, std::uint16_t distance) const;
 
   const OnBadSample what_;
   const RunningOrder& order_;

@@ -57,23 +57,23 @@ CachedSteps::CachedSteps(const SampleSteps& steps, std::size_t samples,
     : steps_(steps) {
   if (!options) return;
   cache_.emplace(samples, steps.stored().size(), *options);
-  behind_ = steps.step_behind(options->after);
+  next_step_ = steps.step_after(options->after);
 }
 
-void CachedSteps::make(const SamplePlace& place, std::size_t first, SampleBuffers& buffers,
+void CachedSteps::make(const SamplePosition& place, std::size_t first, SampleBuffers& buffers,
                        std::byte* slab, StepMeter& meter) {
   const std::size_t collate = steps_.collate_step();
   std::span<const CachedField> cached;
   if (cache_) cached = cache_->find(place.sample);
-  if (!cached.empty() && behind_ == collate)
+  if (!cached.empty() && next_step_ == collate)
     return steps_.collate(place, cached, buffers.canvas, slab, meter);
   if (!cached.empty()) {
     copy(cached, buffers.sample);
-    steps_.run(behind_, collate, place, buffers, meter);
+    steps_.run(next_step_, collate, place, buffers, meter);
   } else if (cache_ && cache_->is_filling()) {
-    steps_.run(first, behind_, place, buffers, meter, true);
+    steps_.run(first, next_step_, place, buffers, meter, true);
     cache_->put(place.sample, buffers.sample);
-    steps_.run(behind_, collate, place, buffers, meter);
+    steps_.run(next_step_, collate, place, buffers, meter);
   } else {
     steps_.run(first, collate, place, buffers, meter);
   }

@@ -23,7 +23,7 @@ class CachedSteps {
   /// Makes the sample of `place` and puts it there, from step `first` on where it is not cached: 0,
   /// or 1 with what was read in `buffers`. Throws what SampleSteps throws; a sample for which a
   /// step up to the cached one throws is not cached.
-  void make(const SamplePlace& place, std::size_t first, SampleBuffers& buffers, std::byte* slab,
+  void make(const SamplePosition& place, std::size_t first, SampleBuffers& buffers, std::byte* slab,
             StepMeter& meter);
   bool has(std::uint64_t sample) const { return cache_ && cache_->has(sample); }
   CacheCounters counters() const { return cache_ ? cache_->counters() : CacheCounters(); }
@@ -31,7 +31,7 @@ class CachedSteps {
  private:
   const SampleSteps& steps_;
   std::optional<SampleCache> cache_;
-  std::size_t behind_ = 0;  ///< the first step that the cache does not stand in for
+  std::size_t next_step_ = 0;  ///< the first step that the cache does not stand in for
 };
 
 }  // namespace slipstream

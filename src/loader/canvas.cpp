@@ -14,11 +14,11 @@ bool lies_plain(const SlabField& field, DType dtype) {
 
 }  // namespace
 
-CanvasPlace place_on_canvas(const DeviceChain& chain, const RandomKey& key, const Shape& image,
-                            bool is_odd) {
+CanvasPosition place_on_canvas(const DeviceChain& chain, const RandomKey& key, const Shape& image,
+                               bool is_odd) {
   const Shape& canvas = *chain.steps().front().drawn_for;
-  CanvasPlace place;
-  place.crop = chain.crop_of(key, image);
+  CanvasPosition place;
+  place.crop = chain.draw_crop(key, image);
   Region& region = place.there.region;
   region.height = place.crop.region.height;
   region.width = place.crop.region.width;
@@ -40,7 +40,7 @@ bool holds_canvases(const DeviceChain* chain, const SlabField& field) {
 }
 
 void collate_on_canvas(const DeviceChain& chain, const SlabField& field, const ConstArray& value,
-                       const Window* part, const CanvasPlace& place, std::size_t position,
+                       const Window* part, const CanvasPosition& place, std::size_t position,
                        CanvasMemory& memory, std::byte* slab) {
   if (value.shape.rank != field.spec.shape.rank)
     throw Error("field '" + field.spec.name + "' has shape " + to_string(value.shape) +

@@ -14,7 +14,7 @@ struct CanvasMemory {
 };
 
 /// How the images of one sample come onto their canvases.
-struct CanvasPlace {
+struct CanvasPosition {
   DrawnCrop crop;           ///< of the image
   DrawnCrop there;          ///< of the canvas
   bool is_resized = false;  ///< by the host: it does not fit, or is odd
@@ -22,8 +22,8 @@ struct CanvasPlace {
 
 /// `key`: of the sample; `image`: its shape; `is_odd`: whether one of its fields is shrunk or of
 /// another size. Throws what the chain's first operation throws. REQUIRES: the chain has canvases
-CanvasPlace place_on_canvas(const DeviceChain& chain, const RandomKey& key, const Shape& image,
-                            bool is_odd);
+CanvasPosition place_on_canvas(const DeviceChain& chain, const RandomKey& key, const Shape& image,
+                               bool is_odd);
 
 /// Whether `field` holds canvases of `chain`, which may be nullptr.
 bool holds_canvases(const DeviceChain* chain, const SlabField& field);
@@ -32,7 +32,7 @@ bool holds_canvases(const DeviceChain* chain, const SlabField& field);
 /// of its image the value is; nullptr: all of it. Throws Error as collate() and the chain's first
 /// operation do.
 void collate_on_canvas(const DeviceChain& chain, const SlabField& field, const ConstArray& value,
-                       const Window* part, const CanvasPlace& place, std::size_t position,
+                       const Window* part, const CanvasPosition& place, std::size_t position,
                        CanvasMemory& memory, std::byte* slab);
 
 }  // namespace slipstream

@@ -15,9 +15,9 @@ namespace {
 
 void check_form(const FieldSpec& spec, const ConstArray& value) {
   if (value.dtype == spec.dtype && value.shape == spec.shape) return;
-  throw Error("field '" + spec.name + "' is " + std::string(name_of(value.dtype)) + " of shape " +
-              to_string(value.shape) + ", not " + std::string(name_of(spec.dtype)) + " of shape " +
-              to_string(spec.shape) + " as in the other samples");
+  throw Error("field '" + spec.name + "' is " + std::string(to_string(value.dtype)) + " of shape " +
+              to_string(value.shape) + ", not " + std::string(to_string(spec.dtype)) +
+              " of shape " + to_string(spec.shape) + " as in the other samples");
 }
 
 template <typename T>
@@ -71,8 +71,8 @@ void write(const SlabField& field, const ConstArray& value, std::byte* to) {
     if (packed == Element::bf16) return pack_bf16(values, count, to);
     if (packed == Element::f16) return pack_f16(values, count, to);
   } else {
-    if (bits_of(packed) < 8) return pack_bits(values, count, bits_of(packed), to);
-    if (bits_of(packed) / 8 != sizeof(T)) {
+    if (bits_per_element(packed) < 8) return pack_bits(values, count, bits_per_element(packed), to);
+    if (bits_per_element(packed) / 8 != sizeof(T)) {
       if (packed == Element::u8) return narrow<std::uint8_t>(values, count, to);
       if (packed == Element::u16) return narrow<std::uint16_t>(values, count, to);
       return narrow<std::int32_t>(values, count, to);
@@ -100,7 +100,7 @@ void collate(const SlabField& field, const ConstArray& value, std::size_t positi
 }
 
 std::size_t collate_jpeg(const SlabField& field, const std::optional<JpegSlot>& file,
-                         const ConstArray& value, const SamplePlace& place, std::byte* slab) {
+                         const ConstArray& value, const SamplePosition& place, std::byte* slab) {
   if (!file) check_form(field.spec, value);
   JpegSlot head = file.value_or(JpegSlot{});
   head.bytes = static_cast<std::uint32_t>(value.bytes());

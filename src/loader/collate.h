@@ -16,6 +16,6 @@ void collate(const SlabField& field, const ConstArray& value, std::size_t positi
 /// Fills the slot of a field of Wire::jpeg: with the file `value` where there is a head for it,
 /// else with the pixels `value`. Returns the bytes written. Throws as collate() does.
 std::size_t collate_jpeg(const SlabField& field, const std::optional<JpegSlot>& file,
-                         const ConstArray& value, const SamplePlace& place, std::byte* slab);
+                         const ConstArray& value, const SamplePosition& place, std::byte* slab);
 
 }  // namespace slipstream

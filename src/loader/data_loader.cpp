@@ -33,9 +33,10 @@ class DataLoader::Impl {
         order_(dataset->size(), options),
         bad_(options.on_bad_sample, order_),
         cached_steps_(steps_, dataset->size(), options.cut ? std::nullopt : options.cache),
-        first_step_(options_.cut ? steps_.step_behind(options_.cut->after) : 0),
-        slabs_(is_whole() ? options.cut->items : options.prefetch_batches + options.held_batches,
-               steps_.layout().bytes, options.memory),
+        first_step_(options_.cut ? steps_.step_after(options_.cut->after) : 0),
+        slabs_(
+            is_filled_once() ? options.cut->items : options.prefetch_batches + options.held_batches,
+            steps_.layout().bytes, options.memory),
         next_whole_(options.first_batch) {
     start();
     binding_.reset();
@@ -44,22 +45,22 @@ class DataLoader::Impl {
   const SlabLayout& layout() const { return steps_.layout(); }
   std::size_t slabs() const { return slabs_.size(); }
   std::uint64_t batches_per_epoch() const { return order_.batches_per_epoch(); }
-  bool ready() { return is_whole() || ring_->ready(); }
+  bool ready() { return is_filled_once() || ring_->ready(); }
 
   HostBatch next() {
-    SlabRing::Lent lent;
-    if (is_whole()) {
+    SlabRing::LentSlab lent;
+    if (is_filled_once()) {
       lent = {next_whole_, next_whole_ % slabs_.size(), slabs_.size(), 0};
       ++next_whole_;
     } else {
       lent = ring_->next();
     }
-    return {lent.batch,     order_.epoch_of(lent.batch), lent.slab, slabs_[lent.slab], lent.filled,
+    return {lent.batch,     order_.epoch_at(lent.batch), lent.slab, slabs_[lent.slab], lent.filled,
             lent.blocked_s, take_stand_ins(lent.batch)};
   }
 
   void release(const HostBatch& batch, const Mark* last_use) {
-    if (!is_whole()) ring_->release({.batch = batch.number, .slab = batch.slab}, last_use);
+    if (!is_filled_once()) ring_->release({.batch = batch.number, .slab = batch.slab}, last_use);
   }
 
   std::shared_ptr<const std::byte> memory(const HostBatch& batch) const {
@@ -92,10 +93,10 @@ class DataLoader::Impl {
 
  private:
   /// Whether whole slabs are cached, so that no worker runs.
-  bool is_whole() const { return first_step_ > steps_.collate_step(); }
+  bool is_filled_once() const { return first_step_ > steps_.collate_step(); }
 
   void start() {
-    if (is_whole()) return fill_slabs(steps_, bad_, slabs_, options_.num_workers);
+    if (is_filled_once()) return fill_slabs(steps_, bad_, slabs_, options_.num_workers);
     if (options_.cut) {
       cached_ = cache_samples(steps_, bad_, options_.cut->items, first_step_, options_.num_workers);
     }
@@ -141,9 +142,9 @@ class DataLoader::Impl {
 
   void fill(const SlabRing::Ticket& ticket, SampleBuffers& buffers, StepMeter& meter) {
     if (!cached_.empty()) return fill_from_cache(ticket, buffers, meter);
-    std::optional<ReadRing::Arrived> ahead;
+    std::optional<ReadRing::FetchResult> ahead;
     if (read_ring_) ahead = read_ring_->take(ticket.batch, ticket.position, buffers.sample);
-    const auto make = [&](const SamplePlace& place) {
+    const auto make = [&](const SamplePosition& place) {
       const bool is_here = ahead && ahead->sample == place.sample;
       if (is_here && ahead->error) std::rethrow_exception(ahead->error);
       const std::size_t first = is_here && ahead->is_read ? 1 : 0;
@@ -163,7 +164,7 @@ class DataLoader::Impl {
 
   void fill_from_cache(const SlabRing::Ticket& ticket, SampleBuffers& buffers,
                        StepMeter& meter) const {
-    SamplePlace place = order_.at(ticket.batch, ticket.position);
+    SamplePosition place = order_.at(ticket.batch, ticket.position);
     const CachedSample& cached =
         cached_[(ticket.batch * options_.batch_size + ticket.position) % cached_.size()];
     place.sample = cached.id;

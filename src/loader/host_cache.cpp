@@ -35,7 +35,7 @@ std::vector<CachedSample> cache_samples(const SampleSteps& steps, BadSamples& ba
   const std::size_t batch_size = steps.layout().batch_size;
   fill_all(items, threads, steps, [&](std::size_t item, SampleBuffers& buffers, StepMeter& meter) {
     std::vector<std::byte> trial(bad.skips() ? steps.layout().bytes : 0);
-    bad.make_good(item / batch_size, item % batch_size, [&](const SamplePlace& place) {
+    bad.make_good(item / batch_size, item % batch_size, [&](const SamplePosition& place) {
       steps.run(0, end, place, buffers, meter, true);
       copy_sample(buffers.sample, cached[item].sample);
       cached[item].id = place.sample;
@@ -53,7 +53,7 @@ void fill_slabs(const SampleSteps& steps, BadSamples& bad, const SlabMemory& sla
   const std::size_t batch_size = steps.layout().batch_size;
   fill_all(slabs.size() * batch_size, threads, steps,
            [&](std::size_t item, SampleBuffers& buffers, StepMeter& meter) {
-             bad.make_good(item / batch_size, item % batch_size, [&](const SamplePlace& place) {
+             bad.make_good(item / batch_size, item % batch_size, [&](const SamplePosition& place) {
                steps.run(0, steps.collate_step(), place, buffers, meter);
                steps.collate(place, buffers, slabs[item / batch_size], meter);
              });

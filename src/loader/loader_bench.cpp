@@ -83,7 +83,7 @@ std::size_t prefetched_by(unsigned prefetch_factor, unsigned num_workers) {
   const std::size_t batches = std::size_t{prefetch_factor} * num_workers;
   if (batches > kMostOfAnything)
     throw Refused("--prefetch-factor " + std::to_string(prefetch_factor) + " with " +
-                  count_of(num_workers, "worker") + " fills " + count_of(batches, "batch") +
+                  format_count(num_workers, "worker") + " fills " + format_count(batches, "batch") +
                   " ahead, and at most " + std::to_string(kMostOfAnything) +
                   " can be; lower one of them");
   return batches;

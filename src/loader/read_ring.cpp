@@ -27,12 +27,12 @@ void check_read_ahead(const ReadAhead& options, std::vector<std::string>& proble
 }
 
 /// Empties a slot when its sample has been copied or its error taken.
-class ReadRing::Taken {
+class ReadRing::SlotRelease {
  public:
-  Taken(ReadRing& ring, std::uint64_t number) : ring_(ring), number_(number) {}
-  ~Taken() { ring_.empty(number_); }
-  Taken(const Taken&) = delete;
-  Taken& operator=(const Taken&) = delete;
+  SlotRelease(ReadRing& ring, std::uint64_t number) : ring_(ring), number_(number) {}
+  ~SlotRelease() { ring_.empty(number_); }
+  SlotRelease(const SlotRelease&) = delete;
+  SlotRelease& operator=(const SlotRelease&) = delete;
 
  private:
   ReadRing& ring_;
@@ -64,10 +64,10 @@ ReadRing::ReadRing(const SampleSteps& steps, const RunningOrder& order, const Ba
   }
 }
 
-ReadRing::Arrived ReadRing::take(std::uint64_t batch, std::size_t position, Sample& to) {
+ReadRing::FetchResult ReadRing::take(std::uint64_t batch, std::size_t position, Sample& to) {
   const std::uint64_t number = (batch - options_.first_batch) * options_.batch_size + position;
   wait_for(number);
-  const Taken taken(*this, number);
+  const SlotRelease taken(*this, number);
   Raw& from = raw(number);
   if (from.arrived.is_read) copy_sample(from.sample, to);
   return std::exchange(from.arrived, {});
@@ -107,7 +107,7 @@ std::optional<std::uint64_t> ReadRing::begin() {
 }
 
 void ReadRing::read(std::uint64_t number, StepMeter& meter) {
-  const SamplePlace place =
+  const SamplePosition place =
       order_.at(options_.first_batch + number / options_.batch_size, number % options_.batch_size);
   Raw& to = raw(number);
   to.arrived.sample = place.sample;

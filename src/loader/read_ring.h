@@ -36,7 +36,7 @@ class ReadRing {
   };
 
   /// What stands at a position, as the reader found it.
-  struct Arrived {
+  struct FetchResult {
     std::uint64_t sample = 0;  ///< index in the data set
     bool is_read = false;      ///< false: it is known as bad, cached, or
     std::exception_ptr error;  ///< what reading it threw
@@ -49,7 +49,8 @@ class ReadRing {
   /// Waits until the sample of this position has come, and copies what was read to `to`. Copied
   /// rather than swapped: workers' arrays grow to decoded images, the ring's to files alone. Throws
   /// Error once the ring is stopped. REQUIRES: called once for every position
-  Arrived take(std::uint64_t batch, std::size_t position, Sample& to) SLIPSTREAM_EXCLUDES(mutex_);
+  FetchResult take(std::uint64_t batch, std::size_t position, Sample& to)
+      SLIPSTREAM_EXCLUDES(mutex_);
   /// No read begins any more, and whoever waits in take() is woken.
   void stop() SLIPSTREAM_EXCLUDES(mutex_);
 
@@ -62,14 +63,14 @@ class ReadRing {
   /// Belongs to its reader until the sample has arrived, then to the worker that takes it.
   struct Raw {
     Sample sample;
-    Arrived arrived;
+    FetchResult arrived;
   };
   struct Slot {
     std::uint64_t number = 0;  ///< of the sample that is in it, or the next one to be
     bool has_arrived = false;
     ConditionVariable changed;
   };
-  class Taken;
+  class SlotRelease;
 
   Raw& raw(std::uint64_t number) { return raws_[number % raws_.size()]; }
   Slot& slot(std::uint64_t number) SLIPSTREAM_REQUIRES(mutex_) {

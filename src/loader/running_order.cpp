@@ -31,9 +31,9 @@ std::size_t last_share(std::uint64_t samples, const DataLoaderOptions& options) 
   return (rest + options.rank.count - 1) / options.rank.count;
 }
 
-SamplePlace RunningOrder::at(std::uint64_t batch, std::size_t position,
-                             std::uint16_t distance) const {
-  const std::uint32_t epoch = epoch_of(batch);
+SamplePosition RunningOrder::at(std::uint64_t batch, std::size_t position,
+                                std::uint16_t distance) const {
+  const std::uint32_t epoch = epoch_at(batch);
   const std::uint64_t place = (batch % batches_ * batch_size_ + position + distance) % places_;
   const std::uint64_t step = place / batch_size_;
   const std::uint64_t offset = step + 1 == batches_ ? last_offset_ : offset_;

@@ -11,7 +11,7 @@
 namespace slipstream {
 
 /// One sample's place in a run.
-struct SamplePlace {
+struct SamplePosition {
   std::uint64_t batch = 0;   ///< through all epochs
   std::size_t position = 0;  ///< in the batch
   std::uint32_t epoch = 0;
@@ -21,7 +21,8 @@ struct SamplePlace {
 };
 
 /// Of operation `operation` on that sample, in a run with this seed.
-inline RandomKey key_of(std::uint64_t seed, std::size_t operation, const SamplePlace& place) {
+inline RandomKey random_key(std::uint64_t seed, std::size_t operation,
+                            const SamplePosition& place) {
   return {.seed = seed,
           .epoch = place.epoch,
           .sample = place.sample,
@@ -37,7 +38,7 @@ class RunningOrder {
   RunningOrder(std::uint64_t samples, const DataLoaderOptions& options);
 
   std::uint64_t batches_per_epoch() const { return batches_; }
-  std::uint32_t epoch_of(std::uint64_t batch) const {
+  std::uint32_t epoch_at(std::uint64_t batch) const {
     return static_cast<std::uint32_t>(batch / batches_);
   }
   /// Places of this rank in an epoch, with those behind its last batch.
@@ -46,7 +47,7 @@ class RunningOrder {
   /// What stands there, or `distance` (below places()) places behind it in the rank's order, taken
   /// round. The occurrence tells all (place, distance) of a sample in an epoch apart, on all ranks,
   /// as far as 16 bits do.
-  SamplePlace at(std::uint64_t batch, std::size_t position, std::uint16_t distance = 0) const;
+  SamplePosition at(std::uint64_t batch, std::size_t position, std::uint16_t distance = 0) const;
 
  private:
   Sampler sampler_;

@@ -45,16 +45,16 @@ SampleCache::~SampleCache() {
   if (!index_.empty()) memory_->deallocate(index_.data(), index_bytes(index_.size()), kAlignment);
 }
 
-const CachedField* SampleCache::fields_of(std::uint64_t sample) const {
+const CachedField* SampleCache::find_fields(std::uint64_t sample) const {
   if (index_.empty()) return nullptr;
   const CachedField* const found = index_[sample].load(std::memory_order_acquire);
   return found == &kBeingPut ? nullptr : found;
 }
 
-bool SampleCache::has(std::uint64_t sample) const { return fields_of(sample) != nullptr; }
+bool SampleCache::has(std::uint64_t sample) const { return find_fields(sample) != nullptr; }
 
 std::span<const CachedField> SampleCache::find(std::uint64_t sample) {
-  const CachedField* const found = fields_of(sample);
+  const CachedField* const found = find_fields(sample);
   (found != nullptr ? hits_ : misses_).fetch_add(1, std::memory_order_relaxed);
   if (found == nullptr) return {};
   return {found, fields_};

@@ -47,7 +47,7 @@ class SampleCache {
   };
 
   /// nullptr where it is not cached.
-  const CachedField* fields_of(std::uint64_t sample) const;
+  const CachedField* find_fields(std::uint64_t sample) const;
   std::byte* reserve(std::size_t bytes) SLIPSTREAM_EXCLUDES(mutex_);
   std::byte* take_from_block(std::size_t bytes) SLIPSTREAM_REQUIRES(mutex_);
   std::byte* add_block(std::size_t bytes) SLIPSTREAM_REQUIRES(mutex_);

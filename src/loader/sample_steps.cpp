@@ -28,7 +28,7 @@ std::string message_of_current_exception() {
   }
 }
 
-std::span<const std::byte> file_of(const Field& field) { return bytes_of(field.array.view()); }
+std::span<const std::byte> encoded_file(const Field& field) { return as_bytes(field.array.view()); }
 
 std::string name_in(const Dataset& dataset, std::uint64_t sample) {
   try {
@@ -66,7 +66,7 @@ SampleSteps::SampleSteps(std::shared_ptr<const Dataset> dataset, std::vector<Nam
     key_numbers_.push_back(key_number(transforms_, i));
 }
 
-std::size_t SampleSteps::step_behind(const std::string& name) const {
+std::size_t SampleSteps::step_after(const std::string& name) const {
   const auto step = std::find(names_.begin(), names_.end(), name);
   return static_cast<std::size_t>(step - names_.begin()) + 1;
 }
@@ -79,7 +79,7 @@ TraceWriter SampleSteps::traced(TraceRecorder* recorder, TraceRow::Kind kind,
 }
 
 template <typename Work>
-void SampleSteps::metered(std::size_t step, const SamplePlace& place, StepClock& clock,
+void SampleSteps::metered(std::size_t step, const SamplePosition& place, StepClock& clock,
                           StepMeter& meter, const Work& work) const {
   try {
     const std::size_t bytes = work();
@@ -89,24 +89,24 @@ void SampleSteps::metered(std::size_t step, const SamplePlace& place, StepClock&
   }
 }
 
-void SampleSteps::read(const SamplePlace& place, Sample& out, StepMeter& meter) const {
+void SampleSteps::read(const SamplePosition& place, Sample& out, StepMeter& meter) const {
   StepClock clock;
   metered(kRead, place, clock, meter, [&] { return read_fields(place, out); });
 }
 
-void SampleSteps::run(std::size_t first, std::size_t last, const SamplePlace& place,
+void SampleSteps::run(std::size_t first, std::size_t last, const SamplePosition& place,
                       SampleBuffers& buffers, StepMeter& meter, bool is_kept) const {
   StepClock clock;
-  const bool must_be_whole = !decodes_parts_ || (is_kept && last <= kFirstTransform);
+  const bool must_be_complete = !decodes_parts_ || (is_kept && last <= kFirstTransform);
   buffers.has_part = false;
   buffers.file.reset();
   for (std::size_t step = first; step < last; ++step) {
     metered(step, place, clock, meter,
-            [&] { return run_step(step, must_be_whole, place, buffers); });
+            [&] { return run_step(step, must_be_complete, place, buffers); });
   }
 }
 
-void SampleSteps::collate(const SamplePlace& place, SampleBuffers& buffers, std::byte* slab,
+void SampleSteps::collate(const SamplePosition& place, SampleBuffers& buffers, std::byte* slab,
                           StepMeter& meter) const {
   const bool is_part = buffers.has_part && transforms_.empty();
   const DecodedPart* const part = is_part ? &buffers.part : nullptr;
@@ -115,37 +115,38 @@ void SampleSteps::collate(const SamplePlace& place, SampleBuffers& buffers, std:
   });
 }
 
-void SampleSteps::collate(const SamplePlace& place, const Sample& sample, CanvasMemory& memory,
+void SampleSteps::collate(const SamplePosition& place, const Sample& sample, CanvasMemory& memory,
                           std::byte* slab, StepMeter& meter) const {
   collate_by(place, meter,
              [&] { return writer_.write(place, sample, std::nullopt, nullptr, memory, slab); });
 }
 
-void SampleSteps::collate(const SamplePlace& place, std::span<const CachedField> sample,
+void SampleSteps::collate(const SamplePosition& place, std::span<const CachedField> sample,
                           CanvasMemory& memory, std::byte* slab, StepMeter& meter) const {
   collate_by(place, meter, [&] { return writer_.write(place, sample, memory, slab); });
 }
 
 template <typename Write>
-void SampleSteps::collate_by(const SamplePlace& place, StepMeter& meter, const Write& write) const {
+void SampleSteps::collate_by(const SamplePosition& place, StepMeter& meter,
+                             const Write& write) const {
   StepClock clock;
   metered(collate_step(), place, clock, meter, write);
 }
 
-std::size_t SampleSteps::run_step(std::size_t step, bool must_be_whole, const SamplePlace& place,
-                                  SampleBuffers& buffers) const {
+std::size_t SampleSteps::run_step(std::size_t step, bool must_be_complete,
+                                  const SamplePosition& place, SampleBuffers& buffers) const {
   if (step == kRead) return read_fields(place, buffers.sample);
-  if (step == kDecode) return decode(place, buffers, must_be_whole);
+  if (step == kDecode) return decode(place, buffers, must_be_complete);
   return transform(step - kFirstTransform, place, buffers);
 }
 
-std::size_t SampleSteps::read_fields(const SamplePlace& place, Sample& out) const {
+std::size_t SampleSteps::read_fields(const SamplePosition& place, Sample& out) const {
   std::vector<Field>& fields = out.fields;
   fields.resize(stored_.size());
   for (Field& field : fields) field.encoded = false;
-  dataset_->read_keyed(place.sample, key_of(seed_, 0, place), out);
+  dataset_->read_keyed(place.sample, random_key(seed_, 0, place), out);
   if (fields.size() != stored_.size()) {
-    throw Error("the data set gave " + count_of(fields.size(), "field") + ", not the " +
+    throw Error("the data set gave " + format_count(fields.size(), "field") + ", not the " +
                 std::to_string(stored_.size()) + " it declares");
   }
   std::size_t bytes = 0;
@@ -153,7 +154,7 @@ std::size_t SampleSteps::read_fields(const SamplePlace& place, Sample& out) cons
   return bytes;
 }
 
-void SampleSteps::find_part(const SamplePlace& place, SampleBuffers& buffers) const {
+void SampleSteps::find_part(const SamplePosition& place, SampleBuffers& buffers) const {
   const AnyOp& op = *first_;
   const auto is_image = [&](const FieldSpec& spec) {
     return spec.kind == FieldKind::image && op.touches(spec.kind);
@@ -163,10 +164,10 @@ void SampleSteps::find_part(const SamplePlace& place, SampleBuffers& buffers) co
   const Field& field = buffers.sample.fields[static_cast<std::size_t>(found - stored_.begin())];
   if (!field.encoded) return;
   try {
-    const Shape stored = image_shape(file_of(field));
+    const Shape stored = image_shape(encoded_file(field));
     const Window whole{{0, 0, stored[0], stored[1]}};
     buffers.part.whole = {stored[0], stored[1], 3};
-    Window wanted = op.window(key_of(seed_, 0, place), buffers.part.whole);
+    Window wanted = op.window(random_key(seed_, 0, place), buffers.part.whole);
     if (!decode_.partial) wanted.region = whole.region;
     if (!decode_.scaled) wanted.reduction = 1;
     if (wanted == whole) return;
@@ -179,16 +180,16 @@ void SampleSteps::find_part(const SamplePlace& place, SampleBuffers& buffers) co
   buffers.has_part = true;
 }
 
-void SampleSteps::find_file(const SamplePlace& place, SampleBuffers& buffers) const {
+void SampleSteps::find_file(const SamplePosition& place, SampleBuffers& buffers) const {
   if (!route_.is_taken()) return;
   const Field& field = buffers.sample.fields[route_.field()];
   if (!field.encoded) return;
-  buffers.file = route_.slot_for(file_of(field), key_of(seed_, 0, place));
+  buffers.file = route_.slot_for(encoded_file(field), random_key(seed_, 0, place));
   if (!buffers.file) return;
   if (buffers.file->height > decode_.pixel_limit / buffers.file->width) {
     return buffers.file.reset();  // the decode step refuses it
   }
-  if (!check_->is_sound(place.sample, file_of(field))) return buffers.file.reset();
+  if (!check_->is_sound(place.sample, encoded_file(field))) return buffers.file.reset();
   buffers.part.whole = {buffers.file->height, buffers.file->width, 3};
   buffers.part.fields.assign(stored_.size(), std::nullopt);
   buffers.part.elsewhere.assign(stored_.size(), false);
@@ -201,15 +202,15 @@ bool SampleSteps::decode_part(std::size_t field, const DecodeOptions& options,
   if (kind != FieldKind::image || !first_->touches(kind)) return false;
   Field& image = buffers.sample.fields[field];
   const Shape& whole = buffers.part.whole;
-  const Shape shape = image_shape(file_of(image));
+  const Shape shape = image_shape(encoded_file(image));
   if (shape[0] != whole[0] || shape[1] != whole[1]) return false;
   std::optional<Window>& held = buffers.part.fields[field];
-  held = decode_rgb_window(file_of(image), options, buffers.part.wanted, buffers.spare[field]);
+  held = decode_rgb_window(encoded_file(image), options, buffers.part.wanted, buffers.spare[field]);
   if (held) std::swap(image.array, buffers.spare[field]);
   return held.has_value();
 }
 
-std::size_t SampleSteps::decode(const SamplePlace& place, SampleBuffers& buffers,
+std::size_t SampleSteps::decode(const SamplePosition& place, SampleBuffers& buffers,
                                 bool all_of_it) const {
   find_file(place, buffers);
   if (!all_of_it && !buffers.file) find_part(place, buffers);
@@ -231,11 +232,11 @@ std::size_t SampleSteps::decode(const SamplePlace& place, SampleBuffers& buffers
   return bytes;
 }
 
-std::size_t SampleSteps::transform(std::size_t index, const SamplePlace& place,
+std::size_t SampleSteps::transform(std::size_t index, const SamplePosition& place,
                                    SampleBuffers& buffers) const {
   const AnyOp& op = transforms_[index].op;
   const bool is_part = buffers.file ? op.touches(FieldKind::image) : index == 0 && buffers.has_part;
-  op.apply(key_of(seed_, key_numbers_[index], place), stored_, buffers.sample, buffers.spare,
+  op.apply(random_key(seed_, key_numbers_[index], place), stored_, buffers.sample, buffers.spare,
            buffers.scratch, is_part ? &buffers.part : nullptr);
   if (buffers.file && is_part)
     buffers.part.whole =
@@ -249,7 +250,7 @@ std::size_t SampleSteps::transform(std::size_t index, const SamplePlace& place,
   return bytes;
 }
 
-void SampleSteps::throw_named(std::size_t step, const SamplePlace& place) const {
+void SampleSteps::throw_named(std::size_t step, const SamplePosition& place) const {
   const std::string message =
       "step '" + names_[step] + "' of sample " + std::to_string(place.sample) + " (" +
       name_in(*dataset_, place.sample) + ", epoch " + std::to_string(place.epoch) + ", batch " +

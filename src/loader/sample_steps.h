@@ -50,7 +50,7 @@ class SampleSteps {
   const std::vector<std::string>& names() const { return names_; }
   std::size_t collate_step() const { return names_.size() - 1; }
   /// The step behind the one of this name. REQUIRES: there is one
-  std::size_t step_behind(const std::string& name) const;
+  std::size_t step_after(const std::string& name) const;
   const std::vector<FieldSpec>& stored() const { return stored_; }
   const SlabLayout& layout() const { return layout_; }
   /// The samples whose files were decoded in spite of damage.
@@ -60,36 +60,37 @@ class SampleSteps {
   TraceWriter traced(TraceRecorder* recorder, TraceRow::Kind kind, unsigned index) const;
 
   /// The first step alone: what the data set holds at `place`, into `out`.
-  void read(const SamplePlace& place, Sample& out, StepMeter& meter) const;
+  void read(const SamplePosition& place, Sample& out, StepMeter& meter) const;
   /// Runs the steps from `first` until before `last` (at most collate_step()) on buffers.sample.
   /// `is_kept`: for other epochs, so what this one's crop does not read is needed too.
-  void run(std::size_t first, std::size_t last, const SamplePlace& place, SampleBuffers& buffers,
+  void run(std::size_t first, std::size_t last, const SamplePosition& place, SampleBuffers& buffers,
            StepMeter& meter, bool is_kept = false) const;
   /// The last step: copies buffers.sample, as run() left it, to its position in the slab.
-  void collate(const SamplePlace& place, SampleBuffers& buffers, std::byte* slab,
+  void collate(const SamplePosition& place, SampleBuffers& buffers, std::byte* slab,
                StepMeter& meter) const;
   /// The same for a whole sample that is somewhere else; `memory` is that alone.
-  void collate(const SamplePlace& place, const Sample& sample, CanvasMemory& memory,
+  void collate(const SamplePosition& place, const Sample& sample, CanvasMemory& memory,
                std::byte* slab, StepMeter& meter) const;
-  void collate(const SamplePlace& place, std::span<const CachedField> sample, CanvasMemory& memory,
-               std::byte* slab, StepMeter& meter) const;
+  void collate(const SamplePosition& place, std::span<const CachedField> sample,
+               CanvasMemory& memory, std::byte* slab, StepMeter& meter) const;
 
  private:
   /// `work`: gives the bytes it made.
   template <typename Work>
-  void metered(std::size_t step, const SamplePlace& place, StepClock& clock, StepMeter& meter,
+  void metered(std::size_t step, const SamplePosition& place, StepClock& clock, StepMeter& meter,
                const Work& work) const;
   template <typename Write>
-  void collate_by(const SamplePlace& place, StepMeter& meter, const Write& write) const;
-  std::size_t run_step(std::size_t step, bool must_be_whole, const SamplePlace& place,
+  void collate_by(const SamplePosition& place, StepMeter& meter, const Write& write) const;
+  std::size_t run_step(std::size_t step, bool must_be_complete, const SamplePosition& place,
                        SampleBuffers& buffers) const;
-  std::size_t read_fields(const SamplePlace& place, Sample& out) const;
-  std::size_t decode(const SamplePlace& place, SampleBuffers& buffers, bool all_of_it) const;
+  std::size_t read_fields(const SamplePosition& place, Sample& out) const;
+  std::size_t decode(const SamplePosition& place, SampleBuffers& buffers, bool all_of_it) const;
   bool decode_part(std::size_t field, const DecodeOptions& options, SampleBuffers& buffers) const;
-  void find_part(const SamplePlace& place, SampleBuffers& buffers) const;
-  void find_file(const SamplePlace& place, SampleBuffers& buffers) const;
-  std::size_t transform(std::size_t index, const SamplePlace& place, SampleBuffers& buffers) const;
-  [[noreturn]] void throw_named(std::size_t step, const SamplePlace& place) const;
+  void find_part(const SamplePosition& place, SampleBuffers& buffers) const;
+  void find_file(const SamplePosition& place, SampleBuffers& buffers) const;
+  std::size_t transform(std::size_t index, const SamplePosition& place,
+                        SampleBuffers& buffers) const;
+  [[noreturn]] void throw_named(std::size_t step, const SamplePosition& place) const;
 
   std::shared_ptr<const Dataset> dataset_;
   std::vector<NamedOp> transforms_;

@@ -21,8 +21,8 @@ void check_count(std::uint64_t count, const std::string& what) {
   }
 }
 
-std::string text_of(std::int64_t label) { return std::to_string(label); }
-std::string text_of(double weight) { return number_text(weight); }
+std::string to_text(std::int64_t label) { return std::to_string(label); }
+std::string to_text(double weight) { return number_text(weight); }
 
 template <typename Value, typename IsBad>
 void refuse_bad(const std::vector<Value>& values, const std::string& what, const IsBad& is_bad,
@@ -34,7 +34,7 @@ void refuse_bad(const std::vector<Value>& values, const std::string& what, const
                                 : more > 1 ? ", and " + std::to_string(more) + " more are no better"
                                            : "";
   throw Refused("the " + what + " of sample " + std::to_string(first - values.begin()) + " is " +
-                text_of(*first) + no_better + ": " + remedy);
+                to_text(*first) + no_better + ": " + remedy);
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ Sampling Sampling::weighted(const std::vector<double>& weights) {
       "weights are finite and at least 0");
   if (std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 0; })) {
     throw Refused((weights.size() == 1 ? "the only weight is"
-                                       : "all " + count_of(weights.size(), "weight") + " are") +
+                                       : "all " + format_count(weights.size(), "weight") + " are") +
                   " 0: give those that are to be drawn more");
   }
   return Sampling(std::make_shared<WeightTable>(weights));

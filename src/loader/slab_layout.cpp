@@ -54,7 +54,7 @@ DType dtype_on_device(const FieldSpec& spec, Problems& problems) {
   if (spec.classes == 0) return spec.dtype;
   if (spec.classes < 0 || spec.dtype == DType::float32) {
     problems.push_back("field '" + spec.name + "' declares " + std::to_string(spec.classes) +
-                       " classes of " + std::string(name_of(spec.dtype)) +
+                       " classes of " + std::string(to_string(spec.dtype)) +
                        ": classes are counted from 0 and held in integers");
     return spec.dtype;
   }

@@ -13,7 +13,7 @@ SlabRing::SlabRing(const SlabMemory& memory, const Options& options)
       options_(options),
       filling_(memory.size()),
       freed_(memory.size()),
-      lent_(memory.size()),
+      lent_slabs_(memory.size()),
       taking_(options.first_batch),
       next_(options.first_batch) {
   Lock lock(mutex_);
@@ -28,7 +28,7 @@ SlabRing::SlabRing(const SlabMemory& memory, const Options& options)
 
 std::optional<SlabRing::Ticket> SlabRing::take(Worker& worker) {
   while (true) {
-    Freed freed;
+    FreedSlab freed;
     {
       Lock lock(mutex_);
       while (!is_over() && !has_work()) sleep(worker, lock);
@@ -64,7 +64,7 @@ bool SlabRing::ready() {
   return is_settled(next_);
 }
 
-SlabRing::Lent SlabRing::next() {
+SlabRing::LentSlab SlabRing::next() {
   Lock lock(mutex_);
   ensure(lent_count_ < options_.lent,
          "the caller holds at most DataLoaderOptions::held_batches batches");
@@ -77,18 +77,18 @@ SlabRing::Lent SlabRing::next() {
     blocked_s_ += blocked_s;
   }
   if (failure_ && failure_->batch == next_) std::rethrow_exception(failure_->error);
-  const Lent lent = {next_, filling(next_).slab, filled, blocked_s};
+  const LentSlab lent = {next_, filling(next_).slab, filled, blocked_s};
   ++next_;
-  lent_[lent.slab] = lent.batch;
+  lent_slabs_[lent.slab] = lent.batch;
   ++lent_count_;
   return lent;
 }
 
-void SlabRing::release(const Lent& lent, const Mark* last_use) {
+void SlabRing::release(const LentSlab& lent, const Mark* last_use) {
   Lock lock(mutex_);
-  ensure(lent.slab < lent_.size() && lent_[lent.slab] == lent.batch,
+  ensure(lent.slab < lent_slabs_.size() && lent_slabs_[lent.slab] == lent.batch,
          "only a batch that is held is released, and once");
-  lent_[lent.slab].reset();
+  lent_slabs_[lent.slab].reset();
   --lent_count_;
   push_freed({lent.slab, last_use});
   if (can_open()) wake_one();
@@ -136,14 +136,14 @@ std::size_t SlabRing::count_settled() {
   return count;
 }
 
-SlabRing::Freed SlabRing::pop_freed() {
-  const Freed freed = freed_[freed_first_];
+SlabRing::FreedSlab SlabRing::pop_freed() {
+  const FreedSlab freed = freed_[freed_first_];
   freed_first_ = (freed_first_ + 1) % freed_.size();
   --freed_count_;
   return freed;
 }
 
-void SlabRing::push_freed(const Freed& freed) {
+void SlabRing::push_freed(const FreedSlab& freed) {
   freed_[(freed_first_ + freed_count_) % freed_.size()] = freed;
   ++freed_count_;
 }
@@ -159,7 +159,7 @@ SlabRing::Ticket SlabRing::issue() {
   return ticket;
 }
 
-void SlabRing::open(const Freed& freed) {
+void SlabRing::open(const FreedSlab& freed) {
   std::exception_ptr error;
   try {
     if (freed.last_use != nullptr) freed.last_use->synchronize();

@@ -33,7 +33,7 @@ class SlabRing {
     std::byte* slab = nullptr;
   };
 
-  struct Lent {
+  struct LentSlab {
     std::uint64_t batch = 0;
     std::size_t slab = 0;
     std::size_t filled = 0;  ///< as in HostBatch
@@ -62,8 +62,8 @@ class SlabRing {
   void stop() SLIPSTREAM_EXCLUDES(mutex_);
 
   bool ready() SLIPSTREAM_EXCLUDES(mutex_);
-  Lent next() SLIPSTREAM_EXCLUDES(mutex_);
-  void release(const Lent& lent, const Mark* last_use) SLIPSTREAM_EXCLUDES(mutex_);
+  LentSlab next() SLIPSTREAM_EXCLUDES(mutex_);
+  void release(const LentSlab& lent, const Mark* last_use) SLIPSTREAM_EXCLUDES(mutex_);
   double blocked_s() const SLIPSTREAM_EXCLUDES(mutex_);
 
  private:
@@ -73,7 +73,7 @@ class SlabRing {
     std::size_t finished = 0;
     std::int64_t begin_ns = 0;  ///< of its first position; 0: not traced
   };
-  struct Freed {
+  struct FreedSlab {
     std::size_t slab = 0;
     const Mark* last_use = nullptr;
   };
@@ -92,10 +92,10 @@ class SlabRing {
   bool can_open() const SLIPSTREAM_REQUIRES(mutex_);
   bool is_settled(std::uint64_t batch) SLIPSTREAM_REQUIRES(mutex_);
   std::size_t count_settled() SLIPSTREAM_REQUIRES(mutex_);
-  Freed pop_freed() SLIPSTREAM_REQUIRES(mutex_);
-  void push_freed(const Freed& freed) SLIPSTREAM_REQUIRES(mutex_);
+  FreedSlab pop_freed() SLIPSTREAM_REQUIRES(mutex_);
+  void push_freed(const FreedSlab& freed) SLIPSTREAM_REQUIRES(mutex_);
   Ticket issue() SLIPSTREAM_REQUIRES(mutex_);
-  void open(const Freed& freed) SLIPSTREAM_EXCLUDES(mutex_);
+  void open(const FreedSlab& freed) SLIPSTREAM_EXCLUDES(mutex_);
   void fail(std::uint64_t batch, std::size_t position, std::exception_ptr error)
       SLIPSTREAM_REQUIRES(mutex_);
 
@@ -106,10 +106,10 @@ class SlabRing {
   Worker* idle_ SLIPSTREAM_GUARDED_BY(mutex_) = nullptr;  ///< the last to have fallen idle
   ConditionVariable settled_;
   std::vector<Filling> filling_ SLIPSTREAM_GUARDED_BY(mutex_);
-  std::vector<Freed> freed_ SLIPSTREAM_GUARDED_BY(mutex_);  ///< a ring, oldest first
+  std::vector<FreedSlab> freed_ SLIPSTREAM_GUARDED_BY(mutex_);  ///< a ring, oldest first
   std::size_t freed_first_ SLIPSTREAM_GUARDED_BY(mutex_) = 0;
   std::size_t freed_count_ SLIPSTREAM_GUARDED_BY(mutex_) = 0;
-  std::vector<std::optional<std::uint64_t>> lent_ SLIPSTREAM_GUARDED_BY(mutex_);  ///< by slab
+  std::vector<std::optional<std::uint64_t>> lent_slabs_ SLIPSTREAM_GUARDED_BY(mutex_);  ///< by slab
   std::size_t lent_count_ SLIPSTREAM_GUARDED_BY(mutex_) = 0;
   std::uint64_t taking_ SLIPSTREAM_GUARDED_BY(mutex_);  ///< the batch that tickets are taken from
   bool is_open_ SLIPSTREAM_GUARDED_BY(mutex_) = false;  ///< it has a slab

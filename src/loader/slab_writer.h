@@ -24,23 +24,24 @@ class SlabWriter {
   /// `file`: the head of the slot of the image that travels as a file; `part`: which parts of its
   /// fields `sample` holds, nullptr where it is whole. Returns the bytes written. Throws what
   /// collate() and collate_on_canvas() throw.
-  std::size_t write(const SamplePlace& place, const Sample& sample,
+  std::size_t write(const SamplePosition& place, const Sample& sample,
                     const std::optional<JpegSlot>& file, const DecodedPart* part,
                     CanvasMemory& memory, std::byte* slab) const;
   /// The same for a whole sample of a cache.
-  std::size_t write(const SamplePlace& place, std::span<const CachedField> sample,
+  std::size_t write(const SamplePosition& place, std::span<const CachedField> sample,
                     CanvasMemory& memory, std::byte* slab) const;
 
  private:
   template <typename ValueOf>
-  std::size_t write_values(const SamplePlace& place, const ValueOf& value_of,
+  std::size_t write_values(const SamplePosition& place, const ValueOf& get_value,
                            const std::optional<JpegSlot>& file, const DecodedPart* part,
                            CanvasMemory& memory, std::byte* slab) const;
   template <typename ValueOf>
-  std::optional<CanvasPlace> canvas_place(const SamplePlace& place, const ValueOf& value_of,
-                                          const DecodedPart* part) const;
+  std::optional<CanvasPosition> canvas_place(const SamplePosition& place, const ValueOf& get_value,
+                                             const DecodedPart* part) const;
   /// The parameters of what is done on the device, into their fields.
-  void draw_for_device(const SamplePlace& place, const CanvasPlace* canvas, std::byte* slab) const;
+  void draw_for_device(const SamplePosition& place, const CanvasPosition* canvas,
+                       std::byte* slab) const;
 
   const SlabLayout& layout_;
   const std::vector<FieldSpec>& stored_;

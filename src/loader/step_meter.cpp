@@ -26,7 +26,7 @@ std::uint64_t packed(const StepClock::Lap& lap) {
          std::min(kMostUnits, lap.cpu_ns / kLapUnitNs);
 }
 
-float seconds_of(std::uint64_t units) { return static_cast<float>(units * kLapUnitNs) * 1e-9F; }
+float to_seconds(std::uint64_t units) { return static_cast<float>(units * kLapUnitNs) * 1e-9F; }
 
 // One writer a cell: no read-modify-write is needed.
 void increase(std::atomic<std::uint64_t>& count, std::uint64_t by) {
@@ -50,10 +50,10 @@ StepMeter::StepMeter(std::size_t steps, TraceWriter trace)
       laps_(std::make_unique<std::atomic<std::uint64_t>[]>(steps * kKeptLaps)),
       trace_(trace) {}
 
-void StepMeter::add(std::size_t step, const SamplePlace& place, const StepClock::Lap& lap,
+void StepMeter::add(std::size_t step, const SamplePosition& place, const StepClock::Lap& lap,
                     std::size_t bytes) {
   Cell& cell = cells_[step];
-  lap_of(step, cell.calls.load(std::memory_order_relaxed))
+  lap_counter(step, cell.calls.load(std::memory_order_relaxed))
       .store(packed(lap), std::memory_order_relaxed);
   increase(cell.calls, 1);
   increase(cell.wall_ns, lap.wall_ns);
@@ -80,9 +80,9 @@ void StepMeter::add_to(std::span<StepLaps> laps) const {
   for (std::size_t i = 0; i < laps.size(); ++i) {
     const std::uint64_t calls = cells_[i].calls.load(std::memory_order_relaxed);
     for (std::uint64_t n = calls - std::min<std::uint64_t>(calls, kKeptLaps); n < calls; ++n) {
-      const std::uint64_t lap = lap_of(i, n).load(std::memory_order_relaxed);
-      laps[i].wall_s.push_back(seconds_of(lap >> 32));
-      laps[i].cpu_s.push_back(seconds_of(lap & kMostUnits));
+      const std::uint64_t lap = lap_counter(i, n).load(std::memory_order_relaxed);
+      laps[i].wall_s.push_back(to_seconds(lap >> 32));
+      laps[i].cpu_s.push_back(to_seconds(lap & kMostUnits));
     }
   }
 }

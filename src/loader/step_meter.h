@@ -34,7 +34,7 @@ class StepMeter {
   /// `trace`, where there is one, has the steps' names, in their order.
   explicit StepMeter(std::size_t steps, TraceWriter trace = {});
 
-  void add(std::size_t step, const SamplePlace& place, const StepClock::Lap& lap,
+  void add(std::size_t step, const SamplePosition& place, const StepClock::Lap& lap,
            std::size_t bytes);
   /// Adds this worker's counts to `totals`, one per step.
   void add_to(std::span<StepCounter> totals) const;
@@ -49,7 +49,7 @@ class StepMeter {
     std::atomic<std::uint64_t> bytes{0};
   };
   /// Wall time in the upper half, CPU time in the lower, both in kLapUnit.
-  std::atomic<std::uint64_t>& lap_of(std::size_t step, std::uint64_t call) const {
+  std::atomic<std::uint64_t>& lap_counter(std::size_t step, std::uint64_t call) const {
     return laps_[step * kKeptLaps + call % kKeptLaps];
   }
   std::unique_ptr<Cell[]> cells_;  ///< one a step

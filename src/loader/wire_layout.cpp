@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t kMostBitClasses = 16;
 constexpr std::int64_t kMostOneHotClasses = 65'536;
 
-Element element_of(DType dtype) {
+Element dtype_element(DType dtype) {
   switch (dtype) {
     case DType::uint8:
       return Element::u8;
@@ -27,8 +27,8 @@ Element element_of(DType dtype) {
 }
 
 /// The smallest that holds 0 ... classes-1.
-Element smallest_of(const SlabField& field) {
-  const Element plain = element_of(field.dtype);
+Element smallest_element(const SlabField& field) {
+  const Element plain = dtype_element(field.dtype);
   if (plain == Element::u8 || field.spec.classes > std::numeric_limits<std::int32_t>::max()) {
     return plain;
   }
@@ -41,7 +41,7 @@ Element bits_element(const FieldSpec& spec) {
 }
 
 /// What keeps `field` from traveling so, with the remedy; empty where nothing does.
-std::string problem_of(const SlabField& field) {
+std::string find_problem(const SlabField& field) {
   const FieldSpec& spec = field.spec;
   const Shape& shape = spec.shape;
   const bool is_plain = field.wire == Wire::plain || field.wire == Wire::host;
@@ -58,7 +58,7 @@ std::string problem_of(const SlabField& field) {
       if (field.dtype == DType::uint8 && spec.classes > 0 && spec.classes <= kMostBitClasses)
         return {};
       return "it needs labels or a mask of 1 to 16 classes, and this one declares " +
-             std::to_string(spec.classes) + " of " + std::string(name_of(field.dtype));
+             std::to_string(spec.classes) + " of " + std::string(to_string(field.dtype));
     case Wire::one_hot:
       if (shape.rank > 0 && shape[shape.rank - 1] >= 1 &&
           shape[shape.rank - 1] <= kMostOneHotClasses && spec.classes == 0) {
@@ -74,7 +74,7 @@ std::string problem_of(const SlabField& field) {
     case Wire::bf16:
     case Wire::fp16:
       if (field.dtype == DType::float32) return {};
-      return "it needs float32, and this one is " + std::string(name_of(field.dtype)) +
+      return "it needs float32, and this one is " + std::string(to_string(field.dtype)) +
              "; let it travel plain";
   }
   return "unknown";
@@ -85,10 +85,10 @@ bool stays(const SlabField& field) { return field.wire == Wire::host || field.wi
 
 bool is_packed(const SlabField& field) {
   if (stays(field)) return false;
-  return field.wire == Wire::one_hot || packed_element(field) != element_of(field.dtype);
+  return field.wire == Wire::one_hot || packed_element(field) != dtype_element(field.dtype);
 }
 
-int turn_of(const SlabField& field) {
+int layout_rank(const SlabField& field) {
   if (stays(field)) return 2;
   return is_packed(field) ? 1 : 0;
 }
@@ -98,9 +98,9 @@ std::size_t packed_values(const SlabField& field) {
   return field.spec.shape.elements() / (classes == 0 ? 1 : classes);
 }
 
-PackedField packing_of(const SlabField& field, std::size_t samples) {
+PackedField make_packing(const SlabField& field, std::size_t samples) {
   return {.from = packed_element(field),
-          .to = element_of(field.dtype),
+          .to = dtype_element(field.dtype),
           .classes = one_hot_classes(field),
           .samples = samples,
           .values = packed_values(field),
@@ -114,7 +114,7 @@ PackedField packing_of(const SlabField& field, std::size_t samples) {
 Element packed_element(const SlabField& field) {
   switch (field.wire) {
     case Wire::smallest:
-      return smallest_of(field);
+      return smallest_element(field);
     case Wire::bits:
       return bits_element(field.spec);
     case Wire::one_hot:
@@ -128,7 +128,7 @@ Element packed_element(const SlabField& field) {
     case Wire::host:
       break;
   }
-  return element_of(field.dtype);
+  return dtype_element(field.dtype);
 }
 
 std::uint32_t one_hot_classes(const SlabField& field) {
@@ -145,15 +145,15 @@ void choose_wires(const WireFormats& wire, SlabLayout& layout, std::vector<std::
       if (field.spec.name == name) found = &field;
     }
     if (found == nullptr) {
-      problems.push_back("wire format " + std::string(name_of(format)) + ": " +
+      problems.push_back("wire format " + std::string(to_string(format)) + ": " +
                          unknown_name("field", name, known));
       continue;
     }
     found->wire = format;
-    const std::string problem = problem_of(*found);
+    const std::string problem = find_problem(*found);
     if (problem.empty()) continue;
     std::string& text = problems.emplace_back("field '" + name + "' cannot travel as ");
-    text.append(name_of(format)).append(": ").append(problem);
+    text.append(to_string(format)).append(": ").append(problem);
   }
 }
 
@@ -161,12 +161,13 @@ void place_fields(SlabLayout& layout) {
   std::vector<SlabField*> order;
   for (SlabField& field : layout.fields) order.push_back(&field);
   std::stable_sort(order.begin(), order.end(), [](const SlabField* a, const SlabField* b) {
-    return turn_of(*a) < turn_of(*b);
+    return layout_rank(*a) < layout_rank(*b);
   });
   for (SlabField* field : order) {
     field->offset_bytes = field->device_offset_bytes = layout.bytes;
     if (field->wire != Wire::jpeg)
-      field->sample_bytes = (packed_values(*field) * bits_of(packed_element(*field)) + 7) / 8;
+      field->sample_bytes =
+          (packed_values(*field) * bits_per_element(packed_element(*field)) + 7) / 8;
     layout.bytes = round_up(layout.bytes + layout.batch_size * field->sample_bytes, kSlabAlignment);
     if (!stays(*field)) layout.copied_bytes = layout.bytes;
   }
@@ -175,7 +176,7 @@ void place_fields(SlabLayout& layout) {
   for (SlabField& field : layout.fields) {
     if (!is_packed(field)) continue;
     field.device_offset_bytes = layout.device_bytes;
-    packed.push_back(packing_of(field, layout.batch_size));
+    packed.push_back(make_packing(field, layout.batch_size));
     layout.device_bytes += packed.back().to_bytes();
   }
   if (!packed.empty())

@@ -12,27 +12,27 @@ namespace slipstream {
 namespace {
 
 /// Whether some transforms were done by the device, so that rows must say where theirs were.
-bool tells_placement(const std::vector<BenchRow>& rows) {
+bool shows_placement(const std::vector<BenchRow>& rows) {
   return std::any_of(rows.begin(), rows.end(), [](const BenchRow& row) {
     return row.transforms_device == "gpu" || row.transforms_device == "pipelined";
   });
 }
 
-Json json_of(const BenchRow& row) {
+Json to_json(const BenchRow& row) {
   return {{"batch_size", row.batch_size},
           {"plan", row.plan},
           {"transforms_device", row.transforms_device},
           {"input", row.input},
-          {"steps_per_second", json_of(row.steps_per_second)},
-          {"gain", json_of(row.gain)},
-          {"offloading_gain", json_of(row.offloading_gain)},
-          {"pipelining_gain", json_of(row.pipelining_gain)},
-          {"share_of_slowest_lane", json_of(row.share_of_slowest_lane)},
-          {"overlap_efficiency", json_of(row.overlap_efficiency)},
+          {"steps_per_second", to_json(row.steps_per_second)},
+          {"gain", to_json(row.gain)},
+          {"offloading_gain", to_json(row.offloading_gain)},
+          {"pipelining_gain", to_json(row.pipelining_gain)},
+          {"share_of_slowest_lane", to_json(row.share_of_slowest_lane)},
+          {"overlap_efficiency", to_json(row.overlap_efficiency)},
           {"error", row.error.empty() ? Json(nullptr) : Json(row.error)}};
 }
 
-Json json_of(const BenchSettings& settings) {
+Json to_json(const BenchSettings& settings) {
   return {{"precision", settings.precision},     {"deterministic", settings.deterministic},
           {"num_workers", settings.num_workers}, {"steps", settings.steps},
           {"seconds", settings.seconds},         {"repeats", settings.repeats}};
@@ -95,7 +95,7 @@ class BenchChart {
       sizes.insert(row.batch_size);
     }
     one_input_ = inputs.size() <= 1;
-    tells_placement_ = tells_placement(rows_);
+    shows_placement_ = shows_placement(rows_);
     sizes_.assign(sizes.begin(), sizes.end());
     for (const BenchRow& row : rows_)
       if (const std::string name = series_name(row);
@@ -114,7 +114,7 @@ class BenchChart {
  private:
   std::string series_name(const BenchRow& row) const {
     return row.plan +
-           (tells_placement_ && !row.transforms_device.empty()
+           (shows_placement_ && !row.transforms_device.empty()
                 ? ", transforms " + row.transforms_device
                 : "") +
            (one_input_ ? "" : ", " + row.input);
@@ -179,7 +179,7 @@ class BenchChart {
 
   std::vector<BenchRow> rows_;
   bool one_input_ = true;
-  bool tells_placement_ = false;
+  bool shows_placement_ = false;
   std::vector<std::size_t> sizes_;
   std::vector<std::string> series_;
   Chart chart_;
@@ -191,29 +191,30 @@ std::string bench_report_json(const BenchReport& report) {
   return printed(
       {{"schema", "slipstream.bench"},
        {"version", 1},
-       {"environment", json_of(report.environment)},
-       {"workload", json_of(report.workload)},
-       {"settings", json_of(report.settings)},
-       {"rows", json_list(report.rows, [](const BenchRow& row) { return json_of(row); })}});
+       {"environment", to_json(report.environment)},
+       {"workload", to_json(report.workload)},
+       {"settings", to_json(report.settings)},
+       {"rows", json_list(report.rows, [](const BenchRow& row) { return to_json(row); })}});
 }
 
 std::string bench_table(const BenchReport& report) {
-  const bool tells = tells_placement(report.rows);
+  const bool shows_places = shows_placement(report.rows);
   std::vector<std::vector<std::string>> cells = {{"batch", "plan", "transforms", "input", "steps/s",
                                                   "gain", "offloading", "pipelining",
                                                   "of slowest lane", "overlap"}};
   for (const BenchRow& row : report.rows)
-    cells.push_back({std::to_string(row.batch_size), row.plan, tells ? row.transforms_device : "",
-                     row.input, rate_cell(row), cell(row.gain), cell(row.offloading_gain),
-                     cell(row.pipelining_gain), cell(row.share_of_slowest_lane),
-                     cell(row.overlap_efficiency)});
+    cells.push_back({std::to_string(row.batch_size), row.plan,
+                     shows_places ? row.transforms_device : "", row.input, rate_cell(row),
+                     cell(row.gain), cell(row.offloading_gain), cell(row.pipelining_gain),
+                     cell(row.share_of_slowest_lane), cell(row.overlap_efficiency)});
   std::string table = aligned_table(filled_columns(std::move(cells)), {0});
   for (const BenchRow& row : report.rows)
     if (has_failed(row))
-      table += "failed: " + (row.plan.empty() ? "" : row.plan + ", ") +
-               (tells && !row.plan.empty() ? "transforms " + row.transforms_device + ", " : "") +
-               "batch " + std::to_string(row.batch_size) + ", input " + row.input + ": " +
-               row.error + "\n";
+      table +=
+          "failed: " + (row.plan.empty() ? "" : row.plan + ", ") +
+          (shows_places && !row.plan.empty() ? "transforms " + row.transforms_device + ", " : "") +
+          "batch " + std::to_string(row.batch_size) + ", input " + row.input + ": " + row.error +
+          "\n";
   return table + warning_lines(report.environment);
 }
 

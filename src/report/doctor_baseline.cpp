@@ -13,64 +13,65 @@ namespace {
 constexpr double kTolerance = 0.02;
 constexpr double kSmallStep = 0.05;  ///< of what a sample costs
 
-enum class Better : std::uint8_t { higher, lower };
+enum class BetterWhen : std::uint8_t { higher, lower };
 
-struct Named {
+struct NamedFigure {
   std::string name;
   Measured measured;
-  Better better;
+  BetterWhen better;
   bool matters = true;
 };
 
-using Figures = std::vector<Named>;
+using Figures = std::vector<NamedFigure>;
 
 /// A second one of a name becomes "NAME (2)": pipelines may have a transform twice.
-void add(Figures& figures, const std::string& name, const Json& measured, Better better,
+void add(Figures& figures, const std::string& name, const Json& measured, BetterWhen better,
          bool matters = true) {
   const auto is_taken = [&figures](const std::string& candidate) {
-    return std::any_of(figures.begin(), figures.end(),
-                       [&candidate](const Named& figure) { return figure.name == candidate; });
+    return std::any_of(figures.begin(), figures.end(), [&candidate](const NamedFigure& figure) {
+      return figure.name == candidate;
+    });
   };
   std::string unique = name;
   for (int count = 2; is_taken(unique); ++count) unique = name + " (" + std::to_string(count) + ")";
-  if (!measured.is_null()) figures.push_back({unique, measured_of(measured), better, matters});
+  if (!measured.is_null()) figures.push_back({unique, parse_measured(measured), better, matters});
 }
 
 /// In the order they are shown.
-Figures figures_of(const Json& report) {
+Figures read_figures(const Json& report) {
   Figures figures;
-  add(figures, "ceiling", report.at("ceiling"), Better::higher);
-  add(figures, "rate", report.at("rate"), Better::higher);
+  add(figures, "ceiling", report.at("ceiling"), BetterWhen::higher);
+  add(figures, "rate", report.at("rate"), BetterWhen::higher);
   for (const Json& level : report.at("levels")) {
     const std::string name = level.at("name").get<std::string>();
     if (name != "device batch" && name != "nothing cached")
-      add(figures, name, level.at("with_training"), Better::higher);
-    add(figures, name + ", loader alone", level.at("loader_alone"), Better::higher);
+      add(figures, name, level.at("with_training"), BetterWhen::higher);
+    add(figures, name + ", loader alone", level.at("loader_alone"), BetterWhen::higher);
   }
-  const auto wall_ms = [](const Json& cost) { return measured_of(cost.at("wall_ms")).value; };
+  const auto wall_ms = [](const Json& cost) { return parse_measured(cost.at("wall_ms")).value; };
   double whole_ms = 0;
   for (const Json& cost : report.at("costs")) whole_ms += wall_ms(cost);
   for (const Json& cost : report.at("costs"))
     add(figures, cost.at("name").get<std::string>() + ", ms a sample", cost.at("wall_ms"),
-        Better::lower, wall_ms(cost) >= kSmallStep * whole_ms);
+        BetterWhen::lower, wall_ms(cost) >= kSmallStep * whole_ms);
   return figures;
 }
 
 /// False where a bound is not known: then nothing is beyond it.
-bool is_beyond_noise(const Measured& before, const Measured& now, Better better) {
+bool is_beyond_noise(const Measured& before, const Measured& now, BetterWhen better) {
   if (before.n == 0 || now.n == 0) return false;
-  if (better == Better::higher)
+  if (better == BetterWhen::higher)
     return now.high < before.low && now.value < before.value * (1 - kTolerance);
   return now.low > before.high && now.value > before.value * (1 + kTolerance);
 }
 
-std::vector<BaselineRow> rows_of(const Figures& before, const Figures& now) {
+std::vector<BaselineRow> compare_figures(const Figures& before, const Figures& now) {
   const auto find = [](const Figures& figures, const std::string& name) {
     return std::find_if(figures.begin(), figures.end(),
-                        [&name](const Named& figure) { return figure.name == name; });
+                        [&name](const NamedFigure& figure) { return figure.name == name; });
   };
   std::vector<BaselineRow> rows;
-  for (const Named& figure : now) {
+  for (const NamedFigure& figure : now) {
     BaselineRow& row = rows.emplace_back();
     row.name = figure.name;
     row.now = figure.measured;
@@ -80,7 +81,7 @@ std::vector<BaselineRow> rows_of(const Figures& before, const Figures& now) {
     row.is_worse =
         (figure.matters || old->matters) && is_beyond_noise(row.before, row.now, figure.better);
   }
-  for (const Named& figure : before) {
+  for (const NamedFigure& figure : before) {
     if (find(now, figure.name) != now.end()) continue;
     BaselineRow& row = rows.emplace_back();
     row.name = figure.name;
@@ -154,7 +155,7 @@ BaselineComparison against_baseline(const DoctorReport& report, std::string_view
   const Json now = json::parsed(doctor_report_json(report), "the report");
   try {
     check_same_work(before, now);
-    return {rows_of(figures_of(before), figures_of(now)), differences(before, now)};
+    return {compare_figures(read_figures(before), read_figures(now)), differences(before, now)};
   } catch (const Json::exception&) {
     refuse("keys are missing, or of another type (docs/doctor.md)");
   }

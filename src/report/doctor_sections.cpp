@@ -51,7 +51,7 @@ Section rates_section(const DoctorReport& report, const std::string& title) {
       .title = title, .top = longest_bar(report), .mark = is_there(ceiling) ? ceiling.value : 0};
 }
 
-Section ladder(const DoctorReport& report) {
+Section level_rows(const DoctorReport& report) {
   Section section = rates_section(report, "Steps/s, from all cached to nothing");
   section.note =
       "Everything up to each point is taken from a cache. A thin bar is the loader alone, the "
@@ -64,7 +64,7 @@ Section ladder(const DoctorReport& report) {
   section.text_bars = 2;
   for (const Level& level : levels) {
     const bool known = is_there(level.with_training) && is_there(ceiling) && ceiling.value > 0;
-    section.rows.push_back({label_of(level), figure(level.with_training),
+    section.rows.push_back({level_label(level), figure(level.with_training),
                             known ? percent(level.with_training->value / ceiling.value) : "-",
                             figure(level.loader_alone)});
     section.bars.push_back({{level.with_training.value_or(Measured{}), "training",
@@ -81,7 +81,7 @@ std::string verdict_tone(Culprit verdict) {
 
 Section verdict(const DoctorReport& report) {
   const Diagnosis& diagnosis = report.diagnosis;
-  const std::string_view headline = headline_of(diagnosis.verdict);
+  const std::string_view headline = verdict_headline(diagnosis.verdict);
   Section section{.title = "Verdict: " + spoken_verdict(report) + "."};
   if (!headline.empty()) section.title += " " + std::string(headline);
   section.tone = verdict_tone(diagnosis.verdict);
@@ -100,7 +100,7 @@ Section verdict(const DoctorReport& report) {
 
 Section warnings(const DoctorReport& report) {
   Section section{.title = "Warnings"};
-  for (const std::string& warning : warnings_of(report)) section.items.push_back({warning});
+  for (const std::string& warning : list_warnings(report)) section.items.push_back({warning});
   return section;
 }
 
@@ -173,7 +173,7 @@ Section utilization(const DoctorReport& report) {
   Section section{.title = "How busy, with nothing cached",
                   .lines = {report.observed.utilization.note},
                   .top = 1};
-  const std::vector<Reading> readings = readings_of(report);
+  const std::vector<Reading> readings = collect_readings(report);
   if (readings.empty()) return section;
   section.rows = {{"what", "how busy"}};
   section.right = {1};
@@ -205,7 +205,7 @@ Section environment(const DoctorReport& report) {
 
 /// As the console has them, the verdict third.
 std::vector<Section> doctor_sections(const DoctorReport& report) {
-  return {ladder(report),      verdict(report),    warnings(report), changes(report),
+  return {level_rows(report),  verdict(report),    warnings(report), changes(report),
           outcome(report),     costs(report),      device(report),   timeline(),
           utilization(report), environment(report)};
 }
@@ -217,7 +217,7 @@ std::string doctor_title(const DoctorReport& report) {
 }  // namespace
 
 std::string doctor_text(const DoctorReport& report) {
-  return doctor_title(report) + "\n" + printable(setting_of(report)) + "\n" +
+  return doctor_title(report) + "\n" + printable(describe_setting(report)) + "\n" +
          to_text(doctor_sections(report));
 }
 
@@ -227,10 +227,10 @@ std::string doctor_html(const DoctorReport& report) {
   std::rotate(sections.begin(), sections.begin() + 1, sections.begin() + 3);
   Json page = {
       {"title", doctor_title(report)},
-      {"note", printable(setting_of(report)) + ". Figures in brackets are 95 % intervals."},
+      {"note", printable(describe_setting(report)) + ". Figures in brackets are 95 % intervals."},
       {"sections", Json::array()},
       {"report", json::parsed_or_discarded(doctor_report_json(report))}};
-  for (const Section& section : sections) page["sections"].push_back(json_of(section));
+  for (const Section& section : sections) page["sections"].push_back(to_json(section));
   return page_html(page);
 }
 

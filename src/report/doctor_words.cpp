@@ -15,7 +15,7 @@ constexpr int kFigureDigits = 3;
 
 }  // namespace
 
-std::string_view headline_of(Culprit verdict) {
+std::string_view verdict_headline(Culprit verdict) {
   switch (verdict) {
     case Culprit::gpu:
       return "The device is busy: its input keeps up.";
@@ -42,7 +42,7 @@ std::string_view headline_of(Culprit verdict) {
 }
 
 std::string spoken(Culprit culprit) {
-  std::string name(name_of(culprit));
+  std::string name(to_string(culprit));
   std::replace(name.begin(), name.end(), '_', ' ');
   return name;
 }
@@ -101,7 +101,7 @@ double cores_used(const CostRow& row, const DoctorReport& report) {
 
 bool is_ceiling(const Level& level) { return level.name == "device batch"; }
 
-std::string label_of(const Level& level) {
+std::string level_label(const Level& level) {
   return level.name + (is_ceiling(level) ? " (the ceiling)" : "");
 }
 
@@ -119,14 +119,14 @@ std::string prediction(const Change& change) {
   return text;
 }
 
-std::string setting_of(const DoctorReport& report) {
+std::string describe_setting(const DoctorReport& report) {
   const Environment& environment = report.environment;
   const Observations& observed = report.observed;
   std::string text = environment.gpu ? environment.gpu->name : environment.cpu;
   if (text.empty()) text = "unknown machine";
-  return text + ", " + count_of(observed.situation.cores, "core") + "; batch " +
-         std::to_string(observed.batch_size) + ", " + count_of(observed.workers, "worker") + "; " +
-         compact(report.seconds, report.seconds < 10 ? 1 : 0) + " s of " +
+  return text + ", " + format_count(observed.situation.cores, "core") + "; batch " +
+         std::to_string(observed.batch_size) + ", " + format_count(observed.workers, "worker") +
+         "; " + compact(report.seconds, report.seconds < 10 ? 1 : 0) + " s of " +
          compact(report.budget_s, report.budget_s < 10 ? 1 : 0) + " s allowed";
 }
 
@@ -159,7 +159,7 @@ void add_missing(const DoctorReport& report, const std::string& what, std::strin
 
 }  // namespace
 
-std::vector<std::string> warnings_of(const DoctorReport& report) {
+std::vector<std::string> list_warnings(const DoctorReport& report) {
   std::vector<std::string> warnings;
   if (report.interrupted)
     warnings.emplace_back("The examination was interrupted: this is what there was by then.");
@@ -202,7 +202,7 @@ std::string outcome_sentence(const Outcome& outcome) {
   return "The outcome is as predicted, within the intervals." + note;
 }
 
-std::vector<Reading> readings_of(const DoctorReport& report) {
+std::vector<Reading> collect_readings(const DoctorReport& report) {
   const Utilization& use = report.observed.utilization;
   std::vector<Reading> readings;
   const auto add = [&readings](const std::string& name, const std::optional<double>& share,
@@ -213,7 +213,7 @@ std::vector<Reading> readings_of(const DoctorReport& report) {
   add("SM activity", use.sm_activity);
   add("DRAM bandwidth", use.dram_use);
   add("any kernel at all (coarse: misleads)", use.coarse, true);
-  add("CPU, of " + count_of(report.observed.situation.cores, "core"), use.cpu_share);
+  add("CPU, of " + format_count(report.observed.situation.cores, "core"), use.cpu_share);
   if (std::isfinite(use.read_bytes_per_second))
     readings.push_back(
         {"reading", std::nullopt, size_text(use.read_bytes_per_second) + "/s", false});

@@ -19,7 +19,7 @@ std::string spoken(Culprit culprit);
 /// "Verdict: transforms": its name; of those that name nothing to change, in words.
 std::string spoken_verdict(const DoctorReport& report);
 /// What a verdict means, as a headline; "" where its name says that already.
-std::string_view headline_of(Culprit verdict);
+std::string_view verdict_headline(Culprit verdict);
 
 /// Whether the figure was observed and is a number.
 bool is_there(const Measured& measured);
@@ -42,17 +42,17 @@ Measured waiting_share(const Diagnosis& diagnosis);
 double cores_used(const CostRow& row, const DoctorReport& report);
 bool is_ceiling(const Level& level);
 /// "device batch (the ceiling)": its name, and for the ceiling that it is that.
-std::string label_of(const Level& level);
+std::string level_label(const Level& level);
 /// "memory-bound, 30 % of it one worker at a time"; "" where there is nothing to say.
 std::string remarks_on(const CostRow& row);
 /// "at most 1.63 [1.55, 1.70] steps/s, 1.83 [1.74, 1.91] times as fast".
 std::string prediction(const Change& change);
 /// "NVIDIA H200, 16 cores; batch 256, 4 workers; 58 s of 60 s allowed".
-std::string setting_of(const DoctorReport& report);
+std::string describe_setting(const DoctorReport& report);
 /// "To keep the device busy this input needs 11 cores; this process may use 4."; "" if not known.
 std::string cores_sentence(const DoctorReport& report);
 /// All that makes the figures less sure, the gravest first.
-std::vector<std::string> warnings_of(const DoctorReport& report);
+std::vector<std::string> list_warnings(const DoctorReport& report);
 
 using OptionValue = std::variant<bool, std::int64_t, double, std::string>;
 /// As the command line takes it.
@@ -67,6 +67,6 @@ struct Reading {
   std::string text;
   bool is_coarse = false;  ///< misleads
 };
-std::vector<Reading> readings_of(const DoctorReport& report);
+std::vector<Reading> collect_readings(const DoctorReport& report);
 
 }  // namespace slipstream

@@ -84,20 +84,20 @@ std::string evaluation_report_json(const EvaluationReport& report) {
   };
   Json json = {{"schema", "slipstream.evaluation"},
                {"version", 1},
-               {"environment", json_of(report.environment)},
-               {"workload", json_of(report.workload)},
+               {"environment", to_json(report.environment)},
+               {"workload", to_json(report.workload)},
                {"weights", report.weights},
                {"samples", report.samples},
                {"scores", scores},
                {"classes", json_list(report.classes, convert)},
-               {"steps_per_second", json_of(report.run.steps_per_second)},
+               {"steps_per_second", to_json(report.run.steps_per_second)},
                {"input_wait_share", report.run.input_wait_share},
-               {"plan", json::parsed(to_json(report.run.plan), "the plan")}};
+               {"plan", json::parsed(to_json_text(report.run.plan), "the plan")}};
   return printed(json);
 }
 
 std::string evaluation_text(const EvaluationReport& report) {
-  std::string text = count_of(report.samples, "sample") + "\n";
+  std::string text = format_count(report.samples, "sample") + "\n";
   for (const auto& [name, value] : report.scores)
     text += name + " " + rounded_text(value, kScoreDigits) + "\n";
   if (report.classes.empty()) return text;

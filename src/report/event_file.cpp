@@ -30,7 +30,7 @@ constexpr std::array<std::uint32_t, 256> kCrcTable = [] {
 }();
 
 template <typename T>
-std::string bytes_of(T value) {
+std::string raw_bytes(T value) {
   std::string bytes(sizeof(value), '\0');
   std::memcpy(bytes.data(), &value, sizeof(value));
   return bytes;
@@ -38,11 +38,11 @@ std::string bytes_of(T value) {
 
 std::string masked_crc(std::string_view bytes) {
   constexpr std::uint32_t kMask = 0xa282ead8;
-  return bytes_of(std::rotr(crc32c(bytes), 15) + kMask);
+  return raw_bytes(std::rotr(crc32c(bytes), 15) + kMask);
 }
 
 std::string record(const std::string& event) {
-  const std::string length = bytes_of(std::uint64_t{event.size()});
+  const std::string length = raw_bytes(std::uint64_t{event.size()});
   return length + masked_crc(length) + event + masked_crc(event);
 }
 
@@ -58,13 +58,13 @@ std::string number_field(unsigned field, std::uint64_t value) {
   return varint(field << 3) + varint(value);
 }
 std::string double_field(unsigned field, double value) {
-  return varint(field << 3 | 1) + bytes_of(value);
+  return varint(field << 3 | 1) + raw_bytes(value);
 }
 std::string bytes_field(unsigned field, std::string_view bytes) {
   return varint(field << 3 | 2) + varint(bytes.size()) + std::string(bytes);
 }
 std::string float_field(unsigned field, float value) {
-  return varint(field << 3 | 5) + bytes_of(value);
+  return varint(field << 3 | 5) + raw_bytes(value);
 }
 
 std::string version_event(double wall_time_s) {

@@ -7,13 +7,13 @@
 namespace slipstream {
 namespace {
 
-Json json_of(const Shape& shape) {
+Json to_json(const Shape& shape) {
   Json dims = Json::array();
   for (std::size_t i = 0; i < shape.rank; ++i) dims.push_back(shape[i]);
   return dims;
 }
 
-Json json_of(const FieldSummary& field) {
+Json to_json(const FieldSummary& field) {
   Json stored = Json::object();
   for (const auto& [form, count] : field.stored) stored[form] = count;
   Json classes = Json::array();
@@ -28,12 +28,12 @@ Json json_of(const FieldSummary& field) {
   }
   const bool is_seen = !field.stored.empty();
   return {{"name", field.spec.name},
-          {"kind", name_of(field.spec.kind)},
+          {"kind", to_string(field.spec.kind)},
           {"stored", std::move(stored)},
           {"stored_bytes", field.stored_bytes},
           {"transparent", field.transparent},
-          {"smallest", is_seen ? json_of(field.smallest) : Json(nullptr)},
-          {"largest", is_seen ? json_of(field.largest) : Json(nullptr)},
+          {"smallest", is_seen ? to_json(field.smallest) : Json(nullptr)},
+          {"largest", is_seen ? to_json(field.largest) : Json(nullptr)},
           {"classes", std::move(classes)}};
 }
 
@@ -49,7 +49,7 @@ std::string inspect_report_json(const InspectReport& report) {
                   {"samples", report.found.samples},
                   {"inspected", report.found.inspected},
                   {"fields", json_list(report.found.fields,
-                                       [](const FieldSummary& field) { return json_of(field); })},
+                                       [](const FieldSummary& field) { return to_json(field); })},
                   {"damaged", json_list(report.found.damaged, damaged)},
                   {"changed", report.changed},
                   {"remarks", report.found.remarks}});

@@ -36,7 +36,7 @@ void print(const Json& json, const std::string& indent, std::string& out) {
   out += json.is_array() ? ']' : '}';
 }
 
-Json json_of(const GpuInfo& gpu) {
+Json to_json(const GpuInfo& gpu) {
   return {{"name", gpu.name},
           {"driver", gpu.driver},
           {"runtime", gpu.runtime},
@@ -57,7 +57,7 @@ Json number(float value) {
   return shortest;
 }
 
-Json json_of(const Measured& measured) {
+Json to_json(const Measured& measured) {
   constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   const bool observed = measured.n > 0;
   return {{"value", number(observed ? measured.value : kUnknown)},
@@ -67,7 +67,7 @@ Json json_of(const Measured& measured) {
           {"n", measured.n}};
 }
 
-Json json_of(const Environment& environment) {
+Json to_json(const Environment& environment) {
   return {{"time", environment.time},
           {"slipstream", environment.slipstream},
           {"revision", environment.revision},
@@ -78,24 +78,24 @@ Json json_of(const Environment& environment) {
            {{"model", environment.cpu},
             {"logical_cores", environment.logical_cores},
             {"memory_bytes", environment.memory_bytes}}},
-          {"gpu", environment.gpu ? json_of(*environment.gpu) : Json(nullptr)},
+          {"gpu", environment.gpu ? to_json(*environment.gpu) : Json(nullptr)},
           {"warnings", environment.warnings}};
 }
 
-Json json_of(const WorkloadInfo& workload) {
+Json to_json(const WorkloadInfo& workload) {
   Json options = Json::object();
   for (const auto& [name, option] : workload.options)
     options[name] = std::visit([](const auto& value) { return Json(value); }, option);
   return {{"name", workload.name}, {"options", std::move(options)}};
 }
 
-Json json_of(const SkippedSamples& skipped) {
+Json to_json(const SkippedSamples& skipped) {
   return {{"places", skipped.places},
-          {"samples", json_of(skipped.samples)},
-          {"tolerated", json_of(skipped.tolerated)}};
+          {"samples", to_json(skipped.samples)},
+          {"tolerated", to_json(skipped.tolerated)}};
 }
 
-Json json_of(const CacheCounters& cache) {
+Json to_json(const CacheCounters& cache) {
   return {{"samples", cache.samples},
           {"bytes", cache.bytes},
           {"hits", cache.hits},
@@ -103,7 +103,7 @@ Json json_of(const CacheCounters& cache) {
           {"is_filling", cache.is_filling}};
 }
 
-Json json_of(const DiskCacheState& cache) {
+Json to_json(const DiskCacheState& cache) {
   return {{"bytes", cache.bytes},
           {"hits", cache.hits},
           {"misses", cache.misses},
@@ -111,7 +111,7 @@ Json json_of(const DiskCacheState& cache) {
           {"stopped", cache.stopped.empty() ? Json(nullptr) : Json(cache.stopped)}};
 }
 
-Json json_of(const LaneResult& lane) {
+Json to_json(const LaneResult& lane) {
   const auto convert = [](const Interval& interval) -> Json {
     return {{"step", interval.step},
             {"begin_s", number(interval.begin_s)},
@@ -124,7 +124,7 @@ Json json_of(const LaneResult& lane) {
           {"last_intervals", json_list(lane.last_intervals, convert)}};
 }
 
-Json json_of(const StepCounter& step) {
+Json to_json(const StepCounter& step) {
   return {{"name", step.name},
           {"calls", step.calls},
           {"wall_s", number(step.wall_s)},
@@ -134,12 +134,12 @@ Json json_of(const StepCounter& step) {
 
 Json words_or_null(const std::string& words) { return words.empty() ? Json() : Json(words); }
 
-double number_of(const Json& json) {
+double to_number(const Json& json) {
   return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
 }
 
-Measured measured_of(const Json& json) {
-  return {number_of(json.at("value")), number_of(json.at("low")), number_of(json.at("high")),
+Measured parse_measured(const Json& json) {
+  return {to_number(json.at("value")), to_number(json.at("low")), to_number(json.at("high")),
           json.at("unit").get<std::string>(), json.at("n").get<std::size_t>()};
 }
 

@@ -17,18 +17,18 @@ Json number(double value);
 /// As the shortest decimal that gives this float; null unless finite.
 Json number(float value);
 /// {"value", "low", "high", "unit", "n"}; all values null where nothing was observed.
-Json json_of(const Measured& measured);
-Json json_of(const Environment& environment);
-Json json_of(const WorkloadInfo& workload);
-Json json_of(const SkippedSamples& skipped);
-Json json_of(const CacheCounters& cache);
-Json json_of(const DiskCacheState& cache);
-Json json_of(const LaneResult& lane);
-Json json_of(const StepCounter& step);
+Json to_json(const Measured& measured);
+Json to_json(const Environment& environment);
+Json to_json(const WorkloadInfo& workload);
+Json to_json(const SkippedSamples& skipped);
+Json to_json(const CacheCounters& cache);
+Json to_json(const DiskCacheState& cache);
+Json to_json(const LaneResult& lane);
+Json to_json(const StepCounter& step);
 
 template <typename T>
-Json json_of(const std::optional<T>& value) {
-  return value ? json_of(*value) : Json(nullptr);
+Json to_json(const std::optional<T>& value) {
+  return value ? to_json(*value) : Json(nullptr);
 }
 
 /// A list of the results of `convert` for each of `values`.
@@ -40,16 +40,16 @@ Json json_list(const std::vector<T>& values, Convert convert) {
 }
 template <typename T>
 Json json_list(const std::vector<T>& values) {
-  return json_list(values, [](const T& value) { return json_of(value); });
+  return json_list(values, [](const T& value) { return to_json(value); });
 }
 
 /// null for "".
 Json words_or_null(const std::string& words);
 
 /// NaN for null.
-double number_of(const Json& json);
-/// What json_of(Measured) made; NaN for null. Throws Json::exception for anything else.
-Measured measured_of(const Json& json);
+double to_number(const Json& json);
+/// What to_json(Measured) made; NaN for null. Throws Json::exception for anything else.
+Measured parse_measured(const Json& json);
 
 /// Indented; lists and objects without others in them stand on one line. Bytes that are not UTF-8
 /// are replaced.

@@ -27,7 +27,7 @@ unsigned most_workers(const std::vector<LoaderRate>& rates) {
 }
 
 /// How many workers are enough; nothing where no more were measured.
-std::optional<unsigned> enough_of(const std::vector<LoaderRate>& rates) {
+std::optional<unsigned> find_enough_workers(const std::vector<LoaderRate>& rates) {
   if (rates.empty()) return std::nullopt;
   const unsigned fewest = fewest_workers(rates);
   return fewest < most_workers(rates) ? std::optional(fewest) : std::nullopt;
@@ -35,7 +35,7 @@ std::optional<unsigned> enough_of(const std::vector<LoaderRate>& rates) {
 
 std::string enough_workers(const std::vector<LoaderRate>& rates) {
   const std::string most = std::to_string(most_workers(rates));
-  const auto enough = enough_of(rates);
+  const auto enough = find_enough_workers(rates);
   if (rates.size() == 1) return "no other number of workers was measured (--num-workers 1,2,4)\n";
   if (!enough)
     return "the most workers that were measured, " + most +
@@ -47,35 +47,35 @@ std::string enough_workers(const std::vector<LoaderRate>& rates) {
 
 /// The share of samples that came from it.
 template <typename Counters>
-std::string share_of(const std::optional<Counters>& cache) {
+std::string describe_share(const std::optional<Counters>& cache) {
   if (!cache || cache->hits + cache->misses == 0) return "-";
   const auto hits = static_cast<double>(cache->hits);
   return fixed(hits / (hits + static_cast<double>(cache->misses)), 2);
 }
 
-Json json_of(const LoaderRate& rate) {
+Json to_json(const LoaderRate& rate) {
   return {{"num_workers", rate.workers},
-          {"samples_per_second", json_of(rate.samples_per_second)},
+          {"samples_per_second", to_json(rate.samples_per_second)},
           {"steps", json_list(rate.steps)},
-          {"cache", json_of(rate.cache)},
-          {"disk_cache", json_of(rate.disk_cache)},
-          {"skipped", json_of(rate.skipped)}};
+          {"cache", to_json(rate.cache)},
+          {"disk_cache", to_json(rate.disk_cache)},
+          {"skipped", to_json(rate.skipped)}};
 }
 
 }  // namespace
 
 std::string loader_report_json(const LoaderReport& report) {
-  const auto enough = enough_of(report.rates);
+  const auto enough = find_enough_workers(report.rates);
   return printed(
       {{"schema", "slipstream.loader_bench"},
        {"version", 1},
-       {"environment", json_of(report.environment)},
+       {"environment", to_json(report.environment)},
        {"data", report.data},
        {"batch_size", report.batch_size},
        {"transforms", report.transforms},
        {"image_size", report.transforms.empty() ? Json(report.image_size) : Json(nullptr)},
        {"enough_workers", enough ? Json(*enough) : Json(nullptr)},
-       {"rates", json_list(report.rates, [](const LoaderRate& rate) { return json_of(rate); })}});
+       {"rates", json_list(report.rates, [](const LoaderRate& rate) { return to_json(rate); })}});
 }
 
 std::string loader_table(const LoaderReport& report) {
@@ -95,8 +95,8 @@ std::string loader_table(const LoaderReport& report) {
     row = {std::to_string(rate.workers), with_interval(rate.samples_per_second), fixed(speed_up, 2),
            fixed(speed_up / perfect, 2)};
     for (const StepCounter& step : rate.steps) row.push_back(fixed(milliseconds_each(step), 3));
-    if (has_cache) row.push_back(share_of(rate.cache));
-    if (has_disk_cache) row.push_back(share_of(rate.disk_cache));
+    if (has_cache) row.push_back(describe_share(rate.cache));
+    if (has_disk_cache) row.push_back(describe_share(rate.disk_cache));
   }
   return aligned_table(rows, {0}) + enough_workers(report.rates) +
          warning_lines(report.environment);

@@ -45,9 +45,9 @@ MetricsTable MetricsTable::parsed(std::string_view lines, std::uint64_t last_ste
     if (!is_row(json) || json["step"].get<std::uint64_t>() > last_step) continue;
     NamedValues values;
     for (const auto& [name, value] : json.items())
-      if (!is_own(name) && is_number_or_null(value)) values.emplace_back(name, number_of(value));
-    table.add(json["step"].get<std::uint64_t>(), number_of(json["epoch"]),
-              number_of(json["time_s"]), values);
+      if (!is_own(name) && is_number_or_null(value)) values.emplace_back(name, to_number(value));
+    table.add(json["step"].get<std::uint64_t>(), to_number(json["epoch"]),
+              to_number(json["time_s"]), values);
   }
   return table;
 }
@@ -56,14 +56,14 @@ void MetricsTable::add(std::uint64_t step, double epoch, double time_s, const Na
   MetricsRow row{step, epoch, time_s, {}};
   for (const auto& [name, value] : values) {
     ensure(!is_own(name), "values of a row do not have the names of its place and time");
-    const std::size_t index = index_of(name);
+    const std::size_t index = column_index(name);
     std::erase_if(row.values, [&](const auto& known) { return known.first == index; });
     row.values.emplace_back(index, value);
   }
   rows_.push_back(std::move(row));
 }
 
-std::size_t MetricsTable::index_of(const std::string& name) {
+std::size_t MetricsTable::column_index(const std::string& name) {
   const std::string shown = printable(name);
   const auto known = std::find(names_.begin(), names_.end(), shown);
   const auto index = static_cast<std::size_t>(known - names_.begin());
@@ -78,9 +78,10 @@ NamedValues MetricsTable::values(std::size_t row) const {
 }
 
 std::string MetricsTable::json_line(std::size_t row) const {
-  const MetricsRow& told = rows_[row];
-  Json line = {{"step", told.step}, {"epoch", number(told.epoch)}, {"time_s", number(told.time_s)}};
-  for (const auto& [index, value] : told.values) line[names_[index]] = number(value);
+  const MetricsRow& added = rows_[row];
+  Json line = {
+      {"step", added.step}, {"epoch", number(added.epoch)}, {"time_s", number(added.time_s)}};
+  for (const auto& [index, value] : added.values) line[names_[index]] = number(value);
   return line.dump() + "\n";
 }
 
@@ -93,11 +94,11 @@ std::string MetricsTable::csv_head() const {
 }
 
 std::string MetricsTable::csv_line(std::size_t row) const {
-  const MetricsRow& told = rows_[row];
+  const MetricsRow& added = rows_[row];
   std::vector<std::string> cells(names_.size());
-  for (const auto& [index, value] : told.values) cells[index] = csv_cell(value);
+  for (const auto& [index, value] : added.values) cells[index] = csv_cell(value);
   std::string line =
-      std::to_string(told.step) + "," + csv_cell(told.epoch) + "," + csv_cell(told.time_s);
+      std::to_string(added.step) + "," + csv_cell(added.epoch) + "," + csv_cell(added.time_s);
   for (const std::string& cell : cells) line += "," + cell;
   return line + "\n";
 }

@@ -44,7 +44,7 @@ class MetricsTable {
   std::string csv_line(std::size_t row) const;
 
  private:
-  std::size_t index_of(const std::string& name);
+  std::size_t column_index(const std::string& name);
 
   std::vector<std::string> names_;
   std::vector<MetricsRow> rows_;

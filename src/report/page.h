@@ -8,7 +8,7 @@ namespace slipstream {
 
 /// One self-contained HTML page (page.html), which is well-formed XML too: it loads nothing from
 /// anywhere, holds `data` as JSON, and draws it with a script when it is opened. `data` has
-/// "title", "note" (below the title), "sections", each as json_of(Section) or as sheet_html() makes
+/// "title", "note" (below the title), "sections", each as to_json(Section) or as sheet_html() makes
 /// it, and may have "report", the report's own JSON. Bytes that are not UTF-8 are replaced.
 std::string page_html(const Json& data);
 

@@ -62,7 +62,7 @@ std::string gain_line(const Gain& gain);
 /// Rates over fewer steps than this say more about chance than about a plan: they are not shown.
 inline constexpr std::size_t kFewestStepsForARate = 8;
 /// `rate`, or n = 0 and no values where it was measured over fewer steps.
-Measured told_rate(const Measured& rate);
+Measured reportable_rate(const Measured& rate);
 
 /// Where the losses of a run began and ended: the means of its first and last tenth of steps, each
 /// at least one step. NaN and 0 steps for no losses.

@@ -42,24 +42,24 @@ MetricsTable old_rows(const fs::path& folder, std::uint64_t first_step) {
   return MetricsTable::parsed(read_given_text(rows), first_step);
 }
 
-Json json_of(const RunFact& fact) {
+Json to_json(const RunFact& fact) {
   if (const auto* words = std::get_if<std::vector<std::string>>(&fact)) return *words;
   if (const auto* text = std::get_if<std::string>(&fact)) return *text;
   if (const auto* count = std::get_if<std::uint64_t>(&fact)) return *count;
-  if (const auto* environment = std::get_if<Environment>(&fact)) return json_of(*environment);
+  if (const auto* environment = std::get_if<Environment>(&fact)) return to_json(*environment);
   Json json = json::parsed_or_discarded(std::get<JsonText>(fact).text);
   ensure(!json.is_discarded(), "JsonText is JSON");
   return json;
 }
 
-std::string text_of(const RunFacts& facts, std::uint64_t first_step) {
+std::string to_text(const RunFacts& facts, std::uint64_t first_step) {
   Json json = {{"schema", "slipstream.run_folder"}, {"version", 1}, {"first_step", first_step}};
-  for (const auto& [key, fact] : facts) json[key] = json_of(fact);
+  for (const auto& [key, fact] : facts) json[key] = to_json(fact);
   return printed(json);
 }
 
 /// The folder's own name, not the path to it.
-std::string title_of(const fs::path& folder) {
+std::string run_title(const fs::path& folder) {
   std::error_code failed;
   const fs::path whole = fs::weakly_canonical(folder, failed);
   return "Slipstream: " + (failed ? folder : whole).filename().string();
@@ -85,7 +85,7 @@ RunLog::RunLog(fs::path folder, std::uint64_t first_step, const RunFacts& facts,
     : folder_(made_folder(std::move(folder))),
       first_step_(first_step),
       draw_every_s_(draw_every_s),
-      facts_(text_of(facts, first_step)),
+      facts_(to_text(facts, first_step)),
       table_(old_rows(folder_, first_step)),
       old_rows_(table_.rows().size()),
       json_(folder_ / kRows),
@@ -126,7 +126,7 @@ void RunLog::keep_folder() {
   fs::create_directories(folder_, failed);
   const std::string gone = "the run folder " + folder_.string() + " was removed";
   if (failed) throw Error(gone + " and cannot be made again: " + failed.message());
-  tell(gone + "; it has been made again, without the event files of earlier starts");
+  report_problem(gone + "; it has been made again, without the event files of earlier starts");
 }
 
 void RunLog::write_facts() {
@@ -153,18 +153,18 @@ void RunLog::write_events() {
 void RunLog::draw(bool is_end) {
   if (drawn_ && !is_end && seconds_since(*drawn_) < draw_every_s_) return;
   drawn_ = std::chrono::steady_clock::now();
-  write_own_file(folder_ / kCurves, curves_svg(table_, title_of(folder_)));
+  write_own_file(folder_ / kCurves, curves_svg(table_, run_title(folder_)));
 }
 
 void RunLog::attempt(const std::function<void()>& part) {
   try {
     part();
   } catch (const std::exception& error) {
-    tell(plain_message(error) + "; training goes on, and the next row tries again");
+    report_problem(plain_message(error) + "; training goes on, and the next row tries again");
   }
 }
 
-void RunLog::tell(const std::string& problem) {
+void RunLog::report_problem(const std::string& problem) {
   if (problem_.empty()) problem_ = printable(problem);
 }
 

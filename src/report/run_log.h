@@ -79,7 +79,7 @@ class RunLog {
   void draw(bool is_end);
   void keep_folder();
   void attempt(const std::function<void()>& part);
-  void tell(const std::string& problem);
+  void report_problem(const std::string& problem);
 
   std::filesystem::path folder_;
   std::uint64_t first_step_;

@@ -18,70 +18,70 @@ Json numbers(const std::vector<float>& values) {
   return json_list(values, [](float value) { return number(value); });
 }
 
-Json json_of(const std::optional<GpuUseInfo>& use) {
+Json to_json(const std::optional<GpuUseInfo>& use) {
   if (!use) return nullptr;
-  return {{"sm_activity", json_of(use->sm_activity)},
-          {"dram_use", json_of(use->dram_use)},
-          {"coarse_utilization", json_of(use->coarse_utilization)},
+  return {{"sm_activity", to_json(use->sm_activity)},
+          {"dram_use", to_json(use->dram_use)},
+          {"coarse_utilization", to_json(use->coarse_utilization)},
           {"note", use->note}};
 }
 
-Json json_of(const MemoryResult& memory) {
+Json to_json(const MemoryResult& memory) {
   return {{"peak_bytes", memory.peak_bytes},
           {"reserved_bytes", memory.reserved_bytes},
           {"reserved_after_warm_up_bytes", memory.reserved_after_warm_up_bytes},
           {"predicted_extra_bytes", memory.predicted_extra_bytes}};
 }
 
-Json json_of(const std::optional<Overlap>& overlap) {
+Json to_json(const std::optional<Overlap>& overlap) {
   if (!overlap) return nullptr;
   Json alone = json_list(overlap->alone_steps_per_second, [](const auto& each) -> Json {
-    return {{"lane", each.first}, {"steps_per_second", json_of(each.second)}};
+    return {{"lane", each.first}, {"steps_per_second", to_json(each.second)}};
   });
-  return {{"efficiency", json_of(overlap->efficiency)},
-          {"serial_steps_per_second", json_of(overlap->serial_steps_per_second)},
+  return {{"efficiency", to_json(overlap->efficiency)},
+          {"serial_steps_per_second", to_json(overlap->serial_steps_per_second)},
           {"alone", std::move(alone)}};
 }
 
-Json json_of(const Gain& gain) {
+Json to_json(const Gain& gain) {
   return {{"of", gain.of},
-          {"predicted", json_of(gain.predicted)},
-          {"measured", json_of(gain.measured)},
+          {"predicted", to_json(gain.predicted)},
+          {"measured", to_json(gain.measured)},
           {"kept", words_or_null(gain.kept)},
           {"reason", words_or_null(gain.reason)}};
 }
 
-Json json_of(const std::optional<JpegResult>& jpeg) {
+Json to_json(const std::optional<JpegResult>& jpeg) {
   if (!jpeg) return nullptr;
   return {{"images", jpeg->images}, {"on_cpu", jpeg->on_cpu}, {"engines", jpeg->engines}};
 }
 
-Json json_of(const std::optional<AutoChoice>& choice) {
+Json to_json(const std::optional<AutoChoice>& choice) {
   if (!choice) return nullptr;
   return {{"kept", choice->kept},
           {"reason", choice->reason},
-          {"serial", json_of(choice->serial)},
-          {"pipelined", json_of(choice->pipelined)}};
+          {"serial", to_json(choice->serial)},
+          {"pipelined", to_json(choice->pipelined)}};
 }
 
 Json result_json(const RunResult& result) {
-  return {{"plan", json::parsed(to_json(result.plan), "the plan")},
+  return {{"plan", json::parsed(to_json_text(result.plan), "the plan")},
           {"first_step", result.first_step},
           {"steps", result.steps},
           {"interrupted", result.interrupted},
           {"wall_s", number(result.wall_s)},
-          {"steps_per_second", json_of(result.steps_per_second)},
+          {"steps_per_second", to_json(result.steps_per_second)},
           {"losses", numbers(result.losses)},
           {"accuracies", numbers(result.accuracies)},
           {"digest", to_hex(result.digest)},
           {"input_wait_share", number(result.input_wait_share)},
-          {"memory", json_of(result.memory)},
-          {"skipped", json_of(result.skipped)},
-          {"overlap", json_of(result.overlap)},
-          {"gains", json_list(result.gains, [](const Gain& gain) { return json_of(gain); })},
-          {"jpeg", json_of(result.jpeg)},
-          {"cache", json_of(result.cache)},
-          {"disk_cache", json_of(result.disk_cache)},
+          {"memory", to_json(result.memory)},
+          {"skipped", to_json(result.skipped)},
+          {"overlap", to_json(result.overlap)},
+          {"gains", json_list(result.gains, [](const Gain& gain) { return to_json(gain); })},
+          {"jpeg", to_json(result.jpeg)},
+          {"cache", to_json(result.cache)},
+          {"disk_cache", to_json(result.disk_cache)},
           {"counters", json_list(result.counters)},
           {"lanes", json_list(result.lanes)}};
 }
@@ -104,7 +104,7 @@ bool changes_no_bit(const std::string& option) {
   return option == "disk_cache" || option == "fork";
 }
 
-std::vector<std::pair<std::string, std::string>> work_of(const Json& report) {
+std::vector<std::pair<std::string, std::string>> list_work(const Json& report) {
   std::vector<std::pair<std::string, std::string>> work;
   const auto add = [&work](const std::string& key, const Json& value) {
     work.emplace_back(key, value.is_string() ? value.get<std::string>() : value.dump());
@@ -128,12 +128,12 @@ ComparisonRow parsed_row(std::string name, const Json& report) {
   row.name = std::move(name);
   row.plan = parse_plan(report.at("plan").dump());
   row.is_auto = !report.value("auto", Json()).is_null();
-  row.work = work_of(report);
-  row.steps_per_second = told_rate(measured_of(report.at("steps_per_second")));
-  row.input_wait_share = number_of(report.at("input_wait_share"));
+  row.work = list_work(report);
+  row.steps_per_second = reportable_rate(parse_measured(report.at("steps_per_second")));
+  row.input_wait_share = to_number(report.at("input_wait_share"));
   std::vector<float> losses;
   for (const Json& loss : report.at("losses"))
-    losses.push_back(static_cast<float>(number_of(loss)));
+    losses.push_back(static_cast<float>(to_number(loss)));
   take_losses(row, losses);
   row.digest = std::stoull(report.at("digest").get<std::string>(), nullptr, 16);
   row.warnings = report.at("environment").at("warnings").get<std::vector<std::string>>();
@@ -147,7 +147,7 @@ Measured measured_once(double value, std::string unit) {
   return {value, kUnknown, kUnknown, std::move(unit), 1};
 }
 
-Measured told_rate(const Measured& rate) {
+Measured reportable_rate(const Measured& rate) {
   constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   if (rate.n >= kFewestStepsForARate) return rate;
   return {kUnknown, kUnknown, kUnknown, rate.unit, 0};
@@ -181,12 +181,12 @@ std::string warning_lines(const Environment& environment) {
 std::string run_report_json(const RunReport& report) {
   Json json = {{"schema", kSchema},
                {"version", kSchemaVersion},
-               {"environment", json_of(report.environment)},
-               {"workload", json_of(report.workload)}};
+               {"environment", to_json(report.environment)},
+               {"workload", to_json(report.workload)}};
   if (!report.class_names.empty()) json["class_names"] = report.class_names;
   json.update(result_json(report.result));
-  json["gpu"] = json_of(report.gpu);
-  json["auto"] = json_of(report.auto_choice);
+  json["gpu"] = to_json(report.gpu);
+  json["auto"] = to_json(report.auto_choice);
   for (const ScoreRow& row : report.validation) {
     Json scores = Json::object();
     for (const auto& [name, value] : row.scores) scores[name] = number(value);
@@ -199,7 +199,7 @@ ComparisonRow comparison_row(std::string name, const RunResult& result) {
   ComparisonRow row;
   row.name = std::move(name);
   row.plan = result.plan;
-  row.steps_per_second = told_rate(result.steps_per_second);
+  row.steps_per_second = reportable_rate(result.steps_per_second);
   row.input_wait_share = result.input_wait_share;
   take_losses(row, result.losses);
   row.digest = result.digest;

@@ -54,7 +54,7 @@ std::string item_text(const Item& item, const std::string& start) {
 
 Json bars_json(const std::vector<Bar>& bars) {
   return json_list(bars, [](const Bar& bar) -> Json {
-    return {{"length", json_of(bar.length)}, {"name", printable(bar.name)}, {"look", bar.look}};
+    return {{"length", to_json(bar.length)}, {"name", printable(bar.name)}, {"look", bar.look}};
   });
 }
 
@@ -80,7 +80,7 @@ std::string to_text(const std::vector<Section>& sections) {
   return text;
 }
 
-Json json_of(const Section& section) {
+Json to_json(const Section& section) {
   const auto texts = [](const std::vector<std::string>& words) {
     return json_list(words, [](const std::string& each) { return Json(printable(each)); });
   };

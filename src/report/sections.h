@@ -41,6 +41,6 @@ struct Section {
 /// For a console: aligned plain text. Names become printable().
 std::string to_text(const std::vector<Section>& sections);
 /// What page_html() takes for each section.
-Json json_of(const Section& section);
+Json to_json(const Section& section);
 
 }  // namespace slipstream

@@ -30,7 +30,7 @@ std::string css_color(const Rgb& color) {
   return text.data();
 }
 
-Json json_of(const Tile& tile) {
+Json to_json(const Tile& tile) {
   return {{"png", base64(encode_png(tile.pixels.view()))},
           {"captions", json_list(tile.captions, printable_name)},
           {"is_marked", tile.is_marked}};
@@ -46,7 +46,7 @@ std::string sheet_html(const Sheet& sheet, const std::string& title) {
       {"columns", sheet.columns},
       {"cell", sheet.cell},
       {"background", css_color(sheet.background)},
-      {"tiles", json_list(sheet.tiles, [](const Tile& tile) { return json_of(tile); })}};
+      {"tiles", json_list(sheet.tiles, [](const Tile& tile) { return to_json(tile); })}};
   return page_html(
       {{"title", printable(title)}, {"note", ""}, {"sections", Json::array({section})}});
 }

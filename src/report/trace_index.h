@@ -9,7 +9,7 @@
 
 namespace slipstream {
 
-inline std::vector<const TraceRow*> rows_of(const TraceRecorder& trace, TraceRow::Kind kind) {
+inline std::vector<const TraceRow*> find_rows(const TraceRecorder& trace, TraceRow::Kind kind) {
   std::vector<const TraceRow*> rows = trace.rows();
   std::erase_if(rows, [kind](const TraceRow* row) { return row->kind() != kind; });
   return rows;
@@ -21,7 +21,7 @@ struct EventRange {
   std::size_t last = 0;
 };
 
-inline std::map<std::uint64_t, EventRange> batches_of(const TraceRow& row) {
+inline std::map<std::uint64_t, EventRange> events_by_batch(const TraceRow& row) {
   std::map<std::uint64_t, EventRange> ranges;
   const auto events = row.events();
   for (std::size_t i = 0; i < events.size(); ++i) {
@@ -31,7 +31,7 @@ inline std::map<std::uint64_t, EventRange> batches_of(const TraceRow& row) {
   return ranges;
 }
 
-inline std::string label_of(const TraceRow& row, const TraceEvent& event) {
+inline std::string event_label(const TraceRow& row, const TraceEvent& event) {
   const std::string& name = row.names()[event.name];
   return event.batch == kNoBatch ? name : name + " #" + std::to_string(event.batch);
 }

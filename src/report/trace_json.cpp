@@ -13,7 +13,7 @@ namespace {
 constexpr std::array<const char*, 4> kGroups = {"loader", "lanes", "host", "device"};
 constexpr std::size_t kFirstThread = 11;  // else Perfetto takes a row for its group's main thread
 
-std::size_t process_of(TraceRow::Kind kind) {
+std::size_t row_process(TraceRow::Kind kind) {
   switch (kind) {
     case TraceRow::Kind::reader:
     case TraceRow::Kind::worker:
@@ -62,7 +62,7 @@ class Writer {
  private:
   void name_groups() {
     std::set<std::size_t> groups;
-    for (const TraceRow* row : rows_) groups.insert(process_of(row->kind()));
+    for (const TraceRow* row : rows_) groups.insert(row_process(row->kind()));
     for (const std::size_t group : groups) {
       const std::string place = "\"pid\": " + std::to_string(group) + ", \"tid\": 0";
       const std::string name = quoted(kGroups.at(group - 1));
@@ -81,14 +81,14 @@ class Writer {
   }
 
   /// Perfetto orders rows by "tid" (version 52), other viewers by the index beside it.
-  std::string place_of(std::size_t row) const {
-    return "\"pid\": " + std::to_string(process_of(rows_[row]->kind())) +
+  std::string row_ids(std::size_t row) const {
+    return "\"pid\": " + std::to_string(row_process(rows_[row]->kind())) +
            ", \"tid\": " + std::to_string(kFirstThread + row);
   }
 
   void write_row(std::size_t index) {
     const TraceRow& row = *rows_[index];
-    const std::string place = place_of(index);
+    const std::string place = row_ids(index);
     describe("thread", place, quoted(row.name()), index);
     std::vector<std::string> names;
     for (const std::string& name : row.names()) names.push_back(escaped(name));
@@ -134,7 +134,7 @@ class Writer {
     begin_entry();
     out_ += std::string("{\"ph\": ") + phase + R"(, "name": "batch", "cat": "batch", )";
     add("\"id\": ", id);
-    out_ += ", " + place_of(row);
+    out_ += ", " + row_ids(row);
     add_us(", \"ts\": ", at_ns - begin_ns_);
     out_ += "}";
   }

@@ -16,10 +16,10 @@ struct Node {
 
 class PathFinder {
  public:
-  explicit PathFinder(const TraceRecorder& trace) : lanes_(rows_of(trace, TraceRow::Kind::lane)) {
-    for (const TraceRow* lane : lanes_) batches_.push_back(batches_of(*lane));
-    for (const TraceRow* worker : rows_of(trace, TraceRow::Kind::worker)) index_worker(*worker);
-    for (const TraceRow* reader : rows_of(trace, TraceRow::Kind::reader))
+  explicit PathFinder(const TraceRecorder& trace) : lanes_(find_rows(trace, TraceRow::Kind::lane)) {
+    for (const TraceRow* lane : lanes_) batches_.push_back(events_by_batch(*lane));
+    for (const TraceRow* worker : find_rows(trace, TraceRow::Kind::worker)) index_worker(*worker);
+    for (const TraceRow* reader : find_rows(trace, TraceRow::Kind::reader))
       for (std::size_t i = 0; i < reader->events().size(); ++i) {
         const TraceEvent& event = reader->events()[i];
         reads_[{event.batch, event.sample}] = {reader, i};
@@ -29,8 +29,8 @@ class PathFinder {
   std::optional<CriticalPath> path(std::int64_t end_ns) const {
     const auto batch = typical_batch(end_ns);
     if (!batch) return std::nullopt;
-    const Node last = last_of(lanes_.size() - 1, *batch);
-    const std::int64_t begin_ns = last_of(lanes_.size() - 1, *batch - 1).event().end_ns;
+    const Node last = find_last(lanes_.size() - 1, *batch);
+    const std::int64_t begin_ns = find_last(lanes_.size() - 1, *batch - 1).event().end_ns;
     return walk(last, *batch, begin_ns);
   }
 
@@ -38,14 +38,14 @@ class PathFinder {
   using SampleId = std::pair<std::uint64_t, std::uint64_t>;  ///< batch, sample
 
   void index_worker(const TraceRow& worker) {
-    for (const auto& [batch, range] : batches_of(worker)) {
+    for (const auto& [batch, range] : events_by_batch(worker)) {
       Node& last = filled_[batch];
       const Node mine{&worker, range.last};
       if (last.row == nullptr || last.event().end_ns < mine.event().end_ns) last = mine;
     }
   }
 
-  Node last_of(std::size_t lane, std::uint64_t batch) const {
+  Node find_last(std::size_t lane, std::uint64_t batch) const {
     return {lanes_[lane], batches_[lane].at(batch).last};
   }
 
@@ -60,7 +60,8 @@ class PathFinder {
       const bool is_steady = place++ >= std::max<std::size_t>(1, skipped);
       if (!is_steady || !batches.contains(batch - 1)) continue;
       const std::int64_t end = lanes_[last]->events()[range.last].end_ns;
-      if (end <= end_ns) lengths.emplace_back(end - last_of(last, batch - 1).event().end_ns, batch);
+      if (end <= end_ns)
+        lengths.emplace_back(end - find_last(last, batch - 1).event().end_ns, batch);
     }
     if (lengths.empty()) return std::nullopt;
     std::sort(lengths.begin(), lengths.end());
@@ -70,15 +71,15 @@ class PathFinder {
   CriticalPath walk(Node node, std::uint64_t batch, std::int64_t begin_ns) const {
     CriticalPath path{batch, node.event().end_ns - begin_ns, {}};
     std::int64_t at_ns = node.event().end_ns;
-    const auto go_to = [&](std::int64_t ns, const std::string& what) {
+    const auto advance_to = [&](std::int64_t ns, const std::string& what) {
       ns = std::clamp(ns, begin_ns, at_ns);
       add(path, what, at_ns - ns);
       at_ns = ns;
     };
     while (at_ns > begin_ns) {
-      go_to(node.event().begin_ns, label_of(*node.row, node.event()));
+      advance_to(node.event().begin_ns, event_label(*node.row, node.event()));
       const Node before = predecessor(node);
-      go_to(before.row == nullptr ? begin_ns : before.event().end_ns, "waiting");
+      advance_to(before.row == nullptr ? begin_ns : before.event().end_ns, "waiting");
       node = before;
     }
     std::reverse(path.parts.begin(), path.parts.end());
@@ -122,7 +123,7 @@ class PathFinder {
     if (lane == 0)
       add_found(filled_, batch, candidates);
     else if (batches_[lane - 1].contains(batch))
-      candidates.push_back(last_of(lane - 1, batch));
+      candidates.push_back(find_last(lane - 1, batch));
   }
 
   template <typename Key>

@@ -62,7 +62,7 @@ struct TraceSummary {
 };
 
 /// Where rows were full, only the time before the first event that is missing is looked at.
-TraceSummary summary_of(const TraceRecorder& trace);
+TraceSummary summarize_trace(const TraceRecorder& trace);
 
 /// For a console: a line a lane, then the rest.
 std::string trace_text(const TraceSummary& summary);

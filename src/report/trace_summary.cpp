@@ -28,7 +28,7 @@ Spans merged(Spans spans) {
   return result;
 }
 
-Spans spans_of(const std::vector<const TraceRow*>& rows, const Span& window) {
+Spans clip_spans(const std::vector<const TraceRow*>& rows, const Span& window) {
   Spans spans;
   for (const TraceRow* row : rows)
     for (const TraceEvent& event : row->events()) {
@@ -39,7 +39,7 @@ Spans spans_of(const std::vector<const TraceRow*>& rows, const Span& window) {
   return merged(std::move(spans));
 }
 
-std::int64_t length_of(const Spans& spans) {
+std::int64_t total_length(const Spans& spans) {
   std::int64_t ns = 0;
   for (const Span& span : spans) ns += span.end_ns - span.begin_ns;
   return ns;
@@ -57,9 +57,9 @@ std::int64_t common_length(const Spans& a, const Spans& b) {
   return ns;
 }
 
-Span window_of(const TraceRecorder& trace) {
+Span traced_window(const TraceRecorder& trace) {
   Span window{std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()};
-  for (const TraceRow* lane : rows_of(trace, TraceRow::Kind::lane))
+  for (const TraceRow* lane : find_rows(trace, TraceRow::Kind::lane))
     for (const TraceEvent& event : lane->events()) {
       window.begin_ns = std::min(window.begin_ns, event.begin_ns);
       window.end_ns = std::max(window.end_ns, event.end_ns);
@@ -69,24 +69,25 @@ Span window_of(const TraceRecorder& trace) {
   return window.begin_ns < window.end_ns ? window : Span{};
 }
 
-std::vector<LaneUse> uses_of(const std::vector<const TraceRow*>& lanes, const Span& window) {
+std::vector<LaneUse> summarize_lanes(const std::vector<const TraceRow*>& lanes,
+                                     const Span& window) {
   std::vector<LaneUse> uses;
   for (const TraceRow* lane : lanes) {
     std::vector<const TraceRow*> others = lanes;
     std::erase(others, lane);
-    const Spans own = spans_of({lane}, window);
+    const Spans own = clip_spans({lane}, window);
     LaneUse& use = uses.emplace_back();
     use.name = lane->name();
-    use.busy_ns = length_of(own);
+    use.busy_ns = total_length(own);
     use.waiting_ns = window.end_ns - window.begin_ns - use.busy_ns;
-    use.overlapped_ns = common_length(own, spans_of(others, window));
+    use.overlapped_ns = common_length(own, clip_spans(others, window));
   }
   return uses;
 }
 
 double mean_busy_share(const std::vector<const TraceRow*>& rows, const Span& window) {
   std::int64_t busy_ns = 0;
-  for (const TraceRow* row : rows) busy_ns += length_of(spans_of({row}, window));
+  for (const TraceRow* row : rows) busy_ns += total_length(clip_spans({row}, window));
   const std::int64_t ns = window.end_ns - window.begin_ns;
   if (rows.empty() || ns == 0) return 0;
   return static_cast<double>(busy_ns) / static_cast<double>(ns) / static_cast<double>(rows.size());
@@ -97,10 +98,10 @@ std::string ms(std::int64_t ns) {
   return fixed(value, std::min(3, decimals_for(value, 3))) + " ms";
 }
 
-std::string percent(double share) { return fixed(100 * share, 0) + " %"; }
+std::string whole_percent(double share) { return fixed(100 * share, 0) + " %"; }
 
-std::string percent(std::int64_t part, std::int64_t whole) {
-  return percent(whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0);
+std::string whole_percent(std::int64_t part, std::int64_t whole) {
+  return whole_percent(whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0);
 }
 
 std::string path_text(const CriticalPath& path) {
@@ -108,29 +109,29 @@ std::string path_text(const CriticalPath& path) {
       "critical path of step " + std::to_string(path.batch) + ", " + ms(path.ns) + ":\n";
   std::vector<std::vector<std::string>> rows;
   for (const PathPart& part : path.parts)
-    rows.push_back({"  " + part.what, ms(part.ns), percent(part.ns, path.ns)});
+    rows.push_back({"  " + part.what, ms(part.ns), whole_percent(part.ns, path.ns)});
   return text + aligned_table(rows, {1, 2});
 }
 
 }  // namespace
 
-TraceSummary summary_of(const TraceRecorder& trace) {
-  const Span window = window_of(trace);
+TraceSummary summarize_trace(const TraceRecorder& trace) {
+  const Span window = traced_window(trace);
   TraceSummary summary;
   summary.ns = window.end_ns - window.begin_ns;
-  summary.lanes = uses_of(rows_of(trace, TraceRow::Kind::lane), window);
-  const auto workers = rows_of(trace, TraceRow::Kind::worker);
+  summary.lanes = summarize_lanes(find_rows(trace, TraceRow::Kind::lane), window);
+  const auto workers = find_rows(trace, TraceRow::Kind::worker);
   summary.workers = workers.size();
   summary.worker_busy_share = mean_busy_share(workers, window);
-  const auto streams = rows_of(trace, TraceRow::Kind::stream);
+  const auto streams = find_rows(trace, TraceRow::Kind::stream);
   summary.streams = streams.size();
   if (summary.ns > 0)
-    summary.stream_busy_share =
-        static_cast<double>(length_of(spans_of(streams, window))) / static_cast<double>(summary.ns);
+    summary.stream_busy_share = static_cast<double>(total_length(clip_spans(streams, window))) /
+                                static_cast<double>(summary.ns);
   summary.path = critical_path(trace, window.end_ns);
   for (const TraceRow* row : trace.rows())
     if (row->dropped() > 0)
-      summary.full.push_back(row->name() + ": " + count_of(row->dropped(), "event") +
+      summary.full.push_back(row->name() + ": " + format_count(row->dropped(), "event") +
                              " found no room");
   return summary;
 }
@@ -139,16 +140,17 @@ std::string trace_text(const TraceSummary& summary) {
   std::vector<std::vector<std::string>> rows = {
       {"lane", "busy", "", "waiting", "", "overlapped", ""}};
   for (const LaneUse& lane : summary.lanes)
-    rows.push_back({lane.name, ms(lane.busy_ns), percent(lane.busy_ns, summary.ns),
-                    ms(lane.waiting_ns), percent(lane.waiting_ns, summary.ns),
-                    ms(lane.overlapped_ns), percent(lane.overlapped_ns, summary.ns)});
+    rows.push_back({lane.name, ms(lane.busy_ns), whole_percent(lane.busy_ns, summary.ns),
+                    ms(lane.waiting_ns), whole_percent(lane.waiting_ns, summary.ns),
+                    ms(lane.overlapped_ns), whole_percent(lane.overlapped_ns, summary.ns)});
   std::string text = aligned_table(rows, {1, 2, 3, 4, 5, 6});
   if (summary.workers > 0)
-    text += "loader: " + count_of(summary.workers, "worker") + ", busy " +
-            percent(summary.worker_busy_share) + " of the time\n";
+    text += "loader: " + format_count(summary.workers, "worker") + ", busy " +
+            whole_percent(summary.worker_busy_share) + " of the time\n";
   if (summary.streams > 0)
-    text += "device: kernels and copies on " + count_of(summary.streams, "stream") +
-            ", at least one of them busy " + percent(summary.stream_busy_share) + " of the time\n";
+    text += "device: kernels and copies on " + format_count(summary.streams, "stream") +
+            ", at least one of them busy " + whole_percent(summary.stream_busy_share) +
+            " of the time\n";
   if (summary.path) text += path_text(*summary.path);
   for (const std::string& row : summary.full) text += "full: " + row + "\n";
   if (!summary.full.empty())

@@ -85,7 +85,7 @@ bool StarvationWatch::is_full() const {
   return seconds >= kLeastSeconds && has_enough;
 }
 
-void StarvationWatch::close(bool is_whole) {
+void StarvationWatch::close(bool is_complete) {
   window_ = {.step = last_.step,
              .steps = last_.step - begin_.step,
              .elapsed_s = last_.elapsed_s,
@@ -104,7 +104,7 @@ void StarvationWatch::close(bool is_whole) {
   if (!has_loader) {
     window_.state = "no_loader";
   } else if (!is_first_window_) {
-    if (is_whole) judge();
+    if (is_complete) judge();
     window_.state = is_starving_ ? "starving" : "fed";
     totals_.judged_s += window_.seconds;
     if (is_starving_) totals_.starved_s += window_.seconds;
@@ -149,7 +149,7 @@ void StarvationWatch::judge() {
     is_starving_ = false;
     window_.event = "recovered";
     window_.message = where + "recovered: " + text + ", after " +
-                      count_of(totals_.steps - steps_before_, "step") + " (" +
+                      format_count(totals_.steps - steps_before_, "step") + " (" +
                       fixed(totals_.seconds - seconds_before_, 0) + " s)";
   }
 }

@@ -68,7 +68,7 @@ class StarvationWatch {
  private:
   void begin_part(const Progress& progress);
   bool is_full() const;
-  void close(bool is_whole);
+  void close(bool is_complete);
   void judge();
 
   WatchOptions options_;

@@ -49,7 +49,7 @@ std::string watch_json(const WatchWindow& window) {
     const StepCounter& step = window.host[i];
     const auto calls = static_cast<double>(step.calls);
     host.push_back({{"name", step.name},
-                    {"group", name_of(host_step_group(i))},
+                    {"group", to_string(host_step_group(i))},
                     {"samples", step.calls},
                     {"wall_ms", number(1e3 * step.wall_s / calls)},
                     {"cpu_ms", number(1e3 * step.cpu_s / calls)}});
@@ -157,8 +157,8 @@ std::string RunWatch::summary() const {
   const WatchTotals& totals = watch_->totals();
   std::string text = "watch: ";
   if (totals.starvations > 0)
-    text += "starved " + count_of(totals.starvations, "time") + ", " + fixed(totals.starved_s, 1) +
-            " s";
+    text += "starved " + format_count(totals.starvations, "time") + ", " +
+            fixed(totals.starved_s, 1) + " s";
   else
     text += totals.judged_s > 0 ? "never starved" : "the run was too short to judge";
   return text + "; the device waited for input " + fixed(totals.waited_s, 1) + " s of " +

@@ -11,7 +11,7 @@
 namespace slipstream {
 
 /// What is wrong with a conversion to any form. Throws Error for an empty data set.
-std::vector<std::string> problems_of(const Dataset& dataset, const ConvertOptions& options);
+std::vector<std::string> find_problems(const Dataset& dataset, const ConvertOptions& options);
 
 /// Adds what the settings of any form hold only where it is given: a background that is not black,
 /// names of classes as printable() gives them, for JSON takes no bytes that are no UTF-8.

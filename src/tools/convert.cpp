@@ -15,7 +15,7 @@
 
 namespace slipstream {
 
-std::vector<std::string> problems_of(const Dataset& dataset, const ConvertOptions& options) {
+std::vector<std::string> find_problems(const Dataset& dataset, const ConvertOptions& options) {
   if (dataset.size() == 0) throw Error("the data set is empty: there is nothing to convert");
   std::vector<std::string> problems;
   if (options.samples_per_shard == 0) problems.emplace_back("a shard holds at least 1 sample");

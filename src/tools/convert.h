@@ -28,7 +28,7 @@ struct ConvertOptions {
 struct Converted {
   std::size_t parts = 0;               ///< of the whole data set
   std::size_t written = 0;             ///< by this call; the others were there
-  bool is_whole = false;               ///< false after a stop
+  bool is_complete = false;            ///< false after a stop
   std::vector<SkippedSample> skipped;  ///< of the whole data set so far, by number
 };
 

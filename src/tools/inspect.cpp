@@ -26,8 +26,8 @@ struct Buffers {
 
 std::string stored_as(const Field& field) {
   const ConstArray value = field.array.view();
-  if (!field.encoded) return std::string(name_of(value.dtype));
-  switch (image_format(bytes_of(value))) {
+  if (!field.encoded) return std::string(to_string(value.dtype));
+  switch (image_format(as_bytes(value))) {
     case ImageFormat::jpeg:
       return "JPEG";
     case ImageFormat::png:
@@ -82,7 +82,7 @@ struct Part {
 std::vector<std::byte> translucent_file(const Dataset& dataset, const FieldSpec& spec,
                                         const Field& field) {
   if (!field.encoded || spec.kind != FieldKind::image || !dataset.decodes_by_default()) return {};
-  const std::span<const std::byte> file = bytes_of(field.array.view());
+  const std::span<const std::byte> file = as_bytes(field.array.view());
   if (image_format(file) != ImageFormat::png || !png::has_alpha(file)) return {};
   return {file.begin(), file.end()};
 }
@@ -97,8 +97,8 @@ bool is_seen_through(std::span<const std::byte> file, DecodeOptions decode,
   return !std::equal(decoded.data, decoded.data + decoded.bytes(), other.view().data);
 }
 
-Part part_of(const Dataset& dataset, const FieldSpec& spec, const DecodeOptions& decode,
-             Field& field, HostArray& spare) {
+Part inspect_part(const Dataset& dataset, const FieldSpec& spec, const DecodeOptions& decode,
+                  Field& field, HostArray& spare) {
   Part part;
   part.stored = stored_as(field);
   part.bytes = field.array.view().bytes();
@@ -161,7 +161,7 @@ void add_one_class_remark(const FieldSummary& field, Inspection& found) {
 void add_transparency_remark(const FieldSummary& field, Inspection& found) {
   if (field.transparent == 0) return;
   found.remarks.push_back(
-      count_of(field.transparent, "image") + " of '" + field.spec.name +
+      format_count(field.transparent, "image") + " of '" + field.spec.name +
       (field.transparent == 1 ? "' has" : "' have") +
       " transparent pixels, which training puts over black: where that hides what is drawn, train "
       "with --background white, or convert so to arrays (shards hold such files as they are, "
@@ -173,7 +173,7 @@ void add_tolerated_remark(const std::vector<DamagedSample>& tolerated, Inspectio
   const auto first =
       std::min_element(tolerated.begin(), tolerated.end(),
                        [](const auto& a, const auto& b) { return a.sample < b.sample; });
-  found.remarks.push_back("files of " + count_of(tolerated.size(), "sample") +
+  found.remarks.push_back("files of " + format_count(tolerated.size(), "sample") +
                           " have damage that decoders read past, which training tolerates unless "
                           "it is given --decode strict; the first: sample " +
                           std::to_string(first->sample) + " (" + first->name +
@@ -227,7 +227,7 @@ class Inspector {
       dataset_.read(index, buffers.sample);
       for (std::size_t k = 0; k < specs_.size(); ++k)
         parts.push_back(
-            part_of(dataset_, specs_[k], decode, buffers.sample.fields[k], buffers.spare));
+            inspect_part(dataset_, specs_[k], decode, buffers.sample.fields[k], buffers.spare));
       check_sizes(specs_, parts);
     } catch (const Error& error) {
       damage = {index, dataset_.name(index), error.what()};
@@ -290,7 +290,7 @@ void print(const FieldSummary& field, std::ostream& out) {
     out << ": " << count;
   }
   if (classes.size() > kListedClasses)
-    out << " and " << count_of(classes.size() - kListedClasses, "more class");
+    out << " and " << format_count(classes.size() - kListedClasses, "more class");
   out << "\n";
 }
 
@@ -302,7 +302,7 @@ Inspection inspect(const Dataset& dataset, const InspectOptions& options) {
 
 std::string to_text(const Inspection& inspection) {
   std::ostringstream out;
-  out << count_of(inspection.samples, "sample");
+  out << format_count(inspection.samples, "sample");
   if (inspection.inspected < inspection.samples)
     out << ", " << inspection.inspected << " inspected";
   out << ", " << inspection.damaged.size() << " bad\n";
@@ -314,7 +314,7 @@ std::string to_text(const Inspection& inspection) {
         << printable_name(inspection.damaged[i].name)
         << "): " << printable_name(inspection.damaged[i].message) << "\n";
   if (inspection.damaged.size() > listed)
-    out << "and " << count_of(inspection.damaged.size() - listed, "more bad sample") << "\n";
+    out << "and " << format_count(inspection.damaged.size() - listed, "more bad sample") << "\n";
   for (const std::string& remark : inspection.remarks)
     out << "note: " << printable_name(remark) << "\n";
   return printable(out.str());

@@ -23,12 +23,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kBlock = std::size_t{1} << 20;
 
-Json json_of(const Manifest::Shard& shard) {
+Json to_json(const Manifest::Shard& shard) {
   Json json = {{"file", shard.file},
                {"samples", shard.samples},
                {"bytes", shard.bytes},
                {"digest", shard.digest}};
-  if (!shard.skipped.empty()) json["skipped"] = json_of(shard.skipped);
+  if (!shard.skipped.empty()) json["skipped"] = to_json(shard.skipped);
   return json;
 }
 
@@ -69,7 +69,7 @@ std::string shown(const Json& value) {
   return text;
 }
 
-Json value_of(const Json& of, const std::string& key) {
+Json find_member(const Json& of, const std::string& key) {
   return of.is_object() && of.contains(key) ? of.at(key) : Json();
 }
 
@@ -92,15 +92,15 @@ std::string first_difference(const std::string& what, const Json& there, const J
   if (!there.is_array() || !wanted.is_array()) return "";
   for (std::size_t i = 0; i < std::max(there.size(), wanted.size()); ++i) {
     const bool is_more = i >= wanted.size();
-    const std::string name = shown(value_of((is_more ? there : wanted)[i], "name"));
+    const std::string name = shown(find_member((is_more ? there : wanted)[i], "name"));
     const std::string place = joined({"its ", what, " ", std::to_string(i + 1)});
     if (is_more || i >= there.size())
       return joined({place, ", ", name, ", is ", is_more ? "one too many" : "missing"});
-    const std::string old = shown(value_of(there[i], "name"));
+    const std::string old = shown(find_member(there[i], "name"));
     if (old != name) return joined({place, " is ", old, ", wanted: ", name});
     const Json keys = all_keys(there[i], wanted[i]);
     for (const auto& item : keys.items()) {
-      const Json a = value_of(there[i], item.key()), b = value_of(wanted[i], item.key());
+      const Json a = find_member(there[i], item.key()), b = find_member(wanted[i], item.key());
       if (a != b)
         return joined(
             {place, ", ", name, ", has the ", item.key(), " ", shown(a), ", wanted: ", shown(b)});
@@ -113,8 +113,8 @@ std::string first_difference(const std::string& what, const Json& there, const J
 std::string setting_differs(const std::string& key, const Json& there, const Json& wanted) {
   std::string found;
   if (key == "transforms")
-    found = first_difference("transform", value_of(there, "transforms"),
-                             value_of(wanted, "transforms"));
+    found = first_difference("transform", find_member(there, "transforms"),
+                             find_member(wanted, "transforms"));
   if (key == "fields") found = first_difference("field", there, wanted);
   if (!found.empty()) return found;
   return "its " + key + ": " + shown(there) + ", wanted: " + shown(wanted);
@@ -138,7 +138,7 @@ std::string difference(const Json& there, const Json& wanted) {
   std::string lines;
   for (const auto& item : keys.items()) {
     const std::string& key = item.key();
-    const Json old = value_of(there, key), other = value_of(wanted, key);
+    const Json old = find_member(there, key), other = find_member(wanted, key);
     if (old == other) continue;
     if (key == "source")
       lines += "\n  it was made from other data: other files, names or labels";
@@ -207,7 +207,7 @@ void write_manifest(const fs::path& dir, const Manifest& manifest) {
   std::sort(sorted.begin(), sorted.end(),
             [](const auto& a, const auto& b) { return a.file < b.file; });
   Json shards = Json::array();
-  for (const Manifest::Shard& shard : sorted) shards.push_back(json_of(shard));
+  for (const Manifest::Shard& shard : sorted) shards.push_back(to_json(shard));
   const Json json = {{"version", kManifestVersion},
                      {"settings", json::parsed(manifest.settings, "the settings")},
                      {"shards", std::move(shards)}};

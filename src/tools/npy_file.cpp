@@ -19,14 +19,14 @@
 namespace slipstream {
 namespace {
 
-NpyForm form_of(const FieldSpec& field, std::size_t samples) {
+NpyForm make_npy_form(const FieldSpec& field, std::size_t samples) {
   NpyForm form{field.dtype, {static_cast<std::int64_t>(samples)}};
   for (std::size_t i = 0; i < field.shape.rank; ++i)
     form.shape.dims[form.shape.rank++] = field.shape[i];
   return form;
 }
 
-std::span<const std::byte> bytes_of(const std::string& text) {
+std::span<const std::byte> as_bytes(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
@@ -35,7 +35,7 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 NpyFile::NpyFile(std::filesystem::path path, const FieldSpec& field, std::size_t samples)
     : path_(std::move(path)),
       part_(path_.string() + ".part"),
-      header_(npy_header(form_of(field, samples))),
+      header_(npy_header(make_npy_form(field, samples))),
       sample_bytes_(field.shape.elements() * size_bytes(field.dtype)),
       bytes_(header_.size() + samples * sample_bytes_) {
   fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
@@ -80,7 +80,7 @@ void NpyFile::begin() {
   if (fd_ >= 0) ::close(fd_);
   fd_ = ::open(part_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (fd_ < 0) fail("write", errno);
-  write_bytes(0, bytes_of(header_));
+  write_bytes(0, as_bytes(header_));
 }
 
 void NpyFile::write(std::size_t sample, const ConstArray& value) {

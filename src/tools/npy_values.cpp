@@ -17,7 +17,7 @@ bool has_classes(const FieldSpec& field) {
   return field.kind == FieldKind::label || field.kind == FieldKind::mask;
 }
 
-std::string problem_of(const FieldSpec& field) {
+std::string find_problem(const FieldSpec& field) {
   const std::string what = "field '" + field.name + "' ";
   if (!is_npy_name(field.name))
     return what + "cannot be a file's name: call it by letters, digits, '_' and '-'";
@@ -26,12 +26,12 @@ std::string problem_of(const FieldSpec& field) {
            ", which differs from sample to sample: give --resize SIZE, or --transforms whose "
            "transforms ahead of the first random one end with one size";
   if (field.kind == FieldKind::image && (field.dtype != DType::uint8 || field.shape.rank != 3))
-    return what + "is " + std::string(name_of(field.dtype)) + " of shape " +
+    return what + "is " + std::string(to_string(field.dtype)) + " of shape " +
            to_string(field.shape) + ": images are stored as uint8, height x width x channels";
   if (std::string problem = problem_of_boxes(field); !problem.empty()) return problem;
   const std::size_t rank = field.kind == FieldKind::mask ? 2 : 0;
   if (has_classes(field) && (field.dtype == DType::float32 || field.shape.rank != rank))
-    return what + "is " + std::string(name_of(field.dtype)) + " of shape " +
+    return what + "is " + std::string(to_string(field.dtype)) + " of shape " +
            to_string(field.shape) +
            ": class labels are one whole number a sample, masks height x width of them";
   if (field.shape.rank >= Shape::kMaxRank) return what + "has more than three dimensions";
@@ -78,7 +78,7 @@ std::vector<FieldSpec> npy_fields(const std::vector<FieldSpec>& specs,
     }
   }
   for (FieldSpec& field : fields) {
-    if (std::string problem = problem_of(field); !problem.empty())
+    if (std::string problem = find_problem(field); !problem.empty())
       problems.push_back(std::move(problem));
     if (!names.insert(field.name).second)
       problems.push_back("two fields are called '" + field.name + "': give one another name");
@@ -93,9 +93,9 @@ std::vector<FieldSpec> npy_fields(const std::vector<FieldSpec>& specs,
 ConstArray npy_value(const FieldSpec& field, const ConstArray& value, HostArray& spare) {
   const bool may_narrow = is_narrowed(field) && value.dtype != DType::float32;
   if (value.shape != field.shape || (value.dtype != field.dtype && !may_narrow))
-    throw Error("field '" + field.name + "' is " + std::string(name_of(value.dtype)) +
+    throw Error("field '" + field.name + "' is " + std::string(to_string(value.dtype)) +
                 " of shape " + to_string(value.shape) + ", not " +
-                std::string(name_of(field.dtype)) + " of shape " + to_string(field.shape));
+                std::string(to_string(field.dtype)) + " of shape " + to_string(field.shape));
   if (!has_classes(field)) return value;
   if (value.dtype == DType::uint8) return stored<std::uint8_t>(field, value, spare);
   if (value.dtype == DType::int32) return stored<std::int32_t>(field, value, spare);

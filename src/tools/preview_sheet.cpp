@@ -86,7 +86,7 @@ Sheet PreviewSheet::sheet(const std::vector<Prediction>& predictions) {
     made.tiles.push_back({make_mask_tile(mask, side), {caption}});
   };
   for (std::size_t i = 0; i < predictions.size(); ++i) {
-    const SamplePlace place{.position = 0, .epoch = 0, .sample = i};
+    const SamplePosition place{.position = 0, .epoch = 0, .sample = i};
     steps_.run(0, steps_.collate_step(), place, buffers, meter);
     check_image(buffers.sample.fields[image_].array.view(), i);
     HostArray image = make_image_tile(buffers.sample, fields, image_, levels_, side);

@@ -5,7 +5,7 @@
 namespace slipstream {
 namespace {
 
-float square_of(float x) { return x * x; }
+float squared(float x) { return x * x; }
 bool within(float x, float limit) { return std::abs(x) <= limit; }
 /// Alternates along x, `per_unit` times from 0 to 1.
 bool odd(float x, float per_unit) {
@@ -14,8 +14,8 @@ bool odd(float x, float per_unit) {
 }
 
 bool everywhere(float, float) { return true; }
-bool disc(float u, float v) { return square_of(u) + square_of(v) <= 1; }
-bool ring(float u, float v) { return disc(u, v) && square_of(u) + square_of(v) >= 0.3f; }
+bool disc(float u, float v) { return squared(u) + squared(v) <= 1; }
+bool ring(float u, float v) { return disc(u, v) && squared(u) + squared(v) >= 0.3f; }
 bool square(float u, float v) { return within(u, 0.8f) && within(v, 0.8f); }
 bool triangle(float u, float v) { return v >= -0.9f && v <= 0.9f && within(u, (0.9f - v) * 0.55f); }
 bool cross(float u, float v) {
@@ -34,9 +34,9 @@ bool checks(float u, float v) { return odd(u, 3) != odd(v, 3); }
 bool dots(float u, float v) {
   const float x = u * 2.5f - std::floor(u * 2.5f) - 0.5f;
   const float y = v * 2.5f - std::floor(v * 2.5f) - 0.5f;
-  return square_of(x) + square_of(y) <= 0.08f;
+  return squared(x) + squared(y) <= 0.08f;
 }
-bool circles(float u, float v) { return odd(square_of(u) + square_of(v), 4); }
+bool circles(float u, float v) { return odd(squared(u) + squared(v), 4); }
 bool grid(float u, float v) { return odd(u, 6) && odd(v, 6); }
 bool weave(float u, float v) { return odd(u, 1) != odd(v, 1); }
 

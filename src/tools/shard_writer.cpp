@@ -25,7 +25,7 @@ void put(Header& header, std::size_t at, std::string_view text) {
 
 /// POSIX.1-2017, pax, "ustar Interchange Format". Without times and owners, so that equal contents
 /// are equal files.
-Header header_of(const std::string& name, std::uint64_t size) {
+Header make_header(const std::string& name, std::uint64_t size) {
   Header header{};
   char octal[13];
   std::snprintf(octal, sizeof octal, "%011llo", static_cast<unsigned long long>(size));
@@ -65,7 +65,7 @@ ShardWriter::~ShardWriter() {
 
 void ShardWriter::add(const std::string& name, std::span<const std::byte> bytes) {
   ensure(name.size() <= 100, "a member's name fits into its header");
-  const Header header = header_of(name, bytes.size());
+  const Header header = make_header(name, bytes.size());
   write(std::as_bytes(std::span(header)));
   write(bytes);
   constexpr std::array<std::byte, kTarBlock> kZeros{};

@@ -21,21 +21,21 @@ bool can_be_shown(DType dtype, const Shape& shape) {
 
 [[noreturn]] void refuse_image(const FieldSpec& spec, const char* when) {
   throw Refused("images cannot be shown: field '" + spec.name + "' is " +
-                std::string(name_of(spec.dtype)) + " of " + to_string(spec.shape) + when +
+                std::string(to_string(spec.dtype)) + " of " + to_string(spec.shape) + when +
                 ", not uint8 or float32 of height x width x channels");
 }
 
-std::byte level_of(double unit) {
+std::byte to_level(double unit) {
   if (!(unit > 0)) return std::byte{0};
   return static_cast<std::byte>(std::lround(std::min(unit, 1.0) * 255));
 }
 
-std::optional<ShownLevels::Undo> undo_of(const AnyOp& op, std::size_t channels) {
-  ShownLevels::Undo undo;
+std::optional<ShownLevels::ChannelScaling> find_scaling(const AnyOp& op, std::size_t channels) {
+  ShownLevels::ChannelScaling undo;
   if (const auto* normalize = op.get_if<Normalize>()) {
     for (std::size_t c = 0; c < channels; ++c) {
-      undo.factor[c] = normalize->std_of(c);
-      undo.offset[c] = normalize->mean_of(c);
+      undo.factor[c] = normalize->channel_std(c);
+      undo.offset[c] = normalize->channel_mean(c);
     }
     return undo;
   }
@@ -52,7 +52,8 @@ ShownLevels levels_after(const std::vector<NamedOp>& chain, FieldSpec image) {
   for (const auto& [name, op] : chain) {
     if (!op.touches(image.kind)) continue;
     const auto channels = static_cast<std::size_t>(image.shape[2]);
-    if (const auto undo = undo_of(op, channels)) levels.undone.insert(levels.undone.begin(), *undo);
+    if (const auto undo = find_scaling(op, channels))
+      levels.undone.insert(levels.undone.begin(), *undo);
     const auto* to_dtype = op.get_if<ToDtype>();
     const bool keeps_levels = op.get_if<Divide>() || op.get_if<ConvertColor>() ||
                               (to_dtype != nullptr && !to_dtype->scale);
@@ -62,7 +63,7 @@ ShownLevels levels_after(const std::vector<NamedOp>& chain, FieldSpec image) {
   return levels;
 }
 
-HostArray rgb_of(const ConstArray& image, const ShownLevels& levels) {
+HostArray convert_to_rgb(const ConstArray& image, const ShownLevels& levels) {
   HostArray rgb;
   const MutableArray out = rgb.reset(DType::uint8, {image.shape[0], image.shape[1], 3});
   const auto channels = static_cast<std::size_t>(image.shape[2]);
@@ -75,9 +76,9 @@ HostArray rgb_of(const ConstArray& image, const ShownLevels& levels) {
       continue;
     }
     double value = image.as<float>()[from];
-    for (const ShownLevels::Undo& undo : levels.undone)
+    for (const ShownLevels::ChannelScaling& undo : levels.undone)
       value = value * undo.factor[channel] + undo.offset[channel];
-    out.data[i] = level_of(value / levels.white);
+    out.data[i] = to_level(value / levels.white);
   }
   return rgb;
 }
@@ -97,13 +98,13 @@ std::size_t find_image(const std::vector<FieldSpec>& stored, const SlabLayout& l
 void check_image(const ConstArray& image, std::uint64_t sample) {
   if (can_be_shown(image.dtype, image.shape)) return;
   throw BadSample("sample " + std::to_string(sample) + ": its image is " +
-                  std::string(name_of(image.dtype)) + " of " + to_string(image.shape) +
+                  std::string(to_string(image.dtype)) + " of " + to_string(image.shape) +
                   ", which cannot be shown");
 }
 
 HostArray make_image_tile(const Sample& sample, const std::vector<FieldSpec>& fields,
                           std::size_t image, const ShownLevels& levels, std::int64_t side) {
-  const HostArray rgb = rgb_of(sample.fields[image].array.view(), levels);
+  const HostArray rgb = convert_to_rgb(sample.fields[image].array.view(), levels);
   const Shape shape = rgb.view().shape;
   HostArray tile = make_tile(rgb.view(), side);
   for (std::size_t i = 0; i < sample.fields.size(); ++i) {

@@ -15,13 +15,13 @@ namespace slipstream {
 /// How float images become levels, 0 to 255, so that they can be looked at.
 struct ShownLevels {
   /// value * factor + offset, by channel.
-  struct Undo {
+  struct ChannelScaling {
     std::array<double, 4> factor = {1, 1, 1, 1};
     std::array<double, 4> offset = {};
   };
 
-  std::vector<Undo> undone = {};  ///< in this order
-  double white = 1;               ///< what becomes 255 after that
+  std::vector<ChannelScaling> undone = {};  ///< in this order
+  double white = 1;                         ///< what becomes 255 after that
 };
 
 /// For the images that `chain` returns for `image`: each Normalize and Divide is undone, last
@@ -32,7 +32,7 @@ ShownLevels levels_after(const std::vector<NamedOp>& chain, FieldSpec image);
 /// `image` (uint8 or float32, height x width x channels) as uint8 of three channels: one or two
 /// channels give the first in gray, more give the first three. Floats are rounded and clamped; NaN
 /// is black.
-HostArray rgb_of(const ConstArray& image, const ShownLevels& levels);
+HostArray convert_to_rgb(const ConstArray& image, const ShownLevels& levels);
 
 /// The index of the first image field. Throws Refused where the data set has no images, and unless
 /// they can be shown both as stored and as the layout has them after the transforms.

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 using Files = std::vector<std::unique_ptr<NpyFile>>;
 using Digests = std::vector<std::uint64_t>;
 
-Files files_of(const fs::path& dir, const NpyManifest& manifest) {
+Files open_block_files(const fs::path& dir, const NpyManifest& manifest) {
   Files files;
   for (const FieldSpec& field : manifest.fields)
     files.push_back(std::make_unique<NpyFile>(npy_path(dir, field.name), field, manifest.samples));
@@ -36,12 +36,12 @@ Files files_of(const fs::path& dir, const NpyManifest& manifest) {
 /// Whether the block is in this file as it was written.
 bool is_good(const NpyFile& file, const NpyManifest& manifest, std::size_t block,
              std::size_t field) {
-  return file.digest(manifest.first_of(block), manifest.end_of(block)) ==
+  return file.digest(manifest.block_begin(block), manifest.block_end(block)) ==
          manifest.blocks[block][field];
 }
 
-ConstArray value_of(const Dataset& dataset, std::size_t sample, const FieldSpec& spec,
-                    const Field& field, HostArray& spare) {
+ConstArray read_value(const Dataset& dataset, std::size_t sample, const FieldSpec& spec,
+                      const Field& field, HostArray& spare) {
   try {
     return npy_value(spec, field.array.view(), spare);
   } catch (const Error& error) {
@@ -61,29 +61,29 @@ class NpyConversion {
     manifest_.blocks.resize((dataset.size() - 1) / options.samples_per_shard + 1);
     nlohmann::ordered_json more = {
         {"source", to_hex(dataset.identity())},
-        {"transforms", json::parsed(to_json(options.transforms), "the transforms")}};
+        {"transforms", json::parsed(to_json_text(options.transforms), "the transforms")}};
     add_more_settings(dataset, options, more);
     manifest_.settings = npy_settings(manifest_, more.dump());
   }
 
   Converted run() {
-    const bool goes_on = require_settings(dir_, manifest_.settings);
-    if (goes_on) manifest_ = find_npy_manifest(dir_).value();
-    files_ = files_of(dir_, manifest_);
-    if (goes_on) forget_bad_blocks();
+    const bool resumes = require_settings(dir_, manifest_.settings);
+    if (resumes) manifest_ = find_npy_manifest(dir_).value();
+    files_ = open_block_files(dir_, manifest_);
+    if (resumes) forget_bad_blocks();
     const std::size_t blocks = manifest_.blocks.size();
-    if (manifest_.is_whole() && are_whole()) return {blocks, 0, true, manifest_.skipped};
+    if (manifest_.is_complete() && are_complete()) return {blocks, 0, true, manifest_.skipped};
     write_npy_manifest(dir_, manifest_);
     for (const auto& file : files_) file->begin();
     const std::size_t before = manifest_.written();
     write_missing_blocks();
-    if (manifest_.is_whole())
+    if (manifest_.is_complete())
       for (const auto& file : files_) file->finish();
-    return {blocks, manifest_.written() - before, manifest_.is_whole(), manifest_.skipped};
+    return {blocks, manifest_.written() - before, manifest_.is_complete(), manifest_.skipped};
   }
 
  private:
-  bool are_whole() const {
+  bool are_complete() const {
     return std::all_of(files_.begin(), files_.end(),
                        [](const auto& file) { return file->problem().empty(); });
   }
@@ -115,14 +115,14 @@ class NpyConversion {
   bool write(std::size_t block, SampleMaker& maker) {
     Digests digests(files_.size());
     HostArray spare;
-    for (std::size_t i = manifest_.first_of(block); i < manifest_.end_of(block); ++i) {
+    for (std::size_t i = manifest_.block_begin(block); i < manifest_.block_end(block); ++i) {
       if (options_.stop && options_.stop()) return false;
       const Sample& sample = maker.make(i);
       for (std::size_t k = 0; k < files_.size(); ++k) {
         const ConstArray value =
-            value_of(dataset_, i, manifest_.fields[k], sample.fields[k], spare);
+            read_value(dataset_, i, manifest_.fields[k], sample.fields[k], spare);
         files_[k]->write(i, value);
-        digests[k] = chain_sample(digests[k], bytes_of(value));
+        digests[k] = chain_sample(digests[k], as_bytes(value));
       }
     }
     const Lock lock(mutex_);
@@ -169,7 +169,7 @@ class BadSampleSearch {
     try {
       const Sample& sample = maker.make(index);
       for (std::size_t k = 0; k < fields_.size(); ++k)
-        value_of(dataset_, index, fields_[k], sample.fields[k], spare);
+        read_value(dataset_, index, fields_[k], sample.fields[k], spare);
     } catch (const BadSample& bad) {
       const Lock lock(mutex_);
       bad_.add({0, {{index, bad.what()}}});
@@ -213,7 +213,7 @@ std::shared_ptr<const Dataset> without(const Dataset& dataset,
 
 Converted convert_to_npy(const Dataset& dataset, const fs::path& dir,
                          const ConvertOptions& options) {
-  std::vector<std::string> problems = problems_of(dataset, options);
+  std::vector<std::string> problems = find_problems(dataset, options);
   std::vector<FieldSpec> fields = npy_fields(dataset.fields(), options.transforms, problems);
   refuse_conversion(problems);
   const FolderLock lock(dir);
@@ -231,11 +231,11 @@ Converted convert_to_npy(const Dataset& dataset, const fs::path& dir,
 std::vector<std::string> check_npy(const fs::path& dir, const NpyManifest& manifest,
                                    const CheckOptions& options) {
   std::vector<std::string> problems;
-  if (!manifest.is_whole())
+  if (!manifest.is_complete())
     problems.push_back("'" + dir.string() +
                        "' is not finished: " + std::to_string(manifest.written()) + " of " +
                        std::to_string(manifest.blocks.size()) + " blocks are written");
-  const Files files = files_of(dir, manifest);
+  const Files files = open_block_files(dir, manifest);
   const std::size_t fields = files.size();
   std::vector<char> is_bad(manifest.blocks.size() * fields);
   check_parts(is_bad.size(), options, [&](std::size_t part) {
@@ -246,12 +246,12 @@ std::vector<std::string> check_npy(const fs::path& dir, const NpyManifest& manif
   for (std::size_t field = 0; field < fields; ++field) {
     const std::string path = "'" + npy_path(dir, manifest.fields[field].name).string() + "' ";
     const std::string problem = files[field]->problem();
-    if (!problem.empty() && manifest.is_whole()) problems.push_back(path + problem);
+    if (!problem.empty() && manifest.is_complete()) problems.push_back(path + problem);
     for (std::size_t block = 0; block < manifest.blocks.size() && problem.empty(); ++block)
       if (is_bad[block * fields + field])
         problems.push_back(path + "has changed: samples " +
-                           std::to_string(manifest.first_of(block)) + " to " +
-                           std::to_string(manifest.end_of(block) - 1) + " are others");
+                           std::to_string(manifest.block_begin(block)) + " to " +
+                           std::to_string(manifest.block_end(block) - 1) + " are others");
   }
   return problems;
 }

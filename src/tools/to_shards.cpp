@@ -31,7 +31,7 @@ std::string shard_name(std::size_t shard) {
   return name;
 }
 
-std::string key_of(std::size_t sample) {
+std::string sample_key(std::size_t sample) {
   char key[32];
   std::snprintf(key, sizeof key, "%09zu", sample);
   return key;
@@ -93,17 +93,18 @@ class Conversion {
         shard_name(number) == shard.file && (shard.samples > 0 || !shard.skipped.empty()))
       return;
     throw Error("'" + manifest_path(dir_).string() + "' is damaged: it lists '" + shard.file +
-                "' with " + count_of(shard.samples, "sample") +
+                "' with " + format_count(shard.samples, "sample") +
                 ", which this conversion does not write; remove the folder and convert anew");
   }
 
   std::string settings() const {
-    Json settings = {{"form", "shards"},
-                     {"source", to_hex(dataset_.identity())},
-                     {"samples", dataset_.size()},
-                     {"samples_per_shard", options_.samples_per_shard},
-                     {"quality", options_.quality},
-                     {"transforms", json::parsed(to_json(options_.transforms), "the transforms")}};
+    Json settings = {
+        {"form", "shards"},
+        {"source", to_hex(dataset_.identity())},
+        {"samples", dataset_.size()},
+        {"samples_per_shard", options_.samples_per_shard},
+        {"quality", options_.quality},
+        {"transforms", json::parsed(to_json_text(options_.transforms), "the transforms")}};
     add_more_settings(dataset_, options_, settings);
     return settings.dump();
   }
@@ -184,19 +185,19 @@ class Conversion {
 
   void add_field(std::size_t sample, const FieldSpec& spec, const Field& field,
                  ShardWriter& writer) const {
-    const std::string key = key_of(sample);
+    const std::string key = sample_key(sample);
     const ConstArray value = field.array.view();
     if (spec.kind == FieldKind::label) {
       const std::string text = std::to_string(number_in(value));
       writer.add(key + ".cls", std::as_bytes(std::span(text)));
     } else if (spec.kind == FieldKind::mask) {
-      writer.add(key + ".seg.png", field.encoded ? bytes_of(value) : encode_png(value));
+      writer.add(key + ".seg.png", field.encoded ? as_bytes(value) : encode_png(value));
     } else if (field.encoded) {
-      const ImageFormat format = image_format(bytes_of(value));
+      const ImageFormat format = image_format(as_bytes(value));
       const char* const extension = format == ImageFormat::png   ? ".png"
                                     : format == ImageFormat::pnm ? ".ppm"
                                                                  : ".jpg";
-      writer.add(key + extension, bytes_of(value));
+      writer.add(key + extension, as_bytes(value));
     } else {
       writer.add(key + ".jpg", encode_jpeg(value, options_.quality));
     }
@@ -213,7 +214,7 @@ class Conversion {
 };
 
 /// "" where the shard is as it was written.
-std::string problem_of(const fs::path& dir, const Manifest::Shard& shard) {
+std::string find_problem(const fs::path& dir, const Manifest::Shard& shard) {
   if (shard.samples == 0) return "";
   const fs::path path = dir / shard.file;
   const std::string what = "'" + path.string() + "' ";
@@ -229,7 +230,7 @@ std::string problem_of(const fs::path& dir, const Manifest::Shard& shard) {
 
 Converted convert_to_shards(const Dataset& dataset, const fs::path& dir,
                             const ConvertOptions& options) {
-  std::vector<std::string> problems = problems_of(dataset, options);
+  std::vector<std::string> problems = find_problems(dataset, options);
   if (options.quality < 1 || options.quality > 100)
     problems.push_back("quality is " + std::to_string(options.quality) + ", not 1 to 100");
   if (image_after(options.transforms).dtype != DType::uint8)
@@ -246,11 +247,11 @@ std::vector<std::string> check_shards(const fs::path& dir, const CheckOptions& o
   const Manifest manifest = read_manifest(dir);
   std::vector<std::string> problems(manifest.shards.size());
   check_parts(problems.size(), options, [&](std::size_t shard) {
-    problems[shard] = problem_of(dir, manifest.shards[shard]);
+    problems[shard] = find_problem(dir, manifest.shards[shard]);
   });
   std::erase(problems, "");
   try {
-    require_whole_shards(dir);
+    require_complete_shards(dir);
   } catch (const Error& error) {
     problems.emplace_back(error.what());
   }

@@ -36,7 +36,7 @@ void refuse_repeated(const std::string& what, const std::vector<std::string>& na
       throw Refused(what + " '" + names[i] + "' is named twice");
 }
 
-std::vector<Variant> variants_of(const BenchOptions& options) {
+std::vector<Variant> list_variants(const BenchOptions& options) {
   std::vector<Variant> variants;
   for (const std::string& plan : options.plans)
     for (const std::string& placement : options.placements) {
@@ -48,18 +48,18 @@ std::vector<Variant> variants_of(const BenchOptions& options) {
   return variants;
 }
 
-std::vector<Measurement> measurements_of(const Trainer& trainer, const BenchOptions& options) {
-  const auto plan_of = [&](const Variant& variant) {
+std::vector<Measurement> plan_measurements(const Trainer& trainer, const BenchOptions& options) {
+  const auto build_plan = [&](const Variant& variant) {
     return placed_plan(trainer.pipeline(), variant.plan, variant.transforms_device,
                        trainer.context().kind(), options.loader, options.numerics);
   };
   std::vector<Measurement> all;
-  for (const Variant& variant : variants_of(options)) {
-    all.push_back({variant, plan_of(variant)});
-    all.back().run.cut = cut_of(options.input);
+  for (const Variant& variant : list_variants(options)) {
+    all.push_back({variant, build_plan(variant)});
+    all.back().run.cut = parse_cut(options.input);
   }
   for (const std::string& placement : options.placements) {
-    const Plan lanes = plan_of({"pipelined", placement});
+    const Plan lanes = build_plan({"pipelined", placement});
     std::string after = "collate";
     for (const LanePlan& lane : lanes.schedule.lanes) {
       const std::string& last = lane.steps.back();
@@ -80,7 +80,7 @@ std::vector<Measurement> measurements_of(const Trainer& trainer, const BenchOpti
 /// More where batches filled ahead may have fed `run`: some steps are left when they are used up.
 std::uint64_t fewest_steps(const Measurement& m, const RunResult& run, std::size_t batch_size) {
   SteadyRate rate(m.run.cut);
-  if (m.run.cut || (rate.add(run, batch_size) && rate.is_telling())) return kFewestSteps;
+  if (m.run.cut || (rate.add(run, batch_size) && rate.is_conclusive())) return kFewestSteps;
   return batches_ahead(m.how.schedule) + m.how.schedule.lanes.size() + kFewestSteadySteps;
 }
 
@@ -126,7 +126,7 @@ std::optional<Measured> slowest_lane(const std::vector<BenchRow>& rows, const Be
   return slowest;
 }
 
-std::optional<Measured> rate_of(const std::vector<BenchRow>& rows, const Variant& variant) {
+std::optional<Measured> find_rate(const std::vector<BenchRow>& rows, const Variant& variant) {
   for (const BenchRow& row : rows)
     if (Variant{row.plan, row.transforms_device} == variant) return row.steps_per_second;
   return std::nullopt;
@@ -140,37 +140,37 @@ void add_comparisons(std::vector<BenchRow>& rows) {
       return ratio(*row.steps_per_second, *base);
     };
     const auto slowest = slowest_lane(rows, row);
-    const auto serial = rate_of(rows, {"serial", on_device(row) ? "gpu" : "cpu"});
+    const auto serial = find_rate(rows, {"serial", on_device(row) ? "gpu" : "cpu"});
     row.share_of_slowest_lane = over(slowest);
     row.gain = over(serial);
     if (row.transforms_device == "gpu")
-      row.offloading_gain = over(rate_of(rows, {row.plan, "cpu"}));
+      row.offloading_gain = over(find_rate(rows, {row.plan, "cpu"}));
     if (row.transforms_device == "pipelined")
-      row.pipelining_gain = over(rate_of(rows, {row.plan, "gpu"}));
+      row.pipelining_gain = over(find_rate(rows, {row.plan, "gpu"}));
     if (slowest && serial && row.plan != "serial")
       row.overlap_efficiency = overlap_efficiency(*serial, *row.steps_per_second, *slowest);
   }
 }
 
 /// What is told of a measurement.
-std::string name_of(const Variant& variant, const BenchOptions& options) {
+std::string variant_name(const Variant& variant, const BenchOptions& options) {
   const bool one = options.placements.size() == 1;
   return one ? variant.plan : variant.plan + ", transforms " + variant.transforms_device;
 }
 
 std::vector<BenchRow> bench_batch_size(Trainer& trainer, std::size_t batch_size,
                                        const BenchOptions& options) {
-  std::vector<Measurement> all = measurements_of(trainer, options);
+  std::vector<Measurement> all = plan_measurements(trainer, options);
   const auto stopped = [&] { return options.stop && options.stop(); };
   for (Measurement& m : all)
     if (!stopped()) m.run.steps = steps_for(trainer, m, options);
   for (unsigned round = 0; round < options.repeats; ++round)
     for (Measurement& m : all) {
       if (stopped()) break;
-      if (options.say)
-        options.say("batch size " + std::to_string(batch_size) + ", round " +
-                    std::to_string(round + 1) + "/" + std::to_string(options.repeats) + ": " +
-                    name_of(m.variant, options));
+      if (options.log_line)
+        options.log_line("batch size " + std::to_string(batch_size) + ", round " +
+                         std::to_string(round + 1) + "/" + std::to_string(options.repeats) + ": " +
+                         variant_name(m.variant, options));
       measure(trainer, m);
     }
   std::vector<BenchRow> rows;
@@ -194,7 +194,7 @@ std::vector<BenchRow> bench_batch_size(Trainer& trainer, std::size_t batch_size,
 std::vector<BenchRow> run_bench(Context& context, const std::function<Pipeline(std::size_t)>& make,
                                 const BenchOptions& options) {
   // What no batch size can mend is refused at once.
-  cut_of(options.input);
+  parse_cut(options.input);
   refuse_repeated("plan", options.plans);
   refuse_repeated("placement", options.placements);
   for (const std::string& plan : options.plans)
@@ -214,7 +214,7 @@ std::vector<BenchRow> run_bench(Context& context, const std::function<Pipeline(s
       row.batch_size = batch_size;
       row.transforms_device.clear();
       row.input = options.input;
-      row.error = message_of(e);
+      row.error = describe_error(e);
       if (dynamic_cast<const DeviceLost*>(&e) != nullptr) break;
     }
   }

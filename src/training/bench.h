@@ -23,7 +23,7 @@ struct BenchOptions {
   LoaderPlan loader;
   Plan::Numerics numerics;
   std::function<bool()> stop;
-  std::function<void(const std::string& line)> say;  ///< told what is measured
+  std::function<void(const std::string& line)> log_line;  ///< told what is measured
 };
 
 /// Measures a workload's plans with its transforms at each placement, and each lane of the

@@ -4,7 +4,7 @@
 
 namespace slipstream {
 
-std::optional<Cut> cut_of(const std::string& input) {
+std::optional<Cut> parse_cut(const std::string& input) {
   if (input == "loader") return std::nullopt;
   if (input == "host") return Cut{"collate", kCachedBatches};
   if (input == "device") return Cut{"copy", kCachedBatches};

@@ -10,6 +10,6 @@ namespace slipstream {
 inline constexpr std::size_t kCachedBatches = 4;
 
 /// The cut for an input: "loader", "host" or "device". Throws Refused for any other name.
-std::optional<Cut> cut_of(const std::string& input);
+std::optional<Cut> parse_cut(const std::string& input);
 
 }  // namespace slipstream

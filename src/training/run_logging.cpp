@@ -27,7 +27,7 @@ RunLogging::RunLogging(const RunLogOptions& options, const Trainer& trainer, boo
       steps_of_epoch_(static_cast<double>(trainer.pipeline().batches_per_epoch())),
       log_(checked(options, resumes).dir, first_step_, facts) {}
 
-double RunLogging::epoch_of(std::uint64_t step) const {
+double RunLogging::epoch_at(std::uint64_t step) const {
   return static_cast<double>(step) / steps_of_epoch_;
 }
 
@@ -50,7 +50,7 @@ void RunLogging::add_steps() {
     values.emplace_back("train/steps_per_second", static_cast<double>(step - last_step_) / took);
   if (const auto lr = trainer_.pipeline().train_step()->lr(step - 1))
     values.emplace_back("train/lr", *lr);
-  log_.add(step, epoch_of(step), now_s_, values);
+  log_.add(step, epoch_at(step), now_s_, values);
   losses_ = 0;
   steps_ = 0;
   last_step_ = step;
@@ -69,19 +69,19 @@ std::string RunLogging::finish() {
   return log_.problem();
 }
 
-std::string json_text(const WorkloadInfo& workload) { return json_of(workload).dump(); }
+std::string json_text(const WorkloadInfo& workload) { return to_json(workload).dump(); }
 
-std::string notes_of(const WorkloadInfo& workload, const std::vector<std::string>& class_names,
-                     const std::string& transforms) {
-  Json notes = json_of(workload);
+std::string make_notes(const WorkloadInfo& workload, const std::vector<std::string>& class_names,
+                       const std::string& transforms) {
+  Json notes = to_json(workload);
   if (!transforms.empty()) notes["transforms"] = json::parsed(transforms, "the transforms");
   if (!class_names.empty()) notes["class_names"] = class_names;
   return notes.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-RunFacts facts_of(const std::vector<std::string>& command, const Environment& environment,
-                  const WorkloadInfo& workload, const Trainer& trainer, std::uint64_t steps,
-                  const std::string& plan_json) {
+RunFacts make_run_facts(const std::vector<std::string>& command, const Environment& environment,
+                        const WorkloadInfo& workload, const Trainer& trainer, std::uint64_t steps,
+                        const std::string& plan_json) {
   RunFacts facts = {{"command", command},
                     {"folder", std::filesystem::current_path().string()},
                     {"environment", environment},

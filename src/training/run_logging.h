@@ -33,7 +33,7 @@ class RunLogging {
   std::string finish();
 
  private:
-  double epoch_of(std::uint64_t step) const;
+  double epoch_at(std::uint64_t step) const;
   /// Adds a row of the steps since the last one, if there are any.
   void add_steps();
 
@@ -51,12 +51,12 @@ class RunLogging {
 std::string json_text(const WorkloadInfo& workload);
 /// The same with the names of classes and `transforms`, JSON, where there are any, for the record
 /// of checkpoints.
-std::string notes_of(const WorkloadInfo& workload, const std::vector<std::string>& class_names,
-                     const std::string& transforms = "");
+std::string make_notes(const WorkloadInfo& workload, const std::vector<std::string>& class_names,
+                       const std::string& transforms = "");
 
 /// What run.json holds of a run. `command`: the program and its arguments.
-RunFacts facts_of(const std::vector<std::string>& command, const Environment& environment,
-                  const WorkloadInfo& workload, const Trainer& trainer, std::uint64_t steps,
-                  const std::string& plan_json);
+RunFacts make_run_facts(const std::vector<std::string>& command, const Environment& environment,
+                        const WorkloadInfo& workload, const Trainer& trainer, std::uint64_t steps,
+                        const std::string& plan_json);
 
 }  // namespace slipstream

@@ -8,7 +8,7 @@
 namespace slipstream {
 namespace {
 
-TraceFacts facts_of(const Trace& trace, const TraceOptions& options) {
+TraceFacts make_trace_facts(const Trace& trace, const TraceOptions& options) {
   const Plan& plan = trace.run.plan;
   TraceFacts facts = {{"program", "slipstream"},
                       {"plan", plan.schedule.mode},
@@ -23,7 +23,7 @@ TraceFacts facts_of(const Trace& trace, const TraceOptions& options) {
   if (!trace.no_kernels.empty()) facts.emplace_back("kernels", trace.no_kernels);
   for (const TraceRow* row : trace.recorder->rows())
     if (row->dropped() > 0)
-      facts.emplace_back("missing in " + row->name(), count_of(row->dropped(), "event"));
+      facts.emplace_back("missing in " + row->name(), format_count(row->dropped(), "event"));
   return facts;
 }
 
@@ -32,7 +32,7 @@ TraceFacts facts_of(const Trace& trace, const TraceOptions& options) {
 Trace run_trace(Trainer& trainer, const Plan& plan, const TraceOptions& options) {
   if (options.steps == 0) throw Refused("a trace needs at least 1 step");
   RunOptions run;
-  run.cut = cut_of(options.input);
+  run.cut = parse_cut(options.input);
   run.stop = options.stop;
   run.digest = false;
   run.check_loss = false;
@@ -58,7 +58,7 @@ Trace run_trace(Trainer& trainer, const Plan& plan, const TraceOptions& options)
   trace.recorder->stop();
   kernels.stop(*trace.recorder);
   trace.no_kernels = kernels.problem();
-  trace.facts = facts_of(trace, options);
+  trace.facts = make_trace_facts(trace, options);
   return trace;
 }
 

@@ -60,7 +60,7 @@ void AnyOp::apply(const std::byte* drawn, FieldKind kind, ConstArray in, Mutable
 void AnyOp::apply(const RandomKey& key, std::span<const FieldSpec> specs, Sample& sample,
                   std::vector<HostArray>& spare, Scratch& scratch, const DecodedPart* part) const {
   self_->apply(key, specs, sample, spare, scratch, part);
-  if (cost_) cost_->pay();
+  if (cost_) cost_->simulate();
 }
 
 }  // namespace slipstream

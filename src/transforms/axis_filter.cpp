@@ -9,7 +9,7 @@ std::int64_t whole_fours(std::int64_t n) { return (n + 3) / 4 * 4; }
 
 }  // namespace
 
-AxisFilter::AxisFilter(const Stretch& in, std::int64_t out)
+AxisFilter::AxisFilter(const AxisInterval& in, std::int64_t out)
     : in_(in), out_(out), filter_(in, out), taps_(whole_fours(filter_.most_inputs())) {}
 
 bool AxisFilter::keeps_size() const {

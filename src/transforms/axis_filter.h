@@ -15,7 +15,7 @@ class AxisFilter {
   static constexpr int kFractionBits = TriangleFilter::kFractionBits;
   static constexpr int kLowBits = 11;
 
-  AxisFilter(const Stretch& in, std::int64_t out);
+  AxisFilter(const AxisInterval& in, std::int64_t out);
 
   std::int64_t in() const { return in_.pixels; }
   std::int64_t out() const { return out_; }
@@ -36,7 +36,7 @@ class AxisFilter {
  private:
   void weigh(std::int64_t i);
 
-  Stretch in_;
+  AxisInterval in_;
   std::int64_t out_;
   TriangleFilter filter_;
   std::int64_t taps_;

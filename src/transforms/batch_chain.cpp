@@ -31,7 +31,7 @@ void check_label(std::string_view op, const FieldSpec& label) {
   const std::string name(op);
   if (label.shape.rank != 0 || label.dtype == DType::float32)
     throw Refused(name + " needs one class number a sample, and label " + quoted(label.name) +
-                  " is " + std::string(name_of(label.dtype)) + " of shape " +
+                  " is " + std::string(to_string(label.dtype)) + " of shape " +
                   to_string(label.shape) + "; leave " + name + " out");
   if (label.classes <= 0)
     throw Refused(name + ": label " + quoted(label.name) +
@@ -43,7 +43,7 @@ void check_image(const BatchOps& ops, const FieldSpec& image) {
   const Shape& shape = image.shape;
   if (shape.rank != 3 || (image.dtype != DType::uint8 && image.dtype != DType::float32))
     throw Refused(name + " needs uint8 or float32 images, height x width x channels, and " +
-                  quoted(image.name) + " is " + std::string(name_of(image.dtype)) + " of shape " +
+                  quoted(image.name) + " is " + std::string(to_string(image.dtype)) + " of shape " +
                   to_string(shape));
   if (ops.mixup && image.dtype == DType::uint8)
     throw Refused("mixup needs float32 images, and " + quoted(image.name) +

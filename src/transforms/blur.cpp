@@ -80,16 +80,16 @@ void blur_image(const DrawnBlur& blur, std::int32_t radius, const ConstArray& in
   auto* wide = scratch.reset(DType::float32, {widened + (taps + 1) * count}).as<float>();
   float* const sum = wide + widened;
   float* const ring = sum + count;
-  const auto row_of = [&](std::int32_t y) { return ring + (y % taps) * count; };
+  const auto ring_row = [&](std::int32_t y) { return ring + (y % taps) * count; };
   std::int32_t ready = 0;
   const float* rows[2 * DrawnBlur::kMaxRadius + 1];
   for (std::int32_t y = 0; y < height; ++y) {
     for (; ready <= std::min(y + radius, height - 1); ++ready) {
       widen(in.as<T>() + ready * count, width, channels, radius, wide);
-      filter(blur, radius, channels, count, wide, row_of(ready));
+      filter(blur, radius, channels, count, wide, ring_row(ready));
     }
     for (std::int32_t tap = 0; tap < taps; ++tap) {
-      rows[tap] = row_of(mirrored(y - radius + tap, height));
+      rows[tap] = ring_row(mirrored(y - radius + tap, height));
     }
     store_made(out.as<T>() + y * count, count, sum,
                [&](float* to) { filter_down(blur, radius, rows, count, to); });

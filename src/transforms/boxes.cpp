@@ -36,8 +36,8 @@ Box moved_box(const AffineMap& map, const Box& box) {
           std::clamp(bottom, 0.0, height)};
 }
 
-std::string text_of(DType dtype, const Shape& shape) {
-  return "are " + std::string(name_of(dtype)) + ", " + to_string(shape) +
+std::string to_text(DType dtype, const Shape& shape) {
+  return "are " + std::string(to_string(dtype)) + ", " + to_string(shape) +
          "; they must be float32, N x 4";
 }
 
@@ -49,11 +49,11 @@ bool has_form_of_boxes(DType dtype, const Shape& shape) {
 
 std::string problem_of_boxes(const FieldSpec& field) {
   if (field.kind != FieldKind::boxes || has_form_of_boxes(field.dtype, field.shape)) return "";
-  return "boxes '" + field.name + "' " + text_of(field.dtype, field.shape);
+  return "boxes '" + field.name + "' " + to_text(field.dtype, field.shape);
 }
 
 void move_boxes(const AffineMap& map, const ConstArray& in, const MutableArray& out) {
-  if (!has_form_of_boxes(in.dtype, in.shape)) throw Error("boxes " + text_of(in.dtype, in.shape));
+  if (!has_form_of_boxes(in.dtype, in.shape)) throw Error("boxes " + to_text(in.dtype, in.shape));
   const auto* from = in.as<float>();
   auto* to = out.as<float>();
   for (std::size_t at = 0; at < in.shape.elements(); at += kSides) {

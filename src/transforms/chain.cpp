@@ -14,7 +14,7 @@ namespace slipstream {
 namespace {
 
 using chain::Json;
-using chain::Need;
+using chain::Presence;
 using chain::Problems;
 using chain::Reader;
 
@@ -52,10 +52,10 @@ void read_transform(const Json& value, const std::string& path, std::vector<Name
   Reader reader(value, path, problems);
   const std::size_t before = problems.size();
   std::string operation;
-  reader("op", operation, Need::required);
+  reader("op", operation, Presence::required);
   if (problems.size() != before || !value.is_object()) return;
   std::string name = operation;
-  reader("name", name, Need::optional);
+  reader("name", name, Presence::optional);
   const bool is_known = chain::any_operation([&](auto op) {
     if (op.kName != operation) return false;
     auto read = read_parameters(op, reader, path, problems);
@@ -106,21 +106,27 @@ struct Writer {
   Json& json;
 
   template <typename T>
-  void operator()(const char* key, const T& value, Need) {
+  void operator()(const char* key, const T& value, Presence) {
     json[key] = value;
   }
-  void operator()(const char* key, Interpolation value, Need) { json[key] = chain::name_of(value); }
-  void operator()(const char* key, DType, Need) { json[key] = "float32"; }
-  void operator()(const char* key, const Size& value, Need) {
+  void operator()(const char* key, Interpolation value, Presence) {
+    json[key] = chain::to_string(value);
+  }
+  void operator()(const char* key, DType, Presence) { json[key] = "float32"; }
+  void operator()(const char* key, const Size& value, Presence) {
     json[key] = {value.height, value.width};
   }
-  void operator()(const char* key, const ResizedSize& value, Need need) {
+  void operator()(const char* key, const ResizedSize& value, Presence need) {
     if (value.keeps_ratio()) return (*this)(key, value.shorter_side, need);
     (*this)(key, Size{value.height, value.width}, need);
   }
-  void operator()(const char* key, const chain::Pair& pair, Need) { json[key] = pair.values; }
-  void operator()(const char* key, const chain::Shear& shear, Need) { json[key] = shear.values; }
-  void operator()(const char* key, const chain::KernelSize& size, Need) { json[key] = size.side; }
+  void operator()(const char* key, const chain::Pair& pair, Presence) { json[key] = pair.values; }
+  void operator()(const char* key, const chain::Shear& shear, Presence) {
+    json[key] = shear.values;
+  }
+  void operator()(const char* key, const chain::KernelSize& size, Presence) {
+    json[key] = size.side;
+  }
 };
 
 Json written(const NamedOp& transform) {
@@ -172,7 +178,7 @@ FieldSpec image_after(const std::vector<NamedOp>& chain) {
   return image;
 }
 
-std::string to_json(const std::vector<NamedOp>& chain) {
+std::string to_json_text(const std::vector<NamedOp>& chain) {
   Json transforms = Json::array();
   for (const NamedOp& transform : chain) transforms.push_back(written(transform));
   const Json json = {{"version", kVersion}, {"transforms", std::move(transforms)}};

@@ -19,7 +19,7 @@ template <typename T>
 void make_gray(const ConstArray& in, const MutableArray& out) {
   const T* from = in.as<T>();
   T* to = out.as<T>();
-  const std::size_t pixels = pixels_of(in);
+  const std::size_t pixels = count_pixels(in);
   with_best_code([=] {
     change_planes<3>(from, to, pixels, [](Planes<3>& planes, std::size_t count) {
       constexpr Range kRange = std::is_same_v<T, std::uint8_t> ? Range::levels : Range::unit;
@@ -38,7 +38,7 @@ template <typename T>
 void convert(const ConstArray& in, const MutableArray& out, const ColorMatrix& matrix) {
   const T* from = in.as<T>();
   auto* to = out.as<float>();
-  const std::size_t pixels = pixels_of(in);
+  const std::size_t pixels = count_pixels(in);
   with_best_code([=] {
     change_planes<3>(from, to, pixels, [&](Planes<3>& planes, std::size_t count) {
       planes.change(count, [&](const Pixel<3>& pixel) { return converted(pixel, matrix); });
@@ -105,7 +105,7 @@ FieldSpec ConvertColor::output(const FieldSpec& in) const {
   return as_f32(in);
 }
 
-ColorMatrix float32_of(const ConvertColor& op) {
+ColorMatrix to_float32(const ConvertColor& op) {
   ColorMatrix out{};
   for (std::size_t c = 0; c < 3; ++c) {
     for (std::size_t i = 0; i < 3; ++i) out.row[c][i] = static_cast<float>(op.matrix[3 * c + i]);
@@ -115,8 +115,8 @@ ColorMatrix float32_of(const ConvertColor& op) {
 }
 
 void ConvertColor::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
-  if (in.dtype == DType::uint8) return convert<std::uint8_t>(in, out, float32_of(*this));
-  convert<float>(in, out, float32_of(*this));
+  if (in.dtype == DType::uint8) return convert<std::uint8_t>(in, out, to_float32(*this));
+  convert<float>(in, out, to_float32(*this));
 }
 
 void Divide::validate() const {

@@ -23,7 +23,7 @@ struct Bounds {
   double neutral;
 };
 
-std::array<Bounds, DrawnJitter::kSteps> bounds_of(const ColorJitter& op) {
+std::array<Bounds, DrawnJitter::kSteps> step_bounds(const ColorJitter& op) {
   return {{{op.brightness[0], op.brightness[1], 1},
            {op.contrast[0], op.contrast[1], 1},
            {op.saturation[0], op.saturation[1], 1},
@@ -59,7 +59,7 @@ void jitter(Planes<C>& planes, std::size_t count, const DrawnJitter& drawn, floa
 }
 
 template <int C>
-std::int64_t sum_of(const Planes<C>& planes, std::size_t count, Range range) {
+std::int64_t sum_levels(const Planes<C>& planes, std::size_t count, Range range) {
   std::int32_t sum = 0;  // fits: kPlaneLength times 2^20
   for (std::size_t i = 0; i < count; ++i) sum += gray_sum_term(planes.pixel(i), range);
   return sum;
@@ -88,15 +88,15 @@ std::pair<float, const T*> mean_before_contrast(const T* in, T* out, std::size_t
     if (is_changed) {
       change_planes<C>(in, out, pixels, [&](Planes<C>& planes, std::size_t count) {
         jitter(planes, count, drawn, 0.0F, kRange, 0, place);
-        sum += sum_of(planes, count, kRange);
+        sum += sum_levels(planes, count, kRange);
       });
     } else {
       read_planes<C>(in, pixels, [&](const Planes<C>& planes, std::size_t count) {
-        sum += sum_of(planes, count, kRange);
+        sum += sum_levels(planes, count, kRange);
       });
     }
   });
-  return {mean_of(sum, static_cast<std::int64_t>(pixels), kRange), is_changed ? out : in};
+  return {mean_level(sum, static_cast<std::int64_t>(pixels), kRange), is_changed ? out : in};
 }
 
 /// The parts from `first` on.
@@ -128,7 +128,7 @@ void jitter_image(const T* in, T* out, std::size_t pixels, const DrawnJitter& dr
 
 template <typename T>
 void jitter_image(const ConstArray& in, const MutableArray& out, const DrawnJitter& drawn) {
-  const std::size_t pixels = pixels_of(in);
+  const std::size_t pixels = count_pixels(in);
   if (pixels == 0) return;
   if (in.shape[2] == 1) return jitter_image<1>(in.as<T>(), out.as<T>(), pixels, drawn);
   jitter_image<3>(in.as<T>(), out.as<T>(), pixels, drawn);
@@ -148,7 +148,7 @@ void ColorJitter::validate() const {
 }
 
 FieldSpec ColorJitter::output(const FieldSpec& in) const {
-  const auto bounds = bounds_of(*this);
+  const auto bounds = step_bounds(*this);
   const bool needs_color = changes(bounds[2]) || changes(bounds[3]);
   const bool is_color = in.shape.rank == 3 && in.shape[2] == 3;
   const bool is_gray = in.shape.rank == 3 && in.shape[2] == 1;
@@ -159,7 +159,7 @@ FieldSpec ColorJitter::output(const FieldSpec& in) const {
 bool ColorJitter::is_random() const {
   int changing = 0;
   bool is_drawn = false;
-  for (const Bounds& bounds : bounds_of(*this)) {
+  for (const Bounds& bounds : step_bounds(*this)) {
     changing += changes(bounds) ? 1 : 0;
     is_drawn = is_drawn || bounds.low != bounds.high;
   }
@@ -172,7 +172,7 @@ ColorJitter::Drawn ColorJitter::draw(const RandomKey& key, const Shape&) const {
   for (std::uint32_t i = DrawnJitter::kSteps - 1; i > 0; --i) {
     std::swap(drawn.order[i], drawn.order[stream.below(i + 1)]);
   }
-  const auto bounds = bounds_of(*this);
+  const auto bounds = step_bounds(*this);
   drawn.brightness = drawn_from(stream, bounds[0]);
   drawn.contrast = drawn_from(stream, bounds[1]);
   drawn.saturation = drawn_from(stream, bounds[2]);

@@ -35,8 +35,8 @@ SLIPSTREAM_HOST_DEVICE inline float gray(const Pixel<C>& pixel, Range range) {
   }
 }
 
-/// What a pixel adds to the sum that mean_of() takes: its gray level, or its gray clamped to 0 to
-/// 1, times 2^20 and rounded (not a number: 0). Integers, so that the order of summing is free.
+/// What a pixel adds to the sum that mean_level() takes: its gray level, or its gray clamped to 0
+/// to 1, times 2^20 and rounded (not a number: 0). Integers, so that the order of summing is free.
 template <int C>
 SLIPSTREAM_HOST_DEVICE inline std::int32_t gray_sum_term(const Pixel<C>& pixel, Range range) {
   const float value = gray(pixel, range);
@@ -47,7 +47,7 @@ SLIPSTREAM_HOST_DEVICE inline std::int32_t gray_sum_term(const Pixel<C>& pixel, 
 }
 
 /// The mean gray of `pixels` pixels. `sum`: of their gray_sum_term(). REQUIRES: pixels > 0
-SLIPSTREAM_HOST_DEVICE inline float mean_of(std::int64_t sum, std::int64_t pixels, Range range) {
+SLIPSTREAM_HOST_DEVICE inline float mean_level(std::int64_t sum, std::int64_t pixels, Range range) {
   const double unit = range == Range::levels ? 1.0 : 0x1p20;
   return static_cast<float>(static_cast<double>(sum) / (static_cast<double>(pixels) * unit));
 }

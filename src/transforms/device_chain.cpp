@@ -61,7 +61,7 @@ DeviceChain::DeviceChain(std::vector<NamedOp> operations, std::uint32_t first,
   drawn_bytes_ = std::max(drawn_bytes_, kDrawnAlignment);
 }
 
-DrawnCrop DeviceChain::crop_of(RandomKey key, const Shape& shape) const {
+DrawnCrop DeviceChain::draw_crop(RandomKey key, const Shape& shape) const {
   key.operation = first_;
   DrawnCrop crop;
   try {

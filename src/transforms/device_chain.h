@@ -52,7 +52,7 @@ class DeviceChain {
   /// The first operation, as it is declared, where there are canvases; else nullptr.
   const NamedOp* before_canvas() const { return before_canvas_ ? &*before_canvas_ : nullptr; }
   /// What that does to an image of `shape`. Throws what it throws, naming the transform.
-  DrawnCrop crop_of(RandomKey key, const Shape& shape) const;
+  DrawnCrop draw_crop(RandomKey key, const Shape& shape) const;
 
   /// Of a sample's block, a multiple of 16; at least 16.
   std::size_t drawn_bytes() const { return drawn_bytes_; }
@@ -63,7 +63,7 @@ class DeviceChain {
 
   /// Does to one sample's boxes what the device does to its images: with the parameters in `drawn`,
   /// in place. Boxes are the host's all the way: they reach the device as they are at the end.
-  /// `crop`: crop_of() that sample's image, where there is a canvas.
+  /// `crop`: draw_crop() of that sample's image, where there is a canvas.
   void move_boxes(const std::byte* drawn, const MutableArray& boxes,
                   const DrawnCrop* crop = nullptr) const;
 

@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kMaxSide = 65'536;
 constexpr std::int64_t kMaxChannels = 4;
 
-std::string text_of(std::int64_t height, std::int64_t width) {
+std::string to_text(std::int64_t height, std::int64_t width) {
   return std::to_string(height) + " x " + std::to_string(width);
 }
 
@@ -59,7 +59,7 @@ AffineMap DrawnCrop::resized_to(const Size& size) const {
 void require_sides(std::string_view op, const Size& size) {
   const auto sensible = [](std::int64_t side) { return side >= 1 && side <= kMaxSide; };
   if (sensible(size.height) && sensible(size.width)) return;
-  throw Refused(std::string(op) + " to " + text_of(size.height, size.width) +
+  throw Refused(std::string(op) + " to " + to_text(size.height, size.width) +
                 ": height and width must be 1 to " + std::to_string(kMaxSide));
 }
 
@@ -77,7 +77,7 @@ void require_number(std::string_view op, const char* what, double value) {
 void require_channels(std::string_view op, const FieldSpec& in) {
   const bool is_number = in.dtype == DType::uint8 || in.dtype == DType::float32;
   if (is_number && in.shape.rank == 3 && in.shape[2] >= 1 && in.shape[2] <= kMaxChannels) return;
-  throw Refused(std::string(op) + ": " + described(in) + std::string(name_of(in.dtype)) + ", " +
+  throw Refused(std::string(op) + ": " + described(in) + std::string(to_string(in.dtype)) + ", " +
                 to_string(in.shape) +
                 "; it must be uint8 or float32, height x width x 1 to 4 channels");
 }
@@ -91,7 +91,7 @@ FieldSpec resided(std::string_view op, const FieldSpec& in, std::int64_t height,
                   "; it must be height x width" + (rank == 3 ? " x channels" : ""));
   }
   if (height > kDefaultPixelLimit / std::max<std::int64_t>(width, 1))
-    throw Refused(std::string(op) + ": it makes " + text_of(height, width) +
+    throw Refused(std::string(op) + ": it makes " + to_text(height, width) +
                   " pixels; the most are " + std::to_string(kDefaultPixelLimit) + " in all");
   out.shape.dims[0] = height;
   out.shape.dims[1] = width;
@@ -112,7 +112,7 @@ void require_room(std::string_view op, const FieldSpec& in, std::int64_t height,
   };
   if (!is_small(in.shape[0], height) && !is_small(in.shape[1], width)) return;
   throw Refused(std::string(op) + ": " + described(in) + to_string(in.shape) +
-                ", smaller than the crop of " + text_of(height, width) + "; put resize before it");
+                ", smaller than the crop of " + to_text(height, width) + "; put resize before it");
 }
 
 void require_drawn_for(std::string_view op, const DrawnCrop& drawn, const ConstArray& in) {
@@ -120,9 +120,9 @@ void require_drawn_for(std::string_view op, const DrawnCrop& drawn, const ConstA
     return (side + drawn.reduction - 1) / drawn.reduction;
   };
   if (in.shape[0] == reduced(drawn.height) && in.shape[1] == reduced(drawn.width)) return;
-  throw UnfitSample(std::string(op) + ": a field is " + text_of(in.shape[0], in.shape[1]) +
+  throw UnfitSample(std::string(op) + ": a field is " + to_text(in.shape[0], in.shape[1]) +
                     " pixels, but the sample's first image is " +
-                    text_of(drawn.height, drawn.width) + "; make them the same size");
+                    to_text(drawn.height, drawn.width) + "; make them the same size");
 }
 
 std::size_t pixel_bytes(const ConstArray& array) {

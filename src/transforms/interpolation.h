@@ -67,8 +67,8 @@ struct Coordinate {
   float y;
 };
 
-SLIPSTREAM_HOST_DEVICE inline Coordinate source_of(const DrawnWarp& warp, std::int32_t x,
-                                                   std::int32_t y) {
+SLIPSTREAM_HOST_DEVICE inline Coordinate source_coordinate(const DrawnWarp& warp, std::int32_t x,
+                                                           std::int32_t y) {
   const auto to_x = static_cast<float>(x);
   const auto to_y = static_cast<float>(y);
   return {fused(warp.m[0], to_x, fused(warp.m[1], to_y, warp.m[2])),

@@ -42,7 +42,7 @@ void mix_images(const MixForm& form, const MixBatch& batch) {
   const In* images = static_cast<const In*>(batch.images);
   for (std::int64_t i = 0; i < batch.size; ++i) {
     const In* own = images + i * count;
-    const In* partner = images + partner_of(i, batch.size) * count;
+    const In* partner = images + mix_partner(i, batch.size) * count;
     Out* to = static_cast<Out*>(batch.mixed) + i * count;
     if constexpr (std::is_same_v<In, float>) {
       if (form.images == MixForm::Images::blended) {
@@ -70,7 +70,7 @@ void mix_labels(const MixForm& form, const MixBatch& batch) {
   for (std::int64_t i = 0; i < batch.size; ++i) {
     const DrawnMix drawn = batch.drawn == nullptr ? DrawnMix{} : batch.drawn[i];
     const std::int64_t own = label_at(form, batch.labels, i);
-    const std::int64_t partner = label_at(form, batch.labels, partner_of(i, batch.size));
+    const std::int64_t partner = label_at(form, batch.labels, mix_partner(i, batch.size));
     for (std::int64_t c = 0; c < form.classes; ++c) *to++ = target(c, own, partner, drawn, form);
   }
 }

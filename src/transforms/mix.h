@@ -43,7 +43,7 @@ struct MixBatch {
   float* targets = nullptr;      ///< size x classes
 };
 
-SLIPSTREAM_HOST_DEVICE inline std::int64_t partner_of(std::int64_t sample, std::int64_t size) {
+SLIPSTREAM_HOST_DEVICE inline std::int64_t mix_partner(std::int64_t sample, std::int64_t size) {
   return sample == 0 ? size - 1 : sample - 1;
 }
 

@@ -48,7 +48,7 @@ bool is_one_of(const AnyOp& op) {
   return ((op.get_if<Ops>() != nullptr) || ...);
 }
 
-std::string size_of(const FieldSpec& field) {
+std::string describe_size(const FieldSpec& field) {
   return "'" + field.name + "' is " + to_string(Shape{field.shape[0], field.shape[1]});
 }
 
@@ -63,8 +63,8 @@ void check_sizes(const AnyOp& op, const std::vector<FieldSpec>& fields) {
   for (const FieldSpec& field : fields) {
     if (!is_moved(op, field) || !field.shape.is_fixed()) continue;
     if (field.shape[0] == first->shape[0] && field.shape[1] == first->shape[1]) continue;
-    throw Refused(std::string(op.name()) + ": field " + size_of(field) + " pixels, but " +
-                  size_of(*first) + "; make them the same size");
+    throw Refused(std::string(op.name()) + ": field " + describe_size(field) + " pixels, but " +
+                  describe_size(*first) + "; make them the same size");
   }
 }
 
@@ -84,12 +84,12 @@ const FieldSpec* drawn_for(const AnyOp& op, const std::vector<FieldSpec>& fields
 std::string problem_of_fields(const AnyOp& op, const std::vector<FieldSpec>& fields) {
   const auto is_touched = [&](const FieldSpec& field) { return op.touches(field.kind); };
   if (op.is_over_batch() || std::any_of(fields.begin(), fields.end(), is_touched)) return "";
-  std::string told;
+  std::string listed;
   for (const FieldSpec& field : fields)
-    told +=
-        (told.empty() ? "'" : ", '") + field.name + "' (" + std::string(name_of(field.kind)) + ")";
+    listed += (listed.empty() ? "'" : ", '") + field.name + "' (" +
+              std::string(to_string(field.kind)) + ")";
   return "the data set has nothing that " + std::string(op.name()) +
-         " is done to: its fields are " + told;
+         " is done to: its fields are " + listed;
 }
 
 std::vector<FieldSpec> fields_after(const AnyOp& op, std::vector<FieldSpec> fields) {

@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "transforms/cost_payer.h"
+#include "transforms/cost_simulator.h"
 
 namespace slipstream::detail {
 
@@ -11,16 +11,16 @@ namespace slipstream::detail {
 class OpCost {
  public:
   OpCost(std::shared_ptr<const OpCost> before, const SyntheticCost& cost)
-      : before_(std::move(before)), payer_({cost}) {}
+      : before_(std::move(before)), simulator_({cost}) {}
 
-  void pay() const {
-    if (before_) before_->pay();
-    payer_.pay(0);
+  void simulate() const {
+    if (before_) before_->simulate();
+    simulator_.simulate(0);
   }
 
  private:
   std::shared_ptr<const OpCost> before_;
-  CostPayer payer_;
+  CostSimulator simulator_;
 };
 
 }  // namespace slipstream::detail

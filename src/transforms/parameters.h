@@ -14,9 +14,9 @@
 // in the order that they are written in: the one list that reading and writing share.
 namespace slipstream::chain {
 
-enum class Need : std::uint8_t { required, optional };
+enum class Presence : std::uint8_t { required, optional };
 
-constexpr std::string_view name_of(Interpolation interpolation) {
+constexpr std::string_view to_string(Interpolation interpolation) {
   return interpolation == Interpolation::nearest ? "nearest" : "bilinear";
 }
 
@@ -46,130 +46,130 @@ struct KernelSize {
 
 template <typename Visit>
 void visit_parameters(Visit& visit, Resize& op) {
-  visit("size", op.size, Need::required);
-  visit("antialias", op.antialias, Need::optional);
+  visit("size", op.size, Presence::required);
+  visit("antialias", op.antialias, Presence::optional);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, CenterCrop& op) {
-  visit("size", op.size, Need::required);
+  visit("size", op.size, Presence::required);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, RandomCrop& op) {
-  visit("size", op.size, Need::required);
-  visit("padding", op.padding, Need::optional);
+  visit("size", op.size, Presence::required);
+  visit("padding", op.padding, Presence::optional);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, RandomResizedCrop& op) {
-  visit("size", op.size, Need::required);
-  visit("scale", Pair{op.scale}, Need::optional);
-  visit("ratio", Pair{op.ratio}, Need::optional);
-  visit("antialias", op.antialias, Need::optional);
+  visit("size", op.size, Presence::required);
+  visit("scale", Pair{op.scale}, Presence::optional);
+  visit("ratio", Pair{op.ratio}, Presence::optional);
+  visit("antialias", op.antialias, Presence::optional);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, RandomHorizontalFlip& op) {
-  visit("p", op.p, Need::optional);
+  visit("p", op.p, Presence::optional);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, RandomVerticalFlip& op) {
-  visit("p", op.p, Need::optional);
+  visit("p", op.p, Presence::optional);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, RandomRotation& op) {
-  visit("degrees", Pair{op.degrees, OneNumber::around_zero}, Need::required);
-  visit("interpolation", op.interpolation, Need::optional);
-  visit("fill", op.fill, Need::optional);
+  visit("degrees", Pair{op.degrees, OneNumber::around_zero}, Presence::required);
+  visit("interpolation", op.interpolation, Presence::optional);
+  visit("fill", op.fill, Presence::optional);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, RandomAffine& op) {
-  visit("degrees", Pair{op.degrees, OneNumber::around_zero}, Need::required);
-  visit("translate", Pair{op.translate}, Need::optional);
-  visit("scale", Pair{op.scale}, Need::optional);
-  visit("shear", Shear{op.shear}, Need::optional);
-  visit("interpolation", op.interpolation, Need::optional);
-  visit("fill", op.fill, Need::optional);
+  visit("degrees", Pair{op.degrees, OneNumber::around_zero}, Presence::required);
+  visit("translate", Pair{op.translate}, Presence::optional);
+  visit("scale", Pair{op.scale}, Presence::optional);
+  visit("shear", Shear{op.shear}, Presence::optional);
+  visit("interpolation", op.interpolation, Presence::optional);
+  visit("fill", op.fill, Presence::optional);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, GaussianBlur& op) {
-  visit("kernel_size", KernelSize{op.kernel_size}, Need::required);
-  visit("sigma", Pair{op.sigma, OneNumber::itself}, Need::optional);
+  visit("kernel_size", KernelSize{op.kernel_size}, Presence::required);
+  visit("sigma", Pair{op.sigma, OneNumber::itself}, Presence::optional);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, ColorJitter& op) {
-  visit("brightness", Pair{op.brightness, OneNumber::around_one}, Need::optional);
-  visit("contrast", Pair{op.contrast, OneNumber::around_one}, Need::optional);
-  visit("saturation", Pair{op.saturation, OneNumber::around_one}, Need::optional);
-  visit("hue", Pair{op.hue, OneNumber::around_zero}, Need::optional);
+  visit("brightness", Pair{op.brightness, OneNumber::around_one}, Presence::optional);
+  visit("contrast", Pair{op.contrast, OneNumber::around_one}, Presence::optional);
+  visit("saturation", Pair{op.saturation, OneNumber::around_one}, Presence::optional);
+  visit("hue", Pair{op.hue, OneNumber::around_zero}, Presence::optional);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, Grayscale& op) {
-  visit("num_output_channels", op.num_output_channels, Need::required);
+  visit("num_output_channels", op.num_output_channels, Presence::required);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, RandomGrayscale& op) {
-  visit("p", op.p, Need::optional);
+  visit("p", op.p, Presence::optional);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, RandomErasing& op) {
-  visit("p", op.p, Need::optional);
-  visit("scale", Pair{op.scale}, Need::optional);
-  visit("ratio", Pair{op.ratio}, Need::optional);
-  visit("value", op.value, Need::optional);
+  visit("p", op.p, Presence::optional);
+  visit("scale", Pair{op.scale}, Presence::optional);
+  visit("ratio", Pair{op.ratio}, Presence::optional);
+  visit("value", op.value, Presence::optional);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, RandomMask& op) {
-  visit("p", op.p, Need::optional);
-  visit("dilate", op.dilate, Need::optional);
+  visit("p", op.p, Presence::optional);
+  visit("dilate", op.dilate, Presence::optional);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, ConvertColor& op) {
-  visit("matrix", op.matrix, Need::optional);
-  visit("offset", op.offset, Need::optional);
+  visit("matrix", op.matrix, Presence::optional);
+  visit("offset", op.offset, Presence::optional);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, Divide& op) {
-  visit("divisor", op.divisor, Need::optional);
+  visit("divisor", op.divisor, Presence::optional);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, ToDtype& op) {
-  visit("dtype", op.dtype, Need::required);
-  visit("scale", op.scale, Need::optional);
+  visit("dtype", op.dtype, Presence::required);
+  visit("scale", op.scale, Presence::optional);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, Normalize& op) {
-  visit("mean", op.mean, Need::required);
-  visit("std", op.std, Need::required);
+  visit("mean", op.mean, Presence::required);
+  visit("std", op.std, Presence::required);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, MixUp& op) {
-  visit("alpha", op.alpha, Need::optional);
+  visit("alpha", op.alpha, Presence::optional);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, CutMix& op) {
-  visit("alpha", op.alpha, Need::optional);
+  visit("alpha", op.alpha, Presence::optional);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, OneHot& op) {
-  visit("label_smoothing", op.label_smoothing, Need::optional);
+  visit("label_smoothing", op.label_smoothing, Presence::optional);
 }
 
 /// call(Op{}) for every operation that a chain file may name, until one returns true.

@@ -18,9 +18,9 @@ void require_pixels(std::string_view op, const FieldSpec& in, std::int64_t least
   if (is_number && in.shape.rank == 3 && in.shape[2] >= least && in.shape[2] <= most) return;
   std::string channels = std::to_string(least);
   if (most > least) channels += (most == least + 1 ? " or " : " to ") + std::to_string(most);
-  throw Refused(std::string(op) + ": image '" + in.name + "' is " + std::string(name_of(in.dtype)) +
-                ", " + to_string(in.shape) + "; it must be uint8 or float32, height x width x " +
-                channels);
+  throw Refused(std::string(op) + ": image '" + in.name + "' is " +
+                std::string(to_string(in.dtype)) + ", " + to_string(in.shape) +
+                "; it must be uint8 or float32, height x width x " + channels);
 }
 
 void require_range(std::string_view op, std::string_view what, double low, double high,
@@ -37,7 +37,7 @@ FieldSpec as_f32(const FieldSpec& in) {
   return out;
 }
 
-std::size_t pixels_of(const ConstArray& array) {
+std::size_t count_pixels(const ConstArray& array) {
   return static_cast<std::size_t>(array.shape[0] * array.shape[1]);
 }
 

@@ -18,7 +18,7 @@ void require_range(std::string_view op, std::string_view what, double low, doubl
 
 FieldSpec as_f32(const FieldSpec& in);
 /// Height x width.
-std::size_t pixels_of(const ConstArray& array);
+std::size_t count_pixels(const ConstArray& array);
 
 /// Rounds values to levels, halves to even.
 void store_levels(const float* values, std::int64_t count, std::uint8_t* levels);

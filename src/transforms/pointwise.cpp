@@ -18,7 +18,7 @@ constexpr std::size_t kMostChannels = 4;
 // Values that are done at a time: whole pixels of one to four channels.
 constexpr std::size_t kRun = 192;
 
-std::string text_of(const std::vector<double>& values) {
+std::string to_text(const std::vector<double>& values) {
   std::string text;
   for (const double value : values) text += (text.empty() ? "" : ", ") + number_text(value);
   return text;
@@ -30,7 +30,7 @@ struct Run {
   std::array<float, kRun> std;
 };
 
-Run run_of(const ChannelStatistics& statistics, std::size_t channels) {
+Run make_run(const ChannelStatistics& statistics, std::size_t channels) {
   Run run;
   for (std::size_t i = 0; i < kRun; ++i) {
     run.mean[i] = statistics.mean[i % channels];
@@ -59,12 +59,12 @@ void normalize(const ConstArray& in, const MutableArray& out, const Run& run, co
 
 void ToDtype::validate() const {
   if (dtype == DType::float32) return;
-  throw Refused("to_dtype: the dtype is " + std::string(name_of(dtype)) + "; it must be float32");
+  throw Refused("to_dtype: the dtype is " + std::string(to_string(dtype)) + "; it must be float32");
 }
 
 FieldSpec ToDtype::output(const FieldSpec& in) const {
   if (in.dtype == DType::uint8 || in.dtype == DType::float32) return as_f32(in);
-  throw Refused("to_dtype: image '" + in.name + "' is " + std::string(name_of(in.dtype)) + ", " +
+  throw Refused("to_dtype: image '" + in.name + "' is " + std::string(to_string(in.dtype)) + ", " +
                 to_string(in.shape) + "; it must be uint8 or float32");
 }
 
@@ -89,17 +89,17 @@ void Normalize::validate() const {
   const auto is_for_all = [&](const std::vector<double>& values) {
     return values.size() == 1 || values.size() == channels();
   };
-  const bool is_whole =
+  const bool are_channels_valid =
       channels() >= 1 && channels() <= kMostChannels && is_for_all(mean) && is_for_all(std);
   const auto is_number = [](double value) { return std::isfinite(static_cast<float>(value)); };
   const auto is_scale = [&](double value) {
     return is_number(value) && static_cast<float>(value) > 0;
   };
-  if (is_whole && std::all_of(mean.begin(), mean.end(), is_number) &&
+  if (are_channels_valid && std::all_of(mean.begin(), mean.end(), is_number) &&
       std::all_of(std.begin(), std.end(), is_scale)) {
     return;
   }
-  throw Refused("normalize: mean is " + text_of(mean) + ", std is " + text_of(std) +
+  throw Refused("normalize: mean is " + to_text(mean) + ", std is " + to_text(std) +
                 "; they must be as many, one to four, or one for all channels, all numbers, and "
                 "std above 0");
 }
@@ -110,17 +110,17 @@ FieldSpec Normalize::output(const FieldSpec& in) const {
   return as_f32(in);
 }
 
-ChannelStatistics float32_of(const Normalize& op) {
+ChannelStatistics to_float32(const Normalize& op) {
   ChannelStatistics out{};
   for (std::size_t c = 0; c < (op.channels() == 1 ? kMostChannels : op.channels()); ++c) {
-    out.mean[c] = static_cast<float>(op.mean_of(c));
-    out.std[c] = static_cast<float>(op.std_of(c));
+    out.mean[c] = static_cast<float>(op.channel_mean(c));
+    out.std[c] = static_cast<float>(op.channel_std(c));
   }
   return out;
 }
 
 void Normalize::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
-  const Run run = run_of(float32_of(*this), static_cast<std::size_t>(in.shape[2]));
+  const Run run = make_run(to_float32(*this), static_cast<std::size_t>(in.shape[2]));
   if (in.dtype == DType::uint8)
     return normalize<std::uint8_t>(in, out, run, [](float value) { return from_level(value); });
   normalize<float>(in, out, run, [](float value) { return value; });

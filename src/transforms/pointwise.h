@@ -7,8 +7,8 @@
 namespace slipstream {
 
 /// Matrix and offset, rounded to float32.
-ColorMatrix float32_of(const ConvertColor& op);
+ColorMatrix to_float32(const ConvertColor& op);
 /// Mean and std, rounded to float32.
-ChannelStatistics float32_of(const Normalize& op);
+ChannelStatistics to_float32(const Normalize& op);
 
 }  // namespace slipstream

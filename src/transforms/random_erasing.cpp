@@ -12,7 +12,7 @@
 namespace slipstream {
 namespace {
 
-RegionBounds bounds_of(const RandomErasing& op) {
+RegionBounds region_bounds(const RandomErasing& op) {
   return {op.scale, op.ratio, Ratio::height_to_width};
 }
 
@@ -29,7 +29,7 @@ void fill(const DrawnErasing& drawn, const MutableArray& out, T value) {
 
 void RandomErasing::validate() const {
   require_all([&] { require_probability(kName, p); },
-              [&] { require_bounds(kName, bounds_of(*this)); },
+              [&] { require_bounds(kName, region_bounds(*this)); },
               [&] { require_number(kName, "the value", value); });
 }
 
@@ -47,7 +47,7 @@ RandomErasing::Drawn RandomErasing::draw(const RandomKey& key, const Shape& shap
   drawn.image_width = static_cast<std::int32_t>(shape[1]);
   RandomStream stream(key);
   if (!(stream.uniform() < p)) return drawn;
-  const auto region = draw_region(bounds_of(*this), stream, shape);
+  const auto region = draw_region(region_bounds(*this), stream, shape);
   if (!region) return drawn;
   drawn.top = static_cast<std::int32_t>(region->top);
   drawn.left = static_cast<std::int32_t>(region->left);

@@ -162,7 +162,7 @@ FieldSpec RandomMask::output(const FieldSpec& in) const {
 
 RandomMask::Drawn RandomMask::draw(const RandomKey& key, const Shape& shape) const {
   require_bits(shape);
-  return {words_of(key)};
+  return {random_words(key)};
 }
 
 void RandomMask::apply(const Drawn& drawn, FieldKind, ConstArray in, MutableArray out,

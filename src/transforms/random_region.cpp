@@ -28,7 +28,7 @@ std::optional<Region> try_once(const RegionBounds& bounds, RandomStream& stream,
   const double ratio = exact_exp(low + uniform_ratio * (exact_log(bounds.ratio[1]) - low));
   const std::int64_t first = rounded_side(std::sqrt(area * ratio));
   const std::int64_t second = rounded_side(std::sqrt(area / ratio));
-  const bool is_width_first = bounds.is_of == Ratio::width_to_height;
+  const bool is_width_first = bounds.ratio_kind == Ratio::width_to_height;
   const std::int64_t width = is_width_first ? first : second;
   const std::int64_t height = is_width_first ? second : first;
   if (width < 1 || width > shape[1] || height < 1 || height > shape[0]) return std::nullopt;
@@ -37,7 +37,7 @@ std::optional<Region> try_once(const RegionBounds& bounds, RandomStream& stream,
   return Region{top, left, height, width};
 }
 
-std::string text_of(const std::array<double, 2>& range) {
+std::string to_text(const std::array<double, 2>& range) {
   return number_text(range[0]) + " to " + number_text(range[1]);
 }
 
@@ -47,12 +47,12 @@ std::int64_t rounded_side(double x) { return static_cast<std::int64_t>(std::floo
 
 void require_bounds(std::string_view op, const RegionBounds& bounds) {
   std::vector<std::string> problems;
-  const auto& [scale, ratio, is_of] = bounds;
+  const auto& [scale, ratio, ratio_kind] = bounds;
   if (!(scale[0] > 0 && scale[0] <= scale[1] && scale[1] <= 1))
-    problems.push_back(std::string(op) + ": the scale is " + text_of(scale) +
+    problems.push_back(std::string(op) + ": the scale is " + to_text(scale) +
                        "; it must be above 0 and at most 1, the first at most the second");
   if (!(ratio[0] >= 1 / kMaxRatio && ratio[0] <= ratio[1] && ratio[1] <= kMaxRatio))
-    problems.push_back(std::string(op) + ": the ratio is " + text_of(ratio) +
+    problems.push_back(std::string(op) + ": the ratio is " + to_text(ratio) +
                        "; it must be 0.001 to 1000, the first at most the second");
   refuse(problems);
 }

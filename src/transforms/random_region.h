@@ -17,7 +17,7 @@ enum class Ratio : std::uint8_t { width_to_height, height_to_width };
 struct RegionBounds {
   std::array<double, 2> scale;
   std::array<double, 2> ratio;
-  Ratio is_of;
+  Ratio ratio_kind;
 };
 
 /// Throws Refused for bounds that make no sense; `op` is the operation's name in messages.

@@ -10,7 +10,7 @@
 namespace slipstream {
 namespace {
 
-RegionBounds bounds_of(const RandomResizedCrop& op) {
+RegionBounds region_bounds(const RandomResizedCrop& op) {
   return {op.scale, op.ratio, Ratio::width_to_height};
 }
 
@@ -32,7 +32,7 @@ Region centered(const RandomResizedCrop& op, const Shape& shape) {
 
 void RandomResizedCrop::validate() const {
   require_all([&] { require_sides(kName, size); },
-              [&] { require_bounds(kName, bounds_of(*this)); });
+              [&] { require_bounds(kName, region_bounds(*this)); });
 }
 
 FieldSpec RandomResizedCrop::output(const FieldSpec& in) const {
@@ -43,7 +43,7 @@ RandomResizedCrop::Drawn RandomResizedCrop::draw(const RandomKey& key, const Sha
   if (shape[0] < 1 || shape[1] < 1)
     throw UnfitSample("random_resized_crop: the image has no pixels");
   RandomStream stream(key);
-  const auto region = draw_region(bounds_of(*this), stream, shape);
+  const auto region = draw_region(region_bounds(*this), stream, shape);
   return {region ? *region : centered(*this, shape), shape[0], shape[1]};
 }
 

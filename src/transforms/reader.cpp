@@ -4,11 +4,11 @@
 
 namespace slipstream::chain {
 
-void Reader::operator()(const std::string& key, std::vector<double>& out, Need need) {
+void Reader::operator()(const std::string& key, std::vector<double>& out, Presence need) {
   if (const Json* value = find_numbers(key, need, 1, 4)) out = value->get<std::vector<double>>();
 }
 
-const Json* Reader::find_numbers(const std::string& key, Need need, std::size_t least,
+const Json* Reader::find_numbers(const std::string& key, Presence need, std::size_t least,
                                  std::size_t most) {
   const Json* value = find(key, need);
   if (value == nullptr) return nullptr;
@@ -31,67 +31,67 @@ bool Reader::are_numbers(const std::string& key, const Json& list) {
   return are_numbers;
 }
 
-void Reader::operator()(const std::string& key, Interpolation& out, Need need) {
+void Reader::operator()(const std::string& key, Interpolation& out, Presence need) {
   const Json* value = find(key, need);
   if (value == nullptr) return;
   for (const Interpolation each : {Interpolation::nearest, Interpolation::bilinear}) {
-    if (*value != name_of(each)) continue;
+    if (*value != to_string(each)) continue;
     out = each;
     return;
   }
   must_be(key, "nearest or bilinear", *value);
 }
 
-void Reader::operator()(const std::string& key, DType& out, Need need) {
+void Reader::operator()(const std::string& key, DType& out, Presence need) {
   const Json* value = find(key, need);
   if (value == nullptr) return;
   if (*value != "float32") return must_be(key, "\"float32\"", *value);
   out = DType::float32;
 }
 
-std::optional<Reader::OneOrTwo> Reader::find_sides(const std::string& key, Need need,
+std::optional<Reader::OneOrTwo> Reader::find_sides(const std::string& key, Presence need,
                                                    const char* what) {
   const Json* value = find(key, need);
   if (value == nullptr) return std::nullopt;
-  if (json::is_whole(*value))
+  if (json::is_integer(*value))
     return OneOrTwo{true, value->get<std::int64_t>(), value->get<std::int64_t>()};
   if (!value->is_array() || value->empty() || value->size() > 2) {
     must_be(key, what, *value);
     return std::nullopt;
   }
-  bool are_whole = true;
+  bool are_integers = true;
   for (std::size_t i = 0; i < value->size(); ++i) {
-    if (json::is_whole((*value)[i])) continue;
+    if (json::is_integer((*value)[i])) continue;
     must_be(key + "[" + std::to_string(i) + "]", "a whole number", (*value)[i]);
-    are_whole = false;
+    are_integers = false;
   }
-  if (!are_whole) return std::nullopt;
+  if (!are_integers) return std::nullopt;
   const auto first = value->front().get<std::int64_t>();
   return OneOrTwo{value->size() == 1, first, value->back().get<std::int64_t>()};
 }
 
-void Reader::operator()(const std::string& key, Size& out, Need need) {
+void Reader::operator()(const std::string& key, Size& out, Presence need) {
   const auto sides = find_sides(key, need, "a whole number or [height, width]");
   if (sides) out = {sides->first, sides->second};
 }
 
-void Reader::operator()(const std::string& key, ResizedSize& out, Need need) {
+void Reader::operator()(const std::string& key, ResizedSize& out, Presence need) {
   const auto sides =
       find_sides(key, need, "[height, width] or a whole number, that of the shorter side");
   if (!sides) return;
   out = sides->is_one ? ResizedSize(sides->first) : ResizedSize(sides->first, sides->second);
 }
 
-void Reader::operator()(const std::string& key, const KernelSize& out, Need need) {
+void Reader::operator()(const std::string& key, const KernelSize& out, Presence need) {
   const auto sides = find_sides(key, need, "a whole number");
   if (!sides) return;
   out.side = sides->first;
   if (sides->first == sides->second) return;
-  problems().push_back(path_of(key) + " is " + std::to_string(sides->first) + " and " +
+  problems().push_back(full_path(key) + " is " + std::to_string(sides->first) + " and " +
                        std::to_string(sides->second) + "; the two must be equal");
 }
 
-void Reader::operator()(const std::string& key, const Pair& out, Need need) {
+void Reader::operator()(const std::string& key, const Pair& out, Presence need) {
   const Json* value = find(key, need);
   if (value == nullptr) return;
   if (value->is_number() && out.one != OneNumber::nothing) return read_one(key, *value, out);
@@ -114,7 +114,7 @@ void Reader::read_one(const std::string& key, const Json& value, const Pair& out
   }
 }
 
-void Reader::operator()(const std::string& key, const Shear& out, Need need) {
+void Reader::operator()(const std::string& key, const Shear& out, Presence need) {
   const Json* value = find(key, need);
   if (value == nullptr) return;
   std::array<double, 2> along_x = {0, 0};

@@ -24,30 +24,31 @@ class Reader : public json::Fields {
   using Fields::find;
   /// What json::take() takes.
   template <typename T>
-  void operator()(const std::string& key, T& out, Need need) {
-    if (const Json* value = find(key, need)) json::take(*value, path_of(key), out, problems());
+  void operator()(const std::string& key, T& out, Presence need) {
+    if (const Json* value = find(key, need)) json::take(*value, full_path(key), out, problems());
   }
   /// One to four numbers.
-  void operator()(const std::string& key, std::vector<double>& out, Need need);
+  void operator()(const std::string& key, std::vector<double>& out, Presence need);
   template <std::size_t N>
-  void operator()(const std::string& key, std::array<double, N>& out, Need need) {
+  void operator()(const std::string& key, std::array<double, N>& out, Presence need) {
     if (const Json* value = find_numbers(key, need, N, N))
       out = value->get<std::array<double, N>>();
   }
-  void operator()(const std::string& key, Interpolation& out, Need need);
-  void operator()(const std::string& key, DType& out, Need need);
-  void operator()(const std::string& key, Size& out, Need need);
-  void operator()(const std::string& key, ResizedSize& out, Need need);
-  void operator()(const std::string& key, const Pair& out, Need need);
-  void operator()(const std::string& key, const Shear& out, Need need);
-  void operator()(const std::string& key, const KernelSize& out, Need need);
+  void operator()(const std::string& key, Interpolation& out, Presence need);
+  void operator()(const std::string& key, DType& out, Presence need);
+  void operator()(const std::string& key, Size& out, Presence need);
+  void operator()(const std::string& key, ResizedSize& out, Presence need);
+  void operator()(const std::string& key, const Pair& out, Presence need);
+  void operator()(const std::string& key, const Shear& out, Presence need);
+  void operator()(const std::string& key, const KernelSize& out, Presence need);
 
  private:
-  const Json* find(const std::string& key, Need need) {
-    return need == Need::required ? find_required(key) : Fields::find(key);
+  const Json* find(const std::string& key, Presence need) {
+    return need == Presence::required ? find_required(key) : Fields::find(key);
   }
   /// A list of `least` to `most` numbers, or nullptr.
-  const Json* find_numbers(const std::string& key, Need need, std::size_t least, std::size_t most);
+  const Json* find_numbers(const std::string& key, Presence need, std::size_t least,
+                           std::size_t most);
   /// What is none in `list` goes to the problems.
   bool are_numbers(const std::string& key, const Json& list);
   /// Of a number.
@@ -57,7 +58,7 @@ class Reader : public json::Fields {
     std::int64_t first, second;
   };
   /// One whole number, alone or in a list, or a list of two; nothing where the value is neither.
-  std::optional<OneOrTwo> find_sides(const std::string& key, Need need, const char* what);
+  std::optional<OneOrTwo> find_sides(const std::string& key, Presence need, const char* what);
 };
 
 }  // namespace slipstream::chain

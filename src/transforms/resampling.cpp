@@ -32,13 +32,13 @@ void filter_across(const AxisFilter& across, std::int64_t channels, const Rows& 
                    std::int64_t rows, std::uint8_t* out) {
   switch (channels) {
     case 1:
-      return plain::filter_rows_of<1>(across, in.first, in.stride, rows, out);
+      return plain::filter_rows_with<1>(across, in.first, in.stride, rows, out);
     case 2:
-      return plain::filter_rows_of<2>(across, in.first, in.stride, rows, out);
+      return plain::filter_rows_with<2>(across, in.first, in.stride, rows, out);
     case 3:
       return filter_rgb(across, in, rows, out);
     default:
-      plain::filter_rows_of<4>(across, in.first, in.stride, rows, out);
+      plain::filter_rows_with<4>(across, in.first, in.stride, rows, out);
   }
 }
 
@@ -52,7 +52,7 @@ void filter_down(const AxisFilter& down, const std::uint8_t* in, std::int64_t st
 }
 
 /// `length` pixels from `from` on, of an image that was reduced after they were counted.
-Stretch reduced(std::int64_t from, std::int64_t length, std::int64_t reduction) {
+AxisInterval reduced(std::int64_t from, std::int64_t length, std::int64_t reduction) {
   const std::int64_t first = from / reduction;
   const std::int64_t end = (from + length + reduction - 1) / reduction;
   const auto parts = static_cast<double>(reduction);

@@ -27,7 +27,7 @@ constexpr int kParts = 3;             // bytes of a weight
 /// 2^8, and of part 2. All are signed.
 using Weights = std::array<std::uint32_t, kParts>;
 
-Weights weights_of(const AxisFilter& filter, std::int64_t i, std::int32_t tap) {
+Weights load_weight_vectors(const AxisFilter& filter, std::int64_t i, std::int32_t tap) {
   Weights weights{};
   const std::int32_t taps = std::min(filter.count(i) - tap, kTaps);
   for (std::int32_t k = 0; k < taps; ++k) {
@@ -76,7 +76,7 @@ struct Rows {
 };
 
 /// Where bytes are to be read in a row for pixel `first`: a vector from there on, within the row.
-std::int64_t base_of(const Rows& rows, std::int64_t first) {
+std::int64_t read_begin(const Rows& rows, std::int64_t first) {
   return std::min(3 * first, rows.bytes - kVector);
 }
 
@@ -105,12 +105,12 @@ struct Filtered {
 
   static bool set_step(const Rows& rows, const AxisFilter& across, std::int64_t at,
                        std::int32_t tap, Step& step) {
-    step.base = base_of(rows, std::int64_t{across.first(at / 3)} + tap);
+    step.base = read_begin(rows, std::int64_t{across.first(at / 3)} + tap);
     for (std::int64_t x = at / 3; 3 * x < at + kValues; ++x) {
       const std::int64_t place = 3 * (std::int64_t{across.first(x)} + tap) - step.base;
       const std::int64_t taps = std::clamp(across.count(x) - tap, 0, kTaps);
       if (taps > 0 && place + 3 * taps > kVector) return false;
-      const Weights weights = weights_of(across, x, tap);
+      const Weights weights = load_weight_vectors(across, x, tap);
       // Taps that weigh nothing may be any bytes: vpermb takes six bits of a place.
       const std::uint32_t places = static_cast<std::uint32_t>(place) * kEach + 0x09060300U;
       for (std::int64_t i = std::max(3 * x, at); i < std::min(3 * x + 3, at + kValues); ++i) {
@@ -155,7 +155,7 @@ struct alignas(kVector) Between {
 
   bool set(const Rows& rows, const Neighbors& first_pixel, std::int64_t at) {
     const Neighbors* across = &first_pixel;
-    base = base_of(rows, across[at / 3].first);
+    base = read_begin(rows, across[at / 3].first);
     for (std::int64_t i = at; i < at + kValues; ++i) {
       const Neighbors& of = across[i / 3];
       const std::int64_t second = 3 * std::int64_t{of.second} + i % 3 - base;
@@ -286,7 +286,8 @@ std::int64_t between_rows(std::span<const Neighbors> across, std::int64_t pixels
     return avx2::filter_columns(down, y, in, stride, columns, out);
   }
   Weights weights[kMostSteps];
-  for (std::int32_t i = 0; i * kTaps < count; ++i) weights[i] = weights_of(down, y, i * kTaps);
+  for (std::int32_t i = 0; i * kTaps < count; ++i)
+    weights[i] = load_weight_vectors(down, y, i * kTaps);
   const std::uint8_t* row = in + down.first(y) * stride;
   for (std::int64_t begin = 0; begin < columns; begin += kVector) {
     const std::int64_t at = std::min(begin, columns - kVector);

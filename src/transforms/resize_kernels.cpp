@@ -54,23 +54,23 @@ void filter_row(const AxisFilter& across, const std::uint8_t* in, std::uint8_t* 
 }  // namespace
 
 template <int C>
-void filter_rows_of(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
-                    std::int64_t rows, std::uint8_t* out) {
+void filter_rows_with(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
+                      std::int64_t rows, std::uint8_t* out) {
   for (std::int64_t y = 0; y < rows; ++y, in += stride, out += C * across.out()) {
     filter_row<C>(across, in, out);
   }
 }
 
-template void filter_rows_of<1>(const AxisFilter&, const std::uint8_t*, std::int64_t, std::int64_t,
-                                std::uint8_t*);
-template void filter_rows_of<2>(const AxisFilter&, const std::uint8_t*, std::int64_t, std::int64_t,
-                                std::uint8_t*);
-template void filter_rows_of<4>(const AxisFilter&, const std::uint8_t*, std::int64_t, std::int64_t,
-                                std::uint8_t*);
+template void filter_rows_with<1>(const AxisFilter&, const std::uint8_t*, std::int64_t,
+                                  std::int64_t, std::uint8_t*);
+template void filter_rows_with<2>(const AxisFilter&, const std::uint8_t*, std::int64_t,
+                                  std::int64_t, std::uint8_t*);
+template void filter_rows_with<4>(const AxisFilter&, const std::uint8_t*, std::int64_t,
+                                  std::int64_t, std::uint8_t*);
 
 std::int64_t filter_rows(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
                          std::int64_t rows, std::uint8_t* out) {
-  filter_rows_of<3>(across, in, stride, rows, out);
+  filter_rows_with<3>(across, in, stride, rows, out);
   return rows;
 }
 

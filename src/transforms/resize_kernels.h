@@ -30,8 +30,8 @@ std::span<const ResizeKernels> resize_kernels();
 namespace plain {
 /// Of pixels of C channels: 1, 2 or 4.
 template <int C>
-void filter_rows_of(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
-                    std::int64_t rows, std::uint8_t* out);
+void filter_rows_with(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
+                      std::int64_t rows, std::uint8_t* out);
 std::int64_t filter_rows(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
                          std::int64_t rows, std::uint8_t* out);
 void filter_columns(const AxisFilter& down, std::int64_t y, const std::uint8_t* in,

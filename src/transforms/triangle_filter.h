@@ -5,7 +5,7 @@
 namespace slipstream {
 
 /// A part of a row or column of pixels, which may begin and end within one.
-struct Stretch {
+struct AxisInterval {
   std::int64_t pixels;  ///< that it touches
   double from;          ///< from the edge of the first of them: 0 or more, below 1
   double length;
@@ -18,7 +18,7 @@ class TriangleFilter {
  public:
   static constexpr int kFractionBits = 22;
 
-  constexpr TriangleFilter(const Stretch& in, std::int64_t out)
+  constexpr TriangleFilter(const AxisInterval& in, std::int64_t out)
       : in_(in.pixels),
         from_(in.from),
         scale_(in.length / static_cast<double>(out)),

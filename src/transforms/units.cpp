@@ -15,24 +15,24 @@ constexpr double kLevels = 255;
 constexpr double kMostOfUnits = 16;
 
 /// How large the values of images are on their way through a chain.
-struct Extent {
+struct ValueScale {
   double most = kLevels;
   bool are_bytes = true;
   std::string maker;  ///< the transform that made them so small; "" while they are levels
 };
 
 /// Bytes are divided by 255 first.
-double most_after(const Normalize& normalize, const Extent& extent) {
+double most_after(const Normalize& normalize, const ValueScale& extent) {
   const double most = extent.are_bytes ? extent.most / kLevels : extent.most;
   double after = 0;
   for (std::size_t c = 0; c < normalize.channels(); ++c) {
-    const double mean = normalize.mean_of(c), spread = std::abs(normalize.std_of(c));
+    const double mean = normalize.channel_mean(c), spread = std::abs(normalize.channel_std(c));
     after = std::max(after, std::max(std::abs(mean), std::abs(most - mean)) / spread);
   }
   return after;
 }
 
-void change(Extent& extent, const NamedOp& each) {
+void change(ValueScale& extent, const NamedOp& each) {
   const auto* divide = each.op.get_if<Divide>();
   const auto* normalize = each.op.get_if<Normalize>();
   const auto* to_dtype = each.op.get_if<ToDtype>();
@@ -53,7 +53,7 @@ void change(Extent& extent, const NamedOp& each) {
 }
 
 /// Images that small do not need an offset beyond that.
-bool is_for_levels(const ConvertColor& convert, const Extent& extent) {
+bool is_for_levels(const ConvertColor& convert, const ValueScale& extent) {
   const double most = extent.most == 1 ? 1 : kMostOfUnits;
   return std::any_of(convert.offset.begin(), convert.offset.end(),
                      [&](double value) { return std::abs(value) > most; });
@@ -62,7 +62,7 @@ bool is_for_levels(const ConvertColor& convert, const Extent& extent) {
 }  // namespace
 
 std::optional<std::string> problem_of_units(const std::vector<NamedOp>& chain) {
-  Extent extent;
+  ValueScale extent;
   for (const NamedOp& each : chain) {
     const auto* convert = each.op.get_if<ConvertColor>();
     if (convert != nullptr && !extent.maker.empty() && is_for_levels(*convert, extent)) {

@@ -18,7 +18,7 @@ void nearest_in_row(const DrawnWarp& warp, std::int32_t y, std::int32_t height, 
                     std::int32_t* __restrict from) {
   with_best_code([=] {
     for (std::int32_t x = 0; x < width; ++x) {
-      const Coordinate at = source_of(warp, x, y);
+      const Coordinate at = source_coordinate(warp, x, y);
       const std::int32_t column = nearest_pixel(at.x);
       const std::int32_t row = nearest_pixel(at.y);
       const bool is_inside = column >= 0 && column < width && row >= 0 && row < height;
@@ -88,7 +88,7 @@ class BilinearWarp {
 
  private:
   void make_pixel(std::int32_t y, std::int32_t x, float* to) const {
-    const Coordinate at = source_of(warp_, x, y);
+    const Coordinate at = source_coordinate(warp_, x, y);
     const std::int32_t left = whole_below(at.x);
     const std::int32_t top = whole_below(at.y);
     const float across = at.x - static_cast<float>(left);

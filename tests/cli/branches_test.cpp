@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 Options small_branches(const std::string& mode) {
-  Options options = options_of(built_in_workloads(), "branches");
+  Options options = find_options(built_in_workloads(), "branches");
   options.give("mode", mode);
   options.batch_size = 4;
   options.give("image-size", 8);
@@ -25,7 +25,7 @@ Options small_branches(const std::string& mode) {
   return options;
 }
 
-Pipeline branches_of(Options options) {
+Pipeline make_branches(Options options) {
   return make_pipeline(built_in_workloads(), "branches", options);
 }
 
@@ -36,7 +36,7 @@ Plan branches_plan(const Pipeline& pipeline, const std::string& mode) {
 RunResult train_branches(const Options& options, const std::string& mode, std::uint64_t steps,
                          std::vector<at::Tensor>* weights = nullptr) {
   Context context("cpu");
-  Pipeline pipeline = branches_of(options);
+  Pipeline pipeline = make_branches(options);
   if (weights != nullptr) *weights = pipeline.train_stage().module->parameters();
   const Plan plan = branches_plan(pipeline, mode);
   Trainer trainer(std::move(pipeline), context, plan.numerics);
@@ -64,7 +64,7 @@ TEST(BranchesTest, EveryModeTrainsTheSameUnderEveryPlanAndFork) {
 
 TEST(BranchesTest, HasTheLayersOfW4) {
   Options options = small_branches("branches");
-  const Pipeline pipeline = branches_of(options);
+  const Pipeline pipeline = make_branches(options);
   EXPECT_THAT(pipeline.device_steps(), ElementsAre("copy", "model"));
   std::int64_t weights = 0;
   for (const at::Tensor& each : pipeline.train_stage().module->parameters())
@@ -125,12 +125,12 @@ TEST(BranchesTest, BadOptionsAreRefused) {
     return thrown_by([&] {
       Options options = small_branches(mode);
       options.give(option, std::move(value));
-      branches_of(options);
+      make_branches(options);
     });
   };
   EXPECT_THAT(refusal("load", "mode", "ensembel"),
               AllOf(StartsWith("Refused: --mode: "), HasSubstr("did you mean 'ensemble'?")));
-  EXPECT_THAT(thrown_by([] { branches_of(options_of(built_in_workloads(), "branches")); }),
+  EXPECT_THAT(thrown_by([] { make_branches(find_options(built_in_workloads(), "branches")); }),
               AllOf(StartsWith("Refused: "), HasSubstr("give --mode load, branches or ensemble")));
   EXPECT_THAT(refusal("branches", "fork", "stream"),
               AllOf(StartsWith("Refused: --fork: "), HasSubstr("did you mean 'streams'?")));
@@ -148,7 +148,7 @@ TEST(BranchesTest, OptionsOfOtherModesAreRefused) {
         std::pair("ensemble", "load-ms"), std::pair("branches", "step-ms")}) {
     Options options = small_branches(mode);
     options.give(option, std::string(option) == "fork" ? OptionValue("streams") : OptionValue(5));
-    EXPECT_THAT(thrown_by([&] { branches_of(options); }),
+    EXPECT_THAT(thrown_by([&] { make_branches(options); }),
                 StartsWith("Refused: --" + std::string(option) + " has no effect on branches"));
   }
 }

@@ -3,7 +3,7 @@
 import shutil
 import unittest
 
-from checkpoint_runs import (RECORD, TENSORS, CheckpointRuns, header_of, make_classes, replace_in,
+from checkpoint_runs import (RECORD, TENSORS, CheckpointRuns, read_header, make_classes, replace_in,
                              step_path, steps_in)
 from program import DONE, FAILED, REFUSED, read_json
 
@@ -48,7 +48,7 @@ class DamageTest(CheckpointRuns):
             for place in (0, -1):
                 def flip(last, name=file, at=place):
                     content = bytearray((last / name).read_bytes())
-                    begin = header_of(last / name)[1]
+                    begin = read_header(last / name)[1]
                     content[begin if at == 0 else -1] ^= 0x10
                     (last / name).write_bytes(content)
 

@@ -59,7 +59,7 @@ class KilledTest(CheckpointRuns):
             reached = latest
         self.assertLess(reached, STEPS, "the last run has nothing left to do")
         end = self.report(*resumed, says=[f"goes on from step {reached} "])
-        self.assert_whole(folder)
+        self.assert_complete(folder)
         whole = self.report(*options)
         self.assertEqual(end["digest"], whole["digest"])
         self.assertEqual(end["losses"], whole["losses"][reached:])
@@ -147,7 +147,7 @@ class DiskTest(CheckpointRuns):
                 self.interrupt_once(training, lambda _: any(folder.glob("step-*")))
                 steps = read_json(path)["steps"]
                 self.assertEqual(steps_in(folder)[-1], steps)
-                self.assert_whole(folder)
+                self.assert_complete(folder)
                 self.report("--resume", folder, "--steps", steps + 1)
 
     def test_checkpoint_that_disappears_does_no_harm(self):
@@ -157,7 +157,7 @@ class DiskTest(CheckpointRuns):
         last = steps_in(folder)[-1]
         shutil.rmtree(step_path(folder, steps_in(folder)[0]), ignore_errors=True)
         self.interrupt_once(training, lambda _: steps_in(folder)[-1] > last)
-        self.assert_whole(folder)
+        self.assert_complete(folder)
 
 
 if __name__ == "__main__":

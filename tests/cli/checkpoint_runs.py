@@ -28,7 +28,7 @@ def step_path(folder, step):
     return folder / f"step-{step:08}"
 
 
-def header_of(path):
+def read_header(path):
     """The JSON at the beginning of a .safetensors file, and where its values begin."""
     content = path.read_bytes()
     size, = struct.unpack("<Q", content[:8])
@@ -36,7 +36,7 @@ def header_of(path):
 
 
 def float_values(path):
-    header, begin = header_of(path)
+    header, begin = read_header(path)
     values = path.read_bytes()[begin:]
     return [number for name, tensor in header.items() if name != "__metadata__"
             and tensor["dtype"] == "F32"
@@ -87,7 +87,7 @@ class CheckpointRuns(ProgramTest):
                              "--keep", keep, *arguments)["digest"]
         return folder, digest
 
-    def assert_whole(self, folder):
+    def assert_complete(self, folder):
         """Nothing but whole checkpoints, the best, the last and the lock is there."""
         for path in folder.iterdir():
             self.assertRegex(path.name, re.compile(r"^(step-\d{8,}|best|last|\.lock)$"))

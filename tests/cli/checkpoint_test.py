@@ -14,16 +14,16 @@ EVERYTHING = ["--optimizer", "adamw", "--accumulate", "3", "--ema", "0.9", "--cl
 
 class FolderTest(CheckpointRuns):
     def test_it_holds_the_latest_and_the_best(self):
-        for criterion, best_of, lr in (("loss", min, "0.001"), ("top1", max, "1e-9")):
+        for criterion, read_best, lr in (("loss", min, "0.001"), ("top1", max, "1e-9")):
             with self.subTest(criterion):
                 folder = self.folder / criterion
                 report = self.report("--checkpoint", folder, "--keep", "1", "--steps", "36", "--lr",
                                      lr, "--val", self.data, "--keep-best", criterion)
-                self.assert_whole(folder)
+                self.assert_complete(folder)
                 scores = {row["step"]: row["scores"][criterion] for row in report["validation"]}
                 self.assertEqual(list(scores), [8, 16, 24, 32, 36])
                 best = self.best(folder)
-                self.assertEqual(scores[best], best_of(scores.values()))
+                self.assertEqual(scores[best], read_best(scores.values()))
                 self.assertEqual(steps_in(folder), sorted({best, 36}))
                 record = read_json(step_path(folder, 36) / RECORD)
                 self.assertEqual((record["best"]["metric"], record["best"]["step"]),
@@ -33,7 +33,7 @@ class FolderTest(CheckpointRuns):
     def test_it_keeps_as_many_as_asked_for(self):
         folder = self.folder / "many"
         self.report("--checkpoint", folder, "--steps", "20", "--save-every", "2", "--keep", "2")
-        self.assert_whole(folder)
+        self.assert_complete(folder)
         self.assertEqual(len(steps_in(folder)), 2)
         self.assertEqual(steps_in(folder)[-1], 20)
         self.assertFalse((folder / "best").exists())
@@ -61,7 +61,7 @@ class FolderTest(CheckpointRuns):
             return True
 
         self.assertEqual(first.signal_once_under_way(signal.SIGINT, is_under_way=both), INTERRUPTED)
-        self.assert_whole(folder)
+        self.assert_complete(folder)
 
     def test_a_used_one_is_not_begun_anew(self):
         folder, _ = self.saved("used", steps=2)
@@ -81,7 +81,7 @@ class FolderTest(CheckpointRuns):
             self.assertEqual((folder / name / "notes.txt").read_text(), "mine")
             (folder / name).rename(self.folder / f"kept {name}")
             self.refuse(DONE, *command, says=["goes on from step 8"])
-            self.assert_whole(folder)
+            self.assert_complete(folder)
 
 
 class ResumeTest(CheckpointRuns):
@@ -127,7 +127,7 @@ class ResumeTest(CheckpointRuns):
         code = first.signal_once_under_way(signal.SIGINT,
                                            is_under_way=lambda: any(folder.glob("step-*")))
         self.assertEqual(code, INTERRUPTED)
-        self.assert_whole(folder)
+        self.assert_complete(folder)
         step = read_json(path)["steps"]
         self.assertEqual(steps_in(folder)[-1], step)
         report = self.report(*options, "--resume", "auto", says=[f"goes on from step {step} "])
@@ -215,7 +215,7 @@ class DivergedTest(CheckpointRuns):
         folder, _ = self.saved("stopped", steps=6)
         on = ("--checkpoint", folder, "--resume", "auto", "--steps", "20", "--save-every", "1")
         self.refuse(FAILED, *on, "--lr", "1e30", says=["the loss is NaN"])
-        self.assert_whole(folder)
+        self.assert_complete(folder)
         self.assertIn(6, steps_in(folder))
         for step in steps_in(folder):
             for number in float_values(step_path(folder, step) / "weights.safetensors"):
@@ -227,7 +227,7 @@ class DivergedTest(CheckpointRuns):
         on = ("--checkpoint", folder, "--val", self.data, "--keep-best", "loss", "--on-nan", "skip",
               "--resume", "auto")
         self.report(*on, "--steps", "8", "--lr", "1e30")
-        self.assert_whole(folder)
+        self.assert_complete(folder)
         self.assertFalse((folder / "best").exists())
         self.report(*on, "--steps", "9", says=["goes on from step 8 "])
 

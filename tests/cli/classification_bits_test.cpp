@@ -19,7 +19,7 @@ class ClassificationBitsTest : public testing::Test {
 
   static std::uint64_t digest(const std::string& model, const std::string& mode,
                               const std::string& augment, bool channels_last = true) {
-    Options options = options_of(built_in_workloads(), "classification");
+    Options options = find_options(built_in_workloads(), "classification");
     options.batch_size = 4;
     options.give("image-size", 64);
     options.give("model", model);

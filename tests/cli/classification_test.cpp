@@ -22,18 +22,18 @@ using testing::StartsWith;
 using Sizes = std::vector<std::int64_t>;
 
 Options options_with(std::int64_t size, const std::string& model = "resnet18") {
-  Options options = options_of(built_in_workloads(), "classification");
+  Options options = find_options(built_in_workloads(), "classification");
   options.batch_size = 2;
   options.give("image-size", size);
   options.give("model", model);
   return options;
 }
 
-Pipeline classification_of(Options options) {
+Pipeline make_classification(Options options) {
   return make_pipeline(built_in_workloads(), "classification", options);
 }
 
-at::Tensor output_of(const Pipeline& pipeline, std::int64_t size) {
+at::Tensor compute_output(const Pipeline& pipeline, std::int64_t size) {
   const at::NoGradGuard no_gradients;
   Batch batch;
   batch.set("image", at::zeros({2, 3, size, size}, at::kByte));
@@ -41,7 +41,7 @@ at::Tensor output_of(const Pipeline& pipeline, std::int64_t size) {
 }
 
 /// Parameters and buffers: a state_dict of Python.
-std::map<std::string, Sizes> state_of(const torch::nn::Module& module) {
+std::map<std::string, Sizes> state_sizes(const torch::nn::Module& module) {
   std::map<std::string, Sizes> state;
   for (const auto& each : module.named_parameters()) state[each.key()] = each.value().sizes().vec();
   for (const auto& each : module.named_buffers()) state[each.key()] = each.value().sizes().vec();
@@ -55,20 +55,20 @@ std::int64_t count_of_parameters(const torch::nn::Module& module) {
 }
 
 TEST(ClassificationTest, TrainsResNet18OnImagesOfAnySize) {
-  EXPECT_EQ(options_of(built_in_workloads(), "classification").text("model"), "resnet18");
+  EXPECT_EQ(find_options(built_in_workloads(), "classification").text("model"), "resnet18");
   for (const std::int64_t size : {1, 28, 32, 65, 224}) {
-    const Pipeline pipeline = classification_of(options_with(size));
+    const Pipeline pipeline = make_classification(options_with(size));
     EXPECT_THAT(pipeline.device_steps(), ElementsAre("copy", "model"));
-    EXPECT_EQ(output_of(pipeline, size).sizes(), at::IntArrayRef({2, 10})) << size;
+    EXPECT_EQ(compute_output(pipeline, size).sizes(), at::IntArrayRef({2, 10})) << size;
   }
-  EXPECT_EQ(output_of(classification_of(options_with(64, "encoder")), 64).sizes(),
+  EXPECT_EQ(compute_output(make_classification(options_with(64, "encoder")), 64).sizes(),
             at::IntArrayRef({2, 10}));
 }
 
 TEST(ClassificationTest, ResNet18HasTheStateOfTorchvision) {
   TorchvisionResNet model(kResNet18, 1000);
   EXPECT_EQ(count_of_parameters(*model), 11'689'512);
-  const auto state = state_of(*model);
+  const auto state = state_sizes(*model);
   EXPECT_EQ(state.size(), 122U);
   EXPECT_EQ(state.at("conv1.weight"), (Sizes{64, 3, 7, 7}));
   EXPECT_EQ(state.at("bn1.running_mean"), (Sizes{64}));
@@ -87,7 +87,7 @@ TEST(ClassificationTest, ResNet18HasTheStateOfTorchvision) {
 TEST(ClassificationTest, ResNet50HasTheStateOfTorchvision) {
   TorchvisionResNet model(kResNet50, 1000);
   EXPECT_EQ(count_of_parameters(*model), 25'557'032);
-  const auto state = state_of(*model);
+  const auto state = state_sizes(*model);
   EXPECT_EQ(state.size(), 320U);
   EXPECT_EQ(state.at("layer1.0.conv1.weight"), (Sizes{64, 64, 1, 1}));
   EXPECT_EQ(state.at("layer1.0.conv3.weight"), (Sizes{256, 64, 1, 1}));
@@ -137,7 +137,7 @@ TEST(ClassificationTest, ResNetsTakeImagesOfAnySize) {
 
 TEST(ClassificationTest, RefusesWhatItCannotBuild) {
   const auto refusal = [](const auto& make) {
-    return thrown_by([&] { classification_of(make()); });
+    return thrown_by([&] { make_classification(make()); });
   };
   EXPECT_THAT(refusal([] { return options_with(64, "resnet19"); }),
               AllOf(StartsWith("Refused: --model: "), HasSubstr("did you mean 'resnet18'?"),

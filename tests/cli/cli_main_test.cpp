@@ -31,12 +31,12 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-struct Told {
+struct CliResult {
   int code;
   std::string out, err;
 };
 
-Told call(const std::vector<Workload>& workloads, std::vector<std::string> words) {
+CliResult call(const std::vector<Workload>& workloads, std::vector<std::string> words) {
   words.insert(words.begin(), "/bin/own");
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
@@ -70,24 +70,24 @@ OptionList members() { return {{"members", "How many of them", 3, no_less_than(1
 
 std::vector<Workload> own() { return {{"mine", mine}, {"other", other, members()}}; }
 
-nlohmann::json report_of(const std::string& verb, const std::string& workload,
-                         const std::vector<std::string>& more) {
+nlohmann::json run_report(const std::string& verb, const std::string& workload,
+                          const std::vector<std::string>& more) {
   const TemporaryFolder folder;
   const std::string path = (folder.path() / "report.json").string();
   std::vector<std::string> words = {verb, workload, "--device", "cpu", "--json", path};
   words.insert(words.end(), more.begin(), more.end());
-  const Told told = call(own(), words);
-  EXPECT_EQ(told.code, 0) << told.err;
+  const CliResult cli_result = call(own(), words);
+  EXPECT_EQ(cli_result.code, 0) << cli_result.err;
   return nlohmann::json::parse(read_text(path));
 }
 
 TEST(CliMain, ErrorsOfPyTorchAreToldWithoutTheirBacktrace) {
   const Workload broken{
       "broken", [](const Options&) -> Pipeline { TORCH_CHECK(false, "sizes do not match"); }};
-  const Told told = call({broken}, {"train", "broken", "--device", "cpu"});
-  EXPECT_EQ(told.code, 1);
-  EXPECT_THAT(told.err, StartsWith("own: sizes do not match"));
-  EXPECT_THAT(told.err, Not(HasSubstr("Exception raised from")));
+  const CliResult cli_result = call({broken}, {"train", "broken", "--device", "cpu"});
+  EXPECT_EQ(cli_result.code, 1);
+  EXPECT_THAT(cli_result.err, StartsWith("own: sizes do not match"));
+  EXPECT_THAT(cli_result.err, Not(HasSubstr("Exception raised from")));
 }
 
 TEST(CliMain, MemoryThatRanOutIsToldInWords) {
@@ -101,9 +101,10 @@ TEST(CliMain, MemoryThatRanOutIsToldInWords) {
   all.push_back(large);
 #endif
   for (const Workload& each : all) {
-    const Told told = call({each}, {"train", each.name, "--device", "cpu"});
-    EXPECT_EQ(told.code, 1);
-    EXPECT_EQ(told.err.find("own: out of memory; use a smaller batch size"), 0U) << told.err;
+    const CliResult cli_result = call({each}, {"train", each.name, "--device", "cpu"});
+    EXPECT_EQ(cli_result.code, 1);
+    EXPECT_EQ(cli_result.err.find("own: out of memory; use a smaller batch size"), 0U)
+        << cli_result.err;
   }
 }
 
@@ -117,9 +118,10 @@ TEST(CliMain, VerbsThatTellRatesWarnOfABusyMachine) {
                                          {"trace", "--out", trace}}) {
     const std::string verb = words.front();
     words.insert(words.begin() + 1, common.begin(), common.end());
-    const Told told = call(own(), words);
-    EXPECT_EQ(told.code, 0) << told.err;
-    EXPECT_THAT(told.out, HasSubstr("\nwarning: the machine was busy (load 1000.0 on ")) << verb;
+    const CliResult cli_result = call(own(), words);
+    EXPECT_EQ(cli_result.code, 0) << cli_result.err;
+    EXPECT_THAT(cli_result.out, HasSubstr("\nwarning: the machine was busy (load 1000.0 on "))
+        << verb;
   }
   EXPECT_THAT(
       call(own(), {"compare", report}).out,
@@ -129,29 +131,31 @@ TEST(CliMain, VerbsThatTellRatesWarnOfABusyMachine) {
 TEST(CliMain, ReportsListWhatIsInForceAndNothingElse) {
   using Json = nlohmann::json;
   const std::vector<std::string> few = {"--steps", "2", "--plan", "serial", "--num-workers", "1"};
-  EXPECT_EQ(report_of("train", "mine", few).at("workload"),
+  EXPECT_EQ(run_report("train", "mine", few).at("workload"),
             Json::parse(R"({"name": "mine", "options": {"batch_size": 4, "seed": 1,
                             "shuffle": true, "drop_last": true, "image_size": 8,
                             "optimizer": "adamw"}})"));
   auto given = few;
   given.insert(given.end(), {"--members", "2", "--batch-size", "5", "--seed", "9", "--no-shuffle",
                              "--no-drop-last"});
-  EXPECT_EQ(report_of("train", "other", given).at("workload").at("options"),
+  EXPECT_EQ(run_report("train", "other", given).at("workload").at("options"),
             Json::parse(R"({"batch_size": 5, "seed": 9, "shuffle": false, "drop_last": false,
                             "members": 2})"));
-  EXPECT_EQ(report_of("bench", "other",
-                      {"--batch-size", "4", "--steps", "2", "--repeats", "1", "--num-workers", "1"})
-                .at("workload"),
-            Json::parse(R"({"name": "other", "options": {"seed": 1, "shuffle": true,
+  EXPECT_EQ(
+      run_report("bench", "other",
+                 {"--batch-size", "4", "--steps", "2", "--repeats", "1", "--num-workers", "1"})
+          .at("workload"),
+      Json::parse(R"({"name": "other", "options": {"seed": 1, "shuffle": true,
                             "drop_last": true, "members": 3}})"));
 }
 
 TEST(CliMain, OptionsThatTheWorkloadDoesNotDeclareAreRefused) {
   for (const char* verb : {"train", "bench", "doctor", "trace"}) {
-    const Told told = call(own(), {verb, "mine", "--members", "2"});
-    EXPECT_EQ(told.code, 2) << verb;
-    EXPECT_THAT(told.err, HasSubstr("--members is of the workload other; mine has none")) << verb;
-    const Told unknown = call({{"mine", mine}}, {verb, "mine", "--members", "2"});
+    const CliResult cli_result = call(own(), {verb, "mine", "--members", "2"});
+    EXPECT_EQ(cli_result.code, 2) << verb;
+    EXPECT_THAT(cli_result.err, HasSubstr("--members is of the workload other; mine has none"))
+        << verb;
+    const CliResult unknown = call({{"mine", mine}}, {verb, "mine", "--members", "2"});
     EXPECT_EQ(unknown.code, 2) << verb;
     EXPECT_THAT(unknown.err, HasSubstr("unknown option '--members'")) << verb;
   }
@@ -159,34 +163,36 @@ TEST(CliMain, OptionsThatTheWorkloadDoesNotDeclareAreRefused) {
 
 TEST(CliMain, OptionsThatTheFactoryDoesNotReadAreRefused) {
   const std::vector<Workload> careless = {{"mine", mine, members()}};
-  const Told told = call(careless, {"train", "mine", "--device", "cpu", "--members", "2"});
-  EXPECT_EQ(told.code, 2);
-  EXPECT_THAT(told.err, HasSubstr("--members has no effect on mine"));
+  const CliResult cli_result =
+      call(careless, {"train", "mine", "--device", "cpu", "--members", "2"});
+  EXPECT_EQ(cli_result.code, 2);
+  EXPECT_THAT(cli_result.err, HasSubstr("--members has no effect on mine"));
 }
 
 TEST(CliMain, ABatchSizeThatTheFactoryDoesNotTakeIsRefused) {
   const std::vector<std::string> words = {"train", "mine", "--device", "cpu", "--batch-size", "5"};
-  const Told told = call(own(), words);
-  EXPECT_EQ(told.code, 2);
-  EXPECT_THAT(told.err, HasSubstr("batch size 5: mine trains on batches of 4"));
+  const CliResult cli_result = call(own(), words);
+  EXPECT_EQ(cli_result.code, 2);
+  EXPECT_THAT(cli_result.err, HasSubstr("batch size 5: mine trains on batches of 4"));
   EXPECT_EQ(call(own(), {"bench", "mine", "--device", "cpu", "--batch-size", "5"}).code, 2);
 }
 
 TEST(CliMain, AnOrderThatTheFactoryDoesNotTakeIsRefused) {
   for (const std::string option : {"shuffle", "drop-last"})
     for (const char* verb : {"train", "bench"}) {
-      const Told told = call(own(), {verb, "mine", "--device", "cpu", "--no-" + option});
-      EXPECT_EQ(told.code, 2) << verb;
-      EXPECT_THAT(told.err, HasSubstr("--no-" + option + " has no effect on mine"));
+      const CliResult cli_result = call(own(), {verb, "mine", "--device", "cpu", "--no-" + option});
+      EXPECT_EQ(cli_result.code, 2) << verb;
+      EXPECT_THAT(cli_result.err, HasSubstr("--no-" + option + " has no effect on mine"));
     }
   EXPECT_EQ(call(own(), {"train", "mine", "--device", "cpu", "--steps", "1", "--shuffle"}).code, 0);
 }
 
 TEST(CliMain, ValuesOfDeclaredOptionsAreChecked) {
   const auto refusal = [](const std::string& value) {
-    const Told told = call(own(), {"train", "other", "--device", "cpu", "--members", value});
-    EXPECT_EQ(told.code, 2) << value;
-    return told.err;
+    const CliResult cli_result =
+        call(own(), {"train", "other", "--device", "cpu", "--members", value});
+    EXPECT_EQ(cli_result.code, 2) << value;
+    return cli_result.err;
   };
   EXPECT_THAT(refusal("0"), HasSubstr("--members: 0 is less than 1"));
   EXPECT_THAT(refusal("many"), HasSubstr("--members: 'many' is not a whole number"));
@@ -196,13 +202,14 @@ TEST(CliMain, ValuesOfDeclaredOptionsAreChecked) {
 
 TEST(CliMain, AnOptionThatTheVerbHasCannotBeDeclared) {
   const std::vector<Workload> taken = {{"mine", mine, {{"steps", "How many", 3}}}};
-  const Told told = call(taken, {"train", "mine"});
-  EXPECT_EQ(told.code, 2);
-  EXPECT_THAT(told.err, HasSubstr("the workload mine declares --steps, which train has itself"));
+  const CliResult cli_result = call(taken, {"train", "mine"});
+  EXPECT_EQ(cli_result.code, 2);
+  EXPECT_THAT(cli_result.err,
+              HasSubstr("the workload mine declares --steps, which train has itself"));
 }
 
 TEST(CliMain, HelpShowsTheOptionsOfTheWorkloadThatIsNamed) {
-  const Told general = call(own(), {"train", "--help"});
+  const CliResult general = call(own(), {"train", "--help"});
   EXPECT_EQ(general.code, 0);
   EXPECT_THAT(general.out, AllOf(HasSubstr("--steps"), Not(HasSubstr("--members")),
                                  HasSubstr("train WORKLOAD --help"), HasSubstr("mine, other")));
@@ -219,7 +226,7 @@ TEST(CliMain, AnOptionMayComeAheadOfItsWorkload) {
   };
   EXPECT_THAT(call(own(), words("other")).err, HasSubstr("too many members"));
   EXPECT_THAT(call(own(), words("mine")).err, HasSubstr("mine has none"));
-  const Told none = call(own(), {"train", "--members", "4"});
+  const CliResult none = call(own(), {"train", "--members", "4"});
   EXPECT_EQ(none.code, 2);
   EXPECT_THAT(none.err, HasSubstr("--members is of the workload other: say which to train"));
 }
@@ -229,9 +236,10 @@ TEST(CliMain, OutputsDoNotReplaceWhatTheWorkloadReads) {
   const std::string path = (folder.path() / "class-weights").string();
   write_file_atomically(path, "1");
   const Workload reads{"reads", mine, {{"class-weights", "A file", ""}}};
-  const Told told = call({reads}, {"train", "reads", "--class-weights", path, "--json", path});
-  EXPECT_EQ(told.code, 2);
-  EXPECT_THAT(told.err, HasSubstr("name the same file"));
+  const CliResult cli_result =
+      call({reads}, {"train", "reads", "--class-weights", path, "--json", path});
+  EXPECT_EQ(cli_result.code, 2);
+  EXPECT_THAT(cli_result.err, HasSubstr("name the same file"));
 }
 
 /// A model whose outputs are neither classes nor masks.
@@ -267,14 +275,14 @@ TEST(CliMain, APreviewThatCannotBeMadeCostsNoResult) {
                                     "--plan", "serial",         "--steps",   "2",
                                     "--json", path("run.json"), "--preview", path("preview.png")};
   };
-  const Told told = call({{"rows", rows}}, words("rows"));
-  EXPECT_EQ(told.code, 1);
-  EXPECT_THAT(told.out, HasSubstr("2 steps"));
-  EXPECT_THAT(told.err, AllOf(HasSubstr("preview.png is not written: "),
-                              HasSubstr("is no prediction that is known")));
+  const CliResult cli_result = call({{"rows", rows}}, words("rows"));
+  EXPECT_EQ(cli_result.code, 1);
+  EXPECT_THAT(cli_result.out, HasSubstr("2 steps"));
+  EXPECT_THAT(cli_result.err, AllOf(HasSubstr("preview.png is not written: "),
+                                    HasSubstr("is no prediction that is known")));
   EXPECT_TRUE(std::filesystem::exists(path("run.json")));
   EXPECT_FALSE(std::filesystem::exists(path("preview.png")));
-  const Told refused = call({{"numbers", numbers}}, words("numbers"));
+  const CliResult refused = call({{"numbers", numbers}}, words("numbers"));
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("--preview: the data set has no images"));
 }
@@ -282,10 +290,10 @@ TEST(CliMain, APreviewThatCannotBeMadeCostsNoResult) {
 TEST(CliMain, APreviewOfAnOwnPipelineIsWritten) {
   const TemporaryFolder folder;
   const std::string path = (folder.path() / "preview.png").string();
-  const Told told =
+  const CliResult cli_result =
       call(own(), {"train", "mine", "--device", "cpu", "--steps", "2", "--preview", path});
-  EXPECT_EQ(told.code, 0) << told.err;
-  EXPECT_THAT(told.out, HasSubstr("preview of 8 samples in " + path));
+  EXPECT_EQ(cli_result.code, 0) << cli_result.err;
+  EXPECT_THAT(cli_result.out, HasSubstr("preview of 8 samples in " + path));
   EXPECT_TRUE(std::filesystem::exists(path));
 }
 

@@ -33,10 +33,10 @@ class HelpTest(ProgramTest):
                "make-data": ("Data", "Output")}
         for verb, headings in own.items():
             with self.subTest(verb):
-                groups = self.groups_of(*verb.split())
+                groups = self.read_option_groups(*verb.split())
                 self.assertLessEqual(set(headings), set(groups))
                 self.assertEqual(groups.get("Options"), ["-h,--help"])
-        workload = self.groups_of("train", "starved")
+        workload = self.read_option_groups("train", "starved")
         self.assertEqual(workload["Of the workload starved"],
                          ["--optimized-transforms", "--costs", "--raw-size"])
         self.assertIn("--sampler", workload["Data"])
@@ -48,7 +48,7 @@ class HelpTest(ProgramTest):
                                                             "--drop-last,--no-drop-last "])
             self.assertNotIn("{false}", told.stdout)
 
-    def groups_of(self, *verb):
+    def read_option_groups(self, *verb):
         """The names of each option, by its heading."""
         groups, heading = {}, ""
         for line in self.expect(DONE, *verb, "--help").stdout.splitlines():

@@ -149,7 +149,7 @@ TEST(OptionsTest, ListsAreJoinedAndChanged) {
 /// What is in force behind the declaration of `workload`.
 std::vector<std::pair<std::string, OptionValue>> in_force(
     const std::string& workload, const std::vector<std::pair<std::string, OptionValue>>& given) {
-  Options options = options_of(built_in_workloads(), workload);
+  Options options = find_options(built_in_workloads(), workload);
   for (const auto& [name, value] : given) options.give(name, value);
   make_pipeline(built_in_workloads(), workload, options);
   return options.in_force();

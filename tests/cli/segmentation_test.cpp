@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 Options small() {
-  Options options = options_of(built_in_workloads(), "segmentation");
+  Options options = find_options(built_in_workloads(), "segmentation");
   options.batch_size = 4;
   options.give("image-size", 8);
   options.give("classes", 5);
@@ -91,7 +91,7 @@ TEST(SegmentationTest, LearnsRealImages) {
   data.samples = 24;
   data.sizes = {32};
   make_segmentation_data(folder.path(), data);
-  Options options = options_of(built_in_workloads(), "segmentation");
+  Options options = find_options(built_in_workloads(), "segmentation");
   options.give("data", folder.path().string());
   options.batch_size = 8;
   options.give("image-size", 16);
@@ -132,7 +132,7 @@ TEST(SegmentationTest, RefusesWhatItCannotBuild) {
 
 TEST(WorkloadTest, AnUnknownNameIsRefusedWithTheNearest) {
   EXPECT_THAT(
-      thrown_by([] { options_of(built_in_workloads(), "segmentatoin"); }),
+      thrown_by([] { find_options(built_in_workloads(), "segmentatoin"); }),
       AllOf(StartsWith("Refused: unknown workload"), HasSubstr("did you mean 'segmentation'?")));
 }
 

@@ -19,7 +19,7 @@ class StarvedBitsTest : public testing::Test {
 
   static std::uint64_t digest(bool is_optimized, const std::string& mode,
                               const std::string& transforms_device, double momentum = 0.9) {
-    Options options = options_of(built_in_workloads(), "starved");
+    Options options = find_options(built_in_workloads(), "starved");
     options.batch_size = 4;
     options.give("image-size", 12);
     options.give("momentum", momentum);

@@ -23,7 +23,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 Options small_starved(bool is_optimized = false) {
-  Options options = options_of(built_in_workloads(), "starved");
+  Options options = find_options(built_in_workloads(), "starved");
   options.batch_size = 4;
   options.give("image-size", 12);
   options.give("classes", 5);
@@ -38,13 +38,13 @@ Options article(bool is_optimized = false) {
   return options;
 }
 
-Pipeline starved_of(Options options) {
+Pipeline make_starved(Options options) {
   return make_pipeline(built_in_workloads(), "starved", options);
 }
 
 /// What the loader makes of the first batches.
 std::vector<std::byte> batches(const Options& options, std::size_t count = 5) {
-  const Pipeline pipeline = starved_of(options);
+  const Pipeline pipeline = make_starved(options);
   DataLoaderOptions loading = pipeline.loader_options({});
   loading.num_workers = 2;
   DataLoader loader(pipeline.dataset(), pipeline.transforms(), loading);
@@ -59,7 +59,7 @@ std::vector<std::byte> batches(const Options& options, std::size_t count = 5) {
 
 RunResult train_starved(const Options& options, const std::string& mode) {
   Context context("cpu");
-  Pipeline pipeline = starved_of(options);
+  Pipeline pipeline = make_starved(options);
   const Plan plan =
       make_plan(mode, pipeline.device_steps(), DeviceKind::cpu, {.num_workers = 4}, {});
   Trainer trainer(std::move(pipeline), context, plan.numerics);
@@ -76,17 +76,17 @@ double wall_s(const RunResult& result, const std::string& step) {
 }
 
 TEST(StarvedTest, HasTheStepsOfW3) {
-  const Pipeline plain = starved_of(small_starved());
+  const Pipeline plain = make_starved(small_starved());
   EXPECT_THAT(plain.host_steps(), ElementsAre("read", "decode", "to_tensor", "crop", "mask",
                                               "color", "scale", "collate"));
   EXPECT_THAT(plain.device_steps(), ElementsAre("copy", "model"));
-  EXPECT_THAT(starved_of(small_starved(true)).host_steps(),
+  EXPECT_THAT(make_starved(small_starved(true)).host_steps(),
               ElementsAre("read", "decode", "crop", "mask", "color", "scale", "collate"));
 }
 
 TEST(StarvedTest, BeginsAsItsArticleDoes) {
   EXPECT_EQ(built_in_workloads().back().defaults.num_workers, 4U);
-  Options options = options_of(built_in_workloads(), "starved");
+  Options options = find_options(built_in_workloads(), "starved");
   EXPECT_EQ(options.batch_size, 256U);
   EXPECT_EQ(options.integer("image-size"), 256);
   EXPECT_EQ(options.number("momentum"), 0.9);
@@ -107,16 +107,16 @@ TEST(StarvedTest, HasTheLayersOfResNet18) {
 }
 
 TEST(StarvedTest, RawImagesAreFourTimesAsLargeUnlessToldOtherwise) {
-  const auto size_of = [](const Options& options) {
+  const auto read_size = [](const Options& options) {
     Sample sample;
-    starved_of(options).dataset()->read(0, sample);
+    make_starved(options).dataset()->read(0, sample);
     return sample.fields[0].array.view().shape;
   };
-  EXPECT_EQ(size_of(small_starved()), (Shape{48, 48, 3}));
+  EXPECT_EQ(read_size(small_starved()), (Shape{48, 48, 3}));
   Options options = small_starved();
   options.give("raw-size", 12);
-  EXPECT_EQ(size_of(options), (Shape{12, 12, 3}));
-  EXPECT_EQ(starved_of(options).dataset()->fields()[0].shape, (Shape{-1, -1, 3}));
+  EXPECT_EQ(read_size(options), (Shape{12, 12, 3}));
+  EXPECT_EQ(make_starved(options).dataset()->fields()[0].shape, (Shape{-1, -1, 3}));
 }
 
 TEST(StarvedTest, PlainTransformsGiveTheBitsOfTheOptimizedOnes) {
@@ -152,7 +152,7 @@ TEST(StarvedTest, PlainTransformsGiveTheBitsOfTheOptimizedOnesOfFiles) {
 TEST(StarvedTest, MasksAboutWhatItsProbabilitySays) {
   Options options = small_starved();
   options.give("image-size", 64);
-  const Pipeline pipeline = starved_of(options);
+  const Pipeline pipeline = make_starved(options);
   const auto layout =
       DataLoader::plan_layout(*pipeline.dataset(), pipeline.transforms(), options.batch_size);
   const std::vector<std::byte> bytes = batches(options, 1);
@@ -169,9 +169,9 @@ TEST(StarvedTest, MasksAboutWhatItsProbabilitySays) {
 }
 
 TEST(StarvedTest, TheDeviceTakesWhatComesBehindTheCrop) {
-  EXPECT_EQ(first_on_device(starved_of(small_starved(true))), "mask");
-  EXPECT_EQ(first_on_device(starved_of(article(true))), "mask");
-  EXPECT_EQ(first_on_device(starved_of(small_starved())), "scale");
+  EXPECT_EQ(first_on_device(make_starved(small_starved(true))), "mask");
+  EXPECT_EQ(first_on_device(make_starved(article(true))), "mask");
+  EXPECT_EQ(first_on_device(make_starved(small_starved())), "scale");
 }
 
 TEST(StarvedTest, StagesTakeWhatThoseOfTheArticleDo) {
@@ -190,9 +190,9 @@ TEST(StarvedTest, StagesTakeWhatThoseOfTheArticleDo) {
 
 TEST(StarvedTest, SmallerRawImagesAreReadSooner) {
   // Single waits may be long, and the next ones shorter for it.
-  const auto mean_of = [](Options options) {
+  const auto compute_mean = [](Options options) {
     constexpr std::size_t kReads = 50;
-    const auto data = starved_of(options).dataset();
+    const auto data = make_starved(options).dataset();
     Sample sample;
     const auto start = std::chrono::steady_clock::now();
     for (std::size_t i = 0; i < kReads; ++i) data->read(i, sample);
@@ -200,12 +200,12 @@ TEST(StarvedTest, SmallerRawImagesAreReadSooner) {
   };
   constexpr double kNearly = 0.9;  ///< what came before may have waited for some of it
   Options options = article();
-  EXPECT_GE(mean_of(options), kNearly * 0.0085);
+  EXPECT_GE(compute_mean(options), kNearly * 0.0085);
   options.give("raw-size", 16);
-  EXPECT_GE(mean_of(options), kNearly * (0.0005 + 0.008 / 5));
+  EXPECT_GE(compute_mean(options), kNearly * (0.0005 + 0.008 / 5));
   options.give("raw-size", 8);
   test::eventually("reading that takes less than for large images",
-                   [&] { return mean_of(options) < kNearly * 0.0085; });
+                   [&] { return compute_mean(options) < kNearly * 0.0085; });
 }
 
 TEST(StarvedTest, BadOptionsAreRefused) {
@@ -213,7 +213,7 @@ TEST(StarvedTest, BadOptionsAreRefused) {
     return thrown_by([&] {
       Options options = small_starved();
       change(options);
-      starved_of(options);
+      make_starved(options);
     });
   };
   const auto given = [&](const std::string& option, const OptionValue& value) {

@@ -23,7 +23,7 @@ MODELS = ("resnet18", "resnet50")
 FORWARD = ["--device", "cpu", "--image-size", SIZE, "--batch-size", "2"]
 
 
-def model_of(name):
+def make_model(name):
     return getattr(torchvision.models, name)(num_classes=CLASSES)
 
 
@@ -73,7 +73,7 @@ class TorchvisionTest(ProgramTest):
     def test_what_is_saved_is_torchvisions(self):
         for name in MODELS:
             with self.subTest(name):
-                weights, model = self.trained(name), model_of(name)
+                weights, model = self.trained(name), make_model(name)
                 tensors = safetensors.torch.load_file(weights)
                 self.assertEqual(forms(tensors), forms(model.state_dict()))
                 model.load_state_dict(tensors, strict=True)
@@ -84,7 +84,7 @@ class TorchvisionTest(ProgramTest):
         torch.manual_seed(1)
         for name in MODELS:
             with self.subTest(name):
-                model = model_of(name).train()
+                model = make_model(name).train()
                 with torch.no_grad():
                     for _ in range(3):  # so that the statistics of BatchNorm are not those of a new one
                         model(torch.rand(4, 3, SIZE, SIZE))

@@ -23,7 +23,7 @@ def of_phase(trace, phase):
     return [each for each in trace["traceEvents"] if each["ph"] == phase]
 
 
-def rows_of(trace):
+def read_rows(trace):
     """Names by place."""
     return {(each["pid"], each["tid"]): each["args"]["name"]
             for each in of_phase(trace, "M") if each["name"] == "thread_name"}
@@ -39,7 +39,7 @@ class TraceTest(ProgramTest):
     def test_rows_slices_and_arrows(self):
         trace = self.trace("trace.json.gz", says=["lane", "busy", "waiting", "overlapped",
                                                   "2 workers", "critical path of step"])
-        rows = rows_of(trace)
+        rows = read_rows(trace)
         for name in ("worker 0", "worker 1", "batch buffer 0", "copy", "encoder", "decoder"):
             self.assertIn(name, rows.values())
         slices = of_phase(trace, "X")
@@ -61,7 +61,7 @@ class TraceTest(ProgramTest):
     def test_cached_input_has_no_workers(self):
         for source in ("host", "device"):
             trace = self.trace(f"{source}.json", "--input", source)
-            rows = set(rows_of(trace).values())
+            rows = set(read_rows(trace).values())
             self.assertFalse([row for row in rows if row.startswith(("worker", "batch buffer"))])
             self.assertEqual("copy" in rows, source == "host")
             self.assertIn("decoder", rows)
@@ -79,10 +79,10 @@ class TraceTest(ProgramTest):
         lanes = {each["tid"] for each in of_phase(trace, "X") if each["cat"] in
                  ("copy", "encoder", "decoder")}
         self.assertEqual(len(lanes), 1)
-        self.assertIn("worker 1", rows_of(trace).values())
+        self.assertIn("worker 1", read_rows(trace).values())
         one_worker = [*TRACE[:-1], "1"]
         trace = self.trace("workers.json", "--plan", plan, command=one_worker)
-        self.assertNotIn("worker 1", rows_of(trace).values())
+        self.assertNotIn("worker 1", read_rows(trace).values())
 
     def test_bad_options_are_refused_before_anything_runs(self):
         out = self.folder / "none.json"
@@ -111,13 +111,13 @@ class TraceTest(ProgramTest):
         path = self.folder / "own.json"
         self.expect(DONE, "trace", "quadrants", *TINY, "--steps", "2", "--out", path,
                     binary=os.environ["SLIPSTREAM_EXAMPLE"])
-        self.assertIn("classify", rows_of(json.loads(path.read_text())).values())
+        self.assertIn("classify", read_rows(json.loads(path.read_text())).values())
 
     @unittest.skipUnless(HAS_GPU, "no GPU here")
     def test_kernels_on_a_gpu(self):
         command = [each if each != "cpu" else "cuda" for each in TRACE]
         trace = self.trace("gpu.json.gz", command=command, says=["kernels and copies on"])
-        streams = [row for row in rows_of(trace).values() if row.startswith("stream ")]
+        streams = [row for row in read_rows(trace).values() if row.startswith("stream ")]
         self.assertGreaterEqual(len(streams), 3)
         self.assertIn("CUDA events", trace["otherData"]["lanes"])
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import unittest
 
-from checkpoint_runs import (TENSORS, CheckpointRuns, float_values, header_of, make_classes, replace_in,
+from checkpoint_runs import (TENSORS, CheckpointRuns, float_values, read_header, make_classes, replace_in,
                              step_path, write_tensors)
 from program import DONE, REFUSED, TINY_CLASSIFIER
 
@@ -63,7 +63,7 @@ class WeightsTest(CheckpointRuns):
 
     def stored(self, name, change):
         """A copy of the last weights, with a header that `change` has changed, and values for it."""
-        header, begin = header_of(self.last / WEIGHTS)
+        header, begin = read_header(self.last / WEIGHTS)
         values = (self.last / WEIGHTS).read_bytes()[begin:]
         tensors = {key: [entry["dtype"], entry["shape"], values[slice(*entry["data_offsets"])]]
                    for key, entry in header.items() if key != "__metadata__"}

@@ -61,7 +61,7 @@ TEST(DecodeFaults, ATruncatedFileIsAnErrorUnlessAllPixelsAreThere) {
       ASSERT_THAT(decode_fault(cut, {.strict = true}), StartsWith("Error: "));
       if (fault != "nothing") continue;
       ASSERT_GT(size + 14, record.file.size()) << record.name << " of " << size;
-      ASSERT_EQ(levels_of(out), record.rgb) << record.name << " of " << size;
+      ASSERT_EQ(copy_levels(out), record.rgb) << record.name << " of " << size;
     }
   }
 }
@@ -75,7 +75,7 @@ TEST(DecodeFaults, ATruncatedMaskIsAnErrorUnlessAllClassesAreThere) {
       ASSERT_THAT(fault, AnyOf("nothing", StartsWith("Error: "))) << record.name << " of " << size;
       ASSERT_THAT(mask_error(cut, {.strict = true}), StartsWith("Error: "));
       if (fault != "nothing") continue;
-      ASSERT_EQ(levels_of(out), record.mask) << record.name << " of " << size;
+      ASSERT_EQ(copy_levels(out), record.mask) << record.name << " of " << size;
     }
   }
 }
@@ -172,7 +172,7 @@ TEST(DecodeFaults, BytesBetweenSegmentsOfAJpegAreSkipped) {
       EXPECT_THAT(tolerated(file), HasSubstr("extraneous bytes before marker"));
       HostArray out;
       decode_rgb(file, {}, out);
-      EXPECT_EQ(levels_of(out), record.rgb);
+      EXPECT_EQ(copy_levels(out), record.rgb);
     }
   }
 }

@@ -20,7 +20,7 @@ TEST(DecodeRgb, GivesThePixelsOfEveryKindOfFile) {
     ASSERT_NO_THROW(decode_rgb(record.file, {}, out));
     EXPECT_EQ(out.view().shape, Shape({record.shape[0], record.shape[1], 3}));
     EXPECT_EQ(out.view().dtype, DType::uint8);
-    EXPECT_EQ(levels_of(out), record.rgb);
+    EXPECT_EQ(copy_levels(out), record.rgb);
   }
 }
 
@@ -31,7 +31,7 @@ TEST(DecodeRgb, ShowsTheBackgroundThroughTransparentPixels) {
     SCOPED_TRACE(record.name);
     HostArray out;
     ASSERT_NO_THROW(decode_rgb(record.file, {.background = {10, 200, 33}}, out));
-    EXPECT_EQ(levels_of(out), record.rgb);
+    EXPECT_EQ(copy_levels(out), record.rgb);
   }
 }
 
@@ -51,7 +51,7 @@ TEST(DecodeMask, GivesClassNumbersUnscaled) {
     HostArray out;
     ASSERT_NO_THROW(decode_mask(record.file, {}, out));
     EXPECT_EQ(out.view().shape, record.shape);
-    EXPECT_EQ(levels_of(out), record.mask);
+    EXPECT_EQ(copy_levels(out), record.mask);
     ++masks;
   }
   EXPECT_EQ(masks, 14);
@@ -116,46 +116,49 @@ Levels ramp(std::size_t count) {
 TEST(EncodePng, KeepsEveryLevel) {
   HostArray out;
   const Levels rgb = ramp(5 * 7 * 3);
-  decode_rgb(encode_png(pixels_of(rgb, {5, 7, 3})), {}, out);
-  EXPECT_EQ(levels_of(out), rgb);
+  decode_rgb(encode_png(view_levels(rgb, {5, 7, 3})), {}, out);
+  EXPECT_EQ(copy_levels(out), rgb);
   const Levels gray = ramp(256);
-  decode_mask(encode_png(pixels_of(gray, {16, 16})), {}, out);
-  EXPECT_EQ(levels_of(out), gray);
+  decode_mask(encode_png(view_levels(gray, {16, 16})), {}, out);
+  EXPECT_EQ(copy_levels(out), gray);
 }
 
 TEST(EncodeJpeg, IsCloseAndSmallerAtLowerQuality) {
   const Levels gray = ramp(64 * 64);
-  const std::vector<std::byte> fine = encode_jpeg(pixels_of(gray, {64, 64}), 100);
+  const std::vector<std::byte> fine = encode_jpeg(view_levels(gray, {64, 64}), 100);
   EXPECT_EQ(image_shape(fine), Shape({64, 64, 1}));
   HostArray out;
   decode_rgb(fine, {}, out);
   for (std::size_t i = 0; i < gray.size(); ++i) {
     ASSERT_NEAR(out.view().as<std::uint8_t>()[3 * i], gray[i], 3);
   }
-  EXPECT_LT(encode_jpeg(pixels_of(gray, {64, 64}), 1).size(), fine.size());
-  EXPECT_EQ(image_shape(encode_jpeg(pixels_of(ramp(192), {8, 8, 3}), 90)), Shape({8, 8, 3}));
+  EXPECT_LT(encode_jpeg(view_levels(gray, {64, 64}), 1).size(), fine.size());
+  EXPECT_EQ(image_shape(encode_jpeg(view_levels(ramp(192), {8, 8, 3}), 90)), Shape({8, 8, 3}));
 }
 
 TEST(Encode, RefusesWhatItCannotWrite) {
   const Levels levels(3 * 65'501);
   EXPECT_THAT(thrown_by([&] {
-                encode_jpeg(pixels_of(levels, {2, 2, 3}), 0);
+                encode_jpeg(view_levels(levels, {2, 2, 3}), 0);
               }),
               HasSubstr("Error: JPEG quality is 0"));
   EXPECT_THAT(thrown_by([&] {
-                encode_jpeg(pixels_of(levels, {2, 2, 3}), 101);
+                encode_jpeg(view_levels(levels, {2, 2, 3}), 101);
               }),
               HasSubstr("it must be 1 to 100"));
   EXPECT_THAT(thrown_by([&] {
-                encode_jpeg(pixels_of(levels, {1, 65'501, 3}), 90);
+                encode_jpeg(view_levels(levels, {1, 65'501, 3}), 90);
               }),
               HasSubstr("Error: cannot write a JPEG"));
   EXPECT_THAT(thrown_by([&] {
-                encode_png(pixels_of(levels, {2, 2, 4}));
+                encode_png(view_levels(levels, {2, 2, 4}));
               }),
               HasSubstr("cannot encode uint8 of 2 x 2 x 4"));
-  EXPECT_THAT(thrown_by([&] { encode_png(pixels_of(levels, {0, 2, 3})); }), HasSubstr("0 x 2 x 3"));
-  ConstArray floats = pixels_of(levels, {2, 2});
+  EXPECT_THAT(thrown_by([&] {
+                encode_png(view_levels(levels, {0, 2, 3}));
+              }),
+              HasSubstr("0 x 2 x 3"));
+  ConstArray floats = view_levels(levels, {2, 2});
   floats.dtype = DType::float32;
   EXPECT_THAT(thrown_by([&] { encode_png(floats); }), HasSubstr("cannot encode float32"));
 }

@@ -23,7 +23,7 @@ constexpr std::int64_t kWidth = 45;
 Levels decoded(const File& file) {
   HostArray out;
   decode_rgb(file, {}, out);
-  return levels_of(out);
+  return copy_levels(out);
 }
 
 std::string decode_error(const File& file) {
@@ -38,7 +38,7 @@ int largest_difference(const Levels& a, const Levels& b) {
   return largest;
 }
 
-std::size_t frame_of(const File& file) {
+std::size_t find_frame(const File& file) {
   const std::byte start[] = {std::byte{0xff}, std::byte{0xc0}};
   return static_cast<std::size_t>(
       std::search(file.begin(), file.end(), std::begin(start), std::end(start)) - file.begin());
@@ -102,7 +102,7 @@ TEST(JpegKinds, GrayBecomesRgbOfEqualLevels) {
 
 TEST(JpegKinds, WhatTheCodecCannotDecodeIsNamed) {
   File file = write_jpeg({}, kHeight, kWidth, noisy_levels(kHeight, kWidth, 3));
-  const std::size_t frame = frame_of(file);
+  const std::size_t frame = find_frame(file);
   file[frame + 4] = std::byte{12};
   EXPECT_EQ(decode_error(file),
             "Error: this JPEG is of 12 bits a channel, which libjpeg-turbo cannot decode; convert "

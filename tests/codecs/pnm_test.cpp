@@ -20,7 +20,7 @@ std::string decoded(const std::string& file, HostArray& out) {
 Levels levels(const std::string& file) {
   HostArray out;
   EXPECT_EQ(decoded(file, out), "nothing") << file;
-  return levels_of(out);
+  return copy_levels(out);
 }
 
 TEST(Pnm, BinaryAndTextHoldTheSamePixels) {

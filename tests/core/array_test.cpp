@@ -13,10 +13,10 @@ TEST(DType, HasSizeAndName) {
   EXPECT_EQ(size_bytes(DType::int32), 4u);
   EXPECT_EQ(size_bytes(DType::int64), 8u);
   EXPECT_EQ(size_bytes(DType::float32), 4u);
-  EXPECT_EQ(name_of(DType::uint8), "uint8");
-  EXPECT_EQ(name_of(DType::int32), "int32");
-  EXPECT_EQ(name_of(DType::int64), "int64");
-  EXPECT_EQ(name_of(DType::float32), "float32");
+  EXPECT_EQ(to_string(DType::uint8), "uint8");
+  EXPECT_EQ(to_string(DType::int32), "int32");
+  EXPECT_EQ(to_string(DType::int64), "int64");
+  EXPECT_EQ(to_string(DType::float32), "float32");
 }
 
 TEST(Shape, CountsElements) {

@@ -149,25 +149,25 @@ TEST_F(CpuPlaces, DevicesAreFoundUnderEverySpellingOfTheirAddress) {
   write("bus/pci/devices/0000:af:00.0/numa_node", "1\n");
   write("bus/pci/devices/0000:af:00.0/local_cpulist", "4-7\n");
   for (const char* address : {"0000:af:00.0", "0000:AF:00.0", "00000000:AF:00.0", "0:af:0.0"}) {
-    const PciPlace place = place_of_pci_device(address, root());
+    const PciLocation place = locate_pci_device(address, root());
     EXPECT_EQ(place.node, 1u) << address;
     EXPECT_EQ(place.cpus, CpuList({4, 5, 6, 7})) << address;
   }
   write("bus/pci/devices/10002:0b:1f.7/numa_node", "0\n");
-  EXPECT_EQ(place_of_pci_device("10002:0b:1f.7", root()).node, 0u);
+  EXPECT_EQ(locate_pci_device("10002:0b:1f.7", root()).node, 0u);
 }
 
 TEST_F(CpuPlaces, WhatSysfsDoesNotSayIsUnknown) {
   write("bus/pci/devices/0000:01:00.0/numa_node", "-1\n");
   write("bus/pci/devices/0000:01:00.0/local_cpulist", "0-1\n");
-  const PciPlace one_node = place_of_pci_device("0000:01:00.0", root());
+  const PciLocation one_node = locate_pci_device("0000:01:00.0", root());
   EXPECT_FALSE(one_node.node);
   EXPECT_EQ(one_node.cpus, CpuList({0, 1}));
 
   write("bus/pci/devices/numa_node", "3\n");
   for (const char* address : {"0000:02:00.0", "", "..", "0000:01:00", "0000:01:00.0/", "x:01:00.0",
                               "0000:01:00.0 ", "0000-01-00.0", "fffffffff:01:00.0"}) {
-    const PciPlace place = place_of_pci_device(address, root());
+    const PciLocation place = locate_pci_device(address, root());
     EXPECT_FALSE(place.node) << address;
     EXPECT_TRUE(place.cpus.empty()) << address;
   }

@@ -14,7 +14,7 @@ namespace {
 using test::Counter;
 using Jobs = std::vector<std::function<void()>>;
 
-std::vector<std::thread::id> ids_of(LaneThreads& threads, std::size_t count) {
+std::vector<std::thread::id> thread_ids(LaneThreads& threads, std::size_t count) {
   std::vector<std::thread::id> ids(count);
   Jobs jobs;
   for (auto& id : ids) jobs.emplace_back([&id] { id = std::this_thread::get_id(); });
@@ -25,10 +25,10 @@ std::vector<std::thread::id> ids_of(LaneThreads& threads, std::size_t count) {
 TEST(LaneThreads, ThreadKDoesPartKRunAfterRun) {
   LaneThreads threads;
   EXPECT_EQ(threads.size(), 0u);
-  const auto first = ids_of(threads, 2);
+  const auto first = thread_ids(threads, 2);
   EXPECT_EQ(threads.size(), 2u);
-  const auto more = ids_of(threads, 4);
-  const auto fewer = ids_of(threads, 1);
+  const auto more = thread_ids(threads, 4);
+  const auto fewer = thread_ids(threads, 1);
   EXPECT_EQ(threads.size(), 4u);
   EXPECT_TRUE(std::equal(first.begin(), first.end(), more.begin()));
   EXPECT_EQ(fewer.front(), first.front());
@@ -55,30 +55,30 @@ TEST(LaneThreads, JobsRunAtTheSameTime) {
 
 TEST(LaneThreads, WhoWaitsLooksMeanwhile) {
   LaneThreads threads;
-  Counter looks;
+  Counter polls;
   std::atomic<int> seen = 0;
   const std::thread::id here = std::this_thread::get_id();
   std::atomic<bool> is_by_the_caller = true;
   const Jobs jobs(2, [&] {
     try {
-      looks.await(looks.value() + 2, "looks");
+      polls.await(polls.value() + 2, "looks");
       ++seen;
     } catch (const test::TimedOut&) {
     }
   });
   {
-    const LaneThreads::Looks look(threads, [&] {
+    const LaneThreads::PollScope poll_scope(threads, [&] {
       is_by_the_caller = is_by_the_caller && std::this_thread::get_id() == here;
-      looks.add();
+      polls.add();
     });
     threads.run(jobs);
     threads.run(jobs);
   }
   EXPECT_EQ(seen, 4);
   EXPECT_TRUE(is_by_the_caller);
-  const auto before = looks.value();
+  const auto before = polls.value();
   threads.run({[] {}});
-  EXPECT_EQ(looks.value(), before);
+  EXPECT_EQ(polls.value(), before);
 }
 
 TEST(LaneThreads, NoJobsIsNoWork) {

@@ -8,11 +8,11 @@ namespace slipstream {
 namespace {
 
 TEST(NumberText, CountsThings) {
-  EXPECT_EQ(count_of(1, "step"), "1 step");
-  EXPECT_EQ(count_of(0, "step"), "0 steps");
-  EXPECT_EQ(count_of(3, "batch"), "3 batches");
-  EXPECT_EQ(count_of(1, "class"), "1 class");
-  EXPECT_EQ(count_of(2, "class"), "2 classes");
+  EXPECT_EQ(format_count(1, "step"), "1 step");
+  EXPECT_EQ(format_count(0, "step"), "0 steps");
+  EXPECT_EQ(format_count(3, "batch"), "3 batches");
+  EXPECT_EQ(format_count(1, "class"), "1 class");
+  EXPECT_EQ(format_count(2, "class"), "2 classes");
 }
 
 TEST(NumberText, SizesHaveAUnitThatFits) {

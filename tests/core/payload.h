@@ -71,7 +71,7 @@ void mix_stage(Cell* slot, Cell* state, std::size_t stage, std::uint64_t batch) 
 }
 
 template <typename Cell>
-std::uint64_t hash_of(const std::array<Cell, kStages>& state) {
+std::uint64_t hash_state(const std::array<Cell, kStages>& state) {
   std::uint64_t digest = 0;
   for (const Cell& cell : state) digest = scramble(digest ^ cell.load());
   return digest;
@@ -83,7 +83,7 @@ inline std::uint64_t serial_digest(std::uint64_t batches) {
   for (std::uint64_t batch = 0; batch < batches; ++batch)
     for (std::size_t stage = 0; stage < kStages; ++stage)
       mix_stage(slot.data(), state.data(), stage, batch);
-  return hash_of(state);
+  return hash_state(state);
 }
 
 /// The rig without a device.
@@ -121,7 +121,7 @@ class CpuRig final : public Rig {
   void release(std::size_t other) override {
     lanes_.enqueue(other, [this] { raise(released_); });
   }
-  std::uint64_t digest() override { return hash_of(state_); }
+  std::uint64_t digest() override { return hash_state(state_); }
 
  private:
   // Relaxed: orders nothing that ThreadSanitizer could take for the wait that is missing.

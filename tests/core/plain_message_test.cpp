@@ -12,11 +12,11 @@ namespace slipstream {
 namespace {
 
 TEST(PlainMessage, SaysThatMemoryRanOut) {
-  const auto is_told = testing::StartsWith("out of memory; use a smaller ");
-  EXPECT_THAT(plain_message(std::bad_alloc()), is_told);
-  EXPECT_THAT(plain_message(std::bad_array_new_length()), is_told);
+  const auto is_memory_advice = testing::StartsWith("out of memory; use a smaller ");
+  EXPECT_THAT(plain_message(std::bad_alloc()), is_memory_advice);
+  EXPECT_THAT(plain_message(std::bad_array_new_length()), is_memory_advice);
   const char* const of_torch = "[enforce fail] DefaultCPUAllocator: can't allocate memory: you ...";
-  EXPECT_THAT(plain_message(std::runtime_error(of_torch)), is_told);
+  EXPECT_THAT(plain_message(std::runtime_error(of_torch)), is_memory_advice);
 }
 
 TEST(PlainMessage, IsElseWhatTheErrorSays) {

@@ -195,20 +195,20 @@ TEST_P(ThreadedInputTest, ItTakesAndEnqueuesTheNextBatchWhileTheCallerIsInItsBod
 }
 
 TEST_P(ThreadedInputTest, WhoWaitsForALateInputLooksAround) {
-  Counter looks;
-  work_.on_look = [&] { looks.add(); };
+  Counter polls;
+  work_.on_poll = [&] { polls.add(); };
   work_.on_ready = [](std::uint64_t batch) { return batch != 3; };
-  work_.on_await = [&](std::uint64_t) { looks.await(2, "two looks"); };
+  work_.on_await = [&](std::uint64_t) { polls.await(2, "two looks"); };
   begin(6);
   for (int batch = 0; batch < 6; ++batch) ASSERT_TRUE(schedule_.next());
   EXPECT_FALSE(schedule_.next());
   schedule_.end();
-  EXPECT_GE(looks.value(), 2u);
+  EXPECT_GE(polls.value(), 2u);
 }
 
 TEST_P(ThreadedInputTest, WhatALookThrowsComesOutWhileTheInputIsLate) {
   Counter thrown;
-  work_.on_look = [] { throw std::out_of_range("no"); };
+  work_.on_poll = [] { throw std::out_of_range("no"); };
   work_.on_ready = [](std::uint64_t batch) { return batch != 3; };
   work_.on_await = [&](std::uint64_t) { thrown.await(1, "what the look threw"); };
   begin(kForever);

@@ -11,7 +11,7 @@ TEST(SlotRing, BatchesTakeSlotsInTurn) {
   SlotRing<int> ring(3);
   EXPECT_EQ(ring.depth(), 3u);
   for (std::uint64_t batch = 0; batch < 9; ++batch) {
-    EXPECT_EQ(ring.slot_of(batch), batch % 3);
+    EXPECT_EQ(ring.slot_index(batch), batch % 3);
     ring.of(batch) += 1;
     EXPECT_EQ(&ring.of(batch), &ring.slot(batch % 3));
   }
@@ -21,7 +21,7 @@ TEST(SlotRing, BatchesTakeSlotsInTurn) {
 TEST(SlotRing, CountsBeyond32Bits) {
   SlotRing<int> ring(7);
   const std::uint64_t batch = 0xffff'ffff'ffff'ffffu;
-  EXPECT_EQ(ring.slot_of(batch), batch % 7);
+  EXPECT_EQ(ring.slot_index(batch), batch % 7);
 }
 
 TEST(SlotRing, HoldsWhatCannotBeCopied) {

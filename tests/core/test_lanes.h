@@ -54,7 +54,7 @@ class TestLanes {
 struct HookedWork final : Work {
   std::function<bool(std::uint64_t batch)> on_ready;
   std::function<void(std::uint64_t batch)> on_await;
-  std::function<void()> on_look;
+  std::function<void()> on_poll;
   std::function<void(std::size_t lane, std::size_t slot)> on_drop;
   std::function<void(std::size_t lane, std::uint64_t batch, std::size_t slot)> on_run;
   std::function<void(std::uint64_t batch, std::span<const Mark* const> begin,
@@ -65,8 +65,8 @@ struct HookedWork final : Work {
   void await_input(std::uint64_t batch) override {
     if (on_await) on_await(batch);
   }
-  void look() override {
-    if (on_look) on_look();
+  void poll() override {
+    if (on_poll) on_poll();
   }
   void drop(std::size_t lane, std::size_t slot) override {
     if (on_drop) on_drop(lane, slot);

@@ -28,7 +28,7 @@ void encode(std::byte* to, LogitType type, float value) {
   }
 }
 
-std::size_t element_of(const LogitLayout& layout, std::int64_t i, std::int64_t c) {
+std::size_t element_offset(const LogitLayout& layout, std::int64_t i, std::int64_t c) {
   return static_cast<std::size_t>(i / layout.pixels * layout.image + c * layout.cls +
                                   i % layout.pixels * layout.pixel);
 }
@@ -61,7 +61,7 @@ void add_probabilities(std::mt19937& random, CrossEntropyProblem& problem) {
 }
 
 /// Of every class; all 0 for a label outside the classes.
-std::vector<double> target_of(const CrossEntropyProblem& problem, std::int64_t pixel) {
+std::vector<double> make_target(const CrossEntropyProblem& problem, std::int64_t pixel) {
   const auto classes = static_cast<std::size_t>(problem.layout.classes);
   const auto at = static_cast<std::size_t>(pixel);
   std::vector<double> target(classes, 0);
@@ -79,7 +79,7 @@ std::vector<double> target_of(const CrossEntropyProblem& problem, std::int64_t p
 std::size_t CrossEntropyProblem::element_bytes() const { return type == LogitType::f32 ? 4 : 2; }
 
 std::size_t CrossEntropyProblem::elements() const {
-  return element_of(layout, layout.images * layout.pixels - 1, layout.classes - 1) + 1;
+  return element_offset(layout, layout.images * layout.pixels - 1, layout.classes - 1) + 1;
 }
 
 std::vector<std::byte> CrossEntropyProblem::label_bytes() const {
@@ -133,7 +133,7 @@ CrossEntropyProblem random_problem(const LogitLayout& layout, LogitType type,
       float value = normal(random);
       if (kind == 0) value = std::round(value);  // ties
       if (kind == 1) value *= 30;
-      encode(problem.logits.data() + element_of(layout, i, c) * width, type, value);
+      encode(problem.logits.data() + element_offset(layout, i, c) * width, type, value);
     }
     if (label_type == LabelType::probabilities) add_probabilities(random, problem);
     const auto classes = static_cast<unsigned>(
@@ -153,10 +153,10 @@ CrossEntropyResult solve(const CrossEntropyProblem& problem) {
   for (std::int64_t i = 0; i < total; ++i) {
     std::vector<double> x;
     for (std::int64_t c = 0; c < layout.classes; ++c) {
-      x.push_back(static_cast<double>(problem.logit(element_of(layout, i, c))));
+      x.push_back(static_cast<double>(problem.logit(element_offset(layout, i, c))));
     }
     const Pixel pixel(std::move(x));
-    const std::vector<double> target = target_of(problem, i);
+    const std::vector<double> target = make_target(problem, i);
     const auto likely =
         static_cast<std::size_t>(std::max_element(target.begin(), target.end()) - target.begin());
     double whole = 0;
@@ -168,7 +168,7 @@ CrossEntropyResult solve(const CrossEntropyProblem& problem) {
       result.correct += pixel.largest == likely ? 1 : 0;
     }
     for (std::size_t c = 0; c < pixel.x.size(); ++c) {
-      const std::size_t element = element_of(layout, i, static_cast<std::int64_t>(c));
+      const std::size_t element = element_offset(layout, i, static_cast<std::int64_t>(c));
       if (target[c] != 0) result.loss += target[c] * pixel.loss(c);
       result.gradient[element] = factor * (pixel.softmax(c) * whole - target[c]);
       result.is_addressed[element] = true;

@@ -43,7 +43,7 @@ TEST_F(DeviceTest, streams_do_not_block_and_priorities_are_clamped) {
   int lowest = 0;
   int highest = 0;
   check_cuda(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
-  const auto priority_of = [](int wanted) {
+  const auto lane_priority = [](int wanted) {
     const Stream stream(0, wanted);
     unsigned flags = 0;
     check_cuda(cudaStreamGetFlags(stream.get(), &flags));
@@ -52,10 +52,10 @@ TEST_F(DeviceTest, streams_do_not_block_and_priorities_are_clamped) {
     check_cuda(cudaStreamGetPriority(stream.get(), &priority));
     return priority;
   };
-  EXPECT_EQ(priority_of(0), lowest);
-  EXPECT_EQ(priority_of(-3), lowest);
-  EXPECT_EQ(priority_of(1), lowest - 1);
-  EXPECT_EQ(priority_of(100), highest);
+  EXPECT_EQ(lane_priority(0), lowest);
+  EXPECT_EQ(lane_priority(-3), lowest);
+  EXPECT_EQ(lane_priority(1), lowest - 1);
+  EXPECT_EQ(lane_priority(100), highest);
 }
 
 TEST_F(MemoryTest, is_pinned_aligned_and_counted) {

@@ -27,7 +27,7 @@ void* open_fake_nvml() {
   return dlopen((program.parent_path() / "libnvidia-ml.so.1").c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
-std::string message_of(const std::function<void()>& call) {
+std::string thrown_message(const std::function<void()>& call) {
   try {
     call();
   } catch (const DeviceLost& error) {
@@ -67,14 +67,15 @@ TEST_F(NoGpuTest, a_meter_without_rights_to_the_counters_gives_the_coarse_share_
 
 TEST_F(NoGpuTest, pinned_memory_says_that_it_needs_a_gpu) {
   PinnedMemory memory;
-  const std::string message = message_of([&] { memory.deallocate(memory.allocate(3 << 20), 0); });
+  const std::string message =
+      thrown_message([&] { memory.deallocate(memory.allocate(3 << 20), 0); });
   EXPECT_THAT(message, HasSubstr("3145728 bytes (3 MiB)"));
   EXPECT_THAT(message, HasSubstr("needs a usable GPU"));
   EXPECT_EQ(memory.bytes_in_use(), 0U);
 }
 
 TEST_F(NoGpuTest, a_lane_is_an_error_but_no_lost_device) {
-  const std::string message = message_of([] { const CudaLane lane("train", 0, 0); });
+  const std::string message = thrown_message([] { const CudaLane lane("train", 0, 0); });
   EXPECT_THAT(message, testing::AnyOf(HasSubstr("cudaErrorNoDevice"),
                                       HasSubstr("cudaErrorInsufficientDriver")));
   EXPECT_THAT(message, Not(HasSubstr("device lost")));

@@ -26,15 +26,15 @@ TEST(Nvjpeg, a_library_that_is_another_is_refused) {
 }
 
 TEST(Nvjpeg, it_is_looked_for_beside_the_cuda_runtime_too) {
-  const auto places = nvjpeg::usual_places();
+  const auto places = nvjpeg::default_locations();
   ASSERT_GE(places.size(), 2U);
   EXPECT_THAT(places[0], StartsWith("libnvjpeg.so."));
   EXPECT_THAT(places[1], AllOf(StartsWith("/"), HasSubstr("/libnvjpeg.so.")));
 }
 
 TEST(Nvjpeg, statuses_have_names) {
-  EXPECT_EQ(nvjpeg::name_of(4), "JPEG_NOT_SUPPORTED");
-  EXPECT_EQ(nvjpeg::name_of(77), "status 77");
+  EXPECT_EQ(nvjpeg::to_string(4), "JPEG_NOT_SUPPORTED");
+  EXPECT_EQ(nvjpeg::to_string(77), "status 77");
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ class UnpackGpuTest : public test::GpuTest {
   /// Adds a field behind what is there.
   void add(const Form& form, std::size_t samples, std::size_t values) {
     PackedField field{form.from, form.to, form.classes, samples, values, 0, 0, 0};
-    field.from_sample_bytes = (values * bits_of(form.from) + 7) / 8;
+    field.from_sample_bytes = (values * bits_per_element(form.from) + 7) / 8;
     field.from_offset_bytes = bytes_;
     field.to_offset_bytes = bytes_ + round_up(samples * field.from_sample_bytes, 256);
     bytes_ = field.to_offset_bytes + field.to_bytes();
@@ -42,7 +42,7 @@ class UnpackGpuTest : public test::GpuTest {
     for (std::byte& byte : block) byte = static_cast<std::byte>(random());
     for (const PackedField& field : fields_) {
       if (field.classes == 0) continue;
-      const std::size_t step = bits_of(field.from) / 8;
+      const std::size_t step = bits_per_element(field.from) / 8;
       for (std::size_t i = 0; i < field.samples * field.values; ++i) {
         const auto place = static_cast<std::uint32_t>(random() % field.classes);
         std::memcpy(&block[field.from_offset_bytes + i * step], &place, step);
@@ -60,7 +60,7 @@ class UnpackGpuTest : public test::GpuTest {
     unpack(fields_, block.data());
     const std::vector<std::byte> result = memory.read();
     for (const PackedField& field : fields_) {
-      const std::size_t bytes = field.outputs() * bits_of(field.to) / 8;
+      const std::size_t bytes = field.outputs() * bits_per_element(field.to) / 8;
       const auto first = static_cast<std::ptrdiff_t>(field.to_offset_bytes);
       const auto last = first + static_cast<std::ptrdiff_t>(bytes);
       ASSERT_TRUE(std::equal(block.begin() + first, block.begin() + last, result.begin() + first))

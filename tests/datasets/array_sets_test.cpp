@@ -29,9 +29,9 @@ TEST(InMemory, GivesEachSamplesPartOfEveryArray) {
   EXPECT_EQ(specs[2].dtype, DType::float32);
   Sample sample;
   dataset->read(1, sample);
-  EXPECT_THAT(values_of<std::uint8_t>(sample.fields[0]), ElementsAre(6, 7, 8, 9, 10, 11));
-  EXPECT_THAT(values_of<std::int64_t>(sample.fields[1]), ElementsAre(1));
-  EXPECT_THAT(values_of<float>(sample.fields[2]), ElementsAre(2, 3));
+  EXPECT_THAT(copy_values<std::uint8_t>(sample.fields[0]), ElementsAre(6, 7, 8, 9, 10, 11));
+  EXPECT_THAT(copy_values<std::int64_t>(sample.fields[1]), ElementsAre(1));
+  EXPECT_THAT(copy_values<float>(sample.fields[2]), ElementsAre(2, 3));
   EXPECT_EQ(sample.fields[0].array.view().shape, specs[0].shape);
 }
 

@@ -85,14 +85,14 @@ TEST_F(ClassNamesTest, ReadsNoPipeAndNothingHuge) {
 
 TEST_F(ClassNamesTest, NumberTheClassesOfValidationDataThatLackOne) {
   const Names names = class_names_from(add_images("train", {"ant", "bee", "cow"}));
-  const auto labels_of = [&](const fs::path& data) {
+  const auto read_labels = [&](const fs::path& data) {
     const auto dataset = open_dataset(data, names);
     EXPECT_EQ(dataset->class_names(), names);
     EXPECT_EQ(dataset->fields()[1].classes, 3);
     return labels(dynamic_cast<const LabeledDataset&>(*dataset));
   };
-  EXPECT_THAT(labels_of(add_images("val", {"cow", "ant"})), ElementsAre(0, 2));
-  EXPECT_THAT(labels_of(write("val.csv", "image,label\nx,cow\ny,ant\n")), ElementsAre(2, 0));
+  EXPECT_THAT(read_labels(add_images("val", {"cow", "ant"})), ElementsAre(0, 2));
+  EXPECT_THAT(read_labels(write("val.csv", "image,label\nx,cow\ny,ant\n")), ElementsAre(2, 0));
   EXPECT_THAT(refusal(add_images("more", {"ant", "yak"}), names),
               AllOf(StartsWith("Refused: "), HasSubstr("none of the 3 classes given: 'yak'")));
   EXPECT_THAT(refusal(write("more.csv", "image,label\nx,yak\n"), names),

@@ -27,7 +27,7 @@ std::vector<std::int32_t> firsts(const Dataset& dataset) {
   Sample sample;
   for (std::size_t i = 0; i < dataset.size(); ++i) {
     dataset.read(i, sample);
-    all.push_back(values_of<std::int32_t>(sample.fields[0])[0]);
+    all.push_back(copy_values<std::int32_t>(sample.fields[0])[0]);
   }
   return all;
 }
@@ -86,9 +86,9 @@ TEST(Subset, PassesTheKeyOfThePlaceOn) {
   const auto set = std::make_shared<const KeyedSet>();
   Sample sample;
   subset(set, {4, 2})->read_keyed(1, {.sample = 9}, sample);
-  EXPECT_THAT(values_of<std::int32_t>(sample.fields[0]), ElementsAre(2, 9));
+  EXPECT_THAT(copy_values<std::int32_t>(sample.fields[0]), ElementsAre(2, 9));
   concat_dataset({set, set})->read_keyed(6, {.sample = 8}, sample);
-  EXPECT_THAT(values_of<std::int32_t>(sample.fields[0]), ElementsAre(1, 8));
+  EXPECT_THAT(copy_values<std::int32_t>(sample.fields[0]), ElementsAre(1, 8));
 }
 
 TEST(Subset, KeepsLabelsAndDecoding) {
@@ -104,7 +104,7 @@ TEST(Subset, KeepsLabelsAndDecoding) {
   HostArray spare;
   part->read(0, sample);
   part->decode(part->fields()[0], {}, sample.fields[0], spare);
-  EXPECT_EQ(levels_of(sample.fields[0].array), image_record("rgb.png").rgb);
+  EXPECT_EQ(copy_levels(sample.fields[0].array), image_record("rgb.png").rgb);
 }
 
 }  // namespace

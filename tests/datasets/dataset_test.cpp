@@ -63,11 +63,11 @@ Decoding decode(FieldKind kind, const std::string& record, bool encoded) {
 TEST(Dataset, DecodesImagesAndMasksByContent) {
   const Decoding jpeg = decode(FieldKind::image, "rgb_420.jpg", true);
   EXPECT_FALSE(jpeg.field.encoded);
-  EXPECT_EQ(levels_of(jpeg.field.array), image_record("rgb_420.jpg").rgb);
+  EXPECT_EQ(copy_levels(jpeg.field.array), image_record("rgb_420.jpg").rgb);
   const Decoding png = decode(FieldKind::image, "rgb.png", true);
-  EXPECT_EQ(levels_of(png.field.array), image_record("rgb.png").rgb);
+  EXPECT_EQ(copy_levels(png.field.array), image_record("rgb.png").rgb);
   const Decoding mask = decode(FieldKind::mask, "palette_4.png", true);
-  EXPECT_EQ(levels_of(mask.field.array), image_record("palette_4.png").mask);
+  EXPECT_EQ(copy_levels(mask.field.array), image_record("palette_4.png").mask);
 }
 
 TEST(Dataset, LeavesFieldsThatAreNotEncoded) {

@@ -43,8 +43,8 @@ TEST_F(DiskCacheFault, LinksInItsFolderAreNotFollowed) {
     fs::create_symlink(other, dir() / name);
     const auto cached = open();
     EXPECT_EQ(wrong_samples(*cached, plain_), 0U) << name;
-    EXPECT_EQ(state_of(cached).stored, 0U) << name;
-    EXPECT_THAT(state_of(cached).stopped, HasSubstr(name));
+    EXPECT_EQ(cache_state(cached).stored, 0U) << name;
+    EXPECT_THAT(cache_state(cached).stopped, HasSubstr(name));
     EXPECT_EQ(read_text(other), "mine") << name;
   }
   fs::remove_all(dir());
@@ -55,7 +55,7 @@ TEST_F(DiskCacheFault, LinksInItsFolderAreNotFollowed) {
 }
 
 TEST_F(DiskCacheFault, ADamagedSampleIsReadFromTheSourceAndStoredAnew) {
-  struct Place {
+  struct FilePosition {
     const char* file;
     std::uint64_t at;
   };
@@ -64,19 +64,20 @@ TEST_F(DiskCacheFault, ADamagedSampleIsReadFromTheSourceAndStoredAnew) {
   const std::uint64_t record = 3 * kRecordBytes;
   const std::uint64_t slot = 3 * 32;
   for (const auto& [file, at] :
-       {Place{"cache.samples", record}, Place{"cache.samples", record + 6},
-        Place{"cache.samples", record + 8}, Place{"cache.samples", record + kRecordBytes - 1},
-        Place{"cache.index", slot}, Place{"cache.index", slot + 8}, Place{"cache.index", slot + 16},
-        Place{"cache.index", slot + 31}}) {
+       {FilePosition{"cache.samples", record}, FilePosition{"cache.samples", record + 6},
+        FilePosition{"cache.samples", record + 8},
+        FilePosition{"cache.samples", record + kRecordBytes - 1}, FilePosition{"cache.index", slot},
+        FilePosition{"cache.index", slot + 8}, FilePosition{"cache.index", slot + 16},
+        FilePosition{"cache.index", slot + 31}}) {
     if (fs::exists(dir())) fs::remove_all(dir());
     fill();
     const char other = static_cast<char>(byte_at(file, at) ^ 0x41);
     damage(file, at, {&other, 1});
     const auto cached = open();
     EXPECT_EQ(wrong_samples(*cached, plain_), 0U) << file << at;
-    EXPECT_EQ(state_of(cached).stored, 1U) << file << at;
+    EXPECT_EQ(cache_state(cached).stored, 1U) << file << at;
     EXPECT_EQ(wrong_samples(*cached, plain_), 0U) << file << at;
-    EXPECT_EQ(state_of(cached).hits, 2 * kSamples - 1) << file << at;
+    EXPECT_EQ(cache_state(cached).hits, 2 * kSamples - 1) << file << at;
   }
 }
 
@@ -101,7 +102,7 @@ TEST_F(DiskCacheFault, ShortenedOrMissingFilesAreFilledAgain) {
       EXPECT_EQ(wrong_samples(*open(), plain_), 0U);
       const auto again = open();
       EXPECT_EQ(wrong_samples(*again, plain_), 0U);
-      EXPECT_EQ(state_of(again).hits, kSamples);
+      EXPECT_EQ(cache_state(again).hits, kSamples);
     }
     fs::remove(dir() / file);
     EXPECT_EQ(wrong_samples(*open(), plain_), 0U);
@@ -119,7 +120,7 @@ TEST_F(DiskCacheFault, RecordsOfAnotherDataSetAreNotBelievedWithoutTheirManifest
   second.identity = "another";
   const auto cached = disk_cached(other, second);
   EXPECT_EQ(wrong_samples(*cached, *other), 0U);
-  EXPECT_EQ(state_of(cached).hits, 0U);
+  EXPECT_EQ(cache_state(cached).hits, 0U);
 }
 
 TEST_F(DiskCacheFault, AKilledRunLeavesNothingThatIsBelieved) {
@@ -154,8 +155,8 @@ TEST_F(DiskCacheFault, AKilledRunLeavesNothingThatIsBelieved) {
 
   const auto cached = disk_cached(large, options(std::uint64_t{1} << 30));
   EXPECT_EQ(wrong_samples(*cached, *large), 0U);
-  EXPECT_GE(state_of(cached).hits, 50U);
-  EXPECT_EQ(state_of(cached).hits + state_of(cached).stored, large->size());
+  EXPECT_GE(cache_state(cached).hits, 50U);
+  EXPECT_EQ(cache_state(cached).hits + cache_state(cached).stored, large->size());
 }
 
 TEST_F(DiskCacheFault, WhatWasCutShortBeforeItsManifestIsTakenUp) {
@@ -164,7 +165,7 @@ TEST_F(DiskCacheFault, WhatWasCutShortBeforeItsManifestIsTakenUp) {
   fill();
   const auto cached = open();
   EXPECT_EQ(wrong_samples(*cached, plain_), 0U);
-  EXPECT_EQ(state_of(cached).hits, kSamples);
+  EXPECT_EQ(cache_state(cached).hits, kSamples);
 }
 
 TEST_F(DiskCacheFault, OnAFullDiskStoringStopsAndReadingGoesOn) {
@@ -174,7 +175,7 @@ TEST_F(DiskCacheFault, OnAFullDiskStoringStopsAndReadingGoesOn) {
     EXPECT_EQ(wrong_samples(*cached, plain_), 0U);
     EXPECT_EQ(wrong_samples(*cached, plain_), 0U);
   }
-  const DiskCacheState state = state_of(cached);
+  const DiskCacheState state = cache_state(cached);
   EXPECT_EQ(state.stored, 8U);
   EXPECT_EQ(state.hits, 8U);
   EXPECT_THAT(state.stopped, StartsWith("cannot write to '" + dir().string() + "'"));
@@ -182,7 +183,7 @@ TEST_F(DiskCacheFault, OnAFullDiskStoringStopsAndReadingGoesOn) {
 
   const auto later = open();
   EXPECT_EQ(wrong_samples(*later, plain_), 0U);
-  EXPECT_EQ(state_of(later).stored, kSamples - 8);
+  EXPECT_EQ(cache_state(later).stored, kSamples - 8);
 }
 
 TEST_F(DiskCacheFault, ARecordWithoutRoomForItsSlotIsTakenBack) {
@@ -193,8 +194,8 @@ TEST_F(DiskCacheFault, ARecordWithoutRoomForItsSlotIsTakenBack) {
     EXPECT_TRUE(gives(*cached, 0, *many));
     EXPECT_TRUE(gives(*cached, 999, *many));
   }
-  EXPECT_EQ(state_of(cached).stored, 1U);
-  EXPECT_THAT(state_of(cached).stopped, HasSubstr("File too large"));
+  EXPECT_EQ(cache_state(cached).stored, 1U);
+  EXPECT_THAT(cache_state(cached).stopped, HasSubstr("File too large"));
   EXPECT_EQ(fs::file_size(dir() / "cache.samples"), kRecordBytes);
 }
 
@@ -202,15 +203,15 @@ TEST_F(DiskCacheFault, WhereNoFileCanBeMadeTheSourceIsRead) {
   write_file_atomically(folder_.path() / "file", "x");
   const auto below_a_file = disk_cached(source_, {folder_.path() / "file" / "cache", kAmpleDisk});
   EXPECT_EQ(wrong_samples(*below_a_file, plain_), 0U);
-  EXPECT_THAT(state_of(below_a_file).stopped, StartsWith("cannot make '"));
+  EXPECT_THAT(cache_state(below_a_file).stopped, StartsWith("cannot make '"));
 
   for (const char* file : {"cache.samples", "cache.index"}) {
     if (fs::exists(dir())) fs::remove_all(dir());
     fs::create_directories(dir() / file);
     const auto cached = open();
     for (int round = 0; round < 2; ++round) EXPECT_EQ(wrong_samples(*cached, plain_), 0U);
-    EXPECT_THAT(state_of(cached).stopped, HasSubstr(file));
-    EXPECT_EQ(state_of(cached).hits, 0U);
+    EXPECT_THAT(cache_state(cached).stopped, HasSubstr(file));
+    EXPECT_EQ(cache_state(cached).hits, 0U);
   }
 }
 
@@ -219,7 +220,7 @@ TEST_F(DiskCacheFault, WhereTheDiskIsFullFromTheStartTheSourceIsRead) {
     const WriteLimit limit(bytes);
     const auto cached = open();
     EXPECT_EQ(wrong_samples(*cached, plain_), 0U);
-    EXPECT_THAT(state_of(cached).stopped, StartsWith("cannot write"));
+    EXPECT_THAT(cache_state(cached).stopped, StartsWith("cannot write"));
   }
 }
 
@@ -252,9 +253,9 @@ TEST_F(DiskCacheFault, OneThatMayOnlyBeReadIsUsed) {
   const Unprivileged user;
   const auto cached = open();
   EXPECT_EQ(wrong_samples(*cached, plain_), 0U);
-  EXPECT_EQ(state_of(cached).hits, 5U);
-  EXPECT_EQ(state_of(cached).stored, 0U);
-  EXPECT_THAT(state_of(cached).stopped, HasSubstr("cache.samples': Permission denied"));
+  EXPECT_EQ(cache_state(cached).hits, 5U);
+  EXPECT_EQ(cache_state(cached).stored, 0U);
+  EXPECT_THAT(cache_state(cached).stopped, HasSubstr("cache.samples': Permission denied"));
   EXPECT_THROW(disk_cached(std::make_shared<TestSet>(3), options()), Refused);
 }
 
@@ -266,8 +267,8 @@ TEST_F(DiskCacheFault, OneWhoseManifestCannotBeReadIsNot) {
   const Unprivileged user;
   const auto cached = open();
   EXPECT_EQ(wrong_samples(*cached, plain_), 0U);
-  EXPECT_EQ(state_of(cached).hits, 0U);
-  EXPECT_THAT(state_of(cached).stopped, StartsWith("cannot read"));
+  EXPECT_EQ(cache_state(cached).hits, 0U);
+  EXPECT_THAT(cache_state(cached).stopped, StartsWith("cannot read"));
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ class DiskCacheTest : public testing::Test {
   std::shared_ptr<const Dataset> open(std::uint64_t max_bytes = kAmpleDisk) const {
     return disk_cached(source_, options(max_bytes));
   }
-  static DiskCacheState state_of(const std::shared_ptr<const Dataset>& dataset) {
+  static DiskCacheState cache_state(const std::shared_ptr<const Dataset>& dataset) {
     return disk_cache_state(*dataset).value();
   }
   /// Of all files in the folder.

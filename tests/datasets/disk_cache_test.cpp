@@ -25,7 +25,7 @@ TEST_F(DiskCacheTest, ReadsEachSampleOnceFromTheSourceAlsoAcrossRestarts) {
     const auto cached = open();
     EXPECT_EQ(wrong_samples(*cached, plain_), 0U);
     EXPECT_EQ(wrong_samples(*cached, plain_), 0U);
-    const DiskCacheState state = state_of(cached);
+    const DiskCacheState state = cache_state(cached);
     EXPECT_EQ(state.stored, kSamples);
     EXPECT_EQ(state.misses, kSamples);
     EXPECT_EQ(state.hits, kSamples);
@@ -34,7 +34,7 @@ TEST_F(DiskCacheTest, ReadsEachSampleOnceFromTheSourceAlsoAcrossRestarts) {
   }
   const auto again = open();
   EXPECT_EQ(wrong_samples(*again, plain_), 0U);
-  EXPECT_EQ(state_of(again).hits, kSamples);
+  EXPECT_EQ(cache_state(again).hits, kSamples);
   EXPECT_EQ(source_->reads.count(), kSamples);
 }
 
@@ -57,7 +57,7 @@ TEST_F(DiskCacheTest, KeepsEveryForm) {
   const auto cached = disk_cached(many_forms(), options());
   const auto expected = many_forms();
   for (int round = 0; round < 2; ++round) EXPECT_EQ(wrong_samples(*cached, *expected), 0U);
-  EXPECT_EQ(state_of(cached).hits, 3U);
+  EXPECT_EQ(cache_state(cached).hits, 3U);
 }
 
 TEST_F(DiskCacheTest, IsOtherwiseTheDataSet) {
@@ -71,7 +71,7 @@ TEST_F(DiskCacheTest, IsOtherwiseTheDataSet) {
   HostArray spare;
   cached->read(5, sample);
   cached->decode(cached->fields()[0], {}, sample.fields[0], spare);
-  EXPECT_EQ(sample.fields[0].array.view().data[4], pixel_of(5, 4));
+  EXPECT_EQ(sample.fields[0].array.view().data[4], sample_pixel(5, 4));
   EXPECT_FALSE(disk_cache_state(*source_).has_value());
 }
 
@@ -128,7 +128,7 @@ TEST_F(DiskCacheTest, ItsFilesNeverHoldMoreThanItsLimit) {
   for (int restart = 0; restart < 3; ++restart) {
     const auto cached = open(limit);
     for (int round = 0; round < 2; ++round) EXPECT_EQ(wrong_samples(*cached, plain_), 0U);
-    const DiskCacheState state = state_of(cached);
+    const DiskCacheState state = cache_state(cached);
     EXPECT_EQ(state.hits, restart == 0 ? 5U : 10U);
     EXPECT_EQ(state.stopped, "full: max_bytes is " + std::to_string(limit));
     EXPECT_EQ(state.bytes, limit - (kRecordBytes - 1));
@@ -143,10 +143,10 @@ TEST_F(DiskCacheTest, OthersWithTheFolderCountAndAreSeen) {
   for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(gives(*a, i, plain_));
   for (std::size_t i = 0; i < 5; ++i) EXPECT_TRUE(gives(*b, i, plain_));
   for (std::size_t i = 0; i < 7; ++i) EXPECT_TRUE(gives(*a, i, plain_));
-  EXPECT_EQ(state_of(b).hits, 3U);
-  EXPECT_EQ(state_of(a).hits, 5U);
-  EXPECT_EQ(state_of(a).stored, 4U);
-  EXPECT_THAT(state_of(a).stopped, StartsWith("full"));
+  EXPECT_EQ(cache_state(b).hits, 3U);
+  EXPECT_EQ(cache_state(a).hits, 5U);
+  EXPECT_EQ(cache_state(a).stored, 4U);
+  EXPECT_THAT(cache_state(a).stopped, StartsWith("full"));
 }
 
 TEST_F(DiskCacheTest, ThreadsOfSeveralUsersReadAndStoreAtOnce) {
@@ -171,9 +171,9 @@ TEST_F(DiskCacheTest, ThreadsOfSeveralUsersReadAndStoreAtOnce) {
     const auto later = open(limit);
     EXPECT_EQ(wrong_samples(*later, plain_), 0U);
     if (limit == kAmpleDisk) {
-      EXPECT_EQ(state_of(later).hits, kSamples);
+      EXPECT_EQ(cache_state(later).hits, kSamples);
     } else {
-      EXPECT_GT(state_of(later).hits, 0U);
+      EXPECT_GT(cache_state(later).hits, 0U);
     }
   }
 }
@@ -196,8 +196,8 @@ TEST_F(DiskCacheTest, OfThreadsThatMissASampleAtOnceOneStoresIt) {
       });
     }
   }
-  EXPECT_EQ(state_of(cached).misses, 4U);
-  EXPECT_EQ(state_of(cached).stored, 1U);
+  EXPECT_EQ(cache_state(cached).misses, 4U);
+  EXPECT_EQ(cache_state(cached).stored, 1U);
   EXPECT_EQ(fs::file_size(dir() / "cache.samples"), 40 + (16 << 20));
 }
 
@@ -215,8 +215,8 @@ TEST_F(DiskCacheTest, WhatWasStoredMeanwhileIsNotStoredAgain) {
   EXPECT_TRUE(gives(*quick, 3, plain_));
   gate.open();
   waiting.join();
-  EXPECT_EQ(state_of(quick).stored, 1U);
-  EXPECT_EQ(state_of(slow).stored, 0U);
+  EXPECT_EQ(cache_state(quick).stored, 1U);
+  EXPECT_EQ(cache_state(slow).stored, 0U);
   EXPECT_EQ(fs::file_size(dir() / "cache.samples"), kRecordBytes);
 }
 
@@ -237,7 +237,7 @@ TEST_F(DiskCacheTest, PlacesAreReservedWhileNobodyElseDoes) {
   reader.join();
   EXPECT_EQ(fs::file_size(records), 1000 + kRecordBytes);
   EXPECT_TRUE(gives(*cached, 0, plain_));
-  EXPECT_EQ(state_of(cached).hits, 1U);
+  EXPECT_EQ(cache_state(cached).hits, 1U);
 }
 
 TEST_F(DiskCacheTest, ASampleThatCannotBeReadIsNotStored) {
@@ -249,7 +249,7 @@ TEST_F(DiskCacheTest, ASampleThatCannotBeReadIsNotStored) {
   for (int round = 0; round < 2; ++round) {
     EXPECT_EQ(thrown_by([&] { cached->read(1, sample); }), "Error: gone");
   }
-  EXPECT_EQ(state_of(cached).stored, 0U);
+  EXPECT_EQ(cache_state(cached).stored, 0U);
   source_->on_read = nullptr;
   EXPECT_TRUE(gives(*cached, 1, plain_));
 }
@@ -284,7 +284,7 @@ TEST_F(DiskCacheTest, AnIdentityThatIsGivenStandsForTheNames) {
                          {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}),
                   given);
   EXPECT_EQ(wrong_samples(*renamed, plain_), 0U);
-  EXPECT_EQ(state_of(renamed).hits, kSamples);
+  EXPECT_EQ(cache_state(renamed).hits, kSamples);
 }
 
 TEST_F(DiskCacheTest, OptionsThatMakeNoSenseAreRefused) {

@@ -111,7 +111,7 @@ TEST_F(ListedTest, ReadsImageAndMaskOfOneSize) {
   write_image("1.jpg");
   write_image("1.png", "gray_8.png");
   const Levels gray(4 * 6);
-  write_file_atomically(path("2.png"), encode_png(pixels_of(gray, {4, 6})));
+  write_file_atomically(path("2.png"), encode_png(view_levels(gray, {4, 6})));
   const auto dataset = listed(write("a.csv", "image,mask\n1.jpg,1.png\n1.jpg,2.png\n"),
                               {.mask = "mask", .mask_classes = 9});
   EXPECT_EQ(dataset->fields()[1].kind, FieldKind::mask);

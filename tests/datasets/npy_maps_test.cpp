@@ -33,7 +33,7 @@ std::string dictionary(const std::string& type, const std::string& shape,
          ", }  \n";
 }
 
-std::string bytes_of(const HostArray& array) {
+std::string to_byte_string(const HostArray& array) {
   const ConstArray view = array.view();
   return {view.as<char>(), view.as<char>() + view.bytes()};
 }
@@ -71,17 +71,18 @@ TEST_F(NpyMapsTest, RemarksThatThereIsOneClass) {
 }
 
 TEST_F(NpyMapsTest, ReadsEachSampleOfEveryFile) {
-  const auto images = write(
-      "images.npy",
-      npy(dictionary("|u1", "(2, 1, 2, 3)"), bytes_of(counting<std::uint8_t>(DType::uint8, {12}))));
-  const auto labels =
-      write("labels.npy",
-            npy(dictionary("<i8", "(2,)"), bytes_of(counting<std::int64_t>(DType::int64, {2})), 2));
-  const auto masks = write(
-      "masks.npy",
-      npy(dictionary("<i4", "(2, 1, 2)"), bytes_of(counting<std::int32_t>(DType::int32, {4})), 3));
-  const auto floats = write("floats.npy", npy(dictionary("<f4", "(2, 2)"),
-                                              bytes_of(counting<float>(DType::float32, {4}))));
+  const auto images =
+      write("images.npy", npy(dictionary("|u1", "(2, 1, 2, 3)"),
+                              to_byte_string(counting<std::uint8_t>(DType::uint8, {12}))));
+  const auto labels = write(
+      "labels.npy",
+      npy(dictionary("<i8", "(2,)"), to_byte_string(counting<std::int64_t>(DType::int64, {2})), 2));
+  const auto masks =
+      write("masks.npy", npy(dictionary("<i4", "(2, 1, 2)"),
+                             to_byte_string(counting<std::int32_t>(DType::int32, {4})), 3));
+  const auto floats =
+      write("floats.npy",
+            npy(dictionary("<f4", "(2, 2)"), to_byte_string(counting<float>(DType::float32, {4}))));
   const auto dataset = npy_maps({{"image", FieldKind::image, images},
                                  {"label", FieldKind::label, labels, 5},
                                  {"mask", FieldKind::mask, masks},
@@ -92,10 +93,10 @@ TEST_F(NpyMapsTest, ReadsEachSampleOfEveryFile) {
   EXPECT_EQ(dataset->name(1), images.string() + "[1]");
   Sample sample;
   dataset->read(1, sample);
-  EXPECT_THAT(values_of<std::uint8_t>(sample.fields[0]), ElementsAre(6, 7, 8, 9, 10, 11));
-  EXPECT_THAT(values_of<std::int64_t>(sample.fields[1]), ElementsAre(1));
-  EXPECT_THAT(values_of<std::int32_t>(sample.fields[2]), ElementsAre(2, 3));
-  EXPECT_THAT(values_of<float>(sample.fields[3]), ElementsAre(2, 3));
+  EXPECT_THAT(copy_values<std::uint8_t>(sample.fields[0]), ElementsAre(6, 7, 8, 9, 10, 11));
+  EXPECT_THAT(copy_values<std::int64_t>(sample.fields[1]), ElementsAre(1));
+  EXPECT_THAT(copy_values<std::int32_t>(sample.fields[2]), ElementsAre(2, 3));
+  EXPECT_THAT(copy_values<float>(sample.fields[3]), ElementsAre(2, 3));
 }
 
 TEST_F(NpyMapsTest, RefusesTypesWithTheRemedy) {
@@ -134,8 +135,8 @@ TEST(NpyHeader, IsWrittenAsNumpyDoes) {
       EXPECT_EQ(header.size() % 64, 0U);
       const NpyHeader parsed = parse_npy_header(std::as_bytes(std::span(header)));
       EXPECT_EQ(parsed.data_at, header.size());
-      EXPECT_EQ(form_of(parsed).dtype, dtype);
-      EXPECT_EQ(form_of(parsed).shape, shape);
+      EXPECT_EQ(npy_form(parsed).dtype, dtype);
+      EXPECT_EQ(npy_form(parsed).shape, shape);
     }
 }
 

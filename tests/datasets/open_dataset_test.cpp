@@ -91,7 +91,7 @@ TEST_F(OpenDatasetTest, TellsArraysByTheirForm) {
 }
 
 TEST_F(OpenDatasetTest, ClassesAreOfTheLabel) {
-  const auto classes_of = [&](const std::vector<const char*>& members) {
+  const auto find_classes = [&](const std::vector<const char*>& members) {
     TarWriter tar;
     for (const char* name : members) tar.add(name, "1");
     tar.write(folder_.path() / "a.tar");
@@ -100,10 +100,10 @@ TEST_F(OpenDatasetTest, ClassesAreOfTheLabel) {
       found += field.name + ":" + std::to_string(field.classes) + " ";
     return found;
   };
-  EXPECT_EQ(classes_of({"1.jpg"}), "image:0 ");
-  EXPECT_EQ(classes_of({"1.jpg", "1.cls"}), "image:0 label:7 ");
-  EXPECT_EQ(classes_of({"1.jpg", "1.seg.png"}), "image:0 label:7 ");
-  EXPECT_EQ(classes_of({"1.jpg", "1.cls", "1.seg.png"}), "image:0 label:7 mask:0 ");
+  EXPECT_EQ(find_classes({"1.jpg"}), "image:0 ");
+  EXPECT_EQ(find_classes({"1.jpg", "1.cls"}), "image:0 label:7 ");
+  EXPECT_EQ(find_classes({"1.jpg", "1.seg.png"}), "image:0 label:7 ");
+  EXPECT_EQ(find_classes({"1.jpg", "1.cls", "1.seg.png"}), "image:0 label:7 mask:0 ");
 }
 
 TEST_F(OpenDatasetTest, ArraysThatCannotBeTakenAreRefusedByName) {
@@ -136,31 +136,32 @@ TEST_F(OpenDatasetTest, ArraysBesideFoldersThatAreNoClassesAreRefusedByName) {
 }
 
 TEST_F(OpenDatasetTest, WhereMasksAreNeededTheyHaveTheClassesAskedFor) {
-  const auto classes_of = [&](const fs::path& path, const std::vector<std::string>& names) {
+  const auto find_classes = [&](const fs::path& path, const std::vector<std::string>& names) {
     return open_dataset_of_masks(path, 5, names)->fields()[1].classes;
   };
   EXPECT_EQ(open_dataset(folder_.path(), 5)->fields()[1].classes, 256);
-  EXPECT_EQ(classes_of(folder_.path(), {}), 5);
-  EXPECT_EQ(classes_of(folder_.path(), {"a", "b", "c"}), 3);
+  EXPECT_EQ(find_classes(folder_.path(), {}), 5);
+  EXPECT_EQ(find_classes(folder_.path(), {"a", "b", "c"}), 3);
   const fs::path arrays = folder_.path() / "arrays";
   fs::create_directory(arrays);
   write_npy(arrays / "image.npy", DType::uint8, {5, 2, 3, 3});
   write_npy(arrays / "label.npy", DType::uint8, {5, 2, 3});
-  EXPECT_EQ(classes_of(arrays, {}), 5);
+  EXPECT_EQ(find_classes(arrays, {}), 5);
 }
 
 TEST_F(OpenDatasetTest, WhereMasksAreNeededOtherFoldersAreRefusedForTheirLack) {
-  const auto told = [](const fs::path& path) {
+  const auto open_error = [](const fs::path& path) {
     return thrown_by([&] { open_dataset_of_masks(path, 5, {}); });
   };
-  EXPECT_THAT(told(folder_.path() / "none"),
+  EXPECT_THAT(open_error(folder_.path() / "none"),
               AllOf(HasSubstr("Refused: no folder '"), HasSubstr("make-data")));
   fs::rename(folder_.path() / "masks", folder_.path() / "more");
   EXPECT_EQ(open_dataset(folder_.path())->size(), 6U);
-  EXPECT_THAT(told(folder_.path()), AllOf(HasSubstr("Refused: no folder '"), HasSubstr("/masks'")));
+  EXPECT_THAT(open_error(folder_.path()),
+              AllOf(HasSubstr("Refused: no folder '"), HasSubstr("/masks'")));
   touch(folder_.path() / "x.npy");
-  EXPECT_THAT(told(folder_.path()), AllOf(HasSubstr("Refused: '"), HasSubstr("/masks'"),
-                                          HasSubstr("move the folders away")));
+  EXPECT_THAT(open_error(folder_.path()), AllOf(HasSubstr("Refused: '"), HasSubstr("/masks'"),
+                                                HasSubstr("move the folders away")));
 }
 
 TEST_F(OpenDatasetTest, RefusesWhatIsNoDataSet) {

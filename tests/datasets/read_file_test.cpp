@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 class ReadFile : public testing::Test {
  protected:
-  std::string error_of(const std::filesystem::path& path) {
+  std::string read_error(const std::filesystem::path& path) {
     return thrown_by([&] { read_file(path, out_); });
   }
   TemporaryFolder folder_;
@@ -30,7 +30,7 @@ TEST_F(ReadFile, GivesEveryByte) {
       .write(reinterpret_cast<const char*>(bytes.data()),
              static_cast<std::streamsize>(bytes.size()));
   read_file(path, out_);
-  EXPECT_EQ(levels_of(out_), bytes);
+  EXPECT_EQ(copy_levels(out_), bytes);
   EXPECT_EQ(out_.view().shape, Shape({6}));
 }
 
@@ -41,24 +41,24 @@ TEST_F(ReadFile, GivesNothingOfAnEmptyFile) {
 }
 
 TEST_F(ReadFile, NamesAFileThatIsNotThere) {
-  EXPECT_THAT(error_of(folder_.path() / "gone.jpg"),
+  EXPECT_THAT(read_error(folder_.path() / "gone.jpg"),
               testing::AllOf(HasSubstr("Error: cannot open '"), HasSubstr("gone.jpg"),
                              HasSubstr("No such file or directory")));
 }
 
 TEST_F(ReadFile, RefusesAFolderAndAPipe) {
-  EXPECT_THAT(error_of(folder_.path()), HasSubstr("Is a directory"));
+  EXPECT_THAT(read_error(folder_.path()), HasSubstr("Is a directory"));
   ASSERT_EQ(::mkfifo((folder_.path() / "pipe.jpg").c_str(), 0600), 0);
-  EXPECT_THAT(error_of(folder_.path() / "pipe.jpg"), HasSubstr("no regular file"));
+  EXPECT_THAT(read_error(folder_.path() / "pipe.jpg"), HasSubstr("no regular file"));
 }
 
 TEST_F(ReadFile, NamesAFileThatIsTooLarge) {
   const auto path = folder_.path() / "sparse.jpg";
   std::ofstream(path) << "x";
   std::filesystem::resize_file(path, (std::uintmax_t{1} << 30) + 1);
-  EXPECT_THAT(error_of(path), testing::AllOf(HasSubstr("Error: '"), HasSubstr("sparse.jpg"),
-                                             HasSubstr("1073741825 bytes"),
-                                             HasSubstr("up to 1073741824 bytes (1 GiB)")));
+  EXPECT_THAT(read_error(path), testing::AllOf(HasSubstr("Error: '"), HasSubstr("sparse.jpg"),
+                                               HasSubstr("1073741825 bytes"),
+                                               HasSubstr("up to 1073741824 bytes (1 GiB)")));
 }
 
 }  // namespace

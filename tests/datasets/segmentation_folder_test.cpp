@@ -177,7 +177,7 @@ TEST_F(SegmentationFolderTest, ReportsAllProblemsButFewNames) {
 TEST_F(SegmentationFolderTest, AMaskOfAnotherSizeIsAnError) {
   add_image("a.jpg");
   const Levels gray(4 * 6);
-  write_file_atomically(masks() / "a.png", encode_png(pixels_of(gray, {4, 6})));
+  write_file_atomically(masks() / "a.png", encode_png(view_levels(gray, {4, 6})));
   EXPECT_THAT(read_error(), AllOf(StartsWith("Error: "), HasSubstr("masks/a.png' is 6 x 4 pixels"),
                                   HasSubstr("images/a.jpg' is 21 x 13")));
 }

@@ -43,7 +43,7 @@ TEST(ShardName, IsKeyAndField) {
   }
 }
 
-std::string shard_of(std::size_t samples) {
+std::string make_shard(std::size_t samples) {
   TarWriter tar;
   for (std::size_t i = 0; i < samples; ++i) {
     tar.add(std::to_string(i) + ".cls", "7");
@@ -67,7 +67,7 @@ class ShardIndexTest : public testing::Test {
 };
 
 TEST_F(ShardIndexTest, HoldsWhereEverythingLies) {
-  write(shard_of(3));
+  write(make_shard(3));
   const StampedFile file(shard());
   const std::vector<std::byte> bytes = build_shard_index(file, file.stamp());
   const auto index = ShardIndex::parse(bytes, file.stamp());
@@ -86,7 +86,7 @@ TEST_F(ShardIndexTest, HoldsWhereEverythingLies) {
 }
 
 TEST_F(ShardIndexTest, ALinkOfItsNameIsReplacedAndNotFollowed) {
-  write(shard_of(3));
+  write(make_shard(3));
   const fs::path other = folder_.path() / "other";
   write_file_atomically(other, std::string("mine"));
   fs::create_symlink(other, index());
@@ -97,7 +97,7 @@ TEST_F(ShardIndexTest, ALinkOfItsNameIsReplacedAndNotFollowed) {
 }
 
 TEST_F(ShardIndexTest, AnIndexThatIsTooLargeForItsShardIsMadeAnew) {
-  write(shard_of(3));
+  write(make_shard(3));
   write_file_atomically(index(), std::string("x"));
   fs::resize_file(index(), std::uintmax_t{1} << 40);
   EXPECT_EQ(load(index())->size(), 3u);
@@ -105,7 +105,7 @@ TEST_F(ShardIndexTest, AnIndexThatIsTooLargeForItsShardIsMadeAnew) {
 }
 
 TEST_F(ShardIndexTest, AnyDamageIsNoticed) {
-  write(shard_of(2));
+  write(make_shard(2));
   const StampedFile file(shard());
   const std::vector<std::byte> good = build_shard_index(file, file.stamp());
   for (std::size_t i = 0; i < good.size(); ++i) {
@@ -119,7 +119,7 @@ TEST_F(ShardIndexTest, AnyDamageIsNoticed) {
 }
 
 TEST_F(ShardIndexTest, IsOfOneShardInOneState) {
-  write(shard_of(2));
+  write(make_shard(2));
   const StampedFile file(shard());
   const std::vector<std::byte> bytes = build_shard_index(file, file.stamp());
   for (int i = 0; i < 4; ++i) {
@@ -133,7 +133,7 @@ TEST_F(ShardIndexTest, IsOfOneShardInOneState) {
 }
 
 TEST_F(ShardIndexTest, AMemberBeyondTheShardIsNoticed) {
-  write(shard_of(1));
+  write(make_shard(1));
   const StampedFile file(shard());
   const std::vector<std::byte> good = build_shard_index(file, file.stamp());
   for (const std::size_t word : {8, 9, 10, 11, 12}) {
@@ -146,13 +146,13 @@ TEST_F(ShardIndexTest, AMemberBeyondTheShardIsNoticed) {
 }
 
 TEST_F(ShardIndexTest, IsMadeOnceAndAgainForAnotherShard) {
-  write(shard_of(2));
+  write(make_shard(2));
   EXPECT_EQ(load(index())->size(), 2u);
   const auto first = fs::last_write_time(index());
   fs::last_write_time(index(), first - std::chrono::hours(1));
   EXPECT_EQ(load(index())->size(), 2u);
   EXPECT_EQ(fs::last_write_time(index()), first - std::chrono::hours(1));
-  write(shard_of(3));
+  write(make_shard(3));
   EXPECT_EQ(load(index())->size(), 3u);
   write_file_atomically(index(), std::string_view("rubbish"));
   EXPECT_EQ(load(index())->size(), 3u);
@@ -160,7 +160,7 @@ TEST_F(ShardIndexTest, IsMadeOnceAndAgainForAnotherShard) {
 }
 
 TEST_F(ShardIndexTest, IsMadeAgainWhereOnlyTheTimeOfTheInodeTells) {
-  write(shard_of(2));
+  write(make_shard(2));
   load(index());
   const auto indexed = fs::last_write_time(index()) - std::chrono::hours(1);
   fs::last_write_time(index(), indexed);
@@ -172,13 +172,13 @@ TEST_F(ShardIndexTest, IsMadeAgainWhereOnlyTheTimeOfTheInodeTells) {
     fs::last_write_time(shard(), written);
     now = StampedFile(shard()).stamp();
   }
-  ASSERT_TRUE(now.has_contents_of(before));
+  ASSERT_TRUE(now.has_same_contents(before));
   load(index());
   EXPECT_NE(fs::last_write_time(index()), indexed);
 }
 
 TEST_F(ShardIndexTest, StaysInMemoryWhereNothingCanBeWritten) {
-  write(shard_of(2));
+  write(make_shard(2));
   EXPECT_EQ(load("/proc/nowhere/index")->size(), 2u);
 }
 
@@ -204,7 +204,7 @@ TEST_F(ShardIndexTest, TheCacheFolderIsTheUsers) {
 }
 
 TEST_F(ShardIndexTest, IsKeptInTheFirstPlaceThatCanBeWritten) {
-  write(shard_of(2));
+  write(make_shard(2));
   const fs::path cached = folder_.path() / "new" / "cache" / "index";
   for (int i = 0; i < 2; ++i) {
     const auto index =

@@ -22,7 +22,7 @@ struct Drawn {
 Drawn draw(const SyntheticOptions& options, std::size_t index) {
   Sample sample;
   synthetic_segmentation(options)->read(index, sample);
-  return {levels_of(sample.fields.at(0).array), levels_of(sample.fields.at(1).array)};
+  return {copy_levels(sample.fields.at(0).array), copy_levels(sample.fields.at(1).array)};
 }
 
 TEST(Synthetic, HasTheFieldsOfAFolder) {

@@ -27,7 +27,7 @@ std::string record_text(const char* name) {
   return {reinterpret_cast<const char*>(file.data()), file.size()};
 }
 
-std::string text_of(const Field& field) {
+std::string field_text(const Field& field) {
   const ConstArray view = field.array.view();
   return {view.as<char>(), view.as<char>() + view.bytes()};
 }
@@ -85,7 +85,7 @@ TEST_F(TarShardsTest, ReadsEverySampleOfEveryShard) {
     dataset->read(i, sample);
     EXPECT_TRUE(sample.fields[0].encoded);
     EXPECT_FALSE(sample.fields[1].encoded);
-    all.push_back(text_of(sample.fields[0]) + " " +
+    all.push_back(field_text(sample.fields[0]) + " " +
                   std::to_string(sample.fields[1].array.view().as<std::int64_t>()[0]) + " " +
                   fs::path(dataset->name(i)).lexically_relative(folder_.path()).string());
   }
@@ -97,10 +97,10 @@ TEST_F(TarShardsTest, ReadsImageAndMaskOfOneSize) {
   write({{"1.jpg", record_text("rgb_420.jpg")}, {"1.seg.png", record_text("gray_8.png")}});
   Sample sample;
   tar_shards({path()})->read(0, sample);
-  EXPECT_EQ(text_of(sample.fields[1]), record_text("gray_8.png"));
+  EXPECT_EQ(field_text(sample.fields[1]), record_text("gray_8.png"));
   EXPECT_TRUE(sample.fields[1].encoded);
   const Levels gray(4 * 6);
-  const auto small = encode_png(pixels_of(gray, {4, 6}));
+  const auto small = encode_png(view_levels(gray, {4, 6}));
   write({{"1.jpg", record_text("rgb_420.jpg")},
          {"1.seg.png", std::string(reinterpret_cast<const char*>(small.data()), small.size())}});
   EXPECT_THAT(read_error(*tar_shards({path()})),
@@ -113,7 +113,7 @@ TEST_F(TarShardsTest, DecompressesMembers) {
   for (int i = 0; i < 2; ++i) {
     Sample sample;
     dataset->read(0, sample);
-    EXPECT_EQ(text_of(sample.fields[0]), "image");
+    EXPECT_EQ(field_text(sample.fields[0]), "image");
     EXPECT_EQ(sample.fields[1].array.view().as<std::int64_t>()[0], 12);
   }
 }
@@ -357,7 +357,7 @@ TEST_F(TarShardsTest, KeepsFewDescriptors) {
   for (int round = 0; round < 2; ++round) {
     for (std::size_t i = 0; i < 20; ++i) {
       dataset->read(i, sample);
-      EXPECT_EQ(text_of(sample.fields[0]), std::to_string(i));
+      EXPECT_EQ(field_text(sample.fields[0]), std::to_string(i));
     }
   }
   EXPECT_LE(descriptors() - before, 3);
@@ -399,7 +399,7 @@ TEST_F(TarShardsTest, ReadsFromManyThreads) {
       for (std::size_t i = 0; i < 200; ++i) {
         const std::size_t index = (i * 37 + t * 11) % dataset->size();
         dataset->read(index, sample);
-        ASSERT_EQ(text_of(sample.fields[0]), std::to_string(index));
+        ASSERT_EQ(field_text(sample.fields[0]), std::to_string(index));
       }
     });
   }

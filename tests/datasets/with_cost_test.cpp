@@ -93,7 +93,7 @@ TEST(WithCost, StillDecodesWhatIsEncoded) {
   HostArray spare;
   dataset->read(0, sample);
   dataset->decode(dataset->fields()[0], {}, sample.fields[0], spare);
-  EXPECT_EQ(levels_of(sample.fields[0].array), image_record("rgb.png").rgb);
+  EXPECT_EQ(copy_levels(sample.fields[0].array), image_record("rgb.png").rgb);
   EXPECT_THAT(dataset->name(0), HasSubstr("a/1.png"));
 }
 

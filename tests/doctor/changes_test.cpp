@@ -9,8 +9,8 @@ namespace {
 
 TEST(Changes, storage_that_waits_asks_for_reads_in_flight_and_more_workers) {
   PipelineModel model = usual_model();
-  model.steps[0] = step_of("read", Culprit::raw_reading, 60e-3, 0);
-  const Diagnosis diagnosis = diagnose(observed_of(model));
+  model.steps[0] = make_step("read", Culprit::raw_reading, 60e-3, 0);
+  const Diagnosis diagnosis = diagnose(make_observations(model));
   EXPECT_EQ(diagnosis.verdict, Culprit::raw_reading);
   ASSERT_NE(find(diagnosis, "read_ahead"), nullptr);
   ASSERT_NE(find(diagnosis, "num_workers"), nullptr);
@@ -24,7 +24,7 @@ TEST(Changes, samples_that_now_and_then_take_long_ask_for_more_batches_ahead) {
   model.steps[1].working_s.assign(960, 1e-3F);
   model.steps[1].waiting_s.assign(960, 0.0F);
   for (std::size_t i = 0; i < 960; i += 240) model.steps[1].waiting_s[i] = 0.3F;
-  const Observations observed = observed_of(model);
+  const Observations observed = make_observations(model);
   const Diagnosis diagnosis = diagnose(observed);
   const Change* change = find(diagnosis, "prefetch_batches");
   ASSERT_NE(change, nullptr);
@@ -38,14 +38,15 @@ TEST(Changes, samples_that_now_and_then_take_long_ask_for_more_batches_ahead) {
   EXPECT_LE(change->predicted.low, truth);
   EXPECT_GE(change->predicted.high, truth);
   model.steps[1].waiting_s.assign(960, 0.0F);
-  EXPECT_EQ(find(diagnose(observed_of(model)), "prefetch_batches"), nullptr) << "samples are alike";
+  EXPECT_EQ(find(diagnose(make_observations(model)), "prefetch_batches"), nullptr)
+      << "samples are alike";
 }
 
 TEST(Changes, reading_that_works_asks_for_smaller_samples) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0.002;
-  model.steps[0] = step_of("read", Culprit::raw_reading, 0, 8e-3);
-  const Diagnosis diagnosis = diagnose(observed_of(model));
+  model.steps[0] = make_step("read", Culprit::raw_reading, 0, 8e-3);
+  const Diagnosis diagnosis = diagnose(make_observations(model));
   const Change* change = find(diagnosis, "smaller_samples");
   ASSERT_NE(change, nullptr);
   EXPECT_EQ(change->against, Culprit::raw_reading);
@@ -56,12 +57,12 @@ TEST(Changes, reading_that_works_asks_for_smaller_samples) {
 
 TEST(Changes, a_late_crop_saves_only_what_it_is_moved_ahead_of) {
   PipelineModel model = usual_model();
-  model.steps[2] = step_of("resize", Culprit::transforms, 0, 20e-3);
-  model.steps[3] = step_of("normalize", Culprit::transforms, 0, 20e-3);
-  model.steps.insert(model.steps.begin() + 4, step_of("crop", Culprit::transforms, 0, 1e-3));
-  Observations observed = observed_of(model);
+  model.steps[2] = make_step("resize", Culprit::transforms, 0, 20e-3);
+  model.steps[3] = make_step("normalize", Culprit::transforms, 0, 20e-3);
+  model.steps.insert(model.steps.begin() + 4, make_step("crop", Culprit::transforms, 0, 1e-3));
+  Observations observed = make_observations(model);
   observed.situation.crop = "crop";
-  observed.situation.crop_ahead_of = "normalize";
+  observed.situation.crop_moved_before = "normalize";
   const Diagnosis diagnosis = diagnose(observed);
   const Change* change = find(diagnosis, "crop_first");
   ASSERT_NE(change, nullptr);
@@ -69,14 +70,14 @@ TEST(Changes, a_late_crop_saves_only_what_it_is_moved_ahead_of) {
   EXPECT_TRUE(change->is_bound);
   make_free(model.steps[3]);
   EXPECT_NEAR(change->predicted.value, 1 / simulated_step_s(model), 0.05 / simulated_step_s(model));
-  observed.situation.crop_ahead_of = "";
+  observed.situation.crop_moved_before = "";
   EXPECT_EQ(find(diagnose(observed), "crop_first"), nullptr);
 }
 
 TEST(Changes, a_cache_stands_before_the_first_random_step_and_fits) {
   PipelineModel model = usual_model();
-  model.steps[1] = step_of("decode", Culprit::decode, 0, 50e-3);
-  Observations observed = observed_of(model);
+  model.steps[1] = make_step("decode", Culprit::decode, 0, 50e-3);
+  Observations observed = make_observations(model);
   const Diagnosis diagnosis = diagnose(observed);
   const Change* cache = find(diagnosis, "cache");
   ASSERT_NE(cache, nullptr);
@@ -114,8 +115,8 @@ TEST(Changes, device_transforms_come_right_behind_the_copy) {
 
 TEST(Changes, device_transforms_cost_the_line_what_a_lane_of_their_own_does_not_hide) {
   PipelineModel model = usual_model();
-  model.steps[3] = step_of("blur", Culprit::transforms, 0, 50e-3);
-  Observations observed = observed_of(model);
+  model.steps[3] = make_step("blur", Culprit::transforms, 0, 50e-3);
+  Observations observed = make_observations(model);
   observed.situation.on_gpu = true;
   observed.situation.on_device_from = "blur";
   observed.situation.augment_s = {{0.02, 0.02, 0.02, "s", 9}};
@@ -132,14 +133,14 @@ TEST(Changes, device_transforms_cost_the_line_what_a_lane_of_their_own_does_not_
 TEST(Changes, a_remedy_caches_nothing_behind_what_the_device_does) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0.002;
-  model.steps[1] = step_of("decode", Culprit::decode, 0, 10e-3);
-  model.steps[2] = step_of("crop", Culprit::transforms, 0, 10e-3);
-  Observations observed = observed_of(model);
+  model.steps[1] = make_step("decode", Culprit::decode, 0, 10e-3);
+  model.steps[2] = make_step("crop", Culprit::transforms, 0, 10e-3);
+  Observations observed = make_observations(model);
   observed.situation.on_gpu = true;
   observed.levels[1].name = kPinnedLevel;
   observed.situation.last_fixed_step = "crop";
   observed.situation.on_device_from = "decode";
-  const Remedy remedy = remedy_of(observed, diagnose(observed));
+  const Remedy remedy = find_remedy(observed, diagnose(observed));
   const LoaderPlan& loader = remedy.plan.schedule.loader;
   ASSERT_FALSE(loader.on_device.empty() && !loader.cache) << "each of them helps";
   EXPECT_TRUE(loader.on_device.empty() || !loader.cache) << "one excludes the other";
@@ -149,12 +150,12 @@ TEST(Changes, of_two_that_gain_alike_the_one_without_memory_is_taken) {
   PipelineModel model = usual_model();
   model.workers = 2;
   model.line_waiting_s = 0.31;
-  model.steps[1] = step_of("decode", Culprit::decode, 35e-3, 0);
-  const Observations observed = observed_of(model);
+  model.steps[1] = make_step("decode", Culprit::decode, 35e-3, 0);
+  const Observations observed = make_observations(model);
   const Diagnosis diagnosis = diagnose(observed);
   ASSERT_NE(find(diagnosis, "cache"), nullptr);
   ASSERT_NE(find(diagnosis, "num_workers"), nullptr);
-  const Remedy remedy = remedy_of(observed, diagnosis);
+  const Remedy remedy = find_remedy(observed, diagnosis);
   EXPECT_EQ(remedy.changes, std::vector<std::string>{"num_workers"});
   EXPECT_FALSE(remedy.plan.schedule.loader.cache);
 }
@@ -162,7 +163,7 @@ TEST(Changes, of_two_that_gain_alike_the_one_without_memory_is_taken) {
 TEST(Changes, pipelining_is_predicted_only_from_all_of_the_devices_steps) {
   const DeviceCost copy{"copy", {0.04, 0.04, 0.04, "s", 9}, 0, 0};
   const DeviceCost train{"train", {0.06, 0.06, 0.06, "s", 9}, 0, 0};
-  Observations observed = observed_of(usual_model());
+  Observations observed = make_observations(usual_model());
   observed.device = {copy, train};
   const Diagnosis diagnosis = diagnose(observed);
   const Change* const change = find(diagnosis, "pipelining");
@@ -181,8 +182,8 @@ TEST(Changes, pipelining_is_predicted_only_from_all_of_the_devices_steps) {
 
 TEST(Changes, fewer_workers_where_half_of_them_make_more) {
   PipelineModel model = usual_model();
-  model.steps[1] = step_of("decode", Culprit::decode, 0, 60e-3);
-  Observations observed = observed_of(model);
+  model.steps[1] = make_step("decode", Culprit::decode, 0, 60e-3);
+  Observations observed = make_observations(model);
   const double all = observed.rate_of_all_workers.value;
   observed.rate_of_half_of_workers = {1.4 * all, 1.39 * all, 1.41 * all, "samples/s", 9};
   const Diagnosis diagnosis = diagnose(observed);
@@ -203,7 +204,7 @@ TEST(Changes, a_loader_without_workers_works_in_turns_with_training) {
   PipelineModel model = usual_model();
   model.workers = 1;
   model.slabs = 1;
-  Observations observed = observed_of(model);
+  Observations observed = make_observations(model);
   observed.workers = 0;
   observed.slabs_per_worker = 2;
   const double whole_s = 32 * 4.01e-3 + 0.1;
@@ -227,10 +228,10 @@ TEST(Changes, workers_bring_their_slabs) {
 TEST(Changes, steps_are_told_by_their_kind) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0.002;
-  model.steps = {step_of("data set", Culprit::raw_reading, 0, 1e-3),
-                 step_of("blur", Culprit::transforms, 0, 9e-3),
-                 step_of("collate", Culprit::transforms, 0, 1e-5)};
-  const Diagnosis diagnosis = diagnose(observed_of(model));
+  model.steps = {make_step("data set", Culprit::raw_reading, 0, 1e-3),
+                 make_step("blur", Culprit::transforms, 0, 9e-3),
+                 make_step("collate", Culprit::transforms, 0, 1e-5)};
+  const Diagnosis diagnosis = diagnose(make_observations(model));
   EXPECT_EQ(find(diagnosis, "convert"), nullptr);
   const Change* cheaper = find(diagnosis, "cheaper_transform");
   ASSERT_NE(cheaper, nullptr);
@@ -240,8 +241,8 @@ TEST(Changes, steps_are_told_by_their_kind) {
 TEST(Changes, one_worker_is_not_several) {
   PipelineModel model = usual_model();
   model.workers = 2;
-  model.steps[1] = step_of("decode", Culprit::decode, 0, 60e-3);
-  Observations observed = observed_of(model);
+  model.steps[1] = make_step("decode", Culprit::decode, 0, 60e-3);
+  Observations observed = make_observations(model);
   const double all = observed.rate_of_all_workers.value;
   observed.rate_of_half_of_workers = {1.4 * all, 1.39 * all, 1.41 * all, "samples/s", 9};
   const Diagnosis diagnosis = diagnose(observed);
@@ -254,8 +255,8 @@ class JpegFiles : public testing::Test {
  protected:
   JpegFiles() {
     PipelineModel model = usual_model();
-    model.steps[1] = step_of("decode", Culprit::decode, 0, 50e-3);
-    observed_ = observed_of(model);
+    model.steps[1] = make_step("decode", Culprit::decode, 0, 50e-3);
+    observed_ = make_observations(model);
     observed_.situation.on_gpu = true;
     observed_.situation.wires = {{"image", Wire::jpeg, 0, Measured{0.02, 0.02, 0.02, "s", 9}, ""}};
   }
@@ -307,7 +308,7 @@ TEST_F(JpegFiles, are_not_proposed_where_no_engine_was_measured) {
 }
 
 TEST(Changes, smaller_formats_take_their_share_of_the_copy) {
-  Observations observed = observed_of(usual_model(), 0.04);  // of a line of 100 ms
+  Observations observed = make_observations(usual_model(), 0.04);  // of a line of 100 ms
   observed.levels[1].name = kPinnedLevel;
   observed.situation.on_gpu = true;
   observed.situation.wires = {{"mask", Wire::bits, 0.5, std::nullopt, ""},
@@ -329,11 +330,11 @@ TEST(Changes, smaller_formats_take_their_share_of_the_copy) {
 
 TEST(WhatIf, a_step_that_costs_less_gives_what_it_then_takes) {
   PipelineModel model = usual_model();
-  model.steps[1] = step_of("decode", Culprit::decode, 30e-3, 30e-3);
-  const Observations observed = observed_of(model);
+  model.steps[1] = make_step("decode", Culprit::decode, 30e-3, 30e-3);
+  const Observations observed = make_observations(model);
   const Diagnosis diagnosis = diagnose(observed);
   const Change change = what_if(observed, diagnosis, {{"decode", 20e-3}});
-  model.steps[1] = step_of("decode", Culprit::decode, 10e-3, 10e-3);
+  model.steps[1] = make_step("decode", Culprit::decode, 10e-3, 10e-3);
   EXPECT_NEAR(change.predicted.value * simulated_step_s(model), 1, 0.03);
   EXPECT_GT(what_if(observed, diagnosis, {{"decode", 0}}).predicted.value, change.predicted.value);
   EXPECT_THROW(what_if(observed, diagnosis, {{"dekode", 0}}), Refused);
@@ -342,8 +343,8 @@ TEST(WhatIf, a_step_that_costs_less_gives_what_it_then_takes) {
 
 TEST(WhatIf, nothing_is_faster_than_its_own_line) {
   PipelineModel model = usual_model();
-  model.steps[1] = step_of("decode", Culprit::decode, 60e-3, 0);
-  Observations observed = observed_of(model);
+  model.steps[1] = make_step("decode", Culprit::decode, 60e-3, 0);
+  Observations observed = make_observations(model);
   Measured& rate = *observed.levels.back().with_training;
   rate = {1.5 * rate.value, rate.value, 2 * rate.value, rate.unit, rate.n};
   const Change change = what_if(observed, diagnose(observed), {{"decode", 0}});
@@ -351,9 +352,9 @@ TEST(WhatIf, nothing_is_faster_than_its_own_line) {
 }
 
 TEST(Changes, a_remedy_is_predicted_together) {
-  const Observations observed = observed_of(article(), 0.01);
+  const Observations observed = make_observations(article(), 0.01);
   const Diagnosis diagnosis = diagnose(observed);
-  const Remedy remedy = remedy_of(observed, diagnosis);
+  const Remedy remedy = find_remedy(observed, diagnosis);
   ASSERT_FALSE(remedy.changes.empty());
   EXPECT_GT(remedy.plan.schedule.loader.num_workers, 4U);
   EXPECT_NEAR(remedy.predicted.value, 1 / 0.31, 0.15);

@@ -29,10 +29,10 @@ Level& level_after(Observations& observed, const std::string& step) {
 Observations cached_behind_the_crop(double blur_s) {
   constexpr std::size_t kCached = 3;
   PipelineModel model = usual_model();
-  model.steps[1] = step_of("decode", Culprit::decode, 0, 50e-3);
-  model.steps[3] = step_of("blur", Culprit::transforms, 0, blur_s);
-  const Observations cut = observed_of(model);
-  Observations observed = observed_of(cut_behind(model, kCached));
+  model.steps[1] = make_step("decode", Culprit::decode, 0, 50e-3);
+  model.steps[3] = make_step("blur", Culprit::transforms, 0, blur_s);
+  const Observations cut = make_observations(model);
+  Observations observed = make_observations(cut_after(model, kCached));
   for (std::size_t i = 0; i < observed.levels.size(); ++i)
     if (!observed.levels[i].after.empty()) observed.levels[i] = cut.levels[i];
   observed.situation.plan.schedule.loader.cache = CacheOptions{.after = "crop", .bytes = 1 << 30};
@@ -43,7 +43,7 @@ TEST(Contradiction, LevelsAheadOfTheCacheDoMoreThanThePipeline) {
   Observations observed = cached_behind_the_crop(1e-3);
   ASSERT_LT(level_after(observed, "read").with_training->high,
             observed.levels.back().with_training->low);
-  EXPECT_FALSE(contradiction_of(observed));
+  EXPECT_FALSE(find_contradiction(observed));
   const Diagnosis diagnosis = diagnose(observed);
   EXPECT_EQ(diagnosis.verdict, Culprit::gpu) << diagnosis.reason;
   EXPECT_THAT(diagnosis.reason, Not(HasSubstr("speed changed")));
@@ -58,24 +58,24 @@ TEST(Contradiction, LevelsAheadOfTheCacheAreNoErrorOfTheModel) {
 TEST(Contradiction, LevelsBehindTheCacheDoLessThanThePipeline) {
   Observations observed = cached_behind_the_crop(1e-3);
   scale(*level_after(observed, "crop").with_training, 0.5);
-  const auto found = contradiction_of(observed);
+  const auto found = find_contradiction(observed);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->shorter, "after crop");
 }
 
 TEST(Contradiction, WholeImagesMayCostMoreThanDecodingParts) {
-  Observations observed = observed_of(usual_model());
+  Observations observed = make_observations(usual_model());
   scale(*level_after(observed, "decode").with_training, 0.5);
   EXPECT_THAT(diagnose(observed).reason, HasSubstr("'after decode' was slower"));
   observed.situation.decodes_parts = true;
-  EXPECT_FALSE(contradiction_of(observed));
+  EXPECT_FALSE(find_contradiction(observed));
   EXPECT_EQ(diagnose(observed).verdict, Culprit::gpu) << diagnose(observed).reason;
   scale(*level_after(observed, "crop").with_training, 0.5);
-  EXPECT_TRUE(contradiction_of(observed)) << "what comes behind the first transform is alike";
+  EXPECT_TRUE(find_contradiction(observed)) << "what comes behind the first transform is alike";
 }
 
 TEST(Contradiction, ACeilingThatIsALittleTooLowIsTold) {
-  Observations observed = observed_of(usual_model());
+  Observations observed = make_observations(usual_model());
   EXPECT_THAT(diagnose(observed).reason, Not(HasSubstr("too low")));
   scale(*observed.levels.front().with_training, 1 / 1.08);
   const Diagnosis diagnosis = diagnose(observed);

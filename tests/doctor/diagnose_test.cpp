@@ -11,7 +11,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(Diagnose, the_articles_culprits_come_in_its_order) {
-  const Diagnosis diagnosis = diagnose(observed_of(article(), 0.01));
+  const Diagnosis diagnosis = diagnose(make_observations(article(), 0.01));
   EXPECT_EQ(diagnosis.verdict, Culprit::transforms);
   EXPECT_THAT(diagnosis.culprits, ElementsAre(Culprit::transforms, Culprit::raw_reading));
   EXPECT_NEAR(diagnosis.ceiling.value, 1 / 0.3, 0.02);
@@ -21,9 +21,9 @@ TEST(Diagnose, the_articles_culprits_come_in_its_order) {
 
 TEST(Diagnose, a_fix_is_predicted_before_it_is_made) {
   PipelineModel before = article();
-  const Observations observed = observed_of(before, 0.01);
+  const Observations observed = make_observations(before, 0.01);
   const PipelineModel now = fitted_model(observed);
-  const double error = model_error_of(observed, now);
+  const double error = compute_model_error(observed, now);
   EXPECT_LT(error, 0.03);
   for (const std::string name : {"read", "mask"}) {
     PipelineModel fixed = before, then = now;
@@ -39,7 +39,7 @@ TEST(Diagnose, a_fix_is_predicted_before_it_is_made) {
 }
 
 TEST(Diagnose, handing_a_batch_over_is_part_of_the_line) {
-  Observations observed = observed_of(article(), 0.01);
+  Observations observed = make_observations(article(), 0.01);
   ASSERT_EQ(observed.levels[1].name, kHostLevel);
   observed.levels[1].with_training->value = 1 / 0.30;
   const PipelineModel model = fitted_model(observed);
@@ -48,9 +48,9 @@ TEST(Diagnose, handing_a_batch_over_is_part_of_the_line) {
 
 TEST(Diagnose, what_lies_between_the_steps_counts) {
   PipelineModel model = usual_model();
-  Observations observed = observed_of(model);
+  Observations observed = make_observations(model);
   model.steps.back().working_s = {1e-3F};
-  const Observations slower = observed_of(model);
+  const Observations slower = make_observations(model);
   observed.rate_of_one_worker = slower.rate_of_one_worker;
   observed.rate_of_all_workers = slower.rate_of_all_workers;
   PipelineModel fitted = fitted_model(observed);
@@ -59,7 +59,7 @@ TEST(Diagnose, what_lies_between_the_steps_counts) {
 }
 
 TEST(Diagnose, where_input_keeps_up_the_device_is_the_limit) {
-  const Diagnosis diagnosis = diagnose(observed_of(usual_model()));
+  const Diagnosis diagnosis = diagnose(make_observations(usual_model()));
   EXPECT_EQ(diagnosis.verdict, Culprit::gpu);
   EXPECT_TRUE(diagnosis.culprits.empty());
   EXPECT_TRUE(diagnosis.changes.empty());
@@ -76,7 +76,7 @@ TEST_P(OneSlowStep, IsFound) {
   PipelineModel model = usual_model();
   for (auto& step : model.steps)
     if (step.name == GetParam().step) step.working_s = {50e-3F};
-  const Diagnosis diagnosis = diagnose(observed_of(model));
+  const Diagnosis diagnosis = diagnose(make_observations(model));
   EXPECT_EQ(diagnosis.verdict, GetParam().expected) << diagnosis.reason;
 }
 
@@ -89,16 +89,16 @@ INSTANTIATE_TEST_SUITE_P(All, OneSlowStep,
 TEST(Diagnose, a_slow_copy_is_found) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0.2;
-  const Diagnosis diagnosis = diagnose(observed_of(model, 0.1));
+  const Diagnosis diagnosis = diagnose(make_observations(model, 0.1));
   EXPECT_EQ(diagnosis.verdict, Culprit::copy) << diagnosis.reason;
 }
 
 TEST(Diagnose, a_lock_is_told_from_a_slow_step) {
   PipelineModel model = usual_model();
   model.workers = 8;
-  model.steps[1] = step_of("decode", Culprit::decode, 8e-3, 0);
+  model.steps[1] = make_step("decode", Culprit::decode, 8e-3, 0);
   model.steps[1].locked = 1;
-  const Diagnosis diagnosis = diagnose(observed_of(model));
+  const Diagnosis diagnosis = diagnose(make_observations(model));
   EXPECT_EQ(diagnosis.verdict, Culprit::lock) << diagnosis.reason;
   const Change* change = find(diagnosis, "lock");
   ASSERT_NE(change, nullptr);
@@ -110,9 +110,9 @@ TEST(Diagnose, a_lock_is_told_from_a_slow_step) {
 TEST(Diagnose, a_level_that_says_nothing_does_not_contradict) {
   PipelineModel model = usual_model();
   model.workers = 3;
-  model.steps[1] = step_of("decode", Culprit::decode, 8e-3, 0);
+  model.steps[1] = make_step("decode", Culprit::decode, 8e-3, 0);
   model.steps[1].locked = 1;
-  Observations observed = observed_of(model);
+  Observations observed = make_observations(model);
   for (Level& level : observed.levels)
     if (level.after == "read")
       level.with_training = {2.5 * level.with_training->value, 0, 5 * level.with_training->value,
@@ -126,17 +126,17 @@ TEST(Diagnose, bandwidth_is_told_from_a_slow_step) {
   PipelineModel model = usual_model();
   model.workers = 8;
   model.capacity = {8, 1.5};
-  model.steps[3] = step_of("blur", Culprit::transforms, 0, 8e-3);
+  model.steps[3] = make_step("blur", Culprit::transforms, 0, 8e-3);
   model.steps[3].is_memory_bound = true;
-  const Diagnosis diagnosis = diagnose(observed_of(model));
+  const Diagnosis diagnosis = diagnose(make_observations(model));
   EXPECT_EQ(diagnosis.verdict, Culprit::memory_bandwidth) << diagnosis.reason;
 }
 
 TEST(Diagnose, two_that_are_as_slow_are_both_named) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0.4;
-  model.steps[1] = step_of("decode", Culprit::decode, 0, 47e-3);
-  const Diagnosis diagnosis = diagnose(observed_of(model, 0.3));
+  model.steps[1] = make_step("decode", Culprit::decode, 0, 47e-3);
+  const Diagnosis diagnosis = diagnose(make_observations(model, 0.3));
   EXPECT_THAT(diagnosis.culprits, testing::UnorderedElementsAre(Culprit::decode, Culprit::copy));
 }
 
@@ -144,7 +144,7 @@ TEST(Diagnose, cores_that_slow_each_other_down_are_no_lock) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0.001;
   model.steps[3].working_s = {3e-3F};
-  Observations observed = observed_of(model);
+  Observations observed = make_observations(model);
   for (HostStepCost& cost : observed.host) {
     cost.cpu_of_all_s *= 1.4;
     cost.wall_of_all_s *= 1.4;
@@ -163,7 +163,7 @@ TEST(Diagnose, cores_that_slow_each_other_down_are_no_lock) {
 }
 
 TEST(Diagnose, wide_intervals_are_no_evidence) {
-  Observations observed = observed_of(article(), 0.01);
+  Observations observed = make_observations(article(), 0.01);
   Measured& rate = *observed.levels.back().with_training;
   rate.low = 0.1 * rate.value;
   rate.high = 5 * rate.value;
@@ -173,7 +173,7 @@ TEST(Diagnose, wide_intervals_are_no_evidence) {
 }
 
 TEST(Diagnose, a_wide_ceiling_does_not_hide_a_device_that_waits) {
-  Observations observed = observed_of(article(), 0.01);
+  Observations observed = make_observations(article(), 0.01);
   Measured& ceiling = *observed.levels.front().with_training;
   ceiling.low = 0.7 * ceiling.value;
   ceiling.high = 1.3 * ceiling.value;
@@ -181,7 +181,7 @@ TEST(Diagnose, a_wide_ceiling_does_not_hide_a_device_that_waits) {
 }
 
 TEST(Diagnose, levels_that_failed_are_no_evidence) {
-  Observations observed = observed_of(article(), 0.01);
+  Observations observed = make_observations(article(), 0.01);
   observed.levels.front().with_training.reset();
   observed.levels.front().error = "no";
   const Diagnosis diagnosis = diagnose(observed);
@@ -190,7 +190,7 @@ TEST(Diagnose, levels_that_failed_are_no_evidence) {
 }
 
 TEST(Diagnose, a_busy_host_is_told_from_a_busy_device) {
-  Observations observed = observed_of(usual_model());
+  Observations observed = make_observations(usual_model());
   observed.situation.on_gpu = true;
   observed.levels[1].name = kPageableLevel;
   observed.situation.plan.schedule.loader.pin_memory = false;
@@ -207,7 +207,7 @@ TEST(Diagnose, the_cores_it_needs_are_those_that_a_change_gives_it) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0.002;
   model.line_working_s = 0.001;
-  Observations observed = observed_of(model);
+  Observations observed = make_observations(model);
   observed.line_cpu_s = 1;  // more than a step takes: its lane's threads were busy with other work
   const Diagnosis diagnosis = diagnose(observed);
   // A batch of 32 samples costs 4 ms and 10 us each, and its line 3 ms of one core at most.
@@ -230,7 +230,7 @@ TEST(Diagnose, of_kinds_that_tie_at_the_ceiling_the_costliest_comes_first) {
   // 140.8 ms of a sample's costs against a line of 110: without decoding or without the transforms
   // the line is the limit.
   model.line_waiting_s = 0.11;
-  Observations observed = observed_of(model);
+  Observations observed = make_observations(model);
   for (const double by : {0.99, 1.0, 1.01}) {
     Measured& drained = observed.rate_of_all_workers;
     drained = {by * drained.value, by * drained.low, by * drained.high, drained.unit, drained.n};
@@ -256,7 +256,7 @@ void scale_by(Measured& rate, double by) {
 }
 
 TEST(Diagnose, a_ceiling_below_what_does_more_is_no_evidence) {
-  Observations observed = observed_of(usual_model());
+  Observations observed = make_observations(usual_model());
   scale_by(*observed.levels.front().with_training, 0.85);
   const Diagnosis diagnosis = diagnose(observed);
   EXPECT_EQ(diagnosis.verdict, Culprit::not_enough_evidence);
@@ -270,7 +270,7 @@ TEST(Diagnose, cached_samples_that_cost_more_than_others_are_no_change_of_speed)
   model.workers = 1;
   model.steps[3].waiting_s = {0, 0, 0, 0};
   model.steps[3].working_s = {1e-3F, 1e-3F, 1e-3F, 21e-3F};
-  Observations observed = observed_of(model);
+  Observations observed = make_observations(model);
   const auto level = std::find_if(observed.levels.begin(), observed.levels.end(),
                                   [](const Level& each) { return each.name == "after read"; });
   ASSERT_NE(level, observed.levels.end());
@@ -284,15 +284,15 @@ TEST(Diagnose, cached_samples_that_cost_more_than_others_are_no_change_of_speed)
 TEST(Diagnose, a_machine_that_changes_its_speed_shows_no_lock) {
   PipelineModel model = usual_model();
   model.workers = 8;
-  model.steps[1] = step_of("decode", Culprit::decode, 8e-3, 0);
+  model.steps[1] = make_step("decode", Culprit::decode, 8e-3, 0);
   model.steps[1].locked = 1;
-  Observations observed = observed_of(model);
+  Observations observed = make_observations(model);
   scale_by(*observed.levels.front().with_training, 0.8);
   EXPECT_EQ(diagnose(observed).verdict, Culprit::not_enough_evidence);
 }
 
 TEST(Diagnose, a_device_that_waits_by_more_than_the_speed_changed_is_named) {
-  Observations observed = observed_of(article(), 0.01);
+  Observations observed = make_observations(article(), 0.01);
   scale_by(*observed.levels.front().with_training, 0.8);
   const Diagnosis diagnosis = diagnose(observed);
   EXPECT_EQ(diagnosis.verdict, Culprit::transforms);
@@ -303,7 +303,7 @@ TEST(Diagnose, workers_that_wait_for_cores_wait_for_no_lock) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0.001;
   model.steps[1].working_s = {6e-3F};
-  Observations observed = observed_of(model);
+  Observations observed = make_observations(model);
   for (HostStepCost& cost : observed.host) cost.wall_of_all_s *= 1.5;
   scale_by(observed.rate_of_all_workers, 1 / 1.5);
   for (std::size_t i = 2; i < observed.levels.size(); ++i)

@@ -91,7 +91,7 @@ inline SlowOp slow_op(double seconds) {
 class DoctorTest : public EngineTest {
  protected:
   static Plan plan(unsigned workers = 2) {
-    Plan plan = plan_of(kThreeLanes, Driver::threaded, 3);
+    Plan plan = build_plan(kThreeLanes, Driver::threaded, 3);
     plan.schedule.loader.num_workers = workers;
     return plan;
   }
@@ -102,7 +102,7 @@ class DoctorTest : public EngineTest {
     return tiny;
   }
 
-  static std::shared_ptr<const Dataset> samples_of(const Tiny& tiny) {
+  static std::shared_ptr<const Dataset> make_samples(const Tiny& tiny) {
     SyntheticOptions synthetic;
     synthetic.samples = tiny.samples;
     synthetic.size = tiny.size;

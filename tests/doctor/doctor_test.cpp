@@ -25,17 +25,17 @@ TEST_F(DoctorTest, TellsThatStepsTakeLongerThanTheBudgetWithTheFirstLevel) {
   Tiny tiny;
   tiny.costs = {.train_s = 0.5};
   const auto one = trainer(tiny);
-  std::vector<std::string> told;
+  std::vector<std::string> lines;
   bool is_over = false;
   DoctorOptions options = within(1.3);
-  options.say = [&](const std::string& line) {
-    told.push_back(line);
+  options.log_line = [&](const std::string& line) {
+    lines.push_back(line);
     is_over |= line.find("beyond the budget") != std::string::npos;
   };
   options.stop = [&is_over] { return is_over; };
   examine(*one, plan(), options);
-  const auto first_level = std::find(told.begin(), told.end(), "device batch, with training");
-  ASSERT_LT(first_level - told.begin() + 1, std::ssize(told));
+  const auto first_level = std::find(lines.begin(), lines.end(), "device batch, with training");
+  ASSERT_LT(first_level - lines.begin() + 1, std::ssize(lines));
   EXPECT_THAT(*(first_level + 1),
               AllOf(StartsWith("a step takes about "), HasSubstr("beyond the budget of 1.3 s")));
 }
@@ -47,7 +47,7 @@ TEST_F(DoctorTest, ErrorsOfPyTorchAreToldWithoutTheirBacktrace) {
   cached.schedule.loader.cache = CacheOptions{"read", 1 << 20};
   DoctorOptions options = within(kBudgetS);
   bool is_reached = false, has_thrown = false;
-  options.say = [&](const std::string& line) {
+  options.log_line = [&](const std::string& line) {
     is_reached |= line == "nothing cached, loader alone";
   };
   options.stop = [&] {
@@ -63,18 +63,18 @@ TEST_F(DoctorTest, ErrorsOfPyTorchAreToldWithoutTheirBacktrace) {
 TEST_F(DoctorTest, TellsBeforehandThatTheLeastTakesLongerThanTheBudget) {
   Tiny tiny = with_transform(slow_op(0.1));
   const auto one = trainer(tiny);
-  std::vector<std::string> told;
+  std::vector<std::string> lines;
   DoctorOptions options = within(0.2);
-  options.say = [&told](const std::string& line) { told.push_back(line); };
+  options.log_line = [&lines](const std::string& line) { lines.push_back(line); };
   const Observations observed = examine(*one, plan(1), options).observed;
-  const auto is_told = [](const std::string& line) {
+  const auto is_budget_warning = [](const std::string& line) {
     return line.find("beyond the budget of 0.2 s") != std::string::npos;
   };
-  const auto telling = std::find_if(told.begin(), told.end(), is_told);
-  ASSERT_NE(telling, told.end());
-  const auto first_level = std::find(told.begin(), told.end(), "device batch, with training");
-  EXPECT_LT(telling - told.begin(), first_level - told.begin());
-  EXPECT_EQ(std::count_if(told.begin(), told.end(), is_told), 1);
+  const auto budget_warning = std::find_if(lines.begin(), lines.end(), is_budget_warning);
+  ASSERT_NE(budget_warning, lines.end());
+  const auto first_level = std::find(lines.begin(), lines.end(), "device batch, with training");
+  EXPECT_LT(budget_warning - lines.begin(), first_level - lines.begin());
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(), is_budget_warning), 1);
   EXPECT_TRUE(observed.levels.front().with_training) << observed.levels.front().error;
   EXPECT_TRUE(observed.levels.back().with_training) << observed.levels.back().error;
   EXPECT_EQ(diagnose(observed).verdict, Culprit::not_enough_evidence);
@@ -167,7 +167,7 @@ TEST_F(DoctorTest, AnInterruptEndsItWithWhatThereIs) {
     std::string said;
     int asked = 0;
     DoctorOptions options = within(kBudgetS);
-    options.say = [&said](const std::string& line) { said = line; };
+    options.log_line = [&said](const std::string& line) { said = line; };
     options.stop = [&] { return said == last && ++asked > 2; };
     const Examination found = examine(*one, plan(), options);
     EXPECT_TRUE(found.interrupted) << last;
@@ -185,7 +185,7 @@ TEST_F(DoctorTest, WhatCannotRunAtAllIsThrownAndNothingChanges) {
   tiny.extra = {{"broken", [](Batch&) { throw Error("this stage is broken"); }}};
   const auto one = trainer(tiny);
   const std::uint64_t digest = one->digest();
-  const Plan broken = plan_of({{"copy"}, {"encode", "broken"}, {"train"}}, Driver::threaded, 3);
+  const Plan broken = build_plan({{"copy"}, {"encode", "broken"}, {"train"}}, Driver::threaded, 3);
   EXPECT_THAT(thrown_by([&] { examine(*one, broken, within(1)); }),
               HasSubstr("this stage is broken"));
   EXPECT_EQ(one->digest(), digest);
@@ -198,7 +198,7 @@ TEST_F(DoctorTest, AStageThatWritesIntoItsInputIsNamed) {
   Tiny tiny;
   tiny.extra = {{"spoil", [](Batch& batch) { batch.at("image").zero_(); }}};
   const auto one = trainer(tiny);
-  const Plan spoiling = plan_of({{"copy"}, {"encode", "spoil"}, {"train"}}, Driver::threaded, 3);
+  const Plan spoiling = build_plan({{"copy"}, {"encode", "spoil"}, {"train"}}, Driver::threaded, 3);
   EXPECT_THAT(examine(*one, spoiling, within(1)).observed.warnings,
               Contains(HasSubstr("writes into its input (image)")));
 }
@@ -245,7 +245,7 @@ TEST_F(DoctorTest, the_plan_as_it_was_and_the_changed_plan_are_both_tried_out) {
   ReadersAtOnce readers;
   Tiny tiny;
   tiny.costs = {.train_s = kTrainS};
-  tiny.dataset = readers.around(samples_of(tiny));
+  tiny.dataset = readers.around(make_samples(tiny));
   const auto one = trainer(tiny);
   const std::uint64_t digest = one->digest();
   Diagnosis diagnosis;
@@ -257,7 +257,7 @@ TEST_F(DoctorTest, the_plan_as_it_was_and_the_changed_plan_are_both_tried_out) {
   const Remedy remedy{plan(4), {"num_workers"}, {150, 140, 160, "steps/s", 16}};
   std::vector<std::string> said;
   DoctorOptions options = within(kBudgetS);
-  options.say = [&](const std::string& line) {
+  options.log_line = [&](const std::string& line) {
     if (said.size() == 1) {
       EXPECT_LE(readers.most(), 2) << "as the plan was";
     }

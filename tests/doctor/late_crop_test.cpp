@@ -22,11 +22,11 @@ std::optional<LateCrop> late_in(const Chain& chain, std::size_t crop) {
   return find_late_crop(chain, bytes);
 }
 
-void expect_late(const Chain& chain, std::size_t crop, std::size_t ahead_of) {
+void expect_late(const Chain& chain, std::size_t crop, std::size_t moved_before) {
   const auto late = late_in(chain, crop);
   ASSERT_TRUE(late.has_value());
   EXPECT_EQ(late->crop, crop);
-  EXPECT_EQ(late->ahead_of, ahead_of);
+  EXPECT_EQ(late->moved_before, moved_before);
 }
 
 TEST(LateCrop, a_crop_is_moved_ahead_of_transforms_of_single_pixels) {

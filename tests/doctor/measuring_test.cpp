@@ -15,7 +15,7 @@ using testing::Ge;
 TEST_F(DoctorTest, stated_costs_of_host_steps_are_measured) {
   static constexpr double kReadS = 0.005, kTransformS = 0.01;
   Tiny tiny = with_transform(slow_op(kTransformS));
-  tiny.dataset = set_around(samples_of(tiny), [](std::size_t) {
+  tiny.dataset = set_around(make_samples(tiny), [](std::size_t) {
     std::this_thread::sleep_for(std::chrono::duration<double>(kReadS));
   });
   const Observations observed = examine(*trainer(tiny), plan(2), within(kBudgetS)).observed;

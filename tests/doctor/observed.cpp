@@ -28,7 +28,7 @@ double wall_of_all(const PipelineModel& model, const PipelineModel::Step& step) 
   return std::max(whole, model.workers / drained(model, model.workers));
 }
 
-HostStepCost cost_of(const PipelineModel& model, const PipelineModel::Step& step) {
+HostStepCost make_cost(const PipelineModel& model, const PipelineModel::Step& step) {
   HostStepCost cost;
   cost.name = step.name;
   cost.group = step.group;
@@ -47,8 +47,8 @@ HostStepCost cost_of(const PipelineModel& model, const PipelineModel::Step& step
 
 }  // namespace
 
-PipelineModel::Step step_of(const std::string& name, Culprit group, double waiting_s,
-                            double working_s) {
+PipelineModel::Step make_step(const std::string& name, Culprit group, double waiting_s,
+                              double working_s) {
   PipelineModel::Step step;
   step.name = name;
   step.group = group;
@@ -59,10 +59,11 @@ PipelineModel::Step step_of(const std::string& name, Culprit group, double waiti
 
 PipelineModel usual_model() {
   PipelineModel model;
-  model.steps = {
-      step_of("read", Culprit::raw_reading, 0, 1e-3), step_of("decode", Culprit::decode, 0, 1e-3),
-      step_of("crop", Culprit::transforms, 0, 1e-3), step_of("blur", Culprit::transforms, 0, 1e-3),
-      step_of("collate", Culprit::transforms, 0, 1e-5)};
+  model.steps = {make_step("read", Culprit::raw_reading, 0, 1e-3),
+                 make_step("decode", Culprit::decode, 0, 1e-3),
+                 make_step("crop", Culprit::transforms, 0, 1e-3),
+                 make_step("blur", Culprit::transforms, 0, 1e-3),
+                 make_step("collate", Culprit::transforms, 0, 1e-5)};
   model.workers = 4;
   model.batch_size = 32;
   model.slabs = 6;
@@ -73,12 +74,12 @@ PipelineModel usual_model() {
 
 PipelineModel article() {
   PipelineModel model;
-  model.steps = {step_of("read", Culprit::raw_reading, 8.5e-3, 0),
-                 step_of("decode", Culprit::decode, 0, 0),
-                 step_of("crop", Culprit::transforms, 2.4e-3, 0),
-                 step_of("mask", Culprit::transforms, 4.2e-3, 0),
-                 step_of("color", Culprit::transforms, 2.5e-3, 0),
-                 step_of("collate", Culprit::transforms, 0, 1e-6)};
+  model.steps = {make_step("read", Culprit::raw_reading, 8.5e-3, 0),
+                 make_step("decode", Culprit::decode, 0, 0),
+                 make_step("crop", Culprit::transforms, 2.4e-3, 0),
+                 make_step("mask", Culprit::transforms, 4.2e-3, 0),
+                 make_step("color", Culprit::transforms, 2.5e-3, 0),
+                 make_step("collate", Culprit::transforms, 0, 1e-6)};
   model.workers = 4;
   model.batch_size = 256;
   model.slabs = 6;
@@ -87,7 +88,7 @@ PipelineModel article() {
   return model;
 }
 
-Observations observed_of(const PipelineModel& model, double copy_s) {
+Observations make_observations(const PipelineModel& model, double copy_s) {
   Observations observed;
   observed.batch_size = model.batch_size;
   observed.workers = model.workers;
@@ -100,7 +101,7 @@ Observations observed_of(const PipelineModel& model, double copy_s) {
   observed.situation.last_fixed_step = "decode";
   observed.situation.plan.schedule.lanes = {{{"copy", "train"}, 0}};
   observed.situation.plan.schedule.loader.num_workers = model.workers;
-  for (const auto& step : model.steps) observed.host.push_back(cost_of(model, step));
+  for (const auto& step : model.steps) observed.host.push_back(make_cost(model, step));
   observed.rate_of_one_worker = exactly(drained(model, 1), "samples/s");
   observed.rate_of_all_workers = exactly(drained(model, model.workers), "samples/s");
   const double line = model.line_waiting_s + model.line_working_s;
@@ -113,7 +114,7 @@ Observations observed_of(const PipelineModel& model, double copy_s) {
   for (std::size_t i = model.steps.size() - 1; i > 0; --i) {
     const bool is_last = i + 1 == model.steps.size();
     level(is_last ? std::string(kProcessedLevel) : "after " + model.steps[i - 1].name,
-          model.steps[i - 1].name, simulated_step_s(cut_behind(model, i)));
+          model.steps[i - 1].name, simulated_step_s(cut_after(model, i)));
   }
   level(kWholeLevel, "", simulated_step_s(model));
   return observed;

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
+#include "doctor/cache_levels.h"
 #include "doctor/findings.h"
-#include "doctor/ladder.h"
 #include "doctor/usage.h"
 
 namespace slipstream::test {
@@ -41,8 +41,8 @@ TEST(Findings, SkippedSamplesAreNamed) {
 TEST(Findings, VariationIsOfWholeSamples) {
   StepLaps read{"read", {1, 3}, {0, 0}};
   StepLaps decode{"decode", {3, 1}, {0, 0}};
-  EXPECT_DOUBLE_EQ(variation_of({read, decode}), 0);
-  EXPECT_NEAR(variation_of({read}), std::sqrt(2.0) / 2, 1e-6);
+  EXPECT_DOUBLE_EQ(compute_variation({read, decode}), 0);
+  EXPECT_NEAR(compute_variation({read}), std::sqrt(2.0) / 2, 1e-6);
 }
 
 TEST(GpuUse, IsTheMeanOverTimeOfWhatWasTold) {

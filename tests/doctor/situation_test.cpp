@@ -17,7 +17,7 @@ using testing::IsEmpty;
 
 class SituationTest : public EngineTest {
  protected:
-  static Plan plan() { return plan_of(kThreeLanes, Driver::threaded, 3); }
+  static Plan plan() { return build_plan(kThreeLanes, Driver::threaded, 3); }
 };
 
 /// Synthetic samples that say of themselves that parts of them may be decoded.
@@ -30,7 +30,7 @@ std::shared_ptr<const Dataset> decodable() {
 
 TEST_F(SituationTest, PartsAreDecodedWhereTheFirstTransformReadsSome) {
   const auto decodes_parts = [this](const Tiny& tiny) {
-    return situation_of(*trainer(tiny), plan(), {}).decodes_parts;
+    return make_situation(*trainer(tiny), plan(), {}).decodes_parts;
   };
   Tiny tiny;
   tiny.dataset = decodable();
@@ -51,13 +51,13 @@ TEST_F(SituationTest, ACropIsNotMovedAcrossAResize) {
   tiny.transforms = {
       {"resize", Resize{{32, 32}}}, {"normal", Normalize{}}, {"crop", CenterCrop{8}}};
   const std::vector<double> bytes = {1, 768, 3072, 3072 * 4, 192 * 4, 192 * 4};
-  const Situation situation = situation_of(*trainer(tiny), plan(), bytes);
+  const Situation situation = make_situation(*trainer(tiny), plan(), bytes);
   EXPECT_EQ(situation.crop, "crop");
-  EXPECT_EQ(situation.crop_ahead_of, "normal");
+  EXPECT_EQ(situation.crop_moved_before, "normal");
   tiny.transforms = {
       {"resize", Resize{{32, 32}}}, {"crop", CenterCrop{8}}, {"normal", Normalize{}}};
   const std::vector<double> other = {1, 768, 3072, 192, 192 * 4, 192 * 4};
-  EXPECT_EQ(situation_of(*trainer(tiny), plan(), other).crop, "");
+  EXPECT_EQ(make_situation(*trainer(tiny), plan(), other).crop, "");
 }
 
 TEST_F(SituationTest, FieldsThatAreReadAreNotUnused) {

@@ -33,7 +33,7 @@ class AugmentRunTest : public EngineTest {
 
   static Plan plan_with(const Lanes& lanes, const std::string& on_device,
                         Driver driver = Driver::threaded) {
-    Plan plan = plan_of(lanes, driver, lanes.size() + 1, exact());
+    Plan plan = build_plan(lanes, driver, lanes.size() + 1, exact());
     plan.schedule.loader.on_device = on_device;
     plan.schedule.loader.num_workers = 2;
     return plan;

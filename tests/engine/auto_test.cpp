@@ -23,7 +23,7 @@ TEST_F(AutoTest, AllStepsAreStepsOfTheTraining) {
   const std::uint64_t serial = fresh_run({}, serial_plan(), steps(50)).digest;
   for (std::uint64_t n : {std::uint64_t{50}, std::uint64_t{7}}) {
     const auto one = trainer({});
-    std::vector<std::uint64_t> told;
+    std::vector<std::uint64_t> reported;
     std::set<double> parts;
     RunOptions options = steps(n);
     std::set<std::string> measured;
@@ -34,11 +34,11 @@ TEST_F(AutoTest, AllStepsAreStepsOfTheTraining) {
         measured.insert(progress.measuring);
         return;
       }
-      told.push_back(progress.step);
+      reported.push_back(progress.step);
       EXPECT_LE(progress.part_began_s, progress.elapsed_s);
       parts.insert(progress.part_began_s);
     };
-    const Plan pipelined = plan_of(kThreeLanes, Driver::threaded, 3);
+    const Plan pipelined = build_plan(kThreeLanes, Driver::threaded, 3);
     const AutoResult result = run_auto(*one, serial_plan(), pipelined, options);
     EXPECT_EQ(parts.size(), n == 50 ? 5U : 1U);
     EXPECT_EQ(measured.size(), n == 50 ? 3U : 0U);
@@ -62,15 +62,15 @@ TEST_F(AutoTest, AllStepsAreStepsOfTheTraining) {
     for (const Interval& interval : result.run.lanes.back().last_intervals)
       EXPECT_DOUBLE_EQ(interval.end_s, result.run.step_end_s.at(interval.step));
     EXPECT_EQ(result.run.digest, n == 50 ? serial : fresh_run({}, serial_plan(), steps(n)).digest);
-    ASSERT_EQ(told.size(), n);
-    for (std::uint64_t i = 0; i < n; ++i) EXPECT_EQ(told[i], i + 1);
+    ASSERT_EQ(reported.size(), n);
+    for (std::uint64_t i = 0; i < n; ++i) EXPECT_EQ(reported[i], i + 1);
   }
 }
 
 TEST_F(AutoTest, KeepsWhatMeasuredFaster) {
   const auto one = trainer({});
   const AutoResult result =
-      run_auto(*one, serial_plan(), plan_of(kThreeLanes, Driver::threaded, 3), steps(60));
+      run_auto(*one, serial_plan(), build_plan(kThreeLanes, Driver::threaded, 3), steps(60));
   const AutoChoice& choice = result.choice;
   const bool is_faster = choice.pipelined.value > choice.serial.value;
   EXPECT_EQ(choice.kept, has_measured(choice) && is_faster ? "pipelined" : "serial");
@@ -88,7 +88,7 @@ TEST_F(AutoTest, StopsWhenAskedWithWhatIsDone) {
     RunOptions options = steps(50);
     options.stop = [&] { return asked++ >= stop_after + (stop_after > 24 ? 18 : 0); };
     const AutoResult result =
-        run_auto(*one, serial_plan(), plan_of(kThreeLanes, Driver::threaded, 3), options);
+        run_auto(*one, serial_plan(), build_plan(kThreeLanes, Driver::threaded, 3), options);
     EXPECT_TRUE(result.run.interrupted) << stop_after;
     EXPECT_EQ(result.run.steps, stop_after);
     EXPECT_EQ(result.run.losses.size(), stop_after);
@@ -105,7 +105,7 @@ TEST_F(AutoTest, StopsWhileLanesAreMeasuredAlone) {
   options.progress = [&](const Progress& progress) { measures |= !progress.measuring.empty(); };
   options.stop = [&] { return measures; };
   const AutoResult result =
-      run_auto(*one, serial_plan(), plan_of(kThreeLanes, Driver::threaded, 3), options);
+      run_auto(*one, serial_plan(), build_plan(kThreeLanes, Driver::threaded, 3), options);
   EXPECT_TRUE(result.run.interrupted);
   EXPECT_EQ(result.run.steps, 24U);
   EXPECT_EQ(one->position(), 24U);
@@ -134,7 +134,7 @@ TEST_F(AutoTest, BatchesThatWereFilledAheadAreNoPlansSpeed) {
   };
   const Lanes lanes = {{"copy"}, {"encode", "wait"}, {"train"}};
   const AutoResult result = run_auto(*one, fed_ahead(serial_plan({"wait"})),
-                                     fed_ahead(plan_of(lanes, Driver::threaded, 3)), steps(240));
+                                     fed_ahead(build_plan(lanes, Driver::threaded, 3)), steps(240));
   EXPECT_LT(result.choice.serial.low, 2 / kBatchSeconds);
   EXPECT_LT(result.choice.pipelined.low, 2 / kBatchSeconds);
 }

@@ -82,7 +82,7 @@ TEST_F(CacheTest, AutoCountsAllItsParts) {
   Tiny tiny;
   tiny.dataset = on_disk();
   const auto one = trainer(tiny);
-  const Plan pipelined = plan_of(kThreeLanes, Driver::threaded, 3);
+  const Plan pipelined = build_plan(kThreeLanes, Driver::threaded, 3);
   const std::uint64_t all = 16 * kEpoch;  // 4 parts of 30 steps, then the rest
   const RunResult result = run_auto(*one, cached(serial_plan()), cached(pipelined), steps(all)).run;
   ASSERT_TRUE(result.cache && result.disk_cache);

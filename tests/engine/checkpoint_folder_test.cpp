@@ -21,7 +21,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-std::string text_of(const fs::path& path) {
+std::string read_test_file(const fs::path& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -57,7 +57,7 @@ TEST_F(CheckpointFolderTest, IsMadeWithWhatIsAdded) {
   EXPECT_EQ(folder.path(), path());
   EXPECT_EQ(folder.add(7, [](const fs::path& into) { std::ofstream(into / "file") << "seven"; }),
             step(7));
-  EXPECT_EQ(text_of(step(7) / "file"), "seven");
+  EXPECT_EQ(read_test_file(step(7) / "file"), "seven");
   EXPECT_THAT(names_in(path()), ElementsAre(".lock", "step-00000007"));
 }
 
@@ -79,7 +79,7 @@ TEST_F(CheckpointFolderTest, AFileIsNoCheckpoint) {
   fs::create_directory_symlink("nowhere", step(3));
   EXPECT_THAT(steps_in(path()), ElementsAre(1));
   add(folder, 2, "two");
-  EXPECT_EQ(text_of(step(2) / "file"), "two");
+  EXPECT_EQ(read_test_file(step(2) / "file"), "two");
 }
 
 TEST_F(CheckpointFolderTest, ReplacesOneOfTheSameStep) {
@@ -87,7 +87,7 @@ TEST_F(CheckpointFolderTest, ReplacesOneOfTheSameStep) {
   add(folder, 1, "old");
   std::ofstream(step(1) / "more") << "old";
   add(folder, 1, "new");
-  EXPECT_EQ(text_of(step(1) / "file"), "new");
+  EXPECT_EQ(read_test_file(step(1) / "file"), "new");
   EXPECT_THAT(names_in(step(1)), ElementsAre("file"));
   EXPECT_THAT(names_in(path()), ElementsAre(".lock", "step-00000001"));
 }
@@ -103,7 +103,7 @@ TEST_F(CheckpointFolderTest, WhatThrowsLeavesAllAsItWas) {
                 });
               }),
               "other: no more");
-  EXPECT_EQ(text_of(step(1) / "file"), "old");
+  EXPECT_EQ(read_test_file(step(1) / "file"), "old");
   EXPECT_THAT(names_in(path()), ElementsAre(".lock", "step-00000001"));
 }
 
@@ -119,7 +119,7 @@ TEST_F(CheckpointFolderTest, KeepsTheLatestAndTheBest) {
   folder.set_best(6);
   folder.keep(0, 100);
   EXPECT_THAT(names_in(path()), ElementsAre(".lock", "best", "step-00000006"));
-  EXPECT_EQ(text_of(path() / "best" / "file"), "x");
+  EXPECT_EQ(read_test_file(path() / "best" / "file"), "x");
 }
 
 TEST_F(CheckpointFolderTest, TheLastHasAName) {
@@ -129,7 +129,7 @@ TEST_F(CheckpointFolderTest, TheLastHasAName) {
     folder.set_last(each);
     EXPECT_EQ(fs::read_symlink(path() / "last"), step(each).filename());
   }
-  EXPECT_EQ(text_of(path() / "last" / "file"), "x");
+  EXPECT_EQ(read_test_file(path() / "last" / "file"), "x");
   EXPECT_THAT(names_in(path()), ElementsAre(".lock", "last", "step-00000001", "step-00000002"));
 }
 
@@ -148,7 +148,7 @@ TEST_F(CheckpointFolderTest, AFolderInThePlaceOfALinkIsRefusedAndKept) {
       EXPECT_THAT(names_in(path()), ElementsAre(".lock", name, "step-00000001"));
     }
     EXPECT_THROW(CheckpointFolder folder(path()), Refused);
-    EXPECT_EQ(text_of(path() / name / "file"), "a copy");
+    EXPECT_EQ(read_test_file(path() / name / "file"), "a copy");
     fs::remove_all(path() / name);
   }
 }
@@ -169,7 +169,7 @@ TEST_F(CheckpointFolderTest, ARefusedOneRemovesNothing) {
     std::ofstream(into / "file") << "one";
     EXPECT_THROW(CheckpointFolder second(path()), Refused);
   });
-  EXPECT_EQ(text_of(step(1) / "file"), "one");
+  EXPECT_EQ(read_test_file(step(1) / "file"), "one");
 }
 
 TEST_F(CheckpointFolderTest, RemovesWhatWasLeftUnfinishedAndNothingElse) {
@@ -182,7 +182,7 @@ TEST_F(CheckpointFolderTest, RemovesWhatWasLeftUnfinishedAndNothingElse) {
   std::ofstream(path() / "notes") << "mine";
   const CheckpointFolder folder(path());
   EXPECT_THAT(names_in(path()), ElementsAre(".lock", "notes", "step-00000001"));
-  EXPECT_EQ(text_of(step(1) / "file"), "whole");
+  EXPECT_EQ(read_test_file(step(1) / "file"), "whole");
 }
 
 TEST_F(CheckpointFolderTest, IsMadeAnewWhereItVanished) {

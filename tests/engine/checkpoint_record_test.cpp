@@ -37,7 +37,7 @@ CheckpointRecord sample() {
 
 /// What is said of the sample with `old` replaced.
 std::string refusal(const std::string& old, const std::string& with) {
-  std::string text = to_json(sample());
+  std::string text = to_json_text(sample());
   const std::size_t at = text.find(old);
   if (at == std::string::npos) return old + " is not in it";
   text.replace(at, old.size(), with);
@@ -49,19 +49,19 @@ std::string refusal(std::string_view text) {
 }
 
 TEST(CheckpointRecord, WhatIsWrittenIsRead) {
-  EXPECT_EQ(parse_checkpoint_record(to_json(sample())), sample());
-  EXPECT_EQ(to_json(parse_checkpoint_record(to_json(sample()))), to_json(sample()));
+  EXPECT_EQ(parse_checkpoint_record(to_json_text(sample())), sample());
+  EXPECT_EQ(to_json_text(parse_checkpoint_record(to_json_text(sample()))), to_json_text(sample()));
 }
 
 TEST(CheckpointRecord, SoIsTheLeastOfThem) {
   CheckpointRecord least;
   least.fingerprints = {{"weights.safetensors", 0}};
-  EXPECT_EQ(parse_checkpoint_record(to_json(least)), least);
+  EXPECT_EQ(parse_checkpoint_record(to_json_text(least)), least);
 }
 
 /// A record of a version that kept neither losses of the epoch nor the best of all scores.
 TEST(CheckpointRecord, OneOfAnEarlierVersionIsRead) {
-  std::string text = to_json(sample());
+  std::string text = to_json_text(sample());
   const auto remove = [&](const std::string& key, const std::string& end) {
     const std::size_t at = text.find("  \"" + key + "\"");
     text.erase(at, text.find(end, at) + end.size() - at);
@@ -77,7 +77,7 @@ TEST(CheckpointRecord, OneOfAnEarlierVersionIsRead) {
 TEST(CheckpointRecord, ALossThatIsNotFiniteIsRead) {
   CheckpointRecord record = sample();
   record.epoch_loss_sum = std::numeric_limits<double>::infinity();
-  const CheckpointRecord read = parse_checkpoint_record(to_json(record));
+  const CheckpointRecord read = parse_checkpoint_record(to_json_text(record));
   EXPECT_TRUE(std::isnan(read.epoch_loss_sum));
   EXPECT_EQ(read.epoch_loss_steps, 7U);
 }
@@ -89,13 +89,13 @@ TEST(CheckpointRecord, AnyOtherValueIsNoticed) {
                                   {"1.5", "1.25"},
                                   {"\"version\": 1\n  }", "\"version\": 2\n  }"}})
     EXPECT_THAT(refusal(old, with), HasSubstr("is not as it was written")) << old;
-  EXPECT_EQ(parse_checkpoint_record(to_json(sample()) + "\n "), sample());
+  EXPECT_EQ(parse_checkpoint_record(to_json_text(sample()) + "\n "), sample());
 }
 
 TEST(CheckpointRecord, OneWithoutFilesIsRead) {
   CheckpointRecord none = sample();
   none.fingerprints.clear();
-  EXPECT_EQ(parse_checkpoint_record(to_json(none)), none);
+  EXPECT_EQ(parse_checkpoint_record(to_json_text(none)), none);
 }
 
 TEST(CheckpointRecord, OtherDocumentsAreForeign) {
@@ -110,7 +110,7 @@ TEST(CheckpointRecord, OtherDocumentsAreForeign) {
 }
 
 TEST(CheckpointRecord, ALaterVersionIsOneOfALaterProgram) {
-  std::string text = to_json(sample());
+  std::string text = to_json_text(sample());
   text.replace(text.find("\"version\": 1"), 12, "\"version\": 2, \"news\": []");
   EXPECT_THROW(parse_checkpoint_record(text), LaterCheckpoint);
   EXPECT_THAT(refusal(text),

@@ -28,8 +28,8 @@ constexpr std::uint64_t kSteps = 12;
 class CheckpointTest : public EngineTest {
  protected:
   static std::vector<Plan> plans() {
-    return {serial_plan(), plan_of(kThreeLanes, Driver::threaded, 3),
-            plan_of(kThreeLanes, Driver::interleaved, 4)};
+    return {serial_plan(), build_plan(kThreeLanes, Driver::threaded, 3),
+            build_plan(kThreeLanes, Driver::interleaved, 4)};
   }
 
   static std::unique_ptr<Trainer> with(const Tiny& tiny, const TrainingOptions& options) {

@@ -33,7 +33,7 @@ class CostsTest : public EngineTest {
 const StepCosts kAll = {.train_s = 0.02, .copy_s = 0.03, .hand_over_s = 0.04};
 
 TEST_F(CostsTest, AreSpentOnTheTrainingLaneInEveryPlan) {
-  const Plan pipelined = plan_of(kThreeLanes, Driver::threaded, 3);
+  const Plan pipelined = build_plan(kThreeLanes, Driver::threaded, 3);
   EXPECT_GE(busy(kAll, serial_plan()).back(), kCostsSteps * 0.09);
   std::vector<double> lanes;
   // A lane that pays takes that long on any machine; one that does not may be late by chance.

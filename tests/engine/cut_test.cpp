@@ -30,7 +30,7 @@ class CutTest : public EngineTest {
   }
 
   static Plan pipelined() {
-    return plan_of({{"copy"}, {"encode", "count"}, {"train"}}, Driver::threaded, 3);
+    return build_plan({{"copy"}, {"encode", "count"}, {"train"}}, Driver::threaded, 3);
   }
 
   static std::map<std::string, std::uint64_t> calls(const RunResult& result) {
@@ -123,14 +123,14 @@ TEST_F(CutTest, MeasuringLanesPutsTheStateBackWhateverHappens) {
   Trainer one(declared(), context(), exact());
   one.run(pipelined(), steps(5));
   const std::uint64_t digest = one.digest();
-  std::uint64_t told = 0;
+  std::uint64_t reported = 0;
   const auto fail_while_training = [&](const Progress& progress) {
-    ++told;
+    ++reported;
     if (progress.measuring == "train") throw std::runtime_error("no luck");
   };
   EXPECT_THAT(thrown_by([&] { measure_lanes_alone(one, pipelined(), 6, {}, fail_while_training); }),
               HasSubstr("no luck"));
-  EXPECT_GE(told, 13U);
+  EXPECT_GE(reported, 13U);
   EXPECT_EQ(one.position(), 5U);
   EXPECT_EQ(one.digest(), digest);
 
@@ -157,7 +157,7 @@ TEST_F(CutTest, WhatStepsWriteIntoTheCacheIsNamed) {
 
 TEST_F(CutTest, EveryStepTellsHowItsInputWas) {
   Trainer one(declared(), context(), exact());
-  std::size_t told = 0;
+  std::size_t reported = 0;
   double blocked_s = 0, busy_s = 0;
   RunOptions options = steps(kCutSteps);
   options.progress = [&](const Progress& progress) {
@@ -167,10 +167,10 @@ TEST_F(CutTest, EveryStepTellsHowItsInputWas) {
     EXPECT_GT(progress.busy_s, std::exchange(busy_s, progress.busy_s));
     EXPECT_LE(progress.busy_s, progress.elapsed_s * 1.05 + 0.01);
     EXPECT_EQ(progress.host_counters().front().name, "read");
-    ++told;
+    ++reported;
   };
   const RunResult result = one.run(pipelined(), options);
-  EXPECT_EQ(told, kCutSteps);
+  EXPECT_EQ(reported, kCutSteps);
   EXPECT_EQ(result.inputs.size(), kCutSteps);
   for (const StepInput& input : result.inputs) EXPECT_EQ(input.filled == 0, input.blocked_s > 0);
   options.cut = Cut{"copy", 1};
@@ -181,15 +181,15 @@ TEST_F(CutTest, EveryStepTellsHowItsInputWas) {
 TEST_F(CutTest, WhatTheLoaderCountedIsToldOfThisRunAlone) {
   Trainer one(declared(), context(), exact());
   for (int i = 0; i < 2; ++i) {
-    std::uint64_t told = 0;
+    std::uint64_t reported = 0;
     RunOptions options = steps(kCutSteps);
     options.progress = [&](const Progress& progress) {
-      const std::uint64_t before = std::exchange(told, progress.host_counters().back().calls);
-      EXPECT_GE(told, before);
+      const std::uint64_t before = std::exchange(reported, progress.host_counters().back().calls);
+      EXPECT_GE(reported, before);
     };
     const RunResult result = one.run(pipelined(), options);
-    EXPECT_GT(told, 0U);
-    EXPECT_LE(told, result.counters[3].calls);
+    EXPECT_GT(reported, 0U);
+    EXPECT_LE(reported, result.counters[3].calls);
   }
 }
 
@@ -232,18 +232,18 @@ class ResultTest : public EngineTest {
 };
 
 TEST_F(ResultTest, HasEverythingOnceAStep) {
-  for (const Plan& plan : {serial_plan(), plan_of(kThreeLanes, Driver::interleaved, 4),
-                           plan_of(kThreeLanes, Driver::threaded, 3)}) {
+  for (const Plan& plan : {serial_plan(), build_plan(kThreeLanes, Driver::interleaved, 4),
+                           build_plan(kThreeLanes, Driver::threaded, 3)}) {
     SCOPED_TRACE(describe(plan));
     const auto one = trainer({});
     one->run(plan, steps(3));
-    std::vector<float> told;
+    std::vector<float> reported;
     RunOptions options = steps(50);
     options.progress = [&](const Progress& progress) {
-      EXPECT_EQ(progress.step, told.size() + 1);
+      EXPECT_EQ(progress.step, reported.size() + 1);
       EXPECT_GE(progress.input_wait_share, 0);
       EXPECT_LE(progress.input_wait_share, 1);
-      told.push_back(progress.loss);
+      reported.push_back(progress.loss);
     };
     const RunResult result = one->run(plan, options);
     EXPECT_EQ(result.plan, plan);
@@ -251,7 +251,7 @@ TEST_F(ResultTest, HasEverythingOnceAStep) {
     EXPECT_EQ(result.steps, 50U);
     EXPECT_FALSE(result.interrupted);
     EXPECT_EQ(result.losses.size(), 50U);
-    EXPECT_EQ(result.losses, told);
+    EXPECT_EQ(result.losses, reported);
     EXPECT_EQ(result.accuracies.size(), 50U);
     for (float accuracy : result.accuracies) {
       EXPECT_GE(accuracy, 0);
@@ -269,7 +269,7 @@ TEST_F(ResultTest, HasEverythingOnceAStep) {
 
 TEST_F(ResultTest, CountersAreThoseOfThisRun) {
   const auto one = trainer({});
-  const Plan plan = plan_of(kThreeLanes, Driver::threaded, 3);
+  const Plan plan = build_plan(kThreeLanes, Driver::threaded, 3);
   one->run(plan, steps(40));
   const RunResult second = one->run(plan, steps(10));
   for (const StepCounter& counter : second.counters) {
@@ -289,14 +289,15 @@ TEST_F(ResultTest, CountersLeaveOutTheBatchesBeforeTheFirstCounted) {
   RunOptions options = steps(10);
   options.first_counted = 4;
   for (const Driver driver : {Driver::threaded, Driver::interleaved}) {
-    const RunResult result = one->run(plan_of(kThreeLanes, driver, 3), options);
+    const RunResult result = one->run(build_plan(kThreeLanes, driver, 3), options);
     for (const StepCounter& counter : result.counters)
       if (counter.name == "copy" || counter.name == "encode" || counter.name == "train") {
         EXPECT_EQ(counter.calls, 6U) << counter.name;
       }
   }
   options.first_counted = 11;
-  EXPECT_EQ(one->run(plan_of(kThreeLanes, Driver::threaded, 3), options).counters.back().calls, 0U);
+  EXPECT_EQ(one->run(build_plan(kThreeLanes, Driver::threaded, 3), options).counters.back().calls,
+            0U);
 }
 
 TEST_F(ResultTest, AStopEndsTheRunCleanly) {
@@ -304,7 +305,7 @@ TEST_F(ResultTest, AStopEndsTheRunCleanly) {
   RunOptions options = steps(50);
   std::uint64_t asked = 0;
   options.stop = [&] { return ++asked > 9; };
-  const RunResult stopped = one->run(plan_of(kThreeLanes, Driver::threaded, 3), options);
+  const RunResult stopped = one->run(build_plan(kThreeLanes, Driver::threaded, 3), options);
   EXPECT_TRUE(stopped.interrupted);
   EXPECT_EQ(stopped.steps, 9U);
   EXPECT_EQ(one->position(), 9U);
@@ -314,7 +315,7 @@ TEST_F(ResultTest, AStopEndsTheRunCleanly) {
 
 TEST_F(ResultTest, NoStepsAreNoError) {
   const auto one = trainer({});
-  const RunResult none = one->run(plan_of(kThreeLanes, Driver::threaded, 3), steps(0));
+  const RunResult none = one->run(build_plan(kThreeLanes, Driver::threaded, 3), steps(0));
   EXPECT_EQ(none.steps, 0U);
   EXPECT_TRUE(none.losses.empty());
   EXPECT_EQ(none.digest, one->digest());

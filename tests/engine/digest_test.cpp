@@ -16,7 +16,7 @@ namespace {
 class DigestTest : public EngineTest {
  protected:
   static at::Tensor on_device(const at::Tensor& tensor) { return tensor.to(context().device()); }
-  static std::uint64_t of(const at::Tensor& tensor) { return digest_of(std::array{tensor}); }
+  static std::uint64_t of(const at::Tensor& tensor) { return compute_digest(std::array{tensor}); }
 };
 
 TEST_F(DigestTest, IsOfTheBytesAtAnyOffset) {
@@ -48,10 +48,10 @@ TEST_F(DigestTest, OfTensorsOnSeveralDevicesKeepsTheirOrder) {
   mixed[1] = on_device(here[1]);
   mixed[2] = on_device(here[2]);
   mixed[4] = on_device(at::cat({at::zeros({1}), here[4]})).narrow(0, 1, here[4].numel());
-  EXPECT_EQ(digest_of(mixed), digest_of(here));
+  EXPECT_EQ(compute_digest(mixed), compute_digest(here));
   std::swap(mixed[1], mixed[2]);
-  EXPECT_NE(digest_of(mixed), digest_of(here));
-  EXPECT_EQ(digest_of({}), 0U);
+  EXPECT_NE(compute_digest(mixed), compute_digest(here));
+  EXPECT_EQ(compute_digest({}), 0U);
 }
 
 /// State of every kind: on the host, on the device, and at an odd offset there.
@@ -104,7 +104,7 @@ TEST_F(DigestTest, OfAnOptimizerWhoseStateIsOnBothDevices) {
   Trainer serial(collecting(), context(), exact());
   Trainer pipelined(collecting(), context(), exact());
   const RunResult result = serial.run(serial_plan(), steps(8));
-  EXPECT_EQ(pipelined.run(plan_of(kThreeLanes, Driver::threaded, 3), steps(8)).digest,
+  EXPECT_EQ(pipelined.run(build_plan(kThreeLanes, Driver::threaded, 3), steps(8)).digest,
             result.digest);
   const State state = serial.state();
   EXPECT_NE(serial.run(serial_plan(), steps(1)).digest, result.digest);

@@ -57,7 +57,7 @@ struct DecoderImpl : torch::nn::Module {
 };
 TORCH_MODULE(Decoder);
 
-std::shared_ptr<Optimizer> optimizer_of(const Tiny& tiny) {
+std::shared_ptr<Optimizer> build_optimizer(const Tiny& tiny) {
   if (tiny.optimizer == "adamw") return adamw({.lr = tiny.lr});
   if (tiny.optimizer == "momentum")
     return sgd({.lr = tiny.lr, .momentum = 0.9, .weight_decay = 1e-3, .nesterov = true});
@@ -92,7 +92,7 @@ Pipeline tiny_pipeline(const Tiny& tiny) {
   for (const auto& [name, function] : tiny.extra)
     declared = std::move(declared).stage(name, frozen(function));
   return std::move(declared).train(
-      "train", decoder, optimizer_of(tiny),
+      "train", decoder, build_optimizer(tiny),
       tiny.loss ? custom_loss("features", tiny.loss) : cross_entropy("features", "label"));
 }
 
@@ -104,7 +104,8 @@ Plan::Numerics exact(Precision precision) {
   return numerics;
 }
 
-Plan plan_of(const Lanes& lanes, Driver driver, std::size_t depth, const Plan::Numerics& numerics) {
+Plan build_plan(const Lanes& lanes, Driver driver, std::size_t depth,
+                const Plan::Numerics& numerics) {
   Plan plan;
   plan.schedule.mode = lanes.size() == 1 ? "serial" : "pipelined";
   for (const auto& steps : lanes) plan.schedule.lanes.push_back({steps, 0});
@@ -120,7 +121,7 @@ Plan serial_plan(const std::vector<std::string>& extra) {
   std::vector<std::string> all = {"copy", "encode"};
   all.insert(all.end(), extra.begin(), extra.end());
   all.emplace_back("train");
-  return plan_of({all}, Driver::interleaved, 1);
+  return build_plan({all}, Driver::interleaved, 1);
 }
 
 std::string describe(const Plan& plan) {

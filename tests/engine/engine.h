@@ -45,8 +45,8 @@ Plan::Numerics exact(Precision precision = Precision::fp32);
 /// Steps on lanes: {{"copy"}, {"encode", "train"}} and so on.
 using Lanes = std::vector<std::vector<std::string>>;
 inline const Lanes kThreeLanes = {{"copy"}, {"encode"}, {"train"}};
-Plan plan_of(const Lanes& lanes, Driver driver, std::size_t depth,
-             const Plan::Numerics& numerics = exact());
+Plan build_plan(const Lanes& lanes, Driver driver, std::size_t depth,
+                const Plan::Numerics& numerics = exact());
 /// One lane, one slot. `extra`: names of further stages, between encode and train.
 Plan serial_plan(const std::vector<std::string>& extra = {});
 std::string describe(const Plan& plan);

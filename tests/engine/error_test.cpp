@@ -20,9 +20,9 @@ class StageErrorTest : public EngineTest {
  protected:
   static std::vector<Plan> plans() {
     return {serial_plan({"check"}),
-            plan_of({{"copy"}, {"encode"}, {"check"}, {"train"}}, Driver::interleaved, 5),
-            plan_of({{"copy"}, {"encode"}, {"check"}, {"train"}}, Driver::threaded, 4),
-            plan_of({{"copy", "encode", "check"}, {"train"}}, Driver::threaded, 3)};
+            build_plan({{"copy"}, {"encode"}, {"check"}, {"train"}}, Driver::interleaved, 5),
+            build_plan({{"copy"}, {"encode"}, {"check"}, {"train"}}, Driver::threaded, 4),
+            build_plan({{"copy", "encode", "check"}, {"train"}}, Driver::threaded, 3)};
   }
 
   /// Digest of a whole run that nothing interrupts.
@@ -32,8 +32,8 @@ class StageErrorTest : public EngineTest {
   }
 
   /// Fails once at `batch`, then goes on and must end where an undisturbed run ends.
-  void fail_and_go_on(const Tiny& tiny, const Plan& plan, std::uint64_t batch,
-                      const std::string& stage, std::uint64_t digest) {
+  void fail_and_resume(const Tiny& tiny, const Plan& plan, std::uint64_t batch,
+                       const std::string& stage, std::uint64_t digest) {
     SCOPED_TRACE(describe(plan) + ", failing at step " + std::to_string(batch));
     const auto one = trainer(tiny);
     failing_ = batch;
@@ -64,7 +64,7 @@ TEST_F(StageErrorTest, AStageAheadThatThrows) {
          {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{6}, kErrorSteps - 1}) {
       // The GPU's warm-up calls stages with a batch numbered 0 before the first step.
       if (on_gpu() && batch == 0) continue;
-      fail_and_go_on(tiny, plan, batch, "check", digest);
+      fail_and_resume(tiny, plan, batch, "check", digest);
     }
 }
 
@@ -87,7 +87,7 @@ TEST_F(StageErrorTest, ALossThatThrows) {
   const std::uint64_t digest = whole(tiny);
   for (const Plan& plan : plans())
     for (std::uint64_t batch : {std::uint64_t{0}, std::uint64_t{5}, kErrorSteps - 1})
-      fail_and_go_on(tiny, plan, batch, "train", digest);
+      fail_and_resume(tiny, plan, batch, "train", digest);
 }
 
 TEST_F(StageErrorTest, WhatIsNoExceptionIsReportedToo) {
@@ -102,7 +102,7 @@ TEST_F(StageErrorTest, WhatWasThrownIsNestedInTheError) {
   Tiny tiny;
   tiny.loss = [](const at::Tensor&, const Batch&) -> at::Tensor { throw std::out_of_range("far"); };
   for (const Plan& plan :
-       {serial_plan(), plan_of({{"copy"}, {"encode"}, {"train"}}, Driver::threaded, 4)})
+       {serial_plan(), build_plan({{"copy"}, {"encode"}, {"train"}}, Driver::threaded, 4)})
     try {
       fresh_run(tiny, plan, steps(1));
       ADD_FAILURE() << "nothing was thrown";
@@ -140,8 +140,9 @@ TEST_F(StageErrorTest, ALossThatIsNoScalar) {
   tiny.loss = [](const at::Tensor& output, const Batch&) { return output; };
   const auto one = trainer(tiny);
   for (int again = 0; again < 2; ++again)
-    EXPECT_THAT(thrown_by([&] { one->run(plan_of(kThreeLanes, Driver::threaded, 3), steps(3)); }),
-                StartsWith("Error: stage 'train' at step 0: "));
+    EXPECT_THAT(
+        thrown_by([&] { one->run(build_plan(kThreeLanes, Driver::threaded, 3), steps(3)); }),
+        StartsWith("Error: stage 'train' at step 0: "));
   EXPECT_EQ(one->position(), 0U);
 }
 
@@ -151,7 +152,7 @@ TEST_F(StageErrorTest, ProgressThatThrowsEndsTheRun) {
     if (progress.step == 3) throw std::runtime_error("enough");
   };
   const auto one = trainer({});
-  EXPECT_THAT(thrown_by([&] { one->run(plan_of(kThreeLanes, Driver::threaded, 3), options); }),
+  EXPECT_THAT(thrown_by([&] { one->run(build_plan(kThreeLanes, Driver::threaded, 3), options); }),
               HasSubstr("enough"));
   EXPECT_EQ(thrown_by([&] { one->run(serial_plan(), steps(3)); }), "nothing");
 }
@@ -168,8 +169,8 @@ std::shared_ptr<const Dataset> faulty_data(std::size_t bad) {
 TEST_F(StageErrorTest, ASampleThatCannotBeReadIsNoFaultOfAStage) {
   Tiny tiny;
   tiny.dataset = faulty_data(13);
-  for (const Plan& plan : {serial_plan(), plan_of(kThreeLanes, Driver::interleaved, 4),
-                           plan_of(kThreeLanes, Driver::threaded, 3)}) {
+  for (const Plan& plan : {serial_plan(), build_plan(kThreeLanes, Driver::interleaved, 4),
+                           build_plan(kThreeLanes, Driver::threaded, 3)}) {
     const auto one = trainer(tiny);
     const std::string message = thrown_by([&] { one->run(plan, steps(8)); });
     EXPECT_THAT(message, AllOf(StartsWith("Error: input at step "), HasSubstr("item 13"),
@@ -203,8 +204,8 @@ TEST_F(StageErrorTest, AModelWithFewerOutputsThanTheDataHaveClasses) {
         .train("train", conv, sgd({}), cross_entropy("image", "label"),
                {.on_nan = OnNonFinite::skip});
   };
-  for (const Plan& plan : {plan_of({{"copy", "to_float", "train"}}, Driver::interleaved, 1),
-                           plan_of({{"copy"}, {"to_float"}, {"train"}}, Driver::threaded, 4)}) {
+  for (const Plan& plan : {build_plan({{"copy", "to_float", "train"}}, Driver::interleaved, 1),
+                           build_plan({{"copy"}, {"to_float"}, {"train"}}, Driver::threaded, 4)}) {
     Trainer small(declared(4, false), context(), exact());
     EXPECT_THAT(thrown_by([&] { small.run(plan, steps(2)); }),
                 AllOf(StartsWith("Error: stage 'train' at step 0: cross entropy: an output of "),
@@ -234,7 +235,7 @@ TEST_F(RefusalTest, PlansThatDoNotFit) {
               StartsWith("Refused: the plan's numerics differ from the trainer's"));
   EXPECT_THAT(thrown_by([&] { one->run(serial_plan({"augment"}), steps(1)); }),
               AllOf(StartsWith("Refused: this plan cannot be run:"), HasSubstr("'augment'")));
-  EXPECT_THAT(thrown_by([&] { one->run(plan_of(kThreeLanes, Driver::threaded, 2), steps(1)); }),
+  EXPECT_THAT(thrown_by([&] { one->run(build_plan(kThreeLanes, Driver::threaded, 2), steps(1)); }),
               AllOf(StartsWith("Refused: "), HasSubstr("schedule.depth is 2")));
   RunOptions options = steps(1);
   options.last_step = "encod";

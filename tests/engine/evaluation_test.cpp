@@ -24,16 +24,16 @@ using testing::StartsWith;
 class EvaluationTest : public EngineTest {
  protected:
   static std::vector<Plan> plans() {
-    Plan workers = plan_of(kThreeLanes, Driver::threaded, 4);
+    Plan workers = build_plan(kThreeLanes, Driver::threaded, 4);
     workers.schedule.loader.num_workers = 3;
-    return {serial_plan(), plan_of(kThreeLanes, Driver::interleaved, 3), workers};
+    return {serial_plan(), build_plan(kThreeLanes, Driver::interleaved, 3), workers};
   }
 
-  static Pipeline data_of(std::size_t samples, std::size_t batch_size) {
+  static Pipeline make_test_data(std::size_t samples, std::size_t batch_size) {
     return tiny_pipeline({.batch_size = batch_size, .samples = samples, .seed = 9});
   }
 
-  static Pipeline model_of(const Tiny& tiny) {
+  static Pipeline make_model(const Tiny& tiny) {
     return tiny_pipeline(tiny).metric(mean_iou("label", 5)).metric(class_accuracy("label", 5));
   }
 
@@ -41,7 +41,7 @@ class EvaluationTest : public EngineTest {
   static std::vector<std::pair<std::string, double>> by_hand(const Pipeline& model,
                                                              const Pipeline& data) {
     const c10::Device device = context().device();
-    const CurrentLane current(context(), lane_of(context(), "by hand", 0));
+    const CurrentLane current(context(), get_lane(context(), "by hand", 0));
     const auto encode = model.stages().front().stage;
     model.train_step()->modules().front().module->eval();
     double loss = 0, correct = 0, labels = 0;
@@ -59,7 +59,7 @@ class EvaluationTest : public EngineTest {
       batch.set("label", tensor(1, {1, 8, 8}).to(device));
       encode.run(batch);
       const at::Tensor output = model.train_step()->predict(batch);
-      const LossValue value = model.train_step()->loss_of(output, batch);
+      const LossValue value = model.train_step()->compute_loss(output, batch);
       loss += value.loss.item<double>();
       const at::Tensor predicted = output.argmax(1).cpu().reshape(-1);
       const at::Tensor label = batch.at("label").cpu().reshape(-1);
@@ -80,14 +80,14 @@ class EvaluationTest : public EngineTest {
 };
 
 TEST_F(EvaluationTest, ScoresAreThoseOfEachSampleOnceWhateverThePlan) {
-  const Pipeline model = model_of({.noisy = true});
+  const Pipeline model = make_model({.noisy = true});
   Trainer trainer(model, context(), exact());
   trainer.run(serial_plan(), steps(3));
-  const auto expected = by_hand(model, data_of(22, 4));
+  const auto expected = by_hand(model, make_test_data(22, 4));
   for (const std::size_t batch_size : {1, 4, 5, 22, 64})
     for (const Plan& plan : plans()) {
       SCOPED_TRACE(describe(plan) + ", batch size " + std::to_string(batch_size));
-      Evaluator evaluator(model, data_of(22, batch_size), context(), exact());
+      Evaluator evaluator(model, make_test_data(22, batch_size), context(), exact());
       const EvaluationResult result = evaluator.run(plan);
       EXPECT_EQ(result.samples, 22U);
       ASSERT_EQ(result.scores.size(), expected.size());
@@ -100,9 +100,9 @@ TEST_F(EvaluationTest, ScoresAreThoseOfEachSampleOnceWhateverThePlan) {
 }
 
 TEST_F(EvaluationTest, TheSameBitsUnderEveryPlanAndAgain) {
-  const Pipeline model = model_of({.noisy = true});
+  const Pipeline model = make_model({.noisy = true});
   const Trainer trainer(model, context(), exact());
-  Evaluator evaluator(model, data_of(22, 4), context(), exact());
+  Evaluator evaluator(model, make_test_data(22, 4), context(), exact());
   const auto expected = evaluator.run(serial_plan()).scores;
   for (const Plan& plan : plans())
     EXPECT_EQ(evaluator.run(plan).scores, expected) << describe(plan);
@@ -111,9 +111,9 @@ TEST_F(EvaluationTest, TheSameBitsUnderEveryPlanAndAgain) {
 TEST_F(EvaluationTest, ChangesNothingOfTheTraining) {
   const std::uint64_t alone = fresh_run({.noisy = true}, serial_plan(), steps(12)).digest;
   for (const Plan& plan : plans()) {
-    const Pipeline model = model_of({.noisy = true});
+    const Pipeline model = make_model({.noisy = true});
     Trainer trainer(model, context(), exact());
-    Evaluator evaluator(model, data_of(22, 4), context(), exact());
+    Evaluator evaluator(model, make_test_data(22, 4), context(), exact());
     RunResult result;
     for (int part = 0; part < 4; ++part) {
       result = trainer.run(plan, steps(3));
@@ -125,11 +125,11 @@ TEST_F(EvaluationTest, ChangesNothingOfTheTraining) {
 }
 
 TEST_F(EvaluationTest, ModulesHaveTheirModesBack) {
-  const Pipeline model = model_of({.noisy = true});
+  const Pipeline model = make_model({.noisy = true});
   const auto module = model.train_step()->modules().front().module;
   Trainer trainer(model, context(), exact());
   const auto inner = module->named_modules()["norm"];
-  Evaluator evaluator(model, data_of(8, 4), context(), exact());
+  Evaluator evaluator(model, make_test_data(8, 4), context(), exact());
   inner->eval();
   evaluator.run(serial_plan());
   EXPECT_TRUE(module->is_training());
@@ -137,11 +137,11 @@ TEST_F(EvaluationTest, ModulesHaveTheirModesBack) {
 }
 
 TEST_F(EvaluationTest, AModuleInTwoOthersHasItsModeBack) {
-  const Pipeline model = model_of({.noisy = true});
+  const Pipeline model = make_model({.noisy = true});
   const auto module = model.train_step()->modules().front().module;
   const auto inner = module->named_modules()["norm"];
   const Trainer trainer(model, context(), exact());
-  Evaluator evaluator(model, data_of(8, 4), context(), exact());
+  Evaluator evaluator(model, make_test_data(8, 4), context(), exact());
   const auto other = module->register_module("other", std::make_shared<torch::nn::Module>("other"));
   other->register_module("norm", inner);
   other->eval();
@@ -153,11 +153,11 @@ TEST_F(EvaluationTest, AModuleInTwoOthersHasItsModeBack) {
 }
 
 TEST_F(EvaluationTest, AveragesAreWhatIsEvaluated) {
-  const Pipeline model = model_of({.noisy = true}).with_training({.ema_decay = 0.5});
+  const Pipeline model = make_model({.noisy = true}).with_training({.ema_decay = 0.5});
   Trainer trainer(model, context(), exact());
   trainer.run(serial_plan(), steps(4));
   const std::uint64_t before = trainer.digest();
-  Evaluator evaluator(model, data_of(22, 4), context(), exact());
+  Evaluator evaluator(model, make_test_data(22, 4), context(), exact());
   const double averaged = evaluator.run(serial_plan()).scores.front().second;
   EXPECT_EQ(trainer.digest(), before);
   const at::NoGradGuard no_gradients;
@@ -166,17 +166,17 @@ TEST_F(EvaluationTest, AveragesAreWhatIsEvaluated) {
     own[each.key()] = each.value();
   for (const auto& each : model.train_step()->modules().front().module->named_buffers())
     own[each.key()] = each.value();
-  const double plain = by_hand(model, data_of(22, 4)).front().second;
+  const double plain = by_hand(model, make_test_data(22, 4)).front().second;
   EXPECT_NE(static_cast<float>(averaged), static_cast<float>(plain));
   for (const NamedTensor& each : model.train_step()->averaged())
     own.at(each.name).copy_(each.tensor);
-  EXPECT_NEAR(averaged, by_hand(model, data_of(22, 4)).front().second, 1e-5);
+  EXPECT_NEAR(averaged, by_hand(model, make_test_data(22, 4)).front().second, 1e-5);
 }
 
 TEST_F(EvaluationTest, OneThatEndedEarlyBeginsAnew) {
-  const Pipeline model = model_of({});
+  const Pipeline model = make_model({});
   const Trainer trainer(model, context(), exact());
-  Evaluator evaluator(model, data_of(22, 4), context(), exact());
+  Evaluator evaluator(model, make_test_data(22, 4), context(), exact());
   const auto expected = evaluator.run(serial_plan()).scores;
   RunOptions options;
   int asked = 0;
@@ -210,7 +210,7 @@ TEST_F(EvaluationTest, TopKCountsTheLabelsAmongTheFirst) {
 TEST_F(EvaluationTest, MetricsNeedNamesOfTheirOwn) {
   for (const char* name : {"", "loss", "accuracy", "mean_iou"})
     EXPECT_THAT(thrown_by([&] {
-                  model_of({}).metric({name, {1}, {}, {}});
+                  make_model({}).metric({name, {1}, {}, {}});
                 }),
                 AllOf(StartsWith("Refused: "), HasSubstr(name)));
 }
@@ -227,7 +227,7 @@ TEST_F(EvaluationTest, AStepOfOnesOwnSaysWhereItCannotBeEvaluated) {
       pipeline(synthetic_segmentation({32, 8, 5, 1}), {4}).train("train", std::make_shared<Own>());
   Evaluator evaluator(model, model, context(), exact());
   EXPECT_THAT(thrown_by([&] {
-                evaluator.run(plan_of({{"copy", "train"}}, Driver::threaded, 1));
+                evaluator.run(build_plan({{"copy", "train"}}, Driver::threaded, 1));
               }),
               HasSubstr("cannot be evaluated"));
 }
@@ -250,11 +250,11 @@ class Damaged final : public Dataset {
 };
 
 TEST_F(EvaluationTest, BadSamplesAreLeftOutAndOthersCountOnce) {
-  const Pipeline model = model_of({.noisy = true});
+  const Pipeline model = make_model({.noisy = true});
   Trainer trainer(model, context(), exact());
   trainer.run(serial_plan(), steps(3));
   const std::set<std::size_t> bad = {0, 5, 6, 7, 8, 9, 21};
-  const auto all = data_of(22, 4).dataset();
+  const auto all = make_test_data(22, 4).dataset();
   std::vector<std::uint64_t> good;
   for (std::size_t i = 0; i < 22; ++i)
     if (!bad.contains(i)) good.push_back(i);
@@ -284,23 +284,23 @@ Pipeline scaled(const Pipeline& data, bool scale) {
 }
 
 TEST_F(EvaluationTest, ImagesOfAnotherRangeThanInTrainingAreRefusedWhereItIsAsked) {
-  const Pipeline data = data_of(8, 4);
-  const Pipeline model = scaled(data, true).train("train", model_of({}).train_step());
+  const Pipeline data = make_test_data(8, 4);
+  const Pipeline model = scaled(data, true).train("train", make_model({}).train_step());
   const EvaluationOptions same = {.same_images = true, .allowed_by = "say so"};
-  const auto refusal_of = [&](const Pipeline& evaluated, const EvaluationOptions& options) {
+  const auto chain_refusal = [&](const Pipeline& evaluated, const EvaluationOptions& options) {
     return thrown_by([&] { Evaluator evaluator(model, evaluated, context(), exact(), options); });
   };
-  EXPECT_EQ(refusal_of(scaled(data, false), {}), "nothing");
-  EXPECT_EQ(refusal_of(scaled(data, true), same), "nothing");
-  EXPECT_THAT(refusal_of(scaled(data, false), same),
+  EXPECT_EQ(chain_refusal(scaled(data, false), {}), "nothing");
+  EXPECT_EQ(chain_refusal(scaled(data, true), same), "nothing");
+  EXPECT_THAT(chain_refusal(scaled(data, false), same),
               AllOf(StartsWith("Refused: "), HasSubstr("'image' reach 255"),
                     HasSubstr("training reach 1:"), HasSubstr("If it is intended, say so")));
 }
 
 TEST_F(EvaluationTest, ImagesOfAnotherSizeThanInTrainingAreRefusedWhereItIsAsked) {
-  const Pipeline model = model_of({});
+  const Pipeline model = make_model({});
   const Pipeline larger =
-      pipeline(data_of(8, 4).dataset(), {4}).transform("resize", Resize{.size = {16, 16}});
+      pipeline(make_test_data(8, 4).dataset(), {4}).transform("resize", Resize{.size = {16, 16}});
   Evaluator allowed(model, larger, context(), exact());
   EXPECT_THAT(thrown_by([&] {
                 Evaluator evaluator(model, larger, context(), exact(), {.same_images = true});
@@ -310,8 +310,8 @@ TEST_F(EvaluationTest, ImagesOfAnotherSizeThanInTrainingAreRefusedWhereItIsAsked
 }
 
 TEST_F(EvaluationTest, FieldsOfAnotherTypeThanInTrainingAreRefused) {
-  const Pipeline model = model_of({});
-  const Pipeline floats = pipeline(data_of(8, 4).dataset(), {4})
+  const Pipeline model = make_model({});
+  const Pipeline floats = pipeline(make_test_data(8, 4).dataset(), {4})
                               .transform("scale", ToDtype{.dtype = DType::float32, .scale = true});
   EXPECT_THAT(thrown_by([&] { Evaluator evaluator(model, floats, context(), exact()); }),
               AllOf(StartsWith("Refused: "), HasSubstr("'image' is float32"),
@@ -331,8 +331,8 @@ struct Pads : OwnOp {
 };
 
 TEST_F(EvaluationTest, FieldsOfAnotherShapeThanInTrainingAreRefused) {
-  const Pipeline model = model_of({});
-  const Pipeline padded = pipeline(data_of(8, 4).dataset(), {4}).transform("pad", Pads());
+  const Pipeline model = make_model({});
+  const Pipeline padded = pipeline(make_test_data(8, 4).dataset(), {4}).transform("pad", Pads());
   EXPECT_THAT(thrown_by([&] { Evaluator evaluator(model, padded, context(), exact()); }),
               AllOf(StartsWith("Refused: "), HasSubstr("'image' is uint8 of shape 8 x 8 x 3"),
                     HasSubstr("trained on uint8 of shape 10 x 8 x 3")));

@@ -29,7 +29,7 @@ std::vector<Plan> all_plans(const Plan::Numerics& numerics) {
         Lanes{{"copy", "encode", "train"}}})
     for (const Driver driver : {Driver::interleaved, Driver::threaded})
       for (std::size_t more : {0, 1, 2}) {
-        Plan plan = plan_of(lanes, driver, lanes.size() + more, numerics);
+        Plan plan = build_plan(lanes, driver, lanes.size() + more, numerics);
         plan.schedule.loader.num_workers = workers;
         plan.schedule.run_ahead = 1 + more;
         workers = workers == 1 ? 2 : workers == 2 ? 8 : 1;
@@ -60,7 +60,7 @@ TEST_F(ExactnessTest, OnePlanUnderManyDelaySeeds) {
   const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kExactSteps)).digest;
   for (std::uint64_t seed = 100; seed < 112; ++seed) {
     SCOPED_TRACE("delay seed " + std::to_string(seed));
-    const Plan plan = plan_of(kThreeLanes, Driver::threaded, 4);
+    const Plan plan = build_plan(kThreeLanes, Driver::threaded, 4);
     EXPECT_EQ(fresh_run({}, plan, steps(kExactSteps), delayed(400, seed)).digest, serial);
   }
 }
@@ -72,7 +72,7 @@ TEST_F(ExactnessTest, Bf16GivesItsOwnDigestInEveryPlan) {
   const RunResult expected = fresh_run({}, serial, steps(kExactSteps));
   EXPECT_NE(expected.digest, fresh_run({}, serial_plan(), steps(kExactSteps)).digest);
   for (const Driver driver : {Driver::interleaved, Driver::threaded}) {
-    const Plan plan = plan_of(kThreeLanes, driver, 4, bf16);
+    const Plan plan = build_plan(kThreeLanes, driver, 4, bf16);
     const RunResult result = fresh_run({}, plan, steps(kExactSteps), delayed(400, 7));
     EXPECT_EQ(result.losses, expected.losses) << describe(plan);
     EXPECT_EQ(result.digest, expected.digest) << describe(plan);
@@ -85,7 +85,7 @@ TEST_F(ExactnessTest, LayoutOfWeightsIsNoPartOfTheSchedule) {
   Plan serial = serial_plan();
   serial.numerics = contiguous;
   const std::uint64_t expected = fresh_run({}, serial, steps(kExactSteps)).digest;
-  const Plan plan = plan_of(kThreeLanes, Driver::threaded, 3, contiguous);
+  const Plan plan = build_plan(kThreeLanes, Driver::threaded, 3, contiguous);
   EXPECT_EQ(fresh_run({}, plan, steps(kExactSteps), delayed(400, 3)).digest, expected);
 }
 
@@ -93,7 +93,7 @@ TEST_F(ExactnessTest, OddSizesAndPartEpochs) {
   const Tiny tiny{.batch_size = 3, .size = 10, .classes = 7, .channels = 5, .samples = 11};
   const std::uint64_t serial = fresh_run(tiny, serial_plan(), steps(kExactSteps)).digest;
   for (unsigned workers : {1U, 2U, 8U}) {
-    Plan plan = plan_of(kThreeLanes, Driver::threaded, 4);
+    Plan plan = build_plan(kThreeLanes, Driver::threaded, 4);
     plan.schedule.loader.num_workers = workers;
     EXPECT_EQ(fresh_run(tiny, plan, steps(kExactSteps), delayed(400, workers)).digest, serial)
         << workers;
@@ -110,7 +110,7 @@ TEST_F(ExactnessTest, DigestTellsStepsSeedsAndRates) {
 
 TEST_F(ExactnessTest, PartsOfARunUnderSwitchedPlansAddUp) {
   const std::uint64_t whole = fresh_run({}, serial_plan(), steps(30)).digest;
-  const Plan pipelined = plan_of(kThreeLanes, Driver::threaded, 4);
+  const Plan pipelined = build_plan(kThreeLanes, Driver::threaded, 4);
   const auto parts = trainer({});
   run_with(*parts, pipelined, steps(10), delayed(400, 1));
   EXPECT_EQ(parts->position(), 10U);
@@ -129,7 +129,7 @@ TEST_F(ExactnessTest, PartsOfARunUnderSwitchedPlansAddUp) {
 }
 
 TEST_F(ExactnessTest, TheSamePlanGoesOnWithTheSameLoader) {
-  const Plan plan = plan_of(kThreeLanes, Driver::threaded, 3);
+  const Plan plan = build_plan(kThreeLanes, Driver::threaded, 3);
   const auto parts = trainer({});
   for (int part = 0; part < 6; ++part) run_with(*parts, plan, steps(5), delayed(400, 9));
   EXPECT_EQ(parts->digest(), fresh_run({}, serial_plan(), steps(30)).digest);
@@ -140,7 +140,7 @@ TEST_F(ExactnessTest, ARestoredStateGoesOnAsIfNothingHadBeen) {
     SCOPED_TRACE(optimizer);
     const Tiny tiny{.optimizer = optimizer, .noisy = true};
     const std::uint64_t whole = fresh_run(tiny, serial_plan(), steps(20)).digest;
-    const Plan plan = plan_of(kThreeLanes, Driver::threaded, 3);
+    const Plan plan = build_plan(kThreeLanes, Driver::threaded, 3);
     const auto first = trainer(tiny);
     first->run(plan, steps(12));
     const State at_12 = first->state();
@@ -180,7 +180,7 @@ TEST_F(ExactnessTest, DropoutAndBatchNormalizationAgreeInEveryPlan) {
   const RunResult serial = fresh_run(tiny, serial_plan(), steps(kExactSteps));
   EXPECT_NE(serial.digest, fresh_run({}, serial_plan(), steps(kExactSteps)).digest);
   for (const Driver driver : {Driver::interleaved, Driver::threaded}) {
-    const Plan plan = plan_of(kThreeLanes, driver, 4);
+    const Plan plan = build_plan(kThreeLanes, driver, 4);
     EXPECT_EQ(fresh_run(tiny, plan, steps(kExactSteps), delayed(400, 11)).digest, serial.digest)
         << describe(plan);
   }
@@ -191,13 +191,13 @@ TEST_F(ExactnessTest, WhatTheCallerDrawsInBetweenDoesNotMatter) {
   const auto parts = trainer(tiny);
   for (int part = 0; part < 4; ++part) {
     static_cast<void>(at::rand({part + 1}, at::TensorOptions().device(context().device())));
-    parts->run(plan_of(kThreeLanes, Driver::threaded, 3), steps(6));
+    parts->run(build_plan(kThreeLanes, Driver::threaded, 3), steps(6));
   }
   EXPECT_EQ(parts->digest(), fresh_run(tiny, serial_plan(), steps(24)).digest);
 }
 
 TEST_F(ExactnessTest, TrainersOfOneContextDoNotDisturbEachOther) {
-  const Plan plan = plan_of(kThreeLanes, Driver::threaded, 4);
+  const Plan plan = build_plan(kThreeLanes, Driver::threaded, 4);
   const auto one = trainer({}), other = trainer({.seed = 5, .optimizer = "adamw"});
   for (int part = 0; part < 3; ++part) {
     one->run(plan, steps(4));
@@ -209,12 +209,12 @@ TEST_F(ExactnessTest, TrainersOfOneContextDoNotDisturbEachOther) {
 }
 
 TEST_F(ExactnessTest, ASecondRunMakesNoThreads) {
-  const Plan plan = plan_of(kThreeLanes, Driver::threaded, 4);
+  const Plan plan = build_plan(kThreeLanes, Driver::threaded, 4);
   fresh_run({}, plan, steps(3));
-  const std::size_t threads = threads_of(context()).size();
+  const std::size_t threads = get_threads(context()).size();
   EXPECT_GE(threads, 3U);
   fresh_run({}, plan, steps(3));
-  EXPECT_EQ(threads_of(context()).size(), threads);
+  EXPECT_EQ(get_threads(context()).size(), threads);
 }
 
 /// PyTorch's process-wide and per-thread switches that a run sets.

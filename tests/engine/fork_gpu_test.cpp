@@ -23,7 +23,7 @@ namespace {
 class ForkGpuTest : public EngineTest {
  protected:
   static const Plan& plan() {
-    static const Plan one = plan_of(kThreeLanes, Driver::threaded, 4);
+    static const Plan one = build_plan(kThreeLanes, Driver::threaded, 4);
     return one;
   }
 };
@@ -61,7 +61,7 @@ TEST_F(ForkGpuTest, EveryBranchIsIdleWhenARunReturnsOrThrows) {
   RunHooks hooks;
   hooks.fork_probe = &probe;
   Trainer one(forked_pipeline(forked), context(), exact());
-  const Plan serial = plan_of({{"copy", "encode", "train"}}, Driver::interleaved, 1);
+  const Plan serial = build_plan({{"copy", "encode", "train"}}, Driver::interleaved, 1);
   EXPECT_EQ(thrown_by([&] { run_with(one, serial, steps(8), hooks); }),
             "Error: stage 'train' at step 5: no luck");
   for (cudaStream_t stream : streams) EXPECT_EQ(cudaStreamQuery(stream), cudaSuccess);
@@ -71,7 +71,7 @@ TEST_F(ForkGpuTest, EveryBranchIsIdleWhenARunReturnsOrThrows) {
 }
 
 TEST_F(ForkGpuTest, AnotherStreamThanTheStagesIsRefused) {
-  const CurrentLane current(context(), lane_of(context(), "train", 2));
+  const CurrentLane current(context(), get_lane(context(), "train", 2));
   ForkJoin fork(std::vector<ModuleRef>{torch::nn::Linear(3, 2)}, ForkMode::streams);
   fork->to(c10::Device(kDevice));
   const at::Tensor x = at::ones({2, 3}, at::TensorOptions(c10::Device(kDevice)));
@@ -83,7 +83,7 @@ TEST_F(ForkGpuTest, AnotherStreamThanTheStagesIsRefused) {
 
 TEST_F(ForkGpuTest, AGraphCapturesBranchesWithTheirWaits) {
   const at::NoGradGuard no_gradients;
-  const CurrentLane current(context(), lane_of(context(), "train", 2));
+  const CurrentLane current(context(), get_lane(context(), "train", 2));
   ForkJoin fork(std::vector<ModuleRef>{torch::nn::Linear(64, 64), torch::nn::Linear(64, 64)},
                 ForkMode::streams);
   fork->to(c10::Device(kDevice));

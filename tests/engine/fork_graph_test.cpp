@@ -105,13 +105,13 @@ TEST_F(ForkGraphTest, IsThatOfCallingTheBranches) {
   for (const Branches& branches : all) {
     SCOPED_TRACE("branches " + std::to_string(&branches - all.data()));
     expect_the_bits_of_calling(branches);  // outside of a run, on the current stream
-    const CurrentLane current(context(), lane_of(context(), "train", 2));
+    const CurrentLane current(context(), get_lane(context(), "train", 2));
     expect_the_bits_of_calling(branches);
   }
 }
 
 TEST_F(ForkGraphTest, AWeightThatTheStageUsesTooIsCastApart) {
-  const CurrentLane current(context(), lane_of(context(), "train", 2));
+  const CurrentLane current(context(), get_lane(context(), "train", 2));
   const StageScope scope(exact(Precision::bf16), c10::Device(kDevice), "train");
   torch::nn::Linear weight = linear(3);
   const Branches branches = {weight, linear(2)};
@@ -132,7 +132,7 @@ TEST_F(ForkGraphTest, AWeightThatTheStageUsesTooIsCastApart) {
 }
 
 TEST_F(ForkGraphTest, ABranchThatTheJoinLeavesOutGetsNoGradient) {
-  const CurrentLane current(context(), lane_of(context(), "train", 2));
+  const CurrentLane current(context(), get_lane(context(), "train", 2));
   const torch::nn::Linear in = linear(2), out = linear(2);
   ForkJoin fork(Branches{out, in}, ForkMode::streams,
                 [](const std::vector<at::Tensor>& outputs) { return outputs[1]; });

@@ -54,7 +54,7 @@ TEST_F(ForkJoinTest, EveryModeAndPlanGivesTheBitsOfOneStreamUnderRandomDelays) {
       for (const Lanes& lanes : {kOneLane, kThreeLanes})
         for (const Driver driver : {Driver::interleaved, Driver::threaded}) {
           forked.mode = mode;
-          const Plan plan = plan_of(lanes, driver, lanes.size() + 1);
+          const Plan plan = build_plan(lanes, driver, lanes.size() + 1);
           EXPECT_EQ(train(forked, plan, steps(24), delayed(300, ++seed)).digest, expected)
               << describe(plan) << ", mode " << static_cast<int>(mode) << ", delay seed " << seed;
         }
@@ -73,8 +73,8 @@ TEST_F(ForkJoinTest, Bf16GivesTheSameBitsToo) {
   for (const ForkMode mode : kModes) {
     Forked forked;
     forked.mode = mode;
-    digests.insert(train(forked, plan_of(kThreeLanes, Driver::threaded, 4, bf16), steps(kForkSteps),
-                         delayed(300, 5))
+    digests.insert(train(forked, build_plan(kThreeLanes, Driver::threaded, 4, bf16),
+                         steps(kForkSteps), delayed(300, 5))
                        .digest);
   }
   EXPECT_EQ(digests.size(), 1U);
@@ -86,7 +86,7 @@ class ForkWaitTest : public ForkJoinTest {
  protected:
   /// Runs without one wait; the stage is late before its branches, its loss, and every branch.
   std::uint64_t run_without(ForkPass pass, ForkWait wait) {
-    Lane& lane = lane_of(context(), "train", 2);
+    Lane& lane = get_lane(context(), "train", 2);
     Forked forked;
     forked.before_loss = [&] { delay_lane(lane, kForkDelayUs); };
     ScheduleProbe late;
@@ -101,7 +101,7 @@ class ForkWaitTest : public ForkJoinTest {
     RunHooks hooks;
     hooks.probe = &late;
     hooks.fork_probe = &probe;
-    return train(forked, plan_of(kOneLane, Driver::interleaved, 1), steps(kForkSteps), hooks)
+    return train(forked, build_plan(kOneLane, Driver::interleaved, 1), steps(kForkSteps), hooks)
         .digest;
   }
 };
@@ -128,7 +128,7 @@ TEST_F(ForkWaitTest, WithAllWaitsALateBranchChangesNothing) {
     };
     RunHooks hooks;
     hooks.fork_probe = &probe;
-    const Plan plan = plan_of(kThreeLanes, Driver::interleaved, 3);
+    const Plan plan = build_plan(kThreeLanes, Driver::interleaved, 3);
     EXPECT_EQ(train({}, plan, steps(kForkSteps), hooks).digest, expected) << late;
     EXPECT_GE(delays, 4 * kForkSteps);  // before and after, forward and backward
   }
@@ -160,7 +160,7 @@ TEST_F(ForkErrorTest, ComesOutWithTheStageAndTheTrainerGoesOn) {
         throw std::runtime_error("no luck");
       };
       const auto one = make(forked);
-      const Plan plan = plan_of(kThreeLanes, Driver::threaded, 4);
+      const Plan plan = build_plan(kThreeLanes, Driver::threaded, 4);
       EXPECT_THAT(thrown_by([&] { run_with(*one, plan, steps(kForkSteps), delayed(300, 3)); }),
                   AllOf(StartsWith("Error: stage 'train' at step 5: "),
                         HasSubstr(on_the_way_back ? "no way back" : "no luck")));
@@ -191,22 +191,23 @@ TEST_F(ForkMemoryTest, NothingOfAStepIsKeptBehindIt) {
     return y;
   };
   const auto one = make(forked);
-  one->run(plan_of(kThreeLanes, Driver::interleaved, 3), steps(kForkSteps));
+  one->run(build_plan(kThreeLanes, Driver::interleaved, 3), steps(kForkSteps));
   ASSERT_EQ(storages.size(), kForkSteps);
   EXPECT_TRUE(storages.back().expired());
 }
 
 TEST_F(ForkMemoryTest, LanesBelongToTheContextAndAreMadeOnce) {
   Context own(kDevice);
-  const Plan plan = plan_of(kThreeLanes, Driver::threaded, 3);
+  const Plan plan = build_plan(kThreeLanes, Driver::threaded, 3);
   for (int turn = 0; turn < 2; ++turn) {
     Trainer one(forked_pipeline({}), own, plan.numerics);
     one.run(plan, steps(4));
-    EXPECT_EQ(fork_of(own, lane_of(own, "encode", 0)).lanes(), 2U);
-    EXPECT_EQ(fork_of(own, lane_of(own, "train", 2)).lanes(), 4U);
+    EXPECT_EQ(make_fork(own, get_lane(own, "encode", 0)).lanes(), 2U);
+    EXPECT_EQ(make_fork(own, get_lane(own, "train", 2)).lanes(), 4U);
   }
-  EXPECT_EQ(&fork_of(own, lane_of(own, "train", 2)), &fork_of(own, lane_of(own, "train", 2)));
-  EXPECT_NE(&fork_of(own, lane_of(own, "train", 2)), &fork_of(own, lane_of(own, "encode", 0)));
+  EXPECT_EQ(&make_fork(own, get_lane(own, "train", 2)), &make_fork(own, get_lane(own, "train", 2)));
+  EXPECT_NE(&make_fork(own, get_lane(own, "train", 2)),
+            &make_fork(own, get_lane(own, "encode", 0)));
 }
 
 class ForkChoiceTest : public ForkJoinTest {
@@ -262,18 +263,18 @@ TEST_F(ForkChoiceTest, WithTooFewStepsNothingIsKept) {
 }
 
 TEST_F(ForkChoiceTest, BranchesThatShareAParameterOrABufferStayOnOneStream) {
-  const auto fork_of = [](const ModuleRef& a, const ModuleRef& b, ForkMode mode) {
+  const auto make_fork = [](const ModuleRef& a, const ModuleRef& b, ForkMode mode) {
     return ForkJoin(std::vector<ModuleRef>{a, b}, mode);
   };
   const torch::nn::BatchNorm1d norm(torch::nn::BatchNorm1dOptions(4).affine(false));
   const torch::nn::Linear linear(4, 4);
   torch::nn::Linear tied(4, 4);
   tied->bias = tied->register_parameter("tied", linear->bias);
-  const CurrentLane current(context(), lane_of(context(), "train", 2));
+  const CurrentLane current(context(), get_lane(context(), "train", 2));
   for (const ForkMode mode : {ForkMode::streams, ForkMode::automatic})
     for (const auto& [a, b] : std::vector<std::pair<ModuleRef, ModuleRef>>{
              {norm, norm}, {linear, linear}, {linear, tied}}) {
-      ForkJoin shared = fork_of(a, b, mode);
+      ForkJoin shared = make_fork(a, b, mode);
       shared->to(c10::Device(kDevice));
       ForkProbe probe;
       probe.delay = [](Lane& branch, bool) { ADD_FAILURE() << branch.name(); };
@@ -285,7 +286,7 @@ TEST_F(ForkChoiceTest, BranchesThatShareAParameterOrABufferStayOnOneStream) {
       EXPECT_EQ(shared->gain().reason, "branches share a parameter or a buffer");
       EXPECT_EQ(shared->gain().measured.n, 0U);
     }
-  EXPECT_EQ(fork_of(norm, linear, ForkMode::streams)->gain().kept, "streams");
+  EXPECT_EQ(make_fork(norm, linear, ForkMode::streams)->gain().kept, "streams");
 }
 
 }  // namespace

@@ -55,9 +55,9 @@ TORCH_MODULE(Branches);
 
 struct EncoderImpl : torch::nn::Module {
   explicit EncoderImpl(std::optional<ForkMode> mode)
-      : branches(register_module("branches", Branches(mode, two_of(3)))) {}
+      : branches(register_module("branches", Branches(mode, make_two(3)))) {}
 
-  static std::vector<ModuleRef> two_of(std::int64_t channels) {
+  static std::vector<ModuleRef> make_two(std::int64_t channels) {
     return {Branch(channels), Branch(channels)};
   }
   at::Tensor forward(const at::Tensor& images) {
@@ -71,11 +71,11 @@ TORCH_MODULE(Encoder);
 struct DecoderImpl : torch::nn::Module {
   explicit DecoderImpl(const Forked& forked)
       : stem(register_module("stem", convolution(8, 6, 1))),
-        branches(register_module("branches", Branches(forked.mode, branches_of(forked)))),
+        branches(register_module("branches", Branches(forked.mode, make_branches(forked)))),
         dropout(register_module("dropout", torch::nn::Dropout(0.25))),
         head(register_module("head", convolution(forked.nested ? 20 : 16, 5, 1))) {}
 
-  static std::vector<ModuleRef> branches_of(const Forked& forked) {
+  static std::vector<ModuleRef> make_branches(const Forked& forked) {
     const Branch middle(6, forked.in_a_branch);
     if (!forked.nested) return {Branch(6), middle, Branch(6), View()};
     const Branches inner(forked.mode, std::vector<ModuleRef>{middle, Branch(6)});

@@ -24,7 +24,9 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-Plan pipelined(std::size_t depth = 4) { return plan_of(kThreeLanes, Driver::interleaved, depth); }
+Plan pipelined(std::size_t depth = 4) {
+  return build_plan(kThreeLanes, Driver::interleaved, depth);
+}
 
 class BorderTest : public EngineTest {
  protected:
@@ -54,14 +56,16 @@ TEST_F(BorderTest, WhatTheCallersStreamStillDoesIsWaitedFor) {
 }
 
 TEST_F(BorderTest, WhatFrozenStagesReadIsWaitedForInFrontOfACut) {
-  const auto module_of = [](Trainer& one) { return one.pipeline().stages().front().stage.module; };
+  const auto first_module = [](Trainer& one) {
+    return one.pipeline().stages().front().stage.module;
+  };
   std::vector<std::uint64_t> digests;
   for (double delay_us : {0.0, 100'000.0}) {
     const auto one = trainer({});
     cuda::check_cuda(cudaDeviceSynchronize());
     const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
     if (delay_us > 0) cuda::delay_async(delay_us, current());
-    for (at::Tensor& p : module_of(*one)->parameters()) p.mul_(0.25);
+    for (at::Tensor& p : first_module(*one)->parameters()) p.mul_(0.25);
     if (delay_us == 0) cuda::check_cuda(cudaDeviceSynchronize());
     RunOptions options = steps(5);
     options.cut = Cut{"encode", 2};
@@ -76,14 +80,15 @@ TEST_F(BorderTest, EveryLaneIsIdleWhenARunReturnsOrThrows) {
   tiny.extra = {{"check", [](Batch& batch) {
                    if (batch.number() == 5) throw std::runtime_error("no luck");
                  }}};
-  const Plan plan = plan_of({{"copy"}, {"encode"}, {"check"}, {"train"}}, Driver::interleaved, 5);
+  const Plan plan =
+      build_plan({{"copy"}, {"encode"}, {"check"}, {"train"}}, Driver::interleaved, 5);
   const auto one = trainer(tiny);
   for (const char* expected :
        {"Error: stage 'check' at step 5: no luck", "Error: stage 'check' at step 5: no luck"}) {
     EXPECT_EQ(thrown_by([&] { run_with(*one, plan, steps(8), delayed(3000, 0)); }), expected);
     for (const LanePlan& lane : plan.schedule.lanes) {
       auto* stream =
-          dynamic_cast<cuda::CudaLane*>(&lane_of(context(), lane.steps.back(), lane.priority));
+          dynamic_cast<cuda::CudaLane*>(&get_lane(context(), lane.steps.back(), lane.priority));
       ASSERT_NE(stream, nullptr);
       EXPECT_EQ(cudaStreamQuery(stream->stream().get()), cudaSuccess) << lane.steps.back();
     }
@@ -125,7 +130,7 @@ class GpuOverlapTest : public EngineTest {
 TEST_F(GpuOverlapTest, TheNextBatchIsEncodedWhileThisOneTrains) {
   const Lanes lanes = {{"copy"}, {"encode", "signal"}, {"train"}};
   for (const Driver driver : {Driver::interleaved, Driver::threaded})
-    EXPECT_TRUE(overlaps(plan_of(lanes, driver, 4), kPatience));
+    EXPECT_TRUE(overlaps(build_plan(lanes, driver, 4), kPatience));
 }
 
 TEST_F(GpuOverlapTest, ASerialRunCannot) {
@@ -148,7 +153,7 @@ constexpr int kReported = 42;
                  }}};
   Context context(kDevice);
   Trainer one(tiny_pipeline(tiny), context, exact());
-  const Plan plan = plan_of({{"copy"}, {"encode", "look up"}, {"train"}}, Driver::threaded, 4);
+  const Plan plan = build_plan({{"copy"}, {"encode", "look up"}, {"train"}}, Driver::threaded, 4);
   const auto is_lost = [&] {
     try {
       one.run(plan, steps(8));
@@ -186,7 +191,7 @@ using CublasDeathTest = EngineTest;
                    return output.square().mean();
                  }));
   Trainer one(std::move(declared), context, exact());
-  one.run(plan_of(kThreeLanes, Driver::threaded, 3), steps(4));
+  one.run(build_plan(kThreeLanes, Driver::threaded, 3), steps(4));
   const char* workspace = std::getenv("CUBLAS_WORKSPACE_CONFIG");
   std::_Exit(workspace != nullptr && std::string(workspace) == ":4096:8" ? kReported : 1);
 }
@@ -210,7 +215,7 @@ class MemoryTest : public EngineTest {
 
 TEST_F(MemoryTest, ReservedMemoryIsFlat) {
   for (const Plan& plan :
-       {serial_plan(), pipelined(3), pipelined(5), plan_of(kThreeLanes, Driver::threaded, 4)}) {
+       {serial_plan(), pipelined(3), pipelined(5), build_plan(kThreeLanes, Driver::threaded, 4)}) {
     SCOPED_TRACE(describe(plan));
     const auto one = trainer(large());
     const MemoryResult first = one->run(plan, steps(200)).memory;

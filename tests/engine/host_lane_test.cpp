@@ -38,10 +38,11 @@ class OverlapTest : public EngineTest {
 
 TEST_F(OverlapTest, TheNextBatchIsEncodedWhileThisOneTrains) {
   const Lanes lanes = {{"copy"}, {"encode"}, {"encode2"}, {"train"}};
-  EXPECT_EQ(run_and_catch(plan_of(lanes, Driver::threaded, 4), kPatience), "nothing");
-  EXPECT_EQ(run_and_catch(plan_of({{"copy", "encode", "encode2"}, {"train"}}, Driver::threaded, 2),
-                          kPatience),
-            "nothing");
+  EXPECT_EQ(run_and_catch(build_plan(lanes, Driver::threaded, 4), kPatience), "nothing");
+  EXPECT_EQ(
+      run_and_catch(build_plan({{"copy", "encode", "encode2"}, {"train"}}, Driver::threaded, 2),
+                    kPatience),
+      "nothing");
 }
 
 TEST_F(OverlapTest, ASerialRunCannotAndTimesOut) {
@@ -87,7 +88,7 @@ TEST_F(HostLaneTest, ThreadsInsideOperationsAreTheStages) {
   serial.numerics = numerics;
   const std::uint64_t digest = fresh_run(tiny, serial, steps(6)).digest;
   const Plan plan =
-      plan_of({{"copy"}, {"encode", "look"}, {"train"}}, Driver::threaded, 3, numerics);
+      build_plan({{"copy"}, {"encode", "look"}, {"train"}}, Driver::threaded, 3, numerics);
   EXPECT_EQ(fresh_run(tiny, plan, steps(6)).digest, digest);
   EXPECT_EQ(seen, std::vector<int>(12, 1));
   EXPECT_EQ(at::get_num_threads(), before);

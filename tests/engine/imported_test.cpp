@@ -42,7 +42,7 @@ class ImportedTest : public ::testing::Test {
     return path(name);
   }
 
-  static Batch batch_of(const at::Tensor& x) {
+  static Batch make_batch(const at::Tensor& x) {
     Batch batch;
     batch.set("x", x);
     return batch;
@@ -55,13 +55,13 @@ class ImportedTest : public ::testing::Test {
   }
   std::string failure(const std::string& code) {
     const FrozenStage stage = frozen_torchscript(script(code), {"x"}, {"y"});
-    Batch batch = batch_of(at::ones({2, 3}));
+    Batch batch = make_batch(at::ones({2, 3}));
     return thrown_by([&] { stage.run(batch); });
   }
 
   static std::vector<std::string> problems(const FrozenStage& stage,
                                            std::shared_ptr<torch::nn::Module> module) {
-    return problems_of("encoder", stage, *train_step({std::move(module), nullptr, nullptr, {}}));
+    return find_problems("encoder", stage, *train_step({std::move(module), nullptr, nullptr, {}}));
   }
 
  private:
@@ -74,7 +74,7 @@ def forward(self, x, y):
     return x * self.weight, x - y
 )");
   const FrozenStage stage = frozen_torchscript(file, {"x", "other"}, {"product", "difference"});
-  Batch batch = batch_of(at::ones({2, 3}));
+  Batch batch = make_batch(at::ones({2, 3}));
   batch.set("other", at::ones({2, 3}) * 5);
   stage.run(batch);
   EXPECT_TRUE(batch.at("product")[1].equal(at::arange(1, 4, at::kFloat)));
@@ -84,7 +84,7 @@ def forward(self, x, y):
 TEST_F(ImportedTest, AListOfTensorsIsAsGood) {
   const FrozenStage stage =
       frozen_torchscript(script("def forward(self, x): return [x + 1, x + 2]"), {"x"}, {"a", "b"});
-  Batch batch = batch_of(at::ones({1}));
+  Batch batch = make_batch(at::ones({1}));
   stage.run(batch);
   EXPECT_EQ(batch.at("b").item<float>(), 3);
 }
@@ -92,8 +92,8 @@ TEST_F(ImportedTest, AListOfTensorsIsAsGood) {
 TEST_F(ImportedTest, ALaterBatchLeavesTheResultsOfAnEarlierOne) {
   const FrozenStage stage =
       frozen_torchscript(script("def forward(self, x): return x * self.weight"), {"x"}, {"y"});
-  Batch first = batch_of(at::ones({3}));
-  Batch second = batch_of(at::ones({3}) * 7);
+  Batch first = make_batch(at::ones({3}));
+  Batch second = make_batch(at::ones({3}) * 7);
   stage.run(first);
   stage.run(second);
   EXPECT_TRUE(first.at("y").equal(at::arange(1, 4, at::kFloat)));
@@ -105,7 +105,7 @@ def forward(self, x):
     return x * self.weight if self.training else x
 )");
   const FrozenStage stage = frozen_torchscript(file, {"x"}, {"y"});
-  Batch batch = batch_of(at::ones({3}));
+  Batch batch = make_batch(at::ones({3}));
   stage.run(batch);
   EXPECT_TRUE(batch.at("y").equal(at::ones({3})));
   ASSERT_EQ(stage.module->parameters().size(), 1u);

@@ -37,7 +37,7 @@ class JpegRunTest : public EngineTest {
     if (IsSkipped() || HasFatalFailure()) return;
     context();  // PyTorch's allocator is there from now on
     try {
-      const cuda::nvjpeg::Library library(cuda::nvjpeg::usual_places());
+      const cuda::nvjpeg::Library library(cuda::nvjpeg::default_locations());
     } catch (const Refused& refused) {
       if (gpu_is_required()) FAIL() << refused.what();
       GTEST_SKIP() << refused.what();
@@ -71,7 +71,7 @@ class JpegUnpackerTest : public JpegRunTest {
     return {.batch_size = kBatchSize,
             .on_bad_sample = what,
             .wire = wire,
-            .memory = &host_memory_of(context(), true)};
+            .memory = &get_host_memory(context(), true)};
   }
 
   /// The images that the device makes of a slab.
@@ -267,7 +267,7 @@ TEST_F(JpegTrainingTest, EveryPlanHasTheSameDigest) {
   const RunResult serial = fresh_run(tiny(), with_files(serial_plan()), steps(12));
   for (const Driver driver : {Driver::interleaved, Driver::threaded}) {
     for (const std::size_t depth : {3, 5}) {
-      const Plan plan = with_files(plan_of(kThreeLanes, driver, depth));
+      const Plan plan = with_files(build_plan(kThreeLanes, driver, depth));
       EXPECT_EQ(fresh_run(tiny(), plan, steps(12), delayed(400, 0)).digest, serial.digest)
           << describe(plan);
     }
@@ -288,7 +288,7 @@ TEST_F(JpegTrainingTest, TheRunTellsHowManyImagesTheCpuDecoded) {
 }
 
 TEST_F(JpegTrainingTest, CutsRunOnFilesToo) {
-  const Plan plan = with_files(plan_of(kThreeLanes, Driver::threaded, 4));
+  const Plan plan = with_files(build_plan(kThreeLanes, Driver::threaded, 4));
   const auto one = trainer(tiny(), plan.numerics);
   for (const char* after : {"read", "collate", "copy"}) {
     RunOptions options = steps(6);
@@ -303,7 +303,7 @@ TEST_F(JpegTrainingTest, CutsRunOnFilesToo) {
 TEST_F(JpegTrainingTest, AFileThatNothingDecodesEndsTheRunByItsName) {
   const auto set = jpeg_set(32, {}, 60);
   spoil(set->files[9]);
-  for (const Plan& plan : {serial_plan(), plan_of(kThreeLanes, Driver::threaded, 4)}) {
+  for (const Plan& plan : {serial_plan(), build_plan(kThreeLanes, Driver::threaded, 4)}) {
     EXPECT_THAT(thrown_by([&] { fresh_run(tiny(set), with_files(plan), steps(8)); }),
                 AllOf(StartsWith("Error: input at step "), HasSubstr("sample 9 (picture 9.jpg"),
                       HasSubstr("broken JPEG: ")))
@@ -336,7 +336,7 @@ TEST_F(JpegTrainingTest, WhereFilesAreDamagedTheStandInsAreTrainedOn) {
   Tiny skipping = tiny(damaged);
   skipping.on_bad_sample = OnBadSample::skip;
   const RunResult expected = fresh_run(tiny(replaced), with_files(serial_plan()), steps(8));
-  for (const Plan& plan : {serial_plan(), plan_of(kThreeLanes, Driver::threaded, 4)}) {
+  for (const Plan& plan : {serial_plan(), build_plan(kThreeLanes, Driver::threaded, 4)}) {
     const RunResult result = fresh_run(skipping, with_files(plan), steps(8));
     EXPECT_EQ(result.digest, expected.digest) << describe(plan);
     ASSERT_EQ(result.skipped.samples.size(), 2U) << describe(plan);
@@ -347,7 +347,7 @@ TEST_F(JpegTrainingTest, WhereFilesAreDamagedTheStandInsAreTrainedOn) {
 }
 
 TEST_F(JpegTrainingTest, ReservedMemoryIsFlat) {
-  const Plan plan = with_files(plan_of(kThreeLanes, Driver::threaded, 4));
+  const Plan plan = with_files(build_plan(kThreeLanes, Driver::threaded, 4));
   const auto one = trainer(tiny(jpeg_set(64, {}, 150)), plan.numerics);
   const MemoryResult first = one->run(plan, steps(200)).memory;
   EXPECT_EQ(first.reserved_bytes, first.reserved_after_warm_up_bytes);

@@ -23,7 +23,7 @@ class KernelTraceTest : public EngineTest {
 
 TEST_F(KernelTraceTest, KernelsLieBelowTheLanesThatLaunchedThem) {
   const auto one = trainer({});
-  const Plan plan = plan_of(kThreeLanes, Driver::threaded, 3);
+  const Plan plan = build_plan(kThreeLanes, Driver::threaded, 3);
   auto recorder = std::make_shared<TraceRecorder>(TraceRecorder::Options{});
   RunHooks hooks;
   hooks.trace = recorder;
@@ -66,7 +66,7 @@ TEST_F(KernelTraceTest, StepsOfLanesEndAfterTheHostBeganToEnqueueThem) {
   const auto one = trainer({});
   RunHooks hooks;
   hooks.trace = std::make_shared<TraceRecorder>(TraceRecorder::Options{});
-  run_with(*one, plan_of(kThreeLanes, Driver::threaded, 3), steps(20), hooks);
+  run_with(*one, build_plan(kThreeLanes, Driver::threaded, 3), steps(20), hooks);
   const auto lanes = rows(*hooks.trace, Kind::lane), host = rows(*hooks.trace, Kind::host);
   ASSERT_EQ(lanes.size(), host.size());
   for (std::size_t lane = 0; lane < lanes.size(); ++lane) {

@@ -12,7 +12,7 @@ constexpr unsigned kWorkers = 2;
 class LoadingGainTest : public testing::Test {
  protected:
   /// After `steps` steps of `step_s` each, with so many batches loaded.
-  void look(std::uint64_t steps, std::uint64_t loaded, double step_s = 0.004) {
+  void snapshot(std::uint64_t steps, std::uint64_t loaded, double step_s = 0.004) {
     const double done = static_cast<double>(steps);
     const std::uint64_t samples = loaded * kGainBatchSize;
     const double worked_s = 0.004 * kWorkers * static_cast<double>(loaded);
@@ -23,7 +23,7 @@ class LoadingGainTest : public testing::Test {
     lanes[1].busy_s = 0.003 * done;
     const double end_s = end_s_ + step_s * (done - static_cast<double>(steps_));
     for (LaneResult& lane : lanes) lane.last_intervals = {{steps - 1, end_s - 0.001, end_s}};
-    gain_.look(steps - 1, counters, lanes);
+    gain_.snapshot(steps - 1, counters, lanes);
     steps_ = steps;
     end_s_ = end_s;
   }
@@ -35,52 +35,52 @@ class LoadingGainTest : public testing::Test {
 };
 
 TEST_F(LoadingGainTest, IsOfTheLoadAndTheLongestLaneOverTheStep) {
-  look(16, 20, 0.020);  // warms up
-  look(32, 36);
-  look(48, 52);
-  look(64, 68);
+  snapshot(16, 20, 0.020);  // warms up
+  snapshot(32, 36);
+  snapshot(48, 52);
+  snapshot(64, 68);
   const auto measured = gain();
   ASSERT_TRUE(measured);
   EXPECT_EQ(measured->of, "loading");
   EXPECT_NEAR(measured->predicted.value, 7.0 / 4, 1e-9);
   EXPECT_NEAR(measured->measured.value, 7.0 / 4, 1e-9);
   EXPECT_EQ(measured->measured.n, 32U);
-  look(80, 84, 0.005);
-  look(96, 100, 0.005);
+  snapshot(80, 84, 0.005);
+  snapshot(96, 100, 0.005);
   EXPECT_NEAR(gain()->measured.value, 7.0 / 5, 1e-9) << "of the last two parts";
 }
 
 TEST_F(LoadingGainTest, NeedsTwoLooks) {
   EXPECT_FALSE(gain());
-  look(16, 20);
+  snapshot(16, 20);
   EXPECT_FALSE(gain());
-  look(32, 36);
+  snapshot(32, 36);
   EXPECT_EQ(gain()->measured.n, 16U);
 }
 
 TEST_F(LoadingGainTest, IsNotToldOfBatchesFilledAhead) {
-  look(16, 40);
-  look(32, 48);
+  snapshot(16, 40);
+  snapshot(32, 48);
   EXPECT_FALSE(gain());
-  look(48, 56);
+  snapshot(48, 56);
   EXPECT_FALSE(gain());
 }
 
 TEST_F(LoadingGainTest, IsNotToldWhereItIsMoreThanCanBe) {
-  look(16, 20);
-  look(32, 36, 0.00395);
+  snapshot(16, 20);
+  snapshot(32, 36, 0.00395);
   EXPECT_NEAR(gain()->measured.value, 7.0 / 4, 1e-9) << "by no more than the clocks' noise";
-  look(48, 52, 0.003);
-  look(64, 68, 0.003);
+  snapshot(48, 52, 0.003);
+  snapshot(64, 68, 0.003);
   const auto of_looks_before = gain();
   ASSERT_TRUE(of_looks_before);
   EXPECT_EQ(of_looks_before->measured.n, 16U);
 }
 
 TEST_F(LoadingGainTest, IsOfTheLooksBeforeWhereTheLastComesWhenNoMoreIsTaken) {
-  look(16, 20);
-  look(32, 36);
-  look(48, 48);
+  snapshot(16, 20);
+  snapshot(32, 36);
+  snapshot(48, 48);
   const auto measured = gain();
   ASSERT_TRUE(measured);
   EXPECT_EQ(measured->measured.n, 16U);
@@ -88,8 +88,8 @@ TEST_F(LoadingGainTest, IsOfTheLooksBeforeWhereTheLastComesWhenNoMoreIsTaken) {
 }
 
 TEST_F(LoadingGainTest, NothingIsLeftWhereTheSecondLookComesWhenNoMoreIsTaken) {
-  look(16, 20);
-  look(32, 32);
+  snapshot(16, 20);
+  snapshot(32, 32);
   EXPECT_FALSE(gain());
 }
 

@@ -28,14 +28,14 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
          std::memcmp(left.const_data_ptr(), right.const_data_ptr(), left.nbytes()) == 0;
 }
 
-at::Tensor logits_of(const Case& c) {
+at::Tensor make_logits(const Case& c) {
   at::manual_seed(7);
   at::Tensor logits = at::randn(c.sizes).mul(4).to(c.logits);
   if (c.channels_last) logits = logits.contiguous(at::MemoryFormat::ChannelsLast);
   return logits;
 }
 
-at::Tensor labels_of(const Case& c) {
+at::Tensor make_labels(const Case& c) {
   std::vector<std::int64_t> sizes = c.sizes;
   sizes.erase(sizes.begin() + 1);
   return at::randint(c.sizes[1], sizes, at::TensorOptions().dtype(c.labels));
@@ -52,8 +52,8 @@ std::pair<double, at::Tensor> reference(const at::Tensor& logits, const at::Tens
 class CrossEntropyTest : public testing::TestWithParam<Case> {};
 
 TEST_P(CrossEntropyTest, AgreesWithPyTorchInFloat64) {
-  const at::Tensor logits = logits_of(GetParam());
-  const at::Tensor labels = labels_of(GetParam());
+  const at::Tensor logits = make_logits(GetParam());
+  const at::Tensor labels = make_labels(GetParam());
   const auto [loss, gradient] = reference(logits, labels);
   const LossValue value = cross_entropy_value(logits, labels);
 
@@ -74,8 +74,8 @@ TEST_P(CrossEntropyTest, AgreesWithPyTorchInFloat64) {
 }
 
 TEST_P(CrossEntropyTest, IsBitEqualForAnyNumberOfThreads) {
-  const at::Tensor logits = logits_of(GetParam());
-  const at::Tensor labels = labels_of(GetParam());
+  const at::Tensor logits = make_logits(GetParam());
+  const at::Tensor labels = make_labels(GetParam());
   const int before = at::get_num_threads();
   at::set_num_threads(1);
   const LossValue one = cross_entropy_value(logits, labels);

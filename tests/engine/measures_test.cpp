@@ -10,7 +10,8 @@ namespace {
 constexpr std::size_t kBatchSize = 8;
 
 /// `seconds`: of each step. `filled`: how many batches lay ready for each; empty: no loader runs.
-RunResult run_of(const std::vector<double>& seconds, const std::vector<std::size_t>& filled = {}) {
+RunResult make_run(const std::vector<double>& seconds,
+                   const std::vector<std::size_t>& filled = {}) {
   RunResult result;
   result.lanes.resize(1);
   double now_s = 0;
@@ -30,23 +31,24 @@ RunResult starving(std::size_t ahead, std::size_t steps) {
     filled.push_back(ahead - std::min(ahead, i / 2));
     seconds.push_back(filled.back() > 0 ? 0.010 : 0.020);
   }
-  return run_of(seconds, filled);
+  return make_run(seconds, filled);
 }
 
-Measured rate_of(const RunResult& run) { return step_rate(run, {}, kBatchSize); }
+Measured compute_rate(const RunResult& run) { return step_rate(run, {}, kBatchSize); }
 
 TEST(StepRate, IsOfTheStepsBehindTheWarmUp) {
   std::vector<double> seconds(40, 0.010);
   std::fill_n(seconds.begin(), warm_up_steps(40), 1.0);
-  EXPECT_NEAR(rate_of(run_of(seconds)).value, 100, 1e-6);
-  EXPECT_EQ(rate_of(run_of(seconds)).n, 16U);
-  EXPECT_EQ(rate_of(run_of({1.0})).n, 0U);
-  EXPECT_EQ(rate_of(run_of({})).n, 0U);
+  EXPECT_NEAR(compute_rate(make_run(seconds)).value, 100, 1e-6);
+  EXPECT_EQ(compute_rate(make_run(seconds)).n, 16U);
+  EXPECT_EQ(compute_rate(make_run({1.0})).n, 0U);
+  EXPECT_EQ(compute_rate(make_run({})).n, 0U);
 }
 
 TEST(StepRate, LeavesOutStepsThatBatchesFilledAheadFed) {
-  EXPECT_NEAR(rate_of(starving(8, 40)).value, 50, 1.5) << "but for one that found the last one";
-  EXPECT_NEAR(rate_of(starving(8, 400)).value, 50, 1e-6);
+  EXPECT_NEAR(compute_rate(starving(8, 40)).value, 50, 1.5)
+      << "but for one that found the last one";
+  EXPECT_NEAR(compute_rate(starving(8, 400)).value, 50, 1e-6);
 }
 
 TEST(StepRate, CachedBatchesAreNotFilledAhead) {
@@ -56,8 +58,8 @@ TEST(StepRate, CachedBatchesAreNotFilledAhead) {
 }
 
 TEST(StepRate, AQueueThatDrainsGivesTheLoadersRate) {
-  EXPECT_NEAR(rate_of(starving(30, 40)).value, 50, 1e-6) << "to the end";
-  const Measured rate = rate_of(starving(18, 40));
+  EXPECT_NEAR(compute_rate(starving(30, 40)).value, 50, 1e-6) << "to the end";
+  const Measured rate = compute_rate(starving(18, 40));
   EXPECT_NEAR(rate.value, 50, 8) << "and is used up when few steps are left";
   EXPECT_LT(rate.low, 50);
   EXPECT_EQ(rate.n, 16U);
@@ -66,7 +68,7 @@ TEST(StepRate, AQueueThatDrainsGivesTheLoadersRate) {
 TEST(StepRate, OneLateBatchDoesNotCostALongRunItsSteps) {
   std::vector<std::size_t> filled(400, 4);
   filled[395] = 0;
-  const Measured rate = rate_of(run_of(std::vector<double>(400, 0.010), filled));
+  const Measured rate = compute_rate(make_run(std::vector<double>(400, 0.010), filled));
   EXPECT_NEAR(rate.value, 100, 1e-6);
   EXPECT_EQ(rate.n, 16U);
 }

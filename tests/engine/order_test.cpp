@@ -40,7 +40,7 @@ class OrderTest : public EngineTest {
     probe.delay = [&](std::size_t lane, std::uint64_t, bool first) {
       if (!first || std::find(slow.begin(), slow.end(), lane) == slow.end()) return;
       const LanePlan& planned = schedule.lanes[lane];
-      delay_lane(lane_of(context(), planned.steps.back(), planned.priority), kDelayUs);
+      delay_lane(get_lane(context(), planned.steps.back(), planned.priority), kDelayUs);
     };
     RunHooks hooks;
     hooks.probe = &probe;
@@ -60,7 +60,7 @@ TEST_F(OrderTest, TheCheckFindsNothingInWholePlans) {
   const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kOrderSteps)).digest;
   for (const Lanes& lanes : kGroupings)
     for (const Driver driver : {Driver::interleaved, Driver::threaded}) {
-      const Plan plan = plan_of(lanes, driver, lanes.size() + 1);
+      const Plan plan = build_plan(lanes, driver, lanes.size() + 1);
       for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
         const Outcome outcome = run_without(plan, kNone, {lane});
         EXPECT_THAT(outcome.violations, IsEmpty()) << describe(plan);
@@ -73,7 +73,7 @@ TEST_F(OrderTest, TheCheckFindsEveryWaitThatIsMissingAndNotImplied) {
   std::size_t found = 0, implied = 0;
   for (const Lanes& lanes : kGroupings)
     for (std::size_t depth : {lanes.size(), lanes.size() + 2}) {
-      const Plan plan = plan_of(lanes, Driver::interleaved, depth);
+      const Plan plan = build_plan(lanes, Driver::interleaved, depth);
       for (const WaitId& wait : all_waits(lanes.size())) {
         SCOPED_TRACE(describe(plan) + ", without the " + to_string(wait));
         const bool is_found = !run_without(plan, wait, {}).violations.empty();
@@ -89,7 +89,7 @@ TEST_F(OrderTest, TheCheckFindsEveryWaitThatIsMissingAndNotImplied) {
 TEST_F(OrderTest, AnImpliedWaitCanBeLeftOut) {
   const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kOrderSteps)).digest;
   for (const Lanes& lanes : kGroupings) {
-    const Plan plan = plan_of(lanes, Driver::interleaved, lanes.size() + 1);
+    const Plan plan = build_plan(lanes, Driver::interleaved, lanes.size() + 1);
     for (const WaitId& wait : implied_waits(lanes.size(), plan.schedule.depth)) {
       SCOPED_TRACE(describe(plan) + ", without the " + to_string(wait));
       for (std::size_t slow = 0; slow < lanes.size(); ++slow)
@@ -103,7 +103,7 @@ TEST_F(OrderTest, AMissingHandoffChangesTheDigestOnStreams) {
   const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kOrderSteps)).digest;
   for (const Lanes& lanes : kGroupings)
     for (std::size_t lane = 1; lane < lanes.size(); ++lane) {
-      const Plan plan = plan_of(lanes, Driver::interleaved, lanes.size());
+      const Plan plan = build_plan(lanes, Driver::interleaved, lanes.size());
       const WaitId handoff = {WaitId::Kind::handoff, lane};
       SCOPED_TRACE(describe(plan) + ", without the " + to_string(handoff));
       const Outcome outcome = run_without(plan, handoff, {lane - 1});
@@ -114,7 +114,7 @@ TEST_F(OrderTest, AMissingHandoffChangesTheDigestOnStreams) {
 TEST_F(OrderTest, ASlotFilledBeforeItsLastReaderHasFinishedChangesTheDigestOnStreams) {
   const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kOrderSteps)).digest;
   for (const Lanes& lanes : kGroupings) {
-    const Plan plan = plan_of(lanes, Driver::interleaved, lanes.size());
+    const Plan plan = build_plan(lanes, Driver::interleaved, lanes.size());
     const WaitId retired = {WaitId::Kind::retired, 0};
     SCOPED_TRACE(describe(plan) + ", without the " + to_string(retired));
     const Outcome outcome = run_without(plan, retired, {lanes.size() - 1});
@@ -125,7 +125,7 @@ TEST_F(OrderTest, ASlotFilledBeforeItsLastReaderHasFinishedChangesTheDigestOnStr
 /// A stage that keeps tensors of some batches beyond its call, with copies of what they held.
 class HeldTest : public EngineTest {
  protected:
-  struct Held {
+  struct KeptTensor {
     at::Tensor tensor, copy;
   };
 
@@ -156,16 +156,16 @@ class HeldTest : public EngineTest {
 
   std::mutex mutex_;
   bool keeping_ = true;
-  std::vector<Held> held_;
+  std::vector<KeptTensor> held_;
 };
 
 TEST_F(HeldTest, WhatSomebodyHoldsIsNeitherOverwrittenNorReleased) {
   const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kOrderSteps)).digest;
   for (const Plan& plan :
        {serial_plan({"keep"}),
-        plan_of({{"copy"}, {"encode"}, {"keep"}, {"train"}}, Driver::interleaved, 5),
-        plan_of({{"copy"}, {"encode"}, {"keep"}, {"train"}}, Driver::threaded, 4),
-        plan_of({{"copy", "encode", "keep"}, {"train"}}, Driver::threaded, 2)}) {
+        build_plan({{"copy"}, {"encode"}, {"keep"}, {"train"}}, Driver::interleaved, 5),
+        build_plan({{"copy"}, {"encode"}, {"keep"}, {"train"}}, Driver::threaded, 4),
+        build_plan({{"copy", "encode", "keep"}, {"train"}}, Driver::threaded, 2)}) {
     SCOPED_TRACE(describe(plan));
     held_.clear();
     const auto one = trainer(tiny());
@@ -183,7 +183,7 @@ TEST_F(HeldTest, WhatIsHeldForAWhileIsMemoryForAWhile) {
   Tiny tiny = this->tiny();
   tiny.extra.emplace_back("forget", [this](Batch&) { release(8); });
   const Plan plan =
-      plan_of({{"copy"}, {"encode"}, {"keep", "forget"}, {"train"}}, Driver::interleaved, 5);
+      build_plan({{"copy"}, {"encode"}, {"keep", "forget"}, {"train"}}, Driver::interleaved, 5);
   const auto one = trainer(tiny);
   one->run(plan, steps(100));
   const std::size_t after_100 = one->run(plan, steps(1)).memory.reserved_bytes;
@@ -204,7 +204,7 @@ TEST_F(HeldTest, AViewThatAStageAddsIsNoHolder) {
                  }},
                 {"again", [](Batch& batch) { batch.set("same", batch.at("features")); }}};
   const Plan plan =
-      plan_of({{"copy"}, {"encode"}, {"crop"}, {"again"}, {"train"}}, Driver::interleaved, 6);
+      build_plan({{"copy"}, {"encode"}, {"crop"}, {"again"}, {"train"}}, Driver::interleaved, 6);
   const auto one = trainer(tiny);
   one->run(plan, steps(1));
   slabs.clear();

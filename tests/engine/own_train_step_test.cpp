@@ -96,8 +96,8 @@ class OwnStepTest : public EngineTest {
                                      context(), exact());
   }
   static std::vector<Plan> plans() {
-    return {serial_plan(), plan_of(kThreeLanes, Driver::threaded, 4),
-            plan_of(kThreeLanes, Driver::interleaved, 3)};
+    return {serial_plan(), build_plan(kThreeLanes, Driver::threaded, 4),
+            build_plan(kThreeLanes, Driver::interleaved, 3)};
   }
 };
 
@@ -146,9 +146,10 @@ TEST_F(OwnStepTest, HasNoOptionsOfTraining) {
 
 TEST_F(OwnStepTest, Fp16TrainsUnderEveryPlanWithOneDigest) {
   const auto fp16 = exact(Precision::fp16);
-  const RunResult serial = fresh_run(
-      {}, plan_of({{"copy", "encode", "train"}}, Driver::interleaved, 1, fp16), steps(kOwnSteps));
-  const Plan plan = plan_of(kThreeLanes, Driver::threaded, 4, fp16);
+  const RunResult serial =
+      fresh_run({}, build_plan({{"copy", "encode", "train"}}, Driver::interleaved, 1, fp16),
+                steps(kOwnSteps));
+  const Plan plan = build_plan(kThreeLanes, Driver::threaded, 4, fp16);
   EXPECT_EQ(fresh_run({}, plan, steps(kOwnSteps), delayed(300, 1)).digest, serial.digest);
   EXPECT_NE(serial.digest, fresh_run({}, serial_plan(), steps(kOwnSteps)).digest);
   EXPECT_TRUE(std::isfinite(serial.losses.back()));

@@ -18,7 +18,7 @@ Plan plan_for(const std::string& mode, DeviceKind device) {
 }
 
 std::vector<std::string> cuda_problems(const Plan& plan) {
-  return problems_of(plan, kSteps, DeviceKind::cuda);
+  return find_problems(plan, kSteps, DeviceKind::cuda);
 }
 
 std::string refusal(std::string_view json) {
@@ -87,8 +87,8 @@ TEST(MakePlan, MakesPlansWithoutProblems) {
            {Precision::tf32, Precision::fp32, Precision::bf16, Precision::fp16}) {
         Plan plan = plan_for(mode, device);
         plan.numerics.precision = precision;
-        EXPECT_THAT(problems_of(plan, kSteps, device), IsEmpty());
-        EXPECT_EQ(parse_plan(to_json(plan)), plan);
+        EXPECT_THAT(find_problems(plan, kSteps, device), IsEmpty());
+        EXPECT_EQ(parse_plan(to_json_text(plan)), plan);
       }
     }
   }
@@ -158,20 +158,20 @@ TEST(ProblemsOf, NothingIsChosenByTimingWhereDeterministic) {
 TEST(ProblemsOf, IntraOpThreadsNameStages) {
   Plan plan = plan_for("serial", DeviceKind::cpu);
   plan.numerics.intra_op_threads = {{"copy", 256}, {"decod", 1}, {"encode", 0}, {"decode", 257}};
-  EXPECT_THAT(problems_of(plan, kSteps, DeviceKind::cpu),
+  EXPECT_THAT(find_problems(plan, kSteps, DeviceKind::cpu),
               UnorderedElementsAre("numerics.intra_op_threads: unknown stage 'decod'; did you mean "
                                    "'decode'? known: copy, encode, decode, *",
                                    "numerics.intra_op_threads.encode is 0; use 1 to 256",
                                    "numerics.intra_op_threads.decode is 257; use 1 to 256"));
   plan.numerics.intra_op_threads = {{"encode", 1}};
-  EXPECT_THAT(problems_of(plan, kSteps, DeviceKind::cpu),
+  EXPECT_THAT(find_problems(plan, kSteps, DeviceKind::cpu),
               ElementsAre("numerics.intra_op_threads says nothing for copy, decode; add \"*\" for "
                           "every stage that is not named"));
 }
 
 TEST(ProblemsOf, CpuLanesAreDeterministicAndUnpinned) {
   const Plan plan = plan_for("pipelined", DeviceKind::cuda);
-  EXPECT_THAT(problems_of(plan, kSteps, DeviceKind::cpu),
+  EXPECT_THAT(find_problems(plan, kSteps, DeviceKind::cpu),
               ElementsAre(HasSubstr("numerics.deterministic is off"),
                           HasSubstr("schedule.loader.pin_memory is on")));
 }
@@ -179,7 +179,7 @@ TEST(ProblemsOf, CpuLanesAreDeterministicAndUnpinned) {
 TEST(ProblemsOf, OneThreadMayDriveSeveralCpuLanes) {
   Plan plan = plan_for("pipelined", DeviceKind::cpu);
   plan.schedule.driver = Driver::interleaved;
-  EXPECT_THAT(problems_of(plan, kSteps, DeviceKind::cpu), IsEmpty());
+  EXPECT_THAT(find_problems(plan, kSteps, DeviceKind::cpu), IsEmpty());
 }
 
 TEST(ProblemsOf, ExactWireFormatsAreScheduleAndRoundingOnesNumerics) {
@@ -201,7 +201,7 @@ TEST(ProblemsOf, FilesAreDecodedOnAGpuAlone) {
   Plan on_cpu = plan_for("serial", DeviceKind::cpu);
   on_cpu.numerics.wire = plan.numerics.wire;
   EXPECT_THAT(
-      problems_of(on_cpu, kSteps, DeviceKind::cpu),
+      find_problems(on_cpu, kSteps, DeviceKind::cpu),
       ElementsAre("numerics.wire.image is jpeg, but only a GPU decodes files; let it travel "
                   "plain"));
   plan.schedule.loader.wire = std::exchange(plan.numerics.wire, {});
@@ -231,7 +231,7 @@ TEST(PlanJson, HasOneLayout) {
   plan.schedule.loader.cpus = {0, 1, 4};
   plan.schedule.loader.cache = CacheOptions{.after = "decode", .bytes = 1000};
   plan.numerics.wire = {{"image", Wire::bf16}};
-  EXPECT_EQ(to_json(plan), R"({
+  EXPECT_EQ(to_json_text(plan), R"({
   "version": 1,
   "schedule": {
     "mode": "pipelined",
@@ -310,7 +310,7 @@ TEST(PlanJson, EveryFieldRoundTrips) {
                     {3, 5},
                     CacheOptions{.after = "a", .bytes = SIZE_MAX}}};
   plan.numerics = {Precision::bf16, false, true, false, {}, {{"image", Wire::fp16}}, true};
-  EXPECT_EQ(parse_plan(to_json(plan)), plan);
+  EXPECT_EQ(parse_plan(to_json_text(plan)), plan);
 }
 
 TEST(PlanJson, KeysMayBeLeftOutButNotTheLanes) {
@@ -380,7 +380,7 @@ TEST(PlanJson, RefusesAKeyThatStandsTwice) {
 TEST(Names, PrecisionsGoBothWays) {
   for (const Precision precision :
        {Precision::tf32, Precision::fp32, Precision::bf16, Precision::fp16})
-    EXPECT_EQ(precision_named(std::string(name_of(precision))), precision);
+    EXPECT_EQ(precision_named(std::string(to_string(precision))), precision);
   EXPECT_THROW(precision_named("fp8"), Refused);
 }
 

@@ -28,7 +28,7 @@ class WorkloadRun {
   }
 
  private:
-  Options options_ = options_of(built_in_workloads(), "segmentation");
+  Options options_ = find_options(built_in_workloads(), "segmentation");
 };
 
 TEST_F(LongRunTest, PipelinedW1IsSerialForAThousandSteps) {
@@ -49,7 +49,7 @@ TEST_F(LongRunTest, PipelinedW1IsSerialForAThousandSteps) {
 TEST_F(LongRunTest, MemoryIsFlatForTenThousandSteps) {
   for (const Driver driver : {Driver::interleaved, Driver::threaded}) {
     const MemoryResult memory =
-        fresh_run({}, plan_of(kThreeLanes, driver, 4), steps(10'000)).memory;
+        fresh_run({}, build_plan(kThreeLanes, driver, 4), steps(10'000)).memory;
     EXPECT_GT(memory.reserved_after_warm_up_bytes, 0U);
     EXPECT_EQ(memory.reserved_bytes, memory.reserved_after_warm_up_bytes);
   }

@@ -26,9 +26,9 @@ constexpr std::uint64_t kNever = ~std::uint64_t{0};
 class StateTest : public EngineTest {
  protected:
   static std::vector<Plan> plans() {
-    return {serial_plan(), plan_of({{"copy", "encode", "train"}}, Driver::threaded, 1),
-            plan_of(kThreeLanes, Driver::interleaved, 4),
-            plan_of(kThreeLanes, Driver::threaded, 3)};
+    return {serial_plan(), build_plan({{"copy", "encode", "train"}}, Driver::threaded, 1),
+            build_plan(kThreeLanes, Driver::interleaved, 4),
+            build_plan(kThreeLanes, Driver::threaded, 3)};
   }
 
   /// A loss that is `value` at step `failing_`, and throws there without one.
@@ -87,7 +87,7 @@ TEST_F(StateTest, ATrialIsOverForEveryStreamWhenItsGuardIsGone) {
   norm->to(context().device());
   const std::vector<at::Tensor> parameters = norm->parameters();
   const at::Tensor before = norm->running_mean.clone();
-  Lane& lane = lane_of(context(), "trial", 0);
+  Lane& lane = get_lane(context(), "trial", 0);
   const auto trial = [&] {
     const CurrentLane current(context(), lane);
     const TrialGuard guard(norm->buffers(), parameters);
@@ -136,7 +136,7 @@ TEST_F(StateTest, ALossThatIsNotFiniteEndsTheRunAtItsStep) {
 
 TEST_F(StateTest, InHalfPrecisionMorePrecisionIsAdvised) {
   failing_ = 2;
-  const Plan plan = plan_of(kThreeLanes, Driver::threaded, 3, exact(Precision::bf16));
+  const Plan plan = build_plan(kThreeLanes, Driver::threaded, 3, exact(Precision::bf16));
   EXPECT_THAT(thrown_by([&] {
                 fresh_run(failing(false, std::numeric_limits<float>::infinity()), plan, steps(4));
               }),
@@ -169,7 +169,7 @@ TEST_F(StateTest, AStepThatFailsBehindWhatItChangedAsksForAState) {
 TEST_F(StateTest, AStateOfNoStepIsStillOfNoneWhenItIsPutBack) {
   const Tiny tiny = failing(false, std::numeric_limits<float>::quiet_NaN());
   const std::uint64_t digest = undisturbed(tiny);
-  const Plan plan = plan_of(kThreeLanes, Driver::threaded, 3);
+  const Plan plan = build_plan(kThreeLanes, Driver::threaded, 3);
   const auto one = trainer(tiny);
   const State good = one->state();
   failing_ = 6;

@@ -32,8 +32,9 @@ std::size_t steady_from(const std::vector<StepInput>& inputs, std::size_t lanes)
   return first_steady_step(inputs, ends(inputs.size()), lanes);
 }
 
-double spared(const std::vector<StepInput>& inputs, std::size_t first, std::size_t half_made) {
-  return spared_steps(inputs, ends(inputs.size()), first, half_made);
+double spared(const std::vector<StepInput>& inputs, std::size_t first,
+              std::size_t partly_filled_batches) {
+  return spared_steps(inputs, ends(inputs.size()), first, partly_filled_batches);
 }
 
 TEST(SteadyState, BeginsWhenTheBatchesFilledAheadAreUsedUp) {
@@ -120,62 +121,65 @@ RunResult fed(double seconds, std::size_t steps) {
   return run_filled(std::vector<std::size_t>(steps, 4), all);
 }
 
-SteadyRate steady_rate_of(const std::vector<RunResult>& runs) {
+SteadyRate compute_steady_rate(const std::vector<RunResult>& runs) {
   SteadyRate rate;
   for (const RunResult& run : runs) rate.add(run, 8);
   return rate;
 }
 
 TEST(SteadyRate, LeavesOutWhatBatchesFilledAheadFed) {
-  const SteadyRate rate = steady_rate_of({starving_run(8, 20), starving_run(0, 20)});
+  const SteadyRate rate = compute_steady_rate({starving_run(8, 20), starving_run(0, 20)});
   ASSERT_TRUE(rate.is_measured());
   EXPECT_NEAR(rate.rate().value, 50, 0.5);
-  EXPECT_FALSE(steady_rate_of({run_filled({1, 0}, {0.01, 0.01})}).is_measured());
+  EXPECT_FALSE(compute_steady_rate({run_filled({1, 0}, {0.01, 0.01})}).is_measured());
 }
 
 TEST(AutoChoice, PlansThatTheInputLimitsAreEquallyFast) {
   // The first turn begins with a full queue, the others with none.
-  const AutoChoice choice = choice_of(steady_rate_of({starving_run(8, 20), starving_run(0, 20)}),
-                                      steady_rate_of({starving_run(1, 20), starving_run(0, 20)}));
+  const AutoChoice choice =
+      choose_mode(compute_steady_rate({starving_run(8, 20), starving_run(0, 20)}),
+                  compute_steady_rate({starving_run(1, 20), starving_run(0, 20)}));
   EXPECT_NEAR(choice.serial.value, 50, 0.5);
   EXPECT_NEAR(choice.pipelined.value, 50, 0.5);
   EXPECT_THAT(choice.reason, HasSubstr("do not differ beyond noise"));
 }
 
 TEST(AutoChoice, TheFasterIsKept) {
-  const SteadyRate slow = steady_rate_of({fed(0.020, 30)}), fast = steady_rate_of({fed(0.010, 30)});
-  EXPECT_EQ(choice_of(slow, fast).kept, "pipelined");
-  EXPECT_THAT(choice_of(slow, fast).reason,
+  const SteadyRate slow = compute_steady_rate({fed(0.020, 30)}),
+                   fast = compute_steady_rate({fed(0.010, 30)});
+  EXPECT_EQ(choose_mode(slow, fast).kept, "pipelined");
+  EXPECT_THAT(choose_mode(slow, fast).reason,
               AllOf(HasSubstr("pipelined 100 steps/s, serial 50 steps/s"),
                     HasSubstr("28 and 28 steady steps")));
-  EXPECT_EQ(choice_of(fast, slow).kept, "serial");
+  EXPECT_EQ(choose_mode(fast, slow).kept, "serial");
 }
 
 TEST(AutoChoice, ADifferenceWithinTheNoiseIsSaidToBe) {
-  const SteadyRate one = steady_rate_of({fed(0.0200, 30)}),
-                   other = steady_rate_of({fed(0.0199, 30)});
-  const AutoChoice choice = choice_of(one, other);
+  const SteadyRate one = compute_steady_rate({fed(0.0200, 30)}),
+                   other = compute_steady_rate({fed(0.0199, 30)});
+  const AutoChoice choice = choose_mode(one, other);
   EXPECT_EQ(choice.kept, "pipelined");
   EXPECT_EQ(choice.reason, "pipelined 50.25 and serial 50 steps/s do not differ beyond noise");
 }
 
 TEST(AutoChoice, WithoutSteadyStepsSerialIsKept) {
-  const SteadyRate none = steady_rate_of({run_filled({1, 0}, {0.01, 0.01})}),
-                   some = steady_rate_of({fed(0.01, 30)});
+  const SteadyRate none = compute_steady_rate({run_filled({1, 0}, {0.01, 0.01})}),
+                   some = compute_steady_rate({fed(0.01, 30)});
   for (const AutoChoice& choice :
-       {choice_of(none, none), choice_of(some, none), choice_of(none, some)}) {
+       {choose_mode(none, none), choose_mode(some, none), choose_mode(none, some)}) {
     EXPECT_EQ(choice.kept, "serial");
     EXPECT_THAT(choice.reason, HasSubstr("too few steps"));
   }
-  EXPECT_THAT(choice_of(none, some).reason, HasSubstr("those of serial may all have been fed"));
+  EXPECT_THAT(choose_mode(none, some).reason, HasSubstr("those of serial may all have been fed"));
 }
 
 TEST(AutoChoice, StepsThatBatchesAheadMayHaveFedDecideNothing) {
   // Too short to use the queue up.
   const auto draining = [](double seconds) {
-    return steady_rate_of({run_filled({9, 8, 7, 6, 5, 4, 3}, std::vector<double>(7, seconds))});
+    return compute_steady_rate(
+        {run_filled({9, 8, 7, 6, 5, 4, 3}, std::vector<double>(7, seconds))});
   };
-  EXPECT_THAT(choice_of(draining(0.012), draining(0.018)).reason,
+  EXPECT_THAT(choose_mode(draining(0.012), draining(0.018)).reason,
               HasSubstr("do not differ beyond what batches filled ahead may have hidden"));
 }
 

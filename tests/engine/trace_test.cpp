@@ -60,7 +60,7 @@ class TraceTest : public EngineTest {
   }
 
   static const Plan& pipelined() {
-    static const Plan plan = plan_of(kThreeLanes, Driver::threaded, 3);
+    static const Plan plan = build_plan(kThreeLanes, Driver::threaded, 3);
     return plan;
   }
 
@@ -71,7 +71,7 @@ class TraceTest : public EngineTest {
 
 TEST_F(TraceTest, EveryLaneHasEveryStepOfEveryBatch) {
   for (const Plan& plan : {serial_plan(), pipelined(),
-                           plan_of({{"copy", "encode"}, {"train"}}, Driver::interleaved, 2)}) {
+                           build_plan({{"copy", "encode"}, {"train"}}, Driver::interleaved, 2)}) {
     SCOPED_TRACE(describe(plan));
     recorder_ = std::make_shared<TraceRecorder>(TraceRecorder::Options{});
     const auto one = trainer({});

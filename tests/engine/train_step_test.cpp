@@ -42,7 +42,7 @@ Net net() {
   return Net();
 }
 
-Batch batch_of(std::uint64_t number, std::int64_t samples = kSamples) {
+Batch make_batch(std::uint64_t number, std::int64_t samples = kSamples) {
   at::manual_seed(50 + number);
   Batch batch(number);
   batch.set("x", at::randn({samples, 4}));
@@ -50,8 +50,8 @@ Batch batch_of(std::uint64_t number, std::int64_t samples = kSamples) {
   return batch;
 }
 
-std::shared_ptr<TrainStep> step_of(const Net& module, const TrainingOptions& options,
-                                   double lr = 0.1, bool fp16 = false) {
+std::shared_ptr<TrainStep> make_step(const Net& module, const TrainingOptions& options,
+                                     double lr = 0.1, bool fp16 = false) {
   const ModuleRef called(module);
   auto step = train_step({called.module, called.forward_batch, sgd({.lr = lr, .momentum = 0.9}),
                           cross_entropy("x", "label")},
@@ -93,7 +93,7 @@ Net trained_by_pytorch(int updates, int accumulate, double clip) {
   for (int update = 0; update < updates; ++update) {
     optimizer.zero_grad();
     for (int part = 0; part < accumulate; ++part) {
-      const Batch batch = batch_of(number++);
+      const Batch batch = make_batch(number++);
       (at::cross_entropy_loss(module->forward(batch.at("x")), batch.at("label")) / accumulate)
           .backward();
     }
@@ -105,24 +105,24 @@ Net trained_by_pytorch(int updates, int accumulate, double clip) {
 
 TEST(TrainStepTest, TrainsAsPyTorchsLoopDoes) {
   const Net module = net();
-  const auto step = step_of(module, {});
-  for (std::uint64_t n = 0; n < 8; ++n) step->train(batch_of(n));
+  const auto step = make_step(module, {});
+  for (std::uint64_t n = 0; n < 8; ++n) step->train(make_batch(n));
   expect_near(values(module), values(trained_by_pytorch(8, 1, 0)));
 }
 
 TEST(TrainStepTest, ClipsAsPyTorchDoes) {
   const Net module = net();
-  const auto step = step_of(module, {.clip_grad_norm = 0.3});
-  for (std::uint64_t n = 0; n < 8; ++n) step->train(batch_of(n));
+  const auto step = make_step(module, {.clip_grad_norm = 0.3});
+  for (std::uint64_t n = 0; n < 8; ++n) step->train(make_batch(n));
   expect_near(values(module), values(trained_by_pytorch(8, 1, 0.3)));
 }
 
 TEST(TrainStepTest, AccumulatesAsPyTorchDoes) {
   const Net module = net();
-  const auto step = step_of(module, {.accumulate = 3, .clip_grad_norm = 0.3});
+  const auto step = make_step(module, {.accumulate = 3, .clip_grad_norm = 0.3});
   for (std::uint64_t n = 0; n < 12; ++n) {
     const at::Tensor weight = module->first->weight.detach().clone();
-    step->train(batch_of(n));
+    step->train(make_batch(n));
     EXPECT_EQ(weight.equal(module->first->weight), n % 3 != 2) << "batch " << n;
   }
   expect_near(values(module), values(trained_by_pytorch(4, 3, 0.3)));
@@ -130,17 +130,17 @@ TEST(TrainStepTest, AccumulatesAsPyTorchDoes) {
 
 TEST(TrainStepTest, WhatIsAccumulatedIsPartOfTheState) {
   const Net module = net();
-  const auto step = step_of(module, {.accumulate = 2});
-  step->train(batch_of(0));
+  const auto step = make_step(module, {.accumulate = 2});
+  step->train(make_batch(0));
   EXPECT_GT(state_named(*step, "accumulated.first.weight").abs().sum().item<double>(), 0);
-  step->train(batch_of(1));
+  step->train(make_batch(1));
   EXPECT_EQ(state_named(*step, "accumulated.first.weight").abs().sum().item<double>(), 0);
 }
 
 TEST(TrainStepTest, ScheduleIsOfUpdates) {
   const Net module = net();
   const LrSchedule schedule{.kind = LrSchedule::Kind::step, .step_size = 1, .gamma = 0.5};
-  const auto step = step_of(module, {.accumulate = 2, .schedule = schedule});
+  const auto step = make_step(module, {.accumulate = 2, .schedule = schedule});
   EXPECT_DOUBLE_EQ(*step->lr(1), 0.1);
   EXPECT_DOUBLE_EQ(*step->lr(2), 0.05);
   EXPECT_DOUBLE_EQ(*step->lr(7), 0.0125);
@@ -148,19 +148,20 @@ TEST(TrainStepTest, ScheduleIsOfUpdates) {
 
 TEST(TrainStepTest, RateOfTheScheduleIsWhatTrains) {
   const Net half = net(), scheduled = net();
-  const auto by_half = step_of(half, {}, 0.05);
-  const auto by_schedule = step_of(scheduled, {.schedule = {.warmup = 100, .warmup_factor = 0.5}});
-  by_half->train(batch_of(0));
-  by_schedule->train(batch_of(0));
+  const auto by_half = make_step(half, {}, 0.05);
+  const auto by_schedule =
+      make_step(scheduled, {.schedule = {.warmup = 100, .warmup_factor = 0.5}});
+  by_half->train(make_batch(0));
+  by_schedule->train(make_batch(0));
   expect_equal(values(scheduled), values(half));
 }
 
 TEST(TrainStepTest, AveragesParametersAndFloatBuffers) {
   const Net module = net();
-  const auto step = step_of(module, {.ema_decay = 0.9});
+  const auto step = make_step(module, {.ema_decay = 0.9});
   std::vector<at::Tensor> expected = values(module);
   for (std::uint64_t n = 0; n < 3; ++n) {
-    step->train(batch_of(n));
+    step->train(make_batch(n));
     const std::vector<at::Tensor> now = values(module);
     for (std::size_t i = 0; i < now.size(); ++i)
       expected[i] = now[i].is_floating_point() ? expected[i] * 0.9 + now[i] * 0.1 : now[i];
@@ -174,26 +175,26 @@ TEST(TrainStepTest, AveragesParametersAndFloatBuffers) {
 
 TEST(TrainStepTest, AveragesOnlyAfterUpdates) {
   const Net module = net();
-  const auto step = step_of(module, {.accumulate = 2, .ema_decay = 0.5});
+  const auto step = make_step(module, {.accumulate = 2, .ema_decay = 0.5});
   const at::Tensor before = step->averaged().front().tensor.clone();
-  step->train(batch_of(0));
+  step->train(make_batch(0));
   EXPECT_TRUE(step->averaged().front().tensor.equal(before));
-  step->train(batch_of(1));
+  step->train(make_batch(1));
   EXPECT_FALSE(step->averaged().front().tensor.equal(before));
 }
 
 TEST(TrainStepTest, SkippedBatchChangesNothing) {
   const Net module = net();
-  const auto step = step_of(module, {.ema_decay = 0, .on_nan = OnNonFinite::skip});
-  step->train(batch_of(0));
+  const auto step = make_step(module, {.ema_decay = 0, .on_nan = OnNonFinite::skip});
+  step->train(make_batch(0));
   const std::vector<at::Tensor> before = values(module);
   const at::Tensor momentum = state_named(*step, "momentum_buffer.first.weight").clone();
-  Batch bad = batch_of(1);
+  Batch bad = make_batch(1);
   bad.set("x", at::full({kSamples, 4}, kNaN));
   EXPECT_TRUE(std::isnan(step->train(bad).loss.item<float>()));
   expect_equal(values(module), before);
   EXPECT_TRUE(momentum.equal(state_named(*step, "momentum_buffer.first.weight")));
-  step->train(batch_of(2));
+  step->train(make_batch(2));
   EXPECT_FALSE(values(module).front().equal(before.front()));
 }
 
@@ -204,21 +205,21 @@ TEST(TrainStepTest, AdamWDoesNotCountASkippedUpdate) {
       train_step({called.module, called.forward_batch, adamw({}), cross_entropy("x", "label")},
                  {.on_nan = OnNonFinite::skip});
   step->bind({});
-  Batch bad = batch_of(0);
+  Batch bad = make_batch(0);
   bad.set("x", at::full({kSamples, 4}, kNaN));
   step->train(bad);
   EXPECT_EQ(state_named(*step, "step.first.weight").item<float>(), 0);
-  step->train(batch_of(1));
+  step->train(make_batch(1));
   EXPECT_EQ(state_named(*step, "step.first.weight").item<float>(), 1);
 }
 
 TEST(TrainStepTest, ScaledLossesGiveTheSameGradients) {
   const Net plain = net(), scaled = net();
-  const auto by_plain = step_of(plain, {.clip_grad_norm = 0.5});
-  const auto by_scaled = step_of(scaled, {.clip_grad_norm = 0.5}, 0.1, true);
+  const auto by_plain = make_step(plain, {.clip_grad_norm = 0.5});
+  const auto by_scaled = make_step(scaled, {.clip_grad_norm = 0.5}, 0.1, true);
   for (std::uint64_t n = 0; n < 4; ++n) {
-    by_plain->train(batch_of(n));
-    by_scaled->train(batch_of(n));
+    by_plain->train(make_batch(n));
+    by_scaled->train(make_batch(n));
   }
   expect_near(values(scaled), values(plain));
   EXPECT_EQ(state_named(*by_scaled, "loss_scale").item<float>(), 65536);
@@ -227,9 +228,9 @@ TEST(TrainStepTest, ScaledLossesGiveTheSameGradients) {
 
 TEST(TrainStepTest, ScaleIsHalvedAfterGradientsThatAreNotFinite) {
   const Net module = net();
-  const auto step = step_of(module, {}, 0.1, true);
+  const auto step = make_step(module, {}, 0.1, true);
   const at::Tensor before = module->last->weight.detach().clone();
-  Batch bad = batch_of(0);
+  Batch bad = make_batch(0);
   bad.set("x", at::full({kSamples, 4}, kNaN));
   step->train(bad);
   EXPECT_EQ(state_named(*step, "loss_scale").item<float>(), 32768);
@@ -239,7 +240,7 @@ TEST(TrainStepTest, ScaleIsHalvedAfterGradientsThatAreNotFinite) {
 TEST(TrainStepTest, StateHasNothingThatIsNotAskedFor) {
   const Net module = net();
   std::vector<std::string> names;
-  for (const NamedTensor& each : step_of(module, {})->state()) names.push_back(each.name);
+  for (const NamedTensor& each : make_step(module, {})->state()) names.push_back(each.name);
   EXPECT_EQ(names.size(), module->parameters().size());
   EXPECT_THAT(names, Contains("momentum_buffer.norm.bias"));
 }
@@ -251,7 +252,7 @@ TEST(TrainStepTest, IsIntactAfterAFailureWithoutBuffersOnly) {
          [](Batch&, const std::string&) -> at::Tensor { throw std::runtime_error("no output"); },
          sgd({}), cross_entropy("x", "label")});
     step->bind({});
-    EXPECT_THAT(thrown_by([&] { step->train(batch_of(0)); }), HasSubstr("no output"));
+    EXPECT_THAT(thrown_by([&] { step->train(make_batch(0)); }), HasSubstr("no output"));
     return step->is_intact();
   };
   EXPECT_TRUE(fail(torch::nn::Linear(2, 2).ptr()));

@@ -16,7 +16,7 @@ class WireRunTest : public EngineTest {
 
   static Plan plan_with(const Lanes& lanes, Driver driver, const WireFormats& exact_ones,
                         const WireFormats& rounding = {}) {
-    Plan plan = plan_of(lanes, driver, lanes.size() + 1, exact());
+    Plan plan = build_plan(lanes, driver, lanes.size() + 1, exact());
     plan.schedule.loader.wire = exact_ones;
     plan.numerics.wire = rounding;
     return plan;
@@ -64,7 +64,7 @@ TEST_F(WireRunTest, ExactFormatsChangeNoBitInAnyPlan) {
       for (const Wire wire : {Wire::bits, Wire::smallest}) {
         const Plan plan = plan_with(lanes, driver, {{"label", wire}});
         EXPECT_EQ(fresh_run({}, plan, steps(kSteps), delayed(400, 3)).digest, plain)
-            << describe(plan) << ", " << name_of(wire);
+            << describe(plan) << ", " << to_string(wire);
       }
 }
 
@@ -85,10 +85,10 @@ TEST_F(WireRunTest, RoundingFormatsAreNumericsOfTheirOwn) {
   for (const Wire wire : {Wire::bf16, Wire::fp16}) {
     serial.numerics.wire = {{"x", wire}};
     const std::uint64_t rounded = fresh_run(tiny, serial, steps(kSteps)).digest;
-    EXPECT_NE(rounded, plain) << name_of(wire);
+    EXPECT_NE(rounded, plain) << to_string(wire);
     const Plan pipelined = plan_with(lanes, Driver::threaded, {}, {{"x", wire}});
     EXPECT_EQ(fresh_run(tiny, pipelined, steps(kSteps), delayed(400, 3)).digest, rounded)
-        << name_of(wire);
+        << to_string(wire);
   }
 }
 

@@ -19,7 +19,7 @@ void* counted(std::size_t bytes, std::size_t alignment) noexcept {
   return block;
 }
 
-void give_back(void* block) noexcept {
+void free_block(void* block) noexcept {
   held_bytes.fetch_sub(malloc_usable_size(block), std::memory_order_relaxed);
   std::free(block);
 }
@@ -38,10 +38,10 @@ void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return counted_or_throw(bytes, static_cast<std::size_t>(alignment));
 }
-void operator delete(void* block) noexcept { give_back(block); }
-void operator delete(void* block, std::size_t) noexcept { give_back(block); }
-void operator delete(void* block, std::align_val_t) noexcept { give_back(block); }
-void operator delete(void* block, std::size_t, std::align_val_t) noexcept { give_back(block); }
+void operator delete(void* block) noexcept { free_block(block); }
+void operator delete(void* block, std::size_t) noexcept { free_block(block); }
+void operator delete(void* block, std::align_val_t) noexcept { free_block(block); }
+void operator delete(void* block, std::size_t, std::align_val_t) noexcept { free_block(block); }
 
 std::size_t slipstream::allocations() { return count.load(std::memory_order_relaxed); }
 

@@ -23,17 +23,17 @@ constexpr std::size_t kSkipBatches = 6;  // two epochs of 15 samples
 
 Chain crop() { return {{"crop", RandomResizedCrop{{16, 24}}}, {"flip", RandomHorizontalFlip{}}}; }
 
-Numbers numbers_of(const SkippedSamples& skipped) {
+Numbers sample_numbers(const SkippedSamples& skipped) {
   Numbers numbers;
   for (const SkippedSample& each : skipped.samples) numbers.push_back(each.sample);
   return numbers;
 }
 
 /// With all slabs filled, so that counts do not depend on how far workers were ahead.
-class Taken {
+class SkippingLoader {
  public:
-  Taken(const std::shared_ptr<const Dataset>& dataset, const Chain& chain,
-        DataLoaderOptions options)
+  SkippingLoader(const std::shared_ptr<const Dataset>& dataset, const Chain& chain,
+                 DataLoaderOptions options)
       : loader(dataset, chain, with_room(options)) {
     for (std::size_t i = 0; i < kSkipBatches; ++i) batches.push_back(loader.next());
     while (!loader.ready()) std::this_thread::yield();
@@ -55,18 +55,18 @@ class Taken {
 std::size_t expect_the_same(const std::shared_ptr<const Dataset>& dataset, const Chain& chain,
                             const DataLoaderOptions& options,
                             const std::optional<Numbers>& skipped = std::nullopt) {
-  const Taken packed(dataset, chain, options);
+  const SkippingLoader packed(dataset, chain, options);
   DataLoaderOptions usual = options;
   usual.wire.clear();
-  const Taken expected(dataset, chain, usual);
+  const SkippingLoader expected(dataset, chain, usual);
   std::size_t traveled = 0;
   for (std::size_t i = 0; i < kSkipBatches; ++i) {
     traveled +=
         compare(packed.loader, packed.batches[i], expected.loader, expected.batches[i]).size();
   }
   const SkippedSamples bad = packed.loader.skipped();
-  EXPECT_EQ(numbers_of(bad), skipped.value_or(numbers_of(bad)));
-  EXPECT_EQ(numbers_of(bad), numbers_of(expected.loader.skipped()));
+  EXPECT_EQ(sample_numbers(bad), skipped.value_or(sample_numbers(bad)));
+  EXPECT_EQ(sample_numbers(bad), sample_numbers(expected.loader.skipped()));
   EXPECT_EQ(bad.places, expected.loader.skipped().places);
   if (options.num_workers > 1) return traveled;
   for (std::size_t i = 0; i < bad.samples.size(); ++i)

@@ -24,7 +24,7 @@ inline Bytes field_bytes(const SlabField& field, const HostBatch& batch, std::si
 }
 
 /// The image that a slot stands for, as the CPU makes it.
-inline Bytes image_of(const SlabField& field, const HostBatch& batch, std::size_t position) {
+inline Bytes read_image(const SlabField& field, const HostBatch& batch, std::size_t position) {
   const JpegSlot slot = jpeg_slot(field, batch.data, position);
   const auto payload = jpeg_payload(field, batch.data, position);
   if (slot.holds == JpegSlot::Holds::pixels) return {payload.begin(), payload.end()};
@@ -42,7 +42,7 @@ inline std::vector<std::uint64_t> compare(const DataLoader& packed, const HostBa
     for (const SlabField& field : packed.layout().fields) {
       const SlabField& usual = expected.layout().field(field.spec.name);
       const bool is_image = field.wire == Wire::jpeg;
-      EXPECT_EQ(is_image ? image_of(field, batch, at) : field_bytes(field, batch, at),
+      EXPECT_EQ(is_image ? read_image(field, batch, at) : field_bytes(field, batch, at),
                 field_bytes(usual, as_usual, at))
           << field.spec.name << " of batch " << batch.number << ", position " << at;
       if (!is_image) continue;

@@ -157,9 +157,9 @@ TEST(JpegWire, CutsKeepWhatTravels) {
     const HostBatch batches[] = {after_read.next(), whole.next(), fresh.next()};
     for (std::size_t at = 0; at < kBatchSize; ++at) {
       EXPECT_EQ(jpeg_slot(field, batches[0].data, at).holds, JpegSlot::Holds::file);
-      const Bytes expected = image_of(field, batches[2], at);
-      EXPECT_EQ(image_of(field, batches[0], at), expected);
-      EXPECT_EQ(image_of(field, batches[1], at), expected);
+      const Bytes expected = read_image(field, batches[2], at);
+      EXPECT_EQ(read_image(field, batches[0], at), expected);
+      EXPECT_EQ(read_image(field, batches[1], at), expected);
     }
   }
 }
@@ -235,7 +235,7 @@ TEST(JpegWire, DamageIsFoundWhenTheCpuUnpacks) {
   EXPECT_THAT(thrown_by([&] { unpack_jpeg(slot, file, {}, to); }), HasSubstr("Error: "));
 }
 
-std::vector<std::byte> file_of(JpegKind kind, std::int64_t height = 33, std::int64_t width = 47) {
+std::vector<std::byte> make_file(JpegKind kind, std::int64_t height = 33, std::int64_t width = 47) {
   const bool is_gray = kind.colors == Colors::gray;
   const bool has_ink = kind.colors == Colors::cmyk || kind.colors == Colors::ycck;
   const int channels = is_gray ? 1 : (has_ink ? 4 : 3);
@@ -245,12 +245,12 @@ std::vector<std::byte> file_of(JpegKind kind, std::int64_t height = 33, std::int
 TEST(JpegEngine, TakesBaselineGrayAndYcbcrOfTheUsualSamplings) {
   for (const int across : {1, 2}) {
     for (const int down : {1, 2}) {
-      EXPECT_EQ(jpeg::shape_for_engines(file_of({.across = across, .down = down})),
+      EXPECT_EQ(jpeg::shape_for_engines(make_file({.across = across, .down = down})),
                 Shape({33, 47}));
     }
   }
-  EXPECT_EQ(jpeg::shape_for_engines(file_of({.colors = Colors::gray})), Shape({33, 47}));
-  EXPECT_EQ(jpeg::shape_for_engines(file_of({.restart_rows = 1})), Shape({33, 47}));
+  EXPECT_EQ(jpeg::shape_for_engines(make_file({.colors = Colors::gray})), Shape({33, 47}));
+  EXPECT_EQ(jpeg::shape_for_engines(make_file({.restart_rows = 1})), Shape({33, 47}));
 }
 
 TEST(JpegEngine, LeavesAllOthersToTheCpu) {
@@ -265,7 +265,7 @@ TEST(JpegEngine, LeavesAllOthersToTheCpu) {
                              {.colors = Colors::ycck},
                              {.colors = Colors::gray, .across = 2}};
   for (const JpegKind& kind : others) {
-    EXPECT_EQ(jpeg::shape_for_engines(file_of(kind)), std::nullopt)
+    EXPECT_EQ(jpeg::shape_for_engines(make_file(kind)), std::nullopt)
         << static_cast<int>(kind.colors) << ", " << kind.across << ", " << kind.is_progressive
         << ", " << kind.is_arithmetic << ", " << kind.has_scan_each;
   }
@@ -274,12 +274,12 @@ TEST(JpegEngine, LeavesAllOthersToTheCpu) {
     EXPECT_EQ(jpeg::shape_for_engines(record.file), std::nullopt) << turn;
   }
   const auto levels = noisy_levels(4, 4, 3);
-  EXPECT_EQ(jpeg::shape_for_engines(encode_png(pixels_of(levels, {4, 4, 3}))), std::nullopt);
+  EXPECT_EQ(jpeg::shape_for_engines(encode_png(view_levels(levels, {4, 4, 3}))), std::nullopt);
   EXPECT_EQ(jpeg::shape_for_engines({}), std::nullopt);
 }
 
 TEST(JpegEngine, AFileWhoseFirstScanLacksComponentsIsLeftToTheCpu) {
-  auto file = file_of({});
+  auto file = make_file({});
   for (std::size_t i = 0; i + 4 < file.size(); ++i) {
     if (file[i] == std::byte{0xff} && file[i + 1] == std::byte{0xda}) {
       ASSERT_EQ(file[i + 4], std::byte{3});
@@ -292,7 +292,7 @@ TEST(JpegEngine, AFileWhoseFirstScanLacksComponentsIsLeftToTheCpu) {
 
 TEST(JpegEngine, AdobesMarkerSaysWhetherColorsAreYcbcr) {
   for (const unsigned transform : {0U, 1U, 2U}) {
-    auto file = file_of({});
+    auto file = make_file({});
     const unsigned segment[] = {0xff, 0xee, 0,   14, 'A', 'd', 'o', 'b',
                                 'e',  0,    100, 0,  0,   0,   0,   transform};
     auto at = file.begin() + 2;
@@ -302,7 +302,7 @@ TEST(JpegEngine, AdobesMarkerSaysWhetherColorsAreYcbcr) {
 }
 
 TEST(JpegEngine, ImagesOfMorePixelsThanItsLimitAreLeftToTheCpu) {
-  auto file = file_of({}, 16, 16);
+  auto file = make_file({}, 16, 16);
   const auto set_height = [&](unsigned height) {
     for (std::size_t i = 0; i + 8 < file.size(); ++i) {
       if (file[i] != std::byte{0xff} || file[i + 1] != std::byte{0xc0}) continue;
@@ -319,7 +319,7 @@ TEST(JpegEngine, ImagesOfMorePixelsThanItsLimitAreLeftToTheCpu) {
 }
 
 TEST(JpegEngine, OnlyRestartsInTheirOrderMayStandInAScan) {
-  const auto file = file_of({.restart_rows = 1}, 80, 16);
+  const auto file = make_file({.restart_rows = 1}, 80, 16);
   const auto marker = [](std::byte last) { return std::vector{std::byte{0xff}, last}; };
   const auto with = [&](std::byte from, std::byte to) {
     const auto changed = marker(from);
@@ -337,7 +337,7 @@ TEST(JpegEngine, OnlyRestartsInTheirOrderMayStandInAScan) {
 }
 
 TEST(JpegEngine, NoPartOfAFileIsTakenForAFile) {
-  const auto file = file_of({.restart_rows = 1}, 16, 16);
+  const auto file = make_file({.restart_rows = 1}, 16, 16);
   for (std::size_t bytes = 0; bytes < file.size(); ++bytes) {
     const std::vector<std::byte> part(file.begin(),
                                       file.begin() + static_cast<std::ptrdiff_t>(bytes));

@@ -20,7 +20,7 @@ constexpr unsigned kWorkers = 3;
 constexpr int kWarmUp = 8;
 
 /// Allocations of 500 batches, when the workers have read enough.
-std::size_t allocations_of(DataLoaderOptions options) {
+std::size_t count_allocations(DataLoaderOptions options) {
   std::barrier together(kWorkers);
   const auto dataset = std::make_shared<TestSet>(64);
   dataset->on_read = [&](std::size_t) {
@@ -39,19 +39,19 @@ std::size_t allocations_of(DataLoaderOptions options) {
   return allocations() - before;
 }
 
-TEST(LoaderAllocation, NoneInTheSteadyState) { EXPECT_EQ(allocations_of({}), 0U); }
+TEST(LoaderAllocation, NoneInTheSteadyState) { EXPECT_EQ(count_allocations({}), 0U); }
 
 TEST(LoaderAllocation, NoneWhereItIsTracedEvenWithAFullRow) {
   for (const std::size_t events : {1 << 16, 10})
-    EXPECT_EQ(allocations_of({.trace = std::make_shared<TraceRecorder>(
-                                  TraceRecorder::Options{.events_per_row = events})}),
+    EXPECT_EQ(count_allocations({.trace = std::make_shared<TraceRecorder>(
+                                     TraceRecorder::Options{.events_per_row = events})}),
               0U);
 }
 
 TEST(LoaderAllocation, NoneWithACacheThatIsWarmOrFull) {
   for (const std::size_t bytes : {1 << 20, 2000}) {
-    EXPECT_EQ(allocations_of({.cache = CacheOptions{"read", bytes}}), 0U);
-    EXPECT_EQ(allocations_of({.cache = CacheOptions{"decode", bytes}}), 0U);
+    EXPECT_EQ(count_allocations({.cache = CacheOptions{"read", bytes}}), 0U);
+    EXPECT_EQ(count_allocations({.cache = CacheOptions{"decode", bytes}}), 0U);
   }
 }
 

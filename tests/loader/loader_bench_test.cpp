@@ -68,14 +68,14 @@ TEST(LoaderBench, AStopLeavesOutWhatWasNotMeasured) {
 }
 
 TEST(LoaderBench, TellsAfterEachMeasurement) {
-  std::vector<std::size_t> told;
+  std::vector<std::size_t> reported;
   LoaderBenchOptions options{.workers = {1, 2}, .seconds = 0.001, .repeats = 2};
   options.progress = [&](std::size_t done, std::size_t all) {
-    told.push_back(done);
+    reported.push_back(done);
     EXPECT_EQ(all, 4U);
   };
   measure_loader(std::make_shared<TestSet>(20), {}, {.batch_size = 4}, options);
-  EXPECT_THAT(told, ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(reported, ElementsAre(1, 2, 3, 4));
 }
 
 TEST(LoaderBench, RefusesNothingToMeasure) {

@@ -24,8 +24,8 @@ const std::vector<NamedOp> kMoves = {{"crop", RandomResizedCrop{{24, 32}}},
                                      {"again", RandomCrop{24, 2}}};
 
 /// The boxes of all samples of some batches, as they travel.
-std::vector<Bytes> boxes_of(const DataLoaderOptions& options,
-                            const std::vector<NamedOp>& chain = kMoves) {
+std::vector<Bytes> load_boxes(const DataLoaderOptions& options,
+                              const std::vector<NamedOp>& chain = kMoves) {
   DataLoader loader(jpeg_set(10), chain, options);
   const SlabField& field = loader.layout().field("boxes");
   std::vector<Bytes> all;
@@ -37,15 +37,15 @@ std::vector<Bytes> boxes_of(const DataLoaderOptions& options,
 }
 
 TEST(LoaderBoxes, AreTheSameWhereverTheImagesAreMoved) {
-  const std::vector<Bytes> on_the_host = boxes_of({.batch_size = kBoxesBatch, .seed = 3});
+  const std::vector<Bytes> on_the_host = load_boxes({.batch_size = kBoxesBatch, .seed = 3});
   EXPECT_NE(on_the_host[0], on_the_host[2]) << "another epoch";
   for (const unsigned workers : {1U, 3U})
     for (std::size_t on_device = 1; on_device < kMoves.size(); ++on_device) {
       DataLoaderOptions options{.batch_size = kBoxesBatch, .seed = 3, .num_workers = workers};
       options.on_device = on_device;
-      EXPECT_EQ(boxes_of(options), on_the_host) << on_device << " on the device";
+      EXPECT_EQ(load_boxes(options), on_the_host) << on_device << " on the device";
       options.cache = CacheOptions{"decode", 10 << 20};
-      EXPECT_EQ(boxes_of(options), on_the_host) << on_device << " on the device, from a cache";
+      EXPECT_EQ(load_boxes(options), on_the_host) << on_device << " on the device, from a cache";
     }
 }
 
@@ -54,17 +54,17 @@ TEST(LoaderBoxes, AreMovedAnewWhenTheSampleComesFromACacheBehindAllHostSteps) {
                                       {"turn", RandomRotation{{-30, 30}}}};
   DataLoaderOptions options{.batch_size = kBoxesBatch, .seed = 3};
   options.on_device = 1;
-  const std::vector<Bytes> plain = boxes_of(options, chain);
+  const std::vector<Bytes> plain = load_boxes(options, chain);
   options.cache = CacheOptions{"resize", 10 << 20};
-  EXPECT_EQ(boxes_of(options, chain), plain);
+  EXPECT_EQ(load_boxes(options, chain), plain);
 }
 
 TEST(LoaderBoxes, DoNotDependOnHowMuchOfTheImageIsDecoded) {
   DataLoaderOptions options{.batch_size = kBoxesBatch, .seed = 3};
   options.decode.partial = false;
-  const std::vector<Bytes> whole = boxes_of(options);
+  const std::vector<Bytes> whole = load_boxes(options);
   options.decode.partial = options.decode.scaled = true;
-  EXPECT_EQ(boxes_of(options), whole);
+  EXPECT_EQ(load_boxes(options), whole);
 }
 
 TEST(LoaderBoxes, TravelPlain) {
@@ -72,8 +72,8 @@ TEST(LoaderBoxes, TravelPlain) {
     const DataLoaderOptions options{.batch_size = kBoxesBatch, .wire = {{"boxes", wire}}};
     EXPECT_THAT(refusal(jpeg_set(10), kMoves, options), HasSubstr("let it travel plain"));
   }
-  EXPECT_EQ(boxes_of({.batch_size = kBoxesBatch, .seed = 3, .wire = {{"boxes", Wire::host}}}),
-            boxes_of({.batch_size = kBoxesBatch, .seed = 3}));
+  EXPECT_EQ(load_boxes({.batch_size = kBoxesBatch, .seed = 3, .wire = {{"boxes", Wire::host}}}),
+            load_boxes({.batch_size = kBoxesBatch, .seed = 3}));
 }
 
 TEST(LoaderBoxes, AreNotMixed) {
@@ -110,11 +110,11 @@ TEST(LoaderBoxes, OfAnotherFormAreRefusedWithAllElseThatIsWrong) {
                             [](std::size_t, Sample&) {});
   const DataLoaderOptions options{.batch_size = kBoxesBatch, .wire = {{"image", Wire::plain}}};
   EXPECT_THAT(refusal(odd, {}, options), HasSubstr("they must be float32, N x 4"));
-  const std::string told =
+  const std::string message =
       refusal(odd, {{"flip", RandomHorizontalFlip{2}}, {"down", RandomVerticalFlip{}}}, options);
-  EXPECT_THAT(told, HasSubstr("transform 'flip': random_horizontal_flip: p is"));
-  EXPECT_THAT(told, HasSubstr("transform 'down': boxes 'boxes' are float32, 2 x 5"));
-  EXPECT_THAT(told, testing::Not(HasSubstr("unknown field")));
+  EXPECT_THAT(message, HasSubstr("transform 'flip': random_horizontal_flip: p is"));
+  EXPECT_THAT(message, HasSubstr("transform 'down': boxes 'boxes' are float32, 2 x 5"));
+  EXPECT_THAT(message, testing::Not(HasSubstr("unknown field")));
 }
 
 }  // namespace

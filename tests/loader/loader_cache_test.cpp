@@ -197,7 +197,7 @@ std::shared_ptr<const Dataset> noise_files() {
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(kSamples); ++i) {
     HostArray pixels;
     const MutableArray out = pixels.reset(DType::uint8, {60 + i, 90 - i, 3});
-    for (std::size_t k = 0; k < out.bytes(); ++k) out.data[k] = pixel_of(k * k, k % 97);
+    for (std::size_t k = 0; k < out.bytes(); ++k) out.data[k] = sample_pixel(k * k, k % 97);
     files.push_back(encode_jpeg(out, 90));
   }
   return set_of_files(std::move(files));

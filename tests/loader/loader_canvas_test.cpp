@@ -42,8 +42,9 @@ std::vector<std::vector<NamedOp>> chains() {
 }
 
 /// Values of all fields of all samples of some batches, as they are behind the whole chain.
-std::vector<Bytes> values_of(const std::shared_ptr<const Dataset>& set,
-                             const std::vector<NamedOp>& chain, const DataLoaderOptions& options) {
+std::vector<Bytes> load_values(const std::shared_ptr<const Dataset>& set,
+                               const std::vector<NamedOp>& chain,
+                               const DataLoaderOptions& options) {
   DataLoader loader(set, chain, options);
   const SlabLayout& layout = loader.layout();
   std::vector<Bytes> all;
@@ -72,15 +73,15 @@ TEST(LoaderCanvas, ImagesOfAnySizeBecomeTheSameOnTheDevice) {
       const std::shared_ptr<const Dataset> set =
           are_boxed ? std::shared_ptr<const Dataset>(jpeg_set(10)) : std::make_shared<PictureSet>();
       SCOPED_TRACE(std::string(chain[0].op.name()) + (are_boxed ? ", boxed" : ""));
-      const std::vector<Bytes> on_the_host = values_of(set, chain, canvas_options(0));
-      EXPECT_EQ(values_of(set, chain, canvas_options(3)), on_the_host);
+      const std::vector<Bytes> on_the_host = load_values(set, chain, canvas_options(0));
+      EXPECT_EQ(load_values(set, chain, canvas_options(3)), on_the_host);
       DataLoaderOptions options = canvas_options(3, 1);
       options.decode.partial = false;
-      EXPECT_EQ(values_of(set, chain, options), on_the_host) << "decoded whole";
+      EXPECT_EQ(load_values(set, chain, options), on_the_host) << "decoded whole";
       for (const std::string after : {"read", "decode"}) {
         options = canvas_options(3);
         options.cache = CacheOptions{after, 10 << 20};
-        EXPECT_EQ(values_of(set, chain, options), on_the_host) << "cached after " << after;
+        EXPECT_EQ(load_values(set, chain, options), on_the_host) << "cached after " << after;
       }
     }
 }
@@ -90,9 +91,9 @@ TEST(LoaderCanvas, ScaledDecodingIsTheSameOnTheDevice) {
     const auto set = std::make_shared<PictureSet>();
     DataLoaderOptions options = canvas_options(0);
     options.decode.scaled = true;
-    const std::vector<Bytes> on_the_host = values_of(set, chain, options);
+    const std::vector<Bytes> on_the_host = load_values(set, chain, options);
     options.on_device = 3;
-    EXPECT_EQ(values_of(set, chain, options), on_the_host);
+    EXPECT_EQ(load_values(set, chain, options), on_the_host);
   }
 }
 
@@ -100,13 +101,13 @@ TEST(LoaderCanvas, TransformsBeforeItRunOnTheHost) {
   std::vector<NamedOp> chain = chains()[0];
   chain.insert(chain.begin(), {"down", RandomVerticalFlip{}});
   const auto set = std::make_shared<PictureSet>();
-  const std::vector<Bytes> on_the_host = values_of(set, chain, canvas_options(0));
-  EXPECT_EQ(values_of(set, chain, canvas_options(3)), on_the_host);
+  const std::vector<Bytes> on_the_host = load_values(set, chain, canvas_options(0));
+  EXPECT_EQ(load_values(set, chain, canvas_options(3)), on_the_host);
   DataLoaderOptions cut = canvas_options(0);
   cut.cut = HostCut{"down", 7};
-  const std::vector<Bytes> cut_on_the_host = values_of(set, chain, cut);
+  const std::vector<Bytes> cut_on_the_host = load_values(set, chain, cut);
   cut.on_device = 3;
-  EXPECT_EQ(values_of(set, chain, cut), cut_on_the_host);
+  EXPECT_EQ(load_values(set, chain, cut), cut_on_the_host);
 }
 
 TEST(LoaderCanvas, OnlyWhatTheCropReadsIsDecoded) {
@@ -146,8 +147,8 @@ TEST(LoaderCanvas, AResizeThatKeepsProportionsIsRefusedOnTheDevice) {
   EXPECT_THAT(refusal(std::make_shared<PictureSet>(), chain, canvas_options(2)),
               HasSubstr("transform 'small': images keep different sizes, which the device cannot "
                         "take: give its size as [height, width], or leave it to the loader's"));
-  EXPECT_EQ(values_of(std::make_shared<PictureSet>(), chain, canvas_options(1)),
-            values_of(std::make_shared<PictureSet>(), chain, canvas_options(0)));
+  EXPECT_EQ(load_values(std::make_shared<PictureSet>(), chain, canvas_options(1)),
+            load_values(std::make_shared<PictureSet>(), chain, canvas_options(0)));
 }
 
 TEST(LoaderCanvas, AnImageSmallerThanTheCropIsNamedOrSkipped) {
@@ -168,11 +169,12 @@ TEST(LoaderCanvas, MasksOfAnotherSizeAreResizedOrNamed) {
       made_set(8, {image_field(), mask_field("mask", 0)}, [](std::size_t index, Sample& out) {
         const MutableArray image = out.fields[0].array.reset(DType::uint8, {9, 8, 3});
         const MutableArray mask = out.fields[1].array.reset(DType::uint8, {8, 8});
-        for (std::size_t i = 0; i < image.bytes(); ++i) image.data[i] = pixel_of(index, i);
-        for (std::size_t i = 0; i < mask.bytes(); ++i) mask.data[i] = pixel_of(index, i);
+        for (std::size_t i = 0; i < image.bytes(); ++i) image.data[i] = sample_pixel(index, i);
+        for (std::size_t i = 0; i < mask.bytes(); ++i) mask.data[i] = sample_pixel(index, i);
       });
   const std::vector<NamedOp> resize = {{"resize", Resize{{5, 6}}}};
-  EXPECT_EQ(values_of(set, resize, canvas_options(1)), values_of(set, resize, canvas_options(0)));
+  EXPECT_EQ(load_values(set, resize, canvas_options(1)),
+            load_values(set, resize, canvas_options(0)));
   DataLoader loader(set, {{"crop", RandomResizedCrop{4}}}, canvas_options(1));
   EXPECT_THAT(message_of_next(loader), HasSubstr("make them the same size"));
 }

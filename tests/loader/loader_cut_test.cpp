@@ -101,7 +101,7 @@ TEST(LoaderCutBeforeARandomStep, DrawsAreKeyedByTheCachedSampleAndTheEpoch) {
     const std::uint64_t sample = number % 2;
     const std::uint32_t by =
         RandomStream({.seed = 1, .epoch = batch.epoch, .sample = sample}).below(256);
-    const auto expected = std::to_integer<std::uint32_t>(pixel_of(sample, 0)) + by;
+    const auto expected = std::to_integer<std::uint32_t>(sample_pixel(sample, 0)) + by;
     EXPECT_EQ(batch.data[0], static_cast<std::byte>(expected)) << number;
     loader.release(batch, nullptr);
   }
@@ -120,9 +120,9 @@ TEST(LoaderCutAfterCollate, SlabsAreGivenInTurnWithoutWorkers) {
     EXPECT_EQ(batch.epoch, number / 3);
     EXPECT_EQ(batch.slab, number % 3);
     if (number >= 7) {
-      EXPECT_EQ(bytes_of(loader, batch), seen[batch.slab]);
+      EXPECT_EQ(copy_slab_bytes(loader, batch), seen[batch.slab]);
     }
-    seen[batch.slab] = bytes_of(loader, batch);
+    seen[batch.slab] = copy_slab_bytes(loader, batch);
     if (number % 2 == 0) loader.release(batch, nullptr);
   }
   EXPECT_EQ(loader.blocked_s(), 0);

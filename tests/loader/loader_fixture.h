@@ -44,7 +44,7 @@ class Gate {
 };
 
 /// A number that threads raise and wait for.
-class Tally {
+class WaitableCounter {
  public:
   void raise() {
     const std::lock_guard lock(mutex_);
@@ -69,7 +69,7 @@ class Tally {
 inline constexpr std::int64_t kSide = 4;
 inline constexpr std::size_t kPixels = kSide * kSide * 3;
 
-inline std::byte pixel_of(std::uint64_t sample, std::size_t i) {
+inline std::byte sample_pixel(std::uint64_t sample, std::size_t i) {
   return static_cast<std::byte>((sample * 31 + i * 7) & 0xFF);
 }
 
@@ -103,7 +103,7 @@ class TestSet : public Dataset {
     std::memcpy(&number, field.array.view().data, sizeof number);
     if (on_decode) on_decode(number);
     const MutableArray pixels = spare.reset(DType::uint8, {kSide, kSide, 3});
-    for (std::size_t i = 0; i < kPixels; ++i) pixels.data[i] = pixel_of(number, i);
+    for (std::size_t i = 0; i < kPixels; ++i) pixels.data[i] = sample_pixel(number, i);
     std::swap(field.array, spare);
   }
 
@@ -111,7 +111,7 @@ class TestSet : public Dataset {
     return "images/" + std::to_string(index) + ".jpg";
   }
 
-  mutable Tally reads;
+  mutable WaitableCounter reads;
   std::function<void(std::size_t)> on_read;
   std::function<void(std::size_t)> on_decode;
   std::function<void(std::size_t, Sample&)> change;
@@ -146,7 +146,7 @@ struct Brighten {
 
 using Bytes = std::vector<std::byte>;
 
-inline Bytes bytes_of(const DataLoader& loader, const HostBatch& batch) {
+inline Bytes copy_slab_bytes(const DataLoader& loader, const HostBatch& batch) {
   return {batch.data, batch.data + loader.layout().bytes};
 }
 
@@ -155,7 +155,7 @@ inline std::vector<Bytes> take(DataLoader& loader, std::size_t batches) {
   std::vector<Bytes> taken;
   for (std::size_t i = 0; i < batches; ++i) {
     const HostBatch batch = loader.next();
-    taken.push_back(bytes_of(loader, batch));
+    taken.push_back(copy_slab_bytes(loader, batch));
     loader.release(batch, nullptr);
   }
   return taken;

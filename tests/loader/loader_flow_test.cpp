@@ -24,7 +24,7 @@ class TestMark final : public Mark {
   double seconds_after(const Mark&) const override { return 0; }
 
   Gate gate;
-  mutable Tally waits;
+  mutable WaitableCounter waits;
   bool lost = false;
 };
 
@@ -32,11 +32,11 @@ TEST(LoaderFlow, WorkersNeverFillMoreThanTheirSlabs) {
   constexpr std::size_t kBatch = 3;
   constexpr std::size_t kSlabs = 4;
   const auto dataset = std::make_shared<TestSet>(12);
-  std::atomic<std::size_t> given_back{0};
+  std::atomic<std::size_t> released{0};
   std::atomic<bool> exceeded{false};
   dataset->on_read = [&](std::size_t) {
     const std::size_t reads = dataset->reads.count();
-    if (reads > (kSlabs + given_back.load()) * kBatch) exceeded = true;
+    if (reads > (kSlabs + released.load()) * kBatch) exceeded = true;
   };
   DataLoader loader(
       dataset, no_transforms(),
@@ -47,7 +47,7 @@ TEST(LoaderFlow, WorkersNeverFillMoreThanTheirSlabs) {
     if (i % 10 == 0) give_time();
     const HostBatch batch = loader.next();
     EXPECT_EQ(dataset->reads.count(), (kSlabs + i) * kBatch);
-    ++given_back;
+    ++released;
     loader.release(batch, nullptr);
   }
   EXPECT_FALSE(exceeded);
@@ -123,9 +123,9 @@ TEST(LoaderFlow, ALentSlabStaysAsItIs) {
   DataLoader loader(dataset, no_transforms(),
                     {.batch_size = 2, .num_workers = 4, .prefetch_batches = 1, .held_batches = 2});
   const HostBatch kept = loader.next();
-  const Bytes before = bytes_of(loader, kept);
+  const Bytes before = copy_slab_bytes(loader, kept);
   take(loader, 20);
-  EXPECT_EQ(bytes_of(loader, kept), before);
+  EXPECT_EQ(copy_slab_bytes(loader, kept), before);
   loader.release(kept, nullptr);
   take(loader, 4);
 }
@@ -140,19 +140,19 @@ TEST(LoaderFlow, ASlabIsNotRefilledBeforeItsLastUseIsOver) {
   DataLoader loader(dataset, no_transforms(),
                     {.batch_size = 2, .num_workers = 4, .prefetch_batches = 1, .held_batches = 1});
   const HostBatch first = loader.next();
-  const Bytes before = bytes_of(loader, first);
+  const Bytes before = copy_slab_bytes(loader, first);
   loader.release(first, &mark);
   mark.waits.wait_for(1);
   loader.release(loader.next(), nullptr);
   give_time();
   EXPECT_FALSE(loader.ready());
   EXPECT_EQ(dataset->reads.count(), 4u);
-  EXPECT_EQ(bytes_of(loader, first), before);
+  EXPECT_EQ(copy_slab_bytes(loader, first), before);
   mark.gate.open();
   const HostBatch third = loader.next();
   EXPECT_EQ(third.number, 2u);
   EXPECT_EQ(third.slab, first.slab);
-  EXPECT_NE(bytes_of(loader, third), before);
+  EXPECT_NE(copy_slab_bytes(loader, third), before);
   EXPECT_EQ(mark.waits.count(), 1u);
   EXPECT_FALSE(too_early);
 }
@@ -189,7 +189,7 @@ TEST(LoaderFlow, SlabsMayComeBackInAnyOrder) {
     std::vector<Bytes> taken;
     for (int round = 0; round < 8; ++round) {
       std::vector<HostBatch> held = {loader.next(), loader.next(), loader.next()};
-      for (const HostBatch& batch : held) taken.push_back(bytes_of(loader, batch));
+      for (const HostBatch& batch : held) taken.push_back(copy_slab_bytes(loader, batch));
       if (reversed) std::swap(held.front(), held.back());
       for (const HostBatch& batch : held) loader.release(batch, nullptr);
     }

@@ -15,17 +15,17 @@ using testing::HasSubstr;
 constexpr DecodeOptions kWhole = {.partial = false};
 constexpr DecodeOptions kPart = {};
 
-struct TakenPart {
+struct LoadedPart {
   std::vector<Bytes> slabs;
   double decoded_bytes = 0;  ///< a sample
 };
 
-TakenPart run_part(std::shared_ptr<const Dataset> dataset, const std::vector<NamedOp>& chain,
-                   const DecodeOptions& decode, std::optional<HostCut> cut = std::nullopt) {
+LoadedPart run_part(std::shared_ptr<const Dataset> dataset, const std::vector<NamedOp>& chain,
+                    const DecodeOptions& decode, std::optional<HostCut> cut = std::nullopt) {
   const DataLoaderOptions options = {
       .batch_size = 3, .num_workers = 2, .cut = std::move(cut), .decode = decode};
   DataLoader loader(std::move(dataset), chain, options);
-  TakenPart result;
+  LoadedPart result;
   result.slabs = take(loader, 20);
   const StepCounter step = loader.counters()[1];
   if (step.calls > 0) {
@@ -44,8 +44,8 @@ std::vector<std::vector<NamedOp>> part_chains() {
 
 TEST(LoaderPart, BatchesAreTheSameWithPartialDecodingAndWithout) {
   for (const auto& chain : part_chains()) {
-    const TakenPart whole = run_part(std::make_shared<PictureSet>(), chain, kWhole);
-    const TakenPart part = run_part(std::make_shared<PictureSet>(), chain, kPart);
+    const LoadedPart whole = run_part(std::make_shared<PictureSet>(), chain, kWhole);
+    const LoadedPart part = run_part(std::make_shared<PictureSet>(), chain, kPart);
     EXPECT_EQ(part.slabs, whole.slabs);
     EXPECT_LT(part.decoded_bytes, whole.decoded_bytes);
   }
@@ -64,7 +64,7 @@ TEST(LoaderPart, BatchesAreTheSameAfterACut) {
 
 TEST(LoaderPart, AResizeOfTheShorterSideTakesImagesOfAnySize) {
   const std::vector<NamedOp> chain = {{"small", Resize{11}}, {"crop", CenterCrop{11}}};
-  const TakenPart plain = run_part(std::make_shared<PictureSet>(), chain, kPart);
+  const LoadedPart plain = run_part(std::make_shared<PictureSet>(), chain, kPart);
   EXPECT_EQ(plain.slabs.size(), 20U);
   EXPECT_EQ(run_part(std::make_shared<PictureSet>(), chain, {.scaled = true}).slabs, plain.slabs);
   EXPECT_THAT(thrown_by([] {

@@ -30,8 +30,8 @@ const Sampling kWeighted = Sampling::weighted([] {
   return weights;
 }());
 
-DataLoaderOptions options_of(std::size_t rank, const Sampling& sampling = {},
-                             bool drop_last = true) {
+DataLoaderOptions make_options(std::size_t rank, const Sampling& sampling = {},
+                               bool drop_last = true) {
   return {.batch_size = kRankBatch,
           .sampler = sampling,
           .rank = {rank, kRanks},
@@ -70,7 +70,7 @@ TEST(LoaderRank, RanksTogetherLoadWhatOneRankLoads) {
     for (const Sampling& sampling : {Sampling(), kBalanced, kWeighted}) {
       const auto expected = rank_samples(test_set(), one_rank(sampling, drop_last));
       for (std::size_t rank = 0; rank < kRanks; ++rank) {
-        const auto part = rank_samples(test_set(), options_of(rank, sampling, drop_last));
+        const auto part = rank_samples(test_set(), make_options(rank, sampling, drop_last));
         for (std::size_t i = 0; i < part.size(); ++i) {
           const std::size_t batch = i / kRankBatch;
           ASSERT_EQ(part[i], expected[(batch * kRanks + rank) * kRankBatch + i % kRankBatch])
@@ -81,16 +81,16 @@ TEST(LoaderRank, RanksTogetherLoadWhatOneRankLoads) {
 }
 
 TEST(LoaderRank, BatchesOfAnEpochDependOnAllRanksTogether) {
-  const DataLoader dropping(test_set(), no_transforms(), options_of(1));
+  const DataLoader dropping(test_set(), no_transforms(), make_options(1));
   EXPECT_EQ(dropping.batches_per_epoch(), 3u);
-  const DataLoader padding(test_set(), no_transforms(), options_of(3, {}, false));
+  const DataLoader padding(test_set(), no_transforms(), make_options(3, {}, false));
   EXPECT_EQ(padding.batches_per_epoch(), 4u);
 }
 
 TEST(LoaderRank, StartsAtAnyBatchWithTheBitsOfHavingWalkedThere) {
   for (const bool drop_last : {true, false})
     for (const Sampling& sampling : {Sampling(), kBalanced, kWeighted}) {
-      DataLoaderOptions options = options_of(2, sampling, drop_last);
+      DataLoaderOptions options = make_options(2, sampling, drop_last);
       const auto walked = rank_samples(test_set(), options);
       for (std::size_t first = 1; first < kRankBatches; ++first) {
         options.first_batch = first;
@@ -105,7 +105,7 @@ TEST(LoaderRank, StartsAtAnyBatchWithTheBitsOfHavingWalkedThere) {
 
 TEST(LoaderRank, ALateStepIsFoundWithoutReadingTheOnesBefore) {
   const auto dataset = test_set();
-  DataLoaderOptions options = options_of(1, kBalanced);
+  DataLoaderOptions options = make_options(1, kBalanced);
   options.first_batch = 3'000'000'000;
   DataLoader loader(dataset, no_transforms(), options);
   const HostBatch batch = loader.next();
@@ -140,7 +140,7 @@ TEST(LoaderRank, BadSamplesAreReplacedFromTheRanksOwnOrder) {
         0, place / kRankBatch * kRanks * kRankBatch + rank * kRankBatch + place % kRankBatch);
   };
   for (std::size_t rank = 0; rank < kRanks; ++rank) {
-    DataLoaderOptions options = options_of(rank);
+    DataLoaderOptions options = make_options(rank);
     const auto expected = rank_samples(test_set(), options, 3);
     options.on_bad_sample = OnBadSample::skip;
     const auto taken = rank_samples(damaged, options, 3);
@@ -154,7 +154,7 @@ TEST(LoaderRank, BadSamplesAreReplacedFromTheRanksOwnOrder) {
       std::uint16_t distance = 1;
       while (bad.contains(at(rank, (place + distance) % places))) ++distance;
       const std::uint64_t stand_in = at(rank, (place + distance) % places);
-      std::uint32_t pixel = std::to_integer<std::uint32_t>(pixel_of(stand_in, 0));
+      std::uint32_t pixel = std::to_integer<std::uint32_t>(sample_pixel(stand_in, 0));
       for (const std::uint32_t operation : {0u, 1u}) {
         const RandomKey key = {
             .seed = 1, .sample = stand_in, .occurrence = distance, .operation = operation};
@@ -181,11 +181,11 @@ TEST(LoaderRank, WhenAllOfARankAreBadItSaysHowMany) {
 
 TEST(LoaderRank, CutsCacheTheRanksSamples) {
   const auto expected = [&] {
-    DataLoader loader(test_set(), no_transforms(), options_of(2, kWeighted));
+    DataLoader loader(test_set(), no_transforms(), make_options(2, kWeighted));
     return take(loader, 3);
   }();
   for (const char* after : {"read", "decode", "collate"}) {
-    DataLoaderOptions options = options_of(2, kWeighted);
+    DataLoaderOptions options = make_options(2, kWeighted);
     options.cut = HostCut{after, std::string(after) == "collate" ? 3U : 9U};
     DataLoader loader(test_set(), no_transforms(), options);
     EXPECT_EQ(take(loader, 3), expected) << after;

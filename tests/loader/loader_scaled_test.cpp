@@ -18,7 +18,7 @@ constexpr DecodeOptions kExact = {};
 constexpr DecodeOptions kScaled = {.scaled = true};
 constexpr DecodeOptions kScaledWhole = {.partial = false, .scaled = true};
 
-struct TakenScaled {
+struct LoadedScaled {
   Bytes slab;
   SlabLayout layout;
   double decoded_bytes = 0;
@@ -32,8 +32,9 @@ struct TakenScaled {
 
 /// One batch of all samples, in their order. What was decoded is counted when the next one is ready
 /// and no slab is left, so that no worker goes on.
-TakenScaled run_scaled(const std::shared_ptr<const Dataset>& dataset, const NamedOp& first,
-                       const DecodeOptions& decode, OnBadSample on_bad_sample = OnBadSample::stop) {
+LoadedScaled run_scaled(const std::shared_ptr<const Dataset>& dataset, const NamedOp& first,
+                        const DecodeOptions& decode,
+                        OnBadSample on_bad_sample = OnBadSample::stop) {
   DataLoader loader(dataset, {first},
                     {.batch_size = dataset->size(),
                      .shuffle = false,
@@ -43,7 +44,7 @@ TakenScaled run_scaled(const std::shared_ptr<const Dataset>& dataset, const Name
                      .on_bad_sample = on_bad_sample});
   const HostBatch batch = loader.next();
   while (!loader.ready()) std::this_thread::yield();
-  TakenScaled taken{bytes_of(loader, batch), loader.layout(), 0};
+  LoadedScaled taken{copy_slab_bytes(loader, batch), loader.layout(), 0};
   const StepCounter step = loader.counters()[1];
   taken.decoded_bytes = static_cast<double>(step.bytes);
   return taken;
@@ -54,8 +55,8 @@ TEST(LoaderScaled, ChangesTheImagesOfJpegsAlone) {
   const std::set<std::size_t> whole = {7, 12, 13};  // PNG, turned, CMYK
   for (const NamedOp& first :
        {NamedOp{"crop", RandomResizedCrop{{6, 5}, {0.5, 1}}}, NamedOp{"small", Resize{{9, 10}}}}) {
-    const TakenScaled exact = run_scaled(dataset, first, kExact);
-    const TakenScaled scaled = run_scaled(dataset, first, kScaled);
+    const LoadedScaled exact = run_scaled(dataset, first, kExact);
+    const LoadedScaled scaled = run_scaled(dataset, first, kScaled);
     EXPECT_LT(scaled.decoded_bytes, exact.decoded_bytes * 0.8);
     for (std::size_t i = 0; i < dataset->size(); ++i) {
       const bool is_equal = scaled.part("image", i) == exact.part("image", i);
@@ -71,8 +72,8 @@ TEST(LoaderScaled, PartialDecodingChangesNoBit) {
   for (const NamedOp& first : {NamedOp{"crop", RandomResizedCrop{{6, 5}}},
                                NamedOp{"crop", RandomResizedCrop{{14, 18}, {0.4, 0.7}}},
                                NamedOp{"small", Resize{{9, 10}}}}) {
-    const TakenScaled part = run_scaled(dataset, first, kScaled);
-    const TakenScaled whole = run_scaled(dataset, first, kScaledWhole);
+    const LoadedScaled part = run_scaled(dataset, first, kScaled);
+    const LoadedScaled whole = run_scaled(dataset, first, kScaledWhole);
     EXPECT_EQ(part.slab, whole.slab);
     EXPECT_EQ(part.decoded_bytes < whole.decoded_bytes, first.name == "crop");
     EXPECT_EQ(part.slab, run_scaled(dataset, first, kScaled, OnBadSample::skip).slab);
@@ -115,8 +116,8 @@ TEST(LoaderScaled, IsWithinThreeLevelsOfExactInTheMeanOfAnImage) {
   for (const std::int64_t side : {180, 100, 50, 25}) {
     for (const NamedOp& first : {NamedOp{"crop", RandomResizedCrop{side, {0.9, 1}}},
                                  NamedOp{"small", Resize{{side, side}}}}) {
-      const TakenScaled exact = run_scaled(dataset, first, kExact);
-      const TakenScaled scaled = run_scaled(dataset, first, kScaled);
+      const LoadedScaled exact = run_scaled(dataset, first, kExact);
+      const LoadedScaled scaled = run_scaled(dataset, first, kScaled);
       for (std::size_t i = 0; i < dataset->size(); ++i) {
         const double mean = mean_difference(scaled.part("image", i), exact.part("image", i));
         EXPECT_LE(mean, 3) << first.name << " to " << side;

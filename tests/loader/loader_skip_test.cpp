@@ -63,7 +63,7 @@ TEST(LoaderSkip, OthersKeepTheirPlacesAndTheNextGoodOneStandsIn) {
       ++places;
       while (bad.contains(order.at(epoch, at % kSkipSamples))) ++at;
       const std::uint64_t stand_in = order.at(epoch, at % kSkipSamples);
-      EXPECT_EQ(part(skipping, taken[batch], position)[1], pixel_of(stand_in, 1));
+      EXPECT_EQ(part(skipping, taken[batch], position)[1], sample_pixel(stand_in, 1));
     }
   EXPECT_GE(skipping.skipped().places, places);  // batches that are filled ahead count too
 }

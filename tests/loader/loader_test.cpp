@@ -16,7 +16,7 @@ namespace {
 using testing::ElementsAre;
 
 /// One sample of a taken slab, fields one after the other.
-Bytes sample_of(const SlabLayout& layout, const Bytes& slab, std::size_t position) {
+Bytes copy_sample_bytes(const SlabLayout& layout, const Bytes& slab, std::size_t position) {
   Bytes sample;
   for (const SlabField& field : layout.fields) {
     const auto first = slab.begin() + static_cast<std::ptrdiff_t>(field.offset_bytes +
@@ -37,7 +37,7 @@ TEST(DataLoader, BatchesHoldTheSamplersOrder) {
     for (std::size_t i = 0; i < 4; ++i) {
       const std::uint64_t sample = sampler.at(batch.epoch, number % 5 * 4 + i);
       const std::byte* pixels = batch.data + i * kPixels;
-      for (std::size_t k = 0; k < kPixels; ++k) ASSERT_EQ(pixels[k], pixel_of(sample, k));
+      for (std::size_t k = 0; k < kPixels; ++k) ASSERT_EQ(pixels[k], sample_pixel(sample, k));
       const std::byte* labels = batch.data + loader.layout().field("label").offset_bytes;
       ASSERT_EQ(labels[i], static_cast<std::byte>(sample % 10));
     }
@@ -65,7 +65,7 @@ TEST(DataLoader, LastBatchOfAnEpochIsDroppedUnlessFull) {
     std::set<std::string> seen;
     for (const Bytes& slab : take(loader, 2)) {
       for (std::size_t i = 0; i < 4; ++i) {
-        const Bytes sample = sample_of(loader.layout(), slab, i);
+        const Bytes sample = copy_sample_bytes(loader.layout(), slab, i);
         seen.emplace(reinterpret_cast<const char*>(sample.data()), sample.size());
       }
     }
@@ -111,7 +111,7 @@ TEST(DataLoader, DrawsDoNotDependOnBatchSizeOrWorkers) {
     std::vector<Bytes> samples;
     for (const Bytes& slab : take(loader, 36 / batch_size)) {
       for (std::size_t i = 0; i < batch_size; ++i) {
-        samples.push_back(sample_of(loader.layout(), slab, i));
+        samples.push_back(copy_sample_bytes(loader.layout(), slab, i));
       }
     }
     return samples;
@@ -132,7 +132,7 @@ TEST(DataLoader, DrawsAreKeyedBySeedEpochSampleAndOperation) {
                 {.seed = 11, .epoch = batch.epoch, .sample = number % 3, .operation = operation})
                 .below(256);
     }
-    const auto expected = std::to_integer<std::uint32_t>(pixel_of(number % 3, 0)) + by;
+    const auto expected = std::to_integer<std::uint32_t>(sample_pixel(number % 3, 0)) + by;
     EXPECT_EQ(batch.data[0], static_cast<std::byte>(expected));
     loader.release(batch, nullptr);
   }

@@ -151,7 +151,7 @@ template <typename E>
 struct Picky : OwnOp {
   static constexpr std::string_view kName = "picky";
   void apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
-    if (in.data[0] == pixel_of(3, 0)) throw E("not this one");
+    if (in.data[0] == sample_pixel(3, 0)) throw E("not this one");
     std::copy_n(in.data, in.bytes(), out.data);
   }
 };

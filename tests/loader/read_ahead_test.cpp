@@ -90,7 +90,7 @@ TEST(ReadAhead, AllReadersGoOnWhenASlowSampleHasCome) {
   const auto dataset = std::make_shared<TestSet>(64);
   Gate first;
   Gate later;
-  Tally decoded;
+  WaitableCounter decoded;
   dataset->on_read = [&](std::size_t index) {
     if (index == 0) first.wait();
     if (index >= 8) later.wait();

@@ -24,7 +24,7 @@ struct Case {
 constexpr Case kCases[] = {{24, 2, 3},  {23, 2, 3}, {25, 2, 3}, {7, 1, 7},  {100, 7, 1},
                            {101, 3, 4}, {64, 4, 4}, {1, 1, 1},  {11, 3, 2}, {65, 16, 4}};
 
-Sampling sampling_of(std::uint64_t samples, int kind) {
+Sampling make_sampling(std::uint64_t samples, int kind) {
   if (kind == 0) return {};
   std::vector<std::int64_t> labels;
   std::vector<double> weights;
@@ -37,22 +37,23 @@ Sampling sampling_of(std::uint64_t samples, int kind) {
 
 DataLoaderOptions order_options(const Case& c, std::size_t rank, bool drop_last, int kind = 0) {
   return {.batch_size = c.batch_size,
-          .sampler = sampling_of(c.samples, kind),
+          .sampler = make_sampling(c.samples, kind),
           .rank = {rank, c.ranks},
           .drop_last = drop_last};
 }
 
-std::vector<RunningOrder> orders_of(const Case& c, bool drop_last, int kind = 0) {
+std::vector<RunningOrder> make_orders(const Case& c, bool drop_last, int kind = 0) {
   std::vector<RunningOrder> orders;
   for (std::size_t rank = 0; rank < c.ranks; ++rank)
     orders.emplace_back(c.samples, order_options(c, rank, drop_last, kind));
   return orders;
 }
 
-std::vector<Occurrence> batch_of(const RunningOrder& order, std::uint64_t batch, std::size_t size) {
+std::vector<Occurrence> list_batch(const RunningOrder& order, std::uint64_t batch,
+                                   std::size_t size) {
   std::vector<Occurrence> taken;
   for (std::size_t i = 0; i < size; ++i) {
-    const SamplePlace place = order.at(batch, i);
+    const SamplePosition place = order.at(batch, i);
     taken.emplace_back(place.sample, place.occurrence);
   }
   return taken;
@@ -66,7 +67,7 @@ TEST(RunningOrder, OneRankTakesTheSamplersOrderAndWalksOnRound) {
   for (std::uint64_t batch = 0; batch < 15; ++batch)
     for (std::size_t i = 0; i < 4; ++i)
       for (std::uint16_t distance = 0; distance < 23; ++distance) {
-        const SamplePlace place = order.at(batch, i, distance);
+        const SamplePosition place = order.at(batch, i, distance);
         EXPECT_EQ(place.epoch, batch / 5);
         EXPECT_EQ(place.sample, sampler.at(place.epoch, (batch % 5 * 4 + i + distance) % 23));
         EXPECT_EQ(place.occurrence, distance);
@@ -77,9 +78,9 @@ TEST(RunningOrder, RanksShareTheLastStep) {
   for (const Case& c : kCases)
     for (const int kind : {0, 1, 2}) {
       const Case whole = {c.samples, c.batch_size * c.ranks, 1};
-      const RunningOrder one = orders_of(whole, false, kind)[0];
+      const RunningOrder one = make_orders(whole, false, kind)[0];
       for (std::uint64_t batch = 0; batch < 2 * one.batches_per_epoch(); ++batch) {
-        const std::vector<Occurrence> all = batch_of(one, batch, whole.batch_size);
+        const std::vector<Occurrence> all = list_batch(one, batch, whole.batch_size);
         for (std::size_t rank = 0; rank < c.ranks; ++rank) {
           DataLoaderOptions options = order_options(c, rank, false, kind);
           options.shares_last_step = true;
@@ -87,7 +88,7 @@ TEST(RunningOrder, RanksShareTheLastStep) {
           ASSERT_EQ(order.batches_per_epoch(), one.batches_per_epoch());
           const bool is_last = (batch + 1) % one.batches_per_epoch() == 0;
           const std::size_t share = is_last ? last_share(c.samples, options) : c.batch_size;
-          const std::vector<Occurrence> part = batch_of(order, batch, share);
+          const std::vector<Occurrence> part = list_batch(order, batch, share);
           EXPECT_TRUE(std::equal(part.begin(), part.end(), all.begin() + rank * share))
               << c.samples << " samples, batch " << batch << ", rank " << rank;
           for (std::size_t i = share; i < c.batch_size; ++i)
@@ -113,27 +114,27 @@ TEST(RunningOrder, RanksTogetherTakeWhatOneRankTakesInEveryStep) {
     for (const bool drop_last : {true, false})
       for (const int kind : {0, 1, 2}) {
         const Case whole = {c.samples, c.batch_size * c.ranks, 1};
-        const RunningOrder one = orders_of(whole, drop_last, kind)[0];
-        const auto ranks = orders_of(c, drop_last, kind);
+        const RunningOrder one = make_orders(whole, drop_last, kind)[0];
+        const auto ranks = make_orders(c, drop_last, kind);
         for (std::uint64_t batch = 0; batch < 3 * one.batches_per_epoch(); ++batch) {
           std::vector<Occurrence> together;
           for (const RunningOrder& rank : ranks) {
             ASSERT_EQ(rank.batches_per_epoch(), one.batches_per_epoch());
-            const auto part = batch_of(rank, batch, c.batch_size);
+            const auto part = list_batch(rank, batch, c.batch_size);
             together.insert(together.end(), part.begin(), part.end());
           }
-          EXPECT_EQ(together, batch_of(one, batch, whole.batch_size))
+          EXPECT_EQ(together, list_batch(one, batch, whole.batch_size))
               << c.samples << " samples, batch " << batch << ", sampling " << kind;
         }
       }
 }
 
 /// All that the ranks take in an epoch.
-std::vector<Occurrence> epoch_of(const Case& c, bool drop_last, std::uint64_t epoch) {
+std::vector<Occurrence> epoch_at(const Case& c, bool drop_last, std::uint64_t epoch) {
   std::vector<Occurrence> all;
-  for (const RunningOrder& order : orders_of(c, drop_last)) {
+  for (const RunningOrder& order : make_orders(c, drop_last)) {
     for (std::uint64_t batch = 0; batch < order.batches_per_epoch(); ++batch) {
-      const auto part = batch_of(order, epoch * order.batches_per_epoch() + batch, c.batch_size);
+      const auto part = list_batch(order, epoch * order.batches_per_epoch() + batch, c.batch_size);
       all.insert(all.end(), part.begin(), part.end());
     }
   }
@@ -142,7 +143,7 @@ std::vector<Occurrence> epoch_of(const Case& c, bool drop_last, std::uint64_t ep
 
 TEST(RunningOrder, DropLeavesTheRestOutAndTakesNothingTwice) {
   for (const Case& c : kCases) {
-    const auto all = epoch_of(c, true, 4);
+    const auto all = epoch_at(c, true, 4);
     const std::uint64_t step = c.batch_size * c.ranks;
     EXPECT_EQ(all.size(), c.samples / step * step);
     std::set<std::uint64_t> samples;
@@ -156,7 +157,7 @@ TEST(RunningOrder, DropLeavesTheRestOutAndTakesNothingTwice) {
 
 TEST(RunningOrder, PadTakesEverySampleAndTheFirstOnesAgain) {
   for (const Case& c : kCases) {
-    const auto all = epoch_of(c, false, 4);
+    const auto all = epoch_at(c, false, 4);
     const std::uint64_t step = c.batch_size * c.ranks;
     EXPECT_EQ(all.size(), (c.samples + step - 1) / step * step);
     std::set<Occurrence> expected;
@@ -173,11 +174,11 @@ TEST(RunningOrder, EveryPlaceAndDistanceHasAnOccurrenceOfItsOwn) {
       for (const int kind : {0, 1, 2}) {
         std::set<std::tuple<std::uint64_t, std::uint16_t>> seen;
         std::size_t count = 0;
-        for (const RunningOrder& order : orders_of(c, drop_last, kind))
+        for (const RunningOrder& order : make_orders(c, drop_last, kind))
           for (std::uint64_t batch = 0; batch < order.batches_per_epoch(); ++batch)
             for (std::size_t i = 0; i < c.batch_size; ++i)
               for (std::uint16_t distance = 0; distance < order.places(); ++distance, ++count) {
-                const SamplePlace place = order.at(batch, i, distance);
+                const SamplePosition place = order.at(batch, i, distance);
                 seen.emplace(place.sample, place.occurrence);
               }
         EXPECT_EQ(seen.size(), count) << c.samples << " samples, sampling " << kind;
@@ -189,7 +190,7 @@ TEST(RunningOrder, StandInsComeFromTheRanksOwnOrder) {
     for (const bool drop_last : {true, false}) {
       std::set<Occurrence> of_all;
       std::uint64_t places = 0;
-      for (const RunningOrder& order : orders_of(c, drop_last)) {
+      for (const RunningOrder& order : make_orders(c, drop_last)) {
         std::set<std::uint64_t> samples;
         for (std::uint16_t distance = 0; distance < order.places(); ++distance)
           samples.insert(order.at(0, 0, distance).sample);
@@ -206,26 +207,26 @@ TEST(RunningOrder, StandInsComeFromTheRanksOwnOrder) {
     }
 }
 
-std::vector<std::string> problems_of(std::uint64_t samples, const DataLoaderOptions& options) {
+std::vector<std::string> find_problems(std::uint64_t samples, const DataLoaderOptions& options) {
   std::vector<std::string> problems;
   check_order(samples, options, problems);
   return problems;
 }
 
 TEST(RunningOrder, ProblemsAreNamedWithTheirRemedies) {
-  EXPECT_THAT(problems_of(12, {.batch_size = 4, .rank = {2, 3}}), IsEmpty());
-  EXPECT_THAT(problems_of(12, {.rank = {0, 0}}), ElementsAre("0 ranks: give at least 1"));
-  EXPECT_THAT(problems_of(12, {.rank = {3, 3}}),
+  EXPECT_THAT(find_problems(12, {.batch_size = 4, .rank = {2, 3}}), IsEmpty());
+  EXPECT_THAT(find_problems(12, {.rank = {0, 0}}), ElementsAre("0 ranks: give at least 1"));
+  EXPECT_THAT(find_problems(12, {.rank = {3, 3}}),
               ElementsAre("rank 3 of 3: ranks are counted from 0"));
   const std::string too_few =
       "3 ranks with batch size 4 need more than the 11 samples of the data set for one step: give "
       "smaller batches or fewer ranks";
-  EXPECT_THAT(problems_of(11, {.batch_size = 4, .rank = {2, 3}}), ElementsAre(too_few));
-  EXPECT_THAT(problems_of(11, {.batch_size = 4, .rank = {2, 3}, .drop_last = false}),
+  EXPECT_THAT(find_problems(11, {.batch_size = 4, .rank = {2, 3}}), ElementsAre(too_few));
+  EXPECT_THAT(find_problems(11, {.batch_size = 4, .rank = {2, 3}, .drop_last = false}),
               ElementsAre(too_few));
   constexpr std::size_t kMost = ~std::size_t{0};
-  EXPECT_EQ(problems_of(12, {.batch_size = 4, .rank = {0, kMost}}).size(), 1u);
-  EXPECT_THAT(problems_of(3, {.sampler = Sampling::weighted({1, 2}), .rank = {5, 4}}),
+  EXPECT_EQ(find_problems(12, {.batch_size = 4, .rank = {0, kMost}}).size(), 1u);
+  EXPECT_THAT(find_problems(3, {.sampler = Sampling::weighted({1, 2}), .rank = {5, 4}}),
               ElementsAre(testing::HasSubstr("rank 5 of 4"), testing::HasSubstr("4 ranks"),
                           testing::HasSubstr("of 2 samples, but the data set has 3: give one")));
 }

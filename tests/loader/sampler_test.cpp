@@ -9,7 +9,7 @@
 namespace slipstream {
 namespace {
 
-std::vector<std::uint64_t> order_of(const Sampler& sampler, std::uint32_t epoch) {
+std::vector<std::uint64_t> list_samples(const Sampler& sampler, std::uint32_t epoch) {
   std::vector<std::uint64_t> order(sampler.size());
   for (std::uint64_t i = 0; i < order.size(); ++i) order[i] = sampler.at(epoch, i);
   return order;
@@ -24,7 +24,7 @@ TEST(Sampler, EverySampleComesOnceAnEpoch) {
   for (std::uint64_t samples = 1; samples <= 2000; samples += samples < 300 ? 1 : 17) {
     const Sampler sampler(samples, true, samples);
     std::vector<bool> seen(samples);
-    for (const std::uint64_t sample : order_of(sampler, 3)) {
+    for (const std::uint64_t sample : list_samples(sampler, 3)) {
       ASSERT_LT(sample, samples);
       ASSERT_FALSE(seen[sample]) << samples;
       seen[sample] = true;
@@ -49,8 +49,8 @@ TEST(Sampler, LargeSizesStayInside) {
 // From an independent implementation in Python.
 TEST(Sampler, GoldenValues) {
   using Order = std::vector<std::uint64_t>;
-  EXPECT_EQ(order_of(Sampler(10, true, 1), 0), (Order{7, 2, 3, 1, 4, 9, 5, 0, 6, 8}));
-  EXPECT_EQ(order_of(Sampler(10, true, 1), 1), (Order{2, 4, 8, 3, 7, 6, 9, 0, 1, 5}));
+  EXPECT_EQ(list_samples(Sampler(10, true, 1), 0), (Order{7, 2, 3, 1, 4, 9, 5, 0, 6, 8}));
+  EXPECT_EQ(list_samples(Sampler(10, true, 1), 1), (Order{2, 4, 8, 3, 7, 6, 9, 0, 1, 5}));
   const Sampler image_net(1281167, true, 42);
   EXPECT_EQ(image_net.at(3, 0), 198563u);
   EXPECT_EQ(image_net.at(3, 1281166), 1030684u);
@@ -61,11 +61,11 @@ TEST(Sampler, GoldenValues) {
 }
 
 TEST(Sampler, EpochsAndSeedsDiffer) {
-  const auto order = order_of(Sampler(100, true, 1), 0);
-  EXPECT_NE(order_of(Sampler(100, true, 1), 1), order);
-  EXPECT_NE(order_of(Sampler(100, true, 2), 0), order);
-  EXPECT_NE(order_of(Sampler(100, true, std::uint64_t{1} << 32 | 1), 0), order);
-  EXPECT_EQ(order_of(Sampler(100, true, 1), 0), order);
+  const auto order = list_samples(Sampler(100, true, 1), 0);
+  EXPECT_NE(list_samples(Sampler(100, true, 1), 1), order);
+  EXPECT_NE(list_samples(Sampler(100, true, 2), 0), order);
+  EXPECT_NE(list_samples(Sampler(100, true, std::uint64_t{1} << 32 | 1), 0), order);
+  EXPECT_EQ(list_samples(Sampler(100, true, 1), 0), order);
 }
 
 // Each position takes each sample equally often: chi-squared per degree of freedom near 1.

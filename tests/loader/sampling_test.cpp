@@ -34,7 +34,7 @@ Sampler weighted_sampler(const Weights& weights, bool shuffle = true, std::uint6
 }
 
 /// Samples and occurrences.
-Order occurrences_of(const Sampler& sampler, std::uint32_t epoch) {
+Order list_occurrences(const Sampler& sampler, std::uint32_t epoch) {
   Order order;
   for (std::uint64_t i = 0; i < sampler.size(); ++i) {
     const TakenSample taken = sampler.take(epoch, i);
@@ -43,16 +43,17 @@ Order occurrences_of(const Sampler& sampler, std::uint32_t epoch) {
   return order;
 }
 
-std::vector<std::uint64_t> samples_of(const Sampler& sampler, std::uint32_t epoch) {
+std::vector<std::uint64_t> list_draws(const Sampler& sampler, std::uint32_t epoch) {
   std::vector<std::uint64_t> samples;
-  for (const auto& [sample, occurrence] : occurrences_of(sampler, epoch)) samples.push_back(sample);
+  for (const auto& [sample, occurrence] : list_occurrences(sampler, epoch))
+    samples.push_back(sample);
   return samples;
 }
 
 void expect_occurrences_differ(const Sampler& sampler) {
   std::uint64_t largest = 0;
   for (std::uint32_t epoch = 0; epoch < 20; ++epoch) {
-    const Order order = occurrences_of(sampler, epoch);
+    const Order order = list_occurrences(sampler, epoch);
     EXPECT_EQ(std::set(order.begin(), order.end()).size(), order.size()) << "epoch " << epoch;
     for (const auto& [sample, occurrence] : order) largest = std::max(largest, occurrence);
   }
@@ -60,10 +61,10 @@ void expect_occurrences_differ(const Sampler& sampler) {
 }
 
 /// How often each sample comes in `epochs` epochs.
-Weights counts_of(const Sampler& sampler, std::uint32_t epochs) {
+Weights count_samples(const Sampler& sampler, std::uint32_t epochs) {
   Weights counts(sampler.size());
   for (std::uint32_t epoch = 0; epoch < epochs; ++epoch)
-    for (const std::uint64_t sample : samples_of(sampler, epoch)) ++counts[sample];
+    for (const std::uint64_t sample : list_draws(sampler, epoch)) ++counts[sample];
   return counts;
 }
 
@@ -99,7 +100,7 @@ TEST(BalancedSampling, EveryRoundHasEveryClassOnceInAnOrderOfItsOwn) {
   const Sampler sampler = balanced_sampler(labels);
   std::set<std::vector<std::int64_t>> rounds;
   for (std::uint32_t epoch = 0; epoch < 6; ++epoch) {
-    const auto samples = samples_of(sampler, epoch);
+    const auto samples = list_draws(sampler, epoch);
     ASSERT_EQ(samples.size(), 31u);
     for (std::size_t first = 0; first + 3 <= samples.size(); first += 3) {
       std::vector<std::int64_t> round;
@@ -116,7 +117,7 @@ TEST(BalancedSampling, AClassIsUsedUpBeforeASampleComesAgainAlsoOverEpochs) {
   const Sampler sampler = balanced_sampler(labels);
   std::map<std::int64_t, std::vector<std::uint64_t>> taken;
   for (std::uint32_t epoch = 0; epoch < 21; ++epoch) {
-    for (const std::uint64_t sample : samples_of(sampler, epoch))
+    for (const std::uint64_t sample : list_draws(sampler, epoch))
       taken[labels[sample]].push_back(sample);
   }
   EXPECT_EQ(taken.size(), std::set(labels.begin(), labels.end()).size());
@@ -157,38 +158,38 @@ TEST(BalancedSampling, OccurrencesDiffer) {
 
 TEST(BalancedSampling, UnshuffledIsByClassAndNumber) {
   const Sampler sampler = balanced_sampler({5, 0, 5, 5, 0, 5}, false);
-  EXPECT_THAT(samples_of(sampler, 0), ElementsAre(1, 0, 4, 2, 1, 3));
-  EXPECT_THAT(samples_of(sampler, 1), ElementsAre(4, 5, 1, 0, 4, 2));
+  EXPECT_THAT(list_draws(sampler, 0), ElementsAre(1, 0, 4, 2, 1, 3));
+  EXPECT_THAT(list_draws(sampler, 1), ElementsAre(4, 5, 1, 0, 4, 2));
 }
 
 TEST(BalancedSampling, EpochsAndSeedsDiffer) {
-  const Order order = occurrences_of(balanced_sampler(uneven_labels()), 0);
-  EXPECT_EQ(occurrences_of(balanced_sampler(uneven_labels()), 0), order);
-  EXPECT_NE(occurrences_of(balanced_sampler(uneven_labels()), 1), order);
-  EXPECT_NE(occurrences_of(balanced_sampler(uneven_labels(), true, 2), 0), order);
+  const Order order = list_occurrences(balanced_sampler(uneven_labels()), 0);
+  EXPECT_EQ(list_occurrences(balanced_sampler(uneven_labels()), 0), order);
+  EXPECT_NE(list_occurrences(balanced_sampler(uneven_labels()), 1), order);
+  EXPECT_NE(list_occurrences(balanced_sampler(uneven_labels(), true, 2), 0), order);
 }
 
 // From an independent implementation in Python.
 TEST(BalancedSampling, GoldenValues) {
   const Sampler few = balanced_sampler({0, 0, 0, 0, 0, 0, 7, 7, 3, 0});
   EXPECT_EQ(
-      occurrences_of(few, 0),
+      list_occurrences(few, 0),
       (Order{{5, 0}, {6, 0}, {8, 0}, {8, 1}, {7, 0}, {4, 0}, {2, 0}, {8, 2}, {6, 1}, {1, 0}}));
   EXPECT_EQ(
-      occurrences_of(few, 1),
+      list_occurrences(few, 1),
       (Order{{3, 0}, {8, 0}, {7, 0}, {6, 0}, {9, 0}, {8, 1}, {7, 1}, {0, 0}, {8, 2}, {8, 3}}));
 
   Labels labels(100);
   labels[0] = labels[50] = 1;
   for (int i = 0; i < 40; ++i) labels.push_back(2 + i);
-  const Order many = occurrences_of(balanced_sampler(labels, true, 5), 3);
+  const Order many = list_occurrences(balanced_sampler(labels, true, 5), 3);
   EXPECT_EQ(many[0], (Order::value_type{120, 0}));
   EXPECT_EQ(many[41], (Order::value_type{119, 0}));
   EXPECT_EQ(many[139], (Order::value_type{110, 3}));
 
   Labels two(100);
   for (std::size_t i = 0; i < 100; i += 20) two[i] = 1;
-  const Order members = occurrences_of(balanced_sampler(two, true, 5), 3);
+  const Order members = list_occurrences(balanced_sampler(two, true, 5), 3);
   EXPECT_EQ(members[1], (Order::value_type{62, 0}));
   EXPECT_EQ(members[99], (Order::value_type{60, 9}));
 
@@ -218,7 +219,7 @@ class LabelsOnly final : public LabeledDataset {
 TEST(BalancedSampling, TakesTheLabelsOfADataSet) {
   const Labels labels = uneven_labels();
   const Sampler sampler(30, true, 1, Sampling::balanced(LabelsOnly(30, labels)));
-  EXPECT_EQ(occurrences_of(sampler, 3), occurrences_of(balanced_sampler(labels), 3));
+  EXPECT_EQ(list_occurrences(sampler, 3), list_occurrences(balanced_sampler(labels), 3));
 }
 
 TEST(BalancedSampling, RefusesLabelsThatAreNone) {
@@ -241,7 +242,7 @@ Weights uneven_weights() {
 
 TEST(WeightedSampling, SamplesComeInProportionToTheirWeights) {
   const Weights weights = uneven_weights();
-  const Weights counts = counts_of(weighted_sampler(weights), 2000);
+  const Weights counts = count_samples(weighted_sampler(weights), 2000);
   EXPECT_LT(excess(counts, weights), 5);
   for (std::size_t i = 0; i < weights.size(); ++i) EXPECT_EQ(counts[i] == 0, weights[i] == 0) << i;
 }
@@ -262,7 +263,7 @@ TEST(WeightedSampling, EachEpochKeepsTheSharesWithinTwo) {
   for (const double weight : weights) sum += weight;
   const Sampler sampler = weighted_sampler(weights);
   for (std::uint32_t epoch = 0; epoch < 100; ++epoch) {
-    const auto samples = samples_of(sampler, epoch);
+    const auto samples = list_draws(sampler, epoch);
     for (std::size_t i = 0; i < weights.size(); ++i) {
       const auto count = static_cast<double>(std::count(samples.begin(), samples.end(), i));
       EXPECT_LT(std::abs(count - weights[i] / sum * 60), 2) << "epoch " << epoch << " sample " << i;
@@ -274,7 +275,7 @@ TEST(WeightedSampling, EqualWeightsGiveTheOrderOfEverySampleOnce) {
   for (const bool shuffle : {true, false}) {
     const Sampler sampler = weighted_sampler(Weights(1000, 0.3), shuffle);
     EXPECT_EQ(sampler.occurrences(), 1u);
-    EXPECT_EQ(occurrences_of(sampler, 2), occurrences_of(Sampler(1000, shuffle, 1), 2));
+    EXPECT_EQ(list_occurrences(sampler, 2), list_occurrences(Sampler(1000, shuffle, 1), 2));
   }
 }
 
@@ -285,37 +286,38 @@ TEST(WeightedSampling, OccurrencesDiffer) {
 }
 
 TEST(WeightedSampling, UnshuffledComesByNumber) {
-  EXPECT_THAT(samples_of(weighted_sampler({0, 3, 0, 1}, false), 5), ElementsAre(1, 1, 1, 3));
+  EXPECT_THAT(list_draws(weighted_sampler({0, 3, 0, 1}, false), 5), ElementsAre(1, 1, 1, 3));
 }
 
 TEST(WeightedSampling, EpochsAndSeedsDraw) {
   for (const bool shuffle : {true, false}) {
-    const Order order = occurrences_of(weighted_sampler(uneven_weights(), shuffle), 0);
-    EXPECT_EQ(occurrences_of(weighted_sampler(uneven_weights(), shuffle), 0), order);
-    EXPECT_NE(occurrences_of(weighted_sampler(uneven_weights(), shuffle), 1), order);
-    EXPECT_NE(occurrences_of(weighted_sampler(uneven_weights(), shuffle, 2), 0), order);
+    const Order order = list_occurrences(weighted_sampler(uneven_weights(), shuffle), 0);
+    EXPECT_EQ(list_occurrences(weighted_sampler(uneven_weights(), shuffle), 0), order);
+    EXPECT_NE(list_occurrences(weighted_sampler(uneven_weights(), shuffle), 1), order);
+    EXPECT_NE(list_occurrences(weighted_sampler(uneven_weights(), shuffle, 2), 0), order);
   }
 }
 
 TEST(WeightedSampling, OnlyTheProportionsOfWeightsCount) {
-  const Order order = occurrences_of(weighted_sampler(uneven_weights()), 4);
+  const Order order = list_occurrences(weighted_sampler(uneven_weights()), 4);
   for (const int exponent : {-1070, -500, 1000}) {
     Weights weights = uneven_weights();
     for (double& weight : weights) weight = std::ldexp(weight, exponent);
-    EXPECT_EQ(occurrences_of(weighted_sampler(weights), 4), order) << "2^" << exponent;
+    EXPECT_EQ(list_occurrences(weighted_sampler(weights), 4), order) << "2^" << exponent;
   }
   const Weights largest(100, std::numeric_limits<double>::max());
-  EXPECT_EQ(occurrences_of(weighted_sampler(largest), 0), occurrences_of(Sampler(100, true, 1), 0));
+  EXPECT_EQ(list_occurrences(weighted_sampler(largest), 0),
+            list_occurrences(Sampler(100, true, 1), 0));
 }
 
 // From an independent implementation in Python, in fractions.
 TEST(WeightedSampling, GoldenValues) {
   const Sampler sampler = weighted_sampler({1, 0, 0.5, 4, 2.5, 1, 0, 1, 0, 0.125});
   EXPECT_EQ(
-      occurrences_of(sampler, 0),
+      list_occurrences(sampler, 0),
       (Order{{4, 2}, {3, 1}, {3, 2}, {3, 0}, {3, 3}, {7, 1}, {4, 0}, {0, 0}, {4, 1}, {5, 1}}));
   EXPECT_EQ(
-      occurrences_of(sampler, 1),
+      list_occurrences(sampler, 1),
       (Order{{3, 1}, {3, 3}, {5, 1}, {3, 2}, {4, 2}, {4, 1}, {9, 0}, {0, 0}, {2, 1}, {3, 4}}));
 }
 

@@ -78,7 +78,7 @@ void expect_exact(const Shape& shape, const ArrayField& packed, Wire wire, std::
   const auto batch = static_cast<std::size_t>(shape[0]);
   EXPECT_EQ(arrived(dataset, batch, {{packed.name, wire}}), arrived(dataset, batch, {}));
   const SlabLayout layout = DataLoader::plan_layout(*dataset, {}, batch, {{packed.name, wire}});
-  EXPECT_EQ(layout.field(packed.name).sample_bytes, slab_bytes) << name_of(wire);
+  EXPECT_EQ(layout.field(packed.name).sample_bytes, slab_bytes) << to_string(wire);
 }
 
 TEST(Wire, MasksOfFewClassesArriveAsTheyWere) {
@@ -235,7 +235,7 @@ TEST(Wire, AVectorThatIsNotOneHotIsABadSample) {
 TEST(Wire, NamesComeBack) {
   for (const Wire wire : {Wire::plain, Wire::smallest, Wire::bits, Wire::one_hot, Wire::bf16,
                           Wire::fp16, Wire::host}) {
-    EXPECT_EQ(wire_named(std::string(name_of(wire))), wire);
+    EXPECT_EQ(wire_named(std::string(to_string(wire))), wire);
   }
   EXPECT_THAT(thrown_by([] { wire_named("bit"); }), HasSubstr("did you mean 'bits'?"));
 }

@@ -10,7 +10,7 @@ import torch
 import slipstream as ss
 
 
-def message_of(**options):
+def error_message(**options):
     with pytest.raises(ss.Refused) as raised:
         ss.DataLoader([1, 2, 3], **options)
     return str(raised.value)
@@ -32,14 +32,14 @@ def message_of(**options):
 ])
 def test_arguments_of_a_loader(name, values, advice):
     for value in values:
-        message = message_of(**{name: value})
+        message = error_message(**{name: value})
         assert message.startswith(f"{name} is {value!r}") and advice in message and "--" not in message
 
 
 def test_a_gpu_that_is_not_there(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for device in ("cuda", "cuda:1", torch.device("cuda", 0)):
-        message = message_of(device=device)
+        message = error_message(device=device)
         assert f"device is {device!r}, but" in message and "give device='cpu'" in message and "--" not in message
     loader = torch.utils.data.DataLoader([1])
     for call in (lambda: ss.Pipeline(loader, device="cuda"), lambda: ss.doctor(loader, print, device="cuda")):
@@ -47,7 +47,7 @@ def test_a_gpu_that_is_not_there(monkeypatch):
             call()
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert "device is 'cuda:2', but there are 2 GPUs" in message_of(device="cuda:2")
+    assert "device is 'cuda:2', but there are 2 GPUs" in error_message(device="cuda:2")
 
 
 def test_the_cpu_by_all_its_names():
@@ -66,8 +66,8 @@ def test_many_workers_are_told(monkeypatch):
 
 
 def test_ranks():
-    assert "rank is 2: give a whole number, at most 1" in message_of(rank=2, world_size=2)
-    assert "world_size is 0" in message_of(rank=0, world_size=0)
+    assert "rank is 2: give a whole number, at most 1" in error_message(rank=2, world_size=2)
+    assert "world_size is 0" in error_message(rank=0, world_size=0)
 
 
 @pytest.mark.parametrize("loader", [None, 3])
@@ -91,7 +91,7 @@ def test_numbers_and_booleans_of_numpy():
         "position": 3, "batches_per_epoch": 1, "samples": 3, "global_batch_size": 2, "seed": 5, "shuffle": True}
     assert ss.Pipeline([torch.ones(1)], (), "cpu", numpy.int64(2), numpy.bool_(True)).serial is True
     for not_whole in (numpy.bool_(True), numpy.float64(1), torch.tensor(1.0)):
-        assert "batch_size is" in message_of(batch_size=not_whole)
+        assert "batch_size is" in error_message(batch_size=not_whole)
 
 
 def test_the_doctor_takes_states_one_by_one_and_by_name():

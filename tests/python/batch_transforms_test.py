@@ -13,7 +13,7 @@ from mixed_batches import mixed
 from torch import nn
 from torch.nn.functional import cross_entropy
 from torchvision.transforms import v2
-from trained import plain_loop, program_of
+from trained import plain_loop, run_slipstream
 
 import slipstream as ss
 
@@ -22,7 +22,7 @@ FLOATS = [T.Resize((16, 12)), T.ToDtype(torch.float32, scale=True)]
 SEED = (7 << 32) + 5
 
 
-def loader_of(photos, device, *chain, batch_size=8, **options):
+def make_loader(photos, device, *chain, batch_size=8, **options):
     data = ss.ImageFolder(photos, T.Compose([*FLOATS, *chain]))
     options = {"shuffle": True, "seed": SEED, "num_workers": 2} | options
     return ss.DataLoader(data, batch_size, device=device, **options)
@@ -59,16 +59,16 @@ CHAINS = [("mixup", 0.4, 0.0, [T.MixUp(alpha=0.4)]), ("mixup", 1.0, 0.1, [T.OneH
 @pytest.mark.parametrize(("op", "alpha", "smoothing", "chain"), CHAINS)
 def test_batches_are_those_of_the_documentation(photos, device, op, alpha, smoothing, chain):
     """Two epochs of 50 samples in batches of 8; the last one has 2."""
-    loader = loader_of(photos, device, *chain)
+    loader = make_loader(photos, device, *chain)
     batches = [*loader, *loader]
     assert [len(images) for images, _ in batches] == [8, 8, 8, 8, 8, 8, 2] * 2
     check_batches(batches, whole_batches(photos), op, alpha, smoothing=smoothing)
-    again = loader_of(photos, device, *chain, num_workers=1)
+    again = make_loader(photos, device, *chain, num_workers=1)
     again.load_state_dict({"position": 9, "batches_per_epoch": 7})
     for own, other in zip(again, batches[9:], strict=True):
         assert all_equal(own, other)
     if device == "cuda":
-        on_it = loader_of(photos, device, *chain, transforms_device="cuda")
+        on_it = make_loader(photos, device, *chain, transforms_device="cuda")
         assert all(torch.equal(a, b) for own, other in zip(on_it, batches[:7], strict=True)
                    for a, b in zip(own, other, strict=True))
 
@@ -84,7 +84,7 @@ def test_each_process_mixes_its_share(photos, device):
     """Places are counted through the batches of all of them. Of the last two samples each has one."""
     for rank in range(2):
         options = {"batch_size": 4, "rank": rank, "world_size": 2}
-        batches = list(loader_of(photos, device, T.MixUp(), **options))
+        batches = list(make_loader(photos, device, T.MixUp(), **options))
         assert [len(images) for images, _ in batches] == [4] * 6 + [1]
         check_batches(batches, whole_batches(photos, **options), "mixup", 1.0, first_place=4 * rank)
 
@@ -94,7 +94,7 @@ def brighter(image):
 
 
 def test_functions_in_python_come_before(photos, device):
-    check_batches(loader_of(photos, device, brighter, T.MixUp()), whole_batches(photos, chain=[*FLOATS, brighter]),
+    check_batches(make_loader(photos, device, brighter, T.MixUp()), whole_batches(photos, chain=[*FLOATS, brighter]),
                   "mixup", 1.0)
     with pytest.raises(ss.Refused, match="brighter comes behind MixUp, which is done to whole batches"):
         T.Compose([T.MixUp(), brighter])
@@ -118,8 +118,8 @@ def test_other_fields_come_as_they_are(photos, device, tmp_path):
 
 def test_a_pipeline_keeps_batches_apart(photos, device):
     """Stages and body run behind what is mixed; what a late body reads is not overwritten before."""
-    plain = [tuple(each.clone() for each in batch) for batch in loader_of(photos, device, T.MixUp())]
-    pipe = ss.Pipeline(loader_of(photos, device, T.MixUp()), [("halve", lambda images: images / 2)])
+    plain = [tuple(each.clone() for each in batch) for batch in make_loader(photos, device, T.MixUp())]
+    pipe = ss.Pipeline(make_loader(photos, device, T.MixUp()), [("halve", lambda images: images / 2)])
     kept = []
     for images, labels in pipe:
         if device == "cuda":
@@ -160,36 +160,36 @@ def test_a_trainer_trains_as_the_plain_loop_does(photos, device, chain):
         seen.append(labels.clone())
         return cross_entropy(output, labels)
 
-    trainer, result, model = fit(loader_of(photos, device, *chain), loss=loss, plan="serial")
-    loader = loader_of(photos, device, *chain)
+    trainer, result, model = fit(make_loader(photos, device, *chain), loss=loss, plan="serial")
+    loader = make_loader(photos, device, *chain)
     batches = [*loader, *loader]
     assert all_equal(model.seen, (images for images, _ in batches)) and len(seen) == len(batches) == 14
     assert all_equal(seen, (labels for _, labels in batches))
     plain = Net().to(device, memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(plain.parameters(), lr=0.05, momentum=0.9, fused=True)
-    losses = plain_loop(loader_of(photos, device, *chain), plain, optimizer, cross_entropy)
+    losses = plain_loop(make_loader(photos, device, *chain), plain, optimizer, cross_entropy)
     if device == "cpu":
         assert result.losses == losses
     torch.testing.assert_close(result.losses, losses, rtol=1e-4, atol=1e-4)
-    named = [fit(loader_of(photos, device, *chain), plan=plan)[1] for plan in ("serial", "pipelined")]
+    named = [fit(make_loader(photos, device, *chain), plan=plan)[1] for plan in ("serial", "pipelined")]
     assert named[0].digest == named[1].digest
     torch.testing.assert_close(named[0].losses, losses, rtol=1e-4, atol=1e-4)
 
 
 def test_a_trainer_goes_on_and_evaluates_without_mixing(photos, device, tmp_path):
     chain = [T.MixUp(), T.OneHot(label_smoothing=0.1)]
-    val = loader_of(photos, device, *chain)
-    whole = fit(loader_of(photos, device, *chain))[1]
-    fit(loader_of(photos, device, *chain), epochs=None, steps=5, checkpoint=tmp_path / "run")
-    trainer, rest, _ = fit(loader_of(photos, device, *chain), checkpoint=tmp_path / "run", resume="auto")
+    val = make_loader(photos, device, *chain)
+    whole = fit(make_loader(photos, device, *chain))[1]
+    fit(make_loader(photos, device, *chain), epochs=None, steps=5, checkpoint=tmp_path / "run")
+    trainer, rest, _ = fit(make_loader(photos, device, *chain), checkpoint=tmp_path / "run", resume="auto")
     assert rest.steps == 9 and rest.digest == whole.digest
     outputs = torch.cat(list(trainer.predict(val)))
     labels = torch.tensor([val.dataset.label(i) for i in range(50)])
     assert trainer.evaluate(val)["loss"] == pytest.approx(cross_entropy(outputs, labels).item(), rel=1e-4)
-    smoothed = fit(loader_of(photos, device, T.MixUp()), label_smoothing=0.1)[1]
+    smoothed = fit(make_loader(photos, device, T.MixUp()), label_smoothing=0.1)[1]
     assert smoothed.digest == whole.digest
     with pytest.raises(ss.Refused, match="so does OneHot among the transforms: leave one of them out"):
-        fit(loader_of(photos, device, *chain), label_smoothing=0.1)
+        fit(make_loader(photos, device, *chain), label_smoothing=0.1)
 
 
 @pytest.mark.parametrize("op", [T.MixUp(alpha=8.0), T.CutMix()])
@@ -199,8 +199,8 @@ def test_the_command_line_trains_on_the_same_batches(photos, device, tmp_path, o
     words = ["train", "classification", "--data", photos, "--transforms", tmp_path / "chain.json", "--image-size", 32,
              "--batch-size", 8, "--lr", 0.01, "--momentum", 0.9, "--plan", "serial", "--device", device, "--precision",
              "fp32", "--deterministic"]
-    program_of(*words, "--steps", 1, "--checkpoint", tmp_path / "run")
-    program_of(*words, "--steps", 2, "--json", tmp_path / "run.json")
+    run_slipstream(*words, "--steps", 1, "--checkpoint", tmp_path / "run")
+    run_slipstream(*words, "--steps", 2, "--json", tmp_path / "run.json")
     expected = json.loads((tmp_path / "run.json").read_text())["losses"][1]
 
     def loss_with(*chain):
@@ -233,7 +233,7 @@ def test_what_cannot_be_mixed(photos, tmp_path):
     refused([*FLOATS, T.MixUp(num_classes=3), T.OneHot(num_classes=4)], "num_classes is 3 and 4 in one chain")
     refused([T.MixUp()], "MixUp needs labels of known classes, but of what a data set in Python gives",
             ss.PythonDataset, Made())
-    program_of("make-data", "segmentation", "--out", tmp_path / "scenes", "--samples", 8, "--size", 32)
+    run_slipstream("make-data", "segmentation", "--out", tmp_path / "scenes", "--samples", 8, "--size", 32)
     refused([*FLOATS, T.CutMix()], "'label' is a mask with a class for every pixel", ss.open_dataset,
             tmp_path / "scenes")
     for chain, message in (([T.MixUp(), T.Resize((8, 8))], "put mixup, cutmix and one_hot last"),

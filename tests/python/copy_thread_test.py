@@ -14,7 +14,7 @@ import slipstream as ss
 T = ss.transforms
 
 
-def loader_of(photos, device, by_thread=True, **options):
+def make_loader(photos, device, by_thread=True, **options):
     chain = T.Compose([T.RandomResizedCrop(24), T.RandomHorizontalFlip()])
     loader = ss.DataLoader(ss.ImageFolder(photos, chain), 8, shuffle=True, num_workers=2, device=device, **options)
     loader._native.wants_thread = by_thread
@@ -39,7 +39,7 @@ STAGES = {
 def test_batches_are_those_of_a_loop_without_the_thread(photos, device, stages):
     all_of_them = []
     for by_thread in (False, True):
-        loader = loader_of(photos, device, by_thread)
+        loader = make_loader(photos, device, by_thread)
         assert loader._native.wants_thread == by_thread
         batches = ss.Pipeline(loader, stages=STAGES[stages]) if STAGES[stages] else loader
         kept = []
@@ -57,7 +57,7 @@ def test_batches_are_those_of_a_loop_without_the_thread(photos, device, stages):
 def test_images_that_travel_as_files_have_the_thread(photos, device):
     if device != "cuda":
         pytest.skip("for a GPU")
-    loader = loader_of(photos, device, False, wire={"image": "jpeg"})
+    loader = make_loader(photos, device, False, wire={"image": "jpeg"})
     assert loader._native.wants_thread
     first = [images.cpu() for images, _ in loader]
     loader.set_epoch(0)
@@ -69,7 +69,7 @@ def test_the_body_may_capture_graphs_while_threads_call_cuda(photos, device, whe
     if device != "cuda":
         pytest.skip("for a GPU")
     options = {"wire": {"image": "jpeg"}} if where == "files" else {}
-    loader = loader_of(photos, device, False, drop_last=True, **options)
+    loader = make_loader(photos, device, False, drop_last=True, **options)
     pipe = ss.Pipeline(loader, stages=[("scale", SCRIPT)] if where == "script" else [])
     given, side = torch.ones(8, 3, 24, 24, device=device) * 2, torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
@@ -100,7 +100,7 @@ def test_a_mode_that_sees_operations_sees_those_of_the_copy(photos, device):
             return function(*args, **(kwargs or {}))
 
     with Seen() as seen:
-        assert len(list(loader_of(photos, device))) == 7
+        assert len(list(make_loader(photos, device))) == 7
     assert seen.count > 0
 
 
@@ -124,7 +124,7 @@ def test_errors_of_the_loader_come_behind_the_batches_ahead(tmp_path, photos, de
 
 
 def test_a_second_pass_takes_none_of_its_batches_to_one_that_is_left_open(photos, device):
-    loader = loader_of(photos, device)
+    loader = make_loader(photos, device)
     expected = [images.cpu() for images, _ in loader]
     for _ in range(20):
         loader.set_epoch(0)
@@ -137,7 +137,7 @@ def test_a_second_pass_takes_none_of_its_batches_to_one_that_is_left_open(photos
 
 
 def test_an_error_of_the_body_and_of_a_stage_end_a_pass_alone(photos, device):
-    loader = loader_of(photos, device)
+    loader = make_loader(photos, device)
     for _ in range(3):
         with pytest.raises(ZeroDivisionError):
             for _ in loader:
@@ -173,9 +173,9 @@ print(len(os.listdir("/proc/self/task")))
 def test_batches_are_made_in_the_callers_inference_mode(photos, device):
     for by_thread in (False, True):
         with torch.inference_mode():
-            images, _ = next(iter(loader_of(photos, device, by_thread)))
+            images, _ = next(iter(make_loader(photos, device, by_thread)))
         assert images.is_inference()
-        assert not next(iter(loader_of(photos, device, by_thread)))[0].is_inference()
+        assert not next(iter(make_loader(photos, device, by_thread)))[0].is_inference()
 
 
 def test_ctrl_c_ends_the_wait_for_a_late_batch(photos):
@@ -195,7 +195,7 @@ except KeyboardInterrupt:
 
 
 def test_a_forked_process_is_told_that_the_pass_is_not_its_own(photos):
-    loader = loader_of(photos, "cpu")
+    loader = make_loader(photos, "cpu")
     batches = iter(loader)
     next(batches)
     child = os.fork()

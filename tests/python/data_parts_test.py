@@ -22,7 +22,7 @@ def data(photos):
     return ss.ImageFolder(photos, T.CenterCrop(16))
 
 
-def labels_of(data):
+def read_labels(data):
     return torch.cat([labels for _, labels in ss.DataLoader(data, 1)]).tolist()
 
 
@@ -30,17 +30,17 @@ def test_pytorchs_parts_of_slipstream_data_sets(data):
     indices = [49, 3, 20, 7]
     expected = [data.label(i) for i in indices]
     loader = ss.DataLoader(TorchSubset(data, indices), 2)
-    assert labels_of(TorchSubset(data, indices)) == expected and type(loader.dataset) is ss.Subset
-    assert labels_of(TorchSubset(TorchSubset(data, indices), [3, 0])) == [expected[3], expected[0]]
-    assert labels_of(TorchSubset(ss.Subset(data, indices), torch.tensor([1, 2]))) == expected[1:3]
+    assert read_labels(TorchSubset(data, indices)) == expected and type(loader.dataset) is ss.Subset
+    assert read_labels(TorchSubset(TorchSubset(data, indices), [3, 0])) == [expected[3], expected[0]]
+    assert read_labels(TorchSubset(ss.Subset(data, indices), torch.tensor([1, 2]))) == expected[1:3]
     both = ConcatDataset([TorchSubset(data, indices), data])
-    assert labels_of(both) == expected + labels_of(data)
-    assert labels_of(TorchSubset(both, [4 + 49])) == [data.label(49)]
+    assert read_labels(both) == expected + read_labels(data)
+    assert read_labels(TorchSubset(both, [4 + 49])) == [data.label(49)]
     assert len(ss.ConcatDataset([TorchSubset(data, indices), data])) == 54
     parts = random_split(data, [0.8, 0.2], torch.Generator().manual_seed(1))
-    assert sorted(sum(map(labels_of, parts), [])) == labels_of(data)
+    assert sorted(sum(map(read_labels, parts), [])) == read_labels(data)
     behind = ss.PythonDataset([(torch.zeros(3, 20, 20), i) for i in range(4)], T.CenterCrop(8))
-    assert labels_of(TorchSubset(behind, [2, 1])) == [2, 1]
+    assert read_labels(TorchSubset(behind, [2, 1])) == [2, 1]
 
 
 def test_parts_that_are_read_in_python_stay_so(data):
@@ -50,8 +50,8 @@ def test_parts_that_are_read_in_python_stay_so(data):
 
         __getitems__ = None
 
-    assert labels_of(Doubled(data, [3, 4])) == [6, 8]
-    assert labels_of(TorchSubset([(torch.zeros(1), i) for i in range(5)], [4, 2])) == [4, 2]
+    assert read_labels(Doubled(data, [3, 4])) == [6, 8]
+    assert read_labels(TorchSubset([(torch.zeros(1), i) for i in range(5)], [4, 2])) == [4, 2]
 
 
 def test_parts_that_make_no_loader_are_refused(data, photos):
@@ -108,7 +108,7 @@ def test_data_sets_are_pickled_and_copied(photos, data, copied):
 
 
 def report(data, file):
-    file.write_text(str(labels_of(data)))
+    file.write_text(str(read_labels(data)))
 
 
 def test_data_sets_go_to_other_processes(data, tmp_path):
@@ -116,7 +116,7 @@ def test_data_sets_go_to_other_processes(data, tmp_path):
     process = multiprocessing.get_context("spawn").Process(target=report, args=(some, tmp_path / "labels"))
     process.start()
     process.join()
-    assert (tmp_path / "labels").read_text() == str(labels_of(some))
+    assert (tmp_path / "labels").read_text() == str(read_labels(some))
 
 
 def test_files_that_changed_meanwhile(photos, tmp_path):

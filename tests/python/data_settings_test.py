@@ -11,7 +11,7 @@ T = ss.transforms
 SMALL, SMALLER = T.CenterCrop((8, 6)), T.CenterCrop((4, 2))
 
 
-def shape_of(data):
+def read_shape(data):
     return next(iter(ss.DataLoader(data, 2)))[0].shape[1:]
 
 
@@ -29,12 +29,12 @@ def test_parts_keep_the_transform(photos, kind):
         return ss.ImageFolder(photos, transform) if kind == "native" else ss.PythonDataset(Photos(), transform)
 
     some = ss.Subset(data(SMALL), [3, 1])
-    assert some.transform is SMALL and shape_of(some) == (3, 8, 6)
+    assert some.transform is SMALL and read_shape(some) == (3, 8, 6)
     with pytest.raises(ss.Refused, match="have different transforms, but a loader does one"):
         ss.ConcatDataset([data(SMALLER), data(SMALL)])
     both = ss.ConcatDataset([data(SMALLER), data(SMALLER)])
-    assert both.transform is SMALLER and shape_of(both) == (3, 4, 2)
-    assert shape_of(ss.Subset(both, [len(both) - 1, 0])) == (3, 4, 2)
+    assert both.transform is SMALLER and read_shape(both) == (3, 4, 2)
+    assert read_shape(ss.Subset(both, [len(both) - 1, 0])) == (3, 4, 2)
 
 
 @pytest.mark.parametrize("index", [-1, 6])
@@ -56,7 +56,7 @@ def test_classes_have_the_numbers_that_are_given(photos, opened):
     for data in (plain, turned):
         for i in range(len(data)):
             assert f"/{data.classes[data.label(i)]}/" in data.name(i)
-    assert shape_of(turned) == (3, 8, 6)
+    assert read_shape(turned) == (3, 8, 6)
     with pytest.raises(ss.Refused, match="class"):
         opened(photos, SMALL, classes=("class0", "nobody"))
     with pytest.raises(ss.Refused, match="classes is 'ant': give a list of names"):

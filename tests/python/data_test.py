@@ -19,7 +19,7 @@ def folder(photos, *transforms):
     return ss.ImageFolder(photos, T.Compose(transforms or [T.Resize((32, 32))]))
 
 
-def all_of(loader):
+def collect_batches(loader):
     images, labels = zip(*((x.cpu().clone(), y.cpu()) for x, y in loader), strict=True)
     return torch.cat(images), torch.cat(labels)
 
@@ -46,17 +46,17 @@ def test_batches_are_as_in_pytorch(photos, device):
         assert images.is_contiguous(memory_format=torch.channels_last)
         sizes.append(len(labels))
     assert sizes == [8] * 6 + [2]
-    assert all_of(loader)[1].tolist() == [loader.dataset.label(i) for i in range(50)]
+    assert collect_batches(loader)[1].tolist() == [loader.dataset.label(i) for i in range(50)]
     dropping = ss.DataLoader(folder(photos), batch_size=8, drop_last=True, device=device)
     assert [len(labels) for _, labels in dropping] == [8] * 6
 
 
 def test_values_do_not_depend_on_workers_or_device(photos, device):
     chain = (T.RandomResizedCrop(24), T.RandomHorizontalFlip(), T.ColorJitter(0.4))
-    one = all_of(ss.DataLoader(folder(photos, *chain), 8, shuffle=True, seed=3))
-    two = all_of(ss.DataLoader(folder(photos, *chain), 8, shuffle=True, seed=3, num_workers=3, device=device))
+    one = collect_batches(ss.DataLoader(folder(photos, *chain), 8, shuffle=True, seed=3))
+    two = collect_batches(ss.DataLoader(folder(photos, *chain), 8, shuffle=True, seed=3, num_workers=3, device=device))
     assert all_equal(one, two)
-    other = all_of(ss.DataLoader(folder(photos, *chain), 8, shuffle=True, seed=4))
+    other = collect_batches(ss.DataLoader(folder(photos, *chain), 8, shuffle=True, seed=4))
     assert not torch.equal(one[0], other[0])
 
 
@@ -70,8 +70,8 @@ def test_transforms_are_done_on_the_device_with_the_same_bits(photos, device):
     chains = [(T.RandomResizedCrop(24), T.ColorJitter(0.4)), (T.Resize((32, 32)), T.RandomCrop(24), T.GaussianBlur(3))]
     for chain in chains:
         options = {"batch_size": 8, "shuffle": True, "seed": 3, "num_workers": 2, "device": device}
-        by_workers = all_of(ss.DataLoader(folder(photos, *chain), **options))
-        by_device = all_of(ss.DataLoader(folder(photos, *chain), **options, transforms_device="cuda"))
+        by_workers = collect_batches(ss.DataLoader(folder(photos, *chain), **options))
+        by_device = collect_batches(ss.DataLoader(folder(photos, *chain), **options, transforms_device="cuda"))
         assert all_equal(by_workers, by_device)
 
 
@@ -79,10 +79,10 @@ def test_fields_travel_in_other_forms(photos, device):
     on_cuda(device)
     chain = (T.RandomResizedCrop(24), T.RandomHorizontalFlip())
     options = {"batch_size": 8, "shuffle": True, "seed": 3, "device": device}
-    plain = all_of(ss.DataLoader(folder(photos, *chain), **options))
-    packed = all_of(ss.DataLoader(folder(photos, *chain), **options, wire={"label": "smallest"}))
+    plain = collect_batches(ss.DataLoader(folder(photos, *chain), **options))
+    packed = collect_batches(ss.DataLoader(folder(photos, *chain), **options, wire={"label": "smallest"}))
     assert all_equal(plain, packed)
-    images, labels = all_of(ss.DataLoader(folder(photos, *chain), **options, wire={"image": "jpeg"}))
+    images, labels = collect_batches(ss.DataLoader(folder(photos, *chain), **options, wire={"image": "jpeg"}))
     assert torch.equal(labels, plain[1])
     assert (images.float() - plain[0].float()).abs().mean() < 4
 
@@ -97,10 +97,10 @@ def test_what_only_a_gpu_does_is_refused_elsewhere(photos):
 
 def test_epochs_differ_and_can_be_set(photos):
     loader = ss.DataLoader(folder(photos), 8, shuffle=True)
-    first, second = all_of(loader), all_of(loader)
+    first, second = collect_batches(loader), collect_batches(loader)
     assert loader.epoch == 2 and not torch.equal(first[0], second[0])
     loader.set_epoch(0)
-    assert torch.equal(all_of(loader)[0], first[0])
+    assert torch.equal(collect_batches(loader)[0], first[0])
     for _ in loader:
         break
     assert loader.epoch == 1  # a look at the first batch
@@ -264,7 +264,7 @@ def test_a_pipeline_has_the_state_of_its_loader(photos, device):
 
 
 def test_ranks_share_each_step(photos):
-    whole = all_of(ss.DataLoader(folder(photos), 10, shuffle=True, drop_last=True))[0]
+    whole = collect_batches(ss.DataLoader(folder(photos), 10, shuffle=True, drop_last=True))[0]
     parts = [list(ss.DataLoader(folder(photos), 5, shuffle=True, drop_last=True, rank=rank, world_size=2))
              for rank in range(2)]
     joined = torch.cat([x for step in zip(*parts, strict=True) for x, _ in step])
@@ -273,7 +273,7 @@ def test_ranks_share_each_step(photos):
 
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4, 6])
 def test_ranks_share_what_is_left_for_the_last_step(photos, device, world_size):
-    whole = all_of(ss.DataLoader(folder(photos), 12, shuffle=True, device=device))[0]
+    whole = collect_batches(ss.DataLoader(folder(photos), 12, shuffle=True, device=device))[0]
     parts = [list(ss.DataLoader(folder(photos), 12 // world_size, shuffle=True, rank=rank, world_size=world_size,
                                 device=device)) for rank in range(world_size)]
     for rank in parts:

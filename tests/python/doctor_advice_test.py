@@ -2,7 +2,7 @@
 
 import types
 
-from pipelines import Compose, Images, NamedCompose, double, samples_of
+from pipelines import Compose, Images, NamedCompose, double, read_samples
 import pytest
 import torch
 from torch.utils.data import DataLoader
@@ -13,10 +13,10 @@ import slipstream as ss
 from slipstream import _native
 from slipstream._doctor import advice
 from slipstream._doctor.loaders import EndlessBatches, Loaders, SmallBatches
-from slipstream._doctor.parts import Parts, Step, parts_of
+from slipstream._doctor.parts import Parts, Step, split_transform
 
 
-def change_of(kind, gain=1.5, **fields):
+def make_change(kind, gain=1.5, **fields):
     fields = {"what": "as it was", "how": "--option", "number": 10, "step": "resize"} | fields
     return types.SimpleNamespace(id=kind, gain=types.SimpleNamespace(value=gain), **fields)
 
@@ -58,7 +58,7 @@ IN_NATIVE_WORDS = [
 
 @pytest.mark.parametrize(("kind", "what", "how"), IN_NATIVE_WORDS)
 def test_advice_is_in_words_of_the_native_loader(kind, what, how):
-    diagnosis = types.SimpleNamespace(changes=[change_of(kind), change_of("wire")], reason="measure for longer (--budget)")
+    diagnosis = types.SimpleNamespace(changes=[make_change(kind), make_change("wire")], reason="measure for longer (--budget)")
     advice.rewrite_native(types.SimpleNamespace(workers=3), diagnosis)
     (change,) = diagnosis.changes  # without the one that no native loader can take
     assert (change.what, change.how, diagnosis.reason) == (what, how, "measure for longer (budget=)")
@@ -73,24 +73,24 @@ def rewritten(changes, workers=3, steps=(Step("resize", reads=50),), reason=""):
 
 @pytest.mark.parametrize(("kind", "what", "how"), ADVICE)
 def test_advice_is_in_words_of_python(kind, what, how):
-    (change,) = rewritten([change_of(kind)]).changes
+    (change,) = rewritten([make_change(kind)]).changes
     assert (change.what, change.how) == (what, how)
 
 
 def test_advice_has_most_gain_first_and_nothing_that_no_loader_can_do(monkeypatch):
-    monkeypatch.setattr(advice, "_native_changes", lambda *_: [change_of("native_transforms", 2.5)])
-    changes = [change_of("lock", 1.1), change_of("wire", 9.0), change_of("cores", 3.0), change_of("cache", 2.0)]
+    monkeypatch.setattr(advice, "_native_changes", lambda *_: [make_change("native_transforms", 2.5)])
+    changes = [make_change("lock", 1.1), make_change("wire", 9.0), make_change("cores", 3.0), make_change("cache", 2.0)]
     diagnosis = rewritten(changes, workers=0, reason="measure for longer (--budget)")
     assert [change.id for change in diagnosis.changes] == ["cores", "native_transforms", "cache", "lock"]
     assert diagnosis.reason == "measure for longer (budget=)"
 
 
 def native_changes(monkeypatch, dataset, gains):
-    samples, asked = samples_of(dataset), []
+    samples, asked = read_samples(dataset), []
 
     def what_if(observed, diagnosis, seconds):
         asked.append(seconds)
-        return change_of("", gains[len(asked) - 1])
+        return make_change("", gains[len(asked) - 1])
 
     monkeypatch.setattr(_native, "what_if", what_if)
     return advice._native_changes(None, None, samples.parts), asked
@@ -160,7 +160,7 @@ CHAINS = [
 ]
 
 
-def costs_of(names, sizes):
+def make_costs(names, sizes):
     costs = []
     for name, size in zip(names, sizes):
         cost = _native.HostStepCost()
@@ -175,7 +175,7 @@ def test_a_crop_is_only_moved_before_transforms_of_single_pixels(chain, expected
     for part in chain:
         image = part(image)
         sizes.append(image.numel())
-    assert advice.late_crop(parts, costs_of([step.name for step in parts.steps], sizes)) == expected
+    assert advice.late_crop(parts, make_costs([step.name for step in parts.steps], sizes)) == expected
 
 
 @pytest.mark.parametrize(("chain", "expected"), [
@@ -186,7 +186,7 @@ def test_a_crop_is_only_moved_before_transforms_of_single_pixels(chain, expected
 def test_the_crop_of_a_native_chain_is_moved_by_the_same_rule(chain, expected):
     names = ["read", "decode", "resize_0", "normalize_1", "random_crop_2"][: len(chain) + 2]
     sizes = [1000, 3 * 32 * 32] + [3 * 64 * 64] * (len(chain) - 1) + [3 * 8 * 8, 1]
-    costs = costs_of([*names, "collate"], sizes)
+    costs = make_costs([*names, "collate"], sizes)
     assert advice.late_native_crop(ss.transforms.Compose(chain), costs) == expected
 
 
@@ -229,7 +229,7 @@ class Counting:
 
 def test_transforms_of_the_user_are_not_called():
     counting = Counting()
-    samples = samples_of(Images(Compose([counting, double])))
+    samples = read_samples(Images(Compose([counting, double])))
     samples.fill(2)
     copied = samples.parts.plain()
     assert copied[3][0].eq(6).all() and counting.calls == 0
@@ -248,9 +248,9 @@ def test_methods_stay_those_of_their_object():
 
 def test_a_compose_with_processors_is_one_part():
     chain = NamedCompose([double])
-    assert parts_of(chain) == [double]
+    assert split_transform(chain) == [double]
     chain.processors = {"bboxes": 1}
-    assert parts_of(chain) == [chain]
+    assert split_transform(chain) == [chain]
 
 
 def test_standard_transforms_of_torchvision_are_their_two_parts():
@@ -262,7 +262,7 @@ def test_standard_transforms_of_torchvision_are_their_two_parts():
         def __getitem__(self, index):
             return self.transforms(torch.full((3, 8, 8), float(index)), index)
 
-    samples = samples_of(Standard())
+    samples = read_samples(Standard())
     assert samples.why_not == "" and [step.name for step in samples.parts.steps[1:]] == ["double", "target_transform"]
     samples.fill(2)
     for behind in range(3):

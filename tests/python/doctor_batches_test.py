@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader
 
 import slipstream as ss
 from slipstream import _native, _trees
-from slipstream._doctor.rungs import fresh, page_locked
+from slipstream._doctor.levels import fresh, page_locked
 
 
 def examined(loader, step=lambda batch: None, device="cpu"):
@@ -64,7 +64,7 @@ def encoded(samples):
     return Encoding(image=torch.stack([image for image, _ in samples]))
 
 
-def graph_of(samples):
+def make_graph(samples):
     return Graph(torch.stack([image for image, _ in samples]))
 
 
@@ -78,7 +78,7 @@ def test_batches_that_move_themselves_leave_the_cached_ones_alone():
         assert page_locked(moved) is not None  # which is not on the host
 
 
-@pytest.mark.parametrize("collate", [encoded, graph_of])
+@pytest.mark.parametrize("collate", [encoded, make_graph])
 def test_loops_over_them_are_examined(device, collate):
     seen = set()
 

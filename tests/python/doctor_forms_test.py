@@ -8,16 +8,16 @@ import random
 import secrets
 
 import numpy as np
-from pipelines import Compose, Images, double, names, samples_of, stated_time  # noqa: F401, a fixture
+from pipelines import Compose, Images, double, names, read_samples, stated_time  # noqa: F401, a fixture
 import pytest
 import torch
 from torch.utils.data import BatchSampler, ConcatDataset, DataLoader, Dataset, RandomSampler, Sampler
 
 import slipstream as ss
-from slipstream._doctor.ladder import Ladder
+from slipstream._doctor.measurements import LevelMeasurements
 from slipstream._doctor.loaders import Counted, EndlessBatches, Loaders, generators_of_loader
 from slipstream._doctor.parts import Clock
-from slipstream._random_states import generators_of
+from slipstream._random_states import find_generators
 
 
 def examined(loader, step=lambda batch: None, device="cpu"):
@@ -148,10 +148,10 @@ def test_cached_batches_of_several_sizes_are_few():
     batches = Lists(*range(1, 60))
     loaders = Loaders(DataLoader(Images(count=2000), batch_sampler=batches), on_gpu=False)
     assert loaders.sizes == [*range(1, 60), *range(1, 6)] and loaders.batch_size == 28
-    ladder = Ladder(loaders, lambda batch: None, "cpu", 1.0)
+    measurements = LevelMeasurements(loaders, lambda batch: None, "cpu", 1.0)
     for kept, sizes in ((2, [28]), (3, [1, 2]), (8, [1, 2, 3]), (10_000, list(range(1, 17)))):
-        ladder._kept = kept
-        assert ladder._sizes() == sizes
+        measurements._kept = kept
+        assert measurements._sizes() == sizes
 
 
 def test_a_sampler_that_can_be_gone_through_once_is_refused():
@@ -234,7 +234,7 @@ class Later(Images):
     (WithGenerator(double), ""),
 ])
 def test_what_is_random_is_not_stored(dataset, last):
-    assert samples_of(dataset).last_fixed_step() == last
+    assert read_samples(dataset).last_fixed_step() == last
 
 
 def unlike_others(number, make):
@@ -251,7 +251,7 @@ def shifted(x):
 
 @pytest.mark.parametrize(("number", "make"), [(3, shifted), (20, lambda x: x + torch.rand(1)), (20, flips)])
 def test_what_is_random_for_a_later_sample_alone_is_not_stored(number, make):
-    samples = samples_of(Images(Compose([double, unlike_others(2 * number, make)])))
+    samples = read_samples(Images(Compose([double, unlike_others(2 * number, make)])))
     samples.fill(32)
     assert samples.last_fixed_step() == "double"
 
@@ -263,13 +263,13 @@ def test_a_data_set_that_draws_for_a_later_sample_alone_is_not_stored(transform)
             image, label = super().__getitem__(index)
             return image, label + (random.random() if index == 20 else 0)
 
-    samples = samples_of(Drawing(transform))
+    samples = read_samples(Drawing(transform))
     samples.fill(32)
     assert samples.last_fixed_step() == ""
 
 
 def test_what_writes_into_a_later_sample_alone_leaves_cached_ones():
-    samples = samples_of(Images(Compose([double, unlike_others(6, lambda x: x.mul_(3)), double])))
+    samples = read_samples(Images(Compose([double, unlike_others(6, lambda x: x.mul_(3)), double])))
     samples.fill(8)
     for _ in range(2):
         assert samples.behind(1)[3][0].eq(36).all()
@@ -277,7 +277,7 @@ def test_what_writes_into_a_later_sample_alone_leaves_cached_ones():
 
 def test_generators_of_a_data_set_are_as_before_and_allow_cuts():
     dataset = WithGenerator(double)
-    samples = samples_of(dataset)
+    samples = read_samples(dataset)
     assert samples.why_not == "" and names(samples) == ["data set", "double"]
     examined(DataLoader(ConcatDataset([dataset, dataset]), 4))
     assert dataset.rng.bit_generator.state == np.random.default_rng(0).bit_generator.state
@@ -293,11 +293,11 @@ class InSlots:
 def test_generators_are_found_where_they_are():
     for each in (random.Random(0), np.random.default_rng(0), np.random.RandomState(0), torch.Generator()):
         for holder in (InSlots(each), [(1, {"a": each})], collections.deque([each]), functools.partial(flips_by, rng=each)):
-            assert generators_of(holder) == [each]
+            assert find_generators(holder) == [each]
     own, of_numpy = random.Random(0), np.random.default_rng(0)
     for method in (own.random, own.uniform, of_numpy.normal):
-        assert generators_of([method]) in ([own], [of_numpy])
-    assert generators_of([random.SystemRandom(), random, np.random]) == []
+        assert find_generators([method]) in ([own], [of_numpy])
+    assert find_generators([random.SystemRandom(), random, np.random]) == []
 
 
 class Lazy:
@@ -328,7 +328,7 @@ def test_decoding_belongs_to_the_data_set():
         seen.append(image.is_loaded)
         return torch.ones(2)
 
-    samples = samples_of(LazyImages(crop))
+    samples = read_samples(LazyImages(crop))
     seen.clear()
     samples.parts.timed(Clock(2))[0]
     samples.fill(2)
@@ -340,7 +340,7 @@ def test_transforms_that_decode_a_part_still_can():
     def drafted(image):
         return torch.zeros(1) if image.is_loaded else torch.ones(1)
 
-    samples = samples_of(LazyImages(Compose([drafted, double])))
+    samples = read_samples(LazyImages(Compose([drafted, double])))
     assert names(samples) == ["data set", "drafted", "double"] and samples.why_not == "" and not samples.warnings
     samples.fill(2)
     assert samples.finished(1)[0][0].item() == 2
@@ -366,7 +366,7 @@ class NoLength(torch.utils.data.IterableDataset):
 
 
 def test_frozen_data_sets_and_lengths_that_are_not_known():
-    assert names(samples_of(Frozen(double))) == ["data set", "double"]
+    assert names(read_samples(Frozen(double))) == ["data set", "double"]
     assert examined(DataLoader(NoLength(), 4)).rate.n > 0
 
 

@@ -36,7 +36,7 @@ def train(batch):
     OPTIMIZER.step()
 
 
-def loader_of(photos, device, transform=CHAIN, **options):
+def make_loader(photos, device, transform=CHAIN, **options):
     return ss.DataLoader(ss.ImageFolder(photos, transform), 4, True, num_workers=2, device=device, **options)
 
 
@@ -46,7 +46,7 @@ def written(report, folder):
 
 
 def test_the_levels_and_costs_are_those_of_the_loaders_steps(photos, device, tmp_path):
-    loader = loader_of(photos, device)
+    loader = make_loader(photos, device)
     report = ss.doctor(loader, train, budget=2, state=[MODEL, OPTIMIZER])
     told = written(report, tmp_path)
     host = "collated batch" if device == "cpu" else "host batch, pinned"
@@ -90,7 +90,7 @@ def test_advice_is_in_words_of_the_native_loader(photos, device, monkeypatch):
 
     measured_diagnosis = _native.diagnose
     monkeypatch.setattr(_native, "diagnose", diagnose)
-    report = ss.doctor(loader_of(photos, device), train, budget=1, state=[MODEL, OPTIMIZER])
+    report = ss.doctor(make_loader(photos, device), train, budget=1, state=[MODEL, OPTIMIZER])
     assert report.verdict == "transforms" and report.culprits == ["transforms"]
     assert any("'gaussian_blur_1'" in advice.what for advice in report.advice)
     for advice in report.advice:
@@ -99,7 +99,7 @@ def test_advice_is_in_words_of_the_native_loader(photos, device, monkeypatch):
 
 
 def test_nothing_is_changed(photos, device):
-    loader = loader_of(photos, device)
+    loader = make_loader(photos, device)
     rest = iter(loader)
     first = next(rest)
     before = [each.clone() for each in MODEL.parameters()]
@@ -108,7 +108,7 @@ def test_nothing_is_changed(photos, device):
     drawn = torch.rand(2)
     torch.manual_seed(4)
     assert torch.equal(drawn, torch.rand(2)) and all_equal(before, MODEL.parameters())
-    others = iter(loader_of(photos, device))
+    others = iter(make_loader(photos, device))
     for ours in (first, *rest):
         assert all_equal(ours, next(others))
 
@@ -117,7 +117,7 @@ def test_a_loader_without_transforms_and_a_smaller_last_batch(photos, device, tm
     data = ss.PythonDataset([(torch.ones(3, 32, 32), i % 3) for i in range(6)])
     with pytest.raises(ss.Refused, match="written in Python.* cannot be measured yet: examine it in a torch.utils"):
         ss.doctor(ss.DataLoader(data, 4, device=device), train)
-    report = ss.doctor(loader_of(photos, device, T.CenterCrop(32)), lambda batch: batch[0].float().mean(), budget=1)
+    report = ss.doctor(make_loader(photos, device, T.CenterCrop(32)), lambda batch: batch[0].float().mean(), budget=1)
     assert [cost["name"] for cost in written(report, tmp_path)["costs"]] == [
         "read", "decode", "center_crop_0", "collate"]
 
@@ -127,12 +127,12 @@ def test_what_mixes_batches_is_told(photos, device):
         nn.functional.cross_entropy(MODEL(batch[0]), batch[1]).backward()
 
     chain = T.Compose([T.CenterCrop(32), T.Normalize([0.5], [0.5]), T.MixUp()])
-    report = ss.doctor(loader_of(photos, device, chain), train_mixed, budget=1)
+    report = ss.doctor(make_loader(photos, device, chain), train_mixed, budget=1)
     assert "is measured with MixUp, which is done behind it" in report.text()
 
 
 @pytest.mark.parametrize(("make", "message"), [
-    (lambda photos, device: loader_of(photos, device, T.Compose([T.CenterCrop(32), torch.neg])), "written in Python"),
+    (lambda photos, device: make_loader(photos, device, T.Compose([T.CenterCrop(32), torch.neg])), "written in Python"),
     (lambda photos, device: ss.DataLoader(ss.Subset(ss.ImageFolder(photos, CHAIN), [1, 2]), 4, device=device),
      "larger than"),
     (lambda photos, device: Own(ss.ImageFolder(photos, CHAIN), 4, device=device), "has an __iter__ of its own")])
@@ -148,7 +148,7 @@ class Own(ss.DataLoader):
 
 def test_the_step_trains_where_the_loader_puts_batches(photos):
     with pytest.raises(ss.Refused, match="device is .*, but the loader gives batches on 'cpu'|no GPU here"):
-        ss.doctor(loader_of(photos, "cpu"), train, device="cuda")
+        ss.doctor(make_loader(photos, "cpu"), train, device="cuda")
 
 
 def test_errors_come_out_and_ctrl_c_ends_it(photos, device):
@@ -156,9 +156,9 @@ def test_errors_come_out_and_ctrl_c_ends_it(photos, device):
         raise ValueError("no such thing")
 
     with pytest.raises(ValueError, match="no such thing"):
-        ss.doctor(loader_of(photos, device), fails, budget=1)
+        ss.doctor(make_loader(photos, device), fails, budget=1)
     interrupt = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         interrupt.start()
-        ss.doctor(loader_of(photos, device), train, budget=600, state=[MODEL, OPTIMIZER])
+        ss.doctor(make_loader(photos, device), train, budget=600, state=[MODEL, OPTIMIZER])
     interrupt.join()

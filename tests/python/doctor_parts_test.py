@@ -6,7 +6,7 @@ import random
 import types
 
 import numpy as np
-from pipelines import Compose, Images, NamedCompose, Stream, double, in_place, names, noise, samples_of, sleep, slow, stated_time  # noqa: F401, a fixture
+from pipelines import Compose, Images, NamedCompose, Stream, double, in_place, names, noise, read_samples, sleep, slow, stated_time  # noqa: F401, a fixture
 import pytest
 import torch
 from torch import nn
@@ -14,31 +14,31 @@ from torch.utils.data import ConcatDataset, Dataset, Subset
 
 from slipstream import _trees
 from slipstream._doctor.advice import native_form
-from slipstream._doctor.parts import Clock, Parts, name_of, parts_of
+from slipstream._doctor.parts import Clock, Parts, display_name, split_transform
 
 
 def test_compose_sequential_and_nesting_are_taken_apart():
     pool = nn.Sequential(nn.AvgPool2d(2), nn.Sequential(nn.ReLU(), nn.Flatten()))
-    parts = parts_of(Compose([double, Compose([noise, pool]), lambda x: x, functools.partial(sleep, seconds=0)]))
-    assert [name_of(part) for part in parts] == ["double", "noise", "AvgPool2d", "ReLU", "Flatten", "<lambda>", "sleep"]
+    parts = split_transform(Compose([double, Compose([noise, pool]), lambda x: x, functools.partial(sleep, seconds=0)]))
+    assert [display_name(part) for part in parts] == ["double", "noise", "AvgPool2d", "ReLU", "Flatten", "<lambda>", "sleep"]
 
 
 def test_what_is_no_sequence_stays_whole():
     other = NamedCompose([double])
     other.p = 0.5
-    assert parts_of(other) == [other]
+    assert split_transform(other) == [other]
 
     class OneOf:
         transforms = (double, noise)
 
     one_of = OneOf()
-    assert parts_of(one_of) == [one_of]
+    assert split_transform(one_of) == [one_of]
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_cut_samples_end_as_whole_ones(stream):
     images = Images(Compose([double, noise, in_place, double]))
-    samples = samples_of(Stream(images) if stream else images)
+    samples = read_samples(Stream(images) if stream else images)
     assert samples.why_not == ""
     assert names(samples) == ["data set", "double", "noise", "in_place", "double (2)"]
     assert [step.is_random for step in samples.parts.steps] == [False, False, True, False, False]
@@ -61,7 +61,7 @@ def test_subsets_target_transforms_and_several_calls():
             image, label = torch.full((3, 8, 8), float(index)), index % 4
             return {"views": [self.transform(image), self.transform(image)], "label": self.target_transform(label)}
 
-    samples = samples_of(Subset(Two(Compose([noise, double]), target_transform=lambda y: y + 10), range(5, 9)))
+    samples = read_samples(Subset(Two(Compose([noise, double]), target_transform=lambda y: y + 10), range(5, 9)))
     assert samples.why_not == "" and names(samples) == ["data set", "noise", "double", "target_transform"]
     samples.fill(2)
     for behind in range(4):
@@ -91,7 +91,7 @@ def test_joint_and_named_transforms():
             return made["image"], made["mask"]
 
     for dataset in (Joint(), Named()):
-        samples = samples_of(dataset)
+        samples = read_samples(dataset)
         assert samples.why_not == "" and len(samples.parts.steps) == 3
         samples.fill(2)
         for behind in range(3):
@@ -105,7 +105,7 @@ def test_a_label_that_is_worked_on_does_not_keep_images_from_being_cut():
             image, label = super().__getitem__(index)
             return image, label + 1
 
-    samples = samples_of(Worked(double, target_transform=double))
+    samples = read_samples(Worked(double, target_transform=double))
     assert samples.why_not == "" and names(samples) == ["data set", "double"]
 
 
@@ -115,7 +115,7 @@ def test_what_cannot_be_cut_says_so_and_still_ends_right():
             image, label = super().__getitem__(index)
             return image / 2, label
 
-    samples = samples_of(Worked(Compose([double, double])))
+    samples = read_samples(Worked(Compose([double, double])))
     assert "works on what its transforms make" in samples.why_not
     samples.fill(2)
     assert samples.behind(2)[1][0].eq(2).all()
@@ -129,7 +129,7 @@ def test_a_compose_that_does_more_is_one_part():
         def __call__(self, x):
             return [each(x) for each in self.transforms][0]
 
-    samples = samples_of(Images(Compose()))
+    samples = read_samples(Images(Compose()))
     assert names(samples) == ["data set", "Compose"] and samples.why_not == ""
     assert any("taken apart" in warning for warning in samples.warnings)
 
@@ -141,11 +141,11 @@ def test_samples_that_cannot_be_repeated_are_not_cut():
         def __getitem__(self, index):
             return self.transform(torch.from_numpy(generator.random(3))), 0
 
-    assert "differ from one reading to the next" in samples_of(Fresh(Compose([double]))).why_not
+    assert "differ from one reading to the next" in read_samples(Fresh(Compose([double]))).why_not
 
 
 def test_a_data_set_without_transforms_is_one_part():
-    samples = samples_of(ConcatDataset([Images(), Images()]))
+    samples = read_samples(ConcatDataset([Images(), Images()]))
     assert names(samples) == ["data set"] and samples.why_not == ""
     assert any("one part" in warning for warning in samples.warnings)
     samples.fill(2)

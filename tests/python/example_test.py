@@ -11,7 +11,7 @@ from forked import run_script, start_ranks
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "python" / "train.py"
 
 
-def words_of(data, steps, checkpoint):
+def make_words(data, steps, checkpoint):
     return [data, "--steps", steps, "--batch-size", 8, "--num-workers", 1, "--timeout", 20, "--checkpoint", checkpoint,
             "--save-every", 3]
 
@@ -19,7 +19,7 @@ def words_of(data, steps, checkpoint):
 def run(ranks, data, steps, checkpoint):
     """The state that it saves after the last step."""
     logs = checkpoint.with_name(f"{checkpoint.stem}-to-{steps}")
-    assert re.search(rf"step {steps}: loss [\d.]+", run_script(SCRIPT, words_of(data, steps, checkpoint), logs, ranks))
+    assert re.search(rf"step {steps}: loss [\d.]+", run_script(SCRIPT, make_words(data, steps, checkpoint), logs, ranks))
     state = torch.load(checkpoint)
     assert (state["step"], state["loader"]["position"]) == (steps, steps)
     return state["model"]
@@ -52,7 +52,7 @@ def test_the_rest_goes_on_after_a_process_was_killed(photos, tmp_path):
     checkpoint = tmp_path / "run.pt"
     until = time.monotonic() + 200
     while not checkpoint.exists():
-        both = start_ranks(SCRIPT, words_of(photos, 100000, checkpoint), tmp_path, 2)
+        both = start_ranks(SCRIPT, make_words(photos, 100000, checkpoint), tmp_path, 2)
         try:
             while not checkpoint.exists() and all(each.is_alive() for each in both):
                 assert time.monotonic() < until

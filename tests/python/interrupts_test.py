@@ -9,7 +9,7 @@ import interpreters
 import pytest
 import slipstream as ss
 import torch
-from trained import Net, trainer_of
+from trained import Net, make_trainer
 
 PROGRAM = """
 import os, signal, sys, threading
@@ -87,7 +87,7 @@ def stage(batch):
 
 
 def trained(photos, device):
-    trainer_of(photos, device, Signaled(), plan="serial").fit()
+    make_trainer(photos, device, Signaled(), plan="serial").fit()
 
 
 def iterated(photos, device):

@@ -29,32 +29,32 @@ def process_group(rank, world_size):
         distributed.destroy_process_group()
 
 
-def epoch_of(loader):
+def read_epoch(loader):
     return [batch.tolist() for batch in loader]
 
 
 @pytest.mark.parametrize("wrap", [lambda loader: loader, lambda loader: ss.Pipeline(loader, device="cpu"),
                                   lambda loader: ss.Pipeline(loader, device="cpu", serial=True)])
 def test_a_loader_made_before_the_process_group_loads_its_share(wrap):
-    expected = epoch_of(ss.DataLoader(Numbers(), 4, shuffle=True, rank=1, world_size=2))
+    expected = read_epoch(ss.DataLoader(Numbers(), 4, shuffle=True, rank=1, world_size=2))
     loader = ss.DataLoader(Numbers(), 4, shuffle=True)
     with process_group(1, 2):
         assert len(loader) == 5 and loader.state_dict()["global_batch_size"] == 8
-        assert epoch_of(wrap(loader)) == expected
+        assert read_epoch(wrap(loader)) == expected
     for rank in range(2):
         loader = ss.DataLoader(Numbers(), 4, shuffle=True)
-        whole = epoch_of(loader)
+        whole = read_epoch(loader)
         with process_group(rank, 2):
-            second = epoch_of(wrap(loader))
+            second = read_epoch(wrap(loader))
         given = ss.DataLoader(Numbers(), 4, shuffle=True, rank=rank, world_size=2)
         given.set_epoch(1)
-        assert len(whole) == 10 and second == epoch_of(given)
+        assert len(whole) == 10 and second == read_epoch(given)
 
 
 def test_ranks_that_were_given_stay():
     loader = ss.DataLoader(Numbers(), 4, rank=0, world_size=1)
     with process_group(1, 2):
-        assert len(loader) == 10 and len(epoch_of(loader)) == 10
+        assert len(loader) == 10 and len(read_epoch(loader)) == 10
 
 
 def test_a_state_outlives_its_process_group():
@@ -68,7 +68,7 @@ def test_a_state_outlives_its_process_group():
     with process_group(1, 2):
         rest = ss.DataLoader(Numbers(), 4)
         rest.load_state_dict(state)
-        assert first + epoch_of(rest) == epoch_of(ss.DataLoader(Numbers(), 4))
+        assert first + read_epoch(rest) == read_epoch(ss.DataLoader(Numbers(), 4))
 
 
 def test_a_position_within_an_epoch_of_other_ranks_is_refused():
@@ -78,14 +78,14 @@ def test_a_position_within_an_epoch_of_other_ranks_is_refused():
         with pytest.raises(ss.Refused, match=r"load_state_dict\(\) after init_process_group\(\)"):
             next(iter(loader))
         loader.load_state_dict({"position": 3, "batches_per_epoch": 5})
-        assert len(epoch_of(loader)) == 2
+        assert len(read_epoch(loader)) == 2
 
 
 def test_more_ranks_than_the_data_has_batches_are_refused():
     loader = ss.DataLoader(Numbers(), 30)
     with process_group(0, 2), pytest.raises(ss.Refused, match="2 ranks with batch size 30 need more"):
         next(iter(loader))
-    assert len(epoch_of(loader)) == 2
+    assert len(read_epoch(loader)) == 2
 
 
 def test_a_trainer_refuses_a_process_group_that_came_later(photos):

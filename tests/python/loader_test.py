@@ -215,49 +215,49 @@ def test_what_native_loaders_would_go_around_is_refused(photos):
         ss.Trainer(half, torch.nn.Linear(1, 1), steps=1)
 
 
-def made_of(photos, **options):
+def load_batches(photos, **options):
     return ss.DataLoader(ss.ImageFolder(photos, T.CenterCrop(8)), 10, shuffle=True, **options)
 
 
-def labels_of(loop):
+def read_labels(loop):
     return [labels.tolist() for _, labels in loop]
 
 
 @pytest.mark.parametrize("wrap", [lambda loader: loader, lambda loader: ss.Pipeline(loader),
                                   lambda loader: ss.Pipeline(loader, serial=True)])
 def test_a_look_at_a_batch_costs_no_epoch(photos, wrap):
-    plain = made_of(photos)
-    epochs = [labels_of(plain) for _ in range(3)]
-    loader = made_of(photos)
+    plain = load_batches(photos)
+    epochs = [read_labels(plain) for _ in range(3)]
+    loader = load_batches(photos)
     loop = wrap(loader)
     for _ in range(2):
         assert next(iter(loop))[1].tolist() == epochs[0][0] and loader.epoch == 0
     assert loader.state_dict()["position"] == 1
-    assert [labels_of(loop) for _ in range(loader.epoch, 3)] == epochs
+    assert [read_labels(loop) for _ in range(loader.epoch, 3)] == epochs
     loader.load_state_dict({"position": 7, "batches_per_epoch": 5})
     next(iter(loop))
     loader.set_epoch(1)
     next(iter(loop))
-    assert loader.epoch == 1 and labels_of(loop) == epochs[1][2:]
+    assert loader.epoch == 1 and read_labels(loop) == epochs[1][2:]
     single = ss.DataLoader(ss.Subset(ss.ImageFolder(photos, T.CenterCrop(8)), range(10)), 10)
     next(iter(wrap(single)))
-    assert single.epoch == 0 and len(labels_of(wrap(single))) == 1 and single.epoch == 1
+    assert single.epoch == 0 and len(read_labels(wrap(single))) == 1 and single.epoch == 1
 
 
 def test_epochs_advance_with_the_second_batch(photos):
-    loader = made_of(photos)
+    loader = load_batches(photos)
     seen = []
     for number, _ in enumerate(loader):
         seen.append(loader.epoch)
         if number == 2:
             break
     assert seen == [0, 1, 1] and loader.epoch == 1
-    epochs = [labels_of(each) for each in [made_of(photos)] for _ in range(2)]
-    assert labels_of(loader) == epochs[1]
+    epochs = [read_labels(each) for each in [load_batches(photos)] for _ in range(2)]
+    assert read_labels(loader) == epochs[1]
 
 
 def test_a_loop_that_asks_again_after_a_look_continues(photos):
-    loader = made_of(photos)
+    loader = load_batches(photos)
     it = iter(loader)
     first = next(it)[1].tolist()
-    assert [first, *labels_of(it)] == labels_of(made_of(photos)) and loader.epoch == 1
+    assert [first, *read_labels(it)] == read_labels(load_batches(photos)) and loader.epoch == 1

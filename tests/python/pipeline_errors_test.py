@@ -153,11 +153,11 @@ def test_a_stage_without_its_input_says_where_to_look(device):
 
 
 def test_what_a_failed_pass_held_is_freed(device):
-    class Held:
+    class HeldObject:
         pass
 
     def run(where):
-        held = Held()
+        held = HeldObject()
 
         def fails(x):
             if where == "stage":
@@ -228,7 +228,7 @@ class Every:
         return torch.tensor([number])
 
 
-def results_of(loop):
+def collect_results(loop):
     """What each next() gives or raises, until the end."""
     results, loop = [], iter(loop)
     while True:
@@ -251,14 +251,14 @@ def test_an_error_takes_the_place_of_its_batch_alone(device, bad, serial):
         return x
 
     stages = [("a", lambda x: x), ("b", stage), ("c", lambda x: x)]
-    assert results_of(ss.Pipeline(Every(bad), (), device, serial=serial)) == expected
-    assert results_of(ss.Pipeline(Every(()), stages, device, serial=serial)) == expected
+    assert collect_results(ss.Pipeline(Every(bad), (), device, serial=serial)) == expected
+    assert collect_results(ss.Pipeline(Every(()), stages, device, serial=serial)) == expected
 
 
 def test_an_error_without_a_python_function_takes_the_place_of_its_batch(device):
     values = [[0.0], [1.0], [2.0], ["no number"], [4.0]]
-    plain = results_of(map(torch.tensor, values))
-    assert results_of(ss.Pipeline(map(torch.tensor, values), (), device)) == plain
+    plain = collect_results(map(torch.tensor, values))
+    assert collect_results(ss.Pipeline(map(torch.tensor, values), (), device)) == plain
     assert plain[3].startswith("ValueError") and plain[4] == 4
 
 

@@ -21,11 +21,11 @@ class Late(Numbers):
     """Its sample `late` waits until it is let go of."""
 
     def __init__(self, late):
-        self.late, self.let_go, self.made = late, multiprocessing.Event(), multiprocessing.Event()
+        self.late, self.allow_next, self.made = late, multiprocessing.Event(), multiprocessing.Event()
 
     def __getitem__(self, index):
         if index == self.late:
-            self.let_go.wait(LIMIT_S)
+            self.allow_next.wait(LIMIT_S)
             self.made.set()
         return super().__getitem__(index)
 
@@ -38,13 +38,13 @@ def test_a_late_batch_holds_up_none_that_is_there(device, late, workers, is_pers
     data = Late(late)
     loader = torch.utils.data.DataLoader(data, 1, num_workers=workers, persistent_workers=is_persistent)
     for _ in range(2 if is_persistent else 1):
-        data.let_go.clear()
+        data.allow_next.clear()
         data.made.clear()
         for i, (_, label) in enumerate(ss.Pipeline(loader, (), device)):
             assert label.item() == i
             if i == 5:
                 assert not data.made.is_set()
-                data.let_go.set()
+                data.allow_next.set()
         assert i == len(data) - 1
 
 
@@ -69,7 +69,7 @@ def test_batches_in_any_order(device, late):
         labels.append(label.item())
         if len(labels) == 30:  # all but those of the late one's worker may be there
             assert not data.made.is_set()
-            data.let_go.set()
+            data.allow_next.set()
     assert sorted(labels) == list(range(40)) and labels.index(late) >= 30
 
 
@@ -99,7 +99,7 @@ def test_a_pass_waits_for_what_the_one_before_still_reads(device):
         for x, _ in pipe:
             if x[0, 0] == 2:
                 break
-        letting = threading.Timer(0.1, data.let_go.set)
+        letting = threading.Timer(0.1, data.allow_next.set)
         letting.start()
         assert [labels.item() for _, labels in pipe] == list(range(40))
         letting.join()
@@ -109,13 +109,13 @@ class Ending(torch.utils.data.IterableDataset):
     """Two workers give three numbers each and one of them another one, which waits until it is let go of."""
 
     def __init__(self):
-        self.let_go, self.made = multiprocessing.Event(), multiprocessing.Event()
+        self.allow_next, self.made = multiprocessing.Event(), multiprocessing.Event()
 
     def __iter__(self):
         worker = torch.utils.data.get_worker_info().id
         yield from torch.arange(3) + 10 * worker
         if worker == 1:
-            self.let_go.wait(LIMIT_S)
+            self.allow_next.wait(LIMIT_S)
             self.made.set()
             yield torch.tensor(13)
 
@@ -127,14 +127,14 @@ def test_a_worker_at_its_end_holds_up_no_batch_that_is_there(device, prefetch_fa
     loader = torch.utils.data.DataLoader(data, None, num_workers=2, prefetch_factor=prefetch_factor,
                                          persistent_workers=is_persistent)
     for _ in range(2 if is_persistent else 1):
-        data.let_go.clear()
+        data.allow_next.clear()
         data.made.clear()
         numbers = []
         for x in ss.Pipeline(loader, (), device):
             numbers.append(x.item())
             if len(numbers) == 6:
                 assert not data.made.is_set()
-                data.let_go.set()
+                data.allow_next.set()
         assert numbers == [0, 10, 1, 11, 2, 12, 13]
 
 
@@ -180,12 +180,12 @@ class OneEnds(torch.utils.data.IterableDataset):
     """Of three workers one ends at once, one gives a number, and one waits until it is let go of."""
 
     def __init__(self):
-        self.let_go = multiprocessing.Event()
+        self.allow_next = multiprocessing.Event()
 
     def __iter__(self):
         worker = torch.utils.data.get_worker_info().id
         if worker == 2:
-            self.let_go.wait(LIMIT_S)
+            self.allow_next.wait(LIMIT_S)
         if worker > 0:
             yield torch.tensor(worker)
 
@@ -195,7 +195,7 @@ def test_batches_of_workers_behind_one_that_has_ended_are_seen():
     workers = _sources._Workers(torch.utils.data.DataLoader(data, None, num_workers=3, prefetch_factor=1))
     wait_until(workers.ready)
     assert next(workers) == 1 and not workers.ready()
-    data.let_go.set()
+    data.allow_next.set()
     assert list(workers) == [2]
 
 

@@ -88,7 +88,7 @@ FORMS = [
 ]
 
 
-def values_of(batch):
+def read_values(batch):
     whole = vars(batch) if isinstance(batch, Record) else batch
     pairs = whole.items() if hasattr(whole, "items") else enumerate(whole)
     return {key: value[0].item() for key, value in pairs}
@@ -96,17 +96,17 @@ def values_of(batch):
 
 @pytest.mark.parametrize(("batch", "keys", "changed"), FORMS)
 def test_a_stage_reads_and_writes_where_it_is_told(device, batch, keys, changed):
-    before = values_of(copy.deepcopy(batch))
+    before = read_values(copy.deepcopy(batch))
     stage = ss.Stage("double", lambda x: x * 2, **keys)
     (through,) = ss.Pipeline([batch], [stage], device)
     for result in (stage(batch), through):
-        assert values_of(result) == before | changed and type(result) is type(batch) and result is not batch
-        assert values_of(batch) == before
+        assert read_values(result) == before | changed and type(result) is type(batch) and result is not batch
+        assert read_values(batch) == before
 
 
 def test_the_first_input_is_the_default_output():
     stage = ss.Stage("sum", lambda a, b: a + b, input=["a", "b"])
-    assert values_of(stage({"a": one(), "b": one() * 2})) == {"a": 3, "b": 2}
+    assert read_values(stage({"a": one(), "b": one() * 2})) == {"a": 3, "b": 2}
 
 
 @pytest.mark.parametrize(("result", "kind"), [

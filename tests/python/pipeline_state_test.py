@@ -34,7 +34,7 @@ class Stateful(DataLoader):
         self.state, self.begins_with = dict(state), state["taken"]
 
 
-def pipe_of(device, serial, workers):
+def make_pipe(device, serial, workers):
     noise = ss.Stage("noise", lambda x: x + torch.rand_like(x), seed=1)
     return ss.Pipeline(Stateful(num_workers=workers), [noise], device, serial=serial)
 
@@ -47,17 +47,17 @@ def given(pipe):
 @pytest.mark.parametrize("serial", [False, True])
 @pytest.mark.parametrize("count", [1, 5, BATCHES])
 def test_another_pipeline_goes_on_behind_the_bodys_batch(device, serial, workers, count):
-    whole = pipe_of(device, serial, workers)
+    whole = make_pipe(device, serial, workers)
     first, second = given(whole), given(whole)
     assert len(first) == BATCHES and first != second
-    pipe = pipe_of(device, serial, workers)
+    pipe = make_pipe(device, serial, workers)
     assert given(pipe) == first
     for number, _ in enumerate(pipe, 1):
         if number == count:
             state = json.loads(json.dumps(pipe.state_dict()))
             break
     assert pipe.state_dict() == state == {"loader": {"taken": count}, "epoch": 1, "batch": count}
-    other = pipe_of(device, serial, workers)
+    other = make_pipe(device, serial, workers)
     other.load_state_dict(state)
     assert other.state_dict() == state
     other.set_epoch(1)  # where it is
@@ -66,7 +66,7 @@ def test_another_pipeline_goes_on_behind_the_bodys_batch(device, serial, workers
 
 
 def test_what_is_no_state_is_refused():
-    pipe = pipe_of("cpu", False, 0)
+    pipe = make_pipe("cpu", False, 0)
     for state in (None, {}, {"taken": 1}, {"loader": {"taken": 1}, "epoch": 0}):
         with pytest.raises(ss.Refused, match="is no state of a slipstream.Pipeline around Stateful"):
             pipe.load_state_dict(state)
@@ -96,7 +96,7 @@ def test_loaders_without_a_state_have_none_in_a_pipeline():
 
 
 def test_another_epoch_after_a_pass_that_was_left_is_its_beginning(device):
-    pipe = pipe_of(device, False, 0)
+    pipe = make_pipe(device, False, 0)
     for number, _ in enumerate(pipe, 1):
         if number == 3:
             break

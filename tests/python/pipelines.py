@@ -9,10 +9,10 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
 from slipstream import _native
-from slipstream._doctor import ladder, loaders, parts, rates, samples
+from slipstream._doctor import loaders, measurements, parts, rates, samples
 from slipstream._doctor.loaders import Loaders
 from slipstream._doctor.samples import Samples
-from slipstream._random_states import kept_random_states
+from slipstream._random_states import preserved_random_states
 
 torch.set_num_threads(1)
 
@@ -41,7 +41,7 @@ def stated_time(monkeypatch):
     clock, capacity = StatedTime(), _native.MachineCapacity()
     capacity.cores = 8
     monkeypatch.setattr(_native, "measure_capacity", lambda cores: capacity)
-    for module in (sys.modules[__name__], ladder, loaders, parts, rates, samples):
+    for module in (sys.modules[__name__], measurements, loaders, parts, rates, samples):
         monkeypatch.setattr(module, "time", clock)
     return clock
 
@@ -123,8 +123,8 @@ class Stream(IterableDataset):
             yield (image if self.transform is None else self.transform(image)), index % 4
 
 
-def samples_of(dataset, **options):
-    with kept_random_states():
+def read_samples(dataset, **options):
+    with preserved_random_states():
         return Samples(Loaders(DataLoader(dataset, 4, **options), on_gpu=False))
 
 

@@ -14,7 +14,7 @@ REMEDY = r"images of uint8 .*Remedy: .*ToDtype\(torch.float32, scale=True\).*ima
 IMAGES = torch.zeros(4, 3, 16, 16, dtype=torch.uint8)
 
 
-def notes_of(error):
+def make_notes(error):
     return "\n".join(getattr(error, "__notes__", []))
 
 
@@ -36,7 +36,7 @@ def frozen(model):
 def test_an_error_of_a_stage_names_the_remedy(device, model, serial):
     model = frozen(model).to(device)
     pipe = ss.Pipeline([(IMAGES, torch.zeros(4))], [("encode", model)], device, serial=serial)
-    notes = notes_of(raised_by(lambda: list(pipe)))
+    notes = make_notes(raised_by(lambda: list(pipe)))
     assert re.search(REMEDY, notes), notes
     assert "4 x 3 x 16 x 16" in notes and "stage 'encode'" in notes
 
@@ -44,17 +44,17 @@ def test_an_error_of_a_stage_names_the_remedy(device, model, serial):
 def test_an_error_of_the_trainers_model_names_the_remedy(photos, device):
     data = ss.ImageFolder(photos, ss.transforms.CenterCrop(16))
     trainer = ss.Trainer(ss.DataLoader(data, 8, device=device), Net(), epochs=1, progress=False)
-    assert "images.float() / 255" in notes_of(raised_by(trainer.fit))
+    assert "images.float() / 255" in make_notes(raised_by(trainer.fit))
 
 
 def test_an_error_of_the_doctors_step_names_the_remedy():
     model = nn.Conv2d(3, 8, 3)
     loader = DataLoader([image for image in IMAGES], batch_size=2)
     error = raised_by(lambda: ss.doctor(loader, lambda batch: model(batch), device="cpu", budget=0.3))
-    assert "images.float() / 255" in notes_of(error)
+    assert "images.float() / 255" in make_notes(error)
 
 
-def fails_of(message):
+def make_failing_stage(message):
     def fails(batch):
         raise RuntimeError(message)
 
@@ -69,8 +69,8 @@ def fails_of(message):
     (IMAGES, "the file is damaged"),
 ])
 def test_other_errors_name_no_remedy(batch, message):
-    pipe = ss.Pipeline([batch], [("bad", fails_of(message))], "cpu")
-    assert "Remedy" not in notes_of(raised_by(lambda: list(pipe)))
+    pipe = ss.Pipeline([batch], [("bad", make_failing_stage(message))], "cpu")
+    assert "Remedy" not in make_notes(raised_by(lambda: list(pipe)))
 
 
 class Unprintable(RuntimeError):

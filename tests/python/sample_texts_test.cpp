@@ -7,7 +7,7 @@
 namespace slipstream {
 namespace {
 
-using Places = std::vector<SampleTexts::Place>;
+using Places = std::vector<SampleTexts::TextSlot>;
 
 std::vector<std::string> take(SampleTexts& texts, const Places& places) {
   return texts.take(reinterpret_cast<const std::byte*>(places.data()), places.size());

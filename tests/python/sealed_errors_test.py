@@ -6,7 +6,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 import slipstream as ss
-from trained import Failing, trainer_of
+from trained import Failing, make_trainer
 
 
 class Sealed(RuntimeError):
@@ -67,17 +67,17 @@ def test_a_sealed_exception_is_raised(what):
 
 def test_a_sealed_exception_of_a_trainers_model_and_callbacks_is_raised(photos, device):
     for trainer in (
-        trainer_of(photos, device, Failing(2, Sealed("broken"))),
-        trainer_of(photos, device, on_step=fails),
-        trainer_of(photos, device, on_epoch=fails),
-        trainer_of(photos, device, loss=fails),
+        make_trainer(photos, device, Failing(2, Sealed("broken"))),
+        make_trainer(photos, device, on_step=fails),
+        make_trainer(photos, device, on_epoch=fails),
+        make_trainer(photos, device, loss=fails),
     ):
         with pytest.raises(Sealed, match="broken"):
             trainer.fit()
 
 
 def test_a_sealed_exception_of_predict_is_raised(photos, device):
-    trainer = trainer_of(photos, device, Failing(1, Sealed("broken")))
+    trainer = make_trainer(photos, device, Failing(1, Sealed("broken")))
     with pytest.raises(Sealed, match="broken"):
         list(trainer.predict(trainer._loader))
 

@@ -10,7 +10,7 @@ from tensors import all_equal
 import torch
 
 import slipstream as ss
-from trained import CHAIN, Net, loader_of, trainer_of
+from trained import CHAIN, Net, make_loader, make_trainer
 
 pytestmark = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="no second GPU here")
 
@@ -69,10 +69,10 @@ def test_pytorchs_loader_and_a_stream_of_the_body(stages, own_stream):
 def test_a_training_run(photos):
     results = []
     for device in ("cuda:0", "cuda:1"):
-        trainer = trainer_of(photos, device, Net())
+        trainer = make_trainer(photos, device, Net())
         trainer.fit()
         assert next(trainer.model.parameters()).device == torch.device(device)
-        outputs = [each.cpu() for each in trainer.predict(loader_of(photos, device))]
+        outputs = [each.cpu() for each in trainer.predict(make_loader(photos, device))]
         results.append([each.cpu() for each in trainer.model.state_dict().values()] + outputs)
     assert all_equal(*results)
 
@@ -89,7 +89,7 @@ CONTEXTS = """
 import ctypes, json, sys, torch
 sys.path.insert(0, sys.argv[2])
 import slipstream as ss
-from trained import loader_of, trainer_of
+from trained import make_loader, make_trainer
 T = ss.transforms
 torch.cuda.set_device(1)
 for options in json.loads(sys.argv[3]):
@@ -98,9 +98,9 @@ for options in json.loads(sys.argv[3]):
     for stage in (torch.jit.script(torch.nn.ReLU().eval()), lambda images: images * 2):
         for images, labels in ss.Pipeline(loader, stages=[("stage", stage)]):
             images.sum()
-trainer = trainer_of(sys.argv[1], "cuda")
+trainer = make_trainer(sys.argv[1], "cuda")
 trainer.fit()
-assert len(list(trainer.predict(loader_of(sys.argv[1], "cuda")))) == 7
+assert len(list(trainer.predict(make_loader(sys.argv[1], "cuda")))) == 7
 driver, flags, active = ctypes.CDLL("libcuda.so.1"), ctypes.c_uint(), ctypes.c_int()
 contexts = []
 for device in (0, 1):

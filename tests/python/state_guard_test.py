@@ -11,7 +11,7 @@ from tensors import all_equal
 import torch
 from torch import nn
 
-from slipstream._held import STATEFUL, held_by
+from slipstream._held_objects import STATEFUL, reachable_from
 from slipstream._state_guard import StateGuard
 
 
@@ -182,7 +182,7 @@ WAYS = {
 def test_state_is_found_wherever_the_step_reaches_it(way):
     model = Codebook()
     step = WAYS[way](model)
-    assert [each.content for each in held_by(step, STATEFUL) if each.content is model] == [model]
+    assert [each.content for each in reachable_from(step, STATEFUL) if each.content is model] == [model]
     guard = StateGuard([("step", step)])
     step()
     assert guard.restore() == [] and model.calls == 0 and model.usage == 0

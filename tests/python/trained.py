@@ -22,15 +22,15 @@ class Net(nn.Module):
         return self.head(self.drop(self.norm(self.conv(images)).relu().mean((2, 3))))
 
 
-def loader_of(photos, device="cpu", batch_size=8, shuffle=True, workers=2, **options):
+def make_loader(photos, device="cpu", batch_size=8, shuffle=True, workers=2, **options):
     data = ss.ImageFolder(photos, T.Compose(CHAIN))
     return ss.DataLoader(data, batch_size, shuffle, num_workers=workers, device=device, **options)
 
 
-def trainer_of(photos, device="cpu", model=None, batch_size=8, **options):
+def make_trainer(photos, device="cpu", model=None, batch_size=8, **options):
     options = {"epochs": 2, "lr": 0.05, "momentum": 0.9, "deterministic": True, "precision": "fp32",
                "progress": False} | options
-    return ss.Trainer(loader_of(photos, device, batch_size), Net() if model is None else model, **options)
+    return ss.Trainer(make_loader(photos, device, batch_size), Net() if model is None else model, **options)
 
 
 def plain_loop(batches, model, optimizer, loss, epochs=2):
@@ -65,7 +65,7 @@ class Failing(Net):
         raise self.error
 
 
-def program_of(*words):
+def run_slipstream(*words):
     """What the command line of the package says."""
     run = interpreters.run("import sys; from slipstream.__main__ import main; sys.exit(main())", *words)
     assert run.returncode == 0, run.stderr

@@ -11,7 +11,7 @@ import pytest
 import slipstream as ss
 import torch
 from torch import nn
-from trained import Failing, Net, loader_of, trainer_of
+from trained import Failing, Net, make_loader, make_trainer
 
 T = ss.transforms
 
@@ -85,9 +85,9 @@ def preempt():
 
 
 def test_handlers_of_signals_run_during_a_training(photos, tmp_path):
-    whole = trainer_of(photos, epochs=8).fit()
+    whole = make_trainer(photos, epochs=8).fit()
     model = Signaling()
-    trainer = trainer_of(photos, model=model, epochs=8, checkpoint=tmp_path)
+    trainer = make_trainer(photos, model=model, epochs=8, checkpoint=tmp_path)
     with handled(model, trainer.stop):
         result = trainer.fit()
     assert (result.ended, result.is_saved) == ("stopped", True)
@@ -96,18 +96,18 @@ def test_handlers_of_signals_run_during_a_training(photos, tmp_path):
     with handled(model, preempt), pytest.raises(Preempted):
         trainer.fit()
     assert result.steps < trainer.position < 56
-    resumed = trainer_of(photos, epochs=8, checkpoint=tmp_path, resume="auto")
+    resumed = make_trainer(photos, epochs=8, checkpoint=tmp_path, resume="auto")
     assert resumed.position == trainer.position
     assert resumed.fit().digest == whole.digest
 
 
 def test_handlers_of_signals_run_during_an_evaluation(photos):
     model = Signaling()
-    trainer = trainer_of(photos, model=model)
+    trainer = make_trainer(photos, model=model)
     with handled(model, preempt), pytest.raises(Preempted):
-        trainer.evaluate(loader_of(photos, batch_size=1))
+        trainer.evaluate(make_loader(photos, batch_size=1))
     assert model.calls < 50
-    assert trainer.evaluate(loader_of(photos))["loss"] > 0
+    assert trainer.evaluate(make_loader(photos))["loss"] > 0
     assert trainer.fit().steps == 14
 
 
@@ -126,7 +126,7 @@ def test_the_loader_gives_batches_while_the_trainer_reads_it_too(photos):
 
 
 def test_a_stop_iteration_of_the_model_does_not_end_the_outputs(photos):
-    outputs = trainer_of(photos, model=Failing(3, StopIteration())).predict(loader_of(photos))
+    outputs = make_trainer(photos, model=Failing(3, StopIteration())).predict(make_loader(photos))
     assert next(outputs).shape == (8, 3)
     with pytest.raises(RuntimeError, match="the model raised StopIteration"):
         list(outputs)
@@ -137,14 +137,14 @@ def test_outputs_may_be_taken_by_two_threads_and_closed_by_another(photos):
     class Waiting(Net):
         def forward(self, images):
             asked.set()
-            assert go_on.wait(100)
+            assert proceed.wait(100)
             return super().forward(images)
 
     def take(outputs):
         taken.extend(len(output) for output in outputs)
 
     def begun(model):
-        outputs = trainer_of(photos, model=model).predict(loader_of(photos))
+        outputs = make_trainer(photos, model=model).predict(make_loader(photos))
         threads = [threading.Thread(target=take, args=[outputs]) for _ in range(3)]
         for thread in threads:
             thread.start()
@@ -158,21 +158,21 @@ def test_outputs_may_be_taken_by_two_threads_and_closed_by_another(photos):
     taken = []
     join(begun(Net())[1])
     assert sorted(taken) == [2, 8, 8, 8, 8, 8, 8]
-    asked, go_on = threading.Event(), threading.Event()
+    asked, proceed = threading.Event(), threading.Event()
     outputs, threads = begun(Waiting())
     assert asked.wait(100)
     closing = threading.Thread(target=outputs.close)
     closing.start()
-    go_on.set()
+    proceed.set()
     join([closing, *threads])
 
 
 def test_outputs_that_are_let_go_of_between_epochs_do_not_end_a_training(photos, tmp_path):
     def look(_):
-        seen.append(next(trainer.predict(loader_of(photos, batch_size=1))).shape)
+        seen.append(next(trainer.predict(make_loader(photos, batch_size=1))).shape)
 
     seen = []
-    trainer = trainer_of(photos, epochs=3, on_epoch=look, val=loader_of(photos), checkpoint=tmp_path)
+    trainer = make_trainer(photos, epochs=3, on_epoch=look, val=make_loader(photos), checkpoint=tmp_path)
     assert (trainer.fit().steps, seen) == (21, [(1, 3)] * 3)
 
 
@@ -183,7 +183,7 @@ def test_a_checkpoint_is_not_restored_in_the_midst_of_a_training(photos, tmp_pat
         told.append(trainer.position)
 
     told = []
-    trainer = trainer_of(photos, on_epoch=on_epoch, checkpoint=tmp_path, save_every=7)
+    trainer = make_trainer(photos, on_epoch=on_epoch, checkpoint=tmp_path, save_every=7)
     assert (len(trainer.fit().losses), told) == (14, [7, 14])
     assert trainer.restore(min(tmp_path.glob("step-*"))) == 7
 
@@ -200,13 +200,13 @@ class Complex(Net):
 def test_complex_numbers_are_refused_where_nothing_can_hold_them(photos, tmp_path):
     options = {"checkpoint": tmp_path / "run"}
     with pytest.raises(ss.Refused, match=r"'turns' is complex64.*persistent=False"):
-        trainer_of(photos, model=Complex(), **options)
-    assert trainer_of(photos, model=Complex()).fit().steps == 14
-    assert trainer_of(photos, model=Complex(persistent=False), **options).fit().is_saved
+        make_trainer(photos, model=Complex(), **options)
+    assert make_trainer(photos, model=Complex()).fit().steps == 14
+    assert make_trainer(photos, model=Complex(persistent=False), **options).fit().is_saved
     model = Net()
     model.head.scale = nn.Parameter(torch.ones(3, dtype=torch.complex64))
     with pytest.raises(ss.Refused, match=r"'head.scale' is torch.complex64.*torch.view_as_real\(\)"):
-        trainer_of(photos, model=model)
+        make_trainer(photos, model=model)
 
 
 @pytest.mark.parametrize("options", [{}, {"accumulate": 2}, {"clip_grad": 1.0}, {"on_nan": "skip"}])
@@ -220,14 +220,14 @@ def test_sparse_gradients_are_told(photos, options):
             return super().forward(images) + self.table((images[:, 0, 0] * 255).long()).mean(1)
 
     with pytest.raises(ss.Error, match=r"'.*table.weight' is sparse.*make its layer without sparse=True"):
-        trainer_of(photos, model=Sparse(), **options).fit()
+        make_trainer(photos, model=Sparse(), **options).fit()
 
 
 @pytest.mark.parametrize("stream", [None, types.SimpleNamespace(write=print)])
 def test_standard_error_may_be_anything(photos, monkeypatch, stream):
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(sys, "argv", ["program", "\udcff"])
-    assert trainer_of(photos, epochs=1, progress=None).fit().steps == 7
+    assert make_trainer(photos, epochs=1, progress=None).fit().steps == 7
 
 
 def test_what_trainer_cannot_take_is_refused(photos, tmp_path):
@@ -248,11 +248,11 @@ def test_what_trainer_cannot_take_is_refused(photos, tmp_path):
     ]
     for message, options in cases:
         with pytest.raises(ss.Refused, match=message):
-            trainer_of(photos, model=head, **options)
+            make_trainer(photos, model=head, **options)
     model = Net()
     frozen = [{"params": model.head.weight, "lr": 0.0}]
-    assert trainer_of(photos, model=model, lr=0.0, param_groups=frozen).fit().steps == 14
+    assert make_trainer(photos, model=model, lr=0.0, param_groups=frozen).fit().steps == 14
     folder = tmp_path / "run--keep-best"
-    trainer_of(photos, epochs=1, checkpoint=folder).fit()
+    make_trainer(photos, epochs=1, checkpoint=folder).fit()
     with pytest.raises(ss.Refused, match="run--keep-best has checkpoints"):
-        trainer_of(photos, epochs=1, checkpoint=folder)
+        make_trainer(photos, epochs=1, checkpoint=folder)

@@ -7,13 +7,13 @@ import slipstream as ss
 import torch
 import torchvision
 from torch import nn
-from trained import CHAIN, Net, program_of, trainer_of
+from trained import CHAIN, Net, make_trainer, run_slipstream
 
 
 def test_a_training_goes_on_to_the_same_bits(photos, device, tmp_path):
     options = {"epochs": 3, "ema": 0.9, "schedule": "cosine", "warmup_epochs": 0.5}
-    whole = trainer_of(photos, device, **options).fit()
-    stopped = trainer_of(photos, device, checkpoint=tmp_path / "run", keep=9, save_every=4, **options,
+    whole = make_trainer(photos, device, **options).fit()
+    stopped = make_trainer(photos, device, checkpoint=tmp_path / "run", keep=9, save_every=4, **options,
                          on_step=lambda step: step.step == 5 and stopped.stop())
     part = stopped.fit()
     assert 5 <= part.steps < 21 and part.ended == "stopped" and part.is_saved
@@ -21,16 +21,16 @@ def test_a_training_goes_on_to_the_same_bits(photos, device, tmp_path):
     assert last.readlink().name == f"step-{part.position:08}"
     weights = safetensors.torch.load_file(last / "weights.safetensors")
     assert all(torch.equal(weights[name], value.cpu()) for name, value in stopped.model.state_dict().items())
-    went_on = trainer_of(photos, device, checkpoint=tmp_path / "run", resume="auto", **options)
+    went_on = make_trainer(photos, device, checkpoint=tmp_path / "run", resume="auto", **options)
     assert went_on.position == part.position
     rest = went_on.fit()
     assert (rest.digest, part.losses + rest.losses) == (whole.digest, whole.losses)
     assert went_on.fit().steps == 0
     assert went_on.restore(tmp_path / "run" / "step-00000021") == 21 and went_on.digest() == whole.digest
     early = min((tmp_path / "run").glob("step-*"))
-    back = trainer_of(photos, device, **options)
+    back = make_trainer(photos, device, **options)
     assert 0 < back.restore(early) < 21 and back.fit().digest == whole.digest
-    logged = trainer_of(photos, device, resume=early, log_dir=tmp_path / "log", **options)
+    logged = make_trainer(photos, device, resume=early, log_dir=tmp_path / "log", **options)
     with pytest.raises(ss.Refused, match="a run folder cannot go back"):
         logged.restore(early)
     assert logged.fit().digest == whole.digest
@@ -48,22 +48,22 @@ def test_compiled_modules_and_shared_weights(photos, device, tmp_path):
             return self.head(self.third(self.second(self.first(features))))
 
     def part(model, **options):
-        trainer = trainer_of(photos, device, model, ema=0.9, checkpoint=tmp_path / "run", **options,
+        trainer = make_trainer(photos, device, model, ema=0.9, checkpoint=tmp_path / "run", **options,
                              on_step=lambda step: step.step == 3 and "resume" not in options and trainer.stop())
         return trainer.fit()
 
-    whole = trainer_of(photos, device, Tied(), ema=0.9).fit()
+    whole = make_trainer(photos, device, Tied(), ema=0.9).fit()
     first, rest = part(torch.compile(Tied(), backend="aot_eager")), part(Tied(), resume="auto")
     torch.testing.assert_close(first.losses + rest.losses, whole.losses, rtol=1e-4, atol=1e-4)
     for name in ("weights", "ema"):
         stored = safetensors.torch.load_file(tmp_path / "run" / "step-00000014" / f"{name}.safetensors")
         Tied().load_state_dict(stored)
         assert all(torch.equal(stored[alias], stored["first.weight"]) for alias in ("second.weight", "third.weight"))
-    trainer = trainer_of(photos, device, Tied(), ema=0.9)
+    trainer = make_trainer(photos, device, Tied(), ema=0.9)
     assert trainer.averages().keys() == trainer.model.state_dict().keys()
 
 
-def resnet_of(photos, device, **options):
+def make_resnet(photos, device, **options):
     torch.manual_seed(1)
     data = ss.ImageFolder(photos, ss.transforms.Compose([ss.transforms.Resize([32, 32]), CHAIN[2]]))
     loader = ss.DataLoader(data, 8, True, drop_last=True, seed=1, device=device)
@@ -72,15 +72,15 @@ def resnet_of(photos, device, **options):
 
 
 def test_the_command_line_reads_its_checkpoints(photos, device, tmp_path):
-    trainer = resnet_of(photos, device, epochs=1, checkpoint=tmp_path / "run")
+    trainer = make_resnet(photos, device, epochs=1, checkpoint=tmp_path / "run")
     trainer.fit()
     val = ss.DataLoader(trainer._loader.dataset, 8, device=device)
-    program_of("eval", "classification", "--data", photos, "--image-size", 32, "--device", device,
+    run_slipstream("eval", "classification", "--data", photos, "--image-size", 32, "--device", device,
                "--weights", tmp_path / "run" / "step-00000006", "--json", tmp_path / "scores.json")
     scores = json.loads((tmp_path / "scores.json").read_text())["scores"]
     for name, value in trainer.evaluate(val).items():
         assert scores[name] == pytest.approx(value, rel=0.02, abs=0.021)
-    program_of("predict", "classification", "--data", photos / "class0", "--image-size", 32, "--device", device,
+    run_slipstream("predict", "classification", "--data", photos / "class0", "--image-size", 32, "--device", device,
                "--weights", tmp_path / "run" / "step-00000006", "--out", tmp_path / "told")
     told = [json.loads(line) for line in (tmp_path / "told" / "predictions.jsonl").read_text().splitlines()]
     assert len(told) == len(list((photos / "class0").iterdir())) and told[0]["class"].startswith("class")
@@ -92,28 +92,28 @@ def test_the_command_line_reads_its_checkpoints(photos, device, tmp_path):
 def test_it_goes_on_with_checkpoints_of_the_command_line_and_back(photos, device, tmp_path):
     words = ["train", "classification", "--data", photos, "--image-size", 32, "--batch-size", 8, "--lr", 0.01,
              "--momentum", 0.9, "--plan", "serial", "--device", device, "--precision", "fp32", "--deterministic"]
-    program_of(*words, "--steps", 4, "--checkpoint", tmp_path / "run")
-    trainer = resnet_of(photos, device, steps=8, checkpoint=tmp_path / "run", resume="auto")
+    run_slipstream(*words, "--steps", 4, "--checkpoint", tmp_path / "run")
+    trainer = make_resnet(photos, device, steps=8, checkpoint=tmp_path / "run", resume="auto")
     assert trainer.position == 4
     result = trainer.fit()
-    program_of(*words, "--steps", 8, "--checkpoint", tmp_path / "other", "--json", tmp_path / "run.json")
+    run_slipstream(*words, "--steps", 8, "--checkpoint", tmp_path / "other", "--json", tmp_path / "run.json")
     torch.testing.assert_close(result.losses, json.loads((tmp_path / "run.json").read_text())["losses"][4:],
                                rtol=0.05, atol=0.05)
-    told = program_of(*words, "--steps", 10, "--checkpoint", tmp_path / "run", "--resume", "auto")
+    told = run_slipstream(*words, "--steps", 10, "--checkpoint", tmp_path / "run", "--resume", "auto")
     assert "goes on from step 8" in told and "2 steps" in told
 
 
 def test_a_used_folder_needs_resume_and_the_same_training(photos, device, tmp_path):
     options = {"checkpoint": tmp_path / "run"}
-    trainer_of(photos, device, **options).fit()
+    make_trainer(photos, device, **options).fit()
     with pytest.raises(ss.Refused, match='go on with resume="auto"'):
-        trainer_of(photos, device, **options)
+        make_trainer(photos, device, **options)
     with pytest.raises(ss.Refused, match="another model"):
-        trainer_of(photos, device, Net(4), resume="auto", **options)
+        make_trainer(photos, device, Net(4), resume="auto", **options)
     with pytest.raises(ss.Refused, match="batch size 8, this training 4"):
-        trainer_of(photos, device, batch_size=4, resume="auto", **options)
+        make_trainer(photos, device, batch_size=4, resume="auto", **options)
     with pytest.raises(ss.Refused, match="another optimizer"):
-        trainer_of(photos, device, optimizer="adamw", momentum=None, resume="auto", **options)
+        make_trainer(photos, device, optimizer="adamw", momentum=None, resume="auto", **options)
 
 
 def test_a_checkpoint_that_cannot_be_written_is_told(photos, device, tmp_path):
@@ -122,9 +122,9 @@ def test_a_checkpoint_that_cannot_be_written_is_told(photos, device, tmp_path):
             shutil.rmtree(tmp_path / "run")
             (tmp_path / "run").write_text("in the way")
 
-    whole = trainer_of(photos, device).fit()
+    whole = make_trainer(photos, device).fit()
     with pytest.warns(UserWarning, match="could not save the checkpoint of step 14"):
-        result = trainer_of(photos, device, checkpoint=tmp_path / "run", on_step=on_step).fit()
+        result = make_trainer(photos, device, checkpoint=tmp_path / "run", on_step=on_step).fit()
     assert (result.digest, result.is_saved) == (whole.digest, False)
 
 
@@ -143,13 +143,13 @@ class Expanded(Net):
 
 @pytest.mark.parametrize("options", [{}, {"ema": 0.9, "on_nan": "skip", "plan": "auto"}])
 def test_a_model_with_an_expanded_buffer_goes_on_to_the_same_bits(photos, device, tmp_path, options):
-    whole = trainer_of(photos, device, Expanded(), **options).fit()
-    part = trainer_of(photos, device, Expanded(), checkpoint=tmp_path / "run", **options,
+    whole = make_trainer(photos, device, Expanded(), **options).fit()
+    part = make_trainer(photos, device, Expanded(), checkpoint=tmp_path / "run", **options,
                       on_step=lambda step: step.step == 5 and part.stop())
     part.fit()
-    rest = trainer_of(photos, device, Expanded(1.0), checkpoint=tmp_path / "run", resume="auto", **options)
+    rest = make_trainer(photos, device, Expanded(1.0), checkpoint=tmp_path / "run", resume="auto", **options)
     assert rest.fit().digest == whole.digest
-    assert rest.evaluate(trainer_of(photos, device)._loader)
+    assert rest.evaluate(make_trainer(photos, device)._loader)
     assert torch.equal(rest.model.b.cpu(), torch.full((4,), 2.0))
 
 
@@ -160,7 +160,7 @@ def test_a_parameter_that_the_files_cannot_hold_is_refused_before_the_training(p
     owner.register_parameter("__metadata__", nn.Parameter(torch.ones(1)))
     if owner is model:
         with pytest.raises(ss.Refused, match=r"cannot be saved: tensor '__metadata__'.*rename it"):
-            trainer_of(photos, model=model, checkpoint=tmp_path / "run")
+            make_trainer(photos, model=model, checkpoint=tmp_path / "run")
     else:
-        assert trainer_of(photos, model=model, checkpoint=tmp_path / "run").fit().is_saved
-    assert trainer_of(photos, model=model).fit().steps == 14
+        assert make_trainer(photos, model=model, checkpoint=tmp_path / "run").fit().is_saved
+    assert make_trainer(photos, model=model).fit().steps == 14

@@ -5,34 +5,34 @@ import signal
 import interpreters
 import pytest
 import slipstream as ss
-from trained import Failing, Net, trainer_of
+from trained import Failing, Net, make_trainer
 
 
 def test_a_callback_that_raises_ends_the_run_in_good_order(photos, device, tmp_path):
-    whole = trainer_of(photos, device).fit()
+    whole = make_trainer(photos, device).fit()
 
     def on_step(step):
         if step.step == 3:
             raise OSError("disk")
 
-    trainer = trainer_of(photos, device, on_step=on_step, checkpoint=tmp_path / "run")
+    trainer = make_trainer(photos, device, on_step=on_step, checkpoint=tmp_path / "run")
     with pytest.raises(OSError, match="disk"):
         trainer.fit()
-    went_on = trainer_of(photos, device, checkpoint=tmp_path / "run", resume="auto")
+    went_on = make_trainer(photos, device, checkpoint=tmp_path / "run", resume="auto")
     assert went_on.position == trainer.position >= 3
     assert went_on.fit().digest == whole.digest
 
 
 def test_after_an_error_the_last_whole_step_is_there(photos, device, tmp_path):
-    whole = trainer_of(photos, device).fit()
+    whole = make_trainer(photos, device).fit()
     # With buffers, what a failed step left of them is that of no step: it is not saved.
     options = {"checkpoint": tmp_path / "run", "save_every": 2}
-    trainer = trainer_of(photos, device, Failing(10, ValueError("boom")), **options)
+    trainer = make_trainer(photos, device, Failing(10, ValueError("boom")), **options)
     with pytest.warns(UserWarning, match="half trained"), pytest.raises(ValueError, match="boom"):
         trainer.fit()
     with pytest.raises(ss.Refused, match="the weights are not those of any step"):
         trainer.fit()
-    went_on = trainer_of(photos, device, resume="auto", **options)
+    went_on = make_trainer(photos, device, resume="auto", **options)
     assert 2 <= went_on.position < 10
     assert went_on.fit().digest == whole.digest
 
@@ -40,17 +40,17 @@ def test_after_an_error_the_last_whole_step_is_there(photos, device, tmp_path):
 @pytest.mark.parametrize("plan", ["serial", "pipelined"])
 def test_ctrl_c_ends_behind_the_steps_in_flight_and_saves(photos, device, tmp_path, plan):
     before = signal.getsignal(signal.SIGINT)
-    whole = trainer_of(photos, device, plan=plan).fit()
+    whole = make_trainer(photos, device, plan=plan).fit()
 
     def on_step(step):
         if step.step == 2:
             os.kill(os.getpid(), signal.SIGINT)
 
-    trainer = trainer_of(photos, device, on_step=on_step, checkpoint=tmp_path / "run", plan=plan)
+    trainer = make_trainer(photos, device, on_step=on_step, checkpoint=tmp_path / "run", plan=plan)
     with pytest.raises(KeyboardInterrupt):
         trainer.fit()
     assert 2 <= trainer.position < 14 and signal.getsignal(signal.SIGINT) is before
-    went_on = trainer_of(photos, device, checkpoint=tmp_path / "run", resume="auto", plan=plan)
+    went_on = make_trainer(photos, device, checkpoint=tmp_path / "run", resume="auto", plan=plan)
     assert went_on.position == trainer.position and went_on.fit().digest == whole.digest
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
@@ -67,44 +67,44 @@ def test_a_second_ctrl_c_interrupts_the_model(photos, device, plan):
             return super().forward(images)
 
     with pytest.raises(KeyboardInterrupt):
-        trainer_of(photos, device, Stuck(), plan=plan).fit()
+        make_trainer(photos, device, Stuck(), plan=plan).fit()
 
 
 PROGRAM = """
 import os, pathlib, signal, sys, time
-from trained import trainer_of
+from trained import make_trainer
 def on_step(step):
     while step.step == 9:
         if any(pathlib.Path(sys.argv[3]).glob("step-*")):
             os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(0.01)
-trainer_of(*sys.argv[1:3], checkpoint=sys.argv[3], save_every=2, on_step=on_step).fit()
+make_trainer(*sys.argv[1:3], checkpoint=sys.argv[3], save_every=2, on_step=on_step).fit()
 """
 
 
 def test_it_goes_on_where_the_process_was_killed(photos, device, tmp_path):
     run = interpreters.run(PROGRAM, photos, device, tmp_path / "run")
     assert run.returncode == -signal.SIGKILL
-    went_on = trainer_of(photos, device, checkpoint=tmp_path / "run", resume="auto")
+    went_on = make_trainer(photos, device, checkpoint=tmp_path / "run", resume="auto")
     assert 2 <= went_on.position < 14 and went_on.position % 2 == 0
-    assert went_on.fit().digest == trainer_of(photos, device).fit().digest
+    assert went_on.fit().digest == make_trainer(photos, device).fit().digest
 
 
 ENDING = """
 import sys, threading, time
-from trained import Net, loader_of, trainer_of
+from trained import Net, make_loader, make_trainer
 class Slow(Net):
     def forward(self, images):
         entered.set()
         time.sleep(0.01)
         return super().forward(images)
 entered = threading.Event()
-trainer = trainer_of(*sys.argv[1:3], model=Slow(), epochs=1000, plan=sys.argv[4])
+trainer = make_trainer(*sys.argv[1:3], model=Slow(), epochs=1000, plan=sys.argv[4])
 if sys.argv[3] == "predict":
-    outputs = trainer.predict(loader_of(*sys.argv[1:3], 1))
+    outputs = trainer.predict(make_loader(*sys.argv[1:3], 1))
     next(outputs)
 else:
-    run = trainer.fit if sys.argv[3] == "fit" else lambda: trainer.evaluate(loader_of(*sys.argv[1:3], 1))
+    run = trainer.fit if sys.argv[3] == "fit" else lambda: trainer.evaluate(make_loader(*sys.argv[1:3], 1))
     threading.Thread(target=run, daemon=True).start()
     entered.wait()
 print("the end")
@@ -121,7 +121,7 @@ def test_the_interpreter_may_end_meanwhile(photos, device, what, plan):
 FORKS = """
 import gc, os, sys
 import slipstream as ss
-from trained import Net, loader_of, trainer_of
+from trained import Net, make_loader, make_trainer
 photos, plan, folder = sys.argv[1:]
 
 def in_a_fork(call):
@@ -136,9 +136,9 @@ def in_a_fork(call):
     os.waitpid(process, 0)
 
 def fit(**options):
-    return trainer_of(photos, plan=plan, **options).fit().digest
+    return make_trainer(photos, plan=plan, **options).fit().digest
 
-def let_go():
+def release_trainer():
     global trainer, outputs
     outputs.close()
     del trainer, outputs
@@ -157,19 +157,19 @@ def on_epoch(epoch):
     if epoch.epoch == 1:
         in_a_fork(lambda: trainer.fit())
 
-options = {"checkpoint": folder, "val": loader_of(photos), "on_epoch": on_epoch}
-trainer = trainer_of(photos, plan=plan, **options)
+options = {"checkpoint": folder, "val": make_loader(photos), "on_epoch": on_epoch}
+trainer = make_trainer(photos, plan=plan, **options)
 print(trainer.fit().digest, flush=True)
 in_a_fork(fit)
 for call in (trainer.fit, trainer.digest, trainer.evaluate, lambda: trainer.restore(folder)):
     in_a_fork(call)
-outputs = trainer.predict(loader_of(photos, batch_size=1))
+outputs = trainer.predict(make_loader(photos, batch_size=1))
 next(outputs)
-for call in (lambda: next(outputs), let_go, fit):
+for call in (lambda: next(outputs), release_trainer, fit):
     in_a_fork(call)
 outputs.close()
 print(fit(on_step=on_step))
-used = loader_of(photos)
+used = make_loader(photos)
 list(used)
 in_a_fork(lambda: ss.Trainer(used, Net(), epochs=2, lr=0.05, momentum=0.9, deterministic=True, precision="fp32",
                              plan=plan, progress=False).fit().digest)
@@ -192,7 +192,7 @@ ENDS_OF_FORKS = """
 import os, sys
 import slipstream as ss
 from torch.nn.functional import cross_entropy
-from trained import Net, loader_of
+from trained import Net, make_loader
 photos, plan, where = sys.argv[1:]
 
 def without_stdout():
@@ -226,8 +226,8 @@ class Model(Net):
     def forward(self, images):
         return called("model", super().forward(images))
 
-pipe = ss.Pipeline(loader_of(photos), [("more", lambda images: called("stage", images))])
-trainer = ss.Trainer(pipe, Model(), epochs=2, plan=plan, val=loader_of(photos), progress=False,
+pipe = ss.Pipeline(make_loader(photos), [("more", lambda images: called("stage", images))])
+trainer = ss.Trainer(pipe, Model(), epochs=2, plan=plan, val=make_loader(photos), progress=False,
                      loss=lambda output, labels: called("loss", cross_entropy(output, labels)),
                      metrics={"own": lambda output, labels: called("metric", output[:, 0])},
                      on_step=lambda step: called("on_step"))

@@ -8,7 +8,7 @@ from tensors import all_equal
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
-from trained import CHAIN, Failing, Net, loader_of, trainer_of
+from trained import CHAIN, Failing, Net, make_loader, make_trainer
 
 
 class Doubled(torch.autograd.Function):
@@ -27,11 +27,11 @@ class BrokenBackward(Doubled):
         raise LookupError("no way back")
 
 
-def notes_of(error):
+def error_notes(error):
     return "\n".join(getattr(error, "__notes__", []))
 
 
-def frames_of(error):
+def traceback_frames(error):
     return [frame.name for frame in traceback.extract_tb(error.__traceback__)]
 
 
@@ -39,17 +39,17 @@ def frames_of(error):
 def test_what_the_model_raises_comes_out_as_it_is(photos, device, plan):
     model = Failing(4, ValueError("boom"))
     with pytest.raises(ValueError, match="boom") as caught:
-        trainer_of(photos, device, model, plan=plan).fit()
-    assert frames_of(caught.value)[-2:] == ["forward", "fail"]
+        make_trainer(photos, device, model, plan=plan).fit()
+    assert traceback_frames(caught.value)[-2:] == ["forward", "fail"]
     if sys.version_info >= (3, 11):
-        assert "stage 'model' at step 3: ValueError: boom" in notes_of(caught.value)
+        assert "stage 'model' at step 3: ValueError: boom" in error_notes(caught.value)
 
 
 def test_out_of_device_memory_says_what_to_do(photos, device):
     with pytest.raises(torch.OutOfMemoryError, match="no memory") as caught:
-        trainer_of(photos, device, Failing(4, torch.OutOfMemoryError("no memory"))).fit()
+        make_trainer(photos, device, Failing(4, torch.OutOfMemoryError("no memory"))).fit()
     if sys.version_info >= (3, 11):
-        assert "stage 'model' at step 3: out of device memory. " in notes_of(caught.value)
+        assert "stage 'model' at step 3: out of device memory. " in error_notes(caught.value)
 
 
 def test_what_the_loss_a_stage_and_backward_raise(photos, device):
@@ -57,21 +57,21 @@ def test_what_the_loss_a_stage_and_backward_raise(photos, device):
         raise KeyError("gone")
 
     with pytest.raises(KeyError, match="gone") as caught:
-        trainer_of(photos, device, loss=loss).fit()
-    assert frames_of(caught.value)[-1] == "loss"
+        make_trainer(photos, device, loss=loss).fit()
+    assert traceback_frames(caught.value)[-1] == "loss"
 
     class Broken(Net):
         def forward(self, images):
             return BrokenBackward.apply(super().forward(images))
 
     with pytest.raises(LookupError, match="no way back") as caught:
-        trainer_of(photos, device, Broken()).fit()
-    assert frames_of(caught.value)[-1] == "backward"
-    pipe = ss.Pipeline(loader_of(photos, device), [("blur", loss)])
+        make_trainer(photos, device, Broken()).fit()
+    assert traceback_frames(caught.value)[-1] == "backward"
+    pipe = ss.Pipeline(make_loader(photos, device), [("blur", loss)])
     with pytest.raises(TypeError, match="missing 1 required positional argument") as caught:
         ss.Trainer(pipe, Net(), epochs=1).fit()
     if sys.version_info >= (3, 11):
-        assert "stage 'blur' at step 0" in notes_of(caught.value)
+        assert "stage 'blur' at step 0" in error_notes(caught.value)
 
 
 @pytest.mark.parametrize("plan", ["serial", "pipelined"])
@@ -80,7 +80,7 @@ def test_autograd_may_need_python(photos, device, plan):
         def forward(self, images):
             return Doubled.apply(super().forward(images)) / 2
 
-    results = [trainer_of(photos, device, model, plan=plan).fit() for model in (Custom(), Net())]
+    results = [make_trainer(photos, device, model, plan=plan).fit() for model in (Custom(), Net())]
     torch.testing.assert_close(results[0].losses, results[1].losses, rtol=1e-4, atol=1e-4)
 
 
@@ -106,14 +106,14 @@ class Assigning(Net):
 
 
 def test_what_a_model_may_change_of_itself(photos, device):
-    trainer_of(photos, device, model := Assigning("in place")).fit()
+    make_trainer(photos, device, model := Assigning("in place")).fit()
     assert model.mean > 0
-    trainer_of(photos, device, Assigning("passing")).fit()
+    make_trainer(photos, device, Assigning("passing")).fit()
     for what, message in (("buffer", "replaced or removed 'mean', one of its buffers"),
                           ("deleted", "replaced or removed 'norm.weight', one of its parameters"),
                           ("parameter", "got other parameters")):
         with pytest.raises(ss.Error, match=f"stage 'model' at step 0: the module {message}"):
-            trainer_of(photos, device, Assigning(what)).fit()
+            make_trainer(photos, device, Assigning(what)).fit()
 
 
 @pytest.mark.parametrize(("gives", "message"), [
@@ -127,9 +127,9 @@ def test_a_model_that_gives_no_tensor(photos, device, gives, message):
             return gives(super().forward(images))
 
     with pytest.raises(ss.Error, match=message):
-        trainer_of(photos, device, Other()).fit()
+        make_trainer(photos, device, Other()).fit()
     with pytest.raises(ss.Error, match="output='x'"):
-        trainer_of(photos, device, Other(), output="x").fit()
+        make_trainer(photos, device, Other(), output="x").fit()
 
 
 @pytest.mark.parametrize(("loss", "message"), [
@@ -139,7 +139,7 @@ def test_a_model_that_gives_no_tensor(photos, device, gives, message):
 ])
 def test_a_loss_that_is_none(photos, device, loss, message):
     with pytest.raises(ss.Error, match=message):
-        trainer_of(photos, device, loss=loss).fit()
+        make_trainer(photos, device, loss=loss).fit()
 
 
 @pytest.mark.parametrize("options", [{}, {"on_nan": "skip", "plan": "serial"}, {"label_smoothing": 0.1}])
@@ -157,8 +157,8 @@ def test_a_model_with_fewer_outputs_than_there_are_classes(photos, device, optio
 
 
 def test_a_model_with_more_outputs_and_one_whose_labels_a_stage_makes(photos, device):
-    assert isfinite(trainer_of(photos, device, Net(classes=5)).fit().loss)
-    pipe = ss.Pipeline(loader_of(photos, device), [ss.Stage("merge", lambda labels: labels // 2, input=1)])
+    assert isfinite(make_trainer(photos, device, Net(classes=5)).fit().loss)
+    pipe = ss.Pipeline(make_loader(photos, device), [ss.Stage("merge", lambda labels: labels // 2, input=1)])
     assert isfinite(ss.Trainer(pipe, Net(classes=2), epochs=1).fit().loss)
 
 
@@ -168,7 +168,7 @@ def test_what_makes_no_sense_is_refused_before_anything_runs(photos, device, tmp
     cases = [
         ("no parameter requires gradients", {"model": frozen}),
         ("is not initialized", {"model": nn.Sequential(nn.Flatten(), lazy)}),
-        ("is a torch.nn.Module, not function", {"model": loader_of}),
+        ("is a torch.nn.Module, not function", {"model": make_loader}),
         ("give one of them", {"steps": 3}),
         ("nothing says how long to train: give steps=N or epochs=N", {"epochs": None}),
         ("lr is 'fast', a str", {"lr": "fast"}),
@@ -190,17 +190,17 @@ def test_what_makes_no_sense_is_refused_before_anything_runs(photos, device, tmp
         ("resume=\"auto\" needs checkpoint", {"resume": "auto"}),
         ("no checkpoint is at", {"resume": tmp_path / "none"}),
         ("keep_best and early_stop need val", {"early_stop": 1}),
-        ("there is no score 'top9'", {"keep_best": "top9", "val": loader_of(photos, device)}),
+        ("there is no score 'top9'", {"keep_best": "top9", "val": make_loader(photos, device)}),
         ("ema_decay must be", {"ema": 1.0}),
         ("not DataLoader", {"val": torch_loader}),
     ]
     for message, options in cases:
         with pytest.raises(ss.Refused, match=message):
-            trainer_of(photos, device, **options)
+            make_trainer(photos, device, **options)
     with pytest.raises(ss.Refused, match="reads a slipstream.DataLoader"):
         ss.Trainer(torch_loader, Net(), epochs=1)
     with pytest.raises(ss.Refused, match="one of several"):
-        ss.Trainer(loader_of(photos, device, rank=0, world_size=2), Net(), epochs=1)
+        ss.Trainer(make_loader(photos, device, rank=0, world_size=2), Net(), epochs=1)
 
 
 def test_a_run_is_one_at_a_time(photos, device):
@@ -209,10 +209,10 @@ def test_a_run_is_one_at_a_time(photos, device):
     def on_step(step):
         if step.step == 2:
             try:
-                trainer.evaluate(loader_of(photos, device))
+                trainer.evaluate(make_loader(photos, device))
             except ss.Refused as refused:
                 errors.append(str(refused))
 
-    trainer = trainer_of(photos, device, on_step=on_step)
+    trainer = make_trainer(photos, device, on_step=on_step)
     assert trainer.fit().steps == 14
     assert ["another trainer is at work" in error for error in errors] == [True]

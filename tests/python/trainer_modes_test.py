@@ -11,11 +11,11 @@ from tensors import all_equal
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
-from trained import Net, loader_of, trainer_of
+from trained import Net, make_loader, make_trainer
 
 ENDS = """
 import gc, sys, threading
-from trained import Net, loader_of, trainer_of
+from trained import Net, make_loader, make_trainer
 photos, device, plan = sys.argv[1:]
 class Telling(Net):
     def train(self, mode=True):
@@ -23,10 +23,10 @@ class Telling(Net):
             raise self.raises
         return super().train(mode)
 model = Telling()
-trainer = trainer_of(photos, device, model, plan=plan)
+trainer = make_trainer(photos, device, model, plan=plan)
 for model.raises in (OSError("told"), KeyboardInterrupt()):
     try:
-        trainer.evaluate(loader_of(photos, device))
+        trainer.evaluate(make_loader(photos, device))
     except BaseException as error:
         print(type(error).__name__)
 
@@ -34,19 +34,19 @@ class Collecting(Net):
     calls = 0
     def forward(self, images):
         self.calls += 1
-        if self.calls > 1 and let_go.wait(0.5) and not done.is_set():
+        if self.calls > 1 and released.wait(0.5) and not done.is_set():
             gc.collect()
             done.set()
         return super().forward(images)
 class Holder: pass
 gc.disable()
-let_go, done = threading.Event(), threading.Event()
-trainer = trainer_of(photos, device, Collecting(), plan=plan)
+released, done = threading.Event(), threading.Event()
+trainer = make_trainer(photos, device, Collecting(), plan=plan)
 holder = Holder()
-holder.itself, holder.outputs = holder, trainer.predict(loader_of(photos, device, 1))
+holder.itself, holder.outputs = holder, trainer.predict(make_loader(photos, device, 1))
 next(holder.outputs)
 del holder
-let_go.set()
+released.set()
 print(done.wait(100), trainer.fit().steps)
 """
 
@@ -64,12 +64,12 @@ def test_weights_are_back_where_a_module_raises(photos, device):
                 raise OSError("told")
             return super().train(mode)
 
-    trainer = trainer_of(photos, device, model := Telling(), ema=0.5)
+    trainer = make_trainer(photos, device, model := Telling(), ema=0.5)
     trainer.fit()
     before = [each.clone() for each in model.parameters()]
     model.raises = True
     with pytest.raises(OSError, match="told"):
-        trainer.evaluate(loader_of(photos, device))
+        trainer.evaluate(make_loader(photos, device))
     assert all_equal(before, model.parameters())
 
 
@@ -85,7 +85,7 @@ def test_ctrl_c_in_the_last_batch_of_an_evaluation(photos, device, plan):
             return super().forward(images)
 
     with pytest.raises(KeyboardInterrupt):
-        trainer_of(photos, device, Interrupted(), plan=plan).evaluate(loader_of(photos, device))
+        make_trainer(photos, device, Interrupted(), plan=plan).evaluate(make_loader(photos, device))
 
 
 def legacy_precisions():
@@ -102,13 +102,13 @@ def precisions():
 PRECISIONS = """
 import sys, torch
 from trainer_modes_test import legacy_precisions, precisions
-from trained import loader_of, trainer_of
+from trained import make_loader, make_trainer
 photos, device = sys.argv[1:]
-trainer = trainer_of(photos, device)
+trainer = make_trainer(photos, device)
 for how in ("highest", "high", "medium"):
     torch.set_float32_matmul_precision(how)
     before = precisions(), legacy_precisions()
-    trainer.evaluate(loader_of(photos, device))
+    trainer.evaluate(make_loader(photos, device))
     print((precisions(), legacy_precisions()) == before)
 torch.set_float32_matmul_precision("highest")
 torch.backends.cuda.matmul.fp32_precision = "tf32"
@@ -118,7 +118,7 @@ print(trainer.fit().steps, precisions() == before)
 torch.backends.cuda.matmul.fp32_precision = "none"
 for above in ("tf32", "ieee"):  # what is set nowhere else still comes from above
     torch.backends.fp32_precision = above
-    trainer.evaluate(loader_of(photos, device))
+    trainer.evaluate(make_loader(photos, device))
     print(torch.backends.cuda.matmul.fp32_precision)
 """
 
@@ -130,12 +130,12 @@ def test_precisions_of_both_interfaces_are_put_back(photos, device):
 
 def test_a_run_has_the_device_until_its_end(photos, device):
     """Of another thread's evaluations all are refused, and none disturbs what the model draws."""
-    other, told = trainer_of(photos, device), []
-    whole = trainer_of(photos, device, epochs=3, on_epoch=lambda epoch: None).fit()
+    other, told = make_trainer(photos, device), []
+    whole = make_trainer(photos, device, epochs=3, on_epoch=lambda epoch: None).fit()
 
     def bother():
         try:
-            other.evaluate(loader_of(photos, device))
+            other.evaluate(make_loader(photos, device))
         except ss.Refused as refused:
             told.append(str(refused))
 
@@ -150,7 +150,7 @@ def test_a_run_has_the_device_until_its_end(photos, device):
                 from_another_thread()
             return super().forward(images)
 
-    trainer = trainer_of(photos, device, Disturbed(), epochs=3, on_epoch=from_another_thread)
+    trainer = make_trainer(photos, device, Disturbed(), epochs=3, on_epoch=from_another_thread)
     assert trainer.fit().digest == whole.digest
     assert len(told) == 24 and all("another trainer is at work" in each for each in told)
     from_another_thread()
@@ -159,12 +159,12 @@ def test_a_run_has_the_device_until_its_end(photos, device):
 
 def test_the_thread_that_trains_may_use_the_device_between_epochs(photos, device):
     def on_epoch(epoch):
-        scores.append(trainer.evaluate(loader_of(photos, device)))
-        outputs.append(torch.cat(list(trainer.predict(loader_of(photos, device)))))
+        scores.append(trainer.evaluate(make_loader(photos, device)))
+        outputs.append(torch.cat(list(trainer.predict(make_loader(photos, device)))))
         trainer.digest()
 
     scores, outputs = [], []
-    trainer = trainer_of(photos, device, on_epoch=on_epoch)
+    trainer = make_trainer(photos, device, on_epoch=on_epoch)
     assert trainer.fit().steps == 14 and len(scores) == len(outputs) == 2
 
 
@@ -188,8 +188,8 @@ def test_what_the_model_gave_before_is_not_the_loss_s(photos, device):
         kinds.append(type(output))
         return cross_entropy(output if isinstance(output, torch.Tensor) else output["output"], labels)
 
-    trainer = trainer_of(photos, device, Either(), loss=loss)
-    list(trainer.predict(loader_of(photos, device)))
+    trainer = make_trainer(photos, device, Either(), loss=loss)
+    list(trainer.predict(make_loader(photos, device)))
     trainer.fit()
     assert set(kinds) == {torch.Tensor}
 
@@ -203,7 +203,7 @@ def test_what_the_model_gave_before_is_not_the_loss_s(photos, device):
 def test_what_changed_after_the_trainer_was_made(photos, device, change, message):
     model = linear()
     model[1].requires_grad_(False)
-    trainer = trainer_of(photos, device, model, on_epoch=lambda epoch: change(model) and None, ema=0.9)
+    trainer = make_trainer(photos, device, model, on_epoch=lambda epoch: change(model) and None, ema=0.9)
     with pytest.raises(ss.Error, match=message):
         trainer.fit()
 
@@ -238,6 +238,6 @@ def test_arguments_that_are_refused(photos, device):
     ]
     for message, options in cases:
         with pytest.raises(ss.Refused, match=message):
-            trainer_of(photos, device, model, **options)
+            make_trainer(photos, device, model, **options)
     named = [{"params": model.named_parameters(), "lr": 0.1}]
-    assert trainer_of(photos, device, model, param_groups=named).fit().steps == 14
+    assert make_trainer(photos, device, model, param_groups=named).fit().steps == 14

@@ -10,12 +10,12 @@ import slipstream as ss
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
-from trained import Failing, Net, loader_of, trainer_of
+from trained import Failing, Net, make_loader, make_trainer
 
 
 def whole(photos, device):
     """In one batch, so that a metric is called once in each evaluation."""
-    return loader_of(photos, device, 50)
+    return make_loader(photos, device, 50)
 
 
 def given(*scores):
@@ -32,10 +32,10 @@ def given(*scores):
 
 def scored(photos, device, *scores, **options):
     options = {"epochs": len(scores), "keep_best": "given"} | options
-    return trainer_of(photos, device, val=whole(photos, device), metrics=given(*scores), **options)
+    return make_trainer(photos, device, val=whole(photos, device), metrics=given(*scores), **options)
 
 
-def best_of(folder):
+def read_best(folder):
     return (folder / "best").resolve().name
 
 
@@ -49,7 +49,7 @@ def test_the_largest_score_is_best(photos, device, tmp_path, scores, are_best):
     assert [epoch.is_best for epoch in trainer.fit().epochs] == are_best
     assert trainer.fit().epochs == []
     step = 7 * (len(are_best) - are_best[::-1].index(True))
-    assert best_of(tmp_path) == f"step-{step:08}"
+    assert read_best(tmp_path) == f"step-{step:08}"
 
 
 def test_the_least_loss_is_best(photos, device, tmp_path):
@@ -58,11 +58,11 @@ def test_the_least_loss_is_best(photos, device, tmp_path):
     def loss(output, labels):
         return cross_entropy(output, labels) if torch.is_grad_enabled() else output.new_tensor(left.pop(0))
 
-    result = trainer_of(photos, device, val=whole(photos, device), loss=loss, epochs=3, keep_best="loss",
+    result = make_trainer(photos, device, val=whole(photos, device), loss=loss, epochs=3, keep_best="loss",
                         checkpoint=tmp_path).fit()
     assert [epoch.scores["loss"] for epoch in result.epochs] == [2, 1, 3]
     assert [epoch.is_best for epoch in result.epochs] == [True, True, False]
-    assert best_of(tmp_path) == "step-00000014"
+    assert read_best(tmp_path) == "step-00000014"
 
 
 def test_what_an_epoch_is_told_is_of_that_epoch(photos, device):
@@ -74,7 +74,7 @@ def test_what_an_epoch_is_told_is_of_that_epoch(photos, device):
             time.sleep(0.01 if self.calls <= 7 else 0)
             return super().forward(images)
 
-    result = trainer_of(photos, device, SlowAtFirst(), on_epoch=lambda epoch: None).fit()
+    result = make_trainer(photos, device, SlowAtFirst(), on_epoch=lambda epoch: None).fit()
     assert [epoch.loss for epoch in result.epochs] == [
         pytest.approx(sum(result.losses[i:i + 7]) / 7) for i in (0, 7)]
     assert result.epochs[0].loss != result.epochs[1].loss
@@ -86,19 +86,19 @@ def test_what_could_not_be_saved_is_not_the_best_checkpoint(photos, device, tmp_
 
     def on_epoch(epoch):
         if epoch.step == 7:  # it is saved by now
-            assert best_of(folder) == "step-00000007"
+            assert read_best(folder) == "step-00000007"
             folder.rename(away)
             folder.write_text("in the way")
         elif epoch.step == 14:
             folder.unlink()
             away.rename(folder)
-            assert best_of(folder) == "step-00000007"
+            assert read_best(folder) == "step-00000007"
 
     trainer = scored(photos, device, 0.25, 0.75, 0.5, checkpoint=folder, on_epoch=on_epoch)
     with pytest.warns(UserWarning, match="could not save the checkpoint of step 14"):
         result = trainer.fit()
     assert [epoch.is_best for epoch in result.epochs] == [True, True, False]
-    assert best_of(folder) == "step-00000021"  # better than the one that is there
+    assert read_best(folder) == "step-00000021"  # better than the one that is there
 
 
 def test_a_resumed_run_knows_the_best_score(photos, device, tmp_path):
@@ -108,7 +108,7 @@ def test_a_resumed_run_knows_the_best_score(photos, device, tmp_path):
     second = scored(photos, device, 0.5, 0.625, 0.875, resume="auto", **options).fit()
     assert [epoch.is_best for epoch in second.epochs] == [False, False]
     assert second.ended == "ended early: given has not improved for 3 epochs (best: 0.75 at step 7)"
-    assert best_of(tmp_path) == "step-00000007"
+    assert read_best(tmp_path) == "step-00000007"
 
 
 def test_an_evaluation_that_is_owed_comes_first(photos, device, tmp_path):
@@ -124,13 +124,13 @@ def test_an_evaluation_that_is_owed_comes_first(photos, device, tmp_path):
 
 
 def test_a_damaged_checkpoint_is_told_and_passed_over(photos, device, tmp_path):
-    trainer_of(photos, device, checkpoint=tmp_path, keep=9, save_every=7).fit()
+    make_trainer(photos, device, checkpoint=tmp_path, keep=9, save_every=7).fit()
     (tmp_path / "step-00000014" / "weights.safetensors").write_bytes(b"damaged")
     with pytest.warns(UserWarning, match="passed over a damaged checkpoint: .*step-00000014"):
-        trainer = trainer_of(photos, device, checkpoint=tmp_path, keep=9, save_every=7, resume="auto")
+        trainer = make_trainer(photos, device, checkpoint=tmp_path, keep=9, save_every=7, resume="auto")
     assert trainer.position == 7
     assert trainer.fit().steps == 7
-    again = trainer_of(photos, device, checkpoint=tmp_path, keep=9, save_every=7, resume="auto")
+    again = make_trainer(photos, device, checkpoint=tmp_path, keep=9, save_every=7, resume="auto")
     assert again.position == 14
 
 
@@ -141,11 +141,11 @@ def test_scores_need_the_same_classes(photos, device, tmp_path):
         (tmp_path / "other", (), "val has other classes than the training's data .'class2' is not in both"),
         (photos, ("class2", "class1", "class0"), "val has other classes than the training's data, or in another"),
     ]:
-        data = ss.ImageFolder(root, loader_of(photos, device).dataset.transform, classes)
+        data = ss.ImageFolder(root, make_loader(photos, device).dataset.transform, classes)
         with pytest.raises(ss.Refused, match=message):
-            trainer_of(photos, device, val=ss.DataLoader(data, 8, device=device))
+            make_trainer(photos, device, val=ss.DataLoader(data, 8, device=device))
         with pytest.raises(ss.Refused, match=message.replace("val", "the loader")):
-            trainer_of(photos, device).evaluate(ss.DataLoader(data, 8, device=device))
+            make_trainer(photos, device).evaluate(ss.DataLoader(data, 8, device=device))
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script")
@@ -165,13 +165,13 @@ def test_arguments_of_evaluation_and_saving_that_are_refused(photos, device, tmp
     ]
     for message, options in cases:
         with pytest.raises(ss.Refused, match=message):
-            trainer_of(photos, device, **options)
+            make_trainer(photos, device, **options)
     assert not (tmp_path / "run").exists()
 
 
 def test_a_stage_that_came_into_training_mode_is_refused(photos, device):
     stage = nn.Identity().eval()
-    pipe = ss.Pipeline(loader_of(photos, device), [("same", stage)])
+    pipe = ss.Pipeline(make_loader(photos, device), [("same", stage)])
     stage.train()
     with pytest.raises(ss.Refused, match="stage 'same' is in training mode"):
         ss.Trainer(pipe, Net(), epochs=1, progress=False)
@@ -182,14 +182,14 @@ def test_an_output_is_chosen_by_its_place(photos, device):
         def forward(self, images):
             return images, super().forward(images)
 
-    plain, chosen = trainer_of(photos, device).fit(), trainer_of(photos, device, Pair(), output=1).fit()
+    plain, chosen = make_trainer(photos, device).fit(), make_trainer(photos, device, Pair(), output=1).fit()
     assert chosen.losses == plain.losses
     with pytest.raises(ss.Error, match="output=2: the model gave a tuple of 2 elements, which does not have it"):
-        trainer_of(photos, device, Pair(), output=2).fit()
+        make_trainer(photos, device, Pair(), output=2).fit()
 
 
 def test_an_error_in_prediction_comes_out(photos, device):
-    outputs = trainer_of(photos, device, Failing(3, LookupError("lost"))).predict(loader_of(photos, device))
+    outputs = make_trainer(photos, device, Failing(3, LookupError("lost"))).predict(make_loader(photos, device))
     seen = []
     with pytest.raises(LookupError, match="lost"):
         for output in outputs:
@@ -209,7 +209,7 @@ def test_closing_waits_for_the_model(photos, device):
             is_left[-1] = True
             return output
 
-    outputs = trainer_of(photos, device, Slow()).predict(loader_of(photos, device))
+    outputs = make_trainer(photos, device, Slow()).predict(make_loader(photos, device))
     next(outputs)
     entered.clear()
     assert entered.wait(100)

@@ -9,7 +9,7 @@ import slipstream as ss
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
-from trained import Net, loader_of, trainer_of
+from trained import Net, make_loader, make_trainer
 
 
 class Task:
@@ -17,10 +17,10 @@ class Task:
 
     def __init__(self, photos, device):
         self.model, self.encoder = Net(), nn.Identity().eval()
-        pipe = ss.Pipeline(loader_of(photos, device, drop_last=True),
+        pipe = ss.Pipeline(make_loader(photos, device, drop_last=True),
                            [("encode", self.encoder), ("more", self.stage)])
         self.trainer = ss.Trainer(pipe, self.model, epochs=1, loss=self.loss, metrics={"own": self.metric},
-                                  val=loader_of(photos, device), on_step=self.on_step, progress=False)
+                                  val=make_loader(photos, device), on_step=self.on_step, progress=False)
         self.model.task = self.encoder.task = self
 
     def stage(self, images):
@@ -42,7 +42,7 @@ def test_what_refers_to_its_trainer_is_let_go_of(photos, device, what):
     if what == "fit":
         assert task.trainer.fit().scores["own"] == 1
     elif what == "predict":
-        val = loader_of(photos, device, 2)
+        val = make_loader(photos, device, 2)
         task.outputs = task.trainer.predict(val)
         next(task.outputs)
     everything = task, task.model, task.encoder, task.trainer, task.trainer._loader, task.trainer._native
@@ -80,8 +80,8 @@ class Frozen(Net):
 def test_modules_keep_their_modes(photos, device, plan):
     model = Frozen()
     before, norm = model.modes(), {name: value.clone() for name, value in model.norm.state_dict().items()}
-    val = loader_of(photos, device)
-    trainer = trainer_of(photos, device, model, plan=plan, val=val)
+    val = make_loader(photos, device)
+    trainer = make_trainer(photos, device, model, plan=plan, val=val)
     trainer.fit()
     assert model.modes() == before == (True, False, True, False, True, False)
     assert model.seen == {before, (False,) * 6}
@@ -108,9 +108,9 @@ class Sharing(Net):
 @pytest.mark.parametrize("plan", ["serial", "pipelined"])
 def test_a_shared_module_keeps_its_mode(photos, device, plan):
     model = Sharing()
-    before, val = model.modes(), loader_of(photos, device)
+    before, val = model.modes(), make_loader(photos, device)
     assert [before[name] for name in ("first", "first.0", "second", "second.1")] == [True, True, False, False]
-    trainer = trainer_of(photos, device, model, plan=plan)
+    trainer = make_trainer(photos, device, model, plan=plan)
     trainer.evaluate(val)
     assert model.modes() == before
     trainer.fit()
@@ -124,22 +124,22 @@ def test_a_model_in_evaluation_mode_is_trained_whole(photos, device):
     model.drop.train()
     model.seen.clear()
     before = model.modes()
-    trainer = trainer_of(photos, device, model, on_epoch=lambda epoch: modes.append(model.modes()) or None)
+    trainer = make_trainer(photos, device, model, on_epoch=lambda epoch: modes.append(model.modes()) or None)
     assert model.modes() == before
     modes = []
     trainer.fit()
     assert model.seen == {(True,) * 6} and modes == [before] * 2 and model.modes() == before
-    trainer.evaluate(loader_of(photos, device))
+    trainer.evaluate(make_loader(photos, device))
     assert model.modes() == before
 
 
 def test_a_run_that_is_refused_leaves_modes_alone(photos, device):
     def on_step(step):
         with pytest.raises(ss.Refused, match="another trainer is at work"):
-            trainer.evaluate(loader_of(photos, device))
+            trainer.evaluate(make_loader(photos, device))
 
     model = Frozen()
-    trainer = trainer_of(photos, device, model, on_step=on_step)
+    trainer = make_trainer(photos, device, model, on_step=on_step)
     trainer.fit()
     assert len(model.seen) == 1
 
@@ -165,7 +165,7 @@ class Counting(Net):
 
 def test_trials_change_no_buffer(photos, device):
     models = [Counting(), Counting()]
-    results = [trainer_of(photos, device, model, plan=plan, epochs=5).fit()
+    results = [make_trainer(photos, device, model, plan=plan, epochs=5).fit()
                for model, plan in zip(models, ("serial", "auto"), strict=True)]
     assert results[0].losses == results[1].losses and results[0].digest == results[1].digest
     assert [model.count.tolist() for model in models] == [[35, 0]] * 2
@@ -180,7 +180,7 @@ def test_a_deleted_buffer_stays_away(photos, device):
 
     model = Counting()
     with pytest.raises(ss.Error, match="at step 16: the module got other buffers"):
-        trainer_of(photos, device, model, plan="auto", epochs=5, on_step=on_step).fit()
+        make_trainer(photos, device, model, plan="auto", epochs=5, on_step=on_step).fit()
     assert sorted(model._buffers) == ["count", "late"]
 
 
@@ -201,7 +201,7 @@ class Keeping(Net):
 
 def test_a_model_may_keep_what_it_was_given(photos, device):
     def fit(plan):
-        pipe = ss.Pipeline(loader_of(photos, device, drop_last=True), [("double", lambda images: images * 2)])
+        pipe = ss.Pipeline(make_loader(photos, device, drop_last=True), [("double", lambda images: images * 2)])
         return ss.Trainer(pipe, Keeping(), epochs=6, lr=0.05, plan=plan, deterministic=True, precision="fp32",
                           progress=False).fit()
 
@@ -218,9 +218,9 @@ def test_stages_are_called_as_often_as_in_a_loop(photos, device, plan):
         return images
 
     def pipe():
-        return ss.Pipeline(loader_of(photos, device, drop_last=True), [("told", stage)])
+        return ss.Pipeline(make_loader(photos, device, drop_last=True), [("told", stage)])
 
-    ss.Trainer(pipe(), Net(), epochs=2, plan=plan, progress=False, val=loader_of(photos, device)).fit()
+    ss.Trainer(pipe(), Net(), epochs=2, plan=plan, progress=False, val=make_loader(photos, device)).fit()
     trained = [each.item() for each in calls]
     calls.clear()
     for _ in pipe():
@@ -230,9 +230,9 @@ def test_stages_are_called_as_often_as_in_a_loop(photos, device, plan):
 
 def test_the_loader_that_it_was_given_is_not_read(photos):
     """It reads with threads of its own, from when fit() begins."""
-    next(iter(loader_of(photos)))  # what all of a process share is there
+    next(iter(make_loader(photos)))  # what all of a process share is there
     threads = len(os.listdir("/proc/self/task"))
-    loaders = [loader_of(photos, workers=3) for _ in range(2)]
+    loaders = [make_loader(photos, workers=3) for _ in range(2)]
     trainer = ss.Trainer(loaders[0], Net(), epochs=1, val=loaders[1], progress=False)
     assert len(os.listdir("/proc/self/task")) == threads
     assert [len(labels) for _, labels in loaders[0]] == [8] * 6 + [2]

@@ -8,7 +8,7 @@ import slipstream as ss
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
-from trained import CHAIN, Net, loader_of, plain_loop, program_of, trainer_of
+from trained import CHAIN, Net, make_loader, make_trainer, plain_loop, run_slipstream
 
 
 def without_draws():
@@ -20,9 +20,9 @@ def without_draws():
 def test_it_trains_as_the_plain_loop_does(photos, device):
     """50 samples in batches of 8: the last one of an epoch has 2."""
     own, plain = without_draws(), without_draws().to(device, memory_format=torch.channels_last)
-    result = trainer_of(photos, device, own, loss=cross_entropy, weight_decay=1e-3).fit()
+    result = make_trainer(photos, device, own, loss=cross_entropy, weight_decay=1e-3).fit()
     optimizer = torch.optim.SGD(plain.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-3, fused=True)
-    losses = plain_loop(loader_of(photos, device), plain, optimizer, cross_entropy)
+    losses = plain_loop(make_loader(photos, device), plain, optimizer, cross_entropy)
     assert result.steps == result.position == len(losses) == 14
     if device == "cpu":
         assert result.losses == losses
@@ -44,11 +44,11 @@ def test_transforms_may_be_functions_in_python(photos, device):
 
 
 def test_the_loss_by_name_is_that_of_pytorch(photos, device):
-    named = trainer_of(photos, device, without_draws(), epochs=1).fit()
-    own = trainer_of(photos, device, without_draws(), epochs=1, loss=cross_entropy).fit()
+    named = make_trainer(photos, device, without_draws(), epochs=1).fit()
+    own = make_trainer(photos, device, without_draws(), epochs=1, loss=cross_entropy).fit()
     torch.testing.assert_close(named.losses, own.losses, rtol=1e-4, atol=1e-4)
-    smooth = trainer_of(photos, device, without_draws(), epochs=1, label_smoothing=0.1).fit()
-    same = trainer_of(photos, device, without_draws(), epochs=1,
+    smooth = make_trainer(photos, device, without_draws(), epochs=1, label_smoothing=0.1).fit()
+    same = make_trainer(photos, device, without_draws(), epochs=1,
                       loss=lambda output, labels: cross_entropy(output, labels, label_smoothing=0.1)).fit()
     torch.testing.assert_close(smooth.losses, same.losses, rtol=1e-4, atol=1e-4)
     assert abs(smooth.loss - named.loss) > 1e-4
@@ -57,7 +57,7 @@ def test_the_loss_by_name_is_that_of_pytorch(photos, device):
 def test_adamw_schedule_clipping_and_groups_are_those_of_pytorch(photos, device):
     own, plain = without_draws(), without_draws().to(device, memory_format=torch.channels_last)
     groups = [{"params": own.head.parameters(), "lr": 0.001, "weight_decay": 0.2}]
-    result = trainer_of(photos, device, own, loss=cross_entropy, optimizer="adamw", momentum=None, lr=0.01,
+    result = make_trainer(photos, device, own, loss=cross_entropy, optimizer="adamw", momentum=None, lr=0.01,
                         weight_decay=0.05, clip_grad=0.5, schedule="cosine", param_groups=groups).fit()
     rest = [*plain.conv.parameters(), *plain.norm.parameters()]
     optimizer = torch.optim.AdamW([{"params": rest}, {"params": plain.head.parameters(), "lr": 0.001,
@@ -72,7 +72,7 @@ def test_adamw_schedule_clipping_and_groups_are_those_of_pytorch(photos, device)
             optimizer.step()
             schedule.step()
 
-    losses = plain_loop(loader_of(photos, device), plain, Clipped(), cross_entropy)
+    losses = plain_loop(make_loader(photos, device), plain, Clipped(), cross_entropy)
     torch.testing.assert_close(result.losses, losses, rtol=1e-3, atol=1e-3)
 
 
@@ -82,7 +82,7 @@ def test_all_plans_give_the_same_bits(photos, device, options):
              {"plan": "serial", "epochs": 5}]
     if not options:
         plans += [{"transforms_device": "gpu"}, {"transforms_device": "pipelined"}]
-    digests = [trainer_of(photos, device, **options | plan).fit().digest for plan in plans]
+    digests = [make_trainer(photos, device, **options | plan).fit().digest for plan in plans]
     assert digests[0] == digests[1] != digests[2] == digests[3]
     assert {*digests[4:]} <= {digests[0]}
 
@@ -99,10 +99,10 @@ def test_autocast_and_modes_reach_python(photos, device, precision):
             assert output.dtype == {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision, torch.float32)
             return output
 
-    trainer = trainer_of(photos, device, Told(), steps=3, epochs=None, precision=precision)
+    trainer = make_trainer(photos, device, Told(), steps=3, epochs=None, precision=precision)
     assert trainer.fit().steps == 3
     assert seen == [(True, True, precision != "fp32")] * 3
-    scores = trainer.evaluate(loader_of(photos, device, 25))
+    scores = trainer.evaluate(make_loader(photos, device, 25))
     assert seen[3:] == [(False, False, precision != "fp32")] * 2
     assert trainer.model.training and set(scores) == {"loss", "accuracy", "top1", "class_accuracy"}
 
@@ -115,7 +115,7 @@ def test_stages_run_as_in_a_loop_over_the_pipeline(photos, device):
         return images + 0.1 * torch.rand_like(images)
 
     def pipe():
-        return ss.Pipeline(loader_of(photos, device, drop_last=True),
+        return ss.Pipeline(make_loader(photos, device, drop_last=True),
                            [("encode", encoder), ss.Stage("noise", noise, seed=7)])
 
     own, plain = without_draws(), without_draws().to(device, memory_format=torch.channels_last)
@@ -129,9 +129,9 @@ def test_stages_run_as_in_a_loop_over_the_pipeline(photos, device):
 
 
 def test_evaluation_and_prediction(photos, device):
-    val = loader_of(photos, device, 16)
+    val = make_loader(photos, device, 16)
     told = []
-    trainer = trainer_of(photos, device, epochs=3, val=val, on_epoch=told.append, ema=0.5,
+    trainer = make_trainer(photos, device, epochs=3, val=val, on_epoch=told.append, ema=0.5,
                          metrics={"top2": "top2", "sure": lambda out, labels: out.softmax(1).amax(1)})
     result = trainer.fit()
     assert [epoch.step for epoch in told] == [7, 14, 21] and told == result.epochs
@@ -147,7 +147,7 @@ def test_evaluation_and_prediction(photos, device):
     assert averages.keys() == trainer.model.state_dict().keys()
     trainer.model.load_state_dict(averages)
     trainer.model.eval()
-    images = torch.cat([each for each, _ in loader_of(photos, device, 10, False)])
+    images = torch.cat([each for each, _ in make_loader(photos, device, 10, False)])
     assert images.shape[0] == 50  # random crops: others than those of the evaluation
     assert trainer.model(images).shape == outputs.shape
 
@@ -166,34 +166,34 @@ def test_samples_weigh_the_same_whatever_the_model_gives(photos, device, form):
         logits = output["logits"] if form == "mapping" else output
         return logits.square().mean()
 
-    val = loader_of(photos, device, 16)
+    val = make_loader(photos, device, 16)
     sure = {"label": lambda output, labels: labels}
-    trainer = trainer_of(photos, device, Other(), loss=loss, metrics=sure)
+    trainer = make_trainer(photos, device, Other(), loss=loss, metrics=sure)
     scores = trainer.evaluate(val)
-    outputs = torch.cat(list(trainer_of(photos, device, Net()).predict(val)))
+    outputs = torch.cat(list(make_trainer(photos, device, Net()).predict(val)))
     labels = torch.tensor([val.dataset.label(i) for i in range(50)])
     assert scores["loss"] == pytest.approx(outputs.square().mean().item(), rel=1e-4)
     assert scores["label"] == pytest.approx(labels.double().mean().item())
     for wrong in (torch.ones(5), torch.ones(16, 2), torch.ones(16, dtype=torch.complex64), torch.tensor(1.0)):
         with pytest.raises(ss.Error, match="must give a real score for each of 16 samples"):
-            trainer_of(photos, device, Other(), loss=loss, metrics={"one": lambda *_, w=wrong: w.to(device)}).evaluate(val)
+            make_trainer(photos, device, Other(), loss=loss, metrics={"one": lambda *_, w=wrong: w.to(device)}).evaluate(val)
 
 
 def test_prediction_may_be_left(photos, device):
-    trainer = trainer_of(photos, device)
-    outputs = trainer.predict(loader_of(photos, device, 2))
+    trainer = make_trainer(photos, device)
+    outputs = trainer.predict(make_loader(photos, device, 2))
     first = next(outputs)
     with pytest.raises(ss.Refused, match="another trainer is at work"):
         trainer.fit()
     outputs.close()
-    assert torch.equal(next(trainer.predict(loader_of(photos, device, 2))), first)
+    assert torch.equal(next(trainer.predict(make_loader(photos, device, 2))), first)
     assert trainer.fit().steps == 14
 
 
 def test_steps_and_epochs_are_told(photos, device, tmp_path):
     steps = []
-    trainer = trainer_of(photos, device, steps=9, epochs=None, on_step=steps.append, schedule="linear",
-                         log_dir=tmp_path / "log", log_every=3, val=loader_of(photos, device))
+    trainer = make_trainer(photos, device, steps=9, epochs=None, on_step=steps.append, schedule="linear",
+                         log_dir=tmp_path / "log", log_every=3, val=make_loader(photos, device))
     result = trainer.fit()
     assert [each.step for each in steps] == list(range(1, 10))
     assert [each.loss for each in steps] == result.losses
@@ -204,24 +204,24 @@ def test_steps_and_epochs_are_told(photos, device, tmp_path):
 
 
 def test_a_callback_between_epochs_may_end_it(photos, device):
-    trainer = trainer_of(photos, device, epochs=5, on_epoch=lambda epoch: epoch.epoch == 2 and trainer.stop())
+    trainer = make_trainer(photos, device, epochs=5, on_epoch=lambda epoch: epoch.epoch == 2 and trainer.stop())
     result = trainer.fit()
     assert (result.steps, result.ended) == (14, "stopped")
     assert trainer.fit().steps == 21
-    val = loader_of(photos, device)
+    val = make_loader(photos, device)
     metrics = {"top1": "top1", "same": lambda output, labels: torch.ones_like(output[:, 0])}
-    early = trainer_of(photos, device, epochs=9, val=val, metrics=metrics, early_stop=2, keep_best="same").fit()
+    early = make_trainer(photos, device, epochs=9, val=val, metrics=metrics, early_stop=2, keep_best="same").fit()
     assert (early.steps, early.scores["same"]) == (21, 1.0)
     assert "same has not improved for 2 epochs (best: 1.0 at step 7)" in early.ended
 
 
 def test_two_trainers_one_in_a_thread(photos, device):
-    expected = trainer_of(photos, device).fit().digest
+    expected = make_trainer(photos, device).fit().digest
     digests = []
-    thread = threading.Thread(target=lambda: digests.append(trainer_of(photos, device).fit().digest))
+    thread = threading.Thread(target=lambda: digests.append(make_trainer(photos, device).fit().digest))
     thread.start()
     thread.join()
-    assert [*digests, trainer_of(photos, device).fit().digest] == [expected] * 2
+    assert [*digests, make_trainer(photos, device).fit().digest] == [expected] * 2
 
 
 def test_what_the_model_gives(photos, device):
@@ -229,17 +229,17 @@ def test_what_the_model_gives(photos, device):
         def forward(self, images):
             return {"features": images, "logits": super().forward(images)}
 
-    plain = trainer_of(photos, device, loss=cross_entropy, epochs=1).fit()
-    chosen = trainer_of(photos, device, Pair(), output="logits", epochs=1).fit()
+    plain = make_trainer(photos, device, loss=cross_entropy, epochs=1).fit()
+    chosen = make_trainer(photos, device, Pair(), output="logits", epochs=1).fit()
     torch.testing.assert_close(chosen.losses, plain.losses, rtol=1e-4, atol=1e-4)
-    own = trainer_of(photos, device, Pair(), loss=lambda out, labels: cross_entropy(out["logits"], labels), epochs=1)
+    own = make_trainer(photos, device, Pair(), loss=lambda out, labels: cross_entropy(out["logits"], labels), epochs=1)
     torch.testing.assert_close(own.fit().losses, plain.losses, rtol=1e-4, atol=1e-4)
 
 
 def test_what_it_leaves_behind(photos, device):
     """Random numbers, switches and the model go on as if nothing had been."""
-    trainer = trainer_of(photos, device, on_step=lambda step: step.step == 4 and trainer.stop())
-    whole = trainer_of(photos, device).fit()
+    trainer = make_trainer(photos, device, on_step=lambda step: step.step == 4 and trainer.stop())
+    whole = make_trainer(photos, device).fit()
     torch.manual_seed(7)
     expected = [torch.rand(2), torch.rand(2, device=device)]
     torch.manual_seed(7)
@@ -255,7 +255,7 @@ def test_what_it_leaves_behind(photos, device):
 
 
 def test_masks(tmp_path, device):
-    program_of("make-data", "segmentation", "--out", tmp_path / "scenes", "--samples", 12, "--size", 32)
+    run_slipstream("make-data", "segmentation", "--out", tmp_path / "scenes", "--samples", 12, "--size", 32)
     data = ss.open_dataset(tmp_path / "scenes", ss.transforms.Compose([ss.transforms.Resize([32, 32]), CHAIN[2]]))
 
     class Segmenter(nn.Module):

@@ -6,7 +6,7 @@ import warnings
 import pytest
 import slipstream as ss
 import torch
-from trained import loader_of, trainer_of
+from trained import make_loader, make_trainer
 
 T = ss.transforms
 TO_FLOAT = T.ToDtype(torch.float32, scale=True)
@@ -27,9 +27,9 @@ def test_other_images_than_in_training_are_refused_before_it(photos, device, wha
     chain, message = DIFFERENT[what]
     loader = validation(photos, device, *chain)
     with pytest.raises(ss.Refused, match=message) as refused:
-        trainer_of(photos, device, val=loader)
+        make_trainer(photos, device, val=loader)
     assert "val_may_differ=True" in str(refused.value)
-    trainer = trainer_of(photos, device, val=loader, val_may_differ=True, epochs=1)
+    trainer = make_trainer(photos, device, val=loader, val_may_differ=True, epochs=1)
     assert trainer.fit().epochs[0].scores["loss"] > 0
     with pytest.raises(ss.Refused, match=message):
         trainer.evaluate(loader)
@@ -40,14 +40,14 @@ def test_other_images_than_in_training_are_refused_before_it(photos, device, wha
 def test_images_of_another_type_are_always_refused(photos, device):
     loader = validation(photos, device, T.CenterCrop(16))
     with pytest.raises(ss.Refused, match="'image' is uint8") as refused:
-        trainer_of(photos, device, val=loader, val_may_differ=True)
+        make_trainer(photos, device, val=loader, val_may_differ=True)
     assert "val_may_differ" not in str(refused.value)
 
 
 @pytest.mark.parametrize("value", [1, None, "shape"])
 def test_what_may_differ_is_true_or_false(photos, device, value):
     with pytest.raises(ss.Refused, match="val_may_differ is"):
-        trainer_of(photos, device, val_may_differ=value)
+        make_trainer(photos, device, val_may_differ=value)
 
 
 def white(image):
@@ -68,13 +68,13 @@ SCALED_ALIKE = {
 
 @pytest.mark.parametrize("what", SCALED_ALIKE)
 def test_images_that_differ_within_a_scale_are_taken(photos, device, what):
-    trainer = trainer_of(photos, device, val=validation(photos, device, *SCALED_ALIKE[what]), epochs=1)
+    trainer = make_trainer(photos, device, val=validation(photos, device, *SCALED_ALIKE[what]), epochs=1)
     assert len(trainer.fit().epochs) == 1
 
 
 def test_a_comparison_of_ranges_changes_no_result(photos, device):
-    assert trainer_of(photos, device, val=loader_of(photos, device)).fit().digest == trainer_of(
-        photos, device, val=loader_of(photos, device), val_may_differ=True).fit().digest
+    assert make_trainer(photos, device, val=make_loader(photos, device)).fit().digest == make_trainer(
+        photos, device, val=make_loader(photos, device), val_may_differ=True).fit().digest
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_bad_samples_are_left_out_counted_and_named(photos, device, damaged, tmp
     for each in bad:
         (good / each.relative_to(folder)).unlink()
     chain = [T.CenterCrop(16), TO_FLOAT]
-    trainer = trainer_of(photos, device)
+    trainer = make_trainer(photos, device)
     expected = trainer.evaluate(validation(good, device, *chain))
     loader = validation(folder, device, *chain, on_bad_sample="skip")
     with pytest.warns(UserWarning, match=rf"skipped 3 bad of 50 samples: .*{bad[0].name}"):
@@ -109,7 +109,7 @@ def test_bad_samples_are_left_out_counted_and_named(photos, device, damaged, tmp
 
 def test_val_leaves_bad_samples_out(photos, device, damaged):
     val = validation(damaged[0], device, T.CenterCrop(16), TO_FLOAT, on_bad_sample="skip")
-    trainer = trainer_of(photos, device, val=val, epochs=2)
+    trainer = make_trainer(photos, device, val=val, epochs=2)
     with pytest.warns(UserWarning, match="skipped 3 bad of 50 samples"):
         assert len(trainer.fit().epochs) == 2
 
@@ -117,13 +117,13 @@ def test_val_leaves_bad_samples_out(photos, device, damaged):
 def test_predictions_need_every_sample(photos, device, damaged):
     loader = validation(damaged[0], device, T.CenterCrop(16), TO_FLOAT, on_bad_sample="skip")
     with pytest.raises(ss.Error, match=damaged[1][0].name):
-        list(trainer_of(photos, device).predict(loader))
+        list(make_trainer(photos, device).predict(loader))
 
 
 @pytest.mark.parametrize("stop", [3, 7, 10])
 def test_the_loss_of_an_epoch_that_was_resumed_is_that_of_the_whole_epoch(photos, device, tmp_path, stop):
     def trainer(**options):
-        return trainer_of(photos, device, epochs=2, on_epoch=lambda epoch: None, **options)
+        return make_trainer(photos, device, epochs=2, on_epoch=lambda epoch: None, **options)
 
     whole = trainer().fit()
     assert whole.epochs[0].loss == pytest.approx(sum(whole.losses[:7]) / 7)
@@ -140,7 +140,7 @@ def test_the_loss_of_an_epoch_that_was_resumed_is_that_of_the_whole_epoch(photos
 
 def test_the_loss_of_an_epoch_that_was_left_and_continued_is_that_of_the_whole_epoch(photos, device):
     def trained(**options):
-        return trainer_of(photos, device, batch_size=1, epochs=1, on_epoch=lambda epoch: None, **options)
+        return make_trainer(photos, device, batch_size=1, epochs=1, on_epoch=lambda epoch: None, **options)
 
     whole = trained().fit()
     trainer = trained(on_step=lambda step: step.step == 3 and trainer.stop())
@@ -149,7 +149,7 @@ def test_the_loss_of_an_epoch_that_was_left_and_continued_is_that_of_the_whole_e
 
 
 def test_an_evaluation_that_is_owed_has_the_loss_of_its_epoch(photos, device, tmp_path):
-    first = trainer_of(photos, device, checkpoint=tmp_path, steps=7, epochs=None).fit()
-    result = trainer_of(photos, device, checkpoint=tmp_path, resume="auto", val=loader_of(photos, device)).fit()
+    first = make_trainer(photos, device, checkpoint=tmp_path, steps=7, epochs=None).fit()
+    result = make_trainer(photos, device, checkpoint=tmp_path, resume="auto", val=make_loader(photos, device)).fit()
     assert result.epochs[0].step == 7
     assert result.epochs[0].loss == pytest.approx(sum(first.losses) / 7)

@@ -11,7 +11,7 @@ T = ss.transforms
 IMAGES = torch.zeros(4, 3, 8, 8, dtype=torch.uint8)
 
 
-def message_of(call, *args, **kwargs):
+def error_message(call, *args, **kwargs):
     with pytest.raises(ss.Refused) as raised:
         call(*args, **kwargs)
     return str(raised.value)
@@ -19,25 +19,25 @@ def message_of(call, *args, **kwargs):
 
 def test_classes_are_not_transforms(photos):
     message = "RandomHorizontalFlip is a class, not a transform: give RandomHorizontalFlip()"
-    assert message_of(T.Compose, [T.CenterCrop(4), T.RandomHorizontalFlip]) == message
-    assert message_of(ss.DataLoader, ss.ImageFolder(photos, T.RandomHorizontalFlip), 2) == message
+    assert error_message(T.Compose, [T.CenterCrop(4), T.RandomHorizontalFlip]) == message
+    assert error_message(ss.DataLoader, ss.ImageFolder(photos, T.RandomHorizontalFlip), 2) == message
 
 
 def test_what_is_no_list_of_transforms():
-    assert "Compose takes a list of transforms, not CenterCrop(" in message_of(T.Compose, T.CenterCrop(4))
-    assert "give slipstream.transforms.Compose of it, one of" in message_of(ss.DataLoader, ss.PythonDataset([1], [T.CenterCrop(4)]))
-    assert message_of(T.Compose, [3]) == ("int is no transform: give one of slipstream.transforms, or a function of "
+    assert "Compose takes a list of transforms, not CenterCrop(" in error_message(T.Compose, T.CenterCrop(4))
+    assert "give slipstream.transforms.Compose of it, one of" in error_message(ss.DataLoader, ss.PythonDataset([1], [T.CenterCrop(4)]))
+    assert error_message(T.Compose, [3]) == ("int is no transform: give one of slipstream.transforms, or a function of "
                                           "an image")
 
 
 def test_images_are_tensors_already(photos):
     v1, v2 = pytest.importorskip("torchvision.transforms"), pytest.importorskip("torchvision.transforms.v2")
     for theirs in (v1.ToTensor(), v1.PILToTensor(), v2.PILToTensor(), v2.ToImage()):
-        message = message_of(T.Compose, [theirs, T.CenterCrop(4)])
+        message = error_message(T.Compose, [theirs, T.CenterCrop(4)])
         assert f"torchvision's {type(theirs).__name__} makes tensors" in message and "leave it out" in message
         assert "ToDtype(torch.float32, scale=True)" in message
     inside = v1.Compose([v1.CenterCrop(16), v1.ToTensor()])
-    assert "leave it out" in message_of(ss.DataLoader, ss.ImageFolder(photos, inside), 2)
+    assert "leave it out" in error_message(ss.DataLoader, ss.ImageFolder(photos, inside), 2)
     images, _ = next(iter(ss.DataLoader(ss.ImageFolder(photos, v2.Compose([v2.ToImage(), v2.CenterCrop(16)])), 2)))
     assert images.shape == (2, 3, 16, 16) and images.dtype == torch.uint8
 
@@ -46,7 +46,7 @@ def test_images_are_tensors_already(photos):
                                    torch.tensor(1)], ids=["PIL", "numpy", "one image", "None", "list", "number"])
 @pytest.mark.parametrize("transform", [T.CenterCrop(4), T.RandomHorizontalFlip()])
 def test_what_is_no_batch_of_images(given, transform):
-    message = message_of(transform, given)
+    message = error_message(transform, given)
     assert f"{type(transform).__name__} was called with " in message
     assert "takes a batch: a tensor of batch x channels x height x width" in message
     assert "transform(image[None], sample_ids=[index], epoch=epoch)[0]" in message and "slipstream.PythonDataset(" in message
@@ -60,13 +60,13 @@ def test_the_advice_for_one_image_works():
 
 def test_numbers_that_transforms_cannot_take():
     flip = T.RandomHorizontalFlip()
-    assert "sample_ids=range(len(images))" in message_of(flip, IMAGES)
+    assert "sample_ids=range(len(images))" in error_message(flip, IMAGES)
     for numbers in ([-1] * 4, [0.5] * 4, 4, torch.zeros(4), torch.zeros(4, 1, dtype=torch.int64), [2**70] * 4, "abcd"):
-        assert "sample_ids is " in message_of(flip, IMAGES, numbers)
+        assert "sample_ids is " in error_message(flip, IMAGES, numbers)
     for epoch in (-1, "1", None, 1.0, 2**32):
-        assert "epoch is " in message_of(flip, IMAGES, range(4), epoch=epoch)
+        assert "epoch is " in error_message(flip, IMAGES, range(4), epoch=epoch)
     for seed in (-1, "1", None, 2**70):
-        assert "seed is " in message_of(flip, IMAGES, range(4), seed=seed)
+        assert "seed is " in error_message(flip, IMAGES, range(4), seed=seed)
     for numbers in (range(4), numpy.arange(4), torch.arange(4), (0, 1, 2, 3)):
         assert flip(IMAGES, numbers, 2**32 - 1, 2**64 - 1).shape == IMAGES.shape
 

@@ -48,7 +48,7 @@ KEYS = [
 ]
 
 
-def keys_of(transform):
+def transform_keys(transform):
     (step,) = json.loads(T.Compose([transform]).to_json())["transforms"]
     del step["name"]
     return step
@@ -56,7 +56,7 @@ def keys_of(transform):
 
 @pytest.mark.parametrize(("transform", "keys"), KEYS, ids=lambda each: each["op"] if isinstance(each, dict) else "")
 def test_each_argument_is_a_key(transform, keys):
-    assert keys_of(transform) == keys
+    assert transform_keys(transform) == keys
 
 
 def test_every_transform_is_looked_at():
@@ -87,13 +87,13 @@ def test_a_gray_image_keeps_its_channels():
 @pytest.mark.parametrize("form", [tuple, torch.tensor, numpy.array, lambda x: numpy.array(x, dtype=numpy.float32)])
 def test_numbers_come_in_all_forms(form):
     transform = T.Normalize(form([0.5, 0.25, 0.75]), form([0.5, 0.25, 0.125]))
-    assert keys_of(transform) == {"op": "normalize", "mean": [0.5, 0.25, 0.75], "std": [0.5, 0.25, 0.125]}
+    assert transform_keys(transform) == {"op": "normalize", "mean": [0.5, 0.25, 0.75], "std": [0.5, 0.25, 0.125]}
 
 
 def test_single_numbers_come_in_all_forms():
-    assert keys_of(T.Resize(torch.tensor([4, 6])))["size"] == [4, 6]
-    assert keys_of(T.Resize(numpy.int64(4)))["size"] == keys_of(T.Resize(torch.tensor(4)))["size"] == 4
-    assert keys_of(T.RandomRotation(numpy.float64(3), BILINEAR)) == keys_of(T.RandomRotation(3, "bilinear"))
+    assert transform_keys(T.Resize(torch.tensor([4, 6])))["size"] == [4, 6]
+    assert transform_keys(T.Resize(numpy.int64(4)))["size"] == transform_keys(T.Resize(torch.tensor(4)))["size"] == 4
+    assert transform_keys(T.RandomRotation(numpy.float64(3), BILINEAR)) == transform_keys(T.RandomRotation(3, "bilinear"))
 
 
 @pytest.mark.parametrize(("make", "message"), [

@@ -15,7 +15,7 @@ from torch import nn
 
 import slipstream as ss
 from slipstream._verify import treatment, verification
-from slipstream._verify.schedule import Delays, Place, Schedule, Size
+from slipstream._verify.schedule import Delays, OperationSite, Schedule, Size
 
 torch.set_num_threads(1)
 
@@ -260,7 +260,7 @@ def test_threads_are_delayed_before_and_after_an_operation(monkeypatch):
     slept = []
     monkeypatch.setattr(treatment.time, "sleep", slept.append)
     schedule = types.SimpleNamespace(delays=lambda place: Delays(host_before=1, host_after=2))
-    operation = types.SimpleNamespace(place=Place("main", 3, None, False), device=None)
+    operation = types.SimpleNamespace(place=OperationSite("main", 3, None, False), device=None)
     for scale in (1, 4):
         delayed = treatment.Delayed(schedule, scale=scale)
         slept.clear()
@@ -274,7 +274,7 @@ def test_threads_are_delayed_before_and_after_an_operation(monkeypatch):
 def test_a_run_is_delayed_by_its_share_of_time(count):
     """0.25 s, or 0.1 ms for each operation if that is more."""
     schedule = Schedule(0, Size(count, 0, 0, 1))
-    delays = [schedule.delays(Place("main", number, None, False)) for number in range(count)]
+    delays = [schedule.delays(OperationSite("main", number, None, False)) for number in range(count)]
     assert {each[2:] for each in delays} == {(0, 0)}
     budget_s = max(0.25, count * 1e-4)
     assert 0 < sum(map(sum, delays)) < 3 * budget_s

@@ -92,13 +92,13 @@ def catches_all(stop):
     stop.wait()
 
 
-def goes_on(stop):
+def resumes(stop):
     with contextlib.suppress(BaseException):
         stop.wait()
     return 1
 
 
-@pytest.mark.parametrize("hangs", [waits_in_a_pool, catches_all, goes_on])
+@pytest.mark.parametrize("hangs", [waits_in_a_pool, catches_all, resumes])
 def test_a_time_limit_ends_what_waits_again(hangs, stop):
     report = ss.verify(returning(1, 1, lambda: hangs(stop)), timeout=2)
     assert (report.verdict, report.reason) == ("hang", "the run did not end within 2 s")
@@ -270,7 +270,7 @@ def test_an_error_that_loses_the_device_in_a_reference_is_raised_as_it_is(monkey
         finally:
             raise RuntimeError("generators of a lost device")
 
-    monkeypatch.setattr(sys.modules["slipstream.verify"], "kept_random_states", lost)
+    monkeypatch.setattr(sys.modules["slipstream.verify"], "preserved_random_states", lost)
     monkeypatch.setattr(execution, "_has_lost_device", lambda devices: True)
     with pytest.raises(RuntimeError, match="device-side assert"):
         ss.verify(returning(lambda: fails(RuntimeError("device-side assert"))))

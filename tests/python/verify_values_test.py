@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 import slipstream as ss
-from slipstream._verify.schedule import Place, Schedule, Size
+from slipstream._verify.schedule import OperationSite, Schedule, Size
 from slipstream._verify.search import Expected, call_the_same, narrowed
-from slipstream._verify.trace import Step, Trace, digest_of, source_of_error
-from slipstream._verify.values import first_difference, form_of, holders_of, values_of
+from slipstream._verify.trace import Step, Trace, compute_digest, source_of_error
+from slipstream._verify.values import collect_values, describe_tensor, find_holders, first_difference
 
 torch.set_num_threads(1)
 
@@ -32,7 +32,7 @@ Pair = collections.namedtuple("Pair", "features labels")
 def test_values_are_named_by_where_they_are():
     model = nn.Linear(2, 1)
     tree = {"pair": Pair(torch.zeros(1), [1, "a"]), "scores": Scores(0.5), "model": model, "none": None}
-    assert names(values_of(tree, "returned", True)) == [
+    assert names(collect_values(tree, "returned", True)) == [
         "returned['pair'].features", "returned['pair'].labels[0]", "returned['pair'].labels[1]",
         "returned['scores'].top1", "returned['model'].state_dict()['weight']",
         "returned['model'].state_dict()['bias']", "returned['none']",
@@ -55,10 +55,10 @@ def test_state_is_searched_for_in_globals_and_what_they_call():
         SCHEDULE.step()
         return [train_one(batch) for batch in LOADER], FROZEN
 
-    assert [(each.name, each.content) for each in holders_of(run)] == [
+    assert [(each.name, each.content) for each in find_holders(run)] == [
         ("SCHEDULE", SCHEDULE), ("FROZEN", FROZEN), ("SCHEDULE.optimizer", OPTIMIZER), ("train_one.MODEL", MODEL),
     ]  # fmt: skip
-    assert [each.content for each in holders_of(train_one)] == [MODEL, FROZEN]
+    assert [each.content for each in find_holders(train_one)] == [MODEL, FROZEN]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_state_is_searched_for_in_globals_and_what_they_call():
     ],
 )
 def test_values_are_compared_byte_by_byte(a, b, how):
-    found = first_difference(values_of(a, "x", True), values_of(b, "x", True))
+    found = first_difference(collect_values(a, "x", True), collect_values(b, "x", True))
     assert (found and found[1]) == how
 
 
@@ -90,7 +90,7 @@ class Key:
 
 def test_keys_that_are_written_alike_are_compared_one_by_one():
     expected, seen = ({Key(): first, Key(): 2} for first in (1, 3))
-    found = first_difference(values_of(expected, "x", True), values_of(seen, "x", True))
+    found = first_difference(collect_values(expected, "x", True), collect_values(seen, "x", True))
     assert found == ("x[key]", "another value", 1)
 
 
@@ -105,11 +105,11 @@ def test_pointers_and_padding_of_arrays_are_not_compared():
     texts = [np.array(["".join(["some ", "text"]), 2.5], dtype=object) for _ in range(2)]
     assert padded(0).tobytes() != padded(1).tobytes() and texts[0].tobytes() != texts[1].tobytes()
     for a, b in (padded(0), padded(1)), texts:
-        assert first_difference(values_of(a, "x", True), values_of(b, "x", True)) is None
+        assert first_difference(collect_values(a, "x", True), collect_values(b, "x", True)) is None
     changed = padded(0)
     changed["b"][1] = 3
-    assert first_difference(values_of(padded(0), "x", True), values_of(changed, "x", True))[0] == "x['b']"
-    assert names(values_of(texts[0], "x", True)) == ["x[0]", "x[1]"]
+    assert first_difference(collect_values(padded(0), "x", True), collect_values(changed, "x", True))[0] == "x['b']"
+    assert names(collect_values(texts[0], "x", True)) == ["x[0]", "x[1]"]
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
@@ -121,7 +121,7 @@ def test_nested_tensors(layout):
     report = ss.verify(make_run, schedules=1)
     assert report.passed and report.operations
     nested = make_run()()
-    assert names(values_of(nested, "x", True)) == ["x[0]", "x[1]"] and form_of(nested) == "nested float32"
+    assert names(collect_values(nested, "x", True)) == ["x[0]", "x[1]"] and describe_tensor(nested) == "nested float32"
 
 
 def test_digests_tell_bytes_and_places_apart():
@@ -130,13 +130,13 @@ def test_digests_tell_bytes_and_places_apart():
         torch.rand(1000), torch.eye(33, dtype=torch.float64), torch.rand(1 << 19), torch.arange(7).byte(),
         torch.rand(5, dtype=torch.complex64), torch.tensor([True, True, False]),
     ):  # fmt: skip
-        assert digest_of(tensor) == digest_of(tensor.clone())
-        assert digest_of(tensor) != digest_of(tensor.flip(0))
+        assert compute_digest(tensor) == compute_digest(tensor.clone())
+        assert compute_digest(tensor) != compute_digest(tensor.flip(0))
         changed = tensor.clone()
         changed[-1] = 0 if changed[-1].any() else 1
-        assert digest_of(tensor) != digest_of(changed)
+        assert compute_digest(tensor) != compute_digest(changed)
     labels = nn.functional.one_hot(torch.randint(0, 4, [32]), 4).double()
-    assert digest_of(labels) != digest_of(labels[torch.randperm(32)])
+    assert compute_digest(labels) != compute_digest(labels[torch.randperm(32)])
 
 
 @pytest.mark.parametrize("count", [8, 17, 40])
@@ -147,32 +147,32 @@ def test_a_digest_depends_on_no_address(count):
         placed = memory[offset : offset + 4 * count].view(torch.float32).copy_(values)
         from_elsewhere = torch.from_numpy(memory.numpy()[offset : offset + 4 * count].view(np.float32))
         assert from_elsewhere.data_ptr() % 8 == offset
-        assert digest_of(placed) == digest_of(from_elsewhere) == digest_of(values)
+        assert compute_digest(placed) == compute_digest(from_elsewhere) == compute_digest(values)
 
 
 def test_a_digest_makes_no_large_copy():
     large = torch.ones(1 << 22, dtype=torch.uint8)
     for tensor in (torch.ones(1).expand(1 << 40), torch.ones(2, 1, 3).expand(2, 1 << 40, 3), large[:-1]):
         with torch.profiler.profile(profile_memory=True, acc_events=True) as profile:
-            digest_of(tensor)
+            compute_digest(tensor)
         assert max(event.cpu_memory_usage for event in profile.events()) <= 8 << 17
 
 
-def trace_of(*calls):
+def make_trace(*calls):
     trace = Trace()
     trace.steps = [Step("main", i, i, name, "", "", "", "", [], []) for i, name in enumerate(calls)]
     return trace
 
 
 def test_runs_that_call_something_else_are_told():
-    assert call_the_same(trace_of("aten.mm", "aten.add"), trace_of("aten.mm", "aten.add"))
-    assert not call_the_same(trace_of("aten.mm", "aten.add"), trace_of("aten.mm"))
-    assert not call_the_same(trace_of("aten.mm"), trace_of("aten.bmm"))
+    assert call_the_same(make_trace("aten.mm", "aten.add"), make_trace("aten.mm", "aten.add"))
+    assert not call_the_same(make_trace("aten.mm", "aten.add"), make_trace("aten.mm"))
+    assert not call_the_same(make_trace("aten.mm"), make_trace("aten.bmm"))
 
 
 def test_what_ran_when_the_device_failed():
     def traced(digests):
-        trace = trace_of("aten.mm", "aten.relu", "aten.nll_loss_forward", "aten.backward", "aten.add")
+        trace = make_trace("aten.mm", "aten.relu", "aten.nll_loss_forward", "aten.backward", "aten.add")
         for step, stream, inputs, outputs in zip(trace.steps, "abbbb", *zip(*digests)):
             step.stream, step.inputs, step.outputs = stream, inputs, outputs
         return trace
@@ -202,7 +202,7 @@ def test_generated_code_is_not_the_programs(monkeypatch):
 
 def test_delays_are_a_function_of_seed_and_place():
     size = Size(operations=400, on_device=300, copies=20, threads=2)
-    places = [Place("main", i, i % 2, i % 15 == 0) for i in range(300)]
+    places = [OperationSite("main", i, i % 2, i % 15 == 0) for i in range(300)]
     kinds = set()
     for seed in range(30):
         delays = [Schedule(seed, size).delays(place) for place in places]
@@ -220,7 +220,7 @@ def test_streams_of_threads_are_slowed_one_by_one():
         schedule = Schedule(seed, size)
         if schedule.kind == "streams":
             is_slow = {
-                thread: any(any(schedule.delays(Place(thread, i, 0, False))) for i in range(200))
+                thread: any(any(schedule.delays(OperationSite(thread, i, 0, False))) for i in range(200))
                 for thread in ("main", "main/1", "main backward cuda:0")
             }
             assert is_slow["main"] == is_slow["main backward cuda:0"]

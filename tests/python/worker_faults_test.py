@@ -54,7 +54,7 @@ def children():
     return multiprocessing.active_children()
 
 
-def message_of(error, *args, **kwargs):
+def error_message(error, *args, **kwargs):
     with pytest.raises(error) as raised:
         list(ss.DataLoader(*args, **kwargs))
     return str(raised.value)
@@ -62,14 +62,14 @@ def message_of(error, *args, **kwargs):
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_an_exception_has_its_traceback(workers):
-    message = message_of(ss.Error, Squares(raises), 4, num_workers=workers)
+    message = error_message(ss.Error, Squares(raises), 4, num_workers=workers)
     assert "step 'read' of sample 11 (sample 11, epoch 0, batch 2): ValueError: no 11" in message
     assert "Traceback" in message and "in raises" in message and 'raise ValueError(f"no {i}")' in message
     assert "_worker_process.py" not in message
 
 
 def test_a_len_that_lies():
-    message = message_of(ss.Error, Squares(lies), 4)
+    message = error_message(ss.Error, Squares(lies), 4)
     assert "IndexError" in message
     if sys.version_info >= (3, 11):
         assert "len() is 20, so it has to have a sample 11" in message
@@ -101,10 +101,10 @@ def test_an_exception_in_a_transform(photos):
             raise RuntimeError("broken")
 
     chain = T.Compose([T.CenterCrop(8), fails])
-    message = message_of(ss.Error, ss.ImageFolder(photos, chain), 4)
+    message = error_message(ss.Error, ss.ImageFolder(photos, chain), 4)
     assert "step 'fails_1' of sample 0" in message and "000000.jpg" in message
     assert "RuntimeError: broken" in message and "in fails" in message
-    message = message_of(ss.Error, ss.ImageFolder(photos, T.Compose([T.CenterCrop(8), lambda x: x.double()])), 4)
+    message = error_message(ss.Error, ss.ImageFolder(photos, T.Compose([T.CenterCrop(8), lambda x: x.double()])), 4)
     assert "<lambda> returned a tensor of 3 x 8 x 8, float64, on cpu, but a transform returns an image" in message
 
 
@@ -158,7 +158,7 @@ def test_a_pass_can_be_tried_again(tmp_path):
 def test_samples_of_other_forms_are_refused():
     other = {"text": lambda i: (torch.tensor(i), "text"), "shape": lambda i: (torch.tensor(i), torch.zeros(3)),
              "type": lambda i: (torch.tensor(i), torch.zeros(2, dtype=torch.int32)), "more": lambda i: (1, 2, 3)}
-    found = {name: message_of(ss.Error, Squares(bad), 4) for name, bad in other.items()}
+    found = {name: error_message(ss.Error, Squares(bad), 4) for name, bad in other.items()}
     assert all("of sample 11" in each for each in found.values())
     assert "is (int64, str), but the first one was (int64, int64 of 2)" in found["text"]
     assert "is (int64, float32 of 3), but the first one was (int64, int64 of 2)" in found["shape"]
@@ -167,10 +167,10 @@ def test_samples_of_other_forms_are_refused():
 
 def test_images_of_different_sizes_need_a_transform():
     images = [(torch.zeros(3, 8, 8 + i // 3), i) for i in range(6)]
-    message = message_of(ss.Error, ss.PythonDataset(images, T.RandomHorizontalFlip()), 3)
+    message = error_message(ss.Error, ss.PythonDataset(images, T.RandomHorizontalFlip()), 3)
     assert "of sample 3" in message and "8 x 9 x 3" in message and "8 x 8 x 3" in message
     assert len(list(ss.DataLoader(ss.PythonDataset(images, T.CenterCrop(6)), 3))) == 2
-    message = message_of(ss.Error, ss.PythonDataset([(1, 2)], T.CenterCrop(6)), 1)
+    message = error_message(ss.Error, ss.PythonDataset([(1, 2)], T.CenterCrop(6)), 1)
     assert "transforms are done to images" in message
 
 
@@ -180,12 +180,12 @@ def test_what_makes_no_sense_is_refused():
             return iter([1])
 
     for stream in (Stream(), iter([1]), "photos"):
-        assert "PyTorch's DataLoader" in message_of(ss.Refused, stream)
-    assert "the data set is empty" in message_of(ss.Refused, [])
-    assert "batch" in message_of(ss.Refused, [1, 2], 3)
-    assert "give one of fork, " in message_of(ss.Refused, [1], multiprocessing_context="thread")
-    assert "of type int" in message_of(ss.Refused, [1], multiprocessing_context=1)
-    message = message_of(ss.Refused, Squares(lambda i: i), 4, multiprocessing_context="spawn")
+        assert "PyTorch's DataLoader" in error_message(ss.Refused, stream)
+    assert "the data set is empty" in error_message(ss.Refused, [])
+    assert "batch" in error_message(ss.Refused, [1, 2], 3)
+    assert "give one of fork, " in error_message(ss.Refused, [1], multiprocessing_context="thread")
+    assert "of type int" in error_message(ss.Refused, [1], multiprocessing_context=1)
+    message = error_message(ss.Refused, Squares(lambda i: i), 4, multiprocessing_context="spawn")
     assert "cannot be started by 'spawn'" in message and "multiprocessing_context='fork'" in message
     assert children() == []
 
@@ -197,9 +197,9 @@ def test_an_init_function_that_fails():
             return super().__getitem__(i)
 
     for options in ({}, {"on_bad_sample": "skip"}):  # it is no sample that is bad
-        message = message_of(ss.Error, [1, 2], worker_init_fn=lambda number: {}[number], **options)
+        message = error_message(ss.Error, [1, 2], worker_init_fn=lambda number: {}[number], **options)
         assert message.startswith("KeyError: 0\nin worker process 0")
-        message = message_of(ss.Error, Slow(length=2000), num_workers=2, worker_init_fn=lambda number: {0: 0}[number], **options)
+        message = error_message(ss.Error, Slow(length=2000), num_workers=2, worker_init_fn=lambda number: {0: 0}[number], **options)
         assert message.startswith("step 'read' of sample") and "KeyError: 1\nin worker process 1" in message
 
 
@@ -209,13 +209,13 @@ def test_too_little_shared_memory():
 
     small = [torch.zeros(100)] * 3
     assert len(list(ss.DataLoader(small, 1, worker_init_fn=limit))) == 3
-    message = message_of(ss.Error, [torch.zeros(1 << 20)] * 3, 1, worker_init_fn=limit)
+    message = error_message(ss.Error, [torch.zeros(1 << 20)] * 3, 1, worker_init_fn=limit)
     assert "needs 4194304 bytes of memory shared with its worker process (File too large)" in message
 
 
 def test_cuda_in_a_forked_process(monkeypatch):
     monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: True)
-    message = message_of(ss.Error, Squares(lambda i: torch.cuda.init()), 4, multiprocessing_context="fork")
+    message = error_message(ss.Error, Squares(lambda i: torch.cuda.init()), 4, multiprocessing_context="fork")
     assert "Cannot re-initialize CUDA in forked subprocess" in message and "'forkserver' or 'spawn'" in message
 
 

@@ -22,7 +22,7 @@ import slipstream as ss
 from slipstream import _workers
 
 
-def output_of(tmp_path, program, *arguments):
+def run_program(tmp_path, program, *arguments):
     (tmp_path / "program.py").write_text(program)
     run = subprocess.run([sys.executable, "-W", "ignore", tmp_path / "program.py", *arguments], text=True,
                          capture_output=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
@@ -65,12 +65,12 @@ FORK_BESIDE_A_START = """
 import os, threading
 import slipstream as ss
 
-begun, go_on = threading.Event(), threading.Event()
+begun, proceed = threading.Event(), threading.Event()
 
-class Held(list):
+class HeldObject(list):
     def __reduce__(self):
         begun.set()
-        go_on.wait()
+        proceed.wait()
         return list, ([len(ss.DataLoader([1, 2]))],)
 
 def start():
@@ -85,13 +85,13 @@ if __name__ == "__main__":
         print([x.item() for x in ss.DataLoader([3, 4])], flush=True)
         os._exit(0)
     os.waitpid(process, 0)
-    go_on.set()
+    proceed.set()
     starting.join()
 """
 
 
 def test_a_fork_beside_the_start_of_processes(tmp_path):
-    assert output_of(tmp_path, FORK_BESIDE_A_START) == "[3, 4]\n[2]\n"
+    assert run_program(tmp_path, FORK_BESIDE_A_START) == "[3, 4]\n[2]\n"
 
 
 def interrupt(*_):
@@ -306,7 +306,7 @@ def test_seeds_of_processes(tmp_path, module):
     """The largest one: the next begins at 0. Also where numpy is kept away."""
     program = f"import sys\n{module}\nimport slipstream as ss\n" \
         "print([each.item() for each in ss.DataLoader(range(40), num_workers=3, seed=2**64 - 1)] == list(range(40)))"
-    assert output_of(tmp_path, program) == "True\n"  # of an interpreter that has imported nothing yet
+    assert run_program(tmp_path, program) == "True\n"  # of an interpreter that has imported nothing yet
 
 
 def test_no_process_outlives_a_program_that_ends_while_they_begin(tmp_path):

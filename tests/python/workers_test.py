@@ -186,7 +186,7 @@ def test_parts_of_data_sets():
         both.label(0)
 
 
-def worker_of(i):
+def find_worker_number(i):
     info = get_worker_info()
     return torch.tensor([info.id, info.num_workers, info.dataset.marked])
 
@@ -195,7 +195,7 @@ class Marked(Numbers):
     marked = 0
 
     def __getitem__(self, i):
-        return worker_of(i)
+        return find_worker_number(i)
 
 
 def mark(number):

@@ -16,7 +16,7 @@ Measured around(double value, const char* unit) {
   return {value, 0.75 * value, 1.25 * value, unit, 5};
 }
 
-BenchRow row_of(std::size_t batch_size, const std::string& plan, double rate) {
+BenchRow make_row(std::size_t batch_size, const std::string& plan, double rate) {
   BenchRow row;
   row.batch_size = batch_size;
   row.plan = plan;
@@ -27,10 +27,10 @@ BenchRow row_of(std::size_t batch_size, const std::string& plan, double rate) {
 
 BenchReport sample_bench() {
   BenchReport report{sample_environment(), sample_workload(), {"bf16", true, 3, 100, 2.5, 4}, {}};
-  report.rows = {row_of(8, "serial", 400),         row_of(8, "pipelined", 500),
-                 row_of(8, "alone:copy", 9000),    row_of(8, "alone:decode", 625),
-                 row_of(128, "serial", 40),        row_of(128, "pipelined", 0),
-                 row_of(128, "alone:decode", 62.5)};
+  report.rows = {make_row(8, "serial", 400),         make_row(8, "pipelined", 500),
+                 make_row(8, "alone:copy", 9000),    make_row(8, "alone:decode", 625),
+                 make_row(128, "serial", 40),        make_row(128, "pipelined", 0),
+                 make_row(128, "alone:decode", 62.5)};
   report.rows[1].gain = around(1.25, "ratio");
   report.rows[1].share_of_slowest_lane = around(0.8, "ratio");
   report.rows[1].overlap_efficiency = measured_once(0.5, "ratio");
@@ -69,7 +69,7 @@ BenchReport placed_bench() {
   report.rows.clear();
   for (const std::size_t size : {8, 16}) {
     const auto add = [&](const std::string& plan, const std::string& device, double rate) {
-      report.rows.push_back(row_of(size, plan, rate));
+      report.rows.push_back(make_row(size, plan, rate));
       report.rows.back().transforms_device = device;
       return &report.rows.back();
     };

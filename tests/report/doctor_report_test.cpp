@@ -23,7 +23,7 @@ using testing::Not;
 Json parsed(const DoctorReport& report) { return Json::parse(doctor_report_json(report)); }
 
 /// The line of `text` that begins, after blanks, with `words`.
-std::string line_of(const std::string& text, const std::string& words) {
+std::string find_line(const std::string& text, const std::string& words) {
   const std::size_t at = text.find("\n  " + words);
   if (at == std::string::npos) return "";
   return text.substr(at + 1, text.find('\n', at + 1) - at - 1);
@@ -32,7 +32,7 @@ std::string line_of(const std::string& text, const std::string& words) {
 TEST(Culprit, NamesComeBack) {
   for (const char* name : {"gpu", "copy", "transforms", "decode", "raw_reading", "launch", "lock",
                            "memory_bandwidth", "none", "not_enough_evidence"})
-    EXPECT_EQ(name_of(culprit_named(name)), name);
+    EXPECT_EQ(to_string(culprit_named(name)), name);
   EXPECT_THROW(culprit_named("transform"), Refused);
   EXPECT_THROW(culprit_named(""), Refused);
 }
@@ -41,25 +41,25 @@ TEST(DoctorJson, HasTheseKeys) {
   const Json json = parsed(starved_report());
   EXPECT_EQ(json.at("schema"), "slipstream.doctor");
   EXPECT_EQ(json.at("version"), 1);
-  EXPECT_THAT(keys_of(json),
+  EXPECT_THAT(list_keys(json),
               ElementsAre("schema", "version", "environment", "workload", "plan", "budget",
                           "interrupted", "verdict", "reason", "culprits", "ceiling", "rate",
                           "share", "cores_needed", "model_error", "levels", "costs", "device",
                           "changes", "outcome", "utilization", "loader", "lanes", "warnings"));
-  EXPECT_THAT(keys_of(json.at("levels").at(0)),
+  EXPECT_THAT(list_keys(json.at("levels").at(0)),
               ElementsAre("name", "after", "items", "with_training", "loader_alone", "error",
                           "loader_alone_error"));
-  EXPECT_THAT(keys_of(json.at("costs").at(0)),
+  EXPECT_THAT(list_keys(json.at("costs").at(0)),
               ElementsAre("name", "group", "wall_ms", "cpu_ms", "cores", "bytes", "variation",
                           "p99_ms", "locked", "is_memory_bound", "without"));
-  EXPECT_THAT(keys_of(json.at("device").at(0)),
+  EXPECT_THAT(list_keys(json.at("device").at(0)),
               ElementsAre("name", "seconds", "enqueue_s", "bytes"));
   EXPECT_THAT(
-      keys_of(json.at("changes").at(0)),
+      list_keys(json.at("changes").at(0)),
       ElementsAre("id", "what", "how", "can_apply", "against", "predicted", "gain", "is_bound"));
-  EXPECT_THAT(keys_of(json.at("outcome")),
+  EXPECT_THAT(list_keys(json.at("outcome")),
               ElementsAre("changes", "before", "predicted", "measured", "plan", "note"));
-  EXPECT_THAT(keys_of(json.at("utilization")),
+  EXPECT_THAT(list_keys(json.at("utilization")),
               ElementsAre("sm_activity", "dram_use", "coarse_utilization", "note", "cpu_share",
                           "cores", "read_bytes_per_second"));
 }
@@ -159,18 +159,18 @@ TEST(DoctorText, SaysWhatWasFoundAndLeavesOutWhatIsNotThere) {
 
 TEST(DoctorText, TablesHaveTheseLines) {
   const std::string text = doctor_text(starved_report());
-  EXPECT_EQ(line_of(text, "device batch"),
+  EXPECT_EQ(find_line(text, "device batch"),
             "  device batch (the ceiling)  3.45 [3.38, 3.52]     ##############################"
             "       100 %                     -");
-  EXPECT_EQ(line_of(text, "decoded sample"),
+  EXPECT_EQ(find_line(text, "decoded sample"),
             "  decoded sample              1.72 [1.69, 1.75]     ###############..............."
             "        50 %     1.74 [1.67, 1.81]");
   EXPECT_LT(text.find("processed sample"), text.find("nothing cached"));
-  EXPECT_THAT(line_of(text, "0.890 ["), HasSubstr("1.63 [1.55, 1.71]  1.58 [1.55, 1.61]"));
-  EXPECT_THAT(line_of(text, "read "), HasSubstr("8.50 [8.24, 8.76]     1.20 [1.16, 1.24]"));
-  EXPECT_THAT(line_of(text, "random_mask "), HasSubstr("12 % of it one worker at a time"));
-  EXPECT_THAT(line_of(text, "any kernel"), HasSubstr("(coarse: misleads)"));
-  EXPECT_THAT(line_of(doctor_text(failed_level_report()), "after random_mask "),
+  EXPECT_THAT(find_line(text, "0.890 ["), HasSubstr("1.63 [1.55, 1.71]  1.58 [1.55, 1.61]"));
+  EXPECT_THAT(find_line(text, "read "), HasSubstr("8.50 [8.24, 8.76]     1.20 [1.16, 1.24]"));
+  EXPECT_THAT(find_line(text, "random_mask "), HasSubstr("12 % of it one worker at a time"));
+  EXPECT_THAT(find_line(text, "any kernel"), HasSubstr("(coarse: misleads)"));
+  EXPECT_THAT(find_line(doctor_text(failed_level_report()), "after random_mask "),
               testing::EndsWith("      -                     -"));
 }
 
@@ -180,7 +180,7 @@ TEST(DoctorText, TakesWhateverANameHolds) {
                           [](char c) { return c == '\n' || (c >= ' ' && c != 0x7f); }));
   EXPECT_THAT(text, HasSubstr("\\x1b[31m\\x01 \\xff"));
   const std::string broken = doctor_text(report_of_words("a\nb"));
-  EXPECT_THAT(line_of(broken, "a b "), HasSubstr("3.45"));
+  EXPECT_THAT(find_line(broken, "a b "), HasSubstr("3.45"));
 }
 
 TEST(DoctorText, ShowsNoNumbersThatAreNone) {

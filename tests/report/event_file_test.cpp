@@ -42,12 +42,12 @@ class EventFileTest : public testing::Test {
     for (std::size_t at = 0; at < bytes.size();) {
       const auto length = number_at<std::uint64_t>(bytes, at);
       const std::string event = bytes.substr(at + 12, length);
-      const bool is_whole =
+      const bool is_complete =
           at + 16 + length <= bytes.size() &&
           number_at<std::uint32_t>(bytes, at + 8) == masked(crc32c(bytes.substr(at, 8))) &&
           number_at<std::uint32_t>(bytes, at + 12 + length) == masked(crc32c(event));
-      found.push_back(is_whole ? event : "damaged");
-      at = is_whole ? at + 16 + length : bytes.size();
+      found.push_back(is_complete ? event : "damaged");
+      at = is_complete ? at + 16 + length : bytes.size();
     }
     return found;
   }

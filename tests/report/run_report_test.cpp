@@ -158,7 +158,7 @@ TEST(RunReport, TellsWhatAutoKeptAndTheOverlap) {
   report.result.overlap =
       Overlap{{0.75, 0.5, 1, "share", 4}, rate, {{"copy", rate}, {"train", rate}}};
   const Json json = parsed(report);
-  EXPECT_THAT(keys_of(json.at("auto")), ElementsAre("kept", "reason", "serial", "pipelined"));
+  EXPECT_THAT(list_keys(json.at("auto")), ElementsAre("kept", "reason", "serial", "pipelined"));
   const Json& overlap = json.at("overlap");
   EXPECT_EQ(overlap.at("efficiency").at("value"), 0.75);
   EXPECT_EQ(overlap.at("serial_steps_per_second").at("n"), 4);
@@ -172,7 +172,7 @@ TEST(RunReport, WhatWasNotObservedIsNull) {
   report.result.input_wait_share = INFINITY;
   const Json json = parsed(report);
   const Json& rate = json.at("steps_per_second");
-  EXPECT_THAT(keys_of(rate), ElementsAre("value", "low", "high", "unit", "n"));
+  EXPECT_THAT(list_keys(rate), ElementsAre("value", "low", "high", "unit", "n"));
   for (const char* key : {"value", "low", "high"}) EXPECT_TRUE(rate.at(key).is_null());
   EXPECT_TRUE(json.at("input_wait_share").is_null());
   EXPECT_TRUE(json.at("losses").empty());
@@ -248,7 +248,7 @@ TEST(Comparison, SaysWhatIsWithinTheNoiseAndWhatIsTooShort) {
   EXPECT_THAT(table(), HasSubstr("  1.25x (within the noise)  "));
   pipelined.steps_per_second.n = kFewestStepsForARate - 1;
   EXPECT_THAT(table(), testing::Not(HasSubstr("1.25x")));
-  EXPECT_EQ(told_rate(pipelined.steps_per_second).n, 0U);
+  EXPECT_EQ(reportable_rate(pipelined.steps_per_second).n, 0U);
 }
 
 TEST(LossTrend, IsOfTheFirstAndLastTenth) {
@@ -309,7 +309,7 @@ TEST(Comparison, RefusesOtherFilesSayingWhatTheyAre) {
       {"[]", "it is other JSON"},
       {R"({"schema": 1})", "it is other JSON"},
       {R"({"schema": "slipstream.bench", "version": 1})", "it is a report of bench"},
-      {to_json(sample_run().result.plan), "it is a plan"},
+      {to_json_text(sample_run().result.plan), "it is a plan"},
       {R"({"schema": "slipstream.run", "version": 2})", "it is of another version than 1"},
       {R"({"schema": "slipstream.run", "version": 1})", "keys are missing"}};
   for (const auto& [text, what] : others) {

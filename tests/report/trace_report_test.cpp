@@ -187,7 +187,7 @@ TEST_F(TraceReport, AnEmptyTraceIsOneToo) {
   EXPECT_THAT(trace["traceEvents"], IsEmpty());
   EXPECT_EQ(trace["otherData"], (SortedJson{{"plan", "serial"}, {"steps", "0"}}));
   EXPECT_EQ(trace["displayTimeUnit"], "ms");
-  const TraceSummary summary = summary_of(recorder_);
+  const TraceSummary summary = summarize_trace(recorder_);
   EXPECT_EQ(summary.ns, 0);
   EXPECT_FALSE(summary.path.has_value());
   EXPECT_THAT(trace_text(summary), HasSubstr("lane"));
@@ -207,7 +207,7 @@ TEST_F(TraceReport, LanesAreBusyWaitingAndOverlapped) {
   lane("copy", 1, 4, 8);
   lane("encode", 0, 6, 10);
   lane("train", 0, 9, 20);
-  const TraceSummary summary = summary_of(recorder_);
+  const TraceSummary summary = summarize_trace(recorder_);
   EXPECT_EQ(summary.ns, 20 * kMs);
   ASSERT_EQ(summary.lanes.size(), 3U);
   const auto expect = [&](std::size_t i, std::int64_t busy, std::int64_t overlapped) {
@@ -230,7 +230,7 @@ TEST_F(TraceReport, WorkersAndStreamsCountWhileLanesAreTraced) {
   const std::vector<TraceEvent> one = {at(0, 2), at(3, 4)}, two = {at(1, 3), at(7, 20)};
   recorder_.add_row(Kind::stream, "stream 7", {"gemm"}, one);
   recorder_.add_row(Kind::stream, "stream 13", {"gemm"}, two);
-  const TraceSummary summary = summary_of(recorder_);
+  const TraceSummary summary = summarize_trace(recorder_);
   EXPECT_EQ(summary.workers, 2U);
   EXPECT_DOUBLE_EQ(summary.worker_busy_share, 6.0 / 16);
   EXPECT_EQ(summary.streams, 2U);
@@ -238,7 +238,7 @@ TEST_F(TraceReport, WorkersAndStreamsCountWhileLanesAreTraced) {
   EXPECT_THAT(trace_text(summary), HasSubstr("2 workers, busy 38 %"));
 }
 
-std::map<std::string, std::int64_t> parts_of(const CriticalPath& path) {
+std::map<std::string, std::int64_t> path_parts(const CriticalPath& path) {
   std::map<std::string, std::int64_t> parts;
   for (const PathPart& part : path.parts) parts[part.what] = part.ns / kMs;
   return parts;
@@ -246,20 +246,20 @@ std::map<std::string, std::int64_t> parts_of(const CriticalPath& path) {
 
 TEST_F(TraceReport, TheCriticalPathOfAStarvedStepGoesThroughTheLoader) {
   starved(10);
-  const auto path = summary_of(recorder_).path;
+  const auto path = summarize_trace(recorder_).path;
   ASSERT_TRUE(path.has_value());
   EXPECT_EQ(path->ns, 10 * kMs);
   const std::string n = " #" + std::to_string(path->batch);
   // From 7 ms into the sample's decoding, when the step before ended.
-  EXPECT_EQ(parts_of(*path), (std::map<std::string, std::int64_t>{{"decode" + n, 1},
-                                                                  {"collate" + n, 2},
-                                                                  {"copy" + n, 1},
-                                                                  {"waiting", 1},
-                                                                  {"encode" + n, 1},
-                                                                  {"train" + n, 4}}));
+  EXPECT_EQ(path_parts(*path), (std::map<std::string, std::int64_t>{{"decode" + n, 1},
+                                                                    {"collate" + n, 2},
+                                                                    {"copy" + n, 1},
+                                                                    {"waiting", 1},
+                                                                    {"encode" + n, 1},
+                                                                    {"train" + n, 4}}));
   EXPECT_EQ(path->parts.front().what, "decode" + n);
   EXPECT_EQ(path->parts.back().what, "train" + n);
-  EXPECT_THAT(trace_text(summary_of(recorder_)),
+  EXPECT_THAT(trace_text(summarize_trace(recorder_)),
               HasSubstr("critical path of step " + std::to_string(path->batch) + ", 10.0 ms"));
 }
 
@@ -269,9 +269,9 @@ TEST_F(TraceReport, TheCriticalPathOfABusyTrainingLaneStaysOnIt) {
     lane("copy", n, at, at + 1);
     lane("train", n, at + 10, at + 20);
   }
-  const auto path = summary_of(recorder_).path;
+  const auto path = summarize_trace(recorder_).path;
   ASSERT_TRUE(path.has_value());
-  EXPECT_EQ(parts_of(*path),
+  EXPECT_EQ(path_parts(*path),
             (std::map<std::string, std::int64_t>{{"train #" + std::to_string(path->batch), 10}}));
 }
 
@@ -290,11 +290,11 @@ TEST_F(TraceReport, TheCriticalPathGoesOnAtTheReaderThatAWorkerWaitedFor) {
     slow.row(Kind::lane, "train", {"train"})
         .add({.batch = n, .begin_ns = at + 10 * kMs, .end_ns = at + 12 * kMs});
   }
-  const auto slow_path = summary_of(slow).path;
+  const auto slow_path = summarize_trace(slow).path;
   ASSERT_TRUE(slow_path.has_value());
   const std::string n = " #" + std::to_string(slow_path->batch);
-  EXPECT_EQ(parts_of(*slow_path), (std::map<std::string, std::int64_t>{
-                                      {"read" + n, 7}, {"decode" + n, 1}, {"train" + n, 2}}));
+  EXPECT_EQ(path_parts(*slow_path), (std::map<std::string, std::int64_t>{
+                                        {"read" + n, 7}, {"decode" + n, 1}, {"train" + n, 2}}));
 }
 
 TEST_F(TraceReport, AFullRowEndsWhatIsLookedAtAndIsSaid) {
@@ -307,7 +307,7 @@ TEST_F(TraceReport, AFullRowEndsWhatIsLookedAtAndIsSaid) {
     for (int half : {0, 5})
       worker.add({.batch = n, .begin_ns = at + half * kMs, .end_ns = at + (half + 5) * kMs});
   }
-  const TraceSummary summary = summary_of(small);
+  const TraceSummary summary = summarize_trace(small);
   EXPECT_EQ(summary.ns, 20 * kMs);
   EXPECT_DOUBLE_EQ(summary.worker_busy_share, 1);
   EXPECT_EQ(summary.lanes[0].busy_ns, 20 * kMs);
@@ -321,7 +321,7 @@ TEST_F(TraceReport, OneEventIsOne) {
   TraceRow& train = small.row(Kind::lane, "train", {"train"});
   for (std::int64_t n = 0; n < 2; ++n)
     train.add({.begin_ns = kStart + n * kMs, .end_ns = kStart + (n + 1) * kMs});
-  EXPECT_THAT(summary_of(small).full, ElementsAre("train: 1 event found no room"));
+  EXPECT_THAT(summarize_trace(small).full, ElementsAre("train: 1 event found no room"));
 }
 
 }  // namespace

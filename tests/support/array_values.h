@@ -17,7 +17,7 @@ HostArray counting(DType dtype, const Shape& shape) {
 }
 
 template <typename T>
-std::vector<T> values_of(const Field& field) {
+std::vector<T> copy_values(const Field& field) {
   const ConstArray view = field.array.view();
   return {view.as<T>(), view.as<T>() + view.shape.elements()};
 }

@@ -52,12 +52,12 @@ inline ImageRecord image_record(const std::string& name) {
   throw std::out_of_range("no record " + name);
 }
 
-inline Levels levels_of(const HostArray& array) {
+inline Levels copy_levels(const HostArray& array) {
   const ConstArray view = array.view();
   return {view.as<std::uint8_t>(), view.as<std::uint8_t>() + view.bytes()};
 }
 
-inline ConstArray pixels_of(const Levels& levels, const Shape& shape) {
+inline ConstArray view_levels(const Levels& levels, const Shape& shape) {
   return {reinterpret_cast<const std::byte*>(levels.data()), DType::uint8, shape};
 }
 

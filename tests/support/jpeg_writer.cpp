@@ -21,7 +21,7 @@ constexpr jpeg_scan_info kScanEach[] = {
   std::abort();
 }
 
-int channels_of(Colors colors) {
+int count_channels(Colors colors) {
   if (colors == Colors::gray) return 1;
   return colors == Colors::cmyk || colors == Colors::ycck ? 4 : 3;
 }
@@ -42,7 +42,7 @@ J_COLOR_SPACE stored_as(Colors colors) {
 }
 
 void choose(jpeg_compress_struct& info, const JpegKind& kind) {
-  const int channels = channels_of(kind.colors);
+  const int channels = count_channels(kind.colors);
   info.input_components = channels;
   info.in_color_space = channels == 1 ? JCS_GRAYSCALE : channels == 3 ? JCS_RGB : JCS_CMYK;
   jpeg_set_defaults(&info);
@@ -66,7 +66,7 @@ void choose(jpeg_compress_struct& info, const JpegKind& kind) {
 
 std::vector<std::byte> write_jpeg(const JpegKind& kind, std::int64_t height, std::int64_t width,
                                   const std::vector<std::uint8_t>& levels) {
-  const auto row_bytes = static_cast<std::size_t>(width * channels_of(kind.colors));
+  const auto row_bytes = static_cast<std::size_t>(width * count_channels(kind.colors));
   if (levels.size() != row_bytes * static_cast<std::size_t>(height)) {
     throw std::runtime_error("write_jpeg: the levels do not fill the image");
   }

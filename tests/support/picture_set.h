@@ -21,7 +21,7 @@ class PictureSet final : public Dataset {
                              .down = 1 + static_cast<int>(i / 2 % 2),
                              .is_progressive = i % 5 == 0};
       const Levels levels = noisy_levels(height, width, 3);
-      add(i == 7 ? encode_png(pixels_of(levels, {height, width, 3}))
+      add(i == 7 ? encode_png(view_levels(levels, {height, width, 3}))
                  : write_jpeg(kind, height, width, levels));
     }
     add(image_record("exif_6.jpg").file);
@@ -50,7 +50,7 @@ class PictureSet final : public Dataset {
   void add(std::vector<std::byte> file) {
     const Shape shape = image_shape(file);
     const Levels mask = noisy_levels(shape[0], shape[1], 1);
-    masks_.push_back(encode_png(pixels_of(mask, {shape[0], shape[1]})));
+    masks_.push_back(encode_png(view_levels(mask, {shape[0], shape[1]})));
     decode_rgb(file, {}, decoded_.emplace_back());
     images_.push_back(std::move(file));
   }

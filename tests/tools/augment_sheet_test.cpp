@@ -135,7 +135,7 @@ TEST_F(AugmentSheetTest, RowsAreTheFirstSamplesOfTheEpochWithTheBitsOfALoader) {
     const std::size_t sample = shown.samples[row];
     HostArray stored, image;
     read_file(file(sample), stored);
-    decode_rgb(bytes_of(stored.view()), {}, image);
+    decode_rgb(as_bytes(stored.view()), {}, image);
     const Tile* const tiles = &sheet.tiles[3 * row];
     EXPECT_EQ(pixels_in(tiles[0]), pixels_in(make_tile(image.view(), kAugmentSide).view()));
     EXPECT_THAT(tiles[0].captions, ElementsAre(file(sample).filename().string()));

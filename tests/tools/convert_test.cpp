@@ -69,7 +69,7 @@ TEST_F(ConvertTest, FilesThatNothingChangesAreCopiedAsTheyAre) {
   const Converted done = convert_to_shards(*source(), out(), options_for(5));
   EXPECT_EQ(done.parts, 5U);
   EXPECT_EQ(done.written, 5U);
-  EXPECT_TRUE(done.is_whole);
+  EXPECT_TRUE(done.is_complete);
   const auto shards = tar_shards({out()});
   ASSERT_EQ(shards->size(), kSamples);
   for (std::size_t i = 0; i < kSamples; ++i)
@@ -118,10 +118,10 @@ TEST_F(ConvertTest, AStoppedConversionGoesOnAndEndsWithTheSameBytes) {
   int asked = 0;
   options.stop = [&] { return ++asked > 10; };
   const Converted stopped = convert_to_shards(*source(), out(), options);
-  EXPECT_FALSE(stopped.is_whole);
+  EXPECT_FALSE(stopped.is_complete);
   EXPECT_EQ(stopped.written, 2U);
   const Converted rest = convert_to_shards(*source(), out(), options_for(4));
-  EXPECT_TRUE(rest.is_whole);
+  EXPECT_TRUE(rest.is_complete);
   EXPECT_EQ(rest.written, 4U);
   EXPECT_EQ(files(), whole);
 }
@@ -207,8 +207,8 @@ TEST_F(ConvertTest, TheBackgroundIsBehindTransparentPixels) {
     HostArray expected;
     decode_rgb(drawn.file, {.background = background}, expected);
     const std::vector<std::byte> image = stored(*open_dataset(npy), 0, 0);
-    EXPECT_THAT(image, ElementsAreArray(bytes_of(expected.view())));
-    made.push_back(levels_of(expected));
+    EXPECT_THAT(image, ElementsAreArray(as_bytes(expected.view())));
+    made.push_back(copy_levels(expected));
   }
   EXPECT_NE(made[0], made[1]);
 }
@@ -229,10 +229,11 @@ TEST_F(ConvertTest, AnUnfinishedConversionIsNoDataSet) {
   int asked = 0;
   options.stop = [&] { return ++asked > 10; };
   convert_to_shards(*source(), out(), options);
-  const std::string told = "is not finished: 2 of 6 shards; run the same convert again";
-  EXPECT_THAT(thrown_by([&] { open_dataset(out()); }), HasSubstr(told));
-  EXPECT_THAT(thrown_by([&] { tar_shards({out()}); }), HasSubstr(told));
-  EXPECT_THAT(check_converted(out()), ElementsAre(HasSubstr(told)));
+  const std::string unfinished_message =
+      "is not finished: 2 of 6 shards; run the same convert again";
+  EXPECT_THAT(thrown_by([&] { open_dataset(out()); }), HasSubstr(unfinished_message));
+  EXPECT_THAT(thrown_by([&] { tar_shards({out()}); }), HasSubstr(unfinished_message));
+  EXPECT_THAT(check_converted(out()), ElementsAre(HasSubstr(unfinished_message)));
   convert_to_shards(*source(), out(), options_for(4));
   EXPECT_EQ(open_dataset(out())->size(), kSamples);
 }
@@ -295,7 +296,7 @@ TEST_F(ConvertTest, TwoAtOnceIntoOneFolderAreRefused) {
     small.transforms = {{"small", Resize{{8, 8}}}};
     npy = thrown_by([&] { convert_to_npy(*source(), out(), small); });
   };
-  EXPECT_TRUE(convert_to_shards(*source(), out(), options).is_whole);
+  EXPECT_TRUE(convert_to_shards(*source(), out(), options).is_complete);
   for (const std::string& message : {shards, npy})
     EXPECT_THAT(message, AllOf(HasSubstr("Refused: another convert is writing to '"),
                                HasSubstr(out().string())));
@@ -316,7 +317,7 @@ TEST_F(ConvertTest, BadSamplesAreLeftOutAndListed) {
               HasSubstr("sample 3 ("));
   options.on_bad_sample = OnBadSample::skip;
   const Converted done = convert_to_shards(*source(), out(), options);
-  EXPECT_TRUE(done.is_whole);
+  EXPECT_TRUE(done.is_complete);
   ASSERT_EQ(done.skipped.size(), 3U);
   EXPECT_EQ(done.skipped[1].sample, 18U);
   EXPECT_THAT(done.skipped[1].message, HasSubstr("000018.jpg"));
@@ -341,7 +342,7 @@ TEST_F(ConvertTest, AShardWithoutAGoodSampleIsNotThere) {
     fs::resize_file(scenes() / "images" / name, 300);
   ConvertOptions options = options_for(2);
   options.on_bad_sample = OnBadSample::skip;
-  EXPECT_TRUE(convert_to_shards(*source(), out(), options).is_whole);
+  EXPECT_TRUE(convert_to_shards(*source(), out(), options).is_complete);
   EXPECT_FALSE(fs::exists(out() / "shard-000001.tar"));
   EXPECT_FALSE(fs::exists(out() / "shard-000001.tar.part"));
   EXPECT_THAT(check_converted(out()), IsEmpty());

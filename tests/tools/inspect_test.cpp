@@ -108,7 +108,7 @@ HostArray zeros(DType dtype, const Shape& shape) {
   return values;
 }
 
-std::vector<std::string> damage_of(std::vector<ArrayField> fields) {
+std::vector<std::string> find_damage(std::vector<ArrayField> fields) {
   std::vector<std::string> messages;
   for (const DamagedSample& each : inspect(*tensor_dataset(std::move(fields))).damaged)
     messages.push_back(each.message);
@@ -118,22 +118,22 @@ std::vector<std::string> damage_of(std::vector<ArrayField> fields) {
 TEST_F(InspectTest, ANegativeClassIsDamageWithoutANumberOfClasses) {
   HostArray labels = zeros(DType::int32, {2});
   labels.span().as<std::int32_t>()[1] = -3;
-  EXPECT_THAT(damage_of({{"label", FieldKind::label, labels, 0}}),
+  EXPECT_THAT(find_damage({{"label", FieldKind::label, labels, 0}}),
               ElementsAre(HasSubstr("'label' holds class -3; classes are numbered from 0")));
   HostArray masks = zeros(DType::int64, {1, 4, 4});
   masks.span().as<std::int64_t>()[5] = -1;
-  EXPECT_THAT(damage_of({{"label", FieldKind::mask, masks, 0}}),
+  EXPECT_THAT(find_damage({{"label", FieldKind::mask, masks, 0}}),
               ElementsAre(HasSubstr("holds class -1")));
 }
 
 TEST_F(InspectTest, AMaskOfAnotherSizeThanItsImageIsDamage) {
-  EXPECT_THAT(damage_of({{"image", FieldKind::image, zeros(DType::uint8, {1, 6, 4, 3}), 0},
-                         {"label", FieldKind::mask, zeros(DType::uint8, {1, 4, 6}), 0}}),
+  EXPECT_THAT(find_damage({{"image", FieldKind::image, zeros(DType::uint8, {1, 6, 4, 3}), 0},
+                           {"label", FieldKind::mask, zeros(DType::uint8, {1, 4, 6}), 0}}),
               ElementsAre(AllOf(HasSubstr("mask 'label' is 4 x 6"), HasSubstr("6 x 4 x 3"))));
 }
 
 TEST_F(InspectTest, AnImageWithoutPixelsIsDamage) {
-  EXPECT_THAT(damage_of({{"image", FieldKind::image, zeros(DType::uint8, {2, 0, 4, 3}), 0}}),
+  EXPECT_THAT(find_damage({{"image", FieldKind::image, zeros(DType::uint8, {2, 0, 4, 3}), 0}}),
               ElementsAre(HasSubstr("'image' has no pixels"), HasSubstr("0 x 4 x 3")));
 }
 

@@ -65,8 +65,8 @@ class MakeData : public testing::Test {
     for (std::size_t i = 0; i < all.size(); ++i) {
       dataset->read(i, sample);
       for (std::size_t f = 0; f < 2; ++f) dataset->decode(fields[f], {}, sample.fields[f], spare);
-      all[i] = {sample.fields[0].array.view().shape, levels_of(sample.fields[0].array),
-                levels_of(sample.fields[1].array)};
+      all[i] = {sample.fields[0].array.view().shape, copy_levels(sample.fields[0].array),
+                copy_levels(sample.fields[1].array)};
     }
     return all;
   }
@@ -232,7 +232,7 @@ TEST_F(MakeData, ImagesOfAClassHaveItsShapeAlone) {
   for (std::size_t i = 0; i < dataset->size(); ++i) {
     dataset->read(i, sample);
     dataset->decode(dataset->fields()[0], {}, sample.fields[0], spare);
-    const Levels levels = levels_of(sample.fields[0].array);
+    const Levels levels = copy_levels(sample.fields[0].array);
     const auto [least, most] = std::minmax_element(levels.begin(), levels.end());
     spread[dataset->label(i)] += (*most - *least) / 4.0;
   }

@@ -42,14 +42,14 @@ class ManifestTest : public ScenesTest {
   }
 
   /// What is said of the manifest with `from` replaced.
-  std::string told_with(const std::string& from, const std::string& to) const {
+  std::string message_with(const std::string& from, const std::string& to) const {
     const std::string before = read_text(out() / "manifest.json");
     std::string text = before;
     text.replace(text.find(from), from.size(), to);
     write_file_atomically(out() / "manifest.json", text);
-    const std::string told = thrown_by([&] { check_converted(out()); });
+    const std::string message = thrown_by([&] { check_converted(out()); });
     write_file_atomically(out() / "manifest.json", before);
-    return told;
+    return message;
   }
 };
 
@@ -83,22 +83,23 @@ TEST_F(ManifestTest, TheFirstFieldThatDiffersIsNamed) {
 
 TEST_F(ManifestTest, WhatCannotBeReadIsToldInWords) {
   convert_to_shards(*source(), out(), options_for(30));
-  EXPECT_THAT(told_with("\"digest\"", "\"digests\""),
+  EXPECT_THAT(message_with("\"digest\"", "\"digests\""),
               AllOf(HasSubstr("is not a manifest of a conversion: key 'digest' not found"),
                     Not(HasSubstr("json.exception"))));
   fs::remove_all(out());
   convert_to_npy(*source(), out(), options_for(30));
-  EXPECT_THAT(told_with("\"blocks\"", "\"blokcs\""), HasSubstr("' is damaged: key 'blocks' not"));
+  EXPECT_THAT(message_with("\"blocks\"", "\"blokcs\""),
+              HasSubstr("' is damaged: key 'blocks' not"));
 }
 
 TEST_F(ManifestTest, AnotherVersionOrNoneIsNoDamage) {
   for (const Convert convert : kForms) {
     fs::remove_all(out());
     convert(*source(), out(), options_for(30));
-    EXPECT_THAT(told_with("\"version\": 1", "\"version\": 2"),
+    EXPECT_THAT(message_with("\"version\": 1", "\"version\": 2"),
                 AllOf(StartsWith("Error: '"), HasSubstr("manifest.json' is of version 2, but this "
                                                         "program reads version 1: ")));
-    EXPECT_THAT(told_with("\"version\": 1,", ""),
+    EXPECT_THAT(message_with("\"version\": 1,", ""),
                 AllOf(StartsWith("Error: '"), HasSubstr("manifest.json' says no version, but this "
                                                         "program reads version 1: ")));
   }

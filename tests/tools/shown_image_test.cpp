@@ -13,7 +13,7 @@ namespace slipstream {
 namespace {
 
 /// With three channels, every level is in each.
-HostArray image_of(std::int64_t channels) {
+HostArray make_image(std::int64_t channels) {
   return counting<std::uint8_t>(DType::uint8, {16, 16, channels});
 }
 
@@ -23,8 +23,8 @@ struct OwnFloats : ToDtype {
 };
 
 std::vector<std::byte> bytes_of_rgb(const ConstArray& image, const ShownLevels& levels) {
-  const HostArray rgb = rgb_of(image, levels);
-  const auto bytes = bytes_of(rgb.view());
+  const HostArray rgb = convert_to_rgb(image, levels);
+  const auto bytes = as_bytes(rgb.view());
   return {bytes.begin(), bytes.end()};
 }
 
@@ -63,7 +63,7 @@ TEST(LevelsTest, ChainsOfNumbersAreUndone) {
                                          {kSame},
                                          {kSame, kDivide, kNormalize},
                                          {kFloats, kSame, kNormalize}};
-  const HostArray image = image_of(3);
+  const HostArray image = make_image(3);
   for (const std::vector<NamedOp>& chain : chains)
     EXPECT_EQ(shown_after(chain, image), shown_after({}, image)) << chain.front().name;
 }
@@ -71,9 +71,9 @@ TEST(LevelsTest, ChainsOfNumbersAreUndone) {
 TEST(LevelsTest, ChannelsAreUndoneEachByItsOwn) {
   const Normalize four = {{0.5, 0.4, 0.3, 0.2}, {0.2, 0.3, 0.1, 4}};
   const Normalize one = {{0.5}, {0.2}};
-  EXPECT_EQ(shown_after({{"four", four}}, image_of(4)), shown_after({}, image_of(4)));
-  EXPECT_EQ(shown_after({{"one", one}}, image_of(1)), shown_after({}, image_of(1)));
-  EXPECT_EQ(shown_after({{"one", one}}, image_of(3)), shown_after({}, image_of(3)));
+  EXPECT_EQ(shown_after({{"four", four}}, make_image(4)), shown_after({}, make_image(4)));
+  EXPECT_EQ(shown_after({{"one", one}}, make_image(1)), shown_after({}, make_image(1)));
+  EXPECT_EQ(shown_after({{"one", one}}, make_image(3)), shown_after({}, make_image(3)));
 }
 
 TEST(LevelsTest, FloatsAreRoundedAndClamped) {

@@ -73,7 +73,7 @@ class ToNpyTest : public ScenesTest {
   }
 };
 
-std::string text_of(const Dataset& dataset, std::size_t index, std::size_t field) {
+std::string read_field(const Dataset& dataset, std::size_t index, std::size_t field) {
   Sample sample;
   dataset.read(index, sample);
   const ConstArray value = sample.fields[field].array.view();
@@ -84,7 +84,7 @@ TEST_F(ToNpyTest, HoldsWhatTheTransformsGive) {
   const Converted done = convert(options_for(5));
   EXPECT_EQ(done.parts, 5U);
   EXPECT_EQ(done.written, 5U);
-  EXPECT_TRUE(done.is_whole);
+  EXPECT_TRUE(done.is_complete);
   const auto maps = open_dataset(out());
   const auto fields = maps->fields();
   ASSERT_THAT(fields, SizeIs(2));
@@ -107,7 +107,8 @@ TEST_F(ToNpyTest, HoldsWhatTheTransformsGive) {
       resize.apply({}, fields[k].kind, sample.fields[k].array.view(),
                    expected.reset(DType::uint8, shape), scratch);
       const ConstArray view = expected.view();
-      EXPECT_EQ(text_of(*maps, i, k), std::string(view.as<char>(), view.as<char>() + view.bytes()));
+      EXPECT_EQ(read_field(*maps, i, k),
+                std::string(view.as<char>(), view.as<char>() + view.bytes()));
     }
   }
   EXPECT_THAT(check_converted(out()), IsEmpty());
@@ -128,7 +129,7 @@ TEST_F(ToNpyTest, AStoppedConversionGoesOnAndEndsWithTheSameBytes) {
   int asked = 0;
   options.stop = [&] { return ++asked > 10; };
   const Converted stopped = convert(options);
-  EXPECT_FALSE(stopped.is_whole);
+  EXPECT_FALSE(stopped.is_complete);
   EXPECT_EQ(stopped.written, 2U);
   EXPECT_TRUE(fs::exists(out() / "image.npy.part"));
   EXPECT_FALSE(fs::exists(out() / "image.npy"));
@@ -186,7 +187,7 @@ TEST_F(ToNpyTest, WhatIsInterruptedBeforeTheNamesAreGivenIsFinished) {
   fs::rename(out() / "label.npy", out() / "label.npy.part");
   EXPECT_THAT(check_converted(out()), ElementsAre(HasSubstr("label.npy' is missing")));
   const Converted done = convert(options_for(4));
-  EXPECT_TRUE(done.is_whole);
+  EXPECT_TRUE(done.is_complete);
   EXPECT_EQ(done.written, 0U);
   EXPECT_EQ(files(), whole);
 }
@@ -277,7 +278,7 @@ TEST_F(ToNpyTest, ABadSampleIsNamedAndTheBlocksStay) {
   EXPECT_EQ(convert(options_for(6)).written, 1U);
 }
 
-HostArray labels_of(DType dtype, const std::vector<std::int64_t>& values) {
+HostArray make_labels(DType dtype, const std::vector<std::int64_t>& values) {
   HostArray array;
   const MutableArray out = array.reset(dtype, {static_cast<std::int64_t>(values.size())});
   for (std::size_t i = 0; i < values.size(); ++i)
@@ -294,7 +295,7 @@ TEST_F(ToNpyTest, BadSamplesAreLeftOutAndListed) {
   ConvertOptions options = options_for(4);
   options.on_bad_sample = OnBadSample::skip;
   const Converted done = convert(options);
-  EXPECT_TRUE(done.is_whole);
+  EXPECT_TRUE(done.is_complete);
   ASSERT_THAT(done.skipped, SizeIs(2));
   EXPECT_EQ(done.skipped[1].sample, 18U);
   EXPECT_THAT(done.skipped[1].message, AllOf(HasSubstr("sample 18 ("), HasSubstr("000018.jpg")));
@@ -322,7 +323,7 @@ TEST_F(ToNpyTest, WithoutBadSamplesSkippingChangesNothing) {
   const auto whole = undisturbed(4);
   ConvertOptions options = options_for(4);
   options.on_bad_sample = OnBadSample::skip;
-  EXPECT_TRUE(convert(options).is_whole);
+  EXPECT_TRUE(convert(options).is_complete);
   EXPECT_EQ(files(), whole);
   for (const auto& entry : fs::directory_iterator(scenes() / "images"))
     fs::resize_file(entry.path(), 300);
@@ -332,9 +333,9 @@ TEST_F(ToNpyTest, WithoutBadSamplesSkippingChangesNothing) {
 
 TEST_F(ToNpyTest, LabelsTakeTheSmallestTypeThatTheirClassesAllow) {
   const auto data = tensor_dataset(
-      {{"few", FieldKind::label, labels_of(DType::int64, {0, 255}), 256},
-       {"many", FieldKind::label, labels_of(DType::int32, {0, 256}), 257},
-       {"any", FieldKind::label, labels_of(DType::int64, {-1, std::int64_t{1} << 40}), 0}});
+      {{"few", FieldKind::label, make_labels(DType::int64, {0, 255}), 256},
+       {"many", FieldKind::label, make_labels(DType::int32, {0, 256}), 257},
+       {"any", FieldKind::label, make_labels(DType::int64, {-1, std::int64_t{1} << 40}), 0}});
   convert_to_npy(*data, out(), {.samples_per_shard = 100});
   const auto maps = open_dataset(out());
   const auto fields = maps->fields();
@@ -342,28 +343,28 @@ TEST_F(ToNpyTest, LabelsTakeTheSmallestTypeThatTheirClassesAllow) {
   EXPECT_EQ(fields[0].classes, 256);
   EXPECT_EQ(fields[1].dtype, DType::int32);
   EXPECT_EQ(fields[2].dtype, DType::int64);
-  EXPECT_EQ(text_of(*maps, 1, 0), "\xff");
-  EXPECT_EQ(text_of(*maps, 1, 1), std::string("\0\1\0\0", 4));
-  EXPECT_EQ(text_of(*maps, 0, 2), std::string(8, '\xff'));
+  EXPECT_EQ(read_field(*maps, 1, 0), "\xff");
+  EXPECT_EQ(read_field(*maps, 1, 1), std::string("\0\1\0\0", 4));
+  EXPECT_EQ(read_field(*maps, 0, 2), std::string(8, '\xff'));
 }
 
 TEST_F(ToNpyTest, AClassOutOfRangeIsAnError) {
   const auto data =
-      tensor_dataset({{"label", FieldKind::label, labels_of(DType::int64, {0, 1, 3, 2}), 3}});
+      tensor_dataset({{"label", FieldKind::label, make_labels(DType::int64, {0, 1, 3, 2}), 3}});
   EXPECT_THAT(thrown_by([&] { convert_to_npy(*data, out(), {.samples_per_shard = 2}); }),
               AllOf(StartsWith("Error: sample 2 ("),
                     HasSubstr("holds class 3, but there are 3 classes, 0 to 2")));
 }
 
 TEST_F(ToNpyTest, NamesThatAreNoFilesAreRefused) {
-  const auto data = tensor_dataset({{"../x", FieldKind::label, labels_of(DType::int64, {0}), 0}});
+  const auto data = tensor_dataset({{"../x", FieldKind::label, make_labels(DType::int64, {0}), 0}});
   EXPECT_THAT(thrown_by([&] { convert_to_npy(*data, out(), options_for(2)); }),
               AllOf(StartsWith("Refused: "), HasSubstr("'../x' cannot be a file's name")));
 }
 
 TEST_F(ToNpyTest, OneSampleIsAConversionAndNoneIsAnError) {
   const auto one = synthetic_classification({.samples = 1, .size = 8, .classes = 3});
-  const auto none = tensor_dataset({{"label", FieldKind::label, labels_of(DType::int64, {}), 3}});
+  const auto none = tensor_dataset({{"label", FieldKind::label, make_labels(DType::int64, {}), 3}});
   ConvertOptions options;
   EXPECT_EQ(convert_to_npy(*one, out(), options).parts, 1U);
   EXPECT_EQ(open_dataset(out())->size(), 1U);

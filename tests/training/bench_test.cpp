@@ -36,7 +36,7 @@ class BenchTest : public testing::Test {
         [this](std::size_t batch_size) {
           if (batch_size == kBroken) throw std::bad_alloc();
           if (batch_size == kLosing) throw DeviceLost("the device is lost");
-          Options options = options_of(built_in_workloads(), workload_);
+          Options options = find_options(built_in_workloads(), workload_);
           options.give("image-size", 8);
           if (workload_ == "classification") options.give("model", "encoder");
           options.give("classes", 5);
@@ -46,19 +46,19 @@ class BenchTest : public testing::Test {
         options_);
   }
 
-  static std::vector<std::string> plans_of(const std::vector<BenchRow>& rows) {
+  static std::vector<std::string> list_plans(const std::vector<BenchRow>& rows) {
     std::vector<std::string> plans;
     for (const BenchRow& row : rows) plans.push_back(row.plan);
     return plans;
   }
 
-  static std::vector<Names> variants_of(const std::vector<BenchRow>& rows) {
+  static std::vector<Names> list_variants(const std::vector<BenchRow>& rows) {
     std::vector<Names> variants;
     for (const BenchRow& row : rows) variants.emplace_back(row.plan, row.transforms_device);
     return variants;
   }
 
-  static const Measured& rate_of(const std::vector<BenchRow>& rows, const Names& variant) {
+  static const Measured& find_rate(const std::vector<BenchRow>& rows, const Names& variant) {
     for (const BenchRow& row : rows)
       if (Names{row.plan, row.transforms_device} == variant) return row.steps_per_second.value();
     throw std::out_of_range(variant.first + ", " + variant.second);
@@ -76,7 +76,7 @@ TEST_F(BenchTest, MeasuresPlansAndLanes) {
     SCOPED_TRACE(input);
     options_.input = input;
     const auto rows = bench();
-    ASSERT_THAT(plans_of(rows),
+    ASSERT_THAT(list_plans(rows),
                 ElementsAre("serial", "pipelined", "alone:copy", "alone:encoder", "alone:decoder"));
     for (const BenchRow& row : rows) {
       EXPECT_EQ(row.batch_size, 2U);
@@ -119,7 +119,7 @@ TEST_F(BenchTest, MeasuresEveryPlanAtEveryPlacement) {
                                    {"alone:model", "pipelined"}};
   std::vector<Names> all = each;
   all.insert(all.end(), each.begin(), each.end());
-  EXPECT_EQ(variants_of(rows), all);
+  EXPECT_EQ(list_variants(rows), all);
 
   for (const std::size_t batch_size : {2, 3}) {
     std::vector<BenchRow> of_size;
@@ -130,7 +130,7 @@ TEST_F(BenchTest, MeasuresEveryPlanAtEveryPlacement) {
       ASSERT_THAT(row.error, IsEmpty());
       const bool alone = row.plan.rfind("alone:", 0) == 0;
       const auto is_ratio_to = [&](const std::optional<Measured>& gain, const Names& base) {
-        const Measured& other = rate_of(of_size, base);
+        const Measured& other = find_rate(of_size, base);
         ASSERT_TRUE(gain.has_value());
         EXPECT_DOUBLE_EQ(gain->value, row.steps_per_second->value / other.value);
         EXPECT_LE(gain->low, gain->value);
@@ -254,7 +254,7 @@ TEST_F(BenchTest, AnInterruptedMeasurementIsNoError) {
 
 TEST_F(BenchTest, TellsWhatItMeasures) {
   std::vector<std::string> lines;
-  options_.say = [&](const std::string& line) { lines.push_back(line); };
+  options_.log_line = [&](const std::string& line) { lines.push_back(line); };
   bench();
   ASSERT_EQ(lines.size(), 10U);
   EXPECT_EQ(lines.front(), "batch size 2, round 1/2: serial");

@@ -36,7 +36,7 @@ TEST(BenchFedAhead, BatchesThatWereFilledAheadAreNoPlansSpeed) {
   options.numerics =
       make_plan("serial", {"copy", "train"}, DeviceKind::cpu, options.loader, {}).numerics;
   std::uint64_t before = 0;
-  options.say = [&](const std::string& line) {
+  options.log_line = [&](const std::string& line) {
     if (line.ends_with(": serial")) before = data->samples_read().value();
     if (line.ends_with(": pipelined"))
       data->samples_read().await(before + kBatchSize * (kSteps + kPrefetch), "a full queue");

@@ -27,7 +27,7 @@ class TraceRunTest : public testing::Test {
     return make_plan("serial", {"copy", "train"}, DeviceKind::cpu, {.num_workers = 1}, {}).numerics;
   }
   static Pipeline pipeline() {
-    Options options = options_of(built_in_workloads(), "segmentation");
+    Options options = find_options(built_in_workloads(), "segmentation");
     options.give("image-size", 8);
     options.give("classes", 5);
     options.batch_size = 2;
@@ -41,14 +41,14 @@ class TraceRunTest : public testing::Test {
                      options_);
   }
 
-  static std::vector<std::string> names_of(const Trace& trace, Kind kind) {
+  static std::vector<std::string> row_names(const Trace& trace, Kind kind) {
     std::vector<std::string> names;
     for (const TraceRow* row : trace.recorder->rows())
       if (row->kind() == kind) names.push_back(row->name());
     return names;
   }
 
-  static std::set<std::uint64_t> batches_of(const Trace& trace, Kind kind) {
+  static std::set<std::uint64_t> traced_batches(const Trace& trace, Kind kind) {
     std::set<std::uint64_t> batches;
     for (const TraceRow* row : trace.recorder->rows())
       if (row->kind() == kind)
@@ -66,14 +66,14 @@ TEST_F(TraceRunTest, TracesTheStepsAfterTheWarmUp) {
   EXPECT_EQ(traced.run.steps, 6U);
   EXPECT_EQ(traced.run.first_step, 5U);
   EXPECT_EQ(trainer_.position(), 11U);
-  EXPECT_THAT(names_of(traced, Kind::lane), ElementsAre("copy", "encoder", "decoder"));
-  EXPECT_THAT(names_of(traced, Kind::worker), ElementsAre("worker 0", "worker 1"));
-  EXPECT_THAT(batches_of(traced, Kind::lane), ElementsAre(5, 6, 7, 8, 9, 10));
+  EXPECT_THAT(row_names(traced, Kind::lane), ElementsAre("copy", "encoder", "decoder"));
+  EXPECT_THAT(row_names(traced, Kind::worker), ElementsAre("worker 0", "worker 1"));
+  EXPECT_THAT(traced_batches(traced, Kind::lane), ElementsAre(5, 6, 7, 8, 9, 10));
   // Filled ahead of the first traced step, and each of them once.
   for (const Kind kind : {Kind::worker, Kind::slab}) {
-    EXPECT_EQ(*batches_of(traced, kind).begin(), 5U);
+    EXPECT_EQ(*traced_batches(traced, kind).begin(), 5U);
     for (std::uint64_t batch = 5; batch < 11; ++batch)
-      EXPECT_TRUE(batches_of(traced, kind).contains(batch)) << batch;
+      EXPECT_TRUE(traced_batches(traced, kind).contains(batch)) << batch;
   }
   EXPECT_THAT(traced.no_kernels, IsEmpty());
   EXPECT_THAT(traced.facts, Contains(Pair("plan", "pipelined")));
@@ -83,13 +83,13 @@ TEST_F(TraceRunTest, TracesTheStepsAfterTheWarmUp) {
 
 TEST_F(TraceRunTest, CachedInputIsTheStepAlone) {
   options_.input = "host";
-  EXPECT_THAT(names_of(trace(), Kind::lane), ElementsAre("copy", "encoder", "decoder"));
+  EXPECT_THAT(row_names(trace(), Kind::lane), ElementsAre("copy", "encoder", "decoder"));
   options_.input = "device";
   const Trace device = trace();
-  EXPECT_THAT(names_of(device, Kind::lane), ElementsAre("encoder", "decoder"));
-  EXPECT_THAT(names_of(device, Kind::worker), IsEmpty());
-  EXPECT_THAT(names_of(device, Kind::slab), IsEmpty());
-  EXPECT_THAT(batches_of(device, Kind::lane), ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(row_names(device, Kind::lane), ElementsAre("encoder", "decoder"));
+  EXPECT_THAT(row_names(device, Kind::worker), IsEmpty());
+  EXPECT_THAT(row_names(device, Kind::slab), IsEmpty());
+  EXPECT_THAT(traced_batches(device, Kind::lane), ElementsAre(0, 1, 2, 3, 4, 5));
   EXPECT_EQ(trainer_.position(), 0U);
 }
 
@@ -106,7 +106,7 @@ TEST_F(TraceRunTest, TheStepsAreThoseOfTraining) {
 
 TEST_F(TraceRunTest, TheSummaryHasEveryLaneAndAPath) {
   options_.steps = 12;
-  const TraceSummary summary = summary_of(*trace("serial").recorder);
+  const TraceSummary summary = summarize_trace(*trace("serial").recorder);
   ASSERT_EQ(summary.lanes.size(), 1U);
   EXPECT_EQ(summary.lanes[0].overlapped_ns, 0);
   EXPECT_GT(summary.lanes[0].busy_ns, 0);
@@ -126,7 +126,7 @@ TEST_F(TraceRunTest, WhatFindsNoRoomIsAFact) {
   options_.events_per_row = 3;
   const Trace traced = trace();
   EXPECT_THAT(traced.facts, Contains(Pair("missing in decoder", "3 events")));
-  EXPECT_THAT(trace_text(summary_of(*traced.recorder)), HasSubstr("full: decoder: 3 events"));
+  EXPECT_THAT(trace_text(summarize_trace(*traced.recorder)), HasSubstr("full: decoder: 3 events"));
 }
 
 TEST_F(TraceRunTest, AnInterruptedTraceHoldsWhatWasDone) {
@@ -134,7 +134,7 @@ TEST_F(TraceRunTest, AnInterruptedTraceHoldsWhatWasDone) {
   options_.stop = [&] { return --left < 0; };
   const Trace traced = trace();
   EXPECT_TRUE(traced.run.interrupted);
-  EXPECT_EQ(batches_of(traced, Kind::lane).size(), traced.run.steps);
+  EXPECT_EQ(traced_batches(traced, Kind::lane).size(), traced.run.steps);
   EXPECT_LT(traced.run.steps, 6U);
 }
 

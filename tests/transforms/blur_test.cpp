@@ -140,11 +140,11 @@ TEST(GaussianBlur, OfOnePixelKeepsTheImage) {
   for_each_image_kind([&](auto kind, std::int64_t channels) {
     using T = decltype(kind);
     const auto in = picture<T>(1, 9, channels);
-    EXPECT_EQ(applied<T>(op, op.draw(key_of(1), in.shape), kImage, in), in);
+    EXPECT_EQ(applied<T>(op, op.draw(make_key(1), in.shape), kImage, in), in);
   });
 }
 
-double sigma_of(const DrawnBlur& drawn) {
+double blur_sigma(const DrawnBlur& drawn) {
   return std::sqrt(-0.5 / std::log(drawn.weight[1] / drawn.weight[0]));
 }
 
@@ -154,8 +154,8 @@ TEST(GaussianBlur, DrawsItsSigma) {
   double least = 100;
   double most = 0;
   for (std::uint64_t sample = 0; sample < 1000; ++sample) {
-    const double sigma = sigma_of(op.draw(key_of(sample), {20, 20, 3}));
-    const double uniform = RandomStream(key_of(sample)).uniform();
+    const double sigma = blur_sigma(op.draw(make_key(sample), {20, 20, 3}));
+    const double uniform = RandomStream(make_key(sample)).uniform();
     ASSERT_NEAR(sigma, 0.5 + uniform * 2, 1e-5);
     least = std::min(least, sigma);
     most = std::max(most, sigma);
@@ -168,7 +168,7 @@ TEST(GaussianBlur, IsTheSameForTheSameKeyAlone) {
   const GaussianBlur op{9, {0.5, 2.5}};
   const auto in = picture<float>(12, 12, 3);
   const auto blurred = [&](std::uint64_t sample) {
-    return applied<float>(op, op.draw(key_of(sample), in.shape), kImage, in);
+    return applied<float>(op, op.draw(make_key(sample), in.shape), kImage, in);
   };
   EXPECT_EQ(blurred(1), blurred(1));
   EXPECT_NE(blurred(1), blurred(2));
@@ -202,7 +202,7 @@ TEST(GaussianBlur, RefusesParametersThatMakeNoSense) {
 TEST(GaussianBlur, RefusesFieldsItCannotTake) {
   const GaussianBlur op{5, {1, 1}};
   const auto refused = [&](DType dtype, const Shape& shape) {
-    return thrown_by([&] { op.output(spec_of(kImage, dtype, shape)); });
+    return thrown_by([&] { op.output(make_spec(kImage, dtype, shape)); });
   };
   EXPECT_EQ(refused(DType::uint8, {-1, -1, 4}), "nothing");
   EXPECT_EQ(refused(DType::float32, {3, 3, 1}), "nothing");

@@ -124,7 +124,7 @@ TEST(Boxes, FollowThePixels) {
   for (const AnyOp& op : movers()) {
     for (std::uint64_t k = 0; k < 60; ++k) {
       BoxedMask both(all[k % all.size()]);
-      both.apply(op, key_of(k));
+      both.apply(op, make_key(k));
       const Floats pixels = both.around_pixels();
       const Floats box = both.box();
       if (pixels[2] - pixels[0] <= kSlack || pixels[3] - pixels[1] <= kSlack) continue;
@@ -146,7 +146,7 @@ TEST(Boxes, WholePixelMovesAreExact) {
                           AnyOp(RandomVerticalFlip{}), AnyOp(Resize{{2 * kHeight, 3 * kWidth}})}) {
     for (std::uint64_t k = 0; k < 40; ++k) {
       BoxedMask both({20, 30, 60, 90});
-      both.apply(op, key_of(k));
+      both.apply(op, make_key(k));
       EXPECT_EQ(both.box(), both.around_pixels()) << op.name() << ", key " << k;
     }
   }
@@ -154,7 +154,7 @@ TEST(Boxes, WholePixelMovesAreExact) {
 
 TEST(Boxes, OfARightAngleAreThoseOfTheTurnedImage) {
   BoxedMask both({20, 30, 60, 90});
-  both.apply(RandomRotation{{180, 180}}, key_of(1));
+  both.apply(RandomRotation{{180, 180}}, make_key(1));
   const Floats box = both.box();
   const Floats expected = {kWidth - 60, kHeight - 90, kWidth - 20, kHeight - 30};
   for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(box[i], expected[i], 1e-3) << i;
@@ -236,7 +236,7 @@ TEST(Boxes, KeepTheirFormAndAreLeftAloneByWhatMovesNothing) {
 
 TEST(Boxes, FollowAnOperationThatCostsSomething) {
   BoxedMask both({20, 30, 60, 90});
-  both.apply(with_cost(RandomHorizontalFlip{1}, {}), key_of(0));
+  both.apply(with_cost(RandomHorizontalFlip{1}, {}), make_key(0));
   EXPECT_THAT(both.box(), ElementsAre(100, 30, 140, 90));
 }
 
@@ -251,7 +251,7 @@ TEST(Boxes, OfADeviceChainAreThoseOfItsOperations) {
                                           ~std::uintptr_t{15});
   for (std::uint64_t k = 0; k < 30; ++k) {
     BoxedMask both({20, 30, 60, 90});
-    RandomKey key = key_of(k);
+    RandomKey key = make_key(k);
     device.draw(key, at);
     Floats box = both.box();
     device.move_boxes(at, {reinterpret_cast<std::byte*>(box.data()), DType::float32, {1, 4}});

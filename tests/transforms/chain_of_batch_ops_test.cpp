@@ -23,7 +23,7 @@ TEST(BatchChainFile, ReadsTheOperationsOverBatches) {
 
 TEST(BatchChainFile, GivesBackWhatIsWritten) {
   const std::vector<NamedOp> chain = {{"box", CutMix{0.25}}, {"soft", OneHot{0.125}}};
-  const auto again = parse_chain(to_json(chain));
+  const auto again = parse_chain(to_json_text(chain));
   ASSERT_EQ(again.size(), 2U);
   EXPECT_EQ(again[0].name, "box");
   EXPECT_EQ(*again[0].op.get_if<CutMix>(), CutMix{0.25});
@@ -32,19 +32,19 @@ TEST(BatchChainFile, GivesBackWhatIsWritten) {
 
 TEST(BatchChainFile, RefusesWhatMakesNoSense) {
   EXPECT_EQ(
-      refusal_of(
+      chain_refusal(
           R"({"op": "mixup"}, {"op": "to_dtype", "dtype": "float32", "scale": true}, {"op": "random_horizontal_flip"})"),
       "Refused: these transforms cannot be read:\n"
       "  transform 'to_dtype' comes behind mixup, which is done to whole batches; put mixup, "
       "cutmix and one_hot last");
-  EXPECT_THAT(refusal_of(R"({"op": "mixup"}, {"op": "cutmix"})"), HasSubstr("not both"));
-  EXPECT_THAT(refusal_of(R"({"op": "mixup", "alpha": 0})"),
+  EXPECT_THAT(chain_refusal(R"({"op": "mixup"}, {"op": "cutmix"})"), HasSubstr("not both"));
+  EXPECT_THAT(chain_refusal(R"({"op": "mixup", "alpha": 0})"),
               HasSubstr("transforms[0]: mixup: alpha is 0; it must be above 0"));
-  EXPECT_THAT(refusal_of(R"({"op": "cutmix", "alpha": 1e30})"), HasSubstr("at most 1000"));
-  EXPECT_THAT(refusal_of(R"({"op": "one_hot", "label_smoothing": 2})"),
+  EXPECT_THAT(chain_refusal(R"({"op": "cutmix", "alpha": 1e30})"), HasSubstr("at most 1000"));
+  EXPECT_THAT(chain_refusal(R"({"op": "one_hot", "label_smoothing": 2})"),
               HasSubstr("label_smoothing is 2"));
-  EXPECT_THAT(refusal_of(R"({"op": "mixup", "aplha": 1})"), HasSubstr("did you mean 'alpha'?"));
-  EXPECT_THAT(refusal_of(R"({"op": "mix_up"})"), HasSubstr("did you mean 'mixup'?"));
+  EXPECT_THAT(chain_refusal(R"({"op": "mixup", "aplha": 1})"), HasSubstr("did you mean 'alpha'?"));
+  EXPECT_THAT(chain_refusal(R"({"op": "mix_up"})"), HasSubstr("did you mean 'mixup'?"));
 }
 
 }  // namespace

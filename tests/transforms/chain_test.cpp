@@ -51,7 +51,7 @@ TEST(Chain, ReadsEveryOperationWithItsParameters) {
 TEST(Chain, HasOneLayout) {
   const std::vector<NamedOp> chain = {{"crop", RandomResizedCrop{{224, 192}}},
                                       {"scale", Normalize{{0.485, 0, 1}, {0.229, 1, 2}}}};
-  EXPECT_EQ(to_json(chain), R"({
+  EXPECT_EQ(to_json_text(chain), R"({
   "version": 1,
   "transforms": [
     {
@@ -99,12 +99,12 @@ TEST(Chain, SurvivesWritingAndReading) {
                                       {"e", RandomVerticalFlip{1.0 / 3}},
                                       {"f", ToDtype{.scale = true}},
                                       {"g", Normalize{}}};
-  const auto read = parse_chain(to_json(chain));
-  EXPECT_EQ(to_json(read), to_json(chain));
+  const auto read = parse_chain(to_json_text(chain));
+  EXPECT_EQ(to_json_text(read), to_json_text(chain));
   ASSERT_EQ(read.size(), chain.size());
   EXPECT_EQ(read[2].name, chain[2].name);
   EXPECT_EQ(read[4].op.get_if<RandomVerticalFlip>()->p, 1.0 / 3);
-  EXPECT_TRUE(parse_chain(to_json(std::vector<NamedOp>{})).empty());
+  EXPECT_TRUE(parse_chain(to_json_text(std::vector<NamedOp>{})).empty());
 }
 
 TEST(Chain, TellsAllProblemsWithTheirPaths) {
@@ -209,7 +209,7 @@ TEST(Chain, AnOperationMayFindTheShapeOfItsResult) {
 TEST(Chain, CannotHoldAUsersOwnOperation) {
   EXPECT_EQ(
       thrown_by([] {
-        to_json(std::vector<NamedOp>{{"mine", Keep{}}});
+        to_json_text(std::vector<NamedOp>{{"mine", Keep{}}});
       }),
       "Refused: transform 'mine' is 'keep', which a file of transforms cannot hold: it knows the "
       "library's own operations alone");

@@ -17,6 +17,8 @@ inline std::string refusal(std::string_view text) {
   return thrown_by([&] { parse_chain(text); });
 }
 
-inline std::string refusal_of(const std::string& transforms) { return refusal(with(transforms)); }
+inline std::string chain_refusal(const std::string& transforms) {
+  return refusal(with(transforms));
+}
 
 }  // namespace slipstream

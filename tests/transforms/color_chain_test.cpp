@@ -50,7 +50,7 @@ TEST(ColorChain, ReadsEveryParameter) {
   EXPECT_EQ(chain[5].op.get_if<Divide>()->divisor, 2);
   EXPECT_EQ(chain[6].op.get_if<Normalize>()->mean, std::vector<double>{0.5});
   EXPECT_EQ(chain[7].op.get_if<Normalize>()->std, (std::vector<double>{5, 6, 7, 8}));
-  EXPECT_EQ(to_json(parse_chain(to_json(chain))), to_json(chain));
+  EXPECT_EQ(to_json_text(parse_chain(to_json_text(chain))), to_json_text(chain));
 }
 
 TEST(ColorChain, LeavesOutWhatHasADefault) {
@@ -60,7 +60,7 @@ TEST(ColorChain, LeavesOutWhatHasADefault) {
       {"color_jitter", ColorJitter{}},     {"random_grayscale", RandomGrayscale{}},
       {"random_erasing", RandomErasing{}}, {"random_mask", RandomMask{}},
       {"convert_color", ConvertColor{}},   {"divide", Divide{}}};
-  EXPECT_EQ(to_json(chain), to_json(defaults));
+  EXPECT_EQ(to_json_text(chain), to_json_text(defaults));
 }
 
 TEST(ColorChain, OneNumberMeansWhatItMeansInTorchvision) {
@@ -74,31 +74,31 @@ TEST(ColorChain, OneNumberMeansWhatItMeansInTorchvision) {
 }
 
 TEST(ColorChain, TellsWhatIsWrong) {
-  EXPECT_THAT(refusal_of(R"({"op": "color_jitter", "brightness": -1})"),
+  EXPECT_THAT(chain_refusal(R"({"op": "color_jitter", "brightness": -1})"),
               HasSubstr("transforms[0].brightness must be 0 or more as one number, or a list of 2 "
                         "numbers, not -1"));
-  EXPECT_THAT(refusal_of(R"({"op": "color_jitter", "hue": [0, 0.7]})"),
+  EXPECT_THAT(chain_refusal(R"({"op": "color_jitter", "hue": [0, 0.7]})"),
               HasSubstr("transforms[0]: color_jitter: the hue is 0 to 0.7"));
-  EXPECT_THAT(refusal_of(R"({"op": "random_mask", "dilate": 1})"),
+  EXPECT_THAT(chain_refusal(R"({"op": "random_mask", "dilate": 1})"),
               HasSubstr("transforms[0].dilate must be true or false, not 1"));
   EXPECT_THAT(
-      refusal_of(
+      chain_refusal(
           R"({"op": "to_dtype", "dtype": "float32", "scale": true}, {"op": "random_horizontal_flip"},
                          {"op": "convert_color", "name": "ycbcr"})"),
       HasSubstr("transform 'ycbcr' (convert_color): its offset is for levels of 0 to 255, "
                 "but 'to_dtype' has made the images 0 to 1"));
-  EXPECT_THAT(refusal_of(R"({"op": "divide"}, {"op": "convert_color"})"),
+  EXPECT_THAT(chain_refusal(R"({"op": "divide"}, {"op": "convert_color"})"),
               HasSubstr("'divide' has made the images 0 to 1; put it ahead of that, or divide"));
-  EXPECT_THAT(refusal_of(R"({"op": "normalize", "mean": [127.5], "std": [51]},
+  EXPECT_THAT(chain_refusal(R"({"op": "normalize", "mean": [127.5], "std": [51]},
                          {"op": "convert_color"})"),
               HasSubstr("'normalize' has made the images at most 2.5; put it ahead of that, or "
                         "give an offset in the same unit"));
-  EXPECT_THAT(refusal_of(R"({"op": "normalize", "mean": [0.485, 0.456, 0.406],
+  EXPECT_THAT(chain_refusal(R"({"op": "normalize", "mean": [0.485, 0.456, 0.406],
                           "std": [0.229, 0.224, 0.225]}, {"op": "convert_color"})"),
               HasSubstr("'normalize' has made the images at most 2.64"));
   EXPECT_NO_THROW(
       parse_chain(with(R"({"op": "to_dtype", "dtype": "float32"}, {"op": "convert_color"})")));
-  EXPECT_THAT(refusal_of(R"({"op": "divide"}, {"op": "to_dtype", "dtype": "float32"},
+  EXPECT_THAT(chain_refusal(R"({"op": "divide"}, {"op": "to_dtype", "dtype": "float32"},
                          {"op": "convert_color"})"),
               HasSubstr("'divide' has made the images 0 to 1"));
   EXPECT_NO_THROW(parse_chain(with(R"({"op": "divide", "divisor": 2}, {"op": "convert_color"})")));
@@ -109,18 +109,18 @@ TEST(ColorChain, TellsWhatIsWrong) {
                                       {"op": "convert_color"})")));
   EXPECT_NO_THROW(parse_chain(with(R"({"op": "to_dtype", "dtype": "float32", "scale": true},
                                       {"op": "convert_color", "offset": [0, 0.5, 0.5]})")));
-  EXPECT_THAT(refusal_of(R"({"op": "color_jitter", "brightness": [2, 1], "hue": [0, 0.7]})"),
+  EXPECT_THAT(chain_refusal(R"({"op": "color_jitter", "brightness": [2, 1], "hue": [0, 0.7]})"),
               testing::AllOf(HasSubstr("transforms[0]: color_jitter: the brightness is 2 to 1"),
                              HasSubstr("\n  transforms[0]: color_jitter: the hue is 0 to 0.7")));
-  EXPECT_THAT(refusal_of(R"({"op": "convert_color", "matrix": [1, 0, 0], "offset": [0, 0]})"),
+  EXPECT_THAT(chain_refusal(R"({"op": "convert_color", "matrix": [1, 0, 0], "offset": [0, 0]})"),
               HasSubstr("transforms[0].matrix must be a list of 9 numbers, not a list of 3\n"
                         "  transforms[0].offset must be a list of 3 numbers, not a list of 2"));
-  EXPECT_THAT(refusal_of(R"({"op": "normalize", "mean": [], "std": [1, 2, 3, 4, 5]})"),
+  EXPECT_THAT(chain_refusal(R"({"op": "normalize", "mean": [], "std": [1, 2, 3, 4, 5]})"),
               HasSubstr("transforms[0].mean must be a list of 1 to 4 numbers, not a list of 0\n"
                         "  transforms[0].std must be a list of 1 to 4 numbers, not a list of 5"));
-  EXPECT_THAT(refusal_of(R"({"op": "normalize", "mean": [0, null], "std": [1, 2]})"),
+  EXPECT_THAT(chain_refusal(R"({"op": "normalize", "mean": [0, null], "std": [1, 2]})"),
               HasSubstr("transforms[0].mean[1] must be a number, not null"));
-  EXPECT_THAT(refusal_of(R"({"op": "normalize", "mean": [1, 2], "std": [1, 2, 3]})"),
+  EXPECT_THAT(chain_refusal(R"({"op": "normalize", "mean": [1, 2], "std": [1, 2, 3]})"),
               HasSubstr("transforms[0]: normalize: mean is 1, 2, std is 1, 2, 3; "
                         "they must be as many"));
 }

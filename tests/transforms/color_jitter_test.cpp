@@ -32,7 +32,7 @@ struct Reference {
     if (range == Range::unit) return std::min(std::max(v, 0.0F), 1.0F);
     return std::nearbyint(std::min(std::max(v, 0.0F), 255.0F));
   }
-  float gray_of(std::size_t pixel) const {
+  float gray_level(std::size_t pixel) const {
     const float* p = &values[pixel * channels];
     if (channels == 1) return p[0];
     const float y = std::fma(0.114F, p[2], std::fma(0.587F, p[1], 0.2989F * p[0]));
@@ -44,7 +44,7 @@ struct Reference {
     std::int64_t sum = 0;
     for (std::size_t i = 0; i < pixels; ++i) {
       const double most = range == Range::levels ? 255 : 1;
-      sum += std::llrint(std::clamp<double>(gray_of(i), 0, most) * unit);
+      sum += std::llrint(std::clamp<double>(gray_level(i), 0, most) * unit);
     }
     return static_cast<float>(static_cast<double>(sum) / (static_cast<double>(pixels) * unit));
   }
@@ -55,7 +55,7 @@ struct Reference {
   void apply(Jitter step, const DrawnJitter& drawn) {
     const float average = mean();
     for (std::size_t pixel = 0; pixel < values.size() / channels; ++pixel) {
-      const float y = gray_of(pixel);
+      const float y = gray_level(pixel);
       float* p = &values[pixel * channels];
       if (step == Jitter::hue && drawn.hue != 0 && channels == 3) {
         // Held to HSV in double below.
@@ -84,13 +84,13 @@ void expect_jittered(const DrawnJitter& drawn, const Pixels<T>& image) {
 }
 
 void expect_jittered(const DrawnJitter& drawn, std::int64_t channels) {
-  for (const Shape& shape : shapes_of(channels)) {
+  for (const Shape& shape : list_shapes(channels)) {
     expect_jittered(drawn, level_image(shape));
     expect_jittered(drawn, unit_image(shape));
   }
 }
 
-DrawnJitter drawn_of(float brightness, float contrast, float saturation, float hue) {
+DrawnJitter make_drawn(float brightness, float contrast, float saturation, float hue) {
   DrawnJitter drawn;
   drawn.brightness = brightness;
   drawn.contrast = contrast;
@@ -102,15 +102,15 @@ DrawnJitter drawn_of(float brightness, float contrast, float saturation, float h
 TEST(ColorJitter, EachPartIsAsDefined) {
   for (const float factor : {0.0F, 0.3F, 0.7F, 1.4F, 2.5F, 1000.0F}) {
     for (const std::int64_t channels : {1, 3}) {
-      expect_jittered(drawn_of(factor, 1, 1, 0), channels);
-      expect_jittered(drawn_of(1, factor, 1, 0), channels);
+      expect_jittered(make_drawn(factor, 1, 1, 0), channels);
+      expect_jittered(make_drawn(1, factor, 1, 0), channels);
     }
-    expect_jittered(drawn_of(1, 1, factor, 0), 3);
+    expect_jittered(make_drawn(1, 1, factor, 0), 3);
   }
 }
 
 TEST(ColorJitter, GoesThroughItsPartsInTheOrderDrawn) {
-  DrawnJitter drawn = drawn_of(1.3F, 0.6F, 1.7F, -0.2F);
+  DrawnJitter drawn = make_drawn(1.3F, 0.6F, 1.7F, -0.2F);
   int orders = 0;
   do {
     expect_jittered(drawn, level_image({9, 31, 3}));
@@ -137,7 +137,7 @@ void expect_two_passes(const DrawnJitter& drawn, const Pixels<T>& image) {
   for (std::size_t i = pixels; i > 0; --i) {
     sum += gray_sum_term(jittered(pixel(i - 1), drawn, kNaN, kRange, 0, middle), kRange);
   }
-  const float mean = mean_of(sum, static_cast<std::int64_t>(pixels), kRange);
+  const float mean = mean_level(sum, static_cast<std::int64_t>(pixels), kRange);
   for (std::size_t i = 0; i < pixels; ++i) {
     const auto whole = jittered(pixel(i), drawn, mean, kRange, 0, DrawnJitter::kSteps);
     const auto begun = jittered(pixel(i), drawn, mean, kRange, 0, middle);
@@ -152,8 +152,8 @@ void expect_two_passes(const DrawnJitter& drawn, const Pixels<T>& image) {
 TEST(ColorJitter, IsTheSameInTwoPasses) {
   const ColorJitter op{{0.6, 1.4}, {0.6, 1.4}, {0.6, 1.4}, {-0.5, 0.5}};
   for (std::uint64_t sample = 0; sample < 40; ++sample) {
-    expect_two_passes(op.draw(key_of(sample), {}), level_image({17, 33, 3}));
-    expect_two_passes(op.draw(key_of(sample), {}), unit_image({17, 33, 3}));
+    expect_two_passes(op.draw(make_key(sample), {}), level_image({17, 33, 3}));
+    expect_two_passes(op.draw(make_key(sample), {}), unit_image({17, 33, 3}));
   }
 }
 
@@ -196,7 +196,7 @@ TEST(ColorJitter, TurnsTheHueOfHsv) {
   const auto levels = level_image({40, 50, 3});
   const auto units = unit_image({40, 50, 3});
   for (const float turn : {-0.5F, -0.31F, -0.001F, 0.1F, 0.25F, 0.4999F, 0.5F}) {
-    const DrawnJitter drawn = drawn_of(1, 1, 1, turn);
+    const DrawnJitter drawn = make_drawn(1, 1, 1, turn);
     const auto of_levels = applied<std::uint8_t>(ColorJitter{}, drawn, FieldKind::image, levels);
     const auto of_units = applied<float>(ColorJitter{}, drawn, FieldKind::image, units);
     for (std::size_t i = 0; i < levels.values.size(); i += 3) {
@@ -216,9 +216,9 @@ TEST(ColorJitter, TurnsTheHueOfHsv) {
 TEST(ColorJitter, HueOfAThirdMovesTheChannels) {
   const auto levels = level_image({40, 50, 3});
   const auto forth =
-      applied<std::uint8_t>(ColorJitter{}, drawn_of(1, 1, 1, 1 / 3.0F), FieldKind::image, levels);
-  const auto back =
-      applied<std::uint8_t>(ColorJitter{}, drawn_of(1, 1, 1, -1 / 3.0F), FieldKind::image, levels);
+      applied<std::uint8_t>(ColorJitter{}, make_drawn(1, 1, 1, 1 / 3.0F), FieldKind::image, levels);
+  const auto back = applied<std::uint8_t>(ColorJitter{}, make_drawn(1, 1, 1, -1 / 3.0F),
+                                          FieldKind::image, levels);
   for (std::size_t i = 0; i < levels.values.size(); i += 3) {
     for (std::size_t c = 0; c < 3; ++c) {
       ASSERT_EQ(forth.values[i + (c + 1) % 3], levels.values[i + c]);
@@ -243,20 +243,20 @@ TEST(ColorJitter, FactorsOfOneChangeNothing) {
   image.values[0] = 2.5F;
   image.values[1] = -1;
   const ColorJitter op;
-  EXPECT_EQ(applied<float>(op, op.draw(key_of(1), {}), FieldKind::image, image), image);
-  EXPECT_EQ(applied<float>(op, op.draw(key_of(2), {}), FieldKind::image, image), image);
+  EXPECT_EQ(applied<float>(op, op.draw(make_key(1), {}), FieldKind::image, image), image);
+  EXPECT_EQ(applied<float>(op, op.draw(make_key(2), {}), FieldKind::image, image), image);
 }
 
 TEST(ColorJitter, FloatsAreClamped) {
   const Pixels<float> image{DType::float32, {1, 1, 3}, {1.5F, -0.5F, 0.25F}};
-  const auto out = applied<float>(ColorJitter{}, drawn_of(2, 1, 1, 0), FieldKind::image, image);
+  const auto out = applied<float>(ColorJitter{}, make_drawn(2, 1, 1, 0), FieldKind::image, image);
   EXPECT_EQ(out.values, (std::vector<float>{1, 0, 0.5F}));
 }
 
 TEST(ColorJitter, MeansAreOfIntegers) {
-  EXPECT_EQ(mean_of(10, 4, Range::levels), 2.5F);
-  EXPECT_EQ(mean_of(3 << 18, 1, Range::unit), 0.75F);
-  EXPECT_EQ(mean_of((std::int64_t{1} << 48) - 1, std::int64_t{1} << 28, Range::unit), 1.0F);
+  EXPECT_EQ(mean_level(10, 4, Range::levels), 2.5F);
+  EXPECT_EQ(mean_level(3 << 18, 1, Range::unit), 0.75F);
+  EXPECT_EQ(mean_level((std::int64_t{1} << 48) - 1, std::int64_t{1} << 28, Range::unit), 1.0F);
   const auto term = [](float v) { return gray_sum_term(Pixel<1>{{v}}, Range::unit); };
   EXPECT_EQ(term(-1), 0);
   EXPECT_EQ(term(7), 1 << 20);
@@ -270,8 +270,8 @@ TEST(ColorJitter, MeansAreOfIntegers) {
 TEST(ColorJitter, DrawsTheOrderThenTheFactors) {
   const ColorJitter op{{0.5, 1.5}, {0.25, 0.75}, {2, 4}, {-0.5, 0.25}};
   for (std::uint64_t sample = 0; sample < 50; ++sample) {
-    const DrawnJitter drawn = op.draw(key_of(sample), {});
-    RandomStream stream(key_of(sample));
+    const DrawnJitter drawn = op.draw(make_key(sample), {});
+    RandomStream stream(make_key(sample));
     std::array<Jitter, 4> order = {Jitter::brightness, Jitter::contrast, Jitter::saturation,
                                    Jitter::hue};
     for (std::uint32_t i = 3; i > 0; --i) std::swap(order[i], order[stream.below(i + 1)]);
@@ -291,7 +291,7 @@ TEST(ColorJitter, DrawsAllOrdersAlikeAndAllOfItsRanges) {
   double hues = 0;
   constexpr int kSamples = 24'000;
   for (std::uint64_t sample = 0; sample < kSamples; ++sample) {
-    const DrawnJitter drawn = op.draw(key_of(sample), {});
+    const DrawnJitter drawn = op.draw(make_key(sample), {});
     ++orders[{std::begin(drawn.order), std::end(drawn.order)}];
     least = std::min(least, drawn.brightness);
     most = std::max(most, drawn.brightness);
@@ -318,7 +318,7 @@ TEST(ColorJitter, IsRandomWhereADrawMatters) {
 
 TEST(ColorJitter, TakesAnImageWithoutPixels) {
   const auto none = level_image({0, 4, 3});
-  EXPECT_EQ(applied<std::uint8_t>(ColorJitter{}, drawn_of(2, 2, 2, 0.1F), FieldKind::image, none),
+  EXPECT_EQ(applied<std::uint8_t>(ColorJitter{}, make_drawn(2, 2, 2, 0.1F), FieldKind::image, none),
             none);
 }
 
@@ -336,7 +336,7 @@ TEST(ColorJitter, RefusesRangesThatMakeNoSense) {
 
 TEST(ColorJitter, RefusesFieldsItCannotTake) {
   const auto refused = [](const ColorJitter& op, DType dtype, const Shape& shape) {
-    return thrown_by([&] { op.output(spec_of(FieldKind::image, dtype, shape)); });
+    return thrown_by([&] { op.output(make_spec(FieldKind::image, dtype, shape)); });
   };
   const ColorJitter light{{0.5, 1.5}, {0.5, 1.5}};
   const ColorJitter color{{1, 1}, {1, 1}, {0.5, 1}};

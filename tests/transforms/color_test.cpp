@@ -30,7 +30,7 @@ void expect_gray(const Pixels<T>& image) {
 }
 
 TEST(Grayscale, MakesAllChannelsTheGrayOne) {
-  for (const Shape& shape : shapes_of(3)) {
+  for (const Shape& shape : list_shapes(3)) {
     expect_gray(level_image(shape));
     expect_gray(unit_image(shape));
   }
@@ -39,9 +39,9 @@ TEST(Grayscale, MakesAllChannelsTheGrayOne) {
 TEST(RandomGrayscale, IsDrawnWithItsProbability) {
   int gray = 0;
   for (std::uint64_t sample = 0; sample < 10'000; ++sample) {
-    const bool is_gray = RandomGrayscale{0.2}.draw(key_of(sample), {}).is_gray;
-    EXPECT_EQ(RandomStream(key_of(sample)).uniform() < 0.2, is_gray);
-    EXPECT_TRUE(Grayscale{3}.draw(key_of(sample), {}).is_gray);
+    const bool is_gray = RandomGrayscale{0.2}.draw(make_key(sample), {}).is_gray;
+    EXPECT_EQ(RandomStream(make_key(sample)).uniform() < 0.2, is_gray);
+    EXPECT_TRUE(Grayscale{3}.draw(make_key(sample), {}).is_gray);
     gray += is_gray ? 1 : 0;
   }
   EXPECT_NEAR(gray, 2000, 200);
@@ -85,7 +85,7 @@ void expect_converted(const ConvertColor& op, const Pixels<T>& image) {
 
 TEST(ConvertColor, MultipliesByTheMatrix) {
   const ConvertColor other{{1, 2, 3, 4, 5, 6, -0.1, 0.2, -0.3}, {7, 8, 9}};
-  for (const Shape& shape : shapes_of(3)) {
+  for (const Shape& shape : list_shapes(3)) {
     expect_converted(ConvertColor{}, level_image(shape));
     expect_converted(ConvertColor{}, unit_image(shape));
     expect_converted(other, level_image(shape));
@@ -125,7 +125,7 @@ void expect_divided(double divisor, const Pixels<T>& image) {
 
 TEST(Divide, Divides) {
   for (const std::int64_t channels : {1, 2, 3, 4}) {
-    for (const Shape& shape : shapes_of(channels)) {
+    for (const Shape& shape : list_shapes(channels)) {
       expect_divided(255, level_image(shape));
       expect_divided(0.3, level_image(shape));
       expect_divided(-7, unit_image(shape));

@@ -58,7 +58,7 @@ TEST(RandomCrop, MovesImagesAndMasksAlike) {
   const auto image = counted_image(8, 9);
   const auto mask = counted<std::uint8_t>(DType::uint8, {8, 9});
   for (std::uint64_t sample = 0; sample < 200; ++sample) {
-    const DrawnCrop drawn = op.draw(key_of(sample), image.shape);
+    const DrawnCrop drawn = op.draw(make_key(sample), image.shape);
     expect_crop(applied<std::uint8_t>(op, drawn, FieldKind::image, image), image, drawn.region);
     expect_crop(applied<std::uint8_t>(op, drawn, FieldKind::mask, mask), mask, drawn.region);
   }
@@ -68,7 +68,7 @@ TEST(RandomCrop, DrawsEveryPlaceAndNoOther) {
   const RandomCrop op{{6, 4}, 1};
   std::set<std::pair<std::int64_t, std::int64_t>> places;
   for (std::uint64_t sample = 0; sample < 2000; ++sample) {
-    const Region region = op.draw(key_of(sample), {7, 5, 3}).region;
+    const Region region = op.draw(make_key(sample), {7, 5, 3}).region;
     EXPECT_EQ(region.height, 6);
     EXPECT_EQ(region.width, 4);
     places.emplace(region.top, region.left);
@@ -79,7 +79,7 @@ TEST(RandomCrop, DrawsEveryPlaceAndNoOther) {
 }
 
 TEST(RandomCrop, DrawsTopThenLeft) {
-  const RandomKey key = key_of(11);
+  const RandomKey key = make_key(11);
   RandomStream stream(key);
   const std::int64_t top = stream.below(100 - 30 + 1);
   const std::int64_t left = stream.below(200 - 20 + 1);
@@ -90,7 +90,7 @@ TEST(RandomCrop, MayBeLargerThanTheImageWhenPadded) {
   const RandomCrop op{8, 2};
   const auto image = counted_image(4, 5);
   for (std::uint64_t sample = 0; sample < 20; ++sample) {
-    const DrawnCrop drawn = op.draw(key_of(sample), image.shape);
+    const DrawnCrop drawn = op.draw(make_key(sample), image.shape);
     expect_crop(applied<std::uint8_t>(op, drawn, FieldKind::image, image), image, drawn.region);
   }
 }
@@ -113,7 +113,7 @@ Pixels<std::uint8_t> held_by(const Region& window, const Region& read,
 template <typename Op>
 void expect_same_from_a_part(const Op& op, const Pixels<std::uint8_t>& image) {
   for (std::uint64_t sample = 0; sample < 100; ++sample) {
-    const DrawnCrop drawn = op.draw(key_of(sample), image.shape);
+    const DrawnCrop drawn = op.draw(make_key(sample), image.shape);
     const Region part = op.region(drawn);
     const auto whole = applied<std::uint8_t>(op, drawn, FieldKind::image, image);
     const Region wide = {part.top / 2, part.left / 3, image.shape[0] - part.top / 2,
@@ -154,7 +154,7 @@ TEST(Crops, SmallerImagesAreRefusedOrAnError) {
   EXPECT_THAT(message(RandomCrop{4, 1}, {1, 9, 3}), HasSubstr("smaller than 2 x 2"));
   EXPECT_THAT(message(RandomCrop{4, 3}, {0, 9, 3}), HasSubstr("smaller than 1 x 1"));
   const auto declared = [](const auto& op, const Shape& shape) {
-    return thrown_by([&] { op.output(spec_of(FieldKind::image, DType::uint8, shape)); });
+    return thrown_by([&] { op.output(make_spec(FieldKind::image, DType::uint8, shape)); });
   };
   EXPECT_THAT(
       declared(CenterCrop{4}, {3, 9, 3}),
@@ -187,7 +187,7 @@ TEST(Crops, RefuseParametersThatMakeNoSense) {
 }
 
 TEST(Crops, FieldsOfDifferentSizesAreRefusedWhereTheyAreDeclared) {
-  const FieldSpec photo = spec_of(FieldKind::image, DType::uint8, {6, 6, 3});
+  const FieldSpec photo = make_spec(FieldKind::image, DType::uint8, {6, 6, 3});
   const auto refusal = [&](const AnyOp& op, const Shape& of_mask) {
     const std::vector<FieldSpec> fields = {photo,
                                            {"mask", FieldKind::mask, DType::uint8, of_mask, 9}};

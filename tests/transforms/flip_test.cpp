@@ -51,9 +51,9 @@ TEST(Flips, AreDrawnWithTheirProbability) {
   for (const double probability : {0.0, 0.1, 0.5, 1.0}) {
     int flips = 0;
     for (std::uint64_t sample = 0; sample < 10'000; ++sample) {
-      const bool flipped = RandomHorizontalFlip{probability}.draw(key_of(sample), {}).flips;
-      EXPECT_EQ(RandomVerticalFlip{probability}.draw(key_of(sample), {}).flips, flipped);
-      EXPECT_EQ(RandomStream(key_of(sample)).uniform() < probability, flipped);
+      const bool flipped = RandomHorizontalFlip{probability}.draw(make_key(sample), {}).flips;
+      EXPECT_EQ(RandomVerticalFlip{probability}.draw(make_key(sample), {}).flips, flipped);
+      EXPECT_EQ(RandomStream(make_key(sample)).uniform() < probability, flipped);
       flips += flipped ? 1 : 0;
     }
     EXPECT_NEAR(flips / 10'000.0, probability, 0.02);
@@ -68,11 +68,11 @@ TEST(Flips, AreRandomUnlessCertain) {
 }
 
 TEST(Flips, KeepTheShape) {
-  const FieldSpec spec = spec_of(FieldKind::image, DType::float32, {-1, 7, 5});
+  const FieldSpec spec = make_spec(FieldKind::image, DType::float32, {-1, 7, 5});
   EXPECT_EQ(RandomHorizontalFlip{}.output(spec).shape, spec.shape);
   EXPECT_EQ(RandomVerticalFlip{}.output(spec).dtype, DType::float32);
   EXPECT_THAT(
-      thrown_by([] { RandomVerticalFlip{}.output(spec_of(FieldKind::mask, DType::uint8, {4})); }),
+      thrown_by([] { RandomVerticalFlip{}.output(make_spec(FieldKind::mask, DType::uint8, {4})); }),
       HasSubstr("Refused: random_vertical_flip: mask 'photo' is 4; it must be height x width"));
 }
 

@@ -12,14 +12,14 @@ namespace slipstream {
 // is compared bit for bit with plain loops.
 
 template <typename T>
-constexpr DType dtype_of() {
+constexpr DType get_dtype() {
   return sizeof(T) == 1 ? DType::uint8 : DType::float32;
 }
 
 /// Values that differ from pixel to pixel: levels, or floats from 0 to 1.
 template <typename T>
 Pixels<T> picture(std::int64_t height, std::int64_t width, std::int64_t channels) {
-  Pixels<T> pixels{dtype_of<T>(), {height, width, channels}, {}};
+  Pixels<T> pixels{get_dtype<T>(), {height, width, channels}, {}};
   for (std::size_t i = 0; i < pixels.shape.elements(); ++i) {
     const auto word = static_cast<std::uint32_t>((i + 1) * 2'654'435'761U);
     pixels.values.push_back(sizeof(T) == 1 ? static_cast<T>(word >> 24)

@@ -27,7 +27,7 @@ constexpr Case kGrown[] = {{1, 1, 3, 4}, {5, 7, 5, 19}, {6, 4, 13, 4}, {9, 11, 2
 constexpr Case kShrunk[] = {{9, 8, 4, 3}, {33, 40, 1, 1}, {17, 64, 16, 9}, {5, 30, 5, 7}};
 constexpr Case kMixed[] = {{9, 5, 3, 8}, {4, 50, 6, 11}, {7, 40, 5, 33}};
 
-std::string text_of(const Case& size) {
+std::string to_text(const Case& size) {
   return to_string(Shape{size.height, size.width}) + " to " +
          to_string(Shape{size.to_height, size.to_width});
 }
@@ -99,7 +99,7 @@ TEST(FloatResize, WithoutAntialiasingIsBetweenTwoNeighborsBitForBit) {
         const Resize op{{size.to_height, size.to_width}, false};
         const auto in = picture<T>(size.height, size.width, channels);
         EXPECT_EQ(applied<T>(op, {}, kFloatResizeImage, in), expected_resize(op, in))
-            << text_of(size);
+            << to_text(size);
       }
     }
   });
@@ -111,7 +111,7 @@ TEST(FloatResize, GrowsAlikeWithAndWithoutAntialiasing) {
     const auto [height, width] = std::array{size.to_height, size.to_width};
     EXPECT_EQ(applied<float>(Resize{{height, width}, true}, {}, kFloatResizeImage, in),
               applied<float>(Resize{{height, width}, false}, {}, kFloatResizeImage, in))
-        << text_of(size);
+        << to_text(size);
   }
 }
 
@@ -122,7 +122,7 @@ TEST(FloatResize, WithAntialiasingIsTheFilterBitForBit) {
         const Resize op{{size.to_height, size.to_width}};
         const auto in = picture<float>(size.height, size.width, channels);
         EXPECT_EQ(applied<float>(op, {}, kFloatResizeImage, in), expected_resize(op, in))
-            << text_of(size) << ", " << channels << " channels";
+            << to_text(size) << ", " << channels << " channels";
       }
     }
   }
@@ -146,7 +146,7 @@ TEST(FloatResize, WithAntialiasingIsTheConvolutionInDoublePrecision) {
             weights += weight;
           }
         }
-        EXPECT_NEAR(out.at(y, x), sum / weights, 1e-5) << text_of(size);
+        EXPECT_NEAR(out.at(y, x), sum / weights, 1e-5) << to_text(size);
       }
     }
   }
@@ -176,7 +176,7 @@ TEST(FloatResize, OfACropIsThatOfItsPixels) {
     for (const bool antialias : {false, true}) {
       const RandomResizedCrop op{{12, 16}, {0.05, 0.9}, {0.5, 2}, antialias};
       for (std::uint64_t sample = 0; sample < 30; ++sample) {
-        const DrawnCrop drawn = op.draw(key_of(sample), in.shape);
+        const DrawnCrop drawn = op.draw(make_key(sample), in.shape);
         const CenterCrop crop{{drawn.region.height, drawn.region.width}};
         const auto part = applied<T>(crop, drawn, kFloatResizeImage, in);
         ASSERT_EQ(applied<T>(op, drawn, kFloatResizeImage, in),
@@ -192,9 +192,9 @@ TEST(FloatResize, OfACropIsThatOfItsPixels) {
 TEST(FloatResize, DrawsTheSameCropsWithAndWithoutAntialiasing) {
   for (std::uint64_t sample = 0; sample < 100; ++sample) {
     RandomResizedCrop op{8};
-    const Region with = op.draw(key_of(sample), {60, 80, 3}).region;
+    const Region with = op.draw(make_key(sample), {60, 80, 3}).region;
     op.antialias = false;
-    EXPECT_EQ(op.draw(key_of(sample), {60, 80, 3}).region, with);
+    EXPECT_EQ(op.draw(make_key(sample), {60, 80, 3}).region, with);
   }
 }
 
@@ -222,14 +222,14 @@ TEST(FloatResize, TakesAnyImageWithoutAntialiasing) {
   for (const std::int64_t channels : {1, 2, 3, 4}) {
     for (const DType dtype : {DType::uint8, DType::float32}) {
       const FieldSpec after =
-          Resize{{4, 6}, false}.output(spec_of(kFloatResizeImage, dtype, {-1, -1, channels}));
+          Resize{{4, 6}, false}.output(make_spec(kFloatResizeImage, dtype, {-1, -1, channels}));
       EXPECT_EQ(after.shape, Shape({4, 6, channels}));
       EXPECT_EQ(after.dtype, dtype);
     }
   }
   const auto refused = [](DType dtype, const Shape& shape) {
     return thrown_by([&] {
-      Resize{{4, 6}, false}.output(spec_of(kFloatResizeImage, dtype, shape));
+      Resize{{4, 6}, false}.output(make_spec(kFloatResizeImage, dtype, shape));
     });
   };
   EXPECT_THAT(refused(DType::int64, {-1, -1, 3}),

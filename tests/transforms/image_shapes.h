@@ -26,7 +26,7 @@ inline Pixels<float> unit_image(const Shape& shape) {
 }
 
 /// One pixel, one row, one column, more than is worked on at a time, and odd sides.
-inline std::vector<Shape> shapes_of(std::int64_t channels) {
+inline std::vector<Shape> list_shapes(std::int64_t channels) {
   return {{1, 1, channels},   {1, 2, channels},    {1, 7, channels},
           {8, 1, channels},   {5, 9, channels},    {16, 16, channels},
           {1, 257, channels}, {3, 1031, channels}, {17, 33, channels}};
@@ -35,7 +35,7 @@ inline std::vector<Shape> shapes_of(std::int64_t channels) {
 /// What `op` says of a field that it refuses; "nothing" where it takes it.
 template <typename Op>
 std::string refused_field(const Op& op, DType dtype, const Shape& shape) {
-  return thrown_by([&] { op.output(spec_of(FieldKind::image, dtype, shape)); });
+  return thrown_by([&] { op.output(make_spec(FieldKind::image, dtype, shape)); });
 }
 
 }  // namespace slipstream

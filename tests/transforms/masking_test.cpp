@@ -34,7 +34,7 @@ void expect_erased(const RandomErasing& op, const DrawnErasing& drawn, const Pix
 
 TEST(RandomErasing, FillsTheRectangleAlone) {
   for (const std::int64_t channels : {1, 2, 3, 4}) {
-    for (const Shape& shape : shapes_of(channels)) {
+    for (const Shape& shape : list_shapes(channels)) {
       const auto height = static_cast<std::int32_t>(shape[0]);
       const auto width = static_cast<std::int32_t>(shape[1]);
       const DrawnErasing whole{0, 0, height, width, height, width};
@@ -54,7 +54,7 @@ TEST(RandomErasing, DrawsARectangleWithinItsBounds) {
   double most = 0;
   double middle = 0;
   for (std::uint64_t sample = 0; sample < 10'000; ++sample) {
-    const DrawnErasing drawn = op.draw(key_of(sample), {90, 120, 3});
+    const DrawnErasing drawn = op.draw(make_key(sample), {90, 120, 3});
     EXPECT_EQ(drawn.image_height, 90);
     EXPECT_EQ(drawn.image_width, 120);
     if (drawn.height == 0) continue;
@@ -98,13 +98,13 @@ TEST(RandomErasing, DrawsInTheOrderNamed) {
   const RandomErasing op{0.5, {0.01, 1}, {0.5, 2}};
   int without = 0;
   for (std::uint64_t sample = 0; sample < 10'000; ++sample) {
-    RandomStream stream(key_of(sample));
+    RandomStream stream(make_key(sample));
     DrawnErasing expected{0, 0, 0, 0, 90, 270};
     if (stream.uniform() < 0.5) {
       expected = tried(op, stream, 90, 270);
       without += expected.height == 0 ? 1 : 0;
     }
-    const DrawnErasing drawn = op.draw(key_of(sample), {90, 270, 3});
+    const DrawnErasing drawn = op.draw(make_key(sample), {90, 270, 3});
     ASSERT_EQ(drawn.top, expected.top);
     ASSERT_EQ(drawn.left, expected.left);
     ASSERT_EQ(drawn.height, expected.height);
@@ -117,10 +117,10 @@ TEST(RandomErasing, ErasesNothingWhereNothingFits) {
   const RandomErasing wide{1, {0.9, 1}, {1000, 1000}};
   const RandomErasing always{1, {1, 1}, {1, 1}};
   for (std::uint64_t sample = 0; sample < 20; ++sample) {
-    EXPECT_EQ(wide.draw(key_of(sample), {20, 20, 3}).height, 0);
-    EXPECT_EQ(always.draw(key_of(sample), {0, 20, 3}).height, 0);
-    EXPECT_EQ(always.draw(key_of(sample), {1, 1, 3}).height, 1);
-    EXPECT_EQ((RandomErasing{0}.draw(key_of(sample), {20, 20, 3}).height), 0);
+    EXPECT_EQ(wide.draw(make_key(sample), {20, 20, 3}).height, 0);
+    EXPECT_EQ(always.draw(make_key(sample), {0, 20, 3}).height, 0);
+    EXPECT_EQ(always.draw(make_key(sample), {1, 1, 3}).height, 1);
+    EXPECT_EQ((RandomErasing{0}.draw(make_key(sample), {20, 20, 3}).height), 0);
   }
   EXPECT_FALSE(RandomErasing{0}.is_random());
   EXPECT_TRUE(always.is_random());
@@ -168,7 +168,7 @@ bool is_masked(const RandomMask& op, const RandomKey& key, const Shape& shape, s
 
 template <typename T>
 void expect_masked(const RandomMask& op, const Pixels<T>& image, std::uint64_t sample) {
-  const RandomKey key = key_of(sample);
+  const RandomKey key = make_key(sample);
   const auto out = applied<T>(op, op.draw(key, image.shape), FieldKind::image, image);
   const auto at = [&](std::int64_t y, std::int64_t x) {
     return is_masked(op, key, image.shape, y, x);
@@ -187,7 +187,7 @@ void expect_masked(const RandomMask& op, const Pixels<T>& image, std::uint64_t s
 
 TEST(RandomMask, ClearsTheMaskedPixelsAndThoseBeside) {
   for (const std::int64_t channels : {1, 2, 3, 4}) {
-    for (const Shape& shape : shapes_of(channels)) {
+    for (const Shape& shape : list_shapes(channels)) {
       for (const double probability : {0.05, 0.25}) {
         for (const bool dilate : {true, false}) {
           expect_masked({probability, dilate}, level_image(shape), 1);
@@ -207,11 +207,13 @@ TEST(RandomMask, OfEveryWidthUpToManyBlocks) {
 TEST(RandomMask, MasksAllOrNothingAtTheEnds) {
   auto image = unit_image({9, 13, 3});
   image.values[0] = std::numeric_limits<float>::quiet_NaN();
-  const auto all = applied<float>(RandomMask{1}, {words_of(key_of(1))}, FieldKind::image, image);
+  const auto all =
+      applied<float>(RandomMask{1}, {random_words(make_key(1))}, FieldKind::image, image);
   for (const float value : all.values) EXPECT_EQ(value, 0.0F);
   const auto levels = level_image({9, 13, 3});
-  EXPECT_EQ(applied<std::uint8_t>(RandomMask{0}, {words_of(key_of(1))}, FieldKind::image, levels),
-            levels);
+  EXPECT_EQ(
+      applied<std::uint8_t>(RandomMask{0}, {random_words(make_key(1))}, FieldKind::image, levels),
+      levels);
 }
 
 TEST(RandomMask, MasksTheShareThatItPromises) {
@@ -220,7 +222,7 @@ TEST(RandomMask, MasksTheShareThatItPromises) {
   for (const double probability : {0.01, 0.25, 0.5}) {
     const auto kept = [&](const RandomMask& op, std::uint64_t sample) {
       const auto out =
-          applied<std::uint8_t>(op, op.draw(key_of(sample), shape), FieldKind::image, white);
+          applied<std::uint8_t>(op, op.draw(make_key(sample), shape), FieldKind::image, white);
       const auto count = std::count(out.values.begin(), out.values.end(), 255);
       return static_cast<double>(count) / 60'000;
     };
@@ -235,11 +237,11 @@ TEST(RandomMask, IsAFunctionOfItsKey) {
     const RandomMask op;
     return applied<std::uint8_t>(op, op.draw(key, image.shape), FieldKind::image, image);
   };
-  RandomKey other = key_of(4);
+  RandomKey other = make_key(4);
   other.operation = 7;
-  EXPECT_EQ(masked(key_of(4)), masked(key_of(4)));
-  EXPECT_NE(masked(key_of(4)), masked(key_of(5)));
-  EXPECT_NE(masked(key_of(4)), masked(other));
+  EXPECT_EQ(masked(make_key(4)), masked(make_key(4)));
+  EXPECT_NE(masked(make_key(4)), masked(make_key(5)));
+  EXPECT_NE(masked(make_key(4)), masked(other));
 }
 
 TEST(RandomMask, RoundsItsProbability) {

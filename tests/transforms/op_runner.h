@@ -41,7 +41,7 @@ inline Pixels<std::uint8_t> counted_image(std::int64_t height, std::int64_t widt
   return counted<std::uint8_t>(DType::uint8, {height, width, 3});
 }
 
-inline FieldSpec spec_of(FieldKind kind, DType dtype, const Shape& shape) {
+inline FieldSpec make_spec(FieldKind kind, DType dtype, const Shape& shape) {
   return {"photo", kind, dtype, shape, 0};
 }
 
@@ -49,7 +49,7 @@ inline FieldSpec spec_of(FieldKind kind, DType dtype, const Shape& shape) {
 template <typename Out, typename Op, typename In>
 Pixels<Out> applied(const Op& op, const typename Op::Drawn& drawn, FieldKind kind,
                     const Pixels<In>& in) {
-  const FieldSpec after = op.output(spec_of(kind, in.dtype, in.shape));
+  const FieldSpec after = op.output(make_spec(kind, in.dtype, in.shape));
   Pixels<Out> out{after.dtype, after.shape, std::vector<Out>(after.shape.elements(), Out{77})};
   Scratch scratch;
   op.apply(drawn, kind, in.view(),
@@ -57,6 +57,8 @@ Pixels<Out> applied(const Op& op, const typename Op::Drawn& drawn, FieldKind kin
   return out;
 }
 
-inline RandomKey key_of(std::uint64_t sample) { return {.seed = 5, .epoch = 2, .sample = sample}; }
+inline RandomKey make_key(std::uint64_t sample) {
+  return {.seed = 5, .epoch = 2, .sample = sample};
+}
 
 }  // namespace slipstream

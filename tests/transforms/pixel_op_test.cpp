@@ -46,7 +46,7 @@ static_assert(kTakesPixels<test::Swapped, 3> && !kTakesPixels<test::Swapped, 1>)
 
 TEST(PixelOpTest, TakesLevelsAsUnitsAndFloatsAsTheyAre) {
   const PixelOp op{Solarize{0.5F}};
-  for (const Shape& shape : shapes_of(3)) {
+  for (const Shape& shape : list_shapes(3)) {
     const auto levels = level_image(shape);
     const auto floats = applied<float>(ToDtype{.scale = true}, {}, FieldKind::image, levels);
     const auto out = applied<float>(op, {}, FieldKind::image, levels);
@@ -103,7 +103,7 @@ TEST(PixelOpTest, IsAnOperationWithAFormForTheDevice) {
 
 TEST(PixelOpTest, RefusesImagesThatTheFunctionDoesNotTake) {
   const auto refusal = [](const auto& op, DType dtype, const Shape& shape) {
-    return thrown_by([&] { op.output(spec_of(FieldKind::image, dtype, shape)); });
+    return thrown_by([&] { op.output(make_spec(FieldKind::image, dtype, shape)); });
   };
   EXPECT_THAT(refusal(test::RandomSwap{}, DType::uint8, {4, 5, 4}),
               HasSubstr("Refused: Swapped: image 'photo' is 4 x 5 x 4; the function takes 3"));

@@ -52,8 +52,8 @@ void expect_normalized(const Normalize& op, const Pixels<T>& image) {
   for (std::size_t i = 0; i < out.values.size(); ++i) {
     auto value = static_cast<float>(image.values[i]);
     if (image.dtype == DType::uint8) value = value / 255.0F;
-    const auto mean = static_cast<float>(op.mean_of(i % channels));
-    const auto std = static_cast<float>(op.std_of(i % channels));
+    const auto mean = static_cast<float>(op.channel_mean(i % channels));
+    const auto std = static_cast<float>(op.channel_std(i % channels));
     ASSERT_EQ(out.values[i], (value - mean) / std) << i << " of " << to_string(image.shape);
   }
 }
@@ -65,7 +65,7 @@ TEST(Normalize, TakesOneToFourChannels) {
     const Normalize op{{mean.begin(), mean.begin() + channels},
                        {std.begin(), std.begin() + channels}};
     EXPECT_EQ(thrown_by([&] { op.validate(); }), "nothing");
-    for (const Shape& shape : shapes_of(channels)) {
+    for (const Shape& shape : list_shapes(channels)) {
       expect_normalized(op, level_image(shape));
       expect_normalized(op, unit_image(shape));
     }
@@ -87,7 +87,7 @@ TEST(Normalize, SpreadsOneNumberOverAllChannels) {
 
 TEST(ToDtype, TakesImagesOfAnySize) {
   for (std::int64_t channels = 1; channels <= 4; ++channels) {
-    for (const Shape& shape : shapes_of(channels)) {
+    for (const Shape& shape : list_shapes(channels)) {
       const auto image = level_image(shape);
       const auto out = applied<float>(ToDtype{.scale = true}, {}, FieldKind::image, image);
       ASSERT_EQ(out.values.size(), image.values.size());
@@ -130,7 +130,7 @@ TEST(Pointwise, TouchesImagesAlone) {
 
 TEST(Pointwise, RefusesFieldsItCannotTake) {
   const auto refused = [](const auto& op, DType dtype, const Shape& shape) {
-    return thrown_by([&] { op.output(spec_of(FieldKind::image, dtype, shape)); });
+    return thrown_by([&] { op.output(make_spec(FieldKind::image, dtype, shape)); });
   };
   EXPECT_EQ(refused(ToDtype{.scale = true}, DType::uint8, {-1, -1, 4}), "nothing");
   EXPECT_EQ(refused(ToDtype{.scale = true}, DType::float32, {2, 2, 3}), "nothing");

@@ -49,7 +49,7 @@ TEST(RandomResizedCrop, StaysWithinItsBounds) {
   double least = 1;
   double most = 0;
   for (std::uint64_t sample = 0; sample < 3000; ++sample) {
-    const Region region = op.draw(key_of(sample), {90, 120, 3}).region;
+    const Region region = op.draw(make_key(sample), {90, 120, 3}).region;
     const auto height = static_cast<double>(region.height);
     const auto width = static_cast<double>(region.width);
     ASSERT_GE(region.top, 0);
@@ -70,7 +70,7 @@ TEST(RandomResizedCrop, IsAResizeOfTheCrop) {
   const auto mask = counted<std::int64_t>(DType::int64, {60, 80});
   const RandomResizedCrop op{24};
   for (std::uint64_t sample = 0; sample < 100; ++sample) {
-    const DrawnCrop drawn = op.draw(key_of(sample), image.shape);
+    const DrawnCrop drawn = op.draw(make_key(sample), image.shape);
     const Region region = drawn.region;
     const CenterCrop crop{{region.height, region.width}};
     const auto part = applied<std::uint8_t>(crop, drawn, FieldKind::image, image);
@@ -109,12 +109,12 @@ TEST(RandomResizedCrop, RefusesParametersThatMakeNoSense) {
 TEST(RandomResizedCrop, TakesWhatResizeTakes) {
   const RandomResizedCrop op{{4, 6}};
   const auto refused = [&](FieldKind kind, DType dtype, const Shape& shape) {
-    return thrown_by([&] { op.output(spec_of(kind, dtype, shape)); });
+    return thrown_by([&] { op.output(make_spec(kind, dtype, shape)); });
   };
-  EXPECT_EQ(op.output(spec_of(FieldKind::image, DType::uint8, {-1, -1, 3})).shape,
+  EXPECT_EQ(op.output(make_spec(FieldKind::image, DType::uint8, {-1, -1, 3})).shape,
             Shape({4, 6, 3}));
-  EXPECT_EQ(op.output(spec_of(FieldKind::mask, DType::int64, {-1, -1})).shape, Shape({4, 6}));
-  EXPECT_EQ(op.output(spec_of(FieldKind::image, DType::float32, {-1, -1, 1})).shape,
+  EXPECT_EQ(op.output(make_spec(FieldKind::mask, DType::int64, {-1, -1})).shape, Shape({4, 6}));
+  EXPECT_EQ(op.output(make_spec(FieldKind::image, DType::float32, {-1, -1, 1})).shape,
             Shape({4, 6, 1}));
   EXPECT_THAT(refused(FieldKind::image, DType::int32, {-1, -1, 3}),
               HasSubstr("Refused: random_resized_crop: image 'photo' is int32"));

@@ -71,7 +71,7 @@ TEST(Reduced, CropsTakeTheSamePlaceToAFractionOfAPixel) {
   const auto whole = slope(all);
   const RandomResizedCrop op{{9, 11}, {0.3, 1}};
   for (std::uint64_t sample = 0; sample < 100; ++sample) {
-    const DrawnCrop drawn = op.draw(key_of(sample), whole.shape);
+    const DrawnCrop drawn = op.draw(make_key(sample), whole.shape);
     const auto exact = applied<std::uint8_t>(op, drawn, FieldKind::image, whole);
     for (const std::int64_t n : {2, 4, 8}) {
       const Region& crop = drawn.region;

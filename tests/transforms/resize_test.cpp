@@ -154,7 +154,7 @@ TEST(Resize, SaysWhatItMakes) {
   EXPECT_EQ(Resize({{4, 6}}).output(mask).classes, 10);
 }
 
-std::string message_of(const std::function<void()>& refused) {
+std::string thrown_message(const std::function<void()>& refused) {
   try {
     refused();
   } catch (const Refused& error) {
@@ -192,7 +192,7 @@ TEST(Resize, EveryChannelIsResizedAsThoseOfAColorImageAre) {
 TEST(Resize, RefusesFieldsItCannotTake) {
   const Resize op{{4, 4}};
   const auto output = [&](FieldKind kind, DType dtype, const Shape& shape) {
-    return message_of([&] { op.output({"photo", kind, dtype, shape, 0}); });
+    return thrown_message([&] { op.output({"photo", kind, dtype, shape, 0}); });
   };
   EXPECT_THAT(output(FieldKind::image, DType::int32, {-1, -1, 3}),
               HasSubstr("image 'photo' is int32"));
@@ -206,7 +206,7 @@ TEST(Resize, RefusesFieldsItCannotTake) {
 TEST(Resize, RefusesSidesThatMakeNoSense) {
   EXPECT_NO_THROW(Resize({{1, 65'536}}).validate());
   for (const Resize op : {Resize{{0, 4}}, Resize{{4, -1}}, Resize{}, Resize{{65'537, 4}}}) {
-    EXPECT_THAT(message_of([&] { op.validate(); }), HasSubstr("must be 1 to 65536"));
+    EXPECT_THAT(thrown_message([&] { op.validate(); }), HasSubstr("must be 1 to 65536"));
   }
 }
 

@@ -69,9 +69,9 @@ float difference(const Pixels<T>& mine, const std::string& name) {
 
 /// Of operations that draw nothing at random.
 template <typename Op>
-float difference_of(const Op& op, const std::string& name) {
+float golden_difference(const Op& op, const std::string& name) {
   const auto image = floats();
-  return difference(applied<float>(op, op.draw(key_of(1), image.shape), FieldKind::image, image),
+  return difference(applied<float>(op, op.draw(make_key(1), image.shape), FieldKind::image, image),
                     name);
 }
 
@@ -79,7 +79,7 @@ template <typename Op>
 float levels_apart(const Op& op, const std::string& name) {
   const auto image = levels();
   return difference(
-      applied<std::uint8_t>(op, op.draw(key_of(1), image.shape), FieldKind::image, image), name);
+      applied<std::uint8_t>(op, op.draw(make_key(1), image.shape), FieldKind::image, image), name);
 }
 
 // torchvision multiplies levels by 1 / 255.
@@ -87,37 +87,38 @@ constexpr float kLastBit = 0x1p-24F;
 
 TEST(Torchvision, MovesOfPixelsAreTheSame) {
   EXPECT_LE(difference(floats(), "to_float"), kLastBit);
-  EXPECT_LE(difference_of(RandomHorizontalFlip{1}, "horizontal_flip"), kLastBit);
-  EXPECT_LE(difference_of(RandomVerticalFlip{1}, "vertical_flip"), kLastBit);
-  EXPECT_LE(difference_of(CenterCrop{{10, 13}}, "center_crop"), kLastBit);
-  EXPECT_LE(difference_of(RandomRotation{{33.3, 33.3}, Interpolation::nearest, 0.25}, "rotate"),
+  EXPECT_LE(golden_difference(RandomHorizontalFlip{1}, "horizontal_flip"), kLastBit);
+  EXPECT_LE(golden_difference(RandomVerticalFlip{1}, "vertical_flip"), kLastBit);
+  EXPECT_LE(golden_difference(CenterCrop{{10, 13}}, "center_crop"), kLastBit);
+  EXPECT_LE(golden_difference(RandomRotation{{33.3, 33.3}, Interpolation::nearest, 0.25}, "rotate"),
             kLastBit);
   const RandomAffine affine{
       .degrees = {-20.5, -20.5}, .scale = {0.8, 0.8}, .shear = {7, 7, -4, -4}, .fill = 0.25};
-  EXPECT_LE(difference_of(affine, "affine"), kLastBit);
+  EXPECT_LE(golden_difference(affine, "affine"), kLastBit);
 }
 
 TEST(Torchvision, InterpolationDiffersInTheLastBits) {
-  EXPECT_LE(difference_of(Resize{{37, 11}, false}, "resize"), 4e-7F);
-  EXPECT_LE(difference_of(Resize{{9, 40}}, "resize antialias"), 1e-6F);
-  EXPECT_LE(difference_of(RandomRotation{{33.3, 33.3}, Interpolation::bilinear}, "rotate bilinear"),
-            1e-5F);
+  EXPECT_LE(golden_difference(Resize{{37, 11}, false}, "resize"), 4e-7F);
+  EXPECT_LE(golden_difference(Resize{{9, 40}}, "resize antialias"), 1e-6F);
+  EXPECT_LE(
+      golden_difference(RandomRotation{{33.3, 33.3}, Interpolation::bilinear}, "rotate bilinear"),
+      1e-5F);
   const RandomAffine affine{.degrees = {-20.5, -20.5},
                             .scale = {1.3, 1.3},
                             .shear = {7, 7, -4, -4},
                             .interpolation = Interpolation::bilinear};
-  EXPECT_LE(difference_of(affine, "affine bilinear"), 1e-5F);
-  EXPECT_LE(difference_of(GaussianBlur{5, {1.3, 1.3}}, "gaussian_blur"), 4e-7F);
+  EXPECT_LE(golden_difference(affine, "affine bilinear"), 1e-5F);
+  EXPECT_LE(golden_difference(GaussianBlur{5, {1.3, 1.3}}, "gaussian_blur"), 4e-7F);
 }
 
 TEST(Torchvision, ColorsOfFloatsDifferInTheLastBits) {
   const Normalize normalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
-  EXPECT_LE(difference_of(normalize, "normalize"), 1e-6F);
-  EXPECT_LE(difference_of(ColorJitter{.brightness = {1.3, 1.3}}, "brightness"), 2e-7F);
-  EXPECT_LE(difference_of(ColorJitter{.contrast = {0.7, 0.7}}, "contrast"), 1e-6F);
-  EXPECT_LE(difference_of(ColorJitter{.saturation = {1.6, 1.6}}, "saturation"), 4e-7F);
-  EXPECT_LE(difference_of(ColorJitter{.hue = {0.2, 0.2}}, "hue"), 1e-5F);
-  EXPECT_LE(difference_of(Grayscale{3}, "grayscale"), 2e-7F);
+  EXPECT_LE(golden_difference(normalize, "normalize"), 1e-6F);
+  EXPECT_LE(golden_difference(ColorJitter{.brightness = {1.3, 1.3}}, "brightness"), 2e-7F);
+  EXPECT_LE(golden_difference(ColorJitter{.contrast = {0.7, 0.7}}, "contrast"), 1e-6F);
+  EXPECT_LE(golden_difference(ColorJitter{.saturation = {1.6, 1.6}}, "saturation"), 4e-7F);
+  EXPECT_LE(golden_difference(ColorJitter{.hue = {0.2, 0.2}}, "hue"), 1e-5F);
+  EXPECT_LE(golden_difference(Grayscale{3}, "grayscale"), 2e-7F);
 }
 
 TEST(Torchvision, ColorsOfLevelsAreAtMostTwoApart) {

@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-double degrees_of(const DrawnWarp& warp) {
+double rotation_degrees(const DrawnWarp& warp) {
   return std::atan2(warp.m[3], warp.m[0]) * 180 / std::numbers::pi;
 }
 
@@ -25,8 +25,8 @@ TEST(RandomRotation, DrawsItsAngle) {
   double least = 360;
   double most = -360;
   for (std::uint64_t sample = 0; sample < 1000; ++sample) {
-    const double degrees = degrees_of(op.draw(key_of(sample), {20, 30, 3}));
-    const double uniform = RandomStream(key_of(sample)).uniform();
+    const double degrees = rotation_degrees(op.draw(make_key(sample), {20, 30, 3}));
+    const double uniform = RandomStream(make_key(sample)).uniform();
     ASSERT_NEAR(degrees, -30 + uniform * 90, 1e-4);
     least = std::min(least, degrees);
     most = std::max(most, degrees);
@@ -39,7 +39,7 @@ TEST(RandomRotation, IsTheSameForTheSameKeyAlone) {
   const RandomRotation op{{-90, 90}, kBilinear};
   const auto in = picture<float>(12, 12, 3);
   const auto result = [&](std::uint64_t sample) {
-    return applied<float>(op, op.draw(key_of(sample), in.shape), kImage, in);
+    return applied<float>(op, op.draw(make_key(sample), in.shape), kImage, in);
   };
   EXPECT_EQ(result(1), result(1));
   EXPECT_NE(result(1), result(2));
@@ -48,8 +48,8 @@ TEST(RandomRotation, IsTheSameForTheSameKeyAlone) {
 TEST(RandomAffine, IsTheSameForTheSameKeyAlone) {
   const RandomAffine op{{-90, 90}, {0.1, 0.1}, {0.5, 2}, {-9, 9, -9, 9}, kBilinear};
   const auto in = picture<float>(12, 12, 3);
-  EXPECT_EQ(transformed(op, kImage, in, key_of(1)), transformed(op, kImage, in, key_of(1)));
-  EXPECT_NE(transformed(op, kImage, in, key_of(1)), transformed(op, kImage, in, key_of(2)));
+  EXPECT_EQ(transformed(op, kImage, in, make_key(1)), transformed(op, kImage, in, make_key(1)));
+  EXPECT_NE(transformed(op, kImage, in, make_key(1)), transformed(op, kImage, in, make_key(2)));
 }
 
 TEST(RandomAffine, IsRandomWhereAnyRangeIsOpen) {
@@ -127,7 +127,7 @@ TEST(RandomAffine, RefusesParametersThatMakeNoSense) {
 template <typename Op>
 void expect_that_it_says_what_it_takes(const Op& op) {
   const auto output = [&](FieldKind kind, DType dtype, const Shape& shape) {
-    return thrown_by([&] { EXPECT_EQ(op.output(spec_of(kind, dtype, shape)).shape, shape); });
+    return thrown_by([&] { EXPECT_EQ(op.output(make_spec(kind, dtype, shape)).shape, shape); });
   };
   const std::string name(op.kName);
   EXPECT_EQ(output(kImage, DType::uint8, {-1, -1, 1}), "nothing");
@@ -150,7 +150,7 @@ TEST(RandomAffine, SaysWhatItTakes) { expect_that_it_says_what_it_takes(affine()
 
 TEST(RandomAffine, FillsLevelsByLevelsAlone) {
   const auto output = [](double fill, FieldKind kind, DType dtype, const Shape& shape) {
-    const FieldSpec spec = spec_of(kind, dtype, shape);
+    const FieldSpec spec = make_spec(kind, dtype, shape);
     const auto warped = [&](const auto& op) { return thrown_by([&] { op.output(spec); }); };
     const std::string of_rotate = warped(RandomRotation{{0, 1}, kNearest, fill});
     EXPECT_EQ(of_rotate == "nothing", warped(affine(kNearest, fill)) == "nothing");

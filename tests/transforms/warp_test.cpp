@@ -207,7 +207,7 @@ TEST(RandomAffine, IsWhatItsHeaderSaysBitForBit) {
       for_each_image_kind([&, height = height, width = width](auto kind, std::int64_t channels) {
         using T = decltype(kind);
         const auto in = picture<T>(height, width, channels);
-        const DrawnWarp drawn = ranges.draw(key_of(sample), in.shape);
+        const DrawnWarp drawn = ranges.draw(make_key(sample), in.shape);
         for (const Interpolation interpolation : {kNearest, kBilinear}) {
           ASSERT_EQ(applied<T>(affine(interpolation, 3), drawn, kImage, in),
                     expected_warp(drawn.m, interpolation, 3, in));
@@ -265,11 +265,11 @@ TEST(RandomAffine, MovesByWholePixelsToTheRightAndDown) {
   op.translate[1] = 1;
   const auto in = picture<std::uint8_t>(4, 8, 1);
   for (std::uint64_t sample = 0; sample < 100; ++sample) {
-    RandomStream stream(key_of(sample));
+    RandomStream stream(make_key(sample));
     stream.uniform();
     const auto right = static_cast<std::int64_t>(std::floor(-4 + 8 * stream.uniform() + 0.5F));
     const auto down = static_cast<std::int64_t>(std::floor(-4 + 8 * stream.uniform() + 0.5F));
-    const auto out = transformed(op, kImage, in, key_of(sample));
+    const auto out = transformed(op, kImage, in, make_key(sample));
     for (std::int64_t y = 0; y < 4; ++y) {
       for (std::int64_t x = 0; x < 8; ++x) {
         const bool is_inside = x >= right && x - right < 8 && y >= down && y - down < 4;
@@ -338,7 +338,7 @@ TEST(RandomAffine, DrawsInTheOrderOfItsHeader) {
   EXPECT_TRUE(op.is_random());
   const Shape shape = {48, 80, 3};
   for (std::uint64_t sample = 0; sample < 500; ++sample) {
-    RandomStream stream(key_of(sample));
+    RandomStream stream(make_key(sample));
     const auto drawn = [&](double low, double high) {
       return low + static_cast<double>(stream.uniform()) * (high - low);
     };
@@ -348,9 +348,9 @@ TEST(RandomAffine, DrawsInTheOrderOfItsHeader) {
                        drawn(0.5, 2.5),
                        drawn(-10, 30),
                        drawn(-25, 5)};
-    const DrawnWarp warp = op.draw(key_of(sample), shape);
+    const DrawnWarp warp = op.draw(make_key(sample), shape);
     for (const auto& [x, y] : {std::array{0, 0}, {79, 0}, {3, 47}}) {
-      const Coordinate from = source_of(warp, x, y);
+      const Coordinate from = source_coordinate(warp, x, y);
       const auto to = taken(values, {from.x, from.y}, shape);
       ASSERT_NEAR(to[0], x, 1e-3) << sample;
       ASSERT_NEAR(to[1], y, 1e-3) << sample;

@@ -10,7 +10,7 @@
 #include "slipstream/transforms/masking.h"
 #include "slipstream/transforms/transforms.h"
 #include "support/thrown.h"
-#include "transforms/cost_payer.h"
+#include "transforms/cost_simulator.h"
 #include "transforms/op_runner.h"
 #include "transforms/synthetic_cost.h"
 
@@ -33,13 +33,13 @@ Levels run(const AnyOp& op, std::uint64_t number = 1) {
   sample.fields[0].array.assign(image.view());
   std::vector<HostArray> spare(1);
   Scratch scratch;
-  op.apply(key_of(number), kSpecs, sample, spare, scratch);
+  op.apply(make_key(number), kSpecs, sample, spare, scratch);
   const ConstArray out = sample.fields[0].array.view();
   return {out.as<std::uint8_t>(), out.as<std::uint8_t>() + out.bytes()};
 }
 
 template <typename Body>
-double seconds_of(const Body& body) {
+double measure_seconds(const Body& body) {
   const auto start = std::chrono::steady_clock::now();
   body();
   return seconds_since(start);
@@ -77,12 +77,12 @@ TEST(CostOfAnOperation, LeavesItTheSame) {
   const AnyOp costly_crop = with_cost(crop, {.sleep_s = 1e-5});
   EXPECT_TRUE(costly_crop.reads_region());
   EXPECT_TRUE(costly_crop.only_resizes());
-  EXPECT_EQ(costly_crop.window(key_of(3), {16, 16, 3}), crop.window(key_of(3), {16, 16, 3}));
+  EXPECT_EQ(costly_crop.window(make_key(3), {16, 16, 3}), crop.window(make_key(3), {16, 16, 3}));
 }
 
 TEST(CostOfAnOperation, IsPaidOnceASample) {
   const AnyOp waits = with_cost(RandomMask{}, {.sleep_s = 0.003});
-  EXPECT_GE(seconds_of([&] {
+  EXPECT_GE(measure_seconds([&] {
               for (int i = 0; i < 10; ++i) run(waits);
             }),
             10 * 0.003);
@@ -97,8 +97,8 @@ TEST(CostOfAnOperation, IsNotPaidByWhatAppliesDrawnParameters) {
   const auto image = counted_image(16, 16);
   HostArray out;
   Scratch scratch;
-  EXPECT_LT(seconds_of([&] {
-              op.draw(key_of(1), image.shape, drawn.data());
+  EXPECT_LT(measure_seconds([&] {
+              op.draw(make_key(1), image.shape, drawn.data());
               op.apply(drawn.data(), FieldKind::image, image.view(),
                        out.reset(DType::uint8, image.shape), scratch);
             }),
@@ -107,7 +107,7 @@ TEST(CostOfAnOperation, IsNotPaidByWhatAppliesDrawnParameters) {
 
 TEST(CostOfAnOperation, CopiesShareTheLock) {
   const AnyOp op = with_cost(RandomMask{}, {.sleep_s = 0.02, .lock = true});
-  EXPECT_GE(seconds_of([&] {
+  EXPECT_GE(measure_seconds([&] {
               std::vector<std::jthread> threads;
               for (int i = 0; i < 4; ++i) threads.emplace_back([copy = op] { run(copy); });
             }),
@@ -160,7 +160,7 @@ TEST(CostOfAnOperation, EachPaymentIsTheNext) {
   double stated = 0;
   for (const double factor : factors(cost, 60)) stated += factor * cost.sleep_s;
   ASSERT_GT(stated, 0.02);
-  EXPECT_GE(seconds_of([&] {
+  EXPECT_GE(measure_seconds([&] {
               for (int i = 0; i < 60; ++i) run(op);
             }),
             stated);

@@ -44,7 +44,7 @@ const Workload& workload_named(const std::vector<Workload>& workloads, const std
 
 /// The options of the workload `name` with its defaults. Throws Refused for an unknown name, and
 /// where the constructor of Options does.
-Options options_of(const std::vector<Workload>& workloads, const std::string& name);
+Options find_options(const std::vector<Workload>& workloads, const std::string& name);
 
 /// Seeds PyTorch's generators with Options::seed and makes the pipeline of the workload `name`.
 /// After that `options` know what is in force. Throws Refused for an unknown name and for options

@@ -17,7 +17,7 @@ enum class DType : std::uint8_t { uint8, int32, int64, float32 };
 /// Bytes of one value: 1, 4 or 8.
 std::size_t size_bytes(DType dtype);
 /// "uint8", "int32", "int64" or "float32".
-std::string_view name_of(DType dtype);
+std::string_view to_string(DType dtype);
 
 /// Up to four dimensions, outermost first; rank 0 is a scalar. -1 stands for a dimension that
 /// differs from sample to sample.
@@ -72,7 +72,7 @@ struct MutableArray {
 };
 
 /// The bytes of the values, as they lie in memory.
-inline std::span<const std::byte> bytes_of(const ConstArray& array) {
+inline std::span<const std::byte> as_bytes(const ConstArray& array) {
   return {array.data, array.bytes()};
 }
 
@@ -100,7 +100,7 @@ class HostArray {
 enum class FieldKind : std::uint8_t { image, mask, label, other, boxes };
 
 /// The enumerator's name: "image", "mask", "label", "other" or "boxes".
-std::string_view name_of(FieldKind kind);
+std::string_view to_string(FieldKind kind);
 
 /// One named field of every sample of a data set.
 struct FieldSpec {

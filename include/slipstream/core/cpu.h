@@ -58,7 +58,7 @@ class CpuBinding {
 CpuList cpus_of_node(unsigned node, const std::filesystem::path& sysfs = "/sys");
 
 /// Where a PCI device is attached.
-struct PciPlace {
+struct PciLocation {
   std::optional<unsigned> node;  ///< its NUMA node; no value: unknown, or there is one node
   CpuList cpus;  ///< near the device, allowed to this process or not; empty: unknown
 };
@@ -66,6 +66,7 @@ struct PciPlace {
 /// Where the PCI device of that address is attached. `address` is domain:bus:device.function in
 /// hexadecimal digits of either case, as CUDA ("0000:AF:00.0") and NVML ("00000000:AF:00.0") give
 /// it. For any other text the place is unknown.
-PciPlace place_of_pci_device(std::string_view address, const std::filesystem::path& sysfs = "/sys");
+PciLocation locate_pci_device(std::string_view address,
+                              const std::filesystem::path& sysfs = "/sys");
 
 }  // namespace slipstream

@@ -59,7 +59,7 @@ struct RandomWords {
   std::uint32_t key[2];
 };
 /// The words of `key`.
-RandomWords words_of(const RandomKey& key);
+RandomWords random_words(const RandomKey& key);
 
 /// The same bits as RandomKey::block(), for host code and device code.
 SLIPSTREAM_HOST_DEVICE inline PhiloxWords random_block(const RandomWords& from,

@@ -27,7 +27,7 @@ using WireFormats = std::map<std::string, Wire>;
 bool has_format(const WireFormats& formats, Wire wire);
 
 /// The enumerator's name, such as "bits".
-std::string_view name_of(Wire wire);
+std::string_view to_string(Wire wire);
 /// The form of that name. Throws Refused for another name, listing the known ones.
 Wire wire_named(const std::string& name);
 /// Whether a field that travels so arrives with the same bits as one that travels plain.

@@ -31,7 +31,7 @@ enum class Culprit : std::uint8_t {
   not_enough_evidence,  ///< the intervals are too wide to say
 };
 /// The enumerator's name, such as "raw_reading".
-std::string_view name_of(Culprit culprit);
+std::string_view to_string(Culprit culprit);
 /// The culprit of that name. Throws Refused for another name.
 Culprit culprit_named(std::string_view name);
 /// The group of a loader's host step by its index: raw_reading for 0, decode for 1, transforms for
@@ -103,9 +103,9 @@ struct Situation {
   bool decodes_parts = false;
   std::string on_device_from;  ///< the first transform that the device could do; "": none
   std::optional<Measured>
-      augment_s;              ///< seconds for a batch of these transforms on the device alone
-  std::string crop;           ///< a crop after transforms that need no more than it; "": none
-  std::string crop_ahead_of;  ///< the first of these transforms
+      augment_s;                  ///< seconds for a batch of these transforms on the device alone
+  std::string crop;               ///< a crop after transforms that need no more than it; "": none
+  std::string crop_moved_before;  ///< the first of these transforms
   bool has_frozen_stage = false;
   bool frozen_input_is_fixed = false;      ///< whether nothing ahead of that stage is random
   std::vector<std::string> unused_fields;  ///< fields that are copied although no stage reads them
@@ -204,16 +204,16 @@ enum class ShareGate : std::uint8_t {
 ShareGate judge_share(const Diagnosis& diagnosis, double least);
 
 /// A cost that a host step is supposed to have.
-struct Supposition {
+struct AssumedCost {
   static constexpr double kMostSeconds = 3600;  ///< the largest value of `seconds`
   std::string step;                             ///< the name of the step
   double seconds = 0;                           ///< for a sample
 };
 /// Predicts what the pipeline would give if host steps had these costs, all together. Throws
 /// Refused for a step that is not there, and for a time that is not from 0 to
-/// Supposition::kMostSeconds. REQUIRES: diagnose() returned `diagnosis`.
+/// AssumedCost::kMostSeconds. REQUIRES: diagnose() returned `diagnosis`.
 Change what_if(const Observations& observed, const Diagnosis& diagnosis,
-               const std::vector<Supposition>& supposed);
+               const std::vector<AssumedCost>& supposed);
 
 /// A plan with changes applied.
 struct Remedy {
@@ -223,7 +223,7 @@ struct Remedy {
 };
 /// Applies the changes that a plan can express to the plan that was examined, one after the other,
 /// as long as one still gains. REQUIRES: diagnose() returned `diagnosis`.
-Remedy remedy_of(const Observations& observed, const Diagnosis& diagnosis);
+Remedy find_remedy(const Observations& observed, const Diagnosis& diagnosis);
 
 /// What a changed plan was predicted to give, and what it gave.
 struct Outcome {

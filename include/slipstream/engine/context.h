@@ -31,7 +31,7 @@ class Context {
   DeviceKind kind() const;
 
  private:
-  friend struct Inside;
+  friend struct Access;
   struct Impl;
   c10::Device device_;
   std::unique_ptr<Impl> impl_;

@@ -49,7 +49,7 @@ class Pipeline {
   Pipeline stage(std::string name, FrozenStage stage) &&;
   /// Adds the last stage, which trains `module`. It may have the name of a host step ("decode"),
   /// for no Cut can mean it. Throws Refused with all that is wrong: an empty name or one that is
-  /// taken, no optimizer, a module without a parameter to train, what problems_of() says of the
+  /// taken, no optimizer, a module without a parameter to train, what find_problems() says of the
   /// stages, and options that are out of range.
   Pipeline train(std::string name, ModuleRef module, std::shared_ptr<Optimizer> optimizer,
                  Loss loss, TrainingOptions options = {}) &&;
@@ -104,7 +104,7 @@ class Pipeline {
   std::size_t transforms_from(const std::string& on_device) const;
 
  private:
-  friend struct Inside;
+  friend struct Access;
   void claim(const std::string& name, bool trains) const;
   void check_trains(const std::string& name, std::vector<std::string> problems) const;
 

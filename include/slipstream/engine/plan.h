@@ -103,13 +103,13 @@ void join_next_lane(Plan& plan, const std::string& step);
 
 /// All that is wrong with `plan` for these device steps and this device, each with its remedy.
 /// Empty where the plan can be run.
-std::vector<std::string> problems_of(const Plan& plan, const std::vector<std::string>& steps,
-                                     DeviceKind device);
-/// Throws Refused with all of problems_of(), one in each line, where there are any.
+std::vector<std::string> find_problems(const Plan& plan, const std::vector<std::string>& steps,
+                                       DeviceKind device);
+/// Throws Refused with all of find_problems(), one in each line, where there are any.
 void validate(const Plan& plan, const std::vector<std::string>& steps, DeviceKind device);
 
 /// The plan as JSON with "version": 1.
-std::string to_json(const Plan& plan);
+std::string to_json_text(const Plan& plan);
 /// The plan that JSON text holds. Keys other than "lanes" may be left out. Throws Refused, with all
 /// problems at once and the path of each key, for text that is not JSON, a wrong type or value,
 /// another version, a missing "lanes" or an unknown key (with the nearest known one).
@@ -119,7 +119,7 @@ Plan parse_plan(std::string_view json);
 WireFormats wire_formats(const Plan& plan);
 
 /// The enumerator's name: "tf32", "fp32", "bf16" or "fp16".
-std::string_view name_of(Precision precision);
+std::string_view to_string(Precision precision);
 /// The precision of that name. Throws Refused for another name.
 Precision precision_named(const std::string& name);
 

@@ -94,7 +94,7 @@ void freeze(torch::nn::Module& module);
 /// All that is wrong with `stage` as a stage ahead of `train`, each with its remedy: a parameter
 /// that requires gradients, training mode, storage shared with a trained module. Empty where
 /// nothing is.
-std::vector<std::string> problems_of(const std::string& name, const FrozenStage& stage,
-                                     const TrainStep& train);
+std::vector<std::string> find_problems(const std::string& name, const FrozenStage& stage,
+                                       const TrainStep& train);
 
 }  // namespace slipstream

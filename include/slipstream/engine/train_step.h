@@ -62,7 +62,7 @@ class TrainStep {
   virtual at::Tensor predict(Batch& batch);
   /// The loss of what predict() returned, with the fields that it left. Without a loss (the
   /// default): an undefined tensor.
-  virtual LossValue loss_of(const at::Tensor& output, const Batch& batch);
+  virtual LossValue compute_loss(const at::Tensor& output, const Batch& batch);
   /// Tensors to evaluate with instead of the parameters and buffers of modules() that have their
   /// names: running averages. They are part of state().
   virtual std::vector<NamedTensor> averaged() const { return {}; }

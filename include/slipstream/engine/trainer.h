@@ -39,7 +39,7 @@ struct RunOptions {
   std::function<bool(std::uint64_t position)> wants_state;
   /// Takes the copy, once its step has been seen to be finished, on the thread that calls
   /// `progress`. It must be quick. Where there was no memory for the copy, it is empty and its
-  /// `spoiled_by` says so.
+  /// `failure` says so.
   std::function<void(State)> on_state;
   /// Takes LossValue::outputs of each step, once the step has been seen to be finished, in order,
   /// on the thread that calls `progress`. The tensors are in host memory and the taker's own.
@@ -75,7 +75,7 @@ struct State {
   EpochLosses epoch_losses = {};
   /// Why these are not the weights of any step; "": they are. A state taken after a run that failed
   /// in the middle of a step says so. A trainer into which it is put back refuses to train.
-  std::string spoiled_by;
+  std::string failure;
 };
 
 /// Binds a pipeline to a device and trains it, run after run. Position (the next step) and weights
@@ -132,7 +132,7 @@ class Trainer {
   std::uint64_t digest() const;
 
  private:
-  friend struct Inside;
+  friend struct Access;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -13,9 +13,9 @@ class Module;
 namespace slipstream {
 
 /// The parameters and buffers of a module, themselves, with their names in PyTorch's state_dict().
-std::vector<NamedTensor> tensors_of(const torch::nn::Module& module);
+std::vector<NamedTensor> named_tensors(const torch::nn::Module& module);
 /// Those of all modules of a training step, each behind its module's name.
-std::vector<NamedTensor> tensors_of(const TrainStep& step);
+std::vector<NamedTensor> named_tensors(const TrainStep& step);
 
 /// Writes the parameters and buffers of `module` to a .safetensors file, with the names, shapes and
 /// dtypes that they have in PyTorch's state_dict(), and metadata as PyTorch's users write it
@@ -54,7 +54,7 @@ struct LoadedWeights {
 /// elements of a tensor share memory here (expand()) and differ in the file.
 LoadedWeights load_weights(torch::nn::Module& module, const std::filesystem::path& path,
                            const LoadWeightsOptions& options = {});
-/// The same for tensors with their names, such as tensors_of() a training step.
+/// The same for tensors with their names, such as named_tensors() of a training step.
 LoadedWeights load_weights(const std::vector<NamedTensor>& tensors,
                            const std::filesystem::path& path,
                            const LoadWeightsOptions& options = {});

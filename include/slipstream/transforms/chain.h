@@ -40,6 +40,6 @@ FieldSpec image_after(const std::vector<NamedOp>& chain);
 
 /// The chain as JSON with every parameter written out; parse_chain() reads it back. Throws Refused,
 /// naming the transform, for an operation that is not the library's own.
-std::string to_json(const std::vector<NamedOp>& chain);
+std::string to_json_text(const std::vector<NamedOp>& chain);
 
 }  // namespace slipstream

@@ -173,8 +173,8 @@ struct Normalize {
     return std.size() == 1 ? mean.size() : std::min(mean.size(), std.size());
   }
   /// The mean and std of channel `c` of an image. REQUIRES: c < channels() or channels() == 1
-  double mean_of(std::size_t c) const { return mean.size() == 1 ? mean[0] : mean[c]; }
-  double std_of(std::size_t c) const { return std.size() == 1 ? std[0] : std[c]; }
+  double channel_mean(std::size_t c) const { return mean.size() == 1 ? mean[0] : mean[c]; }
+  double channel_std(std::size_t c) const { return std.size() == 1 ? std[0] : std[c]; }
 };
 
 }  // namespace slipstream

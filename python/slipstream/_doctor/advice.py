@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _native, transforms
-from .._steps import json_of, over_batch
-from .parts import Parts, Step, name_of
+from .._steps import over_batch, steps_to_json
+from .parts import Parts, Step, display_name
 
 _WORTH_SAYING = 1.02  # of gain
 _NATIVE_S = 0.03  # that measuring a native transform takes
@@ -118,7 +118,7 @@ def late_crop(parts: Parts, costs: Sequence[_native.HostStepCost]) -> tuple[str,
         numbers = [number for number, step in enumerate(parts.steps) if step.hook == hook]
         if not numbers:
             continue
-        chain = [_file_of(parts.hooks[hook][parts.steps[number].part]) for number in numbers]
+        chain = [_native_form_json(parts.hooks[hook][parts.steps[number].part]) for number in numbers]
         sizes = [costs[number].bytes for number in [numbers[0] - 1, *numbers]]
         if late := _native.find_late_crop(chain, sizes):
             crop, first = (costs[numbers[index]].name for index in late)
@@ -128,13 +128,13 @@ def late_crop(parts: Parts, costs: Sequence[_native.HostStepCost]) -> tuple[str,
 
 def late_native_crop(transform: Any, costs: Sequence[_native.HostStepCost]) -> tuple[str, str] | None:
     """The same for a native loader's chain, whose costs follow those of reading and decoding."""
-    steps = transforms.Compose._of(transform)._steps
-    chain = [json_of([step]) if isinstance(step, dict) and not over_batch([step]) else "" for step in steps]
+    steps = transforms.Compose._wrap(transform)._steps
+    chain = [steps_to_json([step]) if isinstance(step, dict) and not over_batch([step]) else "" for step in steps]
     late = _native.find_late_crop(chain, [cost.bytes for cost in costs[1:-1]])
     return None if late is None else (costs[late[0] + 2].name, costs[late[1] + 2].name)
 
 
-def _file_of(part: Any) -> str:
+def _native_form_json(part: Any) -> str:
     """Its native form as a file of transforms; "" where there is none."""
     form = native_form(part)
     if form is None or getattr(part, "pad_if_needed", False):
@@ -202,10 +202,10 @@ _FORMS: dict[str, Callable[[Any], transforms.Transform]] = {
     "ToTensor": lambda t: _T.ToDtype(scale=True),
     "ConvertImageDtype": lambda t: _T.ToDtype(scale=True),
     "ToDtype": lambda t: _T.ToDtype(scale=t.scale),
-    "Resize": lambda t: _T.Resize(_size_of(t)),
-    "CenterCrop": lambda t: _T.CenterCrop(_size_of(t)),
-    "RandomCrop": lambda t: _T.RandomCrop(_size_of(t), _padding_of(t)),
-    "RandomResizedCrop": lambda t: _T.RandomResizedCrop(_size_of(t), t.scale, t.ratio),
+    "Resize": lambda t: _T.Resize(_target_size(t)),
+    "CenterCrop": lambda t: _T.CenterCrop(_target_size(t)),
+    "RandomCrop": lambda t: _T.RandomCrop(_target_size(t), _crop_padding(t)),
+    "RandomResizedCrop": lambda t: _T.RandomResizedCrop(_target_size(t), t.scale, t.ratio),
     "RandomHorizontalFlip": lambda t: _T.RandomHorizontalFlip(t.p),
     "RandomVerticalFlip": lambda t: _T.RandomVerticalFlip(t.p),
     "RandomRotation": lambda t: _T.RandomRotation(list(t.degrees)),
@@ -227,21 +227,21 @@ _FORMS: dict[str, Callable[[Any], transforms.Transform]] = {
 
 def native_form(part: Any) -> transforms.Transform | None:
     """The transform of slipstream that does what `part` does; None where there is none."""
-    make = _FORMS.get(name_of(part))
+    make = _FORMS.get(display_name(part))
     try:
         return None if make is None else make(part)
     except (AttributeError, TypeError, ValueError, _native.Error):
         return None
 
 
-def _size_of(part: Any) -> Any:
+def _target_size(part: Any) -> Any:
     if not hasattr(part, "size"):
         return [part.height, part.width]
     size = list(part.size) if isinstance(part.size, list | tuple) else part.size
     return size[0] if isinstance(size, list) and len(size) == 1 else size
 
 
-def _padding_of(part: Any) -> int:
+def _crop_padding(part: Any) -> int:
     padding = getattr(part, "padding", None) or 0
     sides = {*padding} if isinstance(padding, list | tuple) else {padding}
     if len(sides) != 1:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from .. import _native, _trees
-from .._held import own_dict, walk
+from .._held_objects import own_dict, walk
 from .._plain_state import PLAIN
 
 _LONG = 256  # elements of a container; walk() looks at no more of a longer one

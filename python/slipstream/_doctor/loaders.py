@@ -22,7 +22,7 @@ from torch.utils.data import (
 
 from .._fetching import fetches_batches, item
 from .._native import Refused
-from .._random_states import generators_of
+from .._random_states import find_generators
 from .._trees import byte_size
 from .copies import Copier, datasets_in, is_harmless, refuse_iterators, shared_tensors
 from .parts import Clock, Parts, RawSample
@@ -390,4 +390,4 @@ def generators_of_loader(loader: DataLoader[Any]) -> list[Any]:
     """Generators of random numbers that a pass over the loader may draw from, beside the default ones."""
     methods = [getattr(type(each), name, None) for each in datasets_in(loader.dataset) for name in METHODS]
     holders = [loader.dataset, methods, loader.sampler, loader.batch_sampler, loader.collate_fn, loader.generator]
-    return generators_of(holders)
+    return find_generators(holders)

@@ -13,7 +13,7 @@ from ..data import DataLoader
 from .._iteration import Pass
 from ..transforms import Compose
 from .advice import late_native_crop
-from .ladder import Ladder, again
+from .measurements import LevelMeasurements, again
 from .parts import COLLATE
 from .rates import TrainingRate
 
@@ -43,12 +43,12 @@ class NativeLoaders:
 
     def _endless(self, native: _native.Loader) -> Iterator[Any]:
         for first in itertools.count(0, native.batches_per_epoch()):
-            native.go_to(first)
+            native.seek(first)
             with Pass(native, None, (), self.loader.device, _RUN_AHEAD, 0) as batches:
                 yield from batches
 
 
-class NativeLadder(Ladder):
+class NativeLevelMeasurements(LevelMeasurements):
     """Measures a native loader and a step within a budget. Use it once."""
 
     loaders: NativeLoaders
@@ -86,11 +86,11 @@ class NativeLadder(Ladder):
 
     def _declare(self, size: int) -> None:
         batches = self._batches
-        ceiling = self._rung("device batch", "copy" if self._on_gpu else COLLATE, essential=True)
+        ceiling = self._add_level("device batch", "copy" if self._on_gpu else COLLATE, essential=True)
         ceiling.items = len(batches)
         ceiling.training = self._training(functools.partial(again, batches))
         name = "host batch, pinned" if self._on_gpu else "collated batch"
-        host = self._rung(name, COLLATE, essential=True)
+        host = self._add_level(name, COLLATE, essential=True)
         host.items = len(batches)
         whole_batches = functools.partial(self.loaders.batches, COLLATE, len(batches))
         host.training = self._training(whole_batches)
@@ -102,13 +102,13 @@ class NativeLadder(Ladder):
             if travels_as_files and number > 0:
                 continue
             step = self._steps[number]
-            rung = self._rung(_name_behind(number, step, last), step)
-            rung.items = self._kept
-            rung.training = self._training(
+            cache_level = self._add_level(_name_after(number, step, last), step)
+            cache_level.items = self._kept
+            cache_level.training = self._training(
                 functools.partial(self.loaders.batches, step, self._kept), self._workers
             )
-            rung.alone = _native.LoaderDrain(self.loaders.made(step, self._kept))
-        whole = self._rung("nothing cached", "", essential=True)
+            cache_level.alone = _native.LoaderDrain(self.loaders.made(step, self._kept))
+        whole = self._add_level("nothing cached", "", essential=True)
         whole.training = self._training(self.loaders.batches, self._workers)
         whole.alone = self._all
 
@@ -124,7 +124,7 @@ class NativeLadder(Ladder):
         if crop := late_native_crop(self.loaders.loader.dataset.transform, observed.host):
             observed.set_late_crop(*crop)
         handing_over = "copying" if self._on_gpu else "handing batches over"
-        if name := over_batch(Compose._of(self.loaders.loader.dataset.transform)._steps):
+        if name := over_batch(Compose._wrap(self.loaders.loader.dataset.transform)._steps):
             self.warnings.append(f"{handing_over} is measured with {name}, which is done behind it")
         if not self._on_gpu:
             return
@@ -141,7 +141,7 @@ def _training_rate(make: Callable[[], Iterator[Any]], device: str) -> TrainingRa
     return TrainingRate(make, lambda batch: None, device)
 
 
-def _name_behind(number: int, step: str, last: int) -> str:
+def _name_after(number: int, step: str, last: int) -> str:
     """That of the level, as the command line's doctor calls it."""
     if number == last:
         return "processed sample"

@@ -65,7 +65,7 @@ def applied(part: Callable[..., Any], value: Any, style: str) -> Any:
     return part(*value) if style == "several" else part(value)
 
 
-class Place:
+class TransformSite:
     """Stands in a sample for what a call of a transform will make, or for an item of that."""
 
     __iter__ = None  # otherwise __getitem__ would make it iterable, without an end
@@ -74,8 +74,8 @@ class Place:
         self.call = call
         self.keys = keys
 
-    def __getitem__(self, key: Any) -> Place:
-        return Place(self.call, (*self.keys, key))
+    def __getitem__(self, key: Any) -> TransformSite:
+        return TransformSite(self.call, (*self.keys, key))
 
 
 class Slot:
@@ -99,10 +99,10 @@ class RawSample:
     @classmethod
     def of(cls, sample: Any) -> RawSample:
         """Of a sample with places."""
-        places = [leaf for leaf in _trees.leaves(sample) if isinstance(leaf, Place)]
+        places = [leaf for leaf in _trees.leaves(sample) if isinstance(leaf, TransformSite)]
         calls = {place.call.number: place.call for place in places}
         template = _trees.mapped(
-            sample, lambda x: Slot(x.call.number, x.keys) if isinstance(x, Place) else x
+            sample, lambda x: Slot(x.call.number, x.keys) if isinstance(x, TransformSite) else x
         )
         return cls(template, [calls[number] for number in sorted(calls)])
 
@@ -180,8 +180,8 @@ class CuttingHook:
             _load_images(args, kwargs)
         call = Call.of(next(self.numbers), self.hook, args, kwargs)
         if call.style == "several":
-            return tuple(Place(call, (i,)) for i in range(len(args)))
-        return Place(call)
+            return tuple(TransformSite(call, (i,)) for i in range(len(args)))
+        return TransformSite(call)
 
 
 def _load_images(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -191,7 +191,7 @@ def _load_images(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             given.load()
 
 
-def parts_of(transform: Callable[..., Any]) -> list[Callable[..., Any]]:
+def split_transform(transform: Callable[..., Any]) -> list[Callable[..., Any]]:
     """The transforms that a Compose, of whatever library, or an nn.Sequential does in turn."""
     is_compose = any(each.__name__ == "Compose" for each in type(transform).__mro__)
     if isinstance(transform, torch.nn.Sequential):
@@ -204,10 +204,10 @@ def parts_of(transform: Callable[..., Any]) -> list[Callable[..., Any]]:
         children = list(transform.transforms)  # type: ignore[attr-defined]
     else:
         return [transform]
-    return [part for child in children for part in parts_of(child)]
+    return [part for child in children for part in split_transform(child)]
 
 
-def name_of(part: Any) -> str:
+def display_name(part: Any) -> str:
     """The name of a function, a method, what a partial calls, or a class."""
     while isinstance(part, functools.partial):
         part = part.func
@@ -245,7 +245,7 @@ class Parts:
     ) -> None:
         self.dataset, self._loads = dataset, loads
         self.how = {"attributes": attributes, "whole": whole, "loads": loads}
-        self._path, found = _transforms_of(dataset, attributes)
+        self._path, found = _find_transforms(dataset, attributes)
         self._names = list(found)
         self._transforms = list(found.values())
         self._whole = whole
@@ -254,14 +254,14 @@ class Parts:
         for hook, parts in enumerate(self.hooks):
             for number, part in enumerate(parts):
                 name = (
-                    self._names[hook] if self._names[hook] == "target_transform" else name_of(part)
+                    self._names[hook] if self._names[hook] == "target_transform" else display_name(part)
                 )
                 self.steps.append(Step(self._unique(name), hook, number))
 
     def own_parts(self) -> list[list[Callable[..., Any]]]:
         """Copies of all parts, by hook."""
         own = [_copied_deeply(transform) for transform in self._transforms]
-        return [[each] if self._whole else parts_of(each) for each in own]
+        return [[each] if self._whole else split_transform(each) for each in own]
 
     def timed(self, clock: Clock) -> Any:
         """A copy of the data set that times its parts."""
@@ -312,7 +312,7 @@ class Parts:
         return copied
 
 
-def _transforms_of(
+def _find_transforms(
     dataset: Any, attributes: Sequence[str]
 ) -> tuple[list[str], dict[str, Callable[..., Any]]]:
     """The way, by attributes, to the data set that holds transforms, and these."""

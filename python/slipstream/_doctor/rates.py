@@ -39,7 +39,7 @@ def _next(batches: Iterator[Any]) -> Any:
     )
 
 
-class Alone(Protocol):
+class LoaderAlone(Protocol):
     """Samples/s of a loader by itself."""
 
     def measure(self, wanted_s: float, most_s: float, /) -> None: ...

@@ -17,9 +17,9 @@ import torch
 
 from .. import _trees
 from .._fetching import fetched, fetches_batches
-from .._held import held_by
+from .._held_objects import reachable_from
 from .._native import Refused
-from .._random_states import generator_kinds, generators_of, random_states, seed_all, state_of
+from .._random_states import find_generators, generator_kinds, generator_state, random_states, seed_all
 from .loaders import METHODS, Cached, Loaders
 from .parts import ATTRIBUTES, Call, Clock, Parts, RawSample, Slot, Step, applied
 
@@ -137,7 +137,7 @@ class _Examination:
                 "holds them as .transform, .transforms or .target_transform"
             )
         elif not why_not:
-            self._look_at_parts()
+            self._examine_parts()
         return _Findings(self.parts.how, self.parts.steps, why_not, self.warnings, size)
 
     def _checked(self, dataset: Any, finish: Callable[[Any], Any]) -> list[Any]:
@@ -223,14 +223,14 @@ class _Examination:
             if step.is_random or (seed > 1 and (step.reads >= _READS or time.perf_counter() > end)):
                 return
 
-    def _look_at_parts(self) -> None:
+    def _examine_parts(self) -> None:
         """Finds the parts that draw random numbers or write into their input, and what each of them takes."""
         self._judge(self.parts.steps[0], self.parts.cutting(), _without_slots)
         seed_all(2)
         for sample in self._some(self.parts.cutting(), self._count):
-            self._look_at(RawSample.of(sample).calls)
+            self._examine_calls(RawSample.of(sample).calls)
 
-    def _look_at(self, calls: list[Call]) -> None:
+    def _examine_calls(self, calls: list[Call]) -> None:
         made = {call.number: call.value for call in calls}
         for step in self.parts.steps[1:]:
             part = self.parts.hooks[step.hook][step.part]
@@ -270,7 +270,7 @@ def can_draw(part: Any) -> bool:
     if isinstance(probability, float) and 0 < probability < 1:
         return True
     methods = [getattr(type(part), name, None) for name in ("__call__", "forward")]
-    return bool(held_by([part, methods], generator_kinds()))
+    return bool(reachable_from([part, methods], generator_kinds()))
 
 
 class _Draws:
@@ -278,14 +278,14 @@ class _Draws:
 
     def __init__(self, holder: Any) -> None:
         methods = [getattr(type(holder), name, None) for name in METHODS]
-        self._generators = generators_of([holder, methods])
+        self._generators = find_generators([holder, methods])
         self._before = self._states()
 
     def seen(self) -> bool:
         return bool(self._before != self._states())
 
     def _states(self) -> Any:
-        own = (state_of(generator) for generator in self._generators)
+        own = (generator_state(generator) for generator in self._generators)
         return random_states(), [repr(state.tolist() if hasattr(state, "tolist") else state) for state in own]
 
 
@@ -339,11 +339,11 @@ def _some(dataset: Any, indices: list[Any] | None, count: int, size: int) -> Ite
 
 def _image_in(value: Any) -> tuple[int, int, bool] | None:
     """Height, width and whether values are floating-point numbers, of the first image in it."""
-    found = (_image_of(leaf) for leaf in _trees.leaves(value))
+    found = (_find_image_size(leaf) for leaf in _trees.leaves(value))
     return next((each for each in found if each is not None), None)
 
 
-def _image_of(leaf: Any) -> tuple[int, int, bool] | None:
+def _find_image_size(leaf: Any) -> tuple[int, int, bool] | None:
     if hasattr(leaf, "getbands"):
         return leaf.height, leaf.width, False
     shape = tuple(getattr(leaf, "shape", ()))

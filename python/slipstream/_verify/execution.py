@@ -17,11 +17,11 @@ import torch
 
 from .. import _native
 from .._blocks import contextmanager
-from .._held import Held
+from .._held_objects import HeldObject
 from .schedule import Size
 from .trace import keep_forever
 from .treatment import Delayed, Reference
-from .values import Value, holders_of, values_of
+from .values import Value, collect_values, find_holders
 from .watch import Watch
 
 _JOIN_S = 1.0
@@ -46,7 +46,7 @@ class Outcome:
     devices: set[int]
 
 
-class NotEnded(BaseException):
+class RunTimedOut(BaseException):
     """A run took longer than the time limit."""
 
     def __init__(self, seconds: float) -> None:
@@ -66,7 +66,7 @@ def execute(
     treatment.watch = watch
     values: list[Value] = []
     error: BaseException | None = None
-    late: list[NotEnded] = []
+    late: list[RunTimedOut] = []
     try:
         with watch.watching(), _time_limit(timeout, late):
             with watch.paused():
@@ -77,7 +77,7 @@ def execute(
             except (Exception, SystemExit) as raised:
                 error = raised
             del run
-    except NotEnded:
+    except RunTimedOut:
         pass
     finally:
         watch.end()
@@ -129,7 +129,7 @@ def _made(make_run: Callable[[], Any]) -> Callable[[], Any]:
 
 def _values_of_run(run: Callable[[], Any], watch: Watch) -> list[Value]:
     found: list[Value] = []
-    held = holders_of(run)
+    held = find_holders(run)
     returned = run()
     if hasattr(returned, "__next__"):
         with contextlib.closing(_as_generator(returned)) as yielded:
@@ -138,18 +138,18 @@ def _values_of_run(run: Callable[[], Any], watch: Watch) -> list[Value]:
         _synchronize(watch.devices())
         named = {id(part) for part in _top_level(returned)}
         if returned is not None:
-            found += values_of(returned, "returned", False)
+            found += collect_values(returned, "returned", False)
         for each in held:
             if id(each.content) not in named:
                 found += _values_held(each)
         return [value.on_host() for value in found]
 
 
-def _values_held(held: Held) -> list[Value]:
+def _values_held(held: HeldObject) -> list[Value]:
     try:
-        return values_of(held.content, held.name, False)
+        return collect_values(held.content, held.name, False)
     except Exception as error:  # of a state that cannot be had, which nobody asked for
-        if held.depth > 0 and not isinstance(error, NotEnded | torch.AcceleratorError):
+        if held.depth > 0 and not isinstance(error, RunTimedOut | torch.AcceleratorError):
             return []
         raise
 
@@ -167,7 +167,7 @@ def _taken(yielded: Any, found: list[Value], watch: Watch) -> Any:
         except StopIteration as end:
             return end.value
         with watch.paused():
-            found += values_of(value, f"yielded[{number}]", True)
+            found += collect_values(value, f"yielded[{number}]", True)
         del value
         number += 1
 
@@ -204,15 +204,15 @@ def _still_alive(watch: Watch) -> list[str]:
 
 
 @contextmanager
-def _time_limit(seconds: float | None, late: list[NotEnded]) -> Iterator[None]:
-    """Raises NotEnded after so many seconds, and again each second, as what it interrupts may wait for
+def _time_limit(seconds: float | None, late: list[RunTimedOut]) -> Iterator[None]:
+    """Raises RunTimedOut after so many seconds, and again each second, as what it interrupts may wait for
     something else, or go on. late: all of them."""
     if seconds is None:
         yield
         return
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        late.append(NotEnded(seconds))
+        late.append(RunTimedOut(seconds))
         raise late[-1]
 
     rest, interval = signal.setitimer(signal.ITIMER_REAL, 0)  # of the program's own timer

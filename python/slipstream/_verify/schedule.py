@@ -25,7 +25,7 @@ class Size:
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class OperationSite:
     """An operation of a run: its thread, its number there, and which of the streams that the thread
     used it runs on, in order of first use; None on a CPU."""
 
@@ -62,7 +62,7 @@ class Schedule:
         self._size = size
         self._stream_s = _between(self._random("stream"), 5e-5, 5e-3)
 
-    def delays(self, place: Place) -> Delays:
+    def delays(self, place: OperationSite) -> Delays:
         if self._only is not None and (place.thread, place.number) not in self._only:
             return Delays()
         part = 1 / 3 if self.kind == "everything" else 1
@@ -86,7 +86,7 @@ class Schedule:
             return self._random(name) < 0.5
         return is_first == (self._variant == 0)
 
-    def _of_host(self, place: Place, part: float) -> Delays:
+    def _of_host(self, place: OperationSite, part: float) -> Delays:
         if self._draw(place, "host") >= part * _share(0.5, self._size.operations, _MEAN_S):
             return Delays()
         seconds = _between(self._draw(place, "host seconds"), 5e-5, 2e-2)
@@ -94,19 +94,19 @@ class Schedule:
             return Delays(host_before=seconds)
         return Delays(host_after=seconds)
 
-    def _of_stream(self, place: Place) -> Delays:
+    def _of_stream(self, place: OperationSite) -> Delays:
         window = dataclasses.replace(place, number=place.number // 16)
         if self._draw(window, "window") < _share(1, self._size.on_device, self._stream_s):
             return Delays(stream_before=self._stream_s)
         return Delays()
 
-    def _of_copy(self, place: Place, part: float, others: Delays) -> Delays:
+    def _of_copy(self, place: OperationSite, part: float, others: Delays) -> Delays:
         if self._draw(place, "copy") >= part * _share(0.8, self._size.copies, 2 * _MEAN_S):
             return others
         seconds = _between(self._draw(place, "copy seconds"), 1e-3, 2e-2)
         return others._replace(stream_before=seconds)
 
-    def _of_operation(self, place: Place, part: float, others: Delays) -> Delays:
+    def _of_operation(self, place: OperationSite, part: float, others: Delays) -> Delays:
         if self._draw(place, "operation") >= part * _share(0.5, self._size.on_device, _MEAN_S):
             return others
         seconds = _between(self._draw(place, "operation seconds"), 3e-5, 2e-2)
@@ -114,7 +114,7 @@ class Schedule:
             return others._replace(stream_before=seconds)
         return others._replace(stream_after=seconds)
 
-    def _draw(self, place: Place, what: str) -> float:
+    def _draw(self, place: OperationSite, what: str) -> float:
         return self._random(f"{place.thread}/{place.number}/{what}")
 
     def _random(self, key: str) -> float:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils import _python_dispatch
 
-from .values import form_of
+from .values import describe_tensor
 from .watch import Operation, base_name, is_of_stdlib, tensors_in
 
 Digest = int | str | None
@@ -68,7 +68,7 @@ class Trace:
         self._slots: dict[int, _Slots] = {}
         _weights()  # made here, outside of modes of the loop
         for device in devices:
-            self._slots_of(device)
+            self._device_slots(device)
 
     def before(self, operation: Operation) -> Step:
         written = _writes(operation.function)
@@ -87,7 +87,7 @@ class Trace:
             name=sys.intern(operation.name()),
             arguments=sys.intern(_forms(operation)),
             stream=operation.stream,
-            source=sys.intern(source_of(operation)),
+            source=sys.intern(find_source(operation)),
             node=node.name() if node else "",
             inputs=inputs,
             outputs=[],
@@ -133,14 +133,14 @@ class Trace:
         if tensor.numel() == 0:
             return "empty"
         if not tensor.is_cuda:
-            return digest_of(tensor)
+            return compute_digest(tensor)
         with torch.cuda.device(tensor.device):
             if torch.cuda.is_current_stream_capturing():
                 return None
             with self._lock:
                 index = self.on_device
                 self.on_device += 1
-            slots = self._slots_of(tensor.get_device())
+            slots = self._device_slots(tensor.get_device())
             if self._room is None:
                 sum_ = torch.zeros((), dtype=torch.int64, device=tensor.device)
                 _add_up(tensor, slots.weights, sum_, self._most_blocks)
@@ -151,7 +151,7 @@ class Trace:
             slots.on_host[index].copy_(slots.on_device[index], non_blocking=True)
         return (tensor.get_device(), index)
 
-    def _slots_of(self, device: int) -> _Slots:
+    def _device_slots(self, device: int) -> _Slots:
         with self._lock:
             if device not in self._slots:
                 weights = _weights().to(f"cuda:{device}")
@@ -171,7 +171,7 @@ class _Slots(NamedTuple):
     on_host: torch.Tensor
 
 
-def digest_of(tensor: torch.Tensor) -> int:
+def compute_digest(tensor: torch.Tensor) -> int:
     """Of a tensor on the host: another one if any of its bytes is another one, or stands elsewhere."""
     sum_ = torch.zeros((), dtype=torch.int64, device="cpu")
     _add_up(tensor, _weights(), sum_)
@@ -183,11 +183,11 @@ def keep_forever(holder: object) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(holder))
 
 
-def source_of(operation: Operation) -> str:
+def find_source(operation: Operation) -> str:
     """Where the program calls an operation; in a backward pass, where it calls that."""
     if threading.get_ident() == operation.thread.ident:
-        return _line_of(_frames(sys._getframe()))
-    return _line_of(_frames(sys._current_frames().get(operation.thread.ident)))
+        return _source_line(_frames(sys._getframe()))
+    return _source_line(_frames(sys._current_frames().get(operation.thread.ident)))
 
 
 def source_of_error(traceback: TracebackType | None) -> str:
@@ -196,7 +196,7 @@ def source_of_error(traceback: TracebackType | None) -> str:
     while traceback is not None:
         frames.append((traceback.tb_frame, traceback.tb_lineno))
         traceback = traceback.tb_next
-    return _line_of(frames[::-1])
+    return _source_line(frames[::-1])
 
 
 def _frames(frame: FrameType | None) -> list[tuple[FrameType, int]]:
@@ -207,7 +207,7 @@ def _frames(frame: FrameType | None) -> list[tuple[FrameType, int]]:
     return found
 
 
-def _line_of(frames: list[tuple[FrameType, int]]) -> str:
+def _source_line(frames: list[tuple[FrameType, int]]) -> str:
     watching = (os.path.dirname(__file__) + os.sep, str(_python_dispatch.__file__))
     files = [(frame.f_code.co_filename, frame, line) for frame, line in frames]
     outside = [each for each in files if not each[0].startswith(watching)]
@@ -300,6 +300,6 @@ def _read(digest: Any, host: dict[int, list[int]]) -> Digest:
 
 def _forms(operation: Operation) -> str:
     tensors = tensors_in((*operation.args, *operation.kwargs.values()))
-    forms = [form_of(each) for each in tensors]
+    forms = [describe_tensor(each) for each in tensors]
     more = f", and {len(forms) - 4} more" if len(forms) > 4 else ""
     return ", ".join(forms[:4]) + more

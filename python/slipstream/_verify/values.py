@@ -12,8 +12,8 @@ import torch
 from torch.amp.grad_scaler import GradScaler
 
 from .. import _native
-from .._held import STATEFUL, Held, held_by
-from .._trees import bytes_of
+from .._held_objects import STATEFUL, HeldObject, reachable_from
+from .._trees import view_bytes
 
 _MOST_NESTED = 50
 _COMPARED = (torch.nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler, GradScaler)
@@ -32,15 +32,15 @@ class Value:
         return self
 
 
-def values_of(tree: Any, name: str, is_copied: bool) -> list[Value]:
+def collect_values(tree: Any, name: str, is_copied: bool) -> list[Value]:
     """The values of a tree. is_copied: tensors are cloned on the current stream, without waiting."""
     return list(_values(tree, name, is_copied, True, 0))
 
 
-def holders_of(run: Callable[..., Any]) -> list[Held]:
+def find_holders(run: Callable[..., Any]) -> list[HeldObject]:
     """Modules, optimizers, schedulers and gradient scalers that a function closes over, names, is bound to or is called
     with. Of modules that other objects hold in turn, only those that are trained: a loader's own may run ahead."""
-    found = [each for each in held_by(run, STATEFUL) if isinstance(each.content, _COMPARED)]
+    found = [each for each in reachable_from(run, STATEFUL) if isinstance(each.content, _COMPARED)]
     return [each for each in found if each.depth == 0 or _is_trained(each.content)]
 
 
@@ -142,14 +142,14 @@ def _difference(a: Any, b: Any) -> str:
     if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
         return "" if type(a) is type(b) and not isinstance(a, torch.Tensor) and a == b else "another value"
     if a.dtype != b.dtype or a.shape != b.shape:
-        return f"{form_of(b)} instead of {form_of(a)}"
+        return f"{describe_tensor(b)} instead of {describe_tensor(a)}"
     if a.device.type == "meta" or a.numel() == 0:
         return ""
-    rows = [bytes_of(each).view(a.numel(), -1) for each in (a, b)]
+    rows = [view_bytes(each).view(a.numel(), -1) for each in (a, b)]
     count = int((rows[0] != rows[1]).any(dim=1).sum())
     return f"{count} of {a.numel()} elements differ" if count else ""
 
 
-def form_of(tensor: torch.Tensor) -> str:
+def describe_tensor(tensor: torch.Tensor) -> str:
     dtype = str(tensor.dtype).removeprefix("torch.")
     return f"nested {dtype}" if tensor.is_nested else f"{dtype}{list(tensor.shape)}"

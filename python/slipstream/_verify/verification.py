@@ -123,7 +123,7 @@ class Verification:
         """Digests of large tensors take time, in which a late write may still arrive: then lighter ones,
         and longer delays."""
         for scale in (1, *self._longer_scales()):
-            if scale > 1 and not self._look_lightly():
+            if scale > 1 and not self._run_lightly():
                 return True
             outcome, treatment = self._delayed(seed, is_traced=True, scale=scale)
             if scale > 1 and outcome.error is not None and not outcome.has_lost_device:
@@ -133,7 +133,7 @@ class Verification:
                 return True
         return False
 
-    def _look_lightly(self) -> bool:
+    def _run_lightly(self) -> bool:
         """From now on. False if the reference does not repeat itself, which the finding then says."""
         if self._is_light:
             return True

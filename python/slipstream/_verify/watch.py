@@ -17,7 +17,7 @@ from torch.utils import _python_dispatch
 
 from .._blocks import contextmanager
 from .._trees import leaves
-from .schedule import Place, Size
+from .schedule import OperationSite, Size
 
 _COPIES = ("copy_", "_to_copy", "_copy_from", "_copy_from_and_resize", "_foreach_copy_")
 _STDLIB = sysconfig.get_path("stdlib") + os.sep
@@ -48,7 +48,7 @@ class Operation:
     """order: among all operations of the run. device: the CUDA device it works on, if any."""
 
     thread: Thread
-    place: Place
+    place: OperationSite
     order: int
     function: Any
     args: tuple[Any, ...]
@@ -181,7 +181,7 @@ class Watch:
     def _operation(
         self, thread: Thread, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Operation:
-        device = _device_of(function, args, kwargs)
+        device = _find_device(function, args, kwargs)
         with self._lock:
             thread = self._of_engine(thread)
             stream, ordinal = self._stream(thread, device)
@@ -189,7 +189,7 @@ class Watch:
             self._counts["operations"] += 1
             self._counts["on_device"] += device is not None
             self._counts["copies"] += is_copy
-            place = Place(thread.name, thread.operations, ordinal, is_copy)
+            place = OperationSite(thread.name, thread.operations, ordinal, is_copy)
             thread.operations += 1
             order = next(self._orders)
         return Operation(thread, place, order, function, args, kwargs, device, stream)
@@ -256,7 +256,7 @@ def tensors_in(values: Any) -> Iterator[torch.Tensor]:
     return (leaf for leaf in leaves(values) if isinstance(leaf, torch.Tensor))
 
 
-def _device_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
+def _find_device(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
     for tensor in tensors_in((*args, *kwargs.values())):
         if tensor.is_cuda:
             return int(tensor.get_device())

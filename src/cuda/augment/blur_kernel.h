@@ -61,8 +61,8 @@ __device__ __forceinline__ void load_four(const float* from, float* to) {
   to[3] = four.w;
 }
 
-__device__ __forceinline__ float weight_of(const DrawnBlur& blur, std::int32_t radius,
-                                           std::int32_t tap) {
+__device__ __forceinline__ float blur_weight(const DrawnBlur& blur, std::int32_t radius,
+                                             std::int32_t tap) {
   return blur.weight[tap < radius ? radius - tap : tap - radius];
 }
 
@@ -84,7 +84,7 @@ __device__ __forceinline__ void filter_run(const DrawnBlur& blur, std::int32_t r
 #pragma unroll
     for (int tap = 0; tap < kRun; ++tap) {
       if (first + tap > 2 * radius) continue;
-      const float weight = weight_of(blur, radius, first + tap);
+      const float weight = blur_weight(blur, radius, first + tap);
 #pragma unroll
       for (int i = 0; i < kRun; ++i) add_tap(first + tap, weight, window[tap + i], sums[i]);
     }
@@ -132,7 +132,7 @@ __device__ __forceinline__ void filtered_down(const DrawnBlur& blur, std::int32_
       const float value = from[row * planes.pitch];
 #pragma unroll
       for (int k = kRows - 1; k > 0; --k) weights[k] = weights[k - 1];
-      weights[0] = weight_of(blur, radius, min(row, 2 * radius));
+      weights[0] = blur_weight(blur, radius, min(row, 2 * radius));
 #pragma unroll
       for (int k = 0; k < kRows; ++k) {
         const std::int32_t tap = row - k;
@@ -175,7 +175,7 @@ __device__ __forceinline__ void blur_block(const PassProgram& pass, const PassMe
   const ProgramStep& step = pass.steps[pass.stencil];
   const std::int32_t radius = R > 0 ? R : step.radius;
   const Grid& grid = shape.grid;
-  const Tile tile = tile_of(grid);
+  const Tile tile = block_tile(grid);
   const Planes planes = {reinterpret_cast<float*>(shared + shape.planes_at),
                          grid.height + 2 * radius, plane_pitch(grid.width, radius)};
   const Box wanted = clipped({tile.top - radius, tile.left - radius,

@@ -59,7 +59,7 @@ bool is_exact(const Divisor& divisor) {
   return result;
 }
 
-Divisor divisor_of(float value) {
+Divisor make_divisor(float value) {
   if (!(value > 0x1p-30F && value < 0x1p30F)) return {value, 0, 0, false, false, true};
   const float inverse = 1.0F / value;
   Divisor divisor = {value, inverse, fused(-value, inverse, 1.0F) / value, false, false, true};

@@ -11,7 +11,7 @@
 // so that the bits are the same.
 namespace slipstream::augment {
 
-SLIPSTREAM_INLINED float size_of(float value) {
+SLIPSTREAM_INLINED float magnitude(float value) {
 #if defined(__CUDA_ARCH__)
   return fabsf(value);
 #else
@@ -19,7 +19,7 @@ SLIPSTREAM_INLINED float size_of(float value) {
 #endif
 }
 
-SLIPSTREAM_INLINED float with_sign_of(float value, float size) {
+SLIPSTREAM_INLINED float with_sign(float value, float size) {
 #if defined(__CUDA_ARCH__)
   return copysignf(size, value);
 #else
@@ -31,7 +31,7 @@ SLIPSTREAM_CALLED float divided(float value, float by) { return value / by; }
 
 /// Neither so small nor so large that what is on the way to its quotient is not a usual float.
 SLIPSTREAM_INLINED bool is_usual(float value) {
-  return value == 0.0F || (size_of(value) >= 0x1p-60F && size_of(value) < 0x1p60F);
+  return value == 0.0F || (magnitude(value) >= 0x1p-60F && magnitude(value) < 0x1p60F);
 }
 
 /// The inverse in two parts (Brisebarre, Muller and Raina, "Accelerating correctly rounded
@@ -53,7 +53,7 @@ SLIPSTREAM_INLINED float corrected_quotient(float value, const Divisor& by) {
 SLIPSTREAM_INLINED float quotient(float value, const Divisor& by) {
   const float result = by.is_exact ? summed_quotient(value, by) : corrected_quotient(value, by);
   const bool loses_sign = !by.is_exact || by.rest < 0.0F;
-  return by.is_signed && loses_sign ? with_sign_of(value, result) : result;
+  return by.is_signed && loses_sign ? with_sign(value, result) : result;
 }
 
 /// Values of a channel by the same divisor.
@@ -166,7 +166,7 @@ SLIPSTREAM_INLINED void advance_plain(const Image& image, std::int32_t y, std::i
   each_plain_step(image.pass, [&](const ProgramStep& step) {
     if (step.kind >= StepKind::to_float) return advance<C, N>(image, step, run);
     for (int k = 0; k < N; ++k) {
-      if (is_blotted(image, step, y, x + k)) run[k] = all_of<C>(step.fill);
+      if (is_blotted(image, step, y, x + k)) run[k] = fill_pixel<C>(step.fill);
     }
   });
 }
@@ -189,7 +189,7 @@ SLIPSTREAM_CALLED Pixel<C> moved_pixel(const Image& image, std::int32_t last, st
   const Origin origin = way_back(pass, image.drawn, 0, last, y, x);
   return gone_through<C>(
       image, origin.next, last,
-      origin.is_filled ? all_of<C>(origin.fill) : image.source.at<C>(origin.y, origin.x));
+      origin.is_filled ? fill_pixel<C>(origin.fill) : image.source.at<C>(origin.y, origin.x));
 }
 
 /// The image before the interpolating step, pixel by pixel.
@@ -214,7 +214,7 @@ SLIPSTREAM_INLINED Pixel<C> between(const Pixel<C>& first, const Pixel<C>& secon
 template <int C>
 SLIPSTREAM_INLINED Pixel<C> warped(const Before<C>& before, const ProgramStep& step, std::int32_t y,
                                    std::int32_t x) {
-  const Coordinate at = source_of(drawn_at<DrawnWarp>(step, before.image.drawn), x, y);
+  const Coordinate at = source_coordinate(drawn_at<DrawnWarp>(step, before.image.drawn), x, y);
   const std::int32_t left = whole_below(at.x);
   const std::int32_t top = whole_below(at.y);
   const float across = at.x - static_cast<float>(left);
@@ -222,7 +222,7 @@ SLIPSTREAM_INLINED Pixel<C> warped(const Before<C>& before, const ProgramStep& s
     if (is_within(row, step.in_height) && is_within(column, step.in_width)) {
       return before.at(row, column);
     }
-    return all_of<C>(step.fill);
+    return fill_pixel<C>(step.fill);
   };
   const Pixel<C> upper = between<C>(value(top, left), value(top, left + 1), across);
   const Pixel<C> lower = between<C>(value(top + 1, left), value(top + 1, left + 1), across);
@@ -332,7 +332,7 @@ SLIPSTREAM_CALLED Pixel<C> pixel_before(const Image& image, std::int32_t last, s
   return gone_through<C>(
       image, origin.next, last,
       origin.is_filled
-          ? all_of<C>(origin.fill)
+          ? fill_pixel<C>(origin.fill)
           : interpolated(Before<C>{image}, pass.steps[pass.interpolation], origin.y, origin.x));
 }
 

@@ -8,7 +8,7 @@
 
 namespace slipstream::augment {
 
-Way way_of(const PassProgram& pass);
+Way choose_way(const PassProgram& pass);
 /// Shared memory.
 struct DeviceLimits {
   std::size_t block_bytes;

@@ -25,17 +25,17 @@ std::size_t mask_bytes(std::int32_t rows, std::int32_t columns) {
   return static_cast<std::size_t>(pitch) * static_cast<std::size_t>(2 * rows + 2);
 }
 
-std::size_t stage_bytes(const StageRoom& room) {
+std::size_t stage_bytes(const StageSpace& room) {
   return table_bytes(room) + sizeof(float) * static_cast<std::size_t>(room.floats);
 }
 
-struct Extent {
+struct AreaSize {
   double rows;
   double columns;
 };
 
 /// Of what a turn by any angle takes `of` from, with the pixels to spare.
-Extent turned(const Extent& of) {
+AreaSize turned(const AreaSize& of) {
   const double most = std::hypot(of.rows, of.columns) + 4;
   return {most, most};
 }
@@ -47,15 +47,15 @@ double needed(double made, double in, double out, bool filters) {
 }
 
 /// For `wanted` pixels before the stencil, in no more than `most_bytes`.
-StageRoom stage_room(const PassProgram& pass, std::int32_t channels, const Extent& wanted,
-                     std::size_t most_bytes, LaunchShape& shape) {
-  const Way way = way_of(pass);
+StageSpace stage_room(const PassProgram& pass, std::int32_t channels, const AreaSize& wanted,
+                      std::size_t most_bytes, LaunchShape& shape) {
+  const Way way = choose_way(pass);
   const ProgramStep& step = pass.steps[pass.interpolation];
-  Extent made = pass.turn >= 0 ? turned(wanted) : wanted;
+  AreaSize made = pass.turn >= 0 ? turned(wanted) : wanted;
   made = {std::min<double>(made.rows, step.out_height),
           std::min<double>(made.columns, step.out_width)};
-  StageRoom room = {};
-  Extent texels = turned(made);
+  StageSpace room = {};
+  AreaSize texels = turned(made);
   if (way != Way::warp) {
     const bool filters = way == Way::filter;
     texels = {needed(made.rows, step.in_height, step.out_height, filters),
@@ -149,7 +149,7 @@ LaunchShape plain_shape(const PassProgram& pass, std::int32_t channels, std::uin
 
 }  // namespace
 
-Way way_of(const PassProgram& pass) {
+Way choose_way(const PassProgram& pass) {
   if (pass.interpolation < 0) return Way::direct;
   const ProgramStep& step = pass.steps[pass.interpolation];
   if (step.kind == StepKind::warp) return Way::warp;
@@ -188,7 +188,7 @@ LaunchShape launch_shape(const PassProgram& pass, std::int32_t channels, std::ui
   if (needed_bytes() > most)
     throw Refused(
         "gaussian_blur: with a kernel_size of " + std::to_string(2 * radius + 1) + " and " +
-        count_of(static_cast<std::uint64_t>(channels), "channel") + " it needs " +
+        format_count(static_cast<std::uint64_t>(channels), "channel") + " it needs " +
         std::to_string(needed_bytes()) + " bytes of shared memory a block, and this GPU has " +
         std::to_string(most) +
         "; blur on the loader's threads (--transforms-device cpu), or with a smaller size");

@@ -14,7 +14,7 @@ enum class Way : std::uint8_t {
 };
 
 /// How much of what lies before the interpolation a block has in shared memory.
-struct StageRoom {
+struct StageSpace {
   std::int32_t floats;   ///< of pixels
   std::int32_t pitch;    ///< from row to row of them, in floats; 0: every tile has its own
   std::int32_t entries;  ///< of each axis
@@ -31,7 +31,7 @@ struct alignas(8) AxisEntry {
 };
 
 /// Of the entries of both axes with their weights, in front of the pixels.
-constexpr std::uint32_t table_bytes(const StageRoom& room) {
+constexpr std::uint32_t table_bytes(const StageSpace& room) {
   const std::uint32_t entry = sizeof(AxisEntry) + 4 * static_cast<std::uint32_t>(room.taps);
   return (2 * entry * static_cast<std::uint32_t>(room.entries) + 15) / 16 * 16;
 }
@@ -47,7 +47,7 @@ struct Grid {
 /// How a pass is launched.
 struct LaunchShape {
   Grid grid;
-  StageRoom room;
+  StageSpace room;
   /// Whether `room` does for all samples; a block that it is too small for reads the source.
   bool always_fits;
   std::uint32_t stores_at;     ///< in shared memory, in bytes: for pixels that warps store

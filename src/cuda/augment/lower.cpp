@@ -52,7 +52,7 @@ void lower(const GaussianBlur& op, ProgramStep& step) {
 
 void lower(const Divide& op, ProgramStep& step) {
   step.kind = StepKind::scale;
-  for (Divisor& divisor : step.divisor) divisor = divisor_of(static_cast<float>(op.divisor));
+  for (Divisor& divisor : step.divisor) divisor = make_divisor(static_cast<float>(op.divisor));
 }
 
 void lower(const ToDtype& op, ProgramStep& step) {
@@ -62,7 +62,7 @@ void lower(const ToDtype& op, ProgramStep& step) {
 
 void lower(const ConvertColor& op, ProgramStep& step) {
   step.kind = StepKind::convert_color;
-  step.matrix = float32_of(op);
+  step.matrix = to_float32(op);
 }
 
 void lower(const Grayscale&, ProgramStep& step) { step.kind = StepKind::grayscale; }
@@ -86,10 +86,10 @@ void lower(const RandomMask& op, ProgramStep& step) {
 
 void lower(const Normalize& op, ProgramStep& step) {
   step.kind = StepKind::normalize;
-  const ChannelStatistics statistics = float32_of(op);
+  const ChannelStatistics statistics = to_float32(op);
   for (std::size_t c = 0; c < 4; ++c) {
     step.subtracted[c] = statistics.mean[c];
-    step.divisor[c] = divisor_of(statistics.std[c]);
+    step.divisor[c] = make_divisor(statistics.std[c]);
   }
 }
 
@@ -103,13 +103,13 @@ bool lower_as(const AnyOp& op, ProgramStep& step) {
 }
 
 template <typename... Ops>
-bool lower_as_one_of(const AnyOp& op, ProgramStep& step) {
+bool lower_as_any(const AnyOp& op, ProgramStep& step) {
   return (lower_as<Ops>(op, step) || ...);
 }
 
 }  // namespace
 
-Range range_of(DType dtype) { return dtype == DType::uint8 ? Range::levels : Range::unit; }
+Range dtype_range(DType dtype) { return dtype == DType::uint8 ? Range::levels : Range::unit; }
 
 std::int32_t side(const Shape& shape, std::size_t i) { return static_cast<std::int32_t>(shape[i]); }
 
@@ -117,15 +117,14 @@ ProgramStep lowered(const DeviceChain::Step& step, const FieldSpec& before,
                     const FieldSpec& after) {
   ProgramStep result = {};
   result.contrast = -1;
-  result.range = range_of(before.dtype);
+  result.range = dtype_range(before.dtype);
   const AnyOp& op = step.named.op;
   if (op.device_function()) {
     result.kind = StepKind::function;
-  } else if (!lower_as_one_of<CenterCrop, RandomCrop, RandomResizedCrop, Resize,
-                              RandomHorizontalFlip, RandomVerticalFlip, RandomRotation,
-                              RandomAffine, GaussianBlur, ToDtype, Normalize, Divide, ConvertColor,
-                              Grayscale, RandomGrayscale, ColorJitter, RandomErasing, RandomMask>(
-                 op, result)) {
+  } else if (!lower_as_any<CenterCrop, RandomCrop, RandomResizedCrop, Resize, RandomHorizontalFlip,
+                           RandomVerticalFlip, RandomRotation, RandomAffine, GaussianBlur, ToDtype,
+                           Normalize, Divide, ConvertColor, Grayscale, RandomGrayscale, ColorJitter,
+                           RandomErasing, RandomMask>(op, result)) {
     throw Refused("transform '" + step.named.name + "': '" + std::string(op.name()) +
                   "' has no form for the device; run it on the loader's threads");
   }

@@ -5,7 +5,7 @@
 
 namespace slipstream::augment {
 
-Range range_of(DType dtype);
+Range dtype_range(DType dtype);
 std::int32_t side(const Shape& shape, std::size_t i);
 
 /// An operation as a kernel sees it, between these two forms of a field. Throws Refused, naming the

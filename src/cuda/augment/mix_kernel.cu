@@ -55,7 +55,7 @@ __device__ void mix_values(const Job& job) {
       ((blockIdx.x - sample * job.blocks_of_image) * kThreads + threadIdx.x) * kCount;
   if (first >= job.elements) return;
   const DrawnMix drawn = job.batch.drawn[sample];
-  const std::int64_t partner = partner_of(sample, job.batch.size);
+  const std::int64_t partner = mix_partner(sample, job.batch.size);
   const auto* images = static_cast<const In*>(job.batch.images);
   const auto load = [&](std::int64_t image) {
     return *reinterpret_cast<const Values<In, kCount>*>(images + image * job.elements + first);
@@ -103,7 +103,7 @@ __device__ void mix_label(const Job& job) {
   const DrawnMix drawn = job.batch.drawn == nullptr ? DrawnMix{} : job.batch.drawn[sample];
   job.batch.targets[at] =
       target(at - sample * job.form.classes, label_at(job, sample),
-             label_at(job, partner_of(sample, job.batch.size)), drawn, job.form);
+             label_at(job, mix_partner(sample, job.batch.size)), drawn, job.form);
 }
 
 /// Blocks of images, then of labels.

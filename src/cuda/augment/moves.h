@@ -85,7 +85,7 @@ struct Source {
 };
 
 template <int C>
-SLIPSTREAM_INLINED Pixel<C> all_of(float value) {
+SLIPSTREAM_INLINED Pixel<C> fill_pixel(float value) {
   Pixel<C> pixel;
   for (int c = 0; c < C; ++c) pixel.value[c] = value;
   return pixel;
@@ -149,7 +149,7 @@ SLIPSTREAM_CALLED Origin way_back(const PassProgram& pass, const std::byte* draw
         if (drawn_at<DrawnFlip>(step, drawn).flips) y = step.in_height - 1 - y;
         break;
       case StepKind::warp: {
-        const Coordinate at = source_of(drawn_at<DrawnWarp>(step, drawn), x, y);
+        const Coordinate at = source_coordinate(drawn_at<DrawnWarp>(step, drawn), x, y);
         y = nearest_pixel(at.y);
         x = nearest_pixel(at.x);
         may_leave = true;
@@ -178,7 +178,7 @@ struct ResizedRegion {
   std::int32_t width;
 };
 
-SLIPSTREAM_INLINED ResizedRegion region_of(const ProgramStep& step, const std::byte* drawn) {
+SLIPSTREAM_INLINED ResizedRegion resized_region(const ProgramStep& step, const std::byte* drawn) {
   if (step.kind == StepKind::resize) return {0, 0, step.in_height, step.in_width};
   const Region& region = drawn_at<DrawnCrop>(step, drawn).region;
   const auto height = static_cast<std::int32_t>(region.height);
@@ -241,7 +241,7 @@ SLIPSTREAM_INLINED Prepared prepared_for(const PassProgram& pass, const std::byt
   if (pass.has_plain_moves) result.before = plain_move(pass, drawn, 0, last);
   if (pass.interpolation < 0 || pass.steps[last].kind == StepKind::warp) return result;
   const ProgramStep& step = pass.steps[last];
-  result.region = region_of(step, drawn);
+  result.region = resized_region(step, drawn);
   result.scale_y = static_cast<float>(result.region.height) / static_cast<float>(step.out_height);
   result.scale_x = static_cast<float>(result.region.width) / static_cast<float>(step.out_width);
   return result;
@@ -254,7 +254,7 @@ SLIPSTREAM_INLINED void set_means(const PassProgram& pass, const std::int64_t* s
   each_step(pass, 0, pass.count, [&](const ProgramStep& step) {
     if (step.kind != StepKind::jitter || step.contrast < 0) return;
     const std::int64_t pixels = static_cast<std::int64_t>(step.in_height) * step.in_width;
-    prepared.mean[step.contrast] = mean_of(sums[step.contrast * apart], pixels, step.range);
+    prepared.mean[step.contrast] = mean_level(sums[step.contrast * apart], pixels, step.range);
   });
 }
 
@@ -306,7 +306,7 @@ SLIPSTREAM_INLINED Origin mask_origin(const PassProgram& pass, const std::byte* 
   for (std::int32_t last = pass.count; last > 0 && !at.is_filled; --last) {
     const ProgramStep& step = pass.steps[last - 1];
     if (step.kind == StepKind::resize || step.kind == StepKind::resize_crop) {
-      const ResizedRegion region = region_of(step, drawn);
+      const ResizedRegion region = resized_region(step, drawn);
       at.y = region.top + nearest_input(at.y, region.height, step.out_height);
       at.x = region.left + nearest_input(at.x, region.width, step.out_width);
     } else {

@@ -15,7 +15,7 @@ void each_pass(const AugmentPlan::Program& program, std::size_t batch_size, cons
   std::byte* next = scratch + sums_bytes(program, batch_size);
   std::byte* after_next = next + (passes > 2 ? place_bytes(program, batch_size) : 0);
   for (std::size_t i = 0; i < passes; ++i) {
-    PassMemory memory = formats_of(program, i);
+    PassMemory memory = make_pass_memory(program, i);
     memory.images = images;
     memory.drawn = drawn;
     memory.sums = reinterpret_cast<std::int64_t*>(scratch);

@@ -13,7 +13,7 @@ struct Four {
   std::int32_t y;
   std::int32_t x;
 
-  __device__ std::int32_t x_of(int k) const { return x + k * kApart; }
+  __device__ std::int32_t x_at(int k) const { return x + k * kApart; }
   __device__ bool begins_in(const PassProgram& pass) const {
     return y < pass.out_height && x < pass.out_width;
   }
@@ -73,7 +73,7 @@ __device__ __forceinline__ void each_four_of_tile(const PassProgram& pass, const
       Pixel<C> run[4];
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        run[k] = pixel_at(min(four.y, pass.out_height - 1), min(four.x_of(k), pass.out_width - 1));
+        run[k] = pixel_at(min(four.y, pass.out_height - 1), min(four.x_at(k), pass.out_width - 1));
       }
       use(image, four, run);
     });
@@ -101,7 +101,7 @@ template <int C, Way kWay>
 __device__ __forceinline__ void plain_block(const PassProgram& pass, const PassMemory& memory,
                                             const LaunchShape& shape) {
   extern __shared__ __align__(16) std::byte shared[];
-  const Tile tile = tile_of(shape.grid);
+  const Tile tile = block_tile(shape.grid);
   each_four_of_tile<C, kWay>(pass, memory, shape, tile, shared,
                              [&](const Image&, const auto& four, const Pixel<C>(&run)[4]) {
                                store<C>(pass, memory, tile.image, four, run,

@@ -73,12 +73,12 @@ void find_turn(PassProgram& pass) {
   for (std::int32_t i = pass.interpolation + 1; pass.is_staged && i < pass.stencil; ++i) {
     const ProgramStep& step = pass.steps[i];
     if (!moves(step)) {
-      pass.changes_behind = true;
+      pass.changes_after = true;
     } else if (step.kind == StepKind::warp && pass.turn < 0) {
       pass.turn = i;
       pass.turns_rigidly = step.is_rigid;
     } else {
-      pass.moves_behind = true;
+      pass.moves_after = true;
       pass.is_staged = is_plain_move(step);
     }
   }
@@ -88,7 +88,7 @@ void find_turn(PassProgram& pass) {
 class Passes {
  public:
   Passes(AugmentPlan::Program& program, const FieldSpec& input) : program_(program) {
-    begin(range_of(input.dtype), side(input.shape, 0), side(input.shape, 1));
+    begin(dtype_range(input.dtype), side(input.shape, 0), side(input.shape, 1));
   }
 
   void add(ProgramStep step) {
@@ -127,7 +127,7 @@ class Passes {
     pass.in_height = pass.out_height = height;
     pass.in_width = pass.out_width = width;
     program_.passes.push_back(pass);
-    values_ = values_of(range);
+    values_ = initial_values(range);
     program_.ranges.push_back(range);
   }
 
@@ -164,7 +164,7 @@ PassProgram before_contrast(const PassProgram& pass, std::int32_t at) {
   return before;
 }
 
-PassMemory formats_of(const AugmentPlan::Program& program, std::size_t pass) {
+PassMemory make_pass_memory(const AugmentPlan::Program& program, std::size_t pass) {
   PassMemory memory = {};
   memory.range = program.ranges[pass];
   memory.drawn_bytes = static_cast<std::uint32_t>(program.drawn_bytes);

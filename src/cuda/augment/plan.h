@@ -29,7 +29,7 @@ namespace augment {
 PassProgram before_contrast(const PassProgram& pass, std::int32_t at);
 
 /// What a pass reads and writes, without where that lies.
-PassMemory formats_of(const AugmentPlan::Program& program, std::size_t pass);
+PassMemory make_pass_memory(const AugmentPlan::Program& program, std::size_t pass);
 
 // Scratch memory: sums of contrasts, and two places that passes hand images on in by turns.
 std::size_t sums_bytes(const AugmentPlan::Program& program, std::size_t batch_size);

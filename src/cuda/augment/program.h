@@ -93,9 +93,9 @@ struct PassProgram {
   /// the interpolation through shared memory.
   bool is_staged;
   std::int32_t turn;
-  bool moves_behind;    ///< whether there are crops and flips
-  bool turns_rigidly;   ///< or not at all: the pixels stay as far apart as they are
-  bool changes_behind;  ///< whether any step there changes values
+  bool moves_after;    ///< whether there are crops and flips
+  bool turns_rigidly;  ///< or not at all: the pixels stay as far apart as they are
+  bool changes_after;  ///< whether any step there changes values
   std::int32_t in_height;
   std::int32_t in_width;
   std::int32_t out_height;

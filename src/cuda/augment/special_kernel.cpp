@@ -17,7 +17,7 @@ void check_nvrtc(nvrtcResult result, const std::string& log = {}) {
               (log.empty() ? "" : "\n" + log));
 }
 
-std::string log_of(nvrtcProgram program) {
+std::string compile_log(nvrtcProgram program) {
   std::size_t size = 0;
   check_nvrtc(nvrtcGetProgramLogSize(program, &size));
   std::string log(size, '\0');
@@ -60,7 +60,7 @@ std::string compiled(const std::string& source, const std::string& architecture)
                            "--extra-device-vectorization"};
   const nvrtcResult result =
       nvrtcCompileProgram(raw, static_cast<int>(std::size(options)), options);
-  if (result != NVRTC_SUCCESS) check_nvrtc(result, log_of(raw));
+  if (result != NVRTC_SUCCESS) check_nvrtc(result, compile_log(raw));
   std::size_t size = 0;
   check_nvrtc(nvrtcGetCUBINSize(raw, &size));
   std::string code(size, '\0');

@@ -7,7 +7,7 @@ namespace slipstream::augment {
 SpecialPurpose purpose_of_images(const AugmentPlan::Program& program, std::size_t pass,
                                  const DeviceLimits& limits) {
   const PassProgram& steps = program.passes[pass];
-  const PassMemory formats = formats_of(program, pass);
+  const PassMemory formats = make_pass_memory(program, pass);
   return {steps,
           std::nullopt,
           formats,
@@ -19,7 +19,7 @@ SpecialPurpose purpose_of_images(const AugmentPlan::Program& program, std::size_
 SpecialPurpose purpose_of_sums(const AugmentPlan::Program& program, std::size_t pass,
                                std::int32_t at, const DeviceLimits& limits) {
   const PassProgram before = before_contrast(program.passes[pass], at);
-  const PassMemory formats = formats_of(program, pass);
+  const PassMemory formats = make_pass_memory(program, pass);
   return {before,
           program.passes[pass].steps[at],
           formats,

@@ -67,7 +67,7 @@ Initializer& Initializer::add(const ProgramStep& step) {
   return put(list.text());
 }
 
-std::string text_of(const PassProgram& pass) {
+std::string to_source(const PassProgram& pass) {
   Initializer list;
   list.add(pass.steps, static_cast<std::size_t>(pass.count));
   list.add(pass.count).add(pass.interpolation).add(pass.stencil).add(pass.contrasts);
@@ -79,19 +79,19 @@ std::string text_of(const PassProgram& pass) {
   list.add(pass.plain_steps)
       .add(pass.is_staged)
       .add(pass.turn)
-      .add(pass.moves_behind)
+      .add(pass.moves_after)
       .add(pass.turns_rigidly);
-  list.add(pass.changes_behind).add(pass.in_height).add(pass.in_width);
+  list.add(pass.changes_after).add(pass.in_height).add(pass.in_width);
   list.add(pass.out_height).add(pass.out_width);
   return list.text();
 }
 
-std::string text_of(const ProgramStep& step) {
+std::string to_source(const ProgramStep& step) {
   const std::string list = Initializer().add(step).text();
   return list.substr(1, list.size() - 2);
 }
 
-std::string text_of(const LaunchShape& shape) {
+std::string to_source(const LaunchShape& shape) {
   Initializer grid;
   grid.add(shape.grid.across).add(shape.grid.tiles).add(shape.grid.width).add(shape.grid.height);
   Initializer room;
@@ -108,7 +108,7 @@ std::int32_t unrolled_radius(const PassProgram& pass) {
   return radius <= kMost ? radius : 0;
 }
 
-const char* name_of(Way way) {
+const char* to_string(Way way) {
   switch (way) {
     case Way::direct:
       return "Way::direct";
@@ -133,11 +133,12 @@ std::string special_source(const SpecialPurpose& purpose) {
   text << "#define SLIPSTREAM_SPECIALIZED\n#include \"cuda/augment/launch_shape.h\"\n"
        << "#include \"cuda/augment/program.h\"\n"
        << purpose.functions << "namespace slipstream::augment {\n"
-       << "__device__ constexpr PassProgram kPass = " << text_of(pass) << ";\n";
+       << "__device__ constexpr PassProgram kPass = " << to_source(pass) << ";\n";
   if (purpose.contrast) {
-    text << "__device__ constexpr ProgramStep kContrast = " << text_of(*purpose.contrast) << ";\n";
+    text << "__device__ constexpr ProgramStep kContrast = " << to_source(*purpose.contrast)
+         << ";\n";
   }
-  text << "__device__ constexpr LaunchShape kShape = " << text_of(purpose.shape) << ";\n}\n"
+  text << "__device__ constexpr LaunchShape kShape = " << to_source(purpose.shape) << ";\n}\n"
        << "#include \"cuda/augment/" << kind << "_kernel.h\"\nnamespace slipstream::augment {\n"
        << "extern \"C\" __global__ void __launch_bounds__("
        << (is_plain ? std::to_string(kPlainThreads)
@@ -147,7 +148,7 @@ std::string special_source(const SpecialPurpose& purpose) {
        << "memory.range = static_cast<Range>(" << static_cast<int>(formats.range) << ");\n"
        << "memory.stored = static_cast<Stored>(" << static_cast<int>(formats.stored) << ");\n"
        << "memory.is_planar = " << (formats.is_planar ? "true" : "false") << ";\n"
-       << kind << "_block<" << purpose.channels << ", " << name_of(way_of(pass));
+       << kind << "_block<" << purpose.channels << ", " << to_string(choose_way(pass));
   if (!is_plain) text << ", " << unrolled_radius(pass);
   text << ">(kPass, " << (purpose.contrast ? "kContrast, " : "") << "memory, kShape);\n}\n}\n";
   return text.str();

@@ -35,8 +35,8 @@ __device__ __forceinline__ Box around(const Box& box, const DrawnWarp& warp, flo
   Coordinate most{-kFar, -kFar};
   SLIPSTREAM_ROLLED
   for (int corner = 0; corner < 4; ++corner) {
-    const Coordinate at = source_of(warp, corner % 2 == 0 ? box.left : box.right - 1,
-                                    corner < 2 ? box.top : box.bottom - 1);
+    const Coordinate at = source_coordinate(warp, corner % 2 == 0 ? box.left : box.right - 1,
+                                            corner < 2 ? box.top : box.bottom - 1);
     least = {fminf(least.x, at.x), fminf(least.y, at.y)};
     most = {fmaxf(most.x, at.x), fmaxf(most.y, at.y)};
   }
@@ -67,7 +67,7 @@ __device__ __forceinline__ bool is_filtered(const ProgramStep& step, std::int32_
 }
 
 /// From row to row of texels; kernels for one pass know it where the room always does.
-__device__ __forceinline__ std::int32_t pitch_of(const StageRoom& room, std::int32_t of_tile) {
+__device__ __forceinline__ std::int32_t row_pitch(const StageSpace& room, std::int32_t of_tile) {
   return room.pitch > 0 ? room.pitch : of_tile;
 }
 
@@ -75,7 +75,7 @@ __device__ __forceinline__ std::int32_t pitch_of(const StageRoom& room, std::int
 template <Way kWay>
 __device__ __forceinline__ void lay_out(const PassProgram& pass, const std::byte* drawn,
                                         const Prepared& prepared, const Box& wanted,
-                                        const StageRoom& room, int channels, Stage& stage) {
+                                        const StageSpace& room, int channels, Stage& stage) {
   stage.fits = pass.is_staged;
   if (!stage.fits) return;
   const ProgramStep& step = pass.steps[pass.interpolation];
@@ -115,7 +115,7 @@ __device__ __forceinline__ void lay_out(const PassProgram& pass, const std::byte
     stage.texels = {down.x, across.x, down.y, across.y};
     stage.fits &= max(box.rows(), box.columns()) <= room.entries;
   }
-  stage.pitch = pitch_of(room, texel_pitch(max(stage.texels.columns(), 0), channels));
+  stage.pitch = row_pitch(room, texel_pitch(max(stage.texels.columns(), 0), channels));
   stage.fits &= stage.texels.columns() <= static_cast<std::int32_t>(blockDim.x);
   stage.fits &= max(stage.texels.rows(), 0) * stage.pitch <= room.floats;
 }
@@ -129,7 +129,7 @@ struct StageMemory {
   float* texels;
 };
 
-__device__ __forceinline__ StageMemory stage_memory(const StageRoom& room, std::byte* shared) {
+__device__ __forceinline__ StageMemory stage_memory(const StageSpace& room, std::byte* shared) {
   StageMemory memory;
   memory.rows = reinterpret_cast<AxisEntry*>(shared);
   memory.columns = memory.rows + room.entries;
@@ -207,8 +207,8 @@ __device__ __forceinline__ void store_texels(const Image& image, const Pixel<C> 
 #pragma unroll
   for (int i = 0; i < C * N; ++i) {
     const float value = run[i / C].value[i % C];
-    const bool is_whole = kWay == Way::filter && range == Range::levels;
-    values[i] = is_whole ? __int_as_float(static_cast<std::int32_t>(value)) : value;
+    const bool is_integral = kWay == Way::filter && range == Range::levels;
+    values[i] = is_integral ? __int_as_float(static_cast<std::int32_t>(value)) : value;
   }
 #pragma unroll
   for (int i = 0; i < C * N; i += N) {
@@ -224,7 +224,7 @@ __device__ __forceinline__ void store_texels(const Image& image, const Pixel<C> 
 /// REQUIRES: moves_alone() and has_whole_words()
 template <int C, Way kWay>
 __device__ __forceinline__ std::int32_t fill_runs(const Image& image, const Stage& stage,
-                                                  const StageRoom& room, std::int32_t pitch,
+                                                  const StageSpace& room, std::int32_t pitch,
                                                   float* texels) {
   const PassProgram& pass = image.pass;
   const ResizedRegion& region = image.prepared.region;
@@ -283,7 +283,7 @@ __device__ __forceinline__ void texels_below(const Image& image, const Stage& st
     is_outside[k] =
         kWay == Way::warp && !(is_within(y, step.in_height) && is_within(x, step.in_width));
     if (is_outside[k]) {
-      run[k] = all_of<C>(step.fill);
+      run[k] = fill_pixel<C>(step.fill);
     } else if (is_plain) {
       run[k] = image.source.at<C>(move.top + move.down * y, move.left + move.right * x);
     } else {
@@ -294,7 +294,7 @@ __device__ __forceinline__ void texels_below(const Image& image, const Stage& st
   each_plain_step(pass, [&](const ProgramStep& plain) { advance<C, N>(image, plain, run); });
 #pragma unroll
   for (int k = 0; k < N; ++k) {
-    if (is_outside[k]) run[k] = all_of<C>(step.fill);
+    if (is_outside[k]) run[k] = fill_pixel<C>(step.fill);
   }
 }
 
@@ -322,9 +322,9 @@ __device__ __forceinline__ void fill_columns(const Image& image, const Stage& st
 /// By all threads, who then wait for each other.
 template <int C, Way kWay>
 __device__ __forceinline__ void fill_stage(const Image& image, const Stage& stage,
-                                           const StageRoom& room, const StageMemory& memory) {
+                                           const StageSpace& room, const StageMemory& memory) {
   if constexpr (kWay != Way::warp) fill_axes<kWay>(image, stage, room.taps, C, memory);
-  const std::int32_t pitch = pitch_of(room, stage.pitch);
+  const std::int32_t pitch = row_pitch(room, stage.pitch);
   const PassProgram& pass = image.pass;
   if (kWay != Way::warp && moves_alone(pass) && has_whole_words<C>(image)) {
     const std::int32_t filled = fill_runs<C, kWay>(image, stage, room, pitch, memory.texels);

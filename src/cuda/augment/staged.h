@@ -68,19 +68,19 @@ __device__ __forceinline__ Pixel<C> summed(const float* from, std::int32_t apart
 template <int C, Way kWay>
 class Staged {
  public:
-  __device__ __forceinline__ Staged(const Image& image, const Stage& stage, const StageRoom& room,
+  __device__ __forceinline__ Staged(const Image& image, const Stage& stage, const StageSpace& room,
                                     const StageMemory& memory)
       : image_(image),
         after_(stage.after),
         row_({stage.before.top - stage.made.top, stage.before.down}),
         column_({stage.before.left - stage.made.left, stage.before.right}),
         has_turn_(image.pass.turn >= 0),
-        changes_(image.pass.changes_behind),
+        changes_(image.pass.changes_after),
         memory_(memory),
-        pitch_(pitch_of(room, stage.pitch)),
+        pitch_(row_pitch(room, stage.pitch)),
         taps_(room.taps) {
     const PassProgram& pass = image.pass;
-    if (!pass.moves_behind) {
+    if (!pass.moves_after) {
       after_ = {0, 0, 1, 1};
       row_ = {-stage.made.top, 1};
       column_ = {-stage.made.left, 1};
@@ -110,10 +110,10 @@ class Staged {
   __device__ __forceinline__ Pixel<C> at(std::int32_t y, std::int32_t x) const {
     y = after_.top + after_.down * y;
     x = after_.left + after_.right * x;
-    Pixel<C> pixel = all_of<C>(turned_.fill);
+    Pixel<C> pixel = fill_pixel<C>(turned_.fill);
     bool is_filled = false;
     if (has_turn_) {
-      const Coordinate from = source_of(turn_, x, y);
+      const Coordinate from = source_coordinate(turn_, x, y);
       y = nearest_pixel(from.y);
       x = nearest_pixel(from.x);
       is_filled = !(is_within(y, turned_.height) && is_within(x, turned_.width));
@@ -152,20 +152,21 @@ class Staged {
   __device__ __forceinline__ Pixel<C> resized(std::int32_t y, std::int32_t x) const {
     const AxisEntry row = memory_.rows[y];
     const AxisEntry column = memory_.columns[x];
-    return between_four<C>(texels_of(row, column), pitch_, column.weight, row.weight);
+    return between_four<C>(find_texels(row, column), pitch_, column.weight, row.weight);
   }
 
-  __device__ __forceinline__ const float* texels_of(const AxisEntry& row,
-                                                    const AxisEntry& column) const {
+  __device__ __forceinline__ const float* find_texels(const AxisEntry& row,
+                                                      const AxisEntry& column) const {
     return reinterpret_cast<const float*>(reinterpret_cast<const std::byte*>(memory_.texels) +
                                           row.offset + column.offset);
   }
 
   __device__ __forceinline__ Pixel<C> warped(std::int32_t y, std::int32_t x) const {
-    const Coordinate at = source_of(warp_, x, y);
+    const Coordinate at = source_coordinate(warp_, x, y);
     const std::int32_t left = whole_below(at.x);
     const std::int32_t top = whole_below(at.y);
-    if (left < -1 || left >= in_.width || top < -1 || top >= in_.height) return all_of<C>(in_.fill);
+    if (left < -1 || left >= in_.width || top < -1 || top >= in_.height)
+      return fill_pixel<C>(in_.fill);
     return between_four<C>(memory_.texels + top * pitch_ + left * C, pitch_,
                            at.x - static_cast<float>(left), at.y - static_cast<float>(top));
   }
@@ -173,7 +174,7 @@ class Staged {
   __device__ __forceinline__ Pixel<C> filtered(std::int32_t y, std::int32_t x) const {
     const AxisEntry row = memory_.rows[y];
     const AxisEntry column = memory_.columns[x];
-    const float* from = texels_of(row, column);
+    const float* from = find_texels(row, column);
     const std::int32_t* down = memory_.row_weights + y * taps_;
     const std::int32_t* across = memory_.column_weights + x * taps_;
     if (is_levels_) {

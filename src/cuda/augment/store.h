@@ -33,22 +33,22 @@ __device__ __forceinline__ T stored_as(float value) {
 }
 
 template <typename T>
-using FourOf = typename Word<4 * sizeof(T)>::type;
+using FourWide = typename Word<4 * sizeof(T)>::type;
 
 template <typename T>
-__device__ __forceinline__ FourOf<T> four_of(float a, float b, float c, float d) {
+__device__ __forceinline__ FourWide<T> make_four(float a, float b, float c, float d) {
   union {
     T values[4];
-    FourOf<T> word;
+    FourWide<T> word;
   } all = {{stored_as<T>(a), stored_as<T>(b), stored_as<T>(c), stored_as<T>(d)}};
   return all.word;
 }
 
 /// Values 4 i to 4 i + 3 of four pixels with their channels next to each other.
 template <typename T, int C>
-__device__ __forceinline__ FourOf<T> interleaved(const Pixel<C> (&run)[4], int i) {
+__device__ __forceinline__ FourWide<T> interleaved(const Pixel<C> (&run)[4], int i) {
   const auto value = [&](int k) { return run[(4 * i + k) / C].value[(4 * i + k) % C]; };
-  return four_of<T>(value(0), value(1), value(2), value(3));
+  return make_four<T>(value(0), value(1), value(2), value(3));
 }
 
 template <int C, typename T>
@@ -77,10 +77,10 @@ __device__ __forceinline__ void store_run(const PassProgram& pass, bool is_plana
 #pragma unroll
   for (int i = 0; i < C; ++i) {
     if (is_planar) {
-      *reinterpret_cast<FourOf<T>*>(image + i * plane + place) =
-          four_of<T>(run[0].value[i], run[1].value[i], run[2].value[i], run[3].value[i]);
+      *reinterpret_cast<FourWide<T>*>(image + i * plane + place) =
+          make_four<T>(run[0].value[i], run[1].value[i], run[2].value[i], run[3].value[i]);
     } else {
-      reinterpret_cast<FourOf<T>*>(image + place * C)[i] = interleaved<T>(run, i);
+      reinterpret_cast<FourWide<T>*>(image + place * C)[i] = interleaved<T>(run, i);
     }
   }
 }
@@ -97,7 +97,7 @@ __device__ __forceinline__ void store_runs(const PassProgram& pass, bool is_plan
     if (is_mine) store_run<C, T>(pass, is_planar, image, y, x, run);
     return;
   }
-  auto* words = reinterpret_cast<FourOf<T>*>(shared);
+  auto* words = reinterpret_cast<FourWide<T>*>(shared);
   const auto lane = static_cast<std::int32_t>(threadIdx.x % 32);
 #pragma unroll
   for (int i = 0; i < C; ++i) words[lane * C + i] = interleaved<T>(run, i);
@@ -107,7 +107,7 @@ __device__ __forceinline__ void store_runs(const PassProgram& pass, bool is_plan
   for (int i = 0; i < C; ++i) {
     const std::int32_t word = lane + 32 * i;
     const std::int32_t place = __shfl_sync(~0U, mine, word / C);
-    if (place >= 0) reinterpret_cast<FourOf<T>*>(image + place * C)[word % C] = words[word];
+    if (place >= 0) reinterpret_cast<FourWide<T>*>(image + place * C)[word % C] = words[word];
   }
   __syncwarp();
 }
@@ -150,9 +150,9 @@ __device__ __forceinline__ void store_patches(const PassProgram& pass, bool is_p
     const std::int32_t value =
         left * of_pixel + at - channel * kPatchesWidth;  // of the row of the image
     if (top + y >= pass.out_height || value >= pass.out_width * of_pixel) continue;
-    *reinterpret_cast<FourOf<T>*>(image + channel * plane + (top + y) * pass.out_width * of_pixel +
-                                  value) =
-        *reinterpret_cast<const FourOf<T>*>(values + y * patches_pitch(C) + at);
+    *reinterpret_cast<FourWide<T>*>(image + channel * plane +
+                                    (top + y) * pass.out_width * of_pixel + value) =
+        *reinterpret_cast<const FourWide<T>*>(values + y * patches_pitch(C) + at);
   }
   __syncwarp();
 }
@@ -180,7 +180,7 @@ __device__ __forceinline__ void store_columns(const PassProgram& pass, bool is_p
     return;
   }
   auto* values = reinterpret_cast<T*>(shared) + lane * C;
-  const auto* words = reinterpret_cast<const FourOf<T>*>(shared) + lane;
+  const auto* words = reinterpret_cast<const FourWide<T>*>(shared) + lane;
   T* const to = image + (y * pass.out_width + x - lane) * C + 4 * lane;
 #pragma unroll
   for (int first = 0; first < N; first += kRowsAtOnce) {
@@ -192,7 +192,8 @@ __device__ __forceinline__ void store_columns(const PassProgram& pass, bool is_p
 #pragma unroll
     for (int k = 0; k < kRowsAtOnce; ++k) {
       if (lane >= kWordsOfRow || !is_stored(first + k)) continue;
-      *reinterpret_cast<FourOf<T>*>(to + (first + k) * pass.out_width * C) = words[k * kWordsOfRow];
+      *reinterpret_cast<FourWide<T>*>(to + (first + k) * pass.out_width * C) =
+          words[k * kWordsOfRow];
     }
     __syncwarp();
   }

@@ -22,7 +22,7 @@ template <int C, Way kWay>
 __device__ __forceinline__ void sum_block(const PassProgram& before, const ProgramStep& step,
                                           const PassMemory& memory, const LaunchShape& shape) {
   extern __shared__ __align__(16) std::byte shared[];
-  const Tile tile = tile_of(shape.grid);
+  const Tile tile = block_tile(shape.grid);
   const std::byte* drawn = memory.drawn + tile.image * memory.drawn_bytes;
   if (!drawn_at<DrawnJitter>(step, drawn).has(Jitter::contrast)) return;
   std::int64_t sum = 0;
@@ -30,7 +30,7 @@ __device__ __forceinline__ void sum_block(const PassProgram& before, const Progr
                              [&](const Image& image, const auto& at, const Pixel<C>(&run)[4]) {
                                for (int k = 0; k < 4; ++k) {
                                  const bool is_mine =
-                                     at.y < before.out_height && at.x_of(k) < before.out_width;
+                                     at.y < before.out_height && at.x_at(k) < before.out_width;
                                  if (is_mine) sum += contrast_term<C>(image, step, run[k]);
                                }
                              });

@@ -13,7 +13,7 @@ struct Tile {
   std::int64_t image;
 };
 
-__device__ __forceinline__ Tile tile_of(const Grid& grid) {
+__device__ __forceinline__ Tile block_tile(const Grid& grid) {
   const auto image = static_cast<std::int32_t>(blockIdx.x / static_cast<unsigned>(grid.tiles));
   const auto tile = static_cast<std::int32_t>(blockIdx.x % static_cast<unsigned>(grid.tiles));
   return {tile / grid.across * grid.height, tile % grid.across * grid.width, image};

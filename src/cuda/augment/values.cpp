@@ -15,7 +15,7 @@ bool has_few_bits(const ColorMatrix& matrix, std::size_t c) {
 
 }  // namespace
 
-Values values_of(Range range) {
+Values initial_values(Range range) {
   if (range == Range::levels) return {255, true};
   return {std::numeric_limits<double>::infinity(), false};
 }
@@ -41,7 +41,7 @@ void advance(const ProgramStep& step, Values& values) {
     case StepKind::to_float:
       break;
     case StepKind::function:
-      values = values_of(Range::unit);
+      values = initial_values(Range::unit);
       break;
     case StepKind::convert_color:
       values.are_coarse = step.range == Range::levels;

@@ -10,7 +10,7 @@ struct Values {
   bool are_coarse;  ///< those that are not 0 are no smaller than 2^-60
 };
 
-Values values_of(Range range);  ///< of a pass' source
+Values initial_values(Range range);  ///< of a pass' source
 
 /// Says of a step's divisors whether what they divide is usual.
 void set_divisors(const Values& values, ProgramStep& step);

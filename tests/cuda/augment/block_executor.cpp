@@ -30,7 +30,7 @@ void run_grid(const LaunchShape& shape, const PassMemory& memory, int threads,
 }
 
 template <int C, Way kWay>
-void images_of(const PassProgram& pass, const PassMemory& memory, const LaunchShape& shape) {
+void run_image_pass(const PassProgram& pass, const PassMemory& memory, const LaunchShape& shape) {
   if (pass.stencil == pass.count) {
     return run_grid(shape, memory, augment::kPlainThreads,
                     [&] { augment::plain_block<C, kWay>(pass, memory, shape); });
@@ -63,13 +63,14 @@ void run_pass(const PassProgram& pass, const PassMemory& memory) {
     if (step.kind != augment::StepKind::jitter || step.contrast < 0) continue;
     const PassProgram before = augment::before_contrast(pass, at);
     const LaunchShape shape = augment::launch_shape(before, C, memory.drawn_bytes, kLimits);
-    with_way(augment::way_of(before), [&]<Way kWay>() {
+    with_way(augment::choose_way(before), [&]<Way kWay>() {
       run_grid(shape, memory, augment::kPlainThreads,
                [&] { augment::sum_block<C, kWay>(before, step, memory, shape); });
     });
   }
   const LaunchShape shape = augment::launch_shape(pass, C, memory.drawn_bytes, kLimits);
-  with_way(augment::way_of(pass), [&]<Way kWay>() { images_of<C, kWay>(pass, memory, shape); });
+  with_way(augment::choose_way(pass),
+           [&]<Way kWay>() { run_image_pass<C, kWay>(pass, memory, shape); });
 }
 
 void run_images(const PassProgram& pass, const PassMemory& memory, std::int32_t channels) {
@@ -90,7 +91,7 @@ void run_images(const PassProgram& pass, const PassMemory& memory, std::int32_t 
 Bytes executed(const AugmentPlan& plan, std::size_t batch_size, const Bytes& images,
                const Bytes& drawn, std::size_t out_bytes) {
   const AugmentPlan::Program& program = plan.program();
-  if (program.kind == FieldKind::mask) return masks_of(plan, batch_size, images, drawn, out_bytes);
+  if (program.kind == FieldKind::mask) return run_masks(plan, batch_size, images, drawn, out_bytes);
   program_at_hand = &program;
   const Bytes exact(images.begin(), images.end());  // without room to grow, which could be read
   Bytes scratch(plan.scratch_bytes(batch_size) + 1, std::byte{0x5a});

@@ -25,7 +25,7 @@ TEST(DivisorTest, ExactOnesAreExactForEveryMantissa) {
   std::vector<float> values = {1, 3, 255, 0.229F, 0.224F, 0.225F, 0.5F, 1.99999988F};
   for (int i = 0; i < 4; ++i) values.push_back(1 + static_cast<float>(random() >> 8) * 0x1p-24F);
   for (const float value : values) {
-    const Divisor divisor = divisor_of(value);
+    const Divisor divisor = make_divisor(value);
     EXPECT_EQ(divisor.is_exact, wrong_mantissas(divisor) == 0) << value;
   }
 }
@@ -33,7 +33,7 @@ TEST(DivisorTest, ExactOnesAreExactForEveryMantissa) {
 TEST(DivisorTest, FindsThoseThatAreNotExact) {
   std::size_t found = 0;
   for (std::uint32_t mantissa = 0; mantissa < 1U << 23 && found < 3; mantissa += 1) {
-    const Divisor divisor = divisor_of(std::bit_cast<float>(0x3F800000U | mantissa));
+    const Divisor divisor = make_divisor(std::bit_cast<float>(0x3F800000U | mantissa));
     if (divisor.is_exact) continue;
     EXPECT_GT(wrong_mantissas(divisor), 0U) << divisor.value;
     ++found;
@@ -42,13 +42,13 @@ TEST(DivisorTest, FindsThoseThatAreNotExact) {
 }
 
 TEST(DivisorTest, OnlyUsualDivisorsHaveAnInverse) {
-  for (const float value : {0.0F, -3.0F, 1e-12F, 1e20F}) EXPECT_EQ(divisor_of(value).inverse, 0);
-  EXPECT_GT(divisor_of(255).inverse, 0);
+  for (const float value : {0.0F, -3.0F, 1e-12F, 1e20F}) EXPECT_EQ(make_divisor(value).inverse, 0);
+  EXPECT_GT(make_divisor(255).inverse, 0);
 }
 
 TEST(DivisorTest, ZerosKeepTheirSigns) {
   for (const float value : {0.229F, 0.224F, 0.225F, 255.0F, 3.0F, 7.0F}) {
-    const Divisor divisor = divisor_of(value);
+    const Divisor divisor = make_divisor(value);
     EXPECT_TRUE(std::signbit(quotient(-0.0F, divisor))) << value;
     EXPECT_FALSE(std::signbit(quotient(0.0F, divisor))) << value;
   }

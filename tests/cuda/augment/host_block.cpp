@@ -51,7 +51,7 @@ void wait(Waits waits) {
   swapcontext(&fiber.context, &block.scheduler);
 }
 
-void go_on(unsigned thread) {
+void resume(unsigned thread) {
   block.current = thread;
   threadIdx = {thread, 0, 0};
   block.fibers[thread].waits = Waits::no;
@@ -59,7 +59,9 @@ void go_on(unsigned thread) {
 }
 
 /// Every second block runs backwards: threads that do not wait where they must see other memory.
-unsigned place_of(unsigned i, unsigned count) { return block.runs_backwards ? count - 1 - i : i; }
+unsigned order_index(unsigned i, unsigned count) {
+  return block.runs_backwards ? count - 1 - i : i;
+}
 
 /// Until its threads wait for the block, or have ended.
 void run_warp(unsigned first) {
@@ -71,7 +73,7 @@ void run_warp(unsigned first) {
     }
     if (in_warp == 0) return;
     if (elsewhere != 0) throw std::logic_error("threads of a warp wait in different places");
-    for (unsigned i = 0; i < kWarp; ++i) go_on(first + place_of(i, kWarp));
+    for (unsigned i = 0; i < kWarp; ++i) resume(first + order_index(i, kWarp));
   }
 }
 
@@ -96,14 +98,15 @@ void start(unsigned threads, const std::function<void()>& thread) {
 
 void run_block(unsigned threads, std::size_t shared_bytes, const std::function<void()>& thread) {
   start(threads, thread);
-  for (bool goes_on = true; goes_on;) {
-    goes_on = false;
+  for (bool resumes = true; resumes;) {
+    resumes = false;
     for (unsigned i = 0; i < threads; ++i) {
-      const unsigned at = place_of(i, threads);
-      if (block.fibers[at].waits == Waits::for_block) go_on(at);
+      const unsigned at = order_index(i, threads);
+      if (block.fibers[at].waits == Waits::for_block) resume(at);
     }
-    for (unsigned i = 0; i < threads / kWarp; ++i) run_warp(kWarp * place_of(i, threads / kWarp));
-    for (const Fiber& fiber : block.fibers) goes_on |= fiber.waits == Waits::for_block;
+    for (unsigned i = 0; i < threads / kWarp; ++i)
+      run_warp(kWarp * order_index(i, threads / kWarp));
+    for (const Fiber& fiber : block.fibers) resumes |= fiber.waits == Waits::for_block;
   }
   const auto is_unset = [](std::byte value) { return value == kUnset; };
   if (!std::all_of(augment::shared + shared_bytes, std::end(augment::shared), is_unset)) {

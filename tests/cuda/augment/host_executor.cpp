@@ -71,7 +71,7 @@ std::int64_t sum_before(const augment::Image& image, const augment::Prepared& pr
 }
 
 template <int C>
-void set_means_of(const augment::Image& image, augment::Prepared& prepared) {
+void set_image_means(const augment::Image& image, augment::Prepared& prepared) {
   const PassProgram& pass = image.pass;
   std::int64_t sums[augment::kMostContrasts] = {};
   for (std::int32_t at = 0; at < pass.count; ++at) {
@@ -91,10 +91,10 @@ void set_means_of(const augment::Image& image, augment::Prepared& prepared) {
 }
 
 template <int C>
-Image<C> pass_of(const PassProgram& pass, const std::byte* drawn, const Source& source) {
+Image<C> evaluate_pass(const PassProgram& pass, const std::byte* drawn, const Source& source) {
   augment::Prepared prepared = augment::prepared_for(pass, drawn);
   const augment::Image from{pass, drawn, prepared, source, {}};
-  set_means_of<C>(from, prepared);
+  set_image_means<C>(from, prepared);
   Image<C> image = blank<C>(pass.out_height, pass.out_width);
   for (std::int32_t y = 0; y < image.height; ++y) {
     for (std::int32_t x = 0; x < image.width; ++x) {
@@ -139,14 +139,14 @@ Bytes one_image(const AugmentPlan::Program& program, Bytes image, const std::byt
     const bool is_last = i + 1 == program.passes.size();
     const bool is_levels =
         is_last ? program.out == DType::uint8 : program.ranges[i + 1] == Range::levels;
-    image = stored<C>(pass_of<C>(program.passes[i], drawn, source), is_levels);
+    image = stored<C>(evaluate_pass<C>(program.passes[i], drawn, source), is_levels);
   }
   const PassProgram& last = program.passes.back();
   return arranged({image.data(), program.out, {last.out_height, last.out_width, C}},
                   program.output);
 }
 
-Bytes one_of(const AugmentPlan::Program& program, const Bytes& image, const std::byte* drawn) {
+Bytes run_image(const AugmentPlan::Program& program, const Bytes& image, const std::byte* drawn) {
   switch (program.channels) {
     case 1:
       return one_image<1>(program, image, drawn);
@@ -179,11 +179,11 @@ Bytes of_each(const AugmentPlan::Program& program, std::size_t batch_size, const
 Bytes executed(const AugmentPlan& plan, std::size_t batch_size, const Bytes& images,
                const Bytes& drawn, std::size_t out_bytes) {
   const AugmentPlan::Program& program = plan.program();
-  if (program.kind == FieldKind::mask) return masks_of(plan, batch_size, images, drawn, out_bytes);
+  if (program.kind == FieldKind::mask) return run_masks(plan, batch_size, images, drawn, out_bytes);
   program_at_hand = &program;
   return of_each(program, batch_size, images, drawn,
                  [&](const Bytes& image, const std::byte* of_image) {
-                   return one_of(program, image, of_image);
+                   return run_image(program, image, of_image);
                  });
 }
 

@@ -66,8 +66,8 @@ void mask_pass(const augment::PassProgram& pass, const augment::PassMemory& memo
 }
 
 /// A batch of masks through all passes, with no more memory between them than the plan asks for.
-Bytes masks_of(const AugmentPlan& plan, std::size_t batch_size, const Bytes& masks,
-               const Bytes& drawn, std::size_t out_bytes) {
+Bytes run_masks(const AugmentPlan& plan, std::size_t batch_size, const Bytes& masks,
+                const Bytes& drawn, std::size_t out_bytes) {
   const AugmentPlan::Program& program = plan.program();
   const std::size_t scratch_bytes = plan.scratch_bytes(batch_size);
   Bytes scratch(2 * scratch_bytes, std::byte{0x5a});

@@ -17,7 +17,7 @@ Bytes bytes_at(const void* memory, std::size_t bytes) {
   return memory == nullptr ? Bytes{} : Bytes(first, first + bytes);
 }
 
-void take_back(const DeviceBuffer<std::byte>& from, void* to, std::size_t bytes) {
+void copy_to_host(const DeviceBuffer<std::byte>& from, void* to, std::size_t bytes) {
   const Bytes all = from.read();
   if (to != nullptr) std::copy_n(all.begin(), bytes, static_cast<std::byte*>(to));
   for (std::size_t i = bytes; i < all.size(); ++i)
@@ -47,8 +47,8 @@ void mix_there(const MixForm& form, const MixBatch& batch) {
       .targets = reinterpret_cast<float*>(targets.get())};
   cuda::mix_async(form, there, stream);
   stream.synchronize();
-  take_back(mixed, batch.mixed, out_bytes);
-  take_back(targets, batch.targets, target_bytes);
+  copy_to_host(mixed, batch.mixed, out_bytes);
+  copy_to_host(targets, batch.targets, target_bytes);
 }
 
 void require_mixer() { require_gpu(); }

@@ -133,8 +133,8 @@ struct Case {
   std::vector<DrawnMix> drawn = {};
 };
 
-MixForm form_of(Images images, DType dtype, std::int64_t height, std::int64_t width,
-                std::int64_t channels, bool planar = false) {
+MixForm make_mix_form(Images images, DType dtype, std::int64_t height, std::int64_t width,
+                      std::int64_t channels, bool planar = false) {
   MixForm form;
   form.images = images;
   form.dtype = dtype;
@@ -168,7 +168,7 @@ void expect_right_for_every_size(Images images, DType dtype, const BatchOps& ops
       SCOPED_TRACE(std::to_string(size.batch) + " of " + std::to_string(size.height) + " x " +
                    std::to_string(size.width) + " x " + std::to_string(size.channels) +
                    (planar ? ", planar" : ""));
-      Case<T> one(form_of(images, dtype, size.height, size.width, size.channels, planar),
+      Case<T> one(make_mix_form(images, dtype, size.height, size.width, size.channels, planar),
                   size.batch);
       one.draw(ops);
       one.expect_right();
@@ -190,7 +190,7 @@ TEST_F(MixTest, PutsABoxOfThePartnersIntoLevels) {
 
 TEST_F(MixTest, SharesAndBoxesDifferFromSampleToSample) {
   for (const Images images : {Images::blended, Images::boxed}) {
-    Case<float> one(form_of(images, DType::float32, 16, 16, 3), 8);
+    Case<float> one(make_mix_form(images, DType::float32, 16, 16, 3), 8);
     one.draw(images == Images::blended ? BatchOps{.mixup = MixUp{}} : BatchOps{.cutmix = CutMix{}});
     EXPECT_NE(one.at(0).own, one.at(1).own);
     one.expect_right();
@@ -200,7 +200,7 @@ TEST_F(MixTest, SharesAndBoxesDifferFromSampleToSample) {
 TEST_F(MixTest, RoundsToBf16InTheEnd) {
   for (const Images images : {Images::blended, Images::boxed})
     for (const std::int64_t width : {16, 5}) {
-      Case<float> one(form_of(images, DType::float32, 9, width, 3), 4);
+      Case<float> one(make_mix_form(images, DType::float32, 9, width, 3), 4);
       one.draw({.mixup = MixUp{}});
       for (DrawnMix& drawn : one.drawn) {
         drawn.bottom = 6;
@@ -217,7 +217,7 @@ TEST_F(MixTest, LabelsOfEveryTypeAloneAndMixed) {
   for (const DType label : {DType::uint8, DType::int32, DType::int64})
     for (const std::int64_t classes : {1, 3, 10, 256, 1000}) {
       if (label == DType::uint8 && classes > 256) continue;
-      MixForm form = form_of(Images::none, DType::float32, 0, 0, 0);
+      MixForm form = make_mix_form(Images::none, DType::float32, 0, 0, 0);
       form.label = label;
       form.classes = classes;
       form.on = 0.91F;
@@ -233,7 +233,7 @@ TEST_F(MixTest, LabelsOfEveryTypeAloneAndMixed) {
 }
 
 TEST_F(MixTest, SumsOfProbabilitiesAreOne) {
-  Case<float> one(form_of(Images::blended, DType::float32, 2, 2, 3), 64);
+  Case<float> one(make_mix_form(Images::blended, DType::float32, 2, 2, 3), 64);
   one.draw({.mixup = MixUp{0.4}, .one_hot = OneHot{0.1}});
   const std::vector<float> targets = one.result<float>().second;
   for (std::size_t i = 0; i < 64; ++i) {
@@ -244,7 +244,7 @@ TEST_F(MixTest, SumsOfProbabilitiesAreOne) {
 }
 
 TEST_F(MixTest, ALabelThatIsNoClassHasNoProbability) {
-  MixForm form = form_of(Images::none, DType::float32, 0, 0, 0);
+  MixForm form = make_mix_form(Images::none, DType::float32, 0, 0, 0);
   form.label = DType::int64;
   Case<float> one(form, 4);
   one.labels = {-1, 10, std::numeric_limits<std::int64_t>::max(), 3};
@@ -253,7 +253,7 @@ TEST_F(MixTest, ALabelThatIsNoClassHasNoProbability) {
 }
 
 TEST_F(MixTest, WhatIsNotReadMayBeAnything) {
-  Case<float> one(form_of(Images::boxed, DType::float32, 8, 8, 1), 2);
+  Case<float> one(make_mix_form(Images::boxed, DType::float32, 8, 8, 1), 2);
   one.draw({.cutmix = CutMix{}});
   one.drawn[0] = DrawnMix{.own = 1, .other = 0};
   one.drawn[1] = DrawnMix{.own = 0, .other = 1, .top = 0, .left = 0, .bottom = 8, .right = 8};

@@ -85,8 +85,8 @@ class ResampleGpuTest : public test::GpuTest {
             region.width * 3,
             &memory[at + static_cast<std::size_t>(y * picture.row_bytes() + 3 * region.left)]);
       }
-      sources.push_back({device.get() + at, picture.row_bytes(), region, place_of(sources.size()),
-                         picture.flips_across, picture.flips_down});
+      sources.push_back({device.get() + at, picture.row_bytes(), region,
+                         picture_index(sources.size()), picture.flips_across, picture.flips_down});
       at += static_cast<std::size_t>(picture.height * picture.row_bytes());
     }
     device_write(device, memory);
@@ -109,7 +109,7 @@ class ResampleGpuTest : public test::GpuTest {
     const auto bytes = static_cast<std::ptrdiff_t>(height * width * 3);
     for (std::size_t i = 0; i < pictures_.size(); ++i) {
       const Bytes expected = on_the_host(pictures_[i], height, width);
-      const auto from = result.begin() + static_cast<std::ptrdiff_t>(place_of(i)) * bytes;
+      const auto from = result.begin() + static_cast<std::ptrdiff_t>(picture_index(i)) * bytes;
       const auto [mine, wanted] = std::mismatch(from, from + bytes, expected.begin());
       const std::ptrdiff_t at = mine - from;
       ASSERT_EQ(at, bytes) << pictures_[i].region.height << " x " << pictures_[i].region.width
@@ -124,7 +124,7 @@ class ResampleGpuTest : public test::GpuTest {
   std::vector<Picture> pictures_;
 
  private:
-  std::size_t place_of(std::size_t i) const { return (i * 7 + 3) % pictures_.size(); }
+  std::size_t picture_index(std::size_t i) const { return (i * 7 + 3) % pictures_.size(); }
   static void device_write(const DeviceBuffer<std::byte>& device, const Bytes& memory) {
     check_cuda(cudaMemcpy(device.get(), memory.data(), memory.size(), cudaMemcpyHostToDevice));
   }

@@ -20,13 +20,14 @@ using Chain = std::vector<NamedOp>;
 
 constexpr augment::DeviceLimits kLimits = {227 << 10, 228 << 10};
 
-AugmentPlan plan_of(const Chain& operations, AugmentOutput output = {}, std::int64_t channels = 3) {
+AugmentPlan build_plan(const Chain& operations, AugmentOutput output = {},
+                       std::int64_t channels = 3) {
   const FieldSpec field{"image", FieldKind::image, DType::uint8, {96, 80, channels}, 0};
   return {DeviceChain(operations, 0, {field}), 0, output};
 }
 
 /// Of the chain's first pass, compiled for sm_90.
-std::string code_of(const AugmentPlan& plan) {
+std::string generate_code(const AugmentPlan& plan) {
   const auto purpose = augment::purpose_of_images(plan.program(), 0, kLimits);
   return augment::compiled(augment::special_source(purpose), "sm_90");
 }
@@ -53,8 +54,8 @@ TEST(SpecialKernelTest, EveryWayToReadAnImageCompiles) {
       {{"crop", RandomCrop{64, 4}}, {"mask", RandomMask{}}, {"gray", RandomGrayscale{0.5}}},
       {{"jitter", ColorJitter{.saturation = {0.5, 1}, .hue = {0, 0.1}}}, {"divide", Divide{}}}};
   for (const Chain& chain : chains) {
-    const AugmentPlan plan = plan_of(chain, {ImageLayout::channels_first, true});
-    EXPECT_EQ(code_of(plan).substr(1, 3), "ELF");
+    const AugmentPlan plan = build_plan(chain, {ImageLayout::channels_first, true});
+    EXPECT_EQ(generate_code(plan).substr(1, 3), "ELF");
   }
 }
 
@@ -63,7 +64,7 @@ TEST(LaunchShapeTest, BlursFitEveryDeviceOrAreRefused) {
        {kLimits, augment::DeviceLimits{101'376, 102'400}, augment::DeviceLimits{65'536, 65'536}}) {
     for (std::int64_t size = 1; size <= 63; size += 2) {
       for (std::int64_t channels = 1; channels <= 4; ++channels) {
-        const AugmentPlan plan = plan_of({{"blur", GaussianBlur{size, {1, 2}}}}, {}, channels);
+        const AugmentPlan plan = build_plan({{"blur", GaussianBlur{size, {1, 2}}}}, {}, channels);
         std::string error;
         try {
           const auto shape = augment::purpose_of_images(plan.program(), 0, limits).shape;
@@ -83,30 +84,32 @@ TEST(LaunchShapeTest, BlursFitEveryDeviceOrAreRefused) {
 
 TEST(SpecialKernelTest, TheSumsOfEveryContrastCompile) {
   const ColorJitter jitter{.contrast = {0.5, 1}, .hue = {0, 0.1}};
-  const AugmentPlan plan = plan_of({{"first", jitter},
-                                    {"crop", RandomResizedCrop{{48, 40}}},
-                                    {"second", jitter},
-                                    {"turn", RandomRotation{{-45, 45}}},
-                                    {"mine", PixelOp{test::Solarize{0.5F}}},
-                                    {"third", jitter},
-                                    {"blur", GaussianBlur{7, {0.1, 2}}}});
+  const AugmentPlan plan = build_plan({{"first", jitter},
+                                       {"crop", RandomResizedCrop{{48, 40}}},
+                                       {"second", jitter},
+                                       {"turn", RandomRotation{{-45, 45}}},
+                                       {"mine", PixelOp{test::Solarize{0.5F}}},
+                                       {"third", jitter},
+                                       {"blur", GaussianBlur{7, {0.1, 2}}}});
   for (const std::int32_t at : {0, 2, 5}) EXPECT_EQ(code_of_sums(plan, at).substr(1, 3), "ELF");
 }
 
 TEST(SpecialKernelTest, FunctionsOfUsersCompile) {
-  const AugmentPlan plan = plan_of({{"solarize", PixelOp{test::Solarize{0.5F}}},
-                                    {"resize", Resize{{64, 64}}},
-                                    {"curve", test::RandomCurve{}},
-                                    {"looked", PixelOp{test::kTable}},
-                                    {"blur", GaussianBlur{7, {0.1, 2}}},
-                                    {"swap", test::RandomSwap{}},
-                                    {"soft", PixelOp{test::Softened{}}}});
-  EXPECT_EQ(code_of(plan).substr(1, 3), "ELF");
-  EXPECT_EQ(code_of(plan_of(test::clashing_chain())).substr(1, 3), "ELF");
-  EXPECT_EQ(code_of(plan_of({{"mine", PixelOp{test::Mathematical{}}}})).substr(1, 3), "ELF");
+  const AugmentPlan plan = build_plan({{"solarize", PixelOp{test::Solarize{0.5F}}},
+                                       {"resize", Resize{{64, 64}}},
+                                       {"curve", test::RandomCurve{}},
+                                       {"looked", PixelOp{test::kTable}},
+                                       {"blur", GaussianBlur{7, {0.1, 2}}},
+                                       {"swap", test::RandomSwap{}},
+                                       {"soft", PixelOp{test::Softened{}}}});
+  EXPECT_EQ(generate_code(plan).substr(1, 3), "ELF");
+  EXPECT_EQ(generate_code(build_plan(test::clashing_chain())).substr(1, 3), "ELF");
+  EXPECT_EQ(generate_code(build_plan({{"mine", PixelOp{test::Mathematical{}}}})).substr(1, 3),
+            "ELF");
   for (const std::int64_t channels : {1, 2, 4}) {
-    EXPECT_EQ(code_of(plan_of({{"soft", PixelOp{test::Softened{}}}}, {}, channels)).substr(1, 3),
-              "ELF");
+    EXPECT_EQ(
+        generate_code(build_plan({{"soft", PixelOp{test::Softened{}}}}, {}, channels)).substr(1, 3),
+        "ELF");
   }
 }
 
@@ -119,7 +122,7 @@ SLIPSTREAM_PIXEL_FUNCTION(Hosted, {
 
 TEST(SpecialKernelTest, AFunctionThatDoesNotCompileIsNamedWhenItIsPlanned) {
   EXPECT_THAT(thrown_by([] {
-                plan_of({{"mine", PixelOp{Hosted{}}}});
+                build_plan({{"mine", PixelOp{Hosted{}}}});
               }),
               testing::AllOf(testing::HasSubstr("Error: transform 'mine': "),
                              testing::HasSubstr("'Hosted' does not compile for the device"),
@@ -138,13 +141,13 @@ constexpr PixelFunctionText pixel_function_text(const Outgrown*) {
 
 TEST(SpecialKernelTest, AFunctionOfAnotherLayoutIsRefused) {
   EXPECT_THAT(thrown_by([] {
-                plan_of({{"mine", PixelOp{Outgrown{}}}});
+                build_plan({{"mine", PixelOp{Outgrown{}}}});
               }),
               testing::HasSubstr("Outgrown has another layout on the device"));
 }
 
 TEST(SpecialKernelTest, APlanRunsOnlyOnceItIsSpecialized) {
-  const AugmentPlan plan = plan_of({{"mine", PixelOp{test::Solarize{0.5F}}}});
+  const AugmentPlan plan = build_plan({{"mine", PixelOp{test::Solarize{0.5F}}}});
   int nothing = 0;
   const cuda::StreamView stream(reinterpret_cast<cudaStream_t>(&nothing));
   EXPECT_THAT(

@@ -109,13 +109,13 @@ concept PassedBySample = requires {
 };
 
 template <Operation T>
-class OpOf final : public OpModel {
+class OpHolder final : public OpModel {
  public:
   using Drawn = decltype(std::declval<const T&>().draw(RandomKey{}, Shape{}));
   static_assert(alignof(Drawn) <= 16, "the parameters of one sample are aligned to 16 at most");
   static constexpr std::size_t kDrawnBytes = std::is_empty_v<Drawn> ? 0 : sizeof(Drawn);
 
-  explicit OpOf(T value)
+  explicit OpHolder(T value)
       : OpModel({T::kName, kDrawnBytes, PassedBySample<T>, ReadsRegion<T>, FindsShape<T>,
                  IsEvaluated<T>}),
         op(std::move(value)) {}
@@ -239,7 +239,7 @@ struct PassedBySamples {
 
 template <typename T>
 requires(!std::same_as<T, AnyOp> && Operation<T>) AnyOp::AnyOp(T op)
-    : self_(std::make_shared<const detail::OpOf<T>>(std::move(op))) {}
+    : self_(std::make_shared<const detail::OpHolder<T>>(std::move(op))) {}
 
 template <BatchOperation T>
 AnyOp::AnyOp(T op) : AnyOp(detail::PassedBySamples<T>{std::move(op)}) {}
@@ -250,7 +250,7 @@ const T* AnyOp::get_if() const {
     const auto* passed = get_if<detail::PassedBySamples<T>>();
     return passed == nullptr ? nullptr : &passed->op;
   } else {
-    const auto* model = dynamic_cast<const detail::OpOf<T>*>(self_.get());
+    const auto* model = dynamic_cast<const detail::OpHolder<T>*>(self_.get());
     return model == nullptr ? nullptr : &model->op;
   }
 }

@@ -1,4 +1,4 @@
-#include "bindings/taken.h"
+#include "bindings/context_lease.h"
 
 #include <map>
 #include <mutex>
@@ -8,7 +8,7 @@
 namespace slipstream {
 namespace {
 
-struct Use {
+struct ContextUse {
   std::thread::id owner;
   int held = 0;
   bool at_work = false;
@@ -19,13 +19,13 @@ std::mutex& changing() {
   return mutex;
 }
 
-std::map<const Context*, Use>& uses() {
-  static std::map<const Context*, Use> all;
+std::map<const Context*, ContextUse>& uses() {
+  static std::map<const Context*, ContextUse> all;
   return all;
 }
 
-Use& use_of(const Context& context, std::thread::id owner) {
-  Use& use = uses().try_emplace(&context, Use{owner}).first->second;
+ContextUse& find_use(const Context& context, std::thread::id owner) {
+  ContextUse& use = uses().try_emplace(&context, ContextUse{owner}).first->second;
   if (use.at_work || use.owner != owner)
     throw Refused(
         "another trainer is at work on " + context.device().str() +
@@ -35,29 +35,29 @@ Use& use_of(const Context& context, std::thread::id owner) {
 }
 
 void forget_unused(const Context* context) {
-  const Use& use = uses().at(context);
+  const ContextUse& use = uses().at(context);
   if (!use.at_work && use.held == 0) uses().erase(context);
 }
 
 }  // namespace
 
-Taken::Taken(const Context& context, std::thread::id owner) : context_(&context) {
+ContextLease::ContextLease(const Context& context, std::thread::id owner) : context_(&context) {
   const std::lock_guard lock(changing());
-  use_of(context, owner).at_work = true;
+  find_use(context, owner).at_work = true;
 }
 
-Taken::~Taken() {
+ContextLease::~ContextLease() {
   const std::lock_guard lock(changing());
   uses().at(context_).at_work = false;
   forget_unused(context_);
 }
 
-Held::Held(const Context& context) : context_(&context) {
+ContextHold::ContextHold(const Context& context) : context_(&context) {
   const std::lock_guard lock(changing());
-  ++use_of(context, std::this_thread::get_id()).held;
+  ++find_use(context, std::this_thread::get_id()).held;
 }
 
-Held::~Held() {
+ContextHold::~ContextHold() {
   const std::lock_guard lock(changing());
   --uses().at(context_).held;
   forget_unused(context_);

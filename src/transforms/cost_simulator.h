@@ -18,12 +18,12 @@ void check_cost(const std::string& what, const SyntheticCost& cost,
 double cost_factor(const SyntheticCost& cost, std::uint64_t number);
 
 /// Pays the costs of one or several steps, which share the lock. Thread-safe.
-class CostPayer {
+class CostSimulator {
  public:
-  explicit CostPayer(const std::vector<SyntheticCost>& costs);
-  ~CostPayer();
+  explicit CostSimulator(const std::vector<SyntheticCost>& costs);
+  ~CostSimulator();
 
-  void pay(std::size_t step) const;
+  void simulate(std::size_t step) const;
 
  private:
   class Stream;
@@ -33,7 +33,7 @@ class CostPayer {
     mutable std::atomic<std::uint64_t> payments = 0;
   };
 
-  void pay_unlocked(const Account& account, double factor) const;
+  void simulate_unlocked(const Account& account, double factor) const;
 
   std::vector<Account> accounts_;
   std::unique_ptr<const Stream> stream_;

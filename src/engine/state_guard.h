@@ -9,19 +9,19 @@ namespace slipstream {
 
 /// A trainer and PyTorch's default generators as they were when this was made: put back on demand,
 /// and at the end if it was not for good before.
-class Untouched {
+class StateGuard {
  public:
-  explicit Untouched(Trainer& trainer);
-  ~Untouched();
-  Untouched(const Untouched&) = delete;
-  Untouched& operator=(const Untouched&) = delete;
+  explicit StateGuard(Trainer& trainer);
+  ~StateGuard();
+  StateGuard(const StateGuard&) = delete;
+  StateGuard& operator=(const StateGuard&) = delete;
 
-  void put_back();
-  void put_back_for_good();
+  void restore();
+  void restore_and_release();
 
  private:
   Trainer& trainer_;
-  std::function<void()> put_unsaved_back_;
+  std::function<void()> restore_unsaved_;
   State state_;
   GeneratorStates generators_;
   bool is_over_ = false;

@@ -8,7 +8,7 @@ namespace slipstream {
 
 /// What public types of this room keep from their users: for this room's sources alone, which hand
 /// on what tests and other rooms need (context_parts.h, run_hooks.h, step_costs.h).
-struct Inside {
+struct Access {
   static auto& of(Context& context) { return *context.impl_; }
   static auto& of(Trainer& trainer) { return *trainer.impl_; }
   static auto& costs(Pipeline& pipeline) { return pipeline.costs_; }

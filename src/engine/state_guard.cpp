@@ -1,36 +1,36 @@
-#include "engine/untouched.h"
+#include "engine/state_guard.h"
 
 #include <exception>
 
-#include "engine/inside.h"
+#include "engine/access.h"
 #include "engine/trainer_impl.h"
 
 namespace slipstream {
 
-Untouched::Untouched(Trainer& trainer)
+StateGuard::StateGuard(Trainer& trainer)
     : trainer_(trainer),
-      put_unsaved_back_(Inside::of(trainer).bound.keep_unsaved()),
+      restore_unsaved_(Access::of(trainer).bound.keep_unsaved()),
       state_(trainer.state()),
       generators_(trainer.context().device()) {}
 
-Untouched::~Untouched() {
+StateGuard::~StateGuard() {
   if (is_over_) return;
   try {
-    put_back();
+    restore();
   } catch (const std::exception&) {
     // Only where the device is lost, which the exception under way or the next use tells.
   }
 }
 
-void Untouched::put_back() {
-  put_unsaved_back_();
+void StateGuard::restore() {
+  restore_unsaved_();
   trainer_.restore(state_);
-  generators_.put_back();
+  generators_.restore();
 }
 
-void Untouched::put_back_for_good() {
+void StateGuard::restore_and_release() {
   is_over_ = true;
-  put_back();
+  restore();
 }
 
 }  // namespace slipstream

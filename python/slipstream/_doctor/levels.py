@@ -10,20 +10,20 @@ import torch
 
 from .. import _native, _trees
 from .._blocks import contextmanager
-from .rates import Alone, TrainingRate
+from .rates import LoaderAlone, TrainingRate
 
 _DATA = (int, float, str, bytes, type(None))
 _FEW = 16  # elements, each of which may be a container
 
 
-class Rung:
+class CacheLevel:
     """A level of the ladder. `after`: the last step that is cached."""
 
     def __init__(self, name: str, after: str, is_essential: bool = False) -> None:
         self.name, self.after, self.is_essential = name, after, is_essential
         self.items = 0
         self.training: TrainingRate | None = None
-        self.alone: Alone | None = None
+        self.alone: LoaderAlone | None = None
         self.error = self.alone_error = ""
 
     def keep_error(self, error: str) -> None:

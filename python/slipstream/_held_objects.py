@@ -36,17 +36,17 @@ class Stateful(Protocol):
 STATEFUL: tuple[type, ...] = (torch.nn.Module, torch.optim.Optimizer, Stateful)
 
 
-class Held(NamedTuple):
+class HeldObject(NamedTuple):
     name: str  # where it is: models[0], trainer.model
     content: Any
     depth: int  # how many other objects hold it in turn
 
 
-def held_by(root: Any, kinds: tuple[type, ...]) -> list[Held]:
+def reachable_from(root: Any, kinds: tuple[type, ...]) -> list[HeldObject]:
     """Objects of these kinds that `root` holds, directly and a few levels deeper, each once, nearest first. They are
     looked into only if they have a state, and modules only for what they hold beside parameters, buffers and modules.
     No code of the objects is called."""
-    found = [Held("run", root, 0)] if issubclass(type(root), kinds) else []
+    found = [HeldObject("run", root, 0)] if issubclass(type(root), kinds) else []
     if not found or issubclass(type(root), STATEFUL):
         found += [each for each in walk([("", root)], kinds) if issubclass(type(each.content), kinds)]
     return found
@@ -55,9 +55,9 @@ def held_by(root: Any, kinds: tuple[type, ...]) -> list[Held]:
 def walk(
     roots: Sequence[tuple[str, Any]],
     leaves: tuple[type, ...],
-    is_looked_into: Callable[[Any], bool] = lambda each: True,
-) -> Iterator[Held]:
-    """What named roots hold, as held_by() does. Of objects that hold nothing, such as tensors and numbers, only
+    is_searched: Callable[[Any], bool] = lambda each: True,
+) -> Iterator[HeldObject]:
+    """What named roots hold, as reachable_from() does. Of objects that hold nothing, such as tensors and numbers, only
     `leaves` are included."""
     seen, level = {id(root) for _, root in roots}, list(roots)
     for depth in range(_MOST_DEEP):
@@ -70,11 +70,11 @@ def walk(
                 if not is_leaf and issubclass(type(each), _HOLD_NOTHING):
                     continue
                 seen.add(id(each))
-                yield Held(place, each, depth)
+                yield HeldObject(place, each, depth)
                 if issubclass(type(each), torch.nn.Module):
                     seen.update(id(module) for module in modules_in(each))
                 holds_more = not is_leaf or issubclass(type(each), STATEFUL)
-                if holds_more and not issubclass(type(each), torch.optim.Optimizer) and is_looked_into(each):
+                if holds_more and not issubclass(type(each), torch.optim.Optimizer) and is_searched(each):
                     deeper.append((place, each))
         level = deeper
 

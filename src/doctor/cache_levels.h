@@ -25,7 +25,7 @@ struct LevelPlan {
 bool travels_as_files(const Plan& plan);
 
 /// From the device batch to nothing cached; `items` of the cuts are not set.
-std::vector<LevelPlan> ladder_of(const Pipeline& pipeline, const Plan& plan, bool on_gpu);
+std::vector<LevelPlan> plan_levels(const Pipeline& pipeline, const Plan& plan, bool on_gpu);
 
 struct MeasuredLevel {
   explicit MeasuredLevel(LevelPlan level);
@@ -45,29 +45,29 @@ struct MeasuredStep {
 };
 
 /// n = 0 where nothing is measured.
-Measured figure_of(const TrainingRate& rate);
-Measured figure_of(const DrainedRate& rate);
-Measured figure_of(const JpegAlone& rate);
+Measured to_measured_rate(const TrainingRate& rate);
+Measured to_measured_rate(const DrainedRate& rate);
+Measured to_measured_rate(const JpegAlone& rate);
 
 /// Every device step of `plan`, each with what comes before it cached.
 std::deque<MeasuredStep> steps_alone(const Pipeline& pipeline, const Plan& plan, DeviceKind device,
                                      std::size_t batches);
 
 /// `of_all`: the loader with nothing cached, while nobody trains.
-Level level_of(const MeasuredLevel& level, const DrainedRate& of_all, std::size_t batch_size);
+Level make_level(const MeasuredLevel& level, const DrainedRate& of_all, std::size_t batch_size);
 /// Single samples of one worker alone, which is measured, and means of all workers together.
 std::vector<HostStepCost> host_costs(const DrainedRate& one, const DrainedRate& all,
                                      const std::vector<NamedOp>& transforms);
 /// REQUIRES: it is measured
-DeviceCost cost_of(const MeasuredStep& step);
+DeviceCost make_device_cost(const MeasuredStep& step);
 
 /// CPU time that a step takes of the threads that do or enqueue it, s.
 double line_cpu_s(const TrainingRate& rate);
 
 /// Bytes that each step makes of a sample.
-std::vector<double> bytes_of(const std::vector<StepCounter>& counters);
+std::vector<double> bytes_per_sample(const std::vector<StepCounter>& counters);
 
 /// Standard deviation over mean of what a sample costs in all steps together.
-double variation_of(const std::vector<StepLaps>& laps);
+double compute_variation(const std::vector<StepLaps>& laps);
 
 }  // namespace slipstream

@@ -13,9 +13,9 @@ from torch.utils.data import DataLoader
 
 from .. import _native, _trees
 from .advice import late_crop
+from .levels import CacheLevel, by_step, counting_waits, device_cost, fresh, mean, page_locked
 from .parts import COLLATE, noted
-from .rates import Alone, LoaderRate, TrainingRate, by_item
-from .rungs import Rung, by_step, counting_waits, device_cost, fresh, mean, page_locked
+from .rates import LoaderAlone, LoaderRate, TrainingRate, by_item
 from .samples import Samples
 
 _ONE_SHARE, _ALL_SHARE = 0.08, 0.03  # of the budget, before caches are sized
@@ -28,7 +28,7 @@ _MANY_WORKERS = 4  # that may get in each other's way
 _WHOLE_WEIGHT, _ALONE_WEIGHT = 4.0, 2.0
 
 
-class Ladder:
+class LevelMeasurements:
     """Measures a loader and a step within a budget. Use it once.
 
     loaders: loaders.Loaders, or what takes its place.
@@ -48,9 +48,9 @@ class Ladder:
         self.warnings: list[str] = []
         self._prepare()
         self._usage = _native.DeviceUsage(device) if self._on_gpu else None
-        self._rungs: list[Rung] = []
+        self._levels: list[CacheLevel] = []
         self._copy: TrainingRate | None = None
-        self._half: Alone | None = None
+        self._half: LoaderAlone | None = None
         self._step_waits = False
         self._failures: dict[str, Exception] = {}  # by what was measured
 
@@ -84,7 +84,7 @@ class Ladder:
         self._measure_in_turns(size)
         return self._observations()
 
-    def _measure(self, rate: Alone, share: float) -> None:
+    def _measure(self, rate: LoaderAlone, share: float) -> None:
         wanted_s = share * self.budget_s
         rate.measure(wanted_s, 2 * wanted_s)
 
@@ -166,7 +166,7 @@ class Ladder:
         """The rungs, from the device batch to nothing cached."""
         steps = self.samples.parts.steps
         batches = self._batches
-        ceiling = self._rung("device batch", "copy" if self._on_gpu else COLLATE, essential=True)
+        ceiling = self._add_level("device batch", "copy" if self._on_gpu else COLLATE, essential=True)
         ceiling.items = len(batches)
         on_device = [self._moved(fresh(batch)) for batch in batches]
         ceiling.training = self._training(lambda: again(on_device))
@@ -174,9 +174,9 @@ class Ladder:
             self._declare_host_batches(batches)
         user_dataset = self.samples.parts.plain()
         if self._workers > 0:
-            rung = self._rung("collated batch", COLLATE)
-            rung.items = len(batches)
-            rung.training = self._training(
+            cache_level = self._add_level("collated batch", COLLATE)
+            cache_level.items = len(batches)
+            cache_level.training = self._training(
                 lambda: self.loaders.collated(batches, user_dataset), self._workers
             )
         for number in reversed(range(len(steps))):
@@ -188,15 +188,15 @@ class Ladder:
                 if number
                 else "raw sample"
             )
-            rung = self._rung(name, steps[number].name)
-            rung.items = self._kept
+            cache_level = self._add_level(name, steps[number].name)
+            cache_level.items = self._kept
             if self.samples.why_not and not is_last:
-                rung.error = rung.alone_error = self.samples.why_not
+                cache_level.error = cache_level.alone_error = self.samples.why_not
                 continue
             make = functools.partial(self._cached, number, user_dataset)
-            rung.training = self._training(functools.partial(make, self._sizes()), self._workers)
-            rung.alone = LoaderRate(functools.partial(make, [size]), self._workers, size)
-        whole = self._rung("nothing cached", "", essential=True)
+            cache_level.training = self._training(functools.partial(make, self._sizes()), self._workers)
+            cache_level.alone = LoaderRate(functools.partial(make, [size]), self._workers, size)
+        whole = self._add_level("nothing cached", "", essential=True)
         whole.training = self._training(
             lambda: self.loaders.whole(self.samples.parts), self._workers
         )
@@ -208,15 +208,15 @@ class Ladder:
             ("host batch, pinned", pinned, self.loaders.pin_memory),
             ("host batch, pageable", batches, not self.loaders.pin_memory),
         ):
-            rung = self._rung(name, COLLATE, essential=is_used)
-            rung.items = len(cached)
-            rung.training = self._training(functools.partial(again, cached))
+            cache_level = self._add_level(name, COLLATE, essential=is_used)
+            cache_level.items = len(cached)
+            cache_level.training = self._training(functools.partial(again, cached))
         used = pinned if self.loaders.pin_memory else batches
         self._copy = TrainingRate(functools.partial(again, used), self._moved, self.device)
 
-    def _rung(self, name: str, after: str, essential: bool = False) -> Rung:
-        self._rungs.append(Rung(name, after, essential))
-        return self._rungs[-1]
+    def _add_level(self, name: str, after: str, essential: bool = False) -> CacheLevel:
+        self._levels.append(CacheLevel(name, after, essential))
+        return self._levels[-1]
 
     def _training(self, make: Callable[[], Any], period: int = 1) -> TrainingRate:
         return TrainingRate(make, self._train_step, self.device, period)
@@ -233,23 +233,23 @@ class Ladder:
             measure = rate.measure
             if what == "nothing cached, with training" and self._usage is not None:
                 measure = functools.partial(self._while_watched, rate)
-            measure = functools.partial(self._told, what, measure)
+            measure = functools.partial(self._with_report, what, measure)
             tasks.append((_native.Task(what, measure, rate.rate, essential, weight), keep))
 
         def missing(what: str, error: str) -> None:
             if error:
                 self.warnings.append(f"not measured: {what}: {error}")
 
-        by_need = sorted(self._rungs, key=lambda rung: not rung.is_essential)
-        for rung in by_need:
-            if rung.training is not None:
-                weight = _WHOLE_WEIGHT if rung is self._rungs[-1] else 1.0
-                what = f"{rung.name}, with training"
-                add(rung.training, what, rung.keep_error, rung.is_essential, weight)
-        for rung in by_need:
-            if rung.alone is not None:
-                weight = _ALONE_WEIGHT if rung.alone is self._all else 1.0
-                add(rung.alone, f"{rung.name}, loader alone", rung.keep_alone_error, False, weight)
+        by_need = sorted(self._levels, key=lambda cache_level: not cache_level.is_essential)
+        for cache_level in by_need:
+            if cache_level.training is not None:
+                weight = _WHOLE_WEIGHT if cache_level is self._levels[-1] else 1.0
+                what = f"{cache_level.name}, with training"
+                add(cache_level.training, what, cache_level.keep_error, cache_level.is_essential, weight)
+        for cache_level in by_need:
+            if cache_level.alone is not None:
+                weight = _ALONE_WEIGHT if cache_level.alone is self._all else 1.0
+                add(cache_level.alone, f"{cache_level.name}, loader alone", cache_level.keep_alone_error, False, weight)
         if self._workers >= _MANY_WORKERS:
             self._half = self._timed(self._workers // 2, size)
             add(self._half, "half", functools.partial(missing, "half of the workers"), False, 1.0)
@@ -259,7 +259,7 @@ class Ladder:
         for (_, keep), error in zip(tasks, errors, strict=True):
             keep(error)
 
-    def _told(
+    def _with_report(
         self, what: str, measure: Callable[[float, float], None], wanted_s: float, most_s: float
     ) -> None:
         try:
@@ -276,7 +276,7 @@ class Ladder:
         return (1 - _LAST_SHARE) * self.budget_s - self.seconds()
 
     def _observations(self) -> _native.Observations:
-        ceiling, whole = self._rungs[0], self._rungs[-1]
+        ceiling, whole = self._levels[0], self._levels[-1]
         if ceiling.error and whole.error:
             raise _native.Error(
                 f"neither the ceiling nor the whole loop could be measured: {ceiling.error}"
@@ -288,7 +288,7 @@ class Ladder:
         observed.slabs = self._workers * observed.slabs_per_worker + 1
         cores = _native.usable_cores()
         observed.capacity = _native.measure_capacity(cores)
-        observed.levels = [rung.level(self.loaders.batch_size) for rung in self._rungs]
+        observed.levels = [cache_level.level(self.loaders.batch_size) for cache_level in self._levels]
         observed.host = self._host_costs()
         observed.rate_of_all_workers = self._all.rate()
         if self._workers > 0:  # whose own time beside the parts is to hand batches over
@@ -337,7 +337,7 @@ class Ladder:
         return costs
 
     def _note_device(self, observed: _native.Observations) -> None:
-        step, device = self._rungs[0].training, []
+        step, device = self._levels[0].training, []
         assert step is not None
         if self._copy is not None and self._copy.rate().n > 0:
             device.append(device_cost("copy", self._copy, self._bytes_of_batch))
@@ -353,7 +353,7 @@ class Ladder:
         use = _native.Utilization() if self._usage is None else self._usage.utilization()
         if self._usage is not None and self._usage.shared():
             self.warnings.append(self._usage.shared())
-        whole = self._rungs[-1].training
+        whole = self._levels[-1].training
         assert whole is not None
         of_workers = sum(cost.cpu_of_all_s for cost in observed.host) * self.loaders.batch_size
         use.cpu_share = min(1.0, whole.rate().value * (of_workers + observed.line_cpu_s) / cores)

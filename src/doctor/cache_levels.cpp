@@ -1,4 +1,4 @@
-#include "doctor/ladder.h"
+#include "doctor/cache_levels.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +16,7 @@ Plan with_pinned(Plan plan, bool pinned) {
   return plan;
 }
 
-std::string name_behind(const std::vector<std::string>& steps, std::size_t step) {
+std::string name_after(const std::vector<std::string>& steps, std::size_t step) {
   constexpr std::size_t kDecode = 1;
   if (step + 2 == steps.size()) return std::string(kProcessedLevel);
   if (step == 0) return "file bytes";
@@ -40,7 +40,7 @@ bool travels_as_files(const Plan& plan) {
                      [](const auto& field) { return field.second == Wire::jpeg; });
 }
 
-std::vector<LevelPlan> ladder_of(const Pipeline& pipeline, const Plan& plan, bool on_gpu) {
+std::vector<LevelPlan> plan_levels(const Pipeline& pipeline, const Plan& plan, bool on_gpu) {
   const std::vector<std::string> steps = pipeline.host_steps(plan.schedule.loader.on_device);
   const std::size_t collate = steps.size() - 1;
   const auto cut = [](const std::string& after) { return Cut{after, 1}; };
@@ -57,7 +57,7 @@ std::vector<LevelPlan> ladder_of(const Pipeline& pipeline, const Plan& plan, boo
   }
   for (std::size_t step = collate; step-- > 0;)
     if (!travels_as_files(plan) || step == 0)
-      levels.push_back({name_behind(steps, step), plan, cut(steps[step]), step, false});
+      levels.push_back({name_after(steps, step), plan, cut(steps[step]), step, false});
   levels.push_back({std::string(kWholeLevel), plan, std::nullopt, 0, true});
   return levels;
 }
@@ -83,15 +83,19 @@ std::deque<MeasuredStep> steps_alone(const Pipeline& pipeline, const Plan& plan,
   return steps;
 }
 
-Measured figure_of(const TrainingRate& rate) { return rate.is_measured() ? rate.rate() : kNone; }
+Measured to_measured_rate(const TrainingRate& rate) {
+  return rate.is_measured() ? rate.rate() : kNone;
+}
 
-Measured figure_of(const DrainedRate& rate) {
+Measured to_measured_rate(const DrainedRate& rate) {
   return rate.is_measured() ? rate.samples_per_second() : kNone;
 }
 
-Measured figure_of(const JpegAlone& rate) { return rate.is_measured() ? rate.rate() : kNone; }
+Measured to_measured_rate(const JpegAlone& rate) {
+  return rate.is_measured() ? rate.rate() : kNone;
+}
 
-Level level_of(const MeasuredLevel& measured, const DrainedRate& of_all, std::size_t batch_size) {
+Level make_level(const MeasuredLevel& measured, const DrainedRate& of_all, std::size_t batch_size) {
   Level level;
   level.name = measured.plan.name;
   if (measured.plan.cut) {
@@ -119,7 +123,7 @@ std::vector<HostStepCost> host_costs(const DrainedRate& one, const DrainedRate& 
     cost.group = host_step_group(i);
     cost.wall_s = one.laps()[i].wall_s;
     cost.cpu_s = one.laps()[i].cpu_s;
-    cost.bytes = bytes_of(alone)[i];
+    cost.bytes = bytes_per_sample(alone)[i];
     for (const NamedOp& transform : transforms)
       if (transform.name == cost.name) cost.is_random = transform.op.is_random();
     if (!all.is_measured()) continue;
@@ -130,7 +134,7 @@ std::vector<HostStepCost> host_costs(const DrainedRate& one, const DrainedRate& 
   return costs;
 }
 
-DeviceCost cost_of(const MeasuredStep& step) {
+DeviceCost make_device_cost(const MeasuredStep& step) {
   const Measured rate = step.rate.rate();
   DeviceCost cost;
   cost.name = step.name;
@@ -155,7 +159,7 @@ double line_cpu_s(const TrainingRate& rate) {
   return cpu_s;
 }
 
-std::vector<double> bytes_of(const std::vector<StepCounter>& counters) {
+std::vector<double> bytes_per_sample(const std::vector<StepCounter>& counters) {
   std::vector<double> bytes;
   for (const StepCounter& counter : counters)
     bytes.push_back(counter.calls == 0
@@ -164,13 +168,13 @@ std::vector<double> bytes_of(const std::vector<StepCounter>& counters) {
   return bytes;
 }
 
-double variation_of(const std::vector<StepLaps>& laps) {
+double compute_variation(const std::vector<StepLaps>& laps) {
   std::vector<double> totals;
   for (const StepLaps& step : laps) {
     totals.resize(std::max(totals.size(), step.wall_s.size()));
     for (std::size_t i = 0; i < step.wall_s.size(); ++i) totals[i] += step.wall_s[i];
   }
-  return variation_of(totals);
+  return compute_variation(totals);
 }
 
 }  // namespace slipstream

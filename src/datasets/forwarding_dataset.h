@@ -12,9 +12,9 @@ namespace slipstream {
 /// Is as the data set that it holds, but for what those override that derive from it. Base: Dataset
 /// or LabeledDataset.
 template <typename Base = Dataset>
-class DatasetAround : public Base {
+class ForwardingDataset : public Base {
  public:
-  explicit DatasetAround(std::shared_ptr<const Base> dataset) : dataset_(std::move(dataset)) {}
+  explicit ForwardingDataset(std::shared_ptr<const Base> dataset) : dataset_(std::move(dataset)) {}
 
   std::size_t size() const override { return dataset_->size(); }
   std::vector<FieldSpec> fields() const override { return dataset_->fields(); }

@@ -1,4 +1,4 @@
-#include "transforms/cost_payer.h"
+#include "transforms/cost_simulator.h"
 
 #include <algorithm>
 #include <chrono>
@@ -67,7 +67,7 @@ double cost_factor(const SyntheticCost& cost, std::uint64_t number) {
 }
 
 /// Memory that threads read in turn, each from where the last one stopped.
-class CostPayer::Stream {
+class CostSimulator::Stream {
  public:
   Stream() : words_(kStreamWords, 1) {}
 
@@ -105,7 +105,7 @@ void sleep_on_average(double seconds, std::uint64_t account) {
 
 }  // namespace
 
-CostPayer::CostPayer(const std::vector<SyntheticCost>& costs) : accounts_(costs.size()) {
+CostSimulator::CostSimulator(const std::vector<SyntheticCost>& costs) : accounts_(costs.size()) {
   static std::atomic<std::uint64_t> next = 0;
   for (std::size_t i = 0; i < costs.size(); ++i) {
     accounts_[i].cost = costs[i];
@@ -115,19 +115,19 @@ CostPayer::CostPayer(const std::vector<SyntheticCost>& costs) : accounts_(costs.
   if (std::any_of(costs.begin(), costs.end(), streams)) stream_ = std::make_unique<Stream>();
 }
 
-CostPayer::~CostPayer() = default;
+CostSimulator::~CostSimulator() = default;
 
-void CostPayer::pay(std::size_t step) const {
+void CostSimulator::simulate(std::size_t step) const {
   const Account& account = accounts_[step];
   if (account.cost.is_free()) return;
   const double factor =
       cost_factor(account.cost, account.payments.fetch_add(1, std::memory_order_relaxed));
-  if (!account.cost.lock) return pay_unlocked(account, factor);
+  if (!account.cost.lock) return simulate_unlocked(account, factor);
   const Lock lock(mutex_);
-  pay_unlocked(account, factor);
+  simulate_unlocked(account, factor);
 }
 
-void CostPayer::pay_unlocked(const Account& account, double factor) const {
+void CostSimulator::simulate_unlocked(const Account& account, double factor) const {
   const SyntheticCost& cost = account.cost;
   if (cost.sleep_s * factor > 0) sleep_on_average(cost.sleep_s * factor, account.number);
   if (cost.cpu_s * factor > 0) burn(cost.cpu_s * factor);
