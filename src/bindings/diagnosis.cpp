@@ -178,12 +178,12 @@ void add_verdict(py::module_& module) {
   });
 }
 
-using Options = decltype(WorkloadInfo::options);
+using ReportOptions = decltype(WorkloadInfo::options);
 
 void add_report(py::module_& module) {
   py::class_<DoctorReport>(module, "DoctorReport")
       .def(
-          py::init([](const std::string& device, std::string name, Options options,
+          py::init([](const std::string& device, std::string name, ReportOptions options,
                       Observations observed, Diagnosis diagnosis, double seconds, double budget_s) {
             DoctorReport report;
             report.environment = collect_environment(*get_context(device));

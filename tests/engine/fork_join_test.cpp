@@ -202,12 +202,11 @@ TEST_F(ForkMemoryTest, LanesBelongToTheContextAndAreMadeOnce) {
   for (int turn = 0; turn < 2; ++turn) {
     Trainer one(forked_pipeline({}), own, plan.numerics);
     one.run(plan, steps(4));
-    EXPECT_EQ(make_fork(own, get_lane(own, "encode", 0)).lanes(), 2U);
-    EXPECT_EQ(make_fork(own, get_lane(own, "train", 2)).lanes(), 4U);
+    EXPECT_EQ(get_fork(own, get_lane(own, "encode", 0)).lanes(), 2U);
+    EXPECT_EQ(get_fork(own, get_lane(own, "train", 2)).lanes(), 4U);
   }
-  EXPECT_EQ(&make_fork(own, get_lane(own, "train", 2)), &make_fork(own, get_lane(own, "train", 2)));
-  EXPECT_NE(&make_fork(own, get_lane(own, "train", 2)),
-            &make_fork(own, get_lane(own, "encode", 0)));
+  EXPECT_EQ(&get_fork(own, get_lane(own, "train", 2)), &get_fork(own, get_lane(own, "train", 2)));
+  EXPECT_NE(&get_fork(own, get_lane(own, "train", 2)), &get_fork(own, get_lane(own, "encode", 0)));
 }
 
 class ForkChoiceTest : public ForkJoinTest {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kIncluded =
     "#include <algorithm>\n#include <cmath>\n#include <cstdint>\n"
-    "#include \"slipstream/ops/pixel.h\"\n";
+    "#include \"slipstream/transforms/pixel.h\"\n";
 
 /// In a namespace of its own, so that no two functions are one and none is the library's.
 std::string definition(const DeviceFunction& function, std::int32_t number) {
