@@ -15,6 +15,7 @@
 #include <ctime>
 #include <mutex>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "bindings/gil.h"
@@ -26,6 +27,25 @@ namespace slipstream {
 namespace {
 
 namespace py = pybind11;
+
+/// The attribute of an interned name. pybind11 makes a string of each name at each call, which
+/// takes longer than the rest of a check.
+py::object attribute(py::handle object, PyObject* name) {
+  PyObject* const value = PyObject_GetAttr(object.ptr(), name);
+  if (value == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(value);
+}
+
+/// Takes Python's lock where the thread does not have it.
+class GilEnsure {
+ public:
+  GilEnsure() {
+    if (PyGILState_Check() == 0) locked_.emplace();
+  }
+
+ private:
+  std::optional<GilAcquire> locked_;
+};
 
 std::mutex& generator_mutex() {
   at::Generator generator = at::globalContext().defaultGenerator(c10::kCPU);
@@ -131,7 +151,11 @@ class DrawOrder::TorchGenerator final : public Generator {
     const std::lock_guard lock(generator_.mutex());
     if (!device_.is_cpu()) return {generator_.current_seed(), generator_.get_offset()};
     auto* const generator = generator_.get<at::CPUGeneratorImpl>();
-    const at::mt19937_data_pod state = generator->engine().data();
+    // data() would copy the 2.5 kB of the state once more.
+    static_assert(std::is_standard_layout_v<at::mt19937> &&
+                  sizeof(at::mt19937) == sizeof(at::mt19937_data_pod));
+    const at::mt19937 engine = generator->engine();
+    const auto& state = reinterpret_cast<const at::mt19937_data_pod&>(engine);
     const auto of_float = generator->next_float_normal_sample();
     const auto of_double = generator->next_double_normal_sample();
     return {state.seed_, static_cast<std::uint64_t>(state.left_) << 32 | state.next_,
@@ -155,7 +179,9 @@ class DrawOrder::NumpyGenerator final : public Generator {
     static PyObject* const module_name = PyUnicode_InternFromString("numpy.random.mtrand");
     PyObject* const module = PyDict_GetItem(PyImport_GetModuleDict(), module_name);
     if (module == nullptr || module == Py_None) return {};
-    const py::object bits = py::handle(module).attr("_rand").attr("_bit_generator");
+    static PyObject* const rand_name = PyUnicode_InternFromString("_rand");
+    static PyObject* const bits_name = PyUnicode_InternFromString("_bit_generator");
+    const py::object bits = attribute(attribute(module, rand_name), bits_name);
     if (!bits.is(bits_)) take(bits);
     if (state_ == nullptr) return {};
     return {reinterpret_cast<std::uintptr_t>(state_), state_->position, state_->key[0],
@@ -201,7 +227,8 @@ class DrawOrder::PythonGenerator final : public Generator {
  protected:
   Words words() override {
     if (state_ == nullptr) return {};
-    const py::object gauss = generator_.attr("gauss_next");
+    static PyObject* const gauss_name = PyUnicode_InternFromString("gauss_next");
+    const py::object gauss = attribute(generator_, gauss_name);
     return {static_cast<std::uint64_t>(state_->position), state_->key[0], state_->key[1],
             gauss.is_none() ? 1 : std::bit_cast<std::uint64_t>(gauss.cast<double>())};
   }
@@ -233,13 +260,13 @@ DrawOrder::~DrawOrder() {
 }
 
 void DrawOrder::begin() {
-  const GilAcquire locked;
+  const GilEnsure locked;
   others_.begin();
   for (const auto& each : generators_) each->begin();
 }
 
 void DrawOrder::end(const std::string& who, LoopPosition position) {
-  const GilAcquire locked;
+  const GilEnsure locked;
   const auto has_changed = [](const auto& each) { return each->has_changed(); };
   const auto first = std::find_if(generators_.begin(), generators_.end(), has_changed);
   if (first == generators_.end() || others_.have_run()) return;
