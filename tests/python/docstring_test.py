@@ -8,7 +8,7 @@ import torch
 
 import slipstream as ss
 
-MODULES = ["data", "datasets", "doctor", "pipeline", "trainer", "transforms"]
+MODULES = ["_stages", "data", "datasets", "doctor", "pipeline", "trainer", "transforms"]
 SHOWN = ["DataLoader", "DataLoader.state_dict", "Pipeline", "Stage", "Compose", "Trainer", "Transform.__call__",
          "doctor"]
 

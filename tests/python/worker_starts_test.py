@@ -74,7 +74,7 @@ class HeldObject(list):
         return list, ([len(ss.DataLoader([1, 2]))],)
 
 def start():
-    print([x.item() for x in ss.DataLoader(Held([1]), multiprocessing_context="spawn")], flush=True)
+    print([x.item() for x in ss.DataLoader(HeldObject([1]), multiprocessing_context="spawn")], flush=True)
 
 if __name__ == "__main__":
     starting = threading.Thread(target=start)
