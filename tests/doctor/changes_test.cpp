@@ -307,6 +307,34 @@ TEST_F(JpegFiles, are_not_proposed_where_no_engine_was_measured) {
   EXPECT_EQ(change().id, "");
 }
 
+/// A loop on a GPU without page-locked memory. A step with it takes `pinned_s`, which is not known
+/// for 0, beside 100 ms without.
+Observations without_pinned_memory(double pinned_s) {
+  Observations observed = make_observations(usual_model(), 0.04);
+  observed.situation.on_gpu = true;
+  observed.situation.plan.schedule.loader.pin_memory = false;
+  observed.levels[1].name = kPageableLevel;
+  if (pinned_s > 0) {
+    Level pinned = observed.levels[1];
+    pinned.name = kPinnedLevel;
+    pinned.with_training = Measured{1 / pinned_s, 0.99 / pinned_s, 1.01 / pinned_s, "steps/s", 16};
+    observed.levels.insert(observed.levels.begin() + 1, pinned);
+  }
+  return observed;
+}
+
+TEST(Changes, page_locked_memory_is_proposed_where_it_was_measured_to_be_faster) {
+  const Diagnosis diagnosis = diagnose(without_pinned_memory(0.08));
+  const Change* const pinning = find(diagnosis, "pinning");
+  ASSERT_NE(pinning, nullptr);
+  EXPECT_NEAR(1 / pinning->predicted.value, 0.08, 0.002);
+  EXPECT_EQ(find(diagnose(without_pinned_memory(0.11)), "pinning"), nullptr) << "it is slower";
+  EXPECT_EQ(find(diagnose(without_pinned_memory(0)), "pinning"), nullptr) << "it is not known";
+  Observations only_pinned = without_pinned_memory(0);
+  only_pinned.levels[1].name = kPinnedLevel;
+  EXPECT_EQ(find(diagnose(only_pinned), "pinning"), nullptr) << "the other is not known";
+}
+
 TEST(Changes, smaller_formats_take_their_share_of_the_copy) {
   Observations observed = make_observations(usual_model(), 0.04);  // of a line of 100 ms
   observed.levels[1].name = kPinnedLevel;
