@@ -13,6 +13,12 @@ from slipstream._doctor.loaders import Loaders
 from slipstream._doctor.samples import Samples, can_draw
 
 
+@pytest.fixture(autouse=True)
+def stated_time_of_readings(monkeypatch):
+    """On a busy machine the time for readings could be over before the tenth."""
+    monkeypatch.setattr("slipstream._doctor.samples.time", StatedTime())
+
+
 class Data(Dataset):
     def __init__(self, *transforms):
         self.transform = Compose(transforms)
@@ -131,6 +137,6 @@ def test_readings_of_slow_parts_are_bounded():
     assert len(calls) <= 8 and samples.parts.steps[0].reads == 4
 
 
-def test_the_doctor_runs_with_such_a_data_set():
+def test_the_doctor_does_not_advise_to_store_samples_of_such_a_data_set():
     report = ss.doctor(DataLoader(Data(EveryTenth()), 4), lambda batch: None, device="cpu", budget=0.3)
     assert all("store samples" not in each.what for each in report.advice)
