@@ -370,12 +370,15 @@ TEST_F(RunWatchTest, AFullDiskIsReportedOnceAndTheOtherFileContinues) {
 
 TEST_F(RunWatchTest, WhatCannotBeWrittenIsRefused) {
   const std::string missing = folder_.path() / "no" / "file";
-  for (const auto& [json, prom, words] : std::vector<std::array<std::string, 3>>{
-           {missing, "", "Refused: cannot write " + missing},
-           {"", missing, "Refused: cannot write " + missing},
-           {"", folder_.path(), "it is a folder"},
-           {"", "/dev/null", "Refused: cannot replace /dev/null: it is not a file"}})
-    EXPECT_THAT(thrown_by([&] { RunWatch(json, prom, line_); }), HasSubstr(words));
+  struct Case {
+    std::string json, prom, words;
+  };
+  for (const Case& each :
+       std::vector<Case>{{missing, "", "Refused: cannot write " + missing},
+                         {"", missing, "Refused: cannot write " + missing},
+                         {"", folder_.path(), "it is a folder"},
+                         {"", "/dev/null", "Refused: cannot replace /dev/null: it is not a file"}})
+    EXPECT_THAT(thrown_by([&] { RunWatch(each.json, each.prom, line_); }), HasSubstr(each.words));
 }
 
 }  // namespace
