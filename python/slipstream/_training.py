@@ -139,7 +139,7 @@ def make_settings(
     for name, value in given.items():
         _set(settings, name, value)
     settings.threads = min(torch.get_num_threads(), 256)
-    settings.command = [_readable(word) for word in sys.argv]
+    settings.command = ["python", *map(_readable, sys.argv)]
     kept: dict[str, Any] = {k: v for k, v in options.items() if isinstance(v, bool | int | float)}
     kept |= {k: _readable(v) for k, v in options.items() if isinstance(v, str)}
     settings.record_options(f"slipstream.Trainer of {type(model).__name__}", list(kept.items()))

@@ -36,17 +36,6 @@ py::object attribute(py::handle object, PyObject* name) {
   return py::reinterpret_steal<py::object>(value);
 }
 
-/// Takes Python's lock where the thread does not have it.
-class GilEnsure {
- public:
-  GilEnsure() {
-    if (PyGILState_Check() == 0) locked_.emplace();
-  }
-
- private:
-  std::optional<GilAcquire> locked_;
-};
-
 std::mutex& generator_mutex() {
   at::Generator generator = at::globalContext().defaultGenerator(c10::kCPU);
   return generator.mutex();
@@ -260,13 +249,11 @@ DrawOrder::~DrawOrder() {
 }
 
 void DrawOrder::begin() {
-  const GilEnsure locked;
   others_.begin();
   for (const auto& each : generators_) each->begin();
 }
 
 void DrawOrder::end(const std::string& who, LoopPosition position) {
-  const GilEnsure locked;
   const auto has_changed = [](const auto& each) { return each->has_changed(); };
   const auto first = std::find_if(generators_.begin(), generators_.end(), has_changed);
   if (first == generators_.end() || others_.have_run()) return;

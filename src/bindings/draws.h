@@ -62,7 +62,7 @@ class DrawOrder {
   DrawOrder(const DrawOrder&) = delete;
   DrawOrder& operator=(const DrawOrder&) = delete;
 
-  /// From here on draws are those of one part of the loop. Takes Python's lock, as end() does.
+  /// From here on draws are those of one part of the loop. Needs Python's lock, as end() does.
   void begin();
   /// Throws LoopCheckFailed, with the remedy, if `who` has drawn since begin() from a generator
   /// from which another part has drawn before that a plain loop would run later.

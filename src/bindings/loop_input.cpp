@@ -27,8 +27,8 @@ bool LoopInput::take() {
   if (!is_on_thread) {
     const GilAcquire locked;
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    draws_.begin();
   }
-  if (!is_on_thread) draws_.begin();
   bool is_there = true;
   try {
     is_there = with_python_errors([this] { return feed_->take(); });
@@ -38,7 +38,10 @@ bool LoopInput::take() {
   } catch (const std::exception&) {
     error_ = std::current_exception();
   }
-  if (!is_on_thread) draws_.end(DrawOrder::kLoader, {taken_, 0});
+  if (!is_on_thread) {
+    const GilAcquire locked;
+    draws_.end(DrawOrder::kLoader, {taken_, 0});
+  }
   awaits_resume_ = error_ != nullptr;
   if (is_there) ++taken_;
   return is_there;

@@ -211,15 +211,10 @@ void rethrow_of_python(const std::exception& error) {
   std::string note = error.what();
   note = "slipstream.Trainer: " + note.substr(0, note.find("\n\nAt:\n"));
   try {
-    std::rethrow_exception(origin);
+    with_python_errors([&] { std::rethrow_exception(origin); });
   } catch (py::error_already_set& raised) {
     add_note(raised, note);
     throw;
-  } catch (python_error& raised) {
-    raised.restore();
-    py::error_already_set now;
-    add_note(now, note);
-    throw now;
   }
 }
 

@@ -173,11 +173,9 @@ std::optional<LoadedCheckpoint> NativeTrainer::open(const std::string& resume) {
                   ": go on with resume=\"auto\", or give another folder");
   }
   begun_at_ = trainer_->position();
-  std::vector<std::string> command = {"python"};
-  command.insert(command.end(), command_.begin(), command_.end());
   if (!logging_.dir.empty())
     log_.emplace(logging_, *trainer_, !resume.empty(),
-                 make_run_facts(command, collect_environment(*context_), workload_, *trainer_,
+                 make_run_facts(command_, collect_environment(*context_), workload_, *trainer_,
                                 steps_, plan()));
   return loaded;
 }

@@ -57,7 +57,7 @@ struct TrainerSettings {
   std::size_t keep = 3;
   RunLogOptions log;
   WorkloadInfo workload;             ///< for records alone
-  std::vector<std::string> command;  ///< the same
+  std::vector<std::string> command;  ///< the program and its arguments, for records alone
 };
 
 /// The data of a loader, its transforms and its order, without stages. With `is_evaluated`

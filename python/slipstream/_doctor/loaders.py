@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import torch
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
