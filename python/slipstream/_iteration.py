@@ -103,7 +103,7 @@ class Pass:
         run_ahead: int,
         first: int,
     ) -> None:
-        self._kept: list[Any] = []  # what the native side uses, where the garbage collector sees it
+        self._kept: list[Any] = []  # objects that the native loop uses, kept where the garbage collector sees them
         native = [
             _native.LoopStage(
                 stage.name,

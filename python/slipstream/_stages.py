@@ -1,4 +1,4 @@
-"""Stages of a loop: what is done to each batch ahead of the loop's body."""
+"""Stages of a loop, which change each batch before the loop's body gets it."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Stage:
         return keys
 
     def _draw_seed(self) -> int | None:
-        """Of this stage alone: others may have the same seed."""
+        """A seed for this stage only, because other stages may have the same `seed`."""
         if self.seed is None:
             return None
         key = f"{self.seed}/{self.name}".encode(errors="backslashreplace")
@@ -130,7 +130,7 @@ class Stage:
         return (self._inputs[0], self._outputs[0]) if is_one else ()
 
     def _script(self, device: str) -> torch.jit.ScriptModule | None:
-        """What a thread without Python's lock may call in its place."""
+        """The script that a thread without Python's lock may call instead of this stage; None: none."""
         is_alone = self.seed is None and self.autocast is None and type(self).__call__ is _CALL
         return compile_script(self.function, device) if is_alone else None
 

@@ -52,7 +52,7 @@ constexpr std::array<std::string_view, 30> kCast = {
     "aten::scaled_dot_product_attention",
 };
 
-/// Of one thread. Observers may end in any order: a loop may have another one in its body.
+/// The observers of one thread. They may end in any order: a loop may have another one in its body.
 struct Observers {
   std::vector<std::weak_ptr<CastSet>> all;
   at::CallbackHandle handle = 0;
@@ -76,7 +76,7 @@ std::optional<c10::DeviceType> cast_device(const at::Tensor& tensor) {
   return is_cast ? std::optional(tensor.device().type()) : std::nullopt;
 }
 
-/// Of the first input that autocast would cast.
+/// The device of the first input that autocast would cast.
 std::optional<c10::DeviceType> cast_device(const at::RecordFunction& operation) {
   for (const c10::IValue& input : operation.inputs()) {
     std::vector<at::Tensor> tensors;
@@ -159,7 +159,7 @@ CastOperations::CastOperations() : seen_(std::make_shared<CastSet>()) {
   here.all.push_back(seen_);
 }
 
-/// Where another thread ends it, the callback stays and finds nothing to tell.
+/// If another thread ends it, the callback stays and finds no observer.
 CastOperations::~CastOperations() {
   seen_.reset();
   Observers& here = observers();

@@ -42,11 +42,11 @@ class AutocastWatch {
  public:
   /// Whether stages are still to be observed.
   bool is_on() const { return bodies_ < kBodies; }
-  /// What the calling thread does up to end_stage() is that of a stage.
+  /// Operations of the calling thread until end_stage() belong to a stage.
   void begin_stage();
   /// Operations under an autocast that the stage enters itself do not count.
   void end_stage(const std::string& name);
-  /// What the calling thread does up to end_body() is that of the loop's body.
+  /// Operations of the calling thread until end_body() belong to the loop's body.
   void begin_body();
   /// What differs between the body and a stage, with the remedy; "" where nothing does. The body
   /// differs where it calls operations under another autocast than a stage, and none under the

@@ -46,7 +46,7 @@ struct GivenBatch {
   std::vector<std::string> texts;  ///< of each sample, if any; in host memory
 };
 
-/// The C++ loader for Python, which reads from seek() on: epochs of batches, each a list of
+/// The C++ loader for Python, which begins to read at seek(): epochs of batches, each a list of
 /// tensors, one for each field, with images as batch x channels x height x width in channels-last
 /// memory and labels as int64, or as float32, batch x classes, behind operations over the batch.
 /// These are done to whole batches, ahead of leaving off what completes a smaller one.
@@ -68,10 +68,10 @@ class NativeLoader {
   void seek(std::uint64_t batch);
   /// Ends what its threads do; seek() begins anew.
   void halt();
-  /// Loads the share of another rank from the next seek() on. Throws Refused, and changes nothing,
+  /// Loads the share of another rank after the next seek(). Throws Refused, and changes nothing,
   /// if the data set is too small for that many.
   void take_ranks(std::size_t rank, std::size_t ranks);
-  /// How often it was sent somewhere: who reads on behind another one's seek() is refused.
+  /// The number of calls of seek(): a reader is refused after a seek() of another one.
   std::uint64_t passes() const { return passes_; }
   /// Takes the next batch, without Python's lock. Needs it not to be at the end of the epoch.
   void take(std::uint64_t pass);
@@ -158,7 +158,7 @@ class NativeLoader {
   std::vector<std::unique_ptr<Mark>> copied_;  ///< of each slab; the loader's workers wait for them
   std::vector<bool> is_copied_;                ///< which of them are recorded
   std::unique_ptr<DataLoader, OwnerProcessDeleter>
-      loader_;  ///< nullptr ahead of seek() and behind halt()
+      loader_;  ///< nullptr before seek() and after halt()
   std::shared_ptr<Returned> returned_;
   std::optional<HostBatch> taken_;
   std::optional<at::Tensor> good_ones_;  ///< of the batch that is handed over

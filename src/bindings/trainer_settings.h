@@ -64,8 +64,8 @@ struct TrainerSettings {
 /// functions in Python are none that evaluation leaves out. Throws Refused for the share of one of
 /// several processes.
 Pipeline make_data_pipeline(const NativeLoader& loader, bool is_evaluated);
-/// make_data_pipeline(), with stages, model, loss and metrics; `workload` gets what the schedule
-/// makes of its options. Needs Python's lock. Throws Refused for what makes no sense.
+/// make_data_pipeline() with stages, model, loss and metrics. Adds the options of the schedule to
+/// `workload`. Needs Python's lock. Throws Refused for what makes no sense.
 Pipeline build_pipeline(const NativeLoader& loader, const TrainerSettings& settings,
                         WorkloadInfo& workload);
 

@@ -175,7 +175,7 @@ class Training {
         picture_(options.preview.path),
         context_(options.common.device) {
     cli.check_interrupt();
-    environment_ = collect_environment(context_);  // as it is before the run is part of it
+    environment_ = collect_environment(context_);  // before the run itself loads the machine
     declare();
     bind();
   }

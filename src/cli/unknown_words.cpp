@@ -6,7 +6,7 @@
 namespace slipstream {
 namespace {
 
-/// An option by a name that other programs give it, and ours with the value that it stands for.
+/// The name of an option in other programs, and our option and value for it.
 struct Synonym {
   std::string_view theirs, ours, value;
 };
@@ -29,7 +29,7 @@ constexpr PlanKey kPlanKeys[] = {
     {"--cudnn-benchmark", "numerics.cudnn_benchmark", "true on a GPU without --deterministic,"},
     {"--channels-last", "numerics.channels_last", "true"}};
 
-/// "" for an option that no key of a plan stands for.
+/// "" for an option that has no key in a plan.
 std::string plan_key_hint(const std::string& option) {
   for (const PlanKey& each : kPlanKeys) {
     if (each.option != option) continue;

@@ -12,11 +12,12 @@ namespace slipstream {
 /// Options of examine() and try_out().
 struct DoctorOptions {
   /// Seconds that measuring takes, about. What does not fit is left out and named. The measurements
-  /// that all others need are made with the fewest steps even where that takes longer, which
-  /// `log_line` is told beforehand.
+  /// that all others need are made with the fewest steps even where that takes longer. Then
+  /// `log_line` is called with a warning first.
   double budget_s = 60;
   std::function<bool()> stop = {};  ///< asked often; true ends measuring with what there is
-  std::function<void(const std::string& line)> log_line = {};  ///< told what is being measured
+  std::function<void(const std::string& line)> log_line =
+      {};  ///< called with what is being measured
 };
 
 /// What examine() measured.

@@ -14,7 +14,7 @@ namespace slipstream {
 
 /// The parameters and buffers of a module, themselves, with their names in PyTorch's state_dict().
 std::vector<NamedTensor> named_tensors(const torch::nn::Module& module);
-/// Those of all modules of a training step, each behind its module's name.
+/// The same of all modules of a training step. Names begin with the name of the module.
 std::vector<NamedTensor> named_tensors(const TrainStep& step);
 
 /// Writes the parameters and buffers of `module` to a .safetensors file, with the names, shapes and
