@@ -327,7 +327,7 @@ class DeviceCost:
 class Utilization:
     sm_activity: float | None
     dram_use: float | None
-    coarse: float | None
+    gpu_utilization: float | None
     note: str
     cpu_share: float
 

@@ -64,7 +64,7 @@ void add_figures(py::module_& module) {
       }))
       .def_readwrite("sm_activity", &Utilization::sm_activity)
       .def_readwrite("dram_use", &Utilization::dram_use)
-      .def_readwrite("coarse", &Utilization::coarse)
+      .def_readwrite("gpu_utilization", &Utilization::gpu_utilization)
       .def_readwrite("note", &Utilization::note)
       .def_readwrite("cpu_share", &Utilization::cpu_share);
 }

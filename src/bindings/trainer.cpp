@@ -64,8 +64,8 @@ NativeTrainer::NativeTrainer(const std::shared_ptr<NativeLoader>& loader,
       context_(get_context(loader->context().device().str())),
       module_(settings.module),
       mode_(settings.plan),
-      transforms_device_(settings.transforms_device.value_or(
-          loader->options().on_device > 0 ? "pipelined" : "cpu")),
+      transforms_device_(
+          settings.transforms_device.value_or(loader->options().on_device > 0 ? "cuda" : "cpu")),
       in_one_thread_(settings.in_one_thread),
       shows_progress_(settings.shows_progress),
       logging_(settings.log),
@@ -89,7 +89,7 @@ NativeTrainer::NativeTrainer(const std::shared_ptr<NativeLoader>& loader,
   saving_.program = std::string(slipstream_version());
   if (mode_ != "auto" && mode_ != "serial" && mode_ != "pipelined")
     throw Refused(unknown_name("plan", mode_, {"auto", "serial", "pipelined"}));
-  check_placement(transforms_device_);
+  check_transforms_device(transforms_device_, context.kind());
   Pipeline pipeline = build_pipeline(*loader_, settings, workload_);
   const GilRelease unlocked;
   saving_.notes = make_notes(workload_, pipeline.dataset()->class_names());
@@ -204,7 +204,7 @@ AutoResult NativeTrainer::run(const RunOptions& options) {
   AutoResult result = run_auto(*trainer_, build_plan(trainer_->pipeline(), "serial"),
                                build_plan(trainer_->pipeline(), "pipelined"), options);
   if (result.run.interrupted) return result;
-  mode_ = result.choice.kept;
+  mode_ = result.choice.chosen;
   plan_ = result.run.plan;
   return result;
 }
@@ -327,9 +327,9 @@ NativeEvaluator::NativeEvaluator(std::shared_ptr<NativeTrainer> trainer,
   LoaderPlan loading = make_loader_plan(*loader);
   loading.wire = of.loading_.wire;
   loading.on_device.clear();
-  const auto plan_at = [&](const std::string& placement) {
-    return placed_plan(evaluator_->pipeline(), of.plan_.schedule.mode, placement, context.kind(),
-                       loading, of.numerics_);
+  const auto plan_at = [&](const std::string& transforms_device) {
+    return placed_plan(evaluator_->pipeline(), of.plan_.schedule.mode, transforms_device,
+                       context.kind(), loading, of.numerics_);
   };
   try {
     plan_ = plan_at(of.transforms_device_);

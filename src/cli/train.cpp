@@ -20,7 +20,7 @@ namespace {
 
 struct TrainOptions {
   CommonOptions common;
-  std::string plan = "auto";
+  std::string plan = "pipelined";
   std::string transforms_device = "cpu";
   std::uint64_t steps = 100;
   std::optional<std::uint64_t> epochs;  ///< instead of `steps`
@@ -51,7 +51,8 @@ std::optional<GpuUseInfo> read_gpu_use(cuda::GpuMeter* meter) {
     if (!value) return std::nullopt;
     return measured_once(*value, "1");
   };
-  return GpuUseInfo{share(use.sm_activity), share(use.dram_use), share(use.coarse), use.note};
+  return GpuUseInfo{share(use.sm_activity), share(use.dram_use), share(use.gpu_utilization),
+                    use.note};
 }
 
 AutoResult run_plan(Trainer& trainer, const TrainOptions& options, const LoaderPlan& loader,
@@ -82,8 +83,8 @@ std::optional<Validation> make_validation(const TrainOptions& options, const Tra
   const std::string mode = file                       ? file->schedule.mode
                            : options.plan == "serial" ? "serial"
                                                       : "pipelined";
-  const auto plan_at = [&](const std::string& placement) {
-    return placed_plan(pipeline, mode, placement, trainer.context().kind(), own,
+  const auto plan_at = [&](const std::string& transforms_device) {
+    return placed_plan(pipeline, mode, transforms_device, trainer.context().kind(), own,
                        trainer.numerics());
   };
   try {
@@ -116,7 +117,8 @@ void print_summary(const RunReport& report, std::uint64_t steps) {
   if (!result.losses.empty()) std::cout << ", " << loss_text(result.losses);
   std::cout << ", plan " << result.plan.schedule.mode << "\n";
   if (report.auto_choice)
-    std::cout << "kept " << report.auto_choice->kept << ": " << report.auto_choice->reason << "\n";
+    std::cout << "plan " << report.auto_choice->chosen << ": " << report.auto_choice->reason
+              << "\n";
   for (const Gain& gain : result.gains) std::cout << gain_line(gain);
   print_skipped(result.skipped);
   if (result.jpeg) std::cout << jpeg_line(*result.jpeg);
@@ -125,7 +127,7 @@ void print_summary(const RunReport& report, std::uint64_t steps) {
               << result.cache->samples << " in " << format_count(result.cache->bytes, "byte")
               << "\n";
   if (result.disk_cache) {
-    const std::string& stopped = result.disk_cache->stopped;
+    const std::string& stopped = result.disk_cache->stop_reason;
     std::cout << "disk cache: " << describe_share(*result.disk_cache) << "; it holds "
               << format_count(result.disk_cache->bytes, "byte")
               << (stopped.empty() ? "" : ", nothing more is stored: " + stopped) << "\n";
@@ -334,7 +336,7 @@ void add_train(CLI::App& app, Cli& cli, Verb& chosen) {
   options->common.add_to(*verb, cli);
   verb->add_option(
           "--plan", options->plan,
-          "The plan: auto (measures both and keeps the faster), serial, pipelined, or a JSON file")
+          "Plan: pipelined, serial, auto (measures both and keeps the faster one), or a JSON file")
       ->capture_default_str()
       ->group(kScheduleGroup);
   options->common.add_batch_to(*verb, options->transforms_device);
@@ -342,8 +344,7 @@ void add_train(CLI::App& app, Cli& cli, Verb& chosen) {
       ->check(at_least(1))
       ->capture_default_str()
       ->group(kTrainingGroup);
-  verb->add_option("--epochs", options->epochs,
-                   "Instead of --steps: how often to train on the whole data set")
+  verb->add_option("--epochs", options->epochs, "Number of epochs to train, instead of --steps")
       ->check(at_least(1))
       ->group(kTrainingGroup);
   verb->add_option("--json", options->json, "Writes the run's report to this file")

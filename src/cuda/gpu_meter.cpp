@@ -32,7 +32,7 @@ struct GpuMeter::Impl {
   std::string open(const std::string& pci_address);
   std::string open_gpm();
   void read_gpm(GpuUse& use);
-  void read_coarse(GpuUse& use);
+  void read_utilization(GpuUse& use);
   std::optional<unsigned> processes();
 
   nvml::Library library;
@@ -101,7 +101,7 @@ void GpuMeter::Impl::read_gpm(GpuUse& use) {
   use.dram_use = share(metrics.metrics[1]);
 }
 
-void GpuMeter::Impl::read_coarse(GpuUse& use) {
+void GpuMeter::Impl::read_utilization(GpuUse& use) {
   unsigned count = 0;
   int type = 0;
   constexpr int kWhat = nvml::kGpuUtilizationSamples;
@@ -116,7 +116,7 @@ void GpuMeter::Impl::read_coarse(GpuUse& use) {
   }
   double sum = 0;
   for (unsigned i = 0; i < count; ++i) sum += samples[i].value.percent;
-  use.coarse = sum / count / 100;
+  use.gpu_utilization = sum / count / 100;
 }
 
 std::optional<unsigned> GpuMeter::Impl::processes() {
@@ -159,7 +159,7 @@ GpuUse GpuMeter::use() {
   use.note = impl_->note;
   if (!use.note.empty()) return use;
   impl_->read_gpm(use);
-  impl_->read_coarse(use);
+  impl_->read_utilization(use);
   use.processes = impl_->processes();
   return use;
 }

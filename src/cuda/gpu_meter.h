@@ -10,7 +10,8 @@ namespace slipstream::cuda {
 struct GpuUse {
   std::optional<double> sm_activity;  ///< share of cycles with a warp resident, over all SMs (GPM)
   std::optional<double> dram_use;     ///< share of the peak DRAM bandwidth (GPM)
-  std::optional<double> coarse;       ///< share of time with any kernel resident (NVML): misleads
+  std::optional<double>
+      gpu_utilization;                ///< share of time with any kernel resident (NVML): misleads
   std::optional<unsigned> processes;  ///< that hold a context on it at the end, this one included
   std::string note;                   ///< why a share is missing; empty when none is
 };

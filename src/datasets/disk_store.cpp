@@ -201,7 +201,7 @@ DiskCacheState DiskStore::state() const {
   state.stored = stored_;
   if (samples_.is_open()) state.bytes = fixed_bytes_ + samples_.size().value_or(0);
   const Lock lock(mutex_);
-  state.stopped = stopped_;
+  state.stop_reason = stopped_;
   return state;
 }
 

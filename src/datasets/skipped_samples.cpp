@@ -17,7 +17,7 @@ void merge(const std::vector<SkippedSample>& others, std::vector<SkippedSample>&
 }  // namespace
 
 void SkippedSamples::add(const SkippedSamples& other) {
-  places += other.places;
+  replacements += other.replacements;
   merge(other.samples, samples);
   merge(other.tolerated, tolerated);
 }

@@ -35,14 +35,15 @@ std::optional<double> MeanGpuUse::Mean::value() const {
 void MeanGpuUse::add(const cuda::GpuUse& use, double seconds) {
   sm_activity_.add(use.sm_activity, seconds);
   dram_use_.add(use.dram_use, seconds);
-  coarse_.add(use.coarse, seconds);
+  gpu_utilization_.add(use.gpu_utilization, seconds);
   processes_ = use.processes;
   if (!use.note.empty()) note_ = use.note;
 }
 
 cuda::GpuUse MeanGpuUse::value() const {
-  cuda::GpuUse use{sm_activity_.value(), dram_use_.value(), coarse_.value(), processes_, ""};
-  if (!use.sm_activity || !use.dram_use || !use.coarse) use.note = note_;
+  cuda::GpuUse use{sm_activity_.value(), dram_use_.value(), gpu_utilization_.value(), processes_,
+                   ""};
+  if (!use.sm_activity || !use.dram_use || !use.gpu_utilization) use.note = note_;
   return use;
 }
 
@@ -63,7 +64,7 @@ void Usage::during(const std::function<void()>& run) {
 
 Utilization Usage::utilization(unsigned cores, double bytes) const {
   const cuda::GpuUse gpu = gpu_.value();
-  Utilization use{gpu.sm_activity, gpu.dram_use, gpu.coarse, gpu.note, 0, 0};
+  Utilization use{gpu.sm_activity, gpu.dram_use, gpu.gpu_utilization, gpu.note, 0, 0};
   if (wall_s_ <= 0) return use;
   use.cpu_share = std::min(1.0, cpu_s_ / wall_s_ / cores);
   use.read_bytes_per_second = bytes / wall_s_;

@@ -24,7 +24,7 @@ class MeanGpuUse {
     void add(const std::optional<double>& share, double over_s);
     std::optional<double> value() const;
   };
-  Mean sm_activity_, dram_use_, coarse_;
+  Mean sm_activity_, dram_use_, gpu_utilization_;
   std::optional<unsigned> processes_;
   std::string note_;  ///< the last
 };

@@ -142,17 +142,17 @@ AutoResult run_auto(Trainer& trainer, const Plan& serial, const Plan& pipelined,
     }
     if (run.left() == 0) {
       choice.reason = "stopped before both were measured";
-      choice.kept = run.so_far().plan.schedule.mode;
+      choice.chosen = run.so_far().plan.schedule.mode;
       return {choice, run.result()};
     }
     choice = choose_mode(serial_rate, pipelined_rate);
     alone = run.measure_alone(pipelined, block);
     if (run.left() == 0) {
       choice.reason = "stopped before one was kept: " + choice.reason;
-      choice.kept = run.so_far().plan.schedule.mode;
+      choice.chosen = run.so_far().plan.schedule.mode;
     }
   }
-  run.train(choice.kept == "serial" ? serial : pipelined, run.left(), nullptr);
+  run.train(choice.chosen == "serial" ? serial : pipelined, run.left(), nullptr);
   RunResult result = run.result();
   if (!alone.empty() && choice.serial.n > 0 && choice.pipelined.n > 0) {
     const auto slowest = std::min_element(

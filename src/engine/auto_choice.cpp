@@ -37,7 +37,7 @@ AutoChoice choose_mode(const SteadyRate& serial, const SteadyRate& pipelined) {
     choice.reason = nothing_steady(serial, pipelined);
     return choice;
   }
-  if (choice.pipelined.value > choice.serial.value) choice.kept = "pipelined";
+  if (choice.pipelined.value > choice.serial.value) choice.chosen = "pipelined";
   const std::string one = "pipelined " + figure(choice.pipelined.value);
   const std::string other = "serial " + figure(choice.serial.value) + " steps/s";
   if (differ(choice.serial, choice.pipelined))

@@ -13,7 +13,7 @@ void add_forks(const std::string& stage, const torch::nn::Module* module,
     const auto* fork = dynamic_cast<const ForkJoinImpl*>(item.value().get());
     if (fork == nullptr) continue;
     gains.push_back(fork->gain());
-    gains.back().of = item.key().empty() ? stage : stage + "." + item.key();
+    gains.back().part = item.key().empty() ? stage : stage + "." + item.key();
   }
 }
 

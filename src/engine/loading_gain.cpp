@@ -53,7 +53,7 @@ std::optional<Gain> LoadingGain::between(const LoadSnapshot& from, const LoadSna
   if (measured > kNoise * predicted) return std::nullopt;
   const double unknown = std::numeric_limits<double>::quiet_NaN();
   Gain gain;
-  gain.of = "loading";
+  gain.part = "loading";
   gain.predicted = {predicted, unknown, unknown, "1", 1};
   gain.measured = {std::min(measured, predicted), unknown, unknown, "1", to.batch - from.batch};
   return gain;

@@ -43,7 +43,7 @@ RunInput::Source RunInput::source_for(const Plan& plan, const RunOptions& option
 RunInput::Counted RunInput::so_far() const {
   Counted counted = {.blocked_s = loader_->blocked_s(),
                      .counters = loader_->counters(),
-                     .skipped_positions = loader_->skipped().places,
+                     .skipped_positions = loader_->skipped().replacements,
                      .jpeg = jpeg_.so_far(),
                      .disk_cache = disk_cache_state(*bound_.pipeline.dataset())};
   if (options_.cache && !options_.cut) counted.cache = loader_->cache();
@@ -59,7 +59,7 @@ void RunInput::count(const Source& source, const Plan& plan, RunResult& result) 
   for (std::size_t i = 0; i < result.counters.size(); ++i)
     result.counters[i].subtract(before.counters[i]);
   if (loader_ != nullptr) result.skipped = loader_->skipped();
-  result.skipped.places -= std::min(result.skipped.places, before.skipped_positions);
+  result.skipped.replacements -= std::min(result.skipped.replacements, before.skipped_positions);
   if (loader_ != nullptr && jpeg_.has_unpacker_for(plan))
     result.jpeg = JpegResult{now.jpeg.images - before.jpeg.images,
                              now.jpeg.on_cpu - before.jpeg.on_cpu, now.jpeg.engines};

@@ -33,7 +33,7 @@ BadSamples::BadSamples(OnBadSample what, const RunningOrder& order) : what_(what
 
 SkippedSamples BadSamples::skipped() const {
   SkippedSamples skipped;
-  skipped.places = places_;
+  skipped.replacements = places_;
   const Lock lock(mutex_);
   for (const auto& [sample, message] : known_) skipped.samples.push_back({sample, message});
   return skipped;

@@ -60,7 +60,7 @@ Json to_json(const Change& change) {
 Json to_json(const Utilization& use, unsigned cores) {
   return {{"sm_activity", share(use.sm_activity)},
           {"dram_use", share(use.dram_use)},
-          {"coarse_utilization", share(use.coarse)},
+          {"gpu_utilization", share(use.gpu_utilization)},
           {"note", use.note},
           {"cpu_share", number(use.cpu_share)},
           {"cores", cores},

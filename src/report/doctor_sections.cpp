@@ -182,7 +182,7 @@ Section utilization(const DoctorReport& report) {
     std::vector<Bar>& bars = section.bars.emplace_back();
     if (reading.share)
       bars.push_back({measured_once(*reading.share, "share"), reading.name,
-                      reading.is_coarse ? "second" : "bar"});
+                      reading.is_misleading ? "second" : "bar"});
   }
   return section;
 }

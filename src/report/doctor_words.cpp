@@ -206,13 +206,13 @@ std::vector<Reading> collect_readings(const DoctorReport& report) {
   const Utilization& use = report.observed.utilization;
   std::vector<Reading> readings;
   const auto add = [&readings](const std::string& name, const std::optional<double>& share,
-                               bool is_coarse = false) {
+                               bool is_misleading = false) {
     if (share && std::isfinite(*share))
-      readings.push_back({name, share, percent(*share), is_coarse});
+      readings.push_back({name, share, percent(*share), is_misleading});
   };
   add("SM activity", use.sm_activity);
   add("DRAM bandwidth", use.dram_use);
-  add("any kernel at all (coarse: misleads)", use.coarse, true);
+  add("GPU utilization (any kernel at all counts)", use.gpu_utilization, true);
   add("CPU, of " + format_count(report.observed.situation.cores, "core"), use.cpu_share);
   if (std::isfinite(use.read_bytes_per_second))
     readings.push_back(

@@ -65,7 +65,7 @@ struct Reading {
   std::string name;
   std::optional<double> share;
   std::string text;
-  bool is_coarse = false;  ///< misleads
+  bool is_misleading = false;  ///< misleads
 };
 std::vector<Reading> collect_readings(const DoctorReport& report);
 

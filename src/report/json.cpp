@@ -90,7 +90,7 @@ Json to_json(const WorkloadInfo& workload) {
 }
 
 Json to_json(const SkippedSamples& skipped) {
-  return {{"places", skipped.places},
+  return {{"replacements", skipped.replacements},
           {"samples", to_json(skipped.samples)},
           {"tolerated", to_json(skipped.tolerated)}};
 }
@@ -108,7 +108,7 @@ Json to_json(const DiskCacheState& cache) {
           {"hits", cache.hits},
           {"misses", cache.misses},
           {"stored", cache.stored},
-          {"stopped", cache.stopped.empty() ? Json(nullptr) : Json(cache.stopped)}};
+          {"stop_reason", cache.stop_reason.empty() ? Json(nullptr) : Json(cache.stop_reason)}};
 }
 
 Json to_json(const LaneResult& lane) {

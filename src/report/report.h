@@ -28,7 +28,7 @@ struct WorkloadInfo {
 struct GpuUseInfo {
   std::optional<Measured> sm_activity;
   std::optional<Measured> dram_use;
-  std::optional<Measured> coarse_utilization;
+  std::optional<Measured> gpu_utilization;
   std::string note;
 };
 
@@ -54,9 +54,8 @@ struct RunReport {
 /// null.
 std::string run_report_json(const RunReport& report);
 
-/// "loading batches beside the steps makes the run 1.71 times as fast as loading each before its
-/// step would (predicted at most 1.80)", or what was kept of a ForkJoin and why; with an end of
-/// line. REQUIRES: the gain of loading was measured
+/// A line such as "Loading overlapped training: 1.71x (limit 1.80x)", or for a ForkJoin the streams
+/// that were chosen and the reason. REQUIRES: the gain of loading was measured
 std::string gain_line(const Gain& gain);
 
 /// Rates over fewer steps than this say more about chance than about a plan: they are not shown.
@@ -85,15 +84,13 @@ inline constexpr const char* kInterruptedRow = "interrupted";
 struct BenchRow {
   std::size_t batch_size = 0;
   std::string plan;                       ///< "serial", "pipelined", "alone:LANE"
-  std::string transforms_device = "cpu";  ///< where transforms were done: "cpu", "gpu", "pipelined"
+  std::string transforms_device = "cpu";  ///< where transforms were done: "cpu", "cuda"
   std::string input;                      ///< "loader", "host", "device"
   std::optional<Measured> steps_per_second;
   /// Steps/s over those of serial with transforms on the same device: 1 is no gain.
   std::optional<Measured> gain;
-  /// Of "gpu": steps/s over those of the same plan with "cpu".
+  /// Of "cuda": steps/s over those of the same plan with "cpu".
   std::optional<Measured> offloading_gain;
-  /// Of "pipelined": steps/s over those of the same plan with "gpu".
-  std::optional<Measured> pipelining_gain;
   std::optional<Measured> share_of_slowest_lane;  ///< steps/s over the slowest lane's alone
   std::optional<Measured> overlap_efficiency;
   std::string error;  ///< why the row could not be measured; "" otherwise

@@ -22,7 +22,7 @@ Json to_json(const std::optional<GpuUseInfo>& use) {
   if (!use) return nullptr;
   return {{"sm_activity", to_json(use->sm_activity)},
           {"dram_use", to_json(use->dram_use)},
-          {"coarse_utilization", to_json(use->coarse_utilization)},
+          {"gpu_utilization", to_json(use->gpu_utilization)},
           {"note", use->note}};
 }
 
@@ -44,10 +44,10 @@ Json to_json(const std::optional<Overlap>& overlap) {
 }
 
 Json to_json(const Gain& gain) {
-  return {{"of", gain.of},
+  return {{"part", gain.part},
           {"predicted", to_json(gain.predicted)},
           {"measured", to_json(gain.measured)},
-          {"kept", words_or_null(gain.kept)},
+          {"chosen", words_or_null(gain.chosen)},
           {"reason", words_or_null(gain.reason)}};
 }
 
@@ -58,7 +58,7 @@ Json to_json(const std::optional<JpegResult>& jpeg) {
 
 Json to_json(const std::optional<AutoChoice>& choice) {
   if (!choice) return nullptr;
-  return {{"kept", choice->kept},
+  return {{"chosen", choice->chosen},
           {"reason", choice->reason},
           {"serial", to_json(choice->serial)},
           {"pipelined", to_json(choice->pipelined)}};
@@ -220,13 +220,11 @@ ComparisonRow comparison_row(std::string name, std::string_view run_report_json)
 }
 
 std::string gain_line(const Gain& gain) {
-  const std::string at_most = "predicted at most " + fixed(gain.predicted.value, 2);
-  const std::string times = fixed(gain.measured.value, 2) + " times as fast as ";
-  if (gain.kept.empty())
-    return "loading batches beside the steps makes the run " + times +
-           "loading each before its step would (" + at_most + ")\n";
-  std::string line = gain.of + ": kept " + gain.kept + ", " + gain.reason;
-  if (gain.measured.n > 0) line += "; streams are " + times + "one after the other, " + at_most;
+  const std::string factor =
+      fixed(gain.measured.value, 2) + "x (limit " + fixed(gain.predicted.value, 2) + "x)";
+  if (gain.chosen.empty()) return "Loading overlapped training: " + factor + "\n";
+  std::string line = gain.part + ": " + gain.chosen + ", " + gain.reason;
+  if (gain.measured.n > 0) line += "; branches on separate streams: " + factor;
   return line + "\n";
 }
 

@@ -97,7 +97,7 @@ TEST(BranchesTest, LoadingBesideStepsIsTold) {
     return !result.gains.empty();
   });
   ASSERT_EQ(result.gains.size(), 1U);
-  EXPECT_EQ(result.gains[0].of, "loading");
+  EXPECT_EQ(result.gains[0].part, "loading");
   EXPECT_GT(result.gains[0].predicted.value, 1);
   EXPECT_LE(result.gains[0].predicted.value, 2);
   EXPECT_GT(result.gains[0].measured.value, 0);
@@ -114,10 +114,10 @@ TEST(BranchesTest, ForksAreTold) {
   options.give("fork", "streams");
   const RunResult result = train_branches(options, "serial", 4);
   ASSERT_FALSE(result.gains.empty());
-  EXPECT_EQ(result.gains[0].of, "model.fork");
-  EXPECT_EQ(result.gains[0].kept, "streams");
+  EXPECT_EQ(result.gains[0].part, "model.fork");
+  EXPECT_EQ(result.gains[0].chosen, "streams");
   options.give("mode", "ensemble");
-  EXPECT_EQ(train_branches(options, "serial", 4).gains[0].of, "members");
+  EXPECT_EQ(train_branches(options, "serial", 4).gains[0].part, "members");
 }
 
 TEST(BranchesTest, BadOptionsAreRefused) {

@@ -245,9 +245,9 @@ class AutoTest(ProgramTest):
     def test_auto_says_what_it_kept_and_trains_the_same(self):
         options = [*TINY, "--steps", "48"]
         report = self.train("auto", *options, "--plan", "auto")
-        self.assertEqual(set(report["auto"]), {"kept", "reason", "serial", "pipelined"})
-        self.assertIn(report["auto"]["kept"], ("serial", "pipelined"))
-        self.assertEqual(report["plan"]["schedule"]["mode"], report["auto"]["kept"])
+        self.assertEqual(set(report["auto"]), {"chosen", "reason", "serial", "pipelined"})
+        self.assertIn(report["auto"]["chosen"], ("serial", "pipelined"))
+        self.assertEqual(report["plan"]["schedule"]["mode"], report["auto"]["chosen"])
         if report["auto"]["serial"]["n"] > 0 and report["auto"]["pipelined"]["n"] > 0:
             self.assertEqual(set(report["overlap"]["efficiency"]), MEASURED)
         else:
@@ -260,12 +260,12 @@ class AutoTest(ProgramTest):
     def test_too_few_steps_to_measure(self):
         report = self.train("few", *TINY, "--steps", "2", "--plan", "auto")
         self.assertIn("too few steps", report["auto"]["reason"])
-        self.assertEqual(report["auto"]["kept"], "serial")
+        self.assertEqual(report["auto"]["chosen"], "serial")
         self.assertEqual(report["plan"]["schedule"]["mode"], "serial")
 
 
 class BranchesTest(ProgramTest):
-    GAIN = {"of", "predicted", "measured", "kept", "reason"}
+    GAIN = {"part", "predicted", "measured", "chosen", "reason"}
     OPTIONS = [*TINY, "--batch-size", "4", "--num-workers", "1"]
     COSTS = {"load": ["--load-ms", "4", "--step-ms", "8"]}
 
@@ -277,7 +277,7 @@ class BranchesTest(ProgramTest):
         for mode, of in (("load", ["loading"]), ("branches", ["model.fork", "loading"]),
                          ("ensemble", ["members", "loading"])):
             report = self.branches(mode, "--steps", "40")
-            told = [gain["of"] for gain in report["gains"]]
+            told = [gain["part"] for gain in report["gains"]]
             # Where the machine is busy, steps may live on batches that were filled ahead.
             self.assertIn(told, (of, [one for one in of if one != "loading"]))
             options = report["workload"]["options"]
@@ -290,7 +290,7 @@ class BranchesTest(ProgramTest):
                 self.assertGreaterEqual(gain["predicted"]["value"], 1)
                 self.assertGreater(gain["measured"]["value"], 0)
             if mode != "load":
-                self.assertEqual(report["gains"][0]["kept"], "one stream")
+                self.assertEqual(report["gains"][0]["chosen"], "one stream")
                 self.assertIn("on a CPU", report["gains"][0]["reason"])
 
     def test_short_runs_tell_no_gain_of_loading(self):
@@ -307,10 +307,10 @@ class BranchesTest(ProgramTest):
     def test_the_summary_says_what_was_kept(self):
         self.expect(DONE, "train", "branches", *self.OPTIONS, "--mode", "branches", "--fork",
                     "one-stream", "--steps", "12",
-                    says=["model.fork: kept one stream, asked for\n"])
+                    says=["model.fork: one stream, asked for\n"])
         self.expect(DONE, "train", "branches", *self.OPTIONS, "--mode", "ensemble", "--plan",
                     "serial", "--steps", "24",
-                    says=["members: kept one stream, on a CPU branches run in turn; streams are "])
+                    says=["members: one stream, on a CPU branches run in turn; branches on separate streams: "])
 
     def test_what_makes_no_sense(self):
         for arguments, says in ((["--mode", "load", "--step-ms", "99999"], "from 0 to 10000"),

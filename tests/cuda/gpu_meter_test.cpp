@@ -50,23 +50,24 @@ TEST_F(GpuMeterTest, reads_shares_or_says_why_not) {
   meter.start();
   spin(1.5);
   const GpuUse use = meter.use();
-  for (const auto& value : {use.sm_activity, use.dram_use, use.coarse}) expect_share(value);
-  EXPECT_EQ(use.note.empty(), use.sm_activity && use.dram_use && use.coarse) << use.note;
+  for (const auto& value : {use.sm_activity, use.dram_use, use.gpu_utilization})
+    expect_share(value);
+  EXPECT_EQ(use.note.empty(), use.sm_activity && use.dram_use && use.gpu_utilization) << use.note;
   EXPECT_GE(use.processes.value_or(1), 1U);
   RecordProperty("note", use.note);
 }
 
-TEST_F(GpuMeterTest, one_thread_is_busy_for_the_coarse_figure_but_not_for_the_multiprocessors) {
+TEST_F(GpuMeterTest, one_thread_is_full_gpu_utilization_but_little_sm_activity) {
   GpuMeter meter(0);
   meter.start();
   spin(3);
   const GpuUse use = meter.use();
-  if (!use.sm_activity && !use.coarse) GTEST_SKIP() << use.note;
+  if (!use.sm_activity && !use.gpu_utilization) GTEST_SKIP() << use.note;
   if (use.sm_activity) {
     EXPECT_LT(*use.sm_activity, 0.2);
   }
-  if (use.coarse) {
-    EXPECT_GT(*use.coarse, 0.3);
+  if (use.gpu_utilization) {
+    EXPECT_GT(*use.gpu_utilization, 0.3);
   }
 }
 

@@ -52,14 +52,14 @@ TEST_F(NoGpuTest, the_drivers_version_is_what_nvml_tells) {
   dlclose(fake);
 }
 
-TEST_F(NoGpuTest, a_meter_without_rights_to_the_counters_gives_the_coarse_share_and_says_so) {
+TEST_F(NoGpuTest, a_meter_without_rights_to_the_counters_gives_gpu_utilization_and_says_so) {
   void* const fake = open_fake_nvml();
   ASSERT_NE(fake, nullptr) << dlerror();
   GpuMeter meter("0000:3b:00.0");
   meter.start();
   const GpuUse use = meter.use();
   EXPECT_FALSE(use.sm_activity || use.dram_use);
-  EXPECT_THAT(use.coarse, testing::Optional(0.5));
+  EXPECT_THAT(use.gpu_utilization, testing::Optional(0.5));
   EXPECT_THAT(use.processes, testing::Optional(2U));
   EXPECT_THAT(use.note, HasSubstr("no permission"));
   dlclose(fake);
@@ -91,7 +91,7 @@ TEST_F(NoGpuTest, the_meter_says_why_it_reads_nothing) {
   meter.start();
   const GpuUse use = meter.use();
   EXPECT_THAT(use.note, HasSubstr("no CUDA device 0"));
-  EXPECT_FALSE(use.sm_activity || use.dram_use || use.coarse);
+  EXPECT_FALSE(use.sm_activity || use.dram_use || use.gpu_utilization);
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ TEST_F(DiskCacheFault, LinksInItsFolderAreNotFollowed) {
     const auto cached = open();
     EXPECT_EQ(wrong_samples(*cached, plain_), 0U) << name;
     EXPECT_EQ(cache_state(cached).stored, 0U) << name;
-    EXPECT_THAT(cache_state(cached).stopped, HasSubstr(name));
+    EXPECT_THAT(cache_state(cached).stop_reason, HasSubstr(name));
     EXPECT_EQ(read_text(other), "mine") << name;
   }
   fs::remove_all(dir());
@@ -178,7 +178,7 @@ TEST_F(DiskCacheFault, OnAFullDiskStoringStopsAndReadingGoesOn) {
   const DiskCacheState state = cache_state(cached);
   EXPECT_EQ(state.stored, 8U);
   EXPECT_EQ(state.hits, 8U);
-  EXPECT_THAT(state.stopped, StartsWith("cannot write to '" + dir().string() + "'"));
+  EXPECT_THAT(state.stop_reason, StartsWith("cannot write to '" + dir().string() + "'"));
   EXPECT_EQ(fs::file_size(dir() / "cache.samples"), 8 * kRecordBytes);
 
   const auto later = open();
@@ -195,7 +195,7 @@ TEST_F(DiskCacheFault, ARecordWithoutRoomForItsSlotIsTakenBack) {
     EXPECT_TRUE(gives(*cached, 999, *many));
   }
   EXPECT_EQ(cache_state(cached).stored, 1U);
-  EXPECT_THAT(cache_state(cached).stopped, HasSubstr("File too large"));
+  EXPECT_THAT(cache_state(cached).stop_reason, HasSubstr("File too large"));
   EXPECT_EQ(fs::file_size(dir() / "cache.samples"), kRecordBytes);
 }
 
@@ -203,14 +203,14 @@ TEST_F(DiskCacheFault, WhereNoFileCanBeMadeTheSourceIsRead) {
   write_file_atomically(folder_.path() / "file", "x");
   const auto below_a_file = disk_cached(source_, {folder_.path() / "file" / "cache", kAmpleDisk});
   EXPECT_EQ(wrong_samples(*below_a_file, plain_), 0U);
-  EXPECT_THAT(cache_state(below_a_file).stopped, StartsWith("cannot make '"));
+  EXPECT_THAT(cache_state(below_a_file).stop_reason, StartsWith("cannot make '"));
 
   for (const char* file : {"cache.samples", "cache.index"}) {
     if (fs::exists(dir())) fs::remove_all(dir());
     fs::create_directories(dir() / file);
     const auto cached = open();
     for (int round = 0; round < 2; ++round) EXPECT_EQ(wrong_samples(*cached, plain_), 0U);
-    EXPECT_THAT(cache_state(cached).stopped, HasSubstr(file));
+    EXPECT_THAT(cache_state(cached).stop_reason, HasSubstr(file));
     EXPECT_EQ(cache_state(cached).hits, 0U);
   }
 }
@@ -220,7 +220,7 @@ TEST_F(DiskCacheFault, WhereTheDiskIsFullFromTheStartTheSourceIsRead) {
     const WriteLimit limit(bytes);
     const auto cached = open();
     EXPECT_EQ(wrong_samples(*cached, plain_), 0U);
-    EXPECT_THAT(cache_state(cached).stopped, StartsWith("cannot write"));
+    EXPECT_THAT(cache_state(cached).stop_reason, StartsWith("cannot write"));
   }
 }
 
@@ -255,7 +255,7 @@ TEST_F(DiskCacheFault, OneThatMayOnlyBeReadIsUsed) {
   EXPECT_EQ(wrong_samples(*cached, plain_), 0U);
   EXPECT_EQ(cache_state(cached).hits, 5U);
   EXPECT_EQ(cache_state(cached).stored, 0U);
-  EXPECT_THAT(cache_state(cached).stopped, HasSubstr("cache.samples': Permission denied"));
+  EXPECT_THAT(cache_state(cached).stop_reason, HasSubstr("cache.samples': Permission denied"));
   EXPECT_THROW(disk_cached(std::make_shared<TestSet>(3), options()), Refused);
 }
 
@@ -268,7 +268,7 @@ TEST_F(DiskCacheFault, OneWhoseManifestCannotBeReadIsNot) {
   const auto cached = open();
   EXPECT_EQ(wrong_samples(*cached, plain_), 0U);
   EXPECT_EQ(cache_state(cached).hits, 0U);
-  EXPECT_THAT(cache_state(cached).stopped, StartsWith("cannot read"));
+  EXPECT_THAT(cache_state(cached).stop_reason, StartsWith("cannot read"));
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ TEST_F(DiskCacheTest, ReadsEachSampleOnceFromTheSourceAlsoAcrossRestarts) {
     EXPECT_EQ(state.misses, kSamples);
     EXPECT_EQ(state.hits, kSamples);
     EXPECT_EQ(state.bytes, bytes_on_disk());
-    EXPECT_EQ(state.stopped, "");
+    EXPECT_EQ(state.stop_reason, "");
   }
   const auto again = open();
   EXPECT_EQ(wrong_samples(*again, plain_), 0U);
@@ -130,7 +130,7 @@ TEST_F(DiskCacheTest, ItsFilesNeverHoldMoreThanItsLimit) {
     for (int round = 0; round < 2; ++round) EXPECT_EQ(wrong_samples(*cached, plain_), 0U);
     const DiskCacheState state = cache_state(cached);
     EXPECT_EQ(state.hits, restart == 0 ? 5U : 10U);
-    EXPECT_EQ(state.stopped, "full: max_bytes is " + std::to_string(limit));
+    EXPECT_EQ(state.stop_reason, "full: max_bytes is " + std::to_string(limit));
     EXPECT_EQ(state.bytes, limit - (kRecordBytes - 1));
     EXPECT_EQ(bytes_on_disk(), state.bytes);
   }
@@ -146,7 +146,7 @@ TEST_F(DiskCacheTest, OthersWithTheFolderCountAndAreSeen) {
   EXPECT_EQ(cache_state(b).hits, 3U);
   EXPECT_EQ(cache_state(a).hits, 5U);
   EXPECT_EQ(cache_state(a).stored, 4U);
-  EXPECT_THAT(cache_state(a).stopped, StartsWith("full"));
+  EXPECT_THAT(cache_state(a).stop_reason, StartsWith("full"));
 }
 
 TEST_F(DiskCacheTest, ThreadsOfSeveralUsersReadAndStoreAtOnce) {

@@ -47,7 +47,7 @@ TEST(Findings, VariationIsOfWholeSamples) {
 
 TEST(GpuUse, IsTheMeanOverTimeOfWhatWasTold) {
   MeanGpuUse use;
-  EXPECT_FALSE(use.value().coarse);
+  EXPECT_FALSE(use.value().gpu_utilization);
   use.add({std::nullopt, std::nullopt, 0.5, 1, "too short"}, 0);
   EXPECT_EQ(use.value().note, "too short");
   use.add({0.9, std::nullopt, 0.5, 1, "no DRAM counter"}, 3);
@@ -55,7 +55,7 @@ TEST(GpuUse, IsTheMeanOverTimeOfWhatWasTold) {
   const cuda::GpuUse mean = use.value();
   EXPECT_DOUBLE_EQ(mean.sm_activity.value(), 0.7);
   EXPECT_DOUBLE_EQ(mean.dram_use.value(), 0.25);
-  EXPECT_DOUBLE_EQ(mean.coarse.value(), 0.5);
+  EXPECT_DOUBLE_EQ(mean.gpu_utilization.value(), 0.5);
   EXPECT_EQ(mean.processes, 2U);
   EXPECT_EQ(mean.note, "");
 }

@@ -50,10 +50,10 @@ TEST_F(AutoTest, AllStepsAreStepsOfTheTraining) {
     EXPECT_TRUE(std::is_sorted(result.run.step_end_s.begin(), result.run.step_end_s.end()));
     EXPECT_FALSE(result.run.interrupted);
     EXPECT_FALSE(result.choice.reason.empty());
-    EXPECT_EQ(result.run.plan.schedule.mode, result.choice.kept);
+    EXPECT_EQ(result.run.plan.schedule.mode, result.choice.chosen);
     EXPECT_EQ(result.run.overlap.has_value(), has_measured(result.choice));
     if (n == 7) {
-      EXPECT_EQ(result.choice.kept, "serial");
+      EXPECT_EQ(result.choice.chosen, "serial");
     }
     for (const StepCounter& counter : result.run.counters)
       if (counter.name == "encode" || counter.name == "train") {
@@ -73,7 +73,7 @@ TEST_F(AutoTest, KeepsWhatMeasuredFaster) {
       run_auto(*one, serial_plan(), build_plan(kThreeLanes, Driver::threaded, 3), steps(60));
   const AutoChoice& choice = result.choice;
   const bool is_faster = choice.pipelined.value > choice.serial.value;
-  EXPECT_EQ(choice.kept, has_measured(choice) && is_faster ? "pipelined" : "serial");
+  EXPECT_EQ(choice.chosen, has_measured(choice) && is_faster ? "pipelined" : "serial");
   EXPECT_THAT(choice.reason, HasSubstr(has_measured(choice) ? "steps/s" : "too few steps"));
   if (has_measured(choice)) {
     EXPECT_EQ(result.run.overlap->alone_steps_per_second.size(), 3U);
@@ -112,7 +112,7 @@ TEST_F(AutoTest, StopsWhileLanesAreMeasuredAlone) {
   EXPECT_FALSE(result.run.overlap);
   EXPECT_EQ(result.run.digest, fresh_run({}, serial_plan(), steps(24)).digest);
   EXPECT_THAT(result.choice.reason, HasSubstr("stopped before one was kept"));
-  EXPECT_EQ(result.choice.kept, result.run.plan.schedule.mode);
+  EXPECT_EQ(result.choice.chosen, result.run.plan.schedule.mode);
 }
 
 /// One worker never makes a batch in less than its samples sleep. What batches that were filled

@@ -56,7 +56,7 @@ TEST_F(CacheTest, EachRunTellsWhatCameFromDiskInIt) {
   ASSERT_TRUE(first);
   EXPECT_EQ(first->misses, kSamples);
   EXPECT_EQ(first->stored, kSamples);
-  EXPECT_EQ(first->stopped, "");
+  EXPECT_EQ(first->stop_reason, "");
   const auto again = trainer(tiny);
   for (int run = 0; run < 2; ++run) {
     const auto later = again->run(serial_plan(), steps(kEpoch)).disk_cache;

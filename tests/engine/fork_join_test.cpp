@@ -214,7 +214,7 @@ class ForkChoiceTest : public ForkJoinTest {
   static std::vector<Gain> gains_of_forks(const RunResult& result) {
     std::vector<Gain> forks;
     for (const Gain& gain : result.gains)
-      if (gain.of != "loading") forks.push_back(gain);
+      if (gain.part != "loading") forks.push_back(gain);
     return forks;
   }
 };
@@ -225,9 +225,9 @@ TEST_F(ForkChoiceTest, WhatIsAskedForIsKept) {
     forked.mode = mode;
     const auto forks = gains_of_forks(train(forked, serial_plan(), steps(4)));
     ASSERT_EQ(forks.size(), 2U);
-    EXPECT_EQ(forks[0].of, "encode.branches.fork");
-    EXPECT_EQ(forks[1].of, "train.branches.fork");
-    EXPECT_EQ(forks[1].kept, mode == ForkMode::streams ? "streams" : "one stream");
+    EXPECT_EQ(forks[0].part, "encode.branches.fork");
+    EXPECT_EQ(forks[1].part, "train.branches.fork");
+    EXPECT_EQ(forks[1].chosen, mode == ForkMode::streams ? "streams" : "one stream");
     EXPECT_EQ(forks[1].reason, "asked for");
     EXPECT_EQ(forks[1].measured.n, 0U);
   }
@@ -243,7 +243,7 @@ TEST_F(ForkChoiceTest, AutomaticMeasuresBothAndKeepsTheFaster) {
     EXPECT_GE(fork.predicted.value, 1);
     EXPECT_LE(fork.predicted.value, 3.2);  // of three branches; events have a coarse clock
     const bool streams = on_gpu() && fork.measured.value > 1;
-    EXPECT_EQ(fork.kept, streams ? "streams" : "one stream");
+    EXPECT_EQ(fork.chosen, streams ? "streams" : "one stream");
     const bool differ = fork.measured.low > 1 || fork.measured.high < 1;
     EXPECT_EQ(fork.reason, !on_gpu() ? "on a CPU branches run in turn"
                            : differ  ? "faster"
@@ -255,7 +255,7 @@ TEST_F(ForkChoiceTest, WithTooFewStepsNothingIsKept) {
   Forked forked;
   forked.mode = ForkMode::automatic;
   const auto forks = gains_of_forks(train(forked, serial_plan(), steps(2)));
-  EXPECT_EQ(forks[1].kept, "one stream");
+  EXPECT_EQ(forks[1].chosen, "one stream");
   EXPECT_EQ(forks[1].reason,
             on_gpu() ? "too few calls to measure both" : "on a CPU branches run in turn");
   EXPECT_EQ(forks[1].measured.n, 0U);
@@ -281,11 +281,11 @@ TEST_F(ForkChoiceTest, BranchesThatShareAParameterOrABufferStayOnOneStream) {
       for (int turn = 0; turn < 20; ++turn)
         shared->forward(at::ones({2, 4}, at::TensorOptions(c10::Device(kDevice))));
       set_fork_probe(context(), nullptr);
-      EXPECT_EQ(shared->gain().kept, "one stream");
+      EXPECT_EQ(shared->gain().chosen, "one stream");
       EXPECT_EQ(shared->gain().reason, "branches share a parameter or a buffer");
       EXPECT_EQ(shared->gain().measured.n, 0U);
     }
-  EXPECT_EQ(make_fork(norm, linear, ForkMode::streams)->gain().kept, "streams");
+  EXPECT_EQ(make_fork(norm, linear, ForkMode::streams)->gain().chosen, "streams");
 }
 
 }  // namespace

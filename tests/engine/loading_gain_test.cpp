@@ -41,7 +41,7 @@ TEST_F(LoadingGainTest, IsOfTheLoadAndTheLongestLaneOverTheStep) {
   snapshot(64, 68);
   const auto measured = gain();
   ASSERT_TRUE(measured);
-  EXPECT_EQ(measured->of, "loading");
+  EXPECT_EQ(measured->part, "loading");
   EXPECT_NEAR(measured->predicted.value, 7.0 / 4, 1e-9);
   EXPECT_NEAR(measured->measured.value, 7.0 / 4, 1e-9);
   EXPECT_EQ(measured->measured.n, 32U);

@@ -147,18 +147,18 @@ TEST(AutoChoice, PlansThatTheInputLimitsAreEquallyFast) {
 TEST(AutoChoice, TheFasterIsKept) {
   const SteadyRate slow = compute_steady_rate({fed(0.020, 30)}),
                    fast = compute_steady_rate({fed(0.010, 30)});
-  EXPECT_EQ(choose_mode(slow, fast).kept, "pipelined");
+  EXPECT_EQ(choose_mode(slow, fast).chosen, "pipelined");
   EXPECT_THAT(choose_mode(slow, fast).reason,
               AllOf(HasSubstr("pipelined 100 steps/s, serial 50 steps/s"),
                     HasSubstr("28 and 28 steady steps")));
-  EXPECT_EQ(choose_mode(fast, slow).kept, "serial");
+  EXPECT_EQ(choose_mode(fast, slow).chosen, "serial");
 }
 
 TEST(AutoChoice, ADifferenceWithinTheNoiseIsSaidToBe) {
   const SteadyRate one = compute_steady_rate({fed(0.0200, 30)}),
                    other = compute_steady_rate({fed(0.0199, 30)});
   const AutoChoice choice = choose_mode(one, other);
-  EXPECT_EQ(choice.kept, "pipelined");
+  EXPECT_EQ(choice.chosen, "pipelined");
   EXPECT_EQ(choice.reason, "pipelined 50.25 and serial 50 steps/s do not differ beyond noise");
 }
 
@@ -167,7 +167,7 @@ TEST(AutoChoice, WithoutSteadyStepsSerialIsKept) {
                    some = compute_steady_rate({fed(0.01, 30)});
   for (const AutoChoice& choice :
        {choose_mode(none, none), choose_mode(some, none), choose_mode(none, some)}) {
-    EXPECT_EQ(choice.kept, "serial");
+    EXPECT_EQ(choice.chosen, "serial");
     EXPECT_THAT(choice.reason, HasSubstr("too few steps"));
   }
   EXPECT_THAT(choose_mode(none, some).reason, HasSubstr("those of serial may all have been fed"));

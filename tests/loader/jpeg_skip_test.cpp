@@ -67,7 +67,7 @@ std::size_t expect_the_same(const std::shared_ptr<const Dataset>& dataset, const
   const SkippedSamples bad = packed.loader.skipped();
   EXPECT_EQ(sample_numbers(bad), skipped.value_or(sample_numbers(bad)));
   EXPECT_EQ(sample_numbers(bad), sample_numbers(expected.loader.skipped()));
-  EXPECT_EQ(bad.places, expected.loader.skipped().places);
+  EXPECT_EQ(bad.replacements, expected.loader.skipped().replacements);
   if (options.num_workers > 1) return traveled;
   for (std::size_t i = 0; i < bad.samples.size(); ++i)
     EXPECT_EQ(bad.samples[i].message, expected.loader.skipped().samples[i].message);

@@ -60,7 +60,7 @@ TEST(DoctorJson, HasTheseKeys) {
   EXPECT_THAT(list_keys(json.at("outcome")),
               ElementsAre("changes", "before", "predicted", "measured", "plan", "note"));
   EXPECT_THAT(list_keys(json.at("utilization")),
-              ElementsAre("sm_activity", "dram_use", "coarse_utilization", "note", "cpu_share",
+              ElementsAre("sm_activity", "dram_use", "gpu_utilization", "note", "cpu_share",
                           "cores", "read_bytes_per_second"));
 }
 
@@ -103,7 +103,7 @@ TEST(DoctorJson, WhatIsNotANumberIsNull) {
     EXPECT_EQ(json.at("levels").at(3).at("with_training").at("low"), nullptr);
     EXPECT_EQ(json.at("costs").at(0).at("p99_ms"), nullptr);
     EXPECT_EQ(json.at("cores_needed"), nullptr);
-    EXPECT_EQ(json.at("utilization").at("coarse_utilization").at("value"), nullptr);
+    EXPECT_EQ(json.at("utilization").at("gpu_utilization").at("value"), nullptr);
   }
   const Json nothing = parsed(empty_report());
   EXPECT_EQ(nothing.at("verdict"), "not_enough_evidence");
@@ -169,7 +169,7 @@ TEST(DoctorText, TablesHaveTheseLines) {
   EXPECT_THAT(find_line(text, "0.890 ["), HasSubstr("1.63 [1.55, 1.71]  1.58 [1.55, 1.61]"));
   EXPECT_THAT(find_line(text, "read "), HasSubstr("8.50 [8.24, 8.76]     1.20 [1.16, 1.24]"));
   EXPECT_THAT(find_line(text, "random_mask "), HasSubstr("12 % of it one worker at a time"));
-  EXPECT_THAT(find_line(text, "any kernel"), HasSubstr("(coarse: misleads)"));
+  EXPECT_THAT(find_line(text, "GPU utilization"), HasSubstr("any kernel at all counts"));
   EXPECT_THAT(find_line(doctor_text(failed_level_report()), "after random_mask "),
               testing::EndsWith("      -                     -"));
 }

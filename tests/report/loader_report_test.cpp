@@ -61,9 +61,10 @@ TEST(LoaderReport, TellsWhatCameFromCaches) {
   const Json rates = Json::parse(loader_report_json(report)).at("rates");
   EXPECT_EQ(rates[0].at("cache").dump(),
             R"({"samples":10,"bytes":4096,"hits":30,"misses":10,"is_filling":false})");
-  EXPECT_EQ(rates[0].at("disk_cache").dump(),
-            R"({"bytes":512,"hits":8,"misses":2,"stored":1,"stopped":"full: max_bytes is 512"})");
-  EXPECT_TRUE(rates[1].at("disk_cache").at("stopped").is_null());
+  EXPECT_EQ(
+      rates[0].at("disk_cache").dump(),
+      R"({"bytes":512,"hits":8,"misses":2,"stored":1,"stop_reason":"full: max_bytes is 512"})");
+  EXPECT_TRUE(rates[1].at("disk_cache").at("stop_reason").is_null());
 }
 
 TEST(LoaderReport, SaysNothingOfCachesWhereThereAreNone) {

@@ -80,7 +80,7 @@ TEST(RunReport, IsThisText) {
   "input_wait_share": 0.125,
   "memory": {"peak_bytes": 4096, "reserved_bytes": 8192, "reserved_after_warm_up_bytes": 8192, "predicted_extra_bytes": 1024},
   "skipped": {
-    "places": 3,
+    "replacements": 3,
     "samples": [
       {"sample": 7, "message": "corrupt"}
     ],
@@ -91,23 +91,23 @@ TEST(RunReport, IsThisText) {
   "overlap": null,
   "gains": [
     {
-      "of": "train.fork",
+      "part": "train.fork",
       "predicted": {"value": 1.5, "low": 1.25, "high": 1.75, "unit": "1", "n": 3},
       "measured": {"value": 1.25, "low": 1.0, "high": 1.5, "unit": "1", "n": 3},
-      "kept": "streams",
+      "chosen": "streams",
       "reason": "faster"
     },
     {
-      "of": "loading",
+      "part": "loading",
       "predicted": {"value": 2.0, "low": null, "high": null, "unit": "1", "n": 1},
       "measured": {"value": 1.75, "low": 1.5, "high": 2.0, "unit": "1", "n": 3},
-      "kept": null,
+      "chosen": null,
       "reason": null
     }
   ],
   "jpeg": {"images": 24, "on_cpu": 3, "engines": true},
   "cache": {"samples": 12, "bytes": 4096, "hits": 20, "misses": 12, "is_filling": true},
-  "disk_cache": {"bytes": 2048, "hits": 8, "misses": 4, "stored": 3, "stopped": "full"},
+  "disk_cache": {"bytes": 2048, "hits": 8, "misses": 4, "stored": 3, "stop_reason": "full"},
   "counters": [
     {"name": "decode", "calls": 24, "wall_s": 0.5, "cpu_s": 0.25, "bytes": 1048576}
   ],
@@ -125,7 +125,7 @@ TEST(RunReport, IsThisText) {
   "gpu": {
     "sm_activity": {"value": 0.5, "low": null, "high": null, "unit": "share", "n": 1},
     "dram_use": null,
-    "coarse_utilization": null,
+    "gpu_utilization": null,
     "note": "no DRAM counter"
   },
   "auto": null
@@ -145,10 +145,10 @@ TEST(RunReport, OnACpuThereIsNoGpu) {
 TEST(RunReport, WithoutCachesThereIsNothingToTellOfThem) {
   RunReport report = sample_run();
   report.result.cache.reset();
-  report.result.disk_cache->stopped = "";
+  report.result.disk_cache->stop_reason = "";
   const Json json = parsed(report);
   EXPECT_TRUE(json.at("cache").is_null());
-  EXPECT_TRUE(json.at("disk_cache").at("stopped").is_null());
+  EXPECT_TRUE(json.at("disk_cache").at("stop_reason").is_null());
 }
 
 TEST(RunReport, TellsWhatAutoKeptAndTheOverlap) {
@@ -158,7 +158,7 @@ TEST(RunReport, TellsWhatAutoKeptAndTheOverlap) {
   report.result.overlap =
       Overlap{{0.75, 0.5, 1, "share", 4}, rate, {{"copy", rate}, {"train", rate}}};
   const Json json = parsed(report);
-  EXPECT_THAT(list_keys(json.at("auto")), ElementsAre("kept", "reason", "serial", "pipelined"));
+  EXPECT_THAT(list_keys(json.at("auto")), ElementsAre("chosen", "reason", "serial", "pipelined"));
   const Json& overlap = json.at("overlap");
   EXPECT_EQ(overlap.at("efficiency").at("value"), 0.75);
   EXPECT_EQ(overlap.at("serial_steps_per_second").at("n"), 4);
@@ -196,21 +196,18 @@ TEST(RunReport, TakesBytesThatAreNotUtf8) {
 
 TEST(GainLine, ShowsWhatWasMeasuredBesideWhatWasPredicted) {
   Gain gain;
-  gain.of = "loading";
+  gain.part = "loading";
   gain.predicted = {1.8, NAN, NAN, "1", 1};
   gain.measured = {1.714, 1, 2, "1", 9};
-  EXPECT_EQ(gain_line(gain),
-            "loading batches beside the steps makes the run 1.71 times as fast as loading each "
-            "before its step would (predicted at most 1.80)\n");
-  gain.of = "members";
+  EXPECT_EQ(gain_line(gain), "Loading overlapped training: 1.71x (limit 1.80x)\n");
+  gain.part = "members";
   gain.measured.value = 1.9;
-  gain.kept = "streams";
+  gain.chosen = "streams";
   gain.reason = "faster";
   EXPECT_EQ(gain_line(gain),
-            "members: kept streams, faster; streams are 1.90 times as fast as one after the other, "
-            "predicted at most 1.80\n");
+            "members: streams, faster; branches on separate streams: 1.90x (limit 1.80x)\n");
   gain.measured.n = 0;
-  EXPECT_EQ(gain_line(gain), "members: kept streams, faster\n");
+  EXPECT_EQ(gain_line(gain), "members: streams, faster\n");
 }
 
 TEST(Comparison, HoldsRowsAgainstTheFirst) {

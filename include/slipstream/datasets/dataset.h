@@ -30,7 +30,7 @@ struct SkippedSample {
 
 /// The bad samples that were skipped.
 struct SkippedSamples {
-  std::uint64_t places = 0;            ///< how often another sample took the place of a bad one
+  std::uint64_t replacements = 0;      ///< how often another sample took the place of a bad one
   std::vector<SkippedSample> samples;  ///< each once, by number
   /// The samples, by number, that were used although the decoder warned of damage in their files
   /// (DecodeOptions::strict). Where a part of an image is decoded, damage after it is not met.

@@ -29,7 +29,7 @@ struct DiskCacheState {
   std::uint64_t misses = 0;  ///< samples that it read from the data set
   std::uint64_t stored = 0;  ///< samples among the misses that it put into the cache
   std::uint64_t bytes = 0;   ///< size of the files, of DiskCacheOptions::max_bytes
-  std::string stopped =
+  std::string stop_reason =
       {};  ///< why nothing more is stored: full, or what failed; empty: it goes on
 
   /// Adds what another part of the run read. The size of the files stays as it is.

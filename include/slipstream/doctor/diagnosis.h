@@ -114,12 +114,12 @@ struct Situation {
 
 /// How busy the device and the cores were while the whole pipeline was measured.
 struct Utilization {
-  std::optional<double> sm_activity;  ///< share of cycles in which a multiprocessor had a warp
-  std::optional<double> dram_use;     ///< share of the peak bandwidth of device memory
-  std::optional<double> coarse;       ///< share of time with any kernel; it says little
-  std::string note;                   ///< why one of these is missing
-  double cpu_share = 0;               ///< share of the cores that this process may use
-  double read_bytes_per_second = 0;   ///< NaN: not known
+  std::optional<double> sm_activity;      ///< share of cycles in which a multiprocessor had a warp
+  std::optional<double> dram_use;         ///< share of the peak bandwidth of device memory
+  std::optional<double> gpu_utilization;  ///< share of time with any kernel; it says little
+  std::string note;                       ///< why one of these is missing
+  double cpu_share = 0;                   ///< share of the cores that this process may use
+  double read_bytes_per_second = 0;       ///< NaN: not known
 };
 
 /// All that was measured of a pipeline.

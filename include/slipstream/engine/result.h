@@ -60,11 +60,11 @@ struct Overlap {
 /// What doing things at the same time gains: how many times as fast it is as doing one after the
 /// other. A value with n = 0 was not measured.
 struct Gain {
-  std::string of;      ///< "loading", or a ForkJoin: "STAGE" or "STAGE.NAME OF THE MODULE"
+  std::string part;    ///< "loading", or a ForkJoin: "STAGE" or "STAGE.NAME OF THE MODULE"
   Measured predicted;  ///< the most that is possible: the sum of the parts' times over the longest
   Measured measured;
-  std::string kept;    ///< for a ForkJoin: "streams" or "one stream"
-  std::string reason;  ///< why that was kept
+  std::string chosen;  ///< for a ForkJoin: "streams" or "one stream"
+  std::string reason;  ///< why that was chosen
 };
 
 /// How images that traveled as JPEG files (Wire::jpeg) were decoded.
@@ -132,9 +132,9 @@ struct Progress {
   std::string measuring = {};
 };
 
-/// Which plan run_auto() kept, and why.
+/// Which plan run_auto() chose, and why.
 struct AutoChoice {
-  std::string kept;    ///< "serial" or "pipelined"
+  std::string chosen;  ///< "serial" or "pipelined"
   std::string reason;  ///< why, in words
   Measured serial;     ///< steps/s; n = 0: not measured
   Measured pipelined;  ///< steps/s; n = 0: not measured
