@@ -50,7 +50,8 @@ class Trainer:
     param_groups: as torch.optim's: mappings of params, and lr, weight_decay or both.
     plan: "pipelined", "serial", or "auto", which measures both. All give the same bits on a CPU, and on a GPU
         with deterministic=True.
-    transforms_device: "cpu", "gpu" or "pipelined"; by default as the loader's: "pipelined" for "cuda".
+    transforms_device: "cpu" (the loader's workers) or "cuda" (the GPU, with plan="pipelined" in a stream of
+        their own); by default as the loader's.
     val: a slipstream.DataLoader on which the model is evaluated after each epoch, without random transforms,
         but with functions in Python. Its images have the dtype and the shape of those in training, and values of
         about the same range (0 to 255 next to 0 to 1 is refused). Bad samples are left out with its

@@ -42,10 +42,11 @@ int bench(const BenchVerb& verb, const Cli& cli) {
   cli.check_interrupt();
   BenchOptions options = verb.options;
   // What needs the most workers, of several.
-  const auto& places = options.placements;
+  const auto& devices = options.transforms_devices;
+  for (const std::string& device : devices) check_transforms_device(device, context.kind());
   const bool has_cpu =
-      places.empty() || std::find(places.begin(), places.end(), "cpu") != places.end();
-  options.loader = verb.common.loader(context, has_cpu ? "cpu" : places.front(), [&] {
+      devices.empty() || std::find(devices.begin(), devices.end(), "cpu") != devices.end();
+  options.loader = verb.common.loader(context, has_cpu ? "cpu" : devices.front(), [&] {
     return verb.common.declare(options.batch_sizes.front()).pipeline;
   });
   options.numerics = verb.common.numerics(context.kind());
@@ -82,9 +83,9 @@ void refuse_given(const CLI::App& command) {
 
 void add_bench(CLI::App& app, Cli& cli, Verb& chosen) {
   auto verb = std::make_shared<BenchVerb>();
-  CLI::App* command = app.add_subcommand(
-      "bench",
-      "Measures plans, and each of their lanes (streams or threads) alone, over batch sizes");
+  CLI::App* command = app.add_subcommand("bench",
+                                         "Measures the rates of plans, and of each of their lanes "
+                                         "(streams or threads) alone, by batch size");
   verb->common.add_to(*command, cli);
   command->get_option("workload")->required(false);
   add_bench_loader(*command, cli, chosen);
@@ -99,30 +100,33 @@ void add_bench(CLI::App& app, Cli& cli, Verb& chosen) {
       ->group(kScheduleGroup);
   command
       ->add_option(
-          "--transforms-device", verb->options.placements,
-          "Where transforms are done, comma-separated: cpu (loader threads), gpu (the device, "
-          "in the model's stream), pipelined (the device, in a stream of their own)")
+          "--transforms-device", verb->options.transforms_devices,
+          "Where transforms are done, comma-separated: cpu (loader threads) or cuda (the GPU)")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(placement_problem)
+      ->check(transforms_device_problem)
       ->capture_default_str()
       ->group(kScheduleGroup);
   command
       ->add_option("--input", verb->options.input,
-                   "Source of batches: loader, host (page-locked cache) or device (device cache)")
+                   "Source of batches: loader, host (a cache in page-locked memory) or device (a "
+                   "cache in device memory)")
       ->capture_default_str()
       ->group(kMeasuringGroup);
-  command->add_option("--steps", verb->options.steps, "Steps of each measurement, at most")
+  command->add_option("--steps", verb->options.steps, "Maximum number of steps of each measurement")
       ->check(at_least(2))
       ->capture_default_str()
       ->group(kMeasuringGroup);
   command
-      ->add_option("--seconds", verb->options.seconds,
-                   "Seconds of each measurement, at most; a few steps are measured in any case")
+      ->add_option(
+          "--seconds", verb->options.seconds,
+          "Maximum time of each measurement, in seconds; a few steps are measured in any case")
       ->check(above_zero)
       ->capture_default_str()
       ->group(kMeasuringGroup);
-  command->add_option("--repeats", verb->options.repeats, "Rounds; each measures everything once")
+  command
+      ->add_option("--repeats", verb->options.repeats,
+                   "Number of rounds; each measures everything once")
       ->check(at_least(1))
       ->capture_default_str()
       ->group(kMeasuringGroup);

@@ -101,7 +101,7 @@ void add_on_bad_sample(CLI::App& verb, OnBadSample& chosen, const std::string& s
           [&chosen](const std::string& what) {
             chosen = what == "skip" ? OnBadSample::skip : OnBadSample::stop;
           },
-          "stop, or skip: " + skip)
+          "What to do with a bad sample: stop, or skip (" + skip + ")")
       ->check([](const std::string& what) {
         return what == "stop" || what == "skip" ? ""
                                                 : unknown_name("choice", what, {"stop", "skip"});
@@ -134,9 +134,9 @@ void print_skipped(const SkippedSamples& skipped) {
   print_some("tolerated", "damaged sample", skipped.tolerated);
 }
 
-std::string placement_problem(const std::string& name) {
+std::string transforms_device_problem(const std::string& name) {
   try {
-    check_placement(name);
+    check_transforms_device(name, DeviceKind::cuda);
     return "";
   } catch (const Refused& refused) {
     return refused.what();
@@ -181,6 +181,7 @@ void CommonOptions::set_prefetch(LoaderPlan& loader) const {
 
 LoaderPlan CommonOptions::loader(const Context& context, const std::string& transforms_device,
                                  const std::function<Pipeline()>& make) const {
+  check_transforms_device(transforms_device, context.kind());
   Plan plan;
   change(plan, context);
   LoaderPlan& loader = plan.schedule.loader;

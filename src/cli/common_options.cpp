@@ -16,16 +16,19 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
         const bool is_known = std::find(known.begin(), known.end(), name) != known.end();
         return is_known ? "" : unknown_name("workload", name, known);
       });
-  verb.add_option("--device", device, "Where to train: auto, cpu, cuda or cuda:N")
+  verb.add_option("--device", device,
+                  "Device: auto (the first GPU, or the CPU if there is none), cpu, cuda or cuda:N")
       ->capture_default_str()
       ->group(kTrainingGroup);
-  verb.add_option("--precision", precision, "Arithmetic of the device: tf32, fp32, bf16 or fp16")
+  verb.add_option("--precision", precision,
+                  "Precision of the computation: tf32, fp32, bf16 or fp16")
       ->capture_default_str()
       ->group(kTrainingGroup);
   verb.add_flag("--deterministic", deterministic,
-                "Computes the same bits in every run and under every plan")
+                "Uses deterministic algorithms: every run and every plan gives the same bits")
       ->group(kTrainingGroup);
-  verb.add_option("--seed", options.seed, "Seed of the order, random draws and initial weights")
+  verb.add_option("--seed", options.seed,
+                  "Seed of the sample order, the random transforms and the initial weights")
       ->check(at_least(0))
       ->capture_default_str()
       ->group(kTrainingGroup);
@@ -34,35 +37,35 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
 }
 
 void add_read_ahead(CLI::App& verb, std::optional<unsigned>& reads) {
-  verb.add_option(
-          "--read-ahead", reads,
-          "Reads in flight ahead of the workers, for slow storage; 0: each worker reads for itself")
+  verb.add_option("--read-ahead", reads,
+                  "Number of reads in flight ahead of the workers, for slow storage; 0: each "
+                  "worker reads its own files")
       ->check(at_least(0))
       ->group(kLoaderGroup);
 }
 
 void add_prefetch_factor(CLI::App& verb, std::optional<unsigned>& factor, std::size_t batches) {
-  verb.add_option(
-          "--prefetch-factor", factor,
-          "Batches that each worker fills ahead (default: " + std::to_string(batches) + " in all)")
+  verb.add_option("--prefetch-factor", factor,
+                  "Batches that each worker loads in advance (default: " + std::to_string(batches) +
+                      " in all)")
       ->check(workers_problem)
       ->group(kLoaderGroup);
 }
 
 void add_order(CLI::App& verb, bool& shuffle, bool& drop_last) {
   verb.add_flag("--shuffle,!--no-shuffle", shuffle,
-                "Each epoch takes samples in another order (the default), or in that of the data")
+                "Shuffles the samples anew in each epoch (the default)")
       ->group(kLoaderGroup);
-  verb.add_flag(
-          "--drop-last,!--no-drop-last", drop_last,
-          "Samples too few for the last batch of an epoch are left out (the default), or it is "
-          "filled up from the epoch's beginning")
+  verb.add_flag("--drop-last,!--no-drop-last", drop_last,
+                "Drops the last batch of an epoch if it is incomplete (the default); otherwise it "
+                "is filled with samples from the start of the epoch")
       ->group(kLoaderGroup);
 }
 
 void CommonOptions::add_loader_to(CLI::App& verb) {
   verb.add_option("--num-workers", num_workers,
-                  "Loader threads, or auto: as many as help (default: as many as cores, at most 8)")
+                  "Loader threads, or auto: the smallest number that gives the highest rate "
+                  "(default: the number of cores, at most 8)")
       ->check([](const std::string& text) {
         const bool is_known = text == "auto" || workers_problem(text).empty();
         return is_known ? "" : text + " is neither auto nor a number from 1 to 4096";
@@ -74,27 +77,26 @@ void CommonOptions::add_loader_to(CLI::App& verb) {
   verb.add_option("--cpus", cpus,
                   "CPUs of the loader's threads: a list such as 0-7, or gpu (those near the GPU)")
       ->group(kLoaderGroup);
-  verb.add_option("--cache", cache, "Keeps samples in memory as a step leaves them: STEP=SIZE")
+  verb.add_option("--cache", cache,
+                  "Caches the samples in memory as they are after a step: STEP=SIZE")
       ->group(kLoaderGroup);
   verb.add_flag("--scaled-decoding", scaled_decoding,
-                "Decodes JPEGs that the first transform shrinks at a fraction of their size")
+                "Decodes JPEG files at reduced size if the first transform makes the image smaller")
       ->group(kLoaderGroup);
   verb.add_option("--wire", wire,
-                  "How fields travel to the device, FIELD=FORMAT: plain, smallest, bits, one_hot, "
-                  "bf16, fp16, jpeg, host")
+                  "Format of fields in the copy to the device, FIELD=FORMAT: plain, smallest, "
+                  "bits, one_hot, bf16, fp16, jpeg, host")
       ->delimiter(',')
       ->group(kLoaderGroup);
 }
 
 void CommonOptions::add_batch_to(CLI::App& verb, std::string& transforms_device) {
-  verb.add_option(
-          "--transforms-device", transforms_device,
-          "Where transforms are done: cpu (loader threads), gpu (the device, in the model's "
-          "stream) or pipelined (the device, in a stream of their own)")
-      ->check(placement_problem)
+  verb.add_option("--transforms-device", transforms_device,
+                  "Where transforms are done: cpu (loader threads) or cuda (the GPU)")
+      ->check(transforms_device_problem)
       ->capture_default_str()
       ->group(kScheduleGroup);
-  verb.add_option("--batch-size", options.batch_size, "Samples in each step's batch")
+  verb.add_option("--batch-size", options.batch_size, "Samples per batch")
       ->check(at_least(1))
       ->capture_default_str()
       ->group(kTrainingGroup);

@@ -114,8 +114,8 @@ void print_skipped(const SkippedSamples& skipped);
 /// Prints Dataset::remarks() as warnings on standard error.
 void print_remarks(const Dataset& dataset);
 
-/// What is wrong with the name of a placement, "" when nothing is.
-std::string placement_problem(const std::string& name);
+/// What is wrong with a value of --transforms-device, "" when nothing is.
+std::string transforms_device_problem(const std::string& name);
 
 /// Writes each text to its file, also where others cannot be written. Throws Error for those. To be
 /// called after the summary was printed, so that a full disk does not take the result along.

@@ -23,7 +23,7 @@ void Changes::device_transforms() {
   Change change;
   change.id = "device_transforms";
   change.what = "do the transforms from '" + from->name + "' on, on the device";
-  change.how = std::string("--transforms-device ") + (is_serial ? "gpu" : "pipelined");
+  change.how = "--transforms-device cuda";
   change.against = Culprit::transforms;
   change.is_bound = !situation_.augment_s;
   change.apply = [name = from->name](Plan& plan) { put_transforms_on_device(plan, name); };
@@ -147,8 +147,7 @@ void Changes::send_files(const WireChoice& choice) {
     change.what += ", and do the transforms from '" + choice.on_device_from + "' on there";
   change.what += "; levels differ a little";
   change.how = "--wire " + choice.field + "=jpeg";
-  if (is_moved)
-    change.how += std::string(" --transforms-device ") + (is_serial ? "gpu" : "pipelined");
+  if (is_moved) change.how += " --transforms-device cuda";
   change.against = Culprit::decode;
   change.is_bound = is_moved && !situation_.augment_s;
   change.model = [=](PipelineModel& model) {

@@ -105,7 +105,7 @@ std::vector<std::string> unused_fields(Trials& trials, const Plan& plan) {
 Plan with_device_transforms(const Trainer& trainer, const Plan& plan, const std::string& first) {
   LoaderPlan loader = plan.schedule.loader;
   loader.on_device = first;
-  return placed_plan(trainer.pipeline(), plan.schedule.mode, "pipelined", trainer.context().kind(),
+  return placed_plan(trainer.pipeline(), plan.schedule.mode, "cuda", trainer.context().kind(),
                      loader, plan.numerics);
 }
 

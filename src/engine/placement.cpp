@@ -65,20 +65,18 @@ std::string first_worth_doing_on_device(const Pipeline& pipeline, const WireForm
   return find_first(pipeline, wire).worthwhile;
 }
 
-const std::vector<std::string>& placements() {
-  static const std::vector<std::string> all = {"cpu", "gpu", "pipelined"};
-  return all;
+void check_transforms_device(const std::string& transforms_device, DeviceKind device) {
+  if (transforms_device != "cpu" && transforms_device != "cuda")
+    throw Refused(unknown_name("transforms device", transforms_device, {"cpu", "cuda"}));
+  if (transforms_device == "cuda" && device == DeviceKind::cpu)
+    throw Refused("the transforms device is cuda, but the training's device is the CPU: give cpu");
 }
 
-void check_placement(const std::string& placement) {
-  if (std::find(placements().begin(), placements().end(), placement) == placements().end())
-    throw Refused(unknown_name("placement", placement, placements()));
-}
-
-Plan placed_plan(const Pipeline& pipeline, const std::string& mode, const std::string& placement,
-                 DeviceKind device, LoaderPlan loader, const Plan::Numerics& numerics) {
-  check_placement(placement);
-  if (placement == "cpu") {
+Plan placed_plan(const Pipeline& pipeline, const std::string& mode,
+                 const std::string& transforms_device, DeviceKind device, LoaderPlan loader,
+                 const Plan::Numerics& numerics) {
+  check_transforms_device(transforms_device, DeviceKind::cuda);
+  if (transforms_device == "cpu") {
     loader.on_device.clear();
   } else if (loader.on_device.empty()) {
     Plan travels;
@@ -87,9 +85,7 @@ Plan placed_plan(const Pipeline& pipeline, const std::string& mode, const std::s
     loader.on_device = first_on_device(pipeline, wire_formats(travels));
   }
   Plan plan = make_plan(mode, pipeline.device_steps(loader.on_device), device, loader, numerics);
-  const bool is_mixed = !pipeline.batch_ops().empty();
-  if (placement == "gpu" || is_mixed) join_next_lane(plan, kAugmentStep);
-  if (placement == "gpu" && is_mixed) join_next_lane(plan, kMixStep);
+  if (!pipeline.batch_ops().empty()) join_next_lane(plan, kAugmentStep);
   return plan;
 }
 

@@ -12,10 +12,9 @@ namespace slipstream {
 namespace {
 
 /// Whether some transforms were done by the device, so that rows must say where theirs were.
-bool shows_placement(const std::vector<BenchRow>& rows) {
-  return std::any_of(rows.begin(), rows.end(), [](const BenchRow& row) {
-    return row.transforms_device == "gpu" || row.transforms_device == "pipelined";
-  });
+bool shows_transforms_device(const std::vector<BenchRow>& rows) {
+  return std::any_of(rows.begin(), rows.end(),
+                     [](const BenchRow& row) { return row.transforms_device == "cuda"; });
 }
 
 Json to_json(const BenchRow& row) {
@@ -26,7 +25,6 @@ Json to_json(const BenchRow& row) {
           {"steps_per_second", to_json(row.steps_per_second)},
           {"gain", to_json(row.gain)},
           {"offloading_gain", to_json(row.offloading_gain)},
-          {"pipelining_gain", to_json(row.pipelining_gain)},
           {"share_of_slowest_lane", to_json(row.share_of_slowest_lane)},
           {"overlap_efficiency", to_json(row.overlap_efficiency)},
           {"error", row.error.empty() ? Json(nullptr) : Json(row.error)}};
@@ -67,7 +65,7 @@ using Value = std::function<std::optional<Measured>(const BenchRow&)>;
 bool is_alone(const BenchRow& row) { return row.plan.starts_with("alone:"); }
 
 /// Rows to draw: of the lanes alone, only the slowest at each batch size (a lane that merely copies
-/// would flatten all other bars), and only of the last placement, which has the most lanes.
+/// would flatten all other bars), and only of the last transforms device, which has the most lanes.
 std::vector<BenchRow> drawn_rows(const std::vector<BenchRow>& rows) {
   std::vector<BenchRow> drawn;
   const auto last = std::find_if(rows.rbegin(), rows.rend(), is_alone);
@@ -95,7 +93,7 @@ class BenchChart {
       sizes.insert(row.batch_size);
     }
     one_input_ = inputs.size() <= 1;
-    shows_placement_ = shows_placement(rows_);
+    shows_transforms_device_ = shows_transforms_device(rows_);
     sizes_.assign(sizes.begin(), sizes.end());
     for (const BenchRow& row : rows_)
       if (const std::string name = series_name(row);
@@ -114,7 +112,7 @@ class BenchChart {
  private:
   std::string series_name(const BenchRow& row) const {
     return row.plan +
-           (shows_placement_ && !row.transforms_device.empty()
+           (shows_transforms_device_ && !row.transforms_device.empty()
                 ? ", transforms " + row.transforms_device
                 : "") +
            (one_input_ ? "" : ", " + row.input);
@@ -133,10 +131,8 @@ class BenchChart {
     add_panel("steps/s", 0, [](const BenchRow& row) { return row.steps_per_second; });
     chart_.panels[0].bar_width = series_width();
     add_panel("gain over serial", 1, [](const BenchRow& row) { return row.gain; });
-    add_panel("offloading gain (transforms gpu over cpu) and pipelining gain (pipelined over gpu)",
-              1, [](const BenchRow& row) {
-                return row.offloading_gain ? row.offloading_gain : row.pipelining_gain;
-              });
+    add_panel("offloading gain (transforms on the GPU over the CPU)", 1,
+              [](const BenchRow& row) { return row.offloading_gain; });
   }
 
   double series_width() const { return kGroupShare / static_cast<double>(series_.size()); }
@@ -179,7 +175,7 @@ class BenchChart {
 
   std::vector<BenchRow> rows_;
   bool one_input_ = true;
-  bool shows_placement_ = false;
+  bool shows_transforms_device_ = false;
   std::vector<std::size_t> sizes_;
   std::vector<std::string> series_;
   Chart chart_;
@@ -198,21 +194,21 @@ std::string bench_report_json(const BenchReport& report) {
 }
 
 std::string bench_table(const BenchReport& report) {
-  const bool shows_places = shows_placement(report.rows);
+  const bool shows_devices = shows_transforms_device(report.rows);
   std::vector<std::vector<std::string>> cells = {{"batch", "plan", "transforms", "input", "steps/s",
-                                                  "gain", "offloading", "pipelining",
-                                                  "of slowest lane", "overlap"}};
+                                                  "gain", "offloading", "of slowest lane",
+                                                  "overlap"}};
   for (const BenchRow& row : report.rows)
     cells.push_back({std::to_string(row.batch_size), row.plan,
-                     shows_places ? row.transforms_device : "", row.input, rate_cell(row),
-                     cell(row.gain), cell(row.offloading_gain), cell(row.pipelining_gain),
-                     cell(row.share_of_slowest_lane), cell(row.overlap_efficiency)});
+                     shows_devices ? row.transforms_device : "", row.input, rate_cell(row),
+                     cell(row.gain), cell(row.offloading_gain), cell(row.share_of_slowest_lane),
+                     cell(row.overlap_efficiency)});
   std::string table = aligned_table(filled_columns(std::move(cells)), {0});
   for (const BenchRow& row : report.rows)
     if (has_failed(row))
       table +=
           "failed: " + (row.plan.empty() ? "" : row.plan + ", ") +
-          (shows_places && !row.plan.empty() ? "transforms " + row.transforms_device + ", " : "") +
+          (shows_devices && !row.plan.empty() ? "transforms " + row.transforms_device + ", " : "") +
           "batch " + std::to_string(row.batch_size) + ", input " + row.input + ": " + row.error +
           "\n";
   return table + warning_lines(report.environment);

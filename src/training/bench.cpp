@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kFewestSteps = 8;
 
-/// A plan with the transforms at a placement, named as in BenchRow.
+/// A plan and the device of its transforms, named as in BenchRow.
 struct Variant {
   std::string plan, transforms_device;
   bool operator==(const Variant&) const = default;
@@ -39,12 +39,7 @@ void refuse_repeated(const std::string& what, const std::vector<std::string>& na
 std::vector<Variant> list_variants(const BenchOptions& options) {
   std::vector<Variant> variants;
   for (const std::string& plan : options.plans)
-    for (const std::string& placement : options.placements) {
-      const bool is_gpu = plan == "serial" && placement == "pipelined";
-      const Variant variant{plan, is_gpu ? "gpu" : placement};
-      if (std::find(variants.begin(), variants.end(), variant) == variants.end())
-        variants.push_back(variant);
-    }
+    for (const std::string& device : options.transforms_devices) variants.push_back({plan, device});
   return variants;
 }
 
@@ -58,12 +53,12 @@ std::vector<Measurement> plan_measurements(const Trainer& trainer, const BenchOp
     all.push_back({variant, build_plan(variant)});
     all.back().run.cut = parse_cut(options.input);
   }
-  for (const std::string& placement : options.placements) {
-    const Plan lanes = build_plan({"pipelined", placement});
+  for (const std::string& device : options.transforms_devices) {
+    const Plan lanes = build_plan({"pipelined", device});
     std::string after = "collate";
     for (const LanePlan& lane : lanes.schedule.lanes) {
       const std::string& last = lane.steps.back();
-      all.push_back({{"alone:" + last, placement}, lanes});
+      all.push_back({{"alone:" + last, device}, lanes});
       all.back().run.cut = Cut{after, after == "collate" ? kCachedBatches : 1};
       all.back().run.last_step = last;
       after = last;
@@ -112,13 +107,11 @@ Measured measured_rate(const Measurement& m) {
 }
 
 bool is_alone(const BenchRow& row) { return row.plan.starts_with("alone:"); }
-bool on_device(const BenchRow& row) { return row.transforms_device != "cpu"; }
 
 std::optional<Measured> slowest_lane(const std::vector<BenchRow>& rows, const BenchRow& of) {
   std::optional<Measured> slowest;
   for (const BenchRow& row : rows) {
-    const bool same = of.plan == "serial" ? on_device(row) == on_device(of)
-                                          : row.transforms_device == of.transforms_device;
+    const bool same = row.transforms_device == of.transforms_device;
     if (is_alone(row) && same && row.steps_per_second &&
         (!slowest || row.steps_per_second->value < slowest->value))
       slowest = row.steps_per_second;
@@ -140,13 +133,11 @@ void add_comparisons(std::vector<BenchRow>& rows) {
       return ratio(*row.steps_per_second, *base);
     };
     const auto slowest = slowest_lane(rows, row);
-    const auto serial = find_rate(rows, {"serial", on_device(row) ? "gpu" : "cpu"});
+    const auto serial = find_rate(rows, {"serial", row.transforms_device});
     row.share_of_slowest_lane = over(slowest);
     row.gain = over(serial);
-    if (row.transforms_device == "gpu")
+    if (row.transforms_device == "cuda")
       row.offloading_gain = over(find_rate(rows, {row.plan, "cpu"}));
-    if (row.transforms_device == "pipelined")
-      row.pipelining_gain = over(find_rate(rows, {row.plan, "gpu"}));
     if (slowest && serial && row.plan != "serial")
       row.overlap_efficiency = overlap_efficiency(*serial, *row.steps_per_second, *slowest);
   }
@@ -154,7 +145,7 @@ void add_comparisons(std::vector<BenchRow>& rows) {
 
 /// What is told of a measurement.
 std::string variant_name(const Variant& variant, const BenchOptions& options) {
-  const bool one = options.placements.size() == 1;
+  const bool one = options.transforms_devices.size() == 1;
   return one ? variant.plan : variant.plan + ", transforms " + variant.transforms_device;
 }
 
@@ -196,10 +187,11 @@ std::vector<BenchRow> run_bench(Context& context, const std::function<Pipeline(s
   // What no batch size can mend is refused at once.
   parse_cut(options.input);
   refuse_repeated("plan", options.plans);
-  refuse_repeated("placement", options.placements);
+  refuse_repeated("transforms device", options.transforms_devices);
   for (const std::string& plan : options.plans)
     make_plan(plan, {"copy"}, context.kind(), options.loader, options.numerics);
-  for (const std::string& placement : options.placements) check_placement(placement);
+  for (const std::string& device : options.transforms_devices)
+    check_transforms_device(device, DeviceKind::cuda);
   std::vector<BenchRow> rows;
   for (std::size_t batch_size : options.batch_sizes) {
     try {

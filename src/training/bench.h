@@ -13,8 +13,8 @@ namespace slipstream {
 struct BenchOptions {
   std::vector<std::size_t> batch_sizes = {8, 16, 32, 64, 128};
   std::vector<std::string> plans = {"serial", "pipelined"};
-  /// Where transforms are done: every plan is measured with each (run/pipeline.h).
-  std::vector<std::string> placements = {"cpu"};
+  /// Where transforms are done, "cpu" or "cuda": every plan is measured with each (placed_plan()).
+  std::vector<std::string> transforms_devices = {"cpu"};
   std::string input = "loader";  ///< "loader", "host" (pinned batches cached) or "device"
   std::uint64_t steps = 100;     ///< of each measurement
   unsigned repeats = 3;          ///< rounds in which all measurements take turns
@@ -26,12 +26,11 @@ struct BenchOptions {
   std::function<void(const std::string& line)> log_line;  ///< told what is measured
 };
 
-/// Measures a workload's plans with its transforms at each placement, and each lane of the
+/// Measures a workload's plans with its transforms on each device, and each lane of the
 /// pipelined plans alone, for each batch size. All measurements of one batch size take turns, round
 /// after round; the intervals are over all their steps, but for those that batches filled ahead
-/// fed. "gpu" and "pipelined" are one in a serial plan and are measured there once, as "gpu". A
-/// batch size that cannot be run gives a row with its error, and one that loses the device is the
-/// last; what is refused at the first is thrown. A loss that is not finite ends nothing.
+/// fed. A batch size that cannot be run gives a row with its error, and one that loses the device
+/// is the last; what is refused at the first is thrown. A loss that is not finite ends nothing.
 std::vector<BenchRow> run_bench(Context& context,
                                 const std::function<Pipeline(std::size_t batch_size)>& make,
                                 const BenchOptions& options);

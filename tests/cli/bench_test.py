@@ -7,7 +7,7 @@ from program import DONE, REFUSED, ProgramTest, read_json
 
 TINY = ["segmentation", "--device", "cpu", "--image-size", "16", "--steps", "8",
         "--repeats", "1", "--seconds", "0.2", "--num-workers", "1"]
-PLACED = ["classification", "--model", "encoder", *TINY[1:]]
+CLASSIFICATION = ["classification", "--model", "encoder", *TINY[1:]]
 
 
 class BenchTest(ProgramTest):
@@ -42,29 +42,10 @@ class BenchTest(ProgramTest):
             self.assertEqual((row["plan"], row["input"]), ("pipelined", source))
             self.assertIsNone(row["gain"])
 
-    def test_placements_side_by_side(self):
-        json, svg = self.folder / "placed.json", self.folder / "placed.svg"
-        self.expect(DONE, "bench", "--transforms-device", "cpu,gpu,pipelined", *PLACED,
-                    "--batch-size", "2,4", "--json", json, "--svg", svg, says=["offloading", "pipelining"])
-        rows = {(row["batch_size"], row["plan"], row["transforms_device"]): row
-                for row in read_json(json)["rows"]}
-        for size in (2, 4):
-            cpu, gpu, pipelined = (rows[size, "pipelined", where]
-                                   for where in ("cpu", "gpu", "pipelined"))
-            for gain, row, base in (("offloading_gain", gpu, cpu),
-                                    ("pipelining_gain", pipelined, gpu)):
-                self.assertAlmostEqual(row[gain]["value"], row["steps_per_second"]["value"] /
-                                       base["steps_per_second"]["value"])
-                self.assertIsNone(base[gain])
-            self.assertIn((size, "alone:model", "pipelined"), rows)
-        drawn = xml.parse(svg).getroot()
-        texts = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
-        for series in ("serial, transforms gpu", "pipelined, transforms pipelined"):
-            self.assertIn(series, texts)
-
-    def test_bad_placements(self):
-        for given, says in (("cpu,gup", "did you mean 'gpu'?"), ("gpu,gpu", "'gpu' is named twice")):
-            self.expect(REFUSED, "bench", *PLACED, "--transforms-device", given, says=[says])
+    def test_transforms_devices(self):
+        for given, says in (("cpu,cudo", "did you mean 'cuda'?"), ("cpu,cpu", "'cpu' is named twice"),
+                            ("cpu,cuda", "the training's device is the CPU")):
+            self.expect(REFUSED, "bench", *CLASSIFICATION, "--transforms-device", given, says=[says])
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ class PlanFileTest(ProgramTest):
     def test_a_place_for_transforms_beside_a_plan_that_has_one(self):
         for verb, more in (("train", []), ("trace", ["--out", self.folder / "trace.json"])):
             self.expect(REFUSED, verb, "segmentation", *TINY, "--plan", self.plan,
-                        "--transforms-device", "gpu", *more,
+                        "--transforms-device", "cpu", *more,
                         says=["--transforms-device has no effect on the plan in"])
 
 

@@ -165,6 +165,22 @@ class ProgramTest(unittest.TestCase):
         self.expect(DONE, "train", workload, *arguments, "--json", path, binary=binary)
         return read_json(path)
 
+    def plan_on_device(self, report, first):
+        """A file with the pipelined plan of `report`, but its transforms from `first` on run on a lane of the device.
+
+        With --transforms-device this needs a GPU; a CPU's lanes can run such a plan, too."""
+        plan = report["plan"]
+        plan["schedule"]["loader"]["on_device"] = first
+        lanes = plan["schedule"]["lanes"]
+        if lanes[1]["steps"] == ["mix"]:
+            lanes[1]["steps"] = ["augment", "mix"]
+        else:
+            lanes.insert(1, lanes[1] | {"steps": ["augment"]})
+            plan["schedule"]["depth"] = max(plan["schedule"]["depth"], len(lanes))
+        path = self.folder / "on_device.json"
+        path.write_text(json.dumps(plan))
+        return path
+
 
 def make_data(folder, samples=8, size=16):
     made = run("make-data", "segmentation", "--out", folder, "--samples", samples, "--size", size)

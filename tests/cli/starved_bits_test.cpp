@@ -42,7 +42,7 @@ TEST_F(StarvedBitsTest, EveryPlanPlaceAndFormTrainsTheSame) {
   const std::uint64_t plain = digest(false, "serial", "cpu");
   EXPECT_EQ(digest(false, "pipelined", "cpu"), plain);
   for (const char* mode : {"serial", "pipelined"})
-    for (const char* device : {"cpu", "gpu", "pipelined"})
+    for (const char* device : {"cpu", "cuda"})
       EXPECT_EQ(digest(true, mode, device), plain) << mode << ", " << device;
   EXPECT_NE(digest(false, "serial", "cpu", 0.5), plain);
 }

@@ -19,17 +19,16 @@ class StarvedTest(ProgramTest):
 
     def test_forms_plans_and_places_give_the_same_bits(self):
         runs = {"plain": [], "serial": ["--plan", "serial"],
-                "optimized": ["--optimized-transforms"],
-                "gpu": ["--optimized-transforms", "--transforms-device", "gpu"],
-                "pipelined": ["--optimized-transforms", "--transforms-device", "pipelined"]}
+                "optimized": ["--optimized-transforms"]}
         reports = {name: self.starved(name, *SMALL, "--plan", "pipelined", *arguments)
                    for name, arguments in runs.items() if name != "serial"}
         reports["serial"] = self.starved("serial", *SMALL, *runs["serial"])
+        plan = self.plan_on_device(reports["optimized"], "mask")
+        reports["on-device"] = self.starved("on-device", *SMALL, "--optimized-transforms", "--plan", plan)
         self.assertEqual(len({report["digest"] for report in reports.values()}), 1)
         self.assertEqual([name for name in self.calls(reports["plain"])][:8], HOST_STEPS)
-        for name in ("gpu", "pipelined"):
-            self.assertIn("augment", self.calls(reports[name]))
-            self.assertNotIn("mask", self.calls(reports[name]))
+        self.assertIn("augment", self.calls(reports["on-device"]))
+        self.assertNotIn("mask", self.calls(reports["on-device"]))
         options = reports["optimized"]["workload"]["options"]
         self.assertEqual((options["optimized_transforms"], options["costs"], options["momentum"]),
                          (True, "", 0.9))

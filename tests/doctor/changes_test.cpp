@@ -295,7 +295,7 @@ TEST_F(JpegFiles, take_transforms_that_files_cannot_have_with_them) {
   put_on(apart_);
   choice().on_device_from = "blur";
   EXPECT_TRUE(change().is_bound) << "what these take there was not measured";
-  EXPECT_EQ(change().how, "--wire image=jpeg --transforms-device pipelined");
+  EXPECT_EQ(change().how, "--wire image=jpeg --transforms-device cuda");
   EXPECT_THAT(change().what, testing::HasSubstr("the transforms from 'blur' on"));
   observed_.situation.augment_s = {{0.04, 0.04, 0.04, "s", 9}};
   EXPECT_FALSE(change().is_bound);

@@ -231,17 +231,16 @@ TEST_F(MixRunTest, LanesAloneCanBeMeasured) {
   EXPECT_EQ(one.position(), 0U);
 }
 
-TEST_F(MixRunTest, PlacementsPutItBesideTheTransforms) {
+TEST_F(MixRunTest, SharesTheLaneOfTransformsOnTheDevice) {
   const Pipeline one = declared(kMixup);
-  const auto lanes = [&](const std::string& placement) {
+  const auto lanes = [&](const std::string& transforms_device) {
     Lanes all;
-    const Plan plan = placed_plan(one, "pipelined", placement, kind(), {}, exact());
+    const Plan plan = placed_plan(one, "pipelined", transforms_device, kind(), {}, exact());
     for (const LanePlan& lane : plan.schedule.lanes) all.push_back(lane.steps);
     return all;
   };
   EXPECT_EQ(lanes("cpu"), (Lanes{{"copy"}, {"mix"}, {"see"}, {"train"}}));
-  EXPECT_EQ(lanes("gpu"), (Lanes{{"copy"}, {"augment", "mix", "see"}, {"train"}}));
-  EXPECT_EQ(lanes("pipelined"), (Lanes{{"copy"}, {"augment", "mix"}, {"see"}, {"train"}}));
+  EXPECT_EQ(lanes("cuda"), (Lanes{{"copy"}, {"augment", "mix"}, {"see"}, {"train"}}));
 }
 
 TEST_F(MixRunTest, WhatMakesNoSenseIsRefusedBeforeTheFirstStep) {

@@ -135,18 +135,20 @@ std::string first_on_device(const Pipeline& pipeline, const WireFormats& wire = 
 /// The same, but "" where nothing is gained by it.
 std::string first_worth_doing_on_device(const Pipeline& pipeline, const WireFormats& wire = {});
 
-/// Where a pipeline's transforms are done: "cpu" (on loader threads), "gpu" (on the device, on the
-/// lane of the stage behind them) or "pipelined" (on the device, on a lane of their own). The
-/// operations over batches share the transforms' lane; with "cpu" they have one of their own.
-const std::vector<std::string>& placements();
-/// Throws Refused for any other.
-void check_placement(const std::string& placement);
+/// Throws Refused unless `transforms_device` is "cpu" (the loader's threads do the transforms) or
+/// "cuda" (the GPU does those that it can), and the latter only where the training's `device` is a
+/// GPU.
+void check_transforms_device(const std::string& transforms_device, DeviceKind device);
 
-/// make_plan for `pipeline`, with its transforms at `placement`: on the device from
-/// `loader.on_device` on or, where that is empty, from first_on_device. The steps of a serial plan
-/// share one lane, so there "gpu" and "pipelined" are one. Throws Refused as make_plan and
-/// first_on_device do, and for another placement.
-Plan placed_plan(const Pipeline& pipeline, const std::string& mode, const std::string& placement,
-                 DeviceKind device, LoaderPlan loader, const Plan::Numerics& numerics);
+/// make_plan for `pipeline`, with the loader's threads doing its transforms ("cpu"), or with the
+/// device doing them ("cuda") from `loader.on_device` on or, if that is empty, from
+/// first_on_device. In a pipelined plan those on the device have a lane of their own, and so have
+/// operations over batches; these two share a lane. Where `device` is a CPU, "cuda" means lanes on
+/// the CPU, which do the same operations: this is for tests, and check_transforms_device() refuses
+/// it to users. Throws Refused as make_plan and first_on_device do, and for another
+/// `transforms_device`.
+Plan placed_plan(const Pipeline& pipeline, const std::string& mode,
+                 const std::string& transforms_device, DeviceKind device, LoaderPlan loader,
+                 const Plan::Numerics& numerics);
 
 }  // namespace slipstream
