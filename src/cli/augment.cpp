@@ -19,7 +19,7 @@ struct AugmentVerb {
 };
 
 constexpr const char* kSheetHelp =
-    "The file to write: images alone in a .png, images with captions in a page, .html";
+    "The file to write: .png for the images alone, .html for a page with captions";
 
 int augment(const AugmentVerb& verb, const Cli& cli) {
   refuse_replaced_files({.files = {{"--out", verb.out}}},
@@ -51,9 +51,9 @@ int augment(const AugmentVerb& verb, const Cli& cli) {
 void add_augment(CLI::App& app, Cli& cli, Verb& chosen) {
   auto verb = std::make_shared<AugmentVerb>();
   AugmentSheetOptions& options = verb->options;
-  CLI::App* command = app.add_subcommand(
-      "augment", "Shows what transforms do, in images with their augmented versions");
-  command->add_option("--data", verb->data, "The data set: a folder, list, .tar shard or .npy file")
+  CLI::App* command =
+      app.add_subcommand("augment", "Draws images next to their transformed versions");
+  command->add_option("--data", verb->data, "Data set: a folder, list, .tar shard or .npy file")
       ->required()
       ->group(kDataGroup);
   command->add_option("--transforms", verb->transforms, "A file of transforms")
@@ -67,7 +67,7 @@ void add_augment(CLI::App& app, Cli& cli, Verb& chosen) {
       ->group(kOutputGroup);
   command
       ->add_option("--versions", options.versions,
-                   "Versions of each image, one for each epoch from --epoch on")
+                   "Number of versions of each image, one for each epoch from --epoch on")
       ->check(at_least(1))
       ->capture_default_str()
       ->group(kOutputGroup);
@@ -81,7 +81,7 @@ void add_augment(CLI::App& app, Cli& cli, Verb& chosen) {
       ->capture_default_str()
       ->group(kTransformsGroup);
   add_background(*command, options.background, "Color behind transparent pixels, as in training");
-  add_on_bad_sample(*command, options.on_bad_sample, "leaves bad samples out");
+  add_on_bad_sample(*command, options.on_bad_sample, "leaves it out");
   command->callback([=, &cli, &chosen] { chosen = [verb, &cli] { return augment(*verb, cli); }; });
 }
 

@@ -74,23 +74,23 @@ int bench_loader(const LoaderVerb& verb, const Cli& cli) {
 void add_loading(CLI::App& command, const std::shared_ptr<LoaderVerb>& verb) {
   command
       .add_flag("--scaled-decoding", verb->loader.decode.scaled,
-                "Decodes JPEGs that the first transform shrinks at a fraction of their size")
+                "Decodes JPEG files at reduced size if the first transform makes the image smaller")
       ->group(kLoaderGroup);
   command
       .add_flag_callback(
           "--whole-decoding", [verb] { verb->loader.decode.partial = false; },
-          "Decodes JPEGs whole, not only the part that the first transform reads")
+          "Decodes whole JPEG files, not only the part that the first transform reads")
       ->group(kLoaderGroup);
   add_prefetch_factor(command, verb->options.prefetch_factor, verb->loader.prefetch_batches);
   add_order(command, verb->loader.shuffle, verb->loader.drop_last);
   add_read_ahead(command, verb->read_ahead);
   command
       .add_option("--cache", verb->cache,
-                  "Keeps samples in memory as a step leaves them: STEP=SIZE")
+                  "Caches the samples in memory as they are after a step: STEP=SIZE")
       ->group(kLoaderGroup);
   command
       .add_option("--disk-cache", verb->disk_cache,
-                  "Keeps samples of slow storage in a folder: DIR=SIZE")
+                  "Caches samples from slow storage in a folder: DIR=SIZE")
       ->group(kDataGroup);
 }
 
@@ -99,7 +99,8 @@ void add_loading(CLI::App& command, const std::shared_ptr<LoaderVerb>& verb) {
 void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen) {
   auto verb = std::make_shared<LoaderVerb>();
   CLI::App* command = bench.add_subcommand(
-      "loader", "Measures the loader alone: its rate by number of workers, and each host step");
+      "loader",
+      "Measures the loader alone: its rate by number of workers, and the time of each host step");
   command->add_option("--data", verb->data, "A folder, list, .tar shard or .npy file")
       ->required()
       ->group(kDataGroup);
@@ -108,7 +109,7 @@ void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen) {
       ->check(workers_problem)
       ->capture_default_str()
       ->group(kLoaderGroup);
-  command->add_option("--batch-size", verb->loader.batch_size, "Samples in a batch")
+  command->add_option("--batch-size", verb->loader.batch_size, "Samples per batch")
       ->check(at_least(1))
       ->capture_default_str()
       ->group(kLoaderGroup);
@@ -118,14 +119,17 @@ void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen) {
       ->check(at_least(1))
       ->capture_default_str()
       ->group(kTransformsGroup);
-  add_on_bad_sample(*command, verb->loader.on_bad_sample,
-                    "puts another sample in the place of a bad one");
+  add_on_bad_sample(*command, verb->loader.on_bad_sample, "uses another sample in its place");
   add_loading(*command, verb);
-  command->add_option("--seconds", verb->options.seconds, "Seconds of each measurement, at most")
+  command
+      ->add_option("--seconds", verb->options.seconds,
+                   "Maximum time of each measurement, in seconds")
       ->check(above_zero)
       ->capture_default_str()
       ->group(kMeasuringGroup);
-  command->add_option("--repeats", verb->options.repeats, "Rounds; each measures everything once")
+  command
+      ->add_option("--repeats", verb->options.repeats,
+                   "Number of rounds; each measures everything once")
       ->check(at_least(1))
       ->capture_default_str()
       ->group(kMeasuringGroup);

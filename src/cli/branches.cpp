@@ -79,13 +79,15 @@ Pipeline loading(const Options& options) {
 OptionList own_options() {
   const OptionCheck milliseconds = within(0, 10'000);
   return {
-      {"mode", "What to do at the same time: load, branches or ensemble", "",
+      {"mode", "What runs at the same time: load, branches or ensemble", "",
        one_of({"load", "branches", "ensemble"})},
-      {"fork", "Where branches run: streams, one-stream, or auto (where they are faster)", "auto",
-       one_of({"auto", "streams", "one-stream"})},
+      {"fork",
+       "Streams of the branches: streams (one for each), one-stream, or auto (the faster one)",
+       "auto", one_of({"auto", "streams", "one-stream"})},
       {"members", "Number of models, with --mode ensemble", 3, within(1, 1024)},
-      {"load-ms", "Milliseconds that loading a batch takes, with --mode load", 100.0, milliseconds},
-      {"step-ms", "Milliseconds that a step takes longer, with --mode load", 200.0, milliseconds}};
+      {"load-ms", "Time to load a batch in milliseconds, with --mode load", 100.0, milliseconds},
+      {"step-ms", "Additional time of each step in milliseconds, with --mode load", 200.0,
+       milliseconds}};
 }
 
 }  // namespace

@@ -25,26 +25,26 @@ void print_names(const std::string& what, const std::vector<std::string>& names)
 
 void CheckpointFlags::add_to(CLI::App& verb) {
   verb.add_option("--weights", weights,
-                  "Begins with the weights in this .safetensors file, or of this checkpoint")
+                  "Starts from the weights in this .safetensors file or checkpoint")
       ->group(kTrainingGroup);
   verb.add_flag("--weights-partial", weights_partial,
-                "Takes the weights whose names and shapes fit, such as all but a head for other "
-                "classes")
+                "Loads only the weights whose names and shapes match, such as all but the head for "
+                "other classes")
       ->group(kTrainingGroup);
-  verb.add_option("--checkpoint", checkpoint,
-                  "The folder in which the training is saved: at the end, when it is interrupted, "
-                  "and after each evaluation")
+  verb.add_option(
+          "--checkpoint", checkpoint,
+          "Folder for checkpoints, saved at the end, on an interrupt and after each evaluation")
       ->group(kCheckpointGroup);
-  verb.add_option("--save-every", save_every, "Saves every so many steps, too, while it goes on")
+  verb.add_option("--save-every", save_every, "Also saves a checkpoint every N steps")
       ->check(at_least(1))
       ->group(kCheckpointGroup);
   verb.add_option("--keep", keep,
-                  "The latest checkpoints that are kept, beside the best one (default: " +
+                  "Number of latest checkpoints to keep, in addition to the best one (default: " +
                       std::to_string(CheckpointOptions().keep) + ")")
       ->check(at_least(1))
       ->group(kCheckpointGroup);
   verb.add_option("--resume", resume,
-                  "Goes on from a checkpoint: its path, or auto: the latest in --checkpoint, if "
+                  "Resumes from a checkpoint: its path, or auto for the latest in --checkpoint, if "
                   "there is one")
       ->group(kCheckpointGroup);
 }

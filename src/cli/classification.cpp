@@ -50,7 +50,7 @@ OptionList options_of_classification() {
                            "The model: resnet18, resnet50 or encoder (that of segmentation)",
                            "resnet18", one_of({"resnet18", "resnet50", "encoder"})}};
   const Option smoothing = {"label-smoothing",
-                            "How much of each label is spread over all classes, 0 to 1", 0.0,
+                            "Label smoothing, as in torch.nn.CrossEntropyLoss, 0 to 1", 0.0,
                             within(0, 1), "Optimizer"};
   return own + data_options() +
          OptionList{image_size_option("Height and width of the images; a power of two with "

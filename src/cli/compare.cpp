@@ -47,7 +47,7 @@ int compare(const std::vector<std::string>& paths) {
 void add_compare(CLI::App& app, Cli&, Verb& chosen) {
   auto paths = std::make_shared<std::vector<std::string>>();
   CLI::App* command = app.add_subcommand(
-      "compare", "Compares reports of runs (exit code 3 where deterministic runs differ)");
+      "compare", "Compares reports of runs (exit code 3 if deterministic runs differ)");
   command->add_option("reports", *paths, "JSON files that train --json wrote")->required();
   command->callback([=, &chosen] { chosen = [paths] { return compare(*paths); }; });
 }

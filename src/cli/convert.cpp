@@ -128,25 +128,26 @@ int convert(const ConvertVerb& verb, const Cli& cli) {
 void add_convert(CLI::App& app, Cli& cli, Verb& chosen) {
   auto verb = std::make_shared<ConvertVerb>();
   CLI::App* command = app.add_subcommand(
-      "convert", "Writes a data set as shards or arrays, once, with its fixed transforms applied");
-  command->add_option("--data", verb->data, "The data set: a folder, list, .tar shard or .npy file")
+      "convert",
+      "Converts a data set to shards or arrays, with its deterministic transforms applied");
+  command->add_option("--data", verb->data, "Data set: a folder, list, .tar shard or .npy file")
       ->required()
       ->group(kDataGroup);
   command->add_option("--out", verb->out, "Folder to write to")->required()->group(kOutputGroup);
   command
-      ->add_option("--to", verb->to,
-                   "What to write: shards, or npy (one array for each field, images of one size)")
+      ->add_option(
+          "--to", verb->to,
+          "Format to write: shards, or npy (one array per field; all images need the same size)")
       ->capture_default_str()
       ->group(kOutputGroup);
   command->add_option("--classes-from", verb->classes_from, kClassesFromHelp)->group(kDataGroup);
-  add_background(*command, verb->options.background,
-                 "Color behind transparent pixels of images that are decoded");
+  add_background(*command, verb->options.background, "Color behind transparent pixels of images");
   command->add_option("--resize", verb->resize, "Stretches images to this height and width")
       ->check(at_least(1))
       ->group(kTransformsGroup);
   command
       ->add_option("--transforms", verb->transforms,
-                   "A file of transforms: those ahead of the first random one are applied")
+                   "A file of transforms; those before the first random one are applied")
       ->group(kTransformsGroup);
   command
       ->add_option("--quality", verb->options.quality, "JPEG quality of changed images in shards")
@@ -154,14 +155,14 @@ void add_convert(CLI::App& app, Cli& cli, Verb& chosen) {
       ->group(kOutputGroup);
   command
       ->add_option("--samples-per-shard", verb->options.samples_per_shard,
-                   "Samples in each shard; for npy in each block that the manifest lists")
+                   "Samples per shard; with --to npy per block of the manifest")
       ->check(at_least(1))
       ->capture_default_str()
       ->group(kOutputGroup);
-  add_on_bad_sample(*command, verb->options.on_bad_sample,
-                    "leaves out a sample that cannot be read or converted");
+  add_on_bad_sample(*command, verb->options.on_bad_sample, "leaves it out");
   command
-      ->add_option("--num-workers", verb->options.threads, "Threads (default: one for each core)")
+      ->add_option("--num-workers", verb->options.threads,
+                   "Number of threads (default: one per core)")
       ->check(at_least(1))
       ->group(kLoaderGroup);
   command->callback([=, &cli, &chosen] {

@@ -212,40 +212,39 @@ int doctor(const DoctorVerb& verb, const Cli& cli) {
 void add_doctor(CLI::App& app, Cli& cli, Verb& chosen) {
   auto verb = std::make_shared<DoctorVerb>();
   CLI::App* command = app.add_subcommand(
-      "doctor", "Finds what holds training up, what to change, and what that would gain");
+      "doctor", "Finds the bottleneck of a training pipeline and predicts the gain of changes");
   verb->measured.add_to(*command, cli);
-  command->add_option("--budget", verb->budget_s, "Seconds that measuring takes, about")
+  command->add_option("--budget", verb->budget_s, "Approximate time for measurements, in seconds")
       ->check(above_zero)
       ->capture_default_str()
       ->group(kMeasuringGroup);
   command
       ->add_flag("--apply", verb->apply,
-                 "Applies the changes that a plan can express and measures what they give")
+                 "Applies the changes that a plan can express and measures their gain")
       ->group(kMeasuringGroup);
   command->add_option("--plan-out", verb->plan_out, "Writes the changed plan to this file")
       ->group(kOutputGroup);
-  command->add_option("--html", verb->html, "Writes the report as one page to this file")
+  command->add_option("--html", verb->html, "Writes the report as an HTML page to this file")
       ->group(kOutputGroup);
   command->add_option("--json", verb->json, "Writes the report to this file")->group(kOutputGroup);
   command
-      ->add_option(
-          "--min-share", verb->min_share,
-          "Exits with 3 where the pipeline delivers less than this share of the ceiling, with 4 "
-          "where that is unsure")
+      ->add_option("--min-share", verb->min_share,
+                   "Exits with 3 if the pipeline reaches less than this share of the ceiling, and "
+                   "with 4 if the measurement cannot decide that")
       ->check([](const std::string& text) {
         const double share = number_in(text).value_or(0);
         return share >= 0 && share <= 1 ? "" : text + " is not from 0 to 1";
       })
       ->group(kMeasuringGroup);
   command
-      ->add_option(
-          "--what-if", verb->what_if,
-          "STEP=MS: predicts the rate if this host step took so many milliseconds for a sample; "
-          "may be repeated")
+      ->add_option("--what-if", verb->what_if,
+                   "STEP=MS: predicts the rate if this host step took MS milliseconds per sample; "
+                   "may be repeated")
       ->group(kMeasuringGroup);
   command
-      ->add_option("--baseline", verb->baseline,
-                   "A report that --json wrote; exits with 3 where a figure is worse than in it")
+      ->add_option(
+          "--baseline", verb->baseline,
+          "An earlier report from --json; exits with 3 if a figure is worse than in that report")
       ->group(kMeasuringGroup);
   verb->measured.common.add_workloads_own_to(*command);
   command->callback(

@@ -30,17 +30,17 @@ EvaluatedOptions with_recorded(EvaluatedOptions options) {
 void EvaluatedOptions::add_to(CLI::App& verb, const Cli& cli) {
   common.add_to(verb, cli);
   verb.add_option("--weights", weights,
-                  "The model's weights: a .safetensors file, or a checkpoint (its averages, where "
-                  "it has any)")
+                  "Weights of the model: a .safetensors file or a checkpoint (its average of the "
+                  "weights, if it has one)")
       ->required()
       ->group(kTrainingGroup);
   verb.add_flag("--weights-partial", weights_partial,
-                "Takes the weights whose names and shapes fit")
+                "Loads only the weights whose names and shapes match")
       ->group(kTrainingGroup);
   verb.add_flag("--override", overrides,
-                "Uses options that were given although the checkpoint was trained with others")
+                "Accepts options that differ from those the checkpoint was trained with")
       ->group(kTrainingGroup);
-  verb.add_option("--plan", plan, "The plan: serial, pipelined, or a JSON file")
+  verb.add_option("--plan", plan, "Plan: serial, pipelined, or a JSON file")
       ->capture_default_str()
       ->group(kScheduleGroup);
   common.add_batch_to(verb, transforms_device);

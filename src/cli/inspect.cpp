@@ -88,22 +88,22 @@ int inspect_path(const InspectVerb& verb, const Cli& cli) {
 void add_inspect(CLI::App& app, Cli& cli, Verb& chosen) {
   auto verb = std::make_shared<InspectVerb>();
   CLI::App* command = app.add_subcommand(
-      "inspect", "Reads a data set and says what it holds and which samples are bad (exit code 3)");
-  command->add_option("path", verb->path, "The data set: a folder, list, .tar shard or .npy file")
+      "inspect", "Reads a data set and reports its contents and its bad samples (exit code 3)");
+  command->add_option("path", verb->path, "Data set: a folder, list, .tar shard or .npy file")
       ->required();
   command
-      ->add_option(
-          "--contact-sheet", verb->contact_sheet,
-          "Writes 64 images, spread over the classes, to this file: alone in a .png, with the "
-          "names of their classes in a page, .html")
+      ->add_option("--contact-sheet", verb->contact_sheet,
+                   "Writes 64 images, spread over the classes, to this file: .png for the images "
+                   "alone, .html for a page with the names of their classes")
       ->group(kOutputGroup);
   command
       ->add_option("--json", verb->json, "Writes the report, with every bad sample, to this file")
       ->group(kOutputGroup);
   command->add_option("--classes-from", verb->classes_from, kClassesFromHelp)->group(kDataGroup);
   add_background(*command, verb->sheet.background,
-                 "Color of the contact sheet, also behind transparent pixels");
-  command->add_option("--num-workers", verb->num_workers, "Threads (default: one for each core)")
+                 "Background of the contact sheet and of transparent pixels");
+  command
+      ->add_option("--num-workers", verb->num_workers, "Number of threads (default: one per core)")
       ->check(at_least(1))
       ->group(kLoaderGroup);
   command->callback([=, &cli, &chosen] {

@@ -50,14 +50,15 @@ void add_make_data(CLI::App& app, Cli& cli, Verb& chosen) {
       ->capture_default_str()
       ->group(kDataGroup);
   command
-      ->add_option("--size", verb->options.sizes,
-                   "Height and width of the images; of several, one is drawn for each image")
+      ->add_option(
+          "--size", verb->options.sizes,
+          "Height and width of the images; with several values, each image gets one at random")
       ->delimiter(',')
       ->capture_default_str()
       ->group(kDataGroup);
   command
       ->add_option("--quality", verb->options.qualities,
-                   "JPEG quality, 1 to 100; of several, one is drawn for each image")
+                   "JPEG quality, 1 to 100; with several values, each image gets one at random")
       ->delimiter(',')
       ->capture_default_str()
       ->group(kDataGroup);
@@ -70,7 +71,7 @@ void add_make_data(CLI::App& app, Cli& cli, Verb& chosen) {
   command->add_option("--png", verb->options.png_share, "Share of PNG images, 0 to 1")
       ->capture_default_str()
       ->group(kDataGroup);
-  command->add_option("--seed", verb->options.seed, "Seed of all that is drawn")
+  command->add_option("--seed", verb->options.seed, "Seed of all random draws")
       ->check(at_least(0))
       ->capture_default_str()
       ->group(kDataGroup);

@@ -45,7 +45,7 @@ OptionList in_group(const std::string& group, OptionList list) {
 }  // namespace
 
 Option classes_option() {
-  return {"classes", "Number of classes, where the data do not say it", 10, {}, "Data"};
+  return {"classes", "Number of classes, if the data set does not state it", 10, {}, "Data"};
 }
 
 Option image_size_option(const std::string& help) {
@@ -54,9 +54,8 @@ Option image_size_option(const std::string& help) {
 
 Option transforms_option() {
   return {"transforms",
-          "A file of transforms, or their JSON, instead of a resize. The size of images is theirs "
-          "unless "
-          "--image-size is given",
+          "A file of transforms, or their JSON, instead of a resize. They decide the size of the "
+          "images unless --image-size is given",
           "",
           {},
           "Images"};
@@ -64,37 +63,39 @@ Option transforms_option() {
 
 OptionList data_options() {
   return in_group(
-      "Data",
-      {{"data", "A data set (docs/datasets.md), or \"synthetic\"", "synthetic"},
-       classes_option(),
-       {"classes-from", kClassesFromHelp, ""},
-       {"background", "Color behind transparent pixels of images: black, white or #rrggbb", "black",
-        problem_of_color},
-       {"sampler",
-        "How often samples come: random (each once an epoch), balanced (each class equally "
-        "often), or a file with a weight in each line",
-        "random"},
-       {"on-bad-sample", "stop, or skip: puts another sample in the place of a bad one", "stop",
-        one_of({"stop", "skip"})},
-       {"decode",
-        "tolerant, or strict: a file with damage that a decoder can read past is a bad sample",
-        "tolerant", one_of({"tolerant", "strict"})},
-       {"disk-cache", "Keeps samples of slow storage in a folder: DIR=SIZE", "", problem_of_size}});
+      "Data", {{"data", "A data set (docs/datasets.md), or \"synthetic\"", "synthetic"},
+               classes_option(),
+               {"classes-from", kClassesFromHelp, ""},
+               {"background", "Color behind transparent pixels of images: black, white or #rrggbb",
+                "black", problem_of_color},
+               {"sampler",
+                "How to draw samples: random (each once per epoch), balanced (each class equally "
+                "often), or a file with one weight per line",
+                "random"},
+               {"on-bad-sample",
+                "What to do with a bad sample: stop, or skip (uses another sample in its place)",
+                "stop", one_of({"stop", "skip"})},
+               {"decode",
+                "How to treat images with damage that a decoder can read past: tolerant (uses "
+                "them) or strict (a bad sample)",
+                "tolerant", one_of({"tolerant", "strict"})},
+               {"disk-cache", "Caches samples from slow storage in a folder: DIR=SIZE", "",
+                problem_of_size}});
 }
 
 OptionList optimizer_options() {
   return in_group("Optimizer",
                   {{"optimizer", "The optimizer: sgd or adamw", "sgd", one_of({"sgd", "adamw"})},
                    {"lr", "Learning rate", 1e-3, positive()},
-                   {"momentum", "Momentum, of sgd alone", 0.0},
-                   {"nesterov", "Nesterov momentum, of sgd alone", false},
+                   {"momentum", "Momentum; for sgd only", 0.0},
+                   {"nesterov", "Uses Nesterov momentum; for sgd only", false},
                    {"weight-decay",
                     "Weight decay (default: " + number_text(SgdOptions().weight_decay) +
-                        " of sgd, " + number_text(AdamWOptions().weight_decay) + " of adamw)",
+                        " for sgd, " + number_text(AdamWOptions().weight_decay) + " for adamw)",
                     -1.0, no_less_than(0)},
                    {"no-weight-decay-on",
-                    "Parameters that do not decay: bias, norm (weights of normalizations), or both "
-                    "with a comma",
+                    "Parameters without weight decay: bias, norm (weights of normalization "
+                    "layers), or both with a comma",
                     "", problem_of_kinds}});
 }
 

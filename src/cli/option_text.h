@@ -10,7 +10,8 @@ namespace slipstream {
 
 /// The help of --classes-from.
 inline constexpr const char* kClassesFromHelp =
-    "A data set, or a text file with a name in each line, that numbers the classes";
+    "A data set, or a text file with one class name per line, that defines the numbers of the "
+    "classes";
 
 /// The number that is all of `text`; nothing for anything else.
 std::optional<double> number_in(const std::string& text);

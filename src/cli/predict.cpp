@@ -78,7 +78,7 @@ int predict(const PredictVerb& verb, const Cli& cli) {
 
 void add_predict(CLI::App& app, Cli& cli, Verb& chosen) {
   auto options = std::make_shared<PredictVerb>();
-  CLI::App* verb = app.add_subcommand("predict", "Writes what a model makes of a data set");
+  CLI::App* verb = app.add_subcommand("predict", "Writes a model's predictions for a data set");
   options->evaluated.add_to(*verb, cli);
   verb->add_option("--out", options->out,
                    "A new folder: masks as PNG files, classes as predictions.jsonl")

@@ -32,10 +32,9 @@ Pipeline make_preview_data(const Pipeline& data) {
 }  // namespace
 
 void PreviewFlag::add_to(CLI::App& verb) {
-  verb.add_option(
-          "--preview", path,
-          "Writes some samples with the model's predictions to this file: images alone in a .png, "
-          "with captions in a page, .html")
+  verb.add_option("--preview", path,
+                  "Writes some samples with the model's predictions to this file: .png for the "
+                  "images alone, .html for a page with captions")
       ->group(kOutputGroup);
 }
 

@@ -119,8 +119,8 @@ TORCH_MODULE(ChannelMeans);
 OptionList options_of_starved() {
   const OptionList own = {
       {"optimized-transforms",
-       "Crops first and uses the library's operations, instead of plain transforms"},
-      {"costs", "article: makes each stage wait as long as in the published case", "",
+       "Crops first and uses the library's fast operations instead of the plain ones"},
+      {"costs", "article: each stage waits as long as in the published case", "",
        one_of({"article"})},
       {"raw-size", "Height and width of synthetic raw images (default: 4 times the crop's)", 0,
        no_less_than(1)}};

@@ -65,7 +65,8 @@ int trace(const TraceVerb& verb, const Cli& cli) {
 void add_trace(CLI::App& app, Cli& cli, Verb& chosen) {
   auto verb = std::make_shared<TraceVerb>();
   CLI::App* command = app.add_subcommand(
-      "trace", "Records what loader threads, lanes (streams or threads) and GPU do, for Perfetto");
+      "trace",
+      "Records a trace of loader threads, lanes (streams or threads) and the GPU, for Perfetto");
   verb->measured.add_to(*command, cli);
   command->add_option("--steps", verb->options.steps, "Steps to trace")
       ->check(at_least(1))
@@ -73,7 +74,8 @@ void add_trace(CLI::App& app, Cli& cli, Verb& chosen) {
       ->group(kMeasuringGroup);
   command
       ->add_option("--input", verb->options.input,
-                   "Source of batches: loader, host (page-locked cache) or device (device cache)")
+                   "Source of batches: loader, host (a cache in page-locked memory) or device (a "
+                   "cache in device memory)")
       ->check([](const std::string& input) {
         return input == "loader" || input == "host" || input == "device"
                    ? ""
@@ -83,7 +85,7 @@ void add_trace(CLI::App& app, Cli& cli, Verb& chosen) {
       ->group(kMeasuringGroup);
   command
       ->add_option("--out", verb->out,
-                   "The file to write: Chrome trace JSON, compressed where it ends in .gz")
+                   "The file to write: Chrome trace JSON, compressed if the name ends in .gz")
       ->required()
       ->group(kOutputGroup);
   verb->measured.common.add_workloads_own_to(*command);

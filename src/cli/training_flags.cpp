@@ -23,21 +23,22 @@ std::string decay_problem(const std::string& text) {
 
 void TrainingFlags::add_to(CLI::App& verb) {
   verb.add_option("--accumulate", accumulate,
-                  "Batches whose gradients are averaged for one update of the weights (default: 1)")
+                  "Number of batches whose gradients are averaged for one update of the weights "
+                  "(default: 1)")
       ->check(at_least(1))
       ->group(kTrainingGroup);
-  verb.add_option("--clip-grad", clip_grad,
-                  "Scales gradients down to this norm of all together; 0: not (default: 0)")
+  verb.add_option(
+          "--clip-grad", clip_grad,
+          "Clips the norm of all gradients together to this value; 0: no clipping (default: 0)")
       ->check(not_negative)
       ->group(kTrainingGroup);
   verb.add_option("--ema", ema,
-                  "Keeps an average of the weights, with this decay an update, such as 0.9999; it "
-                  "is what is evaluated; 0: none (default: 0)")
+                  "Keeps an exponential moving average of the weights with this decay, such as "
+                  "0.9999, and evaluates with it; 0: no average (default: 0)")
       ->check(decay_problem)
       ->group(kTrainingGroup);
   verb.add_option("--on-nan", on_nan,
-                  "Where a loss is not finite: stop, or skip (leaves the update out; default: "
-                  "stop)")
+                  "What to do if a loss is not finite: stop, or skip the update (default: stop)")
       ->check([](const std::string& text) {
         return text == "stop" || text == "skip" ? ""
                                                 : unknown_name("choice", text, {"stop", "skip"});
@@ -61,8 +62,7 @@ Pipeline TrainingFlags::applied(Pipeline pipeline, WorkloadInfo& info) const {
 
 void ScheduleFlags::add_to(CLI::App& verb) {
   verb.add_option("--schedule", schedule,
-                  "How the learning rate goes over the training: constant, step, cosine, linear or "
-                  "one-cycle")
+                  "Learning rate schedule: constant, step, cosine, linear or one-cycle")
       ->check([](const std::string& text) -> std::string {
         try {
           static_cast<void>(schedule_named(text));
@@ -73,37 +73,37 @@ void ScheduleFlags::add_to(CLI::App& verb) {
       })
       ->capture_default_str()
       ->group(kTrainingGroup);
-  verb.add_option("--warmup-epochs", warmup_epochs,
-                  "Epochs during which the learning rate rises from a hundredth of --lr to it")
+  verb.add_option(
+          "--warmup-epochs", warmup_epochs,
+          "Epochs of warm-up, in which the learning rate rises from a hundredth of --lr to --lr")
       ->check(not_negative)
       ->group(kTrainingGroup);
-  verb.add_option("--warmup-steps", warmup_steps, "The same, in steps")
+  verb.add_option("--warmup-steps", warmup_steps, "Steps of warm-up, instead of --warmup-epochs")
       ->check(at_least(0))
       ->group(kTrainingGroup);
-  verb.add_option("--lr-step-size", step_size,
-                  "With --schedule step: epochs after which the learning rate is multiplied by "
-                  "--lr-gamma, again and again")
+  verb.add_option(
+          "--lr-step-size", step_size,
+          "With --schedule step: multiplies the learning rate by --lr-gamma every so many epochs")
       ->check(above_zero)
       ->group(kTrainingGroup);
   verb.add_option("--lr-gamma", gamma, "With --schedule step: the factor (default: 0.1)")
       ->check(above_zero)
       ->group(kTrainingGroup);
   verb.add_option("--lr-min", lr_min,
-                  "With --schedule cosine and linear: the learning rate at the end (default: 0)")
+                  "With --schedule cosine or linear: the learning rate at the end (default: 0)")
       ->check(not_negative)
       ->group(kTrainingGroup);
 }
 
 void WatchFlags::add_to(CLI::App& verb) {
-  verb.add_flag(
-          "--watch", watch,
-          "Reports when the device starts to wait for input, and when the input keeps up again")
+  verb.add_flag("--watch", watch,
+                "Reports when the device starts to wait for input and when it stops waiting")
       ->group(kOutputGroup);
   verb.add_option("--watch-json", json,
-                  "Watches, and adds a line of JSON to this file about once a second")
+                  "Like --watch, and appends a line of JSON to this file about once a second")
       ->group(kOutputGroup);
   verb.add_option("--watch-prom", prometheus,
-                  "Watches, and keeps counters in this file for Prometheus")
+                  "Like --watch, and writes counters for Prometheus to this file")
       ->group(kOutputGroup);
 }
 

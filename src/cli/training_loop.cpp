@@ -26,8 +26,8 @@ std::vector<std::string> score_names(const Pipeline& pipeline) {
 
 void LogFlags::add_to(CLI::App& verb) {
   verb.add_option("--log-dir", dir,
-                  "A run folder: scores as CSV, JSON lines, TensorBoard events and curves, and all "
-                  "that is needed to repeat the run")
+                  "Folder for the run: scores as CSV, JSON lines, TensorBoard events and plots, "
+                  "and everything that is needed to repeat the run")
       ->group(kOutputGroup);
   verb.add_option("--log-every", every, "Steps between two rows of --log-dir")
       ->check(at_least(1))
@@ -36,15 +36,16 @@ void LogFlags::add_to(CLI::App& verb) {
 }
 
 void ValidationFlags::add_to(CLI::App& verb) {
-  verb.add_option("--val", val,
-                  "Other data, like --data, on which the model is evaluated after each epoch")
+  verb.add_option(
+          "--val", val,
+          "Validation data, in the form of --data; the model is evaluated on it after each epoch")
       ->group(kDataGroup);
   verb.add_option("--keep-best", keep_best,
-                  "The score of --val by which the best checkpoint is found: loss, accuracy, or "
-                  "one of the workload's (default: its first)")
+                  "Score of --val that decides which checkpoint is the best: loss, accuracy, or "
+                  "one of the workload's (default: the workload's first)")
       ->group(kCheckpointGroup);
   verb.add_option("--early-stop", early_stop,
-                  "Ends the training when that score has not improved for so many epochs")
+                  "Stops when the score of --keep-best has not improved for this many epochs")
       ->check(at_least(1))
       ->group(kTrainingGroup);
 }

@@ -112,8 +112,8 @@ void CommonOptions::add_workloads_own_to(CLI::App& verb) {
   const Workload* own = cli_->workload_called(name);
   if (own == nullptr) {
     verb.footer(
-        "Each workload has options of its own, too: '" + verb.get_name() +
-        " WORKLOAD --help' shows them.\nWorkloads: " + listed(cli_->workload_names(), ", "));
+        "Each workload also has its own options: '" + verb.get_name() +
+        " WORKLOAD --help' lists them.\nWorkloads: " + listed(cli_->workload_names(), ", "));
     return;
   }
   options = find_options(cli_->workloads, name);

@@ -120,7 +120,7 @@ class MissingFileTest(ProgramTest):
 class HelpTest(ProgramTest):
     def test_it_explains_itself(self):
         for command, says, hides in (
-                (["train", "starved"], ["(default: 4 in all)", "Momentum, of sgd alone"], ["Of sgd"]),
+                (["train", "starved"], ["(default: 4 in all)", "Momentum; for sgd only"], ["Of sgd"]),
                 (["bench", "loader"], ["(default: 2 in all)", "--whole-decoding ",
                                        "A folder, list, .tar shard or .npy file"], ["{false}"])):
             shown = " ".join(self.expect(DONE, *command, "--help").stdout.split())
@@ -158,7 +158,7 @@ class WeightDecayTest(ProgramTest):
             self.assertEqual(more["workload"]["options"]["weight_decay"], 0.5)
             self.assertNotIn("weight_decay", plain["workload"]["options"])
         self.expect(DONE, "train", "segmentation", "--help",
-                    says=["--weight-decay FLOAT", "0 of sgd, 0.01 of adamw"])
+                    says=["--weight-decay FLOAT", "0 for sgd, 0.01 for adamw"])
 
 
 class NamesOfPyTorchTest(ProgramTest):
