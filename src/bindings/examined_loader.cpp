@@ -33,7 +33,7 @@ class LoaderDrain {
   explicit LoaderDrain(std::shared_ptr<NativeLoader> loader) : loader_(std::move(loader)) {}
 
   /// Ctrl-C ends it.
-  void measure(double wanted_s, double most_s) {
+  void measure(const TurnTime& time) {
     const GilRelease unlocked;
     const DataLoaderOptions& options = loader_->options();
     DataLoader made(loader_->dataset(), loader_->transforms(), options);
@@ -41,9 +41,9 @@ class LoaderDrain {
       check_signals();
       return false;
     };
-    rate_.measure(made, options.num_workers, {wanted_s, most_s}, stop);
+    rate_.measure(made, options.num_workers, time, stop);
   }
-  Measured rate() const { return to_measured_rate(rate_); }
+  Measured rate() const { return rate_.rate(); }
   std::vector<HostStepCost> costs(const LoaderDrain& all) const {
     return host_costs(rate_, all.rate_, loader_->transforms());
   }

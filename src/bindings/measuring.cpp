@@ -18,6 +18,7 @@
 #include "doctor/findings.h"
 #include "doctor/free_memory.h"
 #include "doctor/late_crop.h"
+#include "doctor/periodic_turns.h"
 #include "doctor/pipeline_model.h"
 #include "doctor/turns.h"
 #include "doctor/usage.h"
@@ -32,7 +33,7 @@ using Clock = std::chrono::steady_clock;
 /// One figure that Python measures.
 struct PythonTask {
   std::string what;
-  std::function<void(double wanted_s, double most_s)> measure;
+  std::function<void(const TurnTime& time)> measure;
   std::function<Measured()> figure;
   bool is_essential;
   double weight;
@@ -63,10 +64,8 @@ std::vector<std::string> measure_tasks(const std::vector<PythonTask>& declared, 
   std::deque<Task> tasks;
   for (std::size_t i = 0; i < declared.size(); ++i) {
     const PythonTask& task = declared[i];
-    const auto measure = [&task](const TurnTime& time) {
-      task.measure(time.wanted_s, time.most_s);
-    };
-    tasks.push_back({task.what, measure, &errors[i], task.is_essential, task.weight, task.figure});
+    tasks.push_back(
+        {task.what, task.measure, &errors[i], task.is_essential, task.weight, task.figure});
   }
   measure_in_turns(
       tasks,
@@ -132,11 +131,32 @@ class DeviceUsage {
   Usage usage_;
 };
 
+void add_turns(py::module_& module) {
+  py::class_<TurnTime>(module, "TurnTime").def(py::init<double, double>());
+  py::class_<LoaderTurns>(module, "LoaderTurns")
+      .def(py::init<std::size_t, std::size_t>())
+      .def("begin", &LoaderTurns::begin)
+      .def("add", &LoaderTurns::add)
+      .def("counted", &LoaderTurns::counted)
+      .def("end", &LoaderTurns::end)
+      .def("rate", &LoaderTurns::rate);
+  py::class_<TrainingTurns>(module, "TrainingTurns")
+      .def(py::init<std::size_t>())
+      .def("begin", &TrainingTurns::begin)
+      .def("add", &TrainingTurns::add)
+      .def("counted", &TrainingTurns::counted)
+      .def("end", &TrainingTurns::end)
+      .def("rate", &TrainingTurns::rate)
+      .def("by_item", &TrainingTurns::by_item);
+  module.def("counted_batch_size", &counted_batch_size);
+}
+
 }  // namespace
 
 void add_measuring(py::module_& module) {
+  add_turns(module);
   py::class_<PythonTask>(module, "Task")
-      .def(py::init([](std::string what, std::function<void(double, double)> measure,
+      .def(py::init([](std::string what, std::function<void(const TurnTime&)> measure,
                        std::function<Measured()> figure, bool is_essential, double weight) {
         return PythonTask{std::move(what), std::move(measure), std::move(figure), is_essential,
                           weight};
@@ -148,12 +168,6 @@ void add_measuring(py::module_& module) {
       .def("during", &DeviceUsage::during)
       .def("utilization", &DeviceUsage::utilization)
       .def("shared", &DeviceUsage::shared);
-  module.def("rate_from_durations", [](const std::vector<double>& durations_s) {
-    return rate_from_durations(durations_s, "steps/s");
-  });
-  module.def("mean_interval", [](const std::vector<double>& values, std::string unit) {
-    return mean_interval(values, std::move(unit));
-  });
   module.def("depends_on_data", [](const std::vector<std::vector<double>>& seconds_by_item) {
     return depends_on_data(seconds_by_item).value_or("");
   });

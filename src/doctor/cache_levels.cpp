@@ -9,8 +9,6 @@
 namespace slipstream {
 namespace {
 
-const Measured kNone = {0, 0, 0, "1/s", 0};
-
 Plan with_pinned(Plan plan, bool pinned) {
   plan.schedule.loader.pin_memory = pinned;
   return plan;
@@ -83,18 +81,6 @@ std::deque<MeasuredStep> steps_alone(const Pipeline& pipeline, const Plan& plan,
   return steps;
 }
 
-Measured to_measured_rate(const TrainingRate& rate) {
-  return rate.is_measured() ? rate.rate() : kNone;
-}
-
-Measured to_measured_rate(const DrainedRate& rate) {
-  return rate.is_measured() ? rate.samples_per_second() : kNone;
-}
-
-Measured to_measured_rate(const JpegAlone& rate) {
-  return rate.is_measured() ? rate.rate() : kNone;
-}
-
 Level make_level(const MeasuredLevel& measured, const DrainedRate& of_all, std::size_t batch_size) {
   Level level;
   level.name = measured.plan.name;
@@ -107,7 +93,7 @@ Level make_level(const MeasuredLevel& measured, const DrainedRate& of_all, std::
                                      : measured.loader_alone ? &*measured.loader_alone
                                                              : nullptr;
   if (drained != nullptr && drained->is_measured())
-    level.loader_alone = per_batch(drained->samples_per_second(), batch_size);
+    level.loader_alone = per_batch(drained->rate(), batch_size);
   level.error = measured.error;
   level.loader_alone_error = measured.loader_alone_error;
   return level;

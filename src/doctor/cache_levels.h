@@ -44,11 +44,6 @@ struct MeasuredStep {
   std::string error = {};
 };
 
-/// n = 0 where nothing is measured.
-Measured to_measured_rate(const TrainingRate& rate);
-Measured to_measured_rate(const DrainedRate& rate);
-Measured to_measured_rate(const JpegAlone& rate);
-
 /// Every device step of `plan`, each with what comes before it cached.
 std::deque<MeasuredStep> steps_alone(const Pipeline& pipeline, const Plan& plan, DeviceKind device,
                                      std::size_t batches);

@@ -63,8 +63,8 @@ void Examiner::measure_pool() {
 
 /// Samples/s.
 double Examiner::pool_rate() const {
-  if (all_->is_measured()) return all_->samples_per_second().value;
-  return one_->samples_per_second().value * plan_.schedule.loader.num_workers;
+  if (all_->is_measured()) return all_->rate().value;
+  return one_->rate().value * plan_.schedule.loader.num_workers;
 }
 
 /// Enough that their mean cost is within 5 % of all samples', and more than the CPU's caches hold;
@@ -164,7 +164,7 @@ void Examiner::declare_tasks() {
                         usage_.during([&] { train(level.training, time); });
                       },
                       &level.error, is_essential, covers_all ? kWholeWeight : 1,
-                      [&level] { return to_measured_rate(level.training); }});
+                      [&level] { return level.training.rate(); }});
   };
   if (plan_.schedule.loader.num_workers >= kManyWorkers) {
     Plan half = plan_;
@@ -178,21 +178,21 @@ void Examiner::declare_tasks() {
                     [this](const TurnTime& time) {
                       all_->measure(trainer_, time, kFillShare * options_.budget_s, options_.stop);
                     },
-                    &all_error_, pool_turn_s_ <= 0, kDrainedWeight,
-                    [this] { return to_measured_rate(*all_); }, pool_turn_s_});
+                    &all_error_, pool_turn_s_ <= 0, kDrainedWeight, [this] { return all_->rate(); },
+                    pool_turn_s_});
   if (half_)
     tasks_.push_back({"half of the workers, loader alone",
                       [this](const TurnTime& time) {
                         half_->measure(trainer_, time, kFillShare * options_.budget_s,
                                        options_.stop);
                       },
-                      &half_error_, false, 1, [this] { return to_measured_rate(*half_); }});
+                      &half_error_, false, 1, [this] { return half_->rate(); }});
   for (MeasuredLevel& level : levels_)
     if (!level.plan.is_essential) add_level(level, false);
   for (MeasuredStep& step : device_)
     tasks_.push_back({step.name + " alone",
                       [this, &step](const TurnTime& time) { train(step.rate, time); }, &step.error,
-                      false, 1, [&step] { return to_measured_rate(step.rate); }});
+                      false, 1, [&step] { return step.rate.rate(); }});
   for (MeasuredLevel& level : levels_)
     if (level.loader_alone)
       tasks_.push_back({level.plan.name + ", loader alone",
@@ -200,7 +200,7 @@ void Examiner::declare_tasks() {
                           level.loader_alone->measure(trainer_, time, 0, options_.stop);
                         },
                         &level.loader_alone_error, false, 1,
-                        [&level] { return to_measured_rate(*level.loader_alone); }});
+                        [&level] { return level.loader_alone->rate(); }});
   declare_tasks_of_device();
 }
 
@@ -208,19 +208,17 @@ void Examiner::declare_tasks_of_device() {
   if (augment_)
     tasks_.push_back({"transforms on the device, alone",
                       [this](const TurnTime& time) { train(augment_->rate, time); },
-                      &augment_->error, false, 1,
-                      [this] { return to_measured_rate(augment_->rate); }});
+                      &augment_->error, false, 1, [this] { return augment_->rate.rate(); }});
   if (jpeg_)
     tasks_.push_back(
         {"images as JPEG files, decoded by the device alone",
          [this](const TurnTime& time) { jpeg_->measure(trainer_, time, options_.stop); },
-         &jpeg_error_, false, 1, [this] { return to_measured_rate(*jpeg_); }});
+         &jpeg_error_, false, 1, [this] { return jpeg_->rate(); }});
   if (trainer_.context().kind() != DeviceKind::cuda) return;
   with_workers_.emplace(levels_.front().plan.how, levels_.front().plan.cut);
   tasks_.push_back({"device batch beside busy workers",
                     [this](const TurnTime& time) { measure_with_workers(time); },
-                    &with_workers_error_, false, 1,
-                    [this] { return to_measured_rate(*with_workers_); }});
+                    &with_workers_error_, false, 1, [this] { return with_workers_->rate(); }});
 }
 
 void Examiner::attempt(Task& task, TurnTime time) {

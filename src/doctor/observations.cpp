@@ -88,9 +88,9 @@ Observations Examiner::observations() {
   const auto is_there = [&](std::size_t i) { return levels_[i].training.is_measured(); };
   if (!stopped() && !is_there(0) && !is_there(levels_.size() - 1)) throw Error(first_error);
   observed.host = host_costs(*one_, *all_, trainer_.pipeline().transforms());
-  if (all_->is_measured()) observed.rate_of_all_workers = all_->samples_per_second();
-  observed.rate_of_one_worker = one_->samples_per_second();
-  if (half_ && half_->is_measured()) observed.rate_of_half_of_workers = half_->samples_per_second();
+  if (all_->is_measured()) observed.rate_of_all_workers = all_->rate();
+  observed.rate_of_one_worker = one_->rate();
+  if (half_ && half_->is_measured()) observed.rate_of_half_of_workers = half_->rate();
   observed.device = device_costs();
   observed.line_cpu_s = line_cpu_s(levels_.front().training);
   if (augment_ && augment_->rate.is_measured())

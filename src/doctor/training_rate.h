@@ -30,8 +30,7 @@ class TrainingRate {
   /// The interval reaches down to what batches that were filled or taken ahead may have hidden.
   /// Where there was no time for steady steps it is of those there were, from the run's beginning,
   /// so that none was filled ahead, and the interval reaches down to 0; but of cached batches every
-  /// step behind the first is steady.
-  /// REQUIRES: is_measured()
+  /// step after the first is steady. n = 0 where nothing is measured.
   Measured rate() const;
   /// Of all runs: one a step of the device.
   const std::vector<StepCounter>& counters() const { return counters_; }

@@ -129,7 +129,10 @@ void JpegAlone::measure(const Trainer& trainer, const TurnTime& time,
   stream.synchronize();
 }
 
-Measured JpegAlone::rate() const { return rate_from_durations(durations_s_, "batches/s"); }
+Measured JpegAlone::rate() const {
+  if (!is_measured()) return {0, 0, 0, "batches/s", 0};
+  return rate_from_durations(durations_s_, "batches/s");
+}
 
 WireChoice JpegAlone::choice(const Plan& examined) const {
   const Measured each = rate();

@@ -30,7 +30,7 @@ class JpegAlone {
   /// Throws Refused where the device has no engines, or they do not take most of the files.
   void measure(const Trainer& trainer, const TurnTime& time, const std::function<bool()>& stop);
   bool is_measured() const { return !durations_s_.empty(); }
-  /// Batches/s. REQUIRES: is_measured()
+  /// Batches/s; n = 0 where nothing is measured.
   Measured rate() const;
   /// What it would be in place of `examined`. REQUIRES: is_measured()
   WireChoice choice(const Plan& examined) const;

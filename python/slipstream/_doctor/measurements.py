@@ -15,7 +15,7 @@ from .. import _native, _trees
 from .advice import late_crop
 from .levels import CacheLevel, by_step, counting_waits, device_cost, fresh, mean, page_locked
 from .parts import COLLATE, noted
-from .rates import LoaderAlone, LoaderRate, TrainingRate, by_item
+from .rates import LoaderAlone, LoaderRate, TrainingRate
 from .samples import Samples
 
 _ONE_SHARE, _ALL_SHARE = 0.08, 0.03  # of the budget, before caches are sized
@@ -23,7 +23,6 @@ _FILL_SHARE = 0.02  # of the budget, to make the samples that are cached
 _MOST_CACHED_BYTES = 512 << 20  # which worker processes share
 _LAST_SHARE = 0.05  # of the budget, for what comes behind the turns
 _MOST_SIZES = 16  # batches that are cached where sizes differ
-_BATCH_S = 0.1  # that a batch takes where the loader is measured alone
 _MANY_WORKERS = 4  # that may get in each other's way
 _WHOLE_WEIGHT, _ALONE_WEIGHT = 4.0, 2.0
 
@@ -86,7 +85,7 @@ class LevelMeasurements:
 
     def _measure(self, rate: LoaderAlone, share: float) -> None:
         wanted_s = share * self.budget_s
-        rate.measure(wanted_s, 2 * wanted_s)
+        rate.measure(_native.TurnTime(wanted_s, 2 * wanted_s))
 
     def _timed(self, workers: int, size: int) -> Any:
         make = functools.partial(self.loaders.timed, self.samples.parts, workers, size)
@@ -95,7 +94,7 @@ class LevelMeasurements:
     def _size_alone(self) -> int:
         """Of batches that are short enough to count often, by the time that samples take here."""
         self.samples.fill(2)
-        return max(1, min(int(self.loaders.batch_size), int(_BATCH_S / max(self.samples.seconds, 1e-9))))
+        return _native.counted_batch_size(self.loaders.batch_size, self.samples.seconds)
 
     def _batch_s(self) -> float:
         rate = self._all.rate().value
@@ -218,8 +217,8 @@ class LevelMeasurements:
         self._levels.append(CacheLevel(name, after, essential))
         return self._levels[-1]
 
-    def _training(self, make: Callable[[], Any], period: int = 1) -> TrainingRate:
-        return TrainingRate(make, self._train_step, self.device, period)
+    def _training(self, make: Callable[[], Any], workers: int = 1) -> TrainingRate:
+        return TrainingRate(make, self._train_step, self.device, workers)
 
     def _cached(self, number: int, user_dataset: Any, sizes: list[int]) -> Any:
         return self.loaders.cached(self.samples.behind(number), user_dataset, sizes)
@@ -260,17 +259,17 @@ class LevelMeasurements:
             keep(error)
 
     def _with_report(
-        self, what: str, measure: Callable[[float, float], None], wanted_s: float, most_s: float
+        self, what: str, measure: Callable[[_native.TurnTime], None], given: _native.TurnTime
     ) -> None:
         try:
-            measure(wanted_s, most_s)
+            measure(given)
         except Exception as error:
             self._failures[what] = error
             raise
 
-    def _while_watched(self, rate: TrainingRate, wanted_s: float, most_s: float) -> None:
+    def _while_watched(self, rate: TrainingRate, given: _native.TurnTime) -> None:
         assert self._usage is not None
-        self._usage.during(lambda: rate.measure(wanted_s, most_s))
+        self._usage.during(lambda: rate.measure(given))
 
     def _left(self) -> float:
         return (1 - _LAST_SHARE) * self.budget_s - self.seconds()
@@ -344,7 +343,7 @@ class LevelMeasurements:
         if step.rate().n > 0:
             enqueue_s = 0.0 if self._step_waits else step.enqueue_s
             device.append(device_cost("step", step, 0, enqueue_s))
-            note = _native.depends_on_data(by_item(step.steps, len(self._batches)))
+            note = step.finding(len(self._batches))
             self.warnings += [note] if note else []
         observed.device = device
         observed.line_cpu_s = step.cpu_s
