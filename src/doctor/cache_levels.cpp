@@ -21,15 +21,6 @@ std::string name_after(const std::vector<std::string>& steps, std::size_t step) 
   return step == kDecode ? "decoded sample" : "after " + steps[step];
 }
 
-Measured per_batch(Measured rate, std::size_t batch_size) {
-  const auto batch = static_cast<double>(batch_size);
-  rate.value /= batch;
-  rate.low /= batch;
-  rate.high /= batch;
-  rate.unit = "steps/s";
-  return rate;
-}
-
 }  // namespace
 
 bool travels_as_files(const Plan& plan) {
@@ -79,24 +70,6 @@ std::deque<MeasuredStep> steps_alone(const Pipeline& pipeline, const Plan& plan,
     after = name;
   }
   return steps;
-}
-
-Level make_level(const MeasuredLevel& measured, const DrainedRate& of_all, std::size_t batch_size) {
-  Level level;
-  level.name = measured.plan.name;
-  if (measured.plan.cut) {
-    level.after = measured.plan.cut->after;
-    level.items = measured.plan.cut->items;
-  }
-  if (measured.training.is_measured()) level.with_training = measured.training.rate();
-  const DrainedRate* const drained = !measured.plan.cut      ? &of_all
-                                     : measured.loader_alone ? &*measured.loader_alone
-                                                             : nullptr;
-  if (drained != nullptr && drained->is_measured())
-    level.loader_alone = per_batch(drained->rate(), batch_size);
-  level.error = measured.error;
-  level.loader_alone_error = measured.loader_alone_error;
-  return level;
 }
 
 std::vector<HostStepCost> host_costs(const DrainedRate& one, const DrainedRate& all,
@@ -154,13 +127,13 @@ std::vector<double> bytes_per_sample(const std::vector<StepCounter>& counters) {
   return bytes;
 }
 
-double compute_variation(const std::vector<StepLaps>& laps) {
+std::vector<double> seconds_per_sample(const std::vector<StepLaps>& laps) {
   std::vector<double> totals;
   for (const StepLaps& step : laps) {
     totals.resize(std::max(totals.size(), step.wall_s.size()));
     for (std::size_t i = 0; i < step.wall_s.size(); ++i) totals[i] += step.wall_s[i];
   }
-  return compute_variation(totals);
+  return totals;
 }
 
 }  // namespace slipstream

@@ -33,23 +33,18 @@ struct MeasuredLevel {
   LevelPlan plan;
   TrainingRate training;
   std::optional<DrainedRate> loader_alone;  ///< of cached samples
-  std::string error;                        ///< why it was not measured with training
-  std::string loader_alone_error;
 };
 
 /// A device step on cached batches, alone.
 struct MeasuredStep {
   std::string name;
   TrainingRate rate;
-  std::string error = {};
 };
 
 /// Every device step of `plan`, each with what comes before it cached.
 std::deque<MeasuredStep> steps_alone(const Pipeline& pipeline, const Plan& plan, DeviceKind device,
                                      std::size_t batches);
 
-/// `of_all`: the loader with nothing cached, while nobody trains.
-Level make_level(const MeasuredLevel& level, const DrainedRate& of_all, std::size_t batch_size);
 /// Single samples of one worker alone, which is measured, and means of all workers together.
 std::vector<HostStepCost> host_costs(const DrainedRate& one, const DrainedRate& all,
                                      const std::vector<NamedOp>& transforms);
@@ -62,7 +57,7 @@ double line_cpu_s(const TrainingRate& rate);
 /// Bytes that each step makes of a sample.
 std::vector<double> bytes_per_sample(const std::vector<StepCounter>& counters);
 
-/// Standard deviation over mean of what a sample costs in all steps together.
-double compute_variation(const std::vector<StepLaps>& laps);
+/// Seconds that each single sample takes in all steps together.
+std::vector<double> seconds_per_sample(const std::vector<StepLaps>& laps);
 
 }  // namespace slipstream

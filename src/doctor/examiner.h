@@ -1,33 +1,26 @@
 #pragma once
 
-#include <chrono>
 #include <deque>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "doctor/cache_levels.h"
-#include "doctor/drained_rate.h"
-#include "doctor/training_rate.h"
+#include "doctor/examined_loop.h"
 #include "doctor/turns.h"
-#include "doctor/usage.h"
-#include "doctor/wires.h"
-#include "engine/state_guard.h"
 #include "slipstream/doctor/doctor.h"
 
 namespace slipstream {
 
-/// Does what examine() says.
+/// Measures a loop: decides what is measured, in which order, for how long and with which weight.
+/// Use it once.
 class Examiner {
  public:
-  Examiner(Trainer& trainer, const Plan& plan, const DoctorOptions& options)
-      : trainer_(trainer),
-        plan_(plan),
-        options_(options),
-        guard_(trainer),
-        usage_(trainer.context()) {}
+  /// Both must outlive it.
+  Examiner(ExaminedLoop& loop, const DoctorOptions& options) : loop_(loop), options_(options) {}
 
-  Examination run();
+  /// Throws what a loader with one worker throws, and Error where neither the ceiling nor the whole
+  /// loop can be measured. What else cannot be measured has its reason in the result.
+  Observations run();
 
  private:
   bool stopped() const { return options_.stop && options_.stop(); }
@@ -35,49 +28,31 @@ class Examiner {
   void log_line(const std::string& what) const {
     if (options_.log_line) options_.log_line(what);
   }
-  void measure_one_worker();
-  void measure_pool();
-  double pool_rate() const;
-  void declare_levels();
-  void declare_device();
-  void declare_tasks();
-  void declare_tasks_of_device();
-  void attempt(Task& task, TurnTime time);
-  std::vector<Task*> doubtful();
-  double batch_s() const;
+  void measure_all_workers();
+  double rate_of_all_workers() const;
+  CacheSizes decide_cache_sizes() const;
   double known_step_s() const;
   void report_least_time(double seconds, const std::string& why);
-  void measure_with_workers(const TurnTime& time);
-  void train(TrainingRate& rate, const TurnTime& time);
-  std::size_t samples_to_cache(double bytes) const;
-  std::size_t batches_to_cache() const;
+  void declare_tasks();
+  void declare_task(const std::string& what, const RateInTurns& rate, std::string& error,
+                    double weight = 1, bool is_essential = false);
+  void declare_levels(bool are_essential);
+  void attempt(Task& task, TurnTime time);
+  std::vector<Task*> doubtful();
 
-  std::vector<DeviceCost> device_costs() const;
-  void note_findings(Observations& observed) const;
-  Observations declared() const;
-  void try_formats(Observations& observed);
+  Level finished_level(const ExaminedLevel& examined) const;
   Observations observations();
 
-  Trainer& trainer_;
-  const Plan& plan_;
+  ExaminedLoop& loop_;
   const DoctorOptions& options_;
-  StateGuard guard_;
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-
-  std::optional<DrainedRate> one_;
-  std::optional<DrainedRate> all_, half_;
-  double pool_turn_s_ = 0;  ///< that measure_pool() took; 0: it could not
-  std::string all_error_, half_error_;
-  std::deque<MeasuredLevel> levels_;
-  std::deque<MeasuredStep> device_;
-  std::optional<MeasuredStep> augment_;
-  std::optional<JpegAlone> jpeg_;
-  std::string jpeg_error_;  ///< why files are nothing for this device: no warning
-  std::optional<TrainingRate> with_workers_;
-  std::string with_workers_error_;
+  RateInTurns one_, all_, half_;
+  double all_turn_s_ = 0;  ///< that the first turn of all workers took; 0: none, or it failed
+  std::string half_error_;
+  std::optional<CacheSizes> sizes_;
+  std::vector<ExaminedLevel> levels_;
+  std::vector<OtherRate> others_;
   std::deque<Task> tasks_;
   bool is_overrun_reported_ = false;
-  Usage usage_;  ///< with nothing cached
 };
 
 }  // namespace slipstream

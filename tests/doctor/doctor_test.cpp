@@ -56,8 +56,7 @@ TEST_F(DoctorTest, ErrorsOfPyTorchAreToldWithoutTheirBacktrace) {
   };
   const Observations observed = examine(*one, cached, options).observed;
   ASSERT_TRUE(has_thrown);
-  EXPECT_THAT(observed.warnings,
-              Contains("not measured: nothing cached, loader alone: asked in vain"));
+  EXPECT_EQ(level_named(observed, "nothing cached").loader_alone_error, "asked in vain");
 }
 
 TEST_F(DoctorTest, TellsBeforehandThatTheLeastTakesLongerThanTheBudget) {

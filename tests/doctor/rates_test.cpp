@@ -5,6 +5,7 @@
 
 #include "doctor/cache_levels.h"
 #include "doctor/findings.h"
+#include "doctor/model_parts.h"
 #include "doctor/usage.h"
 
 namespace slipstream::test {
@@ -41,8 +42,8 @@ TEST(Findings, SkippedSamplesAreNamed) {
 TEST(Findings, VariationIsOfWholeSamples) {
   StepLaps read{"read", {1, 3}, {0, 0}};
   StepLaps decode{"decode", {3, 1}, {0, 0}};
-  EXPECT_DOUBLE_EQ(compute_variation({read, decode}), 0);
-  EXPECT_NEAR(compute_variation({read}), std::sqrt(2.0) / 2, 1e-6);
+  EXPECT_DOUBLE_EQ(compute_variation(seconds_per_sample({read, decode})), 0);
+  EXPECT_NEAR(compute_variation(seconds_per_sample({read})), std::sqrt(2.0) / 2, 1e-6);
 }
 
 TEST(GpuUse, IsTheMeanOverTimeOfWhatWasTold) {

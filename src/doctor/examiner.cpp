@@ -1,0 +1,198 @@
+#include "doctor/examiner.h"
+
+#include <algorithm>
+
+#include "core/figures.h"
+#include "core/number_text.h"
+#include "doctor/free_memory.h"
+#include "doctor/model_parts.h"
+
+namespace slipstream {
+namespace {
+
+constexpr double kFirstShare = 0.08;  ///< of the budget: one worker alone
+constexpr double kPoolShare = 0.03;   ///< of the budget: all workers, before caches are sized
+constexpr double kLastShare = 0.05;   ///< of the budget, for what follows the turns
+constexpr double kWholeWeight = 4;    ///< the pipeline as it is: most depends on it
+constexpr double kDrainedWeight = 2;
+constexpr unsigned kManyWorkers = 4;  ///< that may get in each other's way
+
+TurnTime first_turn(double seconds) { return {seconds, 2 * seconds}; }
+
+std::string about(double seconds) { return fixed(seconds, decimals_for(seconds, 2)) + " s"; }
+
+Measured per_batch(Measured rate, std::size_t batch_size) {
+  const auto batch = static_cast<double>(batch_size);
+  rate.value /= batch;
+  rate.low /= batch;
+  rate.high /= batch;
+  rate.unit = "steps/s";
+  return rate;
+}
+
+}  // namespace
+
+double Examiner::left() const { return (1 - kLastShare) * options_.budget_s - loop_.seconds(); }
+
+/// The first turn of all workers, before caches are sized. A failure happens again, and is
+/// reported, in the next turn.
+void Examiner::measure_all_workers() {
+  all_ = loop_.loader_alone(WorkerCount::all);
+  if (loop_.fills_cache() || all_.is_measured()) return;
+  log_line("all workers");
+  const double start_s = loop_.seconds();
+  try {
+    all_.measure(first_turn(kPoolShare * options_.budget_s));
+    all_turn_s_ = loop_.seconds() - start_s;
+  } catch (...) {
+    loop_.take_failure();
+  }
+}
+
+/// Samples/s.
+double Examiner::rate_of_all_workers() const {
+  if (all_.is_measured()) return all_.figure().value;
+  return one_.figure().value * loop_.workers();
+}
+
+CacheSizes Examiner::decide_cache_sizes() const {
+  return {loop_.sample_costs(),
+          rate_of_all_workers(),
+          loop_.batch_size(),
+          {.budget_s = options_.budget_s,
+           .free_bytes = static_cast<double>(free_memory_bytes()),
+           .cpu_cache_bytes = static_cast<double>(last_level_cache_bytes())}};
+}
+
+/// The ceiling's, for no step is faster; 0 where that is not known yet.
+double Examiner::known_step_s() const {
+  const RateInTurns& device = levels_.front().training;
+  return device.is_measured() ? 1 / device.figure().value : 0;
+}
+
+/// Before the time is spent, that even the least takes longer than what is left.
+void Examiner::report_least_time(double seconds, const std::string& why) {
+  if (is_overrun_reported_ || seconds <= left()) return;
+  is_overrun_reported_ = true;
+  log_line(why + ": the fewest steps that a verdict rests on end after about " +
+           about(loop_.seconds() + seconds) + ", beyond the budget of " +
+           number_text(options_.budget_s) + " s");
+}
+
+void Examiner::declare_task(const std::string& what, const RateInTurns& rate, std::string& error,
+                            double weight, bool is_essential) {
+  if (rate.measure)
+    tasks_.push_back({what, rate.measure, &error, is_essential, weight, rate.figure});
+}
+
+void Examiner::declare_levels(bool are_essential) {
+  for (ExaminedLevel& each : levels_)
+    if (each.is_essential == are_essential)
+      declare_task(each.level.name + ", with training", each.training, each.level.error,
+                   &each == &levels_.back() ? kWholeWeight : 1, are_essential);
+}
+
+void Examiner::declare_tasks() {
+  declare_levels(true);
+  const auto alone = [](const ExaminedLevel& each) { return each.level.name + ", loader alone"; };
+  ExaminedLevel& whole = levels_.back();
+  whole.loader_alone = all_;
+  declare_task(alone(whole), all_, whole.level.loader_alone_error, kDrainedWeight,
+               !all_.is_measured());
+  tasks_.back().turn_s = all_turn_s_;
+  if (loop_.workers() >= kManyWorkers) {
+    half_ = loop_.loader_alone(WorkerCount::half);
+    declare_task("half of the workers, loader alone", half_, half_error_);
+  }
+  declare_levels(false);
+  for (OtherRate& other : others_) declare_task(other.what, other.rate, other.error);
+  for (ExaminedLevel& each : levels_)
+    if (&each != &whole)
+      declare_task(alone(each), each.loader_alone, each.level.loader_alone_error);
+}
+
+void Examiner::attempt(Task& task, TurnTime time) {
+  log_line(task.what);
+  const double start_s = loop_.seconds();
+  time.step_s = known_step_s();
+  if (&task == &tasks_.front())
+    time.learned = [this](double step_s) {
+      report_least_time(
+          3 * step_s + (static_cast<double>(sizes_->batches()) + 1) * sizes_->batch_s(),
+          "a step takes about " + about(step_s));
+    };
+  try {
+    task.measure(time);
+    const double passed_s = loop_.seconds() - start_s;
+    task.turn_s = task.turn_s > 0 ? std::min(task.turn_s, passed_s) : passed_s;
+  } catch (...) {
+    *task.error = loop_.take_failure();
+  }
+}
+
+/// The ceiling and the whole loop, where that is surely faster: the machine was slower while one of
+/// both was measured.
+std::vector<Task*> Examiner::doubtful() {
+  const ExaminedLevel &ceiling = levels_.front(), &whole = levels_.back();
+  if (!ceiling.training.is_measured() || !whole.training.is_measured()) return {};
+  if (ratio(whole.training.figure(), ceiling.training.figure()).low <= 1) return {};
+  std::vector<Task*> both;
+  for (Task& task : tasks_)
+    if (task.error == &ceiling.level.error || task.error == &whole.level.error)
+      both.push_back(&task);
+  return both;
+}
+
+Observations Examiner::run() {
+  log_line("one worker alone");
+  one_ = loop_.loader_alone(WorkerCount::one);
+  one_.measure(first_turn(kFirstShare * options_.budget_s));
+  if (!one_.is_measured()) return loop_.describe();
+  measure_all_workers();
+  sizes_ = decide_cache_sizes();
+  report_least_time((2 * static_cast<double>(sizes_->batches()) + 1) * sizes_->batch_s(),
+                    "the loader takes about " + about(sizes_->batch_s()) + " for a batch");
+  levels_ = loop_.make_levels(*sizes_);
+  others_ = loop_.make_other_rates(*sizes_);
+  declare_tasks();
+  measure_in_turns(tasks_,
+                   {.budget_s = options_.budget_s,
+                    .left = [this] { return left(); },
+                    .stopped = [this] { return stopped(); },
+                    .attempt = [this](Task& task, const TurnTime& time) { attempt(task, time); },
+                    .doubtful = [this] { return doubtful(); }});
+  return observations();
+}
+
+Level Examiner::finished_level(const ExaminedLevel& examined) const {
+  Level level = examined.level;
+  if (examined.training.is_measured())
+    level.with_training = examined.training.figure();
+  else if (level.error.empty())
+    level.error = stopped() ? "interrupted" : "no steady step was seen; raise the budget";
+  if (examined.loader_alone.is_measured())
+    level.loader_alone = per_batch(examined.loader_alone.figure(), loop_.batch_size());
+  return level;
+}
+
+Observations Examiner::observations() {
+  Observations observed = loop_.describe();
+  observed.capacity = loop_.capacity(observed.situation.cores);
+  for (const ExaminedLevel& each : levels_) observed.levels.push_back(finished_level(each));
+  const Level &ceiling = observed.levels.front(), &whole = observed.levels.back();
+  if (!stopped() && !ceiling.with_training && !whole.with_training)
+    throw Error("neither the ceiling nor the whole loop could be measured: " + ceiling.error);
+  if (all_.is_measured()) observed.rate_of_all_workers = all_.figure();
+  if (loop_.workers() > 0) observed.rate_of_one_worker = one_.figure();
+  if (half_.is_measured()) observed.rate_of_half_of_workers = half_.figure();
+  loop_.add_findings(observed);
+  const auto add_missing = [&](const std::string& what, const std::string& error) {
+    if (!error.empty()) observed.warnings.push_back("not measured: " + what + ": " + error);
+  };
+  add_missing("half of the workers, loader alone", half_error_);
+  for (const OtherRate& other : others_)
+    if (other.is_expected) add_missing(other.what, other.error);
+  return observed;
+}
+
+}  // namespace slipstream
