@@ -8,8 +8,8 @@ namespace slipstream {
 /// measures of a PyTorch loader: Observations, diagnose(), what_if(), DoctorReport.
 void add_diagnosis(pybind11::module_& module);
 
-/// What measuring takes: turns, intervals, the machine's capacity, how busy a GPU is, and what an
-/// operation of the library costs for a sample.
+/// What measuring takes: the machine's capacity, how busy a GPU is, and what an operation of the
+/// library costs for a sample.
 void add_measuring(pybind11::module_& module);
 
 }  // namespace slipstream

@@ -6,7 +6,6 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <deque>
 #include <filesystem>
 
 #include "bindings/contexts.h"
@@ -18,9 +17,8 @@
 #include "doctor/findings.h"
 #include "doctor/free_memory.h"
 #include "doctor/late_crop.h"
-#include "doctor/periodic_turns.h"
+#include "doctor/model_parts.h"
 #include "doctor/pipeline_model.h"
-#include "doctor/turns.h"
 #include "doctor/usage.h"
 #include "slipstream/transforms/chain.h"
 
@@ -29,49 +27,6 @@ namespace {
 
 namespace py = pybind11;
 using Clock = std::chrono::steady_clock;
-
-/// One figure that Python measures.
-struct PythonTask {
-  std::string what;
-  std::function<void(const TurnTime& time)> measure;
-  std::function<Measured()> figure;
-  bool is_essential;
-  double weight;
-};
-
-/// Why `error` was raised. What ends the program, such as KeyboardInterrupt, goes on.
-std::string failure_reason(py::error_already_set& error) {
-  if (!error.matches(PyExc_Exception)) throw error;
-  return py::str(error.type().attr("__name__")).cast<std::string>() + ": " +
-         py::str(error.value()).cast<std::string>();
-}
-
-void attempt(Task& task, const TurnTime& time) {
-  const auto start = Clock::now();
-  try {
-    task.measure(time);
-    const double passed_s = seconds_since(start);
-    task.turn_s = task.turn_s > 0 ? std::min(task.turn_s, passed_s) : passed_s;
-  } catch (py::error_already_set& error) {
-    *task.error = failure_reason(error);
-  }
-}
-
-/// For each task why it was not measured; "" where it was.
-std::vector<std::string> measure_tasks(const std::vector<PythonTask>& declared, double budget_s,
-                                       const std::function<double()>& left) {
-  std::vector<std::string> errors(declared.size());
-  std::deque<Task> tasks;
-  for (std::size_t i = 0; i < declared.size(); ++i) {
-    const PythonTask& task = declared[i];
-    tasks.push_back(
-        {task.what, task.measure, &errors[i], task.is_essential, task.weight, task.figure});
-  }
-  measure_in_turns(
-      tasks,
-      {.budget_s = budget_s, .left = left, .stopped = [] { return false; }, .attempt = attempt});
-  return errors;
-}
 
 /// find_late_crop() of a chain whose transforms are files of one transform each; "" for one that is
 /// not known.
@@ -131,38 +86,9 @@ class DeviceUsage {
   Usage usage_;
 };
 
-void add_turns(py::module_& module) {
-  py::class_<TurnTime>(module, "TurnTime").def(py::init<double, double>());
-  py::class_<LoaderTurns>(module, "LoaderTurns")
-      .def(py::init<std::size_t, std::size_t>())
-      .def("begin", &LoaderTurns::begin)
-      .def("add", &LoaderTurns::add)
-      .def("counted", &LoaderTurns::counted)
-      .def("end", &LoaderTurns::end)
-      .def("rate", &LoaderTurns::rate);
-  py::class_<TrainingTurns>(module, "TrainingTurns")
-      .def(py::init<std::size_t>())
-      .def("begin", &TrainingTurns::begin)
-      .def("add", &TrainingTurns::add)
-      .def("counted", &TrainingTurns::counted)
-      .def("end", &TrainingTurns::end)
-      .def("rate", &TrainingTurns::rate)
-      .def("by_item", &TrainingTurns::by_item);
-  module.def("counted_batch_size", &counted_batch_size);
-}
-
 }  // namespace
 
 void add_measuring(py::module_& module) {
-  add_turns(module);
-  py::class_<PythonTask>(module, "Task")
-      .def(py::init([](std::string what, std::function<void(const TurnTime&)> measure,
-                       std::function<Measured()> figure, bool is_essential, double weight) {
-        return PythonTask{std::move(what), std::move(measure), std::move(figure), is_essential,
-                          weight};
-      }))
-      .def_readonly("what", &PythonTask::what);
-  module.def("measure_in_turns", &measure_tasks);
   py::class_<DeviceUsage>(module, "DeviceUsage")
       .def(py::init<const std::string&>())
       .def("during", &DeviceUsage::during)
@@ -171,6 +97,7 @@ void add_measuring(py::module_& module) {
   module.def("depends_on_data", [](const std::vector<std::vector<double>>& seconds_by_item) {
     return depends_on_data(seconds_by_item).value_or("");
   });
+  module.def("seconds_per_event", &seconds_per_event);
   module.def("native_seconds", &native_seconds);
   module.def("write_file_atomically",
              [](const std::filesystem::path& path, const std::string& text) {
@@ -181,7 +108,6 @@ void add_measuring(py::module_& module) {
   module.def("measure_capacity", &measure_capacity, py::call_guard<GilRelease>());
   module.def("usable_cores", [] { return std::max(1U, probe_environment({}, {}).logical_cores); });
   module.def("free_memory_bytes", &free_memory_bytes);
-  module.def("last_level_cache_bytes", &last_level_cache_bytes);
 }
 
 }  // namespace slipstream

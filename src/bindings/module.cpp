@@ -14,6 +14,7 @@
 #include "bindings/one_sample.h"
 #include "bindings/process_dataset.h"
 #include "bindings/python_feed.h"
+#include "bindings/python_loop.h"
 #include "bindings/staged_loop.h"
 #include "bindings/tensor_transform.h"
 #include "bindings/trainer.h"
@@ -447,6 +448,7 @@ PYBIND11_MODULE(_native, module) {
   slipstream::add_serial(module);
   slipstream::add_diagnosis(module);
   slipstream::add_measuring(module);
+  slipstream::add_python_loop(module);
   slipstream::add_examined_loader(module);
   slipstream::add_trainer(module);
   module.def("main", &slipstream::run_main);

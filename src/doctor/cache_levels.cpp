@@ -94,11 +94,9 @@ std::vector<HostStepCost> host_costs(const DrainedRate& one, const DrainedRate& 
 }
 
 DeviceCost make_device_cost(const MeasuredStep& step) {
-  const Measured rate = step.rate.rate();
   DeviceCost cost;
   cost.name = step.name;
-  cost.seconds = {1 / rate.value, 1 / rate.high, rate.low > 0 ? 1 / rate.low : INFINITY, "s",
-                  rate.n};
+  cost.seconds = seconds_per_event(step.rate.rate());
   for (const StepCounter& counter : step.rate.counters())
     if (counter.name == step.name && counter.calls > 0) {
       const auto calls = static_cast<double>(counter.calls);

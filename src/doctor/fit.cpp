@@ -194,6 +194,10 @@ double compute_variation(const std::vector<double>& values) {
   return mean > 0 ? std::sqrt(squares / static_cast<double>(values.size() - 1)) / mean : 0;
 }
 
+Measured seconds_per_event(const Measured& rate) {
+  return {1 / rate.value, 1 / rate.high, rate.low > 0 ? 1 / rate.low : INFINITY, "s", rate.n};
+}
+
 double half_width(const Measured& measured) {
   return measured.value > 0 ? (measured.high - measured.low) / 2 / measured.value : 1;
 }

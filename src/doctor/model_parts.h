@@ -41,6 +41,8 @@ double compute_mean(const std::vector<float>& values);
 double compute_variation(const std::vector<double>& values);
 /// Half of the interval over the value; 1 for nothing measured.
 double half_width(const Measured& measured);
+/// Seconds between the events of a rate, which is above 0.
+Measured seconds_per_event(const Measured& rate);
 
 /// Two levels that contradict each other, by the most.
 struct Contradiction {

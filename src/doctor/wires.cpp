@@ -8,6 +8,7 @@
 
 #include "core/seconds_since.h"
 #include "cuda/cuda.h"
+#include "doctor/model_parts.h"
 #include "engine/device_memory.h"
 #include "engine/device_slab.h"
 #include "engine/jpeg_unpacker.h"
@@ -135,14 +136,12 @@ Measured JpegAlone::rate() const {
 }
 
 WireChoice JpegAlone::choice(const Plan& examined) const {
-  const Measured each = rate();
   const bool is_moved = plan_.schedule.loader.on_device != examined.schedule.loader.on_device;
   WireChoice choice;
   for (const auto& [field, wire] : plan_.numerics.wire)
     if (wire == Wire::jpeg) choice.field = field;
   choice.wire = Wire::jpeg;
-  choice.decode_s = {1 / each.value, 1 / each.high, each.low > 0 ? 1 / each.low : INFINITY, "s",
-                     each.n};
+  choice.decode_s = seconds_per_event(rate());
   if (is_moved) choice.on_device_from = plan_.schedule.loader.on_device;
   return choice;
 }

@@ -17,37 +17,15 @@ _FEW = 16  # elements, each of which may be a container
 
 
 class CacheLevel:
-    """A level of the ladder. `after`: the last step that is cached."""
+    """A level of the ladder. `after`: the last step that is cached. `error`: why it cannot be measured, where that is
+    known. The last level is without `alone`, which is measured apart."""
 
     def __init__(self, name: str, after: str, is_essential: bool = False) -> None:
         self.name, self.after, self.is_essential = name, after, is_essential
         self.items = 0
         self.training: TrainingRate | None = None
         self.alone: LoaderAlone | None = None
-        self.error = self.alone_error = ""
-
-    def keep_error(self, error: str) -> None:
-        self.error = error
-
-    def keep_alone_error(self, error: str) -> None:
-        self.alone_error = error
-
-    def level(self, batch_size: int) -> _native.Level:
-        level = _native.Level()
-        level.name, level.after, level.items = self.name, self.after, self.items
-        level.error, level.loader_alone_error = self.error, self.alone_error
-        if self.training is not None and self.training.rate().n > 0:
-            level.with_training = self.training.rate()
-        if self.alone is not None and self.alone.rate().n > 0:
-            rate = self.alone.rate()
-            level.loader_alone = _native.Measured(
-                rate.value / batch_size,
-                rate.low / batch_size,
-                rate.high / batch_size,
-                "steps/s",
-                rate.n,
-            )
-        return level
+        self.error = ""
 
 
 def by_step(costs: list[list[list[float]]]) -> list[tuple[list[float], list[float], list[float]]]:
@@ -60,16 +38,8 @@ def mean(numbers: list[float]) -> float:
     return sum(numbers) / len(numbers) if numbers else 0
 
 
-def device_cost(
-    name: str, rate: TrainingRate, size: int, enqueue_s: float | None = None
-) -> _native.DeviceCost:
-    each = rate.rate()
-    seconds = _native.Measured(
-        1 / each.value, 1 / each.high, 1 / each.low if each.low > 0 else float("inf"), "s", each.n
-    )
-    return _native.DeviceCost(
-        name, seconds, rate.enqueue_s if enqueue_s is None else enqueue_s, size
-    )
+def device_cost(name: str, rate: TrainingRate, enqueue_s: float, size: int) -> _native.DeviceCost:
+    return _native.DeviceCost(name, _native.seconds_per_event(rate.rate()), enqueue_s, size)
 
 
 def fresh(batch: Any) -> Any:

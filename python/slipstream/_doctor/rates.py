@@ -84,6 +84,8 @@ class TrainingRate:
     make: makes the iterable of batches. workers: those whose batches arrive together; 1 for cached batches.
     device: "cpu" or "cuda:N", by whose events steps are timed: the host waits for it only where it
     is far ahead.
+    usage: measures how busy the device is meanwhile.
+    failure: what was raised last.
     """
 
     def __init__(
@@ -92,8 +94,10 @@ class TrainingRate:
         step: Callable[[Any], Any],
         device: str,
         workers: int = 1,
+        usage: _native.DeviceUsage | None = None,
     ) -> None:
-        self.make, self.step = make, step
+        self.make, self.step, self.usage = make, step, usage
+        self.failure: Exception | None = None
         self._device = torch.device(device)
         self._turns = _native.TrainingTurns(workers)
         self.rate = self._turns.rate
@@ -101,6 +105,16 @@ class TrainingRate:
 
     def measure(self, given: _native.TurnTime) -> None:
         """For one turn."""
+        try:
+            if self.usage is None:
+                self._train(given)
+            else:
+                self.usage.during(lambda: self._train(given))
+        except Exception as error:
+            self.failure = error
+            raise
+
+    def _train(self, given: _native.TurnTime) -> None:
         self._turns.begin(given, time.perf_counter())
         marks = [self._mark()]
         in_steps, cpu_s = 0.0, time.thread_time()

@@ -1,0 +1,134 @@
+#include "bindings/python_loop.h"
+
+#include <pybind11/stl.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "doctor/examiner.h"
+#include "doctor/periodic_turns.h"
+
+namespace slipstream {
+namespace {
+
+namespace py = pybind11;
+
+/// A rate of Python, which has measure(TurnTime) and rate(); None: there is none.
+RateInTurns to_rate(const py::object& rate) {
+  if (rate.is_none()) return {};
+  return {[rate](const TurnTime& time) { rate.attr("measure")(time); },
+          [rate] { return rate.attr("rate")().cast<Measured>(); }};
+}
+
+const char* to_text(WorkerCount count) {
+  if (count == WorkerCount::all) return "all";
+  return count == WorkerCount::one ? "one" : "half";
+}
+
+ExaminedLevel to_level(const py::handle& given) {
+  ExaminedLevel examined;
+  examined.level.name = given.attr("name").cast<std::string>();
+  examined.level.after = given.attr("after").cast<std::string>();
+  examined.level.items = given.attr("items").cast<std::size_t>();
+  examined.level.error = examined.level.loader_alone_error =
+      given.attr("error").cast<std::string>();
+  examined.is_essential = given.attr("is_essential").cast<bool>();
+  examined.training = to_rate(given.attr("training"));
+  examined.loader_alone = to_rate(given.attr("alone"));
+  return examined;
+}
+
+/// A LevelMeasurements of the package (python/slipstream/_doctor/measurements.py). It holds
+/// Python's lock whenever it is used.
+class PythonLoop : public ExaminedLoop {
+ public:
+  explicit PythonLoop(py::object loop) : loop_(std::move(loop)) {}
+
+  double seconds() const override { return loop_.attr("seconds")().cast<double>(); }
+  unsigned workers() const override { return loop_.attr("workers").cast<unsigned>(); }
+  std::size_t batch_size() const override { return loop_.attr("batch_size").cast<std::size_t>(); }
+  MachineCapacity capacity(unsigned cores) const override {
+    return loop_.attr("capacity")(cores).cast<MachineCapacity>();
+  }
+  Observations describe() const override { return loop_.attr("describe")().cast<Observations>(); }
+  RateInTurns loader_alone(WorkerCount count) override {
+    return to_rate(loop_.attr("loader_alone")(to_text(count)));
+  }
+  SampleCosts sample_costs() const override {
+    return loop_.attr("sample_costs")().cast<SampleCosts>();
+  }
+  std::vector<ExaminedLevel> make_levels(const CacheSizes& sizes) override {
+    std::vector<ExaminedLevel> levels;
+    for (const py::handle level : loop_.attr("make_levels")(sizes))
+      levels.push_back(to_level(level));
+    return levels;
+  }
+  std::vector<OtherRate> make_other_rates(const CacheSizes&) override {
+    std::vector<OtherRate> others;
+    for (const auto& [what, rate] :
+         loop_.attr("other_rates")().cast<std::vector<std::pair<std::string, py::object>>>())
+      others.push_back({what, to_rate(rate)});
+    return others;
+  }
+  /// What ends the program, such as KeyboardInterrupt, ends the examination.
+  std::string take_failure() override {
+    try {
+      throw;
+    } catch (py::error_already_set& error) {
+      if (!error.matches(PyExc_Exception)) throw;
+      return py::str(error.type().attr("__name__")).cast<std::string>() + ": " +
+             py::str(error.value()).cast<std::string>();
+    }
+  }
+  void add_findings(Observations& observed) override {
+    loop_.attr("add_findings")(py::cast(&observed, py::return_value_policy::reference));
+  }
+
+ private:
+  py::object loop_;
+};
+
+Observations examine_loop(py::object loop, double budget_s) {
+  PythonLoop examined(std::move(loop));
+  DoctorOptions options;
+  options.budget_s = budget_s;
+  return Examiner(examined, options).run();
+}
+
+void add_turns(py::module_& module) {
+  py::class_<TurnTime>(module, "TurnTime");
+  py::class_<LoaderTurns>(module, "LoaderTurns")
+      .def(py::init<std::size_t, std::size_t>())
+      .def("begin", &LoaderTurns::begin)
+      .def("add", &LoaderTurns::add)
+      .def("counted", &LoaderTurns::counted)
+      .def("end", &LoaderTurns::end)
+      .def("rate", &LoaderTurns::rate);
+  py::class_<TrainingTurns>(module, "TrainingTurns")
+      .def(py::init<std::size_t>())
+      .def("begin", &TrainingTurns::begin)
+      .def("add", &TrainingTurns::add)
+      .def("counted", &TrainingTurns::counted)
+      .def("end", &TrainingTurns::end)
+      .def("rate", &TrainingTurns::rate)
+      .def("by_item", &TrainingTurns::by_item);
+  module.def("counted_batch_size", &counted_batch_size);
+}
+
+}  // namespace
+
+void add_python_loop(py::module_& module) {
+  add_turns(module);
+  py::class_<SampleCosts>(module, "SampleCosts")
+      .def(py::init([](std::vector<double> seconds, std::vector<double> bytes, bool is_at_once) {
+        return SampleCosts{std::move(seconds), std::move(bytes),
+                           is_at_once ? CacheFilling::at_once : CacheFilling::in_turns};
+      }));
+  py::class_<CacheSizes>(module, "CacheSizes")
+      .def("batches", &CacheSizes::batches)
+      .def("samples_after", &CacheSizes::samples_after);
+  module.def("examine_loop", &examine_loop);
+}
+
+}  // namespace slipstream

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <torch/csrc/utils/pybind.h>
+
+namespace slipstream {
+
+/// The doctor's Examiner for loops that Python runs: examine_loop(), turns, and sizes of caches.
+void add_python_loop(pybind11::module_& module);
+
+}  // namespace slipstream
