@@ -98,21 +98,15 @@ Observations examine_loop(py::object loop, double budget_s) {
 
 void add_turns(py::module_& module) {
   py::class_<TurnTime>(module, "TurnTime");
-  py::class_<LoaderTurns>(module, "LoaderTurns")
-      .def(py::init<std::size_t, std::size_t>())
-      .def("begin", &LoaderTurns::begin)
-      .def("add", &LoaderTurns::add)
-      .def("counted", &LoaderTurns::counted)
-      .def("end", &LoaderTurns::end)
-      .def("rate", &LoaderTurns::rate);
-  py::class_<TrainingTurns>(module, "TrainingTurns")
-      .def(py::init<std::size_t>())
-      .def("begin", &TrainingTurns::begin)
-      .def("add", &TrainingTurns::add)
-      .def("counted", &TrainingTurns::counted)
-      .def("end", &TrainingTurns::end)
-      .def("rate", &TrainingTurns::rate)
-      .def("by_item", &TrainingTurns::by_item);
+  py::class_<PeriodicTurns>(module, "PeriodicTurns")
+      .def_static("of_loader", &PeriodicTurns::of_loader)
+      .def_static("of_training", &PeriodicTurns::of_training)
+      .def("begin", &PeriodicTurns::begin)
+      .def("add", &PeriodicTurns::add)
+      .def("counted", &PeriodicTurns::counted)
+      .def("end", &PeriodicTurns::end)
+      .def("rate", &PeriodicTurns::rate)
+      .def("by_item", &PeriodicTurns::by_item);
   module.def("counted_batch_size", &counted_batch_size);
 }
 

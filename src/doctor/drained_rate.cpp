@@ -14,6 +14,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kWarmUp = 0.1;               ///< of the time
 constexpr std::uint64_t kFewestSamples = 16;  ///< a worker
+constexpr std::size_t kBlocks = 16;
 constexpr auto kPause = std::chrono::milliseconds(1);
 constexpr double kSoon = 0.005;  ///< s between batches, below which the next is waited for
 
@@ -67,9 +68,8 @@ void DrainedRate::measure(DataLoader& loader, unsigned workers, const TurnTime& 
   BatchConsumer taker(loader);
   const auto start = Clock::now();
   const std::uint64_t fewest = kFewestSamples * workers;
-  std::uint64_t counted = 0;
   std::vector<StepCounter> before;
-  std::vector<BlockRate::Point> points;
+  std::vector<Point> points;
   while (!stopped()) {
     taker.take();
     const double passed = seconds_since(start);
@@ -77,13 +77,12 @@ void DrainedRate::measure(DataLoader& loader, unsigned workers, const TurnTime& 
     const std::uint64_t samples = now.back().calls;
     if (samples == 0 || (before.empty() && passed < kWarmUp * time.wanted_s)) continue;
     if (before.empty()) before = now;
-    if (counted != samples) points.push_back({passed, static_cast<double>(samples)});
-    counted = samples;
+    if (points.empty() || points.back().samples != samples) points.push_back({passed, samples});
     if (passed >= time.wanted_s && samples >= before.back().calls + fewest) break;
     if (passed >= time.most_s && points.size() >= 2) break;
   }
   if (points.size() < 2) return;
-  rate_.add(points);
+  keep(points);
   std::vector<StepCounter> after = loader.counters();
   laps_ = loader.laps();
   if (counters_.empty()) counters_.resize(after.size());
@@ -107,6 +106,31 @@ void DrainedRate::fill_cache(DataLoader& loader, double fill_s, const std::funct
     if (!now.is_filling) is_cold_ = false;
     before = now;
   }
+}
+
+void DrainedRate::keep(const std::vector<Point>& points) {
+  const Point& first = points.front();
+  const Point& last = points.back();
+  seconds_ += last.at_s - first.at_s;
+  samples_ += static_cast<double>(last.samples - first.samples);
+  const std::size_t blocks = std::min(kBlocks, points.size() - 1);
+  for (std::size_t i = 0; i < blocks; ++i) {
+    const Point& from = points[i * (points.size() - 1) / blocks];
+    const Point& to = points[(i + 1) * (points.size() - 1) / blocks];
+    if (to.at_s > from.at_s)
+      block_rates_.push_back(static_cast<double>(to.samples - from.samples) /
+                             (to.at_s - from.at_s));
+  }
+}
+
+Measured DrainedRate::rate() const {
+  if (!is_measured()) return {0, 0, 0, "samples/s", 0};
+  Measured rate = mean_interval(block_rates_, "samples/s");
+  const double half = rate.value > 0 ? (rate.high - rate.value) / rate.value : 0;
+  rate.value = seconds_ > 0 ? samples_ / seconds_ : rate.value;
+  rate.low = rate.value * std::max(0.0, 1 - half);
+  rate.high = rate.value * (1 + half);
+  return rate;
 }
 
 }  // namespace slipstream

@@ -4,7 +4,6 @@
 #include <optional>
 #include <vector>
 
-#include "doctor/block_rate.h"
 #include "doctor/turn_time.h"
 #include "slipstream/engine/trainer.h"
 
@@ -26,9 +25,9 @@ class DrainedRate {
   void measure(DataLoader& loader, unsigned workers, const TurnTime& time,
                const std::function<bool()>& stop);
 
-  bool is_measured() const { return rate_.is_measured(); }
+  bool is_measured() const { return !block_rates_.empty(); }
   /// Samples/s; n = 0 where nothing is measured.
-  Measured rate() const { return rate_.rate(); }
+  Measured rate() const;
   /// Host steps, of what was measured.
   const std::vector<StepCounter>& counters() const { return counters_; }
   /// Of the last turn, the samples that were measured.
@@ -37,11 +36,18 @@ class DrainedRate {
   bool is_cold() const { return is_cold_; }
 
  private:
+  struct Point {
+    double at_s;
+    std::uint64_t samples;
+  };
   void fill_cache(DataLoader& loader, double fill_s, const std::function<bool()>& stop);
+  void keep(const std::vector<Point>& points);
 
   Plan plan_;
   std::optional<HostCut> cut_;
-  BlockRate rate_;
+  double seconds_ = 0;
+  double samples_ = 0;
+  std::vector<double> block_rates_;
   std::vector<StepCounter> counters_;
   std::vector<StepLaps> laps_;
   bool is_cold_ = false;

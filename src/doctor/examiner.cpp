@@ -21,15 +21,6 @@ TurnTime first_turn(double seconds) { return {seconds, 2 * seconds}; }
 
 std::string about(double seconds) { return fixed(seconds, decimals_for(seconds, 2)) + " s"; }
 
-Measured per_batch(Measured rate, std::size_t batch_size) {
-  const auto batch = static_cast<double>(batch_size);
-  rate.value /= batch;
-  rate.low /= batch;
-  rate.high /= batch;
-  rate.unit = "steps/s";
-  return rate;
-}
-
 }  // namespace
 
 double Examiner::left() const { return (1 - kLastShare) * options_.budget_s - loop_.seconds(); }
@@ -171,7 +162,8 @@ Level Examiner::finished_level(const ExaminedLevel& examined) const {
   else if (level.error.empty())
     level.error = stopped() ? "interrupted" : "no steady step was seen; raise the budget";
   if (examined.loader_alone.is_measured())
-    level.loader_alone = per_batch(examined.loader_alone.figure(), loop_.batch_size());
+    level.loader_alone = scaled(examined.loader_alone.figure(),
+                                1 / static_cast<double>(loop_.batch_size()), "steps/s");
   return level;
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "doctor/model_parts.h"
 
@@ -192,6 +193,10 @@ double compute_variation(const std::vector<double>& values) {
   double squares = 0;
   for (const double value : values) squares += (value - mean) * (value - mean);
   return mean > 0 ? std::sqrt(squares / static_cast<double>(values.size() - 1)) / mean : 0;
+}
+
+Measured scaled(const Measured& rate, double by, std::string unit) {
+  return {rate.value * by, rate.low * by, rate.high * by, std::move(unit), rate.n};
 }
 
 Measured seconds_per_event(const Measured& rate) {

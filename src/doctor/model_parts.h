@@ -41,6 +41,8 @@ double compute_mean(const std::vector<float>& values);
 double compute_variation(const std::vector<double>& values);
 /// Half of the interval over the value; 1 for nothing measured.
 double half_width(const Measured& measured);
+/// `rate` times `by`, in another unit.
+Measured scaled(const Measured& rate, double by, std::string unit);
 /// Seconds between the events of a rate, which is above 0.
 Measured seconds_per_event(const Measured& rate);
 

@@ -3,18 +3,26 @@
 #include <algorithm>
 #include <numeric>
 
+#include "doctor/model_parts.h"
+
 namespace slipstream {
 namespace {
 
-constexpr std::size_t kWarmUpSteps = 2;  ///< of cached batches
+constexpr std::size_t kWarmUpSteps = 2;  ///< of training on cached batches
 constexpr double kBatchS = 0.1;          ///< that a batch takes which is counted
-
-std::size_t warm_up_steps(std::size_t workers) { return workers > 1 ? workers : kWarmUpSteps; }
 
 }  // namespace
 
-PeriodicTurns::PeriodicTurns(std::size_t workers, std::size_t skipped)
-    : period_(std::max<std::size_t>(1, workers)), skipped_(skipped) {}
+PeriodicTurns::PeriodicTurns(std::size_t workers, std::size_t fewest_skipped)
+    : period_(std::max<std::size_t>(1, workers)), skipped_(std::max(period_, fewest_skipped)) {}
+
+PeriodicTurns PeriodicTurns::of_loader(std::size_t workers, std::size_t batch_size) {
+  PeriodicTurns turns(workers, 1);
+  turns.batch_size_ = batch_size;
+  return turns;
+}
+
+PeriodicTurns PeriodicTurns::of_training(std::size_t workers) { return {workers, kWarmUpSteps}; }
 
 void PeriodicTurns::begin(const TurnTime& time, double now_s) {
   done_ = 0;
@@ -27,46 +35,22 @@ bool PeriodicTurns::add(double now_s) {
   return counted() < period_ || now_s - start_s_ < wanted_s_;
 }
 
-LoaderTurns::LoaderTurns(std::size_t workers, std::size_t batch_size)
-    : PeriodicTurns(workers, std::max<std::size_t>(1, workers)), batch_size_(batch_size) {}
-
-void LoaderTurns::begin(const TurnTime& time, double now_s) {
-  ends_s_.clear();
-  PeriodicTurns::begin(time, now_s);
+void PeriodicTurns::end(const std::vector<double>& durations_s) {
+  const auto skipped = static_cast<std::ptrdiff_t>(std::min(skipped_, durations_s.size()));
+  last_s_.assign(durations_s.begin() + skipped, durations_s.end());
+  const auto period = static_cast<std::ptrdiff_t>(period_);
+  for (auto from = last_s_.begin(); last_s_.end() - from >= period; from += period)
+    means_s_.push_back(std::accumulate(from, from + period, 0.0) / static_cast<double>(period_));
 }
 
-bool LoaderTurns::add(double now_s) {
-  ends_s_.push_back(now_s);
-  return PeriodicTurns::add(now_s);
+Measured PeriodicTurns::rate() const {
+  const std::string unit = batch_size_ > 0 ? "samples/s" : "steps/s";
+  if (std::accumulate(means_s_.begin(), means_s_.end(), 0.0) <= 0) return {0, 0, 0, unit, 0};
+  const auto each = static_cast<double>(std::max<std::size_t>(1, batch_size_));
+  return scaled(rate_from_durations(means_s_, unit), each, unit);
 }
 
-void LoaderTurns::end() {
-  std::vector<BlockRate::Point> points;
-  for (std::size_t i = skipped_; i <= ends_s_.size(); i += period_)
-    points.push_back({ends_s_[i - 1], static_cast<double>(i * batch_size_)});
-  rate_.add(points);
-}
-
-TrainingTurns::TrainingTurns(std::size_t workers)
-    : PeriodicTurns(workers, warm_up_steps(workers)) {}
-
-void TrainingTurns::end(const std::vector<double>& durations_s) {
-  const std::size_t skipped = std::min(skipped_, durations_s.size());
-  last_s_.assign(durations_s.begin() + static_cast<std::ptrdiff_t>(skipped), durations_s.end());
-  for (auto from = last_s_.begin(); last_s_.end() - from >= static_cast<std::ptrdiff_t>(period_);) {
-    const auto to = from + static_cast<std::ptrdiff_t>(period_);
-    means_s_.push_back(std::accumulate(from, to, 0.0) / static_cast<double>(period_));
-    from = to;
-  }
-}
-
-Measured TrainingTurns::rate() const {
-  const bool is_measured =
-      std::any_of(means_s_.begin(), means_s_.end(), [](double each) { return each > 0; });
-  return is_measured ? rate_from_durations(means_s_, "steps/s") : Measured{0, 0, 0, "steps/s", 0};
-}
-
-std::vector<std::vector<double>> TrainingTurns::by_item(std::size_t items) const {
+std::vector<std::vector<double>> PeriodicTurns::by_item(std::size_t items) const {
   std::vector<std::vector<double>> seconds(items);
   for (std::size_t i = 0; i < last_s_.size(); ++i) seconds[i % items].push_back(last_s_[i]);
   return seconds;

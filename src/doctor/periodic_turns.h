@@ -3,72 +3,47 @@
 #include <cstddef>
 #include <vector>
 
-#include "doctor/block_rate.h"
 #include "doctor/turn_time.h"
+#include "slipstream/core/statistics.h"
 
 namespace slipstream {
 
-/// Decides how many batches of a loop count in each turn. It is for loaders that do not show how
-/// many batches are ready, such as PyTorch's: those of all workers arrive together, so only whole
-/// periods count, each of one batch of every worker. The caller runs the loop and has the clock.
+/// A rate of a loop over a loader that does not show how many batches are ready, such as PyTorch's.
+/// The batches of all workers arrive together, so only whole periods count, each of one batch of
+/// every worker. The caller runs the loop and has the clock.
 class PeriodicTurns {
  public:
+  /// Samples/s of a loader while nothing trains. Its first batches wait for the workers to start.
+  static PeriodicTurns of_loader(std::size_t workers, std::size_t batch_size);
+  /// Steps/s of training. `workers`: those of the loader; 0 or 1 for cached batches.
+  static PeriodicTurns of_training(std::size_t workers);
+
   /// Begins a turn. It takes about `time.wanted_s`, and longer until a period has been counted,
   /// whatever `time.most_s` is.
   void begin(const TurnTime& time, double now_s);
   /// Counts a batch that is done with. Returns whether the turn needs another one.
   bool add(double now_s);
   /// Batches of this turn that count.
-  std::size_t counted() const { return done_ - std::min(done_, skipped_); }
-
- protected:
-  /// `workers`: whose batches arrive together; 0 or 1 for cached batches. `skipped`: batches at the
-  /// beginning of a turn that do not count.
-  PeriodicTurns(std::size_t workers, std::size_t skipped);
-
-  std::size_t period_;
-  std::size_t skipped_;
-
- private:
-  std::size_t done_ = 0;
-  double start_s_ = 0;
-  double wanted_s_ = 0;
-};
-
-/// Samples/s of such a loader while nothing trains.
-class LoaderTurns : public PeriodicTurns {
- public:
-  /// In the first period of a turn, batches wait for the workers to start.
-  LoaderTurns(std::size_t workers, std::size_t batch_size);
-
-  void begin(const TurnTime& time, double now_s);
-  bool add(double now_s);
-  /// Takes what the turn has counted.
-  void end();
-  /// n = 0 where nothing is measured.
-  Measured rate() const { return rate_.rate(); }
-
- private:
-  std::size_t batch_size_;
-  std::vector<double> ends_s_;
-  BlockRate rate_;
-};
-
-/// Steps/s of a loop that trains on the batches of such a loader.
-class TrainingTurns : public PeriodicTurns {
- public:
-  explicit TrainingTurns(std::size_t workers);
-
-  /// Takes the seconds of all steps of the turn, the first ones included.
+  std::size_t counted() const { return done_ > skipped_ ? done_ - skipped_ : 0; }
+  /// Ends the turn. `durations_s`: seconds that each batch took, those that do not count included.
   void end(const std::vector<double>& durations_s);
+
   /// n = 0 where nothing is measured.
   Measured rate() const;
-  /// Seconds of the last turn's steps by the cached batch that each took, of `items` in turn.
+  /// Seconds of the last turn's batches, by the cached batch that each was, of `items` in turn.
   std::vector<std::vector<double>> by_item(std::size_t items) const;
 
  private:
-  std::vector<double> last_s_;   ///< of single steps that count, of the last turn
-  std::vector<double> means_s_;  ///< of a step, in each period
+  PeriodicTurns(std::size_t workers, std::size_t fewest_skipped);
+
+  std::size_t period_;
+  std::size_t skipped_;         ///< batches at the beginning of a turn that do not count
+  std::size_t batch_size_ = 0;  ///< 0: the rate is one of steps
+  std::size_t done_ = 0;        ///< in this turn
+  double start_s_ = 0;
+  double wanted_s_ = 0;
+  std::vector<double> last_s_;   ///< of single batches that count, of the last turn
+  std::vector<double> means_s_;  ///< of the batches of each period
 };
 
 /// Samples in the batches of such a loader while nothing trains: few enough that batches are

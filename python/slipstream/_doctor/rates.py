@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
@@ -52,16 +53,18 @@ class LoaderRate:
         is_timed: bool = False,
     ) -> None:
         self.make, self.is_timed = make, is_timed
-        self._turns = _native.LoaderTurns(workers, batch_size)
+        self._turns = _native.PeriodicTurns.of_loader(workers, batch_size)
         self.rate = self._turns.rate
         self.costs: list[Sample] = []  # of samples; collating comes last
 
     def measure(self, given: _native.TurnTime) -> None:
         """For one turn."""
-        self._turns.begin(given, time.perf_counter())
+        ends = [time.perf_counter()]
+        self._turns.begin(given, ends[0])
         with iterating(self.make()) as batches:
             for batch in batches:
-                needs_more = self._turns.add(time.perf_counter())
+                ends.append(time.perf_counter())
+                needs_more = self._turns.add(ends[-1])
                 if self.is_timed and self._turns.counted() > 0:
                     self._keep_costs(batch)
                 if not needs_more:
@@ -70,7 +73,7 @@ class LoaderRate:
             raise _native.Error(
                 "the loader ended without a batch: a worker's part of the data set is empty"
             )
-        self._turns.end()
+        self._turns.end(_differences(ends))
 
     def _keep_costs(self, batch: Any) -> None:
         samples, (wall, cpu) = batch[1]
@@ -99,7 +102,7 @@ class TrainingRate:
         self.make, self.step, self.usage = make, step, usage
         self.failure: Exception | None = None
         self._device = torch.device(device)
-        self._turns = _native.TrainingTurns(workers)
+        self._turns = _native.PeriodicTurns.of_training(workers)
         self.rate = self._turns.rate
         self.enqueue_s = self.cpu_s = 0.0  # of a step, on the thread that trains
 
@@ -153,8 +156,12 @@ class TrainingRate:
     def _seconds(self, marks: Sequence[Any]) -> list[float]:
         """Between consecutive marks."""
         if self._device.type != "cuda":
-            return [now - before for before, now in zip(marks, marks[1:], strict=False)]
+            return _differences(marks)
         marks[-1].synchronize()
         return [
-            before.elapsed_time(now) / 1e3 for before, now in zip(marks, marks[1:], strict=False)
+            before.elapsed_time(now) / 1e3 for before, now in itertools.pairwise(marks)
         ]
+
+
+def _differences(times: Sequence[float]) -> list[float]:
+    return [now - before for before, now in itertools.pairwise(times)]
