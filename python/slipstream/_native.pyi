@@ -416,6 +416,16 @@ class PeriodicTurns:
     def rate(self) -> Measured: ...
     def by_item(self, items: int, /) -> list[list[float]]: ...
 
+DEVICE_LEVEL: str
+PINNED_LEVEL: str
+PAGEABLE_LEVEL: str
+COLLATED_LEVEL: str
+WHOLE_LEVEL: str
+
+def sample_levels(
+    steps: Sequence[str], has_decoding: bool, only_first: bool, /
+) -> list[tuple[str, str, int]]: ...
+
 class SampleCosts:
     def __init__(self, seconds: Sequence[float], bytes: Sequence[float], is_at_once: bool, /) -> None: ...
 

@@ -11,7 +11,6 @@
 #include "bindings/contexts.h"
 #include "bindings/doctor.h"
 #include "bindings/gil.h"
-#include "core/environment.h"
 #include "core/files.h"
 #include "core/seconds_since.h"
 #include "doctor/findings.h"
@@ -20,6 +19,7 @@
 #include "doctor/model_parts.h"
 #include "doctor/pipeline_model.h"
 #include "doctor/usage.h"
+#include "slipstream/core/cpu.h"
 #include "slipstream/transforms/chain.h"
 
 namespace slipstream {
@@ -106,7 +106,7 @@ void add_measuring(py::module_& module) {
              });
   module.def("find_late_crop", &find_late_crop_in);
   module.def("measure_capacity", &measure_capacity, py::call_guard<GilRelease>());
-  module.def("usable_cores", [] { return std::max(1U, probe_environment({}, {}).logical_cores); });
+  module.def("usable_cores", [] { return usable_cores(); });
   module.def("free_memory_bytes", &free_memory_bytes);
 }
 

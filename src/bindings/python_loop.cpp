@@ -3,10 +3,13 @@
 #include <pybind11/stl.h>
 
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "doctor/cache_levels.h"
 #include "doctor/examiner.h"
+#include "doctor/model_parts.h"
 #include "doctor/periodic_turns.h"
 
 namespace slipstream {
@@ -110,9 +113,25 @@ void add_turns(py::module_& module) {
   module.def("counted_batch_size", &counted_batch_size);
 }
 
+void add_levels(py::module_& module) {
+  module.attr("DEVICE_LEVEL") = kDeviceLevel;
+  module.attr("PINNED_LEVEL") = kPinnedLevel;
+  module.attr("PAGEABLE_LEVEL") = kPageableLevel;
+  module.attr("COLLATED_LEVEL") = kCollatedLevel;
+  module.attr("WHOLE_LEVEL") = kWholeLevel;
+  module.def("sample_levels",
+             [](const std::vector<std::string>& steps, bool has_decoding, bool only_first) {
+               std::vector<std::tuple<std::string, std::string, std::size_t>> levels;
+               for (const SampleLevel& level : sample_levels(steps, has_decoding, only_first))
+                 levels.emplace_back(level.name, level.after, level.step);
+               return levels;
+             });
+}
+
 }  // namespace
 
 void add_python_loop(py::module_& module) {
+  add_levels(module);
   add_turns(module);
   py::class_<SampleCosts>(module, "SampleCosts")
       .def(py::init([](std::vector<double> seconds, std::vector<double> bytes, bool is_at_once) {

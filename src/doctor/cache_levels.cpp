@@ -14,14 +14,22 @@ Plan with_pinned(Plan plan, bool pinned) {
   return plan;
 }
 
-std::string name_after(const std::vector<std::string>& steps, std::size_t step) {
-  constexpr std::size_t kDecode = 1;
+std::string name_after(const std::vector<std::string>& steps, std::size_t step, bool has_decoding) {
   if (step + 2 == steps.size()) return std::string(kProcessedLevel);
-  if (step == 0) return "file bytes";
-  return step == kDecode ? "decoded sample" : "after " + steps[step];
+  if (step == 0) return has_decoding ? "file bytes" : "raw sample";
+  return step == 1 && has_decoding ? "decoded sample" : "after " + steps[step];
 }
 
 }  // namespace
+
+std::vector<SampleLevel> sample_levels(const std::vector<std::string>& steps, bool has_decoding,
+                                       bool only_first) {
+  std::vector<SampleLevel> levels;
+  for (std::size_t step = steps.size() - 1; step-- > 0;)
+    if (!only_first || step == 0)
+      levels.push_back({name_after(steps, step, has_decoding), steps[step], step});
+  return levels;
+}
 
 bool travels_as_files(const Plan& plan) {
   const WireFormats wire = wire_formats(plan);
@@ -44,9 +52,8 @@ std::vector<LevelPlan> plan_levels(const Pipeline& pipeline, const Plan& plan, b
   } else {
     levels.push_back({std::string(kHostLevel), plan, cut("collate"), collate, true});
   }
-  for (std::size_t step = collate; step-- > 0;)
-    if (!travels_as_files(plan) || step == 0)
-      levels.push_back({name_after(steps, step), plan, cut(steps[step]), step, false});
+  for (SampleLevel& level : sample_levels(steps, true, travels_as_files(plan)))
+    levels.push_back({std::move(level.name), plan, cut(level.after), level.step, false});
   levels.push_back({std::string(kWholeLevel), plan, std::nullopt, 0, true});
   return levels;
 }

@@ -21,6 +21,19 @@ struct LevelPlan {
   bool is_essential = false;  ///< a diagnosis needs it
 };
 
+/// A level of cached samples.
+struct SampleLevel {
+  std::string name;
+  std::string after;     ///< the host step whose results are cached
+  std::size_t step = 0;  ///< its index
+};
+
+/// The levels of cached samples, from the one after the last step to the one after the first.
+/// `steps`: of the host, the last of which collates. `has_decoding`: whether the first two read and
+/// decode. `only_first`: no other step's results can be cached.
+std::vector<SampleLevel> sample_levels(const std::vector<std::string>& steps, bool has_decoding,
+                                       bool only_first);
+
 /// Whether images are decoded by the device.
 bool travels_as_files(const Plan& plan);
 

@@ -14,6 +14,7 @@ inline constexpr std::string_view kDeviceLevel = "device batch";
 inline constexpr std::string_view kHostLevel = "host batch";  ///< of a CPU; of a GPU one of:
 inline constexpr std::string_view kPinnedLevel = "host batch, pinned";
 inline constexpr std::string_view kPageableLevel = "host batch, pageable";
+inline constexpr std::string_view kCollatedLevel = "collated batch";  ///< handed over by workers
 inline constexpr std::string_view kProcessedLevel = "processed sample";
 inline constexpr std::string_view kWholeLevel = "nothing cached";
 

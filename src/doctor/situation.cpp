@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "core/environment.h"
 #include "doctor/cache_levels.h"
 #include "doctor/free_memory.h"
 #include "doctor/late_crop.h"
 #include "loader/partial_decoding.h"
 #include "loader/slab_layout.h"
+#include "slipstream/core/cpu.h"
 #include "slipstream/engine/pipeline.h"
 
 namespace slipstream {
@@ -67,7 +67,7 @@ Situation make_situation(const Trainer& trainer, const Plan& plan,
   Situation situation;
   situation.plan = plan;
   situation.on_gpu = trainer.context().kind() == DeviceKind::cuda;
-  situation.cores = std::max(1U, probe_environment({}, {}).logical_cores);
+  situation.cores = usable_cores();
   situation.free_memory_bytes = free_memory_bytes();
   situation.samples = pipeline.dataset()->size();
   situation.last_fixed_step = last_fixed_step(pipeline, plan);

@@ -3,6 +3,7 @@
 
 #include "core/figures.h"
 #include "core/json_fields.h"
+#include "doctor/model_parts.h"
 #include "report/doctor_words.h"
 #include "report/json.h"
 #include "slipstream/core/error.h"
@@ -44,7 +45,7 @@ Figures read_figures(const Json& report) {
   add(figures, "rate", report.at("rate"), BetterWhen::higher);
   for (const Json& level : report.at("levels")) {
     const std::string name = level.at("name").get<std::string>();
-    if (name != "device batch" && name != "nothing cached")
+    if (name != kDeviceLevel && name != kWholeLevel)
       add(figures, name, level.at("with_training"), BetterWhen::higher);
     add(figures, name + ", loader alone", level.at("loader_alone"), BetterWhen::higher);
   }

@@ -7,6 +7,7 @@
 
 #include "core/figures.h"
 #include "core/number_text.h"
+#include "doctor/model_parts.h"
 
 namespace slipstream {
 namespace {
@@ -99,7 +100,7 @@ double cores_used(const CostRow& row, const DoctorReport& report) {
   return row.cpu_ms.value / 1e3 * rate.value * static_cast<double>(report.observed.batch_size);
 }
 
-bool is_ceiling(const Level& level) { return level.name == "device batch"; }
+bool is_ceiling(const Level& level) { return level.name == kDeviceLevel; }
 
 std::string level_label(const Level& level) {
   return level.name + (is_ceiling(level) ? " (the ceiling)" : "");

@@ -46,6 +46,22 @@ TEST(Findings, VariationIsOfWholeSamples) {
   EXPECT_NEAR(compute_variation(seconds_per_sample({read})), std::sqrt(2.0) / 2, 1e-6);
 }
 
+TEST(Levels, samples_are_cached_after_each_step_but_collating_from_the_last_one) {
+  const auto names = [](bool has_decoding, bool only_first) {
+    std::vector<std::string> found;
+    for (const SampleLevel& level :
+         sample_levels({"a", "b", "c", "d", "collate"}, has_decoding, only_first))
+      found.push_back(level.name + "/" + level.after + std::to_string(level.step));
+    return found;
+  };
+  EXPECT_THAT(names(true, false), testing::ElementsAre("processed sample/d3", "after c/c2",
+                                                       "decoded sample/b1", "file bytes/a0"));
+  EXPECT_THAT(names(false, false), testing::ElementsAre("processed sample/d3", "after c/c2",
+                                                        "after b/b1", "raw sample/a0"));
+  EXPECT_THAT(names(true, true), testing::ElementsAre("file bytes/a0"));
+  EXPECT_EQ(sample_levels({"data set", "collate"}, false, false).front().name, "processed sample");
+}
+
 TEST(GpuUse, IsTheMeanOverTimeOfWhatWasTold) {
   MeanGpuUse use;
   EXPECT_FALSE(use.value().gpu_utilization);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -16,16 +17,24 @@ _DATA = (int, float, str, bytes, type(None))
 _FEW = 16  # elements, each of which may be a container
 
 
+@dataclasses.dataclass
 class CacheLevel:
-    """A level of the ladder. `after`: the last step that is cached. `error`: why it cannot be measured, where that is
-    known. The last level is without `alone`, which is measured apart."""
+    """A level of the ladder.
 
-    def __init__(self, name: str, after: str, is_essential: bool = False) -> None:
-        self.name, self.after, self.is_essential = name, after, is_essential
-        self.items = 0
-        self.training: TrainingRate | None = None
-        self.alone: LoaderAlone | None = None
-        self.error = ""
+    after: the last step that is cached.
+    items: samples or batches in the cache.
+    training, alone: its rates; the last level has no `alone`, which is measured apart.
+    is_essential: whether a diagnosis needs it.
+    error: why it cannot be measured, where that is known.
+    """
+
+    name: str
+    after: str
+    items: int
+    training: TrainingRate | None = None
+    alone: LoaderAlone | None = None
+    is_essential: bool = False
+    error: str = ""
 
 
 def by_step(costs: list[list[list[float]]]) -> list[tuple[list[float], list[float], list[float]]]:

@@ -121,7 +121,7 @@ class LevelMeasurements:
         """From the device batch to nothing cached. Raises what the step raises."""
         self._fill_caches(sizes)
         self._try_step()
-        self._declare(sizes)
+        self._levels = list(self._declare(sizes))
         return self._levels
 
     def other_rates(self) -> list[tuple[str, TrainingRate]]:
@@ -180,61 +180,47 @@ class LevelMeasurements:
 
     # Levels
 
-    def _declare(self, sizes: _native.CacheSizes) -> None:
+    def _declare(self, sizes: _native.CacheSizes) -> Iterator[CacheLevel]:
         """The levels, from the device batch to nothing cached."""
-        steps = self.samples.parts.steps
-        batches = self._batches
-        ceiling = self._add_level("device batch", "copy" if self._on_gpu else COLLATE, essential=True)
-        ceiling.items = len(batches)
+        batches, count = self._batches, len(self._batches)
         on_device = [self._moved(fresh(batch)) for batch in batches]
-        ceiling.training = self._training(lambda: again(on_device))
+        yield CacheLevel(
+            _native.DEVICE_LEVEL,
+            "copy" if self._on_gpu else COLLATE,
+            count,
+            self._training(lambda: again(on_device)),
+            is_essential=True,
+        )
         if self._on_gpu:
-            self._declare_host_batches(batches)
+            yield from self._declare_host_batches(batches)
         user_dataset = self.samples.parts.plain()
         if self.workers > 0:
-            cache_level = self._add_level("collated batch", COLLATE)
-            cache_level.items = len(batches)
-            cache_level.training = self._training(
-                lambda: self.loaders.collated(batches, user_dataset), self.workers
-            )
-        for number in reversed(range(len(steps))):
-            is_last = number == len(steps) - 1
-            name = (
-                "processed sample"
-                if is_last
-                else f"after {steps[number].name}"
-                if number
-                else "raw sample"
-            )
-            cache_level = self._add_level(name, steps[number].name)
-            cache_level.items = self._kept
-            if self.samples.why_not and not is_last:
-                cache_level.error = self.samples.why_not
+            collated = self._training(lambda: self.loaders.collated(batches, user_dataset), self.workers)
+            yield CacheLevel(_native.COLLATED_LEVEL, COLLATE, count, collated)
+        steps = [*(step.name for step in self.samples.parts.steps), COLLATE]
+        for name, after, number in _native.sample_levels(steps, False, False):
+            if self.samples.why_not and number < len(steps) - 2:
+                yield CacheLevel(name, after, self._kept, error=self.samples.why_not)
                 continue
             make = functools.partial(self._cached, number, user_dataset)
-            cache_level.training = self._training(functools.partial(make, self._sizes()), self.workers)
+            training = self._training(functools.partial(make, self._sizes()), self.workers)
             counted = self._counted_size
-            cache_level.alone = LoaderRate(functools.partial(make, [counted]), self.workers, counted)
-        whole = self._add_level("nothing cached", "", essential=True)
-        whole.training = self._training(
-            lambda: self.loaders.whole(self.samples.parts), self.workers, self._usage
-        )
+            alone = LoaderRate(functools.partial(make, [counted]), self.workers, counted)
+            yield CacheLevel(name, after, self._kept, training, alone)
+        whole = self._training(lambda: self.loaders.whole(self.samples.parts), self.workers, self._usage)
+        yield CacheLevel(_native.WHOLE_LEVEL, "", 0, whole, is_essential=True)
 
-    def _declare_host_batches(self, batches: list[Any]) -> None:
+    def _declare_host_batches(self, batches: list[Any]) -> Iterator[CacheLevel]:
         pinned = [page_locked(batch) for batch in batches]
+        is_pinned = self.loaders.pin_memory
         for name, cached, is_used in (
-            ("host batch, pinned", pinned, self.loaders.pin_memory),
-            ("host batch, pageable", batches, not self.loaders.pin_memory),
+            (_native.PINNED_LEVEL, pinned, is_pinned),
+            (_native.PAGEABLE_LEVEL, batches, not is_pinned),
         ):
-            cache_level = self._add_level(name, COLLATE, essential=is_used)
-            cache_level.items = len(cached)
-            cache_level.training = self._training(functools.partial(again, cached))
-        used = pinned if self.loaders.pin_memory else batches
+            training = self._training(functools.partial(again, cached))
+            yield CacheLevel(name, COLLATE, len(cached), training, is_essential=is_used)
+        used = pinned if is_pinned else batches
         self._copy = TrainingRate(functools.partial(again, used), self._moved, self.device)
-
-    def _add_level(self, name: str, after: str, essential: bool = False) -> CacheLevel:
-        self._levels.append(CacheLevel(name, after, essential))
-        return self._levels[-1]
 
     def _training(
         self, make: Callable[[], Any], workers: int = 1, usage: _native.DeviceUsage | None = None

@@ -13,6 +13,7 @@ from ..data import DataLoader
 from .._iteration import Pass
 from ..transforms import Compose
 from .advice import late_native_crop
+from .levels import CacheLevel
 from .measurements import LevelMeasurements, again
 from .parts import COLLATE
 from .rates import TrainingRate
@@ -69,32 +70,29 @@ class NativeLevelMeasurements(LevelMeasurements):
         self._batches = list(itertools.islice(self.loaders.batches(), sizes.batches()))
         self._bytes_of_batch = _trees.byte_size(self._batches[0])
 
-    def _declare(self, sizes: _native.CacheSizes) -> None:
+    def _declare(self, sizes: _native.CacheSizes) -> Iterator[CacheLevel]:
         batches, steps = self._batches, [cost.name for cost in self._host_costs()]
-        ceiling = self._add_level("device batch", "copy" if self._on_gpu else COLLATE, essential=True)
-        ceiling.items = len(batches)
-        ceiling.training = self._training(functools.partial(again, batches))
-        name = "host batch, pinned" if self._on_gpu else "collated batch"
-        host = self._add_level(name, COLLATE, essential=True)
-        host.items = len(batches)
+        yield CacheLevel(
+            _native.DEVICE_LEVEL,
+            "copy" if self._on_gpu else COLLATE,
+            len(batches),
+            self._training(functools.partial(again, batches)),
+            is_essential=True,
+        )
         whole_batches = functools.partial(self.loaders.batches, COLLATE, len(batches))
-        host.training = self._training(whole_batches)
+        host_level = _native.PINNED_LEVEL if self._on_gpu else _native.COLLATED_LEVEL
+        training = self._training(whole_batches)
+        yield CacheLevel(host_level, COLLATE, len(batches), training, is_essential=True)
         if self._on_gpu:
             self._copy = TrainingRate(whole_batches, lambda batch: None, self.device)
-        last = len(steps) - 2  # ahead of collating
         travels_as_files = bool(_native.fields_as_files(self.loaders.loader._native))
-        for number in reversed(range(last + 1)):
-            if travels_as_files and number > 0:
-                continue
-            step, kept = steps[number], sizes.samples_after(number)
-            cache_level = self._add_level(_name_after(number, step, last), step)
-            cache_level.items = kept
-            cache_level.training = self._training(
-                functools.partial(self.loaders.batches, step, kept), self.workers
-            )
-            cache_level.alone = _native.LoaderDrain(self.loaders.made(step, kept))
-        whole = self._add_level("nothing cached", "", essential=True)
-        whole.training = self._training(self.loaders.batches, self.workers, self._usage)
+        for name, step, number in _native.sample_levels(steps, True, travels_as_files):
+            kept = sizes.samples_after(number)
+            training = self._training(functools.partial(self.loaders.batches, step, kept), self.workers)
+            alone = _native.LoaderDrain(self.loaders.made(step, kept))
+            yield CacheLevel(name, step, kept, training, alone)
+        training = self._training(self.loaders.batches, self.workers, self._usage)
+        yield CacheLevel(_native.WHOLE_LEVEL, "", 0, training, is_essential=True)
 
     def _host_costs(self) -> list[_native.HostStepCost]:
         return self._one.costs(self._all)
@@ -122,10 +120,3 @@ class NativeLevelMeasurements(LevelMeasurements):
             if loader.transforms_device == "cuda":
                 self.warnings.append("copying is measured with the transforms that the device does behind it")
         super().add_findings(observed)
-
-
-def _name_after(number: int, step: str, last: int) -> str:
-    """That of the level, as the command line's doctor calls it."""
-    if number == last:
-        return "processed sample"
-    return ("file bytes", "decoded sample")[number] if number < 2 else f"after {step}"
