@@ -8,7 +8,7 @@ namespace slipstream {
 /// measures of a PyTorch loader: Observations, diagnose(), what_if(), DoctorReport.
 void add_diagnosis(pybind11::module_& module);
 
-/// What measuring takes: the machine's capacity, how busy a GPU is, and what an operation of the
+/// Functions that measure: the machine's capacity, how busy a GPU is, and what an operation of the
 /// library costs for a sample.
 void add_measuring(pybind11::module_& module);
 

@@ -12,6 +12,7 @@
 #include "bindings/interrupts.h"
 #include "bindings/native_loader.h"
 #include "doctor/cache_levels.h"
+#include "doctor/cache_sizes.h"
 #include "engine/placement.h"
 
 namespace slipstream {
@@ -44,6 +45,11 @@ class LoaderDrain {
     rate_.measure(made, options.num_workers, time, stop);
   }
   Measured rate() const { return rate_.rate(); }
+  /// Each turn's time includes filling its cache.
+  SampleCosts sample_costs() const {
+    return {seconds_per_sample(rate_.laps()), bytes_per_sample(rate_.counters()),
+            CacheFilling::in_turns};
+  }
   std::vector<HostStepCost> costs(const LoaderDrain& all) const {
     return host_costs(rate_, all.rate_, loader_->transforms());
   }
@@ -81,6 +87,7 @@ void add_examined_loader(py::module_& module) {
       .def(py::init<std::shared_ptr<NativeLoader>>())
       .def("measure", &LoaderDrain::measure)
       .def("rate", &LoaderDrain::rate)
+      .def("sample_costs", &LoaderDrain::sample_costs)
       .def("costs", &LoaderDrain::costs);
   module.def("examined", &examined);
   module.def("possible_on_device", &possible_on_device);

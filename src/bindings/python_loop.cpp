@@ -134,9 +134,8 @@ void add_python_loop(py::module_& module) {
   add_levels(module);
   add_turns(module);
   py::class_<SampleCosts>(module, "SampleCosts")
-      .def(py::init([](std::vector<double> seconds, std::vector<double> bytes, bool is_at_once) {
-        return SampleCosts{std::move(seconds), std::move(bytes),
-                           is_at_once ? CacheFilling::at_once : CacheFilling::in_turns};
+      .def(py::init([](std::vector<double> seconds, std::vector<double> bytes) {
+        return SampleCosts{std::move(seconds), std::move(bytes), CacheFilling::at_once};
       }));
   py::class_<CacheSizes>(module, "CacheSizes")
       .def("batches", &CacheSizes::batches)

@@ -16,7 +16,7 @@ enum class CacheFilling : std::uint8_t {
 /// What samples cost that one worker made.
 struct SampleCosts {
   std::vector<double> seconds;  ///< of single samples, in all steps together
-  std::vector<double> bytes;    ///< that each step makes of a sample, mean; 0: not known
+  std::vector<double> bytes;    ///< mean size of each step's result; 0: not known
   CacheFilling filling = CacheFilling::before_turns;
 };
 

@@ -21,7 +21,7 @@ struct RateInTurns {
 
 /// A cache level of a loop.
 struct ExaminedLevel {
-  Level level;                ///< without rates; with errors where it is known to be unmeasurable
+  Level level;  ///< without rates; with an error where it is known that it cannot be measured
   bool is_essential = false;  ///< whether a diagnosis needs it
   RateInTurns training;       ///< steps/s
   RateInTurns loader_alone;   ///< samples/s; of the last level, the examiner sets it
@@ -60,7 +60,7 @@ class ExaminedLoop {
 
   /// Samples/s of the loader with nothing cached, while nothing trains.
   virtual RateInTurns loader_alone(WorkerCount count) = 0;
-  /// Of the samples that one worker made. Called after these were measured.
+  /// Costs of the samples that one worker made. Called after loader_alone() was measured.
   virtual SampleCosts sample_costs() const = 0;
   /// From the device batch to nothing cached. Called once.
   virtual std::vector<ExaminedLevel> make_levels(const CacheSizes& sizes) = 0;

@@ -105,7 +105,7 @@ std::vector<OtherRate> ExaminedPipeline::make_other_rates(const CacheSizes& size
          /*is_expected=*/false});
   }
   with_workers_.emplace(levels_.front().plan.how, levels_.front().plan.cut);
-  others.push_back({"device batch beside busy workers",
+  others.push_back({"device batch while workers are busy",
                     {[this](const TurnTime& time) { train_with_workers(time); },
                      [this] { return with_workers_->rate(); }}});
   return others;

@@ -41,7 +41,7 @@ class ExaminedPipeline : public ExaminedLoop {
   std::string take_failure() override;
   void add_findings(Observations& observed) override;
 
-  /// Of a run with nothing cached; empty where none was measured.
+  /// The lanes of a run with nothing cached; empty where none was measured.
   std::vector<LaneResult> lanes() const;
 
  private:

@@ -13,7 +13,7 @@ namespace {
 constexpr double kFirstShare = 0.08;  ///< of the budget: one worker alone
 constexpr double kPoolShare = 0.03;   ///< of the budget: all workers, before caches are sized
 constexpr double kLastShare = 0.05;   ///< of the budget, for what follows the turns
-constexpr double kWholeWeight = 4;    ///< the pipeline as it is: most depends on it
+constexpr double kWholeWeight = 4;    ///< nothing cached, with training: most depends on it
 constexpr double kDrainedWeight = 2;
 constexpr unsigned kManyWorkers = 4;  ///< that may get in each other's way
 

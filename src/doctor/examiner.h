@@ -18,8 +18,8 @@ class Examiner {
   /// Both must outlive it.
   Examiner(ExaminedLoop& loop, const DoctorOptions& options) : loop_(loop), options_(options) {}
 
-  /// Throws what a loader with one worker throws, and Error where neither the ceiling nor the whole
-  /// loop can be measured. What else cannot be measured has its reason in the result.
+  /// Exceptions of a loader with one worker propagate. Throws Error where neither the ceiling nor
+  /// the whole loop can be measured. For any other figure, the result has the reason.
   Observations run();
 
  private:

@@ -30,7 +30,8 @@ class PeriodicTurns {
 
   /// n = 0 where nothing is measured.
   Measured rate() const;
-  /// Seconds of the last turn's batches, by the cached batch that each was, of `items` in turn.
+  /// Seconds that the last turn took for each batch, grouped by its cached batch: batch i of a turn
+  /// is number i modulo `items`.
   std::vector<std::vector<double>> by_item(std::size_t items) const;
 
  private:

@@ -60,7 +60,7 @@ class LevelMeasurements:
             self.warnings.append(f"not measured: what {type(loader).__name__}.__iter__() does with batches")
 
     def measured(self) -> _native.Observations:
-        """Measures all; raises what the step or the data set raises."""
+        """Measures all. Exceptions of the step and of the data set propagate."""
         try:
             return _native.examine_loop(self, self.budget_s)
         except _native.Error as error:
@@ -115,10 +115,10 @@ class LevelMeasurements:
     def sample_costs(self) -> _native.SampleCosts:
         costs = self._one.costs
         made = [mean([size for size in sizes if size > 0]) for _, _, sizes in by_step(costs)]
-        return _native.SampleCosts([sum(part[0] for part in sample) for sample in costs], made, True)
+        return _native.SampleCosts([sum(part[0] for part in sample) for sample in costs], made)
 
     def make_levels(self, sizes: _native.CacheSizes) -> list[CacheLevel]:
-        """From the device batch to nothing cached. Raises what the step raises."""
+        """From the device batch to nothing cached. Exceptions of the step propagate."""
         self._fill_caches(sizes)
         self._try_step()
         self._levels = list(self._declare(sizes))

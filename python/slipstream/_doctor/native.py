@@ -62,9 +62,7 @@ class NativeLevelMeasurements(LevelMeasurements):
         return _native.LoaderDrain(self.loaders.made(workers=workers))
 
     def sample_costs(self) -> _native.SampleCosts:
-        costs = self._host_costs()
-        seconds = [sum(parts) for parts in zip(*(cost.wall_s for cost in costs), strict=False)]
-        return _native.SampleCosts(seconds, [cost.bytes for cost in costs], False)
+        return self._one.sample_costs()
 
     def _fill_caches(self, sizes: _native.CacheSizes) -> None:
         self._batches = list(itertools.islice(self.loaders.batches(), sizes.batches()))
