@@ -6,14 +6,14 @@
 #include "cli/checkpoint_flags.h"
 #include "cli/common_options.h"
 #include "cli/preview.h"
-#include "cli/training_loop.h"
+#include "cli/train_summary.h"
 #include "core/files.h"
 #include "core/number_text.h"
 #include "cuda/gpu_meter.h"
-#include "report/evaluation_report.h"
 #include "report/progress_line.h"
 #include "report/watch_report.h"
 #include "slipstream/engine/trainer.h"
+#include "training/fit.h"
 
 namespace slipstream {
 namespace {
@@ -55,16 +55,11 @@ std::optional<GpuUseInfo> read_gpu_use(cuda::GpuMeter* meter) {
                     use.note};
 }
 
-AutoResult run_plan(Trainer& trainer, const TrainOptions& options, const LoaderPlan& loader,
-                    const std::optional<Plan>& file, const RunOptions& run) {
-  const auto plan = [&](const std::string& mode) {
-    return placed_plan(trainer.pipeline(), mode, options.transforms_device,
-                       trainer.context().kind(), loader, trainer.numerics());
-  };
-  if (file) return {{}, trainer.run(*file, run)};
-  if (is_mode(options.plan)) return {{}, trainer.run(plan(options.plan), run)};
-  return run_auto(trainer, plan("serial"), plan("pipelined"), run);
-}
+/// A model's scores on other data than those it is trained on.
+struct Validation {
+  std::unique_ptr<Evaluator> evaluator;
+  Plan plan;
+};
 
 /// Of --val, with what the training has of the rest.
 std::optional<Validation> make_validation(const TrainOptions& options, const Trainer& trainer,
@@ -95,46 +90,6 @@ std::optional<Validation> make_validation(const TrainOptions& options, const Tra
   return made;
 }
 
-template <typename Counters>
-std::string describe_share(const Counters& cache) {
-  return std::to_string(cache.hits) + " of " + format_count(cache.hits + cache.misses, "sample") +
-         " came from it (batches filled ahead included)";
-}
-
-std::string jpeg_line(const JpegResult& jpeg) {
-  const std::string device = jpeg.engines ? "the GPU's JPEG engines" : "CUDA kernels";
-  const std::string but =
-      jpeg.on_cpu > 0 ? ", but for " + std::to_string(jpeg.on_cpu) + " by the CPU" : "";
-  return format_count(jpeg.images, "image") + " decoded by " + device + but + "\n";
-}
-
-void print_summary(const RunReport& report, std::uint64_t steps) {
-  const RunResult& result = report.result;
-  if (result.interrupted) std::cout << "interrupted after " << result.steps << " of ";
-  std::cout << format_count(steps, "step");
-  if (const Measured rate = reportable_rate(result.steps_per_second); rate.n > 0)
-    std::cout << ", " << rounded_text(rate.value, 4) << " steps/s (after warm-up)";
-  if (!result.losses.empty()) std::cout << ", " << loss_text(result.losses);
-  std::cout << ", plan " << result.plan.schedule.mode << "\n";
-  if (report.auto_choice)
-    std::cout << "plan " << report.auto_choice->chosen << ": " << report.auto_choice->reason
-              << "\n";
-  for (const Gain& gain : result.gains) std::cout << gain_line(gain);
-  print_skipped(result.skipped);
-  if (result.jpeg) std::cout << jpeg_line(*result.jpeg);
-  if (result.cache)
-    std::cout << "cache: " << describe_share(*result.cache) << "; it holds "
-              << result.cache->samples << " in " << format_count(result.cache->bytes, "byte")
-              << "\n";
-  if (result.disk_cache) {
-    const std::string& stopped = result.disk_cache->stop_reason;
-    std::cout << "disk cache: " << describe_share(*result.disk_cache) << "; it holds "
-              << format_count(result.disk_cache->bytes, "byte")
-              << (stopped.empty() ? "" : ", nothing more is stored: " + stopped) << "\n";
-  }
-  std::cout << warning_lines(report.environment);
-}
-
 void refuse_clashes(const TrainOptions& options) {
   const CheckpointFlags& flags = options.checkpoints;
   OutputPaths outputs = {.files = {{"--json", options.json},
@@ -161,7 +116,7 @@ void refuse_clashes(const TrainOptions& options) {
 }
 
 /// What one training is made of, in the order in which it comes to be.
-class Training {
+class Training final : private FitSteps {
  public:
   Training(const TrainOptions& options, const Cli& cli)
       : options_(options),
@@ -171,7 +126,8 @@ class Training {
         line_(std::cerr, {.columns = [] { return terminal_columns(2); },
                           .facts =
                               [this](const Progress& progress) {
-                                return loop_ ? loop_->facts(progress) : TrainingFacts();
+                                return training_facts(trainer_->pipeline(), steps_, history_,
+                                                      progress);
                               }}),
         watch_(options.watch.json, options.watch.prometheus, line_),
         picture_(options.preview.path),
@@ -182,14 +138,19 @@ class Training {
     bind();
   }
 
+  /// The line shows facts of members that are destroyed before it.
+  ~Training() override { line_.finish(); }
+  Training(const Training&) = delete;
+  Training& operator=(const Training&) = delete;
+
   int run() {
-    const int code = train();
+    const int code = fit();
     preview_->write(cli_.interrupted);
     return code;
   }
 
  private:
-  int train() {
+  int fit() {
     const bool is_scored =
         !validation_ || (loaded_ && loaded_->scored_step == trainer_->position());
     if (trainer_->position() >= steps_ && is_scored) {
@@ -204,18 +165,19 @@ class Training {
       meter = std::make_unique<cuda::GpuMeter>(context_.device().index());
       meter->start();
     }
-    TrainingLoop& loop = loop_.emplace(loop_setup());
-    AutoResult result = loop.run(run_options());
+    FitResult result =
+        Fit(*trainer_, fit_options(), history_, *this, log_ ? &*log_ : nullptr).run();
+    result.run.digest = trainer_->digest();
     watch_.finish();
     const std::string problem_of_log = log_ ? log_->finish() : "";
     line_.finish();
-    const int code = report(std::move(result), loop, read_gpu_use(meter.get()));
+    const int code = report(std::move(result), read_gpu_use(meter.get()));
     if (!problem_of_log.empty()) std::cerr << "warning: " << problem_of_log << "\n";
     std::cout << watch_.summary();
     const Plan& plan = report_->result.plan;
     write_all({{&json_, run_report_json(*report_)},
                {&plan_out_, plan.schedule.lanes.empty() ? known_plan() : to_json_text(plan)}});
-    return loop.is_lost() && code == kDone ? kFailed : code;
+    return history_.is_lost && code == kDone ? kFailed : code;
   }
 
   void declare() {
@@ -239,6 +201,9 @@ class Training {
   }
 
   void bind() {
+    if (file_) plan_ = *file_;
+    if (is_mode(options_.plan)) plan_ = mode_plan(options_.plan);
+    criterion_ = fit_criterion(trainer_->pipeline(), options_.validation.keep_best, "--keep-best");
     validation_ = make_validation(options_, *trainer_, file_, loader_);
     preview_.emplace(options_.preview, picture_, trainer_->pipeline(),
                      validation_ ? validation_->evaluator->pipeline() : trainer_->pipeline(),
@@ -249,56 +214,82 @@ class Training {
                    options_.common.transforms_json()));
     if (checkpoints_ != nullptr) checkpoints_->set_plan(known_plan());
     loaded_ = options_.checkpoints.load(*trainer_, checkpoints_.get());
+    history_ = {trainer_->position(), loaded_, criterion_};
     if (!options_.log.dir.empty())
       log_.emplace(
           options_.log, *trainer_, !options_.checkpoints.resume.empty(),
           make_run_facts(cli_.command(), environment_, workload_, *trainer_, steps_, known_plan()));
   }
 
+  Plan mode_plan(const std::string& mode) const {
+    return placed_plan(trainer_->pipeline(), mode, options_.transforms_device, context_.kind(),
+                       loader_, trainer_->numerics());
+  }
+
   /// As JSON; "" where the run finds out which one is faster.
-  std::string known_plan() const {
-    if (file_) return to_json_text(*file_);
-    if (!is_mode(options_.plan)) return "";
-    return to_json_text(placed_plan(trainer_->pipeline(), options_.plan, options_.transforms_device,
-                                    context_.kind(), loader_, trainer_->numerics()));
+  std::string known_plan() const { return plan_ ? to_json_text(*plan_) : ""; }
+
+  FitOptions fit_options() const {
+    return {.steps = steps_,
+            .evaluates = validation_.has_value(),
+            .saves = checkpoints_ != nullptr,
+            .criterion = criterion_,
+            .criterion_option = "--keep-best " + criterion_,
+            .early_stop = options_.validation.early_stop};
   }
 
-  TrainingLoop::Setup loop_setup() {
-    return {.trainer = *trainer_,
-            .line = line_,
-            .steps = steps_,
-            .validation = validation_ ? &*validation_ : nullptr,
-            .checkpoints = checkpoints_.get(),
-            .log = log_ ? &*log_ : nullptr,
-            .flags = options_.validation,
-            .loaded = loaded_,
-            .train = [this](const RunOptions& part) {
-              return run_plan(*trainer_, options_, loader_, file_, part);
-            }};
+  RunResult train(RunOptions part) override {
+    part.stop = cli_.interrupted;
+    if (checkpoints_ != nullptr) checkpoints_->save_during(part);
+    RunResult result = plan_ ? trainer_->run(*plan_, part) : find_plan(part);
+    if (checkpoints_ != nullptr) checkpoints_->set_plan(to_json_text(result.plan));
+    return result;
   }
 
-  RunOptions run_options() {
+  RunResult find_plan(const RunOptions& part) {
+    AutoResult found = run_auto(*trainer_, mode_plan("serial"), mode_plan("pipelined"), part);
+    choice_ = std::move(found.choice);
+    plan_ = found.run.plan;
+    return std::move(found.run);
+  }
+
+  EvaluationResult evaluate() override {
     RunOptions run;
     run.stop = cli_.interrupted;
-    run.progress = [this](const Progress& progress) {
-      line_.update(progress);
-      if (log_) log_->update(progress);
-      if (progress.measuring.empty()) watch_.update(progress);
-    };
-    return run;
+    return validation_->evaluator->run(validation_->plan, run);
   }
 
-  int report(AutoResult result, const TrainingLoop& loop, std::optional<GpuUseInfo> gpu) {
+  bool save(const std::optional<CheckpointScore>& score) override {
+    return checkpoints_->save(score);
+  }
+
+  void report_problem() override {
+    const std::string problem = checkpoints_ != nullptr ? checkpoints_->problem() : "";
+    if (!problem.empty()) line_.print("warning: could not save " + problem);
+  }
+
+  void show(const Progress& progress) override {
+    line_.update(progress);
+    if (progress.measuring.empty()) watch_.update(progress);
+    report_problem();
+  }
+
+  void end_epoch(const EpochResult& epoch) override {
+    line_.clear();
+    print_epoch(epoch, trainer_->pipeline().train_step()->lr(epoch.row.step - 1));
+  }
+
+  int report(FitResult fit, std::optional<GpuUseInfo> gpu) {
     report_.emplace(
-        RunReport{environment_, workload_, std::move(result.run), std::move(gpu), std::nullopt});
+        RunReport{environment_, workload_, std::move(fit.run), std::move(gpu), std::nullopt});
     report_->class_names = trainer_->pipeline().dataset()->class_names();
-    if (options_.plan == "auto") report_->auto_choice = std::move(result.choice);
-    report_->validation = loop.scores();
+    if (options_.plan == "auto") report_->auto_choice = choice_;
+    report_->validation = fit.scores;
     const RunResult& done = report_->result;
-    print_summary(*report_, loop.ended().empty() ? steps_ - done.first_step : done.steps);
-    if (!loop.ended().empty()) std::cout << loop.ended() << "\n";
-    if (!loop.scores().empty()) std::cout << score_table(loop.scores(), loop.best_scores());
-    return report_->result.interrupted ? kInterrupted : kDone;
+    print_summary(*report_, fit.ended.empty() ? steps_ - done.first_step : done.steps);
+    if (!fit.ended.empty()) std::cout << fit.ended << "\n";
+    if (!fit.scores.empty()) print_scores(fit.scores, history_, trainer_->pipeline());
+    return done.interrupted ? kInterrupted : kDone;
   }
 
   const TrainOptions& options_;
@@ -319,7 +310,10 @@ class Training {
   std::unique_ptr<Checkpoints> checkpoints_;
   std::optional<LoadedCheckpoint> loaded_;
   std::optional<RunLogging> log_;
-  std::optional<TrainingLoop> loop_;
+  std::string criterion_;
+  FitHistory history_;
+  std::optional<Plan> plan_;  ///< no value: the first part finds out which one is faster
+  AutoChoice choice_;
   std::optional<RunReport> report_;
 };
 

@@ -95,6 +95,39 @@ void ScheduleFlags::add_to(CLI::App& verb) {
       ->group(kTrainingGroup);
 }
 
+void LogFlags::add_to(CLI::App& verb) {
+  verb.add_option("--log-dir", dir,
+                  "Folder for the run: scores as CSV, JSON lines, TensorBoard events and plots, "
+                  "and everything that is needed to repeat the run")
+      ->group(kOutputGroup);
+  verb.add_option("--log-every", every, "Steps between two rows of --log-dir")
+      ->check(at_least(1))
+      ->capture_default_str()
+      ->group(kOutputGroup);
+}
+
+void ValidationFlags::add_to(CLI::App& verb) {
+  verb.add_option(
+          "--val", val,
+          "Validation data, in the form of --data; the model is evaluated on it after each epoch")
+      ->group(kDataGroup);
+  verb.add_option("--keep-best", keep_best,
+                  "Score of --val that decides which checkpoint is the best: loss, accuracy, or "
+                  "one of the workload's (default: the workload's first)")
+      ->group(kCheckpointGroup);
+  verb.add_option("--early-stop", early_stop,
+                  "Stops when the score of --keep-best has not improved for this many epochs")
+      ->check(at_least(1))
+      ->group(kTrainingGroup);
+}
+
+void ValidationFlags::check() const {
+  std::vector<std::string> problems;
+  if (val.empty() && keep_best) problems.emplace_back("--keep-best needs --val DATA");
+  if (val.empty() && early_stop) problems.emplace_back("--early-stop needs --val DATA");
+  refuse(problems);
+}
+
 void WatchFlags::add_to(CLI::App& verb) {
   verb.add_flag("--watch", watch,
                 "Reports when the device starts to wait for input and when it stops waiting")

@@ -6,6 +6,7 @@
 
 #include "report/report.h"
 #include "slipstream/engine/pipeline.h"
+#include "training/run_logging.h"
 #include "training/schedule_settings.h"
 
 namespace CLI {
@@ -31,6 +32,24 @@ struct TrainingFlags {
 struct ScheduleFlags : ScheduleSettings {
   /// This must outlive the parser.
   void add_to(CLI::App& verb);
+};
+
+/// The options --log-dir and --log-every.
+struct LogFlags : RunLogOptions {
+  /// This must outlive the parser.
+  void add_to(CLI::App& verb);
+};
+
+/// The options of evaluation between epochs.
+struct ValidationFlags {
+  std::string val;
+  std::optional<std::string> keep_best;
+  std::optional<std::uint64_t> early_stop;
+
+  /// This must outlive the parser.
+  void add_to(CLI::App& verb);
+  /// Throws Refused for options that have no effect without another.
+  void check() const;
 };
 
 /// The options --watch, --watch-json and --watch-prom (docs/watch.md).
