@@ -12,7 +12,7 @@ import torch
 
 from . import _native
 from ._checks import check, choose
-from ._fit import Best, Fit, TrainingEpoch, TrainingResult, TrainingStep
+from ._fit import FitCalls, TrainingEpoch, TrainingResult, TrainingStep
 from ._runs import Outputs, interrupts, running, wait_for_closed
 from ._training import (
     as_arguments,
@@ -140,7 +140,6 @@ class Trainer:
 
     def _begin(self, settings: _native.TrainerSettings, loader: DataLoader) -> None:
         self._loader = loader
-        self._steps, self._has_folder = settings.steps, bool(settings.checkpoint)
         try:
             self._native = _native.NativeTrainer(loader._native, settings)
         except _native.Refused as refused:
@@ -150,34 +149,21 @@ class Trainer:
     def _take_val(
         self, val: DataLoader | None, may_differ: bool, keep_best: str | None, early_stop: int | None
     ) -> None:
-        names = ["loss", "accuracy", *self._native.metrics()]
         if val is None and (keep_best is not None or early_stop is not None):
             raise _native.Refused("keep_best and early_stop need val, a loader to evaluate on")
-        if keep_best is not None and keep_best not in names:
-            raise _native.Refused(
-                f"keep_best: there is no score '{keep_best}'; there are {', '.join(names)}"
-            )
+        self._native.select_criterion(None if keep_best is None else str(keep_best))
         if early_stop is not None:
             check(early_stop=(early_stop, 1))
-        self._criterion = keep_best or (names[2] if len(names) > 2 else "loss")
         self._early_stop = early_stop
         self._val = None if val is None else self._evaluator(val, "val", may_differ)
-        self._best = Best()
 
     def _open(self, resume: str) -> None:
         try:
-            loaded = self._native.open(resume)
+            passed_over = self._native.open(resume)
         except _native.Refused as refused:
             raise as_arguments(refused) from None
-        self._scored_step = 0
-        if loaded is None:
-            return
-        self._scored_step = loaded.scored_step
-        for damaged in loaded.passed_over:
+        for damaged in passed_over:
             warnings.warn(f"passed over a damaged checkpoint: {damaged}", stacklevel=3)
-        if loaded.best is not None and loaded.best[0] == self._criterion:
-            _, value, epochs = loaded.best
-            self._best = Best(value, value, loaded.best_step, epochs)
 
     @property
     def position(self) -> int:
@@ -196,38 +182,48 @@ class Trainer:
         wait_for_closed()
         self._loader._revive_workers()
         with interrupts(), running(self.stop):
-            fit = Fit(self)
+            calls = FitCalls(self)
             self._native.begin()
             was_fitting, self._fits = self._fits, True
             try:
-                fit.train()
-                is_saved = fit.save()
-            except BaseException:
-                with contextlib.suppress(_native.Error):
-                    fit.save()  # what was trained before; refused where that is no step's
-                raise
+                has_epochs = self._val is not None or self._on_epoch is not None
+                done = self._native.fit(
+                    calls, self._on_step is not None, has_epochs, self._val is not None, self._early_stop
+                )
             finally:
                 self._fits = was_fitting
                 self._native.end()
                 if problem := self._native.finish():
                     warnings.warn(problem, stacklevel=2)
-            if fit.is_interrupted or _native.interrupted():
+            if _native.interrupted():
                 raise KeyboardInterrupt
-            return fit.result(is_saved)
+            losses = done.losses
+            return TrainingResult(
+                steps=len(losses),
+                position=self.position,
+                losses=losses,
+                epochs=calls.epochs,
+                seconds=done.seconds,
+                steps_per_second=done.steps_per_second,
+                digest=self.digest(),
+                ended=done.ended,
+                is_saved=done.is_saved,
+            )
 
     def stop(self) -> None:
         """Lets fit() end behind the steps in flight. Any thread may call it, and any callback."""
         self._native.stop()
 
     def restore(self, path: Path) -> int:
-        """Goes to a checkpoint, and gives its step. Raises Refused for one of another training, with log_dir,
-        whose rows do not go back, and in on_epoch."""
+        """Goes to a checkpoint and its best score, and returns its step. Raises Refused for one of another
+        training, with log_dir, whose rows do not go back, and in on_epoch."""
         if self._fits:
             raise _native.Refused(
                 "fit() is at work: restore a checkpoint before or after it. trainer.stop() ends it"
             )
         wait_for_closed()
-        return self._native.restore(os.fspath(path)).step
+        self._native.restore(os.fspath(path))
+        return self.position
 
     def digest(self) -> str:
         """Of all losses, weights, buffers and the optimizer's state. Waits for the device."""

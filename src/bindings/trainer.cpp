@@ -1,13 +1,11 @@
 #include "bindings/trainer.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <iostream>
 
 #include "bindings/draws.h"
 #include "bindings/gil.h"
 #include "core/lane_threads.h"
-#include "core/number_text.h"
 #include "cuda/cuda.h"
 #include "engine/checkpoint_folder.h"
 #include "engine/context_parts.h"
@@ -19,7 +17,6 @@ namespace {
 namespace py = pybind11;
 
 constexpr const char* kLatest = "auto";
-constexpr int kDigits = 4;
 
 /// Those of the loader's forms that are exact, or the others.
 WireFormats choose_wire(const NativeLoader& loader, bool exact) {
@@ -106,16 +103,10 @@ Plan NativeTrainer::build_plan(const Pipeline& pipeline, const std::string& mode
   return plan;
 }
 
-std::vector<std::string> NativeTrainer::metrics() const {
-  std::vector<std::string> names;
-  for (const Metric& metric : trainer_->pipeline().metrics()) names.push_back(metric.name);
-  return names;
-}
-
 std::unique_ptr<Checkpoints> NativeTrainer::taken_folder() {
   if (saving_.folder.empty()) return nullptr;
   auto taken = std::make_unique<Checkpoints>(saving_, *trainer_);
-  taken->set_plan(plan());
+  taken->set_plan(known_plan());
   return taken;
 }
 
@@ -135,7 +126,7 @@ void NativeTrainer::begin() {
                     std::to_string(found.front().step) + ", than this trainer, which is at step " +
                     std::to_string(position()) +
                     ": go on from there with resume=\"auto\", or give another folder");
-    if (!found.empty() && found.front().step == position()) {
+    if (!found.empty()) {
       const State now = trainer_->state();
       taken->load_latest();  // for its best score
       trainer_->restore(now);
@@ -152,7 +143,11 @@ void NativeTrainer::end() {
   if (!held_.empty()) held_.pop_back();
 }
 
-std::optional<LoadedCheckpoint> NativeTrainer::open(const std::string& resume) {
+void NativeTrainer::select_criterion(const std::optional<std::string>& chosen) {
+  criterion_ = fit_criterion(trainer_->pipeline(), chosen, "keep_best");
+}
+
+std::vector<std::string> NativeTrainer::open(const std::string& resume) {
   const GilRelease unlocked;
   std::optional<LoadedCheckpoint> loaded;
   const std::unique_ptr<Checkpoints> taken = taken_folder();
@@ -172,25 +167,15 @@ std::optional<LoadedCheckpoint> NativeTrainer::open(const std::string& resume) {
                   std::to_string(checkpoints_in(saving_.folder).front().step) +
                   ": go on with resume=\"auto\", or give another folder");
   }
-  begun_at_ = trainer_->position();
+  history_ = {position(), loaded, criterion_};
   if (!logging_.dir.empty())
     log_.emplace(logging_, *trainer_, !resume.empty(),
                  make_run_facts(command_, collect_environment(*context_), workload_, *trainer_,
-                                steps_, plan()));
-  return loaded;
+                                steps_, known_plan()));
+  return loaded ? loaded->passed_over : std::vector<std::string>();
 }
 
-TrainingFacts NativeTrainer::facts(const Progress& progress) const {
-  const std::uint64_t epoch = batches_per_epoch();
-  const std::uint64_t done = std::max<std::uint64_t>(1, begun_at_ + progress.step);
-  return {.epoch = std::to_string((done - 1) / epoch + 1) + "/" +
-                   std::to_string((steps_ + epoch - 1) / epoch),
-          .score = score_,
-          .lr = trainer_->pipeline().train_step()->lr(done - 1)};
-}
-
-void NativeTrainer::report_progress(const Progress& progress) {
-  if (log_) log_->update(progress);
+void NativeTrainer::show(const Progress& progress) {
   if (!shows_progress_) return;
   if (line_ == nullptr)
     line_ = std::make_unique<ProgressLine>(
@@ -199,89 +184,55 @@ void NativeTrainer::report_progress(const Progress& progress) {
   line_->update(progress);
 }
 
-AutoResult NativeTrainer::run(const RunOptions& options) {
-  if (mode_ != "auto") return {{}, trainer_->run(plan_, options)};
+RunResult NativeTrainer::run(const RunOptions& options) {
+  if (mode_ != "auto") return trainer_->run(plan_, options);
   AutoResult result = run_auto(*trainer_, build_plan(trainer_->pipeline(), "serial"),
                                build_plan(trainer_->pipeline(), "pipelined"), options);
-  if (result.run.interrupted) return result;
+  if (result.run.interrupted) return std::move(result.run);
   mode_ = result.choice.chosen;
   plan_ = result.run.plan;
-  return result;
+  if (checkpoints_ != nullptr) checkpoints_->set_plan(known_plan());
+  return std::move(result.run);
 }
 
-TrainedPart NativeTrainer::train(std::uint64_t end, const py::object& on_step) {
-  std::exception_ptr raised;
-  RunOptions options;
-  options.steps = end - position();
-  options.digest = false;
+RunResult NativeTrainer::train(RunOptions options, const std::exception_ptr& raised) {
   SignalHandlers handlers;
   options.stop = [&] {
     return is_stopped_ || raised || handlers.has_raised() || Interrupts::count() > 0;
   };
-  const std::uint64_t first = position();
-  options.progress = [&](Progress progress) {
-    const std::uint64_t done = first + progress.step;
-    progress.step = done - begun_at_;
-    progress.steps = steps_ - begun_at_;
-    progress.elapsed_s += seconds_;
-    progress.part_began_s += seconds_;
-    if (progress.part_ends > 0) progress.part_ends += first - begun_at_;
-    report_progress(progress);
-    if (on_step.is_none() || raised || !progress.measuring.empty()) return;
-    const GilAcquire locked;
-    try {
-      call_in_run(on_step, py::make_tuple(done, progress.loss,
-                                          trainer_->pipeline().train_step()->lr(done - 1),
-                                          progress.elapsed_s, progress.input_wait_share));
-    } catch (const py::error_already_set&) {
-      raised = std::current_exception();
-    }
-  };
   const auto trained = [&] {
-    const KeyedDraws draws(context_->device(), loader_->options().seed, first);
+    const KeyedDraws draws(context_->device(), loader_->options().seed, position());
     PythonModes modes(module_);
     modes.set(/*trains=*/true);
     if (checkpoints_ != nullptr) checkpoints_->save_during(options);
-    RunResult done = run(options).run;
+    RunResult done = run(options);
     modes.restore();
     return done;
   };
-  const RunResult result = run_unlocked(trained, &handlers);
+  RunResult result = run_unlocked(trained, &handlers);
   loader_->add_skipped(result.skipped);
-  seconds_ += result.wall_s;
   if (line_ != nullptr) line_->clear();
   if (raised) std::rethrow_exception(raised);
   handlers.rethrow();
-  TrainedPart part{result.steps, result.interrupted, result.wall_s, std::nullopt, result.losses};
-  if (const Measured rate = reportable_rate(result.steps_per_second); rate.n > 0)
-    part.steps_per_second = rate.value;
-  return part;
+  return result;
 }
 
 std::uint64_t NativeTrainer::digest() const {
   return run_unlocked([&] { return trainer_->digest(); });
 }
 
-LoadedCheckpoint NativeTrainer::restore(const std::string& path) {
+void NativeTrainer::restore(const std::string& path) {
   if (log_)
     throw Refused(
         "log_dir: a run folder cannot go back to another step; make another trainer, with " +
         ("resume='" + path + "'"));
-  LoadedCheckpoint loaded = run_unlocked([&] { return load_checkpoint(*trainer_, path); });
-  begun_at_ = position();
-  seconds_ = 0;
-  return loaded;
+  const LoadedCheckpoint loaded = run_unlocked([&] { return load_checkpoint(*trainer_, path); });
+  history_ = {position(), loaded, criterion_};
 }
 
 bool NativeTrainer::save(const std::optional<CheckpointScore>& score) {
   if (checkpoints_ == nullptr) return false;
   return run_unlocked([&] { return checkpoints_->save(score); });
-}
-
-void NativeTrainer::log(const ScoreRow& row, const std::string& shown) {
-  if (log_) log_->add(row);
-  for (const auto& [name, value] : row.scores)
-    if (name == shown) score_ = name + " " + rounded_text(value, kDigits);
 }
 
 std::string NativeTrainer::problem() {

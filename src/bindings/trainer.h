@@ -17,18 +17,10 @@
 #include "report/progress_line.h"
 #include "slipstream/engine/checkpoint.h"
 #include "slipstream/engine/evaluation.h"
+#include "training/fit.h"
 #include "training/run_logging.h"
 
 namespace slipstream {
-
-/// What one part of a training did.
-struct TrainedPart {
-  std::uint64_t steps = 0;
-  bool interrupted = false;
-  double seconds = 0;
-  std::optional<double> steps_per_second;
-  std::vector<float> losses;
-};
 
 /// The trainer of a module of Python. Needs Python's lock when it is made; all that runs gives it
 /// up meanwhile. One that runs takes its device: another one that begins there is refused.
@@ -37,31 +29,39 @@ class NativeTrainer {
   NativeTrainer(const std::shared_ptr<NativeLoader>& loader, const TrainerSettings& settings);
 
   std::uint64_t position() const { return trainer_->position(); }
-  std::uint64_t batches_per_epoch() const { return trainer_->pipeline().batches_per_epoch(); }
-  /// The mean loss of the epoch to which the last step belongs; NaN where there is none.
-  double epoch_loss() const { return trainer_->epoch_losses().mean(); }
   std::uint64_t digest() const;
-  std::string plan() const { return to_json_text(plan_); }
-  std::vector<std::string> metrics() const;
 
+  /// Selects the score that decides which epoch is best: fit_criterion(). To be called before
+  /// open().
+  void select_criterion(const std::optional<std::string>& chosen);
   /// Goes to where `resume` says, and begins the run folder. What is in the folder of checkpoints
-  /// is refused without `resume`.
-  std::optional<LoadedCheckpoint> open(const std::string& resume);
+  /// is refused without `resume`. Returns LoadedCheckpoint::passed_over.
+  std::vector<std::string> open(const std::string& resume);
   /// Takes the device for the calling thread and the folder of checkpoints, if one was given, until
   /// end(). Throws Refused where the folder has those of later steps.
   void begin();
   void end();
-  /// Throws Refused where there is a run folder, which does not go back.
-  LoadedCheckpoint restore(const std::string& path);
-  /// Trains up to the step `end`. `on_step`: called with what Progress tells, or None.
-  TrainedPart train(std::uint64_t end, const pybind11::object& on_step);
+  /// Goes to a checkpoint. Throws Refused where there is a run folder, which does not go back.
+  void restore(const std::string& path);
+  /// Fit::run() between begin() and end(). `calls`: a slipstream._fit.FitCalls. `options`: what is
+  /// called and the early stop; all others are the trainer's. Throws KeyboardInterrupt after a
+  /// Ctrl-C.
+  FitResult fit(pybind11::handle calls, bool calls_on_step, FitOptions options);
+  /// FitSteps::train() without Python's lock. The run ends where `raised` gets a value, which is
+  /// thrown then.
+  RunResult train(RunOptions options, const std::exception_ptr& raised);
   /// Lets train() end behind the steps in flight. Any thread may call it.
   void stop() { is_stopped_ = true; }
   /// Whether this is the process that made it. Another one, which was forked, is refused.
   bool is_here() const { return made_in_.is_this_process(); }
+  /// FitSteps::save() without Python's lock.
   bool save(const std::optional<CheckpointScore>& score);
-  /// Adds a row to the run folder; the progress line has the score `shown` from here on.
-  void log(const ScoreRow& row, const std::string& shown);
+  /// FitSteps::show() for the progress line.
+  void show(const Progress& progress);
+  TrainingFacts facts(const Progress& progress) const {
+    return training_facts(trainer_->pipeline(), steps_, history_, progress);
+  }
+  std::uint64_t first_step() const { return history_.first_step; }
   /// What went wrong with checkpoints since the last call, in a sentence; "" for nothing.
   std::string problem();
   /// Ends the progress line and brings the run folder up to date. What went wrong there, in a
@@ -80,9 +80,9 @@ class NativeTrainer {
                     std::thread::id owner = std::this_thread::get_id()) const;
   Plan build_plan(const Pipeline& pipeline, const std::string& mode) const;
   std::unique_ptr<Checkpoints> taken_folder();
-  AutoResult run(const RunOptions& options);
-  TrainingFacts facts(const Progress& progress) const;
-  void report_progress(const Progress& progress);
+  /// As JSON; "" where the first run finds out which one is faster.
+  std::string known_plan() const { return mode_ == "auto" ? "" : to_json_text(plan_); }
+  RunResult run(const RunOptions& options);
 
   ProcessGuard made_in_;
   std::shared_ptr<NativeLoader> loader_;
@@ -102,11 +102,10 @@ class NativeTrainer {
   std::unique_ptr<Checkpoints> checkpoints_;
   std::vector<std::unique_ptr<ContextHold>> held_;
   std::optional<RunLogging> log_;
-  std::unique_ptr<ProgressLine> line_;
-  std::string score_;
-  std::uint64_t begun_at_ = 0;                   ///< position
+  std::string criterion_;
+  FitHistory history_;
+  std::unique_ptr<ProgressLine> line_;           ///< shows the history
   std::set<std::filesystem::path> passed_over_;  ///< damaged checkpoints of later steps
-  double seconds_ = 0;                           ///< of the parts before
   std::atomic<bool> is_stopped_ = false;
 };
 

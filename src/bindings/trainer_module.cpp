@@ -107,25 +107,16 @@ struct InterruptsBlock {
 };
 
 void add_results(py::module_& module) {
-  py::class_<TrainedPart>(module, "TrainedPart")
-      .def_readonly("steps", &TrainedPart::steps)
-      .def_readonly("interrupted", &TrainedPart::interrupted)
-      .def_readonly("seconds", &TrainedPart::seconds)
-      .def_readonly("steps_per_second", &TrainedPart::steps_per_second)
-      .def_readonly("losses", &TrainedPart::losses);
-  py::class_<LoadedCheckpoint>(module, "LoadedCheckpoint")
-      .def_property_readonly("path", [](const LoadedCheckpoint& c) { return c.path.string(); })
-      .def_readonly("step", &LoadedCheckpoint::step)
-      .def_readonly("best_step", &LoadedCheckpoint::best_step)
-      .def_readonly("scored_step", &LoadedCheckpoint::scored_step)
-      .def_readonly("passed_over", &LoadedCheckpoint::passed_over)
-      .def_property_readonly("best",
-                             [](const LoadedCheckpoint& c)
-                                 -> std::optional<std::tuple<std::string, double, std::uint64_t>> {
-                               if (!c.best) return std::nullopt;
-                               return std::tuple(c.best->metric, c.best->value,
-                                                 c.best->epochs_since_best);
-                             });
+  py::class_<FitResult>(module, "FitResult")
+      .def_property_readonly("losses", [](const FitResult& fit) { return fit.run.losses; })
+      .def_property_readonly("seconds", [](const FitResult& fit) { return fit.run.wall_s; })
+      .def_property_readonly("steps_per_second",
+                             [](const FitResult& fit) {
+                               const Measured rate = reportable_rate(fit.run.steps_per_second);
+                               return rate.n > 0 ? std::optional(rate.value) : std::nullopt;
+                             })
+      .def_readonly("ended", &FitResult::ended)
+      .def_readonly("is_saved", &FitResult::is_saved);
   py::class_<InterruptsBlock>(module, "Interrupts")
       .def(py::init<>())
       .def("__enter__",
@@ -147,29 +138,20 @@ void add_trainer(py::module_& module) {
         return std::shared_ptr<T>(new T(loader, given), OwnerProcessDeleter{});
       }))
       .def("position", &T::position)
-      .def("batches_per_epoch", &T::batches_per_epoch)
-      .def("epoch_loss", &T::epoch_loss)
       .def("digest", &T::digest)
-      .def("plan", &T::plan)
-      .def("metrics", &T::metrics)
+      .def("select_criterion", &T::select_criterion)
       .def("open", &T::open)
       .def("begin", &T::begin)
       .def("end", &T::end)
       .def("restore", &T::restore)
-      .def("train", &T::train)
+      .def("fit",
+           [](T& trainer, py::handle calls, bool calls_on_step, bool ends_epochs, bool evaluates,
+              std::optional<std::uint64_t> early_stop) {
+             return trainer.fit(
+                 calls, calls_on_step,
+                 {.ends_epochs = ends_epochs, .evaluates = evaluates, .early_stop = early_stop});
+           })
       .def("stop", &T::stop)
-      .def("save",
-           [](T& trainer, const std::string& metric, double value, bool is_best,
-              std::uint64_t epochs_since_best) {
-             if (metric.empty()) return trainer.save(std::nullopt);
-             return trainer.save(CheckpointScore{metric, value, is_best, epochs_since_best});
-           })
-      .def("log",
-           [](T& trainer, std::uint64_t step, double epoch,
-              std::vector<std::pair<std::string, double>> scores, const std::string& shown) {
-             trainer.log({step, epoch, std::move(scores)}, shown);
-           })
-      .def("problem", &T::problem)
       .def("finish", &T::finish)
       .def("averages", [](const T& trainer) {
         std::vector<std::pair<std::string, at::Tensor>> all;

@@ -190,7 +190,7 @@ def test_what_makes_no_sense_is_refused_before_anything_runs(photos, device, tmp
         ("resume=\"auto\" needs checkpoint", {"resume": "auto"}),
         ("no checkpoint is at", {"resume": tmp_path / "none"}),
         ("keep_best and early_stop need val", {"early_stop": 1}),
-        ("there is no score 'top9'", {"keep_best": "top9", "val": make_loader(photos, device)}),
+        ("keep_best: unknown score 'top9'", {"keep_best": "top9", "val": make_loader(photos, device)}),
         ("ema_decay must be", {"ema": 1.0}),
         ("not DataLoader", {"val": torch_loader}),
     ]

@@ -212,7 +212,7 @@ def test_a_callback_between_epochs_may_end_it(photos, device):
     metrics = {"top1": "top1", "same": lambda output, labels: torch.ones_like(output[:, 0])}
     early = make_trainer(photos, device, epochs=9, val=val, metrics=metrics, early_stop=2, keep_best="same").fit()
     assert (early.steps, early.scores["same"]) == (21, 1.0)
-    assert "same has not improved for 2 epochs (best: 1.0 at step 7)" in early.ended
+    assert "same has not improved for 2 epochs (best: 1 at step 7)" in early.ended
 
 
 def test_two_trainers_one_in_a_thread(photos, device):
