@@ -47,10 +47,10 @@ def fitting(leaves: list[Leaf]) -> _Fitting:
 
 
 def refuse_moving_with(
-    beside: _Fitting, chain: str, functions: Iterable[Callable[..., Any]]
+    beside: _Fitting, chain: _native.TransformChain, functions: Iterable[Callable[..., Any]]
 ) -> None:
     """`beside`: what has the size of the images of a sample, which `chain` and `functions` are done to."""
-    movers = [each.title().replace("_", "") for each in _native.moving_ops(chain)] if chain else []
+    movers = [each.title().replace("_", "") for each in chain.moving_ops()]
     movers += movers_in(functions)
     for leaf, size, image in beside if movers else ():
         shape = " x ".join(map(str, leaf.shape))

@@ -40,7 +40,7 @@ def python_sample(source: Any, chain: Compose, index: int) -> Any:
         sample = Sample(value, bool(chain._steps))
         functions = [each for _, _, step in chain._runs() for each in step]
         beside = fitting(sample.leaves)
-        refuse_moving_with(beside, chain._native_json(), functions)
+        refuse_moving_with(beside, chain._native_chain(), functions)
         pairs = zip(sample.tensors, sample.leaves, strict=True)
         images = [tensor for tensor, leaf in pairs if leaf.is_image]
         transforms = _transforms(chain, bool(beside))
@@ -51,11 +51,10 @@ def python_sample(source: Any, chain: Compose, index: int) -> Any:
 
 def _transforms(chain: Compose, keeps_sizes: bool) -> _native.Transforms:
     """Native ones draw from a seed of PyTorch's generator, which is left alone where nothing is random."""
-    text = chain._native_json()
-    is_random = bool(text) and _native.TensorTransform(text).is_random()
-    seed = int(torch.randint(1 << 62, ())) if is_random else 0
+    native = chain._native_chain()
+    seed = int(torch.randint(1 << 62, ())) if native.is_random() else 0
     called = [(place, name, _SameDraws(step)) for place, name, step in chain._runs()]
-    return _native.Transforms(text, called, keeps_sizes, seed)
+    return _native.Transforms(native, called, keeps_sizes, seed)
 
 
 class _SameDraws:

@@ -131,10 +131,10 @@ class DataLoader:
         settings.strict_decoding = decode == "strict"
         settings.seed = seed
         self._given_ranks = rank, world_size
-        self._ranks = settings.rank, settings.ranks = _ranks(rank, world_size)
+        self._ranks = settings.rank = _ranks(rank, world_size)
         self._order = {
             "samples": len(self.dataset),
-            "global_batch_size": self.batch_size * settings.ranks,
+            "global_batch_size": self.batch_size * self._ranks[1],
             "seed": seed,
             "shuffle": settings.shuffle,
         }
@@ -145,7 +145,7 @@ class DataLoader:
     def _settings(self, chain: Compose, wire: Mapping[str, str] | None) -> _native.LoaderSettings:
         settings = _native.LoaderSettings()
         settings.device = self.device
-        settings.transforms = chain._native_json()
+        settings.transforms = chain._native_chain()
         settings.num_classes = find_num_classes(chain._steps)
         settings.batch_size, settings.num_workers = self.batch_size, self.num_workers
         settings.prefetch_batches = self.prefetch_factor * self.num_workers

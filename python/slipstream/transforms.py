@@ -35,13 +35,13 @@ class Transform:
     """One operation, by its name and keys in a file of transforms."""
 
     _steps: list[Step]
-    _done_by: _native.TensorTransform | None = None
+    _parsed: _native.TransformChain | None = None
 
     def __init__(self, op: str, **keys: Any) -> None:
         given = {key: plain(key, value) for key, value in keys.items() if value is not None}
         step = {"op": op} | given
         self._steps = [step]
-        _native.parse_chain(steps_to_json([step]))  # refuses what makes no sense
+        self._native_chain()  # refuses what makes no sense
 
     def __call__(
         self,
@@ -69,16 +69,14 @@ class Transform:
         """
         refuse_over_batch(self._steps)
         self._refuse_images(images)
-        if self._done_by is None:
-            native = [step for step in self._steps if isinstance(step, dict)]
-            if len(native) < len(self._steps):
-                raise _native.Refused(
-                    "functions in Python are done sample by sample, by slipstream.DataLoader: give the chain "
-                    "to a data set, or call its parts one after the other"
-                )
-            self._done_by = _native.TensorTransform(steps_to_json(native))
+        if not all(isinstance(step, dict) for step in self._steps):
+            raise _native.Refused(
+                "functions in Python are done sample by sample, by slipstream.DataLoader: give the chain "
+                "to a data set, or call its parts one after the other"
+            )
+        chain = self._native_chain()
         if sample_ids is None:
-            if self._done_by.is_random():
+            if chain.is_random():
                 raise _native.Refused(
                     "random transforms need sample_ids, the number of each sample: what they draw "
                     "depends on it, and not on the batch it is in. For example: transform(images, "
@@ -86,7 +84,15 @@ class Transform:
                 )
             sample_ids = range(len(images))
         check(epoch=(epoch, 0, EPOCHS - 1), seed=(seed, 0, SEEDS - 1))
-        return self._done_by(images, whole_numbers("sample_ids", sample_ids), seed, epoch)
+        return chain(images, whole_numbers("sample_ids", sample_ids), seed, epoch)
+
+    def _native_chain(self) -> _native.TransformChain:
+        """The native steps, parsed once."""
+        if self._parsed is None:
+            self._parsed = _native.TransformChain(
+                steps_to_json([step for step in self._steps if isinstance(step, dict)])
+            )
+        return self._parsed
 
     def _refuse_images(self, images: Any) -> None:
         if isinstance(images, torch.Tensor) and images.dim() == 4:
@@ -143,7 +149,7 @@ class Compose(Transform):
             else:
                 self._steps.append(checked_function(each))
         refuse_after_batch(self._steps)
-        self._native_json()
+        self._native_chain()
 
     @classmethod
     def _wrap(cls, transform: Transform | Function | None) -> Compose:
@@ -154,11 +160,7 @@ class Compose(Transform):
         Refused where there are functions in Python among them."""
         if self._runs():
             raise _native.Refused("a file of transforms cannot hold functions in Python: leave them out")
-        return self._native_json()
-
-    def _native_json(self) -> str:
-        native = [step for step in self._steps if isinstance(step, dict)]
-        return _native.parse_chain(steps_to_json(native)) if native else ""
+        return self._native_chain().to_json() if self._steps else ""
 
     def _runs(self) -> list[tuple[int, str, list[Function]]]:
         """Functions that follow each other: their place among runs and native steps, name and all."""

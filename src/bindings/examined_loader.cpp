@@ -65,8 +65,7 @@ std::string possible_on_device(const NativeLoader& loader) {
   const std::vector<NamedOp>& chain = loader.transforms();
   if (options.on_device > 0 || chain.empty()) return "";
   try {
-    const std::size_t count =
-        transforms_on_device(*loader.dataset(), chain, options.batch_size, options.wire);
+    const std::size_t count = transforms_on_device(*loader.dataset(), chain, options);
     return chain[chain.size() - count].name;
   } catch (const Refused&) {
     return "";

@@ -11,6 +11,7 @@
 #include "bindings/contexts.h"
 #include "bindings/doctor.h"
 #include "bindings/gil.h"
+#include "bindings/transform_chain.h"
 #include "core/files.h"
 #include "core/seconds_since.h"
 #include "doctor/findings.h"
@@ -20,7 +21,6 @@
 #include "doctor/pipeline_model.h"
 #include "doctor/usage.h"
 #include "slipstream/core/cpu.h"
-#include "slipstream/transforms/chain.h"
 
 namespace slipstream {
 namespace {
@@ -28,14 +28,14 @@ namespace {
 namespace py = pybind11;
 using Clock = std::chrono::steady_clock;
 
-/// find_late_crop() of a chain whose transforms are files of one transform each; "" for one that is
+/// find_late_crop() of transforms that are chains of one operation each; nullptr for one that is
 /// not known.
 std::optional<std::pair<std::size_t, std::size_t>> find_late_crop_in(
-    const std::vector<std::string>& chain, const std::vector<double>& bytes) {
+    const std::vector<std::shared_ptr<TransformChain>>& chain, const std::vector<double>& bytes) {
   std::vector<std::optional<AnyOp>> ops;
-  for (const std::string& each : chain) {
-    const std::vector<NamedOp> parsed = each.empty() ? std::vector<NamedOp>() : parse_chain(each);
-    ops.push_back(parsed.size() == 1 ? std::optional(parsed.front().op) : std::nullopt);
+  for (const std::shared_ptr<TransformChain>& each : chain) {
+    const bool is_known = each != nullptr && each->ops().size() == 1;
+    ops.push_back(is_known ? std::optional(each->ops().front().op) : std::nullopt);
   }
   const std::optional<LateCrop> late = find_late_crop(ops, bytes);
   if (!late) return std::nullopt;
@@ -44,12 +44,12 @@ std::optional<std::pair<std::size_t, std::size_t>> find_late_crop_in(
 
 /// Seconds that the operations of `chain` take for an RGB image of that type and size on one
 /// thread: the median of what fits into about `budget_s`. Throws Refused where they cannot take it.
-double native_seconds(const std::string& chain, std::int64_t height, std::int64_t width,
+double native_seconds(const TransformChain& chain, std::int64_t height, std::int64_t width,
                       bool is_float, double budget_s) {
   const GilRelease unlocked;
   const DType dtype = is_float ? DType::float32 : DType::uint8;
   std::vector<FieldSpec> specs = {{"image", FieldKind::image, dtype, {height, width, 3}}};
-  const std::vector<NamedOp> ops = parse_chain(chain);
+  const std::vector<NamedOp>& ops = chain.ops();
   for (const NamedOp& each : ops) specs.push_back(each.op.output(specs.back()));
   std::vector<HostArray> images(specs.size());
   const MutableArray first = images.front().reset(dtype, specs.front().shape);

@@ -7,8 +7,10 @@
 #include "bindings/contexts.h"
 #include "bindings/doctor.h"
 #include "bindings/examined_loader.h"
+#include "bindings/file_name.h"
 #include "bindings/gil.h"
 #include "bindings/interrupts.h"
+#include "bindings/loader_settings.h"
 #include "bindings/native_classes.h"
 #include "bindings/native_loader.h"
 #include "bindings/one_sample.h"
@@ -16,8 +18,8 @@
 #include "bindings/python_feed.h"
 #include "bindings/python_loop.h"
 #include "bindings/staged_loop.h"
-#include "bindings/tensor_transform.h"
 #include "bindings/trainer.h"
+#include "bindings/transform_chain.h"
 #include "bindings/tree.h"
 #include "bindings/workers.h"
 #include "core/number_text.h"
@@ -99,14 +101,6 @@ std::string in_python(std::string message) {
     for (std::size_t at = 0; (at = message.find(option, at)) != std::string::npos;)
       message.replace(at, std::strlen(option), name);
   return message;
-}
-
-/// What files are called, as Python has it: bytes that are no text become what os.fsencode() takes.
-py::str file_name(const std::string& name) {
-  PyObject* const made =
-      PyUnicode_DecodeFSDefaultAndSize(name.data(), static_cast<Py_ssize_t>(name.size()));
-  if (made == nullptr) throw py::error_already_set();
-  return py::reinterpret_steal<py::str>(made);
 }
 
 py::list file_names(const std::vector<std::string>& names) {
@@ -209,152 +203,6 @@ void add_datasets(py::module_& module) {
     return as_python_has_it(
         concat_dataset(std::vector<std::shared_ptr<const Dataset>>(parts.begin(), parts.end())));
   });
-}
-
-void add_transforms(py::module_& module) {
-  module.def("parse_chain",
-             [](const std::string& text) { return to_json_text(parse_chain(text)); });
-  module.def("moving_ops", [](const std::string& text) {
-    std::vector<std::string> names;
-    for (const NamedOp& each : parse_chain(text))
-      if (each.op.touches(FieldKind::boxes)) names.emplace_back(each.op.name());
-    return names;
-  });
-  py::class_<TensorTransform>(module, "TensorTransform")
-      .def(py::init([](const std::string& chain) {
-        return std::make_unique<TensorTransform>(parse_chain(chain));
-      }))
-      .def("is_random", &TensorTransform::is_random)
-      .def("__call__", &TensorTransform::operator(), py::call_guard<GilRelease>());
-}
-
-struct LoaderSettings {
-  std::string device, transforms;
-  std::size_t batch_size = 1, prefetch_batches = 2;
-  unsigned num_workers = 1;
-  bool shuffle = false, drop_last = false, skips_bad_samples = false, strict_decoding = false;
-  std::uint64_t seed = 0;
-  std::size_t rank = 0, ranks = 1;
-  std::map<std::string, std::string> wire;
-  bool transforms_on_device = false;
-  std::int64_t num_classes = 0;  ///< that mixing was told; 0: nothing
-  std::shared_ptr<WorkerPool> pool = nullptr;
-  std::vector<std::tuple<std::size_t, std::string, bool>> python_steps = {};  ///< for make_chain()
-  std::vector<SampleForm::Leaf> leaves = {};
-  std::optional<py::object> build = std::nullopt;
-};
-
-std::vector<NamedOp> make_chain(const LoaderSettings& settings) {
-  std::vector<NamedOp> chain;
-  if (!settings.transforms.empty()) chain = parse_chain(settings.transforms);
-  std::uint64_t step = 0;
-  for (const auto& [place, name, keeps_sizes] : settings.python_steps)
-    chain.insert(chain.begin() + static_cast<std::ptrdiff_t>(place),
-                 {name, PythonOp{settings.pool, step++, keeps_sizes}});
-  return chain;
-}
-
-void check_classes(const Dataset& dataset, const BatchOps& ops, std::int64_t told) {
-  if (ops.empty()) return;
-  const std::string name(ops.name());
-  for (const FieldSpec& field : dataset.fields()) {
-    if (field.kind != FieldKind::label) continue;
-    if (field.classes <= 0)
-      throw Refused(name + " makes labels of batch x classes, but the data set does not say how " +
-                    "many classes there are: open it with num_classes=N");
-    if (told > 0 && field.classes != told)
-      throw Refused("num_classes of " + name + " is " + std::to_string(told) +
-                    ", but the data set has " + std::to_string(field.classes) +
-                    " classes: leave num_classes out, or open the data set with as many");
-  }
-}
-
-/// Of the first good sample.
-void learn_first_forms(Dataset& dataset, const std::vector<NamedOp>& chain,
-                       const LoaderSettings& settings) {
-  constexpr std::size_t kMostTries = 100;
-  for (std::size_t sample = 0;; ++sample) {
-    try {
-      return learn_forms(dataset, chain, {.seed = settings.seed, .sample = sample});
-    } catch (const UnfitSample&) {
-      const bool resumes = settings.skips_bad_samples && sample + 1 < dataset.size();
-      if (!resumes || sample + 1 == kMostTries) throw;
-    }
-  }
-}
-
-std::shared_ptr<NativeLoader> make_native_loader(const DatasetPtr& dataset,
-                                                 const LoaderSettings& settings) {
-  std::vector<NamedOp> chain = make_chain(settings);
-  DataLoaderOptions options;
-  options.batch_size = settings.batch_size;
-  options.seed = settings.seed;
-  options.shuffle = settings.shuffle;
-  options.drop_last = settings.drop_last;
-  options.num_workers = settings.num_workers;
-  options.prefetch_batches = settings.prefetch_batches;
-  options.rank = {settings.rank, settings.ranks};
-  options.on_bad_sample = settings.skips_bad_samples ? OnBadSample::skip : OnBadSample::stop;
-  options.decode.strict = settings.strict_decoding;
-  for (const auto& [field, format] : settings.wire) options.wire[field] = wire_named(format);
-  options.shares_last_step = !settings.drop_last && settings.ranks > 1;
-  options.batch_ops = take_batch_ops(chain);
-  check_classes(*dataset, options.batch_ops, settings.num_classes);
-  std::shared_ptr<Context> context = get_context(settings.device);
-  std::shared_ptr<const SampleForm> form;
-  if (settings.build) form = std::make_shared<SampleForm>(settings.leaves, *settings.build);
-  const SignalWaitScope seen(settings.pool.get());
-  const GilRelease unlocked;
-  if (settings.pool) learn_first_forms(*dataset, chain, settings);
-  if (settings.transforms_on_device)
-    options.on_device = transforms_on_device(*dataset, chain, options.batch_size, options.wire);
-  return std::make_shared<NativeLoader>(std::move(context), dataset, std::move(chain),
-                                        std::move(options), !settings.drop_last, settings.pool,
-                                        std::move(form));
-}
-
-void add_loader(py::module_& module) {
-  py::class_<LoaderSettings>(module, "LoaderSettings")
-      .def(py::init<>())
-      .def_readwrite("device", &LoaderSettings::device)
-      .def_readwrite("transforms", &LoaderSettings::transforms)
-      .def_readwrite("batch_size", &LoaderSettings::batch_size)
-      .def_readwrite("prefetch_batches", &LoaderSettings::prefetch_batches)
-      .def_readwrite("num_workers", &LoaderSettings::num_workers)
-      .def_readwrite("shuffle", &LoaderSettings::shuffle)
-      .def_readwrite("drop_last", &LoaderSettings::drop_last)
-      .def_readwrite("skips_bad_samples", &LoaderSettings::skips_bad_samples)
-      .def_readwrite("strict_decoding", &LoaderSettings::strict_decoding)
-      .def_readwrite("seed", &LoaderSettings::seed)
-      .def_readwrite("rank", &LoaderSettings::rank)
-      .def_readwrite("ranks", &LoaderSettings::ranks)
-      .def_readwrite("wire", &LoaderSettings::wire)
-      .def_readwrite("transforms_on_device", &LoaderSettings::transforms_on_device)
-      .def_readwrite("num_classes", &LoaderSettings::num_classes)
-      .def_readwrite("pool", &LoaderSettings::pool)
-      .def_readwrite("python_steps", &LoaderSettings::python_steps)
-      .def_readwrite("leaves", &LoaderSettings::leaves)
-      .def_readwrite("build", &LoaderSettings::build);
-  py::class_<NativeLoader, std::shared_ptr<NativeLoader>>(module, "Loader")
-      .def(py::init(&make_native_loader))
-      .def("batches_per_epoch", &NativeLoader::batches_per_epoch)
-      .def("skipped",
-           [](NativeLoader& loader) {
-             SkippedSamples skipped;
-             {
-               const GilRelease unlocked;
-               skipped = loader.skipped();
-             }
-             std::vector<std::tuple<py::str, py::str>> all;
-             for (const SkippedSample& each : skipped.samples)
-               all.emplace_back(file_name(loader.dataset()->name(each.sample)),
-                                file_name(each.message));
-             return all;
-           })
-      .def("halt", &NativeLoader::halt, py::call_guard<GilRelease>())
-      .def("take_ranks", &NativeLoader::take_ranks, py::call_guard<GilRelease>())
-      .def("seek", &NativeLoader::seek, py::call_guard<GilRelease>())
-      .def_property("wants_thread", &NativeLoader::wants_thread, &NativeLoader::want_thread);
 }
 
 /// A `with` block whose draws are keyed, unless `seed` is None.

@@ -71,19 +71,19 @@ SampleForm::~SampleForm() {
 
 NativeLoader::NativeLoader(std::shared_ptr<Context> context, std::shared_ptr<const Dataset> dataset,
                            std::vector<NamedOp> transforms, DataLoaderOptions options,
-                           bool keeps_rest, std::shared_ptr<WorkerPool> pool,
+                           std::shared_ptr<WorkerPool> pool,
                            std::shared_ptr<const SampleForm> form)
     : context_(std::move(context)),
       dataset_(std::move(dataset)),
       transforms_(std::move(transforms)),
       options_(std::move(options)),
-      keeps_rest_(keeps_rest),
       pool_(std::move(pool)),
       form_(std::move(form)) {
   if (const auto* in_python = dynamic_cast<const ProcessDataset*>(dataset_.get()))
     texts_ = in_python->texts();
   options_.held_batches = kHeldBatches;
   options_.memory = &get_host_memory(*context_, true);
+  options_.shares_last_step = keeps_rest() && options_.rank.count > 1;
   const SlabLayout layout = checked_layout(*dataset_, transforms_, options_);
   batches_per_epoch_ = RunningOrder(dataset_->size(), options_).batches_per_epoch();
   prepare_device(layout);
@@ -100,9 +100,8 @@ std::shared_ptr<NativeLoader> NativeLoader::examined(std::optional<HostCut> cut,
   options.num_workers = workers;
   options.first_batch = 0;
   options.drop_last = true;
-  options.shares_last_step = false;
   options.cut = std::move(cut);
-  return std::make_shared<NativeLoader>(context_, dataset_, transforms_, std::move(options), false,
+  return std::make_shared<NativeLoader>(context_, dataset_, transforms_, std::move(options),
                                         nullptr, nullptr);
 }
 
@@ -190,7 +189,7 @@ void NativeLoader::take_ranks(std::size_t rank, std::size_t ranks) {
   const std::lock_guard using_it(using_);
   DataLoaderOptions options = options_;
   options.rank = {rank, ranks};
-  options.shares_last_step = keeps_rest_ && ranks > 1;
+  options.shares_last_step = keeps_rest() && ranks > 1;
   static_cast<void>(checked_layout(*dataset_, transforms_, options));
   stop();
   must_start_ = true;
@@ -232,7 +231,7 @@ void NativeLoader::take(std::uint64_t pass) {
 
 std::int64_t NativeLoader::size_of_taken() const {
   const auto whole = static_cast<std::int64_t>(options_.batch_size);
-  if (!keeps_rest_ || position_ % batches_per_epoch() != 0) return whole;
+  if (!keeps_rest() || position_ % batches_per_epoch() != 0) return whole;
   return static_cast<std::int64_t>(last_share(dataset_->size(), options_));
 }
 
@@ -322,7 +321,7 @@ HostBatch NativeLoader::handed_over(std::uint64_t pass) {
 }
 
 std::optional<at::Tensor> NativeLoader::good_ones(const HostBatch& batch) const {
-  if (batch.stand_ins.empty() || options_.shuffle || !keeps_rest_ || options_.rank.count > 1)
+  if (batch.stand_ins.empty() || options_.shuffle || !keeps_rest() || options_.rank.count > 1)
     return std::nullopt;
   std::vector<std::int64_t> good;
   for (std::int64_t i = 0; i < size_of_taken(); ++i)

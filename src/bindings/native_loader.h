@@ -52,11 +52,12 @@ struct GivenBatch {
 /// These are done to whole batches, ahead of leaving off what completes a smaller one.
 class NativeLoader {
  public:
-  /// `context`: of the device whose page-locked memory it fills. `keeps_rest`: the last batch of an
-  /// epoch is as small as this rank's share of what is left. `pool`: processes for what is in
-  /// Python, or nullptr; `form` is that of their samples. Throws Refused as DataLoader does.
+  /// `context`: of the device whose page-locked memory it fills. Without drop_last the ranks share
+  /// what is left for the last batch of an epoch, which is as small as this rank's share. `pool`:
+  /// processes for what is in Python, or nullptr; `form` is that of their samples. Throws Refused as
+  /// DataLoader does.
   NativeLoader(std::shared_ptr<Context> context, std::shared_ptr<const Dataset> dataset,
-               std::vector<NamedOp> transforms, DataLoaderOptions options, bool keeps_rest,
+               std::vector<NamedOp> transforms, DataLoaderOptions options,
                std::shared_ptr<WorkerPool> pool, std::shared_ptr<const SampleForm> form);
   ~NativeLoader();
 
@@ -102,7 +103,7 @@ class NativeLoader {
   const std::vector<NamedOp>& transforms() const { return transforms_; }
   const DataLoaderOptions& options() const { return options_; }
   /// Whether the last batch of an epoch is as small as this rank's share of what is left.
-  bool keeps_rest() const { return keeps_rest_; }
+  bool keeps_rest() const { return !options_.drop_last; }
 
   /// The bad samples that were skipped so far.
   SkippedSamples skipped();
@@ -144,7 +145,6 @@ class NativeLoader {
   std::shared_ptr<const Dataset> dataset_;
   std::vector<NamedOp> transforms_;
   DataLoaderOptions options_;
-  bool keeps_rest_;
   const ProcessGuard first_in_;  ///< the process that made it
   ProcessGuard made_in_;         ///< that of loader_
   std::shared_ptr<WorkerPool> pool_;

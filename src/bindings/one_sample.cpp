@@ -10,10 +10,10 @@
 
 #include "bindings/gil.h"
 #include "bindings/process_dataset.h"
+#include "bindings/transform_chain.h"
 #include "bindings/worker_pool.h"
 #include "engine/scalar_type.h"
 #include "slipstream/core/error.h"
-#include "slipstream/transforms/chain.h"
 #include "transforms/geometry.h"
 
 namespace slipstream {
@@ -90,15 +90,14 @@ class GivenImages final : public Dataset {
 
 /// Transforms of one sample.
 struct TransformRequest {
-  std::string chain;
+  std::shared_ptr<TransformChain> chain;
   std::vector<std::tuple<std::size_t, std::string, py::object>> functions;  ///< place, name
   bool keeps_sizes = false;                                                 ///< functions must
   std::uint64_t seed = 0;
 };
 
 Sample made(const Dataset& dataset, const TransformRequest& asked, std::size_t index) {
-  std::vector<NamedOp> chain;
-  if (!asked.chain.empty()) chain = parse_chain(asked.chain);
+  std::vector<NamedOp> chain = asked.chain->ops();
   for (const auto& [place, name, function] : asked.functions)
     chain.insert(chain.begin() + static_cast<std::ptrdiff_t>(place),
                  {name, CalledOp{function, asked.keeps_sizes}});
@@ -172,7 +171,7 @@ Sample made_sample(const Dataset& dataset, const std::vector<NamedOp>& chain, co
 
 void add_samples(py::module_& module) {
   py::class_<TransformRequest>(module, "Transforms")
-      .def(py::init([](std::string chain,
+      .def(py::init([](std::shared_ptr<TransformChain> chain,
                        std::vector<std::tuple<std::size_t, std::string, py::object>> functions,
                        bool keeps_sizes, std::uint64_t seed) {
         return TransformRequest{std::move(chain), std::move(functions), keeps_sizes, seed};

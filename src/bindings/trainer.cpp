@@ -28,9 +28,7 @@ WireFormats choose_wire(const NativeLoader& loader, bool exact) {
 
 LoaderPlan make_loader_plan(const NativeLoader& loader) {
   const DataLoaderOptions& given = loader.options();
-  LoaderPlan plan;
-  plan.num_workers = given.num_workers;
-  plan.prefetch_batches = given.prefetch_batches;
+  LoaderPlan plan{given};
   plan.wire = choose_wire(loader, true);
   if (given.on_device > 0)
     plan.on_device = loader.transforms()[loader.transforms().size() - given.on_device].name;

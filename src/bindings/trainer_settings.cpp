@@ -124,14 +124,7 @@ Pipeline make_data_pipeline(const NativeLoader& loader, bool is_evaluated) {
     throw Refused(
         "slipstream.Trainer trains in one process, but the loader loads the share of one of "
         "several: give it rank=0 and world_size=1, or keep your own loop");
-  PipelineOptions options;
-  options.batch_size = given.batch_size;
-  options.seed = given.seed;
-  options.shuffle = given.shuffle;
-  options.decode = given.decode;
-  options.on_bad_sample = given.on_bad_sample;
-  options.drop_last = given.drop_last;
-  Pipeline made(loader.dataset(), options);
+  Pipeline made(loader.dataset(), given);
   for (const NamedOp& each : loader.transforms()) {
     const auto* in_python = each.op.get_if<PythonOp>();
     AnyOp op = each.op;

@@ -19,7 +19,7 @@ struct LoaderVerb {
   std::string cache, disk_cache;  ///< "", STEP=SIZE and FOLDER=SIZE
   std::optional<unsigned> read_ahead;
   std::int64_t image_size = 256;
-  DataLoaderOptions loader{.batch_size = 32};
+  DataLoaderOptions loader{{.batch_size = 32}, {}};
   LoaderBenchOptions options;
 };
 
@@ -32,10 +32,7 @@ std::shared_ptr<const Dataset> open_loader_dataset(const LoaderVerb& verb) {
 
 DataLoaderOptions make_loader_options(const LoaderVerb& verb) {
   DataLoaderOptions loader = verb.loader;
-  loader.read_ahead.reads = verb.read_ahead.value_or(0);
-  if (verb.cache.empty()) return loader;
-  const auto [step, bytes] = named_size("--cache", verb.cache);
-  loader.cache = CacheOptions{.after = step, .bytes = bytes};
+  set_loading(loader, verb.read_ahead, verb.cache);
   return loader;
 }
 
@@ -81,8 +78,8 @@ void add_loading(CLI::App& command, const std::shared_ptr<LoaderVerb>& verb) {
           "--whole-decoding", [verb] { verb->loader.decode.partial = false; },
           "Decodes whole JPEG files, not only the part that the first transform reads")
       ->group(kLoaderGroup);
-  add_prefetch_factor(command, verb->options.prefetch_factor, verb->loader.prefetch_batches);
-  add_order(command, verb->loader.shuffle, verb->loader.drop_last);
+  add_prefetch_factor(command, verb->options.prefetch_factor);
+  add_order(command, verb->loader);
   add_read_ahead(command, verb->read_ahead);
   command
       .add_option("--cache", verb->cache,

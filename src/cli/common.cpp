@@ -125,6 +125,14 @@ void add_background(CLI::App& verb, Rgb& chosen, const std::string& help) {
       ->group(kDataGroup);
 }
 
+void set_loading(LoadingOptions& options, std::optional<unsigned> read_ahead,
+                 const std::string& cache) {
+  if (read_ahead) options.read_ahead.reads = *read_ahead;
+  if (cache.empty()) return;
+  const auto [step, bytes] = named_size("--cache", cache);
+  options.cache = CacheOptions{.after = step, .bytes = bytes};
+}
+
 void print_skipped(const std::vector<SkippedSample>& skipped) {
   print_some("skipped", "bad sample", skipped);
 }
@@ -212,15 +220,12 @@ void CommonOptions::change(Plan& plan, const Context& context) const {
   set_wire(plan);
   plan.numerics.scaled_decoding |= scaled_decoding;
   LoaderPlan& loader = plan.schedule.loader;
-  if (read_ahead) loader.read_ahead.reads = *read_ahead;
   if (cpus == "gpu") {
     loader.cpus = cpus_near(context);
   } else if (!cpus.empty()) {
     loader.cpus = parse_cpu_list(cpus);
   }
-  if (cache.empty()) return;
-  const auto [step, bytes] = named_size("--cache", cache);
-  loader.cache = CacheOptions{.after = step, .bytes = bytes};
+  set_loading(loader, read_ahead, cache);
 }
 
 Plan CommonOptions::build_plan(const std::string& plan, const std::string& transforms_device,

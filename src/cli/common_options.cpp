@@ -44,7 +44,8 @@ void add_read_ahead(CLI::App& verb, std::optional<unsigned>& reads) {
       ->group(kLoaderGroup);
 }
 
-void add_prefetch_factor(CLI::App& verb, std::optional<unsigned>& factor, std::size_t batches) {
+void add_prefetch_factor(CLI::App& verb, std::optional<unsigned>& factor) {
+  const std::size_t batches = LoadingOptions().prefetch_batches;
   verb.add_option("--prefetch-factor", factor,
                   "Batches that each worker loads in advance (default: " + std::to_string(batches) +
                       " in all)")
@@ -52,11 +53,11 @@ void add_prefetch_factor(CLI::App& verb, std::optional<unsigned>& factor, std::s
       ->group(kLoaderGroup);
 }
 
-void add_order(CLI::App& verb, bool& shuffle, bool& drop_last) {
-  verb.add_flag("--shuffle,!--no-shuffle", shuffle,
+void add_order(CLI::App& verb, SampleOptions& options) {
+  verb.add_flag("--shuffle,!--no-shuffle", options.shuffle,
                 "Shuffles the samples anew in each epoch (the default)")
       ->group(kLoaderGroup);
-  verb.add_flag("--drop-last,!--no-drop-last", drop_last,
+  verb.add_flag("--drop-last,!--no-drop-last", options.drop_last,
                 "Drops the last batch of an epoch if it is incomplete (the default); otherwise it "
                 "is filled with samples from the start of the epoch")
       ->group(kLoaderGroup);
@@ -71,8 +72,8 @@ void CommonOptions::add_loader_to(CLI::App& verb) {
         return is_known ? "" : text + " is neither auto nor a number from 1 to 4096";
       })
       ->group(kLoaderGroup);
-  add_prefetch_factor(verb, prefetch_factor, LoaderPlan().prefetch_batches);
-  add_order(verb, options.shuffle, options.drop_last);
+  add_prefetch_factor(verb, prefetch_factor);
+  add_order(verb, options.samples());
   add_read_ahead(verb, read_ahead);
   verb.add_option("--cpus", cpus,
                   "CPUs of the loader's threads: a list such as 0-7, or gpu (those near the GPU)")

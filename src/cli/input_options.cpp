@@ -65,10 +65,7 @@ std::string name_of_data(const Options& options) {
 }
 
 Pipeline pipeline(std::shared_ptr<const Dataset> dataset, const Options& options) {
-  PipelineOptions declared{.batch_size = options.batch_size,
-                           .seed = options.seed,
-                           .shuffle = options.shuffle,
-                           .drop_last = options.drop_last};
+  SampleOptions declared = options.samples();
   if (options.has("background") && !is_synthetic(options))
     declared.decode.background = color_named(options.text("background"));
   if (options.has("on-bad-sample") && options.text("on-bad-sample") == "skip")

@@ -20,7 +20,7 @@ Pipeline make_preview_data(const Pipeline& data) {
   const std::size_t size = data.dataset()->size(), count = std::min(kSamples, size);
   std::vector<std::size_t> indices;
   for (std::size_t i = 0; i < count; ++i) indices.push_back(i * size / count);
-  PipelineOptions options = data.options();
+  SampleOptions options = data.options();
   options.sampler = {};
   options.rank = {};
   Pipeline made(subset(data.dataset(), std::move(indices)), options);

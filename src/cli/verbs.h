@@ -13,6 +13,8 @@
 #include "core/files.h"
 #include "slipstream/codecs/image.h"
 #include "slipstream/datasets/dataset.h"
+#include "slipstream/loader/loading.h"
+#include "slipstream/loader/sample_options.h"
 
 namespace CLI {
 class App;
@@ -92,12 +94,17 @@ inline constexpr const char* kMeasuringGroup = "Measuring";
 inline constexpr const char* kOutputGroup = "Output";
 
 /// The options --read-ahead and --prefetch-factor. `reads` and `factor` must outlive the parser.
-/// `batches`: how many are filled ahead in all without the latter.
 void add_read_ahead(CLI::App& verb, std::optional<unsigned>& reads);
-void add_prefetch_factor(CLI::App& verb, std::optional<unsigned>& factor, std::size_t batches);
+void add_prefetch_factor(CLI::App& verb, std::optional<unsigned>& factor);
 
-/// The options --shuffle and --drop-last, each with its --no- form. Both must outlive the parser.
-void add_order(CLI::App& verb, bool& shuffle, bool& drop_last);
+/// Applies the values of --read-ahead and --cache (STEP=SIZE, "": none) to `options`. Throws
+/// Refused for another form of the latter.
+void set_loading(LoadingOptions& options, std::optional<unsigned> read_ahead,
+                 const std::string& cache);
+
+/// The options --shuffle and --drop-last, each with its --no- form, which set those of `options`.
+/// `options` must outlive the parser.
+void add_order(CLI::App& verb, SampleOptions& options);
 
 /// The option --on-bad-sample, "stop" or "skip"; `skip` says what that does. `chosen` must outlive
 /// the parser.

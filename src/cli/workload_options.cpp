@@ -184,7 +184,7 @@ NamedPaths CommonOptions::inputs(const std::string& plan) const {
 
 void CommonOptions::check_made(const Pipeline& made, const Options& asked,
                                bool asked_for_size) const {
-  const PipelineOptions& in_force = made.options();
+  const SampleOptions& in_force = made.options();
   std::vector<std::string> problems;
   if (asked_for_size && in_force.batch_size != asked.batch_size)
     problems.push_back("batch size " + std::to_string(asked.batch_size) + ": " + workload +
@@ -229,7 +229,7 @@ Declared CommonOptions::declare(std::optional<std::size_t> batch_size) const {
   asked.batch_size = batch_size.value_or(options.batch_size);
   Pipeline made = make_pipeline(cli_->workloads, workload, asked);
   check_made(made, asked, batch_size || given_batch_size_);
-  const PipelineOptions& in_force = made.options();
+  const SampleOptions& in_force = made.options();
   WorkloadInfo info{workload,
                     {{"batch_size", static_cast<std::int64_t>(in_force.batch_size)},
                      {"seed", static_cast<std::int64_t>(asked.seed)},

@@ -25,9 +25,7 @@ bool scales(const Pipeline& pipeline, const Plan& plan) {
 std::optional<AnyOp> first_reader(const Pipeline& pipeline, const Plan& plan) {
   const DataLoaderOptions options = pipeline.loader_options(plan);
   const std::vector<NamedOp>& transforms = pipeline.transforms();
-  const SlabLayout layout =
-      DataLoader::plan_layout(*pipeline.dataset(), transforms, options.batch_size, options.wire,
-                              options.jpeg_bytes, options.on_device, options.batch_ops);
+  const SlabLayout layout = DataLoader::plan_layout(*pipeline.dataset(), transforms, options);
   return first_reader(on_host(transforms, options.on_device), layout);
 }
 

@@ -24,11 +24,9 @@ constexpr std::size_t kPages = 2;    ///< batches that are decoded at once
 constexpr std::size_t kFewestBatches = 4;
 
 std::optional<SlabLayout> find_layout(const Pipeline& pipeline, const Plan& plan) {
-  const std::string& first = plan.schedule.loader.on_device;
   try {
     return DataLoader::plan_layout(*pipeline.dataset(), pipeline.transforms(),
-                                   pipeline.options().batch_size, wire_formats(plan), kJpegBytes,
-                                   pipeline.transforms_from(first), pipeline.batch_ops());
+                                   pipeline.loader_options(plan));
   } catch (const Refused&) {
     return std::nullopt;
   }

@@ -14,7 +14,7 @@ BoundPipeline::BoundPipeline(Pipeline declared, Context& where, const Plan::Nume
     : pipeline(std::move(declared)), context(where), numerics(how) {
   if (pipeline.train_name().empty())
     throw Refused("pipeline: it has no training stage; end it with .train(...)");
-  layout({}, pipeline.options().batch_size);
+  layout({});
   place_modules();
 }
 
@@ -47,10 +47,10 @@ void BoundPipeline::place(torch::nn::Module& module) const {
     if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(format));
 }
 
-SlabLayout BoundPipeline::layout(const Plan& plan, std::size_t batch_size) const {
-  return DataLoader::plan_layout(
-      *pipeline.dataset(), pipeline.transforms(), batch_size, wire_formats(plan), kJpegBytes,
-      pipeline.transforms_from(plan.schedule.loader.on_device), pipeline.batch_ops());
+SlabLayout BoundPipeline::layout(const Plan& plan, std::optional<std::size_t> batch_size) const {
+  DataLoaderOptions options = pipeline.loader_options(plan);
+  options.batch_size = batch_size.value_or(options.batch_size);
+  return DataLoader::plan_layout(*pipeline.dataset(), pipeline.transforms(), options);
 }
 
 DataLoaderOptions BoundPipeline::loader_options(const Plan& plan,

@@ -17,8 +17,8 @@ struct BoundPipeline {
   /// Throws Refused for what cannot be trained.
   BoundPipeline(Pipeline declared, Context& where, const Plan::Numerics& how);
 
-  /// Of a batch under `plan`.
-  SlabLayout layout(const Plan& plan, std::size_t batch_size) const;
+  /// The layout of a batch under `plan`, of the pipeline's batch size or of `batch_size`.
+  SlabLayout layout(const Plan& plan, std::optional<std::size_t> batch_size = std::nullopt) const;
   /// For a loader that begins with the first batch.
   DataLoaderOptions loader_options(const Plan& plan, const std::optional<HostCut>& cut) const;
   std::unique_ptr<DataLoader> make_loader(DataLoaderOptions options,

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string describe_order(const PipelineOptions& options) {
+std::string describe_order(const SampleOptions& options) {
   std::string order = options.shuffle ? "shuffled" : "by number";
   if (options.sampler.size()) order += ", sampled by weight or class";
   if (!options.drop_last) order += ", the last batch filled up";

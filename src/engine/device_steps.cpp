@@ -10,7 +10,7 @@
 namespace slipstream {
 
 DeviceSteps::DeviceSteps(const BoundPipeline& bound) : bound_(bound) {
-  const SlabLayout layout = bound.layout({}, bound.pipeline.options().batch_size);
+  const SlabLayout layout = bound.layout({});
   if (layout.batch_chain != nullptr) mix_ = mix_stage(layout);
 }
 
@@ -19,8 +19,7 @@ const FrozenStage* DeviceSteps::augmenting(const Plan& plan) {
   if (from.empty()) return nullptr;
   const WireFormats wire = wire_formats(plan);
   if (augment_ && augmented_from_ == from && augmented_wire_ == wire) return &*augment_;
-  augment_ = augment_stage(bound_.layout(plan, bound_.pipeline.options().batch_size),
-                           bound_.context.kind() == DeviceKind::cuda);
+  augment_ = augment_stage(bound_.layout(plan), bound_.context.kind() == DeviceKind::cuda);
   augmented_from_ = from;
   augmented_wire_ = wire;
   return &*augment_;

@@ -22,7 +22,7 @@ namespace {
 Pipeline build_pipeline(const Pipeline& model, const Pipeline& data,
                         const std::shared_ptr<EvaluationStep>& step, std::size_t batch_size,
                         const EvaluationOptions& given) {
-  PipelineOptions options = data.options();
+  SampleOptions options = data.options();
   options.batch_size = batch_size;
   options.shuffle = false;
   options.drop_last = false;

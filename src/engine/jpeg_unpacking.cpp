@@ -13,8 +13,7 @@ JpegUnpacker* JpegUnpacking::unpacker_for(const Plan& plan) {
   options.memory = &memory_;
   options.decode = pipeline.options().decode;
   options.name = [&pipeline](std::uint64_t sample) { return pipeline.dataset()->name(sample); };
-  unpacker_ = std::make_unique<JpegUnpacker>(bound_.layout(plan, pipeline.options().batch_size),
-                                             std::move(options));
+  unpacker_ = std::make_unique<JpegUnpacker>(bound_.layout(plan), std::move(options));
   wire_ = wire;
   return unpacker_.get();
 }

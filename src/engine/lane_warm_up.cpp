@@ -54,7 +54,7 @@ std::size_t LaneWarmUp::warm(const Plan& plan, const std::vector<LaneBinding>& l
 
 std::size_t LaneWarmUp::fill(const Plan& plan, const std::vector<LaneBinding>& lanes,
                              std::string& doing) const {
-  const SlabLayout layout = bound_.layout(plan, bound_.pipeline.options().batch_size);
+  const SlabLayout layout = bound_.layout(plan);
   const at::NoGradGuard no_gradients;
   std::vector<DeviceSlab> slabs;
   Batch batch;

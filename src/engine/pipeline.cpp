@@ -8,8 +8,8 @@
 
 namespace slipstream {
 
-Pipeline::Pipeline(std::shared_ptr<const Dataset> dataset, PipelineOptions options)
-    : dataset_(std::move(dataset)), options_(options) {
+Pipeline::Pipeline(std::shared_ptr<const Dataset> dataset, SampleOptions options)
+    : dataset_(std::move(dataset)), options_(std::move(options)) {
   if (dataset_ == nullptr) throw Refused("pipeline: no data set was given");
   if (options_.batch_size == 0) throw Refused("pipeline: the batch size must be at least 1");
 }
@@ -98,26 +98,13 @@ void Pipeline::check_trains(const std::string& name, std::vector<std::string> pr
 }
 
 DataLoaderOptions Pipeline::loader_options(const Plan& plan) const {
-  DataLoaderOptions loader;
-  loader.batch_size = options_.batch_size;
-  loader.seed = options_.seed;
-  loader.shuffle = options_.shuffle;
-  loader.decode = options_.decode;
-  loader.on_bad_sample = options_.on_bad_sample;
-  loader.sampler = options_.sampler;
-  loader.rank = options_.rank;
-  loader.drop_last = options_.drop_last;
-  loader.batch_ops = batch_ops_;
   const LoaderPlan& planned = plan.schedule.loader;
-  loader.num_workers = planned.num_workers;
-  loader.prefetch_batches = planned.prefetch_batches;
-  loader.held_batches = 1 + plan.schedule.run_ahead;
+  DataLoaderOptions loader{options_, planned};
   loader.wire = wire_formats(plan);
-  loader.read_ahead = planned.read_ahead;
-  loader.cpus = planned.cpus;
-  loader.cache = planned.cache;
-  loader.on_device = transforms_from(planned.on_device);
   loader.decode.scaled |= plan.numerics.scaled_decoding;
+  loader.held_batches = 1 + plan.schedule.run_ahead;
+  loader.on_device = transforms_from(planned.on_device);
+  loader.batch_ops = batch_ops_;
   return loader;
 }
 

@@ -15,13 +15,14 @@ struct FirstOnDevice {
 };
 
 FirstOnDevice find_first(const Dataset& dataset, const std::vector<NamedOp>& transforms,
-                         std::size_t batch_size, const WireFormats& wire) {
+                         DataLoaderOptions options) {
+  options.batch_ops = {};
   FirstOnDevice first;
   first.reason = "the pipeline has no transforms";
   for (std::size_t i = 0; i < transforms.size(); ++i) {
     try {
-      const SlabLayout layout = DataLoader::plan_layout(dataset, transforms, batch_size, wire,
-                                                        kJpegBytes, transforms.size() - i);
+      options.on_device = transforms.size() - i;
+      const SlabLayout layout = DataLoader::plan_layout(dataset, transforms, options);
       static_cast<void>(augment_stage(layout, true));
       // A crop is a copy anywhere, and what a resize makes is smaller to cache and to copy.
       const bool has_canvas = layout.device_chain->before_canvas() != nullptr;
@@ -37,8 +38,9 @@ FirstOnDevice find_first(const Dataset& dataset, const std::vector<NamedOp>& tra
 }
 
 FirstOnDevice find_first(const Pipeline& pipeline, const WireFormats& wire) {
-  return find_first(*pipeline.dataset(), pipeline.transforms(), pipeline.options().batch_size,
-                    wire);
+  DataLoaderOptions options = pipeline.loader_options({});
+  options.wire = wire;
+  return find_first(*pipeline.dataset(), pipeline.transforms(), std::move(options));
 }
 
 std::string possible_first(const FirstOnDevice& first) {
@@ -54,8 +56,8 @@ std::string first_on_device(const Pipeline& pipeline, const WireFormats& wire) {
 }
 
 std::size_t transforms_on_device(const Dataset& dataset, const std::vector<NamedOp>& transforms,
-                                 std::size_t batch_size, const WireFormats& wire) {
-  const std::string name = possible_first(find_first(dataset, transforms, batch_size, wire));
+                                 const DataLoaderOptions& options) {
+  const std::string name = possible_first(find_first(dataset, transforms, options));
   const auto first = std::find_if(transforms.begin(), transforms.end(),
                                   [&](const NamedOp& each) { return each.name == name; });
   return static_cast<std::size_t>(transforms.end() - first);

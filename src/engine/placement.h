@@ -7,9 +7,10 @@
 
 namespace slipstream {
 
-/// How many transforms, counted from the last, a GPU does where it does those that first_on_device
-/// names. Throws Refused as that does.
+/// How many transforms, counted from the last, a GPU applies where it applies those that
+/// first_on_device names, to batches of a loader with `options`, whose on_device and batch_ops are
+/// ignored. Throws Refused as that does.
 std::size_t transforms_on_device(const Dataset& dataset, const std::vector<NamedOp>& transforms,
-                                 std::size_t batch_size, const WireFormats& wire);
+                                 const DataLoaderOptions& options);
 
 }  // namespace slipstream

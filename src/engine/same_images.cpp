@@ -51,13 +51,12 @@ std::shared_ptr<const Dataset> few_samples(const std::shared_ptr<const Dataset>&
 /// The largest absolute value of each field of float32 images, by name. Empty where no sample can
 /// be read, which a run reports.
 std::map<std::string, double> largest_values(const Pipeline& pipeline) try {
-  DataLoaderOptions options;
   const std::shared_ptr<const Dataset> samples = few_samples(pipeline.dataset());
+  DataLoaderOptions options{pipeline.options(), {.prefetch_batches = 1}};
   options.batch_size = samples->size();
-  options.seed = pipeline.options().seed;
   options.shuffle = false;
-  options.prefetch_batches = 1;
-  options.decode = pipeline.options().decode;
+  options.sampler = {};
+  options.rank = {};
   options.on_bad_sample = OnBadSample::skip;
   DataLoader loader(samples, pipeline.transforms(), options);
   const HostBatch batch = loader.next();

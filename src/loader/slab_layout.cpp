@@ -243,17 +243,9 @@ const SlabField& SlabLayout::field(const std::string& name) const {
 }
 
 SlabLayout DataLoader::plan_layout(const Dataset& dataset, const std::vector<NamedOp>& transforms,
-                                   std::size_t batch_size, const WireFormats& wire,
-                                   std::size_t jpeg_bytes, std::size_t on_device,
-                                   const BatchOps& batch_ops) {
+                                   const DataLoaderOptions& options) {
   std::vector<std::string> problems;
   if (const auto problem = problem_of_units(transforms)) problems.push_back(*problem);
-  DataLoaderOptions options;
-  options.batch_size = batch_size;
-  options.wire = wire;
-  options.jpeg_bytes = jpeg_bytes;
-  options.on_device = on_device;
-  options.batch_ops = batch_ops;
   SlabLayout layout = plan_slab(dataset, transforms, options, problems);
   refuse(problems);
   return layout;

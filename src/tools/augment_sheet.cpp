@@ -41,7 +41,7 @@ SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& ch
   if (options.versions > 0 && options.versions - 1 > kLastEpoch - options.epoch)
     problems.push_back("the last version would be that of an epoch above " +
                        std::to_string(kLastEpoch) + ": give an earlier epoch or fewer versions");
-  SlabLayout layout = plan_slab(dataset, chain, {.batch_size = 1}, problems);
+  SlabLayout layout = plan_slab(dataset, chain, {{.batch_size = 1}, {}}, problems);
   refuse(problems);
   return layout;
 }

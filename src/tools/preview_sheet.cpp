@@ -17,7 +17,7 @@ constexpr std::size_t kColumnsOfClasses = 4;
 
 SlabLayout checked_layout(const Dataset& samples, const std::vector<NamedOp>& chain) {
   std::vector<std::string> problems;
-  SlabLayout layout = plan_slab(samples, chain, {.batch_size = 1}, problems);
+  SlabLayout layout = plan_slab(samples, chain, {{.batch_size = 1}, {}}, problems);
   refuse(problems);
   return layout;
 }

@@ -17,7 +17,7 @@ TORCH_MODULE(Flat);
 void scale(Batch& batch) { batch.set("input", batch.at("image").to(at::kFloat).div(255)); }
 
 TEST(PublicHeader, HasAllThatATrainingProgramNeeds) {
-  PipelineOptions options;
+  SampleOptions options;
   options.batch_size = 4;
   Pipeline declared =
       pipeline(synthetic_classification({.samples = 16, .size = 12, .classes = 4}), options)

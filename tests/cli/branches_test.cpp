@@ -30,7 +30,7 @@ Pipeline make_branches(Options options) {
 }
 
 Plan branches_plan(const Pipeline& pipeline, const std::string& mode) {
-  return make_plan(mode, pipeline.device_steps(), DeviceKind::cpu, {.num_workers = 1}, {});
+  return make_plan(mode, pipeline.device_steps(), DeviceKind::cpu, {{.num_workers = 1}}, {});
 }
 
 RunResult train_branches(const Options& options, const std::string& mode, std::uint64_t steps,

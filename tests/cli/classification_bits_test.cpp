@@ -30,7 +30,7 @@ class ClassificationBitsTest : public testing::Test {
     numerics.cudnn_benchmark = false;
     numerics.channels_last = channels_last;
     const Plan plan =
-        placed_plan(pipeline, mode, augment, context.kind(), {.num_workers = 2}, numerics);
+        placed_plan(pipeline, mode, augment, context.kind(), {{.num_workers = 2}}, numerics);
     Trainer trainer(std::move(pipeline), context, plan.numerics);
     RunOptions run;
     run.steps = 3;

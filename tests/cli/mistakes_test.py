@@ -121,7 +121,7 @@ class HelpTest(ProgramTest):
     def test_it_explains_itself(self):
         for command, says, hides in (
                 (["train", "starved"], ["(default: 4 in all)", "Momentum; for sgd only"], ["Of sgd"]),
-                (["bench", "loader"], ["(default: 2 in all)", "--whole-decoding ",
+                (["bench", "loader"], ["(default: 4 in all)", "--whole-decoding ",
                                        "A folder, list, .tar shard or .npy file"], ["{false}"])):
             shown = " ".join(self.expect(DONE, *command, "--help").stdout.split())
             for words in says:

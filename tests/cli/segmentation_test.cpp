@@ -29,7 +29,7 @@ Pipeline declared(Options options) {
 }
 
 Plan plan_for(const std::string& mode) {
-  return make_plan(mode, {"copy", "encoder", "decoder"}, DeviceKind::cpu, {.num_workers = 2}, {});
+  return make_plan(mode, {"copy", "encoder", "decoder"}, DeviceKind::cpu, {{.num_workers = 2}}, {});
 }
 
 RunResult train(const Options& options, const std::string& mode, std::uint64_t steps) {

@@ -30,7 +30,7 @@ class StarvedBitsTest : public testing::Test {
     numerics.deterministic = true;
     numerics.cudnn_benchmark = false;
     const Plan plan = placed_plan(pipeline, mode, transforms_device, context.kind(),
-                                  {.num_workers = 3}, numerics);
+                                  {{.num_workers = 3}}, numerics);
     Trainer trainer(std::move(pipeline), context, plan.numerics);
     RunOptions run;
     run.steps = 2;  // the second is the first with momentum

@@ -61,7 +61,7 @@ RunResult train_starved(const Options& options, const std::string& mode) {
   Context context("cpu");
   Pipeline pipeline = make_starved(options);
   const Plan plan =
-      make_plan(mode, pipeline.device_steps(), DeviceKind::cpu, {.num_workers = 4}, {});
+      make_plan(mode, pipeline.device_steps(), DeviceKind::cpu, {{.num_workers = 4}}, {});
   Trainer trainer(std::move(pipeline), context, plan.numerics);
   RunOptions run;
   run.steps = 2;
@@ -154,7 +154,7 @@ TEST(StarvedTest, MasksAboutWhatItsProbabilitySays) {
   options.give("image-size", 64);
   const Pipeline pipeline = make_starved(options);
   const auto layout =
-      DataLoader::plan_layout(*pipeline.dataset(), pipeline.transforms(), options.batch_size);
+      DataLoader::plan_layout(*pipeline.dataset(), pipeline.transforms(), {options.samples(), {}});
   const std::vector<std::byte> bytes = batches(options, 1);
   const SlabField& field = layout.field("image");
   std::vector<float> image(options.batch_size * field.sample_bytes / sizeof(float));

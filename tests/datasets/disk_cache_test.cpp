@@ -110,7 +110,7 @@ TEST_F(DiskCacheTest, KeepsLabels) {
 TEST_F(DiskCacheTest, SlabsAreTheSameForAnyNumberOfWorkers) {
   const auto run = [](std::shared_ptr<const Dataset> dataset, unsigned workers) {
     DataLoader loader(std::move(dataset), two_transforms(),
-                      {.batch_size = 4, .num_workers = workers});
+                      {{.batch_size = 4}, {.num_workers = workers}});
     return take(loader, 15);
   };
   const std::vector<Bytes> expected = run(source_, 1);

@@ -37,7 +37,7 @@ struct Ran {
 Ran run(std::shared_ptr<const Dataset> dataset, unsigned workers = 1) {
   Ran result;
   const auto start = std::chrono::steady_clock::now();
-  DataLoader loader(std::move(dataset), {}, {.batch_size = 8, .num_workers = workers});
+  DataLoader loader(std::move(dataset), {}, {{.batch_size = 8}, {.num_workers = workers}});
   const HostBatch batch = loader.next();
   result.wall_s = seconds_since(start);
   result.bytes.assign(batch.data, batch.data + loader.layout().bytes);

@@ -68,10 +68,9 @@ class JpegUnpackerTest : public JpegRunTest {
   }
 
   static DataLoaderOptions options(const WireFormats& wire, OnBadSample what = OnBadSample::stop) {
-    return {.batch_size = kBatchSize,
-            .on_bad_sample = what,
-            .wire = wire,
-            .memory = &get_host_memory(context(), true)};
+    DataLoaderOptions options{{.batch_size = kBatchSize, .on_bad_sample = what}, {.wire = wire}};
+    options.memory = &get_host_memory(context(), true);
+    return options;
   }
 
   /// The images that the device makes of a slab.

@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-Pipeline over(std::size_t samples, const PipelineOptions& options) {
+Pipeline over(std::size_t samples, const SampleOptions& options) {
   return pipeline(synthetic_classification({.samples = samples, .size = 8}), options);
 }
 
@@ -24,6 +24,30 @@ TEST(PipelineTest, AnEpochHasAsManyBatchesAsItsLoader) {
         EXPECT_EQ(declared.batches_per_epoch(), loader.batches_per_epoch())
             << samples << " samples, " << ranks << " ranks, drop_last " << drop_last;
       }
+}
+
+TEST(PipelineTest, its_loader_has_all_options_of_the_pipeline_and_of_the_plan) {
+  const SampleOptions samples{.batch_size = 3,
+                              .seed = 9,
+                              .shuffle = false,
+                              .sampler = Sampling::weighted({1, 2, 3, 4, 5, 6}),
+                              .rank = {1, 2},
+                              .drop_last = false,
+                              .decode = {.background = {1, 2, 3}, .strict = true},
+                              .on_bad_sample = OnBadSample::skip};
+  const LoadingOptions loading{.num_workers = 5,
+                               .prefetch_batches = 7,
+                               .wire = {{"label", Wire::host}},
+                               .read_ahead = {.reads = 2, .chunk_bytes = 4096},
+                               .cpus = {0, 2},
+                               .cache = CacheOptions{"read", 1000}};
+  Plan plan;
+  plan.schedule.run_ahead = 4;
+  plan.schedule.loader = {loading};
+  const DataLoaderOptions options = over(6, samples).loader_options(plan);
+  EXPECT_EQ(static_cast<const SampleOptions&>(options), samples);
+  EXPECT_EQ(static_cast<const LoadingOptions&>(options), loading);
+  EXPECT_EQ(options.held_batches, 5U);
 }
 
 TEST(PipelineTest, ABatchThatTheDataCannotFillHasNoEpoch) {

@@ -14,7 +14,7 @@ using testing::UnorderedElementsAre;
 const std::vector<std::string> kSteps = {"copy", "encode", "decode"};
 
 Plan plan_for(const std::string& mode, DeviceKind device) {
-  return make_plan(mode, kSteps, device, {.num_workers = 8}, {});
+  return make_plan(mode, kSteps, device, {{.num_workers = 8}}, {});
 }
 
 std::vector<std::string> cuda_problems(const Plan& plan) {
@@ -65,7 +65,7 @@ TEST(MakePlan, CpuLanesAreThreadsAndDeterministic) {
 TEST(MakePlan, DeterministicTurnsAutotuningOff) {
   Plan::Numerics numerics;
   numerics.deterministic = true;
-  EXPECT_FALSE(make_plan("serial", kSteps, DeviceKind::cuda, {.num_workers = 1}, numerics)
+  EXPECT_FALSE(make_plan("serial", kSteps, DeviceKind::cuda, {{.num_workers = 1}}, numerics)
                    .numerics.cudnn_benchmark);
   EXPECT_TRUE(plan_for("serial", DeviceKind::cuda).numerics.cudnn_benchmark);
 }
@@ -302,13 +302,13 @@ TEST(PlanJson, EveryFieldRoundTrips) {
                    SIZE_MAX,
                    9,
                    Driver::threaded,
-                   {7,
-                    5,
-                    false,
-                    {{"mask", Wire::bits}, {"path", Wire::host}},
-                    {9, 1 << 20},
-                    {3, 5},
-                    CacheOptions{.after = "a", .bytes = SIZE_MAX}}};
+                   {{7,
+                     5,
+                     {{"mask", Wire::bits}, {"path", Wire::host}},
+                     {9, 1 << 20},
+                     {3, 5},
+                     CacheOptions{.after = "a", .bytes = SIZE_MAX}},
+                    false}};
   plan.numerics = {Precision::bf16, false, true, false, {}, {{"image", Wire::fp16}}, true};
   EXPECT_EQ(parse_plan(to_json_text(plan)), plan);
 }

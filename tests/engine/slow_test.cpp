@@ -21,7 +21,7 @@ class WorkloadRun {
   RunResult run(Context& context, const std::string& mode, Driver driver, double lane_delay_us) {
     Pipeline declared = make_pipeline(built_in_workloads(), "segmentation", options_);
     Plan plan =
-        make_plan(mode, declared.device_steps(), context.kind(), {.num_workers = 8}, exact());
+        make_plan(mode, declared.device_steps(), context.kind(), {{.num_workers = 8}}, exact());
     plan.schedule.driver = driver;
     Trainer trainer(std::move(declared), context, plan.numerics);
     return run_with(trainer, plan, steps(kLong), delayed(lane_delay_us, options_.batch_size));

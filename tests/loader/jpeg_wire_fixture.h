@@ -13,10 +13,10 @@ using Chain = std::vector<NamedOp>;
 inline constexpr std::size_t kBatchSize = 5;
 
 inline DataLoaderOptions as_files(unsigned workers = 1) {
-  return {.batch_size = kBatchSize, .num_workers = workers, .wire = {{"image", Wire::jpeg}}};
+  return {{.batch_size = kBatchSize}, {.num_workers = workers, .wire = {{"image", Wire::jpeg}}}};
 }
 
-inline DataLoaderOptions plain() { return {.batch_size = kBatchSize}; }
+inline DataLoaderOptions plain() { return {{.batch_size = kBatchSize}, {}}; }
 
 inline Bytes field_bytes(const SlabField& field, const HostBatch& batch, std::size_t position) {
   const std::byte* from = batch.data + field.offset_bytes + position * field.sample_bytes;

@@ -104,8 +104,7 @@ TEST(JpegWire, FilesThatDoNotFitAreDecodedByWorkers) {
   ASSERT_LT(fitting, 10U);
   // The slot holds the finished image too, so that must be smaller here.
   const Chain chain = {{"crop", RandomResizedCrop{8}}};
-  const SlabLayout layout =
-      DataLoader::plan_layout(*set, chain, kBatchSize, options.wire, options.jpeg_bytes);
+  const SlabLayout layout = DataLoader::plan_layout(*set, chain, options);
   const std::size_t room = layout.field("image").sample_bytes - JpegSlot::kBytes;
   std::size_t with_alignment = 0;
   for (const auto& file : set->files) with_alignment += file.size() <= room ? 1 : 0;
@@ -122,9 +121,11 @@ TEST(JpegWire, WhereNoFileFitsWorkersDecodeAll) {
 
 TEST(JpegWire, TheDeviceHasRoomForFinishedImagesAndTheCopyNoneForFiles) {
   const auto set = jpeg_set(10);
-  const SlabLayout layout =
-      DataLoader::plan_layout(*set, {{"resize", Resize{{8, 12}}}}, 4,
-                              {{"image", Wire::jpeg}, {"number", Wire::smallest}}, 1000);
+  DataLoaderOptions options{{.batch_size = 4}, {}};
+  options.wire = {{"image", Wire::jpeg}, {"number", Wire::smallest}};
+  options.jpeg_bytes = 1000;
+  const Chain chain = {{"resize", Resize{{8, 12}}}};
+  const SlabLayout layout = DataLoader::plan_layout(*set, chain, options);
   const SlabField& image = layout.field("image");
   EXPECT_EQ(image.sample_bytes, 1088U);  // 64 + 1000, up to the next multiple of 64
   EXPECT_EQ(image.offset_bytes, layout.copied_bytes);
@@ -134,10 +135,9 @@ TEST(JpegWire, TheDeviceHasRoomForFinishedImagesAndTheCopyNoneForFiles) {
   for (const PackedField& packed : *layout.packed) {
     EXPECT_LE(packed.to_offset_bytes + packed.to_bytes(), image.device_offset_bytes);
   }
-  const WireFormats images_travel = {
+  options.wire = {
       {"image", Wire::jpeg}, {"number", Wire::host}, {"label", Wire::host}, {"boxes", Wire::host}};
-  const SlabLayout images_alone =
-      DataLoader::plan_layout(*set, {{"resize", Resize{{8, 12}}}}, 4, images_travel);
+  const SlabLayout images_alone = DataLoader::plan_layout(*set, chain, options);
   EXPECT_EQ(images_alone.copied_bytes, 0U);
   EXPECT_EQ(images_alone.device_bytes, 1280U);
 }

@@ -43,21 +43,24 @@ TEST(LoaderAllocation, NoneInTheSteadyState) { EXPECT_EQ(count_allocations({}), 
 
 TEST(LoaderAllocation, NoneWhereItIsTracedEvenWithAFullRow) {
   for (const std::size_t events : {1 << 16, 10})
-    EXPECT_EQ(count_allocations({.trace = std::make_shared<TraceRecorder>(
-                                     TraceRecorder::Options{.events_per_row = events})}),
-              0U);
+    EXPECT_EQ(
+        count_allocations(with(
+            &DataLoaderOptions::trace,
+            std::make_shared<TraceRecorder>(TraceRecorder::Options{.events_per_row = events}), {})),
+        0U);
 }
 
 TEST(LoaderAllocation, NoneWithACacheThatIsWarmOrFull) {
   for (const std::size_t bytes : {1 << 20, 2000}) {
-    EXPECT_EQ(count_allocations({.cache = CacheOptions{"read", bytes}}), 0U);
-    EXPECT_EQ(count_allocations({.cache = CacheOptions{"decode", bytes}}), 0U);
+    EXPECT_EQ(count_allocations({{}, {.cache = CacheOptions{"read", bytes}}}), 0U);
+    EXPECT_EQ(count_allocations({{}, {.cache = CacheOptions{"decode", bytes}}}), 0U);
   }
 }
 
 TEST(LoaderAllocation, NoneInTheSteadyStateAfterACut) {
   DataLoader loader(std::make_shared<TestSet>(64), two_transforms(),
-                    {.batch_size = 4, .num_workers = 1, .cut = HostCut{"decode", 16}});
+                    with(&DataLoaderOptions::cut, HostCut{"decode", 16},
+                         {{.batch_size = 4}, {.num_workers = 1}}));
   const auto walk = [&](int batches) {
     for (int i = 0; i < batches; ++i) loader.release(loader.next(), nullptr);
   };
@@ -75,7 +78,7 @@ TEST(LoaderAllocation, NoneInTheSteadyStateWithReadAhead) {
     if (decoded++ < kWarmUp) together.arrive_and_wait();
   };
   DataLoader loader(dataset, two_transforms(),
-                    {.batch_size = 4, .num_workers = kWorkers, .read_ahead = {.reads = 5}});
+                    {{.batch_size = 4}, {.num_workers = kWorkers, .read_ahead = {.reads = 5}}});
   const auto walk = [&](int batches) {
     for (int i = 0; i < batches; ++i) loader.release(loader.next(), nullptr);
   };
@@ -89,7 +92,7 @@ TEST(LoaderAllocation, NoneInTheSteadyStateWhereFilesTravel) {
   const std::vector<Bytes> files(64, write_jpeg({}, 40, 60, noisy_levels(40, 60, 3)));
   DataLoader loader(set_of_files(files),
                     {{"crop", RandomResizedCrop{16}}, {"flip", RandomHorizontalFlip{}}},
-                    {.batch_size = 4, .num_workers = 1, .wire = {{"image", Wire::jpeg}}});
+                    {{.batch_size = 4}, {.num_workers = 1, .wire = {{"image", Wire::jpeg}}}});
   const auto walk = [&](int batches) {
     for (int i = 0; i < batches; ++i) loader.release(loader.next(), nullptr);
   };

@@ -19,7 +19,7 @@ LoaderRate rate(unsigned workers, double value) {
 
 TEST(LoaderBench, MeasuresEachNumberOfWorkersAndCountsTheSteps) {
   const auto dataset = std::make_shared<TestSet>(20);
-  const auto rates = measure_loader(dataset, two_transforms(), {.batch_size = 4},
+  const auto rates = measure_loader(dataset, two_transforms(), {{.batch_size = 4}, {}},
                                     {.workers = {1, 3}, .seconds = 0.001, .repeats = 2});
   ASSERT_EQ(rates.size(), 2U);
   EXPECT_EQ(rates[0].workers, 1U);
@@ -39,7 +39,7 @@ TEST(LoaderBench, TellsWhatCameFromCachesOverAllRounds) {
   const TemporaryFolder folder;
   const auto dataset = disk_cached(std::make_shared<TestSet>(20), {folder.path() / "c", 1 << 20});
   const LoaderBenchOptions options{.workers = {1, 2}, .seconds = 0.001, .repeats = 2};
-  const auto plain = measure_loader(dataset, {}, {.batch_size = 4}, options);
+  const auto plain = measure_loader(dataset, {}, {{.batch_size = 4}, {}}, options);
   EXPECT_FALSE(plain[0].cache.has_value());
   ASSERT_TRUE(plain[0].disk_cache && plain[1].disk_cache);
   EXPECT_EQ(plain[0].disk_cache->misses, 20U);
@@ -47,7 +47,7 @@ TEST(LoaderBench, TellsWhatCameFromCachesOverAllRounds) {
   for (const LoaderRate& rate : plain) {
     EXPECT_GE(rate.disk_cache->hits + rate.disk_cache->misses, rate.steps[0].calls);
   }
-  const DataLoaderOptions with_cache{.batch_size = 4, .cache = CacheOptions{"read", 1 << 20}};
+  const DataLoaderOptions with_cache{{.batch_size = 4}, {.cache = CacheOptions{"read", 1 << 20}}};
   for (const LoaderRate& rate : measure_loader(dataset, {}, with_cache, options)) {
     ASSERT_TRUE(rate.cache);
     EXPECT_EQ(rate.cache->samples, 20U);
@@ -55,16 +55,17 @@ TEST(LoaderBench, TellsWhatCameFromCachesOverAllRounds) {
     EXPECT_GT(rate.cache->hits, 0U);
     EXPECT_EQ(rate.disk_cache->hits, rate.cache->misses);
   }
-  EXPECT_FALSE(
-      measure_loader(std::make_shared<TestSet>(8), {}, {.batch_size = 4}, options)[0].disk_cache);
+  EXPECT_FALSE(measure_loader(std::make_shared<TestSet>(8), {}, {{.batch_size = 4}, {}}, options)[0]
+                   .disk_cache);
 }
 
 TEST(LoaderBench, AStopLeavesOutWhatWasNotMeasured) {
   unsigned asked = 0;
   LoaderBenchOptions options{.workers = {1, 2}, .seconds = 1e9, .repeats = 1};
   options.stop = [&] { return ++asked > 20; };
-  EXPECT_EQ(measure_loader(std::make_shared<TestSet>(20), {}, {.batch_size = 4}, options).size(),
-            1U);
+  EXPECT_EQ(
+      measure_loader(std::make_shared<TestSet>(20), {}, {{.batch_size = 4}, {}}, options).size(),
+      1U);
 }
 
 TEST(LoaderBench, TellsAfterEachMeasurement) {
@@ -74,13 +75,14 @@ TEST(LoaderBench, TellsAfterEachMeasurement) {
     reported.push_back(done);
     EXPECT_EQ(all, 4U);
   };
-  measure_loader(std::make_shared<TestSet>(20), {}, {.batch_size = 4}, options);
+  measure_loader(std::make_shared<TestSet>(20), {}, {{.batch_size = 4}, {}}, options);
   EXPECT_THAT(reported, ElementsAre(1, 2, 3, 4));
 }
 
 TEST(LoaderBench, RefusesNothingToMeasure) {
-  EXPECT_THROW(measure_loader(std::make_shared<TestSet>(8), {}, {.batch_size = 4}, {.workers = {}}),
-               Refused);
+  EXPECT_THROW(
+      measure_loader(std::make_shared<TestSet>(8), {}, {{.batch_size = 4}, {}}, {.workers = {}}),
+      Refused);
 }
 
 TEST(LoaderBench, WhatASampleThrowsLeavesWithItsName) {
@@ -89,7 +91,7 @@ TEST(LoaderBench, WhatASampleThrowsLeavesWithItsName) {
     if (index == 3) throw Error("gone");
   };
   try {
-    measure_loader(dataset, {}, {.batch_size = 4}, {.workers = {1}, .seconds = 1});
+    measure_loader(dataset, {}, {{.batch_size = 4}, {}}, {.workers = {1}, .seconds = 1});
     FAIL() << "nothing thrown";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("images/3.jpg"));

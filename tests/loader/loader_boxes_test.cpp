@@ -37,11 +37,11 @@ std::vector<Bytes> load_boxes(const DataLoaderOptions& options,
 }
 
 TEST(LoaderBoxes, AreTheSameWhereverTheImagesAreMoved) {
-  const std::vector<Bytes> on_the_host = load_boxes({.batch_size = kBoxesBatch, .seed = 3});
+  const std::vector<Bytes> on_the_host = load_boxes({{.batch_size = kBoxesBatch, .seed = 3}, {}});
   EXPECT_NE(on_the_host[0], on_the_host[2]) << "another epoch";
   for (const unsigned workers : {1U, 3U})
     for (std::size_t on_device = 1; on_device < kMoves.size(); ++on_device) {
-      DataLoaderOptions options{.batch_size = kBoxesBatch, .seed = 3, .num_workers = workers};
+      DataLoaderOptions options{{.batch_size = kBoxesBatch, .seed = 3}, {.num_workers = workers}};
       options.on_device = on_device;
       EXPECT_EQ(load_boxes(options), on_the_host) << on_device << " on the device";
       options.cache = CacheOptions{"decode", 10 << 20};
@@ -52,7 +52,7 @@ TEST(LoaderBoxes, AreTheSameWhereverTheImagesAreMoved) {
 TEST(LoaderBoxes, AreMovedAnewWhenTheSampleComesFromACacheBehindAllHostSteps) {
   const std::vector<NamedOp> chain = {{"resize", Resize{{24, 32}}},
                                       {"turn", RandomRotation{{-30, 30}}}};
-  DataLoaderOptions options{.batch_size = kBoxesBatch, .seed = 3};
+  DataLoaderOptions options{{.batch_size = kBoxesBatch, .seed = 3}, {}};
   options.on_device = 1;
   const std::vector<Bytes> plain = load_boxes(options, chain);
   options.cache = CacheOptions{"resize", 10 << 20};
@@ -60,7 +60,7 @@ TEST(LoaderBoxes, AreMovedAnewWhenTheSampleComesFromACacheBehindAllHostSteps) {
 }
 
 TEST(LoaderBoxes, DoNotDependOnHowMuchOfTheImageIsDecoded) {
-  DataLoaderOptions options{.batch_size = kBoxesBatch, .seed = 3};
+  DataLoaderOptions options{{.batch_size = kBoxesBatch, .seed = 3}, {}};
   options.decode.partial = false;
   const std::vector<Bytes> whole = load_boxes(options);
   options.decode.partial = options.decode.scaled = true;
@@ -69,15 +69,15 @@ TEST(LoaderBoxes, DoNotDependOnHowMuchOfTheImageIsDecoded) {
 
 TEST(LoaderBoxes, TravelPlain) {
   for (const Wire wire : {Wire::bf16, Wire::fp16, Wire::one_hot}) {
-    const DataLoaderOptions options{.batch_size = kBoxesBatch, .wire = {{"boxes", wire}}};
+    const DataLoaderOptions options{{.batch_size = kBoxesBatch}, {.wire = {{"boxes", wire}}}};
     EXPECT_THAT(refusal(jpeg_set(10), kMoves, options), HasSubstr("let it travel plain"));
   }
-  EXPECT_EQ(load_boxes({.batch_size = kBoxesBatch, .seed = 3, .wire = {{"boxes", Wire::host}}}),
-            load_boxes({.batch_size = kBoxesBatch, .seed = 3}));
+  EXPECT_EQ(load_boxes({{.batch_size = kBoxesBatch, .seed = 3}, {.wire = {{"boxes", Wire::host}}}}),
+            load_boxes({{.batch_size = kBoxesBatch, .seed = 3}, {}}));
 }
 
 TEST(LoaderBoxes, AreNotMixed) {
-  DataLoaderOptions options{.batch_size = kBoxesBatch};
+  DataLoaderOptions options{{.batch_size = kBoxesBatch}, {}};
   options.batch_ops = BatchOps{.mixup = MixUp{}};
   std::vector<ArrayField> fields(2);
   fields[0] = {"image", FieldKind::image, counting<std::uint8_t>(DType::uint8, {5, 4, 4, 3}), 0};
@@ -108,7 +108,7 @@ TEST(LoaderBoxes, OfAnotherFormAreRefusedWithAllElseThatIsWrong) {
                             {{"image", FieldKind::image, DType::uint8, {4, 4, 3}, 0},
                              {"boxes", FieldKind::boxes, DType::float32, {2, 5}, 0}},
                             [](std::size_t, Sample&) {});
-  const DataLoaderOptions options{.batch_size = kBoxesBatch, .wire = {{"image", Wire::plain}}};
+  const DataLoaderOptions options{{.batch_size = kBoxesBatch}, {.wire = {{"image", Wire::plain}}}};
   EXPECT_THAT(refusal(odd, {}, options), HasSubstr("they must be float32, N x 4"));
   const std::string message =
       refusal(odd, {{"flip", RandomHorizontalFlip{2}}, {"down", RandomVerticalFlip{}}}, options);

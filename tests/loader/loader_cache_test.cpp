@@ -35,7 +35,7 @@ std::vector<NamedOp> inverted_then_random() {
 std::vector<NamedOp> inverted() { return {{"fix", Invert{}}}; }
 
 DataLoaderOptions options_with(std::optional<CacheOptions> cache, unsigned workers = 3) {
-  return {.batch_size = kCacheBatch, .num_workers = workers, .cache = std::move(cache)};
+  return {{.batch_size = kCacheBatch}, {.num_workers = workers, .cache = std::move(cache)}};
 }
 
 std::vector<Bytes> run(const std::vector<NamedOp>& chain, const DataLoaderOptions& options) {

@@ -19,7 +19,7 @@ constexpr std::size_t kCanvasBatch = 5;
 constexpr std::size_t kCanvasBatches = 6;
 
 DataLoaderOptions canvas_options(std::size_t on_device, unsigned workers = 2) {
-  DataLoaderOptions options{.batch_size = kCanvasBatch, .seed = 3, .num_workers = workers};
+  DataLoaderOptions options{{.batch_size = kCanvasBatch, .seed = 3}, {.num_workers = workers}};
   options.on_device = on_device;
   return options;
 }

@@ -58,7 +58,7 @@ class LoaderCpus : public testing::Test {
   const std::shared_ptr<TestSet> dataset_ = std::make_shared<TestSet>(16);
   Seen reading_;
   Seen decoding_;
-  DataLoaderOptions options_ = {.batch_size = 2, .num_workers = 3};
+  DataLoaderOptions options_ = {{.batch_size = 2}, {.num_workers = 3}};
 };
 
 TEST_F(LoaderCpus, HoldForWorkersAndReaders) {

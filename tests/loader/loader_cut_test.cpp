@@ -9,7 +9,8 @@ namespace {
 using testing::HasSubstr;
 
 DataLoaderOptions cut_after(const std::string& step, std::size_t items) {
-  return {.batch_size = 4, .num_workers = 3, .cut = HostCut{step, items}};
+  return with(&DataLoaderOptions::cut, HostCut{step, items},
+              {{.batch_size = 4}, {.num_workers = 3}});
 }
 
 class LoaderCut : public testing::TestWithParam<std::size_t> {

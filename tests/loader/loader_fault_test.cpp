@@ -20,7 +20,7 @@ namespace {
 
 using testing::HasSubstr;
 
-const DataLoaderOptions kInOrder = {.batch_size = 4, .shuffle = false, .num_workers = 4};
+const DataLoaderOptions kInOrder = {{.batch_size = 4, .shuffle = false}, {.num_workers = 4}};
 
 TEST(LoaderFault, BatchesBeforeTheFailingOneAreDelivered) {
   for (const unsigned workers : {1u, 2u, 8u}) {
@@ -71,22 +71,24 @@ TEST(LoaderFault, AnOffsetForLevelsBehindWhatMakesThemSmallIsRefused) {
   const auto images = tensor_dataset({{"image", FieldKind::image, std::move(pixels), 0}});
   const std::vector<NamedOp> wrong = {{"small", Divide{}}, {"ycc", ConvertColor{}}};
   EXPECT_THAT(
-      thrown_by([&] { DataLoader::plan_layout(*images, wrong, 2); }),
+      thrown_by([&] {
+        DataLoader::plan_layout(*images, wrong, {{.batch_size = 2}, {}});
+      }),
       HasSubstr("'ycc' (convert_color): its offset is for levels of 0 to 255, but 'small'"));
-  EXPECT_NO_THROW(DataLoader::plan_layout(*images, {wrong[1], wrong[0]}, 2));
+  EXPECT_NO_THROW(DataLoader::plan_layout(*images, {wrong[1], wrong[0]}, {{.batch_size = 2}, {}}));
 }
 
 TEST(LoaderFault, TransformsOfNoFieldAreRefusedWhereverTheyAreDone) {
   HostArray values;
   values.reset(DType::int64, {4});
   const auto labels = tensor_dataset({{"label", FieldKind::label, std::move(values), 0}});
-  for (const std::size_t on_device : {0, 1})
-    EXPECT_THAT(
-        thrown_by([&] {
-          DataLoader::plan_layout(*labels, {{"small", Resize{{4, 4}}}}, 2, {}, 0, on_device);
-        }),
-        HasSubstr("transform 'small': the data set has nothing that resize is done to: its "
-                  "fields are 'label' (label)"));
+  DataLoaderOptions options{{.batch_size = 2}, {}};
+  for (options.on_device = 0; options.on_device < 2; ++options.on_device)
+    EXPECT_THAT(thrown_by([&] {
+                  DataLoader::plan_layout(*labels, {{"small", Resize{{4, 4}}}}, options);
+                }),
+                HasSubstr("transform 'small': the data set has nothing that resize is done to: its "
+                          "fields are 'label' (label)"));
 }
 
 TEST(LoaderFault, TooLittleMemoryForSlabsIsTold) {
@@ -300,11 +302,9 @@ TEST(LoaderRefuses, ClassesThatAreNotIntegers) {
 }
 
 TEST(LoaderRefuses, AllProblemsAtOnce) {
-  const DataLoaderOptions options = {.batch_size = 9,
-                                     .num_workers = 0,
-                                     .prefetch_batches = 0,
-                                     .held_batches = 0,
-                                     .cut = HostCut{"decoed", 0}};
+  DataLoaderOptions options{{.batch_size = 9}, {.num_workers = 0, .prefetch_batches = 0}};
+  options.held_batches = 0;
+  options.cut = HostCut{"decoed", 0};
   const std::string message =
       refusal(std::make_shared<TestSet>(8), {{"to side", ToSide{{}, false}}}, options);
   for (const char* problem :

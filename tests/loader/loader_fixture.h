@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,14 @@ namespace slipstream {
 
 /// Time for a broken loader to go wrong in; a right one passes however long this takes.
 inline void give_time() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
+
+/// Returns `options` with another value of one member.
+template <typename T>
+DataLoaderOptions with(T DataLoaderOptions::*member, std::type_identity_t<T> value,
+                       DataLoaderOptions options) {
+  options.*member = std::move(value);
+  return options;
+}
 
 /// Closed until open() is called; wait() blocks until then.
 class Gate {

@@ -38,9 +38,9 @@ TEST(LoaderFlow, WorkersNeverFillMoreThanTheirSlabs) {
     const std::size_t reads = dataset->reads.count();
     if (reads > (kSlabs + released.load()) * kBatch) exceeded = true;
   };
-  DataLoader loader(
-      dataset, no_transforms(),
-      {.batch_size = kBatch, .num_workers = 4, .prefetch_batches = 2, .held_batches = 2});
+  DataLoader loader(dataset, no_transforms(),
+                    with(&DataLoaderOptions::held_batches, 2,
+                         {{.batch_size = kBatch}, {.num_workers = 4, .prefetch_batches = 2}}));
   EXPECT_EQ(loader.slabs(), kSlabs);
   for (std::size_t i = 0; i < 30; ++i) {
     dataset->reads.wait_for((kSlabs + i) * kBatch);
@@ -57,7 +57,8 @@ TEST(LoaderFlow, a_batch_says_how_long_it_was_waited_for_when_none_was_filled) {
   const auto dataset = std::make_shared<TestSet>(12);
   dataset->on_read = [](std::size_t) { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
   DataLoader loader(dataset, no_transforms(),
-                    {.batch_size = 2, .num_workers = 2, .prefetch_batches = 3, .held_batches = 1});
+                    with(&DataLoaderOptions::held_batches, 1,
+                         {{.batch_size = 2}, {.num_workers = 2, .prefetch_batches = 3}}));
   double blocked_s = 0;
   bool has_waited = false;
   // A caller that is slower than the workers takes batches that are filled, and does not wait.
@@ -75,9 +76,9 @@ TEST(LoaderFlow, a_batch_says_how_long_it_was_waited_for_when_none_was_filled) {
 TEST(LoaderFlow, a_batch_says_how_many_were_filled_when_it_was_asked_for) {
   std::vector<std::size_t> filled;
   test::eventually("all batches but the held one are filled when the next is taken", [&] {
-    DataLoader loader(
-        std::make_shared<TestSet>(12), no_transforms(),
-        {.batch_size = 2, .num_workers = 2, .prefetch_batches = 3, .held_batches = 1});
+    DataLoader loader(std::make_shared<TestSet>(12), no_transforms(),
+                      with(&DataLoaderOptions::held_batches, 1,
+                           {{.batch_size = 2}, {.num_workers = 2, .prefetch_batches = 3}}));
     const HostBatch held = loader.next();
     while (loader.counters().back().calls < 8) std::this_thread::yield();  // four slabs of two
     give_time();
@@ -98,7 +99,7 @@ TEST(LoaderFlow, LapsAreThoseOfTheLastSamples) {
     if (++reads == 2000) std::this_thread::sleep_for(std::chrono::duration<double>(kSlowS));
   };
   DataLoader loader(dataset, no_transforms(),
-                    {.batch_size = 2, .num_workers = 1, .prefetch_batches = 1});
+                    {{.batch_size = 2}, {.num_workers = 1, .prefetch_batches = 1}});
   take(loader, 200);
   const auto early = loader.laps();
   EXPECT_EQ(early.front().name, "read");
@@ -121,7 +122,8 @@ TEST(LoaderFlow, LapsAreThoseOfTheLastSamples) {
 TEST(LoaderFlow, ALentSlabStaysAsItIs) {
   const auto dataset = std::make_shared<TestSet>(12);
   DataLoader loader(dataset, no_transforms(),
-                    {.batch_size = 2, .num_workers = 4, .prefetch_batches = 1, .held_batches = 2});
+                    with(&DataLoaderOptions::held_batches, 2,
+                         {{.batch_size = 2}, {.num_workers = 4, .prefetch_batches = 1}}));
   const HostBatch kept = loader.next();
   const Bytes before = copy_slab_bytes(loader, kept);
   take(loader, 20);
@@ -138,7 +140,8 @@ TEST(LoaderFlow, ASlabIsNotRefilledBeforeItsLastUseIsOver) {
     if (dataset->reads.count() > 4 && !mark.reached()) too_early = true;
   };
   DataLoader loader(dataset, no_transforms(),
-                    {.batch_size = 2, .num_workers = 4, .prefetch_batches = 1, .held_batches = 1});
+                    with(&DataLoaderOptions::held_batches, 1,
+                         {{.batch_size = 2}, {.num_workers = 4, .prefetch_batches = 1}}));
   const HostBatch first = loader.next();
   const Bytes before = copy_slab_bytes(loader, first);
   loader.release(first, &mark);
@@ -161,7 +164,8 @@ TEST(LoaderFlow, AReachedMarkLetsTheSlabGoRound) {
   TestMark mark;
   mark.gate.open();
   DataLoader loader(std::make_shared<TestSet>(12), no_transforms(),
-                    {.batch_size = 2, .num_workers = 2, .prefetch_batches = 1, .held_batches = 1});
+                    with(&DataLoaderOptions::held_batches, 1,
+                         {{.batch_size = 2}, {.num_workers = 2, .prefetch_batches = 1}}));
   for (std::uint64_t i = 0; i < 40; ++i) {
     const HostBatch batch = loader.next();
     EXPECT_EQ(batch.number, i);
@@ -174,7 +178,8 @@ TEST(LoaderFlow, ALostDeviceReachesTheCallerOfTheBatchThatNeedsTheSlab) {
   mark.lost = true;
   mark.gate.open();
   DataLoader loader(std::make_shared<TestSet>(12), no_transforms(),
-                    {.batch_size = 2, .num_workers = 2, .prefetch_batches = 1, .held_batches = 1});
+                    with(&DataLoaderOptions::held_batches, 1,
+                         {{.batch_size = 2}, {.num_workers = 2, .prefetch_batches = 1}}));
   loader.release(loader.next(), &mark);
   loader.release(loader.next(), nullptr);
   EXPECT_THROW(loader.next(), DeviceLost);
@@ -183,9 +188,9 @@ TEST(LoaderFlow, ALostDeviceReachesTheCallerOfTheBatchThatNeedsTheSlab) {
 
 TEST(LoaderFlow, SlabsMayComeBackInAnyOrder) {
   const auto run = [](bool reversed) {
-    DataLoader loader(
-        std::make_shared<TestSet>(12), two_transforms(),
-        {.batch_size = 2, .num_workers = 3, .prefetch_batches = 1, .held_batches = 3});
+    DataLoader loader(std::make_shared<TestSet>(12), two_transforms(),
+                      with(&DataLoaderOptions::held_batches, 3,
+                           {{.batch_size = 2}, {.num_workers = 3, .prefetch_batches = 1}}));
     std::vector<Bytes> taken;
     for (int round = 0; round < 8; ++round) {
       std::vector<HostBatch> held = {loader.next(), loader.next(), loader.next()};
@@ -202,7 +207,7 @@ TEST(LoaderFlow, ReadySaysWhetherNextWouldReturnAtOnce) {
   const auto dataset = std::make_shared<TestSet>(4);
   Gate gate;
   dataset->on_read = [&](std::size_t) { gate.wait(); };
-  DataLoader loader(dataset, no_transforms(), {.batch_size = 2, .num_workers = 2});
+  DataLoader loader(dataset, no_transforms(), {{.batch_size = 2}, {.num_workers = 2}});
   EXPECT_FALSE(loader.ready());
   gate.open();
   while (!loader.ready()) std::this_thread::yield();
@@ -211,7 +216,7 @@ TEST(LoaderFlow, ReadySaysWhetherNextWouldReturnAtOnce) {
 
 TEST(LoaderFlow, HoldingMoreThanLentIsABrokenPromise) {
   DataLoader loader(std::make_shared<TestSet>(8), no_transforms(),
-                    {.batch_size = 2, .held_batches = 1});
+                    with(&DataLoaderOptions::held_batches, 1, {{.batch_size = 2}, {}}));
   const HostBatch held = loader.next();
   EXPECT_THROW(loader.next(), std::logic_error);
   loader.release(held, nullptr);
@@ -222,7 +227,7 @@ TEST(LoaderFlow, HoldingMoreThanLentIsABrokenPromise) {
 TEST(LoaderFlow, StopsWithFullQueues) {
   for (int i = 0; i < 20; ++i) {
     const auto dataset = std::make_shared<TestSet>(12);
-    DataLoader loader(dataset, no_transforms(), {.batch_size = 2, .num_workers = 4});
+    DataLoader loader(dataset, no_transforms(), {{.batch_size = 2}, {.num_workers = 4}});
     dataset->reads.wait_for(8);
     if (i % 2 == 0) loader.next();
   }
@@ -231,7 +236,7 @@ TEST(LoaderFlow, StopsWithFullQueues) {
 TEST(LoaderFlow, StopsAtAnyMoment) {
   for (std::size_t i = 0; i < 100; ++i) {
     const auto dataset = std::make_shared<TestSet>(12);
-    DataLoader loader(dataset, two_transforms(), {.batch_size = 2, .num_workers = 4});
+    DataLoader loader(dataset, two_transforms(), {{.batch_size = 2}, {.num_workers = 4}});
     take(loader, i % 5);
   }
 }
@@ -240,8 +245,8 @@ TEST(LoaderFlow, StopWaitsForTheCallInFlightAlone) {
   const auto dataset = std::make_shared<TestSet>(1000);
   Gate gate;
   dataset->on_read = [&](std::size_t) { gate.wait(); };
-  auto loader =
-      std::make_unique<DataLoader>(dataset, no_transforms(), DataLoaderOptions{.batch_size = 500});
+  auto loader = std::make_unique<DataLoader>(dataset, no_transforms(),
+                                             DataLoaderOptions{{.batch_size = 500}, {}});
   dataset->reads.wait_for(1);
   std::jthread stop([&] { loader.reset(); });
   gate.open();

@@ -34,7 +34,7 @@ std::int64_t growth(DataLoader& loader) {
   return resident_bytes() - before;
 }
 
-DataLoaderOptions two_workers() { return {.batch_size = kMemoryBatch, .num_workers = 2}; }
+DataLoaderOptions two_workers() { return {{.batch_size = kMemoryBatch}, {.num_workers = 2}}; }
 
 void expect_flat(const DataLoaderOptions& options) {
   DataLoader loader(std::make_shared<TestSet>(kMemorySamples), two_transforms(), options);

@@ -20,7 +20,7 @@ const std::vector<NamedOp> kFloats = {{"flip", RandomHorizontalFlip{}},
                                       {"float", ToDtype{.scale = true}}};
 
 DataLoaderOptions mix_options(const BatchOps& ops, unsigned workers = 2) {
-  DataLoaderOptions options{.batch_size = kMixBatch, .seed = kSeed, .num_workers = workers};
+  DataLoaderOptions options{{.batch_size = kMixBatch, .seed = kSeed}, {.num_workers = workers}};
   options.batch_ops = ops;
   return options;
 }
@@ -80,8 +80,7 @@ TEST(LoaderMix, RanksDrawForTheirPlacesInTheWholeStep) {
 TEST(LoaderMix, TravelsBesideWhatTheDevicesTransformsDraw) {
   DataLoaderOptions options = mix_options(kMixup);
   options.on_device = 2;
-  const SlabLayout layout =
-      DataLoader::plan_layout(TestSet(8), kFloats, kMixBatch, {}, kJpegBytes, 2, kMixup);
+  const SlabLayout layout = DataLoader::plan_layout(TestSet(8), kFloats, options);
   EXPECT_TRUE(has_field(layout, kDrawnField));
   ASSERT_NE(layout.batch_chain, nullptr);
   EXPECT_EQ(layout.batch_chain->form().dtype, DType::float32);
@@ -89,20 +88,20 @@ TEST(LoaderMix, TravelsBesideWhatTheDevicesTransformsDraw) {
 }
 
 TEST(LoaderMix, LabelsAloneNeedNoParameters) {
-  const SlabLayout layout = DataLoader::plan_layout(TestSet(8), {}, kMixBatch, {}, kJpegBytes, 0,
-                                                    {.one_hot = OneHot{0.1}});
+  const SlabLayout layout =
+      DataLoader::plan_layout(TestSet(8), {}, mix_options({.one_hot = OneHot{0.1}}));
   ASSERT_NE(layout.batch_chain, nullptr);
   EXPECT_FALSE(has_field(layout, kMixField));
   EXPECT_EQ(layout.batch_chain->form().label, DType::uint8);
-  EXPECT_EQ(DataLoader::plan_layout(TestSet(8), {}, kMixBatch).batch_chain, nullptr);
+  EXPECT_EQ(DataLoader::plan_layout(TestSet(8), {}, mix_options({})).batch_chain, nullptr);
 }
 
 TEST(LoaderMix, WhatCannotBeMixedIsRefused) {
   const auto refusal = [](const std::vector<NamedOp>& transforms, const BatchOps& ops,
                           const WireFormats& wire = {}) {
-    return thrown_by([&] {
-      DataLoader::plan_layout(TestSet(8), transforms, kMixBatch, wire, kJpegBytes, 0, ops);
-    });
+    DataLoaderOptions options = mix_options(ops);
+    options.wire = wire;
+    return thrown_by([&] { DataLoader::plan_layout(TestSet(8), transforms, options); });
   };
   EXPECT_THAT(refusal({}, kMixup), StartsWith("Refused: mixup needs float32 images"));
   EXPECT_THAT(refusal(kFloats, kMixup, {{"label", Wire::host}}),
@@ -124,7 +123,8 @@ TEST(LoaderMix, WhatCannotBeMixedIsRefused) {
 TEST(LoaderMix, IsNoTransformOfSamples) {
   EXPECT_THAT(thrown_by([] {
                 DataLoader::plan_layout(TestSet(8),
-                                        {{"float", ToDtype{.scale = true}}, {"blend", MixUp{}}}, 2);
+                                        {{"float", ToDtype{.scale = true}}, {"blend", MixUp{}}},
+                                        {{.batch_size = 2}, {}});
               }),
               StartsWith("Refused: transform 'blend': mixup is done to whole batches"));
 }

@@ -22,8 +22,8 @@ struct LoadedPart {
 
 LoadedPart run_part(std::shared_ptr<const Dataset> dataset, const std::vector<NamedOp>& chain,
                     const DecodeOptions& decode, std::optional<HostCut> cut = std::nullopt) {
-  const DataLoaderOptions options = {
-      .batch_size = 3, .num_workers = 2, .cut = std::move(cut), .decode = decode};
+  DataLoaderOptions options{{.batch_size = 3, .decode = decode}, {.num_workers = 2}};
+  options.cut = std::move(cut);
   DataLoader loader(std::move(dataset), chain, options);
   LoadedPart result;
   result.slabs = take(loader, 20);
@@ -92,7 +92,7 @@ TEST(LoaderPart, OnlyAFirstCropOfPlainlyDecodedImagesDecodesParts) {
 std::string first_error(const std::shared_ptr<const Dataset>& dataset,
                         const std::vector<NamedOp>& chain, bool is_partial) {
   DataLoader loader(dataset, chain,
-                    {.batch_size = 14, .shuffle = false, .decode = {.partial = is_partial}});
+                    {{.batch_size = 14, .shuffle = false, .decode = {.partial = is_partial}}, {}});
   return message_of_next(loader);
 }
 

@@ -32,18 +32,16 @@ const Sampling kWeighted = Sampling::weighted([] {
 
 DataLoaderOptions make_options(std::size_t rank, const Sampling& sampling = {},
                                bool drop_last = true) {
-  return {.batch_size = kRankBatch,
-          .sampler = sampling,
-          .rank = {rank, kRanks},
-          .drop_last = drop_last,
-          .num_workers = 1 + static_cast<unsigned>(rank)};
+  return {{.batch_size = kRankBatch,
+           .sampler = sampling,
+           .rank = {rank, kRanks},
+           .drop_last = drop_last},
+          {.num_workers = 1 + static_cast<unsigned>(rank)}};
 }
 
 DataLoaderOptions one_rank(const Sampling& sampling = {}, bool drop_last = true) {
-  return {.batch_size = kRankBatch * kRanks,
-          .sampler = sampling,
-          .drop_last = drop_last,
-          .num_workers = 3};
+  return {{.batch_size = kRankBatch * kRanks, .sampler = sampling, .drop_last = drop_last},
+          {.num_workers = 3}};
 }
 
 /// The fields of every sample, step after step.
@@ -121,7 +119,7 @@ TEST(LoaderRank, WhatIsTakenAgainIsDrawnAnew) {
        {std::tuple{3U, false, Sampling()}, std::tuple{4U, true, Sampling::balanced({0, 1, 1, 1})},
         std::tuple{4U, true, Sampling::weighted({1, 0, 0, 0})}}) {
     const DataLoaderOptions options = {
-        .batch_size = 2, .sampler = sampling, .drop_last = drop_last};
+        {.batch_size = 2, .sampler = sampling, .drop_last = drop_last}, {}};
     const auto taken = rank_samples(std::make_shared<TestSet>(samples), options, 2);
     for (std::size_t i = 0; i < taken.size(); ++i)
       EXPECT_EQ(std::count(taken.begin(), taken.end(), taken[i]), 1) << samples << " samples";
@@ -171,7 +169,7 @@ TEST(LoaderRank, WhenAllOfARankAreBadItSaysHowMany) {
     if (index % 4 >= 2) throw Error("gone");
   };
   DataLoaderOptions options = {
-      .batch_size = 2, .shuffle = false, .rank = {1, 2}, .on_bad_sample = OnBadSample::skip};
+      {.batch_size = 2, .shuffle = false, .rank = {1, 2}, .on_bad_sample = OnBadSample::skip}, {}};
   DataLoader loader(dataset, no_transforms(), options);
   EXPECT_THAT(message_of_next(loader), HasSubstr("batch 0: 4 samples in a row are bad"));
   options.rank.index = 0;
@@ -196,22 +194,24 @@ TEST(LoaderRank, OneSampleIsEnoughForOneRank) {
   const auto dataset = std::make_shared<TestSet>(1);
   for (const Sampling& sampling :
        {Sampling(), Sampling::balanced({3}), Sampling::weighted({0.5})}) {
-    const auto taken = rank_samples(dataset, {.sampler = sampling, .drop_last = false}, 3);
-    EXPECT_EQ(taken, rank_samples(dataset, {}, 3));
+    const auto taken =
+        rank_samples(dataset, {{.batch_size = 1, .sampler = sampling, .drop_last = false}, {}}, 3);
+    EXPECT_EQ(taken, rank_samples(dataset, {{.batch_size = 1}, {}}, 3));
   }
-  EXPECT_THAT(refusal(dataset, no_transforms(), {.rank = {1, 2}}),
+  EXPECT_THAT(refusal(dataset, no_transforms(), {{.batch_size = 1, .rank = {1, 2}}, {}}),
               HasSubstr("2 ranks with batch size 1 need more than the 1 samples"));
 }
 
 TEST(LoaderRank, RefusesAllThatIsWrongAtOnce) {
   const DataLoaderOptions options = {
-      .batch_size = 16, .sampler = Sampling::weighted({1, 2}), .rank = {3, 3}, .num_workers = 0};
+      {.batch_size = 16, .sampler = Sampling::weighted({1, 2}), .rank = {3, 3}},
+      {.num_workers = 0}};
   EXPECT_THAT(refusal(test_set(), no_transforms(), options),
               AllOf(HasSubstr("num_workers 0"), HasSubstr("rank 3 of 3"),
                     HasSubstr("give smaller batches or fewer ranks"), HasSubstr("of 2 samples")));
-  EXPECT_THAT(refusal(std::make_shared<TestSet>(0), no_transforms(), {.rank = {0, 2}}),
+  EXPECT_THAT(refusal(std::make_shared<TestSet>(0), no_transforms(), {{.rank = {0, 2}}, {}}),
               HasSubstr("the data set is empty"));
-  EXPECT_THAT(refusal(test_set(), no_transforms(), {.batch_size = 0, .rank = {0, 2}}),
+  EXPECT_THAT(refusal(test_set(), no_transforms(), {{.batch_size = 0, .rank = {0, 2}}, {}}),
               HasSubstr("batch size 0"));
 }
 

@@ -36,12 +36,12 @@ LoadedScaled run_scaled(const std::shared_ptr<const Dataset>& dataset, const Nam
                         const DecodeOptions& decode,
                         OnBadSample on_bad_sample = OnBadSample::stop) {
   DataLoader loader(dataset, {first},
-                    {.batch_size = dataset->size(),
-                     .shuffle = false,
-                     .prefetch_batches = 1,
-                     .held_batches = 1,
-                     .decode = decode,
-                     .on_bad_sample = on_bad_sample});
+                    with(&DataLoaderOptions::held_batches, 1,
+                         {{.batch_size = dataset->size(),
+                           .shuffle = false,
+                           .decode = decode,
+                           .on_bad_sample = on_bad_sample},
+                          {.prefetch_batches = 1}}));
   const HostBatch batch = loader.next();
   while (!loader.ready()) std::this_thread::yield();
   LoadedScaled taken{copy_slab_bytes(loader, batch), loader.layout(), 0};

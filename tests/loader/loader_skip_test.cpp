@@ -34,7 +34,7 @@ std::shared_ptr<TestSet> set_with(const std::set<std::size_t>& bad) {
 }
 
 DataLoaderOptions skip_options(OnBadSample what, unsigned workers = 3) {
-  return {.batch_size = kSkipBatch, .num_workers = workers, .on_bad_sample = what};
+  return {{.batch_size = kSkipBatch, .on_bad_sample = what}, {.num_workers = workers}};
 }
 
 Bytes part(const DataLoader& loader, const Bytes& slab, std::size_t position) {

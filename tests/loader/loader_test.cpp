@@ -27,7 +27,7 @@ Bytes copy_sample_bytes(const SlabLayout& layout, const Bytes& slab, std::size_t
 }
 
 TEST(DataLoader, BatchesHoldTheSamplersOrder) {
-  const DataLoaderOptions options = {.batch_size = 4, .seed = 3, .num_workers = 3};
+  const DataLoaderOptions options = {{.batch_size = 4, .seed = 3}, {.num_workers = 3}};
   DataLoader loader(std::make_shared<TestSet>(20), no_transforms(), options);
   const Sampler sampler(20, true, 3);
   for (std::uint64_t number = 0; number < 12; ++number) {
@@ -47,8 +47,8 @@ TEST(DataLoader, BatchesHoldTheSamplersOrder) {
 
 TEST(DataLoader, SameBytesForAnyNumberOfWorkers) {
   const auto run = [](unsigned workers, std::size_t prefetch) {
-    const DataLoaderOptions options = {
-        .batch_size = 3, .num_workers = workers, .prefetch_batches = prefetch};
+    const DataLoaderOptions options = {{.batch_size = 3},
+                                       {.num_workers = workers, .prefetch_batches = prefetch}};
     DataLoader loader(std::make_shared<TestSet>(20), two_transforms(), options);
     return take(loader, 25);
   };
@@ -58,7 +58,7 @@ TEST(DataLoader, SameBytesForAnyNumberOfWorkers) {
 }
 
 TEST(DataLoader, LastBatchOfAnEpochIsDroppedUnlessFull) {
-  const DataLoaderOptions options = {.batch_size = 4, .num_workers = 2};
+  const DataLoaderOptions options = {{.batch_size = 4}, {.num_workers = 2}};
   DataLoader loader(std::make_shared<TestSet>(10), no_transforms(), options);
   EXPECT_EQ(loader.batches_per_epoch(), 2u);
   for (std::uint32_t epoch = 0; epoch < 5; ++epoch) {
@@ -75,7 +75,7 @@ TEST(DataLoader, LastBatchOfAnEpochIsDroppedUnlessFull) {
 }
 
 TEST(DataLoader, UnshuffledIsInOrder) {
-  const DataLoaderOptions options = {.batch_size = 2, .shuffle = false, .num_workers = 2};
+  const DataLoaderOptions options = {{.batch_size = 2, .shuffle = false}, {.num_workers = 2}};
   DataLoader loader(std::make_shared<TestSet>(6), no_transforms(), options);
   const std::size_t offset = loader.layout().field("label").offset_bytes;
   std::vector<int> labels;
@@ -87,7 +87,8 @@ TEST(DataLoader, UnshuffledIsInOrder) {
 
 TEST(DataLoader, StartsAtAnyBatchWithTheBitsOfHavingWalkedThere) {
   const auto run = [](std::uint64_t first, std::size_t batches) {
-    const DataLoaderOptions options = {.batch_size = 3, .num_workers = 2, .first_batch = first};
+    const DataLoaderOptions options =
+        with(&DataLoaderOptions::first_batch, first, {{.batch_size = 3}, {.num_workers = 2}});
     DataLoader loader(std::make_shared<TestSet>(10), two_transforms(), options);
     return take(loader, batches);
   };
@@ -97,7 +98,8 @@ TEST(DataLoader, StartsAtAnyBatchWithTheBitsOfHavingWalkedThere) {
     EXPECT_TRUE(std::equal(resumed.begin(), resumed.end(),
                            walked.begin() + static_cast<std::ptrdiff_t>(first)));
   }
-  const DataLoaderOptions far = {.batch_size = 3, .first_batch = 3'000'000'001};
+  const DataLoaderOptions far =
+      with(&DataLoaderOptions::first_batch, 3'000'000'001, {{.batch_size = 3}, {}});
   DataLoader loader(std::make_shared<TestSet>(10), no_transforms(), far);
   const HostBatch batch = loader.next();
   EXPECT_EQ(batch.number, 3'000'000'001u);
@@ -106,7 +108,7 @@ TEST(DataLoader, StartsAtAnyBatchWithTheBitsOfHavingWalkedThere) {
 
 TEST(DataLoader, DrawsDoNotDependOnBatchSizeOrWorkers) {
   const auto run = [](std::size_t batch_size, unsigned workers) {
-    const DataLoaderOptions options = {.batch_size = batch_size, .num_workers = workers};
+    const DataLoaderOptions options = {{.batch_size = batch_size}, {.num_workers = workers}};
     DataLoader loader(std::make_shared<TestSet>(12), two_transforms(), options);
     std::vector<Bytes> samples;
     for (const Bytes& slab : take(loader, 36 / batch_size)) {
@@ -121,8 +123,8 @@ TEST(DataLoader, DrawsDoNotDependOnBatchSizeOrWorkers) {
 }
 
 TEST(DataLoader, DrawsAreKeyedBySeedEpochSampleAndOperation) {
-  const DataLoaderOptions options = {
-      .batch_size = 1, .seed = 11, .shuffle = false, .num_workers = 2};
+  const DataLoaderOptions options = {{.batch_size = 1, .seed = 11, .shuffle = false},
+                                     {.num_workers = 2}};
   DataLoader loader(std::make_shared<TestSet>(3), two_transforms(), options);
   for (std::uint64_t number = 0; number < 9; ++number) {
     const HostBatch batch = loader.next();
@@ -139,8 +141,9 @@ TEST(DataLoader, DrawsAreKeyedBySeedEpochSampleAndOperation) {
 }
 
 TEST(DataLoader, StepsAreCounted) {
-  const DataLoaderOptions options = {
-      .batch_size = 4, .num_workers = 2, .prefetch_batches = 1, .held_batches = 1};
+  const DataLoaderOptions options =
+      with(&DataLoaderOptions::held_batches, 1,
+           {{.batch_size = 4}, {.num_workers = 2, .prefetch_batches = 1}});
   const auto dataset = std::make_shared<TestSet>(8);
   DataLoader loader(dataset, two_transforms(), options);
   take(loader, 4);
@@ -160,7 +163,8 @@ TEST(DataLoader, StepsAreCounted) {
 }
 
 TEST(SlabLayout, FieldsAreAlignedAndNarrowed) {
-  const SlabLayout layout = DataLoader::plan_layout(TestSet(8), no_transforms(), 6);
+  const SlabLayout layout =
+      DataLoader::plan_layout(TestSet(8), no_transforms(), {{.batch_size = 6}, {}});
   EXPECT_EQ(layout.batch_size, 6u);
   const SlabField& image = layout.field("image");
   EXPECT_EQ(image.dtype, DType::uint8);
@@ -181,12 +185,16 @@ TEST(SlabLayout, OnlyFewClassesAreNarrowed) {
                                        {256, DType::uint8},
                                        {257, DType::int64}}) {
     dataset.classes = classes;
-    EXPECT_EQ(DataLoader::plan_layout(dataset, no_transforms(), 1).field("label").dtype, dtype);
+    EXPECT_EQ(DataLoader::plan_layout(dataset, no_transforms(), {{.batch_size = 1}, {}})
+                  .field("label")
+                  .dtype,
+              dtype);
   }
 }
 
 TEST(SlabLayout, UnknownFieldNamesTheKnownOnes) {
-  const SlabLayout layout = DataLoader::plan_layout(TestSet(8), no_transforms(), 1);
+  const SlabLayout layout =
+      DataLoader::plan_layout(TestSet(8), no_transforms(), {{.batch_size = 1}, {}});
   try {
     layout.field("lable");
     FAIL();
@@ -196,7 +204,9 @@ TEST(SlabLayout, UnknownFieldNamesTheKnownOnes) {
 }
 
 TEST(SlabLayout, ADeviceWithoutTransformsIsRefused) {
-  EXPECT_EQ(thrown_by([] { DataLoader::plan_layout(TestSet(8), no_transforms(), 6, {}, 0, 1); }),
+  DataLoaderOptions options{{.batch_size = 6}, {}};
+  options.on_device = 1;
+  EXPECT_EQ(thrown_by([&] { DataLoader::plan_layout(TestSet(8), no_transforms(), options); }),
             "Refused: there is no transform to run on the device");
 }
 
@@ -206,7 +216,7 @@ TEST(DataLoader, WideLabelsTravelWhole) {
   dataset->change = [](std::size_t index, Sample& sample) {
     *sample.fields[1].array.span().as<std::int64_t>() = static_cast<std::int64_t>(index) + 500;
   };
-  DataLoader loader(dataset, no_transforms(), {.batch_size = 2, .shuffle = false});
+  DataLoader loader(dataset, no_transforms(), {{.batch_size = 2, .shuffle = false}, {}});
   const HostBatch batch = loader.next();
   std::array<std::int64_t, 2> labels{};
   std::memcpy(labels.data(), batch.data + loader.layout().field("label").offset_bytes, 16);
@@ -238,11 +248,9 @@ class CountedMemory final : public std::pmr::memory_resource {
 TEST(DataLoader, TakesSlabsFromTheGivenMemoryAndGivesThemBack) {
   CountedMemory memory;
   {
-    const DataLoaderOptions options = {.batch_size = 4,
-                                       .num_workers = 2,
-                                       .prefetch_batches = 3,
-                                       .held_batches = 2,
-                                       .memory = &memory};
+    const DataLoaderOptions options =
+        with(&DataLoaderOptions::memory, &memory,
+             {{.batch_size = 4}, {.num_workers = 2, .prefetch_batches = 3}});
     DataLoader loader(std::make_shared<TestSet>(8), no_transforms(), options);
     EXPECT_EQ(loader.slabs(), 5u);
     take(loader, 50);
@@ -260,7 +268,7 @@ TEST(DataLoader, ABatchThatIsKeptOutlivesIt) {
     std::shared_ptr<const std::byte> kept;
     std::vector<std::byte> bytes;
     {
-      DataLoaderOptions options = {.batch_size = 4};
+      DataLoaderOptions options = {{.batch_size = 4}, {}};
       options.memory = &memory;
       DataLoader loader(std::make_shared<TestSet>(8), no_transforms(), options);
       const HostBatch batch = loader.next();

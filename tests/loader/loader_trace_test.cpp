@@ -61,7 +61,7 @@ class LoaderTrace : public testing::Test {
 
 TEST_F(LoaderTrace, HasEveryStepOfEverySampleOnce) {
   using Done = std::tuple<std::uint64_t, std::uint64_t, std::size_t>;
-  const auto rows = traced(Kind::worker, {.num_workers = 3});
+  const auto rows = traced(Kind::worker, {{}, {.num_workers = 3}});
   ASSERT_EQ(rows.size(), 3U);
   std::set<Done> done;
   std::map<std::uint64_t, std::size_t> events_of_batch;
@@ -86,8 +86,8 @@ TEST_F(LoaderTrace, HasEveryStepOfEverySampleOnce) {
 }
 
 TEST_F(LoaderTrace, HasEverySlabFromItsFirstSampleToItsLast) {
-  const auto slabs =
-      traced(Kind::slab, {.num_workers = 3, .prefetch_batches = 2, .held_batches = 1});
+  const auto slabs = traced(Kind::slab, with(&DataLoaderOptions::held_batches, 1,
+                                             {{}, {.num_workers = 3, .prefetch_batches = 2}}));
   ASSERT_EQ(slabs.size(), 3U);
   std::map<std::uint64_t, const TraceEvent*> fills;
   for (const TraceRow* slab : slabs) {
@@ -114,7 +114,9 @@ TEST_F(LoaderTrace, AStepTakesFromItsBeginToItsEnd) {
   const auto dataset = std::make_shared<TestSet>(64);
   dataset->on_decode = [&](std::size_t) { std::this_thread::sleep_for(kLong); };
   {
-    DataLoader loader(dataset, two_transforms(), {.batch_size = kTraceBatch, .trace = recorder_});
+    DataLoader loader(
+        dataset, two_transforms(),
+        with(&DataLoaderOptions::trace, recorder_, {{.batch_size = kTraceBatch}, {}}));
     take(loader, 3);
   }
   const TraceRow& worker = *recorder_->rows().front();
@@ -126,7 +128,7 @@ TEST_F(LoaderTrace, AStepTakesFromItsBeginToItsEnd) {
 }
 
 TEST_F(LoaderTrace, ReadersHaveRowsOfTheirOwn) {
-  const auto readers = traced(Kind::reader, {.num_workers = 2, .read_ahead = {.reads = 3}});
+  const auto readers = traced(Kind::reader, {{}, {.num_workers = 2, .read_ahead = {.reads = 3}}});
   ASSERT_EQ(readers.size(), 3U);
   std::set<std::pair<std::uint64_t, std::uint64_t>> read;
   for (const TraceRow* row : readers) {
@@ -147,7 +149,7 @@ TEST_F(LoaderTrace, ReadersHaveRowsOfTheirOwn) {
 TEST_F(LoaderTrace, BatchesBeforeTheFirstThatIsWantedAreLeftOut) {
   recorder_ = std::make_shared<TraceRecorder>(TraceRecorder::Options{.first_batch = kFirst + 10});
   std::uint64_t first = kNoBatch;
-  traced(Kind::worker, {.num_workers = 2});
+  traced(Kind::worker, {{}, {.num_workers = 2}});
   for (const TraceRow* row : recorder_->rows())
     for (const TraceEvent& event : row->events()) first = std::min(first, event.batch);
   EXPECT_EQ(first, kFirst + 10);
@@ -156,7 +158,8 @@ TEST_F(LoaderTrace, BatchesBeforeTheFirstThatIsWantedAreLeftOut) {
 TEST_F(LoaderTrace, SlabsAreTheSameWithIt) {
   const auto slabs = [](std::shared_ptr<TraceRecorder> trace) {
     DataLoader loader(std::make_shared<TestSet>(64), two_transforms(),
-                      {.batch_size = kTraceBatch, .num_workers = 2, .trace = std::move(trace)});
+                      with(&DataLoaderOptions::trace, std::move(trace),
+                           {{.batch_size = kTraceBatch}, {.num_workers = 2}}));
     return take(loader, 20);
   };
   EXPECT_EQ(slabs(recorder_), slabs(nullptr));
@@ -164,7 +167,7 @@ TEST_F(LoaderTrace, SlabsAreTheSameWithIt) {
 
 TEST_F(LoaderTrace, AFullRowSaysWhatIsMissing) {
   recorder_ = std::make_shared<TraceRecorder>(TraceRecorder::Options{.events_per_row = 7});
-  const auto rows = traced(Kind::worker, {.num_workers = 1});
+  const auto rows = traced(Kind::worker, {{}, {.num_workers = 1}});
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows[0]->events().size(), 7U);
   EXPECT_GE(rows[0]->dropped(), 5 * kTraceBatch * kTraceBatches - 7);
@@ -172,7 +175,9 @@ TEST_F(LoaderTrace, AFullRowSaysWhatIsMissing) {
 }
 
 TEST_F(LoaderTrace, CachedSlabsHaveNoRows) {
-  EXPECT_THAT(traced(Kind::worker, {.num_workers = 2, .cut = HostCut{"collate", 3}}), IsEmpty());
+  EXPECT_THAT(traced(Kind::worker, with(&DataLoaderOptions::cut, HostCut{"collate", 3},
+                                        {{}, {.num_workers = 2}})),
+              IsEmpty());
   EXPECT_THAT(recorder_->rows(), IsEmpty());
 }
 

@@ -21,7 +21,7 @@ using Chain = std::vector<NamedOp>;
 constexpr std::size_t kUnfitBatches = 9;  // three epochs
 
 DataLoaderOptions skipping(unsigned workers = 2) {
-  return {.batch_size = 4, .num_workers = workers, .on_bad_sample = OnBadSample::skip};
+  return {{.batch_size = 4, .on_bad_sample = OnBadSample::skip}, {.num_workers = workers}};
 }
 
 std::vector<std::uint64_t> numbers(const SkippedSamples& skipped) {
@@ -107,7 +107,7 @@ TEST(LoaderUnfit, HoweverSamplesAreReadDecodedAndCached) {
 TEST(LoaderUnfit, StoppingNamesFileAndSampleHoweverItIsDecoded) {
   const auto message = [](const DecodeOptions& decode, const WireFormats& wire) {
     DataLoader loader(two_are_small(), {{"crop", RandomCrop{{45, 30}}}},
-                      {.batch_size = 4, .shuffle = false, .decode = decode, .wire = wire});
+                      {{.batch_size = 4, .shuffle = false, .decode = decode}, {.wire = wire}});
     return message_of_next(loader);
   };
   const std::string expected =

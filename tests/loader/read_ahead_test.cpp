@@ -37,7 +37,7 @@ void for_all_threads(const Check& check) {
   for (const unsigned workers : {1u, 2u, 7u}) {
     for (const unsigned reads : {1u, 2u, 5u, 16u}) {
       SCOPED_TRACE(std::to_string(workers) + " workers, " + std::to_string(reads) + " reads");
-      DataLoaderOptions options = {.batch_size = kReadAheadBatch, .num_workers = workers};
+      DataLoaderOptions options = {{.batch_size = kReadAheadBatch}, {.num_workers = workers}};
       options.read_ahead.reads = reads;
       check(options);
     }
@@ -46,7 +46,7 @@ void for_all_threads(const Check& check) {
 
 TEST(ReadAhead, SameBitsForAnyNumberOfReadsAndWorkers) {
   DataLoader alone(std::make_shared<TestSet>(kReadAheadSamples), two_transforms(),
-                   {.batch_size = kReadAheadBatch});
+                   {{.batch_size = kReadAheadBatch}, {}});
   const std::vector<Bytes> expected = take(alone, kReadAheadBatches);
   for_all_threads([&](DataLoaderOptions options) {
     DataLoader loader(dawdling_set(), two_transforms(), options);
@@ -64,7 +64,7 @@ TEST(ReadAhead, SoManyReadsAreInFlightAndNoMore) {
   Gate gate;
   dataset->on_read = [&](std::size_t) { gate.wait(); };
   DataLoader loader(dataset, no_transforms(),
-                    {.batch_size = kReadAheadBatch, .read_ahead = {.reads = 9}});
+                    {{.batch_size = kReadAheadBatch}, {.read_ahead = {.reads = 9}}});
   dataset->reads.wait_for(9);
   give_time();
   EXPECT_EQ(dataset->reads.count(), 9u);
@@ -78,8 +78,9 @@ TEST(ReadAhead, ASlowSampleHoldsUpNoneOfTheSlotsBehindIt) {
   dataset->on_read = [&](std::size_t index) {
     if (index == 0) gate.wait();
   };
-  DataLoader loader(dataset, no_transforms(),
-                    {.batch_size = kReadAheadBatch, .shuffle = false, .read_ahead = {.reads = 4}});
+  DataLoader loader(
+      dataset, no_transforms(),
+      {{.batch_size = kReadAheadBatch, .shuffle = false}, {.read_ahead = {.reads = 4}}});
   dataset->reads.wait_for(8);
   give_time();
   EXPECT_EQ(dataset->reads.count(), 8u);
@@ -97,10 +98,8 @@ TEST(ReadAhead, AllReadersGoOnWhenASlowSampleHasCome) {
   };
   dataset->on_decode = [&](std::size_t) { decoded.raise(); };
   DataLoader loader(dataset, no_transforms(),
-                    {.batch_size = kReadAheadBatch,
-                     .shuffle = false,
-                     .num_workers = 2,
-                     .read_ahead = {.reads = 4}});
+                    {{.batch_size = kReadAheadBatch, .shuffle = false},
+                     {.num_workers = 2, .read_ahead = {.reads = 4}}});
   decoded.wait_for(7);  // all but the first: their slots are free, and out of reach
   give_time();
   first.open();
@@ -117,10 +116,8 @@ TEST(ReadAhead, ReadsInOrderAndNoFurtherThanTwiceItsReads) {
     begun.push_back(index);
   };
   const DataLoader loader(dataset, no_transforms(),
-                          {.batch_size = kReadAheadBatch,
-                           .shuffle = false,
-                           .num_workers = 3,
-                           .read_ahead = {.reads = 1}});
+                          {{.batch_size = kReadAheadBatch, .shuffle = false},
+                           {.num_workers = 3, .read_ahead = {.reads = 1}}});
   const std::size_t farthest = loader.slabs() * kReadAheadBatch + 2;
   dataset->reads.wait_for(farthest);
   give_time();
@@ -134,7 +131,7 @@ TEST(ReadAhead, EveryReadIsCountedOnceWithWhatItCost) {
   dataset->on_read = [](std::size_t) { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
   const DataLoader loader(
       dataset, no_transforms(),
-      {.batch_size = kReadAheadBatch, .num_workers = 2, .read_ahead = {.reads = 3}});
+      {{.batch_size = kReadAheadBatch}, {.num_workers = 2, .read_ahead = {.reads = 3}}});
   const std::size_t reads = loader.slabs() * kReadAheadBatch + 6;
   eventually("all reads are counted", [&] { return loader.counters()[0].calls >= reads; });
   give_time();
@@ -182,7 +179,7 @@ TEST(ReadAhead, WhatIsNoExceptionOfTheStandardLibraryArrivesToo) {
   const auto dataset = std::make_shared<TestSet>(8);
   dataset->on_read = [](std::size_t) { throw 5; };
   DataLoader loader(dataset, no_transforms(),
-                    {.batch_size = kReadAheadBatch, .read_ahead = {.reads = 2}});
+                    {{.batch_size = kReadAheadBatch}, {.read_ahead = {.reads = 2}}});
   EXPECT_THAT(message_of_next(loader), HasSubstr("unknown exception"));
 }
 
@@ -198,7 +195,8 @@ TEST(ReadAhead, BadSamplesAreSkippedAsWithout) {
     };
     return dataset;
   };
-  DataLoaderOptions without = {.batch_size = kReadAheadBatch, .on_bad_sample = OnBadSample::skip};
+  DataLoaderOptions without = {{.batch_size = kReadAheadBatch, .on_bad_sample = OnBadSample::skip},
+                               {}};
   DataLoader alone(bad_set(), two_transforms(), without);
   const std::vector<Bytes> expected = take(alone, kReadAheadBatches);
   for_all_threads([&](DataLoaderOptions options) {
@@ -221,7 +219,8 @@ TEST(ReadAhead, AKnownBadSampleIsNotReadAgain) {
     if (index == 2) throw Error("gone");
   };
   {
-    DataLoaderOptions options = {.batch_size = kReadAheadBatch, .on_bad_sample = OnBadSample::skip};
+    DataLoaderOptions options = {
+        {.batch_size = kReadAheadBatch, .on_bad_sample = OnBadSample::skip}, {}};
     options.shuffle = false;
     options.read_ahead.reads = 1;
     DataLoader loader(dataset, no_transforms(), options);
@@ -232,7 +231,8 @@ TEST(ReadAhead, AKnownBadSampleIsNotReadAgain) {
 }
 
 TEST(ReadAhead, ASlotMayMeetNothingButBadSamples) {
-  DataLoaderOptions options = {.batch_size = kReadAheadBatch, .on_bad_sample = OnBadSample::skip};
+  DataLoaderOptions options = {{.batch_size = kReadAheadBatch, .on_bad_sample = OnBadSample::skip},
+                               {}};
   options.shuffle = false;
   const auto dataset = std::make_shared<TestSet>(kReadAheadSamples);
   dataset->on_read = [](std::size_t index) {
@@ -246,7 +246,8 @@ TEST(ReadAhead, ASlotMayMeetNothingButBadSamples) {
 
 TEST(ReadAhead, CutsAreMadeAndTakenAsWithout) {
   for (const char* after : {"read", "decode", "collate"}) {
-    DataLoaderOptions options = {.batch_size = kReadAheadBatch, .cut = HostCut{after, 8}};
+    DataLoaderOptions options =
+        with(&DataLoaderOptions::cut, HostCut{after, 8}, {{.batch_size = kReadAheadBatch}, {}});
     DataLoader alone(std::make_shared<TestSet>(kReadAheadSamples), two_transforms(), options);
     options.read_ahead.reads = 3;
     DataLoader loader(std::make_shared<TestSet>(kReadAheadSamples), two_transforms(), options);
@@ -285,7 +286,7 @@ TEST(ReadAhead, StopWakesWorkersWhoseSampleNobodyBegan) {
   dataset->on_read = [&](std::size_t) { gate.wait(); };
   auto loader = std::make_unique<DataLoader>(
       dataset, no_transforms(),
-      DataLoaderOptions{.batch_size = 32, .num_workers = 8, .read_ahead = {.reads = 1}});
+      DataLoaderOptions{{.batch_size = 32}, {.num_workers = 8, .read_ahead = {.reads = 1}}});
   dataset->reads.wait_for(1);
   give_time();
   std::jthread stop([&] { loader.reset(); });
@@ -296,14 +297,14 @@ TEST(ReadAhead, StopWakesWorkersWhoseSampleNobodyBegan) {
 TEST(ReadAhead, BadOptionsAreRefusedTogether) {
   const std::string message =
       refusal(std::make_shared<TestSet>(8), no_transforms(),
-              {.num_workers = 0, .read_ahead = {.reads = 1025, .chunk_bytes = 4095}});
+              {{}, {.num_workers = 0, .read_ahead = {.reads = 1025, .chunk_bytes = 4095}}});
   for (const char* problem :
        {"num_workers 0", "1025 reads ahead: give at most 1024",
         "read requests of 4095 bytes: give at least 4096, or 0 for no limit"}) {
     EXPECT_THAT(message, HasSubstr(problem));
   }
   EXPECT_EQ(refusal(std::make_shared<TestSet>(8), no_transforms(),
-                    {.read_ahead = {.reads = 1, .chunk_bytes = 4096}}),
+                    {{}, {.read_ahead = {.reads = 1, .chunk_bytes = 4096}}}),
             "");
 }
 
@@ -319,10 +320,8 @@ TEST(ReadAhead, TheRequestSizeHoldsInEveryThreadThatReads) {
     };
     {
       DataLoader loader(dataset, no_transforms(),
-                        {.batch_size = kReadAheadBatch,
-                         .num_workers = 2,
-                         .on_bad_sample = OnBadSample::skip,
-                         .read_ahead = {.reads = reads, .chunk_bytes = 8192}});
+                        {{.batch_size = kReadAheadBatch, .on_bad_sample = OnBadSample::skip},
+                         {.num_workers = 2, .read_ahead = {.reads = reads, .chunk_bytes = 8192}}});
       take(loader, 4);
     }
     EXPECT_THAT(requests, testing::Each(8192u));

@@ -36,10 +36,11 @@ Sampling make_sampling(std::uint64_t samples, int kind) {
 }
 
 DataLoaderOptions order_options(const Case& c, std::size_t rank, bool drop_last, int kind = 0) {
-  return {.batch_size = c.batch_size,
-          .sampler = make_sampling(c.samples, kind),
-          .rank = {rank, c.ranks},
-          .drop_last = drop_last};
+  return {{.batch_size = c.batch_size,
+           .sampler = make_sampling(c.samples, kind),
+           .rank = {rank, c.ranks},
+           .drop_last = drop_last},
+          {}};
 }
 
 std::vector<RunningOrder> make_orders(const Case& c, bool drop_last, int kind = 0) {
@@ -60,7 +61,7 @@ std::vector<Occurrence> list_batch(const RunningOrder& order, std::uint64_t batc
 }
 
 TEST(RunningOrder, OneRankTakesTheSamplersOrderAndWalksOnRound) {
-  const RunningOrder order(23, {.batch_size = 4, .seed = 9});
+  const RunningOrder order(23, {{.batch_size = 4, .seed = 9}, {}});
   const Sampler sampler(23, true, 9);
   ASSERT_EQ(order.batches_per_epoch(), 5u);
   ASSERT_EQ(order.places(), 23u);
@@ -100,7 +101,7 @@ TEST(RunningOrder, RanksShareTheLastStep) {
 
 TEST(RunningOrder, SharesOfTheLastStepAreEqual) {
   const auto share = [](std::uint64_t samples, std::size_t batch, std::size_t ranks) {
-    return last_share(samples, {.batch_size = batch, .rank = {0, ranks}});
+    return last_share(samples, {{.batch_size = batch, .rank = {0, ranks}}, {}});
   };
   EXPECT_EQ(share(33, 8, 4), 1u);
   EXPECT_EQ(share(37, 8, 4), 2u);
@@ -214,21 +215,24 @@ std::vector<std::string> find_problems(std::uint64_t samples, const DataLoaderOp
 }
 
 TEST(RunningOrder, ProblemsAreNamedWithTheirRemedies) {
-  EXPECT_THAT(find_problems(12, {.batch_size = 4, .rank = {2, 3}}), IsEmpty());
-  EXPECT_THAT(find_problems(12, {.rank = {0, 0}}), ElementsAre("0 ranks: give at least 1"));
-  EXPECT_THAT(find_problems(12, {.rank = {3, 3}}),
+  EXPECT_THAT(find_problems(12, {{.batch_size = 4, .rank = {2, 3}}, {}}), IsEmpty());
+  EXPECT_THAT(find_problems(12, {{.batch_size = 1, .rank = {0, 0}}, {}}),
+              ElementsAre("0 ranks: give at least 1"));
+  EXPECT_THAT(find_problems(12, {{.batch_size = 1, .rank = {3, 3}}, {}}),
               ElementsAre("rank 3 of 3: ranks are counted from 0"));
   const std::string too_few =
       "3 ranks with batch size 4 need more than the 11 samples of the data set for one step: give "
       "smaller batches or fewer ranks";
-  EXPECT_THAT(find_problems(11, {.batch_size = 4, .rank = {2, 3}}), ElementsAre(too_few));
-  EXPECT_THAT(find_problems(11, {.batch_size = 4, .rank = {2, 3}, .drop_last = false}),
+  EXPECT_THAT(find_problems(11, {{.batch_size = 4, .rank = {2, 3}}, {}}), ElementsAre(too_few));
+  EXPECT_THAT(find_problems(11, {{.batch_size = 4, .rank = {2, 3}, .drop_last = false}, {}}),
               ElementsAre(too_few));
   constexpr std::size_t kMost = ~std::size_t{0};
-  EXPECT_EQ(find_problems(12, {.batch_size = 4, .rank = {0, kMost}}).size(), 1u);
-  EXPECT_THAT(find_problems(3, {.sampler = Sampling::weighted({1, 2}), .rank = {5, 4}}),
-              ElementsAre(testing::HasSubstr("rank 5 of 4"), testing::HasSubstr("4 ranks"),
-                          testing::HasSubstr("of 2 samples, but the data set has 3: give one")));
+  EXPECT_EQ(find_problems(12, {{.batch_size = 4, .rank = {0, kMost}}, {}}).size(), 1u);
+  EXPECT_THAT(
+      find_problems(3,
+                    {{.batch_size = 1, .sampler = Sampling::weighted({1, 2}), .rank = {5, 4}}, {}}),
+      ElementsAre(testing::HasSubstr("rank 5 of 4"), testing::HasSubstr("4 ranks"),
+                  testing::HasSubstr("of 2 samples, but the data set has 3: give one")));
 }
 
 }  // namespace

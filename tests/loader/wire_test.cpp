@@ -56,7 +56,7 @@ ArrayField numbers(const std::string& name, const Shape& shape) {
 /// One batch as stages see it, field by field.
 std::vector<Bytes> arrived(const std::shared_ptr<const Dataset>& dataset, std::size_t batch_size,
                            const WireFormats& wire) {
-  DataLoader loader(dataset, {}, {.batch_size = batch_size, .num_workers = 2, .wire = wire});
+  DataLoader loader(dataset, {}, {{.batch_size = batch_size}, {.num_workers = 2, .wire = wire}});
   const SlabLayout& layout = loader.layout();
   const HostBatch batch = loader.next();
   Bytes block(layout.device_bytes, std::byte{0xa5});
@@ -77,7 +77,8 @@ void expect_exact(const Shape& shape, const ArrayField& packed, Wire wire, std::
   const auto dataset = tensor_dataset({images, packed});
   const auto batch = static_cast<std::size_t>(shape[0]);
   EXPECT_EQ(arrived(dataset, batch, {{packed.name, wire}}), arrived(dataset, batch, {}));
-  const SlabLayout layout = DataLoader::plan_layout(*dataset, {}, batch, {{packed.name, wire}});
+  const SlabLayout layout = DataLoader::plan_layout(
+      *dataset, {}, {{.batch_size = batch}, {.wire = {{packed.name, wire}}}});
   EXPECT_EQ(layout.field(packed.name).sample_bytes, slab_bytes) << to_string(wire);
 }
 
@@ -144,7 +145,8 @@ TEST(Wire, HalvesAreRoundedOnce) {
       ASSERT_EQ(from_b, from_bf16(to_bf16(value)));
       ASSERT_EQ(from_h, from_f16(to_f16(value)));
     }
-    const SlabLayout layout = DataLoader::plan_layout(*dataset, {}, 4, {{"x", Wire::fp16}});
+    const SlabLayout layout =
+        DataLoader::plan_layout(*dataset, {}, {{.batch_size = 4}, {.wire = {{"x", Wire::fp16}}}});
     EXPECT_EQ(layout.field("x").sample_bytes, static_cast<std::size_t>(values) * 2);
   }
 }
@@ -159,7 +161,7 @@ TEST(Wire, SpecialValuesAreRoundedAlikeEverywhere) {
   const auto dataset =
       tensor_dataset({field<float>("x", FieldKind::other, {1, count}, 0,
                                    [&](std::size_t i) { return std::bit_cast<float>(bits[i]); })});
-  DataLoader loader(dataset, {}, {.wire = {{"x", Wire::fp16}}});
+  DataLoader loader(dataset, {}, {{.batch_size = 1}, {.wire = {{"x", Wire::fp16}}}});
   const auto* halves = reinterpret_cast<const std::uint16_t*>(loader.next().data);
   for (std::size_t i = 0; i < bits.size(); ++i) {
     ASSERT_EQ(halves[i], to_f16(std::bit_cast<float>(bits[i]))) << std::hex << bits[i];
@@ -175,7 +177,8 @@ TEST(Wire, ManyFieldsShareABlock) {
   const WireFormats exact = {
       {"mask", Wire::bits}, {"label", Wire::smallest}, {"one", Wire::one_hot}, {"x", Wire::plain}};
   EXPECT_EQ(arrived(dataset, 6, exact), arrived(dataset, 6, {}));
-  const SlabLayout layout = DataLoader::plan_layout(*dataset, {}, 6, exact);
+  const SlabLayout layout =
+      DataLoader::plan_layout(*dataset, {}, {{.batch_size = 6}, {.wire = exact}});
   for (const SlabField& each : layout.fields) {
     EXPECT_EQ(each.offset_bytes % 256, 0U);
     EXPECT_EQ(each.device_offset_bytes % 256, 0U);
@@ -187,7 +190,8 @@ TEST(Wire, ManyFieldsShareABlock) {
 TEST(Wire, FieldsThatStayOnTheHostAreNotCopied) {
   const auto dataset = tensor_dataset({numbers("first", {4, 100}), numbers("second", {4, 300})});
   const WireFormats wire = {{"first", Wire::host}};
-  const SlabLayout layout = DataLoader::plan_layout(*dataset, {}, 4, wire);
+  const SlabLayout layout =
+      DataLoader::plan_layout(*dataset, {}, {{.batch_size = 4}, {.wire = wire}});
   EXPECT_EQ(layout.copied_bytes, 4864U);
   EXPECT_EQ(layout.device_bytes, 4864U);
   EXPECT_EQ(layout.field("first").offset_bytes, 4864U);
@@ -201,12 +205,13 @@ TEST(Wire, WhatAFieldCannotTakeIsRefusedAllAtOnce) {
        numbers("scalar", {4}), class_numbers<std::int32_t>("any", FieldKind::label, {4}, 5)});
   EXPECT_THAT(
       thrown_by([&] {
-        DataLoader::plan_layout(*dataset, {}, 4,
-                                {{"label", Wire::bits},
-                                 {"x", Wire::smallest},
-                                 {"scalar", Wire::one_hot},
-                                 {"any", Wire::bf16},
-                                 {"lable", Wire::plain}});
+        DataLoader::plan_layout(*dataset, {},
+                                {{.batch_size = 4},
+                                 {.wire = {{"label", Wire::bits},
+                                           {"x", Wire::smallest},
+                                           {"scalar", Wire::one_hot},
+                                           {"any", Wire::bf16},
+                                           {"lable", Wire::plain}}}});
       }),
       testing::AllOf(
           HasSubstr("field 'label' cannot travel as bits: it needs labels or a mask of 1 to 16"),
@@ -215,8 +220,8 @@ TEST(Wire, WhatAFieldCannotTakeIsRefusedAllAtOnce) {
           HasSubstr("field 'any' cannot travel as bf16: it needs float32"),
           HasSubstr("unknown field 'lable'; did you mean 'label'?")));
   EXPECT_THAT(thrown_by([&] {
-                DataLoader::plan_layout(*tensor_dataset({numbers("x", {4, 3})}), {}, 4,
-                                        {{"x", Wire::host}});
+                DataLoader::plan_layout(*tensor_dataset({numbers("x", {4, 3})}), {},
+                                        {{.batch_size = 4}, {.wire = {{"x", Wire::host}}}});
               }),
               HasSubstr("every field stays on the host"));
 }
@@ -225,7 +230,7 @@ TEST(Wire, AVectorThatIsNotOneHotIsABadSample) {
   for (const auto& bad : {std::vector<float>{0, 0}, {1, 1}, {0.5F, 0}, {1, 0.5F}}) {
     const auto dataset = tensor_dataset(
         {field<float>("v", FieldKind::other, {1, 2}, 0, [&](std::size_t i) { return bad[i]; })});
-    DataLoader loader(dataset, {}, {.wire = {{"v", Wire::one_hot}}});
+    DataLoader loader(dataset, {}, {{.batch_size = 1}, {.wire = {{"v", Wire::one_hot}}}});
     EXPECT_THAT(thrown_by([&] { loader.next(); }),
                 testing::AllOf(HasSubstr("step 'collate' of sample 0"),
                                HasSubstr("field 'v' travels as one_hot, but")));

@@ -76,7 +76,7 @@ Observations starved_observations() {
                      {"train", {0.2795, 0.279, 0.28, "s", 12}, 0.0081, 0}};
   observed.utilization = {0.22, 0.07, 0.94, "", 0.97, 1.9e8};
   observed.situation.plan =
-      make_plan("pipelined", {"copy", "train"}, DeviceKind::cuda, {.num_workers = 4}, {});
+      make_plan("pipelined", {"copy", "train"}, DeviceKind::cuda, {{.num_workers = 4}}, {});
   observed.situation.on_gpu = true;
   observed.situation.cores = 4;
   return observed;

@@ -215,7 +215,7 @@ TEST(Comparison, HoldsRowsAgainstTheFirst) {
   serial.losses = {2.25f, 1.0f};
   RunResult pipelined = serial;
   pipelined.plan =
-      make_plan("pipelined", {"copy", "decode"}, DeviceKind::cuda, {.num_workers = 2}, {});
+      make_plan("pipelined", {"copy", "decode"}, DeviceKind::cuda, {{.num_workers = 2}}, {});
   pipelined.steps_per_second = {3, 2.625, 3.5, "steps/s", 9};
   pipelined.input_wait_share = 0;
   RunResult wrong = pipelined;

@@ -36,7 +36,7 @@ inline RunReport sample_run() {
   report.environment = sample_environment();
   report.workload = sample_workload();
   RunResult& result = report.result;
-  result.plan = make_plan("serial", {"copy", "decode"}, DeviceKind::cuda, {.num_workers = 2}, {});
+  result.plan = make_plan("serial", {"copy", "decode"}, DeviceKind::cuda, {{.num_workers = 2}}, {});
   result.steps = 3;
   result.wall_s = 1.5;
   result.steps_per_second = {2, 1.5, 2.5, "steps/s", 9};

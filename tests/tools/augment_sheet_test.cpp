@@ -106,8 +106,7 @@ class AugmentSheetTest : public testing::Test {
 /// The image of `sample` in a batch of `epoch`, as a loader of this seed makes it.
 Bytes loaded(const std::shared_ptr<const Dataset>& dataset, std::uint64_t seed, std::uint32_t epoch,
              std::uint64_t sample) {
-  DataLoaderOptions options;
-  options.seed = seed;
+  DataLoaderOptions options{{.batch_size = 1, .seed = seed}, {}};
   options.first_batch = epoch * kSamples;
   DataLoader loader(dataset, random_chain(), options);
   const Sampler order(kSamples, true, seed);

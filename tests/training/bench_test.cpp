@@ -27,7 +27,7 @@ class BenchTest : public testing::Test {
     options_.repeats = 2;
     options_.seconds = 0.2;
     options_.numerics =
-        make_plan("serial", {"copy", "train"}, DeviceKind::cpu, {.num_workers = 1}, {}).numerics;
+        make_plan("serial", {"copy", "train"}, DeviceKind::cpu, {{.num_workers = 1}}, {}).numerics;
   }
 
   std::vector<BenchRow> bench() {

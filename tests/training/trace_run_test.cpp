@@ -24,7 +24,8 @@ class TraceRunTest : public testing::Test {
   TraceRunTest() : trainer_(pipeline(), context_, numerics()) {}
 
   static Plan::Numerics numerics() {
-    return make_plan("serial", {"copy", "train"}, DeviceKind::cpu, {.num_workers = 1}, {}).numerics;
+    return make_plan("serial", {"copy", "train"}, DeviceKind::cpu, {{.num_workers = 1}}, {})
+        .numerics;
   }
   static Pipeline pipeline() {
     Options options = find_options(built_in_workloads(), "segmentation");
@@ -37,7 +38,7 @@ class TraceRunTest : public testing::Test {
   Trace trace(const std::string& plan = "pipelined") {
     return run_trace(trainer_,
                      placed_plan(trainer_.pipeline(), plan, "cpu", DeviceKind::cpu,
-                                 {.num_workers = 2}, trainer_.numerics()),
+                                 {{.num_workers = 2}}, trainer_.numerics()),
                      options_);
   }
 
@@ -100,7 +101,7 @@ TEST_F(TraceRunTest, TheStepsAreThoseOfTraining) {
   RunOptions run;
   run.steps = 11;
   const Plan serial = placed_plan(other.pipeline(), "serial", "cpu", DeviceKind::cpu,
-                                  {.num_workers = 1}, other.numerics());
+                                  {{.num_workers = 1}}, other.numerics());
   EXPECT_EQ(other.run(serial, run).digest, digest);
 }
 

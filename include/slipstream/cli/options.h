@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "slipstream/loader/sample_options.h"
+
 namespace slipstream {
 
 /// The value of an option: a flag, a whole number, a number or a text.
@@ -43,14 +45,19 @@ OptionList operator+(OptionList some, const OptionList& more);
 OptionList with_default(OptionList list, const std::string& name, OptionValue value);
 
 /// The options with which a workload is made: its own options by name, and those of every workload
-/// as members. An option that the workload reads or sets is in force, and reports list it. One that
-/// was given and is not read is refused (make_pipeline()). One thread at a time may use the object.
-class Options {
+/// as members, four of SampleOptions among them; `seed` is also that of initial weights. An option
+/// that the workload reads or sets is in force, and reports list it. One that was given and is not
+/// read is refused (make_pipeline()). One thread at a time may use the object.
+class Options : private SampleOptions {
  public:
-  std::size_t batch_size = 8;  ///< samples in a batch
-  std::uint64_t seed = 1;      ///< seed of order, random draws and initial weights
-  bool shuffle = true;         ///< becomes PipelineOptions::shuffle
-  bool drop_last = true;       ///< becomes PipelineOptions::drop_last
+  using SampleOptions::batch_size;
+  using SampleOptions::drop_last;
+  using SampleOptions::seed;
+  using SampleOptions::shuffle;
+  /// The options of the workload's samples: those above and the defaults of the others.
+  SampleOptions& samples() { return *this; }
+  const SampleOptions& samples() const { return *this; }
+
   /// Whether samples need labels. `predict` sets it to false. The built-in workloads then take a
   /// folder of images alone.
   bool needs_labels = true;

@@ -9,6 +9,7 @@
 #include "slipstream/engine/plan.h"
 #include "slipstream/engine/stage.h"
 #include "slipstream/loader/data_loader.h"
+#include "slipstream/loader/sample_options.h"
 
 namespace slipstream {
 
@@ -20,25 +21,13 @@ inline constexpr const char* kMixStep = "mix";
 
 struct StepCosts;
 
-/// Options of a Pipeline.
-struct PipelineOptions {
-  std::size_t batch_size = 8;  ///< samples in a batch of one rank, at least 1
-  std::uint64_t seed = 1;      ///< of the order of samples and all random draws
-  bool shuffle = true;         ///< false: samples come by number
-  DecodeOptions decode = {};
-  OnBadSample on_bad_sample = OnBadSample::stop;
-  Sampling sampler = {};  ///< how often each sample comes in an epoch
-  Rank rank = {};         ///< which part of every step this process loads
-  bool drop_last = true;  ///< what DataLoaderOptions::drop_last says
-};
-
 /// A training pipeline, declared once: data set -> transforms of samples -> batch -> copy -> device
 /// stages -> training stage. Plans and measurements are derived from it. Only the last stage
 /// trains, so running the earlier ones ahead changes no result.
 class Pipeline {
  public:
   /// Begins a pipeline over `dataset`. Throws Refused for a null data set and a batch size of 0.
-  Pipeline(std::shared_ptr<const Dataset> dataset, PipelineOptions options);
+  Pipeline(std::shared_ptr<const Dataset> dataset, SampleOptions options);
 
   /// Adds an operation on samples, which loader threads do unless a plan gives it to the device, or
   /// an operation over batches, which comes last and is done by the device (batch_ops.h). Throws
@@ -68,7 +57,7 @@ class Pipeline {
     FrozenStage stage;
   };
   const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
-  const PipelineOptions& options() const { return options_; }
+  const SampleOptions& options() const { return options_; }
   /// The operations on samples; batch_ops() has those over batches.
   const std::vector<NamedOp>& transforms() const { return transforms_; }
   const BatchOps& batch_ops() const { return batch_ops_; }
@@ -109,7 +98,7 @@ class Pipeline {
   void check_trains(const std::string& name, std::vector<std::string> problems) const;
 
   std::shared_ptr<const Dataset> dataset_;
-  PipelineOptions options_;
+  SampleOptions options_;
   std::vector<NamedOp> transforms_;
   BatchOps batch_ops_;
   std::vector<NamedStage> stages_;
@@ -123,8 +112,8 @@ class Pipeline {
 
 /// Begins a pipeline over `dataset`, for .transform(), .stage() and .train() to be called on.
 /// Throws Refused for a null data set and a batch size of 0.
-inline Pipeline pipeline(std::shared_ptr<const Dataset> dataset, PipelineOptions options) {
-  return Pipeline(std::move(dataset), options);
+inline Pipeline pipeline(std::shared_ptr<const Dataset> dataset, SampleOptions options) {
+  return {std::move(dataset), std::move(options)};
 }
 
 /// The first transform from which on the device can do all, where fields travel in `wire`; of

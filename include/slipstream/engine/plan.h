@@ -8,10 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "slipstream/core/cpu.h"
 #include "slipstream/core/error.h"
 #include "slipstream/core/lane.h"
-#include "slipstream/core/wire.h"
 #include "slipstream/loader/loading.h"
 
 namespace slipstream {
@@ -29,19 +27,12 @@ struct LanePlan {
   bool operator==(const LanePlan&) const = default;
 };
 
-/// How the loader works. No field changes a bit of any result.
-struct LoaderPlan {
-  unsigned num_workers = 1;  ///< threads, at least 1
-  /// Batches that all workers together fill ahead, at least 1. PyTorch's prefetch_factor counts the
-  /// batches of one worker.
-  std::size_t prefetch_batches = 4;
+/// How the loader works. No field changes a bit of any result, for `wire` holds exact forms only;
+/// Plan::Numerics::wire has the others.
+struct LoaderPlan : LoadingOptions {
   bool pin_memory = true;  ///< whether batches are page-locked; otherwise copies block the host
-  WireFormats wire = {};   ///< the exact forms in which fields travel; other fields travel plain
-  ReadAhead read_ahead = {};
-  CpuList cpus = {};  ///< where the loader's threads may run; empty: anywhere
-  std::optional<CacheOptions> cache = std::nullopt;  ///< no value: no samples are cached
-  /// The name of the first transform that the device does. It does this one and all that follow, as
-  /// the step "augment". Empty: the loader does all of them.
+  /// The name of the first transform that the device applies. It applies this one and all that
+  /// follow, as the step "augment". Empty: the loader applies all of them.
   std::string on_device = {};
   bool operator==(const LoaderPlan&) const = default;
 };

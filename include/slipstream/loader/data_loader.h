@@ -7,14 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "slipstream/codecs/image.h"
-#include "slipstream/core/cpu.h"
 #include "slipstream/core/lane.h"
 #include "slipstream/core/step_counter.h"
-#include "slipstream/core/wire.h"
 #include "slipstream/datasets/dataset.h"
 #include "slipstream/loader/loading.h"
-#include "slipstream/loader/sampling.h"
+#include "slipstream/loader/sample_options.h"
 #include "slipstream/transforms/batch_ops.h"
 #include "slipstream/transforms/op.h"
 
@@ -79,53 +76,26 @@ struct HostCut {
   bool operator==(const HostCut&) const = default;
 };
 
-/// The default of DataLoaderOptions::jpeg_bytes: 256 KiB.
-inline constexpr std::size_t kJpegBytes = 256 << 10;
-
 /// What a DataLoader does, and how.
-struct DataLoaderOptions {
-  std::size_t batch_size = 1;  ///< samples in a batch of one rank, at least 1
-  std::uint64_t seed = 1;      ///< of the order and of all random draws
-  bool shuffle = true;         ///< false: samples come by number
-  Sampling sampler = {};       ///< how often each sample comes in an epoch; by default once
-  Rank rank = {};              ///< which part of every step this process loads
-  /// Whether the last samples of an epoch's order are left out where they are too few for a batch
-  /// of every rank. Otherwise the batches are completed from the beginning of that epoch's order,
-  /// as PyTorch's DistributedSampler does. These samples are taken a second time and drawn anew.
-  /// Every batch has batch_size samples either way.
-  bool drop_last = true;
+struct DataLoaderOptions : SampleOptions, LoadingOptions {
   /// Without drop_last: whether the ranks share what is left for an epoch's last step. Each then
   /// has last_share() of its samples, rank 0 the first ones, completed to equally many from the
-  /// epoch's beginning. What is behind these in the batch is no part of the step.
+  /// epoch's beginning. The samples after these in the batch are not part of the step.
   bool shares_last_step = false;
-  unsigned num_workers = 1;  ///< threads, at least 1
-  /// Batches that all workers together fill ahead, at least 1. PyTorch's prefetch_factor counts the
-  /// batches of one worker.
-  std::size_t prefetch_batches = 2;
   std::size_t held_batches = 2;  ///< batches that the caller holds at once: next() before release()
   std::uint64_t first_batch = 0;  ///< where to begin; batches are numbered through all epochs
-  std::optional<HostCut> cut = std::nullopt;  ///< no value: all steps are done
-  /// The cache in memory; no value: none. It belongs to this loader and begins empty. It is not
-  /// used together with a cut, whose items stand in for the same steps.
-  std::optional<CacheOptions> cache = std::nullopt;
-  DecodeOptions decode = {};
-  OnBadSample on_bad_sample = OnBadSample::stop;
-  WireFormats wire = {};  ///< the forms in which fields travel to the device
-  /// The number of transforms, counted from the last, that the device does to the batch. The loader
-  /// only draws their parameters (SlabLayout::device_chain).
+  std::optional<HostCut> cut = std::nullopt;  ///< no value: the loader does all steps
+  /// The number of transforms, counted from the last, that the device applies to the batch. The
+  /// loader only draws their parameters (SlabLayout::device_chain).
   std::size_t on_device = 0;
-  /// The operations that the device does to the whole batch in the end. The loader only draws their
-  /// parameters (SlabLayout::batch_chain).
+  /// The operations that the device applies to the whole batch in the end. The loader only draws
+  /// their parameters (SlabLayout::batch_chain).
   BatchOps batch_ops = {};
-  /// For images that travel as Wire::jpeg: the size of the largest file that does. Workers decode
-  /// larger ones. Every slab has room for files of this size, or for the finished images if those
-  /// are larger.
-  std::size_t jpeg_bytes = kJpegBytes;
+  /// For images that travel as Wire::jpeg: the size of the largest file that does, by default 256
+  /// KiB. Workers decode larger ones. Every slab can hold files of this size, or the finished
+  /// images if those are larger.
+  std::size_t jpeg_bytes = 256 << 10;
   std::pmr::memory_resource* memory = nullptr;  ///< slabs' memory; nullptr: the default resource
-  ReadAhead read_ahead = {};
-  /// The CPUs on which all threads of the loader may run; empty: those of the caller. The slabs are
-  /// first written from there, so that new memory is placed in the NUMA node of these CPUs.
-  CpuList cpus = {};
   /// Records every step of every sample, with a row for each thread, and the filling of every slab,
   /// with a row for each slab. The latter is left out where batches are cached (a cut after
   /// "collate"). It is shared because workers fill slabs beyond the run that is traced. nullptr:
@@ -220,11 +190,10 @@ class DataLoader {
   SkippedSamples skipped() const;
 
   /// Does the constructor's checks of fields and forms and returns the layout, without starting a
-  /// thread. Throws Refused as the constructor does.
+  /// thread. Only batch_size, wire, jpeg_bytes, on_device and batch_ops have a part in it. Throws
+  /// Refused as the constructor does.
   static SlabLayout plan_layout(const Dataset& dataset, const std::vector<NamedOp>& transforms,
-                                std::size_t batch_size, const WireFormats& wire = {},
-                                std::size_t jpeg_bytes = kJpegBytes, std::size_t on_device = 0,
-                                const BatchOps& batch_ops = {});
+                                const DataLoaderOptions& options);
 
  private:
   class Impl;

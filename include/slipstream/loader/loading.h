@@ -3,7 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory_resource>
+#include <optional>
 #include <string>
+
+#include "slipstream/core/cpu.h"
+#include "slipstream/core/wire.h"
 
 namespace slipstream {
 
@@ -66,6 +70,24 @@ struct CacheCounters {
     hits -= earlier.hits;
     misses -= earlier.misses;
   }
+};
+
+/// How a loader works. Only `wire` can change the bits of a result, by a form that is not
+/// is_exact().
+struct LoadingOptions {
+  unsigned num_workers = 1;  ///< threads, at least 1
+  /// Batches that all workers together fill ahead, at least 1. PyTorch's prefetch_factor counts the
+  /// batches of one worker.
+  std::size_t prefetch_batches = 4;
+  WireFormats wire = {};  ///< the forms in which fields travel to the device; others travel plain
+  ReadAhead read_ahead = {};
+  /// The CPUs on which all threads of the loader may run; empty: those of the caller. The slabs are
+  /// first written from there, so that new memory is placed in the NUMA node of these CPUs.
+  CpuList cpus = {};
+  /// The cache in memory; no value: none. It belongs to one loader and begins empty. It is not used
+  /// together with a HostCut, whose items replace the same steps.
+  std::optional<CacheOptions> cache = std::nullopt;
+  bool operator==(const LoadingOptions&) const = default;
 };
 
 }  // namespace slipstream

@@ -118,7 +118,7 @@ def late_crop(parts: Parts, costs: Sequence[_native.HostStepCost]) -> tuple[str,
         numbers = [number for number, step in enumerate(parts.steps) if step.hook == hook]
         if not numbers:
             continue
-        chain = [_native_form_json(parts.hooks[hook][parts.steps[number].part]) for number in numbers]
+        chain = [_native_chain(parts.hooks[hook][parts.steps[number].part]) for number in numbers]
         sizes = [costs[number].bytes for number in [numbers[0] - 1, *numbers]]
         if late := _native.find_late_crop(chain, sizes):
             crop, first = (costs[numbers[index]].name for index in late)
@@ -129,17 +129,20 @@ def late_crop(parts: Parts, costs: Sequence[_native.HostStepCost]) -> tuple[str,
 def late_native_crop(transform: Any, costs: Sequence[_native.HostStepCost]) -> tuple[str, str] | None:
     """The same for a native loader's chain, whose costs follow those of reading and decoding."""
     steps = transforms.Compose._wrap(transform)._steps
-    chain = [steps_to_json([step]) if isinstance(step, dict) and not over_batch([step]) else "" for step in steps]
+    chain = [
+        _native.TransformChain(steps_to_json([step])) if isinstance(step, dict) and not over_batch([step]) else None
+        for step in steps
+    ]
     late = _native.find_late_crop(chain, [cost.bytes for cost in costs[1:-1]])
     return None if late is None else (costs[late[0] + 2].name, costs[late[1] + 2].name)
 
 
-def _native_form_json(part: Any) -> str:
-    """Its native form as a file of transforms; "" where there is none."""
+def _native_chain(part: Any) -> _native.TransformChain | None:
+    """Returns the chain that replaces `part`, or None where the library has none."""
     form = native_form(part)
     if form is None or getattr(part, "pad_if_needed", False):
-        return ""
-    return transforms.Compose([transforms.ToDtype() if form is NOTHING else form]).to_json()
+        return None
+    return (transforms.ToDtype() if form is NOTHING else form)._native_chain()
 
 
 def _native_changes(
@@ -179,9 +182,7 @@ def native_seconds(form: transforms.Transform, step: Step) -> float | None:
     if form is NOTHING:
         return 0.0
     try:
-        return float(
-            _native.native_seconds(transforms.Compose([form]).to_json(), *step.takes, _NATIVE_S)
-        )
+        return float(_native.native_seconds(form._native_chain(), *step.takes, _NATIVE_S))
     except _native.Error:
         return None
 

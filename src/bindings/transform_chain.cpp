@@ -1,15 +1,19 @@
-#include "bindings/tensor_transform.h"
+#include "bindings/transform_chain.h"
 
 #include <ATen/ops/empty.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include <algorithm>
 #include <memory>
 #include <optional>
 
+#include "bindings/gil.h"
 #include "engine/augment_stage.h"
+#include "slipstream/transforms/chain.h"
 #include "transforms/device_chain.h"
 
 namespace slipstream {
@@ -67,21 +71,21 @@ class SideStreamScope {
 
 }  // namespace
 
-struct TensorTransform::Form {
+struct TransformChain::Form {
   std::shared_ptr<const DeviceChain> chain;
   FrozenStage stage;
 };
 
-TensorTransform::TensorTransform(std::vector<NamedOp> chain) : chain_(std::move(chain)) {}
+TransformChain::TransformChain(const std::string& json) : ops_(parse_chain(json)) {}
 
-TensorTransform::~TensorTransform() = default;
+TransformChain::~TransformChain() = default;
 
-bool TensorTransform::is_random() const {
-  return std::any_of(chain_.begin(), chain_.end(),
+bool TransformChain::is_random() const {
+  return std::any_of(ops_.begin(), ops_.end(),
                      [](const NamedOp& each) { return each.op.is_random(); });
 }
 
-const TensorTransform::Form& TensorTransform::find_form(const at::Tensor& images) {
+const TransformChain::Form& TransformChain::find_form(const at::Tensor& images) {
   const FieldSpec spec = make_spec(images);
   const std::string key =
       c10::str(spec.shape.dims[0], " ", spec.shape.dims[1], " ", spec.shape.dims[2], " ",
@@ -89,7 +93,7 @@ const TensorTransform::Form& TensorTransform::find_form(const at::Tensor& images
   const std::lock_guard lock(changing_);
   std::unique_ptr<Form>& form = forms_[key];
   if (form != nullptr) return *form;
-  const auto chain = std::make_shared<DeviceChain>(chain_, 0, std::vector<FieldSpec>{spec});
+  const auto chain = std::make_shared<DeviceChain>(ops_, 0, std::vector<FieldSpec>{spec});
   SlabLayout layout;
   layout.fields.push_back({.spec = spec, .dtype = spec.dtype});
   layout.device_chain = chain;
@@ -97,9 +101,9 @@ const TensorTransform::Form& TensorTransform::find_form(const at::Tensor& images
   return *form;
 }
 
-at::Tensor TensorTransform::operator()(const at::Tensor& images,
-                                       const std::vector<std::uint64_t>& samples,
-                                       std::uint64_t seed, std::uint32_t epoch) {
+at::Tensor TransformChain::operator()(const at::Tensor& images,
+                                      const std::vector<std::uint64_t>& samples, std::uint64_t seed,
+                                      std::uint32_t epoch) {
   const Form& form = find_form(images);
   const auto count = static_cast<std::size_t>(images.size(0));
   if (samples.size() != count)
@@ -122,6 +126,22 @@ at::Tensor TensorTransform::operator()(const at::Tensor& images,
   const at::Tensor made = batch.at(kImage);
   stream.hand_over(made);
   return made;
+}
+
+void add_transforms(pybind11::module_& module) {
+  namespace py = pybind11;
+  py::class_<TransformChain, std::shared_ptr<TransformChain>>(module, "TransformChain")
+      .def(py::init<const std::string&>())
+      .def("to_json", [](const TransformChain& chain) { return to_json_text(chain.ops()); })
+      .def("moving_ops",
+           [](const TransformChain& chain) {
+             std::vector<std::string> names;
+             for (const NamedOp& each : chain.ops())
+               if (each.op.touches(FieldKind::boxes)) names.emplace_back(each.op.name());
+             return names;
+           })
+      .def("is_random", &TransformChain::is_random)
+      .def("__call__", &TransformChain::operator(), py::call_guard<GilRelease>());
 }
 
 }  // namespace slipstream
