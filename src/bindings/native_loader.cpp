@@ -71,8 +71,7 @@ SampleForm::~SampleForm() {
 
 NativeLoader::NativeLoader(std::shared_ptr<Context> context, std::shared_ptr<const Dataset> dataset,
                            std::vector<NamedOp> transforms, DataLoaderOptions options,
-                           std::shared_ptr<WorkerPool> pool,
-                           std::shared_ptr<const SampleForm> form)
+                           std::shared_ptr<WorkerPool> pool, std::shared_ptr<const SampleForm> form)
     : context_(std::move(context)),
       dataset_(std::move(dataset)),
       transforms_(std::move(transforms)),
@@ -86,7 +85,10 @@ NativeLoader::NativeLoader(std::shared_ptr<Context> context, std::shared_ptr<con
   options_.shares_last_step = keeps_rest() && options_.rank.count > 1;
   const SlabLayout layout = checked_layout(*dataset_, transforms_, options_);
   batches_per_epoch_ = RunningOrder(dataset_->size(), options_).batches_per_epoch();
-  prepare_device(layout);
+  if (layout.device_chain != nullptr) augment_ = augment_stage(layout, true);
+  if (layout.batch_chain != nullptr) mix_ = mix_stage(layout);
+  feed_ = std::make_unique<DeviceFeed>(*context_);
+  feed_->prepare(dataset_, transforms_, options_);
 }
 
 std::shared_ptr<NativeLoader> NativeLoader::examined(std::optional<HostCut> cut,
@@ -105,52 +107,31 @@ std::shared_ptr<NativeLoader> NativeLoader::examined(std::optional<HostCut> cut,
                                         nullptr, nullptr);
 }
 
-void NativeLoader::prepare_device(const SlabLayout& layout) {
-  if (layout.device_chain != nullptr) augment_ = augment_stage(layout, true);
-  if (layout.batch_chain != nullptr) mix_ = mix_stage(layout);
-  if (!has_format(options_.wire, Wire::jpeg)) return;
-  const auto name = [dataset = dataset_](std::uint64_t sample) { return dataset->name(sample); };
-  jpeg_ = std::make_unique<JpegUnpacker>(layout, JpegUnpacker::Options{
-                                                     .device = context_->device().index(),
-                                                     .memory = &memory_,
-                                                     .decode = options_.decode,
-                                                     .name = name,
-                                                 });
-}
-
-void NativeLoader::OwnerProcessDeleter::operator()(DataLoader* loader) const {
-  if (made_in.is_this_process()) delete loader;
-}
-
 NativeLoader::~NativeLoader() {
   if (!made_in_.is_this_process()) {
-    static_cast<void>(
-        new auto(std::move(copied_)));  // events of a device that this process cannot use
+    static_cast<void>(feed_.release());  // its threads, and its device, are not in this process
     return;
   }
   std::optional<GilRelease> unlocked;
   if (PyGILState_Check() == 1) unlocked.emplace();
-  try {
-    stop();
-  } catch (const std::exception&) {
-    // Only where the device is lost, which its next use tells.
-  }
+  stop();
 }
 
 void NativeLoader::stop() {
-  for (std::size_t slab = 0; slab < copied_.size(); ++slab)
-    if (is_copied_[slab]) copied_[slab]->synchronize();
   taken_.reset();
+  if (!made_in_.is_this_process()) {
+    static_cast<void>(feed_.release());
+    feed_ = std::make_unique<DeviceFeed>(*context_);
+    made_in_ = {};
+  }
   if (user_) pool_->interrupt(*user_);
-  if (loader_ && made_in_.is_this_process()) skipped_.add(loader_->skipped());
-  loader_.reset();
+  if (feed_->loader() != nullptr) skipped_.add(feed_->loader()->skipped());
+  feed_->stop();
   if (texts_) texts_->clear();
 }
 
 void NativeLoader::start(std::uint64_t batch) {
   stop();
-  made_in_ = {};
-  must_start_ = true;
   options_.first_batch = position_ = batch;
   std::shared_ptr<const Dataset> dataset = dataset_;
   std::vector<NamedOp> transforms = transforms_;
@@ -159,13 +140,8 @@ void NativeLoader::start(std::uint64_t batch) {
     dataset = used_by(user_, std::move(dataset));
     transforms = used_by(user_, std::move(transforms));
   }
-  loader_ = {new DataLoader(std::move(dataset), std::move(transforms), options_), {made_in_}};
+  feed_->seek(dataset, transforms, options_, get_lane(*context_, "copy", 0));
   returned_ = std::make_shared<Returned>();
-  copied_.clear();
-  is_copied_.assign(loader_->slabs(), false);
-  for (std::size_t slab = 0; slab < loader_->slabs(); ++slab)
-    copied_.push_back(get_lane(*context_, "copy", 0).make_untimed_mark());
-  must_start_ = false;
 }
 
 void NativeLoader::check_process() const {
@@ -176,13 +152,13 @@ void NativeLoader::seek(std::uint64_t batch) {
   check_process();  // a fork's copy of using_ may be held by a thread that is not there
   const std::lock_guard using_it(using_);
   ++passes_;
-  if (!made_in_.is_this_process() || batch != position_ || taken_ || must_start_) start(batch);
+  options_.first_batch = batch;
+  if (!made_in_.is_this_process() || taken_ || !feed_->is_at(options_)) start(batch);
 }
 
 void NativeLoader::halt() {
   const std::lock_guard using_it(using_);
   stop();
-  must_start_ = true;
 }
 
 void NativeLoader::take_ranks(std::size_t rank, std::size_t ranks) {
@@ -192,7 +168,6 @@ void NativeLoader::take_ranks(std::size_t rank, std::size_t ranks) {
   options.shares_last_step = keeps_rest() && ranks > 1;
   static_cast<void>(checked_layout(*dataset_, transforms_, options));
   stop();
-  must_start_ = true;
   options_ = std::move(options);
   batches_per_epoch_ = RunningOrder(dataset_->size(), options_).batches_per_epoch();
 }
@@ -201,7 +176,7 @@ std::uint64_t NativeLoader::batches_per_epoch() const { return batches_per_epoch
 
 bool NativeLoader::ready() {
   const std::lock_guard using_it(using_);
-  return taken_ || loader_ == nullptr || !made_in_.is_this_process() || loader_->ready();
+  return taken_ || !made_in_.is_this_process() || feed_->loader() == nullptr || feed_->ready();
 }
 
 void NativeLoader::check_pass(std::uint64_t pass) const {
@@ -215,18 +190,17 @@ void NativeLoader::take(std::uint64_t pass) {
   const std::lock_guard using_it(using_);
   check_pass(pass);
   made_in_.require_this_process("this pass over a loader");
-  if (loader_ == nullptr) throw Error("the loader was ended by another thread: make one for each");
+  if (feed_->loader() == nullptr)
+    throw Error("the loader was ended by another thread: make one for each");
   if (taken_) throw Error("the loader was asked by another thread meanwhile: make one for each");
   {
     const std::lock_guard lock(returned_->changing);
-    for (const HostBatch& batch : returned_->batches) loader_->release(batch, nullptr);
+    for (const HostBatch& batch : returned_->batches) feed_->release(batch);
     returned_->batches.clear();
   }
-  if (must_start_) start(position_);  // behind an error
-  must_start_ = true;
+  if (feed_->has_failed()) start(position_);
   ++position_;  // past a batch that fails, too
-  taken_ = loader_->next();
-  must_start_ = false;
+  taken_ = feed_->take();
 }
 
 std::int64_t NativeLoader::size_of_taken() const {
@@ -253,14 +227,14 @@ at::Tensor NativeLoader::given(const at::Tensor& whole, FieldKind kind, std::siz
 
 std::vector<at::Tensor> NativeLoader::views(const at::Tensor& memory) const {
   std::vector<at::Tensor> all;
-  for (const SlabField& field : loader_->layout().fields)
+  for (const SlabField& field : feed_->loader()->layout().fields)
     all.push_back(make_view(memory, field, field.offset_bytes,
                             static_cast<std::int64_t>(options_.batch_size)));
   return all;
 }
 
 std::vector<at::Tensor> NativeLoader::run_augmentation(std::vector<at::Tensor> all) const {
-  const std::vector<SlabField>& fields = loader_->layout().fields;
+  const std::vector<SlabField>& fields = feed_->loader()->layout().fields;
   if (augment_ || mix_) {
     Batch batch;
     for (std::size_t i = 0; i < all.size(); ++i)
@@ -283,7 +257,7 @@ GivenBatch NativeLoader::on_host(std::uint64_t pass) {
   const std::lock_guard using_it(using_);
   const HostBatch batch = handed_over(pass);
   std::vector<std::string> texts = read_texts(batch);
-  const auto bytes = static_cast<std::int64_t>(loader_->layout().bytes);
+  const auto bytes = static_cast<std::int64_t>(feed_->loader()->layout().bytes);
   const auto options = at::TensorOptions().dtype(at::kByte);
   bool is_full = false;
   {
@@ -293,12 +267,12 @@ GivenBatch NativeLoader::on_host(std::uint64_t pass) {
   }
   if (is_full) {
     const at::Tensor copy = at::empty({bytes}, options);
-    std::memcpy(copy.mutable_data_ptr(), batch.data, loader_->layout().bytes);
-    loader_->release(batch, nullptr);
+    std::memcpy(copy.mutable_data_ptr(), batch.data, feed_->loader()->layout().bytes);
+    feed_->release(batch);
     return {run_augmentation(views(copy)), std::move(texts)};
   }
   // The slab and what it lies in live as long as the tensors.
-  const auto return_slab = [batch, returned = returned_, memory = loader_->memory(batch),
+  const auto return_slab = [batch, returned = returned_, memory = feed_->loader()->memory(batch),
                             context = context_, made_in = made_in_](void*) {
     if (!made_in.is_this_process()) {  // another thread may have been at that memory in the fork
       static_cast<void>(new auto(memory));
@@ -329,14 +303,14 @@ std::optional<at::Tensor> NativeLoader::good_ones(const HostBatch& batch) const 
       good.push_back(i);
   if (good.empty())
     throw Error("batch " + std::to_string(batch.number) + ": all its samples are bad, the first: " +
-                loader_->skipped().samples.front().message);
+                feed_->loader()->skipped().samples.front().message);
   return at::tensor(good);
 }
 
 SkippedSamples NativeLoader::skipped() {
   const std::lock_guard using_it(using_);
   SkippedSamples all = skipped_;
-  if (loader_ && made_in_.is_this_process()) all.add(loader_->skipped());
+  if (made_in_.is_this_process() && feed_->loader() != nullptr) all.add(feed_->loader()->skipped());
   return all;
 }
 
@@ -347,7 +321,7 @@ void NativeLoader::add_skipped(const SkippedSamples& skipped) {
 
 std::vector<std::string> NativeLoader::read_texts(const HostBatch& batch) const {
   if (!texts_) return {};
-  const SlabField& places = loader_->layout().fields.at(form_->leaves.size());
+  const SlabField& places = feed_->loader()->layout().fields.at(form_->leaves.size());
   std::vector<std::string> all =
       texts_->take(batch.data + places.offset_bytes, options_.batch_size);
   all.resize(static_cast<std::size_t>(size_of_taken()));
@@ -359,33 +333,16 @@ std::vector<std::string> NativeLoader::read_texts(const HostBatch& batch) const 
   return good;
 }
 
-DeviceSlab NativeLoader::copied(const HostBatch& batch, Lane& lane) {
-  DeviceSlab slab;
-  std::exception_ptr error;
-  try {
-    slab = DeviceSlab::make(loader_->layout(), context_->device());
-    copy_slab(slab, batch, loader_->layout(), lane, jpeg_.get());
-  } catch (...) {
-    error = std::current_exception();
-  }
-  // What was enqueued ahead of an error reads the slab, too.
-  Mark& mark = *copied_[batch.slab];
-  lane.record(mark);
-  is_copied_[batch.slab] = true;
-  loader_->release(batch, &mark);
-  if (error) std::rethrow_exception(error);
-  return slab;
-}
-
 GivenBatch NativeLoader::on_device(std::uint64_t pass, Lane& lane) {
   const std::lock_guard using_it(using_);
   const HostBatch batch = handed_over(pass);
   std::vector<std::string> texts = read_texts(batch);
-  const DeviceSlab slab = copied(batch, lane);
-  std::vector<at::Tensor> all(loader_->layout().fields.size());
+  DeviceSlab slab;
+  feed_->copy(batch, slab, lane);
+  std::vector<at::Tensor> all(feed_->loader()->layout().fields.size());
   auto next = slab.fields.begin();
   for (std::size_t i = 0; i < all.size(); ++i)
-    if (loader_->layout().fields[i].wire != Wire::host) all[i] = (next++)->second;
+    if (feed_->loader()->layout().fields[i].wire != Wire::host) all[i] = (next++)->second;
   return {run_augmentation(std::move(all)), std::move(texts)};
 }
 

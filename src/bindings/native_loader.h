@@ -15,9 +15,7 @@
 #include "bindings/interrupts.h"
 #include "bindings/sample_texts.h"
 #include "bindings/worker_pool.h"
-#include "engine/device_memory.h"
-#include "engine/device_slab.h"
-#include "engine/jpeg_unpacker.h"
+#include "engine/device_feed.h"
 #include "slipstream/engine/context.h"
 #include "slipstream/engine/stage.h"
 #include "slipstream/loader/data_loader.h"
@@ -54,8 +52,8 @@ class NativeLoader {
  public:
   /// `context`: of the device whose page-locked memory it fills. Without drop_last the ranks share
   /// what is left for the last batch of an epoch, which is as small as this rank's share. `pool`:
-  /// processes for what is in Python, or nullptr; `form` is that of their samples. Throws Refused as
-  /// DataLoader does.
+  /// processes for what is in Python, or nullptr; `form` is that of their samples. Throws Refused
+  /// as DataLoader does.
   NativeLoader(std::shared_ptr<Context> context, std::shared_ptr<const Dataset> dataset,
                std::vector<NamedOp> transforms, DataLoaderOptions options,
                std::shared_ptr<WorkerPool> pool, std::shared_ptr<const SampleForm> form);
@@ -79,7 +77,9 @@ class NativeLoader {
   bool ready();
   std::uint64_t position() const { return position_; }
   /// Whether on_device() takes long, and no Python has a part in it or in take().
-  bool wants_thread() const { return !pool_ && (jpeg_ || must_have_thread_); }
+  bool wants_thread() const {
+    return !pool_ && (has_format(options_.wire, Wire::jpeg) || must_have_thread_);
+  }
   /// For tests: as if it did.
   void want_thread(bool must) { must_have_thread_ = must; }
 
@@ -112,20 +112,12 @@ class NativeLoader {
 
  private:
   struct Returned;
-  /// Threads are in the process that made them alone: a fork's copy has nothing to join.
-  struct OwnerProcessDeleter {
-    ProcessGuard made_in;
-    void operator()(DataLoader* loader) const;
-  };
-
   void start(std::uint64_t batch);
   void check_pass(std::uint64_t pass) const;
   HostBatch handed_over(std::uint64_t pass);
   std::vector<std::string> read_texts(const HostBatch& batch) const;
   /// Whether that field of a slab says where strings are: the one behind all leaves.
   bool is_of_texts(std::size_t field) const { return texts_ && field == form_->leaves.size(); }
-  DeviceSlab copied(const HostBatch& batch, Lane& lane);
-  void prepare_device(const SlabLayout& layout);
   /// Ends its threads, and waits for the copies of its slabs, which others get.
   void stop();
   /// All fields of `memory`, that of a slab.
@@ -146,28 +138,22 @@ class NativeLoader {
   std::vector<NamedOp> transforms_;
   DataLoaderOptions options_;
   const ProcessGuard first_in_;  ///< the process that made it
-  ProcessGuard made_in_;         ///< that of loader_
+  ProcessGuard made_in_;         ///< that of feed_
   std::shared_ptr<WorkerPool> pool_;
   std::shared_ptr<const SampleForm> form_;
   std::shared_ptr<SampleTexts> texts_;  ///< nullptr: samples have no strings
-  std::shared_ptr<PoolUser> user_;      ///< for loader_, where there is a pool
-  DeviceMemory memory_;
-  std::unique_ptr<JpegUnpacker> jpeg_;         ///< where images travel as files
-  std::optional<FrozenStage> augment_;         ///< where the device does transforms
-  std::optional<FrozenStage> mix_;             ///< of the operations over batches, if any
-  std::vector<std::unique_ptr<Mark>> copied_;  ///< of each slab; the loader's workers wait for them
-  std::vector<bool> is_copied_;                ///< which of them are recorded
-  std::unique_ptr<DataLoader, OwnerProcessDeleter>
-      loader_;  ///< nullptr before seek() and after halt()
+  std::shared_ptr<PoolUser> user_;      ///< for the feed's loader, where there is a pool
+  std::optional<FrozenStage> augment_;  ///< where the device does transforms
+  std::optional<FrozenStage> mix_;      ///< of the operations over batches, if any
+  std::unique_ptr<DeviceFeed> feed_;    ///< has a loader after seek() and until halt()
   std::shared_ptr<Returned> returned_;
   std::optional<HostBatch> taken_;
   std::optional<at::Tensor> good_ones_;  ///< of the batch that is handed over
-  SkippedSamples skipped_;               ///< by loaders that are gone
+  SkippedSamples skipped_;               ///< by loaders that were ended
   std::atomic<std::uint64_t> position_ = 0;
   std::atomic<std::uint64_t> passes_ = 0;
   bool must_have_thread_ = false;
   std::uint64_t batches_per_epoch_ = 0;
-  bool must_start_ = true;  ///< nothing is read, or a batch was lost
 };
 
 /// One epoch of a native loader, or what is left of it.

@@ -53,18 +53,11 @@ SlabLayout BoundPipeline::layout(const Plan& plan, std::optional<std::size_t> ba
   return DataLoader::plan_layout(*pipeline.dataset(), pipeline.transforms(), options);
 }
 
-DataLoaderOptions BoundPipeline::loader_options(const Plan& plan,
-                                                const std::optional<HostCut>& cut) const {
+DataLoaderOptions BoundPipeline::loader_options(const Plan& plan, std::uint64_t first_batch) const {
   DataLoaderOptions options = pipeline.loader_options(plan);
-  options.cut = cut;
+  options.first_batch = first_batch;
   options.memory = &get_host_memory(context, plan.schedule.loader.pin_memory);
   return options;
-}
-
-std::unique_ptr<DataLoader> BoundPipeline::make_loader(DataLoaderOptions options,
-                                                       std::uint64_t first_batch) const {
-  options.first_batch = first_batch;
-  return std::make_unique<DataLoader>(pipeline.dataset(), pipeline.transforms(), options);
 }
 
 std::function<void()> BoundPipeline::keep_unsaved() const {

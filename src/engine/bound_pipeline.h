@@ -19,10 +19,8 @@ struct BoundPipeline {
 
   /// The layout of a batch under `plan`, of the pipeline's batch size or of `batch_size`.
   SlabLayout layout(const Plan& plan, std::optional<std::size_t> batch_size = std::nullopt) const;
-  /// For a loader that begins with the first batch.
-  DataLoaderOptions loader_options(const Plan& plan, const std::optional<HostCut>& cut) const;
-  std::unique_ptr<DataLoader> make_loader(DataLoaderOptions options,
-                                          std::uint64_t first_batch) const;
+  /// The options of a loader under `plan` that begins with batch `first_batch`.
+  DataLoaderOptions loader_options(const Plan& plan, std::uint64_t first_batch) const;
   /// What puts values of trained modules back that no State holds (Unsaved).
   std::function<void()> keep_unsaved() const;
   /// Waits for the device.

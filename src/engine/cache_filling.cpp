@@ -7,23 +7,21 @@
 namespace slipstream {
 
 std::vector<Fields> fill_cache(const BoundPipeline& bound, DeviceSteps& device_steps,
-                               JpegUnpacking& jpeg, const Plan& plan, const Cut& cut,
+                               DeviceFeed& feed, const Plan& plan, const Cut& cut,
                                std::uint64_t first_batch, std::string& doing) {
   RunOptions until;
   until.last_step = cut.after;
   const std::vector<DeviceStep> steps = device_steps.of(plan, until);
   Lane& lane = *device_steps.on_lanes(plan, {}).back().lane;
-  const auto loader = bound.make_loader(bound.loader_options(plan, std::nullopt), first_batch);
-  JpegUnpacker* const unpacker = jpeg.unpacker_for(plan);
+  feed.seek(bound.pipeline.dataset(), bound.pipeline.transforms(),
+            bound.loader_options(plan, first_batch), lane);
   const CurrentLane current(bound.context, lane);
   const at::NoGradGuard no_gradients;
   std::vector<Fields> cache;
   for (std::size_t item = 0; item < cut.items; ++item) {
-    const HostBatch host = loader->next();
-    DeviceSlab slab = DeviceSlab::make(loader->layout(), bound.context.device());
-    copy_slab(slab, host, loader->layout(), lane, unpacker);
+    DeviceSlab slab;
+    feed.copy(feed.take(), slab, lane);
     lane.synchronize();
-    loader->release(host, nullptr);
     Batch batch(first_batch + item);
     for (const auto& [name, tensor] : slab.fields) batch.set(name, tensor);
     cache.push_back(batch.fields());
@@ -31,6 +29,7 @@ std::vector<Fields> fill_cache(const BoundPipeline& bound, DeviceSteps& device_s
       cache.back().push_back(std::move(field));
   }
   lane.synchronize();
+  feed.stop();
   return cache;
 }
 

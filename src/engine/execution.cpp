@@ -35,7 +35,7 @@ std::vector<const Fields*> Execution::Slot::own() const {
 
 Execution::Execution(Setup setup)
     : setup_(std::move(setup)),
-      loader_(setup_.source.loader),
+      feed_(setup_.before ? &setup_.feed : nullptr),
       context_(setup_.bound.context),
       slots_(setup_.plan.schedule.depth),
       window_(setup_.plan.schedule.depth + setup_.plan.schedule.run_ahead),
@@ -66,10 +66,13 @@ Execution::Execution(Setup setup)
   }
   if (setup_.hooks.trace != nullptr)
     trace_.emplace(*setup_.hooks.trace, context_, setup_.lanes, window_, setup_.first_step);
-  if (loader_ == nullptr) return;
-  blocked_before_s_ = loader_->blocked_s();
+  if (feed_ == nullptr) return;
   CurrentLane current(context_, *setup_.lanes.front().lane);
-  for (Slot& slot : slots_) slot.slab = DeviceSlab::make(loader_->layout(), context_.device());
+  for (Slot& slot : slots_) slot.slab = make_slab();
+}
+
+DeviceSlab Execution::make_slab() const {
+  return DeviceSlab::make(feed_->loader()->layout(), context_.device());
 }
 
 Execution::~Execution() {
@@ -79,15 +82,13 @@ Execution::~Execution() {
   }
 }
 
-bool Execution::input_ready(std::uint64_t) {
-  return loader_ == nullptr || staged_ || loader_->ready();
-}
+bool Execution::input_ready(std::uint64_t) { return feed_ == nullptr || staged_ || feed_->ready(); }
 
 void Execution::await_input(std::uint64_t) { staged_ = take_input(); }
 
 HostBatch Execution::take_input() {
   std::string doing = std::exchange(running_.front(), "input");
-  HostBatch batch = loader_->next();
+  HostBatch batch = feed_->take();
   running_.front() = std::move(doing);
   return batch;
 }
@@ -97,10 +98,10 @@ void Execution::drop(std::size_t lane, std::size_t slot_index) {
   CurrentLane current(context_, *setup_.lanes[lane].lane);
   const std::lock_guard lock(slot.changing);
   clear_part(slot, lane);
-  const bool owns_slab = loader_ != nullptr && lane == 0;
+  const bool owns_slab = feed_ != nullptr && lane == 0;
   if (!owns_slab || !is_held_outside(slot.slab.fields.front().second, slot.own())) return;
   release_tensors(slot.slab.fields, context_.device(), streams_, slot.own());
-  slot.slab = DeviceSlab::make(loader_->layout(), context_.device());
+  slot.slab = make_slab();
 }
 
 void Execution::clear_part(Slot& slot, std::size_t lane) {
@@ -193,16 +194,11 @@ void Execution::hand_state_over(std::uint64_t batch) {
 }
 
 void Execution::copy(Lane& lane, std::uint64_t batch, Slot& slot, Batch& fields) {
-  DataLoader& loader = *loader_;
   const HostBatch host = staged_ ? *staged_ : take_input();
   staged_.reset();
   if (batch == 0) first_taken_ = std::chrono::steady_clock::now();
   inputs_[batch % window_] = {host.filled, host.blocked_s, seconds_since(first_taken_)};
-  copy_slab(slot.slab, host, loader.layout(), lane, setup_.jpeg);
-  Mark& copied = *setup_.slab_marks[host.slab];
-  lane.record(copied);
-  loader.release(host, &copied);
-  slot.slab.stand_ins = host.stand_ins;
+  feed_->copy(host, slot.slab, lane);
   fields.set_stand_ins(host.stand_ins);
   const DeviceSlab& slab = slot.slab;
   for (std::size_t i = 0; i < slab.fields.size(); ++i)
@@ -210,7 +206,7 @@ void Execution::copy(Lane& lane, std::uint64_t batch, Slot& slot, Batch& fields)
 }
 
 void Execution::simulate_cost(Lane& lane) const {
-  const bool is_copied = loader_ != nullptr;
+  const bool is_copied = feed_ != nullptr;
   const bool is_put_together =
       is_copied && (!setup_.options.cut || setup_.options.cut->after != "collate");
   simulate_step_cost(setup_.bound.pipeline, is_copied, is_put_together, lane);
@@ -222,9 +218,9 @@ void Execution::retired(std::uint64_t batch, std::span<const Mark* const> begin,
   if (setup_.lanes.back().steps.back().kind == DeviceStep::Kind::train) take_metrics(batch);
   hand_state_over(batch);
   time_lanes(batch, begin, end);
-  if (loader_ != nullptr) record_.inputs.push_back(inputs_[batch % window_]);
-  if (loader_ != nullptr && LoadingGain::is_snapshot_due(batch))
-    loading_.snapshot(batch, loader_->counters(), record_.lanes);
+  if (feed_ != nullptr) record_.inputs.push_back(inputs_[batch % window_]);
+  if (feed_ != nullptr && LoadingGain::is_snapshot_due(batch))
+    loading_.snapshot(batch, feed_->loader()->counters(), record_.lanes);
   if (batch < warm_up_steps(setup_.options.steps))
     record_.reserved_after_warm_up_bytes = reserved_bytes(context_.device());
   report_progress(batch);
@@ -282,10 +278,11 @@ void Execution::report_progress(std::uint64_t batch) {
   progress.elapsed_s = seconds_since(start_);
   if (!record_.losses.empty()) progress.loss = record_.losses.back();
   progress.busy_s = record_.lanes.back().busy_s;
-  if (loader_ != nullptr) progress.blocked_s = loader_->blocked_s() - blocked_before_s_;
+  if (feed_ != nullptr)
+    progress.blocked_s = feed_->loader()->blocked_s() - setup_.before->blocked_s;
   progress.input_wait_share =
       input_wait_share(progress.blocked_s, progress.busy_s, progress.elapsed_s);
-  if (loader_ != nullptr) {
+  if (feed_ != nullptr) {
     progress.input = record_.inputs.back();
     progress.host_counters = [this] { return host_counters(); };
   }
@@ -314,9 +311,8 @@ std::optional<Gain> Execution::loading_gain() const {
 }
 
 std::vector<StepCounter> Execution::host_counters() const {
-  std::vector<StepCounter> counted = loader_->counters();
-  for (std::size_t i = 0; i < counted.size(); ++i)
-    counted[i].subtract(setup_.source.before.counters[i]);
+  std::vector<StepCounter> counted = feed_->loader()->counters();
+  for (std::size_t i = 0; i < counted.size(); ++i) counted[i].subtract(setup_.before->counters[i]);
   return counted;
 }
 

@@ -12,12 +12,12 @@
 
 #include "core/schedule.h"
 #include "engine/bound_pipeline.h"
+#include "engine/device_feed.h"
 #include "engine/device_slab.h"
 #include "engine/lane_times.h"
 #include "engine/lane_trace.h"
 #include "engine/loading_gain.h"
 #include "engine/run_hooks.h"
-#include "engine/run_input.h"
 #include "engine/training_stage.h"
 #include "engine/training_state.h"
 
@@ -41,10 +41,9 @@ class Execution final : public Work {
     const RunOptions& options;
     const RunHooks& hooks;
     std::vector<LaneBinding> lanes;
-    const RunInput::Source& source;  ///< where the copy step takes batches
-    JpegUnpacker* jpeg = nullptr;    ///< where images travel as files
-    /// One a slab of the loader; they live as long as it does, for its workers wait for them.
-    std::span<const std::unique_ptr<Mark>> slab_marks;
+    DeviceFeed& feed;  ///< where the copy step takes batches
+    /// The feed's counters before the run; no value: no step takes batches from it.
+    const std::optional<DeviceFeed::Counted>& before;
     std::span<const Fields> cached;  ///< instead of the steps left out; may be empty
     const TrainingState& state;      ///< as it is before the run
     std::uint64_t first_step = 0;
@@ -94,13 +93,14 @@ class Execution final : public Work {
   void time_lanes(std::uint64_t batch, std::span<const Mark* const> begin,
                   std::span<const Mark* const> end);
   HostBatch take_input();
+  DeviceSlab make_slab() const;
   void report_progress(std::uint64_t batch);
   /// Calls what was given to the run; where it throws, that is what failed.
   void call_user(const char* what, std::uint64_t batch, const std::function<void()>& call);
   std::vector<StepCounter> host_counters() const;
 
   Setup setup_;
-  DataLoader* const loader_;  ///< nullptr where there is none
+  DeviceFeed* const feed_;  ///< nullptr where batches are cached
   Context& context_;
   SlotRing<Slot> slots_;
   std::size_t window_;
@@ -122,7 +122,6 @@ class Execution final : public Work {
   std::optional<LaneTrace> trace_;
   std::mutex tuning_;
   std::atomic<std::size_t> untuned_lanes_;
-  double blocked_before_s_ = 0;  ///< by the loader in earlier runs
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point first_taken_ = start_;
 };

@@ -46,6 +46,13 @@ JpegUnpacker::JpegUnpacker(const SlabLayout& layout, Options options)
   }
 }
 
+bool JpegUnpacker::fits(const SlabLayout& layout) const {
+  const SlabField& other = jpeg_field(layout);
+  return layout.batch_size == batch_size_ && other.spec.shape == field_.spec.shape &&
+         other.offset_bytes == field_.offset_bytes && other.sample_bytes == field_.sample_bytes &&
+         other.device_offset_bytes == field_.device_offset_bytes;
+}
+
 JpegUnpacker::~JpegUnpacker() {
   const cuda::DeviceGuard device(options_.device, std::nothrow);
   cuda::ignore_failure(cudaDeviceSynchronize());

@@ -40,6 +40,9 @@ class JpegUnpacker {
   /// before the last is being made. Throws Error naming the sample whose file nothing can decode.
   void unpack_async(const std::byte* slab, std::byte* block, cuda::StreamView stream);
 
+  /// Whether batches of `layout` have the same images at the same offsets.
+  bool fits(const SlabLayout& layout) const;
+
   bool uses_engines() const { return decoder_.uses_engines(); }
   const SlabField& field() const { return field_; }
   /// Images since construction, and those of them that the CPU decoded: a worker, or unpack_async()

@@ -15,6 +15,7 @@
 #include "engine/delays.h"
 #include "engine/digest.h"
 #include "engine/fork_gains.h"
+#include "engine/input_wait.h"
 #include "engine/measures.h"
 #include "engine/numerics_scope.h"
 #include "engine/run_failure.h"
@@ -28,8 +29,7 @@ Trainer::Impl::Impl(Pipeline pipeline, Context& context, const Plan::Numerics& n
     : bound(std::move(pipeline), context, numerics),
       state(bound),
       steps_(bound),
-      jpeg_(bound),
-      input_(bound, jpeg_),
+      feed_(context),
       warm_up_(bound) {}
 
 void Trainer::Impl::check(const Plan& plan, const RunOptions& options) const {
@@ -53,14 +53,31 @@ void Trainer::Impl::wait_for_caller(const Plan& plan) {
   cuda::check_cuda(cudaEventDestroy(here));
 }
 
+std::optional<DeviceFeed::Counted> Trainer::Impl::seek(const Plan& plan, const RunOptions& options,
+                                                       const RunHooks& hooks,
+                                                       const std::vector<LaneBinding>& lanes) {
+  const auto& dataset = bound.pipeline.dataset();
+  const std::vector<NamedOp>& transforms = bound.pipeline.transforms();
+  DataLoaderOptions wanted = bound.loader_options(plan, state.position());
+  const LaneBinding& first = lanes.front();
+  if (first.steps.front().kind != DeviceStep::Kind::copy) {
+    feed_.prepare(dataset, transforms, wanted);
+    return std::nullopt;
+  }
+  if (options.cut)
+    wanted.cut = {options.cut->after, options.cut->items};
+  else
+    wanted.trace = hooks.trace;
+  return feed_.seek(dataset, transforms, wanted, *first.lane);
+}
+
 RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options, const RunHooks& hooks) {
   check(plan, options);
   const c10::Device device = bound.context.device();
   const c10::DeviceGuard guard(device);
   const NumericsScope scope(bound.numerics);
   const std::vector<LaneBinding> lanes = steps_.on_lanes(plan, options);
-  JpegUnpacker* const jpeg = jpeg_.unpacker_for(plan);
-  const RunInput::Source source = input_.source_for(plan, options, hooks, lanes, state.position());
+  const std::optional<DeviceFeed::Counted> before = seek(plan, options, hooks, lanes);
   ScheduleProbe probe;
   ForkProbe forks;
   apply_hooks(hooks, lanes, probe, forks);
@@ -75,14 +92,13 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options, const 
   std::string preparing;
   try {
     wait_for_caller(plan);
-    if (options.cut && source.loader == nullptr)
-      cached = fill_cache(bound, steps_, jpeg_, plan, *options.cut, state.position(), preparing);
+    if (options.cut && !before)
+      cached = fill_cache(bound, steps_, feed_, plan, *options.cut, state.position(), preparing);
     const FieldDigests digests = options.check_cache ? FieldDigests(cached) : FieldDigests();
     const std::size_t extra_bytes = warm_up_.warm(plan, lanes, preparing);
     reset_peak(device);
-    execution.emplace(Execution::Setup{bound, plan, options, hooks, lanes, source, jpeg,
-                                       input_.slab_marks(), cached, state, state.position(),
-                                       warm_up_.must_tune(plan, lanes)});
+    execution.emplace(Execution::Setup{bound, plan, options, hooks, lanes, feed_, before, cached,
+                                       state, state.position(), warm_up_.must_tune(plan, lanes)});
     schedule.emplace(lane_pointers, plan.schedule.depth, plan.schedule.run_ahead, *execution,
                      &probe);
     const auto start = Clock::now();
@@ -91,13 +107,13 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options, const 
     const double wall_s = seconds_since(start);
     warm_up_.set_tuned(plan, lanes);
     has_run = true;
-    RunResult result = collect(plan, options, *execution, source, steps, wall_s);
+    RunResult result = collect(plan, options, *execution, before, steps, wall_s);
     result.memory.predicted_extra_bytes = extra_bytes;
     if (options.check_cache) result.changed_fields = digests.changed_in(cached);
-    if (!options.last_step.empty() && !options.cut) input_.drop();
+    if (!options.last_step.empty() && !options.cut) feed_.stop();
     return result;
   } catch (...) {
-    input_.drop();
+    feed_.stop();
     std::string where = has_run ? "after the last step: " : preparing + "before the first step: ";
     if (schedule && !has_run) where = settle(options, *execution, *schedule);
     // What the failed run held is free again when throw_failure() looks for what would fit.
@@ -125,12 +141,24 @@ std::string Trainer::Impl::settle(const RunOptions& options, Execution& executio
 void Trainer::Impl::absorb(const RunOptions& options, const Record& record) {
   if (options.cut || !options.last_step.empty()) return;
   state.add_steps(record.losses);
-  input_.move_to(state.position());
+}
+
+void Trainer::Impl::count_input(const DeviceFeed::Counted& before, RunResult& result) const {
+  DeviceFeed::Counted counted = feed_.counted();
+  counted.subtract(before);
+  result.input_wait_share =
+      input_wait_share(counted.blocked_s, result.lanes.back().busy_s, result.wall_s);
+  result.counters = std::move(counted.counters);
+  result.skipped = feed_.loader()->skipped();
+  result.skipped.replacements = counted.skipped_positions;
+  result.jpeg = counted.jpeg;
+  result.cache = counted.cache;
+  result.disk_cache = counted.disk_cache;
 }
 
 RunResult Trainer::Impl::collect(const Plan& plan, const RunOptions& options, Execution& execution,
-                                 const RunInput::Source& source, std::uint64_t steps,
-                                 double wall_s) {
+                                 const std::optional<DeviceFeed::Counted>& before,
+                                 std::uint64_t steps, double wall_s) {
   RunResult result;
   Record& record = execution.record();
   result.plan = plan;
@@ -146,7 +174,7 @@ RunResult Trainer::Impl::collect(const Plan& plan, const RunOptions& options, Ex
   result.lanes = std::move(record.lanes);
   result.steps_per_second = step_rate(result, options.cut, bound.pipeline.options().batch_size);
   for (LaneResult& lane : result.lanes) lane.waiting_s = std::max(0.0, wall_s - lane.busy_s);
-  input_.count(source, plan, result);
+  if (before) count_input(*before, result);
   for (StepCounter& counter : execution.counters()) result.counters.push_back(std::move(counter));
   result.gains = fork_gains(bound.pipeline);
   if (auto loading = execution.loading_gain()) result.gains.push_back(std::move(*loading));
@@ -161,12 +189,12 @@ RunResult Trainer::Impl::collect(const Plan& plan, const RunOptions& options, Ex
 void Trainer::Impl::restart() {
   if (state.position() == 0) return;
   state.restart();
-  input_.drop();
+  feed_.stop();
 }
 
 void Trainer::Impl::restore(const State& given) {
   state.restore(given);
-  input_.drop();
+  feed_.stop();
 }
 
 Trainer::Trainer(Pipeline pipeline, Context& context, const Plan::Numerics& numerics)
@@ -183,7 +211,10 @@ RunResult run_with(Trainer& trainer, const Plan& plan, const RunOptions& options
 std::unique_ptr<DataLoader> Trainer::make_loader(const Plan& plan,
                                                  const std::optional<HostCut>& cut) const {
   const BoundPipeline& bound = impl_->bound;
-  return bound.make_loader(bound.loader_options(plan, cut), impl_->state.position());
+  DataLoaderOptions options = bound.loader_options(plan, impl_->state.position());
+  options.cut = cut;
+  return std::make_unique<DataLoader>(bound.pipeline.dataset(), bound.pipeline.transforms(),
+                                      std::move(options));
 }
 State Trainer::state() { return impl_->state.copy(); }
 void Trainer::restore(const State& state) { impl_->restore(state); }

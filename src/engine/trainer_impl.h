@@ -1,11 +1,10 @@
 #pragma once
 
+#include "engine/device_feed.h"
 #include "engine/device_steps.h"
 #include "engine/execution.h"
-#include "engine/jpeg_unpacking.h"
 #include "engine/lane_warm_up.h"
 #include "engine/run_hooks.h"
-#include "engine/run_input.h"
 #include "engine/training_state.h"
 #include "slipstream/engine/trainer.h"
 
@@ -27,16 +26,23 @@ struct Trainer::Impl {
   /// Throws Refused for what cannot be run now.
   void check(const Plan& plan, const RunOptions& options) const;
   void wait_for_caller(const Plan& plan);
+  /// Moves the feed to the first batch of a run and returns what was counted before. No value: no
+  /// lane takes batches from the feed, which is only prepared to fill a cache.
+  std::optional<DeviceFeed::Counted> seek(const Plan& plan, const RunOptions& options,
+                                          const RunHooks& hooks,
+                                          const std::vector<LaneBinding>& lanes);
   RunResult collect(const Plan& plan, const RunOptions& options, Execution& execution,
-                    const RunInput::Source& source, std::uint64_t steps, double wall_s);
+                    const std::optional<DeviceFeed::Counted>& before, std::uint64_t steps,
+                    double wall_s);
+  /// Writes the feed's counters since `before` into the result.
+  void count_input(const DeviceFeed::Counted& before, RunResult& result) const;
   /// Counts the trained steps of a whole run.
   void absorb(const RunOptions& options, const Record& record);
   /// Counts what a run that failed had trained before, and says in words where it failed.
   std::string settle(const RunOptions& options, Execution& execution, const Schedule& schedule);
 
   DeviceSteps steps_;
-  JpegUnpacking jpeg_;
-  RunInput input_;
+  DeviceFeed feed_;
   LaneWarmUp warm_up_;
 };
 

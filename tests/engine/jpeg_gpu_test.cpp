@@ -286,6 +286,23 @@ TEST_F(JpegTrainingTest, TheRunTellsHowManyImagesTheCpuDecoded) {
   EXPECT_EQ(one->run(with_files(serial_plan()), steps(4)).jpeg->images, 16U);
 }
 
+/// Where the images are in a batch depends on what is drawn for transforms on the device.
+TEST_F(JpegTrainingTest, plans_with_different_transforms_on_the_device_take_turns) {
+  Tiny flipped = tiny();
+  flipped.stored_size = 0;
+  flipped.transforms = {{"resize", Resize{{16, 16}}}, {"flip", RandomHorizontalFlip{}}};
+  const Plan on_loader = with_files(serial_plan());
+  Plan on_device =
+      with_files(build_plan({{"copy", "augment", "encode", "train"}}, Driver::threaded, 1));
+  on_device.schedule.loader.on_device = "flip";
+  const std::uint64_t digest = fresh_run(flipped, on_device, steps(8)).digest;
+  const auto one = trainer(flipped, on_device.numerics);
+  const State start = one->state();
+  EXPECT_EQ(one->run(on_loader, steps(8)).digest, digest);
+  one->restore(start);
+  EXPECT_EQ(one->run(on_device, steps(8)).digest, digest);
+}
+
 TEST_F(JpegTrainingTest, CutsRunOnFilesToo) {
   const Plan plan = with_files(build_plan(kThreeLanes, Driver::threaded, 4));
   const auto one = trainer(tiny(), plan.numerics);

@@ -9,8 +9,8 @@
 
 namespace slipstream {
 
-/// Which samples the batches of a data set hold, in which order, and how files are decoded. These
-/// options belong to a pipeline, whatever its plan: they decide the values in a batch.
+/// Options that decide the values in a batch: the samples, their order, and how files are decoded.
+/// They belong to a pipeline, whatever its plan.
 struct SampleOptions {
   std::size_t batch_size = 8;  ///< samples in a batch of one rank, at least 1
   std::uint64_t seed = 1;      ///< of the order of samples and of all random draws
