@@ -6,7 +6,8 @@
 
 namespace slipstream {
 
-/// Big-endian numbers, as image headers hold them. REQUIRES: they lie within `bytes`
+/// Reads big-endian numbers, the byte order of image headers.
+/// REQUIRES: the number is inside `bytes`
 inline std::uint32_t u8_at(std::span<const std::byte> bytes, std::size_t at) {
   return std::to_integer<std::uint32_t>(bytes[at]);
 }

@@ -15,7 +15,8 @@
 namespace slipstream {
 namespace {
 
-/// A cpu_set_t of kMaxCpus: the kernel fills none that is smaller than its own.
+/// A CPU mask for kMaxCpus CPUs. The kernel rejects a mask that is smaller than its own, and
+/// cpu_set_t holds only CPU_SETSIZE CPUs.
 class CpuSet {
  public:
   static constexpr std::size_t kBytes = kMaxCpus / CPU_SETSIZE * sizeof(::cpu_set_t);
@@ -52,7 +53,8 @@ unsigned usable_cores(const std::filesystem::path& cgroup) {
       allowed > 0 ? allowed
                   : static_cast<std::size_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))));
   std::ifstream file(cgroup / "cpu.max");
-  double quota = 0, period = 0;  // in the same unit of time; "max" is not a number
+  double quota = 0,
+         period = 0;  // microseconds; without a quota the file says "max", which does not parse
   if (!(file >> quota >> period) || quota <= 0 || period <= 0) return static_cast<unsigned>(cores);
   return static_cast<unsigned>(std::min(cores, std::ceil(quota / period)));
 }

@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The first line, or "" where there is none.
+/// Returns the first line, or "" if there is none.
 std::string read_line(const fs::path& path) {
   std::ifstream file(path);
   std::string line;
@@ -42,10 +42,11 @@ std::string padded_hex(unsigned number, std::size_t digits) {
   return std::string(digits > length ? digits - length : 0, '0') + std::string(text.data(), length);
 }
 
-/// As sysfs spells it, or "".
+/// Converts a PCI address to sysfs's spelling, with padded lower-case digits. Returns "" if it is
+/// not a PCI address.
 std::string sysfs_address(std::string_view address) {
   struct Part {
-    char separator;  ///< behind it
+    char separator;  ///< the character after the part
     std::size_t digits;
   };
   constexpr std::array<Part, 4> kParts = {{{':', 4}, {':', 2}, {'.', 2}, {'\0', 1}}};

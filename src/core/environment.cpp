@@ -53,7 +53,7 @@ std::string kernel() {
   return std::string(names.sysname) + " " + names.release + " " + names.machine;
 }
 
-/// A limit of the control group: "max" or a number, in the first line.
+/// Parses a limit of the control group, which is "max" or a number.
 double group_limit(const std::string& line) {
   char* end = nullptr;
   const double limit = std::strtod(line.c_str(), &end);

@@ -15,7 +15,7 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-/// Letters replaced, added, left out or swapped with their neighbor.
+/// Number of letters that are replaced, added, removed or swapped with their neighbor.
 std::size_t edit_distance(std::string_view from, std::string_view to) {
   std::vector<std::vector<std::size_t>> cost(from.size() + 1,
                                              std::vector<std::size_t>(to.size() + 1));
@@ -32,7 +32,7 @@ std::size_t edit_distance(std::string_view from, std::string_view to) {
   return cost.back().back();
 }
 
-/// How many bytes of UTF-8 `text` begins with, of one character; 0 where it begins with none.
+/// Number of bytes of the UTF-8 character that `text` begins with, or 0 if it begins with none.
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
@@ -47,7 +47,7 @@ std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
-/// Of one character of UTF-8.
+/// Returns true if the UTF-8 character is a control character other than newline and tab.
 bool is_control(std::string_view character) {
   const auto first = static_cast<unsigned char>(character[0]);
   const bool is_c1 = first == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0;
@@ -108,16 +108,18 @@ void ensure(bool ok, std::string_view promise, Where where) {
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
   std::string nearest;
+  // A typo changes at most one letter in three. More than that is another word.
   std::size_t nearest_distance = std::max<std::size_t>(1, name.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
     const std::size_t distance = edit_distance(lower(name), lower(candidate));
+    // A distance of the candidate's own length means that no letter is shared.
     if (distance >= nearest_distance || distance >= candidate.size()) continue;
     nearest = candidate;
     nearest_distance = distance;
   }
   constexpr std::size_t kLeastOfPart = 4;
   std::string part = lower(name);
-  part.erase(0, part.find_first_not_of('-'));  // of an option of the command line
+  part.erase(0, part.find_first_not_of('-'));  // the dashes of a command line option
   if (!nearest.empty() || part.size() < kLeastOfPart) return nearest;
   const auto has_it = [&part](const std::string& candidate) {
     return lower(candidate).find(part) != std::string::npos;

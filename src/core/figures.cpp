@@ -12,6 +12,7 @@ namespace slipstream {
 
 std::string fixed(double value, int decimals) {
   if (!std::isfinite(value)) return "-";
+  // The largest double has 309 digits before the decimal point.
   std::array<char, 512> buffer;
   const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
                                  std::chars_format::fixed, decimals);

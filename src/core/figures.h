@@ -8,21 +8,22 @@
 
 namespace slipstream {
 
-/// `value` with this many decimals; "-" when it is not finite.
+/// Formats `value` with `decimals` decimals, or "-" if it is not finite.
 std::string fixed(double value, int decimals);
-/// Decimals that show `value` with this many significant digits (at least none).
+/// Returns the number of decimals (at least 0) that shows `value` with `digits` significant digits.
 int decimals_for(double value, int digits);
-/// Of a loss, with four significant digits at most; "-" when it is not known.
+/// Formats a loss with at most four significant digits, or "-" if it is unknown (NaN).
 std::string loss_figure(double loss);
-/// As fixed(), but three significant digits, "1.00e+300", of numbers of 1e7 and more.
+/// Like fixed(), but numbers from 1e7 on are shown with three significant digits, such as
+/// "1.00e+300".
 std::string compact(double value, int decimals);
-/// "472.1 [470.0, 474.2]": this many significant digits; the bounds only where they are known; "-"
-/// where nothing was observed.
+/// Formats a value and its interval with `digits` significant digits, such as "472.1 [470.0,
+/// 474.2]". Omits the bounds if they are not finite. Returns "-" if nothing was observed.
 std::string with_interval(const Measured& measured, int digits = 4);
 
-/// Columns as wide as their widest cell, two blanks apart; no blanks at the ends of lines. The
-/// first row is the head. Columns named in `right` are aligned to the right.
-/// Cells become printable_name().
+/// Formats rows as a text table. The first row is the header. Columns are as wide as their widest
+/// cell and two blanks apart, without trailing blanks. Columns whose index is in `right` are
+/// right-aligned. Cells are passed through printable_name().
 std::string aligned_table(std::vector<std::vector<std::string>> rows,
                           const std::vector<std::size_t>& right);
 

@@ -11,7 +11,7 @@
 
 namespace slipstream {
 
-/// A file that is open for reading; opening a pipe does not wait for its writer.
+/// A file opened for reading. Opening a pipe does not wait for its writer (O_NONBLOCK).
 class ReadableFile {
  public:
   explicit ReadableFile(const std::filesystem::path& path)
@@ -22,19 +22,21 @@ class ReadableFile {
   ReadableFile(const ReadableFile&) = delete;
   ReadableFile& operator=(const ReadableFile&) = delete;
 
-  bool is_open() const { return descriptor_ >= 0; }  ///< else errno says why, at first
+  bool is_open() const {
+    return descriptor_ >= 0;
+  }  ///< if false, errno holds the reason right after construction
   int descriptor() const { return descriptor_; }
 
  private:
   int descriptor_;
 };
 
-/// Reads until `to` is full or the file ends, asking for at most `most` bytes at once: how many
-/// came. Nothing, and errno, where reading failed.
+/// Reads until `to` is full or the file ends, at most `most` bytes per system call. Returns the
+/// number of bytes read, or no value and errno if reading failed.
 std::optional<std::size_t> read_at(int descriptor, std::uint64_t offset, std::span<std::byte> to,
                                    std::size_t most = SIZE_MAX);
 
-/// Writes all of `bytes`: 0, or the errno of what failed.
+/// Writes all of `bytes` at `offset`. Returns 0, or the errno of the failure.
 int write_at(int descriptor, std::uint64_t offset, std::span<const std::byte> bytes);
 
 }  // namespace slipstream

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 using Parts = std::span<const std::span<const std::byte>>;
 
-constexpr int kMostLinks = 40;  ///< that the kernel follows, too
+constexpr int kMostLinks = 40;  ///< the kernel's own limit
 
 std::string cannot_write(const fs::path& path, const std::string& why) {
   return "cannot write " + path.string() + ": " + why;
@@ -38,14 +38,15 @@ fs::path parent_folder(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-/// Whether `link` stands for what a process has open, as /proc/self/fd/1 does.
+/// Returns true if `link` refers to a file that a process has open, as /proc/self/fd/1 does. Such a
+/// link must not be resolved: its target may be deleted, or be a name such as "pipe:[123]".
 bool is_of_open_file(const fs::path& link) {
   std::error_code failed;
   const fs::path folder = fs::canonical(parent_folder(link), failed);
   return !failed && folder.string().starts_with("/proc/");
 }
 
-/// What `path` leads to through links that name it.
+/// Follows `path` through symbolic links to the path that they lead to.
 fs::path link_target(const fs::path& path) {
   std::error_code failed;
   fs::path place = path;
@@ -53,17 +54,18 @@ fs::path link_target(const fs::path& path) {
     if (!fs::is_symlink(place, failed) || is_of_open_file(place)) return place;
     place = parent_folder(place) / fs::read_symlink(place, failed);
   }
-  return path;  // a loop, which opening it tells
+  return path;  // a loop of links; opening it reports ELOOP
 }
 
-/// Of what link_target() gave.
+/// Returns true if `path` exists and is not a regular file: a device, a pipe or an open file cannot
+/// be replaced by renaming another file. `path` is a result of link_target().
 bool is_written_through(const fs::path& path) {
   std::error_code ignored;
   const fs::file_status status = fs::symlink_status(path, ignored);
   return fs::exists(status) && !fs::is_regular_file(status);
 }
 
-/// 0, or the errno of what failed.
+/// Returns 0, or the errno of the failure.
 int write_all(int descriptor, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
@@ -88,6 +90,8 @@ class File {
     for (const std::span<const std::byte> part : parts)
       if (const int error = write_all(descriptor_, part); error != 0) return error;
     if (is_synced && ::fsync(descriptor_) != 0) return errno;
+    // Some file systems report a full disk only at close(). After EINTR, Linux has closed the
+    // descriptor.
     return ::close(std::exchange(descriptor_, -1)) == 0 || errno == EINTR ? 0 : errno;
   }
 
@@ -95,13 +99,15 @@ class File {
   int descriptor_;
 };
 
-/// A new empty file in `folder`, removed at the end of its life unless it was renamed.
+/// Creates an empty file in `folder`, which the destructor removes unless rename_to() succeeded.
+/// The folder is that of the target, because rename() works only inside one file system.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const fs::path& folder) {
     const std::string stem = ".slipstream-" + std::to_string(::getpid()) + "-";
     for (int i = 0; descriptor_ < 0; ++i) {
       path_ = folder / (stem + std::to_string(i) + ".tmp");
+      // O_EXCL neither reuses a file of another process nor follows a link of that name.
       descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
       if (descriptor_ < 0 && errno != EEXIST && errno != EINTR) {
         error_ = errno;
@@ -123,6 +129,7 @@ class TemporaryFile {
   int rename_to(const fs::path& path) {
     std::error_code failed;
     const fs::file_status replaced = fs::symlink_status(path, failed);
+    // The new file gets the permissions of the file that it replaces, which may be private.
     if (fs::is_regular_file(replaced)) fs::permissions(path_, replaced.permissions(), failed);
     if (::rename(path_.c_str(), path.c_str()) != 0) return errno;
     made_ = false;
@@ -140,12 +147,14 @@ class TemporaryFile {
 int synced(const fs::path& folder) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return errno;
+  // Some file systems cannot sync a folder and report EINVAL; that is not a failed write.
   const int error = ::fsync(descriptor) == 0 || errno == EINVAL ? 0 : errno;
   ::close(descriptor);
   return error;
 }
 
-/// 0, or the errno of what failed. `is_durable`: the file and its name are on the disk then.
+/// Replaces the file `path`. Returns 0, or the errno of the failure. If `is_durable`, the file and
+/// its name are on disk when this returns.
 int replace_file(const fs::path& path, Parts parts, bool is_durable) {
   TemporaryFile temporary(parent_folder(path));
   if (temporary.error() != 0) return temporary.error();
@@ -155,21 +164,23 @@ int replace_file(const fs::path& path, Parts parts, bool is_durable) {
   return is_durable ? synced(parent_folder(path)) : 0;
 }
 
-/// A descriptor of a new or emptied file that never blocks, or -1 and errno.
+/// Creates or truncates a file and returns a non-blocking descriptor, or -1 and errno. O_NONBLOCK
+/// makes the open() of a pipe without a reader fail with ENXIO instead of waiting for one.
 int open_emptied(const fs::path& path, int flags) {
   return ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | flags, 0666);
 }
 
 int open_for_lines(const fs::path& path) { return open_emptied(path, O_APPEND); }
 
-/// A descriptor that blocks, or -1 and errno: a pipe without a reader does not hold it up.
+/// Like open_emptied(), but later writes block. A pipe without a reader still fails at once.
 int open_through(const fs::path& path) {
   const int descriptor = open_emptied(path, 0);
   if (descriptor >= 0) ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) & ~O_NONBLOCK);
   return descriptor;
 }
 
-/// Whether what was opened as `path` is not what is there now: it was removed, or renamed.
+/// Returns true if `path` is no longer the regular file that was opened, because that was removed
+/// or renamed (as log rotation does).
 bool was_replaced(int descriptor, const fs::path& path) {
   struct stat opened {};
   struct stat there {};
@@ -184,7 +195,7 @@ int write_through(const fs::path& path, Parts parts) {
   return File(descriptor).write_and_close(parts);
 }
 
-/// "" where a file can be written.
+/// Returns why no file can be written at `path`, or "" if it can.
 std::string hindrance(const fs::path& path) {
   std::error_code failed;
   if (path.empty()) return "the name is empty";
@@ -201,11 +212,14 @@ std::string hindrance(const fs::path& path) {
   } else if (errno != ENOENT) {
     return errno_message(errno);
   }
+  // A new file is renamed to the path, so the folder must allow new files even if the file at the
+  // path is writable. Creating one is the only reliable test (read-only mounts, quotas, ACLs).
   const TemporaryFile probe(folder);
   return probe.error() == 0 ? "" : errno_message(probe.error());
 }
 
-/// What `open` makes of a pipe; -1 for anything else. Throws Refused for what cannot be written.
+/// If `path` is a pipe, opens it with `open` and returns the descriptor, else -1. Throws Refused if
+/// the path cannot be written.
 int opened_pipe(const fs::path& path, int (*open)(const fs::path&)) {
   if (path.empty()) return -1;
   check_writable(path);
@@ -268,6 +282,7 @@ void LineFile::write(std::string_view line) {
   if (descriptor_ >= 0 && was_replaced(descriptor_, path_)) ::close(std::exchange(descriptor_, -1));
   if (descriptor_ < 0) descriptor_ = open_for_lines(path_);
   if (descriptor_ < 0) throw Error(cannot_write(path_, errno));
+  // If a write fails halfway, the file is cut back to here, so that it holds only whole lines.
   const off_t end = ::lseek(descriptor_, 0, SEEK_END);
   const std::string text = std::string(line) + "\n";
   const int error = write_all(descriptor_, std::as_bytes(std::span(text)));
@@ -310,6 +325,7 @@ void write_file_atomically(const fs::path& path, std::string_view text) {
 
 bool append_to_file(const fs::path& path, std::string_view bytes) {
   const int descriptor =
+      // O_NOFOLLOW: the name may be in an untrusted folder and link to any file of the user.
       ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
   if (descriptor < 0 && errno == ENOENT) return false;
   if (descriptor < 0) throw Error(cannot_write(path, errno));
@@ -333,6 +349,7 @@ std::string read_text(const fs::path& path, std::size_t most_bytes) {
   if (!S_ISREG(opened.st_mode)) fail("it is a pipe or a device; write it to a file first");
   std::string text;
   std::array<char, 1 << 16> part{};
+  // The size from fstat() is not used: files in /proc report 0, and a file may grow meanwhile.
   while (text.size() <= most_bytes) {
     const ssize_t got = ::read(file.descriptor(), part.data(), part.size());
     if (got < 0 && errno == EINTR) continue;

@@ -5,6 +5,7 @@
 
 namespace slipstream {
 
+// Words are loaded with memcpy(), and the digest is defined over little-endian words.
 static_assert(std::endian::native == std::endian::little);
 
 std::uint64_t fingerprint(const void* data, std::size_t bytes) {

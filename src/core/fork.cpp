@@ -15,6 +15,7 @@ void Fork::run(std::size_t branches, ForkPass pass, const ForkProbe* probe, cons
   const auto delay = [&](Lane& lane, bool first) {
     if (probe != nullptr && probe->delay) probe->delay(lane, first);
   };
+  // Lanes are created before the fork's mark is recorded, so a failure here leaves nothing to join.
   while (branches_.size() < branches) {
     auto lane = make_(branches_.size());
     auto done = lane->make_mark();
@@ -27,6 +28,8 @@ void Fork::run(std::size_t branches, ForkPass pass, const ForkProbe* probe, cons
     while (begun < branches) {
       Lane& lane = *branches_[begun].lane;
       if (!skips(ForkWait::fork)) lane.wait(*forked_);
+      // Counted before the work begins: a branch that throws may have enqueued work already, so it
+      // must be joined as well.
       const std::size_t branch = begun++;
       delay(lane, true);
       work(branch, lane);
@@ -35,6 +38,8 @@ void Fork::run(std::size_t branches, ForkPass pass, const ForkProbe* probe, cons
   } catch (...) {
     error = std::current_exception();
   }
+  // Also after an exception. Otherwise memory that the branches still use could be freed and
+  // reused.
   join(begun, skips(ForkWait::join));
   if (error) std::rethrow_exception(error);
 }

@@ -10,43 +10,45 @@
 
 namespace slipstream {
 
-/// Which way work goes through a fork.
+/// Direction of the work in a fork: the forward or the backward pass.
 enum class ForkPass : std::uint8_t { forward, backward };
-/// fork: the branch's lane waits for the home lane. join: the home lane waits for the branch's.
+/// The two waits of each branch. fork: the branch's lane waits for the home lane. join: the home
+/// lane waits for the branch's lane.
 enum class ForkWait : std::uint8_t { fork, join };
 
-/// Switches for tests of ordering. None of them is used otherwise.
+/// Hooks that only tests of ordering use.
 struct ForkProbe {
-  /// Leaves a wait of every branch out.
+  /// Omits a wait of every branch if it returns true.
   std::function<bool(ForkPass, ForkWait)> skip;
-  /// Called on a branch's lane right before (first = true) and after its work.
+  /// Called on a branch's lane immediately before (first = true) and after its work.
   std::function<void(Lane& branch, bool first)> delay;
 };
 
-/// A home lane and the lanes that its work branches onto. Work on a branch's lane begins after all
-/// that the home lane held when run() was called, and what the home lane gets after run() begins
-/// after all of the branches' work.
+/// A home lane and the lanes that its work branches onto. Work on a branch's lane starts after all
+/// work that the home lane had when run() was called. Work that the home lane gets after run()
+/// starts after the work of all branches.
 ///
-/// So memory that belongs to a branch's lane may be freed by whoever is ordered behind the home
-/// lane: no branch takes it again before the home lane is past its last use. And memory that
-/// belongs to the home lane may be freed once run() has returned.
+/// So any lane ordered after the home lane may free memory that belongs to a branch's lane: no
+/// branch reuses that memory before the home lane has passed its last use. Memory that belongs to
+/// the home lane may be freed once run() has returned.
 ///
-/// One call of run() at a time; the home lane and those of its branches are used by nobody else
-/// meanwhile.
+/// Not thread-safe: one call of run() at a time, and no other thread uses the home lane or the
+/// lanes of the branches meanwhile.
 class Fork {
  public:
   using MakeLane = std::function<std::unique_ptr<Lane>(std::size_t branch)>;
   using Work = std::function<void(std::size_t branch, Lane& lane)>;
 
-  /// `home` must outlive the fork. Lanes come from `make` when they are first needed, for good.
+  /// `home` must outlive the fork. `make` creates each branch's lane when it is first needed; the
+  /// lane is kept until the fork is destroyed.
   Fork(Lane& home, MakeLane make);
 
   Lane& home() const { return home_; }
   std::size_t lanes() const { return branches_.size(); }
 
-  /// Calls work(k, lane of branch k) for k = 0 ... branches-1, in turn on the calling thread. When
-  /// one throws, later ones are not called; the home lane waits for those that were, and the
-  /// exception comes out. `probe` may be nullptr.
+  /// Calls work(k, lane of branch k) for k = 0 ... branches-1, one after the other on the calling
+  /// thread. If one throws, later ones are not called; the home lane waits for those that were, and
+  /// the exception is rethrown. `probe` may be nullptr.
   void run(std::size_t branches, ForkPass pass, const ForkProbe* probe, const Work& work);
 
  private:

@@ -24,6 +24,7 @@ std::shared_ptr<ForkTrial::Call> ForkTrial::next() {
     return nullptr;
   }
   auto call = std::make_shared<Call>();
+  // The forms alternate, so that a slow change of clock rate or load affects both alike.
   call->on_streams = calls_ % kForms == 1;
   if (calls_++ >= kForms * kWarmUpCalls) kept_.push_back(call);
   return call;
@@ -44,6 +45,7 @@ bool ForkTrial::all_reached() const {
 void ForkTrial::decide() {
   std::vector<double> predicted, measured;
   for (std::size_t i = 0; i + 1 < kept_.size(); i += kForms) {
+    // A pass that threw is missing, so the two calls did different work.
     if (kept_[i]->passes.size() != kept_[i + 1]->passes.size()) continue;
     double streams_s = 0, sum_s = 0, longest_s = 0;
     for (const Pass& pass : kept_[i + 1]->passes)
@@ -60,6 +62,7 @@ void ForkTrial::decide() {
     predicted.push_back(sum_s / longest_s);
   }
   kept_.clear();
+  // If no pair could be compared, measured() stays empty and the trial starts again.
   calls_ = 0;
   if (measured.empty()) return;
   measured_ = median_interval(measured, "1");

@@ -11,22 +11,22 @@
 
 namespace slipstream {
 
-/// Finds out on which of two forms branches are faster, each on a stream of its own or all on one,
-/// from calls that are made anyway: a few of each form, in turns, timed by marks on the home lane.
-/// Never waits for the device: it decides once all marks are reached.
+/// Decides whether branches run faster on one stream each or all on one stream. It measures calls
+/// that are made anyway: a few of each form, alternating, timed by marks on the home lane. It never
+/// waits for the device: it decides once all marks are reached. Not thread-safe.
 class ForkTrial {
  public:
-  static constexpr std::size_t kWarmUpCalls = 2;  ///< of each form, not measured
+  static constexpr std::size_t kWarmUpCalls = 2;  ///< calls per form that are not measured
   static constexpr std::size_t kMeasuredCalls =
-      6;  ///< of each form: all on one side of 1 by chance in 3 % of cases
+      6;  ///< calls per form: 6 ratios are all above or all below 1 by chance in 3 % of cases
 
-  /// One way through the branches, forward or backward.
+  /// Measurement of one forward or one backward pass through the branches.
   class Pass {
    public:
-    /// Marks the beginning. `home` must outlive the pass.
+    /// Records the start. `home` must outlive the pass.
     explicit Pass(Lane& home);
-    /// Marks the end of what came since the last mark: of each branch on one stream, of all of
-    /// them on streams.
+    /// Records the end of the work since the last mark: that of one branch if branches run on one
+    /// stream, that of all branches if each has its own stream.
     void mark();
 
    private:
@@ -36,22 +36,23 @@ class ForkTrial {
   };
   struct Call {
     bool on_streams = false;
-    std::vector<Pass> passes;  ///< those that came through: one that threw is not added
+    std::vector<Pass> passes;  ///< completed passes; one that threw is not added
   };
 
-  /// The next call, to be filled by whoever makes it until the one after it; nullptr: it is not
-  /// measured, and takes streams as keeps_streams() says.
+  /// Returns the next call to measure; its caller adds passes to it until the following next().
+  /// Returns nullptr if the call is not measured; it then uses streams if keeps_streams().
   std::shared_ptr<Call> next();
 
   bool is_decided() const { return measured_.n > 0; }
   bool keeps_streams() const { return measured_.value > 1; }
-  /// Why that form is kept: it is faster, or both are as fast within the interval of measured().
+  /// Says why the form was chosen: it is faster, or both are equally fast within the interval of
+  /// measured().
   /// REQUIRES: is_decided()
   std::string_view reason() const;
-  /// How many times as fast as one after the other branches could be at most: the sum of their
-  /// times alone over the longest. n = 0 until decided.
+  /// Upper bound for the speedup of concurrent over sequential branches: the sum of the branches'
+  /// times alone, divided by the longest. n = 0 until decided.
   const Measured& predicted() const { return predicted_; }
-  /// How many times as fast as on one stream they were on streams. n = 0 until decided.
+  /// Measured speedup of one stream per branch over one stream for all. n = 0 until decided.
   const Measured& measured() const { return measured_; }
 
  private:
@@ -59,7 +60,8 @@ class ForkTrial {
   void decide();
 
   std::size_t calls_ = 0;
-  std::vector<std::shared_ptr<Call>> kept_;  ///< those to be compared, the forms in turns
+  /// The calls to compare, alternating between the forms.
+  std::vector<std::shared_ptr<Call>> kept_;
   Measured predicted_, measured_;
 };
 

@@ -5,13 +5,15 @@
 
 namespace slipstream {
 
-// Conversions of 16-bit floating-point numbers, in integers: the same bits on every processor and
-// GPU. To 16 bits they round to the nearest, ties to even (IEEE 754); NaN becomes a quiet NaN with
-// the upper bits of its payload.
+// Conversions of 16-bit floating-point numbers, computed with integers so that every processor and
+// GPU gives the same bits. Conversions to 16 bits round to nearest, ties to even (IEEE 754). NaN
+// becomes a quiet NaN with the upper bits of its payload.
 
 constexpr std::uint16_t to_bf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;
+  // Adding just under half a unit, plus the last kept bit, carries exactly if round-to-nearest-even
+  // rounds up.
   const std::uint32_t rounded = bits + 0x7fffU + ((bits >> 16) & 1U);
   return static_cast<std::uint16_t>((is_nan ? bits | 0x400000U : rounded) >> 16);
 }
@@ -20,7 +22,7 @@ constexpr float from_bf16(std::uint16_t bits) {
   return std::bit_cast<float>(std::uint32_t{bits} << 16);
 }
 
-/// IEEE binary16; beyond 65,504 (rounded) infinity.
+/// Rounds to IEEE binary16; values that round to more than 65,504 become infinity.
 constexpr std::uint16_t to_f16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = bits >> 16 & 0x8000U;
@@ -28,11 +30,14 @@ constexpr std::uint16_t to_f16(float value) {
   if (magnitude > 0x7f800000U)
     return static_cast<std::uint16_t>(sign | 0x7e00U | (magnitude >> 13 & 0x1ffU));
   if (magnitude >= 0x47800000U) return static_cast<std::uint16_t>(sign | 0x7c00U);
-  if (magnitude >= 0x38800000U) {  // 2^-14: normal numbers; a carry reaches infinity by itself
+  if (magnitude >=
+      0x38800000U) {  // at least 2^-14: normal numbers; a carry into the exponent gives infinity
     const std::uint32_t rounded = magnitude + 0xfffU + (magnitude >> 13 & 1U);
     return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000U) >> 13));
   }
   if (magnitude < 0x33000000U) return static_cast<std::uint16_t>(sign);  // below 2^-25
+  // Subnormal results have no implicit leading bit: the significand with its leading bit is shifted
+  // to units of 2^-24 and rounded by hand.
   const std::uint32_t shift = 126U - (magnitude >> 23);
   const std::uint32_t whole = (magnitude & 0x7fffffU) | 0x800000U;
   const std::uint32_t kept = whole >> shift;

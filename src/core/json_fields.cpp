@@ -12,8 +12,8 @@ namespace slipstream::json {
 namespace {
 
 constexpr std::size_t kLongestShown = 60;
-/// Copying and printing a document recurse, and a deeper one would take more memory than its text
-/// has bytes: what is nested deeper than any of ours is refused before it is parsed.
+/// Copying and printing a document recurse, and a deeply nested one would need more stack than its
+/// text has bytes. Documents that are nested deeper than any of ours are refused before parsing.
 constexpr int kMostDepth = 64;
 
 bool is_too_deep(std::string_view json) {
@@ -38,6 +38,8 @@ bool is_too_deep(std::string_view json) {
 Json parsed(std::string_view text, const std::string& what) {
   if (is_too_deep(text)) throw Refused(what + " cannot be read: it is nested too deeply");
   std::vector<std::set<std::string>> keys;
+  // The parser would silently keep the last value of a repeated key, while a person may have meant
+  // the first.
   const auto check_keys = [&](int, Json::parse_event_t event, const Json& value) {
     if (event == Json::parse_event_t::object_start) keys.emplace_back();
     if (event == Json::parse_event_t::object_end) keys.pop_back();
@@ -65,7 +67,7 @@ void refuse_document(const std::string& what, const Problems& problems) {
 }
 
 std::string shown(const Json& value) {
-  // Printing a container recurses: a deeply nested one would take the stack.
+  // Printing a container recurses, and a deeply nested one would overflow the stack.
   if (value.is_array()) return "a list of " + std::to_string(value.size());
   if (value.is_structured()) return std::string("an ") + value.type_name();
   std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -9,6 +9,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Host work is finished when it is recorded, so a host mark is only a time.
 struct HostMark final : Mark {
   bool reached() const override { return true; }
   void synchronize() const override {}

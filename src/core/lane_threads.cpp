@@ -14,7 +14,8 @@ constexpr auto kLookInterval = std::chrono::milliseconds(50);
 
 }  // namespace
 
-/// As std::latch, with looks meanwhile. Needs no memory, which may have ended.
+/// A latch that can be reused, and whose wait() calls `poll` regularly. It allocates no memory, so
+/// that it works even when memory has run out.
 class LaneThreads::Countdown {
  public:
   void begin(std::size_t jobs) noexcept {
@@ -33,6 +34,7 @@ class LaneThreads::Countdown {
       if (!poll) {
         done_.wait(lock);
       } else if (done_.wait_for(lock, kLookInterval) == std::cv_status::timeout) {
+        // poll() may take long, and jobs must be able to count down meanwhile.
         lock.unlock();
         poll();
         lock.lock();
@@ -46,8 +48,8 @@ class LaneThreads::Countdown {
   std::size_t left_ = 0;
 };
 
-/// Takes a job by pointer: nothing of handing it over can fail, so that run() cannot leave while
-/// jobs that look at its locals go on.
+/// A thread that takes its job by pointer: handing over a job cannot fail, so run() cannot return
+/// by an exception while jobs still use its local variables.
 struct LaneThreads::Thread {
   struct Job {
     std::function<void()>* work;
@@ -62,6 +64,8 @@ struct LaneThreads::Thread {
   void work() {
     for (wake.acquire(); job.work != nullptr; wake.acquire()) {
       (*job.work)();
+      // Destroys what the job captured before run() returns, while the captured references are
+      // valid.
       *job.work = nullptr;
       job.done->count_down();
     }
@@ -71,6 +75,8 @@ struct LaneThreads::Thread {
 
   Job job{};
   std::binary_semaphore wake{0};
+  // The last member: the thread starts when everything that it uses is initialized, and is joined
+  // before that is destroyed.
   std::jthread thread = start_thread([this] { work(); });
 };
 
@@ -85,6 +91,7 @@ void LaneThreads::run(std::vector<std::function<void()>> jobs) {
 }
 
 void LaneThreads::start(std::vector<std::function<void()>> jobs) {
+  // All threads exist before the first job starts, so a failure to start one leaves no job running.
   threads_.reserve(jobs.size());
   while (threads_.size() < jobs.size()) threads_.push_back(std::make_unique<Thread>());
   jobs_ = std::move(jobs);

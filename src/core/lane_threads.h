@@ -7,8 +7,9 @@
 
 namespace slipstream {
 
-/// Host threads that live as long as this object and take one job after the other: thread k always
-/// does lane k's part, run after run, so what PyTorch and cuDNN keep per thread stays warm.
+/// Host threads that live as long as this object and execute one job after another. Thread k always
+/// runs the part of the same lane, run after run, so that the per-thread state of PyTorch and cuDNN
+/// stays warm.
 class LaneThreads {
  public:
   LaneThreads();
@@ -16,18 +17,20 @@ class LaneThreads {
   LaneThreads(const LaneThreads&) = delete;
   LaneThreads& operator=(const LaneThreads&) = delete;
 
-  /// Runs jobs[k] on thread k (started when first needed) and returns when all have returned.
-  /// Where a thread cannot be started it throws before any job runs. Jobs must not throw. One call
-  /// at a time.
+  /// Runs jobs[k] on thread k (started when first needed) and returns when all have returned. If a
+  /// thread cannot be started it throws before any job runs. Jobs must not throw. One call at a
+  /// time.
   void run(std::vector<std::function<void()>> jobs);
-  /// run() in two: wait() returns when all jobs of start() have, at once where there was none. Each
-  /// start() has its wait() before the next one and before the end of this object.
+  /// run() in two parts: start() returns at once, and wait() returns when all jobs of start() have
+  /// returned (immediately if there was no start()). Call wait() after each start(), before the
+  /// next start() and before this object is destroyed.
   void start(std::vector<std::function<void()>> jobs);
   void wait();
   std::size_t size() const;
 
-  /// While it lives, who waits in run() calls `poll` some times a second. It must not throw. Made
-  /// and destroyed by the thread that calls run(), outside it; one at a time.
+  /// While it exists, the thread that waits in run() or wait() calls `poll` a few times per second.
+  /// `poll` must not throw. The thread that calls run() creates and destroys it, outside run();
+  /// only one may exist at a time.
   class PollScope {
    public:
     PollScope(LaneThreads& threads, std::function<void()> poll) : threads_(threads) {

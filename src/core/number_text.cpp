@@ -29,6 +29,7 @@ std::string size_text(double bytes) {
   if (whole < kUnit) return format_count(static_cast<std::uint64_t>(whole), "byte");
   double size = whole / kUnit;
   std::size_t unit = 0;
+  // Three digits would round 999.5 and more to "1e+03", so the next unit begins there.
   for (; size >= 999.5 && unit + 1 < kUnits.size(); ++unit) size /= kUnit;
   return rounded_text(size, kDigits) + " " + kUnits[unit];
 }

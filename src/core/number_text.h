@@ -6,17 +6,18 @@
 
 namespace slipstream {
 
-/// "1 step", "2 steps", "3 batches", "4 classes".
+/// Formats a count with its noun: "1 step", "2 steps", "3 batches", "4 classes".
 std::string format_count(std::uint64_t count, std::string_view thing);
 
-/// With at most so many significant digits: "0.1235", "1.2e-30", "inf", "nan".
+/// Formats `value` with at most `digits` significant digits: "0.1235", "1.2e-30", "inf", "nan".
 std::string rounded_text(double value, int digits);
 
-/// "1 byte", "1.5 KiB", "256 MiB": three significant digits; "-" unless finite and no less
-/// than 0.
+/// Formats a size with three significant digits: "1 byte", "1.5 KiB", "256 MiB". Returns "-" if it
+/// is negative or not finite.
 std::string size_text(double bytes);
 
-/// The fewest digits that read back as `value`: "0.1", "1e-30", "inf", "nan".
+/// Formats `value` with the fewest digits that parse back to the same value: "0.1", "1e-30", "inf",
+/// "nan".
 std::string number_text(double value);
 
 }  // namespace slipstream

@@ -17,13 +17,15 @@ std::string place(std::size_t lane, std::uint64_t batch) {
   return "lane " + std::to_string(lane) + ", batch " + std::to_string(batch);
 }
 
-/// Walks a schedule in host order, without `skipped`, and tells whether an access was unordered.
+/// Walks a schedule in the order in which the host enqueues it, without the wait `skipped`. Returns
+/// true if every access was still ordered.
 bool is_ordered_without(const WaitId& skipped, std::size_t lanes, std::size_t depth) {
   const std::size_t window = depth + 1;
   OrderCheck check(lanes, depth, window);
   const auto enqueue_wait = [&](WaitId id, std::size_t producer, std::uint64_t batch) {
     if (!(id == skipped)) check.wait(id.lane, producer, batch);
   };
+  // Several times around the ring, so that every slot and every recording has been reused.
   for (std::uint64_t batch = 0; batch < 4 * window; ++batch) {
     for (std::size_t lane = 0; lane < lanes; ++lane) {
       const std::size_t reach = depth - lane;
@@ -50,6 +52,8 @@ OrderCheck::OrderCheck(std::size_t lanes, std::size_t depth, std::size_t window)
       now_(lanes, Clock(lanes, 0)),
       recorded_(lanes, std::vector<Clock>(window)),
       pieces_(depth, std::vector<Piece>(lanes, Piece{{}, std::vector<Clock>(lanes)})) {
+  // A lane's own component starts at 1, because 0 means that another lane has seen none of its
+  // work.
   for (std::size_t lane = 0; lane < lanes; ++lane) now_[lane][lane] = 1;
 }
 

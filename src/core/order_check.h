@@ -7,9 +7,10 @@
 
 namespace slipstream {
 
-/// One wait of the schedule. `handoff`: lane k waits for lane k-1's part of the batch before it
-/// runs its own. `retired`: lane k waits for the last lane's part of the batch `depth` - k before,
-/// and so of the slot's previous batch, before it drops what the slot held.
+/// Identifies one wait of the schedule. `handoff`: lane k waits for lane k-1's part of the same
+/// batch before it runs its own part. `retired`: lane k waits until the last lane has finished the
+/// batch `depth` - k earlier, which includes the slot's previous batch, before it drops the slot's
+/// content.
 struct WaitId {
   enum class Kind : std::uint8_t { handoff, retired };
   Kind kind = Kind::handoff;
@@ -19,13 +20,13 @@ struct WaitId {
 
 std::string to_string(const WaitId& wait);
 
-/// Happens-before check over slot accesses, with vector clocks (Mattern, "Virtual time and global
-/// states of distributed systems", 1989): finds orders that the waits do not guarantee, also where
-/// no run has yet shown them. A lane's work is one thread of the model; record() stores its clock,
-/// wait() merges a stored clock into the waiting lane's. Each (slot, producing lane) is one piece
-/// of memory, written by its producer when it is dropped and when it is filled, read by every
-/// later lane. A write must come after every earlier access, a read after the last write.
-/// Not thread-safe: the schedule calls it under its own lock.
+/// Happens-before check over slot accesses with vector clocks (Mattern, "Virtual time and global
+/// states of distributed systems", 1989). It finds accesses whose order no wait guarantees, even if
+/// no run has shown a wrong order. Each lane's work is one thread of the model: record() stores the
+/// lane's clock, wait() merges a stored clock into the waiting lane's. Each pair (slot, producing
+/// lane) is one piece of memory. Its producer writes it when it drops and when it fills it; every
+/// later lane reads it. A write must come after every earlier access, a read after the last write.
+/// Not thread-safe: the schedule calls it while it holds its own lock.
 class OrderCheck {
  public:
   OrderCheck(std::size_t lanes, std::size_t depth, std::size_t window);
@@ -33,18 +34,20 @@ class OrderCheck {
   void record(std::size_t lane, std::uint64_t batch);
   void wait(std::size_t lane, std::size_t producer, std::uint64_t batch);
   void drop(std::size_t lane, std::uint64_t batch);
-  /// Reads what earlier lanes put into the slot, and writes the lane's own part.
+  /// Models lane's work on a batch: reads the parts of the slot that earlier lanes filled, and
+  /// writes the lane's own part.
   void run(std::size_t lane, std::uint64_t batch);
-  /// The host has waited for all lanes: what they do from now on comes after all they did.
+  /// Models that the host has waited for all lanes: all work enqueued later comes after all work
+  /// enqueued earlier.
   void drained();
 
-  /// What was found, one sentence a pair of accesses; empty when every access was ordered.
+  /// Returns one sentence for each unordered pair of accesses. Empty if every access was ordered.
   const std::vector<std::string>& violations() const { return violations_; }
 
  private:
   using Clock = std::vector<std::uint64_t>;
   struct Piece {
-    Clock write;               ///< clock of the last write; empty: never written
+    Clock write;               ///< clock of the last write; empty if never written
     std::vector<Clock> reads;  ///< per lane, since the last write
   };
 
@@ -60,11 +63,11 @@ class OrderCheck {
   std::vector<std::string> violations_;
 };
 
-/// The waits of a schedule of `lanes` lanes and `depth` slots that the others imply: removing one
-/// of them alone leaves every access ordered. Found by running the check over the schedule without
-/// each wait in turn.
+/// Returns the waits of a schedule with `lanes` lanes and `depth` slots that the other waits imply:
+/// omitting any single one of them leaves every access ordered. Runs the check over the schedule
+/// once per wait, without that wait.
 std::vector<WaitId> implied_waits(std::size_t lanes, std::size_t depth);
-/// All waits of such a schedule.
+/// Returns all waits of a schedule with `lanes` lanes.
 std::vector<WaitId> all_waits(std::size_t lanes);
 
 }  // namespace slipstream

@@ -18,10 +18,12 @@ class WorkQueue {
   explicit WorkQueue(std::size_t items) : items_(items), failed_(items) {}
 
   void work(const std::function<ItemWork()>& make_work) {
+    // An exception from make_work() belongs to no item and counts after all of them.
     std::size_t item = items_;
     try {
       const ItemWork work = make_work();
       for (item = next_++; item < items_; item = next_++) {
+        // Setting the counter to its end stops the distribution in all threads.
         if (!work(item)) next_ = items_;
       }
     } catch (...) {
@@ -32,6 +34,8 @@ class WorkQueue {
   void fail(std::size_t item, std::exception_ptr error) SLIPSTREAM_EXCLUDES(mutex_) {
     next_ = items_;
     const Lock lock(mutex_);
+    // Items were handed out in order, so the lowest failing one is always among those that ran.
+    // Keeping its exception makes the error independent of the number of threads.
     if (error_ && item >= failed_) return;
     failed_ = item;
     error_ = std::move(error);
@@ -63,6 +67,8 @@ void parallel_for(std::size_t items, unsigned threads, const std::function<ItemW
       for (std::size_t i = 0; i < others; ++i)
         helpers.push_back(start_thread([&] { handout.work(make_work); }));
     } catch (...) {
+      // Stops the threads that did start. They are joined at the end of the scope, before the error
+      // is rethrown.
       handout.fail(items, std::current_exception());
     }
     handout.work(make_work);

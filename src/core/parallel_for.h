@@ -5,13 +5,14 @@
 
 namespace slipstream {
 
-/// What one thread does with its items, one after the other. False: no more items are handed out.
+/// Processes one item. Returning false stops the distribution of further items.
 using ItemWork = std::function<bool(std::size_t item)>;
 
-/// Hands out items 0 to items-1 in order to the calling thread and others, `threads` in all (0: one
-/// a core) and never more than items. Each calls `make_work` once, for buffers of its own. Returns
-/// when no thread works any more. An exception ends the handing out; thrown is that of the lowest
-/// item, which is the same for any number of threads: all items before it were handed out earlier.
+/// Distributes items 0 to items-1, in order, over `threads` threads including the calling one (0:
+/// one per core), but never more threads than items. Each thread calls `make_work` once, so that it
+/// has its own buffers. Blocks until all threads have finished. An exception stops the
+/// distribution. The exception of the lowest item is rethrown, which is the same for any number of
+/// threads because all items before it were distributed earlier.
 void parallel_for(std::size_t items, unsigned threads, const std::function<ItemWork()>& make_work);
 
 }  // namespace slipstream

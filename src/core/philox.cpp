@@ -44,6 +44,8 @@ std::uint32_t RandomStream::next() {
 
 std::uint32_t RandomStream::below(std::uint32_t bound) {
   std::uint64_t product = std::uint64_t{next()} * bound;
+  // Lemire's rejection: only products whose low word is below 2^32 mod bound are biased. The
+  // division for that limit is skipped unless the low word is below `bound`.
   if (low(product) < bound) {
     const std::uint32_t biased = (0u - bound) % bound;
     while (low(product) < biased) product = std::uint64_t{next()} * bound;
@@ -51,6 +53,8 @@ std::uint32_t RandomStream::below(std::uint32_t bound) {
   return high(product);
 }
 
+// float32 has a significand of 24 bits, so 24 bits give every value exactly and never round up to
+// 1.
 float RandomStream::uniform() { return static_cast<float>(next() >> 8) * 0x1p-24f; }
 
 }  // namespace slipstream

@@ -11,7 +11,8 @@ namespace slipstream {
 bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
   if (dynamic_cast<const Error*>(&error) != nullptr) return false;
-  // PyTorch has no exception of its own for this.
+  // PyTorch has no exception type for host memory, so its message is the only way to recognize the
+  // error.
   return std::string_view(error.what()).find("can't allocate memory") != std::string_view::npos;
 }
 

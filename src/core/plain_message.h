@@ -5,16 +5,17 @@
 
 namespace slipstream {
 
-/// Whether memory of the host ran out: std::bad_alloc, or what PyTorch's allocator throws instead.
+/// Returns true if host memory ran out: std::bad_alloc, or the exception that PyTorch's allocator
+/// throws instead.
 bool is_out_of_memory(const std::exception& error);
 
-/// What an errno means, in words.
+/// Describes an errno value in words.
 std::string errno_message(int error);
 
-/// what(), or in words that memory ran out.
+/// Returns error.what(), or advice on memory if host memory ran out.
 std::string plain_message(const std::exception& error);
 
-/// What an exception of the JSON library says, without the number it begins with.
+/// Returns the message of a JSON library exception without its leading exception number.
 std::string json_problem(const std::exception& error);
 
 }  // namespace slipstream

@@ -20,6 +20,8 @@ void* RecyclingMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
     kept_.erase(found);
     return pointer;
   }
+  // Blocks of other sizes are freed first. Otherwise runs with different batch sizes would add up
+  // page-locked memory that none of them uses.
   free_blocks();
   return upstream_.allocate(bytes, alignment);
 }

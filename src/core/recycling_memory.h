@@ -7,9 +7,10 @@
 
 namespace slipstream {
 
-/// Keeps freed blocks of `upstream` for later requests of the same size and alignment; a request
-/// that none fits first gives all kept blocks back. For few, large blocks that are slow to make
-/// (page-locked slabs): run after run takes the same ones. Thread-safe.
+/// Keeps freed blocks of `upstream` for later requests of the same size and alignment. A request
+/// that no kept block fits first returns all kept blocks to `upstream`. It is meant for a few large
+/// blocks that are slow to allocate (page-locked slabs), which one run after another reuses.
+/// Thread-safe.
 class RecyclingMemory final : public std::pmr::memory_resource {
  public:
   explicit RecyclingMemory(std::pmr::memory_resource& upstream) : upstream_(upstream) {}

@@ -9,7 +9,7 @@ namespace slipstream {
 namespace {
 
 constexpr std::chrono::milliseconds kPollInterval{50};  ///< between two calls of Work::poll()
-constexpr std::chrono::microseconds kPoll{100};         ///< between two looks at a mark
+constexpr std::chrono::microseconds kPoll{100};         ///< between two checks of a mark
 
 }  // namespace
 
@@ -25,9 +25,11 @@ Schedule::Schedule(std::vector<Lane*> lanes, std::size_t depth, std::size_t run_
   ensure(run_ahead >= 1, "a mark is not reused while a wait may name it");
   const bool is_timed = work_.wants_times();
   for (Lane* lane : lanes_) {
-    // One more than the window: retired() may still look at the marks of the batch before.
+    // One more than the window, because retired() may still read the marks of the previous batch.
     SlotRing<Marks>& ring = marks_.emplace_back(window_ + 1);
     for (Marks& marks : ring)
+      // CUDA events that are timed and can block the host raise an interrupt at each recording, so
+      // they are used only where times are wanted.
       marks = is_timed ? Marks{lane->make_mark(), lane->make_mark()}
                        : Marks{nullptr, lane->make_untimed_mark()};
     last_marks_.push_back(lane->make_untimed_mark());
@@ -54,7 +56,8 @@ std::uint64_t Schedule::run(std::uint64_t batches, Driver driver, LaneThreads& t
     run_interleaved();
   } else {
     std::vector<std::function<void()>> jobs;
-    // The last lane on the first thread: the training stage keeps its thread in every plan.
+    // The last lane runs on the first thread, so that the training stage has the same thread in
+    // every plan and keeps the per-thread state of PyTorch and cuDNN.
     for (std::size_t lane = lanes_.size(); lane-- > 0;)
       jobs.emplace_back([this, lane] { run_lane(lane); });
     threads.run(std::move(jobs));
@@ -71,6 +74,7 @@ void Schedule::run_lane(std::size_t lane) noexcept {
   } catch (...) {
     fail(lane, next_batch(lane));
   }
+  // After an error this lane's loop ends at finished(); the others stop at their next wait.
   while (!finished(lane)) {
     const std::uint64_t batch = next_batch(lane);
     try {
@@ -90,6 +94,7 @@ void Schedule::run_interleaved() {
   try {
     while (!finished(last)) {
       lane = last;
+      // Later lanes first: they work on older batches, and only a finished batch frees its slot.
       while (lane > 0 && !can_advance(lane)) --lane;
       if (lane > 0 || admit(next_batch(0))) advance(lane, next_batch(lane));
     }
@@ -107,6 +112,8 @@ bool Schedule::can_advance(std::size_t lane) {
 bool Schedule::may_advance(std::size_t lane) const {
   const std::uint64_t batch = recorded_[lane];
   if (batch >= batches_ || error_) return false;
+  // These are the conditions under which enter() finds both marks recorded, so that advance()
+  // enqueues without blocking the host.
   if (batch >= reach(lane) && recorded_.back() <= batch - reach(lane)) return false;
   return lane == 0 || recorded_[lane - 1] > batch;
 }
@@ -115,12 +122,15 @@ bool Schedule::admit(std::uint64_t batch) {
   if (stop_ != nullptr && (*stop_)()) {
     {
       Lock lock(mutex_);
+      // Batches that have entered already are finished by the other lanes.
       batches_ = std::min(batches_, batch);
     }
     changed_.notify_all();
     return false;
   }
   if (batch >= window_) {
+    // Marks are reused after `window_` + 1 batches. Retiring here keeps the host within its limit,
+    // and reads the times of a mark before it is recorded again.
     await_recorded(lanes_.size() - 1, batch - window_);
     retire_until(batch - window_ + 1);
   }
@@ -160,6 +170,8 @@ bool Schedule::next() {
   const std::size_t last = lanes_.size() - 1;
   try {
     done();
+    // First everything that can be enqueued without waiting. Only if that does not let the last
+    // lane begin does the caller wait: for threads, then for late input.
     while (advance_ahead(false) ||
            (!can_advance(last) && (await_threads() || advance_ahead(true)))) {
     }
@@ -171,11 +183,11 @@ bool Schedule::next() {
   } catch (...) {
     fail(last, next_batch(last));
   }
-  std::exception_ptr error;  // kept nowhere else: it may hold what holds this
+  std::exception_ptr error;  // kept nowhere else: it may own an object that owns this schedule
   {
     Lock lock(mutex_);
     error = std::exchange(error_, nullptr);
-    batches_ = 0;  // threads take no more
+    batches_ = 0;  // threads take no further batch
   }
   std::rethrow_exception(error);
 }
@@ -186,7 +198,9 @@ bool Schedule::advance_ahead(bool may_wait) {
   if (lane == 0 && (is_on_thread(0) || !can_advance(0))) return false;
   const std::uint64_t batch = next_batch(lane);
   if (lane == 0) {
+    // While the last lane can go ahead, late input must not delay it.
     if (!may_wait && !work_.input_ready(batch)) return false;
+    // The run was stopped, which changes what other lanes may do: the caller looks again.
     if (!admit(batch)) return true;
   }
   try {
@@ -209,6 +223,7 @@ bool Schedule::await_threads() {
 Schedule::Next Schedule::await_next() {
   Lock lock(mutex_);
   do {
+    // next() catches this and rethrows the error itself.
     if (error_) throw Stopped{};
     bool is_at_work = false;
     for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
@@ -231,6 +246,8 @@ void Schedule::stop() {
     batches_ = 0;
   }
   changed_.notify_all();
+  // Threads leave the run when they next read the number of batches. None of them blocks on a
+  // device, because await_reached() polls.
   threads_->wait();
   threads_ = nullptr;
   on_threads_.clear();
@@ -240,7 +257,8 @@ void Schedule::end() {
   if (!std::exchange(has_begun_, false)) return;
   stop();
   done();
-  // Behind the work of a batch that failed, too, whose end was not recorded.
+  // New marks, because the end of a batch that failed halfway was not recorded although its work
+  // was enqueued.
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) lanes_[lane]->record(*last_marks_[lane]);
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
     for (std::size_t other = 0; other < lanes_.size(); ++other) {
@@ -253,6 +271,8 @@ void Schedule::end() {
     }
   }
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+    // Only after every lane waits for all others: a dropped tensor returns to its lane's stream,
+    // and any other lane may still have used it.
     for (std::size_t slot = 0; slot < depth_; ++slot) {
       work_.drop(lane, slot);
       Lock lock(mutex_);
@@ -267,12 +287,16 @@ void Schedule::advance(std::size_t lane, std::uint64_t batch) {
 }
 
 void Schedule::enter(std::size_t lane, std::uint64_t batch) {
+  // The slot's last reader is the last lane, for the batch `depth` earlier. Waiting for a slightly
+  // later batch also keeps this lane from queueing far ahead of its input.
   if (batch >= reach(lane))
     wait(lane, lanes_.size() - 1, batch - reach(lane), WaitId::Kind::retired);
   if (probe_ != nullptr && probe_->check != nullptr) {
     Lock lock(mutex_);
     probe_->check->drop(lane, batch);
   }
+  // The caching allocator hands dropped memory back to this lane's stream at once, so the drop
+  // comes only after the wait for the last reader.
   work_.drop(lane, batch % depth_);
   if (lane > 0) wait(lane, lane - 1, batch, WaitId::Kind::handoff);
 
@@ -289,6 +313,7 @@ void Schedule::leave(std::size_t lane, std::uint64_t batch) {
       probe_->check->run(lane, batch);
       probe_->check->record(lane, batch);
     }
+    // Counted after the recording: a lane that reads this number may enqueue a wait for the mark.
     ++recorded_[lane];
   }
   changed_.notify_all();
@@ -298,6 +323,7 @@ void Schedule::wait(std::size_t lane, std::size_t producer, std::uint64_t batch,
                     WaitId::Kind kind) {
   const bool skipped = probe_ != nullptr && probe_->skip && probe_->skip({kind, lane});
   if (skipped && probe_->skip_gate) return;
+  // A wait for an event that is not recorded yet would order nothing, without any error.
   await_recorded(producer, batch);
   {
     Lock lock(mutex_);
@@ -312,6 +338,7 @@ void Schedule::wait(std::size_t lane, std::size_t producer, std::uint64_t batch,
 void Schedule::await_recorded(std::size_t lane, std::uint64_t batch) {
   Lock lock(mutex_);
   while (!error_ && recorded_[lane] <= batch && batch < batches_) changed_.wait(lock);
+  // The run was stopped before that batch, so its mark will never be recorded.
   if (error_ || recorded_[lane] <= batch) throw Stopped{};
 }
 
@@ -319,6 +346,7 @@ void Schedule::retire_until(std::uint64_t batches) {
   std::vector<const Mark*> begin(lanes_.size());
   std::vector<const Mark*> end(lanes_.size());
   while (retired_ < batches) {
+    // Counted first: a batch whose retired() throws is not retired a second time by drain().
     const std::uint64_t batch = retired_++;
     for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
       begin[lane] = marks_[lane].of(batch).begin.get();
@@ -336,7 +364,8 @@ void Schedule::retire_until(std::uint64_t batches) {
   }
 }
 
-/// Of begin()'s threads, the first lane's must not keep stop() waiting for a device.
+/// Waits for a mark. A thread of begin() polls instead of blocking on the device, so that stop()
+/// does not have to wait for the device.
 void Schedule::await_reached(const Mark& mark) {
   if (!is_on_thread(0)) return mark.synchronize();
   while (!mark.reached()) {
@@ -372,7 +401,7 @@ void Schedule::drain() {
     try {
       retire_until(recorded);
     } catch (const Stopped&) {
-      continue;  // what threw is kept; the batches behind it have been run, too
+      continue;  // fail() has kept the error; later batches have run and are retired as well
     } catch (...) {
       fail(0, retired_);
       return;

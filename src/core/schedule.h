@@ -16,40 +16,45 @@
 
 namespace slipstream {
 
-/// What the lanes of a schedule do. `batch` counts from 0 in each run; slot = batch % depth.
-/// Different lanes are called from different threads under Driver::threaded; one lane's calls come
-/// in order, from one thread.
+/// The work that a schedule's lanes do. `batch` counts from 0 in each run; slot = batch % depth.
+/// With Driver::threaded, different lanes are called from different threads. All calls for one lane
+/// come in order from one thread.
 class Work {
  public:
   virtual ~Work() = default;
 
-  /// Whether the first lane's input for `batch` is there. Must not block.
+  /// Returns true if the first lane's input for `batch` is ready. Does not block.
   virtual bool input_ready(std::uint64_t batch) = 0;
-  /// Blocks until input_ready(batch), or throws.
+  /// Blocks until input_ready(batch) is true, or throws.
   virtual void await_input(std::uint64_t batch) = 0;
-  /// Called some times a second while next() waits for threads. Throws what is to come out of it.
+  /// Called a few times per second while next() waits for threads. An exception thrown here
+  /// propagates out of next().
   virtual void poll() {}
-  /// Whether retired() wants to know when a lane began and ended a batch. Always the same.
+  /// Returns true if retired() needs the times when a lane began and ended a batch. The answer must
+  /// never change.
   virtual bool wants_times() const { return true; }
-  /// Lets go of what `lane` put into `slot`: its last reader's end is in front of `lane`'s work.
+  /// Releases the tensors that `lane` stored in `slot`. Called after a wait that orders the lane's
+  /// next work after the slot's last reader.
   virtual void drop(std::size_t lane, std::size_t slot) = 0;
-  /// Enqueues (or does) lane's stages for `batch`.
+  /// Enqueues the lane's stages for `batch`, or runs them if it is a host lane.
   virtual void run(std::size_t lane, std::uint64_t batch, std::size_t slot) = 0;
-  /// The last lane has recorded `batch`'s end and the host has seen it reached. In batch order,
-  /// from the first lane's thread or, at the end, from run()'s caller; after an error too, for the
-  /// batches that came through. `begin` and `end` hold one mark a lane (`begin` nullptr without
-  /// wants_times()); those of the batch before are still as they were.
+  /// Called in batch order once the last lane has finished `batch` and the host has seen that. The
+  /// calls come from the first lane's thread or, at the end of the run, from the thread in run().
+  /// After an error it is still called for the batches that completed. `begin` and `end` hold one
+  /// mark per lane (`begin` is nullptr if wants_times() is false). The marks of the previous batch
+  /// are still valid.
   virtual void retired(std::uint64_t batch, std::span<const Mark* const> begin,
                        std::span<const Mark* const> end) = 0;
 };
 
 /// Switches for tests of ordering. None of them is used otherwise.
 struct ScheduleProbe {
-  /// Leaves a wait out: on streams the device's wait alone, unless `skip_gate`.
+  /// Omits a wait if it returns true. On streams only the device's wait is omitted, unless
+  /// `skip_gate` is set.
   std::function<bool(const WaitId&)> skip;
-  /// The host does not even wait until what is waited for has been recorded: for host lanes.
+  /// Also omits the host's wait until the other lane has recorded its mark. Used for host lanes.
   bool skip_gate = false;
-  /// Called on the lane right before (first = true) and after its work for a batch.
+  /// Called on the lane immediately before (first = true) and after its work for a batch.
   std::function<void(std::size_t lane, std::uint64_t batch, bool first)> delay;
   /// Checks the order of every slot access.
   OrderCheck* check = nullptr;
@@ -59,11 +64,14 @@ struct ScheduleProbe {
 ///
 /// For every lane and batch: wait until the slot's previous batch has left the last lane; drop what
 /// the lane kept in the slot; wait for the previous lane's part of this batch; run; record. A wait
-/// is enqueued only after what it waits for has been recorded (checked in every build).
-/// Lane k runs at most `depth` - k batches ahead of the last lane, so each lane starts on a batch
-/// whose earlier parts are already there instead of queueing behind them.
+/// is enqueued only after the mark that it waits for has been recorded (checked in every build).
+/// Lane k runs at most `depth` - k batches ahead of the last lane. So each lane starts on a batch
+/// whose earlier parts are finished, instead of queueing after them.
 /// The host enqueues at most `depth` + `run_ahead` batches beyond the last one it has seen
-/// finished, and blocks on nothing else in the steady state but on a late input.
+/// finished. In the steady state it blocks only on that limit and on late input.
+///
+/// Call its member functions from one thread; the threads of `LaneThreads` synchronize with it
+/// internally.
 class Schedule {
  public:
   /// REQUIRES: depth >= lanes.size() >= 1, run_ahead >= 1. The lanes, `work` and `probe` must
@@ -74,38 +82,41 @@ class Schedule {
   Schedule(const Schedule&) = delete;
   Schedule& operator=(const Schedule&) = delete;
 
-  /// Runs batches 0 ... batches-1 and returns when every lane is done. The slots of the last
-  /// `depth` batches keep what they hold; after a stop or an error all but the oldest of them do.
-  /// `stop` (may be empty) is asked before each batch enters; true ends the run early, cleanly.
-  /// After an error no lane takes new work, all lanes are drained, and the first
-  /// error is thrown unchanged; failed_lane() and failed_batch() say where it came from: the last
-  /// lane for what retired() throws, and the first batch not yet retired where a lane's
-  /// synchronize() throws.
-  /// Returns the number of batches run.
+  /// Runs batches 0 ... batches-1 and returns the number of batches run, when every lane has
+  /// finished. The slots of the last `depth` batches keep their content; after a stop or an error
+  /// the oldest of these slots may be empty.
+  /// `stop` (may be empty) is called before each batch enters; returning true ends the run early
+  /// without an error.
+  /// After an error no lane takes new work, all lanes are drained, and the first error is rethrown
+  /// unchanged. failed_lane() and failed_batch() say where it happened. An exception from retired()
+  /// counts as the last lane's; one from a lane's synchronize() is reported for the first batch
+  /// that is not retired.
   std::uint64_t run(std::uint64_t batches, Driver driver, LaneThreads& threads,
                     const std::function<bool()>& stop = {});
 
-  /// For a caller who is the last lane and comes back for each batch: begins a run on the calling
-  /// thread, which makes all further calls. run() is not called meanwhile. The lanes `on_threads`
-  /// are advanced by `threads`, one by each, the others by the caller. With the first lane's thread
-  /// goes what comes ahead of its batches: `stop`, input and Work::retired().
+  /// Starts a run in which the caller is the last lane and returns for each batch with next(). The
+  /// calling thread makes all further calls; run() must not be called meanwhile. Each lane in
+  /// `on_threads` is advanced by its own thread of `threads`, all others by the caller. The thread
+  /// that advances the first lane also calls `stop`, Work::input_ready(), Work::await_input() and
+  /// Work::retired().
   /// REQUIRES: at least two lanes; Work::run() does nothing for the last one, which is not among
   /// `on_threads`; `threads` have no other work until end()
   void begin(std::uint64_t batches, const std::function<bool()>& stop = {},
              LaneThreads* threads = nullptr, std::vector<std::size_t> on_threads = {});
-  /// Records the end of the last lane's batch, where it has one.
+  /// Records the end of the batch that the last lane works on, if there is one.
   void done();
-  /// done(); then enqueues what the other lanes may do ahead, and lets the last lane begin its next
-  /// batch. False where there is none. Blocks where run() does. Throws the first error unchanged;
-  /// end() is all that may follow.
+  /// Calls done(), enqueues the work that the other lanes can do ahead, and begins the last lane's
+  /// next batch. Returns false if there is no further batch. Blocks under the same conditions as
+  /// run(). Rethrows the first error unchanged; after that only end() may be called.
   bool next();
-  /// Whether one of begin()'s threads advances the lane. The same until stop().
+  /// Returns true if one of begin()'s threads advances the lane. Constant from begin() to stop().
   bool is_on_thread(std::size_t lane) const;
-  /// Ends what threads do of the run; end() is all that may follow. Waits for Work::await_input().
+  /// Makes begin()'s threads leave the run and waits for them, including a call of
+  /// Work::await_input() in progress. After that only end() may be called.
   void stop();
-  /// stop(); ends the run, wherever it is: drops what the slots hold, each lane behind all work of
-  /// the others. The host waits for threads that are enqueuing, for no device. Does nothing without
-  /// begin().
+  /// Calls stop(), then ends the run at whatever point it is: each lane drops the content of its
+  /// slots after all work of the other lanes. The host waits for threads that are enqueuing, but
+  /// not for a device. Does nothing if begin() was not called.
   void end();
 
   std::size_t failed_lane() const { return failed_lane_; }
@@ -115,20 +126,21 @@ class Schedule {
   struct Marks {
     std::unique_ptr<Mark> begin, end;
   };
-  struct Stopped {};  ///< thrown on lanes whose run another lane's error has ended
+  struct Stopped {};  ///< thrown on a lane when another lane's error has ended the run
 
   void advance(std::size_t lane, std::uint64_t batch);
-  /// What comes ahead of a lane's work for a batch, and behind it.
+  /// The parts of advance() before and after the lane's work for a batch.
   void enter(std::size_t lane, std::uint64_t batch);
   void leave(std::size_t lane, std::uint64_t batch);
-  /// One step of a lane before the last, later ones first; false where none may take one.
+  /// Advances one lane other than the last by one batch, later lanes first. Returns false if none
+  /// can advance.
   bool advance_ahead(bool may_wait);
-  /// Waits until one of the caller's lanes behind the first can go on. False where no thread has
-  /// work that would let it.
+  /// Waits until one of the caller's lanes after the first can advance. Returns false if no thread
+  /// has work that would make that possible.
   bool await_threads();
   enum class Next { callers, threads, nobodys };
-  /// Whose work is next, but for the first lane where it is the caller's. Waits some time for the
-  /// caller's.
+  /// Returns which side can advance next: the caller, a thread, or neither. Ignores the first lane
+  /// if the caller advances it. Waits up to kPollInterval for the caller's turn.
   Next await_next();
   void reset(std::uint64_t batches, const std::function<bool()>& stop);
   void wait(std::size_t lane, std::size_t producer, std::uint64_t batch, WaitId::Kind kind);
@@ -143,7 +155,7 @@ class Schedule {
   void run_lane(std::size_t lane) noexcept;
   void fail(std::size_t lane, std::uint64_t batch);
   void drain();
-  /// How many batches `lane` may be ahead of the last lane's end.
+  /// Number of batches that `lane` may be ahead of the last lane's end.
   std::uint64_t reach(std::size_t lane) const { return depth_ - lane; }
   std::uint64_t next_batch(std::size_t lane);
   bool finished(std::size_t lane);
@@ -152,21 +164,23 @@ class Schedule {
   std::size_t depth_, window_;
   Work& work_;
   const ScheduleProbe* probe_;
-  std::vector<SlotRing<Marks>> marks_;             ///< [lane], `window` + 1 deep
-  std::vector<std::unique_ptr<Mark>> last_marks_;  ///< [lane], behind all that end() finds
+  std::vector<SlotRing<Marks>> marks_;  ///< [lane], `window` + 1 deep
+  /// [lane], recorded by end() after all enqueued work.
+  std::vector<std::unique_ptr<Mark>> last_marks_;
 
   Mutex mutex_;
   ConditionVariable changed_;
-  std::vector<std::uint64_t> recorded_ SLIPSTREAM_GUARDED_BY(mutex_);  ///< batches recorded, a lane
-  std::uint64_t batches_ SLIPSTREAM_GUARDED_BY(mutex_) = 0;            ///< how many to run
+  /// Batches recorded, per lane.
+  std::vector<std::uint64_t> recorded_ SLIPSTREAM_GUARDED_BY(mutex_);
+  std::uint64_t batches_ SLIPSTREAM_GUARDED_BY(mutex_) = 0;  ///< number of batches to run
   std::exception_ptr error_ SLIPSTREAM_GUARDED_BY(mutex_);
   std::size_t failed_lane_ = 0;
   std::uint64_t failed_batch_ = 0;
-  std::uint64_t retired_ = 0;  ///< the first lane's thread, or run() when no lane runs
+  std::uint64_t retired_ = 0;  ///< used by the first lane's thread, or by run() when no lane runs
   const std::function<bool()>* stop_ = nullptr;
-  bool has_begun_ = false;               ///< by begin()
-  bool is_open_ = false;                 ///< whether the caller has a batch of the last lane
-  LaneThreads* threads_ = nullptr;       ///< of begin()
+  bool has_begun_ = false;          ///< whether begin() was called
+  bool is_open_ = false;            ///< true while the caller works on a batch of the last lane
+  LaneThreads* threads_ = nullptr;  ///< those of begin()
   std::vector<std::size_t> on_threads_;  ///< lanes
 };
 

@@ -8,7 +8,8 @@
 
 namespace slipstream {
 
-/// A fixed number of slots that numbered batches take in turn: batch n is in slot n modulo depth.
+/// A fixed number of slots that numbered batches reuse cyclically: batch n is in slot n modulo
+/// depth. Not thread-safe.
 template <typename T>
 class SlotRing {
  public:

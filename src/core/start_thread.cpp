@@ -15,6 +15,7 @@ void fail_to_start_a_thread(const std::system_error& why) {
 }
 
 void require_threads(std::size_t count) {
+  // Threads wait here, so that all of them exist at once: a limit on threads shows only then.
   std::latch all(1);
   std::vector<std::jthread> threads;
   threads.reserve(count);

@@ -7,10 +7,10 @@
 
 namespace slipstream {
 
-/// Throws Error: why no thread can be started, and what to do.
+/// Throws Error with the reason why no thread can be started and what to do.
 [[noreturn]] void fail_to_start_a_thread(const std::system_error& why);
 
-/// A thread that does `work`. Throws Error where the system starts no more.
+/// Starts a thread that runs `work`. Throws Error if the system cannot start it.
 template <typename Work>
 std::jthread start_thread(Work&& work) {
   try {
@@ -20,8 +20,8 @@ std::jthread start_thread(Work&& work) {
   }
 }
 
-/// Starts `count` threads that are there at the same time, and ends them. Throws Error where the
-/// system does not start them.
+/// Checks that `count` threads can exist at the same time: starts them and joins them. Throws Error
+/// if the system does not start them.
 void require_threads(std::size_t count);
 
 }  // namespace slipstream

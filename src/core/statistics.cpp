@@ -18,7 +18,8 @@ double compute_mean(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-/// Half the width of the 95 % interval around the mean. REQUIRES: at least two values
+/// Half the width of the 95 % interval around the mean.
+/// REQUIRES: at least two values
 double half_width(std::span<const double> values) {
   const double mean = compute_mean(values);
   double squares = 0;
@@ -27,10 +28,11 @@ double half_width(std::span<const double> values) {
   return student_t_95(values.size() - 1) * std::sqrt(squares / (n - 1) / n);
 }
 
-/// How many of the `n` sorted values lie outside the median's interval on each side: the largest
-/// k with P(Binomial(n, 1/2) <= k) <= 0.025, plus none where there is no such k.
+/// Number of the `n` sorted values that are outside the median's interval on each side: the largest
+/// k with P(Binomial(n, 1/2) <= k) <= 0.025, or 0 if there is no such k.
 std::size_t outside_median_interval(std::size_t n) {
   const auto trials = static_cast<double>(n);
+  // The binomial probabilities are computed as logarithms, because 2^-n underflows for large n.
   double log_probability = -trials * std::log(2.0);
   double below = 0;
   for (std::size_t k = 0; k < n; ++k) {
@@ -52,7 +54,8 @@ double student_t_95(std::size_t degrees) {
       2.0595385528,  2.0555294386, 2.0518305165, 2.0484071418, 2.0452296421, 2.0422724563};
   ensure(degrees > 0, "Student's t has at least one degree of freedom");
   if (degrees <= kTable.size()) return kTable[degrees - 1];
-  // Cornish and Fisher's expansion around the normal quantile: within 1e-6 from here on.
+  // Cornish and Fisher's expansion around the normal quantile. Its error is below 1e-6 for more
+  // than 30 degrees of freedom; for fewer it grows, hence the table.
   const double z = kNormal95;
   const double v = static_cast<double>(degrees);
   const double z3 = z * z * z;
@@ -84,6 +87,8 @@ Measured rate_from_durations(std::span<const double> durations_s, std::string un
   ensure(!durations_s.empty(), "a rate needs a duration");
   const double mean = compute_mean(durations_s);
   ensure(mean > 0, "durations are positive");
+  // Neighboring steps are correlated, so treating them as independent would give an interval that
+  // is too narrow. Means of long blocks are nearly independent.
   const std::size_t blocks = std::clamp<std::size_t>(batches, 1, durations_s.size());
   std::vector<double> means(blocks);
   for (std::size_t i = 0; i < blocks; ++i) {
@@ -91,6 +96,7 @@ Measured rate_from_durations(std::span<const double> durations_s, std::string un
     const std::size_t last = (i + 1) * durations_s.size() / blocks;
     means[i] = compute_mean(durations_s.subspan(first, last - first));
   }
+  // First-order error propagation: the relative error of 1 / mean is that of the mean.
   const double relative = blocks == 1 ? 1 : half_width(means) / mean;
   const double rate = 1 / mean;
   return {rate, rate * std::max(0.0, 1 - relative), rate * (1 + relative), std::move(unit), blocks};
@@ -98,6 +104,8 @@ Measured rate_from_durations(std::span<const double> durations_s, std::string un
 
 Measured ratio(const Measured& a, const Measured& b) {
   if (!(b.value > 0)) return {0, 0, 0, "1", 0};
+  // Bounds of the quotient in interval arithmetic, which is wider than 95 % but needs no assumption
+  // about how a and b are correlated.
   const double high = b.low > 0 ? a.high / b.low : std::numeric_limits<double>::infinity();
   return {a.value / b.value, a.low / b.high, high, "1", std::min(a.n, b.n)};
 }

@@ -20,7 +20,7 @@
 
 namespace slipstream {
 
-/// std::mutex, known to the thread-safety analysis.
+/// A std::mutex that clang's thread-safety analysis understands.
 class SLIPSTREAM_CAPABILITY("mutex") Mutex {
  public:
   void lock() SLIPSTREAM_ACQUIRE() { mutex_.lock(); }
@@ -30,7 +30,7 @@ class SLIPSTREAM_CAPABILITY("mutex") Mutex {
   std::mutex mutex_;
 };
 
-/// Holds a Mutex for a scope; a condition variable may give it up and take it again.
+/// Holds a Mutex for a scope. A condition variable may release and reacquire it.
 class SLIPSTREAM_SCOPED_CAPABILITY Lock {
  public:
   explicit Lock(Mutex& mutex) SLIPSTREAM_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
@@ -38,7 +38,7 @@ class SLIPSTREAM_SCOPED_CAPABILITY Lock {
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
 
-  /// For condition_variable_any alone.
+  /// Only std::condition_variable_any may call these two.
   void lock() SLIPSTREAM_NO_THREAD_SAFETY_ANALYSIS { mutex_.lock(); }
   void unlock() SLIPSTREAM_NO_THREAD_SAFETY_ANALYSIS { mutex_.unlock(); }
 
@@ -46,7 +46,8 @@ class SLIPSTREAM_SCOPED_CAPABILITY Lock {
   Mutex& mutex_;
 };
 
-/// Wait in a `while` loop around the condition: a predicate lambda is analyzed without the lock.
+/// Wait in a `while` loop around the condition, not with a predicate lambda: the thread-safety
+/// analysis does not know that the lambda runs with the lock held.
 using ConditionVariable = std::condition_variable_any;
 
 }  // namespace slipstream

@@ -7,14 +7,14 @@
 
 namespace slipstream {
 
-/// "a, b, c".
+/// Joins names as in "a, b, c".
 inline std::string joined(const std::vector<std::string>& names) {
   std::string result;
   for (const std::string& name : names) result += (result.empty() ? "" : ", ") + name;
   return result;
 }
 
-/// The parts of a text between `separator`; one part, "", for an empty text.
+/// Splits a text at each `separator`. An empty text gives one part, "".
 inline std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
   std::size_t end = 0;
@@ -25,7 +25,7 @@ inline std::vector<std::string> split(std::string_view text, char separator) {
   return parts;
 }
 
-/// What is left without blanks and ends of lines before and behind it.
+/// Removes blanks, tabs and line ends from both ends of the text.
 inline std::string_view without_blanks(std::string_view text) {
   constexpr const char* kBlanks = " \t\r\n";
   text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));

@@ -23,6 +23,8 @@ TraceRow::TraceRow(Kind kind, std::string name, std::vector<std::string> names,
 
 void TraceRow::add(const TraceEvent& event) {
   ensure(event.name < names_.size(), "an event has one of its row's names");
+  // Only one thread adds, so it may read its own counters relaxed. The release stores publish the
+  // event to readers that run at the same time.
   const std::size_t size = size_.load(std::memory_order_relaxed);
   if (size < capacity_) {
     events_[size] = event;

@@ -13,34 +13,35 @@
 
 namespace slipstream {
 
-/// Now, ns, on the clock of all times of a trace: the host's monotonic one, which
-/// std::chrono::steady_clock reads too.
+/// Returns the current time in ns on the clock of all times in a trace: the host's monotonic clock,
+/// which std::chrono::steady_clock also reads.
 std::int64_t trace_now_ns();
 
 inline constexpr std::uint64_t kNoBatch = std::numeric_limits<std::uint64_t>::max();
 inline constexpr std::uint64_t kNoSample = std::numeric_limits<std::uint64_t>::max();
 
-/// Something that was done from begin to end, ns.
+/// An activity with its begin and end times, in ns.
 struct TraceEvent {
-  std::size_t name = 0;            ///< which of TraceRow::names()
-  std::uint64_t batch = kNoBatch;  ///< through all epochs and runs
+  std::size_t name = 0;            ///< index into TraceRow::names()
+  std::uint64_t batch = kNoBatch;  ///< numbered through all epochs and runs
   std::uint64_t sample = kNoSample;
   std::int64_t begin_ns = 0;
   std::int64_t end_ns = 0;
 };
 
-/// Things that were done one after the other in one place. Holds a fixed number of events: what
-/// comes when it is full is counted, not kept. add() is called by one thread at a time, allocates
-/// nothing and never blocks; all else may be called from any thread, meanwhile too.
+/// Consecutive activities of one thread, slab, lane or stream. Holds a fixed number of events; once
+/// it is full, further events are counted but not kept. add() is called by one thread at a time,
+/// does not allocate and never blocks. All other functions may be called from any thread, also
+/// during add().
 class TraceRow {
  public:
-  /// In the order in which they are shown.
+  /// The kinds, in the order in which reports show them.
   enum class Kind : std::uint8_t {
     reader,  ///< a thread that reads ahead of the workers
     worker,  ///< a loader thread: each step of each sample
     slab,    ///< a slab of the loader: from its first sample to its last
     lane,    ///< each step of each batch: on a GPU, when the device did it
-    host,    ///< of a GPU's lane: when the host enqueued it
+    host,    ///< for a GPU lane: when the host enqueued each step
     stream   ///< kernels and copies on a stream of the GPU
   };
 
@@ -51,11 +52,12 @@ class TraceRow {
   const std::vector<std::string>& names() const { return names_; }
 
   void add(const TraceEvent& event);
-  /// Those kept so far, as they were added.
+  /// Returns the events kept so far, in the order in which they were added.
   std::span<const TraceEvent> events() const;
-  /// How many found no room.
+  /// Number of events that were not kept because the row was full.
   std::uint64_t dropped() const { return dropped_.load(std::memory_order_acquire); }
-  /// Where the first of them began. REQUIRES: dropped() > 0
+  /// Begin time of the first dropped event, in ns.
+  /// REQUIRES: dropped() > 0
   std::int64_t dropped_from_ns() const { return dropped_from_ns_.load(std::memory_order_relaxed); }
 
  private:
@@ -69,39 +71,39 @@ class TraceRow {
   std::atomic<std::int64_t> dropped_from_ns_{0};
 };
 
-/// What happened in a run, for a trace: rows of events. RunOptions and DataLoaderOptions name the
-/// recorder; without one nothing is recorded. All rows are made before the events come, each with
-/// all of its memory. May be used from several threads.
+/// Records the events of a run for a trace, in rows. RunOptions and DataLoaderOptions name the
+/// recorder; without one nothing is recorded. Each row allocates all of its memory when it is
+/// created, before its events. Thread-safe.
 class TraceRecorder {
  public:
   struct Options {
-    std::uint64_t first_batch = 0;  ///< batches before this one are left out
+    std::uint64_t first_batch = 0;  ///< batches before this one are not recorded
     std::size_t events_per_row = std::size_t{1} << 16;
   };
 
   explicit TraceRecorder(const Options& options) : options_(options) {}
 
-  /// The row of this kind, name and these names of events: made when first asked for, and kept as
-  /// long as the recorder.
+  /// Returns the row of this kind and name with these event names. Creates it on the first request;
+  /// it exists as long as the recorder.
   TraceRow& row(TraceRow::Kind kind, const std::string& name, const std::vector<std::string>& names)
       SLIPSTREAM_EXCLUDES(mutex_);
-  /// A row that is whole already.
+  /// Adds a row whose events are all known.
   void add_row(TraceRow::Kind kind, const std::string& name, std::vector<std::string> names,
                std::span<const TraceEvent> events) SLIPSTREAM_EXCLUDES(mutex_);
 
-  /// Whether events of `batch` are wanted.
+  /// Returns true if events of `batch` should be recorded.
   bool wants(std::uint64_t batch) const {
     return batch >= options_.first_batch && !stopped_.load(std::memory_order_relaxed);
   }
-  /// From now on nothing is wanted any more: a loader works on ahead of a run that is over.
+  /// Stops recording. Used at the end of a run, because a loader keeps prefetching after it.
   void stop() { stopped_.store(true, std::memory_order_relaxed); }
 
-  /// By how much the times of a device may be off, ns: they come from its own clock, which is
-  /// compared with the host's when a run begins. 0 where no lane is a device's.
+  /// Maximum error of device times, in ns. They are measured by the device's own clock, which is
+  /// compared with the host's when a run begins. 0 if no lane is a device's.
   void set_clock_error_ns(std::int64_t ns) { clock_error_ns_.store(ns); }
   std::int64_t clock_error_ns() const { return clock_error_ns_.load(); }
 
-  /// By kind, and in the order in which they were made.
+  /// Returns the rows, sorted by kind and then by creation order.
   std::vector<const TraceRow*> rows() const SLIPSTREAM_EXCLUDES(mutex_);
 
  private:
@@ -112,7 +114,7 @@ class TraceRecorder {
   std::vector<std::unique_ptr<TraceRow>> rows_ SLIPSTREAM_GUARDED_BY(mutex_);
 };
 
-/// Adds to `row`, where there is one and the recorder wants the batch.
+/// Adds events to `row` if it is set and the recorder wants the batch.
 class TraceWriter {
  public:
   TraceWriter() = default;

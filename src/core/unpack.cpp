@@ -6,6 +6,7 @@ namespace slipstream {
 namespace {
 
 std::uint64_t load(const std::byte* from, std::size_t bytes) {
+  // The low bytes of the word, because the hosts are little-endian.
   std::uint64_t word = 0;
   std::memcpy(&word, from, bytes);
   return word;

@@ -10,6 +10,7 @@
 namespace slipstream {
 namespace {
 
+// In the order of the enumerators, because to_string() uses the enumerator as index.
 constexpr std::array<std::pair<Wire, std::string_view>, 8> kNames = {{
     {Wire::plain, "plain"},
     {Wire::smallest, "smallest"},

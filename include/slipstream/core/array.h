@@ -19,8 +19,8 @@ std::size_t size_bytes(DType dtype);
 /// "uint8", "int32", "int64" or "float32".
 std::string_view to_string(DType dtype);
 
-/// Up to four dimensions, outermost first; rank 0 is a scalar. -1 stands for a dimension that
-/// differs from sample to sample.
+/// Up to four dimensions, outermost first. A rank of 0 is a scalar. A dimension of -1 differs from
+/// sample to sample.
 struct Shape {
   static constexpr std::size_t kMaxRank = 4;
   std::array<std::int64_t, kMaxRank> dims{};
@@ -29,7 +29,7 @@ struct Shape {
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> list);
   std::int64_t operator[](std::size_t i) const { return dims[i]; }
-  bool is_fixed() const;  ///< whether no dimension is -1
+  bool is_fixed() const;  ///< true if no dimension is -1
   /// The product of all dimensions; 1 for a scalar. REQUIRES: is_fixed()
   std::size_t elements() const;
   bool operator==(const Shape&) const = default;
@@ -42,9 +42,9 @@ std::string to_string(const Shape& shape);
 /// hold a huge image (a decompression bomb).
 inline constexpr std::int64_t kDefaultPixelLimit = 178'956'970;
 
-/// A borrowed array in host memory, contiguous, the last dimension innermost. Images are height x
-/// width x channels, masks height x width, labels scalars. as<T>() reads the values as T, which
-/// must be the C++ type of `dtype`.
+/// A borrowed, contiguous array in host memory in row-major (C) order. Images are height x width x
+/// channels, masks height x width, labels scalars. as<T>() reads the values as T, which must be the
+/// C++ type of `dtype`. The caller keeps the memory alive.
 struct ConstArray {
   const std::byte* data = nullptr;
   DType dtype = DType::uint8;
@@ -71,19 +71,20 @@ struct MutableArray {
   operator ConstArray() const { return {data, dtype, shape}; }
 };
 
-/// The bytes of the values, as they lie in memory.
+/// The bytes of the values, in memory order. Borrows the array's memory.
 inline std::span<const std::byte> as_bytes(const ConstArray& array) {
   return {array.data, array.bytes()};
 }
 
-/// A contiguous array that owns its memory and keeps it when it is reshaped: a worker's buffers
-/// stop allocating once they have seen the largest sample.
+/// A contiguous array that owns its host memory and keeps it when it is reshaped, so a worker's
+/// buffers stop allocating once they have held the largest sample. Not thread-safe.
 class HostArray {
  public:
-  /// Makes this an array of that type and shape and returns it to be written. Its values are
-  /// unspecified. The memory never shrinks. REQUIRES: shape.is_fixed()
+  /// Gives this array that type and shape and returns it for writing. Its values are unspecified.
+  /// The memory never shrinks. May invalidate earlier views.
+  /// REQUIRES: shape.is_fixed()
   MutableArray reset(DType dtype, const Shape& shape);
-  /// Copies `from` into this array.
+  /// Takes the type and shape of `from` and copies its values.
   void assign(const ConstArray& from);
   ConstArray view() const { return {storage_.data(), dtype_, shape_}; }
   MutableArray span() { return {storage_.data(), dtype_, shape_}; }
@@ -94,9 +95,9 @@ class HostArray {
   Shape shape_;
 };
 
-/// What a field means to an operation. Operations that move pixels (crops, flips, turns) move
-/// images and masks alike, masks by nearest neighbor, and boxes (boxes.h) with them. Operations on
-/// values touch images alone.
+/// Says how operations treat a field. Operations that move pixels (crops, flips, rotations) apply
+/// to images, masks (with nearest-neighbor interpolation) and boxes (boxes.h) alike. Operations on
+/// pixel values apply to images only.
 enum class FieldKind : std::uint8_t { image, mask, label, other, boxes };
 
 /// The enumerator's name: "image", "mask", "label", "other" or "boxes".
@@ -113,15 +114,15 @@ struct FieldSpec {
   std::int64_t classes = 0;
 };
 
-/// One field's value. While `encoded` is true, `array` holds the bytes of a file (JPEG or PNG, told
-/// apart by content), which the decode step replaces by pixels.
+/// One field's value. While `encoded` is true, `array` holds the bytes of a JPEG or PNG file, which
+/// the decode step replaces with pixels. The file type is detected from the bytes.
 struct Field {
   HostArray array;
   bool encoded = false;
 };
 
-/// One sample on its way through the host steps: its fields, in the order of the data set's
-/// FieldSpecs. A worker uses the same object for sample after sample.
+/// One sample while the host steps process it: its fields, in the order of the data set's
+/// FieldSpecs. A worker reuses the same object for every sample.
 struct Sample {
   std::vector<Field> fields;
 };

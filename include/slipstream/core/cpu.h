@@ -9,42 +9,42 @@
 
 namespace slipstream {
 
-/// CPUs as Linux numbers them, ascending, each once. The empty list means "unknown": containers
-/// often hide what a machine is made of, and no function here takes that for an error.
+/// CPU numbers as Linux assigns them, in ascending order without duplicates. An empty list means
+/// "unknown": containers often hide the machine's topology, and no function here treats that as an
+/// error.
 using CpuList = std::vector<unsigned>;
 
-/// All numbers of CPUs are below this.
+/// Every CPU number is below this limit.
 inline constexpr unsigned kMaxCpus = 65536;
 
-/// The CPUs that a text such as "0-3,8,10-11" names: numbers and ranges, in any order. Blanks at
-/// both ends are ignored. Throws Refused, with the text, for anything else, the empty text
-/// included.
+/// Parses CPU numbers and ranges in any order, such as "0-3,8,10-11". Ignores blanks at both ends.
+/// Throws Refused, quoting the text, for anything else, including an empty text.
 CpuList parse_cpu_list(std::string_view text);
 /// The shortest text that parse_cpu_list() reads as `cpus`. REQUIRES: `cpus` ascending, each once
 std::string format_cpu_list(std::span<const unsigned> cpus);
 
-/// The CPUs on which the calling thread may run, as the container's cpuset, taskset and a
-/// CpuBinding allow it.
+/// Returns the CPUs that the calling thread may run on, after the container's cpuset, taskset and
+/// any CpuBinding.
 CpuList allowed_cpus();
 
-/// How many CPUs this process may keep busy, at least 1: the number of allowed_cpus(), or less
-/// where the process's control group has a quota (`cpu.max`, rounded up). `cgroup` is the root of
-/// the control group; tests give another one.
+/// Returns the number of CPUs that this process can use at once, at least 1. It is the size of
+/// allowed_cpus(), or less if the process's control group has a quota (`cpu.max`, rounded up).
+/// `cgroup` is the root of the control group file system; tests pass another folder.
 unsigned usable_cores(const std::filesystem::path& cgroup = "/sys/fs/cgroup");
 
-/// Adds a text to `problems` where some of `cpus` are not among allowed_cpus(). The text names the
-/// CPUs that are not allowed and the ones that are.
+/// Appends a message to `problems` if some of `cpus` are not in allowed_cpus(). The message lists
+/// the CPUs that are not allowed and those that are.
 void check_cpus(std::span<const unsigned> cpus, std::vector<std::string>& problems);
 
-/// Keeps the calling thread on a set of CPUs for as long as the object lives. Threads that it
-/// starts meanwhile stay on these CPUs for good. Memory that the thread is the first to write is
-/// placed in the NUMA node of these CPUs, where that has any left. An empty set changes nothing.
-/// REQUIRES: destroyed by the thread that made it, the last one made first
+/// Pins the calling thread to a set of CPUs while the object exists. Threads that it starts
+/// meanwhile inherit the pinning and keep it. Linux places memory that the thread writes first on
+/// the NUMA node of these CPUs, if that node has free memory. An empty set changes nothing.
+/// REQUIRES: destroyed by the thread that constructed it, in reverse order of construction
 class CpuBinding {
  public:
-  /// Moves the calling thread to `cpus`. Throws Error where none of them may be used.
+  /// Moves the calling thread to `cpus`. Throws Error if none of them may be used.
   explicit CpuBinding(std::span<const unsigned> cpus);
-  /// Lets the thread run again where it was allowed to before.
+  /// Restores the CPUs that the thread was allowed to use before.
   ~CpuBinding();
   CpuBinding(const CpuBinding&) = delete;
   CpuBinding& operator=(const CpuBinding&) = delete;
@@ -53,19 +53,20 @@ class CpuBinding {
   CpuList before_;
 };
 
-/// The CPUs of a NUMA node; empty where they are unknown or the node has memory alone. `sysfs` is
-/// where sysfs is mounted; tests give another folder.
+/// Returns the CPUs of a NUMA node. The list is empty if they are unknown or if the node has only
+/// memory. `sysfs` is the mount point of sysfs; tests pass another folder.
 CpuList cpus_of_node(unsigned node, const std::filesystem::path& sysfs = "/sys");
 
-/// Where a PCI device is attached.
+/// NUMA node and CPUs that a PCI device is attached to.
 struct PciLocation {
-  std::optional<unsigned> node;  ///< its NUMA node; no value: unknown, or there is one node
-  CpuList cpus;  ///< near the device, allowed to this process or not; empty: unknown
+  std::optional<unsigned> node;  ///< NUMA node; empty if unknown or if there is only one node
+  /// CPUs near the device, including those this process may not use; empty if unknown.
+  CpuList cpus;
 };
 
-/// Where the PCI device of that address is attached. `address` is domain:bus:device.function in
-/// hexadecimal digits of either case, as CUDA ("0000:AF:00.0") and NVML ("00000000:AF:00.0") give
-/// it. For any other text the place is unknown.
+/// Looks up the PCI device at `address`, which is domain:bus:device.function in hexadecimal digits
+/// of either case, as CUDA ("0000:AF:00.0") and NVML ("00000000:AF:00.0") format it. For any other
+/// text the result is "unknown".
 PciLocation locate_pci_device(std::string_view address,
                               const std::filesystem::path& sysfs = "/sys");
 

@@ -1,6 +1,6 @@
 #pragma once
 
-/// Marks a function that host code and device code both call.
+/// Marks a function that both host code and device code can call.
 #if defined(__CUDACC__)
 #define SLIPSTREAM_HOST_DEVICE __host__ __device__
 #else

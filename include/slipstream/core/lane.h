@@ -6,22 +6,27 @@
 
 namespace slipstream {
 
-/// A point in a lane's work: a CUDA event, or a time on the host. A lane makes it and records it as
-/// often as wanted. Each recording moves it.
+/// A point in a lane's work: a CUDA event, or a time on the host. The lane that creates a mark may
+/// record it repeatedly; each recording moves it to the current end of the lane's work. Any thread
+/// may call reached() and synchronize() while no thread records the mark.
 class Mark {
  public:
   virtual ~Mark() = default;
 
-  /// Whether the work before the last recording has finished. REQUIRES: recorded
+  /// Returns true if the work before the last recording has finished. Does not block.
+  /// REQUIRES: recorded
   virtual bool reached() const = 0;
-  /// Blocks the calling host thread until reached(). REQUIRES: recorded
+  /// Blocks the calling host thread until reached() is true.
+  /// REQUIRES: recorded
   virtual void synchronize() const = 0;
-  /// Seconds from `earlier` to this point, on the clock of the device that did the work.
+  /// Returns the seconds from `earlier` to this mark, measured by the clock of the device that did
+  /// the work.
   /// REQUIRES: both are reached and were made by lanes of one device
   virtual double seconds_after(const Mark& earlier) const = 0;
 };
 
-/// A place where work is enqueued in order: a CUDA stream, or a host thread.
+/// A queue whose work runs in order: a CUDA stream, or a host thread. One thread at a time enqueues
+/// on a lane.
 class Lane {
  public:
   explicit Lane(std::string name) : name_(std::move(name)) {}
@@ -31,40 +36,43 @@ class Lane {
 
   const std::string& name() const { return name_; }
 
-  /// To be called first by a thread that will enqueue on lanes of this one's device alone.
+  /// A thread that will enqueue only on lanes of this lane's device calls this once before anything
+  /// else.
   virtual void begin_thread() {}
 
-  /// Makes a mark that this lane can record. It is not recorded yet.
+  /// Creates a mark that this lane can record. It is not recorded yet.
   virtual std::unique_ptr<Mark> make_mark() = 0;
-  /// The same without a time, which costs a device less: seconds_after() is not for it.
+  /// Creates a mark without a timestamp, which is cheaper on a device. seconds_after() must not be
+  /// called on it.
   virtual std::unique_ptr<Mark> make_untimed_mark() { return make_mark(); }
 
-  /// Moves `mark`, which this lane made, behind all work enqueued on this lane so far. Does not
+  /// Records `mark`, which this lane created, after all work enqueued on this lane so far. Does not
   /// block.
   virtual void record(Mark& mark) = 0;
 
-  /// Lets work that is enqueued on this lane after the call run after `mark`'s last recording. A
-  /// stream waits for a stream without blocking the host. Where host work waits for a stream, the
-  /// calling thread blocks. A wait for a host's mark returns at once, for what it marks was done
-  /// when it was recorded.
+  /// Makes all work enqueued on this lane after the call wait for `mark`'s last recording. A stream
+  /// waits for another stream without blocking the host. If host work waits for a stream, the
+  /// calling thread blocks. A wait for a host lane's mark returns at once, because the marked work
+  /// was finished when the mark was recorded.
   /// REQUIRES: `mark` is recorded, and not recorded again before this call returns
   virtual void wait(const Mark& mark) = 0;
 
-  /// Blocks the host until all work enqueued on this lane has finished. Throws DeviceLost when
-  /// that work can never finish.
+  /// Blocks the host until all work enqueued on this lane has finished. Throws DeviceLost if that
+  /// work can never finish.
   virtual void synchronize() = 0;
 
  private:
   std::string name_;
 };
 
-/// Which host threads enqueue the lanes' work.
+/// Selects the host threads that enqueue the lanes' work.
 enum class Driver : std::uint8_t {
-  interleaved,  ///< one thread for all lanes, which advances whatever is ready, later lanes first
-  threaded      ///< one thread for each lane; only then do lanes on the host overlap
+  interleaved,  ///< one thread for all lanes; it advances whichever lane is ready, later lanes
+                ///< first
+  threaded      ///< one thread per lane; host lanes overlap only with this driver
 };
 
-/// A lane whose work is done by the calling host thread: the work is over when the call returns.
+/// A lane whose work runs on the calling host thread: the work has finished when the call returns.
 class HostLane final : public Lane {
  public:
   using Lane::Lane;

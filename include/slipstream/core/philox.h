@@ -7,34 +7,35 @@
 
 namespace slipstream {
 
-/// 128 bits: a counter of Philox, or the random bits that it makes of one.
+/// 128 bits: a Philox counter, or the random bits generated from it.
 using PhiloxBlock = std::array<std::uint32_t, 4>;
-/// 128 random bits made of a 128-bit counter and a 64-bit key by Philox4x32-10, with integers only,
-/// so equal on every machine. Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-/// SC'11.
+/// Generates 128 random bits from a 128-bit counter and a 64-bit key with Philox4x32-10. It uses
+/// only integers, so the result is equal on every machine. Source: Salmon et al., "Parallel random
+/// numbers: as easy as 1, 2, 3", SC'11.
 PhiloxBlock philox(PhiloxBlock counter, std::array<std::uint32_t, 2> key);
 
-/// Names a sequence of random numbers. A draw is a pure function of its key and its place in the
-/// sequence, so it does not depend on batch size, worker, lane, plan or number of GPUs.
+/// Identifies a sequence of random numbers. Each number is a pure function of its key and its index
+/// in the sequence, so it does not depend on batch size, worker, lane, plan or number of GPUs.
 struct RandomKey {
   std::uint64_t seed = 0;
   std::uint32_t epoch = 0;
-  std::uint64_t sample = 0;      ///< sample id, below 2^48
-  std::uint16_t occurrence = 0;  ///< tells apart the times that an epoch takes the sample; 0: once
-  std::uint32_t operation = 0;   ///< index in the chain, below 64
+  std::uint64_t sample = 0;  ///< sample id, below 2^48
+  std::uint16_t occurrence =
+      0;  ///< how often this epoch used the sample before; 0 for the first time
+  std::uint32_t operation = 0;  ///< index in the chain, below 64
 
-  /// Block `index` (below 2^26) of this sequence. Bit layout:
+  /// Returns block `index` (below 2^26) of this sequence. Bit layout:
   ///   key     = { seed[31:0], seed[63:32] }
   ///   counter = { sample[31:0], sample[47:32] | occurrence << 16, epoch, index | operation << 26 }
   PhiloxBlock block(std::uint32_t index) const;
 };
 
-/// A PhiloxBlock as device code holds it.
+/// A PhiloxBlock for device code, which cannot use std::array's member functions.
 struct PhiloxWords {
   std::uint32_t word[4];
 };
 
-/// The same bits as philox(), for host code and device code.
+/// Generates the same bits as philox(), in host code and device code.
 SLIPSTREAM_HOST_DEVICE inline PhiloxWords philox_words(PhiloxWords counter, std::uint32_t key0,
                                                        std::uint32_t key1) {
   constexpr std::uint64_t kMultiplier0 = 0xD2511F53;
@@ -53,15 +54,15 @@ SLIPSTREAM_HOST_DEVICE inline PhiloxWords philox_words(PhiloxWords counter, std:
   return counter;
 }
 
-/// A RandomKey as words of Philox, without padding: device code draws from it.
+/// A RandomKey converted to Philox words, without padding, so that it can be copied to the device.
 struct RandomWords {
-  std::uint32_t counter[4];  ///< with index 0
+  std::uint32_t counter[4];  ///< the counter for index 0
   std::uint32_t key[2];
 };
-/// The words of `key`.
+/// Converts `key` to Philox words.
 RandomWords random_words(const RandomKey& key);
 
-/// The same bits as RandomKey::block(), for host code and device code.
+/// Generates the same bits as RandomKey::block(), in host code and device code.
 SLIPSTREAM_HOST_DEVICE inline PhiloxWords random_block(const RandomWords& from,
                                                        std::uint32_t index) {
   const std::uint32_t* counter = from.counter;
@@ -69,17 +70,19 @@ SLIPSTREAM_HOST_DEVICE inline PhiloxWords random_block(const RandomWords& from,
                       from.key[1]);
 }
 
-/// Draws 32-bit words one after the other from one RandomKey.
+/// Generates consecutive 32-bit words from one RandomKey. Not thread-safe.
 class RandomStream {
  public:
   explicit RandomStream(const RandomKey& key) : key_(key) {}
 
-  /// Uniform over all 32-bit words.
+  /// Returns the next word, uniform over all 32-bit values.
   std::uint32_t next();
-  /// Uniform over the whole numbers from 0 to bound - 1, without bias. Source: Lemire, "Fast random
-  /// integer generation in an interval", 2019. REQUIRES: bound > 0
+  /// Returns an integer uniform over [0, bound), without modulo bias. Source: Lemire, "Fast random
+  /// integer generation in an interval", 2019.
+  /// REQUIRES: bound > 0
   std::uint32_t below(std::uint32_t bound);
-  /// Uniform over the 2^24 multiples of 2^-24 in [0, 1): exact in float32.
+  /// Returns a value uniform over the 2^24 multiples of 2^-24 in [0, 1), which float32 represents
+  /// exactly.
   float uniform();
 
  private:

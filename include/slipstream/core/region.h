@@ -4,7 +4,7 @@
 
 namespace slipstream {
 
-/// Height and width in pixels, in this order. One number is the side of a square.
+/// Height and width in pixels, in this order. A single number is the side of a square.
 struct Size {
   std::int64_t height = 0;
   std::int64_t width = 0;
@@ -24,11 +24,11 @@ struct Region {
   bool operator==(const Region&) const = default;
 };
 
-/// The part of an image that an array holds: the pixels of `region`, shrunk to 1 / reduction of its
-/// height and width, rounded up.
+/// The part of an image that an array holds: the pixels of `region`, downscaled to 1 / reduction of
+/// its height and width, rounded up.
 struct Window {
   Region region;               ///< top and left are multiples of `reduction`
-  std::int64_t reduction = 1;  ///< at least 1; 1: not shrunk
+  std::int64_t reduction = 1;  ///< at least 1; 1 means full resolution
   bool operator==(const Window&) const = default;
 };
 

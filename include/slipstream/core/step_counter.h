@@ -6,15 +6,15 @@
 
 namespace slipstream {
 
-/// What one host step (read, decode, a transform, collate) or device step has cost.
+/// Accumulated cost of one host step (read, decode, a transform, collate) or device step.
 struct StepCounter {
   std::string name;
   std::uint64_t calls = 0;
-  double wall_s = 0;        ///< time, summed over threads; of device steps the time to enqueue them
-  double cpu_s = 0;         ///< CPU time of the threads, summed
+  double wall_s = 0;  ///< wall time, summed over threads; for device steps the time to enqueue them
+  double cpu_s = 0;   ///< CPU time of the threads, summed
   std::uint64_t bytes = 0;  ///< bytes that the step produced
 
-  /// Adds the cost of another part of the run.
+  /// Adds the cost of the same step in another part of the run.
   void add(const StepCounter& other) {
     calls += other.calls;
     wall_s += other.wall_s;
@@ -22,8 +22,7 @@ struct StepCounter {
     bytes += other.bytes;
   }
 
-  /// Takes the cost of `earlier` away, a reading of the same counter, so that what came after it is
-  /// left.
+  /// Subtracts `earlier`, a previous reading of the same counter, which leaves the cost since then.
   void subtract(const StepCounter& earlier) {
     calls -= earlier.calls;
     wall_s -= earlier.wall_s;
@@ -32,7 +31,8 @@ struct StepCounter {
   }
 };
 
-/// What one host step cost for single samples, in seconds, to within 16 ns and up to 68 s.
+/// Cost of one host step for individual samples, in seconds, with a resolution of 16 ns and up to
+/// 68 s.
 struct StepLaps {
   std::string name;
   std::vector<float> wall_s;
