@@ -14,7 +14,8 @@ constexpr std::uint32_t kOrientationTag = 0x0112;
 constexpr std::uint32_t kShort = 3, kLong = 4;
 constexpr std::size_t kEntryBytes = 12;
 
-/// A TIFF file, of either byte order. What lies outside of it reads as nothing.
+/// A TIFF file of either byte order. Reading outside of it returns no value, because the offsets in
+/// a file may be wrong.
 class Tiff {
  public:
   explicit Tiff(std::span<const std::byte> bytes) : bytes_(bytes) {

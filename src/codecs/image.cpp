@@ -38,6 +38,7 @@ Shape shape_within(std::span<const std::byte> file, const DecodeOptions& options
     throw Error("the image has no pixels (" + std::to_string(width) + " x " +
                 std::to_string(height) + "); replace or remove the file");
   }
+  // Division, because height * width of a damaged header could overflow.
   if (height > options.pixel_limit / width) {
     throw Error("the image says it has " + std::to_string(width) + " x " + std::to_string(height) +
                 " pixels, over the limit of " + std::to_string(options.pixel_limit) +
@@ -119,6 +120,7 @@ std::optional<Window> decode_rgb_window(std::span<const std::byte> file,
                                         HostArray& out) {
   const Shape shape = shape_within(file, options);
   require_inside(wanted.region, shape);
+  // Only the complete decoding finds every kind of damage.
   if (image_format(file) != ImageFormat::jpeg || options.strict) return std::nullopt;
   return jpeg::decode_window(file, wanted, options.warning, out);
 }

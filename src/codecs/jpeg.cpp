@@ -9,7 +9,8 @@ namespace {
 
 JSAMPLE scaled(JSAMPLE level, JSAMPLE by) { return static_cast<JSAMPLE>((level * by + 127) / 255); }
 
-// Adobe's convention, which all writers follow: 255 means no ink.
+// Adobe's convention, which all writers follow: 255 means no ink. The conversion is in place,
+// because three bytes never overtake the four bytes that are read.
 void to_rgb(JSAMPLE* row, JDIMENSION width) {
   const JSAMPLE* inks = row;
   for (JDIMENSION x = 0; x < width; ++x, inks += 4, row += 3) {
@@ -18,6 +19,8 @@ void to_rgb(JSAMPLE* row, JDIMENSION width) {
   }
 }
 
+// Writes each row directly to its rotated position, which needs memory for one row instead of a
+// second image.
 void read_turned(jpeg_decompress_struct& info, const Turn& turn, JSAMPLE* out) {
   const bool is_cmyk = info.out_color_space == JCS_CMYK;
   const JSAMPARRAY row = row_memory(info, info.output_width * (is_cmyk ? 4 : 3), 1);
@@ -47,8 +50,8 @@ void read_all(Reader& reader, std::span<const std::byte> file, const Header& hea
   finish(info);
 }
 
-/// Reads every code of a sequential scan as for the whole image, but makes pixels of the last row
-/// of blocks alone.
+/// Reads all entropy-coded data of a sequential scan, as for the whole image, but computes only the
+/// pixels of the last row of blocks. At 1/8 of the size these are only the blocks' mean values.
 void read_codes(Reader& reader, std::span<const std::byte> file, const Header& header) {
   jpeg_decompress_struct& info = reader.info;
   open(reader, file, header);

@@ -9,20 +9,20 @@
 
 namespace slipstream::jpeg {
 
-/// Height, width (as the EXIF orientation turns them) and components from the header. Throws
-/// Error.
+/// Reads height and width (after the EXIF orientation) and the number of components from the
+/// header. Throws Error.
 Shape shape(std::span<const std::byte> file);
 
 /// Decodes into `out` (uint8, height x width x 3), whose height and width must be those of shape(),
-/// turned as its EXIF orientation says.
+/// and applies the EXIF orientation.
 void decode(std::span<const std::byte> file, const DecodeOptions& options, const MutableArray& out);
 
-/// Returns whether decode() gives neither an error nor a warning for a file of one scan. Costs less
-/// than decoding: all codes are read, but hardly any pixels are computed.
+/// Returns true if decode() gives neither an error nor a warning for a file of one scan. Faster
+/// than decoding: it reads all entropy-coded data but computes hardly any pixels.
 bool is_sound(std::span<const std::byte> file);
 
-/// See decode_rgb_window; its region must lie in the image. Sets `warning`, unless it is null, to
-/// the first warning, if there is one.
+/// See decode_rgb_window(). The region must be inside the image. If `warning` is not null and the
+/// codec warns, sets it to the first warning.
 std::optional<Window> decode_window(std::span<const std::byte> file, const Window& wanted,
                                     std::string* warning, HostArray& out);
 

@@ -18,6 +18,7 @@ struct Writer {
   }
   ~Writer() {
     jpeg_destroy_compress(&info);
+    // libjpeg allocates this memory with malloc() and leaves it to the caller, also after an error.
     std::free(data);
   }
   Writer(const Writer&) = delete;
@@ -38,6 +39,7 @@ void write_all(Writer& writer, const ConstArray& pixels, int quality) {
   jpeg_start_compress(&info, TRUE);
   const std::size_t row_bytes = std::size_t{info.image_width} * (is_gray ? 1 : 3);
   while (info.next_scanline < info.image_height) {
+    // libjpeg does not declare its input const, but it does not write to it.
     JSAMPROW row = const_cast<JSAMPLE*>(pixels.as<JSAMPLE>()) + info.next_scanline * row_bytes;
     jpeg_write_scanlines(&info, &row, 1);
   }

@@ -15,7 +15,7 @@ constexpr std::uint32_t kBaseline = 0xc0;
 constexpr std::uint32_t kRestartInterval = 0xdd;
 constexpr std::uint32_t kAdobe = 0xee;
 
-/// Whether the data of an APP14 segment says that the colors are not YCbCr.
+/// Returns true if the data of an APP14 (Adobe) segment declares colors other than YCbCr.
 bool says_other_colors(File segment) {
   constexpr std::array<unsigned, 5> kName = {'A', 'd', 'o', 'b', 'e'};
   constexpr std::size_t kTransform = 11;
@@ -28,11 +28,11 @@ bool says_other_colors(File segment) {
 
 struct Scan {
   std::uint32_t components = 0;
-  std::size_t data = 0;  ///< offset of what comes after its header
+  std::size_t data = 0;  ///< offset of the data after the scan's header
   bool has_restarts = false;
 };
 
-/// The first scan; nothing where there is none, or the colors are not YCbCr.
+/// Returns the first scan, or no value if there is none or the colors are not YCbCr.
 std::optional<Scan> first_scan(File file) {
   Scan scan;
   std::size_t at = 2;
@@ -63,6 +63,7 @@ bool is_usual(File file, const Header& header) {
   const auto sampling = [&](std::size_t i) { return u8_at(file, header.components + 3 * i + 1); };
   const std::uint32_t first = sampling(0);
   if (count == 1) return first == 0x11;
+  // libjpeg takes components with the ids R, G and B for RGB even without Adobe's marker.
   const bool is_rgb = u8_at(file, header.components) == 'R';
   const bool is_known = first == 0x11 || first == 0x21 || first == 0x22 || first == 0x12;
   return is_known && !is_rgb && sampling(1) == 0x11 && sampling(2) == 0x11;
@@ -84,7 +85,7 @@ std::optional<Shape> shape_for_engines(File file) {
   try {
     const Header header = read_header(file);
     if (is_for_engines(file, header)) return Shape{header.stored[0], header.stored[1]};
-  } catch (const Error&) {  // said again by the CPU's decoder
+  } catch (const Error&) {  // the CPU's decoder reports this error
   }
   return std::nullopt;
 }

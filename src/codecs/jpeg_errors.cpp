@@ -12,12 +12,14 @@ Errors& error_manager(j_common_ptr info) { return *reinterpret_cast<Errors*>(inf
 }
 
 void on_message(j_common_ptr info, int level) {
+  // Negative levels are warnings; the others are trace messages.
   if (level >= 0) return;
   Errors& errors = error_manager(info);
   if (errors.refuses_warnings) on_error(info);
   if (errors.manager.num_warnings++ == 0) info->err->format_message(info, errors.warning);
 }
 
+// Replaces libjpeg's output to stderr: the library prints nothing.
 void on_output(j_common_ptr) {}
 
 }  // namespace

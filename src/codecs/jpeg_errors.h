@@ -9,24 +9,26 @@
 
 #include "slipstream/core/error.h"
 
-// libjpeg reports by a callback that must not return, and an exception must not cross its frames:
-// the callback jumps to guard(), which throws. No function that is jumped over owns anything.
+// libjpeg reports errors through a callback that must not return, and an exception must not pass
+// through its C frames. So the callback jumps to guard(), which throws. No function that the jump
+// skips owns anything, because longjmp() runs no destructors.
 namespace slipstream::jpeg {
 
 struct Errors {
-  jpeg_error_mgr manager;  // first: libjpeg hands it back as a pointer to Errors
+  jpeg_error_mgr manager;  // first member: libjpeg's pointer to it is cast back to Errors
   std::jmp_buf jump;
   char message[JMSG_LENGTH_MAX];
-  char warning[JMSG_LENGTH_MAX];  ///< the first one; empty: none
+  char warning[JMSG_LENGTH_MAX];  ///< the first warning, or empty
   bool refuses_warnings = false;
 };
 
 [[noreturn]] void fail(j_common_ptr info, const char* message);
 
-/// Makes libjpeg report to `errors`. A warning is kept, or is an error where warnings are refused.
+/// Makes libjpeg report to `errors`. Warnings are stored, or treated as errors if
+/// `refuses_warnings`.
 void set_up(Errors& errors, bool refuses_warnings);
 
-/// Runs `body`; what libjpeg reports is thrown as Error: "FAILED: MESSAGE; REMEDY".
+/// Runs `body`. Throws an error that libjpeg reports as Error: "FAILED: MESSAGE; REMEDY".
 template <typename Body>
 void guard(Errors& errors, const char* failed, const char* remedy, Body body) {
   if (setjmp(errors.jump) != 0) {
@@ -35,7 +37,7 @@ void guard(Errors& errors, const char* failed, const char* remedy, Body body) {
   body();
 }
 
-/// Sets `warning`, unless it is null, to the first warning that libjpeg gave, if it gave any.
+/// Sets `warning`, unless it is null, to libjpeg's first warning, if there was one.
 void report_warning(const Errors& errors, std::string* warning);
 
 }  // namespace slipstream::jpeg

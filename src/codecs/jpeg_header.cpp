@@ -24,8 +24,8 @@ bool has_no_length(std::uint32_t marker) {
   return marker == 0x01 || (marker >= 0xd0 && marker <= 0xd7);
 }
 
-/// Offset of what follows the next marker from `at` on. Skips other bytes, as libjpeg does with a
-/// warning. Returns the size of the file where there is no marker.
+/// Returns the offset after the next marker at or after `at`, or the size of the file if there is
+/// none. Skips other bytes, as libjpeg does with a warning.
 std::size_t after_next_marker(std::span<const std::byte> file, std::size_t at) {
   while (at < file.size()) {
     const void* const found = std::memchr(file.data() + at, 0xff, file.size() - at);
@@ -73,6 +73,7 @@ Header read_header(std::span<const std::byte> file) {
     need(length);
     if (!is_frame(marker)) {
       if (length < 2) refuse("a marker has an impossible length");
+      // Only the first EXIF segment counts, and XMP uses the same marker.
       if (marker == kExifSegment && !has_exif) {
         const auto segment = file.subspan(at + 2, length - 2);
         has_exif = is_exif(segment);
@@ -118,7 +119,8 @@ bool runs_to_its_end(std::span<const std::byte> data, bool has_restarts) {
     while (at < data.size() && u8_at(data, at) == 0xff) ++at;
     if (at == data.size()) return false;
     const std::uint32_t marker = u8_at(data, at++);
-    if (marker == 0 && at == after + 1) continue;  // stands for a coded 0xff
+    if (marker == 0 && at == after + 1)
+      continue;  // byte stuffing: 0xff 0x00 encodes a data byte 0xff
     if (marker == kEndOfImage) return true;
     if (!has_restarts || marker != kFirstRestart + restarts++ % 8) return false;
   }

@@ -14,10 +14,13 @@ constexpr std::array<JOCTET, 2> kEndMarker = {0xff, JPEG_EOI};
 
 void do_nothing(j_decompress_ptr) {}
 
+// libjpeg's own memory source inserts an end marker here instead, and missing rows then become
+// gray.
 [[noreturn]] boolean fail_at_end_of_file(j_decompress_ptr info) {
   fail(reinterpret_cast<j_common_ptr>(info), "the file is truncated");
 }
 
+// Used once all rows are read: only the end marker can be missing then.
 boolean end_image(j_decompress_ptr info) {
   WARNMS(info, JWRN_JPEG_EOF);
   info->src->next_input_byte = kEndMarker.data();
@@ -94,6 +97,7 @@ void open(Reader& reader, std::span<const std::byte> file, const Header& header)
   set_source(reader, file);
   jpeg_read_header(&info, TRUE);
   if (info.image_height != header.stored[0] || info.image_width != header.stored[1]) {
+    // The output memory was allocated for the header that read_header() found.
     fail(common(info), "it has two headers that differ");
   }
   const bool is_cmyk = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;

@@ -12,8 +12,10 @@ namespace slipstream::jpeg {
 inline constexpr const char* kBroken = "broken JPEG";
 inline constexpr const char* kRemedy = "replace or remove the file";
 
-/// Scans that an image may have: each costs a pass over all of it, and a few bytes suffice for one.
-/// Encoders write about ten. REQUIRES: pixels > 0
+/// Maximum number of scans for an image of that size: decoding each scan processes the whole image,
+/// but a scan needs only a few bytes in a file, so a small file could take very long. Encoders
+/// write about ten scans.
+/// REQUIRES: pixels > 0
 int max_scans(std::int64_t pixels);
 
 struct Reader {
@@ -28,20 +30,21 @@ struct Reader {
   Reader& operator=(const Reader&) = delete;
 };
 
-/// Reads the header again, by libjpeg, and asks for RGB, or for CMYK where the file has inks.
-/// REQUIRES: called within guard(), as the others
+/// Makes libjpeg read the header, and selects RGB output, or CMYK output if the file stores inks.
+/// REQUIRES: called inside guard(), like the functions below
 void open(Reader& reader, std::span<const std::byte> file, const Header& header);
 
 j_common_ptr common(jpeg_decompress_struct& info);
 
-/// Reads until before row `end` into `out`, one row behind the other.
+/// Reads the rows up to, but not including, row `end` into `out`, contiguously.
 void read_rows(jpeg_decompress_struct& info, JDIMENSION end, JSAMPLE* out);
 
-/// Reads what follows the last row up to the end marker, which may be missing: as in PIL, that is a
+/// Reads the data after the last row up to the end marker. As in PIL, a missing end marker is a
 /// warning, while a file that ends before its last row is an error.
 void finish(jpeg_decompress_struct& info);
 
-/// Rows of `bytes`, which live as long as the Reader.
+/// Allocates `rows` rows of `bytes` bytes that live as long as the Reader. libjpeg owns them, so
+/// that a longjmp() leaks nothing.
 JSAMPARRAY row_memory(jpeg_decompress_struct& info, JDIMENSION bytes, JDIMENSION rows);
 
 }  // namespace slipstream::jpeg

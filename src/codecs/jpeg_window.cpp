@@ -6,7 +6,7 @@
 namespace slipstream::jpeg {
 namespace {
 
-// The kinds whose parts were compared with the whole, by tests.
+// The kinds of files for which tests compare partial with complete decoding.
 bool is_usual(const jpeg_decompress_struct& info) {
   if (info.out_color_space != JCS_RGB) return false;
   for (int i = 0; i < info.num_components; ++i) {
@@ -17,14 +17,15 @@ bool is_usual(const jpeg_decompress_struct& info) {
   return true;
 }
 
-// Those between them, such as 1/3 or 3/4, take longer than all pixels do.
+// libjpeg-turbo also supports sizes such as 1/3 or 3/4, but they take longer than decoding all
+// pixels.
 JDIMENSION usual_reduction(std::int64_t at_most) {
   JDIMENSION reduction = 8;
   while (reduction > 1 && reduction > at_most) reduction /= 2;
   return reduction;
 }
 
-/// The pixels, of the reduced image, from `from` until before `end`.
+/// Half-open range of pixel columns or rows of the reduced image.
 struct ColumnRange {
   JDIMENSION from;
   JDIMENSION end;
@@ -35,8 +36,9 @@ ColumnRange reduced(std::int64_t from, std::int64_t length, JDIMENSION reduction
           static_cast<JDIMENSION>(from + length + reduction - 1) / reduction};
 }
 
-// Upsampling looks at a pixel's neighbors, so one more is asked for on each side. Of fewer than
-// two columns of color the codec would make another upsampler than for the whole image.
+// Chroma upsampling reads a pixel's neighbors, so one more column is requested on each side. For
+// fewer than two columns of chroma the codec would choose another upsampler than for the whole
+// image, which gives other pixels.
 ColumnRange columns_for(const ColumnRange& wanted, JDIMENSION image_width) {
   constexpr JDIMENSION kLeast = 16;
   const JDIMENSION from = wanted.from > 0 ? wanted.from - 1 : 0;
@@ -44,16 +46,16 @@ ColumnRange columns_for(const ColumnRange& wanted, JDIMENSION image_width) {
   return {std::min(from, end > kLeast ? end - kLeast : 0), end};
 }
 
-/// Whether every coefficient is known to its last bit. The codec smooths the blocks of progressive
-/// files that lack scans by their neighbors, which it does not have at the edges of a part.
+/// Returns true if every coefficient is complete. In progressive files that lack scans the codec
+/// smooths blocks with their neighbors, which are missing at the edges of a part.
 bool is_complete(const jpeg_decompress_struct& info) {
   if (!info.progressive_mode) return true;
   const auto is_known = [](int bits) { return bits == 0; };
   return std::all_of(info.coef_bits[0], info.coef_bits[info.num_components], is_known);
 }
 
-/// Whether decoding the part fails only for files for which decoding the whole fails. A file of
-/// several scans is read to its end in either case.
+/// Returns true if decoding the part fails only for files for which decoding the whole fails. A
+/// file with several scans is read to its end in both cases.
 bool fails_as_whole(jpeg_decompress_struct& info) {
   if (jpeg_has_multiple_scans(&info)) return true;
   const auto* const data = reinterpret_cast<const std::byte*>(info.src->next_input_byte);
@@ -73,7 +75,10 @@ std::optional<Window> read_window(jpeg_decompress_struct& info, const Window& wa
       columns_for(reduced(region.left, region.width, reduction), info.output_width);
   JDIMENSION left = columns.from;
   JDIMENSION width = columns.end - columns.from;
+  // The codec moves `left` and `width` to block boundaries: more pixels than requested may be
+  // returned.
   jpeg_crop_scanline(&info, &left, &width);
+  // One more row above, because chroma upsampling reads it.
   const JDIMENSION top = rows.from > 0 ? rows.from - 1 : 0;
   if (top > 0) jpeg_skip_scanlines(&info, top);
   const MutableArray pixels = out.reset(DType::uint8, {rows.end - top, width, 3});

@@ -10,8 +10,8 @@
 #include "core/bytes.h"
 #include "slipstream/core/error.h"
 
-// As in jpeg.cpp: libpng's error callback jumps to guard(), which throws; no function that is
-// jumped over owns anything.
+// libpng's error callback jumps to guard(), which throws, because an exception must not pass
+// through libpng's C frames. No function that the jump skips owns anything.
 namespace slipstream::png {
 namespace {
 
@@ -24,7 +24,7 @@ struct Reader {
   std::span<const std::byte> rest;
   std::jmp_buf jump;
   char message[256] = {};
-  char warning[256] = {};  ///< the first one; empty: none
+  char warning[256] = {};  ///< the first warning, or empty
   bool refuses_warnings = false;
 
   ~Reader() { png_destroy_read_struct(&png, &info, nullptr); }
@@ -68,12 +68,14 @@ void ask_for_rgb(Reader& reader) {
   const bool has_alpha =
       (color & PNG_COLOR_MASK_ALPHA) != 0 || png_get_valid(png, reader.info, PNG_INFO_tRNS) != 0;
   png_set_expand(png);
+  // Rounds 16 bits to 8. png_set_strip_16() would truncate.
   png_set_scale_16(png);
   if ((color & PNG_COLOR_MASK_COLOR) == 0) png_set_gray_to_rgb(png);
   if (!has_alpha) return;
   png_set_background(png, &reader.background, PNG_BACKGROUND_GAMMA_SCREEN, 0, 1.0);
 }
 
+// Unpacks 1, 2 and 4 bits to bytes without scaling them, because they are class indices.
 void ask_for_classes(Reader& reader) { png_set_packing(reader.png); }
 
 void read_rows(Reader& reader, const MutableArray& out) {
@@ -100,7 +102,7 @@ void guard(Reader& reader, Body body) {
   body();
 }
 
-/// Reads the chunks after the pixels. As all pixels are there, an error is only a warning.
+/// Reads the chunks after the pixels. All pixels are complete then, so an error is only a warning.
 void finish(Reader& reader) {
   try {
     guard(reader, [&] { png_read_end(reader.png, nullptr); });
@@ -185,7 +187,7 @@ std::vector<std::byte> encode(const ConstArray& pixels) {
   image.height = static_cast<png_uint_32>(pixels.shape[0]);
   image.width = static_cast<png_uint_32>(pixels.shape[1]);
   image.format = pixels.shape.rank == 2 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
-  // Filters only slow down the reading of class numbers.
+  // Row filters only slow down the reading of class indices.
   if (pixels.shape.rank == 2) image.flags = PNG_IMAGE_FLAG_FAST;
   png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(image);
   std::vector<std::byte> file(bytes);

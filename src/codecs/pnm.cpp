@@ -20,7 +20,8 @@ constexpr std::uint32_t kMostSide = 1U << 30;
 
 bool is_blank(std::uint32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-/// Reads decimal numbers between blanks and comments, which begin with # and end with their line.
+/// Reads decimal numbers that are separated by blanks and comments. A comment begins with # and
+/// ends with its line.
 class Numbers {
  public:
   Numbers(File file, std::size_t at) : file_(file), at_(at) {}
@@ -72,13 +73,14 @@ Header read_header(File file) {
   header.maximum = numbers.next(kMostMaximum);
   if (header.maximum == 0) refuse("its largest level is 0");
   header.is_text = kind == '2' || kind == '3';
-  header.data = numbers.at() + (header.is_text ? 0 : 1);  // one blank ends a binary header
+  header.data = numbers.at() + (header.is_text ? 0 : 1);  // a single blank ends a binary header
   return header;
 }
 
 std::uint8_t scale_to_level(std::uint32_t value, std::uint32_t maximum) {
   if (value > maximum) refuse("a level is above " + std::to_string(maximum));
   if (maximum == 255) return static_cast<std::uint8_t>(value);
+  // The order of these operations gives PIL's rounding.
   return static_cast<std::uint8_t>(std::nearbyint(value / static_cast<double>(maximum) * 255));
 }
 
@@ -96,6 +98,7 @@ void decode(File file, const MutableArray& out) {
   const Header header = read_header(file);
   const std::size_t values = header.shape.elements();
   const std::size_t width = header.maximum > 255 ? 2 : 1;
+  // Checked before pixels are read, because a damaged header can claim any size.
   if (!header.is_text &&
       (header.data > file.size() || (file.size() - header.data) / width < values))
     refuse("it ends early");

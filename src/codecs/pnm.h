@@ -7,10 +7,10 @@
 
 namespace slipstream::pnm {
 
-/// Whether `file` begins as a gray or color image of Netpbm: P2, P3, P5 or P6, then a blank.
+/// Returns true if `file` begins as a gray or color Netpbm image: P2, P3, P5 or P6, then a blank.
 bool starts(std::span<const std::byte> file);
 
-/// Height, width and channels (1 or 3) from the header. Throws Error.
+/// Reads height, width and channels (1 or 3) from the header. Throws Error.
 Shape shape(std::span<const std::byte> file);
 
 /// Decodes into `out` (uint8, height x width x 3), whose height and width must be those of shape().
