@@ -7,9 +7,10 @@
 
 namespace slipstream {
 
-/// The triangle filter along one axis of an image. Every output is the sum of `taps` inputs from
-/// `first` on, of which those past `count` weigh 0. A weight is high * 2^11 + low, in units of
-/// 2^-22: two halves that fit 16 bits, so that sums stay exact in 32-bit integers.
+/// Weights of the triangle filter along one axis of an image. Every output is a weighted sum of
+/// `taps` consecutive inputs, starting at `first`; those from `count` on have weight 0. A weight is
+/// high * 2^11 + low, in units of 2^-22. The two halves fit into 16 bits, so that SIMD code can
+/// multiply them in 16 bits and sums stay exact in 32-bit integers.
 class AxisFilter {
  public:
   static constexpr int kFractionBits = TriangleFilter::kFractionBits;
@@ -19,13 +20,13 @@ class AxisFilter {
 
   std::int64_t in() const { return in_.pixels; }
   std::int64_t out() const { return out_; }
-  /// Whether the filter changes nothing.
+  /// Returns true if the filter changes nothing.
   bool keeps_size() const;
   std::int64_t taps() const { return taps_; }  ///< a multiple of 4
 
-  /// Memory that place() needs: a multiple of 4.
+  /// Number of bytes that place() needs, a multiple of 4.
   std::int64_t bytes() const { return out_ * (8 + 4 * taps_); }
-  /// Computes the weights into `memory`, aligned to 4, which must outlive their use.
+  /// Computes the weights into `memory`, which must be aligned to 4 and outlive their use.
   void place(std::byte* memory);
 
   std::int32_t first(std::int64_t i) const { return first_[i]; }

@@ -15,7 +15,7 @@ constexpr std::int64_t kMostElements = std::int64_t{1} << 30;
 
 std::string quoted(const std::string& name) { return "'" + name + "'"; }
 
-/// The one field of `kind`.
+/// Returns the index of the only field of `kind`. Throws Refused if there is none or more than one.
 std::size_t only(std::string_view op, FieldKind kind, const std::vector<FieldSpec>& fields,
                  const std::string& need) {
   const auto is = [&](const FieldSpec& field) { return field.kind == kind; };
@@ -62,7 +62,7 @@ void check_places(std::string_view op, const std::vector<FieldSpec>& fields) {
                     "; leave " + std::string(op) + " out");
 }
 
-/// Both ends of a box's side around `center`, within the image's `side`.
+/// Returns begin and end of a box's side around `center`, clipped to the image's `side`.
 std::pair<std::int32_t, std::int32_t> around(std::int64_t center, double share, std::int64_t side) {
   const auto half = static_cast<std::int64_t>(share / 2 * static_cast<double>(side));
   return {static_cast<std::int32_t>(std::max<std::int64_t>(center - half, 0)),
@@ -100,6 +100,7 @@ BatchChain::BatchChain(const BatchOps& ops, std::uint32_t operation,
 DrawnMix BatchChain::draw(std::uint64_t seed, std::uint64_t batch, std::uint32_t place) const {
   DrawnMix drawn;
   if (!ops_.mixes()) return drawn;
+  // The key holds step and index in the batch instead of epoch and sample (docs/random.md).
   RandomStream stream({.seed = seed, .epoch = place, .sample = batch, .operation = operation_});
   double lambda = symmetric_beta(ops_.mixup ? ops_.mixup->alpha : ops_.cutmix->alpha, stream);
   if (ops_.cutmix) {
@@ -109,6 +110,7 @@ DrawnMix BatchChain::draw(std::uint64_t seed, std::uint64_t batch, std::uint32_t
     std::tie(drawn.left, drawn.right) = around(x, share, form_.width);
     std::tie(drawn.top, drawn.bottom) = around(y, share, form_.height);
     const std::int64_t area = std::int64_t{drawn.right - drawn.left} * (drawn.bottom - drawn.top);
+    // Labels are mixed by the area that is left after clipping.
     lambda = 1 - static_cast<double>(area) / static_cast<double>(form_.height * form_.width);
   }
   drawn.own = static_cast<float>(lambda);

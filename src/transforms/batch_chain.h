@@ -10,23 +10,24 @@
 
 namespace slipstream {
 
-/// BatchOps for fields of known form. Random parameters are drawn on the host, a DrawnMix a sample,
-/// and travel with the batch. Immutable.
+/// BatchOps for fields of known shape and dtype. Random parameters are generated on the host, one
+/// DrawnMix per sample, and are copied with the batch. Immutable, hence thread-safe.
 class BatchChain {
  public:
-  /// `operation`: how many transforms come before. `fields`: of a sample, as the last transform
-  /// leaves it; their shapes are fixed. Throws Refused: without one label of one class number a
-  /// sample that says how many classes there are; to mix, without one image, with masks, for uint8
-  /// images (MixUp), or for images of more than 2^30 values.
+  /// `operation` is the number of transforms before these. `fields` describe one sample after the
+  /// last transform; their shapes are fixed. Throws Refused if there is not exactly one label with
+  /// one class index per sample and a known number of classes. Mixing also needs exactly one image,
+  /// no masks and no boxes, float32 images for MixUp, and at most 2^30 values per image.
   BatchChain(const BatchOps& ops, std::uint32_t operation, const std::vector<FieldSpec>& fields);
 
   const BatchOps& ops() const { return ops_; }
-  /// Which field is mixed; none where labels alone change.
+  /// Index of the field that is mixed; no value if only labels change.
   std::optional<std::size_t> image() const { return image_; }
   std::size_t label() const { return label_; }
-  /// Channels last.
+  /// The form of the images, with channels last.
   const MixForm& form() const { return form_; }
-  /// What the sample at `place` of step `batch` draws; places are counted through all ranks.
+  /// Generates the parameters of the sample at index `place` of step `batch`. Indices count through
+  /// all ranks.
   DrawnMix draw(std::uint64_t seed, std::uint64_t batch, std::uint32_t place) const;
 
  private:

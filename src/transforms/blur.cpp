@@ -22,7 +22,7 @@ std::string needed_for(std::int64_t kernel_size) {
          std::to_string(kernel_size / 2) + " pixels a side";
 }
 
-/// The values of one row, `radius` mirrored pixels on each side.
+/// Converts one row to float32 with `radius` mirrored pixels on each side.
 template <typename T>
 void widen(const T* in, std::int32_t width, std::int32_t channels, std::int32_t radius,
            float* row) {
@@ -32,6 +32,7 @@ void widen(const T* in, std::int32_t width, std::int32_t channels, std::int32_t 
   };
   for (std::int32_t x = -radius; x < 0; ++x) put(x);
   const std::int64_t count = std::int64_t{width} * channels;
+  // The inner part is a plain loop, which the compiler vectorizes.
   with_best_code([from = in, to = row, count] {
     for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
   });
@@ -39,7 +40,8 @@ void widen(const T* in, std::int32_t width, std::int32_t channels, std::int32_t 
   for (std::int32_t x = width; x < width + radius; ++x) put(x);
 }
 
-/// Sums over 2 radius + 1 values, `apart` from each other.
+/// Computes weighted sums over 2 radius + 1 values that are `apart` values apart. The loop over
+/// taps is outside, so that the inner loop is vectorized while each sum keeps its order.
 void filter(const DrawnBlur& blur, std::int32_t radius, std::int64_t apart, std::int64_t count,
             const float* __restrict in, float* __restrict out) {
   with_best_code([=] {
@@ -53,7 +55,7 @@ void filter(const DrawnBlur& blur, std::int32_t radius, std::int64_t apart, std:
   });
 }
 
-/// As filter(), over rows that need not follow each other.
+/// Like filter(), but over rows that need not be contiguous.
 void filter_down(const DrawnBlur& blur, std::int32_t radius, const float* const* rows,
                  std::int64_t count, float* __restrict out) {
   with_best_code([=] {
@@ -76,7 +78,8 @@ void blur_image(const DrawnBlur& blur, std::int32_t radius, const ConstArray& in
   const std::int64_t count = in.shape[1] * channels;
   const std::int64_t taps = 2 * radius + 1;
   const std::int64_t widened = count + (taps - 1) * channels;
-  // A row on its way, a sum, and as many rows, filtered across, as one output takes.
+  // Memory for one widened row, one sum, and a ring of as many filtered rows as one output row
+  // needs, which is less than a whole filtered image.
   auto* wide = scratch.reset(DType::float32, {widened + (taps + 1) * count}).as<float>();
   float* const sum = wide + widened;
   float* const ring = sum + count;

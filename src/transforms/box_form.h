@@ -6,9 +6,9 @@
 
 namespace slipstream {
 
-/// Whether an array of that form holds a sample's boxes: float32, N x 4.
+/// Returns true if an array with this dtype and shape can hold a sample's boxes: float32, N x 4.
 bool has_form_of_boxes(DType dtype, const Shape& shape);
-/// What is wrong with the form of a field of boxes; empty for other fields.
+/// Returns what is wrong with the dtype or shape of a field of boxes. Empty for other fields.
 std::string problem_of_boxes(const FieldSpec& field);
 
 }  // namespace slipstream

@@ -15,11 +15,12 @@ constexpr std::size_t kSides = 4;
 
 struct Box {
   double x1 = 0, y1 = 0, x2 = 0, y2 = 0;
-  /// False for what is not a number.
+  /// Returns false if a side is NaN.
   bool has_area() const { return x2 > x1 && y2 > y1; }
 };
 
-/// The least and the greatest a x + b y + c in `box`.
+/// Returns the minimum and maximum of a x + b y + c in `box`. A linear function takes them at
+/// corners.
 std::pair<double, double> reach(double a, double b, double c, const Box& box) {
   const auto across = std::minmax({a * box.x1, a * box.x2});
   const auto down = std::minmax({b * box.y1, b * box.y2});
@@ -60,6 +61,7 @@ void move_boxes(const AffineMap& map, const ConstArray& in, const MutableArray& 
     const Box box = moved_box(map, {from[at], from[at + 1], from[at + 2], from[at + 3]});
     std::array<float, kSides> sides = {static_cast<float>(box.x1), static_cast<float>(box.y1),
                                        static_cast<float>(box.x2), static_cast<float>(box.y2)};
+    // Checked after rounding to float32, which can remove a tiny area.
     if (!(sides[2] > sides[0] && sides[3] > sides[1])) sides = {};
     std::copy(sides.begin(), sides.end(), to + at);
   }

@@ -40,6 +40,7 @@ std::optional<AnyOp> read_parameters(Op op, Reader& reader, const std::string& p
     op.validate();
   } catch (const Refused& refused) {
     std::istringstream lines(refused.what());
+    // An operation reports all of its problems, one per line. Each line gets the path.
     for (std::string line; std::getline(lines, line);)
       problems.push_back(std::string(path).append(": ").append(line));
     return std::nullopt;

@@ -7,8 +7,8 @@
 
 namespace slipstream {
 
-/// Calls all of `checks` and throws one Refused with what those of them say that throw one, a line
-/// each.
+/// Calls all `checks` and throws one Refused that joins the messages of all Refused that they
+/// threw, one per line.
 template <typename... Check>
 void require_all(const Check&... checks) {
   std::vector<std::string> problems;

@@ -39,7 +39,7 @@ float drawn_from(RandomStream& stream, const Bounds& bounds) {
   return static_cast<float>(bounds.low + uniform * (bounds.high - bounds.low));
 }
 
-/// The parts of `drawn` from `first` to before `last`.
+/// Applies the steps `first` to `last` - 1 of `drawn`.
 template <int C>
 void jitter(Planes<C>& planes, std::size_t count, const DrawnJitter& drawn, float mean, Range range,
             int first, int last) {
@@ -50,7 +50,7 @@ void jitter(Planes<C>& planes, std::size_t count, const DrawnJitter& drawn, floa
   for (int place = first; place < last; ++place) {
     const Jitter step = drawn.order[place];
     if (!drawn.has(step)) continue;
-    // Each with a loop of its own: it has no branches then.
+    // A separate loop for each step has no branches inside, so it is vectorized.
     if (step == Jitter::brightness) by(Jitter::brightness);
     if (step == Jitter::contrast) by(Jitter::contrast);
     if (step == Jitter::saturation) by(Jitter::saturation);
@@ -74,8 +74,8 @@ bool changes(const DrawnJitter& drawn, int first, int last, std::initializer_lis
 template <typename T>
 constexpr Range kRangeOf = std::is_same_v<T, std::uint8_t> ? Range::levels : Range::unit;
 
-/// The mean gray before contrast, which `drawn` has, and the image until then: in `out`, unless it
-/// still is that `in`.
+/// Returns the mean gray before contrast, which `drawn` must have, and the image at that point:
+/// `out`, or `in` if no earlier step changed it.
 template <int C, typename T>
 std::pair<float, const T*> mean_before_contrast(const T* in, T* out, std::size_t pixels,
                                                 const DrawnJitter& drawn) {
@@ -99,7 +99,7 @@ std::pair<float, const T*> mean_before_contrast(const T* in, T* out, std::size_t
   return {mean_level(sum, static_cast<std::int64_t>(pixels), kRange), is_changed ? out : in};
 }
 
-/// The parts from `first` on.
+/// Applies the steps from `first` to the last.
 template <int C, typename T>
 void finish(const T* in, T* out, std::size_t pixels, const DrawnJitter& drawn, float mean,
             int first) {
@@ -119,7 +119,7 @@ void jitter_image(const T* in, T* out, std::size_t pixels, const DrawnJitter& dr
     std::tie(mean, from) = mean_before_contrast<C>(in, out, pixels, drawn);
     first = drawn.contrast_place();
   }
-  // The rest does not tell channels apart: taking them apart would only cost time.
+  // The remaining steps treat all channels alike, so separating the channels would only cost time.
   if (!changes(drawn, first, DrawnJitter::kSteps, {Jitter::saturation, Jitter::hue})) {
     return finish<1>(from, out, pixels * C, drawn, mean, first);
   }

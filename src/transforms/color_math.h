@@ -5,10 +5,10 @@
 #include "slipstream/transforms/drawn.h"
 #include "slipstream/transforms/pixel.h"
 
-// The arithmetic of color operations (color.h, transforms.h), for the CPU and the GPU alike.
+// Arithmetic of color operations (color.h, transforms.h), shared by the CPU and the GPU.
 namespace slipstream {
 
-/// A result as an image of that range holds it: a whole level, or clamped to 0 to 1.
+/// Converts a result to the range of the image: rounded to a level, or clamped to 0 to 1.
 SLIPSTREAM_HOST_DEVICE inline float within_range(float v, Range range) {
   return range == Range::levels ? to_level(v) : clamped(v, 0.0F, 1.0F);
 }
@@ -18,8 +18,8 @@ SLIPSTREAM_HOST_DEVICE inline float blended(float v, float other, float factor, 
   return within_range(fused(factor, v, (1.0F - factor) * other), range);
 }
 
-/// 0.2989 R + 0.587 G + 0.114 B, red first; of levels rounded. The weights are torchvision's, after
-/// ITU-R BT.601. Of one channel: the channel.
+/// Returns 0.2989 R + 0.587 G + 0.114 B, accumulated in this order, and rounded for levels. The
+/// weights are torchvision's (ITU-R BT.601). With one channel, returns that channel.
 template <int C>
 SLIPSTREAM_HOST_DEVICE inline float gray(const Pixel<C>& pixel, Range range) {
   static_assert(C == 1 || C == 3);
@@ -35,8 +35,9 @@ SLIPSTREAM_HOST_DEVICE inline float gray(const Pixel<C>& pixel, Range range) {
   }
 }
 
-/// What a pixel adds to the sum that mean_level() takes: its gray level, or its gray clamped to 0
-/// to 1, times 2^20 and rounded (not a number: 0). Integers, so that the order of summing is free.
+/// Returns a pixel's contribution to the sum that mean_level() takes: its gray level, or its gray
+/// clamped to 0 to 1, times 2^20 and rounded (0 for NaN). These are integers, so the order of
+/// summation does not change the result.
 template <int C>
 SLIPSTREAM_HOST_DEVICE inline std::int32_t gray_sum_term(const Pixel<C>& pixel, Range range) {
   const float value = gray(pixel, range);
@@ -46,7 +47,8 @@ SLIPSTREAM_HOST_DEVICE inline std::int32_t gray_sum_term(const Pixel<C>& pixel, 
   return static_cast<std::int32_t>(rounded(share * 0x1p20F));
 }
 
-/// The mean gray of `pixels` pixels. `sum`: of their gray_sum_term(). REQUIRES: pixels > 0
+/// Returns the mean gray of `pixels` pixels. `sum` is the sum of their gray_sum_term().
+/// REQUIRES: pixels > 0
 SLIPSTREAM_HOST_DEVICE inline float mean_level(std::int64_t sum, std::int64_t pixels, Range range) {
   const double unit = range == Range::levels ? 1.0 : 0x1p20;
   return static_cast<float>(static_cast<double>(sum) / (static_cast<double>(pixels) * unit));
@@ -71,9 +73,9 @@ SLIPSTREAM_HOST_DEVICE inline Pixel<3> with_saturation(Pixel<3> pixel, float fac
   return pixel;
 }
 
-/// A channel of the color of that `hue` (in sixths of the circle, 0 to 6), `most` its largest
-/// channel and `span` that less its smallest: most - span min(k, 4 - k) clamped to 0 to 1, k being
-/// (hue + shift) modulo 6.
+/// Returns one channel of the color with this `hue` (in sixths of the circle, 0 to 6). `most` is
+/// the color's largest channel and `span` the difference to its smallest. The channel is most -
+/// span min(k, 4 - k), with the minimum clamped to 0 to 1 and k = (hue + shift) modulo 6.
 SLIPSTREAM_HOST_DEVICE inline float hue_channel(float hue, float shift, float most, float span) {
   const float turned = hue + shift;
   const float k = turned < 6.0F ? turned : turned - 6.0F;
@@ -81,8 +83,8 @@ SLIPSTREAM_HOST_DEVICE inline float hue_channel(float hue, float shift, float mo
   return fused(-span, clamped(k < other ? k : other, 0.0F, 1.0F), most);
 }
 
-/// Turns the hue of HSV by `turn` of the circle (-0.5 to 0.5); the largest and the smallest channel
-/// stay as they are. HSV: A. R. Smith, "Color gamut transform pairs", SIGGRAPH 1978.
+/// Rotates the HSV hue by `turn` of the circle (-0.5 to 0.5). The largest and the smallest channel
+/// value do not change. HSV: A. R. Smith, "Color gamut transform pairs", SIGGRAPH 1978.
 SLIPSTREAM_HOST_DEVICE inline Pixel<3> with_hue(const Pixel<3>& pixel, float turn, Range range) {
   const float red = pixel.value[0];
   const float green = pixel.value[1];
@@ -107,8 +109,8 @@ SLIPSTREAM_HOST_DEVICE inline Pixel<3> with_hue(const Pixel<3>& pixel, float tur
            within_range(hue_channel(hue, 1.0F, most, span), range)}};
 }
 
-/// One part of `drawn` that it has(). `mean`: for contrast. Of one channel: brightness and contrast
-/// alone.
+/// Applies one step of `drawn` that changes something. `mean` is used by contrast. With one channel
+/// only brightness and contrast are applied.
 template <int C>
 SLIPSTREAM_HOST_DEVICE inline Pixel<C> jittered_by(Jitter step, const Pixel<C>& pixel,
                                                    const DrawnJitter& drawn, float mean,
@@ -122,8 +124,9 @@ SLIPSTREAM_HOST_DEVICE inline Pixel<C> jittered_by(Jitter step, const Pixel<C>& 
   return pixel;
 }
 
-/// The parts at the places `first` to before `last` of the order drawn. From 0 to contrast_place()
-/// for the sum of gray_sum_term(); from there to kSteps, or from 0 again, for the result.
+/// Applies the steps at indices `first` to `last` - 1 of the generated order. Use 0 to
+/// contrast_place() for the sum of gray_sum_term(), and contrast_place() to kSteps, or all, for the
+/// result.
 template <int C>
 SLIPSTREAM_HOST_DEVICE inline Pixel<C> jittered(Pixel<C> pixel, const DrawnJitter& drawn,
                                                 float mean, Range range, int first, int last) {
@@ -134,19 +137,20 @@ SLIPSTREAM_HOST_DEVICE inline Pixel<C> jittered(Pixel<C> pixel, const DrawnJitte
   return pixel;
 }
 
-/// All channels the gray one.
+/// Sets all channels to the pixel's gray.
 SLIPSTREAM_HOST_DEVICE inline Pixel<3> grayed(const Pixel<3>& pixel, Range range) {
   const float y = gray(pixel, range);
   return {{y, y, y}};
 }
 
-/// A matrix in float32, row by row, and what is added to each row's result.
+/// A float32 matrix in row-major order, and the offset of each row's result.
 struct ColorMatrix {
   float row[3][3];
   float offset[3];
 };
 
-/// Each channel: offset, then red, green and blue times their weight, by fma in this order.
+/// Computes each channel as offset, then plus red, green and blue times their weights, with fma in
+/// this order.
 SLIPSTREAM_HOST_DEVICE inline Pixel<3> converted(const Pixel<3>& pixel, const ColorMatrix& by) {
   Pixel<3> out;
   for (int c = 0; c < 3; ++c) {

@@ -30,8 +30,8 @@ void burn(double seconds) {
   }
 }
 
-/// Of the standard normal distribution (Box and Muller, "A note on the generation of random normal
-/// deviates", 1958).
+/// Returns a sample of the standard normal distribution (Box and Muller, "A note on the generation
+/// of random normal deviates", 1958).
 double normal(RandomStream& random) {
   constexpr double kTwoPi = 6.283185307179586;
   const double above_0 = 1 - static_cast<double>(random.uniform());
@@ -66,7 +66,8 @@ double cost_factor(const SyntheticCost& cost, std::uint64_t number) {
   return std::exp(std::sqrt(variance) * normal(random) - variance / 2);
 }
 
-/// Memory that threads read in turn, each from where the last one stopped.
+/// A buffer that threads read one after another, each from where the last one stopped. It is larger
+/// than the caches, so that reading it causes memory traffic.
 class CostSimulator::Stream {
  public:
   Stream() : words_(kStreamWords, 1) {}
@@ -92,8 +93,8 @@ class CostSimulator::Stream {
 
 namespace {
 
-/// The system wakes a thread late, each time: what was slept too long for an account is slept less
-/// the next time.
+/// Sleeps for `seconds` on average. The system always wakes a thread late, so the excess of one
+/// sleep of an account is subtracted from its next.
 void sleep_on_average(double seconds, std::uint64_t account) {
   thread_local std::map<std::uint64_t, double> overslept;
   double& overslept_s = overslept[account];

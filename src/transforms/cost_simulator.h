@@ -10,14 +10,15 @@
 
 namespace slipstream {
 
-/// Adds what is wrong with `cost`, the cost of `what`, to `problems`.
+/// Appends what is wrong with `cost`, the cost of `what`, to `problems`.
 void check_cost(const std::string& what, const SyntheticCost& cost,
                 std::vector<std::string>& problems);
 
-/// Payment `number` of a cost, as a multiple of the mean. REQUIRES: check_cost() finds no problem
+/// Returns the cost of call `number` as a multiple of the mean.
+/// REQUIRES: check_cost() finds no problem
 double cost_factor(const SyntheticCost& cost, std::uint64_t number);
 
-/// Pays the costs of one or several steps, which share the lock. Thread-safe.
+/// Simulates the costs of one or several steps, which share one lock. Thread-safe.
 class CostSimulator {
  public:
   explicit CostSimulator(const std::vector<SyntheticCost>& costs);
@@ -29,7 +30,7 @@ class CostSimulator {
   class Stream;
   struct Account {
     SyntheticCost cost;
-    std::uint64_t number = 0;  ///< unlike that of any other in this process
+    std::uint64_t number = 0;  ///< unique in this process
     mutable std::atomic<std::uint64_t> payments = 0;
   };
 

@@ -68,6 +68,7 @@ FieldSpec RandomCrop::output(const FieldSpec& in) const {
 RandomCrop::Drawn RandomCrop::draw(const RandomKey& key, const Shape& shape) const {
   const std::int64_t rows = size.height - 2 * padding;
   const std::int64_t columns = size.width - 2 * padding;
+  // With large padding `rows` may be 0 or negative, but the image must have at least one pixel.
   require_at_least(kName, shape, std::max<std::int64_t>(rows, 1),
                    std::max<std::int64_t>(columns, 1));
   RandomStream stream(key);

@@ -15,8 +15,8 @@ namespace slipstream {
 namespace {
 
 constexpr std::size_t kDrawnAlignment = 16;
-constexpr std::int64_t kCanvas = 2;            ///< times what a resize makes
-constexpr std::int64_t kMostPixels = 1 << 14;  ///< a side
+constexpr std::int64_t kCanvas = 2;            ///< times the output size of a resize
+constexpr std::int64_t kMostPixels = 1 << 14;  ///< per side
 
 std::int64_t canvas_side(std::int64_t side) {
   return std::max(side, std::min(kCanvas * side, kMostPixels));
@@ -34,6 +34,7 @@ std::optional<OnCanvas> on_canvas(const AnyOp& op) {
   if (crop == nullptr && (resize == nullptr || resize->size.keeps_ratio())) return std::nullopt;
   RandomResizedCrop part;
   if (crop != nullptr) part = *crop;
+  // A resize is a RandomResizedCrop whose region is the whole image.
   if (resize != nullptr) part = {.size = resize->size.of({}), .antialias = resize->antialias};
   return OnCanvas{part, canvas_side(part.size.height), canvas_side(part.size.width)};
 }
@@ -73,6 +74,8 @@ DrawnCrop DeviceChain::draw_crop(RandomKey key, const Shape& shape) const {
 }
 
 void DeviceChain::draw(RandomKey key, std::byte* to, const DrawnCrop* canvas) const {
+  // All bytes are copied to the device, including padding and the parameters of steps that touch
+  // nothing.
   std::memset(to, 0, drawn_bytes_);
   key.operation = first_;
   for (const Step& step : steps_) {

@@ -11,7 +11,8 @@ constexpr int kTerms = 24;
 
 }  // namespace
 
-// log x = e log 2 + 2 atanh((m - 1) / (m + 1)), with m in [0.7, 1.4).
+// log x = e log 2 + 2 atanh((m - 1) / (m + 1)), with m in [0.7, 1.4), where the series converges
+// fast.
 double exact_log(double x) {
   int exponent = 0;
   double m = std::frexp(x, &exponent);
@@ -25,7 +26,7 @@ double exact_log(double x) {
   return exponent * kLog2 + 2 * z * sum;
 }
 
-// exp x = 2^n exp r, with r within half a log 2.
+// exp x = 2^n exp r, with |r| at most half of log 2, where the series converges fast.
 double exact_exp(double x) {
   const double n = std::floor(x / kLog2 + 0.5);
   const double r = x - n * kLog2;
@@ -34,7 +35,8 @@ double exact_exp(double x) {
   return std::ldexp(sum, static_cast<int>(n));
 }
 
-// The nearest multiple of a quarter turn, and the series of what is left: at most 45 degrees.
+// Reduces the angle to the nearest multiple of 90 degrees plus a rest of at most 45 degrees, for
+// which the series are evaluated. In degrees this reduction is exact.
 SineCosine exact_sine_cosine(double degrees) {
   const double quarters = std::floor(degrees / 90 + 0.5);
   const double x = (degrees - 90 * quarters) * kRadian;

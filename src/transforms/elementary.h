@@ -2,9 +2,10 @@
 
 namespace slipstream {
 
-/// log and exp by basic IEEE operations alone, so that every machine, compiler and C library gives
-/// the same bits (the libraries' own differ in the last). Error below 1e-12 of the result.
-/// REQUIRES: x is finite; for log above 0
+/// log and exp computed with basic IEEE operations only, so that every machine, compiler and C
+/// library gives the same bits (C libraries differ in the last bit). The relative error is below
+/// 1e-12.
+/// REQUIRES: x is finite; above 0 for log
 double exact_log(double x);
 double exact_exp(double x);
 
@@ -13,7 +14,8 @@ struct SineCosine {
   double cosine;
 };
 
-/// Of an angle in degrees, by the same operations; error below 1e-15, none at multiples of 90.
+/// Sine and cosine of an angle in degrees, computed the same way. The error is below 1e-15, and 0
+/// at multiples of 90.
 SineCosine exact_sine_cosine(double degrees);
 
 }  // namespace slipstream

@@ -10,6 +10,7 @@ std::vector<NamedOp> evaluation_transforms(const std::vector<NamedOp>& chain) {
   std::vector<NamedOp> kept;
   for (const NamedOp& each : chain) {
     if (const auto* crop = each.op.get_if<RandomResizedCrop>()) {
+      // A resize to 8/7 of the crop, rounded up, is torchvision's usual evaluation (256 for 224).
       const std::int64_t longer = std::max(crop->size.height, crop->size.width);
       kept.push_back({each.name + "_resize", Resize{(longer * 8 + 6) / 7, crop->antialias}});
       kept.push_back({each.name, CenterCrop{crop->size}});

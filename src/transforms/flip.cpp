@@ -10,10 +10,10 @@ namespace {
 
 bool flips(const RandomKey& key, double p) { return RandomStream(key).uniform() < p; }
 
-// As many whole pixels as fit.
+// A vector of 16 bytes, which holds as many whole pixels as fit.
 using Block = unsigned char __attribute__((vector_size(16)));
 
-/// The pixels of N bytes at the end of a block, the last of them first.
+/// Reverses the order of the pixels (N bytes each) at the end of a block.
 template <int N, int... kPlace>
 Block reversed(Block block, std::integer_sequence<int, kPlace...>) {
   constexpr int kBlock = sizeof(Block), kPixels = kBlock / N, kFirst = kBlock - kPixels * N;
@@ -32,7 +32,7 @@ void mirror_pixels(const std::byte* in, std::byte* out, std::size_t pixels, std:
   }
 }
 
-/// N: bytes of a pixel.
+/// Reverses a row in blocks. N is the number of bytes of a pixel.
 template <int N>
 void mirror_blocks(const std::byte* in, std::byte* out, std::size_t pixels) {
   constexpr std::size_t kAtOnce = sizeof(Block) / N;
@@ -40,12 +40,14 @@ void mirror_blocks(const std::byte* in, std::byte* out, std::size_t pixels) {
     Block block;
     std::memcpy(&block, in + pixels * N - sizeof(Block), sizeof(Block));
     block = reversed<N>(block, std::make_integer_sequence<int, sizeof(Block)>());
-    std::memcpy(out, &block, sizeof(Block));  // beyond its pixels, where the next ones come
+    std::memcpy(
+        out, &block,
+        sizeof(Block));  // also writes bytes after its pixels, which the next block overwrites
   }
   mirror_pixels(in, out, pixels, N);
 }
 
-/// Every row. N: bytes of a pixel known to the compiler, or 0.
+/// Reverses every row. N is the number of bytes of a pixel if the compiler knows it, else 0.
 template <int N>
 void mirror(const std::byte* in, std::byte* out, std::size_t rows, std::size_t pixels,
             std::size_t bytes) {

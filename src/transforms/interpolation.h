@@ -5,11 +5,12 @@
 #include "slipstream/transforms/drawn.h"
 #include "slipstream/transforms/pixel.h"
 
-// Where pixels come from: one definition for the CPU and the GPU (see pixel.h). A coordinate counts
-// pixels; the centers of pixels are whole numbers.
+// Computes where pixels come from, shared by the CPU and the GPU (see pixel.h). Coordinates count
+// pixels; the centers of pixels are integers.
 namespace slipstream {
 
-/// The largest whole number that is not above v. REQUIRES: abs(v) < 2^31
+/// Returns the largest integer that is not above v.
+/// REQUIRES: abs(v) < 2^31
 SLIPSTREAM_HOST_DEVICE inline std::int32_t whole_below(float v) {
 #if defined(__CUDA_ARCH__)
   return __float2int_rd(v);
@@ -19,7 +20,7 @@ SLIPSTREAM_HOST_DEVICE inline std::int32_t whole_below(float v) {
 #endif
 }
 
-/// Of a coordinate.
+/// Returns the pixel that is nearest to a coordinate.
 SLIPSTREAM_HOST_DEVICE inline std::int32_t nearest_pixel(float at) {
   return whole_below(at + 0.5F);
 }
@@ -31,8 +32,9 @@ struct Neighbors {
   float weight;
 };
 
-/// Of output i of an axis that is resized from `in` pixels; `scale`: in / out, rounded to float.
-/// The coordinate is (i + 1 / 2) scale - 1 / 2, each operation rounded, at least 0.
+/// Returns the neighbors of output i on an axis that is resized from `in` pixels. `scale` is in /
+/// out, rounded to float. The coordinate is (i + 1 / 2) scale - 1 / 2, each operation rounded, and
+/// at least 0.
 SLIPSTREAM_HOST_DEVICE inline Neighbors resized_axis(std::int32_t i, std::int32_t in, float scale) {
   const float center = (static_cast<float>(i) + 0.5F) * scale - 0.5F;
   const float at = center > 0.0F ? center : 0.0F;
@@ -46,15 +48,16 @@ SLIPSTREAM_HOST_DEVICE inline float between(float first, float second, float wei
   return fused(weight, second - first, first);
 }
 
-/// A weight of a TriangleFilter.
+/// Converts a weight of a TriangleFilter to float32.
 SLIPSTREAM_HOST_DEVICE inline float filtered_weight(std::int32_t weight) {
   return static_cast<float>(weight) * 0x1p-22F;
 }
 
-/// Where pixel i is found when the image is mirrored about its first and last pixels.
+/// Returns the index of pixel i after mirroring the image at its first and last pixels.
 /// REQUIRES: -size < i < 2 size - 1
 SLIPSTREAM_HOST_DEVICE inline std::int32_t mirrored(std::int32_t i, std::int32_t size) {
-  // As large numbers those below 0 are no candidates.
+  // Branch-free: as unsigned numbers, candidates below 0 are huge, so the smallest candidate is the
+  // one inside the image.
   const auto from_first = static_cast<std::uint32_t>(i);
   const std::uint32_t below = 0U - from_first;
   const std::uint32_t beyond = below + 2 * static_cast<std::uint32_t>(size - 1);

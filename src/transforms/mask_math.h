@@ -5,14 +5,15 @@
 #include "slipstream/core/philox.h"
 #include "slipstream/transforms/drawn.h"
 
-// Which pixels RandomMask and RandomErasing (masking.h) change, for the CPU and the GPU alike.
+// Selects the pixels that RandomMask and RandomErasing (masking.h) change, for both the CPU and the
+// GPU.
 namespace slipstream {
 
 /// Pixels of a row that share a block of random bits.
 constexpr std::int32_t kMaskPixels = 8;
 
-/// The random words of pixels 8 b to 8 b + 7 of row y are those of block y blocks_of_row(width) +
-/// b.
+/// Number of blocks in a row. Pixels 8 b to 8 b + 7 of row y use the random words of block y
+/// blocks_of_row(width) + b.
 SLIPSTREAM_HOST_DEVICE inline std::int64_t blocks_of_row(std::int64_t width) {
   return (width + kMaskPixels - 1) / kMaskPixels;
 }
@@ -21,8 +22,9 @@ SLIPSTREAM_HOST_DEVICE inline PhiloxWords mask_words(const RandomWords& key, std
   return random_block(key, block);
 }
 
-/// Bit k: whether the block's pixel k is masked, for its 16 bits are below `threshold` (0 to
-/// 65,536). Pixel k takes word k / 2, its low half where k is even, its high half where odd.
+/// Returns a bit mask: bit k is 1 if the block's pixel k is masked, because its 16 random bits are
+/// below `threshold` (0 to 65,536). Pixel k uses word k / 2: the low half if k is even, the high
+/// half if it is odd.
 SLIPSTREAM_HOST_DEVICE inline std::uint32_t mask_bits(const PhiloxWords& words,
                                                       std::uint32_t threshold) {
   std::uint32_t bits = 0;
@@ -34,8 +36,8 @@ SLIPSTREAM_HOST_DEVICE inline std::uint32_t mask_bits(const PhiloxWords& words,
   return bits;
 }
 
-/// Bits of masked pixels, grown by their neighbors in the row: the blocks beside hold pixel -1 and
-/// pixel 8.
+/// Dilates the bits of masked pixels by their neighbors in the row. The adjacent blocks hold pixel
+/// -1 and pixel 8.
 SLIPSTREAM_HOST_DEVICE inline std::uint32_t grown_bits(std::uint32_t before, std::uint32_t bits,
                                                        std::uint32_t after) {
   return (bits | bits << 1 | bits >> 1 | before >> 7 | after << 7) & 0xFFU;

@@ -52,7 +52,8 @@ std::string describe_size(const FieldSpec& field) {
   return "'" + field.name + "' is " + to_string(Shape{field.shape[0], field.shape[1]});
 }
 
-/// Of those whose places are drawn for one size.
+/// Throws Refused if an operation whose positions are generated for one size would apply to fields
+/// of different sizes.
 void check_sizes(const AnyOp& op, const std::vector<FieldSpec>& fields) {
   if (!is_one_of<CenterCrop, RandomCrop, RandomResizedCrop, RandomRotation, RandomAffine,
                  RandomErasing>(op)) {
@@ -97,6 +98,7 @@ std::vector<FieldSpec> fields_after(const AnyOp& op, std::vector<FieldSpec> fiel
   for (const FieldSpec& field : fields)
     if (field.kind == FieldKind::boxes) check_boxes(op, field, fields);
   for (FieldSpec& field : fields)
+    // Boxes keep dtype and shape.
     if (field.kind != FieldKind::boxes && op.touches(field.kind)) field = op.output(field);
   return fields;
 }

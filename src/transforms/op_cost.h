@@ -7,7 +7,7 @@
 
 namespace slipstream::detail {
 
-/// What with_cost() adds to an operation, behind what it had added before.
+/// The cost that with_cost() adds to an operation, after the costs that earlier calls added.
 class OpCost {
  public:
   OpCost(std::shared_ptr<const OpCost> before, const SyntheticCost& cost)

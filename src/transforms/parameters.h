@@ -11,7 +11,8 @@
 #include "slipstream/transforms/warp.h"
 
 // visit_parameters(visit, op) calls visit(key, member, need) for every parameter of an operation,
-// in the order that they are written in: the one list that reading and writing share.
+// in the order in which they are written to JSON. Reading and writing share this list, so they
+// cannot diverge.
 namespace slipstream::chain {
 
 enum class Presence : std::uint8_t { required, optional };
@@ -20,9 +21,9 @@ constexpr std::string_view to_string(Interpolation interpolation) {
   return interpolation == Interpolation::nearest ? "nearest" : "bilinear";
 }
 
-/// What one number means where a parameter has a least and a most value.
+/// Meaning of a single number for a parameter with a minimum and a maximum.
 enum class OneNumber : std::uint8_t {
-  nothing,      ///< both must be there
+  nothing,      ///< both numbers are required
   itself,       ///< x, x
   around_zero,  ///< -x, x
   around_one,   ///< max(0, 1 - x), 1 + x
@@ -34,12 +35,12 @@ struct Pair {
   OneNumber one = OneNumber::nothing;
 };
 
-/// Four numbers; the first two alone are those along x, and one number is -x, x along x.
+/// Shear angles: four numbers. Two numbers are those along x; one number x means -x, x along x.
 struct Shear {
   std::array<double, 4>& values;
 };
 
-/// The side of a square of pixels; as two numbers they must be equal.
+/// The side of a square in pixels. Two numbers must be equal.
 struct KernelSize {
   std::int64_t& side;
 };
@@ -172,7 +173,7 @@ void visit_parameters(Visit& visit, OneHot& op) {
   visit("label_smoothing", op.label_smoothing, Presence::optional);
 }
 
-/// call(Op{}) for every operation that a chain file may name, until one returns true.
+/// Calls call(Op{}) for every operation that a chain file can name, until one returns true.
 template <typename Call>
 bool any_operation(Call call) {
   return call(Resize{}) || call(CenterCrop{}) || call(RandomCrop{}) || call(RandomResizedCrop{}) ||

@@ -44,12 +44,13 @@ std::size_t count_pixels(const ConstArray& array) {
 namespace {
 
 #if defined(__x86_64__)
-/// Rounded to even, as the processor does by itself; what is below 0 the packing makes 0.
+/// Converts four values to integers, rounding to even (the processor's default mode). Values above
+/// 255 are clamped here; packing clamps those below 0.
 __m128i whole_numbers(const float* values) {
   return _mm_cvtps_epi32(_mm_min_ps(_mm_set1_ps(255), _mm_loadu_ps(values)));
 }
 
-/// Of the first values; returns how many.
+/// Stores the first values, 16 at a time, and returns how many it stored.
 std::int64_t store_sixteens(const float* values, std::int64_t count, std::uint8_t* levels) {
   std::int64_t i = 0;
   for (; i + 16 <= count; i += 16) {

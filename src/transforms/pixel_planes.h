@@ -10,7 +10,8 @@ namespace slipstream {
 
 constexpr std::size_t kPlaneLength = 512;
 
-/// Some pixels, channel by channel: loops over them are vectorized.
+/// A block of pixels with separate channels, so that the compiler can vectorize loops over pixels.
+/// The block is small enough for the L1 cache.
 template <int C>
 struct Planes {
   alignas(64) float value[C][kPlaneLength];
@@ -42,7 +43,7 @@ struct Planes {
     return out;
   }
 
-  /// Each pixel becomes change(pixel).
+  /// Replaces each pixel with change(pixel).
   template <typename Change>
   void change(std::size_t count, const Change& change) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -52,7 +53,7 @@ struct Planes {
   }
 };
 
-/// read(planes, count) for all pixels, some at a time.
+/// Calls read(planes, count) for consecutive blocks of all pixels.
 template <int C, typename From, typename Read>
 void read_planes(const From* from, std::size_t pixels, const Read& read) {
   Planes<C> planes;
@@ -63,8 +64,8 @@ void read_planes(const From* from, std::size_t pixels, const Read& read) {
   }
 }
 
-/// change(planes, count) for all pixels, some at a time, between reading and writing them; `from`
-/// may be `to`.
+/// For consecutive blocks of all pixels: loads the block, calls change(planes, count), and stores
+/// it. `from` may equal `to`.
 template <int C, typename From, typename To, typename Change>
 void change_planes(const From* from, To* to, std::size_t pixels, const Change& change) {
   Planes<C> planes;

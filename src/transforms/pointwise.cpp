@@ -15,7 +15,8 @@ namespace slipstream {
 namespace {
 
 constexpr std::size_t kMostChannels = 4;
-// Values that are done at a time: whole pixels of one to four channels.
+// Number of values per block: a multiple of one to four channels, so every block starts with the
+// first channel.
 constexpr std::size_t kRun = 192;
 
 std::string to_text(const std::vector<double>& values) {
@@ -24,7 +25,8 @@ std::string to_text(const std::vector<double>& values) {
   return text;
 }
 
-/// Parameters of a run of values, each its channel's.
+/// The parameters of each value in a block. Expanding them per value allows one vectorized loop
+/// over interleaved channels.
 struct Run {
   std::array<float, kRun> mean;
   std::array<float, kRun> std;
@@ -39,7 +41,7 @@ Run make_run(const ChannelStatistics& statistics, std::size_t channels) {
   return run;
 }
 
-/// unit(value) is that from 0 to 1.
+/// Normalizes all values. unit(value) converts a value to the range 0 to 1.
 template <typename T, typename Unit>
 void normalize(const ConstArray& in, const MutableArray& out, const Run& run, const Unit& unit) {
   const std::size_t count = in.shape.elements();

@@ -6,9 +6,9 @@
 
 namespace slipstream {
 
-/// Matrix and offset, rounded to float32.
+/// Returns matrix and offset, rounded to float32.
 ColorMatrix to_float32(const ConvertColor& op);
-/// Mean and std, rounded to float32.
+/// Returns mean and std, rounded to float32.
 ChannelStatistics to_float32(const Normalize& op);
 
 }  // namespace slipstream

@@ -60,6 +60,7 @@ void RandomErasing::apply(const Drawn& drawn, FieldKind, ConstArray in, MutableA
                           Scratch&) const {
   require_drawn_for(kName, {{}, drawn.image_height, drawn.image_width}, in);
   copy_all(in, out);
+  // output() has checked that the value is an integer from 0 to 255.
   if (in.dtype == DType::uint8) return fill(drawn, out, static_cast<std::uint8_t>(value));
   fill(drawn, out, filling(value));
 }

@@ -24,7 +24,8 @@ void require_bits(const Shape& shape) {
       " pixels; it may have 2^26 blocks of eight pixels of a row: make it smaller before");
 }
 
-/// The mask's rows as bits, a byte for each block, with an empty byte on either side.
+/// Rows of the mask as bits, one byte per block of pixels. An empty byte on either side lets grow()
+/// read neighbors without a branch.
 class MaskRows {
  public:
   MaskRows(const RandomMask& op, const RandomWords& key, const Shape& shape, Scratch& scratch)
@@ -44,7 +45,8 @@ class MaskRows {
     if (height_ > 0) draw(0, below_);
   }
 
-  /// Row `y`. REQUIRES: it is called for 0, 1, 2 and so on
+  /// Returns row `y`.
+  /// REQUIRES: it is called for y = 0, 1, 2 and so on
   const std::uint8_t* row(std::int64_t y) {
     std::swap(above_, here_);
     std::swap(here_, below_);
@@ -59,7 +61,8 @@ class MaskRows {
   void draw(std::int64_t y, std::uint8_t* row) const {
     const auto start = static_cast<std::uint32_t>(y * blocks_);
     with_best_code([=, this] {
-      // In locals: stores of bytes may change anything else.
+      // Copied to local variables: a store of bytes may alias any object, so the compiler would
+      // reload members in every iteration.
       const RandomWords key = key_;
       const std::uint32_t threshold = threshold_;
       const std::uint32_t first = start;
@@ -91,7 +94,7 @@ class MaskRows {
   bool dilates_;
   std::int64_t height_;
   std::int64_t blocks_;
-  std::uint32_t last_;  // the pixels of a row's last block
+  std::uint32_t last_;  // mask for the valid pixels of a row's last block
   std::uint8_t* above_ = nullptr;
   std::uint8_t* here_ = nullptr;
   std::uint8_t* below_ = nullptr;
@@ -99,10 +102,11 @@ class MaskRows {
   std::uint8_t* nothing_ = nullptr;
 };
 
-/// Pixels of a row, those masked 0, some blocks at a time.
+/// Copies a row and sets masked pixels to 0, several blocks at a time.
 template <int C, typename T>
 void keep_others(const std::uint8_t* row, const T* from, T* to, std::int64_t width) {
-  // Bits are cleared without a branch, which would be guessed wrong for one pixel in three.
+  // Bits are cleared without a branch, because the branch would be mispredicted for one pixel in
+  // three.
   using Bits = std::conditional_t<sizeof(T) == 1, std::uint8_t, std::uint32_t>;
   constexpr std::int64_t kBlocks = 32;
   constexpr std::int64_t kPixels = kBlocks * kMaskPixels;

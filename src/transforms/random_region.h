@@ -12,22 +12,22 @@ namespace slipstream {
 
 enum class Ratio : std::uint8_t { width_to_height, height_to_width };
 
-/// What regions of random area and ratio may be, as RandomResizedCrop and RandomErasing document
-/// them.
+/// Bounds for regions of random area and ratio, as documented by RandomResizedCrop and
+/// RandomErasing.
 struct RegionBounds {
   std::array<double, 2> scale;
   std::array<double, 2> ratio;
   Ratio ratio_kind;
 };
 
-/// Throws Refused for bounds that make no sense; `op` is the operation's name in messages.
+/// Throws Refused for invalid bounds. `op` is the operation's name in messages.
 void require_bounds(std::string_view op, const RegionBounds& bounds);
 
-/// The first of ten tries that fits in an image of `shape`, or nothing.
+/// Returns the first of up to ten attempts that fits in an image of `shape`, or no value.
 std::optional<Region> draw_region(const RegionBounds& bounds, RandomStream& stream,
                                   const Shape& shape);
 
-/// The nearest whole number, halves up.
+/// Rounds to the nearest integer, ties up.
 std::int64_t rounded_side(double x);
 
 }  // namespace slipstream

@@ -15,19 +15,19 @@ namespace slipstream::chain {
 using json::Json;
 using json::Problems;
 
-/// The keys of one object, as visit_parameters() asks for them.
+/// Reads the keys of one object as visit_parameters() requests them.
 class Reader : public json::Fields {
  public:
   Reader(const Json& value, std::string path, Problems& problems)
       : Fields(value, std::move(path), "the file of transforms", problems) {}
 
   using Fields::find;
-  /// What json::take() takes.
+  /// Reads any type that json::take() supports.
   template <typename T>
   void operator()(const std::string& key, T& out, Presence need) {
     if (const Json* value = find(key, need)) json::take(*value, full_path(key), out, problems());
   }
-  /// One to four numbers.
+  /// Reads a list of one to four numbers.
   void operator()(const std::string& key, std::vector<double>& out, Presence need);
   template <std::size_t N>
   void operator()(const std::string& key, std::array<double, N>& out, Presence need) {
@@ -46,18 +46,18 @@ class Reader : public json::Fields {
   const Json* find(const std::string& key, Presence need) {
     return need == Presence::required ? find_required(key) : Fields::find(key);
   }
-  /// A list of `least` to `most` numbers, or nullptr.
+  /// Returns a list of `least` to `most` numbers, or nullptr.
   const Json* find_numbers(const std::string& key, Presence need, std::size_t least,
                            std::size_t most);
-  /// What is none in `list` goes to the problems.
+  /// Returns true if `list` holds only numbers; reports all other elements as problems.
   bool are_numbers(const std::string& key, const Json& list);
-  /// Of a number.
+  /// Reads a Pair that is given as a single number.
   void read_one(const std::string& key, const Json& value, const Pair& out);
   struct OneOrTwo {
-    bool is_one;  ///< then they are equal
+    bool is_one;  ///< a single number was given; both values are equal
     std::int64_t first, second;
   };
-  /// One whole number, alone or in a list, or a list of two; nothing where the value is neither.
+  /// Returns one integer, given alone or in a list, or a list of two integers; no value otherwise.
   std::optional<OneOrTwo> find_sides(const std::string& key, Presence need, const char* what);
 };
 

@@ -8,15 +8,16 @@
 namespace slipstream {
 namespace {
 
-/// Rows of bytes, `stride` apart; `readable` bytes lie behind the first.
+/// Rows of bytes, `stride` apart. `readable` is the number of bytes from `first` to the end of the
+/// array.
 struct Rows {
   const std::uint8_t* first;
   std::int64_t stride;
   std::int64_t readable;
 };
 
-// Each form takes the rows that it can read without passing the end, the quickest first; what it
-// is not made for the next one does.
+// The fastest implementation first. Each takes the rows that it can read without passing the end of
+// the array; slower ones process the rest, and rows of filters that it does not support.
 void filter_rgb(const AxisFilter& across, const Rows& in, std::int64_t rows, std::uint8_t* out) {
   std::int64_t done = 0;
   const auto forms = resize_kernels();
@@ -51,7 +52,8 @@ void filter_down(const AxisFilter& down, const std::uint8_t* in, std::int64_t st
   }
 }
 
-/// `length` pixels from `from` on, of an image that was reduced after they were counted.
+/// Converts `length` pixels starting at `from` to pixels of an image that was downscaled by
+/// `reduction`.
 AxisInterval reduced(std::int64_t from, std::int64_t length, std::int64_t reduction) {
   const std::int64_t first = from / reduction;
   const std::int64_t end = (from + length + reduction - 1) / reduction;
@@ -79,6 +81,7 @@ void resample_bilinear(const ConstArray& in, const DrawnCrop& crop, const Mutabl
   const std::int64_t between = across.keeps_size() ? 0 : height * out.shape[1] * channels;
   std::byte* memory = scratch.reset(DType::uint8, {down.bytes() + across.bytes() + between}).data;
   if (!across.keeps_size()) across.place(memory);
+  // An axis that keeps its size is skipped: filtering it would only copy.
   if (down.keeps_size()) {
     return filter_across(across, channels, rows, height, out.as<std::uint8_t>());
   }

@@ -11,7 +11,7 @@
 namespace slipstream {
 namespace {
 
-/// Which inputs each output of one axis is made of.
+/// Inputs and weights of each output of one axis.
 class Axis {
  public:
   Axis(std::int64_t in, std::int64_t out, bool antialias)
@@ -20,7 +20,7 @@ class Axis {
         scale_(static_cast<float>(in) / static_cast<float>(out)),
         most_inputs_(antialias && in > out ? TriangleFilter(in, out).most_inputs() : 0) {}
 
-  /// Otherwise every output has two neighbors.
+  /// Returns true if outputs are filtered. Otherwise every output has two neighbors.
   bool is_filtered() const { return most_inputs_ > 0; }
   /// REQUIRES: place()
   const Neighbors& neighbors(std::int64_t i) const { return neighbors_[i]; }
@@ -28,15 +28,16 @@ class Axis {
     return {neighbors_, static_cast<std::size_t>(out_)};
   }
 
-  /// So many outputs but the last have neighbors before the last input. REQUIRES: place(), and
-  /// is_filtered() is false
+  /// Returns the number of leading outputs (never the last) whose neighbors come before the last
+  /// input.
+  /// REQUIRES: place(), and is_filtered() is false
   std::int64_t inner() const {
     std::int64_t i = 0;
     while (i + 1 < out_ && neighbors_[i].second + 1 < in_) ++i;
     return i;
   }
 
-  /// Of what place() fills in.
+  /// Number of bytes that place() needs.
   std::int64_t bytes() const {
     const auto each =
         is_filtered() ? static_cast<std::size_t>(most_inputs_) * sizeof(float) : sizeof(Neighbors);
@@ -89,7 +90,8 @@ void filter_row(const Axis& across, std::int64_t width, const float* in, float* 
   }
 }
 
-/// N values, from those of two pixels of C on.
+/// Interpolates N values between two pixels. All are computed before the first is stored, because
+/// `out` might alias the inputs as far as the compiler knows.
 template <int N>
 [[gnu::always_inline]] inline void put_between(const float* first, const float* second,
                                                float weight, float* out) {
@@ -98,8 +100,9 @@ template <int N>
   for (int i = 0; i < N; ++i) out[i] = values[i];
 }
 
-/// The first `inner` pixels have two neighbors with another behind them: they are made four values
-/// at a time, the last of which the next pixel replaces.
+/// Interpolates one row. For the first `inner` pixels, which have another input pixel after their
+/// neighbors, four values are computed at once even for three channels: that is one vector, and the
+/// next pixel overwrites the fourth value.
 template <int C>
 void narrow_row(const Axis& across, std::int64_t inner, std::int64_t width, const float* in,
                 float* out) {
@@ -137,14 +140,14 @@ void shorten(const Axis& down, std::int64_t y, const float* in, std::int64_t cou
   });
 }
 
-/// Values as floats, which are made in `to` unless they are.
+/// Returns values as floats, converted into `to` unless they are floats already.
 const float* widened(const float* in, std::int64_t, float*) { return in; }
 const float* widened(const std::uint8_t* in, std::int64_t count, float* to) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(in[i]);
   return to;
 }
 
-/// Returns how many of the rows of RGB it has done: all or none.
+/// Interpolates RGB rows with AVX-512. Returns the number of rows done: all or none.
 std::int64_t narrowed_at_once(const Axis&, const Region&, const float*, std::int64_t, float*) {
   return 0;
 }

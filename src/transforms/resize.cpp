@@ -54,6 +54,8 @@ Resize::Drawn Resize::draw(const RandomKey&, const Shape& shape) const {
 void Resize::apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
                    Scratch& scratch) const {
   if (in.shape[0] < 1 || in.shape[1] < 1) throw UnfitSample("resize: the field has no pixels");
+  // Unless it was reduced, a field may have another size than the one that draw() saw, and the
+  // whole field is resized.
   const bool is_reduced = drawn.reduction > 1;
   resample(kind, antialias, in, is_reduced ? drawn : draw({}, in.shape), out, scratch);
 }

@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <cstring>
 
-// The arithmetic of resize_sse2.cpp, twice as wide. The instructions are asked for by function, so
-// that nothing that is compiled here can run on a machine without them.
+// The arithmetic of resize_sse2.cpp with vectors of twice the width. Instruction sets are enabled
+// per function, not per file: otherwise inline functions from headers would be compiled here with
+// AVX2, and the linker could use them on machines without it.
 namespace slipstream::avx2 {
 namespace {
 
@@ -35,7 +36,7 @@ constexpr std::int64_t kRows = 4;
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
 }
 
-/// One vector of two: each fills its half.
+/// Combines two vectors, one in each half.
 [[gnu::target("avx2")]] inline __m256i side_by_side(__m128i left, __m128i right) {
   return _mm256_inserti128_si256(_mm256_castsi128_si256(left), right, 1);
 }
@@ -47,7 +48,8 @@ constexpr std::int64_t kRows = 4;
   return side_by_side(_mm_set1_epi32(two[0]), _mm_set1_epi32(two[1]));
 }
 
-/// Of two RGB pixels on each side the levels of a channel side by side, as words.
+/// Returns, for two RGB pixels on each side, the levels of each channel next to each other as
+/// 16-bit words.
 [[gnu::target("avx2")]] inline __m256i channels(const std::uint8_t* left,
                                                 const std::uint8_t* right) {
   const __m256i order =
@@ -56,14 +58,15 @@ constexpr std::int64_t kRows = 4;
   return _mm256_shuffle_epi8(side_by_side(load128(left), load128(right)), order);
 }
 
-/// Its two halves, `apart` bytes from each other.
+/// Stores the two halves `apart` bytes from each other.
 [[gnu::target("avx2")]] inline void store_two(__m128i halves, std::uint8_t* out,
                                               std::int64_t apart) {
   _mm_storel_epi64(reinterpret_cast<__m128i*>(out), halves);
   _mm_storel_epi64(reinterpret_cast<__m128i*>(out + apart), _mm_unpackhi_epi64(halves, halves));
 }
 
-/// Pixels x and x + 1 of four rows, from `taps` inputs each; writes two bytes too many in each row.
+/// Computes pixels x and x + 1 of four rows from `taps` inputs each. Writes two bytes too many in
+/// each row, which the next pair overwrites. Four rows share the loading of weights.
 [[gnu::target("avx2"), gnu::always_inline]] inline void filter_pair(
     const AxisFilter& across, std::int64_t x, std::int32_t taps, const std::uint8_t* in,
     std::int64_t stride, std::uint8_t* out) {
@@ -83,7 +86,7 @@ constexpr std::int64_t kRows = 4;
   const __m256i bytes =
       _mm256_packus_epi16(_mm256_packs_epi32(levels(joined(sums[0])), levels(joined(sums[1]))),
                           _mm256_packs_epi32(levels(joined(sums[2])), levels(joined(sums[3]))));
-  // The two pixels of a row side by side, then without the gaps.
+  // First brings the two pixels of a row next to each other, then removes the gaps.
   const __m256i rows =
       _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
   const __m256i packed = _mm256_shuffle_epi8(
@@ -96,13 +99,15 @@ constexpr std::int64_t kRows = 4;
 
 [[gnu::target("avx2")]] void filter_four_rows(const AxisFilter& filter, const std::uint8_t* in,
                                               std::int64_t stride, std::uint8_t* out) {
-  // A copy: for all the compiler knows, the bytes that are written could be those of `filter`.
+  // A copy, because the compiler must assume that the bytes that are written may alias `filter`.
   const AxisFilter across = filter;
   std::int64_t x = 0;
   for (; x + 2 < across.out(); x += 2) {
     const std::int32_t taps = (std::max(across.count(x), across.count(x + 1)) + 1) / 2 * 2;
+    // The last pixels would read too far beyond the row; they are computed one by one below.
     if (across.first(x + 1) + taps > across.in() + 1) break;
-    // The usual numbers, as constants: no loop is left of them.
+    // The usual numbers are passed as constants, for which the compiler unrolls the loop
+    // completely.
     if (taps == 2) {
       filter_pair(across, x, 2, in, stride, out + 3 * x);
     } else if (taps == 4) {

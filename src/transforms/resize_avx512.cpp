@@ -9,22 +9,22 @@
 #include <algorithm>
 #include <array>
 
-// vpdpbusd multiplies four bytes by four signed ones and adds the products to a 32-bit sum, and
-// vpermb brings any bytes together: so four taps are one step, for each of the three bytes of the
-// weights. The instructions are asked for by function, as in resize_avx2.cpp.
+// vpdpbusd multiplies four unsigned bytes by four signed bytes and adds the products to a 32-bit
+// sum, and vpermb gathers arbitrary bytes of a vector. So four taps are one step for each of the
+// three bytes of the weights. Instruction sets are enabled per function, as in resize_avx2.cpp.
 #define SLIPSTREAM_AVX512 gnu::target("avx512f,avx512bw,avx512vl,avx512vbmi,avx512vnni")
 
 namespace slipstream::avx512 {
 namespace {
 
 constexpr std::int64_t kVector = 64;  // bytes
-constexpr std::int64_t kValues = 16;  // of one vector of sums
-constexpr std::int64_t kPart = 512;   // values of a row that are planned at once
-constexpr std::int32_t kTaps = 4;     // of one step
+constexpr std::int64_t kValues = 16;  // sums in one vector
+constexpr std::int64_t kPart = 512;   // values of a row that are planned together
+constexpr std::int32_t kTaps = 4;     // taps of one step
 constexpr int kParts = 3;             // bytes of a weight
 
-/// The weights of four taps, a byte each: of part 0, which counts 2^16, of part 1, which counts
-/// 2^8, and of part 2. All are signed.
+/// The weights of four taps, one byte each. Part 0 is in units of 2^16, part 1 in units of 2^8,
+/// part 2 in units of 1. All bytes are signed.
 using Weights = std::array<std::uint32_t, kParts>;
 
 Weights load_weight_vectors(const AxisFilter& filter, std::int64_t i, std::int32_t tap) {
@@ -33,7 +33,7 @@ Weights load_weight_vectors(const AxisFilter& filter, std::int64_t i, std::int32
   for (std::int32_t k = 0; k < taps; ++k) {
     const std::int32_t weight =
         filter.high(i)[tap + k] * (1 << AxisFilter::kLowBits) + filter.low(i)[tap + k];
-    // Each part is rounded, for the one below it may be negative.
+    // Each part is rounded to nearest, because the lower part is signed and may be negative.
     const std::int32_t above = (weight + 0x80) >> 8;
     const std::int32_t top = (above + 0x80) >> 8;
     const std::int32_t parts[kParts] = {top, above, weight};
@@ -46,7 +46,8 @@ Weights load_weight_vectors(const AxisFilter& filter, std::int64_t i, std::int32
 
 [[SLIPSTREAM_AVX512]] inline __m512i load(const void* from) { return _mm512_loadu_si512(from); }
 
-/// Adds the products of four bytes and their weights to each sum.
+/// Adds the products of four bytes and their weights to each sum. Shifting between the parts needs
+/// one sum instead of three.
 [[SLIPSTREAM_AVX512]] inline __m512i added(__m512i sums, __m512i bytes,
                                            const __m512i (&weights)[kParts]) {
   __m512i products = _mm512_setzero_si512();
@@ -57,7 +58,7 @@ Weights load_weight_vectors(const AxisFilter& filter, std::int64_t i, std::int32
   return _mm512_add_epi32(sums, products);
 }
 
-/// What rounds them.
+/// Initial sums: half a unit, which rounds the result.
 [[SLIPSTREAM_AVX512]] inline __m512i no_sums() {
   return _mm512_set1_epi32(1 << (AxisFilter::kFractionBits - 1));
 }
@@ -66,23 +67,24 @@ Weights load_weight_vectors(const AxisFilter& filter, std::int64_t i, std::int32
   return _mm512_srli_epi32(sums, AxisFilter::kFractionBits);
 }
 
-/// Rows of RGB pixels that are made narrower or wider, to values one behind the other.
+/// Rows of RGB pixels that are resized horizontally to contiguous rows of values.
 struct Rows {
   const std::uint8_t* first;
   std::int64_t stride;
   std::int64_t count;
-  std::int64_t bytes;   ///< of one
-  std::int64_t values;  ///< that each becomes
+  std::int64_t bytes;   ///< per row
+  std::int64_t values;  ///< values per output row
 };
 
-/// Where bytes are to be read in a row for pixel `first`: a vector from there on, within the row.
+/// Offset at which a vector of a row is loaded for pixel `first`. It is moved back so that the
+/// vector ends inside the row.
 std::int64_t read_begin(const Rows& rows, std::int64_t first) {
   return std::min(3 * first, rows.bytes - kVector);
 }
 
-constexpr std::uint32_t kEach = 0x01010101U;  // of the bytes of a lane
+constexpr std::uint32_t kEach = 0x01010101U;  // 1 in each byte of a lane
 
-/// Of 16 neighboring output bytes, where kSteps times four taps of each lie, and their weights.
+/// Plan for 16 adjacent output bytes: the positions and weights of kSteps times four taps of each.
 template <int kSteps>
 struct Filtered {
   using Axis = AxisFilter;
@@ -95,7 +97,8 @@ struct Filtered {
   };
   Step steps[kSteps];
 
-  /// For values `at` to `at` + 15 of a row. Returns whether the bytes of each step lie in a vector.
+  /// Computes the plan for values `at` to `at` + 15 of a row. Returns false if the bytes of a step
+  /// do not fit into one vector.
   bool set(const Rows& rows, const AxisFilter& across, std::int64_t at) {
     for (std::int32_t i = 0; i < kSteps; ++i) {
       if (!set_step(rows, across, at, i * kTaps, steps[i])) return false;
@@ -111,7 +114,7 @@ struct Filtered {
       const std::int64_t taps = std::clamp(across.count(x) - tap, 0, kTaps);
       if (taps > 0 && place + 3 * taps > kVector) return false;
       const Weights weights = load_weight_vectors(across, x, tap);
-      // Taps that weigh nothing may be any bytes: vpermb takes six bits of a place.
+      // Taps with weight 0 may select any byte: vpermb uses only six bits of an index.
       const std::uint32_t places = static_cast<std::uint32_t>(place) * kEach + 0x09060300U;
       for (std::int64_t i = std::max(3 * x, at); i < std::min(3 * x + 3, at + kValues); ++i) {
         const auto lane = static_cast<std::size_t>(i - at);
@@ -144,7 +147,8 @@ struct Filtered {
   }
 };
 
-/// Of 16 neighboring values, where the two bytes that each lies between are, and how far.
+/// Plan for 16 adjacent values: the positions of the two bytes that each is interpolated between,
+/// and the weights.
 struct alignas(kVector) Between {
   using Axis = Neighbors;
   using Value = float;
@@ -171,7 +175,7 @@ struct alignas(kVector) Between {
   template <int kRows>
   [[SLIPSTREAM_AVX512, gnu::always_inline]] void make(const std::uint8_t* in, std::int64_t stride,
                                                       float* out, std::int64_t out_stride) const {
-    constexpr __mmask64 kLowest = 0x1111111111111111U;  // byte of a lane
+    constexpr __mmask64 kLowest = 0x1111111111111111U;  // lowest byte of each lane
     const __m512i place[2] = {load(places[0].data()), load(places[1].data())};
     const __m512 weight = _mm512_loadu_ps(weights.data());
     for (int row = 0; row < kRows; ++row) {
@@ -186,8 +190,9 @@ struct alignas(kVector) Between {
   }
 };
 
-/// Values `begin` to `end` - 1 of all rows, 16 at a time; the last 16 may begin before.
-/// Returns false where what they need lies too far apart.
+/// Computes values `begin` to `end` - 1 of all rows, 16 at a time; the last 16 may overlap the ones
+/// before. Planning once for all rows makes up for the cost of the plan. Returns false if the
+/// inputs of 16 values are too far apart for one vector.
 template <typename Plan>
 [[SLIPSTREAM_AVX512]] bool make_part(const Rows& rows, const typename Plan::Axis& across,
                                      std::int64_t begin, std::int64_t end,
@@ -217,7 +222,7 @@ template <typename Plan>
   return true;
 }
 
-/// Returns how many rows it has made: all or none.
+/// Returns the number of rows done: all or none.
 template <typename Plan>
 std::int64_t make_rows(const Rows& rows, const typename Plan::Axis& across,
                        typename Plan::Value* out) {
@@ -240,7 +245,8 @@ constexpr std::int32_t kMostSteps = 8;
   for (std::int32_t tap = 0; tap < count; tap += kTaps, ++all_weights) {
     __m512i rows[kTaps];
     for (std::int32_t k = 0; k < kTaps; ++k) {
-      rows[k] = load(in + std::min(tap + k, count - 1) * stride);  // past the last they weigh 0
+      rows[k] =
+          load(in + std::min(tap + k, count - 1) * stride);  // rows after the last have weight 0
     }
     const __m512i upper[2] = {_mm512_unpacklo_epi8(rows[0], rows[1]),
                               _mm512_unpackhi_epi8(rows[0], rows[1])};
@@ -267,6 +273,7 @@ std::int64_t filter_rows(const AxisFilter& across, const std::uint8_t* in, std::
   std::int32_t most = 0;
   for (std::int64_t x = 0; x < across.out(); ++x) most = std::max(most, across.count(x));
   const Rows all = {in, stride, rows, 3 * across.in(), 3 * across.out()};
+  // Filters with more than two steps are left to the next slower implementation.
   if (most <= kTaps) return make_rows<Filtered<1>>(all, across, out);
   return most <= 2 * kTaps ? make_rows<Filtered<2>>(all, across, out) : 0;
 }

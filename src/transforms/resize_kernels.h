@@ -10,25 +10,28 @@
 
 namespace slipstream {
 
-/// The two passes of a resize of interleaved RGB bytes; the second takes any. Every form computes
-/// the same bits.
+/// The two passes of a resize of interleaved RGB bytes. The vertical pass works for any number of
+/// channels. Every implementation computes the same bits.
 struct ResizeKernels {
   std::string_view name;
-  /// `rows` rows of across.in() pixels, `stride` bytes apart, to rows of across.out() pixels, one
-  /// behind the other. Returns how many it has done: none where it is not made for `across`.
+  /// Horizontal pass: resizes `rows` rows of across.in() pixels, `stride` bytes apart, to
+  /// contiguous rows of across.out() pixels. Returns the number of rows done: none if the
+  /// implementation does not support `across`.
   std::int64_t (*filter_rows)(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
                               std::int64_t rows, std::uint8_t* out);
-  std::int64_t overread;  ///< bytes past each row that filter_rows may read
-  /// The first `columns` bytes of output row `y`, from rows `stride` bytes apart; `in` is row 0.
+  std::int64_t overread;  ///< number of bytes after each row that filter_rows may read
+  /// Vertical pass: computes the first `columns` bytes of output row `y` from rows `stride` bytes
+  /// apart; `in` is row 0.
   void (*filter_columns)(const AxisFilter& down, std::int64_t y, const std::uint8_t* in,
                          std::int64_t stride, std::int64_t columns, std::uint8_t* out);
 };
 
-/// The forms that this machine can run, the slowest, which reads past no row, first.
+/// Returns the implementations that this machine can run, from the slowest, which reads nothing
+/// after a row, to the fastest.
 std::span<const ResizeKernels> resize_kernels();
 
 namespace plain {
-/// Of pixels of C channels: 1, 2 or 4.
+/// The horizontal pass for pixels of C channels: 1, 2 or 4.
 template <int C>
 void filter_rows_with(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
                       std::int64_t rows, std::uint8_t* out);
@@ -40,7 +43,7 @@ void filter_columns(const AxisFilter& down, std::int64_t y, const std::uint8_t* 
 
 namespace sse2 {
 inline constexpr std::int64_t kOverread = 4;
-/// Pixel `x` of one row.
+/// Computes pixel `x` of one row.
 void filter_pixel(const AxisFilter& across, std::int64_t x, const std::uint8_t* in,
                   std::uint8_t* out);
 std::int64_t filter_rows(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
@@ -59,9 +62,9 @@ void filter_columns(const AxisFilter& down, std::int64_t y, const std::uint8_t* 
 
 // REQUIRES: has_avx512()
 namespace avx512 {
-/// `rows` rows of RGB bytes, `stride` bytes apart and `pixels` wide, to what lies between the
-/// neighbors of each pixel of `across`, of which there are some. Returns how many rows it has
-/// done: none where neighbors of neighbors lie too far apart.
+/// Interpolates `rows` rows of RGB bytes, `stride` bytes apart and `pixels` wide, between the
+/// neighbors of each output pixel in `across`, which is not empty. Returns the number of rows done:
+/// none if the inputs of adjacent outputs are too far apart for one vector.
 std::int64_t between_rows(std::span<const Neighbors> across, std::int64_t pixels,
                           const std::uint8_t* in, std::int64_t stride, std::int64_t rows,
                           float* out);

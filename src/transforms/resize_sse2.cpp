@@ -5,11 +5,12 @@
 
 #include <cstring>
 
-// pmaddwd multiplies two neighboring taps at once and adds the products, in 16 bits a factor: so
-// the high and low halves of the weights are summed apart and put together at the end.
+// pmaddwd multiplies two adjacent taps by their weights and adds the products, with 16-bit factors.
+// A weight has more bits, so its high and low halves are summed separately and combined at the end.
 namespace slipstream::sse2 {
 namespace {
 
+// memcpy(), because the address is not aligned to 4.
 __m128i load32(const void* from) {
   std::int32_t word;
   std::memcpy(&word, from, sizeof(word));

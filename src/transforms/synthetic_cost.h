@@ -7,32 +7,32 @@
 
 namespace slipstream {
 
-/// How a cost differs from one payment to the next. Its mean stays as it is stated.
+/// How a cost varies from call to call. Its mean does not change.
 enum class CostVariation : std::uint8_t {
   none,
-  heavy_tail,  ///< log-normal, each payment on its own
-  bursts       ///< runs of payments are free, but for one run in 1 + cv^2, which costs all
+  heavy_tail,  ///< log-normal, independent for each call
+  bursts       ///< runs of calls are free, except one run in 1 + cv^2, which costs everything
 };
 
-/// What a step costs on top of what it does, once a sample: all of these, one after the other.
+/// Additional cost of a step per sample, for tests of diagnoses: all of these, one after the other.
 struct SyntheticCost {
   double sleep_s = 0;            ///< waiting, as for slow storage
   double cpu_s = 0;              ///< CPU time of the calling thread
   std::size_t memory_bytes = 0;  ///< read from a buffer larger than caches: memory traffic
-  bool lock = false;             ///< held meanwhile: one for all threads
-  CostVariation variation = CostVariation::none;  ///< of all that is paid
-  double cv = 1;           ///< standard deviation / mean, at most 10; of none: not used
-  std::size_t burst = 64;  ///< payments of a run, in the order in which threads come
-  std::uint64_t seed = 1;  ///< of what is drawn: payment n is the same in every program
+  bool lock = false;             ///< if true, one lock for all threads is held meanwhile
+  CostVariation variation = CostVariation::none;  ///< applies to all these costs together
+  double cv = 1;           ///< standard deviation / mean, at most 10; not used without variation
+  std::size_t burst = 64;  ///< calls per run, in the order in which threads make them
+  std::uint64_t seed = 1;  ///< random seed: the cost of call n is the same in every program
 
   bool is_free() const { return sleep_s == 0 && cpu_s == 0 && memory_bytes == 0; }
 };
 
-/// `op` with a known cost, to find out whether a diagnosis finds it. It is the same operation
-/// otherwise: name, values, what it draws, and what get_if() finds. Each sample pays once, on the
-/// loader's thread; where the device does the operation, nobody pays. Copies share the lock and the
-/// count of payments. With memory_bytes, a buffer of 256 MiB is taken. Throws Refused for a cost
-/// that is negative or over an hour, and a variation that makes no sense.
+/// Returns `op` with a known additional cost, to test whether a diagnosis finds it. Name, values,
+/// random parameters and get_if() are unchanged. Each sample costs time once, on the loader's
+/// thread; it costs nothing where the device runs the operation. Copies share the lock and the
+/// count of calls. With memory_bytes, a buffer of 256 MiB is allocated. Throws Refused for a cost
+/// that is negative or over an hour, and for an invalid variation.
 AnyOp with_cost(AnyOp op, const SyntheticCost& cost);
 
 }  // namespace slipstream

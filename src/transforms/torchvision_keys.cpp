@@ -16,8 +16,8 @@ using json::Problems;
 struct TorchvisionKey {
   std::string_view op;
   const char* key;
-  const char* neutral;   ///< as JSON
-  bool is_read = false;  ///< by the operation here, for other values
+  const char* neutral;   ///< default value, as JSON
+  bool is_read = false;  ///< true if the operation here reads other values
   const char* remedy = "";
 };
 

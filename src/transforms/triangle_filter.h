@@ -4,16 +4,16 @@
 
 namespace slipstream {
 
-/// A part of a row or column of pixels, which may begin and end within one.
+/// An interval of a row or column of pixels, which may begin and end inside a pixel.
 struct AxisInterval {
-  std::int64_t pixels;  ///< that it touches
-  double from;          ///< from the edge of the first of them: 0 or more, below 1
+  std::int64_t pixels;  ///< number of pixels that it touches
+  double from;          ///< offset from the edge of the first pixel, in [0, 1)
   double length;
 };
 
 /// The weights of an antialiased triangle filter that resizes one axis from `in` to `out` pixels,
-/// in units of 2^-22: one definition for the CPU and the GPU, in IEEE double precision (neither is
-/// allowed to contract), so that both have the same bits.
+/// in units of 2^-22. The CPU and the GPU share this definition, in IEEE double precision without
+/// contraction, so both give the same bits.
 class TriangleFilter {
  public:
   static constexpr int kFractionBits = 22;
@@ -27,9 +27,9 @@ class TriangleFilter {
   constexpr TriangleFilter(std::int64_t in, std::int64_t out)
       : TriangleFilter({in, 0, static_cast<double>(in)}, out) {}
 
-  /// No output has more inputs.
+  /// Upper bound for the number of inputs of an output.
   constexpr std::int64_t most_inputs() const { return 2 * -floor(-reach_) + 1; }
-  /// Output i is made of the inputs begin(i) to end(i) - 1.
+  /// First input of output i. Output i depends on the inputs begin(i) to end(i) - 1.
   constexpr std::int64_t begin(std::int64_t i) const {
     const std::int64_t first = floor(center(i) - reach_ + 0.5);
     return first > 0 ? first : 0;
@@ -38,13 +38,13 @@ class TriangleFilter {
     const std::int64_t last = floor(center(i) + reach_ + 0.5);
     return last < in_ ? last : in_;
   }
-  /// What the weights of output i are divided by.
+  /// Sum of the weights of output i, by which they are divided.
   constexpr double sum(std::int64_t i) const {
     double total = 0;
     for (std::int64_t at = begin(i), last = end(i); at < last; ++at) total += triangle(i, at);
     return total;
   }
-  /// Of input `at` for output i, whose sum() is `total`.
+  /// Weight of input `at` for output i, whose sum() is `total`.
   constexpr std::int32_t weight(std::int64_t i, std::int64_t at, double total) const {
     return static_cast<std::int32_t>(floor(triangle(i, at) / total * (1 << kFractionBits) + 0.5));
   }

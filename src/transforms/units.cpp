@@ -11,17 +11,17 @@ namespace slipstream {
 namespace {
 
 constexpr double kLevels = 255;
-/// Images whose values are no larger are not levels any more.
+/// Images whose values do not exceed this are no longer in levels.
 constexpr double kMostOfUnits = 16;
 
-/// How large the values of images are on their way through a chain.
+/// Magnitude of an image's values at one point of a chain.
 struct ValueScale {
   double most = kLevels;
   bool are_bytes = true;
-  std::string maker;  ///< the transform that made them so small; "" while they are levels
+  std::string maker;  ///< the transform that reduced them; "" while they are levels
 };
 
-/// Bytes are divided by 255 first.
+/// Largest magnitude after `normalize`, which divides uint8 levels by 255 first.
 double most_after(const Normalize& normalize, const ValueScale& extent) {
   const double most = extent.are_bytes ? extent.most / kLevels : extent.most;
   double after = 0;
@@ -44,7 +44,7 @@ void change(ValueScale& extent, const NamedOp& each) {
   else if (normalize != nullptr)
     extent.most = most_after(*normalize, extent);
   else if (each.op.get_if<ConvertColor>() != nullptr)
-    extent.most = kLevels;  // whose offset says which units it makes
+    extent.most = kLevels;  // its offset determines the units of its output
   else
     return;
   extent.are_bytes = false;
@@ -52,7 +52,7 @@ void change(ValueScale& extent, const NamedOp& each) {
   extent.maker = is_small ? each.name : "";
 }
 
-/// Images that small do not need an offset beyond that.
+/// Returns true if the offset is too large for images with values of this magnitude.
 bool is_for_levels(const ConvertColor& convert, const ValueScale& extent) {
   const double most = extent.most == 1 ? 1 : kMostOfUnits;
   return std::any_of(convert.offset.begin(), convert.offset.end(),

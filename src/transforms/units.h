@@ -8,9 +8,9 @@
 
 namespace slipstream {
 
-/// What is wrong with the units of images on their way through `chain`: convert_color with an
-/// offset for levels (0 to 255) where to_dtype, divide or normalize has made them small. Nothing
-/// where all is well.
+/// Returns what is wrong with the value ranges of images in `chain`, or no value. Finds
+/// convert_color with an offset for levels (0 to 255) after to_dtype, divide or normalize has
+/// changed the range.
 std::optional<std::string> problem_of_units(const std::vector<NamedOp>& chain);
 
 }  // namespace slipstream

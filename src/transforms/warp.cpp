@@ -22,7 +22,7 @@ constexpr double kMaxShear = 80;
 constexpr double kMaxScale = 100;
 constexpr std::int64_t kMaxSide = 65'536;
 
-/// Rows of two.
+/// A 2 x 2 matrix in row-major order.
 struct Matrix {
   double a, b, c, d;
 };
@@ -46,7 +46,7 @@ double tangent(double degrees) {
   return of.sine / of.cosine;
 }
 
-// So that places and coordinates fit into 32 bits.
+// Throws UnfitSample unless pixel indices and coordinates fit into 32 bits.
 void require_countable(std::string_view op, const Shape& shape) {
   const std::int64_t most = std::numeric_limits<std::int32_t>::max();
   if (shape[0] <= kMaxSide && shape[1] <= kMaxSide && shape[0] * shape[1] <= most) return;
@@ -55,7 +55,8 @@ void require_countable(std::string_view op, const Shape& shape) {
                     " pixels a side and fewer than 2^31 altogether");
 }
 
-/// What takes the pixels of an image forward, about its middle, and then `right` and `down`.
+/// Returns the inverse of a map that applies `forward` around the center of an image and then
+/// translates by `right` and `down`.
 DrawnWarp backward(const Matrix& forward, double right, double down, const Shape& shape) {
   const double middle_x = (static_cast<double>(shape[1]) - 1) / 2;
   const double middle_y = (static_cast<double>(shape[0]) - 1) / 2;
@@ -70,7 +71,7 @@ DrawnWarp backward(const Matrix& forward, double right, double down, const Shape
           static_cast<std::int32_t>(shape[1])};
 }
 
-/// Counter-clockwise.
+/// Returns a counterclockwise rotation.
 Matrix turned(double degrees) {
   const SineCosine of = exact_sine_cosine(degrees);
   return {of.cosine, of.sine, -of.sine, of.cosine};
@@ -90,7 +91,7 @@ FieldSpec warped(std::string_view op, const FieldSpec& in, double fill) {
 
 AffineMap forward(const DrawnWarp& drawn) {
   const Matrix m = inverse({drawn.m[0], drawn.m[1], drawn.m[3], drawn.m[4]});
-  // Centers of pixels are whole numbers there, and halves here.
+  // Pixel centers are integers in a DrawnWarp, and half-integers in an AffineMap.
   constexpr double kCenter = 0.5;
   const double from_x = drawn.m[2] + kCenter;
   const double from_y = drawn.m[5] + kCenter;

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::int32_t kOutside = -1;
 
-/// Which pixel each one of row `y` comes from, counted through the image, or kOutside.
+/// Computes for each pixel of row `y` the index of its source pixel in the image, or kOutside. A
+/// separate pass, because this arithmetic is vectorized while copying pixels is not.
 void nearest_in_row(const DrawnWarp& warp, std::int32_t y, std::int32_t height, std::int32_t width,
                     std::int32_t* __restrict from) {
   with_best_code([=] {
@@ -27,7 +28,7 @@ void nearest_in_row(const DrawnWarp& warp, std::int32_t y, std::int32_t height, 
   });
 }
 
-// N: bytes of a pixel known to the compiler, or 0.
+// Copies the source pixels. N is the number of bytes of a pixel if the compiler knows it, else 0.
 template <std::size_t N>
 void gather(const std::int32_t* from, std::int64_t count, const std::byte* in, std::byte* out,
             const std::byte* fill, std::size_t bytes) {
@@ -80,7 +81,8 @@ class BilinearWarp {
 
   void make_row(std::int32_t y, float* to) const {
     with_best_code([=, this] {
-      const BilinearWarp row = *this;  // for all the compiler knows, `to` could point into it
+      const BilinearWarp row =
+          *this;  // a copy, because the compiler must assume that `to` may alias *this
       for (std::int32_t x = 0; x < row.width_; ++x)
         row.make_pixel(y, x, to + std::ptrdiff_t{x} * C);
     });
@@ -112,7 +114,8 @@ class BilinearWarp {
     return pixels_ + (std::int64_t{y} * width_ + x) * C;
   }
 
-  /// value(right, below, c): of the four pixels, 0 or 1 each way.
+  /// Interpolates between four pixels. value(right, below, c) returns channel c of one of them;
+  /// right and below are 0 or 1.
   template <typename Value>
   static void mix(float across, float down, float* to, const Value& value) {
     float made[C];

@@ -6,8 +6,8 @@
 
 namespace slipstream {
 
-/// Writes every pixel of `out` from where `warp` says, as warp.h describes it. `fill`: of images;
-/// that of masks is 0, and they are never interpolated.
+/// Computes every pixel of `out` from its source position under `warp`, as warp.h describes. `fill`
+/// is for images only: masks use 0 outside and are never interpolated.
 void warp_pixels(const DrawnWarp& warp, FieldKind kind, Interpolation interpolation, float fill,
                  const ConstArray& in, const MutableArray& out, Scratch& scratch);
 

@@ -9,13 +9,13 @@ namespace slipstream {
 
 /// Convolves images (uint8 or float32, height x width x 1 to 4 channels) with a Gaussian of
 /// kernel_size x kernel_size pixels. Its standard deviation s = sigma[0] + uniform() (sigma[1] -
-/// sigma[0]) is drawn for each sample.
+/// sigma[0]) is sampled for each sample.
 ///
-/// The convolution goes across, then down, in float32, from the first pixel to the last by fma. The
-/// weight at distance d is exp(-d^2 / (2 s^2)), divided by the sum of all weights; it is computed
-/// in double precision by basic IEEE operations alone and rounded to float32. Beyond an edge the
-/// image is mirrored about its last pixel, as in torchvision's gaussian_blur. uint8 results are
-/// rounded at the end, halves to even.
+/// The convolution runs horizontally, then vertically, in float32, and accumulates from the first
+/// pixel to the last with fma. The weight at distance d is exp(-d^2 / (2 s^2)), divided by the sum
+/// of all weights. It is computed in double precision with basic IEEE operations only and rounded
+/// to float32. At the edges the image is mirrored around its last pixel, as in torchvision's
+/// gaussian_blur. uint8 results are rounded at the end, ties to even.
 struct GaussianBlur {
   static constexpr std::string_view kName = "gaussian_blur";
   std::int64_t kernel_size = 0;              ///< odd, 1 to 63, less than 2 x height and 2 x width

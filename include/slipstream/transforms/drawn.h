@@ -5,32 +5,32 @@
 #include "slipstream/core/philox.h"
 #include "slipstream/core/region.h"
 
-// The parameters that operations draw for a sample (op.h), in the form that the CPU and the GPU
-// read. The headers of the operations say how they are drawn.
+// The random parameters of operations (op.h) for one sample, in the memory layout that the CPU and
+// the GPU read. The headers of the operations specify how they are generated.
 namespace slipstream {
 
 struct AffineMap;  // boxes.h
 struct Size;       // region.h
 
-/// Where a value between pixels comes from: the nearest pixel, or the four around it.
+/// How a value between pixels is computed: from the nearest pixel, or from the four around it.
 enum class Interpolation : std::uint8_t { nearest, bilinear };
 
-/// A crop that was drawn for an image of height x width pixels. Where reduction is not 1, the array
-/// holds that image shrunk to 1 / reduction of its height and width, rounded up.
+/// A crop of an image of height x width pixels. If reduction is not 1, the array holds that image
+/// downscaled to 1 / reduction of its height and width, rounded up.
 struct DrawnCrop {
   Region region;
   std::int64_t height = 0;
   std::int64_t width = 0;
   std::int64_t reduction = 1;
 
-  /// The part of `region` that lies in the image.
+  /// Returns the part of `region` that is inside the image.
   Region inside() const;
-  /// The largest whole number by which `region` may be shrunk and still have at least `size` pixels
-  /// in height and width; at least 1.
+  /// Returns the largest integer, at least 1, by which `region` can be downscaled and still have at
+  /// least `size` pixels in height and width.
   std::int64_t reduction_to(const Size& size) const;
-  /// The same crop for an array that holds only `window` of the image.
+  /// Returns the same crop for an array that holds only `window` of the image.
   DrawnCrop within(const Window& window) const;
-  /// How points of the image move when `region` is resized to `size`.
+  /// Returns how points of the image move when `region` is resized to `size`.
   AffineMap resized_to(const Size& size) const;
 };
 
@@ -44,18 +44,18 @@ struct DrawnGrayscale {
   bool is_gray = false;
 };
 
-/// The parameters of RandomMask: the key that its pixels draw from.
+/// The parameters of RandomMask: the key from which the random bits of its pixels are generated.
 struct DrawnMask {
   RandomWords key;
 };
 
-/// The parameters of GaussianBlur: the weights of a kernel that is symmetric about its middle.
+/// The parameters of GaussianBlur: the weights of a symmetric kernel.
 struct DrawnBlur {
   static constexpr int kMaxRadius = 31;
-  float weight[kMaxRadius + 1];  ///< weights by distance from the middle
+  float weight[kMaxRadius + 1];  ///< weight by distance from the center
 };
 
-/// The rectangle that RandomErasing draws for an image of image_height x image_width pixels. With a
+/// The rectangle that RandomErasing fills in an image of image_height x image_width pixels. With a
 /// height and width of 0 nothing is erased.
 struct DrawnErasing {
   std::int32_t top = 0;
@@ -66,11 +66,11 @@ struct DrawnErasing {
   std::int32_t image_width = 0;
 };
 
-/// The map that RandomRotation and RandomAffine draw. It leads from the output's coordinates x', y'
-/// to those of the input: x = m[0] x' + m[1] y' + m[2], y = m[3] x' + m[4] y' + m[5].
+/// The inverse map of RandomRotation and RandomAffine. It maps the output's coordinates x', y' to
+/// those of the input: x = m[0] x' + m[1] y' + m[2], y = m[3] x' + m[4] y' + m[5].
 struct DrawnWarp {
   float m[6];
-  std::int32_t height;  ///< height of the image that it was drawn for
+  std::int32_t height;  ///< height of the image that it was generated for
   std::int32_t width;   ///< width of that image
 };
 
@@ -86,13 +86,14 @@ struct DrawnJitter {
   float saturation = 1;
   float hue = 0;
 
-  /// Whether `step` changes anything. A step that does not is left out.
+  /// Returns true if `step` changes anything. A step that does not is skipped.
   SLIPSTREAM_HOST_DEVICE bool has(Jitter step) const {
     if (step == Jitter::brightness) return brightness != 1.0F;
     if (step == Jitter::contrast) return contrast != 1.0F;
     return step == Jitter::saturation ? saturation != 1.0F : hue != 0.0F;
   }
-  /// The place of contrast in `order`. Its mean gray is that of the image after the steps before.
+  /// Index of contrast in `order`. The mean gray for contrast is that of the image after the steps
+  /// before it.
   SLIPSTREAM_HOST_DEVICE int contrast_place() const {
     int place = 0;
     while (place < kSteps && order[place] != Jitter::contrast) ++place;

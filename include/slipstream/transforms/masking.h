@@ -8,14 +8,14 @@
 namespace slipstream {
 
 // Operations (op.h) that hide parts of images (uint8 or float32, height x width x 1 to 4 channels).
-// Other fields pass unchanged.
+// Other fields are not changed.
 
-/// Fills a random rectangle with one value, with probability p: where uniform() < p. Area, ratio
-/// and place of the rectangle are drawn as RandomResizedCrop draws those of its part, in up to ten
-/// tries, but with h = round(sqrt(area ratio)) and w = round(sqrt(area / ratio)), as in
-/// torchvision. Where no try fits, nothing is erased. The rectangle may be as high or as wide as
-/// the image, which torchvision's may not. Throws UnfitSample for an image of another size than the
-/// sample's first one. Source: Zhong et al., "Random erasing data augmentation", AAAI 2020.
+/// Fills a random rectangle with one value, with probability p: if uniform() < p. Area, ratio and
+/// position of the rectangle are generated like those of RandomResizedCrop, in up to ten attempts,
+/// but with h = round(sqrt(area ratio)) and w = round(sqrt(area / ratio)), as in torchvision. If no
+/// attempt fits, nothing is erased. Unlike torchvision's, the rectangle may be as high or as wide
+/// as the image. Throws UnfitSample for an image whose size differs from the sample's first image.
+/// Source: Zhong et al., "Random erasing data augmentation", AAAI 2020.
 struct RandomErasing {
   static constexpr std::string_view kName = "random_erasing";
   double p = 0.5;                              ///< 0 to 1
@@ -36,13 +36,13 @@ struct RandomErasing {
              Scratch& scratch) const;
 };
 
-/// Sets random pixels to 0 in all channels. Each pixel is masked with probability p on its own.
-/// With `dilate`, the pixels above, below, left and right of such a pixel are masked too. Draws 16
-/// bits for each pixel; docs/random.md says which. Throws UnfitSample for an image of
-/// more than 2^26 blocks of eight pixels, where each row has blocks of its own.
+/// Sets random pixels to 0 in all channels. Each pixel is masked independently with probability p.
+/// With `dilate`, the pixels above, below, left and right of a masked pixel are masked too. Uses 16
+/// random bits for each pixel; docs/random.md specifies which. Throws UnfitSample for an image of
+/// more than 2^26 blocks of eight pixels (each row starts a new block).
 struct RandomMask {
   static constexpr std::string_view kName = "random_mask";
-  double p = 0.25;  ///< rounded to a multiple of 2^-16, halves up
+  double p = 0.25;  ///< rounded to a multiple of 2^-16, ties up
   bool dilate = true;
 
   using Drawn = DrawnMask;
@@ -55,7 +55,7 @@ struct RandomMask {
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
-  /// p in steps of 2^-16, 0 to 65,536: a pixel is masked where its 16 bits are below it.
+  /// Returns p in units of 2^-16, from 0 to 65,536: a pixel is masked if its 16 bits are below it.
   std::uint32_t threshold() const;
 };
 

@@ -18,12 +18,12 @@
 namespace slipstream {
 
 // Boxes of objects in an image are an array: float32, N x 4. A row is x1, y1, x2, y2 in pixels from
-// the image's upper left corner. Pixel i of a row of pixels reaches from i to i + 1, so the box of
-// the whole image is 0, 0, width, height. A row without an area (x2 <= x1 or y2 <= y1) is no box: a
-// sample with fewer than N boxes has such rows at the end.
+// the image's upper left corner. Pixel i of a row of pixels covers the interval from i to i + 1, so
+// the box of the whole image is 0, 0, width, height. A row without an area (x2 <= x1 or y2 <= y1)
+// is padding: a sample with fewer than N boxes ends with such rows.
 
-/// How an operation moves the points of an image: from x, y to xx x + xy y + dx, yx x + yy y + dy
-/// of an image of height x width pixels.
+/// How an operation moves the points of an image of height x width pixels: x, y moves to xx x + xy
+/// y + dx, yx x + yy y + dy.
 struct AffineMap {
   double xx = 1, xy = 0, dx = 0;
   double yx = 0, yy = 1, dy = 0;
@@ -31,43 +31,43 @@ struct AffineMap {
   std::int64_t width = 0;
 };
 
-/// Writes the moved boxes of `in` to `out`. A moved box is the one around the moved corners,
-/// clipped to the image; it is computed in double precision and rounded once. A row that is no box,
-/// or has no area left, becomes 0, 0, 0, 0. Every box keeps its row. `in` and `out` have the same
-/// shape and may be the same array. Throws Error where they are not float32, N x 4.
+/// Writes the moved boxes of `in` to `out`. A moved box is the bounding box of the moved corners,
+/// clipped to the image; it is computed in double precision and rounded once. A row that is
+/// padding, or has no area left, becomes 0, 0, 0, 0. Every box keeps its row. `in` and `out` have
+/// the same shape and may be the same array. Throws Error if they are not float32, N x 4.
 void move_boxes(const AffineMap& map, const ConstArray& in, const MutableArray& out);
 
-/// Memory of one worker for intermediate values. It is used again in every call.
+/// One worker's host memory for intermediate values, reused in every call.
 using Scratch = HostArray;
 
-/// What an operation throws when a sample does not fit it, for example an image smaller than a
-/// crop. The sample is bad, not the operation, so the loader may skip it (OnBadSample). Whether a
-/// sample fits must not depend on what is drawn: a sample once found bad is left out for the rest
-/// of the run.
+/// Thrown by an operation if a sample does not fit it, for example an image smaller than a crop.
+/// The sample is bad, not the operation, so the loader may skip it (OnBadSample). Whether a sample
+/// fits must not depend on random parameters: a sample that was found bad once is skipped for the
+/// rest of the run.
 class UnfitSample : public Error {
  public:
   using Error::Error;
 };
 
-/// A function of one pixel in the form that a GPU compiles into its kernels: a type in C++, and an
-/// object of it.
+/// A function of one pixel in a form that can be compiled into GPU kernels: the source of a C++
+/// type, and an object of that type.
 struct DeviceFunction {
-  std::string_view name;              ///< of the type
-  std::string_view definition;        ///< of the type, in C++
-  std::size_t size_bytes = 0;         ///< of the object
-  std::size_t alignment = 0;          ///< of the object, bytes
+  std::string_view name;              ///< name of the type
+  std::string_view definition;        ///< source of the type, in C++
+  std::size_t size_bytes = 0;         ///< size of the object
+  std::size_t alignment = 0;          ///< alignment of the object, in bytes
   std::vector<std::byte> fixed = {};  ///< the object's bytes; empty: draw() returns the object
 };
 
 // clang-format off
-/// An operation on the fields of one sample: a plain struct of parameters with these members. Any
-/// struct of a program of your own that has them is an operation, too.
+/// An operation on the fields of one sample: a plain struct of parameters with these members. A
+/// user-defined struct with these members is an operation, too.
 ///   static constexpr std::string_view kName     its name in chains, reports and errors
 ///   void validate() const                       throws Refused for parameters that make no sense
-///   bool touches(FieldKind) const               false: fields of this kind pass unchanged
+///   bool touches(FieldKind) const               false: fields of this kind are not changed
 ///   FieldSpec output(const FieldSpec&) const    dtype and shape of a field after the operation;
 ///                                               throws Refused for a field that it cannot take
-///   bool is_random() const                      whether draw() depends on its key
+///   bool is_random() const                      true if draw() depends on its key
 ///   Drawn draw(const RandomKey&, const Shape&) const
 ///                                               the parameters of one sample: trivially copyable
 ///                                               data, aligned to 16 bytes at most. Shape is that
@@ -75,40 +75,40 @@ struct DeviceFunction {
 ///                                               of the first field that it touches. Throws
 ///                                               UnfitSample
 ///   void apply(const Drawn&, FieldKind, ConstArray in, MutableArray out, Scratch&) const
-///                                               does the operation on the CPU. `out` has the dtype
+///                                               applies the operation on the CPU. `out` has the dtype
 ///                                               and shape that output() gives for `in`. It must
 ///                                               write all of `out`, and be thread-safe
-/// The members below are optional. Each lets more be done with the operation. The concept in
+/// The members below are optional. Each allows more uses of the operation. The concept in
 /// brackets says whether an operation has the member.
 ///   AffineMap map(const Drawn&, const Shape&) const                              [MovesPixels]
-///       how it moves the pixels of an image of that shape. Boxes then follow; touches() is not
-///       asked about them. An operation without this member leaves boxes as they are. Beside boxes
-///       it is refused where it changes the size of an image.
+///       how it moves the pixels of an image of that shape. Boxes then move too; touches() is not
+///       called for them. An operation without this member does not change boxes. With boxes in the
+///       sample it is refused if it changes the size of an image.
 ///   Region region(const Drawn&) const                                            [ReadsRegion]
 ///   Drawn within(const Drawn&, const Window&) const
 ///       the part of an image that apply() reads, and the parameters with which apply() takes an
-///       array that holds only that Window of the image. Where the operation is the first of a
+///       array that holds only that Window of the image. If the operation is the first of a
 ///       chain, no more of the image is decoded than that part and a little around it.
 ///   std::int64_t reduction(const Drawn&) const                                   [Shrinks]
-///       the largest whole number, at least 1, by which that part may be shrunk before the
-///       operation. Where DecodeOptions::scaled allows it, images are decoded at 1 / 2, 1 / 4 or
-///       1 / 8 of their size, and within() is told.
+///       the largest integer, at least 1, by which that part may be downscaled before the
+///       operation. If DecodeOptions::scaled allows it, images are decoded at 1 / 2, 1 / 4 or
+///       1 / 8 of their size, and within() gets the reduction in its Window.
 ///   bool only_resizes() const                                                    [MayOnlyResize]
-///       whether it does nothing to an image but resize the region that it reads (all of the image,
+///       true if all it does is resize the region that it reads (all of the image,
 ///       unless it ReadsRegion) to the size of output(), as an antialiased Resize does. A GPU can
 ///       then do it instead.
 ///   void make(const Drawn&, FieldKind, ConstArray in, HostArray& out) const      [FindsShape]
-///       does apply() where the shape of the result is known only once it is there. output() then
-///       gives the result's dtype, and -1 for what may differ. Such an operation has no number of
-///       its own in the keys of a chain (RandomKey::operation), so the others draw what they would
-///       draw without it.
+///       replaces apply() if the shape of the result depends on the sample. output() then
+///       gives the result's dtype, and -1 for sizes that may differ. Such an operation gets no index
+///       in the keys of a chain (RandomKey::operation), so the random numbers of the others are
+///       the same with and without it.
 ///   DeviceFunction device_function() const                                       [HasDeviceFunction]
-///       the pixel function that it applies to every pixel of images, where it does nothing else,
-///       as PixelOp and DrawnPixelOp (pixel_op.h) do. A GPU can then do it instead.
+///       the pixel function that it applies to every pixel of images, if it does nothing else,
+///       as PixelOp and DrawnPixelOp (pixel_op.h) do. It can then run on a GPU instead.
 ///   std::optional<AnyOp> for_evaluation() const                                  [IsEvaluated]
-///       what a random operation does when a model is evaluated: an operation that is not random, or
-///       std::nullopt where it then does nothing. The result has the dtype and shape of output().
-///       Without this member, a pipeline that has the operation cannot be evaluated while the
+///       what replaces a random operation when a model is evaluated: one that is not random, or
+///       std::nullopt to remove it. The result has the dtype and shape of output().
+///       Without this member, a pipeline with the operation cannot be evaluated while the
 ///       operation is random.
 // clang-format on
 template <typename T>
@@ -124,9 +124,8 @@ concept Operation = std::copyable<T> &&
   requires std::is_trivially_copyable_v<decltype(op.draw(key, shape))>;
 };
 
-/// An operation over whole batches (batch_ops.h). A chain holds it like any other operation, but a
-/// single sample passes it unchanged. Functions that handle single samples refuse it or leave it
-/// out.
+/// An operation over whole batches (batch_ops.h). A chain holds it like any other operation, but it
+/// does not change single samples. Functions that process single samples refuse it or skip it.
 template <typename T>
 concept BatchOperation = requires(const T& op) {
   requires T::kIsOverBatch;
@@ -142,8 +141,8 @@ class OpModel;
 class OpCost;
 }  // namespace detail
 
-/// An operation of any type. It is a value and cannot be changed; copies share it. Its functions
-/// may be called from several threads at once.
+/// Holds an operation of any type. It is an immutable value; copies share the operation. All
+/// functions are thread-safe.
 class AnyOp {
  public:
   template <typename T>
@@ -151,60 +150,60 @@ class AnyOp {
   template <BatchOperation T>
   AnyOp(T op);
 
-  /// The operation as an object of its own type, or nullptr where it is of another type.
+  /// Returns the operation as an object of type T, or nullptr if it is of another type.
   template <typename T>
   const T* get_if() const;
 
   /// The operation's kName.
   std::string_view name() const;
-  /// Throws Refused for parameters that make no sense.
+  /// Throws Refused for invalid parameters.
   void validate() const;
-  /// Whether it changes fields of this kind. For boxes: whether it MovesPixels.
+  /// Returns true if it changes fields of this kind. For boxes: if it MovesPixels.
   bool touches(FieldKind kind) const;
-  /// The field `in` after the operation. Throws Refused for a field that it cannot take.
+  /// Returns dtype and shape of the field `in` after the operation. Throws Refused for a field that
+  /// the operation cannot process.
   FieldSpec output(const FieldSpec& in) const;
-  /// Whether draw() depends on its key.
+  /// Returns true if draw() depends on its key.
   bool is_random() const;
 
-  /// Whether it is a BatchOperation.
+  /// Returns true if it is a BatchOperation.
   bool is_over_batch() const;
-  /// Whether it is an operation that ReadsRegion.
+  /// Returns true if it is an operation that ReadsRegion.
   bool reads_region() const;
-  /// Whether it is an operation that FindsShape.
+  /// Returns true if it is an operation that FindsShape.
   bool finds_shape() const;
-  /// Whether it is an operation that MayOnlyResize, and only resizes.
+  /// Returns true if it is an operation that MayOnlyResize and its only_resizes() is true.
   bool only_resizes() const;
-  /// The operation to apply when a model is evaluated: this one unless it is random, else what its
-  /// for_evaluation() returns; no value: none is applied. Throws Refused for a random operation
-  /// without that member, and for one whose for_evaluation() is random too.
+  /// Returns the operation to apply when a model is evaluated: this one unless it is random, else
+  /// the result of its for_evaluation(); no value means that none is applied. Throws Refused for a
+  /// random operation without that member, and if its for_evaluation() is random too.
   std::optional<AnyOp> for_evaluation() const;
-  /// Its pixel function; no value unless it HasDeviceFunction.
+  /// Returns its pixel function, or no value unless it HasDeviceFunction.
   std::optional<DeviceFunction> device_function() const;
 
-  /// The part that it reads of an image of `shape` (all of it, unless it reads_region()), and the
-  /// number by which that part may be shrunk (1 unless it Shrinks). Throws what the operation's
-  /// draw() throws.
+  /// Returns the part that it reads of an image of `shape` (all of it, unless it reads_region()),
+  /// and the number by which that part may be downscaled (1 unless it Shrinks). Throws what the
+  /// operation's draw() throws.
   Window window(const RandomKey& key, const Shape& shape) const;
-  /// The number of bytes that draw() writes: the size of the operation's Drawn, 0 where that is
-  /// empty.
+  /// Returns the number of bytes that draw() writes: the size of the operation's Drawn, or 0 if
+  /// that type is empty.
   std::size_t drawn_bytes() const;
-  /// Draws one sample's parameters for an image of `shape` and writes them to `to`, which has room
-  /// for drawn_bytes() and is aligned to 16 bytes. Throws what the operation's draw() throws.
+  /// Generates one sample's parameters for an image of `shape` and writes them to `to`, which holds
+  /// drawn_bytes() bytes and is aligned to 16 bytes. Throws what the operation's draw() throws.
   void draw(const RandomKey& key, const Shape& shape, std::byte* to) const;
-  /// How it moves the pixels of an image of `shape`, with parameters that draw() wrote for that
-  /// shape; no value unless it MovesPixels.
+  /// Returns how it moves the pixels of an image of `shape`, with parameters that draw() wrote for
+  /// that shape, or no value unless it MovesPixels.
   std::optional<AffineMap> map(const std::byte* drawn, const Shape& shape) const;
-  /// Does the operation to one field of a kind other than boxes, on the CPU, with parameters that
-  /// draw() wrote. `out` has the dtype and shape of output().
+  /// Applies the operation to one field of a kind other than boxes, on the CPU, with parameters
+  /// that draw() wrote. `out` has the dtype and shape of output().
   void apply(const std::byte* drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
 
-  /// Draws the parameters of `sample` and applies them to every field that the operation touches.
-  /// `specs` describe the fields. `spare` has one array for each field; results are written there
-  /// and swapped with the sample's arrays. `part` is nullptr where the fields are whole; otherwise
-  /// it says which parts of the images they hold, decoded for the window() of this key, and which
-  /// fields are missing. Throws what the operation throws: UnfitSample where the sample does not
-  /// fit it.
+  /// Generates the parameters of `sample` and applies them to every field that the operation
+  /// touches. `specs` describe the fields. `spare` has one array per field; results are written
+  /// there and swapped with the sample's arrays. `part` is nullptr if the fields are complete;
+  /// otherwise it says which parts of the images they hold, decoded for the window() of this key,
+  /// and which fields are missing. Throws what the operation throws, such as UnfitSample.
   void apply(const RandomKey& key, std::span<const FieldSpec> specs, Sample& sample,
              std::vector<HostArray>& spare, Scratch& scratch,
              const DecodedPart* part = nullptr) const;
@@ -213,21 +212,22 @@ class AnyOp {
   friend AnyOp with_cost(AnyOp op, const SyntheticCost& cost);
 
   std::shared_ptr<const detail::OpModel> self_;
-  std::shared_ptr<const detail::OpCost> cost_;  ///< of each sample; nullptr: none
+  std::shared_ptr<const detail::OpCost> cost_;  ///< synthetic cost per sample; nullptr for none
 };
 
-/// The fields after `op`. Throws Refused where its output() does, for fields of different sizes
-/// that must be moved together, and for boxes that are not float32, N x 4, or that cannot follow
-/// what it does.
+/// Returns the fields after `op`. Throws Refused if its output() does, for fields of different
+/// sizes that must be moved together, and for boxes that are not float32, N x 4, or that cannot be
+/// moved along.
 std::vector<FieldSpec> fields_after(const AnyOp& op, std::vector<FieldSpec> fields);
 
-/// An operation and the name that its step has in reports and errors.
+/// An operation and the name of its step in reports and errors.
 struct NamedOp {
   std::string name;
   AnyOp op;
 };
 
-/// The number of the operation at `index` of a chain in the keys of its draws.
+/// Returns the number that identifies the operation at `index` of a chain in its random keys
+/// (RandomKey::operation).
 std::size_t key_number(const std::vector<NamedOp>& chain, std::size_t index);
 
 }  // namespace slipstream

@@ -4,12 +4,12 @@
 
 #include "slipstream/core/host_device.h"
 
-// The arithmetic of single pixels. It has one definition for the CPU and the GPU, in IEEE float32.
-// Neither may fuse a multiplication and an addition by itself, so both have the same bits.
+// Arithmetic on single pixels, in IEEE float32. The CPU and the GPU share this definition. Neither
+// compiler may contract a multiplication and an addition to an fma, so both give the same bits.
 namespace slipstream {
 
 /// One pixel of C channels. Its values are in the units of the image; those of a uint8 image are
-/// whole numbers from 0 to 255.
+/// integers from 0 to 255.
 template <int C>
 struct Pixel {
   float value[C];
@@ -21,7 +21,7 @@ enum class Range : std::uint8_t {
   unit,    ///< float32: white is 1
 };
 
-/// The value a b + c, rounded once.
+/// Returns a b + c, rounded once (fma).
 SLIPSTREAM_HOST_DEVICE inline float fused(float a, float b, float c) {
 #if defined(__CUDA_ARCH__)
   return __fmaf_rn(a, b, c);
@@ -30,30 +30,33 @@ SLIPSTREAM_HOST_DEVICE inline float fused(float a, float b, float c) {
 #endif
 }
 
-/// `v`, or the end of the range from `low` to `high` beyond which it lies.
+/// Clamps `v` to the range from `low` to `high`.
 SLIPSTREAM_HOST_DEVICE inline float clamped(float v, float low, float high) {
   return v < low ? low : (v > high ? high : v);
 }
 
-/// The whole number nearest to `v`, halves to even. REQUIRES: 0 <= v < 2^22
+/// Rounds `v` to the nearest integer, ties to even.
+/// REQUIRES: 0 <= v < 2^22
 SLIPSTREAM_HOST_DEVICE inline float rounded(float v) {
-  constexpr float kWhole = 8388608.0F;  // 2^23: a float of this size has no fraction
+  constexpr float kWhole =
+      8388608.0F;  // 2^23: adding it leaves no bits for a fraction, so the addition rounds
   return (v + kWhole) - kWhole;
 }
 
-/// The level, 0 to 255, nearest to `v`, halves to even.
+/// Rounds `v` to the nearest level, 0 to 255, ties to even.
 SLIPSTREAM_HOST_DEVICE inline float to_level(float v) { return rounded(clamped(v, 0.0F, 255.0F)); }
 
-/// `level` / 255, rounded once. It is computed without a division, by the inverse in two parts.
-/// Source: Brisebarre, Muller and Raina, "Accelerating correctly rounded floating-point division
-/// when the divisor is known in advance", 2004. REQUIRES: `level` is a whole number from 0 to 255
+/// Returns `level` / 255, rounded once. Computed without a division, by multiplying with the
+/// inverse in two parts. Source: Brisebarre, Muller and Raina, "Accelerating correctly rounded
+/// floating-point division when the divisor is known in advance", 2004.
+/// REQUIRES: `level` is an integer from 0 to 255
 SLIPSTREAM_HOST_DEVICE inline float from_level(float level) {
   constexpr float kInverse = 1.0F / 255.0F;
   constexpr float kRest = static_cast<float>(1.0 / 255.0 - double{kInverse});
   return fused(level, kInverse, level * kRest);
 }
 
-/// The pixel that a pixel function (pixel_op.h) makes of `pixel`.
+/// Applies a pixel function (pixel_op.h) to `pixel`.
 template <int C, typename Function>
 SLIPSTREAM_HOST_DEVICE inline Pixel<C> changed(const Function& function, Pixel<C> pixel) {
   if constexpr (requires { function(pixel); }) {

@@ -51,7 +51,7 @@ struct PixelFunctionText {
   std::string_view definition;
 };
 
-/// Whether the pixel function T takes pixels of C channels.
+/// True if the pixel function T takes pixels of C channels.
 template <typename T, int C>
 inline constexpr bool kTakesPixels = requires(const T& function, Pixel<C> pixel) {
   { function(pixel) } -> std::same_as<Pixel<C>>;
@@ -68,9 +68,9 @@ concept PixelFunction = std::is_trivially_copyable_v<T> && sizeof(T) <= 1024 && 
   { pixel_function_text(function) } -> std::same_as<PixelFunctionText>;
 };
 
-/// The image `in` with the dtype float32. `takes` says which of 1 to 4 channels the operation
-/// `name` takes. Throws Refused for another number of channels and for images that are neither
-/// uint8 nor float32.
+/// Returns the image field `in` with the dtype float32. `takes` says which of 1 to 4 channels the
+/// operation `name` supports. Throws Refused for another number of channels and for images that are
+/// neither uint8 nor float32.
 FieldSpec changed_field(std::string_view name, const FieldSpec& in, const bool (&takes)[4]);
 
 /// Applies `function` to `pixels` pixels of C channels, uint8 or float32, and writes the results as
@@ -89,7 +89,7 @@ void change_pixels(const Function& function, const T* from, float* to, std::size
 }
 
 /// Applies `function` to an image of C channels, uint8 or float32, and writes the result as
-/// float32. Does nothing where the function does not take pixels of C channels.
+/// float32. Does nothing if the function does not take pixels of C channels.
 template <PixelFunction Function, int C>
 void change_channels(const Function& function, const ConstArray& in, float* to) {
   if constexpr (kTakesPixels<Function, C>) {

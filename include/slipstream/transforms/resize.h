@@ -6,21 +6,21 @@
 
 namespace slipstream {
 
-/// The size that Resize gives an image. Two numbers are its height and width in pixels. One number
-/// is the length of the shorter side, and the proportions stay, as in torchvision.
+/// Output size of Resize. Two numbers are height and width in pixels. One number is the length of
+/// the shorter side and keeps the aspect ratio, as in torchvision.
 struct ResizedSize {
   std::int64_t height = 0;
   std::int64_t width = 0;
-  std::int64_t shorter_side = 0;  ///< 0: height and width say the size
+  std::int64_t shorter_side = 0;  ///< 0 if height and width are used
 
   constexpr ResizedSize() = default;
   constexpr ResizedSize(std::int64_t shorter) : shorter_side(shorter) {}
   constexpr ResizedSize(std::int64_t rows, std::int64_t columns) : height(rows), width(columns) {}
-  /// Whether the size is that of the shorter side.
+  /// Returns true if the size is given by the shorter side.
   bool keeps_ratio() const { return shorter_side != 0; }
-  /// The size that an image of size `image` gets. With shorter_side the longer side becomes
-  /// floor(shorter_side * longer / shorter), computed in integers. REQUIRES: both sides of `image`
-  /// are at least 1
+  /// Returns the output size for an image of size `image`. With shorter_side the longer side
+  /// becomes floor(shorter_side * longer / shorter), computed in integers.
+  /// REQUIRES: both sides of `image` are at least 1
   Size of(const Size& image) const;
   bool operator==(const ResizedSize&) const = default;
 };
@@ -53,14 +53,15 @@ struct Resize {
   bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
   FieldSpec output(const FieldSpec& in) const;
   bool is_random() const { return false; }
-  /// Throws UnfitSample where the result would have a side of more than 65,536 pixels or more than
-  /// kDefaultPixelLimit pixels in all.
+  /// Throws UnfitSample if the result would have a side of more than 65,536 pixels or more than
+  /// kDefaultPixelLimit pixels in total.
   Drawn draw(const RandomKey&, const Shape& shape) const;
-  /// Throws UnfitSample for a field without pixels. A field that was not reduced by decoding may
-  /// have another size than the one that was drawn for.
+  /// Throws UnfitSample for a field without pixels. The size of a field that was not downscaled by
+  /// the decoder may differ from the size that draw() was called with.
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
-  /// False where it keeps the proportions: the size of the result is then not known beforehand.
+  /// Returns false if the aspect ratio is kept, because the size of the result is not known
+  /// beforehand then.
   bool only_resizes() const { return antialias && !size.keeps_ratio(); }
   AffineMap map(const Drawn& drawn, const Shape&) const {
     return drawn.resized_to(size.of({drawn.height, drawn.width}));

@@ -12,13 +12,14 @@
 namespace slipstream {
 
 // Operations (op.h) that crop, resize, flip and scale. Crops and flips move images (height x width
-// x channels) and masks (height x width) alike. Their parameters are drawn for the sample's first
-// image; a field of another size throws UnfitSample where the operation crops. The other operations
-// touch images alone. H and W are the height and width of the image. uniform() and below(bound) are
-// the next draws of the sample, in the order in which they are written here (docs/random.md).
+// x channels) and masks (height x width) alike. Their parameters are generated for the sample's
+// first image; a field of another size throws UnfitSample if the operation crops. The other
+// operations change only images. H and W are the height and width of the image. uniform() and
+// below(bound) are the sample's next random numbers, in the order in which they are written here
+// (docs/random.md).
 
-/// Takes the middle size.height x size.width pixels: top = floor((H - size.height) / 2), left =
-/// floor((W - size.width) / 2). Takes any dtype. Throws UnfitSample for an image smaller than that.
+/// Takes the center size.height x size.width pixels: top = floor((H - size.height) / 2), left =
+/// floor((W - size.width) / 2). Accepts any dtype. Throws UnfitSample for a smaller image.
 struct CenterCrop {
   static constexpr std::string_view kName = "center_crop";
   Size size;
@@ -38,10 +39,10 @@ struct CenterCrop {
   Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
 };
 
-/// Takes size.height x size.width pixels from anywhere in the image, which first gets `padding`
-/// black pixels (class 0 in masks) on each side. Draws top = below(H + 2 padding - size.height +
-/// 1), then left = below(W + 2 padding - size.width + 1). Takes any dtype. Throws UnfitSample for
-/// an image that is smaller than the crop even with its padding.
+/// Takes size.height x size.width pixels from a random position in the image, after padding it with
+/// `padding` black pixels (class 0 in masks) on each side: top = below(H + 2 padding - size.height
+/// + 1), then left = below(W + 2 padding - size.width + 1). Accepts any dtype. Throws UnfitSample
+/// for an image that is smaller than the crop even with its padding.
 struct RandomCrop {
   static constexpr std::string_view kName = "random_crop";
   Size size;
@@ -68,12 +69,12 @@ struct RandomCrop {
 /// torchvision's documentation and the paper that it names (Szegedy et al., "Going deeper with
 /// convolutions", CVPR 2015).
 ///
-/// The crop's height h and width w are drawn in up to ten tries: area = H W (scale[0] + uniform()
-/// (scale[1] - scale[0])), ratio = exp(log ratio[0] + uniform() (log ratio[1] - log ratio[0])), w =
-/// round(sqrt(area ratio)), h = round(sqrt(area / ratio)), halves up. The first crop that fits into
-/// the image is taken, at top = below(H - h + 1), left = below(W - w + 1). Where no try fits, it is
-/// the largest centered crop whose ratio is within the bounds. All is computed in double precision
-/// by basic IEEE operations alone, so every machine gets the same pixels.
+/// The crop's height h and width w are generated in up to ten attempts: area = H W (scale[0] +
+/// uniform() (scale[1] - scale[0])), ratio = exp(log ratio[0] + uniform() (log ratio[1] - log
+/// ratio[0])), w = round(sqrt(area ratio)), h = round(sqrt(area / ratio)), ties up. The first crop
+/// that fits into the image is used, at top = below(H - h + 1), left = below(W - w + 1). If none
+/// fits, the largest centered crop whose ratio is in range is used. Everything is computed in
+/// double precision with basic IEEE operations only, so every machine gives the same pixels.
 struct RandomResizedCrop {
   static constexpr std::string_view kName = "random_resized_crop";
   Size size;
@@ -99,7 +100,7 @@ struct RandomResizedCrop {
   Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
 };
 
-/// Mirrors left and right with probability p: where uniform() < p. Takes any dtype.
+/// Flips left and right with probability p: if uniform() < p. Accepts any dtype.
 struct RandomHorizontalFlip {
   static constexpr std::string_view kName = "random_horizontal_flip";
   double p = 0.5;  ///< 0 to 1
@@ -116,7 +117,7 @@ struct RandomHorizontalFlip {
   AffineMap map(Drawn drawn, const Shape& shape) const;
 };
 
-/// Mirrors top and bottom with probability p: where uniform() < p. Takes any dtype.
+/// Flips top and bottom with probability p: if uniform() < p. Accepts any dtype.
 struct RandomVerticalFlip {
   static constexpr std::string_view kName = "random_vertical_flip";
   double p = 0.5;  ///< 0 to 1
@@ -134,7 +135,7 @@ struct RandomVerticalFlip {
 };
 
 /// Converts uint8 images to float32. With `scale` the values are level / 255, rounded once, from 0
-/// to 1. Without it they are the levels themselves. Images of float32 stay as they are.
+/// to 1. Without it they are the levels themselves. float32 images are not changed.
 struct ToDtype {
   static constexpr std::string_view kName = "to_dtype";
   DType dtype = DType::float32;  ///< must be float32
@@ -152,8 +153,8 @@ struct ToDtype {
 
 /// Normalizes images of one to four channels. The result is float32: (value - mean) / std in each
 /// channel. The levels of uint8 images are divided by 255 first. Mean and std are rounded to
-/// float32 first, and so is the result of each operation. Each of the two has as many numbers as
-/// the image has channels, or one for all of them.
+/// float32 first, and so is the result of each operation. `mean` and `std` each have one number per
+/// channel, or a single number for all channels.
 struct Normalize {
   static constexpr std::string_view kName = "normalize";
   std::vector<double> mean = {0, 0, 0};
@@ -167,7 +168,7 @@ struct Normalize {
   bool is_random() const { return false; }
   Drawn draw(const RandomKey&, const Shape&) const { return {}; }
   void apply(Drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
-  /// The number of channels that `mean` and `std` are for; 1: any number.
+  /// Number of channels that `mean` and `std` are given for. 1 means any number.
   std::size_t channels() const {
     if (mean.size() == 1) return std.size();
     return std.size() == 1 ? mean.size() : std::min(mean.size(), std.size());

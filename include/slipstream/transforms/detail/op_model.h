@@ -7,8 +7,8 @@
 
 #include "slipstream/transforms/op.h"
 
-// How AnyOp (op.h) holds operations of any type. Programs need nothing from here but the concepts
-// that op.h names.
+// Implements how AnyOp (op.h) holds operations of any type. Programs need only the concepts that
+// op.h names.
 namespace slipstream {
 
 template <typename T>
@@ -51,13 +51,14 @@ concept IsEvaluated = Operation<T> && requires(const T& op) {
   { op.for_evaluation() } -> std::same_as<std::optional<AnyOp>>;
 };
 
-/// Says which parts of a sample's images are there, where the images hold little more than the next
-/// operation reads of them, or are missing because the operation is done to them elsewhere.
+/// Says which parts of a sample's images are present, if the images hold little more than the next
+/// operation reads, or are missing because the operation runs elsewhere.
 struct DecodedPart {
-  Shape whole;                                ///< shape of the image that parameters are drawn for
-  Window wanted;                              ///< the part of that image that was asked for
-  std::vector<std::optional<Window>> fields;  ///< the part that each field holds; no value: all
-  std::vector<bool> elsewhere = {};           ///< which fields are missing; empty: none
+  Shape whole;    ///< shape of the image that parameters are generated for
+  Window wanted;  ///< the requested part of that image
+  /// The part that each field holds; no value means all.
+  std::vector<std::optional<Window>> fields;
+  std::vector<bool> elsewhere = {};  ///< which fields are missing; empty if none
 };
 
 namespace detail {
@@ -72,13 +73,13 @@ struct OpTraits {
   bool is_evaluated = false;
 };
 
-/// What a GPU can do in an operation's place.
+/// Device equivalents of an operation.
 struct OpOnDevice {
   bool only_resizes = false;
   std::optional<DeviceFunction> function = {};
 };
 
-/// An operation of any type. AnyOp says what its functions do.
+/// Interface of an operation of any type. AnyOp documents its functions.
 class OpModel {
  public:
   explicit OpModel(const OpTraits& of_type) : traits(of_type) {}
@@ -102,7 +103,7 @@ class OpModel {
   const OpTraits traits;
 };
 
-/// A PassedBySamples.
+/// True for a PassedBySamples.
 template <typename T>
 concept PassedBySample = requires {
   T::kIsPassed;
@@ -182,7 +183,7 @@ class OpHolder final : public OpModel {
         std::swap(array, spare[i]);
         continue;
       }
-      // Without the name: copying it could allocate for every sample.
+      // Without the name, because copying it could allocate memory for every sample.
       const FieldSpec now{{}, specs[i].kind, in.dtype, in.shape, specs[i].classes};
       const FieldSpec after = op.output(now);
       const bool is_part = part && part->fields[i];
@@ -206,7 +207,8 @@ class OpHolder final : public OpModel {
     return drawn;
   }
 
-  /// Of the first image that it touches, else of the first field; none where it touches none.
+  /// Returns the shape of the first image that the operation touches, else of the first field that
+  /// it touches, or no value if it touches none.
   std::optional<Shape> reference_shape(std::span<const FieldSpec> specs,
                                        const Sample& sample) const {
     std::optional<Shape> shape;
@@ -219,7 +221,7 @@ class OpHolder final : public OpModel {
   }
 };
 
-/// Holds a BatchOperation in a chain of operations on samples, which pass it unchanged.
+/// Holds a BatchOperation in a chain of operations on samples, where it changes nothing.
 template <BatchOperation T>
 struct PassedBySamples {
   static constexpr std::string_view kName = T::kName;
