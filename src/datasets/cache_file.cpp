@@ -18,6 +18,8 @@ CacheFile::~CacheFile() {
 
 int CacheFile::open(const std::filesystem::path& path, bool is_writable) {
   const int mode = is_writable ? O_RDWR | O_CREAT : O_RDONLY;
+  // O_NOFOLLOW: a link in a shared folder could name any file of the user. O_NONBLOCK: opening a
+  // pipe would wait.
   const int fd = ::open(path.c_str(), mode | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0666);
   if (fd < 0) return errno;
   struct ::stat status {};

@@ -9,7 +9,7 @@
 namespace slipstream {
 
 /// A regular file that several threads and processes read and write at any offset. Functions that
-/// give an int give 0, or the errno of what failed.
+/// return an int return 0, or the errno of the failure.
 class CacheFile {
  public:
   CacheFile() = default;
@@ -17,17 +17,19 @@ class CacheFile {
   CacheFile(const CacheFile&) = delete;
   CacheFile& operator=(const CacheFile&) = delete;
 
-  /// Opens what is there, or makes it where it may be written. REQUIRES: not open
+  /// Opens the file, or creates it if it may be written.
+  /// REQUIRES: not open
   int open(const std::filesystem::path& path, bool is_writable);
   bool is_open() const { return fd_ >= 0; }
 
-  /// Fills `to`, or returns false where the file ends before or cannot be read.
+  /// Fills `to`, or returns false if the file ends before or cannot be read.
   bool read(std::uint64_t offset, std::span<std::byte> to) const;
   int write(std::uint64_t offset, std::span<const std::byte> bytes) const;
   std::optional<std::uint64_t> size() const;
   int resize(std::uint64_t bytes) const;
 
-  /// Keeps other processes (and other CacheFiles) out of the same scope.
+  /// Holds an exclusive lock (flock) against other processes and other CacheFiles for a scope.
+  /// Threads that share a CacheFile share the lock, so they need a mutex as well.
   class Hold {
    public:
     explicit Hold(const CacheFile& file);

@@ -67,6 +67,7 @@ std::vector<std::string> read_lines(const fs::path& path) {
     if (line.ends_with('\r')) line.pop_back();
     names.push_back(line);
   }
+  // Editors add a line end or blank lines at the end of a file.
   while (!names.empty() && names.back().empty()) names.pop_back();
   return names;
 }
@@ -86,10 +87,10 @@ void check_names(const fs::path& path, const std::vector<std::string>& names) {
   if (names.empty()) throw Refused(what + "is empty: write a name a line");
 }
 
-/// Manifests hold names as printable() gives them.
+/// Compares names after printable(), because manifests store them in that form.
 bool is_same(const std::string& a, const std::string& b) { return printable(a) == printable(b); }
 
-/// Whether the classes that `known` numbers have these numbers in `names` too.
+/// Returns true if the classes in `known` have the same indices in `names`.
 bool begins_with(const std::vector<std::string>& names, const std::vector<std::string>& known) {
   return known.size() <= names.size() &&
          std::equal(known.begin(), known.end(), names.begin(), is_same);

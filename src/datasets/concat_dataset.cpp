@@ -75,7 +75,7 @@ std::string to_text(const FieldSpec& spec) {
          format_count(static_cast<std::uint64_t>(spec.classes), "class") + ")";
 }
 
-/// Widens `known` by `other`, or says why not.
+/// Merges `other` into `known`. Returns why that is not possible, or "".
 std::string merge(std::vector<FieldSpec>& known, const std::vector<FieldSpec>& other) {
   if (other.size() != known.size()) {
     return "has " + format_count(other.size(), "field") + ", not " + std::to_string(known.size());
@@ -94,7 +94,7 @@ std::string merge(std::vector<FieldSpec>& known, const std::vector<FieldSpec>& o
   return "";
 }
 
-/// Against the first part whose names are known.
+/// Compares all names with those of the first part that has names.
 void check_names(const Parts& parts, std::vector<std::string>& problems) {
   const std::vector<std::string>* known = nullptr;
   for (std::size_t i = 0; i < parts.size(); ++i) {

@@ -49,6 +49,7 @@ std::string CsvReader::quoted_field() {
     if (!take("\"")) break;
     value += '"';
   }
+  // Quoted fields may contain line ends, which count for line numbers in messages.
   line_ += static_cast<std::size_t>(std::count(value.begin(), value.end(), '\n'));
   return value;
 }

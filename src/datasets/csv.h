@@ -7,21 +7,21 @@
 
 namespace slipstream {
 
-/// What some programs put ahead of text in UTF-8.
+/// The byte order mark that some programs write before UTF-8 text.
 inline constexpr std::string_view kUtf8Mark = "\xef\xbb\xbf";
 
-/// Rows of RFC 4180: fields between commas; "quoted" ones may hold commas, line ends and doubled
-/// quotes. Lines end in \n or \r\n, the last one perhaps in nothing. A mark of UTF-8 at the
-/// beginning is passed over, and so are empty lines.
+/// Reads rows of RFC 4180: comma-separated fields. "Quoted" fields may contain commas, line ends
+/// and doubled quotes. Lines end with \n or \r\n; the last line end is optional. A byte order mark
+/// at the beginning and empty lines are skipped.
 class CsvReader {
  public:
   /// `text` must outlive the reader.
   explicit CsvReader(std::string_view text);
 
-  /// Whether there was one more row, which is in `fields` then. Throws Error for a quote that is
-  /// not closed, one within an unquoted field, and what follows a closing one.
+  /// Reads the next row into `fields`. Returns false if there is none. Throws Error for an unclosed
+  /// quote, a quote inside an unquoted field, and text after a closing quote.
   bool next(std::vector<std::string>& fields);
-  /// Where the last row, or the one that was refused, begins: from 1.
+  /// First line, counted from 1, of the last row or of the row that was refused.
   std::size_t line() const { return row_line_; }
 
  private:

@@ -24,6 +24,7 @@ std::vector<FieldSpec> Dataset::fields() const {
   return specs;
 }
 
+// Most data sets return the same values for every position, so the key is not needed.
 void Dataset::read_keyed(std::size_t index, const RandomKey&, Sample& out) const {
   read(index, out);
 }

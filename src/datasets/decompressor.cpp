@@ -77,6 +77,8 @@ void Decompressor::run(Compression compression, std::span<const std::byte> from,
                        HostArray& out) {
   constexpr std::size_t kPartBytes = std::size_t{8} << 20;
   part_.resize(kPartBytes);
+  // A small file can decompress to a huge one, and a size in its header can be wrong. So the bytes
+  // are counted first, in a buffer of fixed size that is overwritten in a circle.
   const std::size_t bytes = pass(compression, from, part_, limit);
   const MutableArray to = out.reset(DType::uint8, {static_cast<std::int64_t>(bytes)});
   if (bytes <= part_.size())
@@ -101,6 +103,7 @@ std::size_t Decompressor::pass(Compression compression, std::span<const std::byt
       throw Error("it is more than " + std::to_string(limit) +
                   " bytes when decompressed; remove it, or store it in smaller members (a program "
                   "may raise TarShardOptions::max_member_bytes)");
+    // Data may consist of several frames.
     is_done = step.is_frame_done && used == from.size();
     if (!is_done && step.consumed + step.produced == 0) fail(codec, "it ends early");
   }

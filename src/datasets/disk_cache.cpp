@@ -11,6 +11,7 @@
 namespace slipstream {
 namespace {
 
+// DiskCached is a template, so disk_cache_state() needs a common base to find the store.
 class HasDiskStore {
  public:
   HasDiskStore() = default;

@@ -27,7 +27,7 @@ std::string disk_manifest(std::size_t samples, const std::vector<FieldSpec>& fie
                          {"samples", samples},
                          {"fields", std::move(list)},
                          {"identity", identity}};
-  // Names of files need not be UTF-8.
+  // File names need not be UTF-8, but JSON must be: invalid bytes are replaced.
   return manifest.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

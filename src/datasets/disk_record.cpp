@@ -10,7 +10,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "records hold little-endian numbers");
 
-/// The bytes of the values; nothing where they are no array, or more than `limit`.
+/// Returns the number of bytes of the values, or no value if the form is invalid or larger than
+/// `limit`.
 std::optional<std::uint64_t> value_bytes(const StoredForm& form, std::uint64_t limit) {
   if (form.dtype > static_cast<std::uint32_t>(DType::float32) || form.encoded > 1 ||
       form.rank > Shape::kMaxRank) {
@@ -23,6 +24,7 @@ std::optional<std::uint64_t> value_bytes(const StoredForm& form, std::uint64_t l
   if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return 0;
   std::uint64_t bytes = size_bytes(static_cast<DType>(form.dtype));
   for (const std::int64_t dim : dims) {
+    // Division, because the product of damaged dimensions could overflow.
     if (static_cast<std::uint64_t>(dim) > limit / bytes) return std::nullopt;
     bytes *= static_cast<std::uint64_t>(dim);
   }
@@ -49,6 +51,7 @@ std::optional<RecordForm> RecordForm::parse(std::span<const StoredForm> head, st
     field.shape.rank = head[i].rank;
     for (std::size_t d = 0; d < head[i].rank; ++d) field.shape.dims[d] = head[i].dims[d];
   }
+  // The sizes were checked before any memory is allocated for the fields.
   if (left != 0) return std::nullopt;
   return form;
 }

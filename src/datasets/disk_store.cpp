@@ -50,6 +50,7 @@ void DiskStore::open(const std::string& manifest) {
   if (error) return stop_at("make '" + dir_.string() + "'", error.value());
   try {
     open_to_write(manifest);
+    // A folder that cannot be written may still be readable, for example a cache on a shared disk.
     if (!is_storing_) open_to_read(manifest);
   } catch (const Refused&) {
     throw;
@@ -62,6 +63,8 @@ void DiskStore::open_to_write(const std::string& manifest) {
   if (const int error = samples_.open(dir_ / kSamples, true); error != 0) {
     return stop_at("write '" + (dir_ / kSamples).string() + "'", error);
   }
+  // One process at a time creates the manifest or compares it, so that two data sets cannot both
+  // believe that they own the folder.
   const CacheFile::Hold hold(samples_);
   if (hold.error() != 0) return stop_at("lock '" + (dir_ / kSamples).string() + "'", hold.error());
   std::error_code ignored;
@@ -93,6 +96,7 @@ bool DiskStore::fetch(std::uint64_t sample, Sample& out) const {
   if (!index_.is_open() || !samples_.is_open()) return false;
   RecordSlot slot;
   if (!index_.read(sample * sizeof(slot), writable(slot))) return false;
+  // Not yet stored (all zero), incomplete, or of another data set.
   if (slot.check != slot.expected_check(seed_, sample)) return false;
   std::array<StoredForm, kMaxRecordFields> stored;
   const auto head = std::span(stored).first(fields_);
@@ -110,6 +114,8 @@ bool DiskStore::fetch(std::uint64_t sample, Sample& out) const {
     digest.add(to);
     at += to.bytes();
   }
+  // A record may be incomplete although its slot is valid: the files are not synced, so after a
+  // power failure the slot may be on disk without the record.
   return digest.value() == slot.digest;
 }
 
@@ -139,6 +145,8 @@ void DiskStore::write(std::uint64_t sample, const Sample& from) {
     bytes += from.fields[i].array.view().bytes();
   }
   if (!RecordForm::parse(head, bytes)) return;
+  // Prevents two threads of this process from storing one sample. Two processes may still both
+  // store it, which only wastes space.
   const Claim claim(*this, sample);
   if (!claim.is_held() || is_stored(sample)) return;
   const std::optional<std::uint64_t> offset = reserve(bytes);
@@ -162,6 +170,7 @@ int DiskStore::put(std::uint64_t sample, std::uint64_t offset, std::span<const S
     at += value.bytes();
   }
   if (error != 0) return error;
+  // The slot is written last: only from here on can other threads and processes find the record.
   RecordSlot slot = {offset, at - offset, digest.value(), 0};
   slot.check = slot.expected_check(seed_, sample);
   return index_.write(sample * sizeof(slot), writable(slot));
@@ -181,6 +190,7 @@ std::optional<std::uint64_t> DiskStore::reserve(std::uint64_t bytes) {
       stopped_ = "full: max_bytes is " + std::to_string(max_bytes_);
       return std::nullopt;
     }
+    // Growing the file under the lock reserves the space, so that the write itself needs no lock.
     if (error == 0) error = samples_.resize(*size + bytes);
     if (error == 0) return size;
   }
@@ -191,6 +201,7 @@ std::optional<std::uint64_t> DiskStore::reserve(std::uint64_t bytes) {
 void DiskStore::release_space(std::uint64_t offset, std::uint64_t bytes) {
   const Lock lock(mutex_);
   const CacheFile::Hold hold(samples_);
+  // Space can be returned only if no other thread or process has reserved space after it.
   if (hold.error() == 0 && samples_.size() == offset + bytes) samples_.resize(offset);
 }
 

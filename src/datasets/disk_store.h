@@ -12,28 +12,28 @@
 
 namespace slipstream {
 
-/// The folder of a disk cache. Three files:
-///   cache.json     the manifest: which data set it is of
-///   cache.index    a RecordSlot for each sample, in order: found without a search, by all
-///                  processes at once, and nothing is scanned or held in memory
-///   cache.samples  records one behind the other, in the order in which they were stored
-/// A record's place is reserved first, then the record written, then its slot: whatever is
-/// interrupted leaves space unused, but no slot of what is not there.
+/// The folder of a disk cache. It has three files:
+///   cache.json     the manifest: which data set it belongs to
+///   cache.index    one RecordSlot per sample, in order: all processes find an entry without a
+///                  search, and nothing is scanned or kept in memory
+///   cache.samples  contiguous records, in the order in which they were stored
+/// To store a sample, its space is reserved first, then the record is written, then its slot. An
+/// interruption at any point wastes space, but no slot refers to an incomplete record. Thread-safe.
 class DiskStore {
  public:
-  /// `manifest`: as kept in cache.json. Throws Refused as disk_cached() does.
+  /// `manifest` is the content of cache.json. Throws Refused as disk_cached() does.
   DiskStore(const DiskCacheOptions& options, const std::string& manifest, std::size_t samples,
             std::size_t fields);
 
-  /// Whether `out` is the sample now; if not, it holds anything.
+  /// Reads a stored sample into `out`. Returns false if there is none; `out` is unspecified then.
   bool read(std::uint64_t sample, Sample& out) const;
-  /// Stores a copy, unless storing has stopped, or another thread has stored it or is about to.
-  /// (Two processes may both store a sample: one copy is then unused.)
+  /// Stores a copy, unless storing has stopped, or another thread has stored the sample or is
+  /// storing it. (Two processes may both store a sample; one copy is then unused.)
   void write(std::uint64_t sample, const Sample& from) SLIPSTREAM_EXCLUDES(mutex_);
   DiskCacheState state() const SLIPSTREAM_EXCLUDES(mutex_);
 
  private:
-  /// One thread's right to store a sample.
+  /// One thread's exclusive right to store a sample.
   class Claim {
    public:
     Claim(DiskStore& store, std::uint64_t sample);
@@ -65,7 +65,7 @@ class DiskStore {
   const std::uint64_t index_bytes_;
   const std::uint64_t fixed_bytes_;  ///< index and manifest
   const std::size_t fields_;
-  const std::uint64_t seed_;  ///< of the slots' checks
+  const std::uint64_t seed_;  ///< seed of the slots' checksums
   CacheFile index_;
   CacheFile samples_;
   std::atomic<bool> is_storing_ = true;

@@ -43,14 +43,16 @@ class Walk {
     return {path.substr(0, name == 0 ? 0 : name - 1), path.substr(name)};
   }
 
+  // Device and inode identify a folder whatever links lead to it, which also ends loops of links.
   bool is_new(const fs::path& folder) {
     struct ::stat status {};
-    if (::stat(folder.c_str(), &status) != 0) return true;  // list_folder says why
+    if (::stat(folder.c_str(), &status) != 0) return true;  // list_folder() reports the reason
     return visited_.emplace(status.st_dev, status.st_ino).second;
   }
 
   void list(const fs::path& folder, std::vector<fs::path>& folders) {
     const std::vector<fs::path> paths = list_folder(folder);
+    // Reversed, because the stack of folders returns the last one first.
     for (auto path = paths.rbegin(); path != paths.rend(); ++path) {
       ScanWatch::poll();
       std::error_code ignored;

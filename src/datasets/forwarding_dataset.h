@@ -9,8 +9,8 @@
 
 namespace slipstream {
 
-/// Is as the data set that it holds, but for what those override that derive from it. Base: Dataset
-/// or LabeledDataset.
+/// Forwards all calls to the data set that it holds. Derived classes override some of them. Base is
+/// Dataset or LabeledDataset.
 template <typename Base = Dataset>
 class ForwardingDataset : public Base {
  public:

@@ -8,12 +8,13 @@
 
 namespace slipstream {
 
-/// Makes up a Dataset::identity(), of items in their order.
+/// Computes a Dataset::identity() from items in order.
 class Identity {
  public:
   void add(std::uint64_t item) { digest_ = chain64(digest_, item); }
   void add(std::string_view text) { add(fingerprint(text.data(), text.size())); }
-  /// A file as it is. (Its inode does not count: a copy of it, of the same time, is the same.)
+  /// Adds a file's path, size and modification time. (Not its inode, so a copy with the same time
+  /// has the same identity.)
   void add(const std::filesystem::path& path, const FileStamp& stamp) {
     add(path.native());
     add(stamp.size);

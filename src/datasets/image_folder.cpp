@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 const char* const kRemedy = "a data set is a folder with one folder of images for each class";
 
 struct LabeledFile {
-  std::string path;  ///< below DIR
+  std::string path;  ///< relative to DIR
   std::int64_t label = 0;
 };
 
@@ -72,10 +72,10 @@ class ImageFolder final : public LabeledDataset {
   std::vector<std::string> remarks_;
 };
 
-/// What is in DIR itself.
+/// The entries of DIR itself.
 struct FolderSummary {
   std::vector<std::string> folders;
-  std::uint64_t images = 0;  ///< of any format
+  std::uint64_t images = 0;  ///< number of images of any format
   UnreadFormats unread;
 };
 
@@ -92,7 +92,7 @@ FolderSummary scan_top(const fs::path& dir) {
   return top;
 }
 
-/// Where images lie in DIR itself, how many; "" for none.
+/// Describes images in DIR itself, or "" if there are none.
 std::string images_beside(const FolderSummary& top) {
   if (top.images == 0) return "";
   const std::string text = top.unread.text();

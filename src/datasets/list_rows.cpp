@@ -33,7 +33,8 @@ std::vector<std::size_t> column_positions(const fs::path& list, const Names& col
   return positions;
 }
 
-/// Names that are empty tell nothing, so several may be.
+/// Throws Refused for a repeated column name. Empty names may repeat, because no option can refer
+/// to them.
 void refuse_twins(const fs::path& list, const Names& header) {
   for (auto name = header.begin(); name != header.end(); ++name)
     if (!name->empty() && std::find(name + 1, header.end(), *name) != header.end())

@@ -7,13 +7,14 @@
 
 namespace slipstream {
 
-/// What stands in a list under the columns that were asked for.
+/// The values of one row of a list in the requested columns.
 struct ListRow {
   std::size_t line = 0;
   std::vector<std::string> values;
 };
 
-/// Reads `list`, CSV or JSON lines by its extension, as listed() says. `columns` are different.
+/// Reads `list`, which is CSV or JSON lines according to its extension, as listed() specifies.
+/// `columns` are distinct.
 std::vector<ListRow> read_list(const std::filesystem::path& list,
                                const std::vector<std::string>& columns);
 

@@ -26,7 +26,8 @@ void read_encoded(const fs::path& path, Field& field) {
   field.encoded = true;
 }
 
-/// Paths below the list's folder: shared by all samples.
+/// Samples with class labels. Paths are stored relative to the list's folder, which all samples
+/// share.
 class ListedLabels final : public LabeledDataset {
  public:
   ListedLabels(fs::path dir, std::vector<std::string> images, std::vector<std::int64_t> labels,
@@ -102,7 +103,7 @@ class ListedMasks final : public Dataset {
   std::int64_t classes_;
 };
 
-/// The number of each class name.
+/// Returns the index of each class name.
 std::map<std::string, std::int64_t> number_names(const std::vector<std::string>& names) {
   std::map<std::string, std::int64_t> numbers;
   for (const std::string& name : names) {
@@ -111,7 +112,8 @@ std::map<std::string, std::int64_t> number_names(const std::vector<std::string>&
   return numbers;
 }
 
-/// Whether it reads as a whole number, though it is not written as class numbers are.
+/// Returns true if the text is an integer in a form other than plain digits, such as "+2" or "2.0".
+/// Such a label was probably meant as a number and must not become a class name.
 bool is_odd_number(const std::string& text) {
   constexpr const char* kBlanks = " \t";
   const std::size_t first = text.find_first_not_of(kBlanks);

@@ -13,11 +13,11 @@ struct NamedPair {
 
 struct NamedPairs {
   std::vector<NamedPair> pairs;
-  std::vector<std::string> remarks;  ///< files of formats that are not read
+  std::vector<std::string> remarks;  ///< remarks on files in unsupported formats
 };
 
-/// The images/NAME.jpg|jpeg|png of `dir` with their masks/NAME.png, sorted by NAME; extensions in
-/// either case; files of other names and hidden ones are passed over. Throws as
+/// Finds the images/NAME.jpg|jpeg|png of `dir` and their masks/NAME.png, sorted by NAME. Extensions
+/// may be in upper or lower case; files with other names and hidden ones are skipped. Throws as
 /// segmentation_folder() does.
 NamedPairs find_named_pairs(const std::filesystem::path& dir);
 

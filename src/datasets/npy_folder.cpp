@@ -13,7 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// `other` for what npy_maps() refuses.
+/// Guesses the kind of an array. Returns `other` if the file is invalid, which npy_maps() then
+/// reports.
 FieldKind guess_kind(const fs::path& path) {
   NpyForm form;
   try {

@@ -59,7 +59,7 @@ class HeaderText {
     }
     return values;
   }
-  /// A list of parts, which is passed over: it may hold brackets and texts.
+  /// Skips the list of a structured type. It may contain brackets and strings.
   void skip_list() {
     std::size_t depth = 0;
     do {

@@ -10,30 +10,31 @@
 
 namespace slipstream {
 
-/// What a .npy file says about its array.
+/// The content of a .npy file's header.
 struct NpyHeader {
-  std::string type;  ///< "<i4"; "" for one of several parts
+  std::string type;  ///< such as "<i4"; "" for a structured type
   bool is_fortran = false;
   std::vector<std::int64_t> shape;
-  std::size_t data_at = 0;  ///< where the values begin
+  std::size_t data_at = 0;  ///< offset of the values
 };
 
-/// Enough of a file for every header that is taken.
+/// Maximum size of a header: reading this much of a file is enough.
 inline constexpr std::size_t kMaxNpyHeader = 1 << 16;
 
-/// Parses the header at the beginning of `file`. Throws Error for what is no .npy or damaged.
+/// Parses the header at the beginning of `file`. Throws Error if it is damaged or not a .npy file.
 NpyHeader parse_npy_header(std::span<const std::byte> file);
 
-/// The array as ours. Throws Error saying how to save it anew: of a type, byte order, order or
-/// number of dimensions that is not taken, and of more than 2^62 bytes.
+/// Dtype and shape of an array.
 struct NpyForm {
   DType dtype = DType::uint8;
   Shape shape;
 };
+/// Converts a header. Throws Error with a remedy for a type, byte order, memory order or number of
+/// dimensions that is not supported, and for more than 2^62 bytes.
 NpyForm npy_form(const NpyHeader& header);
 
-/// What stands ahead of the values of such an array, as numpy.save writes it: version 1, a multiple
-/// of 64 bytes.
+/// Returns the header of such an array as numpy.save writes it: version 1, with a size that is a
+/// multiple of 64 bytes.
 std::string npy_header(const NpyForm& form);
 
 }  // namespace slipstream

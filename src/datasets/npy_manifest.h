@@ -18,15 +18,15 @@ namespace slipstream {
 ///    [{"name": "image", "kind": "image", "dtype": "uint8", "shape": [8, 8, 3], "classes": 0},
 ///    ...],
 ///    ...}, "blocks": [["0123456789abcdef", ...], null, ...]}
-/// and, where bad samples were skipped, "skipped": [{"sample": 3, "message": "..."}, ...].
+/// If bad samples were skipped, it also has "skipped": [{"sample": 3, "message": "..."}, ...].
 struct NpyManifest {
-  std::string settings;  ///< JSON; samples, samples_per_block and fields are parts of it
+  std::string settings;  ///< JSON; includes samples, samples_per_block and fields
   std::size_t samples = 0;
   std::size_t samples_per_block = 1;
-  std::vector<FieldSpec> fields;  ///< of fixed shapes
-  /// Digests of each field's samples in a block; none for one that is not written yet.
+  std::vector<FieldSpec> fields;  ///< with fixed shapes
+  /// Digests of each field's samples in a block; empty for a block that is not written yet.
   std::vector<std::vector<std::uint64_t>> blocks;
-  std::vector<SkippedSample> skipped = {};  ///< numbered as in the source; `samples` lacks them
+  std::vector<SkippedSample> skipped = {};  ///< indices in the source; not counted in `samples`
 
   std::size_t written() const;
   bool is_complete() const { return written() == blocks.size(); }
@@ -37,30 +37,31 @@ struct NpyManifest {
 std::filesystem::path manifest_path(const std::filesystem::path& dir);
 std::filesystem::path npy_path(const std::filesystem::path& dir, const std::string& field);
 
-/// Whether a field of this name can be a file: ASCII letters, digits, '_', '-' and '.', which it
-/// does not begin with.
+/// Returns true if a field's name can be a file name: ASCII letters, digits, '_', '-' and '.', but
+/// not '.' first.
 bool is_npy_name(const std::string& field);
 
-/// The manifest of any form; nothing where there is none, discarded where it is no JSON.
+/// Reads the manifest of any kind of conversion. Returns no value if there is none, and a discarded
+/// value if it is not JSON.
 std::optional<nlohmann::ordered_json> find_manifest(const std::filesystem::path& dir);
 
-/// What the manifests of all forms have as their version.
+/// Version of the manifests of all kinds of conversions.
 inline constexpr int kManifestVersion = 1;
-/// Throws Error, naming the file, for a manifest that says no version or another.
+/// Throws Error with the file for a manifest with another or no version.
 void require_manifest_version(const std::filesystem::path& path,
                               const nlohmann::ordered_json& manifest);
 
-/// Throws Refused where DIR has the manifest of a conversion to shards that is not finished.
+/// Throws Refused if DIR has the manifest of an unfinished conversion to shards.
 void require_complete_shards(const std::filesystem::path& dir);
 
-/// A file that every conversion leaves in its folder, from its beginning on.
+/// A file that every conversion creates in its folder when it starts, and leaves there.
 std::filesystem::path lock_path(const std::filesystem::path& dir);
 
-/// `settings` as JSON, for the manifest of such data; `more` is an object of other settings.
+/// Returns NpyManifest::settings as JSON. `more` is an object with further settings.
 std::string npy_settings(const NpyManifest& manifest, const std::string& more);
 
-/// Nothing where DIR has no manifest, or one of another form. Throws Error, naming the file, for
-/// one that is damaged.
+/// Reads the manifest of .npy files in DIR. Returns no value if there is none or it is of another
+/// kind. Throws Error with the file if it is damaged.
 std::optional<NpyManifest> find_npy_manifest(const std::filesystem::path& dir);
 void write_npy_manifest(const std::filesystem::path& dir, const NpyManifest& manifest);
 

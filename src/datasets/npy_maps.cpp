@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kLabelsAtOnce = 4096;
 
-/// Read rather than mapped: a mapped file that is shortened ends the process, and the values are
-/// copied either way.
+/// An array file. It is read instead of mapped, because shortening a mapped file would kill the
+/// process (SIGBUS), and the values are copied in any case.
 struct Column {
   fs::path path;
   std::unique_ptr<const StampedFile> file;
@@ -63,7 +63,7 @@ class NpyMaps final : public Dataset {
   }
 
  private:
-  /// The class of all samples, where these are several and have one.
+  /// Returns the class of all samples if there are several samples and they have one class.
   std::optional<std::int64_t> only_label(std::size_t field) const {
     if (size_ < 2) return std::nullopt;
     const std::size_t bytes = size_bytes(specs_[field].dtype);
@@ -79,7 +79,8 @@ class NpyMaps final : public Dataset {
         if (!std::equal(first.begin(), first.end(), at)) return std::nullopt;
     }
     std::int64_t label = 0;
-    std::memcpy(&label, first.data(), bytes);  // classes are numbered from 0 on
+    std::memcpy(&label, first.data(),
+                bytes);  // class indices are not negative, so the high bytes are 0
     return label;
   }
 

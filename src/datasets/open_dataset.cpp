@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using Names = std::vector<std::string>;
 
 struct DatasetNeeds {
-  std::int64_t classes = 0;  ///< of the label; 0: any
+  std::int64_t classes = 0;  ///< number of classes of the label; 0 for any
   Names names = {};
   bool needs_masks = false;
 };
@@ -36,7 +36,7 @@ struct FolderContents {
   std::vector<fs::path> npy;
 };
 
-/// Throws Refused where it cannot be told which are the data.
+/// Lists the kinds of data in a folder. Throws Refused if it is ambiguous which are the data.
 FolderContents list_contents(const fs::path& dir) {
   FolderContents held;
   std::error_code failed;
@@ -54,7 +54,8 @@ FolderContents list_contents(const fs::path& dir) {
   return held;
 }
 
-/// `classes` are of the label; only the shards tell whether that is a mask.
+/// Opens shards twice if necessary: only the opened shards show whether the label is a mask, for
+/// which `classes` is another option.
 std::shared_ptr<const Dataset> open_shards(const fs::path& path, std::int64_t classes) {
   TarShardOptions options;
   options.classes = classes;
@@ -72,7 +73,8 @@ std::shared_ptr<const Dataset> open_masks(const fs::path& dir, const DatasetNeed
   return with_class_names(segmentation_folder(dir, named == 0 ? most : named), wanted.names, dir);
 }
 
-/// Arrays may lie beside class folders, but not beside others.
+/// Opens class folders or masks. .npy files next to class folders are ignored, but if opening fails
+/// the error mentions them.
 std::shared_ptr<const Dataset> open_classes(const fs::path& dir, const FolderContents& held,
                                             const DatasetNeeds& wanted) {
   try {
@@ -125,7 +127,7 @@ std::shared_ptr<const Dataset> open(const fs::path& path, const DatasetNeeds& wa
       "files");
 }
 
-/// Whether open_dataset() would look for class folders in `dir`, or masks.
+/// Returns true if open_dataset() would look for class folders in `dir`, or for masks.
 bool may_be_classes(const fs::path& dir) {
   std::error_code failed;
   if (!fs::is_directory(dir, failed) || find_npy_manifest(dir)) return false;
@@ -135,7 +137,7 @@ bool may_be_classes(const fs::path& dir) {
   return !held.shards && held.npy.empty() && !fs::exists(lock_path(dir), failed);
 }
 
-/// Whether the folders in `dir` are classes, as far as it can be told, and hold all images.
+/// Returns true if the folders in `dir` are classes, as far as is known, and contain all images.
 bool are_classes(const fs::path& dir, const KnownClasses& known) {
   const Names& names = known.names;
   std::int64_t folders = 0;

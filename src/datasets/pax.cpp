@@ -23,6 +23,7 @@ std::optional<std::uint64_t> binary_number(std::span<const std::byte> field) {
   if (u8_at(field, 0) != kMark) return std::nullopt;
   std::uint64_t value = 0;
   for (std::size_t i = 1; i < field.size(); ++i) {
+    // The next shift would overflow.
     if (value > kMaxNumber >> 8) return std::nullopt;
     value = value << 8 | u8_at(field, i);
   }

@@ -8,11 +8,12 @@
 
 namespace slipstream {
 
-/// A number of a tar header: octal digits between blanks (none: 0), or big-endian binary marked by
-/// the first bit. Nothing for anything else, negative numbers, and those over 2^63 - 1.
+/// Parses a number of a tar header: octal digits between blanks (0 if there are none), or a
+/// big-endian binary number marked by the first bit. Returns no value for anything else, negative
+/// numbers, and numbers above 2^63 - 1.
 std::optional<std::uint64_t> tar_number(std::span<const std::byte> field);
 
-/// Digits alone, at most 2^63 - 1.
+/// Parses a number that consists of decimal digits only and is at most 2^63 - 1.
 std::optional<std::uint64_t> decimal_number(std::string_view text);
 
 struct PaxRecord {
@@ -20,7 +21,8 @@ struct PaxRecord {
   std::string_view value;
 };
 
-/// Takes "LENGTH KEY=VALUE\n" off the front of `text`; nothing if there is no such thing.
+/// Removes a record "LENGTH KEY=VALUE\n" from the front of `text`. Returns no value if there is
+/// none.
 std::optional<PaxRecord> next_pax_record(std::string_view& text);
 
 }  // namespace slipstream

@@ -6,9 +6,9 @@
 
 namespace slipstream {
 
-/// While it lives, read_file(), StampedFile and CacheFile ask the operating system for at most
-/// `bytes` at once in this thread; 0: for all they need. Of the thread, not of a data set, so that
-/// it holds through data sets made of others and in a user's own.
+/// While it exists, read_file(), StampedFile and CacheFile read at most `bytes` per system call in
+/// this thread; 0 means without a limit. It is a property of the thread, not of a data set, so that
+/// it also applies inside data sets that wrap others and in user-defined ones.
 class ReadChunk {
  public:
   explicit ReadChunk(std::size_t bytes) : before_(std::exchange(of_thread, bytes)) {}
@@ -16,7 +16,7 @@ class ReadChunk {
   ReadChunk(const ReadChunk&) = delete;
   ReadChunk& operator=(const ReadChunk&) = delete;
 
-  /// How many of `missing` bytes the next request is for.
+  /// Number of bytes that the next system call may read of `missing` bytes.
   static std::size_t of(std::size_t missing) {
     return of_thread == 0 ? missing : std::min(missing, of_thread);
   }

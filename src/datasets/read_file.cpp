@@ -37,6 +37,7 @@ void read_file(const fs::path& path, HostArray& out) {
     const ::ssize_t got =
         ::read(file.descriptor(), to.data + done, ReadChunk::of(to.bytes() - done));
     if (got < 0 && errno != EINTR) throw_errno("cannot read", path, errno);
+    // Not a bad sample: the file was complete when fstat() returned its size.
     if (got == 0) throw StorageError("'" + path.string() + "' became shorter while it was read");
     if (got > 0) done += static_cast<std::size_t>(got);
   }

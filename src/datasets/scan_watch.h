@@ -5,9 +5,10 @@
 
 namespace slipstream {
 
-/// While it lives, what opens a data set in this thread calls `poll` again and again: between the
-/// files of a folder, the samples of a shard and the rows of a list. What `poll` throws ends the
-/// opening. Of the thread, so that it holds through data sets made of others.
+/// While it exists, opening a data set in this thread calls `poll` repeatedly: between the files of
+/// a folder, the samples of a shard and the rows of a list. An exception from `poll` ends the
+/// opening. It is a property of the thread, so that it also applies inside data sets that wrap
+/// others.
 class ScanWatch {
  public:
   explicit ScanWatch(std::function<void()> poll)

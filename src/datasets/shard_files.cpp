@@ -24,9 +24,11 @@ std::shared_ptr<const StampedFile> ShardFiles::open(std::size_t shard) const {
     if (auto file = use(shard)) return file;
     make_room();
   }
+  // Opened without holding the lock, so that no thread waits while another opens a file.
   const Shard& wanted = shards_.at(shard);
   const auto opened = std::make_shared<StampedFile>(wanted.path, wanted.stamp);
   const Lock lock(mutex_);
+  // Another thread may have opened the shard meanwhile.
   if (auto file = use(shard)) return file;
   make_room();
   open_.push_back({shard, ++uses_, opened});

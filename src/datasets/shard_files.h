@@ -9,19 +9,20 @@
 
 namespace slipstream {
 
-/// Open shards, at most so many (and those just in use, or being opened, by other threads): the
-/// least recently used one is closed for another. No thread waits while another opens one.
+/// Keeps at most `limit` shards open (plus those that other threads are just using or opening). To
+/// open another, it closes the least recently used one. No thread waits while another opens a file.
+/// Thread-safe after the last add().
 class ShardFiles {
  public:
   explicit ShardFiles(std::size_t limit) : limit_(limit) {}
 
-  /// Before the first open(). Gives the shard's number.
+  /// Adds a shard and returns its index. Call it before the first open().
   std::size_t add(std::filesystem::path path, const FileStamp& stamp);
   const std::filesystem::path& path(std::size_t shard) const { return shards_[shard].path; }
-  /// Of all shards, as they were added.
+  /// Identity of all shards in the order in which they were added.
   std::uint64_t identity() const;
-  /// Shared, so that a thread may go on reading what another one closes. Throws Error where the
-  /// shard is not the file that was added any more.
+  /// Opens a shard. The result is shared, so that a thread can continue to read a file that another
+  /// thread evicts. Throws Error if the shard is no longer the file that was added.
   std::shared_ptr<const StampedFile> open(std::size_t shard) const SLIPSTREAM_EXCLUDES(mutex_);
 
  private:

@@ -17,7 +17,7 @@ constexpr std::uint64_t kSizeMask = (std::uint64_t{1} << 62) - 1;
 
 struct Header {
   std::uint64_t magic = kMagic;
-  std::uint64_t digest = 0;  ///< of all that follows
+  std::uint64_t digest = 0;  ///< digest of everything after it
   std::uint64_t shard_bytes = 0;
   std::int64_t mtime_ns = 0;
   std::uint64_t inode = 0;
@@ -82,6 +82,7 @@ std::vector<std::byte> build_shard_index(const ByteSource& shard, const FileStam
       if (!samples.fields().has(field)) continue;
       const ShardMember& member = sample->members[static_cast<std::size_t>(field)];
       append(index, member.offset);
+      // The compression is stored in the two highest bits of the size.
       append(index, member.size | std::uint64_t{static_cast<unsigned>(member.compression)} << 62);
     }
   }
@@ -108,6 +109,9 @@ std::optional<ShardIndex> ShardIndex::parse(std::span<const std::byte> bytes,
   Header header;
   if (bytes.size() < sizeof(header) + kUnreadBytes) return std::nullopt;
   std::memcpy(&header, bytes.data(), sizeof(header));
+  // ctime is compared too, unlike when reading: a tool can restore a file's mtime after changing
+  // it, but not its ctime. A wrong index would return other bytes, while building a new one costs
+  // little.
   if (header.magic != kMagic || header.stamp() != stamp || header.digest != compute_digest(bytes)) {
     return std::nullopt;
   }
@@ -124,6 +128,8 @@ std::optional<ShardIndex> ShardIndex::parse(std::span<const std::byte> bytes,
   }
   const SkippedMembers skipped = index.skipped();
   if (skipped.first > stamp.size || skipped.first_image > stamp.size) return std::nullopt;
+  // The digest detects damage, not forgery. So every offset is checked once here, and reading needs
+  // no checks.
   for (std::size_t i = 0; i < index.samples_; ++i) {
     if (!lies_within(index.sample(i), index.fields_, stamp.size)) return std::nullopt;
   }
@@ -147,7 +153,7 @@ SkippedMembers ShardIndex::skipped() const {
 }
 
 std::uint64_t most_index_bytes(std::uint64_t shard_bytes) {
-  constexpr std::uint64_t kLeastMember = 512;  // its header
+  constexpr std::uint64_t kLeastMember = 512;  // size of its header
   constexpr std::uint64_t kMostRecord = (1 + 2 * kShardFields) * sizeof(std::uint64_t);
   return sizeof(Header) + kUnreadBytes + shard_bytes / kLeastMember * kMostRecord;
 }

@@ -41,22 +41,21 @@ struct ShardMember {
 };
 
 struct ShardSample {
-  std::uint64_t header = 0;  ///< of the image: for its name
+  std::uint64_t header = 0;  ///< offset of the image's header, to read its name
   std::array<ShardMember, kShardFields> members{};
 };
 
-/// Members that belong to no sample, apart from hidden ones and images of formats that are not
-/// read.
+/// Counts members that belong to no sample, except hidden ones and images in unsupported formats.
 struct SkippedMembers {
   std::uint64_t members = 0;
-  std::uint64_t first = 0;   ///< offset of its header
-  std::uint64_t images = 0;  ///< of these, images whose names have a dot too many
+  std::uint64_t first = 0;   ///< offset of the first member's header
+  std::uint64_t images = 0;  ///< images among these, whose names have an additional dot
   std::uint64_t first_image = 0;
 
   bool operator==(const SkippedMembers&) const = default;
 };
 
-/// What a member's name says.
+/// The parts of a member's name.
 struct ShardName {
   std::string key;
   ShardField field = ShardField::image;
@@ -64,26 +63,26 @@ struct ShardName {
 };
 std::optional<ShardName> parse_shard_name(std::string_view name);
 
-/// Reads a shard's headers and gives its index as bytes, for a shard of this stamp. Throws Error as
-/// tar_shards() does, without the shard's name.
+/// Reads a shard's headers and returns its index as bytes, for a shard with this stamp. Throws
+/// Error as tar_shards() does, but without the shard's name.
 std::vector<std::byte> build_shard_index(const ByteSource& shard, const FileStamp& stamp);
 
-/// The size of the largest index that a shard of this size can have.
+/// Maximum size of the index of a shard of this size.
 std::uint64_t most_index_bytes(std::uint64_t shard_bytes);
 
-/// A view of an index: a header, then records of fixed size, then UnreadFormats::Counts
-/// and SkippedMembers.
+/// A view of an index: a header, then records of fixed size, then UnreadFormats::Counts and
+/// SkippedMembers. Borrows the bytes.
 class ShardIndex {
  public:
   ShardIndex() = default;
-  /// Nothing unless `bytes`, which must outlive the result, are a whole and undamaged index of the
-  /// shard of this stamp; all members lie within it then.
+  /// Returns no value unless `bytes`, which must outlive the result, are a complete and undamaged
+  /// index of the shard with this stamp and all members are inside the shard.
   static std::optional<ShardIndex> parse(std::span<const std::byte> bytes, const FileStamp& stamp);
 
   std::size_t size() const { return samples_; }
   ShardFieldSet fields() const { return fields_; }
   ShardSample sample(std::size_t index) const;
-  /// Members of image formats that are not read.
+  /// Counts of members in unsupported image formats.
   UnreadFormats unread() const;
   SkippedMembers skipped() const;
 

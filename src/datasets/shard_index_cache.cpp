@@ -24,8 +24,9 @@ class InMemory final : public Bytes {
   std::vector<std::byte> bytes_;
 };
 
-/// Empty for what cannot be read. Not mapped: an index that somebody shortens would end the
-/// process. Nor is more memory taken than an index of a shard of `shard_bytes` can need.
+/// Reads an index file; empty if it cannot be read. It is not mapped, because shortening a mapped
+/// file would kill the process (SIGBUS). It allocates no more memory than the index of a shard of
+/// `shard_bytes` can need.
 std::vector<std::byte> read_index_bytes(const fs::path& path, std::uint64_t shard_bytes) {
   try {
     const StampedFile file(path);
@@ -76,7 +77,7 @@ std::vector<fs::path> index_paths(const fs::path& shard, const fs::path& index_d
   std::error_code ignored;
   const std::string whole = fs::absolute(shard, ignored).lexically_normal().string();
   const std::string name = shard.filename().string() + kSuffix;
-  // Shards of one name from different folders meet in one folder of indexes.
+  // Shards with the same name from different folders may share one folder of indexes.
   const std::string unique = to_hex(fingerprint(whole.data(), whole.size())) + "-" + name;
   if (!index_dir.empty()) return {index_dir / unique};
   std::vector<fs::path> paths = {shard.parent_path() / name};

@@ -7,7 +7,7 @@
 
 namespace slipstream {
 
-/// A shard's index with what holds its bytes: memory.
+/// A shard's index together with the memory of its bytes.
 class StoredShardIndex {
  public:
   class Bytes {
@@ -29,13 +29,13 @@ class StoredShardIndex {
   ShardIndex index_;
 };
 
-/// The files where a shard's index may be, in the order in which they are tried, as
-/// TarShardOptions::index_dir says.
+/// Returns the candidate files for a shard's index, in the order in which they are tried, as
+/// specified by TarShardOptions::index_dir.
 std::vector<std::filesystem::path> index_paths(const std::filesystem::path& shard,
                                                const std::filesystem::path& index_dir);
 
-/// Takes the index from one of `paths`, or builds it and keeps it in the first that can be written,
-/// or in memory. Throws Error naming the shard.
+/// Loads the index from one of `paths`, or builds it and stores it in the first that is writable,
+/// or keeps it only in memory. Throws Error with the shard's name.
 StoredShardIndex load_shard_index(const std::filesystem::path& shard, const StampedFile& file,
                                   const std::vector<std::filesystem::path>& paths);
 

@@ -85,6 +85,8 @@ std::optional<ShardSample> ShardSamples::next() {
     take(sample, fields);
   } while (advance() && name_->key == key);
   check_fields(fields, key);
+  // A hash and an offset take 16 bytes per sample, however long the keys are. The offset allows
+  // reading the name again when two hashes are equal.
   keys_.emplace_back(fingerprint(key.data(), key.size()), sample.header);
   return sample;
 }

@@ -11,34 +11,35 @@
 
 namespace slipstream {
 
-/// Groups the members of an archive into samples, in order, keeping 16 bytes a sample.
+/// Groups the members of an archive into samples, in order. Uses 16 bytes per sample.
 class ShardSamples {
  public:
   explicit ShardSamples(const ByteSource& shard) : shard_(shard), reader_(shard) {}
 
-  /// Nothing at the end. Throws Error as tar_shards() does, naming the member.
+  /// Returns the next sample, or no value at the end. Throws Error as tar_shards() does, naming the
+  /// member.
   std::optional<ShardSample> next();
 
   std::size_t count() const { return keys_.size(); }
-  ShardFieldSet fields() const { return fields_; }         ///< of every sample so far
-  const UnreadFormats& unread() const { return unread_; }  ///< so far
+  ShardFieldSet fields() const { return fields_; }         ///< fields of every sample so far
+  const UnreadFormats& unread() const { return unread_; }  ///< count so far
   const SkippedMembers& skipped() const { return skipped_; }
 
  private:
-  /// The next member that is a field.
+  /// Moves to the next member that is a field. Returns false at the end.
   bool advance();
   void count_unread(const TarMember& member);
-  /// Whether a member of this key is elsewhere than in the last sample. Reads to the end.
+  /// Returns true if a member with this key is elsewhere than in the last sample. Reads to the end.
   bool has_more_members(const std::string& key);
   void take(ShardSample& sample, ShardFieldSet& fields);
   void check_fields(ShardFieldSet fields, const std::string& key);
-  /// Whether two samples apart from each other have one key.
+  /// Throws Error if two samples that are not adjacent have one key.
   void check_keys();
 
   const ByteSource& shard_;
   TarReader reader_;
   TarMember member_;
-  std::optional<ShardName> name_;  ///< of member_, which belongs to no sample yet
+  std::optional<ShardName> name_;  ///< name of member_, which belongs to no sample yet
   bool is_started_ = false;
   ShardFieldSet fields_;
   UnreadFormats unread_;

@@ -7,9 +7,9 @@
 
 namespace slipstream {
 
-/// As manifests of conversions and reports list them.
+/// Returns skipped samples as JSON for manifests and reports.
 nlohmann::ordered_json to_json(const std::vector<SkippedSample>& skipped);
-/// Those of the key "skipped" of `json`; none without it. Throws Json::exception.
+/// Reads the key "skipped" of `json`. Returns nothing if it is missing. Throws Json::exception.
 std::vector<SkippedSample> skipped_in(const nlohmann::ordered_json& json);
 
 }  // namespace slipstream

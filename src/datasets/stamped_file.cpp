@@ -48,9 +48,12 @@ StampedFile::~StampedFile() { ::close(fd_); }
 void StampedFile::read(std::uint64_t offset, std::span<std::byte> to) const {
   const auto got = read_at(fd_, offset, to, ReadChunk::of(to.size()));
   if (!got) throw_errno("cannot read", path_, errno);
+  // Everything is checked after the bytes were read: a change before that moved the stamp, and a
+  // later one cannot affect them.
   if (*got < to.size()) throw_changed("became shorter while it was in use");
   struct ::stat status {};
   if (::fstat(fd_, &status) != 0) throw_errno("cannot read", path_, errno);
+  // Replacing a file by renaming another one leaves the open file without a name.
   if (status.st_nlink == 0) throw_changed("was replaced or removed while it was in use");
   if (!make_stamp(status).has_same_contents(stamp_))
     throw_changed("was changed while it was in use");

@@ -7,20 +7,22 @@
 
 namespace slipstream {
 
-/// Which file it was, and in which state.
+/// Identifies a file and its state.
 struct FileStamp {
   std::uint64_t size = 0;
   std::int64_t mtime_ns = 0;
   std::uint64_t inode = 0;
-  std::int64_t ctime_ns = 0;  ///< of the inode: also moves with a new name, link or mode
+  std::int64_t ctime_ns =
+      0;  ///< time of the last change of the inode, which includes its name, links and mode
   bool operator==(const FileStamp&) const = default;
-  /// The same but for ctime, which moves though the contents stay.
+  /// Returns true if everything but ctime is equal, because ctime changes without a change of the
+  /// contents.
   bool has_same_contents(const FileStamp& other) const {
     return size == other.size && mtime_ns == other.mtime_ns && inode == other.inode;
   }
 };
 
-/// Bytes that may be read at any offset, by several threads at once.
+/// Bytes that can be read at any offset. Thread-safe.
 class ByteSource {
  public:
   ByteSource() = default;
@@ -29,23 +31,25 @@ class ByteSource {
   ByteSource& operator=(const ByteSource&) = delete;
 
   virtual std::uint64_t size() const = 0;
-  /// Fills `to` from `offset`. REQUIRES: that lies within size()
+  /// Fills `to` from `offset`.
+  /// REQUIRES: the range is inside size()
   virtual void read(std::uint64_t offset, std::span<std::byte> to) const = 0;
 };
 
-/// An open regular file that must stay as it is.
+/// An open regular file that must not change.
 class StampedFile final : public ByteSource {
  public:
-  /// Throws Error naming the path and the reason.
+  /// Opens the file. Throws Error with the path and the reason.
   explicit StampedFile(std::filesystem::path path);
-  /// The same, and where the file is not the one of `expected` any more.
+  /// Opens the file, and throws Error also if it is no longer the file of `expected`.
   StampedFile(std::filesystem::path path, const FileStamp& expected);
   ~StampedFile() override;
 
   const FileStamp& stamp() const { return stamp_; }
   std::uint64_t size() const override { return stamp_.size; }
-  /// Throws Error, naming the path, where the file was replaced, changed or shortened since it was
-  /// opened: looked for after the bytes were read, so what is returned is of the old state.
+  /// Reads bytes. Throws Error with the path if the file was replaced, changed or shortened since
+  /// it was opened. This is checked after the bytes were read, so bytes that are returned are of
+  /// the old state.
   void read(std::uint64_t offset, std::span<std::byte> to) const override;
 
  private:

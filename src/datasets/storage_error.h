@@ -10,14 +10,15 @@
 
 namespace slipstream {
 
-/// The storage changed or failed under a run: no fault of one sample, so it is never skipped.
+/// The storage changed or failed during a run. That is not the fault of one sample, so it is never
+/// skipped.
 class StorageError : public Error {
  public:
   using Error::Error;
 };
 
-/// Throws what the errno of a file operation means: std::system_error where descriptors or memory
-/// ran out, StorageError where the storage failed, Error for a file that cannot be had.
+/// Throws the exception for the errno of a file operation: std::system_error if descriptors or
+/// memory ran out, StorageError if the storage failed, Error if a file is not accessible.
 [[noreturn]] inline void throw_errno(const std::string& what, int error) {
   const std::string message = what + ": " + errno_message(error);
   if (error == EMFILE || error == ENFILE)

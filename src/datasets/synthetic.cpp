@@ -12,7 +12,7 @@ constexpr std::int64_t kMaxSize = 16'384;
 constexpr std::int64_t kMaxClasses = 256;
 constexpr std::uint64_t kMaxSamples = std::uint64_t{1} << 48;
 
-// The last two of a key's 64 operations: an augmentation never draws the same numbers.
+// The last two of a key's 64 operations, so that transforms never use the same random numbers.
 constexpr std::uint32_t kImageOperation = 62;
 constexpr std::uint32_t kLabelOperation = 63;
 

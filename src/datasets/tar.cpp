@@ -33,7 +33,8 @@ bool is_zero(Block block) {
   return std::all_of(block.begin(), block.end(), [](std::byte b) { return b == std::byte{0}; });
 }
 
-/// The sum of bytes with spaces for the checksum itself; old writers took them as signed.
+/// Checks the sum of all bytes, with the checksum itself counted as spaces. Old programs summed
+/// signed bytes, so both sums are accepted.
 bool has_good_checksum(Block header) {
   std::int64_t plain = 0;
   std::int64_t with_sign = 0;
@@ -51,7 +52,7 @@ bool has_good_checksum(Block header) {
 
 std::string stored_name(Block header) {
   std::string name(text_at(header, kNameAt, kNameBytes));
-  // GNU's own magic ends in spaces, and other things stand where ustar has its prefix.
+  // GNU's own magic ends with spaces, and its headers store other data where ustar has its prefix.
   if (std::memcmp(header.data() + kMagicAt, "ustar", 6) != 0) return name;
   const std::string prefix(text_at(header, kPrefixAt, kPrefixBytes));
   return prefix.empty() ? name : prefix + "/" + name;
@@ -63,7 +64,8 @@ TarMember::Kind parse_member_kind(char type, const std::string& name) {
   return is_file ? TarMember::Kind::file : TarMember::Kind::other;
 }
 
-/// Links, devices, folders and pipes have no bytes, whatever their size says.
+/// Returns true if a member of this type has data. Links, devices, folders and pipes have none,
+/// even if their header has a size.
 bool has_bytes(char type) { return type < '1' || type > '6'; }
 
 }  // namespace
@@ -95,7 +97,8 @@ std::optional<TarMember> TarReader::next() {
       if (!extended.path) extended.path = text.substr(0, text.find('\0'));
     }
     skip(size);
-    is_extended |= type != 'g';  // a global header is of the archive, such as git's
+    is_extended |=
+        type != 'g';  // a global header describes the archive, such as that of git archive
   }
   if (is_extended) fail("it ends behind an extended header");
   if (ended_) return std::nullopt;
@@ -106,6 +109,7 @@ std::span<const std::byte> TarReader::block() {
   if (source_.size() - at_ < kTarBlock) fail("it ends within a header");
   const bool is_there = at_ >= window_at_ && at_ + kTarBlock <= window_at_ + window_.size();
   if (!is_there) {
+    // Small members have adjacent headers: one larger read serves several of them.
     window_.resize(std::min(kWindow, source_.size() - at_));
     source_.read(at_, window_);
     window_at_ = at_;
@@ -170,7 +174,7 @@ TarMember TarReader::member(Block header, std::uint64_t first, const ExtendedHea
 }
 
 void TarReader::skip(std::uint64_t size) {
-  // The last member's padding may be missing; then the end mark is too.
+  // The padding of the last member may be missing; then the end mark is missing as well.
   if (size > source_.size() - at_) fail("it ends within an extended header");
   const std::uint64_t padding = (kTarBlock - size % kTarBlock) % kTarBlock;
   at_ += size;
@@ -178,7 +182,7 @@ void TarReader::skip(std::uint64_t size) {
 }
 
 void TarReader::fail_without_header() const {
-  // Old and new ASCII cpio, zip with members and without.
+  // Magic numbers of old and new ASCII cpio, and of zip with and without members.
   constexpr std::array<std::string_view, 5> kOthers = {"070707", "070701", "070702", "PK\3\4",
                                                        "PK\5\6"};
   const std::string_view start = text_at(window_, 0, kNameBytes);

@@ -16,26 +16,26 @@ struct TarMember {
 
   std::string name;  ///< as stored
   Kind kind = Kind::file;
-  std::uint64_t header = 0;  ///< where the member's headers begin
-  std::uint64_t offset = 0;  ///< where its bytes begin
+  std::uint64_t header = 0;  ///< offset of the member's headers
+  std::uint64_t offset = 0;  ///< offset of its bytes
   std::uint64_t size = 0;    ///< 0 unless a file
 };
 
-/// Walks through an uncompressed archive of the forms v7, ustar, pax and GNU (long names, numbers
-/// in base 256), reading headers alone, in bounded memory. Archives one after the other count as
-/// one.
+/// Iterates over an uncompressed archive in the formats v7, ustar, pax and GNU (long names, numbers
+/// in base 256). It reads only headers, in bounded memory. Concatenated archives count as one. Not
+/// thread-safe.
 class TarReader {
  public:
-  /// Starts at `at`, where a member's headers must begin. `source` must outlive the reader.
+  /// Starts at offset `at`, where a member's headers must begin. `source` must outlive the reader.
   explicit TarReader(const ByteSource& source, std::uint64_t at = 0) : source_(source), at_(at) {}
 
-  /// Nothing at the end. Throws Error, naming the byte, for a damaged header, one that is longer
-  /// than a name can be, a sparse member, a part of a volume, and an archive that ends within a
-  /// member or without its end mark.
+  /// Returns the next member, or no value at the end. Throws Error with the offset for a damaged
+  /// header, one that is longer than a name can be, a sparse member, a part of a volume, and an
+  /// archive that ends inside a member or without its end mark.
   std::optional<TarMember> next();
 
  private:
-  /// What extended headers say of the member behind them.
+  /// Values that extended headers give for the member after them.
   struct ExtendedHeader {
     std::optional<std::string> path;
     std::optional<std::uint64_t> size;
@@ -55,12 +55,12 @@ class TarReader {
 
   const ByteSource& source_;
   std::uint64_t at_;
-  bool ended_ = false;  ///< nothing but zeros since the last member
+  bool ended_ = false;  ///< only zeros since the last member
   std::vector<std::byte> window_;
   std::uint64_t window_at_ = 0;
 };
 
-/// The name of the member whose headers begin there.
+/// Returns the name of the member whose headers begin at `header`.
 std::string tar_member_name(const ByteSource& source, std::uint64_t header);
 
 }  // namespace slipstream

@@ -24,7 +24,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxMemberBytes = std::size_t{1} << 40;
 
-/// Decompressors that no thread uses at the moment.
+/// Decompressors that no thread uses at the moment. A pool instead of one per thread, because the
+/// threads that call read() are not known.
 class DecompressorPool {
  public:
   std::unique_ptr<Decompressor> take() const SLIPSTREAM_EXCLUDES(mutex_) {
@@ -171,7 +172,7 @@ class TarShards final : public Dataset {
     const auto name_at = [&](std::uint64_t header) {
       try {
         return path.string() + ":" + tar_member_name(file, header);
-      } catch (const std::exception&) {  // a foreign index names another place
+      } catch (const std::exception&) {  // an index from another source may hold a wrong offset
         return path.string();
       }
     };
@@ -223,11 +224,11 @@ class TarShards final : public Dataset {
   std::vector<std::size_t> firsts_;  ///< first sample of each shard
   std::size_t size_ = 0;
   ShardFieldSet field_set_;
-  SkippedMembers skipped_;  ///< in all shards
+  SkippedMembers skipped_;  ///< total of all shards
   std::string first_skipped_, first_skipped_image_;
   UnreadFormats unread_;
-  fs::path first_unread_;          ///< the first shard with any
-  std::size_t shards_unread_ = 0;  ///< how many have any
+  fs::path first_unread_;          ///< the first shard with unsupported formats
+  std::size_t shards_unread_ = 0;  ///< number of shards with unsupported formats
 };
 
 void check(const std::vector<fs::path>& shards, const TarShardOptions& options) {
@@ -268,7 +269,7 @@ std::vector<fs::path> find_shard_files(const std::vector<fs::path>& shards) {
   return files;
 }
 
-/// Of the manifests in folders of shards, as far as there are any.
+/// Returns the class names from the manifests of the shards' folders, if there are any.
 std::vector<std::string> shard_names(const std::vector<fs::path>& shards) {
   std::string first;
   std::vector<std::string> known;

@@ -48,7 +48,7 @@ class WithCost final : public ForwardingDataset<> {
   }
 
  private:
-  /// File bytes are uint8 of one dimension.
+  /// Returns true unless the value holds file bytes, which are uint8 of one dimension.
   bool is_decoded(const ConstArray& value) const {
     return value.dtype == first_.dtype && value.shape.rank == first_.shape.rank;
   }
