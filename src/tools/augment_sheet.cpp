@@ -92,7 +92,7 @@ class SheetMaker {
     for (std::size_t i = 0; i < options_.versions; ++i, ++place.epoch) {
       if (i > 0) copy_sample(original_, buffers_.sample);
       steps_.run(decoded, collate, place, buffers_, meter_);
-      // For its checks: what cannot be put into a batch is a bad sample too.
+      // Collated only for its checks: a sample that cannot be put into a batch is a bad sample too.
       steps_.collate(place, buffers_, slab_.data(), meter_);
       row.push_back({tile(buffers_.sample, levels_), {"epoch " + std::to_string(place.epoch)}});
     }

@@ -13,37 +13,39 @@ namespace slipstream {
 
 struct AugmentSheetOptions {
   std::size_t samples = 8;   ///< rows, at least 1; fewer where fewer samples are good
-  std::size_t versions = 3;  ///< of each sample, at least 1
+  std::size_t versions = 3;  ///< number of versions of each sample, at least 1
   std::uint64_t seed = 1;
-  std::uint32_t epoch = 0;     ///< of the first version; each other is that of the next epoch
-  std::int64_t cell = 160;     ///< height and width of a tile with its border, pixels; 16 to 4096
-  Rgb background = {0, 0, 0};  ///< what is seen through transparent pixels, as in training
+  std::uint32_t epoch =
+      0;  ///< epoch of the first version; each further version belongs to the next epoch
+  std::int64_t cell = 160;  ///< height and width of a tile with its border, pixels; 16 to 4096
+  Rgb background = {0, 0,
+                    0};  ///< color that transparent pixels are composited over, as in training
   OnBadSample on_bad_sample = OnBadSample::stop;
-  std::function<bool()> stop = {};  ///< asked before each sample
+  std::function<bool()> stop = {};  ///< called before each sample; true stops
 };
 
 struct AugmentSheet {
-  std::vector<std::uint64_t> samples;  ///< by row, without those that were skipped
+  std::vector<std::uint64_t> samples;  ///< index of each row's sample, without skipped ones
   std::vector<SkippedSample> skipped;  ///< in the order of the epoch
-  Sheet sheet;                         ///< without tiles after a stop
+  Sheet sheet;                         ///< empty after a stop
 };
 
-/// Shows what `chain` does to images: a row for each sample has its first image field as decoded,
-/// with the name of its file, and then its versions, with their epochs, on white.
+/// Shows what `chain` does to images, on a white sheet. The row of a sample has its first image
+/// field as decoded, with the name of its file, and then its versions with their epochs.
 ///
-/// Rows are the first samples of the epoch's order, as a DataLoader of this seed takes them, and
-/// versions have its bits: those of the sample in this epoch, the next, and so on. With
-/// OnBadSample::skip a bad sample has no row; none stands in for it.
+/// Rows are the first samples of the epoch's order, as a DataLoader with this seed reads them.
+/// Versions have the bits that the loader would produce for the sample in this epoch, the next, and
+/// so on. With OnBadSample::skip a bad sample has no row and is not replaced.
 ///
-/// Float images are brought back to levels: each Normalize and Divide is undone, last first; then
-/// white (255 where ConvertColor or Divide took uint8, else 1) becomes 255, clamped and rounded. Of
-/// one or two channels the first is shown in gray, of more the first three as RGB. The sheet is a
-/// pure function of data set, chain and options.
+/// Float images are converted back to levels: each Normalize and Divide is inverted, in reverse
+/// order; then white (255 if ConvertColor or Divide took uint8, else 1) is mapped to 255, clamped
+/// and rounded. With one or two channels the first is shown in gray, with more the first three as
+/// RGB. The sheet is a pure function of data set, chain and options.
 ///
-/// Throws Refused for what a DataLoader refuses, options that make no sense, a data set without
-/// images, images that are neither uint8 nor float32 of height x width x channels, and a sheet of
-/// more than kDefaultPixelLimit pixels; Error for a bad sample (naming step and file), or when all
-/// are.
+/// Throws Refused for what a DataLoader refuses, invalid options, a data set without images, images
+/// that are neither uint8 nor float32 of height x width x channels, and a sheet of more than
+/// kDefaultPixelLimit pixels. Throws Error for a bad sample (naming step and file), or if all
+/// samples are bad.
 AugmentSheet augment_sheet(std::shared_ptr<const Dataset> dataset,
                            const std::vector<NamedOp>& chain,
                            const AugmentSheetOptions& options = {});

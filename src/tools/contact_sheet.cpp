@@ -18,7 +18,7 @@ struct Group {
   Samples samples;
 };
 
-/// The good samples of each class, or all of them.
+/// Returns the good samples of each class, or all of them in one group.
 std::vector<Group> groups_in(const Dataset& dataset, const Inspection& found) {
   std::set<std::size_t> bad;
   for (const DamagedSample& each : found.damaged) bad.insert(each.sample);
@@ -36,7 +36,8 @@ std::vector<Group> groups_in(const Dataset& dataset, const Inspection& found) {
   return groups;
 }
 
-/// REQUIRES: `count` is at most as many as there are
+/// Picks `count` evenly spaced elements.
+/// REQUIRES: count <= all.size()
 template <typename T>
 std::vector<T> spread(const std::vector<T>& all, std::size_t count) {
   std::vector<T> some;
@@ -44,7 +45,7 @@ std::vector<T> spread(const std::vector<T>& all, std::size_t count) {
   return some;
 }
 
-/// `count` samples in equal shares, as far as all groups have so many.
+/// Picks `count` samples in equal shares of the groups, as far as their sizes allow.
 std::vector<Group> shared_out(std::vector<Group> groups, std::size_t count) {
   if (groups.size() > count) groups = spread(groups, count);
   std::vector<std::size_t> shares(groups.size());
@@ -72,7 +73,7 @@ class TileMaker {
     sample_.fields.resize(specs_.size());
   }
 
-  /// Nothing for what cannot be shown.
+  /// Returns no value for an image that cannot be shown.
   std::optional<HostArray> tile(std::size_t sample) {
     if (image_ == specs_.end()) return std::nullopt;
     for (Field& field : sample_.fields) field.encoded = false;

@@ -25,6 +25,8 @@ FolderLock::FolderLock(const std::filesystem::path& dir) {
   if (fd_ < 0)
     throw Refused("cannot write '" + path.string() + "': " + errno_message(errno) +
                   "; give another folder");
+  // Other errors mean that the file system has no locks; converting without one is better than not
+  // at all.
   if (::flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
   ::close(fd_);
   throw Refused("another convert is writing to '" + dir.string() +

@@ -4,12 +4,12 @@
 
 namespace slipstream {
 
-/// Holds other conversions off a folder, by a lock on DIR/.convert.lock that the system takes back
-/// when the process ends. Where the file system has no locks, nothing is held off.
+/// Locks a folder against other conversions, through a lock on DIR/.convert.lock that the system
+/// releases when the process ends. On file systems without locks it does nothing.
 class FolderLock {
  public:
-  /// Makes the folder. Throws Refused where another conversion, of this process or another, has it;
-  /// Error where the file cannot be made.
+  /// Creates the folder and locks it. Throws Refused if another conversion, of this or another
+  /// process, holds the lock, or if the folder or the lock file cannot be created.
   explicit FolderLock(const std::filesystem::path& dir);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;

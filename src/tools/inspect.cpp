@@ -45,6 +45,7 @@ void add_classes(const ConstArray& value, std::set<std::int64_t>& classes) {
   const T* values = value.as<T>();
   T last = 0;
   for (std::size_t i = 0; i < value.shape.elements(); ++i) {
+    // Adjacent pixels mostly have one class, and inserting into a set is slow.
     if (i > 0 && values[i] == last) continue;
     last = values[i];
     classes.insert(static_cast<std::int64_t>(last));
@@ -69,7 +70,7 @@ void check_classes(const FieldSpec& spec, const std::set<std::int64_t>& classes)
   if (spec.classes > 0 && highest >= spec.classes) throw Error(class_problem(spec, highest));
 }
 
-/// What one good sample adds to the summaries.
+/// The contribution of one good sample to the summaries.
 struct Part {
   std::string stored;
   std::uint64_t bytes = 0;
@@ -78,7 +79,7 @@ struct Part {
   std::set<std::int64_t> classes;
 };
 
-/// The file of an image that might be seen through; empty for any other.
+/// Returns the file of an image that may have transparent pixels; empty for any other.
 std::vector<std::byte> translucent_file(const Dataset& dataset, const FieldSpec& spec,
                                         const Field& field) {
   if (!field.encoded || spec.kind != FieldKind::image || !dataset.decodes_by_default()) return {};
@@ -87,10 +88,11 @@ std::vector<std::byte> translucent_file(const Dataset& dataset, const FieldSpec&
   return {file.begin(), file.end()};
 }
 
-/// Whether another background makes other pixels of `file` than `decoded`.
+/// Returns true if another background changes the pixels of `file`. An alpha channel alone does not
+/// mean that any pixel is transparent.
 bool is_seen_through(std::span<const std::byte> file, DecodeOptions decode,
                      const ConstArray& decoded) {
-  decode.warning = nullptr;  // given when the file was decoded
+  decode.warning = nullptr;  // already reported when the file was decoded
   for (std::uint8_t& level : decode.background) level = static_cast<std::uint8_t>(~level);
   HostArray other;
   decode_rgb(file, decode, other);
@@ -113,7 +115,7 @@ Part inspect_part(const Dataset& dataset, const FieldSpec& spec, const DecodeOpt
   return part;
 }
 
-/// That images have pixels, and masks the size of the first image.
+/// Throws Error unless images have pixels and masks have the size of the first image.
 void check_sizes(const std::vector<FieldSpec>& specs, const std::vector<Part>& parts) {
   const Shape* image = nullptr;
   for (std::size_t k = 0; k < specs.size(); ++k) {
@@ -146,7 +148,7 @@ void add(const Part& part, FieldSummary& summary) {
   }
 }
 
-/// Unless the data set itself says so.
+/// Adds a remark if all samples have one class, unless the data set already has that remark.
 void add_one_class_remark(const FieldSummary& field, Inspection& found) {
   const bool is_label = field.spec.kind == FieldKind::label && field.spec.name == "label";
   if (!is_label || field.classes.size() != 1 ||
@@ -276,7 +278,7 @@ void print(const FieldSummary& field, std::ostream& out) {
     out << "shapes " << to_string(field.smallest) << " to " << to_string(field.largest);
   out << "\n";
   if (field.classes.empty()) return;
-  // Of classes with names, also those that no sample has.
+  // Classes with names are listed even if no sample has them.
   std::map<std::int64_t, std::uint64_t> classes = field.classes;
   for (std::size_t k = 0; k < field.class_names.size(); ++k)
     classes.emplace(static_cast<std::int64_t>(k), 0);

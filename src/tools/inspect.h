@@ -12,63 +12,67 @@
 namespace slipstream {
 
 struct InspectOptions {
-  unsigned threads = 0;  ///< 0: one a core
+  unsigned threads = 0;  ///< 0: one per core
   DecodeOptions decode = {};
-  std::function<bool()> stop = {};                      ///< asked before each sample
-  std::function<void(std::size_t done)> progress = {};  ///< from the threads that read
+  std::function<bool()> stop = {};                      ///< called before each sample; true stops
+  std::function<void(std::size_t done)> progress = {};  ///< called from the reading threads
 };
 
-/// One field over all good samples.
+/// Summary of one field over all good samples.
 struct FieldSummary {
-  FieldSpec spec;                               ///< as the data set declares it
-  std::map<std::string, std::uint64_t> stored;  ///< how often as "JPEG", "PNG", "uint8", ...
+  FieldSpec spec;  ///< as the data set declares it
+  /// Count of each format: "JPEG", "PNG", "uint8", .
+  std::map<std::string, std::uint64_t> stored;
   std::uint64_t stored_bytes = 0;
-  /// Images with pixels through which DecodeOptions::background is seen.
+  /// Number of images with pixels through which DecodeOptions::background is visible.
   std::uint64_t transparent = 0;
-  Shape smallest, largest;                        ///< of each dimension, once decoded
-  std::map<std::int64_t, std::uint64_t> classes;  ///< of labels: samples; of masks: samples that
+  Shape smallest, largest;                        ///< minimum and maximum of each decoded dimension
+  std::map<std::int64_t, std::uint64_t> classes;  ///< samples per class; for masks, samples that
                                                   ///< hold the class
-  std::vector<std::string> class_names;           ///< of "label", by number; empty: unknown
+  std::vector<std::string> class_names;           ///< of "label", by index; empty if unknown
 };
 
 struct DamagedSample {
   std::size_t sample = 0;
-  std::string name;     ///< of Dataset::name()
+  std::string name;     ///< Dataset::name()
   std::string message;  ///< what is wrong
 };
 
-/// How many damaged samples to_text() lists.
+/// Maximum number of damaged samples that to_text() lists.
 inline constexpr std::size_t kListedSamples = 10;
 
 struct Inspection {
   std::size_t samples = 0;    ///< in the data set
   std::size_t inspected = 0;  ///< fewer after a stop
   std::vector<FieldSummary> fields;
-  std::vector<DamagedSample> damaged;  ///< by number
-  std::vector<std::string> remarks;    ///< of Dataset::remarks(), a single class, transparency
-  /// The class of each sample, of "label"; -1: bad or not read. Empty where samples have none.
+  std::vector<DamagedSample> damaged;  ///< sorted by index
+  /// From Dataset::remarks(), and on a single class or transparency.
+  std::vector<std::string> remarks;
+  /// The class of "label" for each sample; -1 if it is bad or was not read. Empty if samples have
+  /// no class.
   std::vector<std::int64_t> labels;
 };
 
-/// Reads and decodes every sample. A sample is listed as damaged when it cannot be used as it is:
-/// when that throws (for an image that is too large, too), an image has no pixels, a mask another
-/// size than its image, or a class is negative or out of range.
+/// Reads and decodes every sample. A sample is listed as damaged if it cannot be used: reading or
+/// decoding throws (also for an image that is too large), an image has no pixels, a mask has
+/// another size than its image, or a class is negative or out of range.
 Inspection inspect(const Dataset& dataset, const InspectOptions& options = {});
 
-/// As text, at most kListedSamples bad samples and sixteen classes of each field, with their names
-/// where these are known.
+/// Formats an inspection as text, with at most kListedSamples bad samples and sixteen classes for
+/// each field, with their names if known.
 std::string to_text(const Inspection& inspection);
 
 struct ContactSheetOptions {
   std::size_t images = 64;
   std::int64_t cell = 96;            ///< height and width of a tile with its border, pixels
-  Rgb background = {255, 255, 255};  ///< of the sheet, and behind transparent pixels
+  Rgb background = {255, 255, 255};  ///< color of the sheet, and under transparent pixels
 };
 
-/// Images of the good samples in `found`, the result of inspect() for `dataset`: spread evenly over
-/// the classes of "label" and within each, one class after the other, or over the data set where
-/// samples have no class. Each is the sample's first image field with the class's name or number as
-/// its caption. Images that are not 8-bit RGB are left out; throws Error when none are left.
+/// Returns a sheet with images of the good samples in `found`, the result of inspect() for
+/// `dataset`: spread evenly over the classes of "label" and inside each, one class after the other,
+/// or over the data set if samples have no class. Each is the sample's first image field, with the
+/// class's name or index as its caption. Images that are not 8-bit RGB are skipped; throws Error if
+/// none remain.
 Sheet contact_sheet(const Dataset& dataset, const Inspection& found,
                     const ContactSheetOptions& options = {});
 

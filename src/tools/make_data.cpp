@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxSamples = 1'000'000;  // six digits keep names in order
+constexpr std::size_t kMaxSamples = 1'000'000;  // with six digits, sorted names are in order
 constexpr std::int64_t kMinSize = 8;
 constexpr std::int64_t kMaxSize = 8192;
 
@@ -54,7 +54,8 @@ fs::path made_folder(fs::path folder) {
   return folder;
 }
 
-/// Throws Refused where `dir` holds what is neither hidden nor of the data set to be made.
+/// Throws Refused if `dir` holds entries that are neither hidden nor part of the data set to be
+/// made.
 void require_own(const fs::path& dir, const char* kind,
                  const std::function<bool(const std::string& name)>& is_own) {
   std::error_code failed;
@@ -86,7 +87,7 @@ std::string six_digits(std::size_t number) {
   return std::string(6 - std::min<std::size_t>(6, digits.size()), '0') + digits;
 }
 
-/// What the file of an image is like.
+/// Properties of an image file.
 struct ImageForm {
   std::int64_t size;
   int quality;
@@ -105,7 +106,8 @@ ImageForm draw_form(RandomKey key, const MakeDataOptions& options) {
   return form;
 }
 
-/// In the place of what a run with other options may have left there.
+/// Writes an image and removes a file with the other extension, which a run with other options may
+/// have left.
 void write_image(const fs::path& name, const ImageForm& form, SceneBuffers& buffers) {
   if (form.is_gray) to_gray(buffers.image.view(), buffers.gray);
   const ConstArray pixels = (form.is_gray ? buffers.gray : buffers.image).view();
@@ -116,7 +118,7 @@ void write_image(const fs::path& name, const ImageForm& form, SceneBuffers& buff
   fs::remove(file(form.is_png ? ".jpg" : ".png"), ignored);
 }
 
-/// write(number, key, buffers) makes a sample; the key is its own.
+/// Calls write(number, key, buffers) for every sample, with the sample's own key.
 template <typename Write>
 std::size_t make_all(const MakeDataOptions& options, const Write& write,
                      const std::function<void(std::size_t done)>& progress) {

@@ -73,7 +73,7 @@ Json find_member(const Json& of, const std::string& key) {
   return of.is_object() && of.contains(key) ? of.at(key) : Json();
 }
 
-/// Keys of either.
+/// Returns the keys of both objects.
 Json all_keys(const Json& there, const Json& wanted) {
   Json keys = wanted.is_object() ? wanted : Json::object();
   if (there.is_object()) keys.update(there);
@@ -86,8 +86,8 @@ std::string joined(std::initializer_list<std::string_view> parts) {
   return text;
 }
 
-/// The first of `what`, objects with names, that differs between two lists; "" where those do
-/// otherwise.
+/// Describes the first of `what` (objects with names) that differs between two lists. Returns "" if
+/// they differ in another way.
 std::string first_difference(const std::string& what, const Json& there, const Json& wanted) {
   if (!there.is_array() || !wanted.is_array()) return "";
   for (std::size_t i = 0; i < std::max(there.size(), wanted.size()); ++i) {
@@ -109,7 +109,7 @@ std::string first_difference(const std::string& what, const Json& there, const J
   return "";
 }
 
-/// What differs in the setting `key`.
+/// Describes the difference in the setting `key`.
 std::string setting_differs(const std::string& key, const Json& there, const Json& wanted) {
   std::string found;
   if (key == "transforms")
@@ -132,7 +132,7 @@ std::string names_differ(const Json& there, const Json& wanted) {
          (found.ends_with('\'') ? " as wanted" : "");
 }
 
-/// What differs between two settings, a line each; "" for equal ones.
+/// Describes the differences between two settings, one per line. Returns "" if they are equal.
 std::string difference(const Json& there, const Json& wanted) {
   const Json keys = all_keys(there, wanted);
   std::string lines;

@@ -9,13 +9,14 @@
 
 namespace slipstream {
 
-/// DIR/manifest.json: what a folder of shards was made by, and the shards that are whole.
+/// DIR/manifest.json: the settings that a folder of shards was written with, and the complete
+/// shards.
 struct Manifest {
   struct Shard {
     std::string file;
-    std::size_t samples = 0;  ///< 0: all were skipped, and there is no file
+    std::size_t samples = 0;  ///< 0 if all were skipped; then there is no file
     std::uint64_t bytes = 0;
-    std::string digest = {};  ///< of file_digest()
+    std::string digest = {};  ///< result of file_digest()
     std::vector<SkippedSample> skipped = {};
   };
 
@@ -23,22 +24,23 @@ struct Manifest {
   std::vector<Shard> shards;
 
   const Shard* find(const std::string& file) const;
-  std::vector<SkippedSample> skipped() const;  ///< of all shards, by number
+  std::vector<SkippedSample> skipped() const;  ///< samples of all shards, by index
 };
 
-/// Whether DIR has a manifest, of any form, or one that is damaged; not that of somebody else.
+/// Returns true if DIR has a manifest of any format, even a damaged one. Returns false for a
+/// manifest.json of another program.
 bool has_manifest(const std::filesystem::path& dir);
 
-/// Whether DIR has a manifest, of any form. Throws Refused, saying what differs, where that is of
-/// other settings, and Error for one that cannot be read.
+/// Returns true if DIR has a manifest of any format. Throws Refused with the differences if it has
+/// other settings, and Error if it cannot be read.
 bool require_settings(const std::filesystem::path& dir, const std::string& settings);
 
-/// Throws Error naming the file.
+/// Reads the manifest. Throws Error with the file.
 Manifest read_manifest(const std::filesystem::path& dir);
 void write_manifest(const std::filesystem::path& dir, const Manifest& manifest);
 
-/// Of the blocks of 1 MiB of a file, one after the other, as to_hex(chain64(...)) of their
-/// fingerprints. Throws Error naming the file.
+/// Returns the digest of a file: to_hex(chain64(...)) of the fingerprints of its consecutive blocks
+/// of 1 MiB. Throws Error with the file.
 std::string file_digest(const std::filesystem::path& path);
 
 }  // namespace slipstream

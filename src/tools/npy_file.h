@@ -10,26 +10,29 @@
 
 namespace slipstream {
 
-/// One field of all samples, being written as PATH.npy.part in any order of samples by several
-/// threads, or whole as PATH.npy.
+/// One field of all samples: PATH.npy.part while several threads write samples in any order, or the
+/// complete PATH.npy.
 class NpyFile {
  public:
-  /// The file that is there, whole or not; none yet is all right. Throws Error.
+  /// Opens the existing file, complete or not, if there is one. Throws Error.
   NpyFile(std::filesystem::path path, const FieldSpec& field, std::size_t samples);
   ~NpyFile();
   NpyFile(const NpyFile&) = delete;
   NpyFile& operator=(const NpyFile&) = delete;
 
-  /// "" where PATH.npy is there, has its header and its length; else what is wrong.
+  /// Returns "" if PATH.npy exists with the expected header and size, else what is wrong.
   std::string problem() const;
-  /// Of samples first to end-1, as they are in the file; nothing where it does not reach so far.
+  /// Returns the digest of samples first to end-1 in the file, or no value if the file is too
+  /// short.
   std::optional<std::uint64_t> digest(std::size_t first, std::size_t end) const;
 
-  /// Ahead of write(): makes PATH.npy.part, or takes the name away from what is there.
+  /// Call it before write(). Creates PATH.npy.part, or renames an existing PATH.npy to it.
   void begin();
+  /// Writes one sample. Thread-safe for different samples.
   /// REQUIRES: `value` has the field's type and shape
   void write(std::size_t sample, const ConstArray& value);
-  /// Gives the file its name. REQUIRES: every sample is written
+  /// Gives the file its final name.
+  /// REQUIRES: every sample is written
   void finish();
 
  private:
@@ -45,7 +48,7 @@ class NpyFile {
   int fd_ = -1;
 };
 
-/// Of a block of samples: chain64 of the fingerprints of each, from 0.
+/// Digest of a block of samples: chain64 over the fingerprint of each, starting with 0.
 std::uint64_t chain_sample(std::uint64_t digest, std::span<const std::byte> sample);
 
 }  // namespace slipstream

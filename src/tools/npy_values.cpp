@@ -82,7 +82,8 @@ std::vector<FieldSpec> npy_fields(const std::vector<FieldSpec>& specs,
       problems.push_back(std::move(problem));
     if (!names.insert(field.name).second)
       problems.push_back("two fields are called '" + field.name + "': give one another name");
-    // Any uint8 is one of 256 classes: then nobody has said how many there are.
+    // Every uint8 is a valid index of 256 classes, so 256 means that the number of classes was not
+    // given.
     const bool is_any = field.kind == FieldKind::mask && field.dtype == DType::uint8;
     if (is_any && field.classes == kU8Classes) field.classes = 0;
     if (is_narrowed(field)) field.dtype = DType::uint8;

@@ -22,14 +22,15 @@ SlabLayout checked_layout(const Dataset& samples, const std::vector<NamedOp>& ch
   return layout;
 }
 
-/// REQUIRES: integers
+/// Returns one value as int64.
+/// REQUIRES: an integer dtype
 std::int64_t integer_at(const ConstArray& values, std::size_t index) {
   if (values.dtype == DType::uint8) return values.as<std::uint8_t>()[index];
   if (values.dtype == DType::int32) return values.as<std::int32_t>()[index];
   return values.as<std::int64_t>()[index];
 }
 
-/// A mask of integers as bytes: numbers above 255 have no color of their own.
+/// Converts an integer mask to bytes. Class indices above 255 share the colors of others.
 HostArray byte_mask(const ConstArray& mask) {
   HostArray bytes;
   const MutableArray out = bytes.reset(DType::uint8, mask.shape);
@@ -38,7 +39,7 @@ HostArray byte_mask(const ConstArray& mask) {
   return bytes;
 }
 
-/// A mask or a label of integers: the first field of that kind.
+/// Returns the first integer field of `kind`, a mask or a label.
 std::optional<ConstArray> label_in(const Sample& sample, FieldKind kind,
                                    const std::vector<FieldSpec>& fields) {
   for (std::size_t i = 0; i < fields.size(); ++i) {
@@ -50,7 +51,7 @@ std::optional<ConstArray> label_in(const Sample& sample, FieldKind kind,
   return std::nullopt;
 }
 
-/// A tile of `image` with its captions.
+/// Returns a tile of `image` with its captions.
 Tile make_class_tile(HostArray image, const Prediction& prediction,
                      const std::optional<ConstArray>& label,
                      const std::vector<std::string>& names) {

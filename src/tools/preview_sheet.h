@@ -11,13 +11,13 @@
 
 namespace slipstream {
 
-/// What a model makes of one image.
+/// A model's output for one image.
 struct Prediction {
-  /// The most probable classes with their probabilities, the first one the prediction; empty: the
-  /// prediction is a mask.
+  /// The most probable classes with their probabilities; the first one is the prediction. Empty if
+  /// the prediction is a mask.
   std::vector<std::pair<std::int64_t, float>> classes = {};
-  HostArray mask = {};  ///< class numbers, uint8, height x width
-  bool is_nan = false;  ///< whether the model's output has a NaN
+  HostArray mask = {};  ///< class indices, uint8, height x width
+  bool is_nan = false;  ///< true if the model's output has a NaN
 };
 
 struct PreviewSheetOptions {
@@ -26,22 +26,21 @@ struct PreviewSheetOptions {
   std::uint64_t seed = 1;
 };
 
-/// Images as a model sees them with its predictions, on white.
+/// A white sheet of images as a model gets them, with its predictions.
 ///
-/// For masks a row is a sample: the image, with the name of its file, the predicted mask and the
-/// true one in colors of classes. For classes a tile is a sample, whose captions are the predicted
-/// class with its probability and then the label; it is marked where they differ. The label is the
-/// first field of integers that is a mask, or a label; where there is none, predictions are shown
-/// alone.
+/// For masks, a row is a sample: the image, with the name of its file, the predicted mask and the
+/// true one in class colors. For classes, a tile is a sample, with the predicted class, its
+/// probability and the label as captions; it is marked if they differ. The label is the first
+/// integer field that is a mask or a label; if there is none, only predictions are shown.
 class PreviewSheet {
  public:
-  /// `chain`: the transforms ahead of the model. Throws Refused for what a DataLoader refuses, and
-  /// where images cannot be shown, as augment_sheet() does.
+  /// `chain` holds the transforms before the model. Throws Refused for what a DataLoader refuses,
+  /// and if images cannot be shown, as augment_sheet() does.
   PreviewSheet(std::shared_ptr<const Dataset> samples, const std::vector<NamedOp>& chain,
                const PreviewSheetOptions& options = {});
 
-  /// Reads the samples again. Throws Error for one that cannot be read. REQUIRES: one prediction
-  /// for each sample, at least one, all of one kind
+  /// Reads the samples again and builds the sheet. Throws Error for a sample that cannot be read.
+  /// REQUIRES: one prediction for each sample, at least one, all of one kind
   Sheet sheet(const std::vector<Prediction>& predictions);
 
  private:

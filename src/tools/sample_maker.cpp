@@ -23,6 +23,7 @@ const Sample& SampleMaker::make(std::size_t index) {
       Field& field = sample_.fields[i];
       if (!field.encoded) continue;
       const bool is_copied = decode_ == Decode::what_changes && !is_changed(specs_[i]);
+      // A copy is decoded, so that damage is found while the file itself stays unchanged.
       if (is_copied) tried_.array.assign(field.array.view());
       tried_.encoded = true;
       dataset_.decode(specs_[i], {.background = options_.background}, is_copied ? tried_ : field,

@@ -6,17 +6,19 @@
 
 namespace slipstream {
 
-/// Samples of a data set after fixed transforms. Of one thread.
+/// Returns samples of a data set after fixed transforms. Not thread-safe: each thread has its own.
 class SampleMaker {
  public:
-  /// What make() leaves decoded. All is decoded once: damage shows in files that are copied, too.
+  /// Which fields make() returns decoded. Every field is decoded at least as a check, so that
+  /// damage is found also in files that are copied.
   enum class Decode { all, what_changes };
 
-  /// The first three must outlive the maker; `specs` are the data set's.
+  /// The first three arguments must outlive this object. `specs` are the data set's fields.
   SampleMaker(const Dataset& dataset, const std::vector<FieldSpec>& specs,
               const ConvertOptions& options, Decode decode);
 
-  /// Valid until the next call. Throws BadSample where that is to blame, else Error, naming it.
+  /// Returns a sample, which is valid until the next call. Throws BadSample if the sample is at
+  /// fault, else Error, naming the sample.
   const Sample& make(std::size_t index);
 
  private:
@@ -32,7 +34,7 @@ class SampleMaker {
   Scratch scratch_;
 };
 
-/// "sample INDEX (NAME): WHAT".
+/// Formats "sample INDEX (NAME): WHAT".
 std::string at_sample(const Dataset& dataset, std::size_t index, const std::string& what);
 
 }  // namespace slipstream

@@ -48,7 +48,8 @@ Object any_object(RandomStream& random, std::int64_t classes) {
   object.x = between(random, 0.2f, 0.8f);
   object.y = between(random, 0.2f, 0.8f);
   object.radius = between(random, 0.25f, 0.45f);
-  // A point of the unit circle without sine and cosine, which differ from machine to machine.
+  // A rational point on the unit circle, because sine and cosine of C libraries differ from machine
+  // to machine.
   const float t = between(random, -1, 1);
   object.cosine = (1 - t * t) / (1 + t * t);
   object.sine = 2 * t / (1 + t * t);
@@ -76,7 +77,7 @@ struct Scene {
     objects[0].number = number;
   }
 
-  /// The class at (x, y), both 0 to 1, and its color there under this light.
+  /// Returns the class at (x, y), both 0 to 1, and its color there under this light.
   std::uint8_t at(float x, float y, Color& color) const {
     for (std::size_t i = count; i-- > 0;) {
       if (paint(objects[i], x, y, color)) return objects[i].number;
@@ -105,7 +106,7 @@ std::uint8_t to_level(float value) {
   return static_cast<std::uint8_t>(std::floor(std::clamp(value, 0.0f, 255.0f) + 0.5f));
 }
 
-/// One byte of noise for each level of the image, sixteen from each block.
+/// Noise for each level of the image: one random byte each, sixteen from each block.
 class Noise {
  public:
   explicit Noise(const RandomKey& key) : key_(key) {}
@@ -154,6 +155,8 @@ void draw_scene(const RandomKey& key, std::int64_t size, std::int64_t classes, H
 void draw_object(const RandomKey& key, std::int64_t size, std::uint8_t number, HostArray& image,
                  HostArray& mask) {
   RandomStream random(key);
+  // Always with all classes, so that neither the class nor the number of classes changes the rest
+  // of a scene.
   Scene scene(random, kSceneClasses);
   scene.keep_one(number);
   paint(scene, key, size, image, mask);

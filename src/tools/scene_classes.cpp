@@ -7,7 +7,7 @@ namespace {
 
 float squared(float x) { return x * x; }
 bool within(float x, float limit) { return std::abs(x) <= limit; }
-/// Alternates along x, `per_unit` times from 0 to 1.
+/// Alternates between false and true along x, `per_unit` times from 0 to 1.
 bool odd(float x, float per_unit) {
   const float scaled = x * per_unit * 0.5f;
   return scaled - std::floor(scaled) >= 0.5f;

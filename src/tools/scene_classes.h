@@ -10,18 +10,19 @@ struct Color {
   float blue = 0;
 };
 
-/// What class k of a scene looks like. Coordinates are the object's own: its middle is (0, 0), and
-/// it lies within -1 ... 1.
+/// The appearance of a class of a scene. Coordinates are relative to the object: its center is (0,
+/// 0), and it is inside -1 ... 1.
 struct SceneClass {
   Color base;
   Color accent;
   bool (*covers)(float u, float v);
-  bool (*is_accent)(float u, float v);  ///< which of the two colors the texture has here
+  bool (*is_accent)(float u, float v);  ///< true where the texture has the accent color
 };
 
 inline constexpr int kSceneClasses = 10;
 
-/// Class 0 is the background: its pattern is in units of a sixteenth of the image.
+/// The appearance of each class. Class 0 is the background, whose pattern is in units of a
+/// sixteenth of the image.
 const std::array<SceneClass, kSceneClasses>& scene_classes();
 
 }  // namespace slipstream

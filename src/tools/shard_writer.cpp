@@ -23,8 +23,8 @@ void put(Header& header, std::size_t at, std::string_view text) {
   std::copy(text.begin(), text.end(), header.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
-/// POSIX.1-2017, pax, "ustar Interchange Format". Without times and owners, so that equal contents
-/// are equal files.
+/// The header of POSIX.1-2017, pax, "ustar Interchange Format". It has no times and owners, so that
+/// equal contents give equal files.
 Header make_header(const std::string& name, std::uint64_t size) {
   Header header{};
   char octal[13];
@@ -35,6 +35,7 @@ Header make_header(const std::string& name, std::uint64_t size) {
   put(header, 116, "0000000");
   put(header, 124, octal);
   put(header, 136, "00000000000");
+  // The checksum is computed over the header with spaces in place of the checksum.
   put(header, kSumAt, "        ");
   put(header, 156, "0");
   put(header, 257, "ustar");

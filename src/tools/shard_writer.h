@@ -8,19 +8,20 @@
 
 namespace slipstream {
 
-/// Writes one .tar (ustar) beside its place and puts it there when it is whole; what is not
-/// finished is removed.
+/// Writes one .tar (ustar) under a temporary name in its folder and renames it when it is complete.
+/// An incomplete file is removed.
 class ShardWriter {
  public:
-  /// Throws Error where the file cannot be made.
+  /// Creates the file. Throws Error if that fails.
   explicit ShardWriter(std::filesystem::path path);
   ~ShardWriter();
   ShardWriter(const ShardWriter&) = delete;
   ShardWriter& operator=(const ShardWriter&) = delete;
 
+  /// Adds a member.
   /// REQUIRES: `name` has at most 100 bytes
   void add(const std::string& name, std::span<const std::byte> bytes);
-  /// Throws Error for what could not be written.
+  /// Completes the archive and gives it its name. Throws Error if anything could not be written.
   void finish();
 
  private:

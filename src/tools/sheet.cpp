@@ -32,7 +32,8 @@ void color_square(const MutableArray& image, std::int64_t top, std::int64_t left
     for (std::int64_t x = left; x < left + side; ++x) color_pixel(image, y, x, color);
 }
 
-/// The first and last pixels of a tile's side of `to` that `low` to `high` of `from` cover.
+/// Returns the first and last pixel, on a tile's side of `to` pixels, that the range `low` to
+/// `high` of `from` pixels covers.
 std::pair<std::int64_t, std::int64_t> covered(float low, float high, std::int64_t from,
                                               std::int64_t to) {
   const double scale = static_cast<double>(to) / static_cast<double>(from);

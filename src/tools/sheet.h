@@ -9,15 +9,15 @@
 
 namespace slipstream {
 
-inline constexpr std::int64_t kTileBorder = 4;  ///< pixels of a cell around its tile
+inline constexpr std::int64_t kTileBorder = 4;  ///< pixels between a tile and the edge of its cell
 
 struct Tile {
   HostArray pixels;                        ///< uint8, height x width x 3, no larger than a cell
-  std::vector<std::string> captions = {};  ///< lines of text about it, UTF-8
-  bool is_marked = false;                  ///< set off from the others in red
+  std::vector<std::string> captions = {};  ///< lines of text, UTF-8
+  bool is_marked = false;                  ///< highlighted in red
 };
 
-/// Images in a grid, from left to right in rows, each in the middle of its cell.
+/// Images in a grid, row by row, each in the center of its cell.
 struct Sheet {
   std::vector<Tile> tiles = {};
   std::size_t columns = 1;
@@ -25,24 +25,24 @@ struct Sheet {
   Rgb background = {255, 255, 255};
 };
 
-/// `image` (uint8, height x width x 3) scaled to the largest size of its proportions in a square of
-/// `side` pixels. Throws Error for an image without pixels.
+/// Scales `image` (uint8, height x width x 3) to the largest size with its aspect ratio that fits
+/// into a square of `side` pixels. Throws Error for an image without pixels.
 HostArray make_tile(const ConstArray& image, std::int64_t side);
 
-/// The same for `mask` (uint8, height x width): each pixel in class_color().
+/// Like make_tile(), for a mask (uint8, height x width): each pixel gets its class_color().
 HostArray make_mask_tile(const ConstArray& mask, std::int64_t side);
 
-/// The color in which a sheet shows the class `number`, from the palette of PASCAL VOC, whose
-/// 256 colors differ from each other. 0 is black.
+/// Returns the color of class `number` on a sheet, from the palette of PASCAL VOC, whose 256 colors
+/// are distinct. 0 is black.
 Rgb class_color(std::uint8_t number);
 
-/// Draws the outlines of boxes of an image of `height` x `width` pixels into its tile, in red, one
-/// pixel thick; none where they are not float32.
+/// Draws the outlines of the boxes of an image of `height` x `width` pixels into its tile, in red,
+/// one pixel thick. Does nothing unless they are float32.
 void outline_boxes(const ConstArray& boxes, std::int64_t height, std::int64_t width,
                    HostArray& tile);
 
-/// A PNG of the images alone, without captions; marked tiles have a red frame. REQUIRES: at least
-/// one tile
+/// Returns a PNG of the images without captions; marked tiles have a red frame.
+/// REQUIRES: at least one tile
 std::vector<std::byte> sheet_png(const Sheet& sheet);
 
 }  // namespace slipstream

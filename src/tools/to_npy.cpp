@@ -33,7 +33,7 @@ Files open_block_files(const fs::path& dir, const NpyManifest& manifest) {
   return files;
 }
 
-/// Whether the block is in this file as it was written.
+/// Returns true if the block in this file has the digest of the manifest.
 bool is_good(const NpyFile& file, const NpyManifest& manifest, std::size_t block,
              std::size_t field) {
   return file.digest(manifest.block_begin(block), manifest.block_end(block)) ==
@@ -88,7 +88,8 @@ class NpyConversion {
                        [](const auto& file) { return file->problem().empty(); });
   }
 
-  /// After a power cut, what the manifest names need not have reached the disk.
+  /// Forgets blocks whose values do not match the manifest. The files are not synced, so after a
+  /// power failure the manifest may list blocks that did not reach the disk.
   void forget_bad_blocks() {
     parallel_for(manifest_.blocks.size(), options_.threads, [this]() -> ItemWork {
       return [this](std::size_t block) {
@@ -111,7 +112,7 @@ class NpyConversion {
     });
   }
 
-  /// Whether it was written whole.
+  /// Writes one block. Returns false if it was stopped before the end.
   bool write(std::size_t block, SampleMaker& maker) {
     Digests digests(files_.size());
     HostArray spare;
@@ -138,10 +139,11 @@ class NpyConversion {
   const std::vector<FieldSpec> specs_;
   Files files_;
   NpyManifest manifest_;
-  Mutex mutex_;  ///< of what manifest_ holds while blocks are written
+  Mutex mutex_;  ///< guards manifest_ while blocks are written
 };
 
-/// Makes every sample, to know ahead of writing how many are good.
+/// Converts every sample once to find the bad ones: the size of the arrays must be known before
+/// they are written.
 class BadSampleSearch {
  public:
   BadSampleSearch(const Dataset& dataset, const std::vector<FieldSpec>& fields,
@@ -185,14 +187,15 @@ class BadSampleSearch {
   SkippedSamples bad_ SLIPSTREAM_GUARDED_BY(mutex_);
 };
 
-/// What a conversion in `dir` has found, if it is one of that many samples: its settings tell then
-/// whether it is the same.
+/// Returns the bad samples that an earlier conversion in `dir` found, if it had the same number of
+/// samples. Its settings are compared later.
 std::vector<SkippedSample> skipped_before(const fs::path& dir, std::size_t samples) {
   const auto manifest = find_npy_manifest(dir);
   if (!manifest || manifest->samples + manifest->skipped.size() != samples) return {};
   return manifest->skipped;
 }
 
+/// Returns `dataset` without the samples in `bad`.
 /// REQUIRES: `dataset` outlives the result
 std::shared_ptr<const Dataset> without(const Dataset& dataset,
                                        const std::vector<SkippedSample>& bad) {

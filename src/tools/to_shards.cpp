@@ -124,7 +124,7 @@ class Conversion {
 
   bool skips() const { return options_.on_bad_sample == OnBadSample::skip; }
 
-  /// Whether it was written whole.
+  /// Writes one shard. Returns false if it was stopped before the end.
   bool write(std::size_t shard, SampleMaker& maker) {
     Manifest::Shard made{shard_name(shard)};
     const fs::path path = dir_ / made.file;
@@ -158,7 +158,7 @@ class Conversion {
     return true;
   }
 
-  /// nullptr for one that is skipped; the shard counts both.
+  /// Returns a sample, or nullptr if it is bad and skipped. Counts it in `shard` either way.
   const Sample* good_sample(std::size_t index, SampleMaker& maker, Manifest::Shard& shard) const {
     try {
       const Sample& sample = maker.make(index);
@@ -213,7 +213,7 @@ class Conversion {
   std::size_t written_ SLIPSTREAM_GUARDED_BY(mutex_) = 0;
 };
 
-/// "" where the shard is as it was written.
+/// Returns "" if the shard is unchanged since it was written, else what is wrong.
 std::string find_problem(const fs::path& dir, const Manifest::Shard& shard) {
   if (shard.samples == 0) return "";
   const fs::path path = dir / shard.file;
