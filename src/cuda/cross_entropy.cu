@@ -8,12 +8,14 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarpSize;
-// Blocks follow from the problem alone, never from the device: the order of additions is fixed.
+// The number of blocks depends only on the problem, never on the device, so that the order of
+// additions is fixed.
 constexpr std::int64_t kMostBlocks = 4096;
 constexpr int kMostClassesInRegisters = 32;
-// Resident on a multiprocessor, so that enough loads are in flight; 48 registers do without spills.
+// Blocks that must fit on a multiprocessor at once, so that enough loads are in flight. With this
+// limit the kernel has 48 registers and does not spill.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-constexpr int kExactBlocks = 4;  // all that sm_75 holds
+constexpr int kExactBlocks = 4;  // the maximum of sm_75
 #else
 constexpr int kExactBlocks = 5;
 #endif
@@ -24,7 +26,9 @@ __device__ std::int64_t warp_of_grid() {
 }
 __device__ std::int64_t warps_of_grid() { return std::int64_t{gridDim.x} * kWarps; }
 
-// Dense channels-last logits of few classes.
+// Dense channels-last logits with few classes. A pixel's logits are adjacent, so threads that load
+// one pixel each would access memory with a stride; a tile in shared memory makes the accesses
+// contiguous.
 template <typename T, int kMax, bool kExact>
 __global__ void __launch_bounds__(kThreads, kExact ? kExactBlocks : 1)
     dense_kernel(CrossEntropyJob job) {
@@ -52,7 +56,7 @@ __global__ void __launch_bounds__(kThreads, kExact ? kExactBlocks : 1)
   write_partial<kThreads>(job, tally);
 }
 
-// Any strides, few classes: one thread a pixel, its logits in registers.
+// Any strides, few classes: one thread per pixel, which keeps its logits in registers.
 template <typename T, int kMax>
 __global__ void __launch_bounds__(kThreads) strided_kernel(CrossEntropyJob job) {
   const int classes = static_cast<int>(job.layout.classes);
@@ -83,8 +87,8 @@ struct MaxLogit {
   std::int64_t at;
 };
 
-// The largest of get_value(0 ... count-1), the first of equals, known to all of a group of kGroup
-// threads (1, or a warp); thread `member` takes every kGroup-th.
+// Returns the largest of get_value(0 ... count-1), the first of equals, in all threads of a group
+// of kGroup threads (1, or a warp). Thread `member` reads every kGroup-th value.
 template <int kGroup, typename ValueOf>
 __device__ MaxLogit find_largest(std::int64_t count, int member, const ValueOf& get_value) {
   MaxLogit best{member < count ? get_value(member) : -INFINITY, member};
@@ -101,7 +105,7 @@ __device__ MaxLogit find_largest(std::int64_t count, int member, const ValueOf& 
   return best;
 }
 
-// Over a group of threads, in a fixed order; all of them know it.
+// Returns the sum over a group of threads, in a fixed order, in all of its threads.
 template <int kGroup>
 __device__ float group_sum(float sum) {
 #pragma unroll
@@ -109,8 +113,8 @@ __device__ float group_sum(float sum) {
   return sum;
 }
 
-// What a group of kGroup threads (1, or a warp) does for one pixel of many classes; thread
-// `member` takes every kGroup-th class. The result is added to the first member's tally.
+// Processes one pixel of many classes with a group of kGroup threads (1, or a warp). Thread
+// `member` processes every kGroup-th class. The result is added to the first member's tally.
 template <typename T, int kGroup>
 __device__ void many_classes(const CrossEntropyJob& job, std::int64_t pixel, int member,
                              ThreadTotals& tally) {
@@ -129,6 +133,7 @@ __device__ void many_classes(const CrossEntropyJob& job, std::int64_t pixel, int
   sum = group_sum<kGroup>(sum);
   const float chosen = label < 0 ? NAN : to_float(logits[label * step]);
   const float share = job.factor / sum;
+  // The gradient may overwrite the logits. All threads must have read logits[label] before.
   if (kGroup > 1) __syncwarp();
   for (std::int64_t c = member; c < classes; c += kGroup) {
     const float x = expf(to_float(logits[c * step]) - largest) * share;
@@ -152,7 +157,7 @@ __global__ void __launch_bounds__(kThreads) many_classes_kernel(CrossEntropyJob 
   write_partial<kThreads>(job, tally);
 }
 
-// Probabilities instead of a label: a warp a pixel.
+// Processes one pixel with probabilities instead of a label, with one warp.
 template <typename T>
 __device__ void soft_labels(const CrossEntropyJob& job, std::int64_t pixel, int member,
                             ThreadTotals& tally) {
@@ -179,6 +184,7 @@ __device__ void soft_labels(const CrossEntropyJob& job, std::int64_t pixel, int 
   for (std::int64_t c = member; c < classes; c += kWarpSize) {
     const float x = logit(c);
     const float t = targets[c];
+    // A class with probability 0 may have a logit of -inf, and 0 * inf would be NaN.
     if (t != 0) loss += t * (log_sum + (largest.value - x));
     store(gradient + c * step, expf(x - largest.value) * share - t * job.factor);
   }
@@ -227,7 +233,7 @@ bool is_dense(const CrossEntropyJob& job) {
          is_aligned(job.logits) && is_aligned(job.gradient);
 }
 
-// Each launch function returns the number of blocks, one partial sum a block.
+// Each launch function returns the number of blocks; each block writes one partial sum.
 template <typename T, int kMax, bool kExact>
 int launch_dense(const CrossEntropyJob& job, StreamView stream) {
   using PixelTile = Tile<T, kMax, kExact>;
@@ -241,6 +247,8 @@ template <typename T>
 int launch_few_classes(const CrossEntropyJob& job, StreamView stream) {
   const std::int64_t classes = job.layout.classes;
   if (is_dense(job)) {
+    // Ten classes are compiled exactly: without padding in shared memory and without checks of the
+    // number of classes.
     if (classes == 10) return launch_dense<T, 10, true>(job, stream);
     if (classes <= 8) return launch_dense<T, 8, false>(job, stream);
     if (classes <= 16) return launch_dense<T, 16, false>(job, stream);

@@ -11,7 +11,7 @@
 // Device code shared by the kernels of cross_entropy.cu.
 namespace slipstream::cuda {
 
-/// What one block adds to the loss (not yet divided) and to the count of correct pixels.
+/// One block's contribution to the loss (not yet divided) and to the number of correct pixels.
 struct Partial {
   double loss;
   std::int64_t correct;
@@ -28,7 +28,7 @@ struct CrossEntropyJob {
   LabelType label_type;
 };
 
-/// What one thread has seen.
+/// Sums of one thread.
 struct ThreadTotals {
   float loss = 0;
   int correct = 0;
@@ -42,7 +42,7 @@ __device__ inline void store(float* to, float x) { *to = x; }
 __device__ inline void store(__nv_bfloat16* to, float x) { *to = __float2bfloat16_rn(x); }
 __device__ inline void store(__half* to, float x) { *to = __float2half_rn(x); }
 
-/// -1 for a label outside the classes.
+/// Returns the label of pixel i, or -1 if it is outside the classes.
 __device__ inline int label_at(const CrossEntropyJob& job, std::int64_t i) {
   const std::int64_t label = job.label_type == LabelType::u8
                                  ? static_cast<const std::uint8_t*>(job.labels)[i]
@@ -50,7 +50,8 @@ __device__ inline int label_at(const CrossEntropyJob& job, std::int64_t i) {
   return label >= 0 && label < job.layout.classes ? static_cast<int>(label) : -1;
 }
 
-/// First element of pixel `i` of all images.
+/// Offset of the first logit of pixel `i`, counted through all images. 32-bit division is used if
+/// possible, because 64-bit division is slow on a GPU.
 __device__ inline std::int64_t logit_offset(const CrossEntropyJob& job, std::int64_t i) {
   const LogitLayout& layout = job.layout;
   std::int64_t image = 0;
@@ -62,10 +63,11 @@ __device__ inline std::int64_t logit_offset(const CrossEntropyJob& job, std::int
   return image * layout.image + (i - image * layout.pixels) * layout.pixel;
 }
 
-/// Replaces one pixel's logits by their gradient. A label of -1 gives a NaN loss.
+/// Replaces one pixel's logits with their gradient. A label of -1 gives a NaN loss.
 template <int kMax, bool kExact>
 __device__ void softmax_gradient(float (&x)[kMax], int classes, int label, float factor,
                                  ThreadTotals& tally) {
+  // The largest logit is subtracted before expf() so that nothing overflows.
   float largest = x[0];
   float chosen = NAN;
   int best = 0;
@@ -97,6 +99,8 @@ __device__ void softmax_gradient(float (&x)[kMax], int classes, int label, float
 
 template <int kThreads>
 __device__ void write_partial(const CrossEntropyJob& job, const ThreadTotals& tally) {
+  // Sums of floats depend on their order. warp_sum() and block_sum() use a fixed one, so the loss
+  // has the same bits in every run.
   const float loss = warp_sum(tally.loss);
   const bool first = threadIdx.x % kWarpSize == 0;
   const double block_loss = block_sum<kThreads>(first ? static_cast<double>(loss) : 0.0);

@@ -7,8 +7,8 @@
 namespace slipstream::cuda {
 
 /// Consecutive pixels of dense channels-last logits in shared memory, owned by one warp, which
-/// moves them 16 bytes at a time. Padded tiles skip 16 bytes after every 128, which leaves at most
-/// four threads on one bank whatever the number of classes; exact ones need none (see load()).
+/// copies them 16 bytes at a time. Padded tiles skip 16 bytes after every 128, so that at most four
+/// threads access one bank for any number of classes; exact ones need no padding (see load()).
 template <typename T, int kMax, bool kExact>
 class Tile {
  public:
@@ -85,8 +85,8 @@ class Tile {
   }
 
  private:
-  // The largest power of two that divides a pixel's bytes: an odd number of chunks a pixel keeps
-  // the threads of a warp on different banks.
+  // The largest power of two that divides a pixel's bytes. A pixel then has an odd number of
+  // chunks, which keeps the threads of a warp on different banks.
   static constexpr int kPixelBytes = kMax * static_cast<int>(sizeof(T));
   static constexpr int kChunkBytes = kPixelBytes & -kPixelBytes;
   static constexpr int kChunk = kChunkBytes / static_cast<int>(sizeof(T));

@@ -19,11 +19,11 @@
 
 namespace slipstream::cuda {
 
-/// Throws Error (DeviceLost for errors after which the context is unusable) with the call's place,
-/// the error's name and text; clears the last error.
+/// Throws Error (DeviceLost for errors after which the context is unusable) with the source
+/// position of the call and the error's name and text. Clears the last error.
 void check_cuda(cudaError_t status, Where where = Where::here());
 
-/// What a GPU of this machine is.
+/// Properties of a GPU of this machine.
 struct DeviceInfo {
   int index = 0;
   std::string name;
@@ -34,26 +34,26 @@ struct DeviceInfo {
   std::string pci_address;  ///< domain:bus:device.function
 };
 
-/// The GPUs that can be used; empty where there is none (cudaErrorNoDevice or
-/// cudaErrorInsufficientDriver). Throws Error for a driver that is there but fails.
+/// Returns the usable GPUs. Empty if there is none (cudaErrorNoDevice or
+/// cudaErrorInsufficientDriver). Throws Error if a driver is installed but fails.
 std::vector<DeviceInfo> devices();
-/// The driver's own version, "580.65.06", as NVML tells it; "" where there is no NVML.
+/// Returns the driver's version as NVML reports it, such as "580.65.06", or "" without NVML.
 std::string driver_version();
-/// Of the CUDA runtime, "13.0".
+/// Returns the version of the CUDA runtime, such as "13.0".
 std::string runtime_version();
-/// Asks for 32 queues of the device, CUDA's most, instead of 8, so that streams do not wait for one
-/// another because they share one: sets CUDA_DEVICE_MAX_CONNECTIONS where it is not set. Before the
-/// process's first use of CUDA.
+/// Requests 32 hardware queues, CUDA's maximum, instead of 8, by setting
+/// CUDA_DEVICE_MAX_CONNECTIONS unless it is set. Streams that share a queue wait for each other,
+/// and nvJPEG alone uses about forty streams. Call it before the process first uses CUDA.
 void ask_for_queues();
-/// What in the environment keeps streams from overlapping (CUDA_DEVICE_MAX_CONNECTIONS=1,
-/// CUDA_LAUNCH_BLOCKING=1), as sentences with the remedy; empty when nothing does.
+/// Returns sentences, with a remedy, on environment variables that prevent streams from overlapping
+/// (CUDA_DEVICE_MAX_CONNECTIONS=1, CUDA_LAUNCH_BLOCKING=1). Empty if there are none.
 std::vector<std::string> overlap_hindrances();
 
 /// Sets the calling thread's device for a scope.
 class DeviceGuard {
  public:
-  explicit DeviceGuard(int device);  ///< throws Error where the device cannot be used
-  /// For destructors: where the device cannot be used, the thread keeps its own.
+  explicit DeviceGuard(int device);  ///< throws Error if the device cannot be used
+  /// For destructors: if the device cannot be used, the thread keeps its current one.
   DeviceGuard(int device, std::nothrow_t) noexcept;
   ~DeviceGuard();
   DeviceGuard(const DeviceGuard&) = delete;
@@ -63,17 +63,18 @@ class DeviceGuard {
   int previous_;
 };
 
-/// To be called first by a thread that will work on one device alone: the device is the thread's
-/// from now on, and other threads may capture CUDA graphs in whatever mode (RelaxedCaptureScope).
+/// A thread that will work on only one device calls this once at its beginning: it makes the device
+/// the thread's current one, and lets other threads capture CUDA graphs in any mode
+/// (RelaxedCaptureScope).
 void begin_thread(int device);
 
-/// Gives the calling thread `mode`, a cudaStreamCaptureMode, and sets `mode` to the one that it had
-/// (CUDA Driver API, cuThreadExchangeStreamCaptureMode). Makes no context.
+/// Swaps the calling thread's cudaStreamCaptureMode with `mode` (CUDA Driver API,
+/// cuThreadExchangeStreamCaptureMode). Creates no context.
 void exchange_capture_mode(int& mode) noexcept;
 
-/// While it lives, what the calling thread does and CUDA graphs that other threads capture, in
-/// whatever mode, do not make each other fail. What may not be done in a capture of this thread
-/// stays an error.
+/// While it exists, CUDA calls of this thread and CUDA graph captures of other threads, in any
+/// capture mode, do not make each other fail. Calls that are not allowed in a capture of this
+/// thread remain errors.
 class RelaxedCaptureScope {
  public:
   RelaxedCaptureScope() noexcept { exchange_capture_mode(mode_); }
@@ -85,7 +86,7 @@ class RelaxedCaptureScope {
   int mode_ = cudaStreamCaptureModeThreadLocal;
 };
 
-/// Borrowed stream. Never the default stream: it cannot be made from 0 or nullptr.
+/// A borrowed stream, never the default stream: it cannot be constructed from 0 or nullptr.
 class StreamView {
  public:
   explicit StreamView(cudaStream_t stream);  ///< throws std::logic_error for the default stream
@@ -97,10 +98,11 @@ class StreamView {
   cudaStream_t stream_;
 };
 
-/// Owns a non-blocking stream of its own: neither the default stream nor one of PyTorch's pool.
+/// Owns a non-blocking stream, which is neither the default stream nor part of PyTorch's pool.
 class Stream {
  public:
-  /// priority: 0 is the lowest, larger values go first; clamped to what the device has.
+  /// A `priority` of 0 is the lowest, larger values have precedence; clamped to the range of the
+  /// device.
   explicit Stream(int device, int priority = 0);
   ~Stream();
   Stream(const Stream&) = delete;
@@ -108,7 +110,7 @@ class Stream {
   operator StreamView() const { return StreamView(stream_); }
   cudaStream_t get() const { return stream_; }
   int device() const { return device_; }
-  /// Blocks the host.
+  /// Blocks the host until all work on the stream has finished.
   void synchronize() const;
 
  private:
@@ -116,9 +118,10 @@ class Stream {
   int device_;
 };
 
-/// A lane on a CUDA stream. Marks are CUDA events that block (not spin) the host in synchronize():
-/// timed ones by an interrupt for each recording, untimed ones by looking every 50 microseconds.
-/// wait() on the mark of another such lane is a stream wait and never blocks the host.
+/// A lane on a CUDA stream. Marks are CUDA events. Their synchronize() blocks the host without
+/// spinning: timed ones wait for an interrupt, which each recording raises, and untimed ones poll
+/// every 50 microseconds. wait() on the mark of another such lane is a stream wait and never blocks
+/// the host.
 class StreamLane : public Lane {
  public:
   int device() const { return device_; }
@@ -134,13 +137,13 @@ class StreamLane : public Lane {
   StreamLane(std::string name, int device) : Lane(std::move(name)), device_(device) {}
 
  private:
-  /// Calls `enqueue` with the stream of the call under way.
+  /// Calls `enqueue` with the stream to use.
   virtual void on_stream(const std::function<void(cudaStream_t)>& enqueue) const = 0;
 
   int device_;
 };
 
-/// On a stream of its own.
+/// A lane that owns its stream.
 class CudaLane final : public StreamLane {
  public:
   CudaLane(std::string name, int device, int priority)
@@ -157,8 +160,8 @@ class CudaLane final : public StreamLane {
   int priority_;
 };
 
-/// On somebody else's streams: `on` calls what it is given with the stream at that time, which may
-/// be a default stream, and with the lane's device as the current one.
+/// A lane on streams that the caller owns: `on` calls its argument with the caller's stream at that
+/// time, which may be a default stream, and with the lane's device as the current one.
 class BorrowedLane final : public StreamLane {
  public:
   using OnStream = std::function<void(const std::function<void(cudaStream_t)>& enqueue)>;
@@ -171,11 +174,11 @@ class BorrowedLane final : public StreamLane {
   OnStream on_;
 };
 
-/// Page-locked host memory (cudaHostAlloc, portable) as a memory resource. A failed allocation is
-/// an Error that says how much was asked for and what to lower.
+/// Page-locked host memory (cudaHostAlloc, portable) as a memory resource. A failed allocation
+/// throws Error with the requested size and what to reduce. Thread-safe.
 class PinnedMemory final : public std::pmr::memory_resource {
  public:
-  /// Bytes handed out and not yet given back.
+  /// Number of bytes allocated and not yet freed.
   std::size_t bytes_in_use() const { return in_use_bytes_.load(); }
 
  private:
@@ -186,25 +189,25 @@ class PinnedMemory final : public std::pmr::memory_resource {
   std::atomic<std::size_t> in_use_bytes_{0};
 };
 
-/// Copies pinned host memory to the device, or back; asynchronous on `stream`. The source must stay
-/// unchanged, and both must stay allocated, until work enqueued after this has run.
+/// Copies between page-locked host memory and the device, asynchronously on `stream`. The source
+/// must not change, and both must stay allocated, until the copy has run.
 void copy_async(void* to, const void* from, std::size_t bytes, StreamView stream);
 
-/// Keeps `stream` busy for about `microseconds` (0 to 10 s) without touching memory: a kernel of
+/// Keeps `stream` busy for about `microseconds` (0 to 10 s) without touching memory, by a kernel of
 /// one thread that watches the device's nanosecond clock. Asynchronous. For tests of ordering.
-/// REQUIRES, like all kernels here: the calling thread's device is the stream's.
+/// REQUIRES, like all kernels here: the calling thread's current device is the stream's.
 void delay_async(double microseconds, StreamView stream);
 
-/// Adds the 64-bit digest of `bytes` bytes of device memory at `data` (aligned in any way, fastest
-/// to 16 bytes; anything when `bytes` is 0) to `*digest` (device memory, 8-byte aligned, set to 0
-/// by the caller): one pass, asynchronous on `stream`; the same bits as slipstream::fingerprint on
-/// the host.
+/// Adds the 64-bit digest of `bytes` bytes of device memory at `data` to `*digest`. `data` may have
+/// any alignment (16 bytes is fastest) and any value if `bytes` is 0. `digest` is device memory,
+/// 8-byte aligned, and set to 0 by the caller. Asynchronous on `stream`. The result has the same
+/// bits as slipstream::fingerprint() on the host.
 void fingerprint_async(const void* data, std::size_t bytes, std::uint64_t* digest,
                        StreamView stream);
 
-/// What unpack() does, in device memory (`block` aligned to 256 bytes): one kernel for every
-/// sixteen fields, asynchronous on `stream`. Memory up to the next multiple of 256 bytes behind
-/// each field is read and written too.
+/// Does what unpack() does, in device memory (`block` aligned to 256 bytes), with one kernel for
+/// every sixteen fields, asynchronously on `stream`. Also reads and writes memory after each field,
+/// up to the next multiple of 256 bytes.
 void unpack_async(std::span<const PackedField> fields, std::byte* block, StreamView stream);
 
 }  // namespace slipstream::cuda

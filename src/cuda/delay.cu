@@ -6,7 +6,7 @@ namespace slipstream::cuda {
 namespace {
 
 constexpr double kLongestUs = 10e6;
-// No GPU runs at more than 4 GHz: ends the kernel even where %globaltimer stands still.
+// No GPU runs at more than 4 GHz. This limit ends the kernel even if %globaltimer does not advance.
 constexpr long long kMostCyclesPerNs = 4;
 
 __device__ unsigned long long nanoseconds() {

@@ -66,6 +66,7 @@ std::string_view variable(const char* name) {
 
 void check_cuda(cudaError_t status, Where where) {
   if (status == cudaSuccess) return;
+  // CUDA also stores the error, which the next unrelated call would return.
   static_cast<void>(cudaGetLastError());
   const std::string what = std::string(where.file) + ":" + std::to_string(where.line) + ": " +
                            cudaGetErrorName(status) + ": " + cudaGetErrorString(status);
@@ -145,6 +146,7 @@ void begin_thread(int device) {
 }
 
 void exchange_capture_mode(int& mode) noexcept {
+  // Through the driver API, because the runtime's function would create a context.
   static const Symbol<int(int*)> exchange(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL),
                                           "cuThreadExchangeStreamCaptureMode");
   if (exchange) exchange(&mode);

@@ -21,7 +21,7 @@ struct Memory {
   std::uint64_t bytes;
 };
 
-/// The 16 bytes at place `index`, of memory that is aligned to a Unit.
+/// Loads the 16 bytes at `index` from memory that is aligned only to a Unit.
 template <typename Unit>
 __device__ ulonglong2 vector_at(const Memory& memory, std::uint64_t index) {
   constexpr int kUnits = sizeof(std::uint64_t) / sizeof(Unit);
@@ -65,6 +65,7 @@ __global__ void __launch_bounds__(kThreads)
     fingerprint_kernel(Memory memory, unsigned long long* digest) {
   const std::uint64_t stride = std::uint64_t{gridDim.x} * kThreads;
   std::uint64_t i = std::uint64_t{blockIdx.x} * kThreads + threadIdx.x;
+  // One thread adds the last bytes and the length.
   std::uint64_t sum = i == 0 ? digest_of_tail(memory) : 0;
   for (; i + (kUnroll - 1) * stride < memory.vector_count; i += kUnroll * stride) {
     ulonglong2 vectors[kUnroll];
@@ -75,6 +76,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   for (; i < memory.vector_count; i += stride) sum += compute_digest(vector_at<Unit>(memory, i), i);
   sum = block_sum<kThreads>(sum);
+  // Integer addition is associative, so the order of the atomics does not change the digest.
   if (threadIdx.x == 0) atomicAdd(digest, static_cast<unsigned long long>(sum));
 }
 

@@ -39,8 +39,8 @@ struct GpuMeter::Impl {
   bool is_initialized = false;
   nvml::Device device = nullptr;
   std::array<nvml::GpmSample, 2> gpm{};
-  std::string note;      ///< why nothing can be read
-  std::string gpm_note;  ///< why the counters cannot
+  std::string note;      ///< why NVML cannot be read
+  std::string gpm_note;  ///< why the GPM counters cannot be read
   unsigned long long start_us = 0;
   std::chrono::steady_clock::time_point start;
 };

@@ -6,18 +6,19 @@
 
 namespace slipstream::cuda {
 
-/// How busy a GPU was between two moments.
+/// Utilization of a GPU between two moments.
 struct GpuUse {
   std::optional<double> sm_activity;  ///< share of cycles with a warp resident, over all SMs (GPM)
   std::optional<double> dram_use;     ///< share of the peak DRAM bandwidth (GPM)
-  std::optional<double>
-      gpu_utilization;                ///< share of time with any kernel resident (NVML): misleads
-  std::optional<unsigned> processes;  ///< that hold a context on it at the end, this one included
-  std::string note;                   ///< why a share is missing; empty when none is
+  /// Share of time with any kernel resident (NVML). Misleading: one small kernel counts fully.
+  std::optional<double> gpu_utilization;
+  /// Number of processes that hold a context on it at the end, including this one.
+  std::optional<unsigned> processes;
+  std::string note;  ///< why a value is missing; empty if none is
 };
 
-/// Reads NVML, opened at run time: where the library, the rights or the chip's GPM counters are
-/// missing, use() says so in `note` and nothing throws.
+/// Reads NVML, which is opened at run time. If the library, the permission or the chip's GPM
+/// counters are missing, use() explains that in `note` and nothing throws. Not thread-safe.
 class GpuMeter {
  public:
   explicit GpuMeter(int device);
@@ -27,7 +28,7 @@ class GpuMeter {
   GpuMeter& operator=(const GpuMeter&) = delete;
 
   void start();
-  /// Use since start(). GPM needs at least 100 ms between the two.
+  /// Returns the utilization since start(). GPM needs at least 100 ms between the two calls.
   GpuUse use();
 
  private:

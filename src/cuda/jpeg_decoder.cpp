@@ -15,7 +15,8 @@ namespace slipstream::cuda {
 namespace {
 
 constexpr std::size_t kPages = 2;
-/// At least the places in which nvJPEG keeps images on their way to the engines: 14 of an H200's 7.
+/// At least the number of internal buffers in which nvJPEG keeps images on their way to the
+/// engines: 14 for the 7 engines of an H200.
 constexpr std::size_t kPlaces = 32;
 
 void check(nvjpeg::Status status, const char* call, Where where = Where::here()) {
@@ -37,15 +38,16 @@ int allocate_pinned(void* counter, void** memory, std::size_t bytes, cudaStream_
 }
 int free_pinned(void*, void* memory, std::size_t, cudaStream_t) { return cudaFreeHost(memory); }
 
-/// What nvJPEG keeps of one batch, until `done` is reached.
+/// nvJPEG's state of one batch, in use until `done` is reached.
 struct Page {
   nvjpeg::State state = nullptr;
   cudaEvent_t done = nullptr;
 };
 
-/// Files of one kind that nvJPEG decodes: those whose sides lie between the least and the greatest
-/// for which it said so. Its limits are on sides. To ask it for each file would take longer than
-/// all else that the host does; what it refuses in spite of this fails when it is decoded.
+/// Files of one kind that nvJPEG supports: those whose sides are between the smallest and the
+/// largest for which it said so, because its limits apply to sides. Asking it for each file would
+/// take longer than all other work of the host. A file that it refuses nevertheless fails when it
+/// is decoded.
 struct SupportedKind {
   int subsampling;
   int encoding;
@@ -66,8 +68,8 @@ struct SupportedKind {
   }
 };
 
-/// One image that nvJPEG takes: those of one kind follow one another, the largest first, so that
-/// engines which work side by side end together.
+/// One image to decode. Images of one kind are adjacent, the largest first, so that engines working
+/// in parallel finish at about the same time.
 struct Item {
   int subsampling = 0;
   std::int64_t pixels = 0;
@@ -110,9 +112,9 @@ struct JpegDecoder::Impl {
   std::size_t turn = 0;
 
   std::vector<SupportedKind> taken;
-  bool asks_each = false;                   ///< for some that `taken` holds are refused
-  std::size_t most_bytes = 0;               ///< of a file for which `pages` have room
-  std::map<int, std::int64_t> most_pixels;  ///< the same of an image, by its subsampling
+  bool asks_each = false;                   ///< set when nvJPEG refuses a file that `taken` covers
+  std::size_t most_bytes = 0;               ///< largest file for which `pages` have buffers
+  std::map<int, std::int64_t> most_pixels;  ///< largest image, by its subsampling
   std::vector<Item> items;
   std::vector<std::size_t> failed;
   std::vector<const unsigned char*> files;
@@ -124,7 +126,7 @@ JpegDecoder::Impl::Impl(const Options& given)
     : options(given),
       library(given.libraries.empty() ? nvjpeg::default_locations() : given.libraries) {
   const DeviceGuard device(options.device);
-  check_cuda(cudaFree(nullptr));  // nvJPEG finds the context that this makes
+  check_cuda(cudaFree(nullptr));  // creates the context that nvJPEG then uses
   items.reserve(options.batch_size);
   failed.reserve(options.batch_size);
   const std::size_t most = std::max(options.batch_size, kPlaces);
@@ -141,6 +143,7 @@ JpegDecoder::Impl::Impl(const Options& given)
 
 JpegDecoder::Impl::~Impl() {
   const DeviceGuard device(options.device, std::nothrow);
+  // nvJPEG's memory must not be freed while the device still decodes.
   ignore_failure(cudaDeviceSynchronize());
   release();
 }
@@ -176,7 +179,8 @@ void JpegDecoder::Impl::release() noexcept {
   if (handle != nullptr) library.destroy(handle);
 }
 
-/// That the header's size is the caller's matters most: nvJPEG writes as much as the file says.
+/// Checks that an image can be decoded. The most important check is that the file's size is the
+/// caller's, because nvJPEG writes as many pixels as the file's header says.
 bool JpegDecoder::Impl::may_be_decoded(const JpegImage& image, Item& item) {
   const auto* file = reinterpret_cast<const unsigned char*>(image.file.data());
   unsigned width = 0;
@@ -190,13 +194,14 @@ bool JpegDecoder::Impl::may_be_decoded(const JpegImage& image, Item& item) {
   return width == image.width && height == image.height && is_taken(image, item.subsampling);
 }
 
-/// The file whose header was parsed last.
+/// Asks nvJPEG whether it supports the file whose header was parsed last.
 bool JpegDecoder::Impl::is_supported() const {
   int is_refused = 1;
   return library.is_supported(handle, header, &is_refused) == nvjpeg::kSuccess && is_refused == 0;
 }
 
-/// Of the file whose header was parsed last.
+/// Like is_supported(), for the file whose header was parsed last, but uses earlier answers for
+/// files of the same kind.
 bool JpegDecoder::Impl::is_taken(const JpegImage& image, int subsampling) {
   SupportedKind asked{subsampling, 0, 0, image.height, image.height, image.width, image.width};
   if (library.encoding(header, &asked.encoding) != nvjpeg::kSuccess ||
@@ -230,9 +235,9 @@ void JpegDecoder::Impl::choose(std::span<const JpegImage> images) {
   std::sort(items.begin(), items.end());
 }
 
-/// Where nvJPEG keeps an image on its way to the engines, its memory grows to the largest that came
-/// to that place, and growing waits for all work of the device. So a file that is larger than all
-/// before goes to all places at once, each time to the same pixels.
+/// Each internal buffer of nvJPEG grows when it gets its first larger image, and growing waits for
+/// all work of the device. So an image that is larger than all before is decoded once in every
+/// buffer, each time to the same pixels, and later ones never wait.
 void JpegDecoder::Impl::make_room(std::span<const JpegImage> images, cudaStream_t stream) {
   std::vector<Item> larger;
   for (const Item& item : items) {
@@ -285,8 +290,8 @@ void JpegDecoder::Impl::renew(Page& page) {
   most_pixels.clear();
 }
 
-/// What a failure leaves behind must not meet the next image: the stream is drained after each, and
-/// the state is made anew.
+/// Decodes a failed batch image by image. The remains of a failure must not affect the next image:
+/// the stream is drained after each, and the state is created again.
 void JpegDecoder::Impl::decode_one_by_one(std::span<const JpegImage> images, Page& page,
                                           cudaStream_t stream) {
   check_cuda(cudaStreamSynchronize(stream));
@@ -316,6 +321,7 @@ std::span<const std::size_t> JpegDecoder::decode_async(std::span<const JpegImage
   ensure(images.size() <= self.options.batch_size,
          "a call decodes at most JpegDecoder::Options::batch_size images");
   const DeviceGuard device(self.options.device);
+  // Two pages: the host prepares one batch while the device decodes the other.
   Page& page = self.pages[self.turn++ % kPages];
   check_cuda(cudaEventSynchronize(page.done));
   self.choose(images);

@@ -11,52 +11,50 @@
 
 namespace slipstream::cuda {
 
-/// A JPEG file in host memory and where its pixels go.
+/// A JPEG file in host memory and the destination of its pixels.
 struct JpegImage {
   std::span<const std::byte> file;
-  std::int64_t height = 0;  ///< as its header says
+  std::int64_t height = 0;  ///< as in its header
   std::int64_t width = 0;
   std::byte* pixels = nullptr;  ///< device memory: interleaved RGB, uint8, rows of 3 * width bytes
 };
 
-/// Decodes batches of JPEG files by nvJPEG: on the GPU's JPEG engines where it has them (chips for
-/// data centers from the A100 on, with the driver's libnvcuvid.so.1), otherwise by CUDA kernels.
-/// Baseline files of one scan alone. Chroma is interpolated, as libjpeg-turbo does; levels differ
+/// Decodes batches of JPEG files with nvJPEG: on the GPU's JPEG engines if it has them (data center
+/// chips from the A100 on, with the driver's libnvcuvid.so.1), otherwise with CUDA kernels. Only
+/// for baseline files of one scan. Chroma is interpolated, as libjpeg-turbo does; levels differ
 /// from those of libjpeg-turbo by a few (docs/loader.md), and may differ between engines and
-/// kernels. Damage within the coded pixels may pass unnoticed.
-/// One thread at a time.
+/// kernels. Damage in the coded pixels may go unnoticed. Not thread-safe.
 class JpegDecoder {
  public:
   struct Options {
     int device = 0;
-    std::size_t batch_size = 1;          ///< most images of a call
+    std::size_t batch_size = 1;          ///< maximum number of images per call
     bool may_use_engines = true;         ///< false: CUDA kernels
-    std::vector<std::string> libraries;  ///< files to open as nvJPEG, the first that is there;
-                                         ///< empty: the usual places
+    std::vector<std::string> libraries;  ///< candidates for the nvJPEG library; the first that
+                                         ///< exists is opened. Empty: the usual locations
   };
 
-  /// Throws Refused where nvJPEG is not installed; Error where it cannot be used.
+  /// Throws Refused if nvJPEG is not installed, and Error if it cannot be used.
   explicit JpegDecoder(const Options& options);
-  /// Waits for the device.
+  /// Blocks until the device is idle.
   ~JpegDecoder();
   JpegDecoder(const JpegDecoder&) = delete;
   JpegDecoder& operator=(const JpegDecoder&) = delete;
 
-  /// Whether the GPU's JPEG engines decode.
+  /// Returns true if the GPU's JPEG engines are used.
   bool uses_engines() const;
 
-  /// Decodes into device memory; returns the indices of those that cannot be decoded, ascending,
-  /// whose pixels are unspecified (valid until the next call). Blocks the host while the batch
-  /// before the last is being decoded, and longer where a batch fails as a whole: it is then
-  /// decoded image by image.
+  /// Decodes into device memory. Returns the indices of images that cannot be decoded, ascending,
+  /// whose pixels are unspecified (valid until the next call). Blocks the host until the batch
+  /// before the last is decoded. If a batch fails as a whole it is decoded image by image, which
+  /// blocks longer.
   ///
-  /// The engines begin at once, whatever `stream` has still to do, so nothing on the device may use
-  /// the pixels' memory any more when this is called. Work enqueued on `stream` afterwards finds
-  /// the pixels there. The files must stay unchanged until work enqueued on `stream` afterwards has
-  /// run.
+  /// The engines start at once, whatever work `stream` still has, so nothing on the device may
+  /// still use the pixels' memory when this is called. Work enqueued on `stream` afterwards sees
+  /// the pixels. The files must not change until work enqueued on `stream` afterwards has run.
   std::span<const std::size_t> decode_async(std::span<const JpegImage> images, StreamView stream);
 
-  /// How often nvJPEG has taken memory, on the device or page-locked: constant in the steady state.
+  /// Number of allocations by nvJPEG, on the device or page-locked. Constant in the steady state.
   std::uint64_t allocations() const;
 
  private:

@@ -14,6 +14,8 @@ class CudaMark final : public Mark {
  public:
   CudaMark(int device, bool is_timed) : device_(device), is_timed_(is_timed) {
     const DeviceGuard guard(device);
+    // Untimed events are cheaper to record. They are polled in synchronize(), so they need no
+    // interrupt.
     check_cuda(cudaEventCreateWithFlags(&event_,
                                         is_timed ? cudaEventBlockingSync : cudaEventDisableTiming));
   }
@@ -26,11 +28,13 @@ class CudaMark final : public Mark {
   }
 
   cudaEvent_t recorded_event() const {
+    // Waiting for an event that was never recorded succeeds at once, without an error.
     ensure(recorded_.load(std::memory_order_acquire), "a mark is recorded before it is used");
     return event_;
   }
 
   bool reached() const override {
+    // Otherwise this call would end a CUDA graph that another thread captures in the default mode.
     const RelaxedCaptureScope captures;
     const cudaError_t status = cudaEventQuery(recorded_event());
     if (status != cudaErrorNotReady) {
@@ -79,6 +83,7 @@ void StreamLane::record(Mark& mark) {
 
 void StreamLane::wait(const Mark& mark) {
   const auto* event = dynamic_cast<const CudaMark*>(&mark);
+  // The mark of a host lane: a stream cannot wait for it, so the calling thread does.
   if (event == nullptr) {
     mark.synchronize();
     return;

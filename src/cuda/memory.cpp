@@ -27,6 +27,7 @@ void check_allocation(cudaError_t status, std::size_t bytes) {
   try {
     check_cuda(status);
   } catch (const DeviceLost&) {
+    // A lost device is not a lack of memory.
     throw;
   } catch (const Error&) {
     refuse(bytes, status);

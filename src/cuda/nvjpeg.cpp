@@ -11,7 +11,8 @@ constexpr int kCudaMajor = CUDART_VERSION / 1000;
 
 std::string soname() { return "libnvjpeg.so." + std::to_string(kCudaMajor); }
 
-/// The folder of the CUDA runtime that this program uses: packages put the libraries side by side.
+/// Returns the folder of the CUDA runtime that this program uses, because packages install their
+/// libraries into one folder.
 std::string folder_of_runtime() {
   Dl_info info{};
   if (dladdr(reinterpret_cast<const void*>(&cudaGetDeviceCount), &info) == 0) return {};
@@ -19,8 +20,8 @@ std::string folder_of_runtime() {
   return file.substr(0, file.rfind('/') + 1);
 }
 
-/// Kept for the life of the process, for the library has a CUDA runtime of its own that does not
-/// like to be unloaded.
+/// Opens a library that stays loaded until the process ends, because nvJPEG contains its own CUDA
+/// runtime, which cannot be unloaded safely.
 void* open(const std::string& file) {
   return dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 }

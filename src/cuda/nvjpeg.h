@@ -10,9 +10,9 @@
 
 namespace slipstream::cuda::nvjpeg {
 
-// The part of nvJPEG's binary interface that is used here: the library is opened at run time, so
-// that programs start without it. jpeg_decoder_test.cpp compares it with <nvjpeg.h> where that is
-// installed. Source: NVIDIA, "nvJPEG Library Guide", CUDA 13.0.
+// The part of nvJPEG's binary interface that is used here. The library is opened at run time, so
+// that programs start without it. jpeg_decoder_test.cpp compares these definitions with <nvjpeg.h>
+// if that is installed. Source: NVIDIA, "nvJPEG Library Guide", CUDA 13.0.
 
 using Status = int;
 inline constexpr Status kSuccess = 0;
@@ -40,20 +40,20 @@ struct Image {
 using Allocate = int(void* context, void** memory, std::size_t bytes, cudaStream_t stream);
 using Free = int(void* context, void* memory, std::size_t bytes, cudaStream_t stream);
 
-/// For device memory, and the same for page-locked memory.
+/// Allocation functions, for device memory or for page-locked memory.
 struct Allocator {
   Allocate* allocate;
   Free* free;
   void* context;
 };
 
-/// "JPEG_NOT_SUPPORTED" and the like.
+/// Returns a status's name, such as "JPEG_NOT_SUPPORTED".
 std::string to_string(Status status);
 
-/// Where the library of this program's CUDA version may lie, best first.
+/// Candidate paths for the library of this program's CUDA version, best first.
 std::vector<std::string> default_locations();
 
-/// The opened library. Throws Refused, with what to install, where none of `places` is one.
+/// The opened library. Throws Refused with what to install if none of `places` can be opened.
 struct Library {
   explicit Library(const std::vector<std::string>& places);
 

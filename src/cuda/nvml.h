@@ -4,9 +4,9 @@
 
 namespace slipstream::cuda::nvml {
 
-// The part of NVML's binary interface that is used here: NVML is opened at run time, and its
-// header is not everywhere. gpu_meter_test.cpp compares it with <nvml.h> where that is installed.
-// Source: NVIDIA, "NVML API Reference Guide", CUDA 13.0.
+// The part of NVML's binary interface that is used here. NVML is opened at run time, because it and
+// its header are not installed everywhere. gpu_meter_test.cpp compares these definitions with
+// <nvml.h> if that is installed. Source: NVIDIA, "NVML API Reference Guide", CUDA 13.0.
 
 using Return = int;
 inline constexpr Return kSuccess = 0;
@@ -36,7 +36,7 @@ struct GpmMetric {
   const char* unit;
 };
 
-/// NVML's own array is longer; only the first `count` are read and written.
+/// NVML's own array is longer, but it reads and writes only the first `count` elements.
 struct GpmMetrics {
   unsigned version;
   unsigned count;
@@ -74,7 +74,7 @@ struct Library {
   Symbol<Return(const char*, Device*)> find{handle, "nvmlDeviceGetHandleByPciBusId_v2"};
   Symbol<Return(Device, int, unsigned long long, int*, unsigned*, Sample*)> samples{
       handle, "nvmlDeviceGetSamples"};
-  /// Without room for them, only counts; they are records of processes, of no use here.
+  /// Called with a null buffer, which returns only the number of processes.
   Symbol<Return(Device, unsigned*, void*)> processes{handle,
                                                      "nvmlDeviceGetComputeRunningProcesses_v3"};
   Symbol<Return(Device, GpmSupport*)> gpm_support{handle, "nvmlGpmQueryDeviceSupport"};

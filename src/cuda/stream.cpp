@@ -17,7 +17,9 @@ Stream::Stream(int device, int priority) : device_(device) {
   int lowest = 0;
   int highest = 0;
   check_cuda(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
+  // In CUDA, a numerically lower priority has precedence.
   const int chosen = lowest - std::clamp(priority, 0, lowest - highest);
+  // Non-blocking: it does not synchronize with the default stream.
   check_cuda(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, chosen));
 }
 

@@ -4,8 +4,8 @@
 
 namespace slipstream::cuda {
 
-/// A function that returns a status, of a library that is opened at run time; false where the
-/// library or the function is missing.
+/// A function, returning a status, of a library that is opened at run time. Converts to false if
+/// the library or the function is missing.
 template <typename Signature>
 class Symbol;
 

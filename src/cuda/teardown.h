@@ -4,8 +4,9 @@
 
 namespace slipstream::cuda {
 
-/// For destructors, which cannot throw: what failed here failed before, and was reported then, or
-/// the runtime is unloading. The error must not surface at the next, unrelated call.
+/// Ignores a failure in a destructor, which cannot throw. Either an earlier call failed and was
+/// reported, or the runtime is being unloaded. Clears the error, so that it does not surface at the
+/// next, unrelated call.
 inline void ignore_failure(cudaError_t status) noexcept {
   if (status != cudaSuccess) static_cast<void>(cudaGetLastError());
 }

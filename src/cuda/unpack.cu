@@ -56,7 +56,7 @@ __device__ std::uint64_t packed_value(const PackedField& field, const std::byte*
   return load(at, 1) >> (bit % 8) & ((1U << bits) - 1);
 }
 
-/// Packed values that follow one another without a gap: one load for a vector of outputs.
+/// Unpacks values that are contiguous: one load serves a whole vector of outputs.
 template <unsigned kOutputs>
 __device__ Vector in_a_row(const PackedField& field, const std::byte* from, std::size_t first) {
   const unsigned bits = bits_per_element(field.from);
@@ -92,6 +92,7 @@ __device__ void unpack_vector(const PackedField& field, std::byte* block, std::s
   const std::size_t first = index * kOutputs;
   if (first >= field.outputs()) return;
   const std::byte* from = block + field.from_offset_bytes;
+  // Each sample starts at a byte boundary, so samples of a fractional number of bytes have gaps.
   const bool has_gaps = field.samples > 1 && field.values * bits_per_element(field.from) % 8 != 0;
   const Vector vector = field.classes > 0 || has_gaps ? one_by_one<kOutputs>(field, from, first)
                                                       : in_a_row<kOutputs>(field, from, first);
@@ -100,6 +101,7 @@ __device__ void unpack_vector(const PackedField& field, std::byte* block, std::s
 
 __global__ void __launch_bounds__(kThreads) unpack_kernel(Unpacking all, std::byte* block) {
   unsigned f = 0;
+  // One launch serves several fields, to save launches. Each block finds its field by its index.
   while (blockIdx.x >= all.first_block[f + 1]) ++f;
   const PackedField& field = all.fields[f];
   const std::size_t index = std::size_t{blockIdx.x - all.first_block[f]} * kThreads + threadIdx.x;

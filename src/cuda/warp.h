@@ -5,7 +5,7 @@ namespace slipstream::cuda {
 inline constexpr int kWarpSize = 32;
 inline constexpr unsigned kAllLanes = 0xffffffffU;
 
-/// Sum over the lanes of a warp, in a fixed order; valid in lane 0.
+/// Returns the sum over the lanes of a warp, in a fixed order; valid in lane 0.
 template <typename T>
 __device__ T warp_sum(T value) {
   for (int offset = kWarpSize / 2; offset > 0; offset /= 2) {
@@ -14,8 +14,9 @@ __device__ T warp_sum(T value) {
   return value;
 }
 
-/// Sum over a block of kThreads threads, in a fixed order; valid in thread 0. Once per kernel and
-/// type and kThreads.
+/// Returns the sum over a block of kThreads threads, in a fixed order; valid in thread 0. A kernel
+/// may call it only once per type and kThreads, because the calls share memory without a barrier
+/// between them.
 template <int kThreads, typename T>
 __device__ T block_sum(T value) {
   constexpr int kWarps = kThreads / kWarpSize;

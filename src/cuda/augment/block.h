@@ -2,17 +2,18 @@
 
 #include "cuda/augment/staged.h"
 
-// Device code: what a block does before its pixels.
+// Device code: the work of a block before its pixels.
 namespace slipstream::augment {
 
-/// What the threads of a block share.
+/// State that the threads of a block share.
 struct BlockState {
   Prepared prepared;
   Stage stage;
 };
 
-/// Reads the sample's parameters and what the pixels of `wanted`, all in the image, need. By all
-/// threads, who wait for each other. `shared`: the parameters, then what is made of the source.
+/// Reads the sample's parameters and the source pixels for `wanted`, which is inside the image.
+/// Called by all threads of a block; contains barriers. `shared` holds the parameters, then the
+/// values computed from the source.
 template <int C, Way kWay>
 __device__ __forceinline__ Image begin_block(const PassProgram& pass, const PassMemory& memory,
                                              const LaunchShape& shape, const Tile& tile,
@@ -40,7 +41,7 @@ __device__ __forceinline__ Image begin_block(const PassProgram& pass, const Pass
   return image;
 }
 
-/// Calls use(pixel), where pixel(y, x) is a pixel before the stencil.
+/// Calls use(pixel), where pixel(y, x) computes a pixel before the stencil.
 template <int C, Way kWay, typename Use>
 __device__ __forceinline__ void with_pixels(const Image& image, const BlockState& state,
                                             const LaunchShape& shape, std::byte* shared,

@@ -6,15 +6,16 @@
 // Device code: passes of images with a blur.
 namespace slipstream::augment {
 
-/// Planes of values: first those before the blur, then, in the place of the first columns, those
-/// filtered across.
+/// Planes of values, one per channel: first those before the blur, then, overwriting the first
+/// columns, those that are filtered horizontally.
 struct Planes {
   float* values;
-  std::int32_t rows;  ///< of one channel
+  std::int32_t rows;  ///< rows of one channel
   std::int32_t pitch;
 };
 
-/// Each warp makes some of the patches, which follow each other down columns of them.
+/// Fills the planes. Each warp computes some of the patches, which are ordered down the columns of
+/// patches.
 template <int C, typename GetPixel>
 __device__ __forceinline__ void fill_planes(const PassProgram& pass, const Tile& tile,
                                             const Grid& grid, std::int32_t radius,
@@ -24,7 +25,7 @@ __device__ __forceinline__ void fill_planes(const PassProgram& pass, const Tile&
   const auto lane = static_cast<std::int32_t>(threadIdx.x % 32);
   const std::int32_t top = tile.top - radius;
   const std::int32_t left = tile.left - radius;
-  // Known where every tile is a whole one.
+  // A constant if every tile is complete, so that the compiler can drop the comparisons.
   const std::int32_t below =
       pass.out_height % grid.height == 0 ? grid.height : pass.out_height - tile.top;
   const std::int32_t beside =
@@ -70,7 +71,8 @@ __device__ __forceinline__ void add_tap(std::int32_t tap, float weight, float va
   sum = tap == 0 ? weight * value : fused(weight, value, sum);
 }
 
-/// kRun sums of 2 radius + 1 values of a row.
+/// Computes kRun sums of 2 radius + 1 values of a row. A sliding window in registers reads each
+/// value from shared memory once.
 template <int R>
 __device__ __forceinline__ void filter_run(const DrawnBlur& blur, std::int32_t radius,
                                            const float* from, float (&sums)[kRun]) {
@@ -93,8 +95,8 @@ __device__ __forceinline__ void filter_run(const DrawnBlur& blur, std::int32_t r
   }
 }
 
-/// A quarter of a warp takes eight rows, and a warp 32 columns of them after the other: what it
-/// writes it has read.
+/// Filters horizontally in place. A quarter of a warp processes eight rows, and a warp 32 columns
+/// of them at a time, so that it has read every value that it overwrites.
 template <int C, int R>
 __device__ __forceinline__ void filter_across(const DrawnBlur& blur, std::int32_t radius,
                                               const Grid& grid, const Planes& planes) {
@@ -118,7 +120,7 @@ __device__ __forceinline__ void filter_across(const DrawnBlur& blur, std::int32_
   }
 }
 
-/// kRows pixels of a column.
+/// Computes kRows pixels of a column.
 template <int C, int R>
 __device__ __forceinline__ void filtered_down(const DrawnBlur& blur, std::int32_t radius,
                                               const Planes& planes, std::int32_t y, std::int32_t x,
@@ -126,7 +128,7 @@ __device__ __forceinline__ void filtered_down(const DrawnBlur& blur, std::int32_
 #pragma unroll
   for (int c = 0; c < C; ++c) {
     const float* from = planes.values + (c * planes.rows + y) * planes.pitch + x;
-    float weights[kRows] = {};  // of a row in each of the sums
+    float weights[kRows] = {};  // weight of the current row in each of the sums
 #pragma unroll
     for (std::int32_t row = 0; row < kRows + 2 * (R > 0 ? R : radius); ++row) {
       const float value = from[row * planes.pitch];
@@ -143,7 +145,8 @@ __device__ __forceinline__ void filtered_down(const DrawnBlur& blur, std::int32_
   }
 }
 
-/// A thread takes a column, so that it reads a value once for all the rows that it is in.
+/// Filters vertically and stores the result. A thread processes one column, so that it reads a
+/// value once for all rows that need it.
 template <int C, int R>
 __device__ __forceinline__ void filter_down(const Image& image, const PassMemory& memory,
                                             const DrawnBlur& blur, const Tile& tile,
@@ -166,7 +169,7 @@ __device__ __forceinline__ void filter_down(const Image& image, const PassMemory
   }
 }
 
-/// One tile. R: the radius, or 0 for any.
+/// Processes one tile. R is the radius if it is known at compile time, else 0.
 template <int C, Way kWay, int R>
 __device__ __forceinline__ void blur_block(const PassProgram& pass, const PassMemory& memory,
                                            const LaunchShape& shape) {

@@ -4,7 +4,7 @@
 
 namespace slipstream::augment {
 
-/// A header that kernels which are compiled while the program runs include.
+/// A header, as text, for kernels that are compiled at run time.
 struct DeviceHeader {
   const char* name;
   const char* text;

@@ -7,17 +7,19 @@
 namespace slipstream::augment {
 namespace {
 
-constexpr std::int64_t kOne = std::int64_t{1} << 23;  ///< the least mantissa
+constexpr std::int64_t kOne = std::int64_t{1}
+                              << 23;  ///< the smallest mantissa of a float as an integer
 
-/// Of an odd number modulo 2^64: each step doubles the bits that are right.
+/// Returns the inverse of an odd number modulo 2^64, by Newton's iteration: each step doubles the
+/// number of correct bits.
 std::uint64_t inverse_of_odd(std::uint64_t odd) {
   std::uint64_t inverse = odd;
   for (int i = 0; i < 6; ++i) inverse *= 2 - odd * inverse;
   return inverse;
 }
 
-/// Calls use(x) for mantissas x where 2^bits x = middle y + off for an odd `middle` of 25 bits:
-/// x / y is that far off the middle between two floats.
+/// Calls use(x) for mantissas x where 2^bits x = middle y + off for an odd `middle` of 25 bits: for
+/// these x, x / y is that close to the midpoint between two floats, and rounding could go wrong.
 template <typename Use>
 void each_near_middle(std::int64_t y, int bits, std::int64_t off, const Use& use) {
   int twos = 0;
@@ -46,8 +48,9 @@ bool is_exact(const Divisor& divisor) {
                           false,
                           true};
   bool result = true;
-  // What is summed is off x / y by less than 2^-47 of it, the middle of two floats by off / (2^bits
-  // x) of it.
+  // The error of summed_quotient() is less than 2^-47 of x / y, and the distance to a midpoint is
+  // off / (2^bits x) of it. So only the few x with a small |off| must be tested, instead of all
+  // 2^23 mantissas.
   for (const int bits : {24, 25}) {
     for (std::int64_t off = -4; off <= 4; ++off) {
       each_near_middle(static_cast<std::int64_t>(mantissa), bits, off, [&](std::int64_t x) {

@@ -4,12 +4,12 @@
 
 namespace slipstream::augment {
 
-/// For a positive float that is not too large or too small to use the inverse of; else only
-/// `value` is set.
+/// Prepares a division. The inverse is used only for a positive float that is neither too large nor
+/// too small; otherwise only `value` is set.
 Divisor make_divisor(float value);
 
-/// Whether summed_quotient(x) is x / value, rounded once, for all x that leave no subnormal on the
-/// way.
+/// Returns true if summed_quotient(x) equals x / value, rounded once, for all x for which no
+/// intermediate result is subnormal.
 bool is_exact(const Divisor& divisor);
 
 }  // namespace slipstream::augment

@@ -7,8 +7,8 @@
 #include "cuda/augment/moves.h"
 #include "transforms/triangle_filter.h"
 
-// What becomes of a pixel of a pass: the arithmetic of the operations' CPU forms, in their order,
-// so that the bits are the same.
+// Computes the pixels of a pass with the arithmetic of the operations' CPU forms, in the same
+// order, so that the bits are equal.
 namespace slipstream::augment {
 
 SLIPSTREAM_INLINED float magnitude(float value) {
@@ -29,34 +29,39 @@ SLIPSTREAM_INLINED float with_sign(float value, float size) {
 
 SLIPSTREAM_CALLED float divided(float value, float by) { return value / by; }
 
-/// Neither so small nor so large that what is on the way to its quotient is not a usual float.
+/// Returns true if the value is neither so small nor so large that an intermediate result of its
+/// division would be subnormal or infinite.
 SLIPSTREAM_INLINED bool is_usual(float value) {
   return value == 0.0F || (magnitude(value) >= 0x1p-60F && magnitude(value) < 0x1p60F);
 }
 
-/// The inverse in two parts (Brisebarre, Muller and Raina, "Accelerating correctly rounded
-/// floating-point division when the divisor is known in advance", 2004).
+/// Divides by multiplying with the inverse in two parts, which is faster than a division
+/// (Brisebarre, Muller and Raina, "Accelerating correctly rounded floating-point division when the
+/// divisor is known in advance", 2004).
 SLIPSTREAM_INLINED float summed_quotient(float value, const Divisor& by) {
   return fused(value, by.inverse, value * by.rest);
 }
 
-/// What `inverse` gives is corrected twice by its remainder, which is exact: the second time it is
-/// off by less than a bit, so that the result is the correctly rounded one (Markstein, "Computation
-/// of elementary functions on the IBM RISC System/6000 processor", 1990).
+/// Multiplies with the inverse and corrects the result twice by its remainder, which fma computes
+/// exactly. After the first correction the error is less than one bit, so the second gives the
+/// correctly rounded quotient (Markstein, "Computation of elementary functions on the IBM RISC
+/// System/6000 processor", 1990).
 SLIPSTREAM_INLINED float corrected_quotient(float value, const Divisor& by) {
   const float first = value * by.inverse;
   const float second = fused(fused(-by.value, first, value), by.inverse, first);
   return fused(fused(-by.value, second, value), by.inverse, second);
 }
 
-/// Rounded once. On the way a zero may lose its sign.
+/// Divides with a single rounding. The intermediate steps may lose the sign of a zero, so it is
+/// restored if needed.
 SLIPSTREAM_INLINED float quotient(float value, const Divisor& by) {
   const float result = by.is_exact ? summed_quotient(value, by) : corrected_quotient(value, by);
   const bool loses_sign = !by.is_exact || by.rest < 0.0F;
   return by.is_signed && loses_sign ? with_sign(value, result) : result;
 }
 
-/// Values of a channel by the same divisor.
+/// Divides the values of one channel by the same divisor. A division by a variable is slow, so it
+/// is used only if some value is not usual.
 template <int C, int N>
 SLIPSTREAM_INLINED void divide(int c, const Divisor& by, Pixel<C> (&run)[N]) {
   if (by.value == 1.0F) return;
@@ -72,7 +77,7 @@ SLIPSTREAM_INLINED void divide(int c, const Divisor& by, Pixel<C> (&run)[N]) {
   }
 }
 
-/// Through one step that needs no other pixel, for pixels of one image.
+/// Applies one step on values that needs no other pixel, to pixels of one image.
 template <int C, int N>
 SLIPSTREAM_INLINED void advance_values(const ProgramStep& step, Pixel<C> (&run)[N]) {
   const bool is_to_float = step.kind == StepKind::to_float ||
@@ -116,8 +121,8 @@ SLIPSTREAM_INLINED void advance_colors(const Image& image, const ProgramStep& st
 }
 
 #ifdef SLIPSTREAM_FUNCTIONS
-// Who has users' functions defines call_function() before this header: kernels for any pass have
-// none.
+// A kernel with user-defined functions defines call_function() before including this header.
+// Kernels for any pass have none.
 template <int C, int N>
 SLIPSTREAM_INLINED void advance_function(const Image& image, const ProgramStep& step,
                                          Pixel<C> (&run)[N]) {
@@ -142,7 +147,7 @@ SLIPSTREAM_INLINED void advance(const Image& image, const ProgramStep& step, Pix
   }
 }
 
-/// Through the steps from `first` until before `last`: those that need no other pixel.
+/// Applies the steps `first` to `last` - 1, none of which needs other pixels.
 template <int C, int N>
 SLIPSTREAM_INLINED void go_through(const Image& image, std::int32_t first, std::int32_t last,
                                    Pixel<C> (&run)[N]) {
@@ -158,8 +163,8 @@ SLIPSTREAM_INLINED Pixel<C> gone_through(const Image& image, std::int32_t first,
   return run[0];
 }
 
-/// Pixels (y, x) to (y, x + N - 1) before step plain_end(), where the moves before it are plain,
-/// from what the source has in their places.
+/// Computes pixels (y, x) to (y, x + N - 1) before step plain_end(), from the source's pixels at
+/// their origins. Requires that the moves before that step are plain.
 template <int C, int N>
 SLIPSTREAM_INLINED void advance_plain(const Image& image, std::int32_t y, std::int32_t x,
                                       Pixel<C> (&run)[N]) {
@@ -171,7 +176,8 @@ SLIPSTREAM_INLINED void advance_plain(const Image& image, std::int32_t y, std::i
   });
 }
 
-/// Pixel (y, x) before step plain_end(), where the moves before it are plain.
+/// Computes pixel (y, x) before step plain_end(). Requires that the moves before that step are
+/// plain.
 template <int C>
 SLIPSTREAM_INLINED Pixel<C> plain_pixel(const Image& image, std::int32_t y, std::int32_t x) {
   const PlainMove& to = image.prepared.before;
@@ -180,7 +186,7 @@ SLIPSTREAM_INLINED Pixel<C> plain_pixel(const Image& image, std::int32_t y, std:
   return run[0];
 }
 
-/// Pixel (y, x) as it is before step `last`, when no step before that interpolates.
+/// Computes pixel (y, x) before step `last`, if no step before that interpolates.
 template <int C>
 SLIPSTREAM_CALLED Pixel<C> moved_pixel(const Image& image, std::int32_t last, std::int32_t y,
                                        std::int32_t x) {
@@ -192,7 +198,7 @@ SLIPSTREAM_CALLED Pixel<C> moved_pixel(const Image& image, std::int32_t last, st
       origin.is_filled ? fill_pixel<C>(origin.fill) : image.source.at<C>(origin.y, origin.x));
 }
 
-/// The image before the interpolating step, pixel by pixel.
+/// The image before the interpolating step, computed pixel by pixel.
 template <int C>
 struct Before {
   const Image& image;
@@ -229,7 +235,7 @@ SLIPSTREAM_INLINED Pixel<C> warped(const Before<C>& before, const ProgramStep& s
   return between<C>(upper, lower, at.y - static_cast<float>(top));
 }
 
-/// In float32, each axis filtered where it shrinks and antialiasing is asked for.
+/// Resizes in float32. An axis is filtered if it shrinks and antialiasing is on.
 template <int C>
 SLIPSTREAM_INLINED Pixel<C> resized_floats(const Before<C>& before, const ProgramStep& step,
                                            std::int32_t y, std::int32_t x) {
@@ -278,7 +284,7 @@ SLIPSTREAM_INLINED std::int32_t fixed_level(std::int32_t sum) {
   return level < 0 ? 0 : (level > 255 ? 255 : level);
 }
 
-/// Of levels with antialiasing: in fixed point, each pass rounded.
+/// Resizes levels with antialiasing in fixed point, with a rounding after each axis.
 template <int C>
 SLIPSTREAM_INLINED Pixel<C> resized_levels(const Before<C>& before, const ProgramStep& step,
                                            std::int32_t y, std::int32_t x) {
@@ -321,7 +327,7 @@ SLIPSTREAM_CALLED Pixel<C> interpolated(const Before<C>& before, const ProgramSt
   return pixel;
 }
 
-/// Pixel (y, x) as it is before step `last`, which is none behind the stencil.
+/// Computes pixel (y, x) before step `last`, which must not be after the stencil.
 template <int C, bool kInterpolates>
 SLIPSTREAM_CALLED Pixel<C> pixel_before(const Image& image, std::int32_t last, std::int32_t y,
                                         std::int32_t x) {
@@ -336,7 +342,8 @@ SLIPSTREAM_CALLED Pixel<C> pixel_before(const Image& image, std::int32_t last, s
           : interpolated(Before<C>{image}, pass.steps[pass.interpolation], origin.y, origin.x));
 }
 
-/// What a pixel before `step` adds to the sum that the mean for its contrast is made of.
+/// Returns a pixel's contribution to the sum from which the mean for the contrast of `step` is
+/// computed.
 template <int C>
 SLIPSTREAM_INLINED std::int32_t contrast_term(const Image& image, const ProgramStep& step,
                                               const Pixel<C>& pixel) {

@@ -12,7 +12,8 @@ constexpr std::string_view kIncluded =
     "#include <algorithm>\n#include <cmath>\n#include <cstdint>\n"
     "#include \"slipstream/transforms/pixel.h\"\n";
 
-/// In a namespace of its own, so that no two functions are one and none is the library's.
+/// Returns a definition in a separate namespace, so that two functions with one name do not
+/// conflict with each other or with the library.
 std::string definition(const DeviceFunction& function, std::int32_t number) {
   const std::string name(function.name);
   std::ostringstream text;

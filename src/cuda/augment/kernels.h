@@ -9,17 +9,17 @@
 namespace slipstream::augment {
 
 Way choose_way(const PassProgram& pass);
-/// Shared memory.
+/// Limits of shared memory, per block and per multiprocessor.
 struct DeviceLimits {
   std::size_t block_bytes;
   std::size_t processor_bytes;
 };
-DeviceLimits device_limits();  ///< of the current device
+DeviceLimits device_limits();  ///< for the current device
 
 LaunchShape launch_shape(const PassProgram& pass, std::int32_t channels, std::uint32_t drawn_bytes,
                          const DeviceLimits& limits);
 
-/// Masks whose values take so many bytes.
+/// Launches a pass for masks whose values have `value_bytes` bytes. Asynchronous on `stream`.
 void launch_masks(const PassProgram& pass, const PassMemory& memory, std::size_t batch_size,
                   std::size_t value_bytes, cudaStream_t stream);
 

@@ -12,7 +12,7 @@
 namespace slipstream::augment {
 namespace {
 
-/// What a block may have where so many of them share a multiprocessor.
+/// Returns the shared memory that a block may use if `blocks` blocks share a multiprocessor.
 std::size_t most_shared_bytes(const DeviceLimits& limits, std::size_t blocks) {
   constexpr std::size_t kOfTheSystem = 1024;
   constexpr std::size_t kOfTheKernel = 256;
@@ -34,19 +34,19 @@ struct AreaSize {
   double columns;
 };
 
-/// Of what a turn by any angle takes `of` from, with the pixels to spare.
+/// Returns the size of the area that a rotation of `of` by any angle can need, with a margin.
 AreaSize turned(const AreaSize& of) {
   const double most = std::hypot(of.rows, of.columns) + 4;
   return {most, most};
 }
 
-/// On an axis, of `in` pixels resized to `out`: what `made` of them need, with what lies on both
-/// sides of the outermost.
+/// Returns the number of pixels that `made` outputs need on an axis that is resized from `in` to
+/// `out`, including those on both sides of the outermost.
 double needed(double made, double in, double out, bool filters) {
   return made * in / out + (filters ? 2 * std::max(1.0, in / out) : 2) + 1;
 }
 
-/// For `wanted` pixels before the stencil, in no more than `most_bytes`.
+/// Computes the capacity for `wanted` pixels before the stencil, in at most `most_bytes`.
 StageSpace stage_room(const PassProgram& pass, std::int32_t channels, const AreaSize& wanted,
                       std::size_t most_bytes, LaunchShape& shape) {
   const Way way = choose_way(pass);
@@ -80,13 +80,13 @@ StageSpace stage_room(const PassProgram& pass, std::int32_t channels, const Area
   return room;
 }
 
-/// For the warps that have columns of a tile to store.
+/// Shared memory for the warps that store columns of a tile.
 std::size_t stores_of_blur(std::int32_t width, std::int32_t height, std::int32_t channels) {
   const std::int32_t warps = std::min(kBlurThreads, width * height / kRows) / 32;
   return static_cast<std::size_t>(warps) * store_bytes(channels);
 }
 
-/// Fills in what lies between the sample's parameters and the planes.
+/// Sets the layout of shared memory between the sample's parameters and the planes.
 void set_room(const PassProgram& pass, std::int32_t channels, std::uint32_t drawn_bytes,
               std::size_t most_bytes, std::size_t plane_bytes, LaunchShape& shape) {
   const std::int32_t radius = pass.stencil < pass.count ? pass.steps[pass.stencil].radius : 0;
@@ -106,7 +106,7 @@ void set_room(const PassProgram& pass, std::int32_t channels, std::uint32_t draw
     bytes = stage_bytes(shape.room);
   }
   const std::size_t behind = round_up(drawn_bytes + bytes, 16);
-  if (plane_bytes > 0) {  // what was read of the source is done with when pixels are stored
+  if (plane_bytes > 0) {  // the memory of source pixels is reused when results are stored
     shape.stores_at = drawn_bytes;
     shape.planes_at = static_cast<std::uint32_t>(std::max(behind, drawn_bytes + stores));
   } else {
@@ -122,13 +122,13 @@ Grid grid_for(const PassProgram& pass, std::int32_t width, std::int32_t height) 
   return {across, across * down, width, height};
 }
 
-constexpr std::int32_t kWidth = 64;  ///< of most tiles
+constexpr std::int32_t kWidth = 64;  ///< width of most tiles, in pixels
 
-/// Without a stencil.
+/// Chooses the launch of a pass without a stencil.
 LaunchShape plain_shape(const PassProgram& pass, std::int32_t channels, std::uint32_t drawn_bytes,
                         const DeviceLimits& limits) {
   constexpr int kBlocks = 4;
-  constexpr std::int32_t kMasked = 3072;  // pixels, of which threads draw the mask in two turns
+  constexpr std::int32_t kMasked = 3072;  // pixels whose mask all threads compute in two iterations
   const auto shape_for = [&](std::int32_t width, std::int32_t height) {
     LaunchShape shape = {};
     shape.grid = grid_for(pass, width, height);

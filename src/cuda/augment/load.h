@@ -2,10 +2,11 @@
 
 #include "cuda/augment/evaluate.h"
 
-// Device code: neighboring pixels of a source, in as few instructions as their place allows.
+// Device code: loads adjacent pixels of a source with as few instructions as their alignment
+// allows.
 namespace slipstream::augment {
 
-/// 4 C bytes from anywhere.
+/// Loads 4 C bytes from any address, with aligned loads of 4 bytes that are shifted into place.
 template <int C>
 __device__ __forceinline__ void load_bytes(const std::byte* from, std::uint32_t (&words)[C]) {
   const auto address = reinterpret_cast<std::uintptr_t>(from);
@@ -38,15 +39,16 @@ __device__ __forceinline__ void load_floats(const std::byte* from, float (&value
   }
 }
 
-/// Whether no word of 4 bytes lies half in the batch.
+/// Returns true if no aligned word of 4 bytes is partly outside of the batch, so that loading whole
+/// words is valid.
 template <int C>
 __device__ __forceinline__ bool has_whole_words(const Image& image) {
   const PassProgram& pass = image.pass;
   return image.source.range != Range::levels || pass.in_height * pass.in_width * C % 4 == 0;
 }
 
-/// Pixels (y, x) to (y, x + 3) behind plain moves, which all lie in the image. REQUIRES:
-/// has_whole_words()
+/// Loads pixels (y, x) to (y, x + 3) after plain moves, all of which are inside the image.
+/// REQUIRES: has_whole_words()
 template <int C>
 __device__ __forceinline__ void load_run(const Image& image, std::int32_t y, std::int32_t x,
                                          Pixel<C> (&run)[4]) {

@@ -93,7 +93,7 @@ void lower(const Normalize& op, ProgramStep& step) {
   }
 }
 
-/// Lowers `op` where it is an Op.
+/// Converts `op` if it is an Op, else returns false.
 template <typename Op>
 bool lower_as(const AnyOp& op, ProgramStep& step) {
   const Op* held = op.get_if<Op>();

@@ -8,8 +8,8 @@ namespace slipstream::augment {
 Range dtype_range(DType dtype);
 std::int32_t side(const Shape& shape, std::size_t i);
 
-/// An operation as a kernel sees it, between these two forms of a field. Throws Refused, naming the
-/// transform, where the operation has no form for the device.
+/// Converts an operation to the form that kernels use. `before` and `after` describe the field.
+/// Throws Refused with the transform if the operation has no device form.
 ProgramStep lowered(const DeviceChain::Step& step, const FieldSpec& before, const FieldSpec& after);
 
 }  // namespace slipstream::augment

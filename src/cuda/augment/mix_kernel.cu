@@ -10,9 +10,9 @@ constexpr unsigned kThreads = 256;
 struct Job {
   MixForm form;
   MixBatch batch;
-  std::uint32_t elements;         ///< of an image
-  std::uint32_t row;              ///< elements whose distance in memory is that of their columns
-  std::uint32_t inner;            ///< elements of a column of a row
+  std::uint32_t elements;         ///< elements of an image
+  std::uint32_t row;              ///< contiguous elements of an image row
+  std::uint32_t inner;            ///< elements per column of a row
   std::uint32_t blocks_of_image;  ///< 0 without images
   std::uint64_t image_blocks;
 };
@@ -26,7 +26,7 @@ __device__ void store(float& to, float value) { to = value; }
 __device__ void store(std::uint16_t& to, float value) { to = to_bf16(value); }
 __device__ void store(std::uint8_t& to, std::uint8_t value) { to = value; }
 
-/// Which of the kCount elements from `first` on lie in the box, as bits.
+/// Returns as bits which of the kCount elements starting at `first` are in the box.
 template <int kCount>
 __device__ std::uint32_t in_box(const Job& job, const DrawnMix& drawn, std::uint32_t first) {
   std::uint32_t row = first / job.row;
@@ -47,7 +47,8 @@ __device__ std::uint32_t in_box(const Job& job, const DrawnMix& drawn, std::uint
   return bits;
 }
 
-/// kCount elements of image blockIdx.x / blocks_of_image, a number that divides an image's.
+/// Mixes kCount elements of image blockIdx.x / blocks_of_image. kCount divides the number of
+/// elements of an image.
 template <typename In, typename Out, int kCount>
 __device__ void mix_values(const Job& job) {
   const std::uint32_t sample = blockIdx.x / job.blocks_of_image;
@@ -106,7 +107,7 @@ __device__ void mix_label(const Job& job) {
              label_at(job, mix_partner(sample, job.batch.size)), drawn, job.form);
 }
 
-/// Blocks of images, then of labels.
+/// The first blocks process images, the others labels: one launch for both.
 template <typename In, typename Out, int kCount>
 __global__ void __launch_bounds__(kThreads) mix_kernel(Job job) {
   if (blockIdx.x < job.image_blocks) return mix_values<In, Out, kCount>(job);
@@ -128,7 +129,7 @@ void launch(Job job, cudaStream_t stream) {
   check_cuda(cudaGetLastError());
 }
 
-/// 16 bytes at a time where every image begins at a multiple of that.
+/// Uses vectors of 16 bytes if every image starts at a multiple of that.
 template <typename In, typename Out>
 void launch(const Job& job, cudaStream_t stream) {
   constexpr int kCount = 16 / sizeof(In);

@@ -5,8 +5,8 @@
 
 namespace slipstream::cuda {
 
-/// mix() on the device: the same bits, by one kernel. All pointers of `batch` are to device memory.
-/// Asynchronous on `stream`.
+/// Does what mix() does on the device, with the same bits, in one kernel. All pointers of `batch`
+/// are device memory. Asynchronous on `stream`.
 void mix_async(const MixForm& form, const MixBatch& batch, StreamView stream);
 
 }  // namespace slipstream::cuda

@@ -7,8 +7,8 @@
 #include "transforms/mask_math.h"
 #include "transforms/triangle_filter.h"
 
-// Where a pixel of a pass comes from: back from its coordinate to the source. What
-// most chains do is inlined, for a call in a kernel costs more than it does; the rest is called.
+// Finds the source of a pixel of a pass, going back from its coordinates. The common cases are
+// inlined, because a call in a kernel costs more than the work itself; the rest is called.
 #if defined(__CUDACC__)
 #define SLIPSTREAM_INLINED __host__ __device__ __forceinline__
 #define SLIPSTREAM_CALLED inline __host__ __device__ __noinline__
@@ -29,7 +29,7 @@
 namespace slipstream::augment {
 
 #ifdef SLIPSTREAM_SPECIALIZED
-// Kernels for one pass know its steps, and have no loops over them.
+// Kernels for one pass know its steps at compile time, and have no loops over them.
 template <std::int32_t kStep = 0, typename WithStep>
 SLIPSTREAM_INLINED void each_step(const PassProgram& pass, std::int32_t first, std::int32_t last,
                                   const WithStep& with_step) {
@@ -47,7 +47,7 @@ SLIPSTREAM_INLINED void each_plain_step(const PassProgram& pass, const WithStep&
   }
 }
 #else
-/// Calls with_step(step) for the steps from `first` until before `last`.
+/// Calls with_step(step) for the steps `first` to `last` - 1.
 template <typename WithStep>
 SLIPSTREAM_INLINED void each_step(const PassProgram& pass, std::int32_t first, std::int32_t last,
                                   const WithStep& with_step) {
@@ -55,7 +55,7 @@ SLIPSTREAM_INLINED void each_step(const PassProgram& pass, std::int32_t first, s
   for (std::int32_t i = first; i < last; ++i) with_step(pass.steps[i]);
 }
 
-/// The same for plain_steps.
+/// Like each_step(), for plain_steps.
 template <typename WithStep>
 SLIPSTREAM_INLINED void each_plain_step(const PassProgram& pass, const WithStep& with_step) {
   SLIPSTREAM_ROLLED
@@ -63,7 +63,7 @@ SLIPSTREAM_INLINED void each_plain_step(const PassProgram& pass, const WithStep&
 }
 #endif
 
-/// One image: channels next to each other, rows without a gap.
+/// One image: interleaved channels, rows without gaps.
 struct Source {
   const std::byte* pixels;
   Range range;  ///< levels: uint8; unit: float32
@@ -96,11 +96,11 @@ SLIPSTREAM_INLINED const Drawn& drawn_at(const ProgramStep& step, const std::byt
   return *reinterpret_cast<const Drawn*>(drawn + step.drawn);
 }
 
-/// Where the way back from a pixel ended: at the source, or where a step fills.
+/// Where going back from a pixel ended: at the source, or at a step that fills.
 struct Origin {
   std::int32_t y;
   std::int32_t x;
-  std::int32_t next;  ///< the first step that the value then goes through
+  std::int32_t next;  ///< the first step that then applies to the value
   bool is_filled;
   float fill;
 };
@@ -125,7 +125,8 @@ SLIPSTREAM_CALLED bool is_masked(const ProgramStep& step, const std::byte* drawn
           is_drawn_masked(step, key, y, x - 1) || is_drawn_masked(step, key, y, x + 1));
 }
 
-/// Back from (y, x) behind step `last` - 1 to before step `first`; none of them interpolates.
+/// Goes back from (y, x) after step `last` - 1 to before step `first`; none of these steps
+/// interpolates.
 SLIPSTREAM_CALLED Origin way_back(const PassProgram& pass, const std::byte* drawn,
                                   std::int32_t first, std::int32_t last, std::int32_t y,
                                   std::int32_t x) {
@@ -170,7 +171,7 @@ SLIPSTREAM_CALLED Origin way_back(const PassProgram& pass, const std::byte* draw
   return {y, x, first, false, 0.0F};
 }
 
-/// The part of the image before it that a resizing step reads.
+/// The part of its input image that a resizing step reads.
 struct ResizedRegion {
   std::int32_t top;
   std::int32_t left;
@@ -183,12 +184,12 @@ SLIPSTREAM_INLINED ResizedRegion resized_region(const ProgramStep& step, const s
   const Region& region = drawn_at<DrawnCrop>(step, drawn).region;
   const auto height = static_cast<std::int32_t>(region.height);
   const auto width = static_cast<std::int32_t>(region.width);
-  // Of a batch of zeros one pixel.
+  // With parameters that are all 0, the region is one pixel, so that nothing is divided by 0.
   return {static_cast<std::int32_t>(region.top), static_cast<std::int32_t>(region.left),
           height > 0 ? height : 1, width > 0 ? width : 1};
 }
 
-/// Crops and flips together: (y, x) comes from (top + down y, left + right x).
+/// Composition of crops and flips: (y, x) comes from (top + down y, left + right x).
 struct PlainMove {
   std::int32_t top;
   std::int32_t left;
@@ -196,7 +197,7 @@ struct PlainMove {
   std::int32_t right;
 };
 
-/// Of the steps from `first` until before `last`.
+/// Composes the steps `first` to `last` - 1.
 SLIPSTREAM_INLINED PlainMove plain_move(const PassProgram& pass, const std::byte* drawn,
                                         std::int32_t first, std::int32_t last) {
   PlainMove move = {0, 0, 1, 1};
@@ -220,17 +221,17 @@ SLIPSTREAM_INLINED PlainMove plain_move(const PassProgram& pass, const std::byte
   return move;
 }
 
-/// What all pixels of one image share.
+/// Values that all pixels of one image share.
 struct Prepared {
-  PlainMove before;  ///< plain_end(), where has_plain_moves
-  // A resizing step.
+  PlainMove before;  ///< moves before plain_end(), if has_plain_moves
+  // The following three are for a resizing step.
   ResizedRegion region;
   float scale_y;
   float scale_x;
-  float mean[kMostContrasts];  ///< gray, before each contrast
+  float mean[kMostContrasts];  ///< mean gray before each contrast
 };
 
-/// The first step that interpolates or takes neighbors.
+/// Returns the first step that interpolates or reads neighbors.
 SLIPSTREAM_INLINED std::int32_t plain_end(const PassProgram& pass) {
   return pass.interpolation >= 0 ? pass.interpolation : pass.stencil;
 }
@@ -247,7 +248,8 @@ SLIPSTREAM_INLINED Prepared prepared_for(const PassProgram& pass, const std::byt
   return result;
 }
 
-/// `sums`: of this image's contrast_term() for each contrast, `apart` from each other.
+/// Computes the means. `sums` holds this image's sum of contrast_term() for each contrast, `apart`
+/// elements apart.
 SLIPSTREAM_INLINED void set_means(const PassProgram& pass, const std::int64_t* sums,
                                   std::int64_t apart, Prepared& prepared) {
   if (pass.contrasts == 0) return;
@@ -258,8 +260,8 @@ SLIPSTREAM_INLINED void set_means(const PassProgram& pass, const std::int64_t* s
   });
 }
 
-/// Which pixels of a part of an image a RandomMask masks, dilated where it dilates: bit x % 8 of a
-/// byte each. What nobody has counted out has no bits.
+/// Bits of the pixels in a part of an image that a RandomMask masks, after dilation: bit x % 8 of a
+/// byte. `bits` is null if they were not computed.
 struct MaskBits {
   const std::uint8_t* bits = nullptr;
   std::int32_t top = 0;
@@ -273,16 +275,16 @@ struct MaskBits {
   }
 };
 
-/// One image on its way through a pass.
+/// One image while a pass processes it.
 struct Image {
   const PassProgram& pass;
   const std::byte* drawn;
   const Prepared& prepared;
   Source source;
-  MaskBits mask;  ///< of step pass.mask
+  MaskBits mask;  ///< bits of step pass.mask
 };
 
-/// Whether an erasing or masking step fills pixel (y, x).
+/// Returns true if an erasing or masking step fills pixel (y, x).
 SLIPSTREAM_INLINED bool is_blotted(const Image& image, const ProgramStep& step, std::int32_t y,
                                    std::int32_t x) {
   if (step.kind == StepKind::erase) {
@@ -293,13 +295,13 @@ SLIPSTREAM_INLINED bool is_blotted(const Image& image, const ProgramStep& step, 
   return is_counted_out ? image.mask.at(y, x) : is_masked(step, image.drawn, y, x);
 }
 
-/// The source of output i of `out` in a mask that is resized, in integers.
+/// Returns the source of output i of `out` in a mask that is resized, computed in integers.
 SLIPSTREAM_INLINED std::int32_t nearest_input(std::int32_t i, std::int32_t in, std::int32_t out) {
   return static_cast<std::int32_t>((2 * static_cast<std::int64_t>(i) + 1) * in /
                                    (2 * static_cast<std::int64_t>(out)));
 }
 
-/// Back from (y, x) at the end of a mask's pass to its source.
+/// Goes back from (y, x) at the end of a mask's pass to its source.
 SLIPSTREAM_INLINED Origin mask_origin(const PassProgram& pass, const std::byte* drawn,
                                       std::int32_t y, std::int32_t x) {
   Origin at{y, x, 0, false, 0.0F};

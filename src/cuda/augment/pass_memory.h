@@ -9,15 +9,15 @@ namespace slipstream::augment {
 
 enum class Stored : std::uint8_t { u8, f32, bf16 };
 
-/// What one launch reads and writes, on the device: images without gaps.
+/// Device memory that one launch reads and writes: images without gaps.
 struct PassMemory {
   const std::byte* images;
   const std::byte* drawn;
-  std::int64_t* sums;  ///< of the contrasts, for all images each
+  std::int64_t* sums;  ///< sums for all images of each contrast
   std::byte* to;
   std::int64_t batch_size;
   std::uint32_t drawn_bytes;  ///< a sample
-  Range range;                ///< of the images' values
+  Range range;                ///< range of the input values
   Stored stored;
   bool is_planar;
 };

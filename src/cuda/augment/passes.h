@@ -6,8 +6,8 @@
 
 namespace slipstream::augment {
 
-/// Calls use(i, memory) for each pass of a plan, in their order: what one reads is what the one
-/// before has written. For the arguments see cuda::augment_async().
+/// Calls use(i, memory) for each pass of a plan, in order. Each pass reads what the one before it
+/// wrote. cuda::augment_async() documents the arguments.
 template <typename Use>
 void each_pass(const AugmentPlan::Program& program, std::size_t batch_size, const std::byte* images,
                const std::byte* drawn, std::byte* scratch, std::byte* to, const Use& use) {

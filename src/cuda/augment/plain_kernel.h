@@ -19,7 +19,8 @@ struct Four {
   }
 };
 
-/// Calls make_and_use(four) for a tile: a thread makes neighbors in a row. By all threads.
+/// Calls make_and_use(four) for a tile; the four pixels of a thread are adjacent in a row. Called
+/// by all threads.
 template <typename MakeAndUse>
 __device__ __forceinline__ void each_run(const Grid& grid, const Tile& tile,
                                          const MakeAndUse& make_and_use) {
@@ -30,7 +31,7 @@ __device__ __forceinline__ void each_run(const Grid& grid, const Tile& tile,
   }
 }
 
-/// The same: a warp makes patches next to each other, where it has some in the image.
+/// Like each_run(), but a warp computes adjacent patches, if any of them is in the image.
 template <typename MakeAndUse>
 __device__ __forceinline__ void each_patch(const PassProgram& pass, const Grid& grid,
                                            const Tile& tile, const MakeAndUse& make_and_use) {
@@ -45,8 +46,8 @@ __device__ __forceinline__ void each_patch(const PassProgram& pass, const Grid& 
   }
 }
 
-/// Calls use(image, four, run) for the pixels of one tile; those beyond the image, of a four that
-/// begins in it, are the last in it.
+/// Calls use(image, four, run) for the pixels of one tile. If four pixels begin in the image, those
+/// beyond it repeat the last pixel in the image.
 template <int C, Way kWay, typename UseRun>
 __device__ __forceinline__ void each_four_of_tile(const PassProgram& pass, const PassMemory& memory,
                                                   const LaunchShape& shape, const Tile& tile,
@@ -96,7 +97,7 @@ __device__ __forceinline__ void store(const PassProgram& pass, const PassMemory&
                    shared);
 }
 
-/// One tile.
+/// Processes one tile.
 template <int C, Way kWay>
 __device__ __forceinline__ void plain_block(const PassProgram& pass, const PassMemory& memory,
                                             const LaunchShape& shape) {

@@ -22,7 +22,7 @@ void require_sizes(const std::string& name, const FieldSpec& field) {
                 " pixels a side");
 }
 
-/// Whether it matters where a pixel is.
+/// Returns true if the step depends on the position of a pixel.
 bool moves(const ProgramStep& step) {
   switch (step.kind) {
     case StepKind::crop:
@@ -84,7 +84,7 @@ void find_turn(PassProgram& pass) {
   }
 }
 
-/// Puts steps into passes.
+/// Distributes steps over passes.
 class Passes {
  public:
   Passes(AugmentPlan::Program& program, const FieldSpec& input) : program_(program) {
@@ -135,7 +135,7 @@ class Passes {
   Values values_ = {};
 };
 
-/// Of one image between passes, uint8 or float32, channels last, or of one mask.
+/// Size of one image between passes (uint8 or float32, channels last) or of one mask.
 std::size_t image_bytes(const AugmentPlan::Program& program, std::size_t before_pass) {
   const PassProgram& pass = program.passes[before_pass];
   const bool is_levels = program.ranges[before_pass] == Range::levels;

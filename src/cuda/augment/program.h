@@ -10,92 +10,94 @@
 namespace slipstream::augment {
 
 enum class StepKind : std::uint8_t {
-  // Where a pixel comes from.
-  crop,         ///< DrawnCrop; 0 outside of the image
+  // Steps that move pixels.
+  crop,         ///< DrawnCrop; pixels outside of the image are 0
   flip_across,  ///< DrawnFlip
   flip_down,    ///< DrawnFlip
   warp,         ///< DrawnWarp
   resize,       ///< all of the image
   resize_crop,  ///< DrawnCrop
-  // Where it is `fill` instead.
+  // Steps that replace pixels with `fill`.
   erase,  ///< DrawnErasing
   mask,   ///< DrawnMask
-  // What becomes of it.
+  // Steps that change the values of single pixels.
   to_float,
   normalize,
   scale,
   convert_color,
   grayscale,  ///< DrawnGrayscale
   jitter,     ///< DrawnJitter
-  function,   ///< a user's, or that drawn of it; in float32
-  // From its neighbors.
+  function,   ///< user-defined, with fixed or random parameters; in float32
+  // Steps that read neighboring pixels.
   blur,  ///< DrawnBlur
 };
 
-/// What values are divided by.
+/// A divisor with the precomputed values for a fast division.
 struct Divisor {
   float value;
-  float inverse;   ///< rounded; 0 where `value` is too large, too small or negative to use it
-  float rest;      ///< of the inverse, rounded
+  float inverse;   ///< 1 / value, rounded; 0 if `value` is too large, too small or negative
+  float rest;      ///< error of the inverse, rounded
   bool is_exact;   ///< see is_exact()
-  bool is_usual;   ///< whether all values are usual ones, see is_usual()
-  bool is_signed;  ///< whether a value may be -0
+  bool is_usual;   ///< true if all dividends are usual, see is_usual()
+  bool is_signed;  ///< true if a dividend may be -0
 };
 
-/// One operation, as a kernel sees it: what is the same for all samples, and where in a sample's
-/// block the rest lies.
+/// One operation in the form that kernels use: what all samples share, and the offset of the rest
+/// in a sample's block.
 struct ProgramStep {
   StepKind kind;
-  Range range;        ///< of the values before it
+  Range range;        ///< range of the values before it
   bool is_rigid;      ///< warp: a rotation
   bool interpolates;  ///< warp: bilinear; resize: always
   bool antialias;
-  bool pads;            ///< crop: may reach beyond the image
-  std::int32_t radius;  ///< of blur
+  bool pads;            ///< crop: may extend beyond the image
+  std::int32_t radius;  ///< blur: radius of the kernel
   std::uint32_t drawn;  ///< offset in a sample's block, in bytes
   std::int32_t in_height;
   std::int32_t in_width;
   std::int32_t out_height;
   std::int32_t out_width;
   float fill;
-  std::uint32_t threshold;  ///< of mask
-  bool dilates;             ///< of mask
-  std::int8_t contrast;   ///< of jitter: its place among those of the pass that need a mean, or -1
-  std::int32_t function;  ///< its place among AugmentPlan::Program::functions
-  float subtracted[4];    ///< of normalize, before the division
-  Divisor divisor[4];     ///< of normalize and scale
+  std::uint32_t threshold;  ///< mask: RandomMask::threshold()
+  bool dilates;             ///< mask: RandomMask::dilate
+  std::int8_t contrast;     ///< jitter: index among the contrasts of the pass, or -1
+  std::int32_t function;    ///< index in AugmentPlan::Program::functions
+  float subtracted[4];      ///< normalize: subtracted before the division
+  Divisor divisor[4];       ///< for normalize and scale
   ColorMatrix matrix;
 };
 
 inline constexpr int kMostSteps = 24;
-/// Steps of a pass that need the mean of the image before them.
+/// Maximum number of steps of a pass that need the mean of their input image.
 inline constexpr int kMostContrasts = 4;
 
-/// What one kernel does to every image of a batch: moves, at most one interpolation, moves, at most
-/// one stencil, and then what needs no other pixel; pixels' own arithmetic anywhere.
+/// The steps that one kernel applies to every image of a batch: moves, at most one interpolation,
+/// moves, at most one stencil, and then steps that need no other pixel. Arithmetic on single pixels
+/// may be anywhere.
 struct PassProgram {
   ProgramStep steps[kMostSteps];
   std::int32_t count;
   std::int32_t interpolation;  ///< its step, or -1
   std::int32_t stencil;        ///< its step, or count
-  std::int32_t contrasts;      ///< all of them before the stencil
+  std::int32_t contrasts;      ///< number of contrasts, all before the stencil
   std::int32_t mask;           ///< the first masking step of plain_steps, or -1
-  /// Whether the moves before the interpolation (before the stencil, where there is none) never
-  /// leave the image: crops without padding and flips, none behind an erasing or masking step. They
-  /// are then one step, see Prepared.
+  /// True if the moves before the interpolation (before the stencil, if there is none) never leave
+  /// the image: crops without padding and flips, none after an erasing or masking step. They are
+  /// then composed into one move, see Prepared.
   bool has_plain_moves;
-  bool has_plain_flips;      ///< whether flips are among them
-  bool has_plain_blots;      ///< whether erasing or masking steps are among plain_steps
-  std::int32_t plain_count;  ///< of the steps before it that change values
+  bool has_plain_flips;      ///< true if these moves include flips
+  bool has_plain_blots;      ///< true if plain_steps include erasing or masking steps
+  std::int32_t plain_count;  ///< number of steps before it that change values
   std::int8_t plain_steps[kMostSteps];
-  /// Whether what moves between the interpolation and the stencil are crops without padding, flips
+  /// True if the moves between the interpolation and the stencil are crops without padding, flips
   /// and at most one warp, which is step `turn` (or -1). The kernels then read the pixels before
   /// the interpolation through shared memory.
   bool is_staged;
   std::int32_t turn;
-  bool moves_after;    ///< whether there are crops and flips
-  bool turns_rigidly;  ///< or not at all: the pixels stay as far apart as they are
-  bool changes_after;  ///< whether any step there changes values
+  bool moves_after;    ///< true if these moves include crops or flips
+  bool turns_rigidly;  ///< true if the warp is a rotation or missing: distances of pixels do not
+                       ///< change
+  bool changes_after;  ///< true if any step between changes values
   std::int32_t in_height;
   std::int32_t in_width;
   std::int32_t out_height;

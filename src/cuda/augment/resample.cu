@@ -13,13 +13,13 @@ constexpr std::size_t kImagesOfALaunch = 64;
 constexpr int kRowsOfABlock = 8;
 constexpr std::size_t kAlignment = 256;
 
-/// One image on its way: offsets are into the scratch memory.
+/// One image while it is resized. Offsets are into the scratch memory.
 struct Image {
   const std::uint8_t* pixels;
   std::int64_t row_bytes;
-  std::size_t across;    ///< the weights of its columns, see Weights
-  std::size_t down;      ///< the weights of its rows
-  std::size_t narrowed;  ///< its rows at their new width, four bytes a pixel
+  std::size_t across;    ///< weights of its columns, see Weights
+  std::size_t down;      ///< weights of its rows
+  std::size_t narrowed;  ///< its rows at their new width, four bytes per pixel
   std::int32_t height;
   std::int32_t width;
   std::uint32_t place;
@@ -34,8 +34,9 @@ struct Images {
 };
 static_assert(sizeof(Images) <= 4096, "the parameters of a kernel are at most 4 KiB");
 
-/// The weights of `out` outputs along one axis: first input and number of inputs of each, and then,
-/// input by input, one weight for each.
+/// The weights of `out` outputs along one axis: first input and number of inputs of each output,
+/// then one weight of each output for the first input, for the second, and so on. In this order,
+/// adjacent threads read adjacent weights.
 struct Weights {
   std::int32_t* first;
   std::int32_t* count;
@@ -202,7 +203,7 @@ void for_each_launch(std::span<const ImageSource> sources, Take take) {
 
 }  // namespace
 
-// Launches follow one another on the stream, so they share the memory.
+// Launches run one after another on the stream, so they share the memory.
 std::size_t resample_scratch_bytes(std::span<const ImageSource> sources, std::int64_t height,
                                    std::int64_t width) {
   std::size_t most = 0;

@@ -50,6 +50,8 @@ std::string compiled(const std::string& source, const std::string& architecture)
   const std::shared_ptr<std::remove_pointer_t<nvrtcProgram>> program(
       raw, [](nvrtcProgram held) { static_cast<void>(nvrtcDestroyProgram(&held)); });
   const std::string target = "--gpu-architecture=" + architecture;
+  // No contraction, exact division and square root, and subnormals: the bits must equal those of
+  // the CPU.
   const char* options[] = {target.c_str(),
                            "--std=c++20",
                            "--device-as-default-execution-space",

@@ -13,10 +13,11 @@
 
 namespace slipstream::augment {
 
-/// What a kernel is compiled for.
+/// Everything that a kernel is compiled for.
 struct SpecialPurpose {
   PassProgram pass;
-  /// The step that takes the mean of what the pass makes: its terms are added up, not stored.
+  /// The step that needs the mean of the pass's output: its terms are then summed instead of
+  /// stored.
   std::optional<ProgramStep> contrast;
   PassMemory formats;  ///< without pointers
   std::int32_t channels;
@@ -24,11 +25,11 @@ struct SpecialPurpose {
   std::string functions;  ///< functions_source()
 };
 
-/// A kernel of one pass over images, compiled while the program runs: what is the same for all
-/// samples is constant in it, so that it does nothing that the pass does not ask for.
+/// A kernel for one pass over images, compiled at run time. Everything that all samples share is a
+/// constant in it, so that it contains no code that the pass does not need.
 class SpecialKernel {
  public:
-  /// For the current device.
+  /// Compiles the kernel for the current device.
   explicit SpecialKernel(const SpecialPurpose& purpose);
 
   void launch(const PassMemory& memory, cudaStream_t stream) const;
@@ -40,9 +41,10 @@ class SpecialKernel {
   unsigned threads_ = 0;
 };
 
-/// Its source, in CUDA C++.
+/// Returns the kernel's source in CUDA C++.
 std::string special_source(const SpecialPurpose& purpose);
-/// Its machine code for an architecture such as "sm_90". Throws Error with the compiler's words.
+/// Compiles source to machine code for an architecture such as "sm_90". Throws Error with the
+/// compiler's messages.
 std::string compiled(const std::string& source, const std::string& architecture);
 
 }  // namespace slipstream::augment

@@ -7,8 +7,8 @@
 
 namespace slipstream::augment {
 
-/// What the kernel is compiled for that makes the images of a pass, and for those that first add up
-/// what the contrast of step `at` takes the mean of.
+/// Returns the purposes of the kernel that computes the images of a pass, and of the kernels that
+/// first sum the values for the mean that the contrast of step `at` needs.
 SpecialPurpose purpose_of_images(const AugmentPlan::Program& program, std::size_t pass,
                                  const DeviceLimits& limits);
 SpecialPurpose purpose_of_sums(const AugmentPlan::Program& program, std::size_t pass,
@@ -19,7 +19,7 @@ class SpecialPass {
  public:
   SpecialPass(const AugmentPlan::Program& program, std::size_t pass);
 
-  /// `memory.sums`: all 0.
+  /// Launches the kernels on `stream`. All of `memory.sums` must be 0.
   void launch(const PassMemory& memory, cudaStream_t stream) const;
 
  private:

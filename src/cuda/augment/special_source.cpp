@@ -8,7 +8,7 @@
 namespace slipstream::augment {
 namespace {
 
-/// An initializer list, in the order of the members.
+/// Builds an initializer list in the order of the members.
 class Initializer {
  public:
   Initializer& add(std::int32_t value) { return put(std::to_string(value)); }
@@ -17,6 +17,7 @@ class Initializer {
   Initializer& add(bool value) { return put(value ? "true" : "false"); }
   Initializer& add(float value) {
     std::array<char, 48> text{};
+    // Hexadecimal floats are exact.
     std::snprintf(text.data(), text.size(), "%aF", static_cast<double>(value));
     return put(text.data());
   }
@@ -101,7 +102,7 @@ std::string to_source(const LaunchShape& shape) {
   return "{" + grid.text() + ", " + room.text() + ", " + rest.text().substr(1);
 }
 
-/// 0 where the loops over a kernel's weights are too long to unroll.
+/// Returns the radius, or 0 if the loops over the weights are too long to unroll.
 std::int32_t unrolled_radius(const PassProgram& pass) {
   constexpr std::int32_t kMost = 7;
   const std::int32_t radius = pass.steps[pass.stencil].radius;

@@ -3,18 +3,19 @@
 #include "cuda/augment/load.h"
 #include "cuda/augment/tiles.h"
 
-// Device code: what the pixels of a tile need from before the interpolation, each pixel once, in
-// shared memory.
+// Device code: computes the pixels before the interpolation that a tile needs, each once, in shared
+// memory.
 namespace slipstream::augment {
 
-/// What all threads of a block know of its tile. A pixel comes through `after`, the warp and
-/// `before` to one of the pixels `made` by the interpolation, and so from `texels` before it.
+/// The layout of a tile, which all threads of a block share. A pixel is traced back through
+/// `after`, the warp and `before` to one of the pixels `made` by the interpolation, and so to
+/// `texels` before it.
 struct Stage {
   PlainMove after;
   PlainMove before;
   Box made;
   Box texels;
-  std::int32_t pitch;  ///< of texels, in floats
+  std::int32_t pitch;  ///< distance between rows of texels, in floats
   bool fits;
 };
 
@@ -26,8 +27,8 @@ __device__ __forceinline__ Box moved(const Box& box, const PlainMove& by) {
   return {min(top, bottom), min(left, right), max(top, bottom) + 1, max(left, right) + 1};
 }
 
-/// Around where a warp takes the pixels of `box` from, with a pixel to spare on every side; empty
-/// where float32 is too coarse to say.
+/// Returns a box around the sources of the pixels of `box` under a warp, with a margin of one pixel
+/// on every side. Empty if float32 is too coarse to compute it.
 __device__ __forceinline__ Box around(const Box& box, const DrawnWarp& warp, float shift) {
   constexpr float kFar = 1048576.0F;
   constexpr float kSteep = 64.0F;
@@ -49,7 +50,7 @@ __device__ __forceinline__ Box around(const Box& box, const DrawnWarp& warp, flo
           whole_below(most.y + shift) + 2, whole_below(most.x + shift) + 2};
 }
 
-/// On an axis: what outputs `from` to `to` - 1 need of `in` pixels.
+/// Returns the range of the `in` pixels on an axis that outputs `from` to `to` - 1 need.
 __device__ __forceinline__ int2 needed(Way way, std::int32_t from, std::int32_t to, std::int32_t in,
                                        std::int32_t out, float scale) {
   if (way == Way::filter) {
@@ -60,18 +61,19 @@ __device__ __forceinline__ int2 needed(Way way, std::int32_t from, std::int32_t 
   return {resized_axis(from, in, scale).first, resized_axis(to - 1, in, scale).first + 2};
 }
 
-/// A float's axis that does not shrink is not filtered.
+/// Returns true if an axis is filtered. A float axis that does not shrink is not.
 __device__ __forceinline__ bool is_filtered(const ProgramStep& step, std::int32_t in,
                                             std::int32_t out) {
   return step.antialias && (step.range == Range::levels || in > out);
 }
 
-/// From row to row of texels; kernels for one pass know it where the room always does.
+/// Distance between rows of texels. It is a compile-time constant in kernels whose capacity always
+/// suffices.
 __device__ __forceinline__ std::int32_t row_pitch(const StageSpace& room, std::int32_t of_tile) {
   return room.pitch > 0 ? room.pitch : of_tile;
 }
 
-/// By one thread. `wanted`: the pixels before the stencil.
+/// Computes the layout. Called by one thread. `wanted` are the pixels before the stencil.
 template <Way kWay>
 __device__ __forceinline__ void lay_out(const PassProgram& pass, const std::byte* drawn,
                                         const Prepared& prepared, const Box& wanted,
@@ -120,7 +122,7 @@ __device__ __forceinline__ void lay_out(const PassProgram& pass, const std::byte
   stage.fits &= max(stage.texels.rows(), 0) * stage.pitch <= room.floats;
 }
 
-/// A block's shared memory for this.
+/// A block's shared memory for staged pixels.
 struct StageMemory {
   AxisEntry* rows;
   AxisEntry* columns;
@@ -139,7 +141,7 @@ __device__ __forceinline__ StageMemory stage_memory(const StageSpace& room, std:
   return memory;
 }
 
-/// One of the two axes that a resize makes entries for.
+/// One of the two axes for which a resize computes entries.
 struct Axis {
   std::int32_t first;  ///< output
   std::int32_t in;
@@ -148,7 +150,7 @@ struct Axis {
   std::int32_t first_texel;
   std::int32_t apart;  ///< texels, in bytes
   AxisEntry* entries;
-  std::int32_t* weights;  ///< of `taps` each
+  std::int32_t* weights;  ///< `taps` per entry
 };
 
 template <Way kWay>
@@ -175,7 +177,7 @@ __device__ __forceinline__ void fill_entry(const ProgramStep& step, const Axis& 
   axis.entries[i] = entry;
 }
 
-/// Entries for all that is made, a thread each.
+/// Computes the entries of all rows and columns, each in one thread.
 template <Way kWay>
 __device__ __forceinline__ void fill_axes(const Image& image, const Stage& stage, std::int32_t taps,
                                           std::int32_t floats, const StageMemory& memory) {
@@ -198,7 +200,7 @@ __device__ __forceinline__ void fill_axes(const Image& image, const Stage& stage
   }
 }
 
-/// Stores neighbors in a row, of kTexels in words of 16 bytes.
+/// Stores adjacent pixels of a row, with 16-byte stores for runs of kTexels.
 template <int C, Way kWay, int N>
 __device__ __forceinline__ void store_texels(const Image& image, const Pixel<C> (&run)[N],
                                              float* to) {
@@ -220,7 +222,8 @@ __device__ __forceinline__ void store_texels(const Image& image, const Pixel<C> 
   }
 }
 
-/// kTexels neighbors at a time, but for the last ones of a row. Returns how many columns that are.
+/// Fills runs of kTexels adjacent pixels, except the last ones of a row. Returns the number of
+/// columns filled.
 /// REQUIRES: moves_alone() and has_whole_words()
 template <int C, Way kWay>
 __device__ __forceinline__ std::int32_t fill_runs(const Image& image, const Stage& stage,
@@ -231,13 +234,14 @@ __device__ __forceinline__ std::int32_t fill_runs(const Image& image, const Stag
   const std::int32_t runs = min((stage.texels.columns() + kTexels - 1) / kTexels,
                                 (region.width - stage.texels.left) / kTexels);
   if (runs <= 0) return 0;
-  // Where the pitch is known, threads for the longest rows: nothing is divided by a variable.
+  // If the pitch is a constant, there are threads for the longest possible row, so that no division
+  // by a variable is needed.
   const std::int32_t of_row = room.pitch > 0 ? room.pitch / (kTexels * C) : runs;
   const std::int32_t at_once = static_cast<std::int32_t>(blockDim.x) / of_row;
   const std::int32_t first = static_cast<std::int32_t>(threadIdx.x) / of_row;
   const std::int32_t column = (static_cast<std::int32_t>(threadIdx.x) - first * of_row) * kTexels;
   if (column >= runs * kTexels) return runs * kTexels;
-  constexpr int kRowsAtOnce = 2;  // to have the memory busy
+  constexpr int kRowsAtOnce = 2;  // more loads in flight hide the latency of memory
   const std::int32_t rows = first < at_once ? stage.texels.rows() : 0;
   for (std::int32_t row = first; row < rows; row += kRowsAtOnce * at_once) {
     Pixel<C> run[kRowsAtOnce][kTexels];
@@ -258,12 +262,14 @@ __device__ __forceinline__ std::int32_t fill_runs(const Image& image, const Stag
   return runs * kTexels;
 }
 
-/// Whether what lies before the interpolation is where the source has it but for crops and flips.
+/// Returns true if only crops and flips move pixels before the interpolation, and no step replaces
+/// them.
 __device__ __forceinline__ bool moves_alone(const PassProgram& pass) {
   return pass.has_plain_moves && !pass.has_plain_blots;
 }
 
-/// Those of one column in rows `row`, `row` + `apart` and so on; below the last row the last.
+/// Computes the pixels of one column in rows `row`, `row` + `apart` and so on. Rows below the last
+/// repeat the last.
 template <int C, Way kWay, int N>
 __device__ __forceinline__ void texels_below(const Image& image, const Stage& stage,
                                              std::int32_t row, std::int32_t column,
@@ -298,7 +304,7 @@ __device__ __forceinline__ void texels_below(const Image& image, const Stage& st
   }
 }
 
-/// The columns from `left` on, N pixels of a column at a time.
+/// Fills the columns starting at `left`, N pixels of a column at a time.
 template <int C, Way kWay, int N>
 __device__ __forceinline__ void fill_columns(const Image& image, const Stage& stage,
                                              std::int32_t left, std::int32_t pitch, float* texels) {
@@ -319,7 +325,7 @@ __device__ __forceinline__ void fill_columns(const Image& image, const Stage& st
   }
 }
 
-/// By all threads, who then wait for each other.
+/// Fills the staged pixels. Called by all threads; ends with a barrier.
 template <int C, Way kWay>
 __device__ __forceinline__ void fill_stage(const Image& image, const Stage& stage,
                                            const StageSpace& room, const StageMemory& memory) {

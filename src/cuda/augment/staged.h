@@ -2,7 +2,7 @@
 
 #include "cuda/augment/stage.h"
 
-// Device code: interpolation from staged pixels.
+// Device code: interpolates between staged pixels.
 namespace slipstream::augment {
 
 template <int C>
@@ -12,7 +12,7 @@ __device__ __forceinline__ Pixel<C> texel_at(const float* from) {
   return pixel;
 }
 
-/// The four pixels at `from`, from which two coordinates lie so far.
+/// Interpolates between the four pixels at `from`, with the weights `right` and `down`.
 template <int C>
 __device__ __forceinline__ Pixel<C> between_four(const float* from, std::int32_t pitch, float right,
                                                  float down) {
@@ -44,7 +44,7 @@ __device__ __forceinline__ Pixel<C> filtered_levels(const float* from, std::int3
   return result;
 }
 
-/// Adds a term of a sum, which begins with the first.
+/// Adds a term to a sum. The first term initializes it.
 template <int C>
 __device__ __forceinline__ void add_term(bool is_first, float weight, const Pixel<C>& pixel,
                                          Pixel<C>& sum) {
@@ -63,8 +63,8 @@ __device__ __forceinline__ Pixel<C> summed(const float* from, std::int32_t apart
   return sum;
 }
 
-/// A tile's pixels before the stencil, from staged ones. What it needs for each pixel are copies,
-/// so that they stay in registers.
+/// Computes a tile's pixels before the stencil from staged ones. Members that each pixel needs are
+/// copies, so that they stay in registers.
 template <int C, Way kWay>
 class Staged {
  public:
@@ -194,7 +194,7 @@ class Staged {
 
   const Image& image_;
   PlainMove after_;
-  Move row_;  ///< of memory_.rows, which begin there; for a warp of rows before it
+  Move row_;  ///< maps a row to an index of memory_.rows; for a warp, to a row before it
   Move column_;
   bool has_turn_;
   bool changes_;

@@ -6,8 +6,7 @@
 #include "cuda/augment/program.h"
 #include "slipstream/transforms/pixel.h"
 
-// Device code: pixels of a pass to memory, several values in one instruction where they lie next to
-// each other.
+// Device code: stores the pixels of a pass, several adjacent values in one instruction.
 namespace slipstream::augment {
 
 template <int kBytes>
@@ -44,7 +43,7 @@ __device__ __forceinline__ FourWide<T> make_four(float a, float b, float c, floa
   return all.word;
 }
 
-/// Values 4 i to 4 i + 3 of four pixels with their channels next to each other.
+/// Returns values 4 i to 4 i + 3 of four pixels with interleaved channels.
 template <typename T, int C>
 __device__ __forceinline__ FourWide<T> interleaved(const Pixel<C> (&run)[4], int i) {
   const auto value = [&](int k) { return run[(4 * i + k) / C].value[(4 * i + k) % C]; };
@@ -61,7 +60,7 @@ __device__ __forceinline__ void store_pixel(const PassProgram& pass, bool is_pla
   }
 }
 
-/// As far as they lie in the image.
+/// Stores four adjacent pixels, as far as they are inside the image.
 template <int C, typename T>
 __device__ __forceinline__ void store_run(const PassProgram& pass, bool is_planar, T* image,
                                           std::int32_t y, std::int32_t x,
@@ -85,9 +84,9 @@ __device__ __forceinline__ void store_run(const PassProgram& pass, bool is_plana
   }
 }
 
-/// By a whole warp. What a thread has are pieces of C words, which it hands to others through
-/// `shared`, so that every instruction writes words that lie next to each other. Where a mask is
-/// drawn that costs more than it saves.
+/// Stores runs of four pixels. Called by a whole warp. A thread's pixels are pieces of C words;
+/// exchanging them through `shared` lets every instruction write adjacent words. If the pass draws
+/// a mask, the exchange costs more than it saves.
 template <int C, typename T>
 __device__ __forceinline__ void store_runs(const PassProgram& pass, bool is_planar, T* image,
                                            std::int32_t y, std::int32_t x, bool is_mine,
@@ -112,14 +111,14 @@ __device__ __forceinline__ void store_runs(const PassProgram& pass, bool is_plan
   __syncwarp();
 }
 
-/// By a whole warp: four patches next to each other, of which the first pixel is (top, left); the
-/// thread's are the ones in its place of each. They go through `shared`, so that an instruction
-/// writes whole words.
+/// Stores four adjacent patches, whose first pixel is (top, left); a thread has the pixel at its
+/// position in each. Called by a whole warp. The pixels are exchanged through `shared`, so that an
+/// instruction writes whole words.
 template <int C, typename T>
 __device__ __forceinline__ void store_patches(const PassProgram& pass, bool is_planar, T* image,
                                               std::int32_t top, std::int32_t left,
                                               const Pixel<C> (&four)[4], std::byte* shared) {
-  constexpr std::int32_t kWords = kPatchesWidth * C / 4;  // of a row
+  constexpr std::int32_t kWords = kPatchesWidth * C / 4;  // words of a row
   const auto lane = static_cast<std::int32_t>(threadIdx.x % 32);
   const std::int32_t row = lane / kPatchWidth;
   const std::int32_t column = lane % kPatchWidth;
@@ -148,7 +147,7 @@ __device__ __forceinline__ void store_patches(const PassProgram& pass, bool is_p
     const std::int32_t at = (lane + i) % kWords * 4;
     const std::int32_t channel = is_planar ? at / kPatchesWidth : 0;
     const std::int32_t value =
-        left * of_pixel + at - channel * kPatchesWidth;  // of the row of the image
+        left * of_pixel + at - channel * kPatchesWidth;  // index in the row of the image
     if (top + y >= pass.out_height || value >= pass.out_width * of_pixel) continue;
     *reinterpret_cast<FourWide<T>*>(image + channel * plane +
                                     (top + y) * pass.out_width * of_pixel + value) =
@@ -157,8 +156,8 @@ __device__ __forceinline__ void store_patches(const PassProgram& pass, bool is_p
   __syncwarp();
 }
 
-/// By a whole warp, whose threads have N pixels each of columns next to each other, the first (y,
-/// x). Channels next to each other go through `shared`, so that an instruction writes whole words.
+/// Stores N pixels per thread from adjacent columns, the first at (y, x). Called by a whole warp.
+/// Interleaved channels are exchanged through `shared`, so that an instruction writes whole words.
 template <int C, typename T, int N>
 __device__ __forceinline__ void store_columns(const PassProgram& pass, bool is_planar, T* image,
                                               std::int32_t y, std::int32_t x,
@@ -199,7 +198,7 @@ __device__ __forceinline__ void store_columns(const PassProgram& pass, bool is_p
   }
 }
 
-/// Calls store(to), where `to` points to the first value of an image, of the type that is stored.
+/// Calls store(to), where `to` points to the first value of an image, with the type that is stored.
 template <int C, typename Store>
 __device__ __forceinline__ void store_in(const PassProgram& pass, const PassMemory& memory,
                                          std::int64_t image, const Store& store) {
@@ -215,8 +214,8 @@ __device__ __forceinline__ void store_in(const PassProgram& pass, const PassMemo
   }
 }
 
-/// By a whole warp: pixels (y, x) to (y, x + 3), x a multiple of 4, of the threads that have some.
-/// `shared`: the block's, store_bytes() a warp.
+/// Stores pixels (y, x) to (y, x + 3), x a multiple of 4, of the threads for which `is_mine`.
+/// Called by a whole warp. `shared` is the block's, with store_bytes() per warp.
 template <int C>
 __device__ __forceinline__ void store_runs(const PassProgram& pass, const PassMemory& memory,
                                            std::int64_t image, std::int32_t y, std::int32_t x,
@@ -228,7 +227,7 @@ __device__ __forceinline__ void store_runs(const PassProgram& pass, const PassMe
   });
 }
 
-/// The same for store_patches() above. `shared`: patches_bytes() a warp.
+/// Like store_patches() above. `shared` has patches_bytes() per warp.
 template <int C>
 __device__ __forceinline__ void store_patches(const PassProgram& pass, const PassMemory& memory,
                                               std::int64_t image, std::int32_t top,
@@ -240,8 +239,8 @@ __device__ __forceinline__ void store_patches(const PassProgram& pass, const Pas
   });
 }
 
-/// By a whole warp: the pixels from (y, x) down, x a multiple of 32 more than the thread's number.
-/// `shared`: as above.
+/// Stores the pixels from (y, x) downward. Called by a whole warp; x minus the thread's lane is a
+/// multiple of 32. `shared` is the block's, with store_bytes() per warp.
 template <int C, int N>
 __device__ __forceinline__ void store_columns(const PassProgram& pass, const PassMemory& memory,
                                               std::int64_t image, std::int32_t y, std::int32_t x,

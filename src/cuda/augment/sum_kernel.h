@@ -2,22 +2,21 @@
 
 #include "cuda/augment/plain_kernel.h"
 
-// Device code: the sums that contrasts take their means from.
+// Device code: sums from which the means for contrasts are computed.
 namespace slipstream::augment {
 
-/// A thread's part of what an image's pixels add for the contrast of `step`. By all threads of a
+/// Adds a thread's part of an image's sum for the contrast of `step`. Called by all threads of a
 /// warp.
 __device__ __forceinline__ void add_up(const PassMemory& memory, const ProgramStep& step,
                                        std::int64_t image, std::int64_t sum) {
   for (int apart = 16; apart > 0; apart /= 2) sum += __shfl_down_sync(~0U, sum, apart);
   if (threadIdx.x % 32 != 0) return;
   std::int64_t* to = memory.sums + step.contrast * memory.batch_size + image;
-  // Whole numbers: their order does not matter.
+  // These are integers, so the order of the atomic additions does not change the result.
   atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(sum));
 }
 
-/// One tile of what `before`, a pass of its own (before_contrast()), makes for the contrast of
-/// `step`.
+/// Processes one tile of `before`, a separate pass (before_contrast()), for the contrast of `step`.
 template <int C, Way kWay>
 __device__ __forceinline__ void sum_block(const PassProgram& before, const ProgramStep& step,
                                           const PassMemory& memory, const LaunchShape& shape) {

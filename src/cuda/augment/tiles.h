@@ -4,7 +4,7 @@
 #include "cuda/augment/launch_shape.h"
 #include "cuda/augment/pass_memory.h"
 
-// Device code that all kernels of images begin with.
+// Device code at the beginning of all kernels for images.
 namespace slipstream::augment {
 
 struct Tile {
@@ -19,7 +19,7 @@ __device__ __forceinline__ Tile block_tile(const Grid& grid) {
   return {tile / grid.across * grid.height, tile % grid.across * grid.width, image};
 }
 
-/// The sample's parameters, where every thread finds them soon.
+/// Copies the sample's parameters to shared memory, where all threads can read them fast.
 __device__ __forceinline__ void share_drawn(const PassMemory& memory, std::int64_t image,
                                             std::byte* shared) {
   const std::byte* from = memory.drawn + image * memory.drawn_bytes;
@@ -35,7 +35,7 @@ __device__ __forceinline__ Source source_of_image(const PassProgram& pass, const
   return {memory.images + image * bytes, memory.range, pass.in_width};
 }
 
-/// By one thread.
+/// Computes `prepared`. Called by one thread.
 __device__ __forceinline__ void prepare(const PassProgram& pass, const PassMemory& memory,
                                         std::int64_t image, const std::byte* drawn,
                                         Prepared& prepared) {
@@ -43,7 +43,7 @@ __device__ __forceinline__ void prepare(const PassProgram& pass, const PassMemor
   set_means(pass, memory.sums + image, memory.batch_size, prepared);
 }
 
-/// Rows top to bottom - 1, columns left to right - 1.
+/// Rows top to bottom - 1 and columns left to right - 1.
 struct Box {
   std::int32_t top;
   std::int32_t left;
@@ -58,12 +58,12 @@ __device__ __forceinline__ Box clipped(const Box& box, std::int32_t height, std:
   return {max(box.top, 0), max(box.left, 0), min(box.bottom, height), min(box.right, width)};
 }
 
-/// The mask of `box`, which lies within the image, into `to`. By all threads;
-/// they wait for each other.
+/// Computes the mask of `box`, which is inside the image, into `to`. Called by all threads;
+/// contains barriers.
 __device__ __forceinline__ MaskBits counted_out(const ProgramStep& step, const std::byte* drawn,
                                                 const Box& box, std::uint8_t* to) {
   const RandomWords& key = drawn_at<DrawnMask>(step, drawn).key;
-  const std::int32_t first = box.left / kMaskPixels - 1;  // of the bytes of a row
+  const std::int32_t first = box.left / kMaskPixels - 1;  // first byte of a row
   const std::int32_t pitch = (box.right - 1) / kMaskPixels + 2 - first;
   const std::int32_t of_row = static_cast<std::int32_t>(blocks_of_row(step.in_width));
   const std::int32_t count = (box.rows() + 2) * pitch;

@@ -7,7 +7,7 @@
 namespace slipstream::augment {
 namespace {
 
-/// Whether no weight or offset is tiny.
+/// Returns true if no weight or offset is tiny.
 bool has_few_bits(const ColorMatrix& matrix, std::size_t c) {
   const auto is_fine = [](float value) { return value == 0 || std::abs(value) > 0x1p-30F; };
   return is_fine(matrix.offset[c]) && std::all_of(matrix.row[c], matrix.row[c] + 3, is_fine);
@@ -24,7 +24,8 @@ void set_divisors(const Values& values, ProgramStep& step) {
   const bool subtracts = step.kind == StepKind::normalize;
   for (std::size_t c = 0; c < 4; ++c) {
     const double less = subtracts ? std::abs(step.subtracted[c]) : 0;
-    // What is left of a float less another is 0 or no smaller than a bit of the other.
+    // The difference of a float and `less` is 0 or at least about one unit in the last place of
+    // `less`.
     const bool are_coarse = less == 0 ? values.are_coarse : less > 0x1p-30;
     Divisor& divisor = step.divisor[c];
     divisor.is_usual = divisor.inverse != 0 && are_coarse && values.most + less < 0x1p60;
@@ -32,7 +33,7 @@ void set_divisors(const Values& values, ProgramStep& step) {
   }
 }
 
-// Fused sums of whole numbers have few bits.
+// Sums of integers by fma have few significant bits, so they stay coarse.
 void advance(const ProgramStep& step, Values& values) {
   switch (step.kind) {
     case StepKind::crop:
@@ -56,7 +57,7 @@ void advance(const ProgramStep& step, Values& values) {
       values.are_coarse = step.range == Range::levels && step.kind != StepKind::normalize &&
                           step.kind != StepKind::scale;
   }
-  double factor = 2;  // what rounding adds, and more
+  double factor = 2;  // covers rounding errors
   if (step.kind == StepKind::convert_color) {
     double offset = 0;
     for (std::size_t c = 0; c < 3; ++c) {

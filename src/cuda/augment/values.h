@@ -4,17 +4,17 @@
 
 namespace slipstream::augment {
 
-/// What is known of the values before a step.
+/// Known properties of the values before a step.
 struct Values {
-  double most;      ///< no value is larger in size
-  bool are_coarse;  ///< those that are not 0 are no smaller than 2^-60
+  double most;      ///< upper bound of all magnitudes
+  bool are_coarse;  ///< true if all values other than 0 have a magnitude of at least 2^-60
 };
 
-Values initial_values(Range range);  ///< of a pass' source
+Values initial_values(Range range);  ///< values of a pass's source
 
-/// Says of a step's divisors whether what they divide is usual.
+/// Sets Divisor::is_usual and is_signed of a step's divisors, from what is known of the dividends.
 void set_divisors(const Values& values, ProgramStep& step);
-/// From before a step to behind it.
+/// Updates `values` from before to after a step.
 void advance(const ProgramStep& step, Values& values);
 
 }  // namespace slipstream::augment
