@@ -30,7 +30,10 @@ def names():
     }
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/python-data.md", "docs/python-trainer.md"])
+PAGES = ["README.md", *(f"docs/python{name}.md" for name in ("", "-pipeline", "-loader", "-data", "-trainer"))]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_what_a_page_shows(page, photos, monkeypatch):
     monkeypatch.chdir(photos.parent)
     shown = blocks(page)
