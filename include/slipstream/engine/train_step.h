@@ -30,7 +30,7 @@ struct NamedModule {
 
 /// The last stage of a pipeline, which trains. Pipeline::train() makes one of a module, an
 /// optimizer and a loss. A class of your own does what that cannot, such as training two modules
-/// with two optimizers against each other (docs/training.md has an example).
+/// with two optimizers against each other (docs/programs.md has an example).
 ///
 /// The functions are called with the device's stream of the training lane as the current stream.
 /// They enqueue work and never wait for the device. Between two calls of train() all that later
