@@ -4,10 +4,10 @@
 //                   [--json FILE]
 // FILE is written anew after each case; a run that continues another starts at --first.
 // Training waits for 20 ms with 8 samples, so that a CPU stands for a device. Truth is the rate of
-// the pipeline without a cause, measured: the culprit is that whose fix gains most, and within 3 %
-// or the interval of it, any; where no fix alone gains 3 %, each of them. From 95 % of the device's
-// rate on, nothing is; within 3 % of that, both answers are right. The unchanged pipeline is
-// measured before the doctor examines it and again with the fixes: where the machine's speed has
+// the pipeline without a cause, measured: the bottleneck is that whose fix gains most, and within 3
+// % or the interval of it, any; where no fix alone gains 3 %, each of them. From 95 % of the
+// device's rate on, nothing is; within 3 % of that, both answers are right. The unchanged pipeline
+// is measured before the doctor examines it and again with the fixes: where the machine's speed has
 // changed meanwhile so that the two say different things, both are right. Where the doctor asks for
 // more time, it gets 45 s.
 #include <CLI/CLI.hpp>
@@ -45,7 +45,7 @@ struct Found {
   std::vector<Level> levels;
   double before = 0;  ///< steps/s of the unchanged pipeline, before it is examined
   double again = 0;   ///< and with the truths: what the machine's own noise is
-  std::vector<Culprit> right;
+  std::vector<Bottleneck> right;
   std::vector<Prediction> predictions;
 
   bool is_right() const {
@@ -75,7 +75,7 @@ class Bench {
       examination = examine(trainer, plan, options);
       found.diagnosis = diagnose(examination.observed);
       found.levels = examination.observed.levels;
-      if (found.diagnosis.verdict != Culprit::not_enough_evidence) break;
+      if (found.diagnosis.verdict != Bottleneck::not_enough_evidence) break;
     }
     std::vector<Measured> fixed;
     for (const Fix& fix : one.fixes) fixed.push_back(fixed_rate(one, fix, examination, found));
@@ -135,22 +135,24 @@ class Bench {
       Plan changed = plan;
       change.apply(changed);
       const Measured measured = measure_rate(trainer, changed);
-      if (measured.n > 0) found.predictions.push_back({change.what, change.predicted, measured});
+      if (measured.n > 0)
+        found.predictions.push_back({change.description, change.predicted, measured});
     }
   }
 
   /// `ceiling`: of the device.
   static void add_right(const Case& one, const std::vector<Measured>& fixed, double unchanged,
-                        double ceiling, std::vector<Culprit>& right) {
+                        double ceiling, std::vector<Bottleneck>& right) {
     double best = 0;
     for (const Measured& rate : fixed) best = std::max(best, rate.value);
-    const auto add = [&](Culprit culprit) {
-      if (std::find(right.begin(), right.end(), culprit) == right.end()) right.push_back(culprit);
+    const auto add = [&](Bottleneck bottleneck) {
+      if (std::find(right.begin(), right.end(), bottleneck) == right.end())
+        right.push_back(bottleneck);
     };
     const double share = unchanged / std::max(best, ceiling);
     if (share >= kFed - kTie) {
-      add(Culprit::gpu);
-      add(Culprit::none);
+      add(Bottleneck::gpu);
+      add(Bottleneck::none);
     }
     if (share > kFed + kTie) return;
     const double least = best >= (1 + kTie) * unchanged ? best / (1 + kTie) : 0;
@@ -182,8 +184,8 @@ Json to_json(const Case& one, const Found& found) {
                {"budget_s", found.budget_s},
                {"verdict", std::string(to_string(diagnosis.verdict))},
                {"is_right", found.is_right()}};
-  for (const Culprit culprit : found.right)
-    json["right"].push_back(std::string(to_string(culprit)));
+  for (const Bottleneck bottleneck : found.right)
+    json["right"].push_back(std::string(to_string(bottleneck)));
   json["ceiling"] = diagnosis.ceiling.value;
   json["rate"] = diagnosis.rate.value;
   json["rate_before"] = found.before;

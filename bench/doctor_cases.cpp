@@ -73,12 +73,12 @@ AnyOp make_op(std::string_view work) {
 struct StepSlot {
   std::string step;
   SyntheticCost CaseSettings::*part;
-  Culprit group;
+  Bottleneck group;
 };
-const StepSlot kRead{"read", &CaseSettings::read, Culprit::raw_reading};
-const StepSlot kDecode{"decode", &CaseSettings::decode, Culprit::decode};
-const StepSlot kFirst{"first", &CaseSettings::first, Culprit::transforms};
-const StepSlot kSecond{"second", &CaseSettings::second, Culprit::transforms};
+const StepSlot kRead{"read", &CaseSettings::read, Bottleneck::read};
+const StepSlot kDecode{"decode", &CaseSettings::decode, Bottleneck::decode};
+const StepSlot kFirst{"first", &CaseSettings::first, Bottleneck::transforms};
+const StepSlot kSecond{"second", &CaseSettings::second, Bottleneck::transforms};
 const std::vector<std::pair<StepSlot, StepSlot>> kPairs = {
     {kRead, kFirst}, {kFirst, kDecode}, {kRead, kDecode}};
 
@@ -138,7 +138,7 @@ void add_stated(std::vector<Case>& cases) {
   for (const double copy_s : {0.01, 0.02, 0.04}) {
     Case one{"copy " + brief(1e3 * copy_s) + " ms", 2, false, {}};
     one.now.copy_s = copy_s;
-    one.fixes.push_back({Culprit::copy, {}, {}, {}});
+    one.fixes.push_back({Bottleneck::copy, {}, {}, {}});
     cases.push_back(one);
   }
 }
@@ -153,20 +153,20 @@ void add_contention(std::vector<Case>& cases) {
       one.now.first = works ? working(0.006) : sleeping(0.006);
       const CaseSettings unlocked = one.now;
       one.now.first.lock = true;
-      one.fixes.push_back({Culprit::lock, unlocked, {}, "lock"});
+      one.fixes.push_back({Bottleneck::lock_contention, unlocked, {}, "lock"});
       cases.push_back(one);
     }
   for (const std::size_t megabytes : {60, 120}) {
     Case one{"memory, " + std::to_string(megabytes) + " MB", 2, true, {}};
     one.now.first = {.memory_bytes = megabytes << 20};
     one.fixes.push_back(without(kFirst, one.now));
-    one.allowed.push_back(Culprit::memory_bandwidth);
+    one.allowed.push_back(Bottleneck::memory_bandwidth);
     cases.push_back(one);
   }
 }
 
 void add_fed(std::vector<Case>& cases) {
-  const std::vector<Culprit> fed = {Culprit::gpu, Culprit::none};
+  const std::vector<Bottleneck> fed = {Bottleneck::gpu, Bottleneck::none};
   cases.push_back({"nothing", 2, false, {}, {}, fed});
   for (const bool works : {false, true}) {
     Case one{std::string("fed, ") + (works ? "works" : "waits"), 2, false, {}, {}, fed};
@@ -192,14 +192,14 @@ Case real(const std::string& name, unsigned workers, const CaseSettings& now) {
   there.jpeg_size = there.png_size = 0;
   there.raw_size = 32;
   if (now.jpeg_size + now.png_size > 0)
-    one.fixes.push_back({Culprit::decode, there, {"read", "decode"}, {}});
+    one.fixes.push_back({Bottleneck::decode, there, {"read", "decode"}, {}});
   else if (now.npy_size == 0)
-    one.fixes.push_back({Culprit::raw_reading, there, {"read", "decode"}, {}});
+    one.fixes.push_back({Bottleneck::read, there, {"read", "decode"}, {}});
   if (now.work.empty()) return one;
   CaseSettings idle = now;
   idle.work = {};
   idle.shrinks = false;
-  one.fixes.push_back({Culprit::transforms, idle, {std::string(now.work)}, {}});
+  one.fixes.push_back({Bottleneck::transforms, idle, {std::string(now.work)}, {}});
   if (now.shrinks) one.fixes.back().steps.emplace_back("shrink");
   return one;
 }
@@ -232,8 +232,8 @@ void add_real_copies(std::vector<Case>& cases) {
     one.now = {.train_s = 5e-4, .is_pinned = false, .size = size, .npy_size = size};
     CaseSettings pinned = one.now;
     pinned.is_pinned = true;
-    one.fixes.push_back({Culprit::copy, pinned, {}, "pinning"});
-    one.fixes.push_back({Culprit::raw_reading, one.now, {}, {}, kMoreWorkers});
+    one.fixes.push_back({Bottleneck::copy, pinned, {}, "pinning"});
+    one.fixes.push_back({Bottleneck::read, one.now, {}, {}, kMoreWorkers});
     cases.push_back(one);
   }
 }

@@ -31,7 +31,7 @@ struct CaseSettings {
 
 /// The same with a cause taken away.
 struct Fix {
-  Culprit group;
+  Bottleneck group;
   CaseSettings made = {};
   std::vector<std::string> steps = {};  ///< whose costs the doctor is told; none: it is not asked
   std::string change = {};              ///< or the change that it says has this effect
@@ -43,8 +43,8 @@ struct Case {
   unsigned workers = 2;
   bool is_real = false;  ///< does real work, rather than to cost what is stated
   CaseSettings now = {};
-  std::vector<Fix> fixes = {};        ///< the culprit is that whose fix gains most
-  std::vector<Culprit> allowed = {};  ///< verdicts that are right besides
+  std::vector<Fix> fixes = {};           ///< the bottleneck is that whose fix gains most
+  std::vector<Bottleneck> allowed = {};  ///< verdicts that are right besides
 };
 
 std::vector<Case> doctor_cases(bool on_gpu);

@@ -354,19 +354,19 @@ def fields_as_files(loader: Loader, /) -> list[str]: ...
 
 class Change:
     id: str
-    what: str
-    how: str
+    description: str
+    action: str
     step: str
     number: int
-    against: str
+    bottleneck: str
     predicted: Measured
     gain: Measured
-    is_bound: bool
+    is_upper_bound: bool
 
 class Diagnosis:
     verdict: str
     reason: str
-    culprits: list[str]
+    bottlenecks: list[str]
     ceiling: Measured
     rate: Measured
     share: Measured

@@ -31,26 +31,26 @@ __all__ = ["Advice", "DoctorReport", "doctor"]
 @dataclasses.dataclass(frozen=True)
 class Advice:
     """Something to change. `predicted`: steps/s afterwards, with the 95 % interval `.low` to
-    `.high`. `gain`: that over the rate as it is. is_bound: it gives at most that."""
+    `.high`. `gain`: that over the rate as it is. is_upper_bound: it gives at most that."""
 
-    what: str
-    how: str
+    description: str
+    action: str
     predicted: _native.Measured
     gain: _native.Measured
-    is_bound: bool
+    is_upper_bound: bool
 
     def __str__(self) -> str:
-        most = "at most " if self.is_bound else ""
-        return f"{self.what}: {most}{self.gain.value:.3g} times as fast ({self.how})"
+        most = "at most " if self.is_upper_bound else ""
+        return f"{self.description}: {most}{self.gain.value:.3g} times as fast ({self.action})"
 
 
 class DoctorReport:
     """What doctor() found.
 
     verdict: "gpu" (the device, or the CPU that trains, is the limit), "copy", "transforms",
-        "raw_reading" (the data set's own code), "launch", "lock", "memory_bandwidth", "none" or
+        "read" (the data set's own code), "launch_overhead", "lock_contention", "memory_bandwidth", "none" or
         "not_enough_evidence". `reason` is the same as a sentence.
-    culprits: of these names, most gain first; empty where training does not wait for input.
+    bottlenecks: of these names, most gain first; empty where training does not wait for input.
     ceiling, rate: steps/s with batches on the device, and with nothing cached.
     advice: what to change, most gain first.
     """
@@ -59,11 +59,11 @@ class DoctorReport:
         self._report = report
         self.verdict: str = diagnosis.verdict
         self.reason: str = diagnosis.reason
-        self.culprits: list[str] = diagnosis.culprits
+        self.bottlenecks: list[str] = diagnosis.bottlenecks
         self.ceiling: _native.Measured = diagnosis.ceiling
         self.rate: _native.Measured = diagnosis.rate
         self.advice = [
-            Advice(each.what, each.how, each.predicted, each.gain, each.is_bound)
+            Advice(each.description, each.action, each.predicted, each.gain, each.is_upper_bound)
             for each in diagnosis.changes
         ]
 

@@ -75,7 +75,7 @@ void add_host_costs(py::module_& module) {
       .def_readwrite("name", &HostStepCost::name)
       .def_property(
           "group", [](const HostStepCost& cost) { return std::string(to_string(cost.group)); },
-          [](HostStepCost& cost, const std::string& name) { cost.group = culprit_named(name); })
+          [](HostStepCost& cost, const std::string& name) { cost.group = bottleneck_named(name); })
       .def_readwrite("wall_s", &HostStepCost::wall_s)
       .def_readwrite("cpu_s", &HostStepCost::cpu_s)
       .def_readwrite("wall_of_all_s", &HostStepCost::wall_of_all_s)
@@ -144,25 +144,26 @@ Diagnosis diagnose_loader(const Observations& observed) {
 void add_verdict(py::module_& module) {
   py::class_<Change>(module, "Change")
       .def_readwrite("id", &Change::id)
-      .def_readwrite("what", &Change::what)
-      .def_readwrite("how", &Change::how)
+      .def_readwrite("description", &Change::description)
+      .def_readwrite("action", &Change::action)
       .def_readonly("step", &Change::step)
       .def_readonly("number", &Change::number)
       .def_property_readonly(
-          "against", [](const Change& change) { return std::string(to_string(change.against)); })
+          "bottleneck",
+          [](const Change& change) { return std::string(to_string(change.bottleneck)); })
       .def_readonly("predicted", &Change::predicted)
       .def_readonly("gain", &Change::gain)
-      .def_readonly("is_bound", &Change::is_bound);
+      .def_readonly("is_upper_bound", &Change::is_upper_bound);
   py::class_<Diagnosis>(module, "Diagnosis")
       .def_property_readonly(
           "verdict",
           [](const Diagnosis& diagnosis) { return std::string(to_string(diagnosis.verdict)); })
       .def_readwrite("reason", &Diagnosis::reason)
-      .def_property_readonly("culprits",
+      .def_property_readonly("bottlenecks",
                              [](const Diagnosis& diagnosis) {
                                std::vector<std::string> names;
-                               for (const Culprit culprit : diagnosis.culprits)
-                                 names.emplace_back(to_string(culprit));
+                               for (const Bottleneck bottleneck : diagnosis.bottlenecks)
+                                 names.emplace_back(to_string(bottleneck));
                                return names;
                              })
       .def_readonly("ceiling", &Diagnosis::ceiling)

@@ -55,7 +55,7 @@ bool is_ahead_of_cache(const Observations& observed, const Level& level) {
 bool is_of_whole_images(const Observations& observed, const Level& level) {
   const std::size_t cut = steps_to(observed, level.after);
   return observed.situation.decodes_parts && cut > 0 &&
-         observed.host[cut - 1].group == Culprit::decode;
+         observed.host[cut - 1].group == Bottleneck::decode;
 }
 
 }  // namespace

@@ -22,10 +22,10 @@ void Changes::device_transforms() {
   const double more = situation_.augment_s ? situation_.augment_s->value : 0;
   Change change;
   change.id = "device_transforms";
-  change.what = "do the transforms from '" + from->name + "' on, on the device";
-  change.how = "--transforms-device cuda";
-  change.against = Culprit::transforms;
-  change.is_bound = !situation_.augment_s;
+  change.description = "do the transforms from '" + from->name + "' on, on the device";
+  change.action = "--transforms-device cuda";
+  change.bottleneck = Bottleneck::transforms;
+  change.is_upper_bound = !situation_.augment_s;
   change.apply = [name = from->name](Plan& plan) { put_transforms_on_device(plan, name); };
   change.model = [=](PipelineModel& model) {
     for (std::size_t i = first; i + 1 < model.steps.size(); ++i) make_free(model.steps[i]);
@@ -50,9 +50,9 @@ void Changes::pinning() {
   const double less = 1 / pageable->value - 1 / pinned->value;
   Change change;
   change.id = "pinning";
-  change.what = "keep batches in page-locked memory";
-  change.how = "\"pin_memory\": true in the plan";
-  change.against = Culprit::copy;
+  change.description = "keep batches in page-locked memory";
+  change.action = "\"pin_memory\": true in the plan";
+  change.bottleneck = Bottleneck::copy;
   change.apply = [](Plan& plan) { plan.schedule.loader.pin_memory = true; };
   change.model = [less](PipelineModel& model) {
     model.line_waiting_s = std::max(0.0, model.line_waiting_s - less);
@@ -73,10 +73,10 @@ void Changes::pipelining() {
   const double by = longest / sum;
   Change change;
   change.id = "pipelining";
-  change.what = "run the copy and the stages ahead of training on lanes of their own";
-  change.how = "--plan pipelined";
-  change.against = Culprit::copy;
-  change.is_bound = true;
+  change.description = "run the copy and the stages ahead of training on lanes of their own";
+  change.action = "--plan pipelined";
+  change.bottleneck = Bottleneck::copy;
+  change.is_upper_bound = true;
   change.apply = [on_gpu = situation_.on_gpu](Plan& plan) { pipeline_lanes(plan, on_gpu); };
   change.model = [by](PipelineModel& model) {
     model.line_waiting_s *= by;
@@ -92,10 +92,10 @@ void Changes::unused_fields() {
     how += (how.empty() ? "--wire " : " --wire ") + field + "=host";
   Change change;
   change.id = "unused_fields";
-  change.what = "leave on the host what no stage reads: " + joined(situation_.unused_fields);
-  change.how = how;
-  change.against = Culprit::copy;
-  change.is_bound = true;
+  change.description = "leave on the host what no stage reads: " + joined(situation_.unused_fields);
+  change.action = how;
+  change.bottleneck = Bottleneck::copy;
+  change.is_upper_bound = true;
   change.apply = [fields = situation_.unused_fields](Plan& plan) {
     for (const std::string& field : fields) plan.schedule.loader.wire[field] = Wire::host;
   };
@@ -117,11 +117,12 @@ void Changes::pack(const WireChoice& choice) {
   const std::string format(to_string(choice.wire));
   Change change;
   change.id = "wire_" + choice.field;
-  change.what = "send '" + choice.field + "' as " + format + ": " + whole_percent(choice.less) +
-                " fewer bytes to copy" + (is_exact(choice.wire) ? "" : ", with rounded values");
-  change.how = "--wire " + choice.field + "=" + format;
-  change.against = Culprit::copy;
-  change.is_bound = true;
+  change.description = "send '" + choice.field + "' as " + format + ": " +
+                       whole_percent(choice.less) + " fewer bytes to copy" +
+                       (is_exact(choice.wire) ? "" : ", with rounded values");
+  change.action = "--wire " + choice.field + "=" + format;
+  change.bottleneck = Bottleneck::copy;
+  change.is_upper_bound = true;
   if (is_exact(choice.wire))  // a trainer's numerics stay what they are
     change.apply = [choice](Plan& plan) { plan.schedule.loader.wire[choice.field] = choice.wire; };
   PipelineModel without = now_;
@@ -142,14 +143,15 @@ void Changes::send_files(const WireChoice& choice) {
   const double augment_s = is_moved && situation_.augment_s ? situation_.augment_s->value : 0;
   Change change;
   change.id = "wire_" + choice.field;
-  change.what = "send '" + choice.field + "' as JPEG files, which the device's engines decode";
+  change.description =
+      "send '" + choice.field + "' as JPEG files, which the device's engines decode";
   if (is_moved)
-    change.what += ", and do the transforms from '" + choice.on_device_from + "' on there";
-  change.what += "; levels differ a little";
-  change.how = "--wire " + choice.field + "=jpeg";
-  if (is_moved) change.how += " --transforms-device cuda";
-  change.against = Culprit::decode;
-  change.is_bound = is_moved && !situation_.augment_s;
+    change.description += ", and do the transforms from '" + choice.on_device_from + "' on there";
+  change.description += "; levels differ a little";
+  change.action = "--wire " + choice.field + "=jpeg";
+  if (is_moved) change.action += " --transforms-device cuda";
+  change.bottleneck = Bottleneck::decode;
+  change.is_upper_bound = is_moved && !situation_.augment_s;
   change.model = [=](PipelineModel& model) {
     for (std::size_t i = 1; i + 1 < model.steps.size(); ++i) make_free(model.steps[i]);
     const double line = model.line_waiting_s + model.line_working_s;
@@ -167,12 +169,12 @@ void Changes::feature_cache() {
   const double trained_s = observed_.device.back().seconds.value;
   Change change;
   change.id = "feature_cache";
-  change.what =
+  change.description =
       "store what the frozen stages make of each sample, once, and train on that: nothing ahead "
       "of them is random";
-  change.how = "in your code: run the frozen stages over the data set and train from the result";
-  change.against = Culprit::gpu;
-  change.is_bound = true;
+  change.action = "in your code: run the frozen stages over the data set and train from the result";
+  change.bottleneck = Bottleneck::gpu;
+  change.is_upper_bound = true;
   change.model = [trained_s](PipelineModel& model) {
     for (PipelineModel::Step& step : model.steps) make_free(step);
     model.line_waiting_s = std::min(model.line_waiting_s, trained_s);

@@ -17,22 +17,22 @@ constexpr double kWrongModel = 0.3;
 constexpr double kMostSpread = 0.2;   ///< of simulations
 constexpr double kLeastWidth = 0.02;  ///< of a prediction, on each side
 
-/// Takes a culprit's cost out of a model.
-void take_out(Culprit culprit, const Observations& observed, PipelineModel& model) {
+/// Takes a bottleneck's cost out of a model.
+void take_out(Bottleneck bottleneck, const Observations& observed, PipelineModel& model) {
   for (PipelineModel::Step& step : model.steps) {
-    if (step.group == culprit) make_free(step);
-    if (culprit == Culprit::lock) step.locked = 0;
-    if (culprit == Culprit::memory_bandwidth) step.is_memory_bound = false;
+    if (step.group == bottleneck) make_free(step);
+    if (bottleneck == Bottleneck::lock_contention) step.locked = 0;
+    if (bottleneck == Bottleneck::memory_bandwidth) step.is_memory_bound = false;
   }
-  if (culprit == Culprit::copy) take_copy_out(observed, model);
+  if (bottleneck == Bottleneck::copy) take_copy_out(observed, model);
 }
 
-struct CulpritGain {
-  Culprit culprit;
+struct BottleneckGain {
+  Bottleneck bottleneck;
   double gain = 1;
   double cost_s = 0;  ///< of a sample in one worker
 
-  bool operator<(const CulpritGain& other) const {
+  bool operator<(const BottleneckGain& other) const {
     return std::tie(other.gain, other.cost_s) < std::tie(gain, cost_s);
   }
 };
@@ -44,16 +44,17 @@ class Search {
   explicit Search(const Observations& observed, const PipelineModel& model)
       : observed_(observed), now_(mean_step_s(model)), base_(model) {}
 
-  std::vector<CulpritGain> suspects() {
-    std::vector<CulpritGain> found;
-    for (const Culprit contention : {Culprit::lock, Culprit::memory_bandwidth}) {
+  std::vector<BottleneckGain> suspects() {
+    std::vector<BottleneckGain> found;
+    for (const Bottleneck contention :
+         {Bottleneck::lock_contention, Bottleneck::memory_bandwidth}) {
       const double gain = gain_without(contention, base_);
       if (gain < 1 + kWorthNaming) continue;
       found.push_back({contention, gain});
       take_out(contention, observed_, base_);
     }
     const double base = mean_step_s(base_);
-    for (const Culprit group : kGroups) {
+    for (const Bottleneck group : kGroups) {
       const double gain = base * gain_without_group(group) / now_;
       if (gain >= 1 + kWorthNaming) found.push_back({group, gain, group_cost(group)});
     }
@@ -62,18 +63,18 @@ class Search {
   }
 
  private:
-  static constexpr std::array kGroups = {Culprit::raw_reading, Culprit::decode, Culprit::transforms,
-                                         Culprit::copy};
+  static constexpr std::array kGroups = {Bottleneck::read, Bottleneck::decode,
+                                         Bottleneck::transforms, Bottleneck::copy};
 
-  double gain_without(Culprit culprit, PipelineModel model) const {
-    take_out(culprit, observed_, model);
+  double gain_without(Bottleneck bottleneck, PipelineModel model) const {
+    take_out(bottleneck, observed_, model);
     const double then = mean_step_s(model);
     return then > 0 ? now_ / then : 1;
   }
 
   /// As gain_without(). All that leave the line as the limit gain the same: what more a simulation
   /// tells them apart by is chance.
-  double gain_without_group(Culprit group) const {
+  double gain_without_group(Bottleneck group) const {
     PipelineModel model = base_;
     take_out(group, observed_, model);
     const double line_s = model.line_waiting_s + model.line_working_s;
@@ -82,7 +83,7 @@ class Search {
     return limit > 0 ? now_ / limit : 1;
   }
 
-  double group_cost(Culprit group) const {
+  double group_cost(Bottleneck group) const {
     double cost_s = 0;
     for (const PipelineModel::Step& step : base_.steps)
       if (step.group == group)
@@ -91,10 +92,10 @@ class Search {
   }
 
   /// Where no single one gains, several are as slow as each other: the pair that gains most.
-  std::vector<CulpritGain> together() const {
-    std::vector<CulpritGain> best;
-    for (const Culprit first : kGroups)
-      for (const Culprit second : kGroups) {
+  std::vector<BottleneckGain> together() const {
+    std::vector<BottleneckGain> best;
+    for (const Bottleneck first : kGroups)
+      for (const Bottleneck second : kGroups) {
         if (first >= second) continue;
         PipelineModel model = base_;
         take_out(first, observed_, model);
@@ -169,11 +170,11 @@ void judge_device(const Observations& observed, Diagnosis& diagnosis) {
   const double enqueue_s = longest_enqueue_s(observed);
   const auto& use = observed.utilization;
   if (observed.situation.on_gpu && enqueue_s > 0.9 * step) {
-    diagnosis.verdict = Culprit::launch;
+    diagnosis.verdict = Bottleneck::launch_overhead;
   } else if (observed.situation.on_gpu && use.sm_activity && *use.sm_activity < 0.5) {
-    diagnosis.verdict = Culprit::none;
+    diagnosis.verdict = Bottleneck::none;
   } else {
-    diagnosis.verdict = Culprit::gpu;
+    diagnosis.verdict = Bottleneck::gpu;
   }
 }
 
@@ -194,9 +195,10 @@ std::string lacking(const Diagnosis& diagnosis) {
 
 /// Whether a machine that was so much slower for a while may be all that the verdict comes from.
 bool may_come_from(const Contradiction& found, const Diagnosis& diagnosis) {
-  const Culprit verdict = diagnosis.verdict;
-  if (verdict == Culprit::lock || verdict == Culprit::memory_bandwidth) return true;
-  return diagnosis.culprits.empty() || diagnosis.share.high * (1 + found.by) >= kStarved;
+  const Bottleneck verdict = diagnosis.verdict;
+  if (verdict == Bottleneck::lock_contention || verdict == Bottleneck::memory_bandwidth)
+    return true;
+  return diagnosis.bottlenecks.empty() || diagnosis.share.high * (1 + found.by) >= kStarved;
 }
 
 /// Takes a verdict back where the levels contradict each other by enough to explain it.
@@ -205,8 +207,8 @@ void doubt(const Observations& observed, Diagnosis& diagnosis) {
   if (!found) return;
   const std::string changed = reason_for(*found);
   if (may_come_from(*found, diagnosis)) {
-    diagnosis.verdict = Culprit::not_enough_evidence;
-    diagnosis.culprits.clear();
+    diagnosis.verdict = Bottleneck::not_enough_evidence;
+    diagnosis.bottlenecks.clear();
     diagnosis.reason = changed + "; end what else runs there, or give it more time (--budget)";
   } else {
     diagnosis.reason += "; but " + changed;
@@ -219,13 +221,13 @@ void judge(const Observations& observed, const PipelineModel& model, Diagnosis& 
   if (diagnosis.share.value >= kStarved || diagnosis.share.high >= 1) {
     judge_device(observed, diagnosis);
   } else {
-    for (const CulpritGain& suspect : Search(observed, model).suspects())
-      diagnosis.culprits.push_back(suspect.culprit);
-    if (diagnosis.culprits.empty()) {
+    for (const BottleneckGain& suspect : Search(observed, model).suspects())
+      diagnosis.bottlenecks.push_back(suspect.bottleneck);
+    if (diagnosis.bottlenecks.empty()) {
       diagnosis.reason = "the device waits, and no single cost explains it";
       return;
     }
-    diagnosis.verdict = diagnosis.culprits.front();
+    diagnosis.verdict = diagnosis.bottlenecks.front();
   }
   diagnosis.reason = reason_for(diagnosis);
   doubt(observed, diagnosis);
@@ -285,7 +287,7 @@ ShareGate judge_share(const Diagnosis& diagnosis, double least) {
   const Measured& share = diagnosis.share;
   if (share.n == 0) return ShareGate::undecided;
   if (share.high < least) return ShareGate::fails;
-  const bool is_known = diagnosis.verdict != Culprit::not_enough_evidence;
+  const bool is_known = diagnosis.verdict != Bottleneck::not_enough_evidence;
   const bool passes = share.low >= least || (is_known && share.value >= least);
   return passes ? ShareGate::passes : ShareGate::undecided;
 }

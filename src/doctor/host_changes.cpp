@@ -53,8 +53,8 @@ bool Changes::fewer_workers() {
     return false;
   Change change;
   change.id = "num_workers";
-  change.what = "use " + format_count(n, "worker") + ": more get in each other's way";
-  change.how = "--num-workers " + std::to_string(n);
+  change.description = "use " + format_count(n, "worker") + ": more get in each other's way";
+  change.action = "--num-workers " + std::to_string(n);
   change.number = n;
   change.apply = [n](Plan& plan) { plan.schedule.loader.num_workers = n; };
   change.model = [n, by = drained_rate(now_, n) / half.value](PipelineModel& model) {
@@ -71,8 +71,8 @@ void Changes::workers() {
   if (n == observed_.workers) return;
   Change change;
   change.id = "num_workers";
-  change.what = "use " + format_count(n, "worker");
-  change.how = "--num-workers " + std::to_string(n);
+  change.description = "use " + format_count(n, "worker");
+  change.action = "--num-workers " + std::to_string(n);
   change.number = n;
   change.apply = [n](Plan& plan) { plan.schedule.loader.num_workers = n; };
   change.model = [n](PipelineModel& model) { model.set_workers(n); };
@@ -92,9 +92,9 @@ void Changes::prefetch() {
   const std::size_t n = situation_.plan.schedule.loader.prefetch_batches + more;
   Change change;
   change.id = "prefetch_batches";
-  change.what =
+  change.description =
       "fill " + format_count(n, "batch") + " ahead: some samples take much longer than others";
-  change.how = "\"prefetch_batches\": " + std::to_string(n) + " in the plan";
+  change.action = "\"prefetch_batches\": " + std::to_string(n) + " in the plan";
   change.number = n;
   change.apply = [n](Plan& plan) { plan.schedule.loader.prefetch_batches = n; };
   change.model = [more](PipelineModel& model) { model.slabs += more; };
@@ -114,10 +114,10 @@ void Changes::cache() {
     const auto size = static_cast<std::size_t>(std::ceil(bytes * 1.1));
     Change change;
     change.id = "cache";
-    change.what = "keep samples in memory as '" + after + "' leaves them (" +
-                  size_text(static_cast<double>(size)) + "); the first epoch fills it";
-    change.how = "--cache " + after + "=" + std::to_string((size >> 20) + 1) + "M";
-    change.against = now_.steps[i].group;
+    change.description = "keep samples in memory as '" + after + "' leaves them (" +
+                         size_text(static_cast<double>(size)) + "); the first epoch fills it";
+    change.action = "--cache " + after + "=" + std::to_string((size >> 20) + 1) + "M";
+    change.bottleneck = now_.steps[i].group;
     change.step = after;
     change.apply = [after, size](Plan& plan) {
       plan.schedule.loader.cache = CacheOptions{after, size + (std::size_t{1} << 20)};
@@ -138,10 +138,11 @@ void Changes::read_ahead() {
   const unsigned n = fewest(now_, kMostThreads, set);
   Change change;
   change.id = "read_ahead";
-  change.what = "keep " + format_count(n, "read") + " in flight: storage makes each one wait";
-  change.how = "--read-ahead " + std::to_string(n);
+  change.description =
+      "keep " + format_count(n, "read") + " in flight: storage makes each one wait";
+  change.action = "--read-ahead " + std::to_string(n);
   change.number = n;
-  change.against = Culprit::raw_reading;
+  change.bottleneck = Bottleneck::read;
   change.apply = [n](Plan& plan) { plan.schedule.loader.read_ahead.reads = n; };
   change.model = [n](PipelineModel& model) { model.readers = n; };
   add(std::move(change));
@@ -149,9 +150,9 @@ void Changes::read_ahead() {
 
 Change Changes::without(std::size_t step) const {
   Change change;
-  change.against = now_.steps[step].group;
+  change.bottleneck = now_.steps[step].group;
   change.step = now_.steps[step].name;
-  change.is_bound = true;
+  change.is_upper_bound = true;
   change.model = [step](PipelineModel& model) { make_free(model.steps[step]); };
   return change;
 }
@@ -160,8 +161,9 @@ void Changes::smaller_samples() {
   if (step_cost(now_.steps.front()) <= 0) return;
   Change change = without(0);
   change.id = "smaller_samples";
-  change.what = "read less: store the samples smaller, in shards that are read from end to end";
-  change.how = "slipstream convert --data DIR --to shards --resize N --out NEW";
+  change.description =
+      "read less: store the samples smaller, in shards that are read from end to end";
+  change.action = "slipstream convert --data DIR --to shards --resize N --out NEW";
   add(std::move(change));
 }
 
@@ -173,12 +175,12 @@ void Changes::crop_first() {
   const auto at = static_cast<std::size_t>(crop - now_.steps.data());
   Change change;
   change.id = "crop_first";
-  change.what = "move '" + situation_.crop + "' before '" + situation_.crop_moved_before +
-                "', which needs no more than it";
-  change.how = "in the file of transforms, or the order of .transform(...)";
-  change.against = Culprit::transforms;
+  change.description = "move '" + situation_.crop + "' before '" + situation_.crop_moved_before +
+                       "', which needs no more than it";
+  change.action = "in the file of transforms, or the order of .transform(...)";
+  change.bottleneck = Bottleneck::transforms;
   change.step = situation_.crop;
-  change.is_bound = true;
+  change.is_upper_bound = true;
   change.model = [first, at](PipelineModel& model) {
     for (std::size_t i = first; i < at; ++i) make_free(model.steps[i]);
   };
@@ -186,12 +188,12 @@ void Changes::crop_first() {
 }
 
 void Changes::convert() {
-  if (now_.steps.size() < 2 || now_.steps[1].group != Culprit::decode) return;
+  if (now_.steps.size() < 2 || now_.steps[1].group != Bottleneck::decode) return;
   if (step_cost(now_.steps[1]) <= 0) return;
   Change change = without(1);
   change.id = "convert";
-  change.what = "decode once: store the samples as arrays, or smaller ones";
-  change.how = "slipstream convert --data DIR --to npy --resize N --out NEW";
+  change.description = "decode once: store the samples as arrays, or smaller ones";
+  change.action = "slipstream convert --data DIR --to npy --resize N --out NEW";
   add(std::move(change));
 }
 
@@ -201,13 +203,14 @@ void Changes::contention() {
     if (step.locked <= 0 && !step.is_memory_bound) continue;
     Change change;
     const bool locks = step.locked > 0;
-    change.id = locks ? "lock" : "memory_bandwidth";
-    change.what = locks ? "let workers be in '" + step.name + "' at once: they wait for its lock"
-                        : "let '" + step.name + "' move less memory: workers share its bandwidth";
-    change.how = "in the code of '" + step.name + "'";
+    change.id = locks ? "lock_contention" : "memory_bandwidth";
+    change.description =
+        locks ? "let workers be in '" + step.name + "' at once: they wait for its lock"
+              : "let '" + step.name + "' move less memory: workers share its bandwidth";
+    change.action = "in the code of '" + step.name + "'";
     change.step = step.name;
-    change.against = locks ? Culprit::lock : Culprit::memory_bandwidth;
-    change.is_bound = true;
+    change.bottleneck = locks ? Bottleneck::lock_contention : Bottleneck::memory_bandwidth;
+    change.is_upper_bound = true;
     change.model = [i](PipelineModel& model) {
       model.steps[i].locked = 0;
       model.steps[i].is_memory_bound = false;
@@ -219,15 +222,15 @@ void Changes::contention() {
 void Changes::costliest_transform() {
   std::size_t costliest = 0;
   for (std::size_t i = 1; i < now_.steps.size(); ++i)
-    if (now_.steps[i].group == Culprit::transforms &&
+    if (now_.steps[i].group == Bottleneck::transforms &&
         (costliest == 0 || step_cost(now_.steps[i]) > step_cost(now_.steps[costliest])))
       costliest = i;
   if (costliest == 0) return;
   Change change = without(costliest);
   change.id = "cheaper_transform";
-  change.what =
+  change.description =
       "make '" + now_.steps[costliest].name + "' cheaper: a native or fused form, or less of it";
-  change.how = "in the file of transforms, or in its code";
+  change.action = "in the file of transforms, or in its code";
   add(std::move(change));
 }
 
@@ -240,12 +243,12 @@ void Changes::cores() {
   if (needed <= situation_.cores) return;
   Change change;
   change.id = "cores";
-  change.what = "give this device " + std::to_string(needed) + " CPU cores, not " +
-                std::to_string(situation_.cores) + ": its samples cost that much work";
-  change.how = "another machine, or fewer processes on this one; then --num-workers auto";
+  change.description = "give this device " + std::to_string(needed) + " CPU cores, not " +
+                       std::to_string(situation_.cores) + ": its samples cost that much work";
+  change.action = "another machine, or fewer processes on this one; then --num-workers auto";
   change.number = needed;
-  change.against = Culprit::transforms;
-  change.is_bound = true;
+  change.bottleneck = Bottleneck::transforms;
+  change.is_upper_bound = true;
   change.model = [needed](PipelineModel& model) {
     if (model.workers < needed) model.set_workers(needed);
     model.capacity.cores = std::max<double>(model.capacity.cores, needed);

@@ -22,7 +22,7 @@ struct PipelineModel {
   /// and working. Sample i has the i-th values, taken in turn. Not empty, of one length each.
   struct Step {
     std::string name;
-    Culprit group = Culprit::transforms;
+    Bottleneck group = Bottleneck::transforms;
     std::vector<float> waiting_s;
     std::vector<float> working_s;
     /// Share of the step that only one worker is in at once.

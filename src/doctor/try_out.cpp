@@ -18,7 +18,7 @@ std::vector<std::string> describe_changes(const Remedy& remedy, const Diagnosis&
   std::vector<std::string> words;
   for (const std::string& id : remedy.changes)
     for (const Change& change : diagnosis.changes)
-      if (change.id == id && id != "num_workers") words.push_back(change.what);
+      if (change.id == id && id != "num_workers") words.push_back(change.description);
   const unsigned workers = remedy.plan.schedule.loader.num_workers;
   if (std::find(remedy.changes.begin(), remedy.changes.end(), "num_workers") !=
       remedy.changes.end())

@@ -50,8 +50,8 @@ Change what_if(const Observations& observed, const Diagnosis& diagnosis,
   Change change;
   change.id = "what_if";
   for (const AssumedCost& each : supposed)
-    change.what += (change.what.empty() ? "if '" : ", '") + each.step + "' took " +
-                   milliseconds(each.seconds) + " a sample";
+    change.description += (change.description.empty() ? "if '" : ", '") + each.step + "' took " +
+                          milliseconds(each.seconds) + " a sample";
   change.model = [supposed](PipelineModel& model) {
     for (const AssumedCost& each : supposed)
       for (PipelineModel::Step& step : model.steps)

@@ -7,20 +7,20 @@
 namespace slipstream {
 namespace {
 
-const char* words_for(Culprit culprit) {
-  switch (culprit) {
-    case Culprit::copy:
+const char* words_for(Bottleneck bottleneck) {
+  switch (bottleneck) {
+    case Bottleneck::copy:
       return "copying batches to the device";
-    case Culprit::transforms:
+    case Bottleneck::transforms:
       return "the transforms on loader threads";
-    case Culprit::decode:
+    case Bottleneck::decode:
       return "decoding";
-    case Culprit::raw_reading:
-      return "reading raw samples";
-    case Culprit::lock:
+    case Bottleneck::read:
+      return "reading samples";
+    case Bottleneck::lock_contention:
       return "workers that wait for each other";
-    case Culprit::memory_bandwidth:
-      return "workers that share memory's bandwidth";
+    case Bottleneck::memory_bandwidth:
+      return "workers that share the memory bandwidth";
     default:
       return "";
   }
@@ -58,20 +58,20 @@ std::string reason_for(const Diagnosis& diagnosis) {
                                          : "input keeps up within the noise (") +
       share + " of the ceiling" + low_ceiling(diagnosis.share) + ")";
   switch (diagnosis.verdict) {
-    case Culprit::gpu:
+    case Bottleneck::gpu:
       return fed + ": the device is the limit";
-    case Culprit::launch:
+    case Bottleneck::launch_overhead:
       return fed + ": the host takes as long to enqueue a step as the step takes";
-    case Culprit::none:
+    case Bottleneck::none:
       return fed + ", and the device is not full";
-    case Culprit::not_enough_evidence:
+    case Bottleneck::not_enough_evidence:
       return diagnosis.reason;
     default:
       break;
   }
   std::string text = "the device gets " + share + " of what it could do; first ";
-  for (std::size_t i = 0; i < diagnosis.culprits.size(); ++i)
-    text += (i == 0 ? "" : ", then ") + std::string(words_for(diagnosis.culprits[i]));
+  for (std::size_t i = 0; i < diagnosis.bottlenecks.size(); ++i)
+    text += (i == 0 ? "" : ", then ") + std::string(words_for(diagnosis.bottlenecks[i]));
   return text;
 }
 

@@ -7,7 +7,7 @@
 namespace slipstream {
 namespace {
 
-Json to_json(Culprit culprit) { return to_string(culprit); }
+Json to_json(Bottleneck bottleneck) { return to_string(bottleneck); }
 
 Json to_json(const Plan& plan) { return json::parsed(to_json_text(plan), "the plan"); }
 
@@ -31,12 +31,12 @@ Json to_json(const CostRow& row, const DoctorReport& report) {
           {"wall_ms", to_json(row.wall_ms)},
           {"cpu_ms", to_json(row.cpu_ms)},
           {"cores", number(cores_used(row, report))},
-          {"bytes", number(row.bytes)},
-          {"variation", number(row.variation)},
+          {"output_bytes", number(row.bytes)},
+          {"relative_spread", number(row.variation)},
           {"p99_ms", number(row.p99_ms)},
-          {"locked", number(row.locked)},
+          {"locked_share", number(row.locked)},
           {"is_memory_bound", row.is_memory_bound},
-          {"without", to_json(row.without)}};
+          {"steps_per_second_without", to_json(row.without)}};
 }
 
 Json to_json(const DeviceCost& cost) {
@@ -48,13 +48,13 @@ Json to_json(const DeviceCost& cost) {
 
 Json to_json(const Change& change) {
   return {{"id", change.id},
-          {"what", change.what},
-          {"how", words_or_null(change.how)},
+          {"description", change.description},
+          {"action", words_or_null(change.action)},
           {"can_apply", static_cast<bool>(change.apply)},
-          {"against", to_json(change.against)},
+          {"bottleneck", to_json(change.bottleneck)},
           {"predicted", to_json(change.predicted)},
           {"gain", to_json(change.gain)},
-          {"is_bound", change.is_bound}};
+          {"is_upper_bound", change.is_upper_bound}};
 }
 
 Json to_json(const Utilization& use, unsigned cores) {
@@ -106,11 +106,11 @@ std::string doctor_report_json(const DoctorReport& report) {
       {"environment", slipstream::to_json(report.environment)},
       {"workload", slipstream::to_json(report.workload)},
       {"plan", to_json(observed.situation.plan)},
-      {"budget", {{"given_s", number(report.budget_s)}, {"used_s", number(report.seconds)}}},
+      {"budget", {{"limit_s", number(report.budget_s)}, {"used_s", number(report.seconds)}}},
       {"interrupted", report.interrupted},
       {"verdict", to_json(diagnosis.verdict)},
       {"reason", diagnosis.reason},
-      {"culprits", to_json_list(diagnosis.culprits)},
+      {"bottlenecks", to_json_list(diagnosis.bottlenecks)},
       {"ceiling", slipstream::to_json(diagnosis.ceiling)},
       {"rate", slipstream::to_json(diagnosis.rate)},
       {"share", slipstream::to_json(diagnosis.share)},

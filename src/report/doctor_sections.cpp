@@ -52,14 +52,16 @@ Section rates_section(const DoctorReport& report, const std::string& title) {
 }
 
 Section level_rows(const DoctorReport& report) {
-  Section section = rates_section(report, "Steps/s, from all cached to nothing");
+  Section section =
+      rates_section(report, "Steps/s by cache level, from everything cached to nothing cached");
   section.note =
-      "Everything up to each point is taken from a cache. A thin bar is the loader alone, the "
-      "dashed line the ceiling, orange below 95 % of it, beyond the interval.";
+      "Each level takes everything before it from a cache. The thin bar is the loader alone. The "
+      "dashed line is the ceiling; bars are orange if the rate is below 95 % of it and the "
+      "interval excludes it.";
   const auto& levels = report.observed.levels;
   if (levels.empty()) return section;
   const Measured& ceiling = report.diagnosis.ceiling;
-  section.rows = {{"what is cached", "training", "of ceiling", "loader alone"}};
+  section.rows = {{"what is cached", "training", "share of ceiling", "loader alone"}};
   section.right = {2, 3};
   section.text_bars = 2;
   for (const Level& level : levels) {
@@ -74,9 +76,9 @@ Section level_rows(const DoctorReport& report) {
   return section;
 }
 
-std::string verdict_tone(Culprit verdict) {
-  if (verdict == Culprit::not_enough_evidence) return "unsure";
-  return verdict == Culprit::gpu || verdict == Culprit::none ? "good" : "bad";
+std::string verdict_tone(Bottleneck verdict) {
+  if (verdict == Bottleneck::not_enough_evidence) return "unsure";
+  return verdict == Bottleneck::gpu || verdict == Bottleneck::none ? "good" : "bad";
 }
 
 Section verdict(const DoctorReport& report) {
@@ -86,9 +88,9 @@ Section verdict(const DoctorReport& report) {
   if (!headline.empty()) section.title += " " + std::string(headline);
   section.tone = verdict_tone(diagnosis.verdict);
   section.lines = {diagnosis.reason};
-  if (diagnosis.culprits.size() > 1) {
+  if (diagnosis.bottlenecks.size() > 1) {
     std::vector<std::string> names;
-    for (const Culprit culprit : diagnosis.culprits) names.push_back(spoken(culprit));
+    for (const Bottleneck bottleneck : diagnosis.bottlenecks) names.push_back(spoken(bottleneck));
     section.lines.push_back("Most gain first: " + joined(names));
   }
   if (is_there(diagnosis.share))
@@ -108,9 +110,9 @@ Section changes(const DoctorReport& report) {
   Section section = rates_section(report, "What to change, most gain first");
   section.is_numbered = true;
   for (const Change& change : report.diagnosis.changes) {
-    std::string text = change.what + "\n" + prediction(change);
+    std::string text = change.description + "\n" + prediction(change);
     if (change.apply) text += "\n--apply does it";
-    if (!change.how.empty()) text += "\n" + change.how;
+    if (!change.action.empty()) text += "\n" + change.action;
     section.items.push_back({text, {{change.predicted, prediction(change)}}});
   }
   return section;
@@ -131,11 +133,11 @@ Section outcome(const DoctorReport& report) {
 }
 
 Section costs(const DoctorReport& report) {
-  Section section{.title = "What a sample costs in one worker, ms",
+  Section section{.title = "Cost of one sample in one worker, ms",
                   .note = "Measured while nothing else runs. A thin bar is the time on a core."};
   if (report.diagnosis.costs.empty()) return section;
-  section.rows = {
-      {"step", "kind", "wall", "CPU", "cores", "variation", "p99", "makes", "steps/s if free", ""}};
+  section.rows = {{"step", "kind", "wall", "CPU", "cores", "relative spread", "p99", "output size",
+                   "steps/s if this cost nothing", ""}};
   section.right = {4, 5, 6, 7};
   for (const CostRow& row : report.diagnosis.costs) {
     section.rows.push_back({row.name, spoken(row.group), figure(row.wall_ms), figure(row.cpu_ms),
@@ -149,9 +151,9 @@ Section costs(const DoctorReport& report) {
 }
 
 Section device(const DoctorReport& report) {
-  Section section{.title = "What a batch costs on the device, alone, ms"};
+  Section section{.title = "Cost of one batch on the device, each step alone, ms"};
   if (report.observed.device.empty()) return section;
-  section.rows = {{"what", "ms", "to enqueue", "moves or makes"}};
+  section.rows = {{"what", "ms", "ms to enqueue", "bytes copied or output size"}};
   section.right = {2, 3};
   for (const DeviceCost& cost : report.observed.device)
     section.rows.push_back({cost.name, figure(in_ms(cost.seconds)),
@@ -161,21 +163,21 @@ Section device(const DoctorReport& report) {
 }
 
 Section timeline() {
-  return {.title = "A few steps, lane by lane",
+  return {.title = "Timeline of a few steps by lane",
           .note =
-              "Measured with nothing cached. A lane is a CUDA stream, or a host thread where "
-              "there is no GPU. Boxes are batches, gaps between them waiting.",
+              "Measured with nothing cached. A lane is a CUDA stream, or a host thread if there is "
+              "no GPU. Boxes are batches; gaps between them are waiting time.",
           .is_timeline = true,
           .is_for_page = true};
 }
 
 Section utilization(const DoctorReport& report) {
-  Section section{.title = "How busy, with nothing cached",
+  Section section{.title = "Utilization with nothing cached",
                   .lines = {report.observed.utilization.note},
                   .top = 1};
   const std::vector<Reading> readings = collect_readings(report);
   if (readings.empty()) return section;
-  section.rows = {{"what", "how busy"}};
+  section.rows = {{"what", "utilization"}};
   section.right = {1};
   for (const Reading& reading : readings) {
     section.rows.push_back({reading.name, reading.text});
@@ -189,7 +191,7 @@ Section utilization(const DoctorReport& report) {
 
 Section environment(const DoctorReport& report) {
   const Environment& of = report.environment;
-  Section section{.title = "Where and how this was measured", .is_for_page = true};
+  Section section{.title = "Environment of the measurement", .is_for_page = true};
   section.rows = {{"what", ""},
                   {"time", of.time},
                   {"Slipstream", of.slipstream + ", revision " + of.revision},

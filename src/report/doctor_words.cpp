@@ -16,45 +16,46 @@ constexpr int kFigureDigits = 3;
 
 }  // namespace
 
-std::string_view verdict_headline(Culprit verdict) {
+std::string_view verdict_headline(Bottleneck verdict) {
   switch (verdict) {
-    case Culprit::gpu:
-      return "The device is busy: its input keeps up.";
-    case Culprit::copy:
+    case Bottleneck::gpu:
+      return "The device is busy, and its input keeps up.";
+    case Bottleneck::copy:
       return "The device waits for batches to be copied to it.";
-    case Culprit::transforms:
+    case Bottleneck::transforms:
       return "The device waits for the transforms.";
-    case Culprit::decode:
+    case Bottleneck::decode:
       return "The device waits for decoding.";
-    case Culprit::raw_reading:
-      return "The device waits for raw data to be read.";
-    case Culprit::launch:
-      return "The device waits for the host to enqueue its work.";
-    case Culprit::lock:
-      return "The device waits for loader workers that wait for each other.";
-    case Culprit::memory_bandwidth:
-      return "The device waits for loader workers that wait for memory.";
-    case Culprit::none:
+    case Bottleneck::read:
+      return "The device waits for samples to be read.";
+    case Bottleneck::launch_overhead:
+      return "The device waits for the host to launch its kernels.";
+    case Bottleneck::lock_contention:
+      return "The device waits for loader workers, which wait for each other.";
+    case Bottleneck::memory_bandwidth:
+      return "The device waits for loader workers, which wait for memory.";
+    case Bottleneck::none:
       return "The input keeps up, and the device is not full.";
-    case Culprit::not_enough_evidence:
+    case Bottleneck::not_enough_evidence:
       break;
   }
   return "";
 }
 
-std::string spoken(Culprit culprit) {
-  std::string name(to_string(culprit));
+std::string spoken(Bottleneck bottleneck) {
+  if (bottleneck == Bottleneck::read) return "reading";
+  std::string name(to_string(bottleneck));
   std::replace(name.begin(), name.end(), '_', ' ');
   return name;
 }
 
 std::string spoken_verdict(const DoctorReport& report) {
   switch (report.diagnosis.verdict) {
-    case Culprit::gpu:
+    case Bottleneck::gpu:
       return report.observed.situation.on_gpu ? "the device is the limit"
                                               : "the device (here: the CPU) is the limit";
-    case Culprit::none:
-      return "nothing of the input holds training up";
+    case Bottleneck::none:
+      return "the input does not limit training";
     default:
       return spoken(report.diagnosis.verdict);
   }
@@ -115,7 +116,8 @@ std::string remarks_on(const CostRow& row) {
 
 std::string prediction(const Change& change) {
   if (!is_there(change.predicted)) return "gain not known";
-  std::string text = (change.is_bound ? "at most " : "") + figure(change.predicted) + " steps/s";
+  std::string text =
+      (change.is_upper_bound ? "at most " : "") + figure(change.predicted) + " steps/s";
   if (is_there(change.gain)) text += ", " + figure(change.gain) + " times as fast";
   return text;
 }
@@ -163,7 +165,8 @@ void add_missing(const DoctorReport& report, const std::string& what, std::strin
 std::vector<std::string> list_warnings(const DoctorReport& report) {
   std::vector<std::string> warnings;
   if (report.interrupted)
-    warnings.emplace_back("The examination was interrupted: this is what there was by then.");
+    warnings.emplace_back(
+        "The examination was interrupted: the report contains what was measured until then.");
   add_missing(report, "Not measured", &Level::error, warnings);
   add_missing(report, "Loader alone not measured", &Level::loader_alone_error, warnings);
   const auto& observed = report.observed.warnings;
@@ -200,7 +203,7 @@ std::string outcome_sentence(const Outcome& outcome) {
     return "The outcome is " + by + " below the prediction." + note;
   if (measured.low > predicted.high)
     return "The outcome is " + by + " above the prediction." + note;
-  return "The outcome is as predicted, within the intervals." + note;
+  return "The outcome agrees with the prediction within the intervals." + note;
 }
 
 std::vector<Reading> collect_readings(const DoctorReport& report) {

@@ -14,12 +14,12 @@ namespace slipstream {
 inline constexpr std::string_view kDoctorSchema = "slipstream.doctor";
 inline constexpr int kDoctorVersion = 1;
 
-/// "raw reading": its name as people read it.
-std::string spoken(Culprit culprit);
+/// The name in words, such as "memory bandwidth".
+std::string spoken(Bottleneck bottleneck);
 /// "Verdict: transforms": its name; of those that name nothing to change, in words.
 std::string spoken_verdict(const DoctorReport& report);
 /// What a verdict means, as a headline; "" where its name says that already.
-std::string_view verdict_headline(Culprit verdict);
+std::string_view verdict_headline(Bottleneck verdict);
 
 /// Whether the figure was observed and is a number.
 bool is_there(const Measured& measured);

@@ -9,9 +9,9 @@ namespace {
 
 TEST(Changes, storage_that_waits_asks_for_reads_in_flight_and_more_workers) {
   PipelineModel model = usual_model();
-  model.steps[0] = make_step("read", Culprit::raw_reading, 60e-3, 0);
+  model.steps[0] = make_step("read", Bottleneck::read, 60e-3, 0);
   const Diagnosis diagnosis = diagnose(make_observations(model));
-  EXPECT_EQ(diagnosis.verdict, Culprit::raw_reading);
+  EXPECT_EQ(diagnosis.verdict, Bottleneck::read);
   ASSERT_NE(find(diagnosis, "read_ahead"), nullptr);
   ASSERT_NE(find(diagnosis, "num_workers"), nullptr);
   EXPECT_GT(find(diagnosis, "num_workers")->gain.value, 3);
@@ -45,29 +45,29 @@ TEST(Changes, samples_that_now_and_then_take_long_ask_for_more_batches_ahead) {
 TEST(Changes, reading_that_works_asks_for_smaller_samples) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0.002;
-  model.steps[0] = make_step("read", Culprit::raw_reading, 0, 8e-3);
+  model.steps[0] = make_step("read", Bottleneck::read, 0, 8e-3);
   const Diagnosis diagnosis = diagnose(make_observations(model));
   const Change* change = find(diagnosis, "smaller_samples");
   ASSERT_NE(change, nullptr);
-  EXPECT_EQ(change->against, Culprit::raw_reading);
-  EXPECT_TRUE(change->is_bound);
+  EXPECT_EQ(change->bottleneck, Bottleneck::read);
+  EXPECT_TRUE(change->is_upper_bound);
   make_free(model.steps[0]);
   EXPECT_NEAR(change->predicted.value, 1 / simulated_step_s(model), 0.05 / simulated_step_s(model));
 }
 
 TEST(Changes, a_late_crop_saves_only_what_it_is_moved_ahead_of) {
   PipelineModel model = usual_model();
-  model.steps[2] = make_step("resize", Culprit::transforms, 0, 20e-3);
-  model.steps[3] = make_step("normalize", Culprit::transforms, 0, 20e-3);
-  model.steps.insert(model.steps.begin() + 4, make_step("crop", Culprit::transforms, 0, 1e-3));
+  model.steps[2] = make_step("resize", Bottleneck::transforms, 0, 20e-3);
+  model.steps[3] = make_step("normalize", Bottleneck::transforms, 0, 20e-3);
+  model.steps.insert(model.steps.begin() + 4, make_step("crop", Bottleneck::transforms, 0, 1e-3));
   Observations observed = make_observations(model);
   observed.situation.crop = "crop";
   observed.situation.crop_moved_before = "normalize";
   const Diagnosis diagnosis = diagnose(observed);
   const Change* change = find(diagnosis, "crop_first");
   ASSERT_NE(change, nullptr);
-  EXPECT_EQ(change->what, "move 'crop' before 'normalize', which needs no more than it");
-  EXPECT_TRUE(change->is_bound);
+  EXPECT_EQ(change->description, "move 'crop' before 'normalize', which needs no more than it");
+  EXPECT_TRUE(change->is_upper_bound);
   make_free(model.steps[3]);
   EXPECT_NEAR(change->predicted.value, 1 / simulated_step_s(model), 0.05 / simulated_step_s(model));
   observed.situation.crop_moved_before = "";
@@ -76,7 +76,7 @@ TEST(Changes, a_late_crop_saves_only_what_it_is_moved_ahead_of) {
 
 TEST(Changes, a_cache_stands_before_the_first_random_step_and_fits) {
   PipelineModel model = usual_model();
-  model.steps[1] = make_step("decode", Culprit::decode, 0, 50e-3);
+  model.steps[1] = make_step("decode", Bottleneck::decode, 0, 50e-3);
   Observations observed = make_observations(model);
   const Diagnosis diagnosis = diagnose(observed);
   const Change* cache = find(diagnosis, "cache");
@@ -115,7 +115,7 @@ TEST(Changes, device_transforms_come_right_behind_the_copy) {
 
 TEST(Changes, device_transforms_cost_the_line_what_a_lane_of_their_own_does_not_hide) {
   PipelineModel model = usual_model();
-  model.steps[3] = make_step("blur", Culprit::transforms, 0, 50e-3);
+  model.steps[3] = make_step("blur", Bottleneck::transforms, 0, 50e-3);
   Observations observed = make_observations(model);
   observed.situation.on_gpu = true;
   observed.situation.on_device_from = "blur";
@@ -133,8 +133,8 @@ TEST(Changes, device_transforms_cost_the_line_what_a_lane_of_their_own_does_not_
 TEST(Changes, a_remedy_caches_nothing_behind_what_the_device_does) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0.002;
-  model.steps[1] = make_step("decode", Culprit::decode, 0, 10e-3);
-  model.steps[2] = make_step("crop", Culprit::transforms, 0, 10e-3);
+  model.steps[1] = make_step("decode", Bottleneck::decode, 0, 10e-3);
+  model.steps[2] = make_step("crop", Bottleneck::transforms, 0, 10e-3);
   Observations observed = make_observations(model);
   observed.situation.on_gpu = true;
   observed.levels[1].name = kPinnedLevel;
@@ -150,7 +150,7 @@ TEST(Changes, of_two_that_gain_alike_the_one_without_memory_is_taken) {
   PipelineModel model = usual_model();
   model.workers = 2;
   model.line_waiting_s = 0.31;
-  model.steps[1] = make_step("decode", Culprit::decode, 35e-3, 0);
+  model.steps[1] = make_step("decode", Bottleneck::decode, 35e-3, 0);
   const Observations observed = make_observations(model);
   const Diagnosis diagnosis = diagnose(observed);
   ASSERT_NE(find(diagnosis, "cache"), nullptr);
@@ -182,7 +182,7 @@ TEST(Changes, pipelining_is_predicted_only_from_all_of_the_devices_steps) {
 
 TEST(Changes, fewer_workers_where_half_of_them_make_more) {
   PipelineModel model = usual_model();
-  model.steps[1] = make_step("decode", Culprit::decode, 0, 60e-3);
+  model.steps[1] = make_step("decode", Bottleneck::decode, 0, 60e-3);
   Observations observed = make_observations(model);
   const double all = observed.rate_of_all_workers.value;
   observed.rate_of_half_of_workers = {1.4 * all, 1.39 * all, 1.41 * all, "samples/s", 9};
@@ -228,9 +228,9 @@ TEST(Changes, workers_bring_their_slabs) {
 TEST(Changes, steps_are_told_by_their_kind) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0.002;
-  model.steps = {make_step("data set", Culprit::raw_reading, 0, 1e-3),
-                 make_step("blur", Culprit::transforms, 0, 9e-3),
-                 make_step("collate", Culprit::transforms, 0, 1e-5)};
+  model.steps = {make_step("data set", Bottleneck::read, 0, 1e-3),
+                 make_step("blur", Bottleneck::transforms, 0, 9e-3),
+                 make_step("collate", Bottleneck::transforms, 0, 1e-5)};
   const Diagnosis diagnosis = diagnose(make_observations(model));
   EXPECT_EQ(find(diagnosis, "convert"), nullptr);
   const Change* cheaper = find(diagnosis, "cheaper_transform");
@@ -241,21 +241,21 @@ TEST(Changes, steps_are_told_by_their_kind) {
 TEST(Changes, one_worker_is_not_several) {
   PipelineModel model = usual_model();
   model.workers = 2;
-  model.steps[1] = make_step("decode", Culprit::decode, 0, 60e-3);
+  model.steps[1] = make_step("decode", Bottleneck::decode, 0, 60e-3);
   Observations observed = make_observations(model);
   const double all = observed.rate_of_all_workers.value;
   observed.rate_of_half_of_workers = {1.4 * all, 1.39 * all, 1.41 * all, "samples/s", 9};
   const Diagnosis diagnosis = diagnose(observed);
   const Change* const change = find(diagnosis, "num_workers");
   ASSERT_NE(change, nullptr);
-  EXPECT_THAT(change->what, testing::StartsWith("use 1 worker: "));
+  EXPECT_THAT(change->description, testing::StartsWith("use 1 worker: "));
 }
 
 class JpegFiles : public testing::Test {
  protected:
   JpegFiles() {
     PipelineModel model = usual_model();
-    model.steps[1] = make_step("decode", Culprit::decode, 0, 50e-3);
+    model.steps[1] = make_step("decode", Bottleneck::decode, 0, 50e-3);
     observed_ = make_observations(model);
     observed_.situation.on_gpu = true;
     observed_.situation.wires = {{"image", Wire::jpeg, 0, Measured{0.02, 0.02, 0.02, "s", 9}, ""}};
@@ -278,9 +278,9 @@ class JpegFiles : public testing::Test {
 TEST_F(JpegFiles, cost_a_serial_step_what_the_engines_take) {
   put_on(serial_);
   EXPECT_NEAR(1 / change().predicted.value, 0.12, 0.002);
-  EXPECT_EQ(change().how, "--wire image=jpeg");
-  EXPECT_EQ(change().against, Culprit::decode);
-  EXPECT_FALSE(change().is_bound) << "what the engines take was measured";
+  EXPECT_EQ(change().action, "--wire image=jpeg");
+  EXPECT_EQ(change().bottleneck, Bottleneck::decode);
+  EXPECT_FALSE(change().is_upper_bound) << "what the engines take was measured";
   EXPECT_FALSE(change().apply) << "levels differ: a trainer's numerics stay what they are";
 }
 
@@ -294,11 +294,11 @@ TEST_F(JpegFiles, are_decoded_beside_training_on_a_lane_of_their_own) {
 TEST_F(JpegFiles, take_transforms_that_files_cannot_have_with_them) {
   put_on(apart_);
   choice().on_device_from = "blur";
-  EXPECT_TRUE(change().is_bound) << "what these take there was not measured";
-  EXPECT_EQ(change().how, "--wire image=jpeg --transforms-device cuda");
-  EXPECT_THAT(change().what, testing::HasSubstr("the transforms from 'blur' on"));
+  EXPECT_TRUE(change().is_upper_bound) << "what these take there was not measured";
+  EXPECT_EQ(change().action, "--wire image=jpeg --transforms-device cuda");
+  EXPECT_THAT(change().description, testing::HasSubstr("the transforms from 'blur' on"));
   observed_.situation.augment_s = {{0.04, 0.04, 0.04, "s", 9}};
-  EXPECT_FALSE(change().is_bound);
+  EXPECT_FALSE(change().is_upper_bound);
   EXPECT_NEAR(1 / change().predicted.value, 0.12, 0.002);
 }
 
@@ -358,11 +358,11 @@ TEST(Changes, smaller_formats_take_their_share_of_the_copy) {
 
 TEST(WhatIf, a_step_that_costs_less_gives_what_it_then_takes) {
   PipelineModel model = usual_model();
-  model.steps[1] = make_step("decode", Culprit::decode, 30e-3, 30e-3);
+  model.steps[1] = make_step("decode", Bottleneck::decode, 30e-3, 30e-3);
   const Observations observed = make_observations(model);
   const Diagnosis diagnosis = diagnose(observed);
   const Change change = what_if(observed, diagnosis, {{"decode", 20e-3}});
-  model.steps[1] = make_step("decode", Culprit::decode, 10e-3, 10e-3);
+  model.steps[1] = make_step("decode", Bottleneck::decode, 10e-3, 10e-3);
   EXPECT_NEAR(change.predicted.value * simulated_step_s(model), 1, 0.03);
   EXPECT_GT(what_if(observed, diagnosis, {{"decode", 0}}).predicted.value, change.predicted.value);
   EXPECT_THROW(what_if(observed, diagnosis, {{"dekode", 0}}), Refused);
@@ -371,7 +371,7 @@ TEST(WhatIf, a_step_that_costs_less_gives_what_it_then_takes) {
 
 TEST(WhatIf, nothing_is_faster_than_its_own_line) {
   PipelineModel model = usual_model();
-  model.steps[1] = make_step("decode", Culprit::decode, 60e-3, 0);
+  model.steps[1] = make_step("decode", Bottleneck::decode, 60e-3, 0);
   Observations observed = make_observations(model);
   Measured& rate = *observed.levels.back().with_training;
   rate = {1.5 * rate.value, rate.value, 2 * rate.value, rate.unit, rate.n};

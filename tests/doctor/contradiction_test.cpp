@@ -29,8 +29,8 @@ Level& level_after(Observations& observed, const std::string& step) {
 Observations cached_behind_the_crop(double blur_s) {
   constexpr std::size_t kCached = 3;
   PipelineModel model = usual_model();
-  model.steps[1] = make_step("decode", Culprit::decode, 0, 50e-3);
-  model.steps[3] = make_step("blur", Culprit::transforms, 0, blur_s);
+  model.steps[1] = make_step("decode", Bottleneck::decode, 0, 50e-3);
+  model.steps[3] = make_step("blur", Bottleneck::transforms, 0, blur_s);
   const Observations cut = make_observations(model);
   Observations observed = make_observations(cut_after(model, kCached));
   for (std::size_t i = 0; i < observed.levels.size(); ++i)
@@ -45,13 +45,13 @@ TEST(Contradiction, LevelsAheadOfTheCacheDoMoreThanThePipeline) {
             observed.levels.back().with_training->low);
   EXPECT_FALSE(find_contradiction(observed));
   const Diagnosis diagnosis = diagnose(observed);
-  EXPECT_EQ(diagnosis.verdict, Culprit::gpu) << diagnosis.reason;
+  EXPECT_EQ(diagnosis.verdict, Bottleneck::gpu) << diagnosis.reason;
   EXPECT_THAT(diagnosis.reason, Not(HasSubstr("speed changed")));
 }
 
 TEST(Contradiction, LevelsAheadOfTheCacheAreNoErrorOfTheModel) {
   const Diagnosis diagnosis = diagnose(cached_behind_the_crop(30e-3));
-  EXPECT_EQ(diagnosis.verdict, Culprit::transforms) << diagnosis.reason;
+  EXPECT_EQ(diagnosis.verdict, Bottleneck::transforms) << diagnosis.reason;
   EXPECT_LT(diagnosis.model_error, 0.05);
 }
 
@@ -69,7 +69,7 @@ TEST(Contradiction, WholeImagesMayCostMoreThanDecodingParts) {
   EXPECT_THAT(diagnose(observed).reason, HasSubstr("'after decode' was slower"));
   observed.situation.decodes_parts = true;
   EXPECT_FALSE(find_contradiction(observed));
-  EXPECT_EQ(diagnose(observed).verdict, Culprit::gpu) << diagnose(observed).reason;
+  EXPECT_EQ(diagnose(observed).verdict, Bottleneck::gpu) << diagnose(observed).reason;
   scale(*level_after(observed, "crop").with_training, 0.5);
   EXPECT_TRUE(find_contradiction(observed)) << "what comes behind the first transform is alike";
 }
@@ -79,7 +79,7 @@ TEST(Contradiction, ACeilingThatIsALittleTooLowIsTold) {
   EXPECT_THAT(diagnose(observed).reason, Not(HasSubstr("too low")));
   scale(*observed.levels.front().with_training, 1 / 1.08);
   const Diagnosis diagnosis = diagnose(observed);
-  EXPECT_EQ(diagnosis.verdict, Culprit::gpu) << diagnosis.reason;
+  EXPECT_EQ(diagnosis.verdict, Bottleneck::gpu) << diagnosis.reason;
   EXPECT_THAT(diagnosis.reason, HasSubstr("; the ceiling was measured too low, by 8 %)"));
 }
 

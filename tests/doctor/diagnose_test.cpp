@@ -10,10 +10,10 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST(Diagnose, the_articles_culprits_come_in_its_order) {
+TEST(Diagnose, the_articles_bottlenecks_come_in_its_order) {
   const Diagnosis diagnosis = diagnose(make_observations(article(), 0.01));
-  EXPECT_EQ(diagnosis.verdict, Culprit::transforms);
-  EXPECT_THAT(diagnosis.culprits, ElementsAre(Culprit::transforms, Culprit::raw_reading));
+  EXPECT_EQ(diagnosis.verdict, Bottleneck::transforms);
+  EXPECT_THAT(diagnosis.bottlenecks, ElementsAre(Bottleneck::transforms, Bottleneck::read));
   EXPECT_NEAR(diagnosis.ceiling.value, 1 / 0.3, 0.02);
   EXPECT_NEAR(diagnosis.rate.value, 0.89, 0.02);
   EXPECT_THAT(diagnosis.reason, HasSubstr("27 %"));
@@ -60,14 +60,14 @@ TEST(Diagnose, what_lies_between_the_steps_counts) {
 
 TEST(Diagnose, where_input_keeps_up_the_device_is_the_limit) {
   const Diagnosis diagnosis = diagnose(make_observations(usual_model()));
-  EXPECT_EQ(diagnosis.verdict, Culprit::gpu);
-  EXPECT_TRUE(diagnosis.culprits.empty());
+  EXPECT_EQ(diagnosis.verdict, Bottleneck::gpu);
+  EXPECT_TRUE(diagnosis.bottlenecks.empty());
   EXPECT_TRUE(diagnosis.changes.empty());
 }
 
 struct Case {
   std::string step;
-  Culprit expected;
+  Bottleneck expected;
 };
 
 class OneSlowStep : public testing::TestWithParam<Case> {};
@@ -81,26 +81,26 @@ TEST_P(OneSlowStep, IsFound) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OneSlowStep,
-                         testing::Values(Case{"read", Culprit::raw_reading},
-                                         Case{"decode", Culprit::decode},
-                                         Case{"blur", Culprit::transforms}),
+                         testing::Values(Case{"read", Bottleneck::read},
+                                         Case{"decode", Bottleneck::decode},
+                                         Case{"blur", Bottleneck::transforms}),
                          [](const auto& tested) { return tested.param.step; });
 
 TEST(Diagnose, a_slow_copy_is_found) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0.2;
   const Diagnosis diagnosis = diagnose(make_observations(model, 0.1));
-  EXPECT_EQ(diagnosis.verdict, Culprit::copy) << diagnosis.reason;
+  EXPECT_EQ(diagnosis.verdict, Bottleneck::copy) << diagnosis.reason;
 }
 
 TEST(Diagnose, a_lock_is_told_from_a_slow_step) {
   PipelineModel model = usual_model();
   model.workers = 8;
-  model.steps[1] = make_step("decode", Culprit::decode, 8e-3, 0);
+  model.steps[1] = make_step("decode", Bottleneck::decode, 8e-3, 0);
   model.steps[1].locked = 1;
   const Diagnosis diagnosis = diagnose(make_observations(model));
-  EXPECT_EQ(diagnosis.verdict, Culprit::lock) << diagnosis.reason;
-  const Change* change = find(diagnosis, "lock");
+  EXPECT_EQ(diagnosis.verdict, Bottleneck::lock_contention) << diagnosis.reason;
+  const Change* change = find(diagnosis, "lock_contention");
   ASSERT_NE(change, nullptr);
   model.steps[1].locked = 0;
   EXPECT_NEAR(change->predicted.value * simulated_step_s(model), 1, 0.05);
@@ -110,7 +110,7 @@ TEST(Diagnose, a_lock_is_told_from_a_slow_step) {
 TEST(Diagnose, a_level_that_says_nothing_does_not_contradict) {
   PipelineModel model = usual_model();
   model.workers = 3;
-  model.steps[1] = make_step("decode", Culprit::decode, 8e-3, 0);
+  model.steps[1] = make_step("decode", Bottleneck::decode, 8e-3, 0);
   model.steps[1].locked = 1;
   Observations observed = make_observations(model);
   for (Level& level : observed.levels)
@@ -118,7 +118,7 @@ TEST(Diagnose, a_level_that_says_nothing_does_not_contradict) {
       level.with_training = {2.5 * level.with_training->value, 0, 5 * level.with_training->value,
                              "steps/s", 4};
   const Diagnosis diagnosis = diagnose(observed);
-  EXPECT_EQ(diagnosis.verdict, Culprit::lock) << diagnosis.reason;
+  EXPECT_EQ(diagnosis.verdict, Bottleneck::lock_contention) << diagnosis.reason;
   EXPECT_LT(diagnosis.model_error, 0.05);
 }
 
@@ -126,18 +126,19 @@ TEST(Diagnose, bandwidth_is_told_from_a_slow_step) {
   PipelineModel model = usual_model();
   model.workers = 8;
   model.capacity = {8, 1.5};
-  model.steps[3] = make_step("blur", Culprit::transforms, 0, 8e-3);
+  model.steps[3] = make_step("blur", Bottleneck::transforms, 0, 8e-3);
   model.steps[3].is_memory_bound = true;
   const Diagnosis diagnosis = diagnose(make_observations(model));
-  EXPECT_EQ(diagnosis.verdict, Culprit::memory_bandwidth) << diagnosis.reason;
+  EXPECT_EQ(diagnosis.verdict, Bottleneck::memory_bandwidth) << diagnosis.reason;
 }
 
 TEST(Diagnose, two_that_are_as_slow_are_both_named) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0.4;
-  model.steps[1] = make_step("decode", Culprit::decode, 0, 47e-3);
+  model.steps[1] = make_step("decode", Bottleneck::decode, 0, 47e-3);
   const Diagnosis diagnosis = diagnose(make_observations(model, 0.3));
-  EXPECT_THAT(diagnosis.culprits, testing::UnorderedElementsAre(Culprit::decode, Culprit::copy));
+  EXPECT_THAT(diagnosis.bottlenecks,
+              testing::UnorderedElementsAre(Bottleneck::decode, Bottleneck::copy));
 }
 
 TEST(Diagnose, cores_that_slow_each_other_down_are_no_lock) {
@@ -155,7 +156,7 @@ TEST(Diagnose, cores_that_slow_each_other_down_are_no_lock) {
   for (Measured* rate : slower)
     *rate = {rate->value / 1.4, rate->low / 1.4, rate->high / 1.4, rate->unit, rate->n};
   const Diagnosis diagnosis = diagnose(observed);
-  EXPECT_EQ(diagnosis.verdict, Culprit::transforms) << diagnosis.reason;
+  EXPECT_EQ(diagnosis.verdict, Bottleneck::transforms) << diagnosis.reason;
   for (const CostRow& row : diagnosis.costs) {
     EXPECT_EQ(row.locked, 0) << row.name;
     EXPECT_FALSE(row.is_memory_bound) << row.name;
@@ -168,7 +169,7 @@ TEST(Diagnose, wide_intervals_are_no_evidence) {
   rate.low = 0.1 * rate.value;
   rate.high = 5 * rate.value;
   const Diagnosis diagnosis = diagnose(observed);
-  EXPECT_EQ(diagnosis.verdict, Culprit::not_enough_evidence);
+  EXPECT_EQ(diagnosis.verdict, Bottleneck::not_enough_evidence);
   EXPECT_THAT(diagnosis.reason, HasSubstr("--budget"));
 }
 
@@ -177,7 +178,7 @@ TEST(Diagnose, a_wide_ceiling_does_not_hide_a_device_that_waits) {
   Measured& ceiling = *observed.levels.front().with_training;
   ceiling.low = 0.7 * ceiling.value;
   ceiling.high = 1.3 * ceiling.value;
-  EXPECT_EQ(diagnose(observed).verdict, Culprit::transforms);
+  EXPECT_EQ(diagnose(observed).verdict, Bottleneck::transforms);
 }
 
 TEST(Diagnose, levels_that_failed_are_no_evidence) {
@@ -185,7 +186,7 @@ TEST(Diagnose, levels_that_failed_are_no_evidence) {
   observed.levels.front().with_training.reset();
   observed.levels.front().error = "no";
   const Diagnosis diagnosis = diagnose(observed);
-  EXPECT_EQ(diagnosis.verdict, Culprit::not_enough_evidence);
+  EXPECT_EQ(diagnosis.verdict, Bottleneck::not_enough_evidence);
   EXPECT_EQ(diagnosis.costs.size(), 6U);
 }
 
@@ -195,12 +196,12 @@ TEST(Diagnose, a_busy_host_is_told_from_a_busy_device) {
   observed.levels[1].name = kPageableLevel;
   observed.situation.plan.schedule.loader.pin_memory = false;
   observed.device = {{"train", {0.1, 0.1, 0.1, "s", 9}, 0.095, 0}};
-  EXPECT_EQ(diagnose(observed).verdict, Culprit::launch);
+  EXPECT_EQ(diagnose(observed).verdict, Bottleneck::launch_overhead);
   observed.device[0].enqueue_s = 0.01;
   observed.utilization.sm_activity = 0.2;
-  EXPECT_EQ(diagnose(observed).verdict, Culprit::none);
+  EXPECT_EQ(diagnose(observed).verdict, Bottleneck::none);
   observed.utilization.sm_activity = 0.9;
-  EXPECT_EQ(diagnose(observed).verdict, Culprit::gpu);
+  EXPECT_EQ(diagnose(observed).verdict, Bottleneck::gpu);
 }
 
 TEST(Diagnose, the_cores_it_needs_are_those_that_a_change_gives_it) {
@@ -217,7 +218,7 @@ TEST(Diagnose, the_cores_it_needs_are_those_that_a_change_gives_it) {
   const Change* change = find(diagnosis, "cores");
   ASSERT_NE(change, nullptr);
   const auto given = static_cast<unsigned>(std::ceil(*diagnosis.cores_needed));
-  EXPECT_THAT(change->what, HasSubstr("give this device " + std::to_string(given)));
+  EXPECT_THAT(change->description, HasSubstr("give this device " + std::to_string(given)));
 }
 
 TEST(Diagnose, of_kinds_that_tie_at_the_ceiling_the_costliest_comes_first) {
@@ -235,7 +236,7 @@ TEST(Diagnose, of_kinds_that_tie_at_the_ceiling_the_costliest_comes_first) {
     Measured& drained = observed.rate_of_all_workers;
     drained = {by * drained.value, by * drained.low, by * drained.high, drained.unit, drained.n};
     const Diagnosis diagnosis = diagnose(observed);
-    EXPECT_THAT(diagnosis.culprits, ElementsAre(Culprit::decode, Culprit::transforms));
+    EXPECT_THAT(diagnosis.bottlenecks, ElementsAre(Bottleneck::decode, Bottleneck::transforms));
   }
 }
 
@@ -259,10 +260,10 @@ TEST(Diagnose, a_ceiling_below_what_does_more_is_no_evidence) {
   Observations observed = make_observations(usual_model());
   scale_by(*observed.levels.front().with_training, 0.85);
   const Diagnosis diagnosis = diagnose(observed);
-  EXPECT_EQ(diagnosis.verdict, Culprit::not_enough_evidence);
+  EXPECT_EQ(diagnosis.verdict, Bottleneck::not_enough_evidence);
   EXPECT_THAT(diagnosis.reason, HasSubstr("the machine's speed changed by 18 %"));
   EXPECT_THAT(diagnosis.reason, HasSubstr("'device batch' was slower than"));
-  EXPECT_TRUE(diagnosis.culprits.empty());
+  EXPECT_TRUE(diagnosis.bottlenecks.empty());
 }
 
 TEST(Diagnose, cached_samples_that_cost_more_than_others_are_no_change_of_speed) {
@@ -284,18 +285,18 @@ TEST(Diagnose, cached_samples_that_cost_more_than_others_are_no_change_of_speed)
 TEST(Diagnose, a_machine_that_changes_its_speed_shows_no_lock) {
   PipelineModel model = usual_model();
   model.workers = 8;
-  model.steps[1] = make_step("decode", Culprit::decode, 8e-3, 0);
+  model.steps[1] = make_step("decode", Bottleneck::decode, 8e-3, 0);
   model.steps[1].locked = 1;
   Observations observed = make_observations(model);
   scale_by(*observed.levels.front().with_training, 0.8);
-  EXPECT_EQ(diagnose(observed).verdict, Culprit::not_enough_evidence);
+  EXPECT_EQ(diagnose(observed).verdict, Bottleneck::not_enough_evidence);
 }
 
 TEST(Diagnose, a_device_that_waits_by_more_than_the_speed_changed_is_named) {
   Observations observed = make_observations(article(), 0.01);
   scale_by(*observed.levels.front().with_training, 0.8);
   const Diagnosis diagnosis = diagnose(observed);
-  EXPECT_EQ(diagnosis.verdict, Culprit::transforms);
+  EXPECT_EQ(diagnosis.verdict, Bottleneck::transforms);
   EXPECT_THAT(diagnosis.reason, HasSubstr("speed changed by"));
 }
 
@@ -309,20 +310,20 @@ TEST(Diagnose, workers_that_wait_for_cores_wait_for_no_lock) {
   for (std::size_t i = 2; i < observed.levels.size(); ++i)
     scale_by(*observed.levels[i].with_training, 1 / 1.5);
   const Diagnosis diagnosis = diagnose(observed);
-  EXPECT_EQ(diagnosis.verdict, Culprit::decode) << diagnosis.reason;
+  EXPECT_EQ(diagnosis.verdict, Bottleneck::decode) << diagnosis.reason;
   for (const CostRow& row : diagnosis.costs) EXPECT_EQ(row.locked, 0) << row.name;
 }
 
 TEST(ShareGate, IsJudgedByTheShareAlone) {
   Diagnosis diagnosis;
-  diagnosis.verdict = Culprit::transforms;
+  diagnosis.verdict = Bottleneck::transforms;
   EXPECT_EQ(judge_share(diagnosis, 0.5), ShareGate::undecided);
   diagnosis.share = {0.32, 0.21, 0.50, "share", 9};
   EXPECT_EQ(judge_share(diagnosis, 0.20), ShareGate::passes);
   EXPECT_EQ(judge_share(diagnosis, 0.30), ShareGate::passes);
   EXPECT_EQ(judge_share(diagnosis, 0.36), ShareGate::undecided);
   EXPECT_EQ(judge_share(diagnosis, 0.51), ShareGate::fails);
-  diagnosis.verdict = Culprit::not_enough_evidence;
+  diagnosis.verdict = Bottleneck::not_enough_evidence;
   EXPECT_EQ(judge_share(diagnosis, 0.20), ShareGate::passes);
   EXPECT_EQ(judge_share(diagnosis, 0.30), ShareGate::undecided);
   EXPECT_EQ(judge_share(diagnosis, 0.51), ShareGate::fails);

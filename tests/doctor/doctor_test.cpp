@@ -76,7 +76,7 @@ TEST_F(DoctorTest, TellsBeforehandThatTheLeastTakesLongerThanTheBudget) {
   EXPECT_EQ(std::count_if(lines.begin(), lines.end(), is_budget_warning), 1);
   EXPECT_TRUE(observed.levels.front().with_training) << observed.levels.front().error;
   EXPECT_TRUE(observed.levels.back().with_training) << observed.levels.back().error;
-  EXPECT_EQ(diagnose(observed).verdict, Culprit::not_enough_evidence);
+  EXPECT_EQ(diagnose(observed).verdict, Bottleneck::not_enough_evidence);
 }
 
 /// What a busy machine leaves no time for is left out, and named.
@@ -113,9 +113,9 @@ TEST_F(DoctorTest, EveryLevelAndStepIsThere) {
   EXPECT_TRUE(found.observed.levels.front().with_training);
   EXPECT_TRUE(found.observed.levels.back().with_training);
   EXPECT_EQ(host, (std::vector<std::string>{"read", "decode", "slow", "collate"}));
-  EXPECT_EQ(step_named(found.observed, "read").group, Culprit::raw_reading);
-  EXPECT_EQ(step_named(found.observed, "decode").group, Culprit::decode);
-  EXPECT_EQ(step_named(found.observed, "slow").group, Culprit::transforms);
+  EXPECT_EQ(step_named(found.observed, "read").group, Bottleneck::read);
+  EXPECT_EQ(step_named(found.observed, "decode").group, Bottleneck::decode);
+  EXPECT_EQ(step_named(found.observed, "slow").group, Bottleneck::transforms);
   std::vector<std::string> steps = {"copy", "encode", "train"};
   std::erase_if(steps, is_named);
   EXPECT_EQ(device, steps);
@@ -171,7 +171,7 @@ TEST_F(DoctorTest, AnInterruptEndsItWithWhatThereIs) {
     const Examination found = examine(*one, plan(), options);
     EXPECT_TRUE(found.interrupted) << last;
     EXPECT_EQ(said, last) << "nothing more is begun";
-    EXPECT_EQ(diagnose(found.observed).verdict, Culprit::not_enough_evidence);
+    EXPECT_EQ(diagnose(found.observed).verdict, Bottleneck::not_enough_evidence);
     EXPECT_EQ(one->digest(), digest);
   }
   DoctorOptions options = within(kBudgetS);
@@ -252,7 +252,7 @@ TEST_F(DoctorTest, the_plan_as_it_was_and_the_changed_plan_are_both_tried_out) {
   diagnosis.changes.resize(2);
   diagnosis.changes[0].id = "num_workers";
   diagnosis.changes[1].id = "read_ahead";
-  diagnosis.changes[1].what = "read ahead";
+  diagnosis.changes[1].description = "read ahead";
   const Remedy remedy{plan(4), {"num_workers"}, {150, 140, 160, "steps/s", 16}};
   std::vector<std::string> said;
   DoctorOptions options = within(kBudgetS);

@@ -47,7 +47,7 @@ HostStepCost make_cost(const PipelineModel& model, const PipelineModel::Step& st
 
 }  // namespace
 
-PipelineModel::Step make_step(const std::string& name, Culprit group, double waiting_s,
+PipelineModel::Step make_step(const std::string& name, Bottleneck group, double waiting_s,
                               double working_s) {
   PipelineModel::Step step;
   step.name = name;
@@ -59,11 +59,11 @@ PipelineModel::Step make_step(const std::string& name, Culprit group, double wai
 
 PipelineModel usual_model() {
   PipelineModel model;
-  model.steps = {make_step("read", Culprit::raw_reading, 0, 1e-3),
-                 make_step("decode", Culprit::decode, 0, 1e-3),
-                 make_step("crop", Culprit::transforms, 0, 1e-3),
-                 make_step("blur", Culprit::transforms, 0, 1e-3),
-                 make_step("collate", Culprit::transforms, 0, 1e-5)};
+  model.steps = {make_step("read", Bottleneck::read, 0, 1e-3),
+                 make_step("decode", Bottleneck::decode, 0, 1e-3),
+                 make_step("crop", Bottleneck::transforms, 0, 1e-3),
+                 make_step("blur", Bottleneck::transforms, 0, 1e-3),
+                 make_step("collate", Bottleneck::transforms, 0, 1e-5)};
   model.workers = 4;
   model.batch_size = 32;
   model.slabs = 6;
@@ -74,12 +74,12 @@ PipelineModel usual_model() {
 
 PipelineModel article() {
   PipelineModel model;
-  model.steps = {make_step("read", Culprit::raw_reading, 8.5e-3, 0),
-                 make_step("decode", Culprit::decode, 0, 0),
-                 make_step("crop", Culprit::transforms, 2.4e-3, 0),
-                 make_step("mask", Culprit::transforms, 4.2e-3, 0),
-                 make_step("color", Culprit::transforms, 2.5e-3, 0),
-                 make_step("collate", Culprit::transforms, 0, 1e-6)};
+  model.steps = {make_step("read", Bottleneck::read, 8.5e-3, 0),
+                 make_step("decode", Bottleneck::decode, 0, 0),
+                 make_step("crop", Bottleneck::transforms, 2.4e-3, 0),
+                 make_step("mask", Bottleneck::transforms, 4.2e-3, 0),
+                 make_step("color", Bottleneck::transforms, 2.5e-3, 0),
+                 make_step("collate", Bottleneck::transforms, 0, 1e-6)};
   model.workers = 4;
   model.batch_size = 256;
   model.slabs = 6;

@@ -6,7 +6,7 @@
 namespace slipstream {
 
 /// A step of which every sample waits and works so long, s.
-PipelineModel::Step make_step(const std::string& name, Culprit group, double waiting_s,
+PipelineModel::Step make_step(const std::string& name, Bottleneck group, double waiting_s,
                               double working_s);
 
 /// read, decode, "crop", "blur", collate: 1 ms of work each but for collate, 4 workers on 8 cores,

@@ -39,7 +39,7 @@ TEST(Simulation, a_lock_lets_one_in_at_a_time) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0;
   model.workers = 8;
-  model.steps[1] = make_step("decode", Culprit::decode, 0, 5e-3);
+  model.steps[1] = make_step("decode", Bottleneck::decode, 0, 5e-3);
   model.steps[1].locked = 1;
   EXPECT_NEAR(simulated_step_s(model) / (32 * 5e-3), 1, kNear);
 }
@@ -58,7 +58,7 @@ TEST(Simulation, memory_is_shared) {
 TEST(Simulation, readers_take_the_waiting_off_the_workers) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0;
-  model.steps[0] = make_step("read", Culprit::raw_reading, 50e-3, 0);
+  model.steps[0] = make_step("read", Bottleneck::read, 50e-3, 0);
   EXPECT_NEAR(simulated_step_s(model) / (32 * 53.01e-3 / 4), 1, 0.02);
   model.readers = 32;
   EXPECT_NEAR(simulated_step_s(model) / (32 * 50e-3 / 32), 1, 0.05);
@@ -89,7 +89,7 @@ TEST(Simulation, costs_that_vary_are_slower_than_their_mean_near_balance) {
   model.batch_size = 1;
   model.slabs = 2;
   model.workers = 1;
-  model.steps = {make_step("read", Culprit::raw_reading, 10e-3, 0)};
+  model.steps = {make_step("read", Bottleneck::read, 10e-3, 0)};
   model.line_waiting_s = 10e-3;
   const double steady = simulated_step_s(model);
   EXPECT_NEAR(steady / 10e-3, 1, kNear);

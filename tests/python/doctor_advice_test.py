@@ -17,7 +17,7 @@ from slipstream._doctor.parts import Parts, Step, split_transform
 
 
 def make_change(kind, gain=1.5, **fields):
-    fields = {"what": "as it was", "how": "--option", "number": 10, "step": "resize"} | fields
+    fields = {"description": "as it was", "action": "--option", "number": 10, "step": "resize"} | fields
     return types.SimpleNamespace(id=kind, gain=types.SimpleNamespace(value=gain), **fields)
 
 
@@ -31,7 +31,7 @@ ADVICE = [
      "python -m slipstream convert --data DIR --to shards --resize N --out NEW"),
     ("crop_first", "as it was", "in the order of the Compose"),
     ("cheaper_transform", "as it was", "in the code of 'resize', or by a library with a faster one"),
-    ("lock", "as it was", "--option"),
+    ("lock_contention", "as it was", "--option"),
     ("memory_bandwidth", "as it was", "--option"),
     ("cores", "as it was", "another machine, or fewer processes on this one; then num_workers=10"),
     ("pinning", "as it was", "DataLoader(..., pin_memory=True), and .to(device, non_blocking=True)"),
@@ -50,7 +50,7 @@ IN_NATIVE_WORDS = [
     ("crop_first", "as it was", "in the order of slipstream.transforms.Compose"),
     ("cheaper_transform", "do less in 'resize', or leave it out", "in slipstream.transforms.Compose"),
     ("device_transforms", "as it was", 'slipstream.DataLoader(..., transforms_device="cuda")'),
-    ("lock", "as it was", "--option"),
+    ("lock_contention", "as it was", "--option"),
     ("memory_bandwidth", "as it was", "--option"),
     ("cores", "as it was", "another machine, or fewer processes on this one; then num_workers=10"),
 ]
@@ -61,7 +61,7 @@ def test_advice_is_in_words_of_the_native_loader(kind, what, how):
     diagnosis = types.SimpleNamespace(changes=[make_change(kind), make_change("wire")], reason="measure for longer (--budget)")
     advice.rewrite_native(types.SimpleNamespace(workers=3), diagnosis)
     (change,) = diagnosis.changes  # without the one that no native loader can take
-    assert (change.what, change.how, diagnosis.reason) == (what, how, "measure for longer (budget=)")
+    assert (change.description, change.action, diagnosis.reason) == (what, how, "measure for longer (budget=)")
 
 
 def rewritten(changes, workers=3, steps=(Step("resize", reads=50),), reason=""):
@@ -74,14 +74,14 @@ def rewritten(changes, workers=3, steps=(Step("resize", reads=50),), reason=""):
 @pytest.mark.parametrize(("kind", "what", "how"), ADVICE)
 def test_advice_is_in_words_of_python(kind, what, how):
     (change,) = rewritten([make_change(kind)]).changes
-    assert (change.what, change.how) == (what, how)
+    assert (change.description, change.action) == (what, how)
 
 
 def test_advice_has_most_gain_first_and_nothing_that_no_loader_can_do(monkeypatch):
     monkeypatch.setattr(advice, "_native_changes", lambda *_: [make_change("native_transforms", 2.5)])
-    changes = [make_change("lock", 1.1), make_change("wire", 9.0), make_change("cores", 3.0), make_change("cache", 2.0)]
+    changes = [make_change("lock_contention", 1.1), make_change("wire", 9.0), make_change("cores", 3.0), make_change("cache", 2.0)]
     diagnosis = rewritten(changes, workers=0, reason="measure for longer (--budget)")
-    assert [change.id for change in diagnosis.changes] == ["cores", "native_transforms", "cache", "lock"]
+    assert [change.id for change in diagnosis.changes] == ["cores", "native_transforms", "cache", "lock_contention"]
     assert diagnosis.reason == "measure for longer (budget=)"
 
 
@@ -102,10 +102,10 @@ def test_transforms_that_the_library_has_are_advised(monkeypatch):
     assert [set(seconds) for seconds in asked] == [{"CenterCrop"}, {"Normalize"}, {"CenterCrop", "Normalize"}]
     assert all(each > 0 for seconds in asked for each in seconds.values())
     first, both = changes  # and none that gains 1 %
-    assert first.what.startswith("do 'CenterCrop' natively: slipstream.transforms.CenterCrop takes ")
-    assert both.what == "do these natively, all of them: CenterCrop, Normalize"
-    assert {change.id for change in changes} == {"native_transforms"} and "ss" not in first.how
-    assert "slipstream.ImageFolder(DIR, slipstream.transforms.Compose([...]))" in first.how
+    assert first.description.startswith("do 'CenterCrop' natively: slipstream.transforms.CenterCrop takes ")
+    assert both.description == "do these natively, all of them: CenterCrop, Normalize"
+    assert {change.id for change in changes} == {"native_transforms"} and "ss" not in first.action
+    assert "slipstream.ImageFolder(DIR, slipstream.transforms.Compose([...]))" in first.action
 
 
 def test_what_native_images_do_not_need_is_left_out(monkeypatch):
@@ -115,7 +115,7 @@ def test_what_native_images_do_not_need_is_left_out(monkeypatch):
 
     (change,), (seconds,) = native_changes(monkeypatch, Images(ToImage()), [2.0])
     assert seconds == {"ToImage": 0.0}
-    assert change.what == "leave out 'ToImage', which images of the native loader do not need"
+    assert change.description == "leave out 'ToImage', which images of the native loader do not need"
 
 
 FORMS = [

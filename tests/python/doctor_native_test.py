@@ -91,11 +91,11 @@ def test_advice_is_in_words_of_the_native_loader(photos, device, monkeypatch):
     measured_diagnosis = _native.diagnose
     monkeypatch.setattr(_native, "diagnose", diagnose)
     report = ss.doctor(make_loader(photos, device), train, budget=1, state=[MODEL, OPTIMIZER])
-    assert report.verdict == "transforms" and report.culprits == ["transforms"]
-    assert any("'gaussian_blur_1'" in advice.what for advice in report.advice)
+    assert report.verdict == "transforms" and report.bottlenecks == ["transforms"]
+    assert any("'gaussian_blur_1'" in advice.description for advice in report.advice)
     for advice in report.advice:
-        assert re.search(r"slipstream\.|num_workers=|in the code of", advice.how), advice
-        assert "--" not in advice.how or "python -m slipstream convert" in advice.how
+        assert re.search(r"slipstream\.|num_workers=|in the code of", advice.action), advice
+        assert "--" not in advice.action or "python -m slipstream convert" in advice.action
 
 
 def test_nothing_is_changed(photos, device):

@@ -139,4 +139,4 @@ def test_readings_of_slow_parts_are_bounded():
 
 def test_the_doctor_does_not_advise_to_store_samples_of_such_a_data_set():
     report = ss.doctor(DataLoader(Data(EveryTenth()), 4), lambda batch: None, device="cpu", budget=0.3)
-    assert all("store samples" not in each.what for each in report.advice)
+    assert all("store samples" not in each.description for each in report.advice)

@@ -46,10 +46,10 @@ LEVELS = ["processed sample", "after sleep", "after noise", "raw sample", "nothi
 
 def test_slow_transforms_are_named(stated_time, tmp_path):
     report = examined(Images(Compose([noise, slow(0.02), double]), sleep_s=0.001), shuffle=True)
-    assert report.verdict == "transforms" and report.culprits[0] == "transforms"
-    assert any("'sleep'" in advice.what for advice in report.advice)
-    assert any("num_workers=" in advice.how for advice in report.advice)
-    assert not any("--" in advice.how and "python -m slipstream" not in advice.how for advice in report.advice)
+    assert report.verdict == "transforms" and report.bottlenecks[0] == "transforms"
+    assert any("'sleep'" in advice.description for advice in report.advice)
+    assert any("num_workers=" in advice.action for advice in report.advice)
+    assert not any("--" in advice.action and "python -m slipstream" not in advice.action for advice in report.advice)
     assert 0.8 / 0.004 < report.ceiling.value < 1 / 0.004
     assert 0.8 / (0.004 + 4 * 0.021) < report.rate.value < 1 / (0.004 + 4 * 0.021)
     told = written(report, tmp_path)
@@ -61,12 +61,12 @@ def test_slow_transforms_are_named(stated_time, tmp_path):
 
 def test_a_slow_data_set_is_named(stated_time):
     report = examined(Images(Compose([double, slow(0.001)]), sleep_s=0.02))
-    assert report.verdict == "raw_reading"
+    assert report.verdict == "read"
 
 
 def test_a_slow_step_is_named(stated_time):
     report = examined(Images(Compose([double])), step=functools.partial(train, seconds=0.05))
-    assert report.verdict == "gpu" and report.culprits == []
+    assert report.verdict == "gpu" and report.bottlenecks == []
     assert "the CPU" in report.text()
 
 
@@ -80,7 +80,7 @@ def test_streams_and_data_sets_of_batches(stated_time):
     report = examined(Stream(Images(Compose([slow(0.02)]), sleep_s=0.001)))
     assert report.verdict == "transforms"
     report = examined(Batches(sleep_s=0.02), batch_size=None)
-    assert report.verdict == "raw_reading"
+    assert report.verdict == "read"
 
 
 @pytest.mark.parametrize(("dataset", "batch_size"), [

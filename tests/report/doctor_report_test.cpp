@@ -29,12 +29,12 @@ std::string find_line(const std::string& text, const std::string& words) {
   return text.substr(at + 1, text.find('\n', at + 1) - at - 1);
 }
 
-TEST(Culprit, NamesComeBack) {
-  for (const char* name : {"gpu", "copy", "transforms", "decode", "raw_reading", "launch", "lock",
-                           "memory_bandwidth", "none", "not_enough_evidence"})
-    EXPECT_EQ(to_string(culprit_named(name)), name);
-  EXPECT_THROW(culprit_named("transform"), Refused);
-  EXPECT_THROW(culprit_named(""), Refused);
+TEST(Bottleneck, NamesComeBack) {
+  for (const char* name : {"gpu", "copy", "transforms", "decode", "read", "launch_overhead",
+                           "lock_contention", "memory_bandwidth", "none", "not_enough_evidence"})
+    EXPECT_EQ(to_string(bottleneck_named(name)), name);
+  EXPECT_THROW(bottleneck_named("transform"), Refused);
+  EXPECT_THROW(bottleneck_named(""), Refused);
 }
 
 TEST(DoctorJson, HasTheseKeys) {
@@ -43,20 +43,21 @@ TEST(DoctorJson, HasTheseKeys) {
   EXPECT_EQ(json.at("version"), 1);
   EXPECT_THAT(list_keys(json),
               ElementsAre("schema", "version", "environment", "workload", "plan", "budget",
-                          "interrupted", "verdict", "reason", "culprits", "ceiling", "rate",
+                          "interrupted", "verdict", "reason", "bottlenecks", "ceiling", "rate",
                           "share", "cores_needed", "model_error", "levels", "costs", "device",
                           "changes", "outcome", "utilization", "loader", "lanes", "warnings"));
   EXPECT_THAT(list_keys(json.at("levels").at(0)),
               ElementsAre("name", "after", "items", "with_training", "loader_alone", "error",
                           "loader_alone_error"));
-  EXPECT_THAT(list_keys(json.at("costs").at(0)),
-              ElementsAre("name", "group", "wall_ms", "cpu_ms", "cores", "bytes", "variation",
-                          "p99_ms", "locked", "is_memory_bound", "without"));
+  EXPECT_THAT(
+      list_keys(json.at("costs").at(0)),
+      ElementsAre("name", "group", "wall_ms", "cpu_ms", "cores", "output_bytes", "relative_spread",
+                  "p99_ms", "locked_share", "is_memory_bound", "steps_per_second_without"));
   EXPECT_THAT(list_keys(json.at("device").at(0)),
               ElementsAre("name", "seconds", "enqueue_s", "bytes"));
-  EXPECT_THAT(
-      list_keys(json.at("changes").at(0)),
-      ElementsAre("id", "what", "how", "can_apply", "against", "predicted", "gain", "is_bound"));
+  EXPECT_THAT(list_keys(json.at("changes").at(0)),
+              ElementsAre("id", "description", "action", "can_apply", "bottleneck", "predicted",
+                          "gain", "is_upper_bound"));
   EXPECT_THAT(list_keys(json.at("outcome")),
               ElementsAre("changes", "before", "predicted", "measured", "plan", "note"));
   EXPECT_THAT(list_keys(json.at("utilization")),
@@ -67,22 +68,22 @@ TEST(DoctorJson, HasTheseKeys) {
 TEST(DoctorJson, SaysWhatWasFound) {
   const Json json = parsed(starved_report());
   EXPECT_EQ(json.at("verdict"), "transforms");
-  EXPECT_EQ(json.at("culprits"), Json({"transforms", "raw_reading"}));
+  EXPECT_EQ(json.at("bottlenecks"), Json({"transforms", "read"}));
   EXPECT_EQ(json.at("ceiling").at("value"), 3.45);
   EXPECT_EQ(json.at("rate").at("unit"), "steps/s");
   EXPECT_EQ(json.at("rate").at("n"), 12);
   EXPECT_EQ(json.at("share").at("high"), 0.265);
-  EXPECT_EQ(json.at("budget").at("given_s"), 60);
+  EXPECT_EQ(json.at("budget").at("limit_s"), 60);
   const Json& levels = json.at("levels");
   ASSERT_EQ(levels.size(), 10u);
   EXPECT_EQ(levels.at(0).at("loader_alone"), nullptr);
   EXPECT_EQ(levels.at(7).at("loader_alone").at("value"), 1.74);
   EXPECT_EQ(levels.at(9).at("after"), nullptr);
   const Json& read = json.at("costs").at(0);
-  EXPECT_EQ(read.at("group"), "raw_reading");
+  EXPECT_EQ(read.at("group"), "read");
   EXPECT_NEAR(read.at("cores"), 1.2e-3 * 0.89 * 256, 1e-12);
   EXPECT_TRUE(json.at("changes").at(0).at("can_apply"));
-  EXPECT_EQ(json.at("changes").at(0).at("how"), nullptr);
+  EXPECT_EQ(json.at("changes").at(0).at("action"), nullptr);
   EXPECT_FALSE(json.at("changes").at(1).at("can_apply"));
   EXPECT_EQ(json.at("outcome").at("measured").at("value"), 1.58);
   EXPECT_EQ(json.at("plan").at("schedule").at("loader").at("num_workers"), 4);
@@ -122,7 +123,7 @@ TEST(DoctorJson, KeepsNames) {
 TEST(DoctorText, SaysWhatWasFoundAndLeavesOutWhatIsNotThere) {
   DoctorReport on_cpu = full_speed_report(), no_limit = full_speed_report();
   on_cpu.observed.situation.on_gpu = false;
-  no_limit.diagnosis.verdict = Culprit::none;
+  no_limit.diagnosis.verdict = Bottleneck::none;
   const struct {
     DoctorReport report;
     std::vector<std::string> says, says_not;
@@ -130,14 +131,14 @@ TEST(DoctorText, SaysWhatWasFoundAndLeavesOutWhatIsNotThere) {
       {starved_report(),
        {"NVIDIA H200, 4 cores; batch 256, 4 workers; 58 s of 60 s allowed",
         "Verdict: transforms. The device waits for the transforms.\n",
-        "Most gain first: transforms, raw reading\n",
+        "Most gain first: transforms, reading\n",
         "delivers 26 % [25 %, 26 %] of the ceiling; the device waits for input 74 %",
         "needs 16 cores; this process may use 4.",
         "  1. Move the transforms from random_crop on to the device\n"
         "     1.63 [1.55, 1.71] steps/s, 1.83 [1.72, 1.94] times as fast\n"
         "     --apply does it\n",
         "at most 1.71", "\n     build/slipstream train starved --data SHARDS\n",
-        "as predicted, within the intervals", "  - the machine was busy\n"},
+        "agrees with the prediction within the intervals", "  - the machine was busy\n"},
        {}},
       {failed_level_report(),
        {"interrupted",
@@ -148,7 +149,7 @@ TEST(DoctorText, SaysWhatWasFoundAndLeavesOutWhatIsNotThere) {
        {"Verdict: the device is the limit. The device is busy: its input keeps"},
        {"What to change", "Warnings"}},
       {on_cpu, {"the device (here: the CPU) is the limit"}, {}},
-      {no_limit, {"Verdict: nothing of the input holds training up. "}, {}},
+      {no_limit, {"Verdict: the input does not limit training. "}, {}},
       {empty_report(), {"Verdict: not enough evidence.\n"}, {"There is not enough evidence"}}};
   for (const auto& [report, says, says_not] : cases) {
     const std::string text = doctor_text(report);
@@ -222,7 +223,8 @@ TEST(DoctorWords, SayHowTheOutcomeCompares) {
   outcome.measured = {3, 2.9, 3.1, "steps/s", 8};
   EXPECT_EQ(outcome_sentence(outcome), "The outcome is 50 % above the prediction.");
   outcome.measured = {1.8, 1.7, 1.9, "steps/s", 8};
-  EXPECT_EQ(outcome_sentence(outcome), "The outcome is as predicted, within the intervals.");
+  EXPECT_EQ(outcome_sentence(outcome),
+            "The outcome agrees with the prediction within the intervals.");
   outcome.measured.n = 0;
   EXPECT_EQ(outcome_sentence(outcome), "");
 }

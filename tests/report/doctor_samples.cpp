@@ -20,7 +20,7 @@ Level level(const std::string& name, const std::string& after, std::size_t items
   return made;
 }
 
-CostRow cost(const std::string& name, Culprit group, double wall, double cpu, double without) {
+CostRow cost(const std::string& name, Bottleneck group, double wall, double cpu, double without) {
   CostRow row;
   row.name = name;
   row.group = group;
@@ -36,8 +36,8 @@ CostRow cost(const std::string& name, Culprit group, double wall, double cpu, do
 Change change(const std::string& id, const std::string& what, double predicted, double now) {
   Change made;
   made.id = id;
-  made.what = what;
-  made.against = Culprit::transforms;
+  made.description = what;
+  made.bottleneck = Bottleneck::transforms;
   made.predicted = rate(predicted, 0.05);
   made.gain = {predicted / now, predicted / now * 0.94, predicted / now * 1.06, "1", 12};
   return made;
@@ -84,19 +84,19 @@ Observations starved_observations() {
 
 Diagnosis starved_diagnosis() {
   Diagnosis diagnosis;
-  diagnosis.verdict = Culprit::transforms;
+  diagnosis.verdict = Bottleneck::transforms;
   diagnosis.reason =
-      "Of the 17.9 ms that a sample costs in one worker, transforms take 9.1 ms and raw reading "
+      "Of the 17.9 ms that a sample costs in one worker, transforms take 9.1 ms and reading "
       "8.5 ms; freeing the first alone gives more.";
-  diagnosis.culprits = {Culprit::transforms, Culprit::raw_reading};
+  diagnosis.bottlenecks = {Bottleneck::transforms, Bottleneck::read};
   diagnosis.ceiling = rate(3.45, 0.01);
   diagnosis.rate = rate(0.89);
   diagnosis.share = {0.258, 0.251, 0.265, "1", 12};
-  diagnosis.costs = {cost("read", Culprit::raw_reading, 8.5, 1.2, 1.63),
-                     cost("decode", Culprit::decode, 0.3, 0.3, 0.91),
-                     cost("random_crop", Culprit::transforms, 2.1, 2.1, 1.01),
-                     cost("random_mask", Culprit::transforms, 5.2, 5.1, 1.26),
-                     cost("convert_color", Culprit::transforms, 1.8, 1.8, 0.99)};
+  diagnosis.costs = {cost("read", Bottleneck::read, 8.5, 1.2, 1.63),
+                     cost("decode", Bottleneck::decode, 0.3, 0.3, 0.91),
+                     cost("random_crop", Bottleneck::transforms, 2.1, 2.1, 1.01),
+                     cost("random_mask", Bottleneck::transforms, 5.2, 5.1, 1.26),
+                     cost("convert_color", Bottleneck::transforms, 1.8, 1.8, 0.99)};
   diagnosis.costs[3].locked = 0.12;
   diagnosis.costs[4].is_memory_bound = true;
   diagnosis.changes = {
@@ -107,12 +107,13 @@ Diagnosis starved_diagnosis() {
       change("reorder", "Crop first: PILToTensor touches the whole image", 1.12, .89),
       change("num_workers", "Use 6 workers instead of 4", 1.02, .89)};
   diagnosis.changes[0].apply = [](Plan& plan) { plan.schedule.loader.on_device = "random_crop"; };
-  diagnosis.changes[1].how =
+  diagnosis.changes[1].action =
       "build/slipstream convert --data DIR --out SHARDS --to shards --resize 256x256\n"
       "build/slipstream train starved --data SHARDS";
-  diagnosis.changes[1].against = Culprit::raw_reading;
-  diagnosis.changes[1].is_bound = true;
-  diagnosis.changes[2].how = "pipeline.transforms({random_crop(256), to_tensor(), random_mask()})";
+  diagnosis.changes[1].bottleneck = Bottleneck::read;
+  diagnosis.changes[1].is_upper_bound = true;
+  diagnosis.changes[2].action =
+      "pipeline.transforms({random_crop(256), to_tensor(), random_mask()})";
   diagnosis.changes[3].apply = [](Plan& plan) { plan.schedule.loader.num_workers = 6; };
   diagnosis.model_error = 0.03;
   diagnosis.cores_needed = 15.6;
@@ -147,7 +148,7 @@ DoctorReport full_speed_report() {
   report.observed.warnings.clear();
   for (Level& level : report.observed.levels) level.with_training = rate(3.44);
   report.diagnosis = {};
-  report.diagnosis.verdict = Culprit::gpu;
+  report.diagnosis.verdict = Bottleneck::gpu;
   report.diagnosis.reason = "The input delivers what the device can take.";
   report.diagnosis.ceiling = rate(3.45, 0.01);
   report.diagnosis.rate = rate(3.44);
@@ -163,9 +164,9 @@ DoctorReport failed_level_report() {
   report.interrupted = true;
   report.seconds = 12.2;
   report.outcome.reset();
-  report.diagnosis.verdict = Culprit::not_enough_evidence;
+  report.diagnosis.verdict = Bottleneck::not_enough_evidence;
   report.diagnosis.reason = "The intervals of copy and transforms overlap; give it more time.";
-  report.diagnosis.culprits.clear();
+  report.diagnosis.bottlenecks.clear();
   report.diagnosis.cores_needed.reset();
   report.observed.utilization = {{}, {}, {}, "no GPU", 0.5, 0};
   Level& failed = report.observed.levels[5];

@@ -155,7 +155,7 @@ class InABrowser(PageTest):
 
     def test_lanes_without_times_have_no_timeline(self):
         for name, has_lanes in (("starved", True), ("nan", False), ("infinite", False), ("empty", False)):
-            self.assertEqual("lane by lane" in self.open(name)["text"], has_lanes, name)
+            self.assertEqual("by lane" in self.open(name)["text"], has_lanes, name)
 
     def test_is_light_or_dark_as_asked_and_light_on_paper(self):
         for page in ("starved", "sheet"):

@@ -262,7 +262,7 @@ TEST(WatchJson, IsOneLineInWhichWhatIsNotKnownIsNull) {
             R"("steps":6,"window_s":1.5,"steps_per_second":4.0,"input_wait_share":0.5,)"
             R"("batches_ready":0.5,"workers_busy":0.25,"state":"starving","event":"starved",)"
             R"("message":"told","host_steps":[)"
-            R"({"name":"read","group":"raw_reading","samples":48,"wall_ms":1.0,"cpu_ms":0.5},)"
+            R"({"name":"read","group":"read","samples":48,"wall_ms":1.0,"cpu_ms":0.5},)"
             R"({"name":"a\nb)"
             "\xef\xbf\xbd"
             R"(","group":"decode","samples":0,"wall_ms":null,"cpu_ms":null}]})");

@@ -18,25 +18,25 @@ namespace slipstream {
 struct PipelineModel;
 
 /// What can hold a pipeline up. docs/doctor.md says how it is found.
-enum class Culprit : std::uint8_t {
+enum class Bottleneck : std::uint8_t {
   gpu,                  ///< the device is busy: input keeps up with it
   copy,                 ///< copying batches to the device
   transforms,           ///< transforms of samples and collating, on loader threads
   decode,               ///< making pixels of file bytes
-  raw_reading,          ///< getting at file bytes
-  launch,               ///< the host enqueues the device's work more slowly than the device does it
-  lock,                 ///< workers wait for each other
+  read,                 ///< getting at file bytes
+  launch_overhead,      ///< the host enqueues the device's work more slowly than the device does it
+  lock_contention,      ///< workers wait for each other
   memory_bandwidth,     ///< workers wait for memory
   none,                 ///< input keeps up, and the device is not full
   not_enough_evidence,  ///< the intervals are too wide to say
 };
-/// The enumerator's name, such as "raw_reading".
-std::string_view to_string(Culprit culprit);
-/// The culprit of that name. Throws Refused for another name.
-Culprit culprit_named(std::string_view name);
-/// The group of a loader's host step by its index: raw_reading for 0, decode for 1, transforms for
+/// The enumerator's name, such as "read".
+std::string_view to_string(Bottleneck bottleneck);
+/// The bottleneck of that name. Throws Refused for another name.
+Bottleneck bottleneck_named(std::string_view name);
+/// The group of a loader's host step by its index: read for 0, decode for 1, transforms for
 /// all others.
-Culprit host_step_group(std::size_t index);
+Bottleneck host_step_group(std::size_t index);
 
 /// How much work a machine does at once.
 struct MachineCapacity {
@@ -61,13 +61,13 @@ struct Level {
 /// What one host step costs, sample by sample.
 struct HostStepCost {
   std::string name;
-  Culprit group = Culprit::transforms;  ///< raw_reading, decode or transforms
-  std::vector<float> wall_s;            ///< for single samples, with one worker alone
-  std::vector<float> cpu_s;             ///< for the same samples, the worker's CPU time
-  double wall_of_all_s = 0;             ///< mean for a sample with all workers while nobody trains
-  double cpu_of_all_s = 0;              ///< the same workers' CPU time for a sample, mean
-  double bytes = 0;                     ///< bytes that it makes of a sample
-  bool is_random = false;               ///< whether it draws random numbers
+  Bottleneck group = Bottleneck::transforms;  ///< read, decode or transforms
+  std::vector<float> wall_s;                  ///< for single samples, with one worker alone
+  std::vector<float> cpu_s;                   ///< for the same samples, the worker's CPU time
+  double wall_of_all_s = 0;  ///< mean for a sample with all workers while nobody trains
+  double cpu_of_all_s = 0;   ///< the same workers' CPU time for a sample, mean
+  double bytes = 0;          ///< bytes that it makes of a sample
+  bool is_random = false;    ///< whether it draws random numbers
 };
 
 /// What one device step or lane costs when it works alone on a cached batch.
@@ -144,15 +144,15 @@ struct Observations {
 
 /// Something to change, with what it is predicted to give.
 struct Change {
-  std::string id;          ///< "num_workers", "cache", "device_transforms", ...
-  std::string what;        ///< what to change, in a sentence
-  std::string how;         ///< a command or a change of code; "" where `apply` does it
-  std::string step = {};   ///< the host step that it is about; "" for none
-  std::size_t number = 0;  ///< of workers, batches, reads or cores that it asks for; 0: of nothing
-  Culprit against = Culprit::none;
-  Measured predicted;     ///< steps/s after the change
-  Measured gain;          ///< `predicted` over the rate of the pipeline as it is, unit "1"
-  bool is_bound = false;  ///< true: the most it can give, with the cost taken away
+  std::string id;           ///< "num_workers", "cache", "device_transforms", ...
+  std::string description;  ///< what to change, in a sentence
+  std::string action;       ///< a command or a change of code; "" where `apply` does it
+  std::string step = {};    ///< the host step that it is about; "" for none
+  std::size_t number = 0;   ///< of workers, batches, reads or cores that it asks for; 0: of nothing
+  Bottleneck bottleneck = Bottleneck::none;
+  Measured predicted;           ///< steps/s after the change
+  Measured gain;                ///< `predicted` over the rate of the pipeline as it is, unit "1"
+  bool is_upper_bound = false;  ///< true: the most it can give, with the cost taken away
   std::function<void(Plan&)> apply;  ///< changes a plan; empty where a plan cannot express it
   std::function<void(PipelineModel&)> model;  ///< makes the change in the model
 };
@@ -160,7 +160,7 @@ struct Change {
 /// One host step's row in the table of costs. Costs are those of one sample.
 struct CostRow {
   std::string name;
-  Culprit group = Culprit::transforms;
+  Bottleneck group = Bottleneck::transforms;
   Measured wall_ms;
   Measured cpu_ms;
   double bytes = 0;              ///< bytes that it makes of a sample
@@ -174,10 +174,10 @@ struct CostRow {
 /// What holds a pipeline up, and what would help.
 struct Diagnosis {
   std::shared_ptr<const PipelineModel> model;  ///< the model that explains what was measured
-  Culprit verdict = Culprit::not_enough_evidence;
+  Bottleneck verdict = Bottleneck::not_enough_evidence;
   std::string reason;  ///< why, in a sentence
-  std::vector<Culprit>
-      culprits;                 ///< most gain first; empty where the device does not wait for input
+  std::vector<Bottleneck>
+      bottlenecks;              ///< most gain first; empty where the device does not wait for input
   Measured ceiling;             ///< steps/s with batches on the device: input costs nothing
   Measured rate;                ///< steps/s with nothing cached
   Measured share;               ///< rate / ceiling

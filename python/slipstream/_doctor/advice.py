@@ -57,8 +57,8 @@ def _native_words(change: _native.Change, workers: int) -> dict[str, tuple[str, 
 def _put(change: _native.Change, own: dict[str, tuple[str, str]]) -> bool:
     """Rewrites the change in words of a loader's own or of all; false where there are none."""
     words = own | {
-        "lock": ("", change.how),
-        "memory_bandwidth": ("", change.how),
+        "lock_contention": ("", change.action),
+        "memory_bandwidth": ("", change.action),
         "cores": (
             "",
             f"another machine, or fewer processes on this one; then num_workers={change.number}",
@@ -66,8 +66,8 @@ def _put(change: _native.Change, own: dict[str, tuple[str, str]]) -> bool:
     }
     if change.id not in words:
         return False
-    what, change.how = words[change.id]
-    change.what = what or change.what
+    description, change.action = words[change.id]
+    change.description = description or change.description
     return True
 
 
@@ -158,20 +158,20 @@ def _native_changes(
             continue
         seconds[step.name] = cost
         change = _native.what_if(observed, diagnosis, {step.name: cost})
-        change.what = (
+        change.description = (
             f"do '{step.name}' natively: slipstream.transforms.{type(form).__name__} takes "
         )
-        change.what += f"{1e3 * cost:.3g} ms for a sample"
+        change.description += f"{1e3 * cost:.3g} ms for a sample"
         if form is NOTHING:
-            change.what = f"leave out '{step.name}', which images of the native loader do not need"
+            change.description = f"leave out '{step.name}', which images of the native loader do not need"
         changes.append(change)
     if len(seconds) > 1:
         change = _native.what_if(observed, diagnosis, seconds)
-        change.what = f"do these natively, all of them: {', '.join(seconds)}"
+        change.description = f"do these natively, all of them: {', '.join(seconds)}"
         changes.append(change)
     for change in changes:
         change.id = "native_transforms"
-        change.how = "slipstream.DataLoader(slipstream.ImageFolder(DIR, slipstream.transforms.Compose([...])), ...)"
+        change.action = "slipstream.DataLoader(slipstream.ImageFolder(DIR, slipstream.transforms.Compose([...])), ...)"
     return [change for change in changes if change.gain.value >= _WORTH_SAYING]
 
 
