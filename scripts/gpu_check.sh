@@ -46,21 +46,21 @@ phase_sanitize() {
   local api_errors=(--report-api-errors no)  # tests provoke some
   for tool in memcheck racecheck initcheck; do
     sanitize "$tool" build/tests/cuda/cuda_test \
-      '--gtest_filter=-*DeathTest*:*without_the_wait*:*late_producer*:*lanes_overlap*:*under_load*' &
+      '--gtest_filter=-*DeathTest*:*WithoutWait*:*LateProducer*:*LanesRunConcurrently*:*UnderLoad*' &
     pids+=($!)
   done
   for tool in memcheck racecheck; do
     sanitize "$tool" build/tests/cuda/augment/augment_gpu_test \
-      '--gtest_filter=*Classification*:*Starved*:*EveryWay*:*Layout*:*Blurs*:*AnySize*' &
+      '--gtest_filter=*Classification*:*CropMaskColorDivide*:*EveryResize*:*Layout*:*BlurMatches*:*EveryImageSize*' &
     pids+=($!)
     sanitize "$tool" build/tests/cuda/augment/mix_gpu_test &
     pids+=($!)
   done
   PYTORCH_NO_CUDA_MEMORY_CACHING=1 sanitize memcheck build/tests/engine/run_gpu_test \
-    '--gtest_filter=*OddSizesAndPartEpochs:*DropoutAndBatch*:*AView*:*PartsOfARun*:*WhatIsSavedDuring*:*AveragesAre*' &
+    '--gtest_filter=*OddSizesAndPartialEpochs*:*DropoutAndBatch*:*ViewAddedByStage*:*SwitchingPlansBetweenRuns*:*SavedDuringRun*:*EmaWeightsAre*' &
   pids+=($!)
   PYTORCH_NO_CUDA_MEMORY_CACHING=1 PYTHONPATH=build/python SLIPSTREAM=build/slipstream sanitize memcheck \
-    python3 -B -m pytest -q -p no:cacheprovider -k "cuda and not told and not other_forms" tests/python/pipeline_test.py tests/python/data_test.py &
+    python3 -B -m pytest -q -p no:cacheprovider -k "cuda and not share_a_loader and not wire_formats and not import_sets" tests/python/pipeline_test.py tests/python/data_test.py &
   pids+=($!)
   for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
   return "$failed"

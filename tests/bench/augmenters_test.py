@@ -15,7 +15,7 @@ class AugmentersTest(ScriptTest):
     def rows(self, *arguments):
         return self.measure(*arguments)["rows"]
 
-    def test_ours_is_what_its_program_says(self):
+    def test_slipstream_result_is_read_from_its_program(self):
         program = self.program(f"echo '{FOUND}'; echo \"$1\" > {self.folder}/asked")
         rows = self.rows("--rows", "slipstream", "--chains", "usual", "--program", program)
         self.assertEqual(rows[0]["results"]["slipstream"],
@@ -23,7 +23,7 @@ class AugmentersTest(ScriptTest):
         self.assertEqual((self.folder / "asked").read_text(),
                          "--benchmark_filter=^usual/cold/2/\n")
 
-    def test_what_fails_is_a_result(self):
+    def test_failing_program_gives_failed_result(self):
         program = self.program("echo no GPU >&2; exit 3")
         rows = self.rows("--rows", "slipstream", "--chains", "usual", "--program", program)
         self.assertEqual(rows[0]["results"]["slipstream"], "failed: RuntimeError: no GPU")
@@ -31,7 +31,7 @@ class AugmentersTest(ScriptTest):
                             self.program("echo '{\"benchmarks\": []}'"))
         self.assertIn("does not know usual/cold/2", rows[0]["results"]["slipstream"])
 
-    def test_libraries_run_or_are_absent(self):
+    def test_libraries_are_measured_or_reported_absent(self):
         rows = self.rows("--rows", "torchvision,torchvision_per_sample,kornia")
         self.assertEqual(len(rows), 3)
         for row in rows:

@@ -16,7 +16,7 @@ class LoadersTest(ScriptTest):
     script = "loaders.py"
     tiny = ("--count", "8", "--batch-size", "4", "--seconds", "0.1", "--repeats", "2")
 
-    def test_rows_take_turns(self):
+    def test_rows_run_in_turn_for_each_number_of_workers(self):
         report = self.measure("--rows", "floor,slipstream", "--num-workers", "1,2",
                               "--slipstream", BINARY)
         self.assertEqual([(row["row"], row["workers"]) for row in report["results"]],
@@ -36,7 +36,7 @@ class LoadersTest(ScriptTest):
         self.assertEqual(report["settings"]["slipstream"], str(named))
         self.assertGreater(report["file_bytes"], 10_000)
 
-    def test_what_is_not_there_is_absent(self):
+    def test_missing_programs_and_modules_are_reported_absent(self):
         report = self.measure("--num-workers", "1", "--slipstream", self.folder / "none",
                               "--rows", "slipstream,slipstream_with,dali_mixed_gpu,spdl")
         rows = {row["row"]: row for row in report["results"]}
@@ -47,7 +47,7 @@ class LoadersTest(ScriptTest):
                 self.assertEqual(rows[name]["status"], "absent")
                 self.assertIn("not installed", rows[name]["message"])
 
-    def test_options_of_the_program(self):
+    def test_slipstream_with_options_are_passed_to_the_program(self):
         said = self.folder / "said"
         program = self.program(f'echo "$@" >> "{said}"; exec {BINARY} "$@"')
         report = self.measure("--num-workers", "1", "--rows", "slipstream_with",
@@ -55,7 +55,7 @@ class LoadersTest(ScriptTest):
         self.assertEqual(report["results"][0]["status"], "ok", report["results"][0]["message"])
         self.assertTrue(said.read_text().split("\n")[0].endswith("--read-ahead 2"))
 
-    def test_a_row_that_dies_is_a_result(self):
+    def test_failing_program_is_reported_as_died(self):
         report = self.measure("--rows", "slipstream,floor", "--num-workers", "1",
                               "--slipstream", self.program("echo oh no >&2; exit 3"))
         dead, alive = report["results"]
@@ -63,7 +63,7 @@ class LoadersTest(ScriptTest):
         self.assertEqual(dead["message"], "RuntimeError: exit code 3: oh no")
         self.assertEqual(alive["status"], "ok")
 
-    def test_a_row_that_hangs_is_ended_with_all_it_started(self):
+    def test_hanging_row_is_killed_with_its_processes(self):
         started = self.folder / "started"
         program = self.program(f'echo $$ > "{started}"; exec sleep 1000')
         report = self.measure("--rows", "slipstream", "--num-workers", "1", "--timeout", "2",
@@ -73,12 +73,12 @@ class LoadersTest(ScriptTest):
         stat = Path(f"/proc/{started.read_text().strip()}/stat")
         self.assertTrue(not stat.exists() or ") Z " in stat.read_text())
 
-    def test_nothing_starts_after_the_time_budget(self):
+    def test_rows_after_time_budget_are_skipped(self):
         report = self.measure("--rows", "floor", "--num-workers", "1,2", "--budget-seconds", "0")
         self.assertEqual([row["status"] for row in report["results"]],
                          ["skipped: time budget spent"] * 2)
 
-    def test_refusals(self):
+    def test_invalid_arguments_are_refused(self):
         for arguments, says in ((["--rows", "floor,fast"], "unknown row: fast; known: floor"),
                                 (["--num-workers", "0"], "workers are at least 1"),
                                 (["--count", "3"], "files at least a batch")):

@@ -18,7 +18,7 @@ class TransformsTest(ScriptTest):
         self.ours = self.program('case "$1" in *list*) printf "' + LISTED + '\\n";; '
                                  f"*) echo '{FOUND}'; echo \"$1\" >> {self.folder}/asked;; esac")
 
-    def test_ours_is_what_its_program_says(self):
+    def test_slipstream_result_is_read_from_its_program(self):
         rows = self.measure("--rows", "normalize/f32", "--program", self.ours)["rows"]
         self.assertEqual([row["row"] for row in rows], ["normalize/f32"])
         self.assertEqual(rows[0]["slipstream"],
@@ -26,7 +26,7 @@ class TransformsTest(ScriptTest):
         self.assertEqual((self.folder / "asked").read_text(),
                          "--benchmark_filter=^normalize/f32$\n" * 2)
 
-    def test_torchvision_runs_or_is_absent(self):
+    def test_torchvision_is_measured_or_omitted(self):
         rows = self.measure("--program", self.ours)["rows"]
         self.assertEqual([row["row"] for row in rows], ["resize/u8", "normalize/f32"])
         for row in rows:

@@ -25,7 +25,7 @@ def run(*command, cwd=WORK, env=None):
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
-def must(*command):
+def run_checked(*command):
     done = run(*command)
     if done.returncode != 0:
         raise AssertionError(f"{command}: {done.returncode}\n{done.stdout}")
@@ -43,7 +43,7 @@ def copy_to_another_account():
     library = (ELSEWHERE / "lib" / "libslipstream.so").resolve()
     script = WORK / "forget.cmake"
     script.write_text(f'file(RPATH_REMOVE FILE "{library}")\n', encoding="utf-8")
-    must("cmake", "-P", script)
+    run_checked("cmake", "-P", script)
 
 
 class PackageTest(unittest.TestCase):
@@ -51,8 +51,8 @@ class PackageTest(unittest.TestCase):
     def setUpClass(cls):
         shutil.rmtree(WORK, ignore_errors=True)
         WORK.mkdir(parents=True)
-        must("cmake", "--build", BUILD, "--target", "slipstream_package")
-        must("cmake", "--install", BUILD, "--prefix", WORK / "installed")
+        run_checked("cmake", "--build", BUILD, "--target", "slipstream_package")
+        run_checked("cmake", "--install", BUILD, "--prefix", WORK / "installed")
         (WORK / "installed").rename(PREFIX)
         copy_to_another_account()
         shutil.copytree(HERE / "package", PROJECT)
@@ -61,39 +61,39 @@ class PackageTest(unittest.TestCase):
             shutil.copy(SOURCE / "examples" / example / "main.cpp", PROJECT / f"{example}.cpp")
         shutil.copy(SOURCE / "tests" / "cli" / "own_signals.cpp", PROJECT)
 
-    def test_a_program_is_built_and_trains(self):
+    def test_user_program_builds_and_trains(self):
         done = configure("build", "-DCMAKE_BUILD_TYPE=Release", *OPTIONS)
         self.assertEqual(done.returncode, 0, done.stdout)
-        must("cmake", "--build", WORK / "build")
+        run_checked("cmake", "--build", WORK / "build")
         own = WORK / "build" / "own"
-        self.assertIn("train", must(own, "--help"))
-        must(own, *TINY, "--json", "run.json")
+        self.assertIn("train", run_checked(own, "--help"))
+        run_checked(own, *TINY, "--json", "run.json")
         result = json.loads((WORK / "run.json").read_text(encoding="utf-8"))
         self.assertEqual(len(result["losses"]), 3)
         self.assertEqual(run(WORK / "build" / "interrupted", *TINY).returncode, 130)
-        must(WORK / "build" / "own_signals")
+        run_checked(WORK / "build" / "own_signals")
         for example in EXAMPLES:
-            self.assertIn("predict", must(WORK / "build" / example, "--help"))
+            self.assertIn("predict", run_checked(WORK / "build" / example, "--help"))
 
-    def test_the_program_is_installed(self):
-        self.assertIn("slipstream", must(PREFIX / "bin" / "slipstream", "--version"))
+    def test_slipstream_program_is_installed(self):
+        self.assertIn("slipstream", run_checked(PREFIX / "bin" / "slipstream", "--version"))
 
-    def test_the_library_looks_where_torch_and_cuda_are_and_nowhere_else(self):
-        dynamic = must("readelf", "-d", PREFIX / "lib" / "libslipstream.so")
+    def test_library_search_path_has_only_origin_torch_and_cuda(self):
+        dynamic = run_checked("readelf", "-d", PREFIX / "lib" / "libslipstream.so")
         origin, *folders = re.search(r"R(?:UN)?PATH.*\[(.+)\]", dynamic)[1].split(":")
         self.assertEqual(origin, "$ORIGIN")
         for folder in folders:
             self.assertTrue(list(pathlib.Path(folder).glob("lib[ctn]*.so*")), folder)
 
-    def test_the_program_runs_on_another_account_that_says_where_torch_is(self):
-        dynamic = must("readelf", "-d", PREFIX / "lib" / "libslipstream.so")
+    def test_moved_program_runs_with_ld_library_path_to_torch(self):
+        dynamic = run_checked("readelf", "-d", PREFIX / "lib" / "libslipstream.so")
         folders = re.search(r"R(?:UN)?PATH.*\[\$ORIGIN:(.+)\]", dynamic)[1]
         done = run(ELSEWHERE / "bin" / "slipstream", "--version",
                    env={**os.environ, "LD_LIBRARY_PATH": folders})
         self.assertIn("slipstream", done.stdout)
         self.assertEqual(done.returncode, 0)
 
-    def test_a_project_may_add_the_sources_instead(self):
+    def test_project_can_add_sources_as_subdirectory(self):
         added = WORK / "added"
         added.mkdir()
         shutil.copy(SOURCE / "examples" / "custom_pipeline" / "main.cpp", added)
@@ -103,12 +103,12 @@ add_subdirectory({SOURCE} slipstream)
 add_executable(own main.cpp)
 target_link_libraries(own PRIVATE slipstream::slipstream)
 """, encoding="utf-8")
-        must("cmake", "-G", "Ninja", "-S", added, "-B", added / "build", *OPTIONS)
-        steps = must("cmake", "--build", added / "build", "--target", "own", "--", "-n")
+        run_checked("cmake", "-G", "Ninja", "-S", added, "-B", added / "build", *OPTIONS)
+        steps = run_checked("cmake", "--build", added / "build", "--target", "own", "--", "-n")
         self.assertIn("early_signals.cpp.o", steps)
         self.assertIn("Linking CXX executable own", steps)
 
-    def test_cmake_files_name_no_folder_of_the_builder(self):
+    def test_cmake_files_contain_no_paths_of_the_build_machine(self):
         files = list(PREFIX.rglob("*.cmake"))
         self.assertEqual({file.name for file in files},
                          {"slipstreamConfig.cmake", "slipstreamConfigVersion.cmake"})
@@ -118,12 +118,12 @@ target_link_libraries(own PRIVATE slipstream::slipstream)
             text = file.read_text(encoding="utf-8")
             self.assertEqual([folder for folder in folders if folder in text], [], file)
 
-    def test_headers_of_the_inside_are_not_installed(self):
+    def test_only_public_headers_are_installed(self):
         installed = {file.relative_to(PREFIX) for file in PREFIX.rglob("*.h")}
         public = {file.relative_to(SOURCE) for file in (SOURCE / "include").rglob("*.h")}
         self.assertEqual(installed, public)
 
-    def test_torch_that_is_not_there_is_said(self):
+    def test_missing_torch_fails_with_advice_to_install_pytorch(self):
         (WORK / "tools").mkdir()
         (WORK / "tools" / "python3").symlink_to("/bin/false")
         env = {"PATH": f"{WORK / 'tools'}:{os.environ['PATH']}"}
@@ -132,7 +132,7 @@ target_link_libraries(own PRIVATE slipstream::slipstream)
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stdout, r"install\s+PyTorch")
 
-    def test_torch_of_another_version_is_refused(self):
+    def test_unsupported_torch_version_is_refused(self):
         other = WORK / "other"
         other.mkdir()
         (other / "TorchConfig.cmake").write_text("set(Torch_FOUND TRUE)\n", encoding="utf-8")
@@ -142,7 +142,7 @@ target_link_libraries(own PRIVATE slipstream::slipstream)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("1.13.1", done.stdout)
 
-    def test_what_was_not_built_is_not_installed(self):
+    def test_install_without_built_library_fails_and_names_target(self):
         script = (BUILD / "cmake_install.cmake").read_text(encoding="utf-8")
         unbuilt = WORK / "unbuilt.cmake"
         unbuilt.write_text(script.replace("/package/libslipstream.so", "/package/no.so"),

@@ -16,7 +16,7 @@ TORCH_MODULE(Flat);
 
 void scale(Batch& batch) { batch.set("input", batch.at("image").to(at::kFloat).div(255)); }
 
-TEST(PublicHeader, HasAllThatATrainingProgramNeeds) {
+TEST(PublicHeader, SufficesForTrainingProgram) {
   SampleOptions options;
   options.batch_size = 4;
   Pipeline declared =

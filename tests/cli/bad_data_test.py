@@ -28,27 +28,27 @@ class FolderTest(ProgramTest):
     def refuse(self, folder, says, code=REFUSED):
         self.expect(code, "train", "segmentation", *TINY, "--data", folder, says=says)
 
-    def test_no_such_folder(self):
+    def test_missing_data_folder_is_refused(self):
         missing = self.folder / "missing"
         self.refuse(missing, says=[f"no folder '{missing}'", "make-data"])
 
-    def test_a_file_instead_of_a_folder(self):
+    def test_file_instead_of_data_folder_is_refused(self):
         file = self.folder / "file"
         file.write_text("")
         self.refuse(file, says=["is not a data set", "images/ and masks/"])
 
-    def test_a_folder_without_images_and_masks(self):
+    def test_folder_without_images_and_masks_is_refused(self):
         (self.folder / "bare").mkdir()
         self.refuse(self.folder / "bare", says=["images"])
 
-    def test_a_folder_without_files(self):
+    def test_empty_images_folder_fails(self):
         empty = self.folder / "empty"
         for name in ("images", "masks"):
             (empty / name).mkdir(parents=True)
         self.refuse(empty, says=["no images in"], code=FAILED)
 
 
-class ForgedTest(ProgramTest):
+class ForgedNamesTest(ProgramTest):
     """Names in files that would look like a line of the program's own, or command the terminal."""
 
     FORGED = "\nslipstream: all is well\x1b[2K"
@@ -62,7 +62,7 @@ class ForgedTest(ProgramTest):
                 archive.addfile(member, io.BytesIO(content))
         return path
 
-    def listed(self, label):
+    def write_list(self, label):
         path = self.folder / "list.csv"
         path.write_text(f'image,label\n000.png,"{label}"\n')
         return path
@@ -73,7 +73,7 @@ class ForgedTest(ProgramTest):
         path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header)
         return path
 
-    def test_they_forge_no_lines(self):
+    def test_names_in_data_cannot_forge_output_lines(self):
         image, file, link = png(2, 2, bytes(4)), tarfile.REGTYPE, tarfile.SYMTYPE
         name = "a" + self.FORGED
         cases = {"a link": lambda: self.shard((name + ".png", b"", link)),
@@ -81,7 +81,7 @@ class ForgedTest(ProgramTest):
                  "no image": lambda: self.shard((name + ".cls", b"1", file)),
                  "a sample": lambda: self.shard((name + ".png", b"damaged", file), (name + ".cls", b"1", file)),
                  "a class": lambda: self.shard(("a.png", image, file), ("a.cls", name.encode(), file)),
-                 "a label": lambda: self.listed(self.FORGED[:1] + "2"),
+                 "a label": lambda: self.write_list(self.FORGED[:1] + "2"),
                  "a type": lambda: self.array("<u9")}
         for what, make in cases.items():
             with self.subTest(what):
@@ -111,49 +111,49 @@ class FileTest(ProgramTest):
             self.expect(code, "train", "segmentation", *TINY, "--data", self.data, "--plan", plan,
                         "--steps", "2", *more, says=says)
 
-    def test_an_image_without_a_mask(self):
+    def test_image_without_mask_fails_with_its_name(self):
         self.mask.unlink()
         self.expect_failure(says=["000002", "without masks/NAME.png"], code=FAILED)
 
-    def test_a_mask_without_an_image(self):
+    def test_mask_without_image_fails_with_its_name(self):
         self.image.unlink()
         self.expect_failure(says=["000002", "without images/NAME"], code=FAILED)
 
-    def test_a_mask_of_another_size(self):
+    def test_mask_of_different_size_fails_with_both_sizes(self):
         self.mask.write_bytes(png(8, 4, bytes(32)))
         self.expect_failure(says=["000002.png", "8 x 4", "16 x 16", "step 'read'"])
 
-    def test_a_truncated_image(self):
+    def test_truncated_image_fails_in_decode_step(self):
         self.image.write_bytes(self.image.read_bytes()[:-100])
         self.expect_failure(says=["000002.jpg", "step 'decode'"])
 
-    def test_a_truncated_mask(self):
+    def test_truncated_mask_fails_in_decode_step(self):
         self.mask.write_bytes(self.mask.read_bytes()[:-20])
         self.expect_failure(says=["000002", "step 'decode'"])
 
-    def test_a_corrupt_image(self):
+    def test_file_that_is_no_image_fails_with_its_name(self):
         self.image.write_bytes(b"this is no image")
         self.expect_failure(says=["000002.jpg", "neither JPEG nor PNG"])
 
-    def test_an_empty_file(self):
+    def test_empty_image_file_fails_with_its_name(self):
         self.image.write_bytes(b"")
         self.expect_failure(says=["000002.jpg", "0 bytes"])
 
-    def test_a_decompression_bomb(self):
+    def test_image_above_pixel_limit_fails_with_its_size(self):
         self.image.unlink()
         self.image.with_suffix(".png").write_bytes(png(60000, 60000))
         self.mask.write_bytes(png(60000, 60000))
         self.expect_failure(says=["000002.png", "60000 x 60000", "DecodeOptions::pixel_limit"])
 
-    def test_a_label_outside_the_classes(self):
+    def test_label_outside_classes_fails_with_its_value(self):
         self.mask.write_bytes(png(16, 16, bytes(255) + b"\x0b"))
         self.expect_failure(says=["000002", "class 11", "10 classes"])
 
-    def test_fewer_classes_than_the_labels_have(self):
+    def test_too_small_classes_option_fails(self):
         self.mask.write_bytes(png(16, 16, bytes([9]) * 256))
         self.expect_failure(says=["3 classes"], more=["--classes", "3"])
 
-    def test_a_batch_larger_than_the_data_set(self):
+    def test_batch_larger_than_data_set_is_refused(self):
         self.expect_failure(says=["batch size 64", "at most 8"], code=REFUSED,
                             more=["--batch-size", "64"])
 

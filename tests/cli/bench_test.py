@@ -11,7 +11,7 @@ CLASSIFICATION = ["classification", "--model", "encoder", *TINY[1:]]
 
 
 class BenchTest(ProgramTest):
-    def test_rows_for_each_plan_and_lane(self):
+    def test_report_has_rows_for_each_plan_and_lane(self):
         json, svg = self.folder / "bench.json", self.folder / "bench.svg"
         self.expect(DONE, "bench", *TINY, "--batch-size", "2,4", "--json", json, "--svg", svg,
                     says=["serial", "pipelined", "alone:copy"])
@@ -33,7 +33,7 @@ class BenchTest(ProgramTest):
         self.assertEqual(rows[2, "serial"]["gain"]["value"], 1)
         self.assertEqual(xml.parse(svg).getroot().tag, "{http://www.w3.org/2000/svg}svg")
 
-    def test_cached_input(self):
+    def test_cached_input_is_reported_without_gain(self):
         for source in ("host", "device"):
             json = self.folder / f"{source}.json"
             self.expect(DONE, "bench", *TINY, "--batch-size", "2", "--input", source,
@@ -42,7 +42,7 @@ class BenchTest(ProgramTest):
             self.assertEqual((row["plan"], row["input"]), ("pipelined", source))
             self.assertIsNone(row["gain"])
 
-    def test_transforms_devices(self):
+    def test_bad_transforms_devices_are_refused(self):
         for given, says in (("cpu,cudo", "did you mean 'cuda'?"), ("cpu,cpu", "'cpu' is named twice"),
                             ("cpu,cuda", "the training's device is the CPU")):
             self.expect(REFUSED, "bench", *CLASSIFICATION, "--transforms-device", given, says=[says])

@@ -45,7 +45,7 @@ RunResult train_branches(const Options& options, const std::string& mode, std::u
   return trainer.run(plan, run);
 }
 
-TEST(BranchesTest, EveryModeTrainsTheSameUnderEveryPlanAndFork) {
+TEST(BranchesTest, EveryModeGivesTheSameDigestUnderEveryPlanAndFork) {
   for (const char* mode : {"load", "branches", "ensemble"}) {
     Options options = small_branches(mode);
     if (options.text("mode") == "load") {
@@ -62,7 +62,7 @@ TEST(BranchesTest, EveryModeTrainsTheSameUnderEveryPlanAndFork) {
   }
 }
 
-TEST(BranchesTest, HasTheLayersOfW4) {
+TEST(BranchesTest, BranchesModeHasExpectedStepsAndParameterCount) {
   Options options = small_branches("branches");
   const Pipeline pipeline = make_branches(options);
   EXPECT_THAT(pipeline.device_steps(), ElementsAre("copy", "model"));
@@ -72,7 +72,7 @@ TEST(BranchesTest, HasTheLayersOfW4) {
   EXPECT_EQ(weights, 2 * (64 * 3 * 9 + 64) + 128 * 5 + 5);
 }
 
-TEST(BranchesTest, AMemberLearnsWhatItWouldAlone) {
+TEST(BranchesTest, EnsembleMemberGetsTheSameWeightsAsAlone) {
   std::vector<at::Tensor> all, alone;
   Options options = small_branches("ensemble");
   train_branches(options, "pipelined", 8, &all);
@@ -86,7 +86,7 @@ TEST(BranchesTest, AMemberLearnsWhatItWouldAlone) {
   }
 }
 
-TEST(BranchesTest, LoadingBesideStepsIsTold) {
+TEST(BranchesTest, GainOfOverlappedLoadingIsReported) {
   Options options = small_branches("load");
   options.give("load-ms", 2);
   options.give("step-ms", 4);
@@ -109,7 +109,7 @@ TEST(BranchesTest, LoadingBesideStepsIsTold) {
   EXPECT_TRUE(train_branches(small_branches("load"), "pipelined", 31).gains.empty());
 }
 
-TEST(BranchesTest, ForksAreTold) {
+TEST(BranchesTest, GainOfForkIsReported) {
   Options options = small_branches("branches");
   options.give("fork", "streams");
   const RunResult result = train_branches(options, "serial", 4);

@@ -17,7 +17,7 @@ class DamageTest(CheckpointRuns):
         cls.whole, cls.digest = cls.saved(
     cls("run"), "whole", "--optimizer", "adamw", steps=6, every=3)
 
-    def assert_passed_over(self, name, damage):
+    def assert_skipped(self, name, damage):
         folder = self.folder / name
         shutil.copytree(self.whole, folder, symlinks=True)
         last = step_path(folder, 6)
@@ -32,18 +32,18 @@ class DamageTest(CheckpointRuns):
                               "goes on from step 3 "])
             self.assertEqual(read_json(report)["digest"], self.digest)
 
-    def test_files_that_are_cut_or_gone(self):
+    def test_resume_skips_checkpoint_with_truncated_or_missing_file(self):
         for file in (*TENSORS, RECORD):
             def cut(last, name=file):
                 content = (last / name).read_bytes()
                 (last / name).write_bytes(content[:len(content) // 2])
 
-            self.assert_passed_over(f"cut {file}", cut)
-            self.assert_passed_over(f"empty {file}",
+            self.assert_skipped(f"cut {file}", cut)
+            self.assert_skipped(f"empty {file}",
                                     lambda last, name=file: (last / name).write_bytes(b""))
-            self.assert_passed_over(f"no {file}", lambda last, name=file: (last / name).unlink())
+            self.assert_skipped(f"no {file}", lambda last, name=file: (last / name).unlink())
 
-    def test_values_of_tensors(self):
+    def test_resume_skips_checkpoint_with_flipped_tensor_bit(self):
         for file in TENSORS:
             for place in (0, -1):
                 def flip(last, name=file, at=place):
@@ -52,38 +52,38 @@ class DamageTest(CheckpointRuns):
                     content[begin if at == 0 else -1] ^= 0x10
                     (last / name).write_bytes(content)
 
-                self.assert_passed_over(f"flip {file} {place}", flip)
+                self.assert_skipped(f"flip {file} {place}", flip)
 
-    def test_names_shapes_and_types_of_tensors(self):
+    def test_resume_skips_checkpoint_with_changed_tensor_header(self):
         for old, new in ((b'"F32"', b'"I32"'), (b".weight", b".weighd"),
                          (b"[16,3,1,1]", b"[16,1,3,1]"), (b'"dtype"', b'"dtypf"'), (b"{", b"[")):
-            self.assert_passed_over(f"header {new}",
+            self.assert_skipped(f"header {new}",
                                     lambda last, a=old, b=new: replace_in(last / TENSORS[0], a, b))
 
-    def test_each_number_of_the_record(self):
+    def test_resume_skips_checkpoint_with_changed_record(self):
         for old, new in ((b'"step": 6', b'"step": 2'), (b'"seed": 1', b'"seed": 3'),
                          (b'"batch_size": 8', b'"batch_size": 9'),
                          (b'"samples": 64', b'"samples": 24'),
                          (b'"epoch"', b'"epocg"'), (b"{", b"[")):
-            self.assert_passed_over(f"record {new}",
+            self.assert_skipped(f"record {new}",
                                     lambda last, a=old, b=new: replace_in(last / RECORD, a, b))
 
-    def test_a_digit_of_the_digest(self):
+    def test_resume_skips_checkpoint_with_changed_digest(self):
         def change(last):
             digit = read_json(last / RECORD)["loss_digest"][:1]
             replace_in(last / RECORD, f'"loss_digest": "{digit}'.encode(),
                        f'"loss_digest": "{"0" if digit != "0" else "1"}'.encode())
 
-        self.assert_passed_over("digest", change)
+        self.assert_skipped("digest", change)
 
-    def test_a_file_in_the_place_of_a_checkpoint_is_none(self):
+    def test_resume_ignores_file_named_like_a_checkpoint(self):
         folder, _ = self.saved("file", steps=4, every=2)
         shutil.rmtree(step_path(folder, 4))
         step_path(folder, 4).write_text("a file")
         report = self.report("--checkpoint", folder, "--resume", "auto", "--steps", "5")
         self.assertEqual(report["first_step"], 2)
 
-    def test_an_error_keeps_what_was_trained_before_it(self):
+    def test_failed_run_saves_last_step_before_the_error(self):
         data = make_classes(self.folder / "spoiled")
         sorted(data.rglob("*.jpg"))[40].write_bytes(b"not an image")  # of the sixth batch
         for name, validation in (("alone", []), ("scored", ["--val", self.data])):
@@ -92,13 +92,13 @@ class DamageTest(CheckpointRuns):
                         "8", "--batch-size", "8", *validation, says=["spoiled"])
             self.assertEqual(steps_in(folder), [5], name)
 
-    def test_nothing_is_left(self):
+    def test_resume_auto_without_intact_checkpoint_is_refused(self):
         folder, _ = self.saved("gone", steps=2)
         (step_path(folder, 2) / RECORD).unlink()
         self.refuse(REFUSED, "--checkpoint", folder, "--resume", "auto", "--steps", "3",
                     says=["no checkpoint in", RECORD])
 
-    def test_what_is_no_checkpoint(self):
+    def test_resume_from_path_that_is_no_checkpoint_is_refused(self):
         empty = self.folder / "empty"
         empty.mkdir()
         (empty / RECORD).write_text('{"schema": "slipstream.run", "version": 1}')
@@ -107,7 +107,7 @@ class DamageTest(CheckpointRuns):
                            (empty / RECORD, "folder")):
             self.refuse(REFUSED, "--resume", path, "--steps", "9", says=[says])
 
-    def test_a_later_version(self):
+    def test_checkpoint_of_later_version_is_refused(self):
         folder, _ = self.saved("later", steps=6)
         replace_in(step_path(folder, 6) / RECORD, b'"version": 1', b'"version": 2')
         for resume in (["--checkpoint", folder, "--resume", "auto"],

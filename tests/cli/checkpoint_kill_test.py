@@ -43,7 +43,7 @@ class KilledTest(CheckpointRuns):
         for step in steps_in(folder):
             self.assertEqual(read_json(step_path(folder, step) / RECORD)["step"], step)
 
-    def test_killed_training_resumes_to_the_same_end(self):
+    def test_killed_training_resumes_to_the_same_digest(self):
         folder, moments, reached = self.folder / "killed", random.Random(1), 0
         options = (*self.OPTIONS, "--val", make_classes(self.folder / "val", samples=8))
         resumed = (*options, "--checkpoint", folder, "--resume", "auto")
@@ -150,7 +150,7 @@ class DiskTest(CheckpointRuns):
                 self.assert_complete(folder)
                 self.report("--resume", folder, "--steps", steps + 1)
 
-    def test_checkpoint_that_disappears_does_no_harm(self):
+    def test_training_continues_after_a_checkpoint_disappears(self):
         folder = self.folder / "holes"
         training = Running(*self.command("--checkpoint", folder, *ENDLESS, "--save-every", "2", "--keep", "5"))
         wait_until(lambda: len(steps_in(folder)) >= 2)

@@ -13,7 +13,7 @@ EVERYTHING = ["--optimizer", "adamw", "--accumulate", "3", "--ema", "0.9", "--cl
 
 
 class FolderTest(CheckpointRuns):
-    def test_it_holds_the_latest_and_the_best(self):
+    def test_checkpoint_folder_holds_latest_and_best(self):
         for criterion, read_best, lr in (("loss", min, "0.001"), ("top1", max, "1e-9")):
             with self.subTest(criterion):
                 folder = self.folder / criterion
@@ -30,7 +30,7 @@ class FolderTest(CheckpointRuns):
                                  (criterion, best))
                 self.assertAlmostEqual(record["best"]["value"], scores[best])
 
-    def test_it_keeps_as_many_as_asked_for(self):
+    def test_keep_option_limits_number_of_checkpoints(self):
         folder = self.folder / "many"
         self.report("--checkpoint", folder, "--steps", "20", "--save-every", "2", "--keep", "2")
         self.assert_complete(folder)
@@ -38,7 +38,7 @@ class FolderTest(CheckpointRuns):
         self.assertEqual(steps_in(folder)[-1], 20)
         self.assertFalse((folder / "best").exists())
 
-    def test_a_training_is_saved_at_its_end_anyway(self):
+    def test_run_without_save_every_saves_at_its_end(self):
         folder = self.folder / "deep" / "er"
         self.report("--checkpoint", folder, "--steps", "3", "--ema", "0.5")
         self.assertEqual(steps_in(folder), [3])
@@ -47,7 +47,7 @@ class FolderTest(CheckpointRuns):
         told = {key: record[key] for key in ("version", "epoch", "batch_size", "samples")}
         self.assertEqual(told, {"version": 1, "epoch": 3 / 8, "batch_size": 8, "samples": 64})
 
-    def test_one_run_at_a_time_has_it(self):
+    def test_second_run_in_same_checkpoint_folder_is_refused(self):
         folder = self.folder / "shared"
         first = Running(*self.command("--checkpoint", folder, "--steps", "1000000"))
         second = ("--checkpoint", folder, "--steps", "1")
@@ -63,13 +63,13 @@ class FolderTest(CheckpointRuns):
         self.assertEqual(first.signal_once_under_way(signal.SIGINT, is_under_way=both), INTERRUPTED)
         self.assert_complete(folder)
 
-    def test_a_used_one_is_not_begun_anew(self):
+    def test_new_run_in_used_checkpoint_folder_is_refused(self):
         folder, _ = self.saved("used", steps=2)
         self.refuse(REFUSED, "--checkpoint", folder, "--steps", "4",
                     says=[f"{folder} has checkpoints", "step 2", "--resume auto"])
         self.assertEqual(steps_in(folder), [2])
 
-    def test_a_folder_in_the_place_of_a_link_is_refused_and_kept(self):
+    def test_folder_named_best_or_last_is_refused_and_kept(self):
         """As cp -rL and archives without links leave it."""
         for name in ("best", "last"):
             folder, _ = self.saved(f"copied {name}", "--val", self.data, steps=8)
@@ -85,7 +85,7 @@ class FolderTest(CheckpointRuns):
 
 
 class ResumeTest(CheckpointRuns):
-    def assert_goes_on(self, name, *options, steps):
+    def assert_resumes_to_same_digest(self, name, *options, steps):
         folder, digest = self.saved(name, "--plan", "serial", *options, steps=steps)
         between = [step for step in steps_in(folder)[:-1] if step % 8 != 0]
         plans = (("pipelined", "1"), ("auto", "3"), ("pipelined", "2"))
@@ -97,20 +97,20 @@ class ResumeTest(CheckpointRuns):
             self.assertEqual(report["digest"], digest, (step, plan))
             self.assertEqual((report["first_step"], report["steps"]), (step, steps - step))
 
-    def test_it_ends_where_the_uninterrupted_run_ends(self):
-        self.assert_goes_on("sgd", "--momentum", "0.9", steps=20)
+    def test_resumed_sgd_run_has_digest_of_uninterrupted_run(self):
+        self.assert_resumes_to_same_digest("sgd", "--momentum", "0.9", steps=20)
 
-    def test_it_does_so_with_all_that_has_a_state(self):
-        self.assert_goes_on("everything", *EVERYTHING, "--val", self.data, steps=20)
+    def test_resumed_run_with_all_states_has_digest_of_uninterrupted_run(self):
+        self.assert_resumes_to_same_digest("everything", *EVERYTHING, "--val", self.data, steps=20)
 
-    def test_it_does_so_while_plans_are_tried_out(self):
+    def test_checkpoint_saved_during_plan_trials_resumes_to_same_digest(self):
         folder, digest = self.saved("auto", "--plan", "auto", steps=40, every=2)
         self.assertGreaterEqual(len(steps_in(folder)), 4)
         for step in steps_in(folder)[:4]:
             self.assertEqual(self.report("--resume", step_path(folder, step), "--steps", "40",
                                          "--plan", "serial")["digest"], digest, step)
 
-    def test_it_reads_nothing_before_its_place(self):
+    def test_resumed_run_does_not_read_earlier_samples(self):
         data = make_classes(self.folder / "worn")
         ordered = ("--data", data, "--no-shuffle", "--num-workers", "1", "--prefetch-factor", "1")
         folder, digest = self.saved("worn out", *ordered, steps=8, every=5)
@@ -120,7 +120,7 @@ class ResumeTest(CheckpointRuns):
         resumed = self.report("--resume", step_path(folder, 5), *ordered, "--steps", "8")
         self.assertEqual(resumed["digest"], digest)
 
-    def test_an_interrupted_run_goes_on(self):
+    def test_interrupted_run_resumes_to_digest_of_whole_run(self):
         folder, path = self.folder / "interrupted", self.folder / "interrupted.json"
         options = ("--checkpoint", folder, "--steps", "200", "--save-every", "4", *EVERYTHING)
         first = Running(*self.command(*options, "--plan", "pipelined", "--json", path))
@@ -135,19 +135,19 @@ class ResumeTest(CheckpointRuns):
         self.assertEqual(report["digest"], whole["digest"])
         self.assertEqual(whole["losses"][step:], report["losses"])
 
-    def test_auto_begins_where_nothing_is(self):
+    def test_resume_auto_without_checkpoints_starts_at_step_zero(self):
         folder = self.folder / "new"
         for _ in range(2):
             self.assertEqual(self.report("--checkpoint", folder, "--resume", "auto", "--steps",
                                          "3")["first_step"], 0)
             shutil.rmtree(step_path(folder, 3))
 
-    def test_a_folder_and_its_best_are_paths_too(self):
+    def test_resume_takes_checkpoint_folder_and_its_best_link(self):
         folder, _ = self.saved("paths", "--val", self.data, steps=10, every=99)
         for path, step in ((folder, 10), (folder / "best", self.best(folder))):
             self.report("--resume", path, "--steps", "12", says=[f"goes on from step {step} "])
 
-    def test_an_earlier_step_does_not_go_on_beside_later_ones(self):
+    def test_resume_from_earlier_step_needs_another_folder(self):
         folder, _ = self.saved("back", steps=20, every=4)
         earlier, before = step_path(folder, steps_in(folder)[0]), steps_in(folder)
         self.refuse(REFUSED, "--checkpoint", folder, "--resume", earlier, "--steps", "9",
@@ -155,7 +155,7 @@ class ResumeTest(CheckpointRuns):
         self.assertEqual(steps_in(folder), before)
         self.report("--checkpoint", self.folder / "other", "--resume", earlier, "--steps", "9")
 
-    def test_the_best_so_far_is_kept_from_another_folder(self):
+    def test_best_score_is_carried_into_another_folder(self):
         first, _ = self.saved("good", "--val", self.data, steps=32, every=99)
         before = read_json(first / "best" / RECORD)["best"]
         second = self.folder / "no better"
@@ -164,7 +164,7 @@ class ResumeTest(CheckpointRuns):
         record = read_json(step_path(second, before["step"] + 8) / RECORD)
         self.assertEqual((record["best"], record["epochs_since_best"]), (before, 1))
 
-    def test_the_best_is_what_the_record_says(self):
+    def test_wrong_best_link_is_corrected_from_the_record(self):
         """As after a kill between a checkpoint and its link."""
         folder, _ = self.saved("unlinked", "--val", self.data, steps=16)
         self.assertEqual(self.best(folder), 16)
@@ -174,7 +174,7 @@ class ResumeTest(CheckpointRuns):
                     "--steps", "24", "--keep", "1")
         self.assertEqual(self.best(folder), 16)
 
-    def test_early_stop_counts_on(self):
+    def test_resumed_run_continues_early_stop_count(self):
         options = ("--val", self.data, "--keep-best", "top1", "--lr", "1e-9", "--early-stop", "4")
         folder = self.folder / "stopped"
         self.report("--checkpoint", folder, *options, "--steps", "24")
@@ -191,7 +191,7 @@ class ResumeTest(CheckpointRuns):
         table = lines.index(next(line for line in lines if line.startswith("score ")))
         return [line for line in lines if line.startswith("epoch ")], lines[table:]
 
-    def test_a_resumed_run_prints_the_epochs_and_the_best_scores_of_a_whole_one(self):
+    def test_resumed_run_prints_epochs_and_best_scores_of_whole_run(self):
         epochs, table = self.printed(self.folder / "whole")
         self.assertEqual(len(epochs), 3)
         for step in (4, 8, 12, 20):
@@ -203,7 +203,7 @@ class ResumeTest(CheckpointRuns):
                 self.assertEqual([line.removesuffix("  best") for line in rest],
                                  [line.removesuffix("  best") for line in epochs[step // 8:]])
 
-    def test_the_summary_says_what_was_trained(self):
+    def test_summary_reports_number_of_trained_steps(self):
         stopped = ["--early-stop", "1", "--val", self.data, "--lr", "1e-9"]
         for more, says in ((stopped, "16 steps, "), ([], "100 steps, ")):
             done = self.expect(DONE, *self.command("--steps", "100", *more))
@@ -211,7 +211,7 @@ class ResumeTest(CheckpointRuns):
 
 
 class DivergedTest(CheckpointRuns):
-    def test_a_loss_that_is_not_finite_leaves_what_was_good(self):
+    def test_nan_loss_leaves_only_finite_checkpoints(self):
         folder, _ = self.saved("stopped", steps=6)
         on = ("--checkpoint", folder, "--resume", "auto", "--steps", "20", "--save-every", "1")
         self.refuse(FAILED, *on, "--lr", "1e30", says=["the loss is NaN"])
@@ -222,7 +222,7 @@ class DivergedTest(CheckpointRuns):
                 self.assertTrue(math.isfinite(number), step)
         self.report("--resume", step_path(folder, 6), "--steps", "9")
 
-    def test_a_score_that_is_not_finite_is_not_the_best(self):
+    def test_non_finite_score_is_never_the_best(self):
         folder = self.folder / "scores"
         on = ("--checkpoint", folder, "--val", self.data, "--keep-best", "loss", "--on-nan", "skip",
               "--resume", "auto")
@@ -231,7 +231,7 @@ class DivergedTest(CheckpointRuns):
         self.assertFalse((folder / "best").exists())
         self.report(*on, "--steps", "9", says=["goes on from step 8 "])
 
-    def test_it_may_be_left_out(self):
+    def test_on_nan_skip_keeps_weights_finite(self):
         folder = self.folder / "skipped"
         report = self.report("--checkpoint", folder, "--steps", "6", "--lr", "1e30",
                              "--on-nan", "skip", "--ema", "0.9")
@@ -243,7 +243,7 @@ class DivergedTest(CheckpointRuns):
 
 
 class OtherTrainingTest(CheckpointRuns):
-    def test_it_is_refused_with_what_differs(self):
+    def test_resume_with_other_settings_is_refused_with_the_difference(self):
         folder, _ = self.saved("sgd", steps=6, every=99)
         four = make_classes(self.folder / "four", classes=4)
         fewer = make_classes(self.folder / "fewer", samples=48)
@@ -260,22 +260,22 @@ class OtherTrainingTest(CheckpointRuns):
                     self.refuse(REFUSED, *resume, *other, "--steps", "9", says=says)
         self.assertEqual(steps_in(folder), [6])
 
-    def test_another_model(self):
+    def test_resume_with_another_model_is_refused(self):
         folder, _ = self.saved("encoder", steps=2)
         self.expect(REFUSED, "train", "classification", "--device", "cpu", "--image-size", "16",
                     "--data", self.data, "--resume", step_path(folder, 2), "--steps", "3",
                     says=["another model", "not in the file: ", "not in the model: encoder.conv0"])
 
-    def test_one_that_is_over(self):
+    def test_resume_of_finished_run_has_nothing_left_to_do(self):
         folder, _ = self.saved("over", steps=4)
         done = self.expect(DONE, *self.command("--resume", folder, "--steps", "4"))
         self.assertIn("nothing is left to do: the training has 4 steps", done.stdout)
 
-    def test_data_of_other_classes_are_no_measure(self):
+    def test_validation_data_with_other_classes_is_refused(self):
         four = make_classes(self.folder / "others", classes=4)
         self.refuse(REFUSED, "--val", four, says=["classes"])
 
-    def test_options_without_effect(self):
+    def test_options_without_effect_are_refused(self):
         folder, _ = self.saved("effect", "--val", self.data, steps=2)
         for options, says in ((["--save-every", "2"], "--save-every needs --checkpoint"),
                               (["--keep", "2"], "--keep needs --checkpoint"),
@@ -289,7 +289,7 @@ class OtherTrainingTest(CheckpointRuns):
             with self.subTest(says):
                 self.refuse(REFUSED, *options, "--steps", "4", says=[says])
 
-    def test_a_score_that_is_none(self):
+    def test_unknown_keep_best_score_is_refused(self):
         self.refuse(REFUSED, "--val", self.data, "--keep-best", "acuracy", "--steps", "1",
                     says=["--keep-best", "'acuracy'", "did you mean 'accuracy'?"])
 

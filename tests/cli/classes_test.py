@@ -35,7 +35,7 @@ class ClassesTest(DataFolders):
         return [(each["name"], each["samples"])
                 for each in read_json(path)["fields"][1]["classes"]]
 
-    def test_validation_data_are_numbered_as_training_data(self):
+    def test_classes_from_numbers_validation_data_like_training_data(self):
         same = ("--classes-from", self.classes)
         self.assertEqual(self.counts(self.validation), [("d\u00f6g", 6)])
         self.assertEqual(self.counts(self.validation, *same), [("cat", 0), ("d\u00f6g", 6)])
@@ -54,7 +54,7 @@ class ClassesTest(DataFolders):
         self.assertEqual(report["class_names"], ["cat", "d\u00f6g"])
         self.assertEqual(report["workload"]["options"]["classes_from"], str(self.classes))
 
-    def test_classes_that_do_not_fit_are_refused(self):
+    def test_classes_from_that_does_not_match_the_data_is_refused(self):
         names = self.folder / "cats.txt"
         names.write_text("cat\n")
         for command in (("inspect", self.classes),
@@ -67,7 +67,7 @@ class ClassesTest(DataFolders):
         self.expect(REFUSED, "train", *TINY_CLASSIFIER, "--data", self.classes,
                     "--classes-from", self.folder / "no.txt", says=["no class list"])
 
-    def test_masks_have_as_many_classes_as_names(self):
+    def test_segmentation_has_one_class_per_given_name(self):
         names = self.folder / "ten.txt"
         names.write_text("".join(f"class {number}\n" for number in range(12)))
         report = self.train("masks", *TINY, "--data", self.scenes, "--batch-size", "4", "--steps",
@@ -76,7 +76,7 @@ class ClassesTest(DataFolders):
         self.expect(REFUSED, "train", "segmentation", *TINY, "--data", self.scenes, "--classes",
                     "9", "--classes-from", names, says=["--classes 9", "12 classes have names"])
 
-    def test_one_class_and_formats_that_are_not_read_are_told(self):
+    def test_every_verb_warns_of_single_class_and_unread_formats(self):
         data = self.folder / "odd"
         shutil.copytree(self.validation, data)
         (data / "d\u00f6g" / "a.webp").write_bytes(b"RIFF")
@@ -98,7 +98,7 @@ class ClassesTest(DataFolders):
                             "--repeats", "1", "--num-workers", "1", says=says)
         self.assertEqual(bench.stderr.count(says[0]), 1)
 
-    def test_a_failed_conversion_is_told_as_such(self):
+    def test_unfinished_conversion_is_refused_as_data(self):
         out = self.folder / "failed"
         convert = ("convert", "--data", self.damaged, "--out", out)
         self.expect(FAILED, *convert, says=["a.jpg"])
@@ -107,7 +107,7 @@ class ClassesTest(DataFolders):
             self.expect(REFUSED, *command,
                         says=[f"the conversion in '{out}' is not finished", "the same convert"])
 
-    def test_drawings_with_transparency(self):
+    def test_background_option_fills_transparent_pixels(self):
         data = self.folder / "drawings"
         for name in ("a", "b"):
             (data / name).mkdir(parents=True)

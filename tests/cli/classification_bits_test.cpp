@@ -38,7 +38,7 @@ class ClassificationBitsTest : public testing::Test {
   }
 };
 
-TEST_F(ClassificationBitsTest, PipelinedResNet18TrainsTheSame) {
+TEST_F(ClassificationBitsTest, PipelinedResNet18GivesTheSerialDigest) {
   const std::uint64_t serial = digest("resnet18", "serial", "cpu");
   EXPECT_EQ(digest("resnet18", "serial", "cpu"), serial);
   EXPECT_EQ(digest("resnet18", "pipelined", "cpu"), serial);
@@ -47,7 +47,7 @@ TEST_F(ClassificationBitsTest, PipelinedResNet18TrainsTheSame) {
             digest("resnet18", "serial", "cpu", false));
 }
 
-TEST_F(ClassificationBitsTest, PipelinedResNet50TrainsTheSame) {
+TEST_F(ClassificationBitsTest, PipelinedResNet50GivesTheSerialDigest) {
   EXPECT_EQ(digest("resnet50", "pipelined", "cpu"), digest("resnet50", "serial", "cpu"));
 }
 

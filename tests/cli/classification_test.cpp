@@ -54,7 +54,7 @@ std::int64_t count_of_parameters(const torch::nn::Module& module) {
   return total;
 }
 
-TEST(ClassificationTest, TrainsResNet18OnImagesOfAnySize) {
+TEST(ClassificationTest, DefaultModelIsResNet18AndTakesImagesOfAnySize) {
   EXPECT_EQ(find_options(built_in_workloads(), "classification").text("model"), "resnet18");
   for (const std::int64_t size : {1, 28, 32, 65, 224}) {
     const Pipeline pipeline = make_classification(options_with(size));
@@ -65,7 +65,7 @@ TEST(ClassificationTest, TrainsResNet18OnImagesOfAnySize) {
             at::IntArrayRef({2, 10}));
 }
 
-TEST(ClassificationTest, ResNet18HasTheStateOfTorchvision) {
+TEST(ClassificationTest, ResNet18HasTheStateDictOfTorchvision) {
   TorchvisionResNet model(kResNet18, 1000);
   EXPECT_EQ(count_of_parameters(*model), 11'689'512);
   const auto state = state_sizes(*model);
@@ -84,7 +84,7 @@ TEST(ClassificationTest, ResNet18HasTheStateOfTorchvision) {
     EXPECT_EQ(state.count(absent), 0U) << absent;
 }
 
-TEST(ClassificationTest, ResNet50HasTheStateOfTorchvision) {
+TEST(ClassificationTest, ResNet50HasTheStateDictOfTorchvision) {
   TorchvisionResNet model(kResNet50, 1000);
   EXPECT_EQ(count_of_parameters(*model), 25'557'032);
   const auto state = state_sizes(*model);
@@ -100,7 +100,7 @@ TEST(ClassificationTest, ResNet50HasTheStateOfTorchvision) {
   EXPECT_EQ(block->convolutions[1]->options.stride()->at(0), 2);
 }
 
-TEST(ClassificationTest, BeginsWithTheWeightsOfTorchvision) {
+TEST(ClassificationTest, ResNet18InitializesWeightsLikeTorchvision) {
   TorchvisionResNet model(kResNet18, 10);
   for (const auto& each : model->named_parameters()) {
     const at::Tensor& weights = each.value();
@@ -113,7 +113,7 @@ TEST(ClassificationTest, BeginsWithTheWeightsOfTorchvision) {
   EXPECT_TRUE(model->bn1->bias.eq(0).all().item<bool>());
 }
 
-TEST(ClassificationTest, BytesAreDividedBy255) {
+TEST(ClassificationTest, ByteImagesAreDividedBy255) {
   TorchvisionResNet model(kResNet18, 10);
   model->eval();
   const at::NoGradGuard no_gradients;
@@ -135,7 +135,7 @@ TEST(ClassificationTest, ResNetsTakeImagesOfAnySize) {
   }
 }
 
-TEST(ClassificationTest, RefusesWhatItCannotBuild) {
+TEST(ClassificationTest, RefusesUnknownModelsAndUnsupportedImageSizes) {
   const auto refusal = [](const auto& make) {
     return thrown_by([&] { make_classification(make()); });
   };
@@ -145,15 +145,15 @@ TEST(ClassificationTest, RefusesWhatItCannotBuild) {
   EXPECT_THAT(refusal([] { return options_with(224, "encoder"); }),
               AllOf(StartsWith("Refused: "), HasSubstr("--model encoder"),
                     HasSubstr("power of two from 2 to 1024; --model resnet18 takes any")));
-  const auto of_one = [](std::int64_t size) {
+  const auto options_with_batch_of_one = [](std::int64_t size) {
     Options options = options_with(size);
     options.batch_size = 1;
     return options;
   };
   for (const std::int64_t size : {1, 28, 32})
-    EXPECT_THAT(refusal([&] { return of_one(size); }),
+    EXPECT_THAT(refusal([&] { return options_with_batch_of_one(size); }),
                 AllOf(StartsWith("Refused: batch size 1: "), HasSubstr("--image-size 33 or more")));
-  EXPECT_EQ(refusal([&] { return of_one(33); }), "nothing");
+  EXPECT_EQ(refusal([&] { return options_with_batch_of_one(33); }), "nothing");
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ nlohmann::json run_report(const std::string& verb, const std::string& workload,
   return nlohmann::json::parse(read_text(path));
 }
 
-TEST(CliMain, ErrorsOfPyTorchAreToldWithoutTheirBacktrace) {
+TEST(CliMain, PyTorchErrorsAreReportedWithoutBacktrace) {
   const Workload broken{
       "broken", [](const Options&) -> Pipeline { TORCH_CHECK(false, "sizes do not match"); }};
   const CliResult cli_result = call({broken}, {"train", "broken", "--device", "cpu"});
@@ -90,7 +90,7 @@ TEST(CliMain, ErrorsOfPyTorchAreToldWithoutTheirBacktrace) {
   EXPECT_THAT(cli_result.err, Not(HasSubstr("Exception raised from")));
 }
 
-TEST(CliMain, MemoryThatRanOutIsToldInWords) {
+TEST(CliMain, OutOfMemorySuggestsSmallerBatchSize) {
   const Workload small{"small", [](const Options&) -> Pipeline { throw std::bad_alloc(); }};
   const Workload large{"large", [](const Options&) -> Pipeline {
                          static_cast<void>(at::empty({std::int64_t{1} << 50}, at::kByte));
@@ -108,7 +108,7 @@ TEST(CliMain, MemoryThatRanOutIsToldInWords) {
   }
 }
 
-TEST(CliMain, VerbsThatTellRatesWarnOfABusyMachine) {
+TEST(CliMain, VerbsThatReportRatesWarnOfBusyMachine) {
   const TemporaryFolder folder;
   const std::string report = (folder.path() / "report.json").string();
   const std::string trace = (folder.path() / "trace.json").string();
@@ -128,7 +128,7 @@ TEST(CliMain, VerbsThatTellRatesWarnOfABusyMachine) {
       AllOf(HasSubstr("\nwarning: report: "), HasSubstr("the machine was busy (load 1000.0 on ")));
 }
 
-TEST(CliMain, ReportsListWhatIsInForceAndNothingElse) {
+TEST(CliMain, ReportsListOnlyOptionsInEffect) {
   using Json = nlohmann::json;
   const std::vector<std::string> few = {"--steps", "2", "--plan", "serial", "--num-workers", "1"};
   EXPECT_EQ(run_report("train", "mine", few).at("workload"),
@@ -169,7 +169,7 @@ TEST(CliMain, OptionsThatTheFactoryDoesNotReadAreRefused) {
   EXPECT_THAT(cli_result.err, HasSubstr("--members has no effect on mine"));
 }
 
-TEST(CliMain, ABatchSizeThatTheFactoryDoesNotTakeIsRefused) {
+TEST(CliMain, BatchSizeThatTheFactoryIgnoresIsRefused) {
   const std::vector<std::string> words = {"train", "mine", "--device", "cpu", "--batch-size", "5"};
   const CliResult cli_result = call(own(), words);
   EXPECT_EQ(cli_result.code, 2);
@@ -177,7 +177,7 @@ TEST(CliMain, ABatchSizeThatTheFactoryDoesNotTakeIsRefused) {
   EXPECT_EQ(call(own(), {"bench", "mine", "--device", "cpu", "--batch-size", "5"}).code, 2);
 }
 
-TEST(CliMain, AnOrderThatTheFactoryDoesNotTakeIsRefused) {
+TEST(CliMain, ShuffleAndDropLastThatTheFactoryIgnoresAreRefused) {
   for (const std::string option : {"shuffle", "drop-last"})
     for (const char* verb : {"train", "bench"}) {
       const CliResult cli_result = call(own(), {verb, "mine", "--device", "cpu", "--no-" + option});
@@ -187,7 +187,7 @@ TEST(CliMain, AnOrderThatTheFactoryDoesNotTakeIsRefused) {
   EXPECT_EQ(call(own(), {"train", "mine", "--device", "cpu", "--steps", "1", "--shuffle"}).code, 0);
 }
 
-TEST(CliMain, ValuesOfDeclaredOptionsAreChecked) {
+TEST(CliMain, BadValuesOfDeclaredOptionsAreRefused) {
   const auto refusal = [](const std::string& value) {
     const CliResult cli_result =
         call(own(), {"train", "other", "--device", "cpu", "--members", value});
@@ -200,7 +200,7 @@ TEST(CliMain, ValuesOfDeclaredOptionsAreChecked) {
   EXPECT_THAT(refusal("4"), HasSubstr("too many members"));
 }
 
-TEST(CliMain, AnOptionThatTheVerbHasCannotBeDeclared) {
+TEST(CliMain, WorkloadCannotDeclareAnOptionOfTheVerb) {
   const std::vector<Workload> taken = {{"mine", mine, {{"steps", "How many", 3}}}};
   const CliResult cli_result = call(taken, {"train", "mine"});
   EXPECT_EQ(cli_result.code, 2);
@@ -208,7 +208,7 @@ TEST(CliMain, AnOptionThatTheVerbHasCannotBeDeclared) {
               HasSubstr("the workload mine declares --steps, which train has itself"));
 }
 
-TEST(CliMain, HelpShowsTheOptionsOfTheWorkloadThatIsNamed) {
+TEST(CliMain, HelpShowsOptionsOfTheNamedWorkload) {
   const CliResult general = call(own(), {"train", "--help"});
   EXPECT_EQ(general.code, 0);
   EXPECT_THAT(general.out, AllOf(HasSubstr("--steps"), Not(HasSubstr("--members")),
@@ -219,7 +219,7 @@ TEST(CliMain, HelpShowsTheOptionsOfTheWorkloadThatIsNamed) {
                     HasSubstr("How many of them")));
 }
 
-TEST(CliMain, AnOptionMayComeAheadOfItsWorkload) {
+TEST(CliMain, WorkloadOptionIsAcceptedBeforeTheWorkloadName) {
   const auto words = [](const std::string& workload) {
     return std::vector<std::string>{"train",    "--members", "4",        "--deterministic",
                                     "--seed=2", workload,    "--device", "cpu"};
@@ -231,7 +231,7 @@ TEST(CliMain, AnOptionMayComeAheadOfItsWorkload) {
   EXPECT_THAT(none.err, HasSubstr("--members is of the workload other: say which to train"));
 }
 
-TEST(CliMain, OutputsDoNotReplaceWhatTheWorkloadReads) {
+TEST(CliMain, OutputThatTheWorkloadReadsIsRefused) {
   const TemporaryFolder folder;
   const std::string path = (folder.path() / "class-weights").string();
   write_file_atomically(path, "1");
@@ -267,7 +267,7 @@ Pipeline numbers(const Options& options) {
       .train("model", torch::nn::Linear(3, 2), adamw({}), custom_loss("values", mean));
 }
 
-TEST(CliMain, APreviewThatCannotBeMadeCostsNoResult) {
+TEST(CliMain, UnsupportedPreviewFailsButReportIsWritten) {
   const TemporaryFolder folder;
   const auto path = [&](const char* name) { return (folder.path() / name).string(); };
   const auto words = [&](const std::string& workload) {
@@ -287,7 +287,7 @@ TEST(CliMain, APreviewThatCannotBeMadeCostsNoResult) {
   EXPECT_THAT(refused.err, HasSubstr("--preview: the data set has no images"));
 }
 
-TEST(CliMain, APreviewOfAnOwnPipelineIsWritten) {
+TEST(CliMain, PreviewOfCustomPipelineIsWritten) {
   const TemporaryFolder folder;
   const std::string path = (folder.path() / "preview.png").string();
   const CliResult cli_result =

@@ -13,15 +13,15 @@ class HelpTest(ProgramTest):
     def test_help_names_every_verb(self):
         self.expect(DONE, "--help", says=VERBS)
 
-    def test_version(self):
+    def test_version_option_prints_version(self):
         self.expect(DONE, "--version", says=["slipstream 0."])
 
-    def test_every_verb_explains_itself(self):
+    def test_every_verb_has_help(self):
         for verb in VERBS:
             with self.subTest(verb):
                 self.expect(DONE, verb, "--help", says=["--help"])
 
-    def test_options_are_shown_in_groups(self):
+    def test_help_shows_options_in_groups(self):
         own = {"train": ("Training", "Loader", "Schedule", "Output"),
                "bench": ("Training", "Loader", "Schedule", "Measuring", "Output"),
                "doctor": ("Training", "Loader", "Schedule", "Measuring", "Output"),
@@ -42,7 +42,7 @@ class HelpTest(ProgramTest):
         self.assertIn("--sampler", workload["Data"])
         self.assertIn("--lr", workload["Optimizer"])
 
-    def test_flags_that_turn_something_off_are_shown_by_name(self):
+    def test_help_shows_negated_flags_by_name(self):
         for verb in (["train"], ["bench", "loader"]):
             told = self.expect(DONE, *verb, "--help", says=["--shuffle,--no-shuffle ",
                                                             "--drop-last,--no-drop-last "])
@@ -58,7 +58,7 @@ class HelpTest(ProgramTest):
                 groups.setdefault(heading, []).append(line.split()[0])
         return groups
 
-    def test_the_options_of_a_workload_are_shown_with_it(self):
+    def test_help_shows_workload_options_only_with_workload(self):
         for verb in ("train", "bench", "doctor", "trace"):
             with self.subTest(verb):
                 plain = self.expect(DONE, verb, "--help", says=[
@@ -77,20 +77,20 @@ class UnknownNameTest(ProgramTest):
     def refuse(self, *arguments, says):
         self.expect(REFUSED, *arguments, says=["slipstream: ", *says])
 
-    def test_nothing_at_all(self):
+    def test_missing_verb_is_refused(self):
         self.refuse(says=["no verb is given", "--help"])
 
-    def test_verb(self):
+    def test_unknown_verb_is_refused_with_suggestion(self):
         self.refuse("trian", "segmentation", says=["unknown verb 'trian'", "did you mean 'train'?"])
 
-    def test_option(self):
+    def test_unknown_option_is_refused_with_suggestion(self):
         self.refuse("train", "segmentation", "--bacth-size", "4",
                     says=["unknown option '--bacth-size'", "did you mean '--batch-size'?"])
 
-    def test_option_with_its_value_attached(self):
+    def test_unknown_option_with_attached_value_is_refused(self):
         self.refuse("bench", "segmentation", "--plns=serial", says=["did you mean '--plan'?"])
 
-    def test_option_of_a_verb_below_another(self):
+    def test_bad_options_of_bench_loader_are_refused(self):
         data = ("bench", "loader", "--data", self.folder)
         self.refuse(*data, "--batch-size", "4", "--worker", "2",
                     says=["unknown option '--worker'", "did you mean '--num-workers'?"])
@@ -103,7 +103,7 @@ class UnknownNameTest(ProgramTest):
         self.refuse("bench", "--wire", "image=jpeg", "loader", "--data", self.folder,
                     says=["--wire of bench has no effect on bench loader"])
 
-    def test_more_batches_ahead_than_a_plan_may_say(self):
+    def test_prefetch_factor_out_of_range_is_refused(self):
         for command in (("train", "segmentation", *TINY),
                         ("bench", "loader", "--data", make_data(self.folder / "data", samples=2))):
             self.refuse(*command, "--num-workers", "2", "--prefetch-factor", "2049",
@@ -111,10 +111,10 @@ class UnknownNameTest(ProgramTest):
                               "lower one of them"])
             self.refuse(*command, "--prefetch-factor", "0", says=["not a number from 1 to 4096"])
 
-    def test_missing_workload(self):
+    def test_missing_workload_is_refused(self):
         self.refuse("train", says=["workload", "train --help"])
 
-    def test_values_that_are_empty(self):
+    def test_empty_option_values_are_refused(self):
         for option in ("--json", "--plan-out", "--transforms", "--data"):
             self.refuse("train", "segmentation", option, "", says=[option, "the value is empty"])
         self.refuse("bench", "segmentation", "--svg", "", says=["--svg", "the value is empty"])
@@ -123,7 +123,7 @@ class UnknownNameTest(ProgramTest):
                     says=["--out", "is empty"])
         self.refuse("make-data", "classification", "--out", "", says=["--out", "is empty"])
 
-    def test_options_of_other_workloads(self):
+    def test_options_of_other_workloads_are_refused(self):
         for option in (("--fork", "streams"), ("--members", "2"), ("--load-ms", "5")):
             for workload in ("segmentation", "classification", "starved"):
                 self.refuse("train", workload, *option,
@@ -135,7 +135,7 @@ class UnknownNameTest(ProgramTest):
         self.refuse("train", "--raw-size", "64", "segmentation", says=["of the workload starved"])
         self.refuse("train", "--raw-size=64", says=["of the workload starved: say which to train"])
 
-    def test_options_that_have_no_effect(self):
+    def test_options_without_effect_are_refused(self):
         for mode, option in (("load", "--members"), ("load", "--fork"), ("branches", "--load-ms")):
             value = "streams" if option == "--fork" else "5"
             self.refuse("train", "branches", *TINY, "--mode", mode, option, value,
@@ -143,45 +143,45 @@ class UnknownNameTest(ProgramTest):
         self.refuse("train", "segmentation", *TINY, "--optimizer", "adamw", "--momentum", "0",
                     says=["adamw has no momentum"])
 
-    def test_value_that_is_no_number(self):
+    def test_steps_that_is_not_a_number_is_refused(self):
         self.refuse("train", "segmentation", "--steps", "many", says=["--steps", "many"])
 
-    def test_workload(self):
+    def test_unknown_workload_is_refused_with_suggestion(self):
         self.refuse("train", "segmentatoin", *TINY,
                     says=["unknown workload 'segmentatoin'", "did you mean 'segmentation'?"])
 
-    def test_workload_of_bench(self):
+    def test_unknown_workload_of_bench_is_refused_with_suggestion(self):
         self.refuse("bench", "segmentatoin", "--device", "cpu", "--batch-size", "2",
                     says=["did you mean 'segmentation'?"])
 
-    def test_plan(self):
+    def test_unknown_plan_is_refused_with_suggestion(self):
         self.refuse("train", "segmentation", *TINY, "--plan", "pipelinde",
                     says=["unknown plan 'pipelinde'", "did you mean 'pipelined'?"])
 
-    def test_plan_with_a_name_that_no_file_can_have(self):
+    def test_plan_name_too_long_for_a_file_is_refused(self):
         self.refuse("train", "segmentation", *TINY, "--plan", "x" * 300, says=["unknown plan 'x"])
 
-    def test_plan_of_bench(self):
+    def test_unknown_plan_of_bench_is_refused_with_suggestion(self):
         self.refuse("bench", "segmentation", "--plan", "serail",
                     says=["unknown plan 'serail'", "did you mean 'serial'?"])
 
-    def test_input_of_bench(self):
+    def test_unknown_input_of_bench_is_refused_with_suggestion(self):
         self.refuse("bench", "segmentation", "--device", "cpu", "--input", "lodaer",
                     says=["unknown input 'lodaer'", "did you mean 'loader'?"])
 
-    def test_device(self):
+    def test_unknown_device_is_refused_with_known_ones(self):
         self.refuse("train", "segmentation", "--device", "cdua",
                     says=["unknown device 'cdua'", "known: auto, cpu, cuda"])
 
-    def test_precision(self):
+    def test_unknown_precision_is_refused_with_suggestion(self):
         self.refuse("train", "segmentation", *TINY, "--precision", "bf61",
                     says=["unknown precision 'bf61'", "did you mean 'bf16'?"])
 
-    def test_optimizer(self):
+    def test_unknown_optimizer_is_refused_with_suggestion(self):
         self.refuse("train", "segmentation", *TINY, "--optimizer", "adamv",
                     says=["'adamv'", "did you mean 'adamw'?"])
 
-    def test_kind_of_data(self):
+    def test_unknown_kind_of_data_is_refused_with_suggestion(self):
         self.refuse("make-data", "segmentatoin", "--out", self.folder / "x",
                     says=["did you mean 'segmentation'?"])
 
@@ -190,51 +190,51 @@ class BadValueTest(ProgramTest):
     def refuse(self, *arguments, says):
         self.expect(REFUSED, "train", "segmentation", "--device", "cpu", *arguments, says=says)
 
-    def test_image_size_that_is_no_power_of_two(self):
+    def test_image_size_that_is_no_power_of_two_is_refused(self):
         self.refuse("--image-size", "48", says=["image size 48", "power of two"])
 
-    def test_no_classes(self):
+    def test_zero_classes_are_refused(self):
         self.refuse("--image-size", "16", "--classes", "0", says=["classes", "2 to 256"])
 
-    def test_counts_below_one(self):
+    def test_zero_and_negative_values_are_refused(self):
         for option in ("--steps", "--epochs", "--batch-size", "--num-workers", "--image-size", "--lr"):
             for value in ("0", "-4"):
                 self.refuse(option, value, says=[option, value])
 
-    def test_negative_seed(self):
+    def test_negative_seed_is_refused(self):
         self.refuse("--seed", "-1", says=["--seed", "-1"])
 
-    def test_numbers_without_an_end(self):
+    def test_non_finite_learning_rate_is_refused(self):
         for value in ("inf", "1e400", "nan"):
             self.refuse("--lr", value, says=["--lr", value])
 
-    def test_whole_numbers_that_no_type_holds(self):
+    def test_too_large_integers_are_refused(self):
         for option in ("--seed", "--steps", "--epochs"):
             self.refuse(option, "18446744073709551616", says=[option, "is too large"])
         self.refuse("--image-size", "16", "--epochs", "18446744073709551615",
                     says=["--epochs 18446744073709551615 is too large: an epoch has 128 steps"])
 
-    def test_two_lengths_of_a_run(self):
+    def test_epochs_together_with_steps_is_refused(self):
         self.refuse("--epochs", "1", "--steps", "2",
                     says=["--epochs and --steps both say how long to train: leave one of them out"])
 
-    def test_an_option_given_twice(self):
+    def test_option_given_twice_is_refused(self):
         self.refuse("--seed", "1", "--seed", "2", says=["--seed is given more than once"])
 
-    def test_an_option_without_its_value(self):
+    def test_option_without_value_is_refused(self):
         self.refuse("--steps", says=["--steps needs a value"])
 
-    def test_batch_larger_than_the_data_set(self):
+    def test_batch_larger_than_the_data_set_is_refused(self):
         self.refuse("--image-size", "16", "--batch-size", "5000",
                     says=["batch size 5000", "at most 1024"])
 
-    def test_bench_that_measures_nothing(self):
+    def test_bench_with_zero_steps_repeats_or_seconds_is_refused(self):
         for option in ("--steps", "--repeats", "--seconds"):
             self.expect(REFUSED, "bench", "segmentation", "--device", "cpu", option, "0",
                         says=[option])
 
     @unittest.skipIf(HAS_GPU, "this machine has a GPU")
-    def test_gpu_that_is_not_there(self):
+    def test_missing_gpu_is_refused(self):
         for device in ("cuda", "cuda:1"):
             self.expect(REFUSED, "train", "segmentation", "--device", device,
                         says=[f"device '{device}' is not there", "use --device cpu"])
@@ -247,48 +247,48 @@ class OutputTest(ProgramTest):
         self.expect(REFUSED, verb, "segmentation", "--data", self.folder / "missing", *arguments,
                     says=says)
 
-    def test_report_into_a_missing_folder(self):
+    def test_report_into_missing_folder_is_refused(self):
         path = self.folder / "no" / "run.json"
         self.refuse("train", "--json", path, says=[f"cannot write {path}", "there is no folder"])
 
-    def test_plan_into_a_missing_folder(self):
+    def test_plan_into_missing_folder_is_refused(self):
         path = self.folder / "no" / "plan.json"
         self.refuse("train", "--plan-out", path, says=[f"cannot write {path}"])
 
-    def test_report_over_a_folder(self):
+    def test_report_path_that_is_a_folder_is_refused(self):
         self.refuse("train", "--json", self.folder, says=["it is a folder"])
 
-    def test_plots_of_bench_into_a_missing_folder(self):
+    def test_bench_plot_into_missing_folder_is_refused(self):
         path = self.folder / "no" / "plot.svg"
         self.refuse("bench", "--svg", path, says=[f"cannot write {path}"])
 
-    def test_report_under_a_name_that_is_too_long(self):
+    def test_report_with_too_long_name_is_refused(self):
         self.refuse("train", "--json", self.folder / ("x" * 300), says=["File name too long"])
 
-    def test_report_through_a_link_into_a_missing_folder(self):
+    def test_report_link_into_missing_folder_is_refused(self):
         link = self.folder / "link.json"
         link.symlink_to(self.folder / "no" / "run.json")
         self.refuse("train", "--json", link, says=[f"cannot write {link}", "there is no folder"])
 
-    def test_report_into_a_pipe_that_nobody_reads(self):
+    def test_report_into_pipe_without_reader_is_refused(self):
         pipe = self.folder / "pipe"
         os.mkfifo(pipe)
         self.refuse("train", "--json", pipe, says=[f"cannot write {pipe}: nobody reads it"])
 
-    def test_two_outputs_into_one_file(self):
+    def test_two_outputs_into_one_file_are_refused(self):
         path = self.folder / "both"
         says = ["name the same file", "both"]
         self.refuse("train", "--json", path, "--plan-out", self.folder / "." / "both", says=says)
         self.refuse("bench", "--json", path, "--svg", path, says=says)
 
-    def test_data_over_a_file(self):
+    def test_make_data_over_a_file_is_refused(self):
         file = self.folder / "file"
         file.write_text("")
         self.expect(REFUSED, "make-data", "segmentation", "--out", file, "--samples", "1",
                     says=[str(file)])
 
 
-class SameCauseTest(ProgramTest):
+class ConsistentErrorsTest(ProgramTest):
     """One cause, one exit code and one way to say it, whichever verb meets it."""
 
     def refuse_all(self, commands, says):
@@ -297,7 +297,7 @@ class SameCauseTest(ProgramTest):
             for raw in ("filesystem error", "std::", "Could not convert"):
                 self.assertNotIn(raw, done.stderr)
 
-    def test_data_that_are_not_there(self):
+    def test_every_verb_refuses_missing_data(self):
         missing = self.folder / "missing"
         out = self.folder / "out"
         workload = ["segmentation", *TINY, "--data", missing]
@@ -307,7 +307,7 @@ class SameCauseTest(ProgramTest):
                          ["augment", "--data", missing, "--transforms", self.chain(), "--out", out],
                          ["bench", "loader", "--data", missing]], says=[str(missing)])
 
-    def test_inputs_that_cannot_be_read(self):
+    def test_every_verb_refuses_unreadable_input_files(self):
         pipe = self.folder / "pipe"
         os.mkfifo(pipe)
         for path, why in ((self.folder / "missing.json", "missing.json"),
@@ -326,7 +326,7 @@ class SameCauseTest(ProgramTest):
                              ["train", "segmentation", *TINY, "--sampler", path],
                              ["compare", path]], says=[why])
 
-    def test_folders_that_cannot_be_made(self):
+    def test_output_folders_that_cannot_be_created_are_refused(self):
         file = self.folder / "file"
         file.write_text("")
         below = file / "below"
@@ -334,7 +334,7 @@ class SameCauseTest(ProgramTest):
                          ["convert", "--data", self.data(), "--out", below]],
                         says=["cannot make", str(below), "Not a directory"])
 
-    def test_values_that_are_no_numbers(self):
+    def test_learning_rate_that_is_not_a_number_is_refused(self):
         self.refuse_all([["train", "segmentation", "--lr", "abc"],
                          ["bench", "segmentation", "--lr", "abc"],
                          ["doctor", "segmentation", "--lr", "abc"]],
@@ -352,15 +352,15 @@ class SameCauseTest(ProgramTest):
 
 
 class CompareTest(ProgramTest):
-    def test_a_file_that_does_not_exist(self):
+    def test_missing_report_is_refused(self):
         self.expect(REFUSED, "compare", self.folder / "no.json", says=["no.json"])
 
-    def test_a_file_that_is_no_report(self):
+    def test_file_that_is_no_report_is_refused(self):
         file = self.folder / "other.json"
         file.write_text("{}")
         self.expect(REFUSED, "compare", file, says=["not a report of a run", "other.json"])
 
-    def test_a_plan_instead_of_a_report(self):
+    def test_plan_instead_of_report_is_refused(self):
         plan, report = self.folder / "plan.json", self.folder / "run.json"
         self.expect(DONE, "train", "segmentation", *TINY, "--steps", "1", "--json", report,
                     "--plan-out", plan)
@@ -368,7 +368,7 @@ class CompareTest(ProgramTest):
                            says=["plan.json", "it is a plan", "that train --json wrote"])
         self.assertNotIn("json.exception", done.stderr)
 
-    def test_reports_of_one_name_are_told_apart(self):
+    def test_reports_of_same_name_are_distinguished_by_path(self):
         paths = [self.folder / name / "run.json" for name in ("a", "b")]
         for path, steps in zip(paths, ("1", "2")):
             path.parent.mkdir()

@@ -8,7 +8,7 @@ from program import DONE, FAILED, NO, REFUSED, TINY, TINY_CLASSIFIER
 
 
 class ConvertTest(DataFolders):
-    def test_convert(self):
+    def test_convert_writes_shards_that_inspect_and_train_read(self):
         out = self.folder / "shards"
         chain = self.folder / "convert.json"
         chain.write_text('''{"version": 1, "transforms": [
@@ -34,7 +34,7 @@ class ConvertTest(DataFolders):
         self.expect(REFUSED, "convert", "--data", self.classes, "--out", self.classes / "shards",
                     says=["it would be taken for data there"])
 
-    def test_convert_leaves_bad_samples_out(self):
+    def test_convert_skips_bad_samples_only_on_request(self):
         for form, resize in (("shards", ()), ("npy", ("--resize", "16"))):
             out = self.folder / f"skipped as {form}"
             command = ("convert", "--data", self.damaged, "--out", out, "--to", form, *resize)
@@ -46,7 +46,7 @@ class ConvertTest(DataFolders):
             self.expect(DONE, *command, "--on-bad-sample", "skip",
                         says=["1 of which was there", "skipped 1 bad sample: "])
 
-    def test_convert_to_npy(self):
+    def test_convert_writes_arrays_that_train_like_the_files(self):
         out = self.folder / "a folder of arr\u00e4ys"
         command = ("convert", "--data", self.classes, "--out", out, "--to", "npy",
                    "--samples-per-shard", "5")
@@ -66,7 +66,7 @@ class ConvertTest(DataFolders):
         image.write_bytes(image.read_bytes()[:-1] + b"\x01")
         self.expect(NO, "inspect", out, says=["changed: '", "image.npy", "samples 10 to 11"])
 
-    def test_segmentation_trains_from_what_was_converted(self):
+    def test_segmentation_digest_is_the_same_for_converted_data(self):
         digests = set()
         for name in ("pairs", "shards", "npy"):
             data = self.scenes if name == "pairs" else self.folder / f"masks as {name}"
@@ -90,7 +90,7 @@ class ConvertTest(DataFolders):
         return self.train(f"segmentation-{name}", *TINY, "--data", data, "--batch-size", "4",
                           "--steps", "4")["digest"]
 
-    def test_segmentation_needs_masks(self):
+    def test_segmentation_without_masks_is_refused(self):
         table = self.folder / "labels.csv"
         image = next((self.classes / "cat").iterdir())
         table.write_text(f"image,label\n{image},0\n")

@@ -9,7 +9,7 @@ from program import DONE, FAILED, NO, REFUSED, TINY, TINY_CLASSIFIER, read_json
 
 
 class DataTest(DataFolders):
-    def test_inspect(self):
+    def test_inspect_counts_good_and_bad_samples(self):
         sheet = self.folder / "sheet.png"
         self.expect(DONE, "inspect", self.scenes, "--contact-sheet", sheet,
                     says=["12 samples, 0 bad", "12 JPEG", "12 PNG"])
@@ -21,7 +21,7 @@ class DataTest(DataFolders):
         empty = write_npy(self.folder / "empty.npy", "u1", (0, 4, 4, 3))
         self.expect(FAILED, "inspect", empty, says=["empty.npy", "no samples"])
 
-    def test_inspect_lists_all_that_is_damaged(self):
+    def test_inspect_report_lists_all_damaged_samples(self):
         data, report = self.folder / "many", self.folder / "inspect.json"
         (data / "cat").mkdir(parents=True)
         good = next((self.classes / "cat").iterdir())
@@ -46,7 +46,7 @@ class DataTest(DataFolders):
         self.expect(REFUSED, "inspect", data, "--json", report, "--contact-sheet", report,
                     says=["name the same file"])
 
-    def test_augment(self):
+    def test_augment_writes_reproducible_sheet_and_refuses_bad_input(self):
         chain = self.folder / "augment.json"
         chain.write_text('''{"version": 1, "transforms": [
             {"op": "random_resized_crop", "size": 16},
@@ -101,7 +101,7 @@ class DataTest(DataFolders):
                     says=["12 samples", "skipped 1 bad sample: ", "a.jpg"])
         self.assertTrue(sheet.exists())
 
-    def test_bench_loader(self):
+    def test_bench_loader_reports_rates_caches_and_skipped_samples(self):
         report = self.folder / "loader.json"
         self.expect(DONE, "bench", "loader", "--data", self.classes, "--num-workers", "1,2",
                     "--batch-size", "4", "--image-size", "16", "--seconds", "0.01", "--repeats",
@@ -140,7 +140,7 @@ class DataTest(DataFolders):
                     "--image-size", "16", says=["--image-size has no effect beside --transforms"])
         self.expect(REFUSED, "bench", says=["workload (or loader)"])
 
-    def test_bench_loader_fills_the_last_batch_up_where_it_is_told_to(self):
+    def test_bench_loader_reads_partial_last_batch_with_no_drop_last(self):
         data = self.folder / "bad at the end"
         shutil.copytree(self.classes, data)
         (data / "d\u00f6g" / "zz.jpg").write_bytes(b"no image")
@@ -149,7 +149,7 @@ class DataTest(DataFolders):
         self.expect(DONE, *command)
         self.expect(FAILED, *command, "--no-drop-last", says=["zz.jpg"])
 
-    def test_no_read_ahead_is_a_choice(self):
+    def test_read_ahead_zero_overrides_the_plan(self):
         plan = self.folder / "ahead-plan.json"
         ahead = self.classify("ahead", self.classes, "--read-ahead", "3", "--plan", "serial",
                               "--plan-out", plan)
@@ -158,7 +158,7 @@ class DataTest(DataFolders):
             none = self.classify(name, self.classes, "--read-ahead", "0", "--plan", how)
             self.assertEqual(none["plan"]["schedule"]["loader"]["read_ahead"]["reads"], 0)
 
-    def test_classes_train_alike_in_every_plan(self):
+    def test_class_folders_give_same_digest_in_every_plan(self):
         reports = [self.classify(plan, self.classes, "--plan", plan)
                    for plan in ("serial", "pipelined")]
         self.assertEqual(reports[0]["digest"], reports[1]["digest"])
@@ -168,7 +168,7 @@ class DataTest(DataFolders):
         self.assertEqual(synthetic["steps"], 2)
         self.assertEqual(synthetic["workload"]["options"]["model"], "resnet18")
 
-    def test_bad_samples_stop_or_are_skipped(self):
+    def test_bad_sample_fails_training_unless_skipped(self):
         self.expect(FAILED, "train", *TINY_CLASSIFIER, "--data", self.damaged,
                     "--batch-size", "4", "--steps", "8", says=["a.jpg"])
         reports = [self.classify(f"skip-{workers}", self.damaged, "--on-bad-sample", "skip",
@@ -180,7 +180,7 @@ class DataTest(DataFolders):
         self.expect(REFUSED, "train", "classification", "--on-bad-sample", "skp",
                     says=["did you mean 'skip'?"])
 
-    def test_a_chain_replaces_the_resize(self):
+    def test_transforms_file_replaces_default_resize(self):
         chain = self.folder / "transforms.json"
         chain.write_text('''{"version": 1, "transforms": [
             {"op": "random_resized_crop", "size": 16},
@@ -201,7 +201,7 @@ class DataTest(DataFolders):
         self.expect(REFUSED, "train", "classification", "--transforms", chain,
                     says=["transforms.json"])
 
-    def test_operations_over_the_batch(self):
+    def test_batch_transforms_give_same_digest_on_cpu_and_device(self):
         chain = self.folder / "mixed.json"
         chain.write_text('''{"version": 1, "transforms": [
             {"op": "resize", "size": [16, 16]},
@@ -236,7 +236,7 @@ class DataTest(DataFolders):
         self.expect(REFUSED, "train", *TINY_CLASSIFIER, "--transforms", chain,
                     says=["'resize' comes behind mixup"])
 
-    def test_where_transforms_are_done_changes_no_bit(self):
+    def test_transforms_give_same_digest_on_cpu_and_device(self):
         chain = self.folder / "augment.json"
         chain.write_text('''{"version": 1, "transforms": [
             {"op": "random_resized_crop", "size": 16},
@@ -255,7 +255,7 @@ class DataTest(DataFolders):
                              ("cuda", "the transforms device is cuda, but the training's device is the CPU")):
             self.expect(REFUSED, "train", *TINY_CLASSIFIER, "--transforms-device", device, says=[says])
 
-    def test_a_resize_alone_is_done_where_it_is_asked_for(self):
+    def test_resize_alone_gives_same_digest_on_cpu_and_device(self):
         chain = self.folder / "resize.json"
         for more in ("", ', {"op": "one_hot"}, {"op": "cutmix"}'):
             chain.write_text('{"version": 1, "transforms": [{"op": "resize", "size": [16, 16]}'
@@ -265,7 +265,7 @@ class DataTest(DataFolders):
             on_device = self.classify("resize-on-device", self.classes, "--transforms", chain, "--plan", plan)
             self.assertEqual(on_cpu["digest"], on_device["digest"])
 
-    def test_a_list_is_a_data_set(self):
+    def test_csv_list_is_accepted_as_data_set(self):
         images = sorted(path.name for path in (self.scenes / "images").iterdir())
         rows = [f"images/{image},{'even' if index % 2 == 0 else 'odd'}"
                 for index, image in enumerate(images)]
@@ -278,7 +278,7 @@ class DataTest(DataFolders):
             self.expect(REFUSED, "train", *TINY_CLASSIFIER, "--data", data, "--classes", "3",
                         says=["--classes 3", str(data), "has 2 classes", "leave --classes out"])
 
-    def test_names_do_not_command_the_terminal(self):
+    def test_control_characters_in_file_names_are_escaped(self):
         data = self.folder / "named"
         (data / "cat").mkdir(parents=True)
         (data / "cat" / "\x1b[31m.jpg").write_bytes(b"no image")
@@ -288,7 +288,7 @@ class DataTest(DataFolders):
         for told in (inspected.stdout, inspected.stderr, failed.stderr):
             self.assertNotIn("\x1b", told)
 
-    def test_arrays_that_are_no_rgb(self):
+    def test_arrays_without_three_channels_are_refused_with_remedy(self):
         for channels, remedy in ((1, "numpy.repeat(images[..., :1], 3, axis=3)"),
                                  (4, "images[..., :3]")):
             arrays = self.folder / f"{channels} channels"
@@ -299,7 +299,7 @@ class DataTest(DataFolders):
                 self.expect(REFUSED, "train", *workload, "--data", arrays, "--batch-size", "4",
                             says=[str(arrays), f"'image' have {channels} channel", remedy])
 
-    def test_arrays_of_other_names(self):
+    def test_arrays_without_image_array_are_refused(self):
         arrays = self.folder / "names"
         arrays.mkdir()
         write_npy(arrays / "images.npy", "u1", (8, 16, 16, 3), bytes(6144))
@@ -308,7 +308,7 @@ class DataTest(DataFolders):
             self.expect(REFUSED, "train", *workload, "--data", arrays, "--batch-size", "4",
                         says=["no images called 'image'", "it has 'images', 'label'"])
 
-    def test_workers(self):
+    def test_num_workers_takes_auto_or_a_number(self):
         report = self.classify("auto", self.classes, "--num-workers", "auto", "--plan", "serial")
         self.assertGreaterEqual(report["plan"]["schedule"]["loader"]["num_workers"], 1)
         for wrong in ("0", "x", "1.5", "-1", "4097"):

@@ -31,7 +31,7 @@ class DoctorTest(ProgramTest):
         self.expect(code, "doctor", *arguments, "--json", path, says=says)
         return read_json(path)
 
-    def test_finds_what_starves_tries_it_out_and_gates(self):
+    def test_starved_run_fails_min_share_and_gets_a_measured_plan(self):
         html, plan = self.folder / "starved.html", self.folder / "plan.json"
         report = self.doctor(NO, "starved", *STARVED, "--budget", "8", "--apply", "--html", html,
                              "--plan-out", plan, "--min-share", "0.95", "--what-if", "read=0.5",
@@ -47,7 +47,7 @@ class DoctorTest(ProgramTest):
         self.expect(DONE, "train", *STARVED, "--plan", plan, "--steps", "2")
         self.assertEqual(json.loads(plan.read_text()), outcome["plan"])
 
-    def test_what_delivers_enough_passes_the_gates(self):
+    def test_run_with_fast_loader_passes_min_share_and_baseline_gates(self):
         first = self.folder / "fed.json"
         report = self.doctor(DONE, "fed", *FED, "--budget", "3", "--min-share", "0.2")
         self.assertGreaterEqual(report["share"]["low"], 0.2)
@@ -62,7 +62,7 @@ class DoctorTest(ProgramTest):
         baseline.write_text(json.dumps(better))
         self.expect(NO, "doctor", *FED, "--budget", "2", "--baseline", baseline)
 
-    def test_an_interrupt_leaves_a_report(self):
+    def test_interrupted_doctor_writes_its_report(self):
         path = self.folder / "interrupted.json"
         examined = Running("doctor", *STARVED, "--json", path)
         self.assertEqual(examined.signal_once_under_way(signal.SIGINT), INTERRUPTED)
@@ -92,7 +92,7 @@ class DoctorTest(ProgramTest):
         self.expect(REFUSED, "doctor", *STARVED, "--budget", "1e9", "--baseline", other,
                     says=["is not a report of the doctor"])
 
-    def test_a_plan_file_says_itself_where_transforms_are_done(self):
+    def test_report_has_no_transforms_device_with_a_plan_file(self):
         plan = self.folder / "written.json"
         self.expect(DONE, "train", *FED, "--plan", "serial", "--steps", "1", "--plan-out", plan)
         named = self.doctor(DONE, "named", *FED, "--budget", "1", "--plan", "serial")
@@ -100,7 +100,7 @@ class DoctorTest(ProgramTest):
         file = self.doctor(DONE, "file", *FED, "--budget", "1", "--plan", plan)
         self.assertNotIn("transforms_device", file["workload"]["options"])
 
-    def test_an_output_that_fails_leaves_the_others(self):
+    def test_failed_output_keeps_the_other_outputs(self):
         page, baseline = self.folder / "page.html", self.folder / "four.json"
         done = self.expect(FAILED, "doctor", *FED, "--budget", "2", "--json", "/dev/full",
                            "--html", page, says=["/dev/full"])

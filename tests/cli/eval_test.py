@@ -47,14 +47,14 @@ class EvalTest(ProgramTest):
                     *arguments)
         return out
 
-    def test_scores_are_those_of_the_best_epoch_whatever_the_plan(self):
+    def test_eval_of_best_checkpoint_gives_best_epoch_score_in_any_plan(self):
         for kind, score in (("segmentation", "mean_iou"), ("classification", "top1")):
             best = max(row["scores"][score] for row in self.trained[kind]["validation"])
             for more in (["--plan", "serial", "--batch-size", "8"], ["--batch-size", "8", "--num-workers", "3"]):
                 report = self.eval(kind, *more)
                 self.assertEqual((report["samples"], report["scores"][score]), (SAMPLES, best))
 
-    def test_a_batch_that_is_not_full_changes_no_score(self):
+    def test_scores_do_not_depend_on_batch_size(self):
         reports = [self.eval("classification", "--batch-size", size) for size in ("1", "5", "22", "64")]
         for report in reports[1:]:
             for name, value in reports[0]["scores"].items():
@@ -62,13 +62,13 @@ class EvalTest(ProgramTest):
             self.assertEqual([row["labels"] for row in report["classes"]],
                              [row["labels"] for row in reports[0]["classes"]])
 
-    def test_classes_are_told_one_by_one(self):
+    def test_report_has_accuracy_of_each_class(self):
         report = self.eval("classification")
         self.assertEqual(sum(row["labels"] for row in report["classes"]), SAMPLES)
         right = sum(row["labels"] * row["accuracy"] for row in report["classes"])
         self.assertAlmostEqual(right / SAMPLES, report["scores"]["top1"])
 
-    def test_predicted_classes_are_those_that_are_scored(self):
+    def test_predicted_classes_match_evaluated_accuracy(self):
         top1 = self.eval("classification")["scores"]["top1"]
         out = self.predict("classification", self.folder / "classes", "--num-workers", "3")
         lines = [json.loads(line) for line in (out / "predictions.jsonl").read_text().splitlines()]
@@ -79,7 +79,7 @@ class EvalTest(ProgramTest):
         for line in lines:
             self.assertAlmostEqual(sum(each["probability"] for each in line["classes"]), 1, places=5)
 
-    def test_predicted_masks_are_those_that_are_scored(self):
+    def test_predicted_masks_match_evaluated_accuracy(self):
         accuracy = self.eval("segmentation")["scores"]["accuracy"]
         out = self.predict("segmentation", self.folder / "masks")
         right = count = 0
@@ -91,7 +91,7 @@ class EvalTest(ProgramTest):
         self.assertEqual(count, SAMPLES * 16 * 16)
         self.assertAlmostEqual(right / count, accuracy, delta=0.02)  # Pillow's nearest neighbors differ
 
-    def test_predictions_do_not_mix(self):
+    def test_predict_into_non_empty_folder_is_refused(self):
         out = self.predict("classification", self.folder / "once")
         self.expect(REFUSED, "predict", "classification", *self.words("classification"), "--weights",
                     self.weights("classification"), "--out", out, says=["is not empty"])
@@ -100,7 +100,7 @@ class EvalTest(ProgramTest):
         self.expect(REFUSED, "eval", "segmentation", *self.words("segmentation"), "--weights",
                     self.weights("classification"), says=["another model", "--weights-partial"])
 
-    def test_model_size_and_transforms_are_those_of_the_checkpoint(self):
+    def test_eval_uses_model_size_and_transforms_of_checkpoint(self):
         chain, others = self.folder / "transforms.json", self.folder / "others.json"
         to_size = '{"op": "resize", "size": [16, 16]}, {"op": "to_dtype", "dtype": "float32", "scale": true}'
         normalize = '{"op": "normalize", "mean": [0.2, 0.3, 0.4], "std": [0.1, 0.2, 0.3]}'
@@ -127,7 +127,7 @@ class EvalTest(ProgramTest):
         self.expect(DONE, "eval", *words, "--transforms", others, "--override", "--json", path)
         self.assertNotEqual(read_json(path)["scores"], trained["validation"][-1]["scores"])
 
-    def test_the_frozen_encoder_is_that_of_the_checkpoint(self):
+    def test_eval_uses_frozen_encoder_of_checkpoint(self):
         words = ["segmentation", *TINY, "--classes", "3", "--data", self.folder / "segmentation-data", "--val",
                  self.folder / "segmentation-others", "--deterministic", "--seed", "5"]
         self.expect(DONE, "train", *words, "--epochs", "1", "--batch-size", "8", "--checkpoint", self.folder / "seeded",
@@ -137,7 +137,7 @@ class EvalTest(ProgramTest):
                     self.folder / "segmentation-others", "--weights", self.folder / "seeded" / "last", "--json", path)
         self.assertEqual(read_json(path)["scores"], read_json(self.folder / "seeded.json")["validation"][-1]["scores"])
 
-    def test_classes_are_numbered_as_in_training(self):
+    def test_data_with_other_class_names_is_refused_without_override(self):
         renamed = self.folder / "renamed"
         for number, folder in enumerate(sorted((self.folder / "classification-others").iterdir())):
             shutil.copytree(folder, renamed / f"{'zyx'[number]}{folder.name}")
@@ -146,7 +146,7 @@ class EvalTest(ProgramTest):
         self.expect(REFUSED, *words, "--classes-from", renamed, says=["other classes", "class 0 is", "--override"])
         self.expect(DONE, *words, "--classes-from", renamed, "--override")
 
-    def test_options_that_only_a_training_reads_are_refused(self):
+    def test_training_options_are_refused_by_eval_and_predict(self):
         for verb in (("eval",), ("predict", "--out", self.folder / "none")):
             command = [*verb, "classification", *self.words("classification"), "--weights",
                        self.weights("classification")]
@@ -155,7 +155,7 @@ class EvalTest(ProgramTest):
                 self.expect(REFUSED, *command, *option, says=[" has no effect on " + verb[0]])
         self.assertNotIn("--lr", self.expect(DONE, "eval", "classification", "--help").stdout)
 
-    def test_scores_that_say_nothing_are_not_shown(self):
+    def test_meaningless_scores_are_not_shown(self):
         shown = self.expect(DONE, "eval", "classification", *self.words("classification"), "--weights",
                             self.weights("classification")).stdout
         self.assertNotIn("top5", shown)  # of three classes it is always 1
@@ -164,7 +164,7 @@ class EvalTest(ProgramTest):
                             self.weights("segmentation")).stdout
         self.assertIn("IoU", shown)
 
-    def test_weights_that_are_not_numbers_are_a_failure(self):
+    def test_nan_weights_fail_eval_and_predict(self):
         for kind in ("classification", "segmentation"):
             weights = self.folder / f"{kind} nan.safetensors"
             blob = bytearray((self.weights(kind) / "weights.safetensors").read_bytes())
@@ -177,14 +177,14 @@ class EvalTest(ProgramTest):
                         self.folder / f"{kind} nan", says=["output for sample 0", "is NaN"])
             self.expect(FAILED, "eval", kind, *self.words(kind), "--weights", weights, says=["is NaN"])
 
-    def test_a_short_run_has_a_row_in_its_run_folder(self):
+    def test_short_run_writes_one_metrics_row(self):
         self.expect(DONE, "train", "classification", *TINY_CLASSIFIER[1:], "--steps", "3", "--log-dir",
                     self.folder / "short")
         rows = list(csv.DictReader((self.folder / "short" / "metrics.csv").open()))
         self.assertEqual([row["step"] for row in rows], ["3"])
         self.assertTrue(rows[0]["train/loss"])
 
-    def test_a_run_folder_has_the_course_of_the_training(self):
+    def test_log_dir_holds_metrics_events_and_curves(self):
         log = self.folder / "classification-log"
         rows = list(csv.DictReader((log / "metrics.csv").open()))
         self.assertEqual([row["step"] for row in rows if row["train/loss"]], ["2", "4", "6", "8"])

@@ -14,7 +14,7 @@ class ExampleTest(ProgramTest):
     def run_example(self, name, *arguments):
         return self.train(name, *TINY, *arguments, workload="quadrants", binary=EXAMPLE)
 
-    def test_it_learns_and_its_plans_agree(self):
+    def test_loss_falls_and_plans_give_same_digest(self):
         options = ["--optimizer", "adamw", "--lr", "1e-2", "--steps", "150"]
         serial = self.run_example("serial", *options, "--plan", "serial")
         pipelined = self.run_example("pipelined", *options, "--plan", "pipelined")
@@ -27,7 +27,7 @@ class ExampleTest(ProgramTest):
         self.expect(DONE, "compare", self.folder / "serial.json", self.folder / "pipelined.json",
                     binary=EXAMPLE)
 
-    def test_it_is_evaluated_on_the_values_that_it_was_trained_on(self):
+    def test_eval_loss_is_close_to_training_loss(self):
         trained = self.run_example("checkpointed", "--optimizer", "adamw", "--lr", "1e-2", "--steps", "150",
                                    "--checkpoint", self.folder / "trained")
         path = self.folder / "eval.json"
@@ -40,23 +40,23 @@ class ExampleTest(ProgramTest):
         many = self.run_example("many", "--steps", "20", "--plan", "serial", "--num-workers", "5")
         self.assertEqual(one["digest"], many["digest"])
 
-    def test_its_operation_runs_where_it_is_put(self):
+    def test_custom_operation_gives_same_digest_on_cpu_and_device(self):
         on_cpu = self.run_example("cpu", "--steps", "20", "--plan", "pipelined")
         plan = self.plan_on_device(on_cpu, "brighten")
         on_device = self.run_example("on-device", "--steps", "20", "--plan", plan)
         self.assertEqual(on_cpu["digest"], on_device["digest"])
         self.assertIn("augment", [lane["name"] for lane in on_device["lanes"]])
 
-    def test_bench(self):
+    def test_bench_measures_custom_stage_alone(self):
         self.expect(DONE, "bench", "quadrants", "--device", "cpu", "--image-size", "16",
                     "--batch-size", "4", "--steps", "8", "--repeats", "1", "--num-workers", "1",
                     binary=EXAMPLE, says=["alone:classify"])
 
-    def test_only_its_own_workloads_are_known(self):
+    def test_built_in_workload_is_unknown_to_custom_program(self):
         self.expect(REFUSED, "train", "segmentation", *TINY, binary=EXAMPLE,
                     says=["unknown workload 'segmentation'", "known: quadrants"])
 
-    def test_help_and_messages_name_it_and_what_it_has(self):
+    def test_help_and_messages_name_program_and_its_workloads(self):
         name = os.path.basename(EXAMPLE)
         helped = self.expect(DONE, "--help", binary=EXAMPLE, says=[f"Usage: {name}", "compare"])
         self.assertNotIn("make-data", helped.stdout)
@@ -64,13 +64,13 @@ class ExampleTest(ProgramTest):
         self.expect(REFUSED, "train", binary=EXAMPLE,
                     says=[f"{name}: ", f"see {name} train --help"])
 
-    def test_what_its_declaration_refuses(self):
+    def test_undeclared_option_and_bad_value_are_refused(self):
         self.expect(REFUSED, "train", "quadrants", *TINY, "--data", "somewhere", binary=EXAMPLE,
                     says=["unknown option '--data'"])
         self.expect(REFUSED, "train", "quadrants", "--device", "cpu", "--image-size", "3",
                     binary=EXAMPLE, says=["--image-size: 3 is less than 4"])
 
-    def test_its_report_lists_what_it_declares(self):
+    def test_report_lists_declared_options(self):
         report = self.run_example("options", "--steps", "2", "--optimizer", "adamw")
         self.assertEqual(report["workload"]["options"],
                          {"batch_size": 8, "seed": 1, "shuffle": True, "drop_last": True,

@@ -50,15 +50,15 @@ class ImportedTest(ProgramTest):
         return self.train(name, "--device", self.device, "--encoder", encoder, *STEPS,
                           "--image-size", "32", *arguments, workload="head", binary=EXAMPLE)
 
-    def not_trained(self, code, encoder, says, size="32"):
+    def expect_training_error(self, code, encoder, says, size="32"):
         self.expect(code, "train", "head", "--device", self.device, "--encoder", encoder, *STEPS,
                     "--image-size", size, binary=EXAMPLE, says=[encoder.name, *says])
 
-    def refused_with(self, says, **values):
+    def expect_changed_package_refused(self, says, **values):
         file = changed(self.package, self.folder / "changed.pt2", **values)
-        self.not_trained(REFUSED, file, says=[*says, "make the package again"])
+        self.expect_training_error(REFUSED, file, says=[*says, "make the package again"])
 
-    def test_plans_agree_and_both_files_compute_the_same(self):
+    def test_plans_and_both_file_formats_give_same_losses(self):
         losses = []
         for file in (self.script, self.package):
             serial = self.head("serial", file, "--plan", "serial")
@@ -71,47 +71,47 @@ class ImportedTest(ProgramTest):
         for one, other in zip(*losses, strict=True):
             self.assertAlmostEqual(one, other, delta=1e-4)
 
-    def test_a_package_keeps_its_precision_under_any_plan(self):
+    def test_package_gives_similar_losses_under_fp32_and_bf16(self):
         exact, rounded = (self.head(precision, self.package, "--precision", precision)["losses"]
                           for precision in ("fp32", "bf16"))
         self.assertEqual(len(exact), 12)
         for one, other in zip(exact, rounded, strict=True):
             self.assertTrue(math.isclose(one, other, abs_tol=0.02), (one, other))
 
-    def test_inputs_of_another_shape(self):
-        self.not_trained(FAILED, self.package, size="48",
+    def test_inputs_of_other_shape_or_type_fail(self):
+        self.expect_training_error(FAILED, self.package, size="48",
                          says=["image uint8[*, 3, 32, 32]", "but got uint8[4, 3, 48, 48]",
                                "make the package again"])
         file = changed(self.package, self.folder / "changed.pt2",
                        slipstream_inputs="float32[*, 3, 32, 32] channels_last")
-        self.not_trained(FAILED, file, says=["image float32[", "but got uint8[4, 3, 32, 32]"])
+        self.expect_training_error(FAILED, file, says=["image float32[", "but got uint8[4, 3, 32, 32]"])
 
-    def test_packages_that_do_not_fit(self):
+    def test_packages_for_other_device_or_version_are_refused(self):
         other = {"cpu": "cuda", "cuda": "cpu"}[self.device]
-        self.refused_with([f"made for {other}", f"runs on {self.device}"], AOTI_DEVICE_KEY=other)
-        self.refused_with(["made by PyTorch 2.3.0"], slipstream_torch="2.3.0")
-        self.refused_with(["does not say what it takes"], slipstream_inputs=None)
+        self.expect_changed_package_refused([f"made for {other}", f"runs on {self.device}"], AOTI_DEVICE_KEY=other)
+        self.expect_changed_package_refused(["made by PyTorch 2.3.0"], slipstream_torch="2.3.0")
+        self.expect_changed_package_refused(["does not say what it takes"], slipstream_inputs=None)
         file = changed(self.package, self.folder / "changed.pt2", slipstream_outputs="2")
-        self.not_trained(REFUSED, file, says=["made with 2 outputs, but 1 were named"])
+        self.expect_training_error(REFUSED, file, says=["made with 2 outputs, but 1 were named"])
 
-    def test_files_that_are_no_packages(self):
+    def test_files_that_are_no_packages_are_refused(self):
         damaged = self.folder / "damaged.pt2"
         damaged.write_bytes(self.package.read_bytes()[:-1000])
         script = self.folder / "script.pt2"
         script.write_bytes(self.script.read_bytes())
         for file in (damaged, script):
-            self.not_trained(REFUSED, file, says=["not a package of AOTInductor"])
+            self.expect_training_error(REFUSED, file, says=["not a package of AOTInductor"])
         package = self.folder / "package.pt"
         package.write_bytes(self.package.read_bytes())
-        self.not_trained(REFUSED, package, says=["torch.jit.script(module).save(file)"])
+        self.expect_training_error(REFUSED, package, says=["torch.jit.script(module).save(file)"])
 
-    def test_a_code_of_nothing_is_no_code(self):
+    def test_package_with_empty_library_is_refused(self):
         empty = self.folder / "empty.pt2"
         with zipfile.ZipFile(self.package) as read, zipfile.ZipFile(empty, "w") as written:
             for entry in read.infolist():
                 is_code = entry.filename.endswith(".so")
                 written.writestr(entry.filename, b"" if is_code else read.read(entry))
-        self.not_trained(REFUSED, empty, says=["cannot be loaded for " + self.device])
+        self.expect_training_error(REFUSED, empty, says=["cannot be loaded for " + self.device])
 
     def test_bench_takes_batches_of_any_size(self):
         self.expect(DONE, "bench", "head", "--device", self.device, "--encoder", self.package,
@@ -123,10 +123,10 @@ class ImportedTest(ProgramTest):
 class ImportedOnGpuTest(ImportedTest):
     device = "cuda"
 
-    def test_packages_for_other_gpus(self):
-        self.refused_with(["GPUs of sm_"], AOTI_COMPUTE_CAPABILITY="999")
+    def test_package_for_other_gpu_architecture_is_refused(self):
+        self.expect_changed_package_refused(["GPUs of sm_"], AOTI_COMPUTE_CAPABILITY="999")
 
-    def test_a_script_goes_where_the_pipeline_runs(self):
+    def test_script_saved_on_cpu_gives_same_digest_on_gpu(self):
         file = self.folder / "from_cpu.pt"
         make(file, device="cpu")
         self.assertEqual(self.head("moved", file)["digest"],

@@ -9,10 +9,10 @@ import unittest
 
 from program import INTERRUPTED, TINY, ProgramTest, Running, read_json, run
 
-FOR_EVER = ["--steps", "100000000"]
+ENDLESS = ["--steps", "100000000"]
 
 
-def takes_interrupts(pid):
+def handles_sigint(pid):
     status = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     caught = int(re.search(r"^SigCgt:\s*([0-9a-f]+)", status, re.MULTILINE)[1], 16)
     return caught >> (signal.SIGINT - 1) & 1 == 1
@@ -21,7 +21,7 @@ def takes_interrupts(pid):
 class InterruptTest(ProgramTest):
     def train(self, signal_number, name, plan):
         path = self.folder / name
-        training = Running("train", "segmentation", *TINY, *FOR_EVER, "--plan", plan,
+        training = Running("train", "segmentation", *TINY, *ENDLESS, "--plan", plan,
                            "--json", path)
         return training.signal_once_under_way(signal_number), path
 
@@ -40,40 +40,40 @@ class InterruptTest(ProgramTest):
         self.assertEqual(code, INTERRUPTED)
         self.assertTrue(read_json(path)["interrupted"])
 
-    def test_a_terminal_that_goes_away_ends_training_with_its_report(self):
+    def test_hangup_ends_training_and_writes_report(self):
         path = self.folder / "gone.json"
-        training = Running("train", "segmentation", *TINY, *FOR_EVER, "--json", path)
+        training = Running("train", "segmentation", *TINY, *ENDLESS, "--json", path)
         self.assertEqual(training.signal_once_under_way(signal.SIGHUP, signal.SIGHUP), INTERRUPTED)
         self.assertTrue(read_json(path)["interrupted"])
 
-    def test_the_summary_says_how_far_it_came(self):
+    def test_summary_of_interrupted_run_reports_finished_steps(self):
         path = self.folder / "far.json"
-        training = Running("train", "segmentation", *TINY, *FOR_EVER, "--json", path)
+        training = Running("train", "segmentation", *TINY, *ENDLESS, "--json", path)
         training.signal_once_under_way(signal.SIGINT)
         steps = read_json(path)["steps"]
         self.assertIn(f"interrupted after {steps} of 100000000 steps", training.said)
 
-    def test_an_interrupted_run_trained_what_a_shorter_one_trains(self):
+    def test_interrupted_run_has_digest_of_run_with_fewer_steps(self):
         options = [*TINY, "--deterministic", "--plan", "pipelined"]
         path = self.folder / "early.json"
-        training = Running("train", "segmentation", *options, *FOR_EVER, "--json", path)
+        training = Running("train", "segmentation", *options, *ENDLESS, "--json", path)
         training.signal_once_under_way(signal.SIGINT)
         early = read_json(path)
         whole = self.folder / "whole.json"
         run("train", "segmentation", *options, "--steps", early["steps"], "--json", whole)
         self.assertEqual(early["digest"], read_json(whole)["digest"])
 
-    def test_a_killed_run_leaves_the_old_report(self):
+    def test_killed_run_keeps_the_old_report(self):
         path = self.folder / "old.json"
         path.write_text("old")
-        training = Running("train", "segmentation", *TINY, *FOR_EVER, "--json", path)
+        training = Running("train", "segmentation", *TINY, *ENDLESS, "--json", path)
         self.assertEqual(training.signal_once_under_way(signal.SIGKILL), -signal.SIGKILL)
         self.assertEqual(path.read_text(), "old")
         self.assertEqual([str(file) for file in self.folder.glob(".slipstream-*")], [])
 
 
 class InterruptedDataTest(ProgramTest):
-    def test_make_data_ends_with_the_samples_it_has(self):
+    def test_interrupted_make_data_keeps_finished_samples(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             out = self.folder / number.name
             making = Running("make-data", "segmentation", "--out", out, "--samples", "100000")
@@ -85,7 +85,7 @@ class InterruptedDataTest(ProgramTest):
             images = "1 image" if made == 1 else f"{made} images"
             self.assertIn(f"interrupted after {made} of 100000: {images} with masks", making.said)
 
-    def test_looking_for_files_ends(self):
+    def test_interrupt_ends_search_for_data_files(self):
         many, classes = self.folder / "many", self.folder / "classes"
         many.mkdir()
         classes.mkdir()
@@ -103,7 +103,7 @@ class InterruptedDataTest(ProgramTest):
                          INTERRUPTED)
         self.assertIn("interrupted before anything was done", inspect.said)
 
-    def test_augment_says_that_there_is_no_picture(self):
+    def test_interrupted_augment_writes_no_picture(self):
         data, chain, out = (self.folder / name for name in ("data", "transforms.json", "sheet.png"))
         run("make-data", "segmentation", "--out", data, "--samples", "100", "--size", "16")
         (data / "images" / "not-read.webp").write_bytes(b"RIFF")  # which it warns of, then begins
@@ -118,7 +118,7 @@ class InterruptedDataTest(ProgramTest):
 
 
 class InterruptedBenchTest(ProgramTest):
-    def test_bench_loader_says_that_it_was_interrupted(self):
+    def test_interrupted_bench_loader_reports_its_rates(self):
         data, report = self.folder / "data", self.folder / "loader.json"
         run("make-data", "segmentation", "--out", data, "--samples", "8", "--size", "16")
         bench = Running("bench", "loader", "--data", data, "--batch-size", "4",
@@ -128,7 +128,7 @@ class InterruptedBenchTest(ProgramTest):
         self.assertIn("interrupted", bench.said)
         self.assertEqual(len(read_json(report)["rates"]), 1)
 
-    def test_bench_ends_with_the_rows_it_has(self):
+    def test_interrupted_bench_writes_its_report(self):
         path = self.folder / "bench.json"
         bench = Running("bench", "segmentation", "--device", "cpu", "--image-size", "16",
                         "--batch-size", "2", "--steps", "1000000", "--seconds", "1000",
@@ -141,7 +141,7 @@ class EarlyInterruptTest(ProgramTest):
     """While a verb prepares, from the moment that the program takes interrupts on."""
 
     MOMENTS_S = (0, 0.03, 0.1, 0.3)
-    VERBS = {"train": [*TINY, *FOR_EVER, "--num-workers", "auto", "--json"],
+    VERBS = {"train": [*TINY, *ENDLESS, "--num-workers", "auto", "--json"],
              "bench": ["--device", "cpu", "--image-size", "16", "--batch-size", "2,4", "--steps",
                        "1000000", "--seconds", "1000", "--json"],
              "doctor": [*TINY, "--budget", "1000", "--json"],
@@ -151,13 +151,13 @@ class EarlyInterruptTest(ProgramTest):
         run = Running(verb, "segmentation", *self.VERBS[verb], out, both=True)
 
         def is_time():
-            if not takes_interrupts(run.pid):
+            if not handles_sigint(run.pid):
                 return False
             time.sleep(moment_s)
             return True
         return run.signal_once_under_way(signal.SIGINT, is_under_way=is_time), run.said
 
-    def test_the_outcome_is_that_of_a_later_one(self):
+    def test_early_interrupt_exits_as_interrupted_without_partial_files(self):
         for verb in self.VERBS:
             for moment_s in self.MOMENTS_S:
                 with self.subTest(verb, moment_s=moment_s):

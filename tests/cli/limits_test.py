@@ -28,7 +28,7 @@ class LimitsTest(ProgramTest):
                                "--plan", "pipelined", "--num-workers", "1"], preexec_fn=limit, timeout=LIMIT_S,
                               capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "8"})
 
-    def test_a_run_without_room_for_its_threads_ends(self):
+    def test_run_that_cannot_start_threads_fails_with_message(self):
         """Each part that starts threads meets some of these limits."""
         told = 0
         for halves in range(6, 20):

@@ -31,7 +31,7 @@ OptionList list() {
           {"kind", "Which", "", one_of({"round", "square"})}};
 }
 
-TEST(OptionsTest, EachBeginsAtItsDefault) {
+TEST(OptionsTest, OptionsStartAtTheirDefaults) {
   const Options options(list());
   EXPECT_FALSE(options.flag("fast"));
   EXPECT_EQ(options.integer("members"), 3);
@@ -64,7 +64,7 @@ TEST(OptionsTest, SizesAreBytesOrPowersOf1024) {
               "Refused: " + text + ": give a name and a size, for example NAME=8G");
 }
 
-TEST(OptionsTest, AValueIsWhatTheCheckTakes) {
+TEST(OptionsTest, HasValueIsFalseForEmptyAndUndeclaredOptions) {
   Options options(list());
   EXPECT_TRUE(options.has_value("rate"));
   EXPECT_FALSE(options.has_value("kind"));
@@ -75,7 +75,7 @@ TEST(OptionsTest, AValueIsWhatTheCheckTakes) {
   EXPECT_THAT(options.unread(), ElementsAre("kind"));
 }
 
-TEST(OptionsTest, WhatIsGivenIsRead) {
+TEST(OptionsTest, GivenValuesAreReturned) {
   Options options(list());
   options.give("fast", true);
   options.give("members", 7);
@@ -88,7 +88,7 @@ TEST(OptionsTest, WhatIsGivenIsRead) {
   EXPECT_TRUE(options.is_given("rate"));
 }
 
-TEST(OptionsTest, InForceIsWhatWasReadAndWhatWasSet) {
+TEST(OptionsTest, InForceListsOptionsThatWereReadOrSet) {
   Options options(list());
   options.give("members", 7);
   EXPECT_THAT(options.in_force(), ElementsAre());
@@ -101,7 +101,7 @@ TEST(OptionsTest, InForceIsWhatWasReadAndWhatWasSet) {
   EXPECT_EQ(options.integer("size"), 64);
 }
 
-TEST(OptionsTest, WhatWasGivenAndNotReadIsKnown) {
+TEST(OptionsTest, UnreadListsGivenOptionsThatWereNotRead) {
   Options options(list());
   options.give("members", 7);
   options.give("rate", 2.5);
@@ -110,7 +110,7 @@ TEST(OptionsTest, WhatWasGivenAndNotReadIsKnown) {
   EXPECT_THAT(options.unread(), ElementsAre("members"));
 }
 
-TEST(OptionsTest, WhatIsNotDeclaredIsToldByName) {
+TEST(OptionsTest, UndeclaredOptionsAreRefusedByName) {
   Options options(list());
   EXPECT_THAT(thrown_by([&] { options.give("membres", 1); }),
               AllOf(StartsWith("Refused: unknown option 'membres'"), HasSubstr("'members'?")));
@@ -120,7 +120,7 @@ TEST(OptionsTest, WhatIsNotDeclaredIsToldByName) {
             "Refused: the workload reads the option 'members' as a text, but it is a whole number");
 }
 
-TEST(OptionsTest, ValuesAreChecked) {
+TEST(OptionsTest, InvalidValuesAreRefused) {
   Options options(list());
   EXPECT_EQ(thrown_by([&] { options.give("members", 10); }),
             "Refused: --members: 10 is not from 1 to 9");
@@ -132,7 +132,7 @@ TEST(OptionsTest, ValuesAreChecked) {
             "Refused: --members takes a whole number, not many");
 }
 
-TEST(OptionsTest, BadDeclarationsAreRefusedAltogether) {
+TEST(OptionsTest, AllBadDeclarationsAreReportedAtOnce) {
   const OptionList bad = {
       {"Size", "", 1}, {"a_b", "", 1}, {"x", "", 1}, {"x", "", 2}, {"y", "", true}};
   EXPECT_THAT(thrown_by([&] { Options options(bad); }),
@@ -140,7 +140,7 @@ TEST(OptionsTest, BadDeclarationsAreRefusedAltogether) {
                     HasSubstr("'x' is declared twice"), HasSubstr("'y': a flag begins as false")));
 }
 
-TEST(OptionsTest, ListsAreJoinedAndChanged) {
+TEST(OptionsTest, ListsAreJoinedAndDefaultsReplaced) {
   const OptionList joined = optimizer_options() + OptionList{{"size", "", 1}};
   EXPECT_EQ(joined.size(), optimizer_options().size() + 1);
   EXPECT_EQ(Options(with_default(joined, "lr", 0.5)).number("lr"), 0.5);
@@ -165,7 +165,7 @@ double weight_after_step(const Options& options) {
   return weight.item<double>();
 }
 
-TEST(WorkloadOptionsTest, WeightDecayIsThatOfTheOptimizerUnlessItIsGiven) {
+TEST(WorkloadOptionsTest, WeightDecayDefaultsToThatOfTheOptimizer) {
   for (const auto& [optimizer, otherwise] : {std::pair("sgd", 1.0), {"adamw", 1 - 0.1 * 0.01}}) {
     Options options(optimizer_options());
     options.give("optimizer", std::string(optimizer));
@@ -185,7 +185,7 @@ TEST(WorkloadOptionsTest, WeightDecayIsThatOfTheOptimizerUnlessItIsGiven) {
             "Refused: --weight-decay: -0.5 is less than 0");
 }
 
-TEST(WorkloadOptionsTest, ClassesInForceAreThoseOfTheData) {
+TEST(WorkloadOptionsTest, NumberOfClassesIsTakenFromTheData) {
   const TemporaryFolder folder;
   MakeDataOptions data;
   data.samples = 12;
@@ -206,7 +206,7 @@ TEST(WorkloadOptionsTest, AdamwHasNoMomentum) {
               Contains(Pair("momentum", Value(0.0))));
 }
 
-TEST(WorkloadOptionsTest, AModeHasItsOwn) {
+TEST(WorkloadOptionsTest, EachModeListsOnlyItsOwnOptions) {
   const auto load = in_force("branches", {{"image-size", 8}, {"mode", "load"}});
   EXPECT_THAT(load, Contains(Pair("load-ms", Value(100.0))));
   EXPECT_THAT(load, Not(Contains(Key("members"))));

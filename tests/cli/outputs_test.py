@@ -13,14 +13,14 @@ FAST = ["--num-workers", "1", "--batch-size", "4", "--image-size", "16", "--seco
 class FullDiskTest(DataFolders):
     """A full disk takes no result along."""
 
-    def test_inspect(self):
+    def test_inspect_still_prints_and_writes_other_outputs(self):
         sheet = self.folder / "beside.png"
         done = self.expect(FAILED, "inspect", self.classes, "--json", "/dev/full",
                            "--contact-sheet", sheet, says=["cannot write /dev/full"])
         self.assertIn("12 samples, 0 bad", done.stdout)
         self.assertTrue(sheet.read_bytes().startswith(b"\x89PNG"))
 
-    def test_bench_loader(self):
+    def test_bench_loader_still_prints_rates(self):
         done = self.expect(FAILED, "bench", "loader", "--data", self.classes, *FAST, "--json",
                            "/dev/full", says=["cannot write /dev/full"])
         self.assertIn("samples/s", done.stdout)
@@ -34,7 +34,7 @@ class InputsTest(DataFolders):
         self.expect(REFUSED, *arguments, says=["name the same file", *says])
         self.assertEqual(kept.read_bytes(), before)
 
-    def test_inspect(self):
+    def test_inspect_refuses_to_replace_its_inputs(self):
         names, table = self.folder / "names.txt", self.folder / "list.csv"
         names.write_text("cat\nd\u00f6g\n", encoding="utf-8")
         table.write_text("image,label\na.jpg,0\n")
@@ -45,7 +45,7 @@ class InputsTest(DataFolders):
         link.symlink_to(table)
         self.refuse(table, "inspect", table, "--json", link, says=["--json and the data"])
 
-    def test_bench_loader(self):
+    def test_bench_loader_refuses_to_replace_its_inputs(self):
         chain, table = self.folder / "transforms.json", self.folder / "table.csv"
         chain.write_text('{"version": 1, "transforms": []}')
         table.write_text("image,label\na.jpg,0\n")
@@ -54,7 +54,7 @@ class InputsTest(DataFolders):
         self.refuse(table, "bench", "loader", "--data", table, "--json", table,
                     says=["--json and --data"])
 
-    def test_convert(self):
+    def test_convert_refuses_to_replace_its_transforms(self):
         out = self.folder / "out"
         out.mkdir()
         chain = out / "transforms.json"
@@ -102,7 +102,7 @@ class EveryVerbTest(DataFolders):
         folder.symlink_to(path.parent)
         return path, link, hard, folder / path.name
 
-    def test_train(self):
+    def test_train_refuses_to_replace_its_inputs(self):
         train = ("train", *TINY_CLASSIFIER, "--data", self.classes, "--batch-size", "4", "--steps", "1")
         for kept, option in ((self.plan, "--plan"), (self.chain, "--transforms"), (self.weights, "--weights")):
             for name in self.other_names(kept):
@@ -118,7 +118,7 @@ class EveryVerbTest(DataFolders):
         self.refuse(*train, "--disk-cache", f"{self.classes / 'cache'}=1M")
         self.refuse(*train, "--log-dir", self.folder / "log", "--json", self.folder / "log" / "run.json")
 
-    def test_verbs_of_workloads(self):
+    def test_workload_verbs_refuse_to_replace_their_inputs(self):
         data = (*TINY_CLASSIFIER, "--data", self.classes, "--batch-size", "4")
         for command, outputs in ((("eval", *data, "--weights", self.weights.parent), ("--json", "--preview")),
                                  (("doctor", *data, "--apply"), ("--json", "--html", "--plan-out")),
@@ -132,7 +132,7 @@ class EveryVerbTest(DataFolders):
         self.refuse("predict", *data, "--weights", self.weights.parent, "--out", self.classes / "out")
         self.refuse("predict", *data, "--weights", self.weights.parent, "--out", self.weights.parent / "out")
 
-    def test_verbs_of_data(self):
+    def test_data_verbs_refuse_to_replace_their_inputs(self):
         for name in self.names_in_data():
             self.refuse("inspect", self.classes, "--json", name)
             self.refuse("inspect", self.classes, "--contact-sheet", name)
@@ -147,7 +147,7 @@ class EveryVerbTest(DataFolders):
 class NestedJsonTest(DataFolders):
     """JSON that is nested so deeply that a recursive reader crashes is refused with a message."""
 
-    def test_it_is_refused_by_every_verb(self):
+    def test_deeply_nested_json_is_refused_by_every_verb(self):
         for text in ("[" * 200_000 + "]" * 200_000, '{"a":' * 40_000 + "1" + "}" * 40_000,
                      '{"settings":' * 40_000 + "1" + "}" * 40_000, '{"settings": {"a":' + "[" * 200_000):
             nested, folder = self.folder / "nested.jsonl", self.folder / "nested"
@@ -166,7 +166,7 @@ class NestedJsonTest(DataFolders):
 
 
 class DamagedManifestTest(DataFolders):
-    def test_messages_are_the_programs_own(self):
+    def test_damaged_manifest_gives_no_raw_json_error(self):
         out = self.folder / "converted"
         convert = ("convert", "--data", self.classes, "--out", out, "--samples-per-shard", "5")
         self.expect(DONE, *convert)
@@ -177,13 +177,13 @@ class DamagedManifestTest(DataFolders):
             document = json.loads(json.dumps(whole))
             return change(document) or document
 
-        def of_shard(key, value):
+        def change_shard(key, value):
             return damaged(lambda document: document["shards"][0].update({key: value}))
 
-        documents = [of_shard("samples", value) for value in (-1, 0, "5", None, 1.5)]
-        documents += [of_shard("bytes", -1), of_shard("digest", 7), of_shard("file", "../shard-000000.tar"),
-                      of_shard("file", "shard-000099.tar"), of_shard("file", "shard-000001.tar"),
-                      of_shard("file", None), of_shard("skipped", 3)]
+        documents = [change_shard("samples", value) for value in (-1, 0, "5", None, 1.5)]
+        documents += [change_shard("bytes", -1), change_shard("digest", 7), change_shard("file", "../shard-000000.tar"),
+                      change_shard("file", "shard-000099.tar"), change_shard("file", "shard-000001.tar"),
+                      change_shard("file", None), change_shard("skipped", 3)]
         documents += [damaged(lambda document, key=key, value=value: document.update({key: value}))
                       for key in ("shards", "settings", "version") for value in (None, [], {}, 5, "text")]
         documents += [damaged(lambda document: document["settings"].update({"class_names": [1, 2]})),
@@ -220,7 +220,7 @@ class ForeignTextTest(DataFolders):
             self.assertFalse(line.startswith("forged"), done.stdout + done.stderr)
         return done
 
-    def test_class_names_and_values(self):
+    def test_class_names_and_option_values_are_escaped(self):
         train = ("train", *TINY_CLASSIFIER, "--data", self.data, "--batch-size", "4", "--steps", "1")
         self.check(DONE, *train, "--checkpoint", self.folder / "run", "--json", self.folder / "one.json")
         shown = self.check(DONE, "eval", *TINY_CLASSIFIER, "--data", self.data, "--weights",
@@ -237,7 +237,7 @@ class ForeignTextTest(DataFolders):
         (self.folder / "other.json").write_text(json.dumps(report))
         self.check(DONE, "compare", self.folder / "one.json", self.folder / "other.json")
 
-    def test_tensor_names(self):
+    def test_tensor_names_are_escaped(self):
         self.expect(DONE, "train", *TINY_CLASSIFIER, "--data", self.data, "--batch-size", "4", "--steps", "1",
                     "--checkpoint", self.folder / "weights run")
         weights = self.folder / "weights run" / "last" / "weights.safetensors"
@@ -255,7 +255,7 @@ class ForeignTextTest(DataFolders):
 
 
 class SkippedTest(DataFolders):
-    def test_names_do_not_command_the_terminal(self):
+    def test_names_of_skipped_samples_are_escaped(self):
         data, out = self.folder / "named", self.folder / "converted"
         (data / "cat").mkdir(parents=True)
         image = next((self.classes / "cat").iterdir())
@@ -274,13 +274,13 @@ class SkippedTest(DataFolders):
 
 
 class StandardOutputTest(ProgramTest):
-    def test_output_that_cannot_be_written_is_a_failure(self):
+    def test_unwritable_standard_output_fails(self):
         with open("/dev/full", "w", encoding="utf-8") as full:
             done = run("--help", stdout=full)
         self.assertEqual(done.returncode, FAILED)
         self.assertIn("standard output cannot be written", done.stderr)
 
-    def test_a_reader_that_went_away_is_no_failure_and_costs_no_report(self):
+    def test_closed_standard_output_still_writes_report(self):
         reader, writer = os.pipe()
         os.close(reader)
         json_path, plan_path = self.folder / "run.json", self.folder / "plan.json"

@@ -20,29 +20,29 @@ class PlanFileTest(ProgramTest):
         self.expect(REFUSED, "train", "segmentation", *TINY, "--steps", "1", "--plan", path,
                     says=says)
 
-    def test_what_is_not_json(self):
+    def test_plan_that_is_not_json_is_refused(self):
         self.refuse("mode = serial", says=["this plan must be JSON"])
 
-    def test_an_empty_file(self):
+    def test_empty_plan_file_is_refused(self):
         self.refuse("", says=["this plan must be JSON"])
 
-    def test_an_unknown_key(self):
+    def test_unknown_plan_key_is_refused_with_suggestion(self):
         plan = read_json(self.plan)
         plan["schedule"]["dept"] = plan["schedule"].pop("depth")
         self.refuse(json.dumps(plan), says=["unknown key 'dept'", "did you mean 'depth'?"])
 
-    def test_all_problems_at_once(self):
+    def test_all_plan_problems_are_reported_at_once(self):
         plan = read_json(self.plan)
         plan["schedule"]["depth"] = 1
         step = plan["schedule"]["lanes"][1]["steps"].pop()
         plan["schedule"]["lanes"][1]["steps"] = [step + "s"]
         self.refuse(json.dumps(plan), says=["schedule.depth is 1", f"did you mean '{step}'?"])
 
-    def test_a_file_that_does_not_exist(self):
+    def test_missing_plan_file_is_refused(self):
         self.expect(REFUSED, "train", "segmentation", *TINY, "--plan", self.folder / "no.json",
                     says=["no.json", "no such file"])
 
-    def test_a_place_for_transforms_beside_a_plan_that_has_one(self):
+    def test_transforms_device_with_plan_file_is_refused(self):
         for verb, more in (("train", []), ("trace", ["--out", self.folder / "trace.json"])):
             self.expect(REFUSED, verb, "segmentation", *TINY, "--plan", self.plan,
                         "--transforms-device", "cpu", *more,

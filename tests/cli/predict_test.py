@@ -46,7 +46,7 @@ class PredictTest(ProgramTest):
         out = self.predict("classification", *arguments, **more)
         return [json.loads(line) for line in (out / "predictions.jsonl").read_text().splitlines()]
 
-    def test_classes_have_the_names_of_the_training_and_the_values_of_labeled_images(self):
+    def test_unlabeled_images_get_same_predictions_as_labeled_ones(self):
         labeled = self.lines(self.folder / "classification")
         images = self.lines(self.images, "--num-workers", "3")
         names = sorted((path for path in self.images.rglob("*.jpg")), key=lambda path: (bytes(path.parent), path.name))
@@ -59,7 +59,7 @@ class PredictTest(ProgramTest):
                 self.assertEqual(found["class"], wanted["class"])
                 self.assertAlmostEqual(found["probability"], wanted["probability"], places=5)
 
-    def test_class_folders_that_lack_a_class_keep_their_numbers(self):
+    def test_missing_class_folder_keeps_all_training_classes(self):
         some = self.folder / "some"
         shutil.copytree(self.folder / "classification" / "class2", some / "class2")
         lines = self.lines(some)
@@ -67,7 +67,7 @@ class PredictTest(ProgramTest):
         for line in lines:
             self.assertEqual({each["class"] for each in line["classes"]}, set(CLASSES))
 
-    def test_masks(self):
+    def test_masks_of_unlabeled_images_equal_those_of_labeled_ones(self):
         out = self.predict("segmentation", self.images)
         masks = sorted(out.rglob("*.png"))
         self.assertEqual(len(masks), 24)
@@ -80,7 +80,7 @@ class PredictTest(ProgramTest):
             same = next(labeled.rglob(mask.name))
             self.assertTrue((numpy.array(Image.open(mask)) == numpy.array(Image.open(same))).all())
 
-    def test_weights_without_a_record_need_the_classes(self):
+    def test_weights_without_record_need_class_options(self):
         weights = self.checkpoints["classification"] / "weights.safetensors"
         self.predict("classification", self.images, weights=weights, code=REFUSED,
                      says=["another model", "give --classes or --classes-from"])
@@ -92,27 +92,27 @@ class PredictTest(ProgramTest):
         self.predict("segmentation", self.images, weights=self.checkpoints["segmentation"] / "weights.safetensors",
                      code=REFUSED, says=["another model", "give --classes or --classes-from"])
 
-    def test_options_say_more_than_the_record(self):
+    def test_class_options_override_the_record(self):
         self.predict("classification", self.images, "--classes", "4", code=REFUSED, says=["another model"])
         names = self.folder / "names.txt"
         names.write_text("a\nb\nc\n")
         told = [{each["class"] for each in line["classes"]} for line in self.lines(self.images, "--classes-from", names)]
         self.assertEqual(told, [{"a", "b", "c"}] * 24)
 
-    def test_a_preview_shows_no_labels(self):
+    def test_preview_of_unlabeled_images_has_no_labels(self):
         picture = self.folder / "preview.png"
         self.predict("classification", self.images, "--preview", picture)
         self.assertEqual(numpy.array(Image.open(picture)).shape, (2 * 160, 4 * 160, 3))
         self.predict("segmentation", self.images, "--preview", picture)
         self.assertEqual(numpy.array(Image.open(picture)).shape, (8 * 160, 2 * 160, 3))
 
-    def test_a_damaged_image_is_named(self):
+    def test_damaged_image_fails_with_its_name(self):
         data = self.folder / "damaged"
         data.mkdir()
         (data / "bad.jpg").write_bytes(b"no image")
         self.predict("classification", data, code=FAILED, says=["bad.jpg"])
 
-    def test_training_and_evaluation_need_labels(self):
+    def test_train_and_eval_refuse_unlabeled_images(self):
         flat = self.folder / "flat"
         flat.mkdir()
         shutil.copy(next(self.images.glob("*.jpg")), flat)

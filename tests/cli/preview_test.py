@@ -39,7 +39,7 @@ class PreviewTest(ProgramTest):
         self.expect(DONE, "predict", *self.words(kind), *weights, "--out", out, "--preview", paths[2])
         return [numpy.array(Image.open(path)) for path in paths], out
 
-    def test_masks_are_beside_each_other_in_colors_of_their_classes(self):
+    def test_segmentation_preview_shows_masks_in_class_colors(self):
         (first, *others), out = self.pictures("segmentation")
         self.assertEqual(first.shape, (8 * CELL, 3 * CELL, 3))
         for other in others:
@@ -57,7 +57,7 @@ class PreviewTest(ProgramTest):
                 equal = (tile == COLORS[mask]).all(-1).mean()
                 self.assertGreater(equal, 1 - 1e-9 if column == 1 else 0.9)  # Pillow's nearest neighbors differ
 
-    def test_classes_are_named_and_wrong_ones_are_red(self):
+    def test_classification_preview_marks_wrong_classes_red(self):
         (first, *others), out = self.pictures("classification")
         self.assertEqual(first.shape, (2 * CELL, 4 * CELL, 3))
         for other in others:
@@ -70,7 +70,7 @@ class PreviewTest(ProgramTest):
             name = line.split('"class":"')[1].split('"')[0]
             self.assertEqual(bool(is_red), f"/{name}/" not in line.split('"sample":"')[1].split('"')[0])
 
-    def test_a_page_has_the_names_of_predictions_and_labels(self):
+    def test_html_preview_names_predictions_and_labels(self):
         page = self.folder / "page.html"
         self.expect(DONE, "train", *self.words("classification"), "--steps", "2", "--preview", page,
                     says=[f"preview of 8 samples in {page}"])
@@ -80,25 +80,25 @@ class PreviewTest(ProgramTest):
             predicted, label = tile["captions"][0].split()[0], tile["captions"][1].split()[1]
             self.assertEqual(tile["is_marked"], predicted != label)
 
-    def test_without_other_data_it_is_of_those_that_are_trained_on(self):
+    def test_preview_without_validation_data_is_written(self):
         path = self.folder / "synthetic.png"
         self.expect(DONE, "train", "segmentation", *TINY, "--steps", "2", "--preview", path,
                     says=["preview of 8 samples"])
         self.assertTrue(path.exists())
 
-    def test_of_few_samples_it_has_fewer(self):
+    def test_preview_of_small_data_set_has_fewer_samples(self):
         few = self.folder / "few"
         self.expect(DONE, "make-data", "segmentation", "--out", few, "--samples", "3", "--size", "16")
         self.expect(DONE, "train", "segmentation", *TINY, "--data", few, "--batch-size", "2", "--steps", "1",
                     "--preview", self.folder / "few.png", says=["preview of 3 samples"])
 
-    def test_a_training_that_is_done_gets_it_too(self):
+    def test_finished_training_still_writes_preview(self):
         path, checkpoint = self.folder / "done.png", self.folder / "done"
         words = ["train", "segmentation", *TINY, "--steps", "2", "--checkpoint", checkpoint, "--resume", "auto"]
         self.expect(DONE, *words)
         self.expect(DONE, *words, "--preview", path, says=["nothing is left to do", "preview of 8 samples"])
 
-    def test_places_where_it_must_not_be_are_refused(self):
+    def test_preview_path_in_data_or_output_folder_is_refused(self):
         data = self.folder / "segmentation-others"
         words = self.words("segmentation")
         out = self.folder / "out"

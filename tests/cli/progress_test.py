@@ -26,7 +26,7 @@ class ProgressTest(ProgramTest):
                   "4", "--num-workers", "1,2", "--repeats", "2", "--seconds", "0.01"],
                  "] 4/4 measurements"))
 
-    def test_a_live_line_on_a_terminal(self):
+    def test_terminal_shows_live_progress_line(self):
         for arguments, last in self.verbs("live"):
             with self.subTest(arguments[0]):
                 code, shown = Running(*arguments).shown()
@@ -34,7 +34,7 @@ class ProgressTest(ProgramTest):
                 self.assertIn("\r[", shown)
                 self.assertTrue(shown.rstrip().endswith(last), shown)
 
-    def test_lines_in_a_log(self):
+    def test_log_has_whole_progress_lines(self):
         for arguments, last in self.verbs("logged"):
             with self.subTest(arguments[0]):
                 done = self.expect(DONE, *arguments)
@@ -54,7 +54,7 @@ class ProgressTest(ProgramTest):
                 ["predict", *model, "--weights", weights / "last", "--out", out / "predicted"],
                 ["trace", *model, "--steps", "2", "--out", out / "trace.json"]]
 
-    def test_without_a_reader_of_the_output_nothing_is_left_in_a_log(self):
+    def test_closed_output_leaves_log_empty(self):
         for arguments in self.all_verbs("closed"):
             with self.subTest(arguments[0]):
                 reading, writing = os.pipe()
@@ -63,7 +63,7 @@ class ProgressTest(ProgramTest):
                 os.close(writing)
                 self.assertEqual((done.returncode, done.stderr), (DONE, ""), arguments)
 
-    def test_without_a_reader_of_the_output_the_live_line_is_cleared(self):
+    def test_closed_output_clears_live_line(self):
         for arguments in self.all_verbs("closed live"):
             with self.subTest(arguments[0]):
                 reading, writing = os.pipe()

@@ -24,7 +24,7 @@ class TrainTest(ProgramTest):
         cls.options = [*TINY, "--data", make_data(cls.folder / "data"), "--deterministic",
                        "--batch-size", "4", "--steps", "10"]
 
-    def test_plans_and_workers_give_the_same_bits(self):
+    def test_plans_and_worker_counts_give_same_digest(self):
         runs = [("serial", 1), ("pipelined", 1), ("pipelined", 2), ("pipelined", 8)]
         reports = [self.train(f"{plan}-{workers}", *self.options, "--plan", plan,
                               "--num-workers", workers) for plan, workers in runs]
@@ -34,13 +34,13 @@ class TrainTest(ProgramTest):
         paths = [self.folder / f"{plan}-{workers}.json" for plan, workers in runs]
         self.expect(DONE, "compare", *paths, says=["serial-1", "equal, bit for bit"])
 
-    def test_other_seeds_give_other_bits(self):
+    def test_other_seed_gives_another_digest(self):
         self.train("a", *self.options, "--plan", "serial")
         self.train("b", *self.options, "--plan", "serial", "--seed", "4")
         self.expect(NO, "compare", self.folder / "a.json", self.folder / "b.json",
                     says=["DIFFERENT"])
 
-    def test_a_plan_that_was_written_is_taken_again(self):
+    def test_written_plan_gives_same_plan_and_digest_when_reused(self):
         plan = self.folder / "plan.json"
         first = self.train("first", *self.options, "--plan", "pipelined", "--plan-out", plan)
         again = self.train("again", *self.options, "--plan", plan,
@@ -49,7 +49,7 @@ class TrainTest(ProgramTest):
         self.assertEqual(read_json(plan), first["plan"])
         self.assertEqual(first["digest"], again["digest"])
 
-    def test_a_full_disk_takes_no_result_along(self):
+    def test_full_disk_keeps_other_outputs(self):
         plan = self.folder / "plan-beside-a-full-disk.json"
         done = self.expect(FAILED, "train", "segmentation", *self.options, "--json", "/dev/full",
                            "--plan-out", plan, says=["cannot write /dev/full", "No space left"])
@@ -64,14 +64,14 @@ class TrainTest(ProgramTest):
                            "/dev/full", says=["cannot write /dev/full"])
         self.assertIn("4 steps", done.stdout)
 
-    def test_short_runs_tell_no_rate(self):
+    def test_short_runs_report_no_rate(self):
         done = self.expect(DONE, "train", "segmentation", *TINY, "--steps", "3")
         self.assertNotIn("steps/s (after warm-up)", done.stdout)
         self.assertIn("(the first and the last step)", done.stdout)
         done = self.expect(DONE, "train", "segmentation", *TINY, "--steps", "1")
         self.assertRegex(done.stdout, r"(?m)^1 step, loss ")
 
-    def test_the_report_is_whole(self):
+    def test_report_has_all_documented_keys(self):
         report = self.train("report", *self.options, "--plan", "pipelined")
         self.assertEqual(set(report), REPORT)
         self.assertEqual((report["schema"], report["version"]), ("slipstream.run", 1))
@@ -87,7 +87,7 @@ class TrainTest(ProgramTest):
         self.assertIsNone(report["overlap"])
         self.assertIsNone(report["auto"])
 
-    def test_the_report_counts_every_step_of_the_work(self):
+    def test_report_counts_every_host_and_device_step(self):
         report = self.train("counters", *self.options, "--plan", "pipelined")
         device_steps = [step for lane in report["plan"]["schedule"]["lanes"]
                         for step in lane["steps"]]
@@ -105,7 +105,7 @@ class TrainTest(ProgramTest):
 
 
 class WireTest(ProgramTest):
-    def test_packed_masks_train_the_same(self):
+    def test_packed_masks_give_same_digest(self):
         options = [*TINY, "--plan", "pipelined", "--steps", "6"]
         self.train("plain", *options)
         packed = self.train("packed", *options, "--wire", "label=bits")
@@ -113,7 +113,7 @@ class WireTest(ProgramTest):
         self.expect(DONE, "compare", self.folder / "plain.json", self.folder / "packed.json",
                     says=["equal, bit for bit"])
 
-    def test_formats_that_make_no_sense(self):
+    def test_invalid_wire_formats_are_refused(self):
         for wire, says in (("label=bit", "did you mean 'bits'?"), ("label", "FIELD=FORMAT"),
                            ("lable=bits", "did you mean 'label'?"),
                            ("image=bf16", "it needs float32")):
@@ -137,7 +137,7 @@ class LoaderTest(ProgramTest):
         self.assertNotIn("not the same run", told.stdout)
         return report
 
-    def test_how_the_loader_works_changes_no_bit(self):
+    def test_read_ahead_cpus_and_caches_do_not_change_digest(self):
         cpu = min(os.sched_getaffinity(0))
         report = self.same("loader", "--read-ahead", "3", "--cpus", cpu, "--cache", "resize=1M",
                            "--disk-cache", f"{self.folder / 'disk'}=10M")
@@ -158,13 +158,13 @@ class LoaderTest(ProgramTest):
                     says=["disk cache: ", "samples came from it (batches filled ahead included); "
                           "it holds 16 in "])
 
-    def test_sampling_by_weight(self):
+    def test_sampler_file_selects_only_weighted_samples(self):
         weights = self.folder / "weights.txt"
         weights.write_text("0\n" * 15 + "1\n")
         report = self.train("weighted", *self.options, "--sampler", weights, "--lr", "1e-9")
         self.assertLess(max(report["losses"]) - min(report["losses"]), 1e-4)
 
-    def test_what_makes_no_sense(self):
+    def test_invalid_loader_options_are_refused(self):
         for arguments, says in ((["--cache", "resize"], "NAME=8G"),
                                 (["--cache", "reed=1M"], "did you mean 'read'?"),
                                 (["--cache", "decode=1X"], "'1X' is not a size: give bytes, or a"),
@@ -182,7 +182,7 @@ class EpochTest(ProgramTest):
         super().setUpClass()
         cls.options = [*TINY, "--data", make_data(cls.folder / "data", samples=10)]
 
-    def test_an_epoch_ends_with_a_full_batch(self):
+    def test_partial_last_batch_is_dropped_unless_no_drop_last(self):
         digests, four = set(), (*self.options, "--batch-size", "4")
         for last, steps in (([], 6), (["--drop-last"], 6), (["--no-drop-last"], 9)):
             for plan in ("serial", "pipelined"):
@@ -194,7 +194,7 @@ class EpochTest(ProgramTest):
         self.expect(DONE, "train", "segmentation", *four, "--epochs", "2", "--no-drop-last",
                     says=["6 steps"])
 
-    def test_without_shuffling_every_epoch_is_alike(self):
+    def test_epochs_have_same_order_without_shuffle(self):
         epochs = {}
         for order in ("--shuffle", "--no-shuffle"):
             losses = self.train(order, *self.options, "--batch-size", "1", "--lr", "1e-30",
@@ -207,7 +207,7 @@ class EpochTest(ProgramTest):
 
 
 class DivergenceTest(ProgramTest):
-    def test_a_loss_that_is_not_finite_ends_the_run(self):
+    def test_non_finite_loss_fails_training(self):
         report = self.folder / "diverged.json"
         for plan in ("serial", "pipelined", "auto"):
             self.expect(FAILED, "train", "segmentation", *TINY, "--steps", "40", "--lr", "1e300",
@@ -216,7 +216,7 @@ class DivergenceTest(ProgramTest):
                               "use a smaller learning rate"])
             self.assertFalse(report.exists(), plan)
 
-    def test_measurements_go_on_whatever_the_loss(self):
+    def test_trace_and_bench_continue_with_non_finite_loss(self):
         options = ["segmentation", *TINY, "--batch-size", "2", "--steps", "8", "--lr", "1e300"]
         self.expect(DONE, "trace", *options, "--out", self.folder / "trace.json",
                     says=["8 steps"])
@@ -230,7 +230,7 @@ class PrefetchTest(ProgramTest):
         loader = report["plan"]["schedule"]["loader"]
         return loader["num_workers"], loader["prefetch_batches"]
 
-    def test_the_factor_is_of_each_worker(self):
+    def test_prefetch_factor_counts_batches_per_worker(self):
         serial = ("--plan", "serial", "--num-workers", "3")
         self.assertEqual(self.ahead(*serial), (3, 4))
         plan = self.folder / "plan.json"
@@ -242,7 +242,7 @@ class PrefetchTest(ProgramTest):
 
 
 class AutoTest(ProgramTest):
-    def test_auto_says_what_it_kept_and_trains_the_same(self):
+    def test_auto_reports_chosen_plan_and_gives_serial_digest(self):
         options = [*TINY, "--steps", "48"]
         report = self.train("auto", *options, "--plan", "auto")
         self.assertEqual(set(report["auto"]), {"chosen", "reason", "serial", "pipelined"})
@@ -257,7 +257,7 @@ class AutoTest(ProgramTest):
         self.expect(DONE, "compare", self.folder / "serial.json", self.folder / "auto.json",
                     says=["equal, bit for bit"])
 
-    def test_too_few_steps_to_measure(self):
+    def test_auto_with_too_few_steps_chooses_serial(self):
         report = self.train("few", *TINY, "--steps", "2", "--plan", "auto")
         self.assertIn("too few steps", report["auto"]["reason"])
         self.assertEqual(report["auto"]["chosen"], "serial")
@@ -273,7 +273,7 @@ class BranchesTest(ProgramTest):
         return self.train("-".join([mode, *arguments]), *self.OPTIONS, "--mode", mode,
                           *self.COSTS.get(mode, []), *arguments, workload="branches")
 
-    def test_every_mode_tells_what_overlapping_gains(self):
+    def test_every_mode_reports_gain_of_overlapping(self):
         for mode, of in (("load", ["loading"]), ("branches", ["model.fork", "loading"]),
                          ("ensemble", ["members", "loading"])):
             report = self.branches(mode, "--steps", "40")
@@ -293,10 +293,10 @@ class BranchesTest(ProgramTest):
                 self.assertEqual(report["gains"][0]["chosen"], "one stream")
                 self.assertIn("on a CPU", report["gains"][0]["reason"])
 
-    def test_short_runs_tell_no_gain_of_loading(self):
+    def test_short_runs_report_no_gain_of_loading(self):
         self.assertEqual(self.branches("load", "--steps", "31")["gains"], [])
 
-    def test_where_branches_run_changes_no_bit(self):
+    def test_fork_option_does_not_change_digest(self):
         for mode in ("branches", "ensemble"):
             reports = [self.branches(mode, "--fork", fork, "--steps", "12")
                        for fork in ("auto", "streams", "one-stream")]
@@ -304,7 +304,7 @@ class BranchesTest(ProgramTest):
             self.assertEqual([report["gains"][0]["reason"] for report in reports[1:]],
                              ["asked for"] * 2)
 
-    def test_the_summary_says_what_was_kept(self):
+    def test_summary_reports_stream_choice_and_reason(self):
         self.expect(DONE, "train", "branches", *self.OPTIONS, "--mode", "branches", "--fork",
                     "one-stream", "--steps", "12",
                     says=["model.fork: one stream, asked for\n"])
@@ -312,7 +312,7 @@ class BranchesTest(ProgramTest):
                     "serial", "--steps", "24",
                     says=["members: one stream, on a CPU branches run in turn; branches on separate streams: "])
 
-    def test_what_makes_no_sense(self):
+    def test_invalid_branches_options_are_refused(self):
         for arguments, says in ((["--mode", "load", "--step-ms", "99999"], "from 0 to 10000"),
                                 (["--mode", "ensembel"], "did you mean 'ensemble'?"),
                                 ([], "give --mode load, branches or ensemble"),
@@ -324,7 +324,7 @@ class BranchesTest(ProgramTest):
 
 
 class LearningTest(ProgramTest):
-    def test_the_loss_visibly_falls(self):
+    def test_loss_falls_during_training(self):
         data = make_data(self.folder / "data", samples=32)
         report = self.train("learn", *TINY, "--data", data, "--batch-size", "4", "--optimizer",
                             "adamw", "--steps", "150", "--plan", "pipelined")
@@ -333,7 +333,7 @@ class LearningTest(ProgramTest):
         self.assertTrue(all(math.isfinite(loss) for loss in losses))
         self.assertLess(statistics.mean(losses[-15:]), 0.7 * statistics.mean(losses[:5]))
 
-    def test_bf16(self):
+    def test_bf16_training_has_finite_losses(self):
         report = self.train("bf16", *TINY, "--precision", "bf16", "--steps", "3",
                             "--plan", "pipelined")
         self.assertEqual(report["plan"]["numerics"]["precision"], "bf16")

@@ -41,13 +41,13 @@ RunResult train(const Options& options, const std::string& mode, std::uint64_t s
   return trainer.run(plan, run);
 }
 
-TEST(SegmentationTest, HasTheStepsOfW1) {
+TEST(SegmentationTest, HasExpectedHostAndDeviceSteps) {
   const Pipeline pipeline = declared(small());
   EXPECT_THAT(pipeline.host_steps(), ElementsAre("read", "decode", "resize", "collate"));
   EXPECT_THAT(pipeline.device_steps(), ElementsAre("copy", "encoder", "decoder"));
 }
 
-TEST(SegmentationTest, HasTheLayersOfW1) {
+TEST(SegmentationTest, EncoderAndDecoderHaveExpectedParameterCounts) {
   Options options = small();
   for (std::int64_t size : {2, 8, 32}) {
     options.give("image-size", size);
@@ -85,7 +85,7 @@ TEST(SegmentationTest, PipelinedGivesTheSerialDigest) {
   }
 }
 
-TEST(SegmentationTest, LearnsRealImages) {
+TEST(SegmentationTest, LossFallsOnImagesFromDisk) {
   const TemporaryFolder folder;
   MakeDataOptions data;
   data.samples = 24;
@@ -104,7 +104,7 @@ TEST(SegmentationTest, LearnsRealImages) {
   EXPECT_LT(mean(losses.end() - 6, losses.end()), 0.8 * mean(losses.begin(), losses.begin() + 6));
 }
 
-TEST(SegmentationTest, RefusesWhatItCannotBuild) {
+TEST(SegmentationTest, RefusesInvalidOptions) {
   const auto refusal = [](auto change) {
     return thrown_by([&] {
       Options options = small();
@@ -130,7 +130,7 @@ TEST(SegmentationTest, RefusesWhatItCannotBuild) {
   EXPECT_THAT(refusal([](Options& o) { o.batch_size = 0; }), StartsWith("Refused: "));
 }
 
-TEST(WorkloadTest, AnUnknownNameIsRefusedWithTheNearest) {
+TEST(WorkloadTest, UnknownNameIsRefusedWithSuggestion) {
   EXPECT_THAT(
       thrown_by([] { find_options(built_in_workloads(), "segmentatoin"); }),
       AllOf(StartsWith("Refused: unknown workload"), HasSubstr("did you mean 'segmentation'?")));

@@ -10,7 +10,7 @@ TINY = ["--device", "cpu", "--image-size", "16", "--classes", "4"]
 
 
 class SkipConnectionsTest(ProgramTest):
-    def test_plans_agree_and_the_model_is_saved_evaluated_and_applied(self):
+    def test_plans_give_same_digest_and_saved_model_can_be_evaluated(self):
         data, others = self.folder / "data", self.folder / "others"
         for folder, seed in ((data, 1), (others, 2)):
             self.expect(DONE, "make-data", "segmentation", "--out", folder, "--samples", "16", "--size", "16",

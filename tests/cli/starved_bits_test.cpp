@@ -38,7 +38,7 @@ class StarvedBitsTest : public testing::Test {
   }
 };
 
-TEST_F(StarvedBitsTest, EveryPlanPlaceAndFormTrainsTheSame) {
+TEST_F(StarvedBitsTest, PlansDevicesAndOptimizedTransformsGiveTheSameDigest) {
   const std::uint64_t plain = digest(false, "serial", "cpu");
   EXPECT_EQ(digest(false, "pipelined", "cpu"), plain);
   for (const char* mode : {"serial", "pipelined"})

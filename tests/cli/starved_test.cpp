@@ -75,7 +75,7 @@ double wall_s(const RunResult& result, const std::string& step) {
   return 0;
 }
 
-TEST(StarvedTest, HasTheStepsOfW3) {
+TEST(StarvedTest, HasExpectedHostAndDeviceSteps) {
   const Pipeline plain = make_starved(small_starved());
   EXPECT_THAT(plain.host_steps(), ElementsAre("read", "decode", "to_tensor", "crop", "mask",
                                               "color", "scale", "collate"));
@@ -84,7 +84,7 @@ TEST(StarvedTest, HasTheStepsOfW3) {
               ElementsAre("read", "decode", "crop", "mask", "color", "scale", "collate"));
 }
 
-TEST(StarvedTest, BeginsAsItsArticleDoes) {
+TEST(StarvedTest, DefaultsAreThoseOfTheArticle) {
   EXPECT_EQ(built_in_workloads().back().defaults.num_workers, 4U);
   Options options = find_options(built_in_workloads(), "starved");
   EXPECT_EQ(options.batch_size, 256U);
@@ -96,7 +96,7 @@ TEST(StarvedTest, BeginsAsItsArticleDoes) {
   EXPECT_EQ(options.integer("raw-size"), 32);
 }
 
-TEST(StarvedTest, HasTheLayersOfResNet18) {
+TEST(StarvedTest, ResNet18HasExpectedParameterCountAndOutputSizes) {
   ResNet18 model(1000);
   std::int64_t weights = 0;
   for (const at::Tensor& each : model->parameters()) weights += each.numel();
@@ -106,7 +106,7 @@ TEST(StarvedTest, HasTheLayersOfResNet18) {
             at::IntArrayRef({1, 512, 7, 7}));
 }
 
-TEST(StarvedTest, RawImagesAreFourTimesAsLargeUnlessToldOtherwise) {
+TEST(StarvedTest, RawImagesAreFourTimesTheImageSizeByDefault) {
   const auto read_size = [](const Options& options) {
     Sample sample;
     make_starved(options).dataset()->read(0, sample);
@@ -119,7 +119,7 @@ TEST(StarvedTest, RawImagesAreFourTimesAsLargeUnlessToldOtherwise) {
   EXPECT_EQ(make_starved(options).dataset()->fields()[0].shape, (Shape{-1, -1, 3}));
 }
 
-TEST(StarvedTest, PlainTransformsGiveTheBitsOfTheOptimizedOnes) {
+TEST(StarvedTest, PlainAndOptimizedTransformsGiveTheSameBytes) {
   for (const std::int64_t size : {8, 12, 32, 41}) {
     Options plain = small_starved();
     plain.give("image-size", size);
@@ -132,7 +132,7 @@ TEST(StarvedTest, PlainTransformsGiveTheBitsOfTheOptimizedOnes) {
   }
 }
 
-TEST(StarvedTest, PlainTransformsGiveTheBitsOfTheOptimizedOnesOfFiles) {
+TEST(StarvedTest, PlainAndOptimizedTransformsGiveTheSameBytesForFiles) {
   const TemporaryFolder folder;
   MakeDataOptions data;
   data.samples = 12;
@@ -149,7 +149,7 @@ TEST(StarvedTest, PlainTransformsGiveTheBitsOfTheOptimizedOnesOfFiles) {
   EXPECT_EQ(train_starved(plain, "serial").digest, train_starved(optimized, "pipelined").digest);
 }
 
-TEST(StarvedTest, MasksAboutWhatItsProbabilitySays) {
+TEST(StarvedTest, MaskedShareMatchesTheProbability) {
   Options options = small_starved();
   options.give("image-size", 64);
   const Pipeline pipeline = make_starved(options);
@@ -168,13 +168,13 @@ TEST(StarvedTest, MasksAboutWhatItsProbabilitySays) {
   EXPECT_NEAR(masked / static_cast<double>(image.size() / 3), 1 - std::pow(0.75, 5), 0.03);
 }
 
-TEST(StarvedTest, TheDeviceTakesWhatComesBehindTheCrop) {
+TEST(StarvedTest, OptimizedTransformsMoveToTheDeviceAfterTheCrop) {
   EXPECT_EQ(first_on_device(make_starved(small_starved(true))), "mask");
   EXPECT_EQ(first_on_device(make_starved(article(true))), "mask");
   EXPECT_EQ(first_on_device(make_starved(small_starved())), "scale");
 }
 
-TEST(StarvedTest, StagesTakeWhatThoseOfTheArticleDo) {
+TEST(StarvedTest, StepsTakeAtLeastTheTimesOfTheArticle) {
   const RunResult plain = train_starved(article(), "serial");
   EXPECT_GE(wall_s(plain, "read"), 0.0085);
   EXPECT_GE(wall_s(plain, "to_tensor"), 0.0024);
@@ -188,7 +188,7 @@ TEST(StarvedTest, StagesTakeWhatThoseOfTheArticleDo) {
   EXPECT_EQ(optimized.digest, plain.digest);
 }
 
-TEST(StarvedTest, SmallerRawImagesAreReadSooner) {
+TEST(StarvedTest, SmallerRawImagesAreReadFaster) {
   // Single waits may be long, and the next ones shorter for it.
   const auto compute_mean = [](Options options) {
     constexpr std::size_t kReads = 50;

@@ -17,7 +17,7 @@ class StarvedTest(ProgramTest):
     def calls(self, report):
         return {counter["name"]: counter for counter in report["counters"]}
 
-    def test_forms_plans_and_places_give_the_same_bits(self):
+    def test_transforms_plans_and_devices_give_same_digest(self):
         runs = {"plain": [], "serial": ["--plan", "serial"],
                 "optimized": ["--optimized-transforms"]}
         reports = {name: self.starved(name, *SMALL, "--plan", "pipelined", *arguments)
@@ -34,7 +34,7 @@ class StarvedTest(ProgramTest):
                          (True, "", 0.9))
         self.assertEqual((options["image_size"], options["raw_size"]), (16, 64))
 
-    def test_files_that_make_data_wrote(self):
+    def test_generated_files_give_same_digest_plain_and_optimized(self):
         data = self.folder / "raw"
         self.expect(DONE, "make-data", "classification", "--out", data, "--samples", "8",
                     "--size", "64", "--classes", "4", "--png", "0.5", says=["8 images in "])
@@ -49,7 +49,7 @@ class StarvedTest(ProgramTest):
         self.expect(DONE, "convert", "--data", data, "--out", small, "--resize", "16")
         self.starved("shrunk", *SMALL, "--data", small, "--plan", "serial")
 
-    def test_the_defaults_are_those_of_the_article(self):
+    def test_article_costs_use_settings_of_the_article(self):
         report = self.starved("article", *ARTICLE, "--plan", "serial", "--steps", "2")
         self.assertEqual(report["plan"]["schedule"]["loader"]["num_workers"], 4)
         options = report["workload"]["options"]
@@ -74,7 +74,7 @@ class StarvedTest(ProgramTest):
                     "--steps", "2", "--seconds", "0.1", "--repeats", "1", "--json", json)
         self.assertEqual({row["batch_size"] for row in read_json(json)["rows"]}, {256})
 
-    def test_what_makes_no_sense(self):
+    def test_invalid_starved_options_are_refused(self):
         for arguments, says in ((["--optimised-transforms"],
                                  "did you mean '--optimized-transforms'?"),
                                 (["--costs", "articel"], "did you mean 'article'?"),

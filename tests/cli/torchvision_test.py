@@ -27,7 +27,7 @@ def make_model(name):
     return getattr(torchvision.models, name)(num_classes=CLASSES)
 
 
-def forms(tensors):
+def shapes_and_dtypes(tensors):
     return {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in tensors.items()}
 
 
@@ -70,17 +70,17 @@ class TorchvisionTest(ProgramTest):
         self.assertGreater(numpy.ptp(want, axis=0).max(), 0.01)
         numpy.testing.assert_allclose(found, want, rtol=0, atol=1e-4)
 
-    def test_what_is_saved_is_torchvisions(self):
+    def test_saved_weights_load_into_torchvision_and_predict_the_same(self):
         for name in MODELS:
             with self.subTest(name):
                 weights, model = self.trained(name), make_model(name)
                 tensors = safetensors.torch.load_file(weights)
-                self.assertEqual(forms(tensors), forms(model.state_dict()))
+                self.assertEqual(shapes_and_dtypes(tensors), shapes_and_dtypes(model.state_dict()))
                 model.load_state_dict(tensors, strict=True)
                 self.assertEqual(int(model.bn1.num_batches_tracked), STEPS)
                 self.check_predictions(name, weights, model)
 
-    def test_what_torchvision_saves_is_taken(self):
+    def test_weights_saved_by_torchvision_predict_the_same(self):
         torch.manual_seed(1)
         for name in MODELS:
             with self.subTest(name):

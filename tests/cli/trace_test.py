@@ -19,14 +19,14 @@ def limit_files():
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 
 
-def of_phase(trace, phase):
+def events_of_phase(trace, phase):
     return [each for each in trace["traceEvents"] if each["ph"] == phase]
 
 
 def read_rows(trace):
     """Names by place."""
     return {(each["pid"], each["tid"]): each["args"]["name"]
-            for each in of_phase(trace, "M") if each["name"] == "thread_name"}
+            for each in events_of_phase(trace, "M") if each["name"] == "thread_name"}
 
 
 class TraceTest(ProgramTest):
@@ -36,13 +36,13 @@ class TraceTest(ProgramTest):
         with (gzip.open if name.endswith(".gz") else open)(path) as file:
             return json.load(file)
 
-    def test_rows_slices_and_arrows(self):
+    def test_trace_has_rows_slices_and_arrows_of_every_step(self):
         trace = self.trace("trace.json.gz", says=["lane", "busy", "waiting", "overlapped",
                                                   "2 workers", "critical path of step"])
         rows = read_rows(trace)
         for name in ("worker 0", "worker 1", "batch buffer 0", "copy", "encoder", "decoder"):
             self.assertIn(name, rows.values())
-        slices = of_phase(trace, "X")
+        slices = events_of_phase(trace, "X")
         names = {each["name"] for each in slices}
         for batch in range(5, 11):
             for step in ("read", "decode", "collate", "fill", "copy", "encoder", "decoder"):
@@ -52,13 +52,13 @@ class TraceTest(ProgramTest):
             self.assertGreaterEqual(each["ts"], 0)
             self.assertGreaterEqual(each["dur"], 0)
             self.assertTrue(each["name"].endswith(f"#{each['args']['batch']}"))
-        begins = [each["id"] for each in of_phase(trace, "s")]
+        begins = [each["id"] for each in events_of_phase(trace, "s")]
         self.assertEqual(len(begins), len(set(begins)))
-        self.assertEqual(begins, [each["id"] for each in of_phase(trace, "f")])
+        self.assertEqual(begins, [each["id"] for each in events_of_phase(trace, "f")])
         self.assertGreaterEqual(len(begins), 6 * 3)
         self.assertEqual(trace["otherData"]["workload"], "segmentation")
 
-    def test_cached_input_has_no_workers(self):
+    def test_trace_of_cached_input_has_no_worker_rows(self):
         for source in ("host", "device"):
             trace = self.trace(f"{source}.json", "--input", source)
             rows = set(read_rows(trace).values())
@@ -66,17 +66,17 @@ class TraceTest(ProgramTest):
             self.assertEqual("copy" in rows, source == "host")
             self.assertIn("decoder", rows)
 
-    def test_serial_is_one_lane(self):
+    def test_trace_of_serial_plan_has_one_lane(self):
         trace = self.trace("serial.json", "--plan", "serial", says=["plan serial"])
-        lanes = {each["tid"] for each in of_phase(trace, "X") if each["cat"] in
+        lanes = {each["tid"] for each in events_of_phase(trace, "X") if each["cat"] in
                  ("copy", "encoder", "decoder")}
         self.assertEqual(len(lanes), 1)
 
-    def test_a_plan_from_a_file(self):
+    def test_plan_file_sets_lanes_and_option_sets_workers(self):
         plan = self.folder / "plan.json"
         self.expect(DONE, "train", *TRACE[1:], "--plan", "serial", "--plan-out", plan)
         trace = self.trace("file.json", "--plan", plan, says=["plan serial"])
-        lanes = {each["tid"] for each in of_phase(trace, "X") if each["cat"] in
+        lanes = {each["tid"] for each in events_of_phase(trace, "X") if each["cat"] in
                  ("copy", "encoder", "decoder")}
         self.assertEqual(len(lanes), 1)
         self.assertIn("worker 1", read_rows(trace).values())
@@ -97,7 +97,7 @@ class TraceTest(ProgramTest):
         self.expect(REFUSED, *TRACE, "--plan", out, "--out", out, says=["name the same file"])
         self.assertFalse(out.exists())
 
-    def test_a_full_disk_is_said_and_leaves_nothing(self):
+    def test_full_disk_fails_and_leaves_no_file(self):
         out = self.folder / "full.json"
         done = subprocess.run([BINARY, *TRACE, "--out", out], capture_output=True, text=True,
                               timeout=300, restore_signals=False, preexec_fn=limit_files)
@@ -107,14 +107,14 @@ class TraceTest(ProgramTest):
         self.assertFalse(out.exists())
         self.expect(FAILED, *TRACE, "--out", "/dev/full", says=["/dev/full", "No space left"])
 
-    def test_a_program_of_ones_own_has_the_verb(self):
+    def test_custom_program_has_trace_verb(self):
         path = self.folder / "own.json"
         self.expect(DONE, "trace", "quadrants", *TINY, "--steps", "2", "--out", path,
                     binary=os.environ["SLIPSTREAM_EXAMPLE"])
         self.assertIn("classify", read_rows(json.loads(path.read_text())).values())
 
     @unittest.skipUnless(HAS_GPU, "no GPU here")
-    def test_kernels_on_a_gpu(self):
+    def test_gpu_trace_has_stream_rows(self):
         command = [each if each != "cpu" else "cuda" for each in TRACE]
         trace = self.trace("gpu.json.gz", command=command, says=["kernels and copies on"])
         streams = [row for row in read_rows(trace).values() if row.startswith("stream ")]

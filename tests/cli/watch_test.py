@@ -19,7 +19,7 @@ def read_lines(path):
 
 
 class WatchTest(ProgramTest):
-    def test_every_step_is_in_one_window(self):
+    def test_watch_windows_cover_every_step_once(self):
         data = make_data(self.folder / "data", samples=64)
         validated = ["--data", data, "--val", data, "--epochs", "2", "--plan", "pipelined"]
         for name, options in (("auto", ["--steps", "48"]), ("validated", validated)):
@@ -35,11 +35,11 @@ class WatchTest(ProgramTest):
                 samples = sum(line["host_steps"][0]["samples"] for line in lines)
                 self.assertGreaterEqual(samples, 4 * steps)
 
-    def test_without_the_options_nothing_is_watched(self):
+    def test_watch_is_off_by_default(self):
         self.assertNotIn("watch: ", self.expect(DONE, *SHORT).stdout)
         self.expect(DONE, *SHORT, "--watch", says=["watch: "])
 
-    def test_it_changes_no_bit(self):
+    def test_watch_does_not_change_digest(self):
         for name, more in (("plain", []), ("watched", ["--watch"])):
             self.expect(DONE, *TRAIN, "--steps", "6", "--plan", "pipelined", *more, "--json",
                         self.folder / f"{name}.json")
@@ -55,7 +55,7 @@ class WatchTest(ProgramTest):
                             says=[f"{first} and {second} name the same file"])
         self.assertFalse(path.exists())
 
-    def test_a_file_that_cannot_be_written_does_not_end_training(self):
+    def test_unwritable_watch_file_does_not_end_training(self):
         self.expect(DONE, *SHORT, "--watch-json", "/dev/full",
                     says=["warning: cannot write /dev/full: No space left on device; training continues"])
 
@@ -66,14 +66,14 @@ class WatchTest(ProgramTest):
         steps = int(re.search(r"interrupted after (\d+) of", training.said).group(1))
         self.assertEqual(read_lines(file)[-1]["step"], steps)
 
-    def test_a_killed_run_leaves_whole_files(self):
+    def test_killed_run_leaves_complete_files(self):
         file, metrics = self.folder / "killed.jsonl", self.folder / "killed.prom"
         training = Running(*ENDLESS, "--watch-json", file, "--watch-prom", metrics)
         training.signal_once_under_way(signal.SIGKILL, is_under_way=metrics.exists)
         self.assertTrue(file.read_text().endswith("}\n"))
         self.assertIn('slipstream_starving{run="killed"} ', metrics.read_text())
 
-    def test_a_pipe_gets_the_lines(self):
+    def test_watch_lines_are_written_to_a_pipe(self):
         pipe = self.folder / "pipe"
         os.mkfifo(pipe)
         with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as reader:
@@ -81,7 +81,7 @@ class WatchTest(ProgramTest):
             self.assertEqual(done.returncode, DONE, done.stderr)
             self.assertEqual(json.loads(reader.stdout.read())["step"], 2)
 
-    def test_another_program_has_the_options(self):
+    def test_custom_program_has_watch_options(self):
         file = self.folder / "own.jsonl"
         self.expect(DONE, "train", "quadrants", *TINY, "--steps", "3", "--watch-json", file,
                     binary=os.environ["SLIPSTREAM_EXAMPLE"], says=["watch: "])

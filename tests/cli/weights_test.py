@@ -26,38 +26,38 @@ class WeightsTest(CheckpointRuns):
     def losses(self, *arguments, **more):
         return self.report("--steps", "2", *arguments, **more)["losses"]
 
-    def of_resnet(self, *arguments):
+    def resnet_command(self, *arguments):
         return ["train", "classification", "--device", "cpu", "--image-size", "16", "--data",
                 self.data, "--steps", "1", *arguments]
 
-    def test_a_file_and_a_checkpoint_are_the_same(self):
+    def test_weights_from_file_and_checkpoint_give_same_losses(self):
         from_file = self.losses("--weights", self.last / WEIGHTS)
         self.assertEqual(from_file, self.losses("--weights", self.last))
         self.assertEqual(from_file, self.losses("--weights", self.first / "best"))
         self.assertLess(from_file[0], self.losses()[0])
 
-    def test_those_of_a_checkpoint_are_its_averages(self):
+    def test_checkpoint_with_ema_loads_averaged_weights(self):
         folder, _ = self.saved("averages", "--ema", "0.9", "--lr", "0.02", steps=4)
         last = step_path(folder, 4)
         averages = self.losses("--weights", last)
         self.assertEqual(averages, self.losses("--weights", last / "ema.safetensors"))
         self.assertNotEqual(averages, self.losses("--weights", last / WEIGHTS))
 
-    def test_they_are_what_is_saved(self):
+    def test_loaded_weights_are_saved_unchanged(self):
         """Without a step that changes them."""
         folder, _ = self.saved("same", "--weights", self.last, "--lr", "1e-30", steps=1)
         saved = float_values(step_path(folder, 1) / WEIGHTS)
         self.assertTrue(saved == float_values(self.last / WEIGHTS))
 
-    def test_another_number_of_classes(self):
+    def test_other_class_count_is_refused_without_weights_partial(self):
         four = make_classes(self.folder / "four", classes=4)
         names = ["head.weight (4 x 256 here, 3 x 256 there)", "head.bias (4 here, 3 there)"]
         self.refuse(REFUSED, "--data", four, "--weights", self.last, "--steps", "2",
                     says=["those of another model", *names, "--weights-partial"])
         self.losses("--data", four, "--weights", self.last, "--weights-partial", says=names[:1])
 
-    def test_another_model(self):
-        done = self.expect(REFUSED, *self.of_resnet("--weights", self.last),
+    def test_weights_of_another_model_are_refused_in_few_lines(self):
+        done = self.expect(REFUSED, *self.resnet_command("--weights", self.last),
                            says=["not in the file: ", "not in the model: encoder.conv0", "more"])
         self.assertLess(len(done.stderr.splitlines()), 8, "a few names of a kind are enough")
 
@@ -99,7 +99,7 @@ class WeightsTest(CheckpointRuns):
         self.losses("--weights", self.stored("half.safetensors", halve),
                     says=["converted to the model's dtype, such as ", "(float32 here, float16 there)"])
 
-    def test_names_in_a_file_forge_no_lines(self):
+    def test_tensor_names_cannot_forge_output_lines(self):
         forged = "x\nslipstream: done\x1b[2K"
         path = self.stored("forged.safetensors", lambda tensors: tensors | {forged: tensors["head.bias"]})
         done = self.refuse(REFUSED, "--weights", path, "--steps", "2", says=["x\\nslipstream: done\\x1b[2K"])
@@ -108,11 +108,11 @@ class WeightsTest(CheckpointRuns):
         self.assertNotIn("\nslipstream: done", done.stdout)
         self.assertIn("such as x\\nslipstream: done\\x1b[2K", done.stdout)
 
-    def test_none_that_fit_are_refused_in_part_too(self):
-        self.expect(REFUSED, *self.of_resnet("--weights", self.last, "--weights-partial"),
+    def test_weights_partial_without_any_match_is_refused(self):
+        self.expect(REFUSED, *self.resnet_command("--weights", self.last, "--weights-partial"),
                     says=["none"])
 
-    def test_files_that_are_none(self):
+    def test_files_that_are_no_weights_are_refused(self):
         for name, content, says in (("text", b"not weights at all", "not a .safetensors file"),
                                     ("nothing", b"", "too short"), ("gone", None, "No such file")):
             path = self.folder / name
@@ -135,7 +135,7 @@ class PickledTest(CheckpointRuns):
         done = self.refuse(REFUSED, "--weights", path, says=["torch.save() wrote it", "python3 -c"])
         return shlex.split(done.stderr[done.stderr.index("python3 -c"):].strip())
 
-    def test_they_are_refused_with_what_makes_others_of_them(self):
+    def test_torch_save_file_is_refused_with_conversion_command(self):
         for begin in (b"PK\3\4", b"\x80\2"):
             path = self.folder / "a.pt"
             path.write_bytes(begin + b"more")
@@ -144,7 +144,7 @@ class PickledTest(CheckpointRuns):
             compile(command[2], "line", "exec")
 
     @unittest.skipUnless(HAS_BOTH, "torch and safetensors are not both there")
-    def test_that_works(self):
+    def test_suggested_conversion_command_gives_same_losses(self):
         import torch  # pylint: disable=import-outside-toplevel
         from safetensors.torch import load_file  # pylint: disable=import-outside-toplevel
         folder, _ = self.saved("first", "--lr", "0.02", steps=8)

@@ -51,7 +51,7 @@ File png_of_size(unsigned height, unsigned width) {
   return file;
 }
 
-TEST(DecodeFaults, ATruncatedFileIsAnErrorUnlessAllPixelsAreThere) {
+TEST(DecodeFaults, TruncatedFileThrowsUnlessAllPixelsArePresent) {
   for (const ImageRecord& record : image_records()) {
     for (std::size_t size = 0; size < record.file.size(); ++size) {
       const auto cut = std::span(record.file).first(size);
@@ -66,7 +66,7 @@ TEST(DecodeFaults, ATruncatedFileIsAnErrorUnlessAllPixelsAreThere) {
   }
 }
 
-TEST(DecodeFaults, ATruncatedMaskIsAnErrorUnlessAllClassesAreThere) {
+TEST(DecodeFaults, TruncatedMaskThrowsUnlessAllClassesArePresent) {
   for (const ImageRecord& record : image_records()) {
     for (std::size_t size = 0; size < record.file.size() && !record.mask.empty(); ++size) {
       HostArray out;
@@ -80,7 +80,7 @@ TEST(DecodeFaults, ATruncatedMaskIsAnErrorUnlessAllClassesAreThere) {
   }
 }
 
-TEST(DecodeFaults, NoChangedByteIsWorseThanAnError) {
+TEST(DecodeFaults, AnyChangedByteDecodesOrThrowsError) {
   for (const ImageRecord& record : image_records()) {
     for (std::size_t at = 0; at < record.file.size(); ++at) {
       for (const std::byte flip : {std::byte{0x01}, std::byte{0xff}}) {
@@ -96,7 +96,7 @@ TEST(DecodeFaults, NoChangedByteIsWorseThanAnError) {
   }
 }
 
-TEST(DecodeFaults, EveryChangedByteOfPngPixelsIsFound) {
+TEST(DecodeFaults, EveryChangedByteOfPngPixelsThrows) {
   const File good = image_record("rgb.png").file;
   const std::size_t data = find(good, {'I', 'D', 'A', 'T'});
   const std::size_t end = find(good, {'I', 'E', 'N', 'D'}) - 4;
@@ -114,7 +114,7 @@ void sign(File& file, std::size_t chunk, std::size_t data_bytes) {
   put(file, chunk + 4 + data_bytes, {crc >> 24, crc >> 16 & 0xff, crc >> 8 & 0xff, crc & 0xff});
 }
 
-TEST(DecodeFaults, PngPixelsWithAWrongChecksumOfTheirOwnAreAnError) {
+TEST(DecodeFaults, WrongZlibChecksumInPngPixelsThrows) {
   File file = image_record("gray_8.png").file;
   const std::size_t chunk = find(file, {'I', 'D', 'A', 'T'});
   const std::size_t bytes = std::to_integer<std::size_t>(file[chunk - 1]);
@@ -125,7 +125,7 @@ TEST(DecodeFaults, PngPixelsWithAWrongChecksumOfTheirOwnAreAnError) {
 }
 
 /// The first warning about `file`; it must decode, and must be an error where decoding is strict.
-std::string tolerated(const File& file) {
+std::string tolerated_warning(const File& file) {
   HostArray out;
   std::string warning;
   EXPECT_EQ(thrown_by([&] { decode_rgb(file, {.warning = &warning}, out); }), "nothing");
@@ -133,34 +133,35 @@ std::string tolerated(const File& file) {
   return warning;
 }
 
-TEST(DecodeFaults, APngOfMoreRowsThanItsDataIsAnError) {
+TEST(DecodeFaults, PngWithTooFewRowsOfDataThrows) {
   File file = png_of_size(14, 21);
   sign(file, 12, 13);
   EXPECT_THAT(decode_fault(file), StartsWith("Error: broken PNG: "));
   EXPECT_THAT(mask_error(file), StartsWith("Error: broken PNG: "));
 }
 
-TEST(DecodeFaults, APngOfFewerRowsThanItsDataIsTolerated) {
+TEST(DecodeFaults, PngWithTooManyRowsOfDataGivesWarning) {
   File file = png_of_size(12, 21);
   sign(file, 12, 13);
-  EXPECT_THAT(tolerated(file), HasSubstr("IDAT"));
+  EXPECT_THAT(tolerated_warning(file), HasSubstr("IDAT"));
   EXPECT_EQ(mask_error(file), "nothing");
 }
 
-TEST(DecodeFaults, AJpegWhosePixelsEndEarlyIsTolerated) {
+TEST(DecodeFaults, JpegWhosePixelsEndEarlyGivesWarning) {
   for (const char* name : {"rgb_420.jpg", "restarts.jpg", "cmyk.jpg"}) {
     File file = image_record(name).file;
     put(file, find(file, {0xff, 0xda}) + 60, {0xff, 0xd9});
-    EXPECT_THAT(tolerated(file), HasSubstr("Corrupt JPEG data: ")) << name;
+    EXPECT_THAT(tolerated_warning(file), HasSubstr("Corrupt JPEG data: ")) << name;
   }
 }
 
-TEST(DecodeFaults, AJpegOfMoreOrFewerRowsThanItsDataIsTolerated) {
-  EXPECT_THAT(tolerated(jpeg_of_size(130, 21)), HasSubstr("premature end of data"));
-  EXPECT_THAT(tolerated(jpeg_of_size(1, 16)), HasSubstr("extraneous bytes before marker 0xd9"));
+TEST(DecodeFaults, JpegWithTooFewOrTooManyRowsOfDataGivesWarning) {
+  EXPECT_THAT(tolerated_warning(jpeg_of_size(130, 21)), HasSubstr("premature end of data"));
+  EXPECT_THAT(tolerated_warning(jpeg_of_size(1, 16)),
+              HasSubstr("extraneous bytes before marker 0xd9"));
 }
 
-TEST(DecodeFaults, BytesBetweenSegmentsOfAJpegAreSkipped) {
+TEST(DecodeFaults, JunkBetweenJpegSegmentsIsSkippedWithWarning) {
   const ImageRecord record = image_record("rgb_420.jpg");
   for (const std::initializer_list<unsigned> marker :
        {std::initializer_list<unsigned>{0xff, 0xdb}, {0xff, 0xc0}, {0xff, 0xc4}, {0xff, 0xda}}) {
@@ -169,7 +170,7 @@ TEST(DecodeFaults, BytesBetweenSegmentsOfAJpegAreSkipped) {
       File file = record.file;
       const auto at = file.begin() + static_cast<std::ptrdiff_t>(find(file, marker));
       file.insert(at, junk.begin(), junk.end());
-      EXPECT_THAT(tolerated(file), HasSubstr("extraneous bytes before marker"));
+      EXPECT_THAT(tolerated_warning(file), HasSubstr("extraneous bytes before marker"));
       HostArray out;
       decode_rgb(file, {}, out);
       EXPECT_EQ(copy_levels(out), record.rgb);
@@ -177,7 +178,7 @@ TEST(DecodeFaults, BytesBetweenSegmentsOfAJpegAreSkipped) {
   }
 }
 
-TEST(DecodeFaults, AFileWithoutDamageGivesNoWarning) {
+TEST(DecodeFaults, IntactFileGivesNoWarning) {
   for (const ImageRecord& record : image_records()) {
     HostArray out;
     std::string warning = "none";
@@ -202,12 +203,12 @@ File jpeg_of_scans(std::size_t count) {
   return file;
 }
 
-TEST(DecodeFaults, AJpegOfEndlessScansIsAnError) {
+TEST(DecodeFaults, JpegWithMoreThan100ScansThrows) {
   EXPECT_EQ(decode_fault(jpeg_of_scans(100)), "nothing");
   EXPECT_THAT(decode_fault(jpeg_of_scans(101)), HasSubstr("it has more than 100 scans, too many"));
 }
 
-TEST(DecodeFaults, AllScansOfAJpegTogetherPassOverABoundedNumberOfPixels) {
+TEST(DecodeFaults, MaxScansBoundsTheTotalNumberOfPixels) {
   for (std::int64_t pixels = 1; pixels <= kDefaultPixelLimit; pixels += 999'999) {
     const int scans = jpeg::max_scans(pixels);
     EXPECT_GE(scans, 20);
@@ -219,18 +220,18 @@ TEST(DecodeFaults, AllScansOfAJpegTogetherPassOverABoundedNumberOfPixels) {
   EXPECT_EQ(jpeg::max_scans(kDefaultPixelLimit), 20);
 }
 
-TEST(DecodeFaults, AnEmptyFileIsAnError) {
+TEST(DecodeFaults, EmptyFileThrows) {
   EXPECT_THAT(decode_fault({}), HasSubstr("Error: the file is empty"));
   EXPECT_THAT(mask_error({}), HasSubstr("Error: the file is empty"));
 }
 
-TEST(DecodeFaults, WhatIsNoImageIsAnError) {
+TEST(DecodeFaults, TextFileThrows) {
   const auto text = std::as_bytes(std::span("name,class\ncat,1\n"));
   EXPECT_THAT(decode_fault(text), HasSubstr("Error: neither JPEG nor PNG"));
   EXPECT_THAT(mask_error(text), HasSubstr("Error: neither JPEG nor PNG"));
 }
 
-TEST(DecodeFaults, ADecompressionBombIsRefusedBeforeMemoryIsTaken) {
+TEST(DecodeFaults, DecompressionBombThrowsBeforeAllocating) {
   for (const File& file : {jpeg_of_size(60'000, 60'000), png_of_size(60'000, 60'000)}) {
     HostArray out;
     EXPECT_THAT(thrown_by([&] { decode_rgb(file, {}, out); }),
@@ -240,25 +241,25 @@ TEST(DecodeFaults, ADecompressionBombIsRefusedBeforeMemoryIsTaken) {
   }
 }
 
-TEST(DecodeFaults, ThePixelLimitIsExact) {
+TEST(DecodeFaults, PixelLimitIsExact) {
   const File file = image_record("rgb_444.jpg").file;
   EXPECT_EQ(decode_fault(file, {.pixel_limit = 13 * 21}), "nothing");
   EXPECT_THAT(decode_fault(file, {.pixel_limit = 13 * 21 - 1}), HasSubstr("over the limit of 272"));
 }
 
-TEST(DecodeFaults, SidesWhoseProductOverflowsAreOverTheLimit) {
+TEST(DecodeFaults, OverflowingPixelCountIsOverTheLimit) {
   File file = png_of_size(1, 1);
   put(file, 16, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff});
   EXPECT_THAT(decode_fault(file), HasSubstr("over the limit"));
 }
 
-TEST(DecodeFaults, AnImageWithoutPixelsIsAnError) {
+TEST(DecodeFaults, ImageWithoutPixelsThrows) {
   EXPECT_THAT(decode_fault(jpeg_of_size(0, 21)), HasSubstr("Error: the image has no pixels"));
   EXPECT_THAT(decode_fault(jpeg_of_size(13, 0)), HasSubstr("Error: the image has no pixels"));
   EXPECT_THAT(mask_error(png_of_size(0, 21)), HasSubstr("Error: the image has no pixels"));
 }
 
-TEST(DecodeFaults, NothingIsPrinted) {
+TEST(DecodeFaults, DamagedFilesPrintNothing) {
   testing::internal::CaptureStderr();
   testing::internal::CaptureStdout();
   for (const ImageRecord& record : image_records()) {

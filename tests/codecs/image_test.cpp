@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(DecodeRgb, GivesThePixelsOfEveryKindOfFile) {
+TEST(DecodeRgb, EveryFileKindMatchesReferencePixels) {
   const std::vector<ImageRecord> records = image_records();
   ASSERT_EQ(records.size(), 39u);
   for (const ImageRecord& record : records) {
@@ -24,7 +24,7 @@ TEST(DecodeRgb, GivesThePixelsOfEveryKindOfFile) {
   }
 }
 
-TEST(DecodeRgb, ShowsTheBackgroundThroughTransparentPixels) {
+TEST(DecodeRgb, TransparentPixelsShowTheBackground) {
   const std::vector<ImageRecord> records = image_records("backgrounds");
   ASSERT_EQ(records.size(), 9u);
   for (const ImageRecord& record : records) {
@@ -35,7 +35,7 @@ TEST(DecodeRgb, ShowsTheBackgroundThroughTransparentPixels) {
   }
 }
 
-TEST(DecodeRgb, ReusesTheMemoryOfItsOutput) {
+TEST(DecodeRgb, ReusesOutputMemory) {
   HostArray out;
   decode_rgb(image_record("rgb_420.jpg").file, {}, out);
   const std::byte* memory = out.view().data;
@@ -43,7 +43,7 @@ TEST(DecodeRgb, ReusesTheMemoryOfItsOutput) {
   EXPECT_EQ(out.view().data, memory);
 }
 
-TEST(DecodeMask, GivesClassNumbersUnscaled) {
+TEST(DecodeMask, ReturnsUnscaledClassNumbers) {
   int masks = 0;
   for (const ImageRecord& record : image_records()) {
     if (record.mask.empty()) continue;
@@ -57,7 +57,7 @@ TEST(DecodeMask, GivesClassNumbersUnscaled) {
   EXPECT_EQ(masks, 14);
 }
 
-TEST(DecodeMask, RefusesFilesThatHoldNoClassNumbers) {
+TEST(DecodeMask, FilesWithoutClassNumbersThrow) {
   const auto refusal = [](const char* name) {
     HostArray out;
     return thrown_by([&] { decode_mask(image_record(name).file, {}, out); });
@@ -69,7 +69,7 @@ TEST(DecodeMask, RefusesFilesThatHoldNoClassNumbers) {
   EXPECT_THAT(refusal("gray.jpg"), HasSubstr("a mask must be PNG"));
 }
 
-TEST(ColorNamed, TakesTwoNamesAndHexadecimalDigits) {
+TEST(ColorNamed, AcceptsBlackWhiteAndSixHexDigits) {
   EXPECT_EQ(color_named("black"), (Rgb{0, 0, 0}));
   EXPECT_EQ(color_named("white"), (Rgb{255, 255, 255}));
   EXPECT_EQ(color_named("#0aFF10"), (Rgb{10, 255, 16}));
@@ -79,14 +79,14 @@ TEST(ColorNamed, TakesTwoNamesAndHexadecimalDigits) {
         HasSubstr("Refused: '" + std::string(text) + "' is not a color: give black, white"));
 }
 
-TEST(ImageFormat, IsToldByContent) {
+TEST(ImageFormat, IsDetectedFromContent) {
   EXPECT_EQ(image_format(image_record("gray.jpg").file), ImageFormat::jpeg);
   EXPECT_EQ(image_format(image_record("gray_1.png").file), ImageFormat::png);
   EXPECT_EQ(image_format({}), ImageFormat::unknown);
   EXPECT_EQ(image_format(std::as_bytes(std::span("text"))), ImageFormat::unknown);
 }
 
-TEST(ImageShape, GivesChannelsAsStored) {
+TEST(ImageShape, ReturnsStoredChannels) {
   const auto channels = [](const char* name) { return image_shape(image_record(name).file); };
   EXPECT_EQ(channels("rgb_420.jpg"), Shape({13, 21, 3}));
   EXPECT_EQ(channels("progressive.jpg"), Shape({13, 21, 3}));
@@ -99,7 +99,7 @@ TEST(ImageShape, GivesChannelsAsStored) {
   EXPECT_EQ(channels("rgba.png"), Shape({13, 21, 4}));
 }
 
-TEST(ImageShape, IsThatOfTheTurnedImage) {
+TEST(ImageShape, AppliesExifOrientation) {
   for (const ImageRecord& record : image_records()) {
     const Shape shape = image_shape(record.file);
     EXPECT_EQ(Shape({shape[0], shape[1]}), record.shape) << record.name;
@@ -113,7 +113,7 @@ Levels ramp(std::size_t count) {
   return levels;
 }
 
-TEST(EncodePng, KeepsEveryLevel) {
+TEST(EncodePng, RoundTripKeepsEveryLevel) {
   HostArray out;
   const Levels rgb = ramp(5 * 7 * 3);
   decode_rgb(encode_png(view_levels(rgb, {5, 7, 3})), {}, out);
@@ -123,7 +123,7 @@ TEST(EncodePng, KeepsEveryLevel) {
   EXPECT_EQ(copy_levels(out), gray);
 }
 
-TEST(EncodeJpeg, IsCloseAndSmallerAtLowerQuality) {
+TEST(EncodeJpeg, Quality100IsCloseAndQuality1IsSmaller) {
   const Levels gray = ramp(64 * 64);
   const std::vector<std::byte> fine = encode_jpeg(view_levels(gray, {64, 64}), 100);
   EXPECT_EQ(image_shape(fine), Shape({64, 64, 1}));
@@ -136,7 +136,7 @@ TEST(EncodeJpeg, IsCloseAndSmallerAtLowerQuality) {
   EXPECT_EQ(image_shape(encode_jpeg(view_levels(ramp(192), {8, 8, 3}), 90)), Shape({8, 8, 3}));
 }
 
-TEST(Encode, RefusesWhatItCannotWrite) {
+TEST(Encode, InvalidQualityShapeOrTypeThrows) {
   const Levels levels(3 * 65'501);
   EXPECT_THAT(thrown_by([&] {
                 encode_jpeg(view_levels(levels, {2, 2, 3}), 0);

@@ -45,7 +45,7 @@ std::size_t find_frame(const File& file) {
 }
 
 // Huffman and arithmetic coding store the same coefficients.
-TEST(JpegKinds, CodingProgressionAndScansChangeNoPixel) {
+TEST(JpegKinds, ArithmeticProgressiveAndScanLayoutsGiveSamePixels) {
   for (const Colors colors : {Colors::gray, Colors::ycc, Colors::cmyk}) {
     const int channels = colors == Colors::gray ? 1 : colors == Colors::ycc ? 3 : 4;
     const Levels levels = noisy_levels(kHeight, kWidth, channels);
@@ -64,7 +64,7 @@ TEST(JpegKinds, CodingProgressionAndScansChangeNoPixel) {
   }
 }
 
-Levels printed(const Levels& inks) {
+Levels inks_to_rgb(const Levels& inks) {
   Levels levels;
   for (std::size_t i = 0; i < inks.size(); i += 4) {
     for (std::size_t c = 0; c < 3; ++c) {
@@ -74,7 +74,7 @@ Levels printed(const Levels& inks) {
   return levels;
 }
 
-TEST(JpegKinds, InksBecomeColorsWithOrWithoutAdobesMarker) {
+TEST(JpegKinds, CmykIsConvertedToRgbWithOrWithoutAdobeMarker) {
   Levels inks(kHeight * kWidth * 4);
   for (std::size_t i = 0; i < inks.size(); ++i) {
     inks[i] = static_cast<std::uint8_t>(i / 4 % kWidth * 4 + i % 4 * 20);
@@ -82,16 +82,16 @@ TEST(JpegKinds, InksBecomeColorsWithOrWithoutAdobesMarker) {
   for (const Colors colors : {Colors::cmyk, Colors::ycck}) {
     const JpegKind kind = {.colors = colors, .quality = 100};
     const Levels levels = decoded(write_jpeg(kind, kHeight, kWidth, inks));
-    EXPECT_LE(largest_difference(levels, printed(inks)), 4);
+    EXPECT_LE(largest_difference(levels, inks_to_rgb(inks)), 4);
   }
   const JpegKind unmarked = {.colors = Colors::cmyk, .has_adobe_marker = false, .quality = 100};
   const File file = write_jpeg(unmarked, kHeight, kWidth, inks);
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   ASSERT_EQ(text.find("Adobe"), std::string_view::npos);
-  EXPECT_LE(largest_difference(decoded(file), printed(inks)), 4);
+  EXPECT_LE(largest_difference(decoded(file), inks_to_rgb(inks)), 4);
 }
 
-TEST(JpegKinds, GrayBecomesRgbOfEqualLevels) {
+TEST(JpegKinds, GrayDecodesToEqualRgbLevels) {
   const Levels levels = noisy_levels(kHeight, kWidth, 1);
   const Levels rgb = decoded(write_jpeg({.colors = Colors::gray}, kHeight, kWidth, levels));
   for (std::size_t i = 0; i < rgb.size(); i += 3) {
@@ -100,7 +100,7 @@ TEST(JpegKinds, GrayBecomesRgbOfEqualLevels) {
   }
 }
 
-TEST(JpegKinds, WhatTheCodecCannotDecodeIsNamed) {
+TEST(JpegKinds, UnsupportedJpegKindsAreNamedInTheError) {
   File file = write_jpeg({}, kHeight, kWidth, noisy_levels(kHeight, kWidth, 3));
   const std::size_t frame = find_frame(file);
   file[frame + 4] = std::byte{12};
@@ -124,7 +124,7 @@ File with_exif(const char* name, std::size_t at, std::initializer_list<unsigned>
 }
 
 // Offsets: 0 byte order, 4 directory, 8 entries, 10 the first entry, 22 the orientation's.
-TEST(JpegOrientation, DamagedExifIsAnImageAsStored) {
+TEST(JpegOrientation, InvalidExifOrientationIsIgnored) {
   const Shape stored = {13, 21, 3};
   const Shape turned = {21, 13, 3};
   EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 0, {})), turned);

@@ -130,17 +130,17 @@ void compare_windows(const Subject& subject, std::int64_t reduction, int count) 
   }
 }
 
-TEST(DecodeWindow, HasTheBitsOfTheWholeImage) {
+TEST(DecodeWindow, WindowEqualsCropOfTheWholeImage) {
   for (const Subject& subject : subjects()) compare_windows(subject, 1, 100);
 }
 
-TEST(DecodeWindow, ReducedHasTheBitsOfTheWholeImageReduced) {
+TEST(DecodeWindow, ReducedWindowEqualsCropOfTheReducedImage) {
   for (const Subject& subject : subjects()) {
     for (const std::int64_t reduction : {2, 4, 8}) compare_windows(subject, reduction, 30);
   }
 }
 
-TEST(DecodeWindow, IsReducedByTheNextPowerOfTwo) {
+TEST(DecodeWindow, ReductionIsRoundedDownToAPowerOfTwo) {
   const File& file = image_record("rgb_420.jpg").file;
   const std::pair<std::int64_t, std::int64_t> cases[] = {{0, 1}, {1, 1}, {2, 2}, {3, 2},  {4, 4},
                                                          {7, 4}, {8, 8}, {9, 8}, {999, 8}};
@@ -152,7 +152,7 @@ TEST(DecodeWindow, IsReducedByTheNextPowerOfTwo) {
   }
 }
 
-TEST(DecodeWindow, DecodesLittleAroundIt) {
+TEST(DecodeWindow, DecodesOnlyAFewPixelsAroundTheWindow) {
   const JpegKind kind = {.across = 2, .down = 2};
   const File file = write_jpeg(kind, 200, 300, noisy_levels(200, 300, 3));
   HostArray out;
@@ -162,7 +162,7 @@ TEST(DecodeWindow, DecodesLittleAroundIt) {
   EXPECT_EQ(out.view().shape, Shape({51, 65, 3}));
 }
 
-TEST(DecodeWindow, ReadToItsEndADamagedFileGivesAWarningAsTheWholeDoes) {
+TEST(DecodeWindow, WholeWindowOfDamagedFileGivesWarning) {
   File file = write_jpeg({}, 64, 64, noisy_levels(64, 64, 3));
   file.insert(file.end() - 2, 40, std::byte{0x55});
   for (const std::int64_t reduction : {1, 2, 8}) {
@@ -175,7 +175,7 @@ TEST(DecodeWindow, ReadToItsEndADamagedFileGivesAWarningAsTheWholeDoes) {
 }
 
 /// Changes, removes or adds some bytes of the coded data.
-void spoil(File& file, RandomStream& stream) {
+void damage(File& file, RandomStream& stream) {
   const auto size = static_cast<std::int64_t>(file.size());
   const auto at = file.begin() + size / 8 + below(stream, size - size / 8 - 12);
   const std::int64_t count = 1 + below(stream, 8);
@@ -195,7 +195,7 @@ void spoil(File& file, RandomStream& stream) {
 }
 
 /// Compares windows of spoiled files with the whole images; returns how many windows were decoded.
-int compare_spoiled(const Subject& subject, int files) {
+int compare_damaged(const Subject& subject, int files) {
   const auto& [kind, height, width] = subject;
   const int channels = kind.colors == Colors::gray ? 1 : 3;
   const File good = write_jpeg(kind, height, width, noisy_levels(height, width, channels));
@@ -203,7 +203,7 @@ int compare_spoiled(const Subject& subject, int files) {
   int decoded = 0;
   for (int i = 0; i < files; ++i) {
     File file = good;
-    spoil(file, stream);
+    damage(file, stream);
     HostArray whole, part;
     const std::string fault = thrown_by([&] { decode_rgb(file, {}, whole); });
     for (int k = 0; k < 4; ++k) {
@@ -221,13 +221,13 @@ int compare_spoiled(const Subject& subject, int files) {
   return decoded;
 }
 
-TEST(DecodeWindow, OfADamagedFileHasTheBitsAndTheErrorOfTheWhole) {
+TEST(DecodeWindow, DamagedFileGivesPixelsOrErrorOfTheWholeImage) {
   int decoded = 0;
-  for (const Subject& subject : subjects()) decoded += compare_spoiled(subject, 40);
+  for (const Subject& subject : subjects()) decoded += compare_damaged(subject, 40);
   EXPECT_GT(decoded, 1000);
 }
 
-TEST(DecodeWindow, LeavesOtherFilesToBeDecodedWhole) {
+TEST(DecodeWindow, UnsupportedFilesReturnNoWindow) {
   const auto is_read = [](const File& file) {
     HostArray out;
     return decode_rgb_window(file, {}, {{1, 2, 3, 4}}, out).has_value();
@@ -247,7 +247,7 @@ TEST(DecodeWindow, LeavesOtherFilesToBeDecodedWhole) {
   EXPECT_FALSE(is_read(file));
 }
 
-TEST(DecodeWindow, AFileCutShortIsNeverDecodedInPart) {
+TEST(DecodeWindow, TruncatedFileReturnsNoWindowOrThrows) {
   const File& file = image_record("rgb_420.jpg").file;
   for (std::size_t size = 0; size < file.size(); ++size) {
     const auto cut = std::span(file).first(size);
@@ -260,7 +260,7 @@ TEST(DecodeWindow, AFileCutShortIsNeverDecodedInPart) {
   }
 }
 
-TEST(DecodeWindow, ARegionOutsideOfTheImageIsAnError) {
+TEST(DecodeWindow, RegionOutsideTheImageThrows) {
   const File& file = image_record("rgb_420.jpg").file;
   const auto error = [&](const Region& region) {
     HostArray out;

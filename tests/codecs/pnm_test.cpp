@@ -23,7 +23,7 @@ Levels levels(const std::string& file) {
   return copy_levels(out);
 }
 
-TEST(Pnm, BinaryAndTextHoldTheSamePixels) {
+TEST(Pnm, BinaryAndTextFormsDecodeToSamePixels) {
   const Levels color = {1, 2, 3, 255, 0, 4};
   EXPECT_EQ(levels("P6 2 1 255\n\x01\x02\x03\xff\0\x04"s), color);
   EXPECT_EQ(levels("P3\n# by hand\n2 1\n255\n1 2 3 # one\n255 0 4\n"), color);
@@ -32,19 +32,19 @@ TEST(Pnm, BinaryAndTextHoldTheSamePixels) {
   EXPECT_EQ(levels("P2 1 2 255 7 9"), gray);
 }
 
-TEST(Pnm, LevelsAreScaledToTheirMaximumAsInPil) {
+TEST(Pnm, LevelsAreScaledToMaximumAsInPil) {
   EXPECT_EQ(levels("P2 4 1 10 0 1 3 10"), Levels({0, 0, 0, 26, 26, 26, 76, 76, 76, 255, 255, 255}));
   EXPECT_EQ(levels("P6 1 1 65535\n\xff\xff\x80\0\0\0"s), Levels({255, 128, 0}));
 }
 
-TEST(Pnm, TheHeaderSaysTheShape) {
+TEST(Pnm, FormatAndShapeAreReadFromTheHeader) {
   const std::string file = "P5 3 2 255 123456";
   const auto bytes = std::as_bytes(std::span(file));
   EXPECT_EQ(image_format(bytes), ImageFormat::pnm);
   EXPECT_EQ(image_shape(bytes), Shape({2, 3, 1}));
 }
 
-TEST(Pnm, DamageIsAnError) {
+TEST(Pnm, DamagedFileThrows) {
   HostArray out;
   EXPECT_THAT(decoded("P6 2 1 255 12345", out), HasSubstr("broken PNM: it ends early"));
   EXPECT_THAT(decoded("P3 2 1 255 1 2 3", out), HasSubstr("broken PNM: it ends early"));
@@ -57,7 +57,7 @@ TEST(Pnm, DamageIsAnError) {
   EXPECT_THAT(decoded("P5 0 3 255 1", out), HasSubstr("the image has no pixels"));
 }
 
-TEST(Pnm, AMaskMustBePng) {
+TEST(Pnm, PnmMaskThrows) {
   const std::string file = "P5 1 1 255 1";
   HostArray out;
   EXPECT_THAT(thrown_by([&] { decode_mask(std::as_bytes(std::span(file)), {}, out); }),

@@ -26,7 +26,7 @@ TEST(Shape, CountsElements) {
   EXPECT_EQ(Shape({7, 0, 3}).elements(), 0u);
 }
 
-TEST(Shape, IsFixedUnlessADimensionDiffersBySample) {
+TEST(Shape, MinusOneDimensionIsNotFixedAndHasNoElementCount) {
   EXPECT_TRUE(Shape().is_fixed());
   EXPECT_TRUE(Shape({4, 3}).is_fixed());
   EXPECT_FALSE(Shape({-1, 3}).is_fixed());
@@ -41,13 +41,13 @@ TEST(Shape, ComparesRankAndDimensions) {
   EXPECT_NE(Shape({2}), Shape({2, 0}));
 }
 
-TEST(Shape, ReadsWellInMessages) {
+TEST(Shape, ToStringJoinsDimensionsWithX) {
   EXPECT_EQ(to_string(Shape({256, 128, 3})), "256 x 128 x 3");
   EXPECT_EQ(to_string(Shape({-1, -1, 3})), "? x ? x 3");
   EXPECT_EQ(to_string(Shape()), "scalar");
 }
 
-TEST(HostArray, KeepsItsMemoryWhenItIsReshaped) {
+TEST(HostArray, ResetToNoMoreBytesKeepsItsMemory) {
   HostArray array;
   const std::byte* memory = array.reset(DType::float32, {10, 10}).data;
   EXPECT_EQ(array.reset(DType::uint8, {7}).data, memory);
@@ -67,7 +67,7 @@ TEST(HostArray, AssignCopies) {
   EXPECT_EQ(std::memcmp(array.view().data, values, sizeof(values)), 0);
 }
 
-TEST(HostArray, HoldsNothingAtFirstAndCanHoldNoElements) {
+TEST(HostArray, AssigningAnEmptyArrayHoldsNoBytes) {
   HostArray array;
   array.assign({nullptr, DType::uint8, {0}});
   EXPECT_EQ(array.view().bytes(), 0u);

@@ -20,9 +20,9 @@ TEST(BoundedQueue, FirstInFirstOut) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(**queue.pop(), i);
 }
 
-TEST(BoundedQueue, HoldsSomething) { EXPECT_THROW(BoundedQueue<int>(0), std::logic_error); }
+TEST(BoundedQueue, ZeroCapacityThrows) { EXPECT_THROW(BoundedQueue<int>(0), std::logic_error); }
 
-TEST(BoundedQueue, ProducersNeverGetMoreThanItsCapacityAhead) {
+TEST(BoundedQueue, ProducerBlocksWhileQueueIsFull) {
   BoundedQueue<int> queue(2);
   std::atomic<int> taken = 0;
   std::atomic<bool> too_far = false;
@@ -42,7 +42,7 @@ TEST(BoundedQueue, ProducersNeverGetMoreThanItsCapacityAhead) {
   EXPECT_FALSE(too_far);
 }
 
-TEST(BoundedQueue, AfterCloseWhatIsLeftComesOutAndNothingGoesIn) {
+TEST(BoundedQueue, ClosedQueueRefusesPushAndPopsRemainingItems) {
   BoundedQueue<int> queue(4);
   queue.push(1);
   queue.push(2);

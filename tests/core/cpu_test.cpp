@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(UsableCores, AreNoMoreThanTheGroupsQuota) {
+TEST(UsableCores, AreLimitedByCgroupQuota) {
   const TemporaryFolder folder;
   const auto cores = static_cast<unsigned>(allowed_cpus().size());
   EXPECT_EQ(usable_cores(folder.path()), cores);
@@ -30,14 +30,14 @@ TEST(UsableCores, AreNoMoreThanTheGroupsQuota) {
   }
 }
 
-TEST(CpuListText, IsReadInAnyOrderEachOnce) {
+TEST(CpuListText, ParsesToSortedUniqueCpus) {
   EXPECT_EQ(parse_cpu_list("0-3,8,10-11"), CpuList({0, 1, 2, 3, 8, 10, 11}));
   EXPECT_EQ(parse_cpu_list(" 7\n"), CpuList({7}));
   EXPECT_EQ(parse_cpu_list("8,1-2,2-3,8"), CpuList({1, 2, 3, 8}));
   EXPECT_EQ(parse_cpu_list("5-5,65535"), CpuList({5, 65535}));
 }
 
-TEST(CpuListText, IsRefusedWhereItIsNone) {
+TEST(CpuListText, InvalidTextIsRefusedWithReason) {
   for (const char* text : {"",
                            " ",
                            ",",
@@ -70,7 +70,7 @@ TEST(CpuListText, IsRefusedWhereItIsNone) {
   EXPECT_THAT(thrown_by([] { parse_cpu_list("0,x"); }), HasSubstr("'x' is not a number"));
 }
 
-TEST(CpuListText, IsWrittenAsShortAsItGoes) {
+TEST(CpuListText, FormatsConsecutiveCpusAsRanges) {
   for (const char* text : {"0", "0-3,8,10-11", "1,3,5", "0-65535"}) {
     EXPECT_EQ(format_cpu_list(parse_cpu_list(text)), text);
   }
@@ -78,7 +78,7 @@ TEST(CpuListText, IsWrittenAsShortAsItGoes) {
   EXPECT_EQ(format_cpu_list({}), "");
 }
 
-TEST(CpuBindingOfAThread, HoldsForItAndTheThreadsItStartsAndIsTakenBack) {
+TEST(CpuBindingTest, AppliesToNewThreadsAndIsRestoredOnDestruction) {
   const CpuList before = allowed_cpus();
   if (before.size() < 2) GTEST_SKIP() << "this process may use one CPU alone";
   std::latch ended(1);
@@ -97,20 +97,20 @@ TEST(CpuBindingOfAThread, HoldsForItAndTheThreadsItStartsAndIsTakenBack) {
   ended.count_down();
 }
 
-TEST(CpuBindingOfAThread, IsNothingWithoutCpus) {
+TEST(CpuBindingTest, EmptyListChangesNothing) {
   const CpuList before = allowed_cpus();
   const CpuBinding none({});
   EXPECT_EQ(allowed_cpus(), before);
 }
 
-TEST(CpuBindingOfAThread, FailsWhereNoneMayBeUsed) {
+TEST(CpuBindingTest, UnavailableCpuThrowsAndChangesNothing) {
   const CpuList before = allowed_cpus();
   EXPECT_THAT(thrown_by([] { const CpuBinding nowhere(CpuList{65535}); }),
               HasSubstr("Error: cannot run on CPUs 65535: "));
   EXPECT_EQ(allowed_cpus(), before);
 }
 
-TEST(CheckCpus, NamesThoseThatMayNotBeUsedAndTheAllowedOnes) {
+TEST(CheckCpus, ListsUnavailableAndAllowedCpus) {
   const CpuList allowed = allowed_cpus();
   ASSERT_FALSE(allowed.empty());
   std::vector<std::string> problems;
@@ -126,7 +126,7 @@ TEST(CheckCpus, NamesThoseThatMayNotBeUsedAndTheAllowedOnes) {
                                           HasSubstr("keeps it on " + format_cpu_list(only) + ")")));
 }
 
-class CpuPlaces : public testing::Test {
+class CpuTopologyTest : public testing::Test {
  protected:
   const std::filesystem::path& root() const { return folder_.path(); }
   void write(const std::filesystem::path& path, const std::string& text) const {
@@ -137,7 +137,7 @@ class CpuPlaces : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(CpuPlaces, NodesHaveCpus) {
+TEST_F(CpuTopologyTest, NodeCpusAreReadFromSysfs) {
   write("devices/system/node/node0/cpulist", "0-3,8\n");
   write("devices/system/node/node1/cpulist", "\n");
   write("devices/system/node/node2/cpulist", "many\n");
@@ -145,7 +145,7 @@ TEST_F(CpuPlaces, NodesHaveCpus) {
   for (const unsigned unknown : {1u, 2u, 3u}) EXPECT_TRUE(cpus_of_node(unknown, root()).empty());
 }
 
-TEST_F(CpuPlaces, DevicesAreFoundUnderEverySpellingOfTheirAddress) {
+TEST_F(CpuTopologyTest, PciDeviceIsFoundForEveryAddressSpelling) {
   write("bus/pci/devices/0000:af:00.0/numa_node", "1\n");
   write("bus/pci/devices/0000:af:00.0/local_cpulist", "4-7\n");
   for (const char* address : {"0000:af:00.0", "0000:AF:00.0", "00000000:AF:00.0", "0:af:0.0"}) {
@@ -157,7 +157,7 @@ TEST_F(CpuPlaces, DevicesAreFoundUnderEverySpellingOfTheirAddress) {
   EXPECT_EQ(locate_pci_device("10002:0b:1f.7", root()).node, 0u);
 }
 
-TEST_F(CpuPlaces, WhatSysfsDoesNotSayIsUnknown) {
+TEST_F(CpuTopologyTest, MissingOrInvalidSysfsEntryGivesUnknownLocation) {
   write("bus/pci/devices/0000:01:00.0/numa_node", "-1\n");
   write("bus/pci/devices/0000:01:00.0/local_cpulist", "0-1\n");
   const PciLocation one_node = locate_pci_device("0000:01:00.0", root());

@@ -15,7 +15,7 @@ using testing::IsEmpty;
 using testing::MatchesRegex;
 using testing::Not;
 
-TEST(Environment, IsReadFromThisMachine) {
+TEST(Environment, ProbeFillsFieldsOfThisMachine) {
   const Environment environment = probe_environment("2.11.0", std::nullopt);
   EXPECT_THAT(environment.time,
               MatchesRegex("20[0-9][0-9]-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-6][0-9]Z"));
@@ -31,20 +31,20 @@ TEST(Environment, IsReadFromThisMachine) {
   EXPECT_FALSE(environment.gpu.has_value());
 }
 
-TEST(Environment, KeepsTheGpuItWasTold) {
+TEST(Environment, KeepsTheGivenGpuInfo) {
   const Environment environment = probe_environment("", GpuInfo{"A GPU", "1", "2", "9.0", 3});
   ASSERT_TRUE(environment.gpu.has_value());
   EXPECT_EQ(environment.gpu->name, "A GPU");
 }
 
-TEST(Environment, WarnsOfALoadAboveTheNumberOfCores) {
+TEST(Environment, WarnsWhenLoadExceedsCores) {
   EXPECT_EQ(busy_warning(1.3, 2), "");
   EXPECT_EQ(busy_warning(2, 2), "");
   EXPECT_EQ(busy_warning(1.5, 1), "the machine was busy (load 1.5 on 1 core): times are noisy");
   EXPECT_EQ(busy_warning(2.5, 2), "the machine was busy (load 2.5 on 2 cores): times are noisy");
 }
 
-TEST(Environment, NamesNoHost) {
+TEST(Environment, OsOmitsTheHostName) {
   char host[256] = {};
   ASSERT_EQ(gethostname(host, sizeof host - 1), 0);
   EXPECT_THAT(probe_environment("", std::nullopt).os, Not(HasSubstr(host)));

@@ -8,15 +8,15 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Where, NamesTheCallersFileAndLine) {
+TEST(Where, HereReturnsCallersFileAndLine) {
   const Where where = Where::here();
   EXPECT_EQ(where.line, static_cast<unsigned>(__LINE__ - 1));
   EXPECT_THAT(where.file, HasSubstr("error_test.cpp"));
 }
 
-TEST(Ensure, KeptPromiseDoesNothing) { EXPECT_NO_THROW(ensure(true, "one")); }
+TEST(Ensure, TrueConditionDoesNotThrow) { EXPECT_NO_THROW(ensure(true, "one")); }
 
-TEST(Ensure, BrokenPromiseNamesPromiseAndPlace) {
+TEST(Ensure, FalseConditionThrowsMessageAndLocation) {
   try {
     ensure(false, "a slot is written once");
     FAIL();
@@ -26,12 +26,12 @@ TEST(Ensure, BrokenPromiseNamesPromiseAndPlace) {
   }
 }
 
-TEST(Errors, RefusedAndDeviceLostAreErrors) {
+TEST(Errors, RefusedAndDeviceLostDeriveFromError) {
   EXPECT_THROW(throw Refused("x"), Error);
   EXPECT_THROW(throw DeviceLost("x"), Error);
 }
 
-TEST(NearestName, FindsWhatWasMeant) {
+TEST(NearestName, MatchesTyposAndReturnsEmptyWithoutMatch) {
   const std::vector<std::string> names = {"serial", "pipelined", "auto"};
   EXPECT_EQ(nearest_name("pipeline", names), "pipelined");
   EXPECT_EQ(nearest_name("seriel", names), "serial");
@@ -42,7 +42,7 @@ TEST(NearestName, FindsWhatWasMeant) {
   EXPECT_EQ(nearest_name("serial", {}), "");
 }
 
-TEST(NearestName, MayBeAPartOfTheName) {
+TEST(NearestName, MatchesWordsInsideAName) {
   const std::vector<std::string> names = {"random_crop", "random_horizontal_flip"};
   EXPECT_EQ(nearest_name("horizontal_flip", names), "random_horizontal_flip");
   EXPECT_EQ(nearest_name("Flip", names), "random_horizontal_flip");
@@ -50,13 +50,13 @@ TEST(NearestName, MayBeAPartOfTheName) {
   EXPECT_EQ(nearest_name("--worker", {"--seed", "--num-workers"}), "--num-workers");
 }
 
-TEST(NearestName, ReplacingEveryLetterIsNotNear) { EXPECT_EQ(nearest_name("x", {"y"}), ""); }
+TEST(NearestName, NameWithAllLettersDifferentIsNoMatch) { EXPECT_EQ(nearest_name("x", {"y"}), ""); }
 
-TEST(NearestName, TheFirstOfEquallyNearNamesWins) {
+TEST(NearestName, FirstOfEquallyNearNamesIsReturned) {
   EXPECT_EQ(nearest_name("workes", {"worker", "workers"}), "worker");
 }
 
-TEST(UnknownName, ListsWhatIsKnown) {
+TEST(UnknownName, MessageListsKnownNamesAndSuggestion) {
   EXPECT_EQ(unknown_name("workload", "segmentatoin", {"segmentation", "tuning"}),
             "unknown workload 'segmentatoin'; did you mean 'segmentation'? known: segmentation, "
             "tuning");
@@ -64,18 +64,18 @@ TEST(UnknownName, ListsWhatIsKnown) {
   EXPECT_EQ(unknown_name("plan", "zzz", {}), "unknown plan 'zzz'; known: none");
 }
 
-TEST(Printable, LeavesTextOfAnyLanguageAsItIs) {
+TEST(Printable, ValidUtf8TextIsUnchanged) {
   for (const char* text : {"", "a.jpg", "d\u00f6g \u732b \U0001f408", "one\n\ttwo", "\u00a0"})
     EXPECT_EQ(printable(text), text);
 }
 
-TEST(Printable, WritesOutWhatCouldCommandATerminal) {
+TEST(Printable, ControlCharactersAreEscaped) {
   EXPECT_EQ(printable("a\x1b[2Jb\rc\x7f\b"), "a\\x1b[2Jb\\x0dc\\x7f\\x08");
   EXPECT_EQ(printable(std::string_view("a\0b", 3)), "a\\x00b");
   EXPECT_EQ(printable("\u009b31m"), "\\xc2\\x9b31m");  // the same command in one character
 }
 
-TEST(Printable, WritesOutWhatIsNoUtf8) {
+TEST(Printable, InvalidUtf8IsEscaped) {
   for (const auto& [text, expected] : std::vector<std::pair<std::string_view, std::string_view>>{
            {"\x9b"
             "31m",
@@ -90,13 +90,13 @@ TEST(Printable, WritesOutWhatIsNoUtf8) {
     EXPECT_EQ(printable(text), expected);
 }
 
-TEST(Printable, IsHowErrorsSpeakOfNames) {
+TEST(Printable, ErrorMessagesAreEscapedOnce) {
   EXPECT_STREQ(Error("cannot read '\x1b]0;x\x07'").what(), "cannot read '\\x1b]0;x\\x07'");
   EXPECT_STREQ(Refused("no '\x1b'").what(), "no '\\x1b'");
   EXPECT_EQ(printable(Error("\x1b").what()), "\\x1b") << "made so twice is made so once";
 }
 
-TEST(PrintableName, KeepsANameOnItsLine) {
+TEST(PrintableName, LineBreaksAndTabsAreEscaped) {
   EXPECT_EQ(printable_name("d\xc3\xb6g"), "d\xc3\xb6g");
   EXPECT_EQ(printable_name("a\nb\tc\r\x1b[31m"), "a\\nb\\tc\\x0d\\x1b[31m");
 }

@@ -64,7 +64,7 @@ class FilesTest : public testing::Test {
   fs::path folder_;
 };
 
-TEST_F(FilesTest, ANewFileIsWrittenAndNothingElseStays) {
+TEST_F(FilesTest, NewFileIsWrittenWithoutTemporaryFilesLeft) {
   const fs::path path = folder_ / "run.json";
   EXPECT_NO_THROW(check_writable(path));
   EXPECT_EQ(entries(), 0u);
@@ -73,7 +73,7 @@ TEST_F(FilesTest, ANewFileIsWrittenAndNothingElseStays) {
   EXPECT_EQ(entries(), 1u);
 }
 
-TEST_F(FilesTest, AnExistingFileKeepsItsContentUntilItIsReplacedAndItsModeAfterwards) {
+TEST_F(FilesTest, OverwriteReplacesContentAndKeepsMode) {
   const fs::path path = folder_ / "run.json";
   std::ofstream(path) << "old";
   ASSERT_EQ(::chmod(path.c_str(), 0640), 0);
@@ -85,7 +85,7 @@ TEST_F(FilesTest, AnExistingFileKeepsItsContentUntilItIsReplacedAndItsModeAfterw
   EXPECT_EQ(entries(), 1u);
 }
 
-TEST_F(FilesTest, ALinkStaysALink) {
+TEST_F(FilesTest, WriteThroughSymlinkKeepsTheLink) {
   const fs::path target = folder_ / "target";
   std::ofstream(target) << "a longer old text";
   fs::create_symlink(target, folder_ / "link");
@@ -95,7 +95,7 @@ TEST_F(FilesTest, ALinkStaysALink) {
   EXPECT_EQ(content(target), "new");
 }
 
-TEST_F(FilesTest, WhatALinkNamesStaysWholeWhereTheDiskIsFull) {
+TEST_F(FilesTest, FailedWriteThroughSymlinkKeepsTargetContent) {
   fs::create_directory(folder_ / "far");
   const fs::path target = folder_ / "far" / "target", link = folder_ / "link";
   std::ofstream(target) << "old text";
@@ -114,7 +114,7 @@ TEST_F(FilesTest, WhatALinkNamesStaysWholeWhereTheDiskIsFull) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "far"), fs::directory_iterator()), 1);
 }
 
-TEST_F(FilesTest, WhatIsOpenIsWrittenThrough) {
+TEST_F(FilesTest, LinkToOpenDescriptorWritesToTheOpenFile) {
   const int file = ::open((folder_ / "open").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   ASSERT_GE(file, 0);
   const fs::path link = folder_ / "link";
@@ -127,7 +127,7 @@ TEST_F(FilesTest, WhatIsOpenIsWrittenThrough) {
   ::close(file);
 }
 
-TEST_F(FilesTest, WhatCannotBeWrittenIsRefusedWithTheReason) {
+TEST_F(FilesTest, UnwritablePathIsRefusedWithReason) {
   std::ofstream(folder_ / "file") << "old";
   EXPECT_THAT(refusal(""), HasSubstr("the name is empty"));
   EXPECT_THAT(refusal(folder_), HasSubstr("it is a folder; name a file in it"));
@@ -140,7 +140,7 @@ TEST_F(FilesTest, WhatCannotBeWrittenIsRefusedWithTheReason) {
   EXPECT_EQ(content(folder_ / "file"), "old");
 }
 
-TEST_F(FilesTest, ALinkIsAsGoodAsWhatItLeadsTo) {
+TEST_F(FilesTest, SymlinkIsWritableOnlyIfItsTargetIs) {
   fs::create_symlink(folder_ / "missing" / "x", folder_ / "lost");
   EXPECT_THAT(refusal(folder_ / "lost"), testing::AllOf(HasSubstr("lost: it is a link to "),
                                                         HasSubstr("there is no folder ")));
@@ -156,7 +156,7 @@ TEST_F(FilesTest, ALinkIsAsGoodAsWhatItLeadsTo) {
   EXPECT_EQ(content(folder_ / "new"), "text");
 }
 
-TEST_F(FilesTest, APipeThatNobodyReadsIsRefusedAtOnce) {
+TEST_F(FilesTest, PipeWithoutReaderIsRefused) {
   const fs::path pipe = folder_ / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_THAT(failure(pipe), HasSubstr("pipe: nobody reads it"));
@@ -168,7 +168,7 @@ TEST_F(FilesTest, APipeThatNobodyReadsIsRefusedAtOnce) {
   }
 }
 
-TEST_F(FilesTest, APipesReaderWaitsForAllOfTheOutput) {
+TEST_F(FilesTest, PipeReaderReceivesCompleteOutput) {
   const fs::path pipe = folder_ / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
@@ -188,7 +188,7 @@ TEST_F(FilesTest, APipesReaderWaitsForAllOfTheOutput) {
   ::close(reader);
 }
 
-TEST_F(FilesTest, AnOutputIsWrittenOnlyWhereThereIsOne) {
+TEST_F(FilesTest, OutputFileIsCreatedByWriteUnlessPathIsEmpty) {
   OutputFile(fs::path()).write("text");
   EXPECT_EQ(entries(), 0u);
   OutputFile output(folder_ / "run.json");
@@ -197,7 +197,7 @@ TEST_F(FilesTest, AnOutputIsWrittenOnlyWhereThereIsOne) {
   EXPECT_EQ(content(folder_ / "run.json"), "text");
 }
 
-TEST_F(FilesTest, LinesAreThereAtOnceAndReplaceWhatWasThere) {
+TEST_F(FilesTest, LineFileReplacesOldContentAndFlushesEveryLine) {
   const fs::path path = folder_ / "lines";
   std::ofstream(path) << "old";
   LineFile lines(path);
@@ -213,7 +213,7 @@ TEST_F(FilesTest, LinesAreThereAtOnceAndReplaceWhatWasThere) {
   EXPECT_EQ(entries(), 1u);
 }
 
-TEST_F(FilesTest, ALineThatDoesNotFitIsTakenBack) {
+TEST_F(FilesTest, PartiallyWrittenLineIsRemoved) {
   const fs::path path = folder_ / "lines";
   LineFile lines(path);
   lines.write("one");
@@ -224,7 +224,7 @@ TEST_F(FilesTest, ALineThatDoesNotFitIsTakenBack) {
   EXPECT_THAT(thrown_by([] { LineFile("/dev/full").write("one"); }), HasSubstr("No space left"));
 }
 
-TEST_F(FilesTest, WhatIsAppendedIsThereAsAWholeOrNotAtAll) {
+TEST_F(FilesTest, AppendWritesAllOrNothing) {
   const fs::path path = folder_ / "records";
   EXPECT_FALSE(append_to_file(path, "one"));
   EXPECT_EQ(entries(), 0u);
@@ -242,7 +242,7 @@ TEST_F(FilesTest, WhatIsAppendedIsThereAsAWholeOrNotAtAll) {
   EXPECT_THAT(thrown_by([&] { append_to_file(folder_, "one"); }), HasSubstr("Is a directory"));
 }
 
-TEST_F(FilesTest, APipeThatIsFullIsNotWaitedFor) {
+TEST_F(FilesTest, FullPipeThrowsInsteadOfBlocking) {
   const fs::path pipe = folder_ / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_THAT(thrown_by([&] { LineFile lines(pipe); }), HasSubstr("Refused: "));
@@ -256,7 +256,7 @@ TEST_F(FilesTest, APipeThatIsFullIsNotWaitedFor) {
   ::close(reader);
 }
 
-TEST_F(FilesTest, TheSameFileHasManyNamesAndDevicesAreNone) {
+TEST_F(FilesTest, IsSameFileFollowsLinksAndExcludesDevices) {
   EXPECT_TRUE(is_same_file(folder_ / "new", folder_ / "." / "new"));
   EXPECT_FALSE(is_same_file(folder_ / "new", folder_ / "other"));
   std::ofstream(folder_ / "file") << "old";
@@ -271,7 +271,7 @@ TEST_F(FilesTest, TheSameFileHasManyNamesAndDevicesAreNone) {
   EXPECT_FALSE(is_same_file("/dev/null", "/dev/null"));
 }
 
-TEST_F(FilesTest, AFailedWriteNamesTheFileAndTheReason) {
+TEST_F(FilesTest, FailedWriteReportsFileAndReason) {
   EXPECT_EQ(failure("/dev/full"), "cannot write /dev/full: No space left on device");
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
   EXPECT_THAT(failure(folder_ / "missing" / "run.json"), HasSubstr("No such file or directory"));
@@ -280,7 +280,7 @@ TEST_F(FilesTest, AFailedWriteNamesTheFileAndTheReason) {
   EXPECT_EQ(entries(), 1u);
 }
 
-TEST_F(FilesTest, ManyWritersLeaveOneWholeFile) {
+TEST_F(FilesTest, ConcurrentWritersLeaveOneCompleteFile) {
   const fs::path path = folder_ / "file";
   std::vector<std::jthread> writers;
   for (const char letter : {'a', 'b', 'c', 'd'})
@@ -293,7 +293,7 @@ TEST_F(FilesTest, ManyWritersLeaveOneWholeFile) {
   EXPECT_EQ(entries(), 1u);
 }
 
-TEST_F(FilesTest, ReadsRegularFilesOfALimitedSizeAlone) {
+TEST_F(FilesTest, ReadTextRefusesPipesFoldersAndLargeFiles) {
   const fs::path path = folder_ / "text";
   write_file_atomically(path, "0123456789");
   EXPECT_EQ(read_text(path), "0123456789");

@@ -21,7 +21,7 @@ std::uint64_t of(const std::vector<unsigned char>& data) {
 }
 
 // Computed apart from this code, in Python, from the definition in the header.
-TEST(FingerprintTest, has_golden_values) {
+TEST(FingerprintTest, MatchesGoldenValues) {
   EXPECT_EQ(of(counting(0)), 0xb4d055fcf2cbbd7bULL);
   EXPECT_EQ(of(counting(1)), 0xbc478d691e90d6b1ULL);
   EXPECT_EQ(of(counting(7)), 0x6da6d018c66dafeaULL);
@@ -35,12 +35,12 @@ TEST(FingerprintTest, has_golden_values) {
 
 // Known first outputs of SplitMix64 seeded with 1234567 (Rosetta Code, "Pseudo-random
 // numbers/Splitmix64").
-TEST(FingerprintTest, mixes_as_splitmix64_does) {
+TEST(FingerprintTest, Mix64MatchesSplitMix64) {
   EXPECT_EQ(mix64(1234567 + kSplitMixStep), 6457827717110365317ULL);
   EXPECT_EQ(mix64(1234567 + 2 * kSplitMixStep), 3203168211198807973ULL);
 }
 
-TEST(FingerprintTest, every_length_and_every_byte_counts) {
+TEST(FingerprintTest, EveryLengthAndByteChangesTheDigest) {
   std::set<std::uint64_t> seen;
   std::size_t cases = 0;
   for (std::size_t bytes = 0; bytes <= 70; ++bytes, ++cases) {
@@ -54,14 +54,14 @@ TEST(FingerprintTest, every_length_and_every_byte_counts) {
   EXPECT_EQ(seen.size(), cases);
 }
 
-TEST(FingerprintTest, the_order_of_words_counts) {
+TEST(FingerprintTest, WordOrderChangesTheDigest) {
   std::vector<unsigned char> data = counting(64);
   const std::uint64_t before = of(data);
   std::swap_ranges(data.begin(), data.begin() + 8, data.begin() + 8);
   EXPECT_NE(of(data), before);
 }
 
-TEST(FingerprintTest, any_alignment_gives_the_same_digest) {
+TEST(FingerprintTest, AlignmentDoesNotChangeTheDigest) {
   const std::vector<unsigned char> data = counting(50);
   for (std::size_t shift = 0; shift < 8; ++shift) {
     std::vector<unsigned char> shifted(shift);
@@ -70,11 +70,11 @@ TEST(FingerprintTest, any_alignment_gives_the_same_digest) {
   }
 }
 
-TEST(FingerprintTest, a_chain_depends_on_its_order) {
+TEST(FingerprintTest, ChainOrderChangesTheResult) {
   EXPECT_NE(chain64(chain64(0, 1), 2), chain64(chain64(0, 2), 1));
 }
 
-TEST(FingerprintTest, hex_has_sixteen_digits) {
+TEST(FingerprintTest, HexHasSixteenDigits) {
   EXPECT_EQ(to_hex(0), "0000000000000000");
   EXPECT_EQ(to_hex(0x0123456789abcdefULL), "0123456789abcdef");
 }

@@ -71,31 +71,31 @@ class ForkTest : public testing::Test {
 
 constexpr ForkPass kPasses[] = {ForkPass::forward, ForkPass::backward};
 
-TEST_F(ForkTest, BranchesBeginAfterWhatTheHomeLaneHeld) {
+TEST_F(ForkTest, BranchSeesEarlierHomeLaneWork) {
   for (const ForkPass pass : kPasses)
     for (int turn = 0; turn < 3; ++turn) EXPECT_EQ(seen_by_branch(pass, true), 1);
 }
 
-TEST_F(ForkTest, WithoutTheForksWaitABranchIsTooEarly) {
+TEST_F(ForkTest, BranchWithoutForkWaitRunsTooEarly) {
   for (const ForkPass pass : kPasses) {
     leave_out(pass, ForkWait::fork);
     EXPECT_EQ(seen_by_branch(pass, false), 0);
   }
 }
 
-TEST_F(ForkTest, TheHomeLaneGoesOnAfterAllBranches) {
+TEST_F(ForkTest, HomeLaneSeesWorkOfAllBranches) {
   for (const ForkPass pass : kPasses)
     for (int turn = 0; turn < 3; ++turn) EXPECT_EQ(seen_by_home(pass, true), 1);
 }
 
-TEST_F(ForkTest, WithoutTheJoinsWaitTheHomeLaneIsTooEarly) {
+TEST_F(ForkTest, HomeLaneWithoutJoinWaitRunsTooEarly) {
   for (const ForkPass pass : kPasses) {
     leave_out(pass, ForkWait::join);
     EXPECT_EQ(seen_by_home(pass, false), 0);
   }
 }
 
-TEST_F(ForkTest, AfterABranchThrowsTheHomeLaneWaitsForThoseThatBegan) {
+TEST_F(ForkTest, HomeLaneWaitsForStartedBranchesAfterAThrow) {
   Counter allowed;
   int values[2] = {0, 0}, seen = -1;
   std::vector<std::size_t> called;
@@ -116,7 +116,7 @@ TEST_F(ForkTest, AfterABranchThrowsTheHomeLaneWaitsForThoseThatBegan) {
   EXPECT_EQ(seen, 2);
 }
 
-TEST_F(ForkTest, LanesAreMadeOnceAndWhenNeeded) {
+TEST_F(ForkTest, LanesAreCreatedOnDemandAndReused) {
   std::vector<const Lane*> first, second;
   const auto note = [](std::vector<const Lane*>& lanes) {
     return [&lanes](std::size_t, Lane& lane) { lanes.push_back(&lane); };
@@ -133,7 +133,7 @@ TEST_F(ForkTest, LanesAreMadeOnceAndWhenNeeded) {
   EXPECT_EQ(second[3], first[0]);
 }
 
-TEST_F(ForkTest, EveryBranchIsDelayedBeforeAndAfterItsWork) {
+TEST_F(ForkTest, DelayIsCalledBeforeAndAfterEachBranch) {
   std::vector<int> order;
   probe_.delay = [&](Lane&, bool first) { order.push_back(first ? 1 : 3); };
   fork_.run(2, ForkPass::forward, &probe_, [&](std::size_t, Lane&) { order.push_back(2); });

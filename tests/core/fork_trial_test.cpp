@@ -17,12 +17,12 @@ class ClockLane final : public Lane {
   void synchronize() override {}
 
   double now_s = 0;
-  bool is_behind = false;
+  bool is_busy = false;
 
  private:
   struct ClockMark final : Mark {
     explicit ClockMark(const ClockLane& own) : lane(own) {}
-    bool reached() const override { return !lane.is_behind; }
+    bool reached() const override { return !lane.is_busy; }
     void synchronize() const override {}
     double seconds_after(const Mark& earlier) const override {
       return at_s - dynamic_cast<const ClockMark&>(earlier).at_s;
@@ -70,7 +70,7 @@ class ForkTrialTest : public testing::Test {
   ForkTrial trial_;
 };
 
-TEST_F(ForkTrialTest, KeepsStreamsWhereTheyAreFaster) {
+TEST_F(ForkTrialTest, KeepsStreamsWhenTheyAreFaster) {
   run_trial(4);
   EXPECT_FALSE(trial_.is_decided());
   EXPECT_EQ(trial_.next(), nullptr);
@@ -83,7 +83,7 @@ TEST_F(ForkTrialTest, KeepsStreamsWhereTheyAreFaster) {
   EXPECT_EQ(trial_.next(), nullptr);
 }
 
-TEST_F(ForkTrialTest, KeepsOneStreamWhereStreamsAreNoFaster) {
+TEST_F(ForkTrialTest, KeepsOneStreamWhenBothAreEquallyFast) {
   run_trial(5);
   trial_.next();
   ASSERT_TRUE(trial_.is_decided());
@@ -92,32 +92,32 @@ TEST_F(ForkTrialTest, KeepsOneStreamWhereStreamsAreNoFaster) {
   EXPECT_EQ(trial_.reason(), "neither is faster beyond noise");
 }
 
-TEST_F(ForkTrialTest, OneStreamMayBeTheFasterBeyondNoise) {
+TEST_F(ForkTrialTest, KeepsOneStreamWhenItIsFaster) {
   run_trial(6);
   trial_.next();
   EXPECT_FALSE(trial_.keeps_streams());
   EXPECT_EQ(trial_.reason(), "faster");
 }
 
-TEST_F(ForkTrialTest, CallsThatDisagreeAreNoise) {
+TEST_F(ForkTrialTest, DisagreeingCallsAreReportedAsNoise) {
   run_trial(4, 6);
   trial_.next();
   EXPECT_TRUE(trial_.keeps_streams()) << "of two calls in three";
   EXPECT_EQ(trial_.reason(), "neither is faster beyond noise");
 }
 
-TEST_F(ForkTrialTest, DoesNotWaitForTheDevice) {
+TEST_F(ForkTrialTest, NextDoesNotBlockWhileDeviceIsBusy) {
   run_trial(4);
-  home_.is_behind = true;
+  home_.is_busy = true;
   for (int turn = 0; turn < 5; ++turn) EXPECT_EQ(trial_.next(), nullptr);
   EXPECT_FALSE(trial_.is_decided());
   EXPECT_FALSE(trial_.keeps_streams());
-  home_.is_behind = false;
+  home_.is_busy = false;
   trial_.next();
   EXPECT_TRUE(trial_.is_decided());
 }
 
-TEST_F(ForkTrialTest, CallsThatDidNotComeThroughDoNotCount) {
+TEST_F(ForkTrialTest, CallsWithoutMeasurementsAreIgnored) {
   for (std::size_t i = 0; i < kTrialCalls; ++i) trial_.next();
   EXPECT_EQ(trial_.next(), nullptr);
   EXPECT_FALSE(trial_.is_decided());
@@ -126,7 +126,7 @@ TEST_F(ForkTrialTest, CallsThatDidNotComeThroughDoNotCount) {
   EXPECT_TRUE(trial_.keeps_streams());
 }
 
-TEST_F(ForkTrialTest, CallsWhoseWayBackIsStillToComeDoNotCount) {
+TEST_F(ForkTrialTest, CallsWithoutBackwardAreIgnored) {
   for (std::size_t i = 0; i < kTrialCalls; ++i) {
     const auto call = trial_.next();
     pass(*call, {1, 3}, 5);

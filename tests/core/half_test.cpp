@@ -10,7 +10,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-TEST(Half, EveryHalfComesBack) {
+TEST(Half, RoundTripKeepsEveryHalf) {
   for (std::uint32_t bits = 0; bits < 65'536; ++bits) {
     const auto half = static_cast<std::uint16_t>(bits);
     const float f16 = from_f16(half);
@@ -24,7 +24,7 @@ TEST(Half, EveryHalfComesBack) {
   }
 }
 
-TEST(Half, ValuesOfTheStandard) {
+TEST(Half, ConvertsKnownBitPatterns) {
   EXPECT_EQ(from_f16(0x3c00), 1.0F);
   EXPECT_EQ(from_f16(0xc000), -2.0F);
   EXPECT_EQ(from_f16(0x7bff), 65'504.0F);
@@ -60,12 +60,12 @@ void check_between(float (*from)(std::uint16_t), std::uint16_t (*to)(float), std
   }
 }
 
-TEST(Half, RoundsToTheNearestTiesToEven) {
+TEST(Half, RoundsToNearestEven) {
   check_between(from_f16, to_f16, 0x7bff);
   check_between(from_bf16, to_bf16, 0x7f7f);
 }
 
-TEST(Half, WhatIsTooLargeBecomesInfinity) {
+TEST(Half, TooLargeValuesBecomeInfinity) {
   EXPECT_EQ(to_f16(65'519.0F), 0x7bff);
   EXPECT_EQ(to_f16(65'520.0F), 0x7c00);
   EXPECT_EQ(to_f16(-std::numeric_limits<float>::max()), 0xfc00);

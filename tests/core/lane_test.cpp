@@ -12,7 +12,7 @@ namespace {
 using test::Counter;
 using test::FakeLane;
 
-TEST(HostLane, MarksAreReachedWhenRecorded) {
+TEST(HostLane, RecordedMarkIsReachedImmediately) {
   HostLane lane("decode");
   EXPECT_EQ(lane.name(), "decode");
   const auto first = lane.make_mark();
@@ -26,7 +26,7 @@ TEST(HostLane, MarksAreReachedWhenRecorded) {
   EXPECT_LE(first->seconds_after(*second), -0.002);
 }
 
-TEST(HostLane, RecordingAgainMovesAMark) {
+TEST(HostLane, RecordingAgainUpdatesTheMark) {
   HostLane lane("decode");
   const auto first = lane.make_mark();
   const auto second = lane.make_mark();
@@ -36,7 +36,7 @@ TEST(HostLane, RecordingAgainMovesAMark) {
   EXPECT_GE(first->seconds_after(*second), 0);
 }
 
-TEST(HostLane, RefusesMarksOfOtherKinds) {
+TEST(HostLane, MarkOfAnotherLaneTypeThrows) {
   HostLane host("host");
   FakeLane fake("fake");
   const auto foreign = fake.make_mark();
@@ -46,7 +46,7 @@ TEST(HostLane, RefusesMarksOfOtherKinds) {
   EXPECT_THROW(own->seconds_after(*foreign), std::logic_error);
 }
 
-TEST(HostLane, WaitBlocksTheThreadUntilAStreamIsThere) {
+TEST(HostLane, WaitBlocksTheThreadUntilTheMarkIsReached) {
   FakeLane stream("stream");
   HostLane host("host");
   const auto mark = stream.make_mark();
@@ -101,7 +101,7 @@ TEST(FakeLane, WaitBindsToTheLastRecording) {
   EXPECT_TRUE(mark->reached());
 }
 
-TEST(FakeLane, WorkThatThrowsLosesTheLane) {
+TEST(FakeLane, FailedWorkThrowsDeviceLostOnSynchronize) {
   FakeLane lane("lane");
   const auto mark = lane.make_mark();
   bool ran = false;

@@ -37,11 +37,10 @@ class LaneThreadsMemoryTest : public ::testing::TestWithParam<bool> {
   std::atomic<int> ran_ = 0;
 };
 
-INSTANTIATE_TEST_SUITE_P(Threads, LaneThreadsMemoryTest, ::testing::Bool(), [](const auto& one) {
-  return one.param ? "thatAreThere" : "thatAreToBeStarted";
-});
+INSTANTIATE_TEST_SUITE_P(Threads, LaneThreadsMemoryTest, ::testing::Bool(),
+                         [](const auto& one) { return one.param ? "existing" : "notStarted"; });
 
-TEST_P(LaneThreadsMemoryTest, WhereMemoryEndsEveryJobRunsOrNone) {
+TEST_P(LaneThreadsMemoryTest, OutOfMemoryRunsEveryJobOrNone) {
   std::int64_t enough = 0;
   while (!runs_with(enough)) {
     EXPECT_EQ(ran_, 0) << "with " << enough << " allocations";

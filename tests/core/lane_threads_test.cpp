@@ -22,7 +22,7 @@ std::vector<std::thread::id> thread_ids(LaneThreads& threads, std::size_t count)
   return ids;
 }
 
-TEST(LaneThreads, ThreadKDoesPartKRunAfterRun) {
+TEST(LaneThreads, JobKUsesTheSameThreadInEveryRun) {
   LaneThreads threads;
   EXPECT_EQ(threads.size(), 0u);
   const auto first = thread_ids(threads, 2);
@@ -37,7 +37,7 @@ TEST(LaneThreads, ThreadKDoesPartKRunAfterRun) {
   EXPECT_EQ(different.size(), 5u);
 }
 
-TEST(LaneThreads, JobsRunAtTheSameTime) {
+TEST(LaneThreads, JobsRunConcurrently) {
   LaneThreads threads;
   Counter here;
   std::atomic<int> met = 0;
@@ -53,7 +53,7 @@ TEST(LaneThreads, JobsRunAtTheSameTime) {
   EXPECT_EQ(met, 3);
 }
 
-TEST(LaneThreads, WhoWaitsLooksMeanwhile) {
+TEST(LaneThreads, CallerPollsWhileJobsRun) {
   LaneThreads threads;
   Counter polls;
   std::atomic<int> seen = 0;
@@ -81,7 +81,7 @@ TEST(LaneThreads, WhoWaitsLooksMeanwhile) {
   EXPECT_EQ(polls.value(), before);
 }
 
-TEST(LaneThreads, NoJobsIsNoWork) {
+TEST(LaneThreads, RunWithoutJobsStartsNoThread) {
   LaneThreads threads;
   threads.run({});
   EXPECT_EQ(threads.size(), 0u);
@@ -114,7 +114,7 @@ struct AtThreadEnd {
   }
 };
 
-TEST(LaneThreads, DestructorJoins) {
+TEST(LaneThreads, DestructorJoinsThreads) {
   std::atomic<int> ended = 0;
   {
     LaneThreads threads;

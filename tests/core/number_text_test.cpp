@@ -7,7 +7,7 @@
 namespace slipstream {
 namespace {
 
-TEST(NumberText, CountsThings) {
+TEST(NumberText, FormatCountPluralizesTheNoun) {
   EXPECT_EQ(format_count(1, "step"), "1 step");
   EXPECT_EQ(format_count(0, "step"), "0 steps");
   EXPECT_EQ(format_count(3, "batch"), "3 batches");
@@ -15,7 +15,7 @@ TEST(NumberText, CountsThings) {
   EXPECT_EQ(format_count(2, "class"), "2 classes");
 }
 
-TEST(NumberText, SizesHaveAUnitThatFits) {
+TEST(NumberText, SizeTextPicksAFittingUnit) {
   EXPECT_EQ(size_text(1), "1 byte");
   EXPECT_EQ(size_text(1023), "1023 bytes");
   EXPECT_EQ(size_text(1536), "1.5 KiB");
@@ -25,7 +25,7 @@ TEST(NumberText, SizesHaveAUnitThatFits) {
   EXPECT_EQ(size_text(1 << 30), "1 GiB");
 }
 
-TEST(NumberText, SizesMayBeRatesAndUnknown) {
+TEST(NumberText, SizeTextRoundsFractionsAndShowsDashIfInvalid) {
   EXPECT_EQ(size_text(0), "0 bytes");
   EXPECT_EQ(size_text(1.4), "1 byte");
   EXPECT_EQ(size_text(1023.6), "1 KiB");

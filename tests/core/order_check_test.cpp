@@ -18,7 +18,7 @@ std::vector<std::string> names(const std::vector<WaitId>& waits) {
   return result;
 }
 
-TEST(OrderCheck, WaitsOfASchedule) {
+TEST(OrderCheck, AllWaitsListsRetiredAndHandoffWaits) {
   EXPECT_THAT(names(all_waits(1)), ElementsAre("retired wait of lane 0"));
   EXPECT_THAT(names(all_waits(3)), ElementsAre("retired wait of lane 0", "retired wait of lane 1",
                                                "handoff wait of lane 1", "retired wait of lane 2",
@@ -26,7 +26,7 @@ TEST(OrderCheck, WaitsOfASchedule) {
 }
 
 // Golden: the table in docs/streams.md.
-TEST(OrderCheck, TheWaitsThatOthersImply) {
+TEST(OrderCheck, ImpliedWaitsMatchTheDocumentedTable) {
   const std::vector<std::vector<std::string>> golden = {
       {"retired wait of lane 0"},
       {"retired wait of lane 1"},
@@ -40,7 +40,7 @@ TEST(OrderCheck, TheWaitsThatOthersImply) {
   }
 }
 
-TEST(OrderCheck, AllWaitsTogetherOrderEveryAccess) {
+TEST(OrderCheck, AllWaitsPresentGiveNoViolation) {
   OrderCheck check(2, 2, 3);
   for (std::uint64_t batch = 0; batch < 20; ++batch) {
     for (std::size_t lane = 0; lane < 2; ++lane) {
@@ -54,7 +54,7 @@ TEST(OrderCheck, AllWaitsTogetherOrderEveryAccess) {
   EXPECT_THAT(check.violations(), IsEmpty());
 }
 
-TEST(OrderCheck, SeesAReadThatDoesNotWaitForItsWriter) {
+TEST(OrderCheck, ReadWithoutWaitForWriterIsReported) {
   OrderCheck check(2, 2, 3);
   check.drop(0, 0);
   check.run(0, 0);
@@ -64,13 +64,13 @@ TEST(OrderCheck, SeesAReadThatDoesNotWaitForItsWriter) {
                                               "written yet"));
 }
 
-TEST(OrderCheck, SeesAReadOfWhatNobodyWrote) {
+TEST(OrderCheck, ReadOfUnwrittenSlotIsReported) {
   OrderCheck check(2, 2, 3);
   check.run(1, 0);
   EXPECT_THAT(check.violations(), ElementsAre(HasSubstr("may not have written yet")));
 }
 
-TEST(OrderCheck, SeesADropThatDoesNotWaitForTheReader) {
+TEST(OrderCheck, DropWithoutWaitForReaderIsReported) {
   OrderCheck check(2, 2, 3);
   check.run(0, 0);
   check.record(0, 0);
@@ -83,7 +83,7 @@ TEST(OrderCheck, SeesADropThatDoesNotWaitForTheReader) {
                           "read it"));
 }
 
-TEST(OrderCheck, AWaitForAnEarlierRecordingIsNotEnough) {
+TEST(OrderCheck, WaitForAnEarlierRecordingIsNotEnough) {
   OrderCheck check(2, 2, 3);
   for (std::uint64_t batch = 0; batch < 2; ++batch) {
     check.run(0, batch);
@@ -96,7 +96,7 @@ TEST(OrderCheck, AWaitForAnEarlierRecordingIsNotEnough) {
   EXPECT_EQ(check.violations().size(), 1u);
 }
 
-TEST(OrderCheck, DrainingOrdersWhatFollows) {
+TEST(OrderCheck, DrainReplacesWaitsForEarlierAccesses) {
   OrderCheck check(2, 2, 3);
   check.run(0, 0);
   check.record(0, 0);
@@ -109,7 +109,7 @@ TEST(OrderCheck, DrainingOrdersWhatFollows) {
   EXPECT_EQ(check.violations().size(), 1u);
 }
 
-TEST(OrderCheck, RefusesAWaitForWhatWasNotRecorded) {
+TEST(OrderCheck, WaitForAnUnrecordedMarkThrows) {
   OrderCheck check(2, 2, 3);
   EXPECT_THROW(check.wait(1, 0, 0), std::logic_error);
 }

@@ -19,14 +19,14 @@ namespace {
 constexpr std::size_t kItems = 200;
 
 /// The same work for every thread.
-std::function<ItemWork()> all(ItemWork work) {
+std::function<ItemWork()> same_for_all_threads(ItemWork work) {
   return [work = std::move(work)] { return work; };
 }
 
-TEST(ParallelFor, DoesEveryItemOnce) {
+TEST(ParallelFor, RunsEveryItemOnce) {
   for (const unsigned threads : {0U, 1U, 3U, 1000U}) {
     std::vector<std::atomic<int>> done(kItems);
-    parallel_for(kItems, threads, all([&](std::size_t item) {
+    parallel_for(kItems, threads, same_for_all_threads([&](std::size_t item) {
                    ++done[item];
                    return true;
                  }));
@@ -34,7 +34,7 @@ TEST(ParallelFor, DoesEveryItemOnce) {
   }
 }
 
-TEST(ParallelFor, TakesAsManyThreadsAsAskedForAndNoMoreThanItems) {
+TEST(ParallelFor, UsesRequestedThreadsButNoMoreThanItems) {
   for (const std::size_t items : {2U, 4U}) {
     Mutex mutex;
     std::set<std::thread::id> threads;
@@ -55,15 +55,15 @@ TEST(ParallelFor, TakesAsManyThreadsAsAskedForAndNoMoreThanItems) {
   }
 }
 
-TEST(ParallelFor, WithoutItemsDoesNothing) {
+TEST(ParallelFor, ZeroItemsCreateNoWork) {
   parallel_for(0, 4, []() -> ItemWork { throw std::runtime_error("made for nothing"); });
 }
 
-TEST(ParallelFor, ThrowsTheErrorOfTheLowestItemWhicheverFailsFirst) {
+TEST(ParallelFor, ErrorOfTheLowestItemIsRethrown) {
   std::latch later_failed(1);
   std::atomic<std::size_t> done = 0;
   EXPECT_EQ(thrown_by([&] {
-              parallel_for(kItems, 2, all([&](std::size_t item) -> bool {
+              parallel_for(kItems, 2, same_for_all_threads([&](std::size_t item) -> bool {
                              ++done;
                              if (item == 5) {
                                later_failed.wait();
@@ -80,16 +80,16 @@ TEST(ParallelFor, ThrowsTheErrorOfTheLowestItemWhicheverFailsFirst) {
   EXPECT_EQ(done, 7U) << "nothing is handed out after an error";
 }
 
-TEST(ParallelFor, AStopHandsOutNothingMore) {
+TEST(ParallelFor, ReturningFalseStartsNoMoreItems) {
   std::size_t done = 0;
-  parallel_for(kItems, 1, all([&](std::size_t item) {
+  parallel_for(kItems, 1, same_for_all_threads([&](std::size_t item) {
                  ++done;
                  return item < 9;
                }));
   EXPECT_EQ(done, 10U);
 }
 
-TEST(ParallelFor, ThrowsWhatMakingTheWorkThrows) {
+TEST(ParallelFor, ErrorWhileCreatingWorkIsRethrown) {
   EXPECT_EQ(thrown_by([] {
               parallel_for(kItems, 3, []() -> ItemWork { throw Error("no memory for buffers"); });
             }),

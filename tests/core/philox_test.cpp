@@ -30,7 +30,7 @@ TEST(RandomKey, BitLayoutIsAsDocumented) {
             philox({0xBA987654, 0x0002FEDC, 3, 7u | 5u << 26}, {0x9ABCDEF0, 0x12345678}));
 }
 
-TEST(RandomKey, GoldenValues) {
+TEST(RandomKey, MatchesGoldenValues) {
   const RandomKey key = {.seed = 0x123456789ABCDEF0,
                          .epoch = 3,
                          .sample = 0xFEDCBA987654,
@@ -42,7 +42,7 @@ TEST(RandomKey, GoldenValues) {
   EXPECT_EQ(first.block(1), (PhiloxBlock{0x127BEE41, 0x1E047488, 0x48842B20, 0x0A393496}));
 }
 
-TEST(RandomKey, EveryPartNamesAnotherStream) {
+TEST(RandomKey, EveryKeyFieldSelectsAnotherStream) {
   const RandomKey key = {.seed = 9, .epoch = 1, .sample = 1, .occurrence = 1, .operation = 1};
   std::set<PhiloxBlock> blocks = {key.block(0), key.block(1)};
   for (int part = 0; part < 5; ++part) {
@@ -57,7 +57,7 @@ TEST(RandomKey, EveryPartNamesAnotherStream) {
   EXPECT_EQ(blocks.size(), 7u);
 }
 
-TEST(RandomStream, GivesTheWordsOfItsBlocksInOrder) {
+TEST(RandomStream, NextReturnsWordsOfBlocksInOrder) {
   const RandomKey key = {.seed = 1};
   RandomStream stream(key);
   for (std::uint32_t block = 0; block < 3; ++block) {
@@ -76,7 +76,7 @@ TEST(RandomStream, BelowIsUniform) {
   }
 }
 
-TEST(RandomStream, BelowRejectsWhatWouldBias) {
+TEST(RandomStream, BelowIsUnbiasedForLargeBounds) {
   // Of 2^32 words, a bound of 3 * 2^30 can use 3 * 2^30: a quarter is drawn again.
   constexpr std::uint32_t kBound = 3u << 30;
   RandomStream stream({.seed = 3});

@@ -98,7 +98,7 @@ class ErrorTest : public ::testing::TestWithParam<Combo> {
 
 INSTANTIATE_TEST_SUITE_P(All, ErrorTest, ::testing::ValuesIn(combos()), kComboName);
 
-TEST_P(ErrorTest, AThrowAnywhereEndsTheRunAndComesOutUnchanged) {
+TEST_P(ErrorTest, ErrorFromAnyCallbackIsRethrownUnchanged) {
   for (std::uint64_t batch :
        {std::uint64_t{0}, std::uint64_t{1}, kErrorBatches / 2, kErrorBatches - 1}) {
     for (std::size_t lane = 0; lane <= last_; ++lane) {
@@ -122,14 +122,14 @@ INSTANTIATE_TEST_SUITE_P(All, ThreadedFakeLaneErrorTest,
                                                   })),
                          kComboName);
 
-TEST_P(ThreadedFakeLaneErrorTest, AThreadThatCannotBeginEndsTheRun) {
+TEST_P(ThreadedFakeLaneErrorTest, ErrorInBeginThreadIsRethrown) {
   for (std::size_t lane = 0; lane <= last_; ++lane) {
     lanes_.fake(lane)->on_begin_thread = [this, lane] { at(Site::begin_thread, lane, 0); };
     fail_at(Site::begin_thread, lane, 0);
   }
 }
 
-TEST_P(ErrorTest, BatchesBehindOneWhoseRetiringThrewAreRetiredToo) {
+TEST_P(ErrorTest, BatchesAfterAFailedRetireAreRetired) {
   work_.on_retired = [this](std::uint64_t batch, auto...) {
     EXPECT_EQ(batch, retired_++);
     if (batch >= 2) throw Thrown{Site::retired, last_, batch};
@@ -150,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(All, SeveralThreadsErrorTest,
                                                   })),
                          kComboName);
 
-TEST_P(SeveralThreadsErrorTest, one_of_two_simultaneous_errors_is_rethrown_unchanged) {
+TEST_P(SeveralThreadsErrorTest, OneOfTwoSimultaneousErrorsIsRethrownUnchanged) {
   for (int round = 0; round < 20; ++round) {
     Counter here;
     work_.on_run = [&](std::size_t lane, std::uint64_t batch, std::size_t) {
@@ -175,7 +175,7 @@ class FakeLaneErrorTest : public ErrorTest {};
 INSTANTIATE_TEST_SUITE_P(All, FakeLaneErrorTest, ::testing::ValuesIn(only(combos(), is_fake)),
                          kComboName);
 
-TEST_P(FakeLaneErrorTest, ALaneThatIsLostIsNamed) {
+TEST_P(FakeLaneErrorTest, LostLaneIsReportedAsFailedLane) {
   for (std::size_t lost = 0; lost <= last_; ++lost) {
     SCOPED_TRACE("lane " + std::to_string(lost));
     TestLanes lanes(Kind::fake, GetParam().lanes);
@@ -192,7 +192,7 @@ TEST_P(FakeLaneErrorTest, ALaneThatIsLostIsNamed) {
   }
 }
 
-TEST_P(FakeLaneErrorTest, TheFirstErrorWinsOverOnesMetWhileDraining) {
+TEST_P(FakeLaneErrorTest, FirstErrorIsRethrownDespiteErrorsWhileDraining) {
   work_.on_run = [&](std::size_t lane, std::uint64_t batch, std::size_t) {
     if (batch != 1) return;
     lanes_.enqueue(lane, [] { throw Error("device-side assertion"); });

@@ -18,12 +18,12 @@ TEST_P(OrderTest, PayloadEqualsSerialUnderRandomDelays) {
   expect_serial_under_random_delays(rig, threads_, combo_.driver, combo_.depth);
 }
 
-TEST_P(OrderTest, TheCheckFindsNothingWhenNoWaitIsMissing) {
+TEST_P(OrderTest, CheckReportsNothingWithAllWaits) {
   CpuRig<PlainCell> rig(combo_.kind, combo_.lanes, combo_.depth);
   expect_check_finds_nothing(rig, threads_, combo_.driver, combo_.depth);
 }
 
-TEST_P(OrderTest, TheCheckMissesEachWaitThatIsNotImplied) {
+TEST_P(OrderTest, CheckReportsEachMissingRequiredWait) {
   CpuRig<RelaxedCell> rig(combo_.kind, combo_.lanes, combo_.depth);
   expect_check_misses_waits(rig, threads_, combo_.driver, combo_.depth);
 }
@@ -34,7 +34,7 @@ class FakeLaneOrderTest : public OrderTest {};
 INSTANTIATE_TEST_SUITE_P(All, FakeLaneOrderTest, ::testing::ValuesIn(only(combos(), is_fake)),
                          kComboName);
 
-TEST_P(FakeLaneOrderTest, TheDigestMissesEachWaitThatIsNotImplied) {
+TEST_P(FakeLaneOrderTest, DigestDiffersWithoutEachRequiredWait) {
   CpuRig<RelaxedCell> rig(combo_.kind, combo_.lanes, combo_.depth);
   expect_digest_misses_waits(rig, threads_, combo_.driver, combo_.depth);
 }
@@ -51,7 +51,7 @@ class HostThreadsOrderTest : public ::testing::TestWithParam<std::size_t> {
 INSTANTIATE_TEST_SUITE_P(All, HostThreadsOrderTest, ::testing::Values(2, 3, 4),
                          ::testing::PrintToStringParamName());
 
-TEST_P(HostThreadsOrderTest, the_result_is_serial_when_no_needed_wait_is_missing) {
+TEST_P(HostThreadsOrderTest, ResultIsSerialWithAllRequiredWaits) {
   std::vector<std::optional<WaitId>> skips = {std::nullopt};
   for (const WaitId& wait : implied_waits(lanes_, depth_)) skips.emplace_back(wait);
   ASSERT_GT(skips.size(), 1U);
@@ -64,7 +64,7 @@ TEST_P(HostThreadsOrderTest, the_result_is_serial_when_no_needed_wait_is_missing
   }
 }
 
-TEST_P(HostThreadsOrderTest, the_check_finds_each_needed_wait_that_is_missing) {
+TEST_P(HostThreadsOrderTest, CheckReportsEachMissingRequiredWait) {
   std::size_t tried = 0;
   for (const WaitId& wait : all_waits(lanes_)) {
     if (implied(wait, lanes_, depth_)) continue;
@@ -98,12 +98,12 @@ TEST_P(PulledOrderTest, PayloadEqualsSerialUnderRandomDelays) {
   expect_serial_under_random_delays(rig, threads_, combo_.driver, combo_.depth, true);
 }
 
-TEST_P(PulledOrderTest, TheCheckFindsNothingWhenNoWaitIsMissing) {
+TEST_P(PulledOrderTest, CheckReportsNothingWithAllWaits) {
   CpuRig<PlainCell> rig(combo_.kind, combo_.lanes, combo_.depth);
   expect_check_finds_nothing(rig, threads_, combo_.driver, combo_.depth, true);
 }
 
-TEST_P(PulledOrderTest, TheCheckMissesEachWaitThatIsNotImplied) {
+TEST_P(PulledOrderTest, CheckReportsEachMissingRequiredWait) {
   CpuRig<RelaxedCell> rig(combo_.kind, combo_.lanes, combo_.depth);
   expect_check_misses_waits(rig, threads_, combo_.driver, combo_.depth, true);
 }
@@ -113,7 +113,7 @@ class PulledFakeLaneOrderTest : public PulledOrderTest {};
 INSTANTIATE_TEST_SUITE_P(All, PulledFakeLaneOrderTest,
                          ::testing::ValuesIn(only(pulled_combos(), is_fake)), kComboName);
 
-TEST_P(PulledFakeLaneOrderTest, TheDigestMissesEachWaitThatIsNotImplied) {
+TEST_P(PulledFakeLaneOrderTest, DigestDiffersWithoutEachRequiredWait) {
   CpuRig<RelaxedCell> rig(combo_.kind, combo_.lanes, combo_.depth);
   expect_digest_misses_waits(rig, threads_, combo_.driver, combo_.depth, true);
 }

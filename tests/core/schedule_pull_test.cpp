@@ -19,7 +19,7 @@ using testing::ElementsAre;
 /// Three lanes, of which the caller is the last, and an input that comes when it is told to.
 class PullTest : public ::testing::Test {
  protected:
-  struct Noting final : Work {
+  struct RecordingWork final : Work {
     bool input_ready(std::uint64_t batch) override { return batch < ready; }
     void await_input(std::uint64_t batch) override {
       calls.push_back("await " + std::to_string(batch));
@@ -45,34 +45,34 @@ class PullTest : public ::testing::Test {
     std::set<std::pair<std::size_t, std::size_t>> dropped;
   };
 
-  std::vector<std::string> taken() { return std::exchange(work_.calls, {}); }
+  std::vector<std::string> take_calls() { return std::exchange(work_.calls, {}); }
 
   FakeLane copy_{"copy"}, encode_{"encode"}, body_{"body"};
-  Noting work_;
+  RecordingWork work_;
   Schedule schedule_{{&copy_, &encode_, &body_}, 3, 2, work_};
 };
 
-TEST_F(PullTest, TheOtherLanesAreAheadByOneBatchEach) {
+TEST_F(PullTest, EarlierLanesRunAheadByOneBatchEach) {
   schedule_.begin(100);
   ASSERT_TRUE(schedule_.next());
-  EXPECT_THAT(taken(), ElementsAre("0:0", "1:0", "0:1", "1:1", "0:2"));
+  EXPECT_THAT(take_calls(), ElementsAre("0:0", "1:0", "0:1", "1:1", "0:2"));
   ASSERT_TRUE(schedule_.next());
-  EXPECT_THAT(taken(), ElementsAre("1:2", "0:3"));
+  EXPECT_THAT(take_calls(), ElementsAre("1:2", "0:3"));
   schedule_.end();
 }
 
-TEST_F(PullTest, ALateInputHoldsUpNoBatchThatIsThere) {
+TEST_F(PullTest, LateInputDoesNotDelayReadyBatches) {
   work_.ready = 2;
   schedule_.begin(100);
   ASSERT_TRUE(schedule_.next());
   ASSERT_TRUE(schedule_.next());
-  EXPECT_THAT(taken(), ElementsAre("0:0", "1:0", "0:1", "1:1"));
+  EXPECT_THAT(take_calls(), ElementsAre("0:0", "1:0", "0:1", "1:1"));
   ASSERT_TRUE(schedule_.next());
-  EXPECT_THAT(taken(), ElementsAre("await 2", "0:2", "1:2"));
+  EXPECT_THAT(take_calls(), ElementsAre("await 2", "0:2", "1:2"));
   schedule_.end();
 }
 
-TEST_F(PullTest, AStopEndsItBehindTheBatchesThatHaveEntered) {
+TEST_F(PullTest, StopEndsAfterTheAdmittedBatches) {
   bool is_over = false;
   const std::function<bool()> stop = [&is_over] { return is_over; };
   schedule_.begin(100, stop);
@@ -85,13 +85,13 @@ TEST_F(PullTest, AStopEndsItBehindTheBatchesThatHaveEntered) {
   schedule_.end();
 }
 
-TEST_F(PullTest, NothingToRunIsNoBatch) {
+TEST_F(PullTest, NextReturnsFalseForZeroBatches) {
   schedule_.begin(0);
   EXPECT_FALSE(schedule_.next());
   schedule_.end();
 }
 
-TEST_F(PullTest, TheEndDropsAllSlotsWhereverItComes) {
+TEST_F(PullTest, EndDropsAllSlotsAfterAnyNumberOfBatches) {
   for (const int batches : {0, 1, 4}) {
     work_.dropped.clear();
     schedule_.begin(100);
@@ -104,7 +104,7 @@ TEST_F(PullTest, TheEndDropsAllSlotsWhereverItComes) {
   }
 }
 
-TEST_F(PullTest, AnErrorComesOutUnchangedAndNamesItsLane) {
+TEST_F(PullTest, ErrorIsRethrownAndReportsLaneAndBatch) {
   work_.failing_lane = 1;
   work_.failing_batch = 3;
   schedule_.begin(100);
@@ -122,7 +122,7 @@ TEST_F(PullTest, AnErrorComesOutUnchangedAndNamesItsLane) {
   schedule_.end();
 }
 
-TEST_F(PullTest, TheHostIsNeverMoreThanDepthAndRunAheadInFront) {
+TEST_F(PullTest, HostRunsAheadByAtMostDepthPlusRunAhead) {
   constexpr std::uint64_t kWindow = 3 + 2, kPulled = 12;
   // For the device to end the caller's work on a batch, which it may do after this test.
   const auto permits = std::make_shared<Counter>();

@@ -34,7 +34,7 @@ class ScheduleTest : public ::testing::TestWithParam<Combo> {
 
 INSTANTIATE_TEST_SUITE_P(All, ScheduleTest, ::testing::ValuesIn(combos()), kComboName);
 
-TEST_P(ScheduleTest, EachLaneIsCalledInOrderOnItsOwnThread) {
+TEST_P(ScheduleTest, EachLaneIsCalledInOrderOnOneThread) {
   std::vector<std::vector<std::string>> calls(last_ + 1);
   std::vector<std::map<std::thread::id, int>> callers(last_ + 1);
   const auto log = [&](std::size_t lane, const std::string& what, std::uint64_t number) {
@@ -71,7 +71,7 @@ TEST_P(ScheduleTest, EachLaneIsCalledInOrderOnItsOwnThread) {
   }
 }
 
-TEST_P(ScheduleTest, WorkIsExecutedInTheOrderThatTheWaitsPromise) {
+TEST_P(ScheduleTest, WorkExecutesInTheOrderOfTheWaits) {
   // Where in the order of execution each piece of work was done: [lane][batch].
   std::vector<std::vector<int>> dropped(last_ + 1), began(last_ + 1), done(last_ + 1);
   std::atomic<int> now = 0;
@@ -142,7 +142,7 @@ TEST_P(ScheduleTest, EveryBatchIsRetiredOnceInOrderWithItsMarks) {
   EXPECT_EQ(expected, kBatches);
 }
 
-TEST_P(ScheduleTest, RunsAsManyBatchesAsAsked) {
+TEST_P(ScheduleTest, RunsTheRequestedNumberOfBatches) {
   std::vector<std::uint64_t> ran(last_ + 1);
   std::uint64_t retired = 0;
   work_.on_run = [&](std::size_t lane, std::uint64_t, std::size_t) { ++ran[lane]; };
@@ -178,14 +178,14 @@ TEST_P(ScheduleTest, StopEndsTheRunAfterTheAdmittedBatches) {
   }
 }
 
-TEST_P(ScheduleTest, StopAtTheEndIsNotAskedForABatchThatDoesNotExist) {
+TEST_P(ScheduleTest, StopIsNotCalledAfterTheLastBatch) {
   std::uint64_t asked = 0;
   Schedule schedule = make_schedule();
   EXPECT_EQ(run(schedule, 3, [&] { return ++asked > 3; }), 3u);
   EXPECT_EQ(asked, 3u);
 }
 
-TEST_P(ScheduleTest, ASecondRunFindsEverythingInOrder) {
+TEST_P(ScheduleTest, RepeatedRunsHaveNoOrderViolation) {
   OrderCheck check(GetParam().lanes, GetParam().depth, GetParam().depth + 1);
   ScheduleProbe probe;
   probe.check = &check;
@@ -194,7 +194,7 @@ TEST_P(ScheduleTest, ASecondRunFindsEverythingInOrder) {
   EXPECT_THAT(check.violations(), ::testing::IsEmpty());
 }
 
-TEST_P(ScheduleTest, ALateInputBlocksTheFirstLaneAlone) {
+TEST_P(ScheduleTest, LateInputBlocksOnlyTheFirstLane) {
   constexpr std::uint64_t kLate = 3;
   Counter awaiting, arrived;
   std::atomic<std::uint64_t> entered = 0, finished = 0;
@@ -228,7 +228,7 @@ INSTANTIATE_TEST_SUITE_P(All, RunAhead,
                                   std::to_string(std::get<1>(test.param));
                          });
 
-TEST_P(RunAhead, TheHostIsNeverMoreThanDepthAndRunAheadInFront) {
+TEST_P(RunAhead, HostRunsAheadByAtMostDepthPlusRunAhead) {
   const auto [driver, run_ahead] = GetParam();
   constexpr std::size_t kDepth = 3;
   const std::uint64_t window = kDepth + run_ahead;
@@ -281,7 +281,7 @@ class Overlap : public ::testing::TestWithParam<Combo> {
 
 INSTANTIATE_TEST_SUITE_P(All, Overlap, ::testing::ValuesIn(combos({2}, {0})), kComboName);
 
-TEST_P(Overlap, TwoLanesWorkAtTheSameTime) {
+TEST_P(Overlap, TwoLanesOverlapUnlessOnOneHostThread) {
   if (GetParam().kind == Kind::host && GetParam().driver == Driver::interleaved) {
     EXPECT_THROW(run(2, std::chrono::milliseconds(20)), TimedOut);  // one host thread
   } else {
@@ -289,7 +289,7 @@ TEST_P(Overlap, TwoLanesWorkAtTheSameTime) {
   }
 }
 
-TEST_P(Overlap, OneLaneDoesNot) {
+TEST_P(Overlap, OneLaneDoesNotOverlapBatches) {
   if (GetParam().kind == Kind::host) {
     EXPECT_THROW(run(1, std::chrono::milliseconds(20)), TimedOut);
   } else {
@@ -301,7 +301,7 @@ class MixedLanes : public ::testing::TestWithParam<Driver> {};
 
 INSTANTIATE_TEST_SUITE_P(All, MixedLanes, ::testing::Values(Driver::interleaved, Driver::threaded));
 
-TEST_P(MixedLanes, HostAfterStreamAndStreamAfterHost) {
+TEST_P(MixedLanes, StreamHostStreamLanesComputeEveryBatch) {
   FakeLane first("first"), last("last");
   HostLane host("host");
   constexpr std::size_t kDepth = 4;
@@ -320,7 +320,7 @@ TEST_P(MixedLanes, HostAfterStreamAndStreamAfterHost) {
     EXPECT_EQ(results[batch], 10 * batch + 1);
 }
 
-TEST(Schedule, RefusesFewerSlotsThanLanesAndNoRunAhead) {
+TEST(Schedule, InvalidLanesDepthOrRunAheadThrows) {
   TestLanes lanes(Kind::host, 3);
   HookedWork work;
   EXPECT_THROW(Schedule(lanes.all(), 2, 1, work), std::logic_error);

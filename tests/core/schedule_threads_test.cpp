@@ -42,7 +42,7 @@ INSTANTIATE_TEST_SUITE_P(All, ThreadedPullTest, ::testing::Values(Kind::host, Ki
                            return test.param == Kind::host ? "host" : "fake";
                          });
 
-TEST_P(ThreadedPullTest, TheLaneHasAThreadOfItsOwn) {
+TEST_P(ThreadedPullTest, LaneRunsOnOneSeparateThread) {
   std::set<std::thread::id> callers, own;
   work_.on_run = [&](std::size_t lane, std::uint64_t, std::size_t) {
     (lane == 1 ? own : callers).insert(std::this_thread::get_id());
@@ -59,7 +59,7 @@ TEST_P(ThreadedPullTest, TheLaneHasAThreadOfItsOwn) {
   EXPECT_NE(own, callers);
 }
 
-TEST_P(ThreadedPullTest, ItEnqueuesTheNextBatchWhileTheCallerIsInItsBody) {
+TEST_P(ThreadedPullTest, ThreadEnqueuesNextBatchDuringTheTrainingStep) {
   Counter bodies;
   work_.on_run = [&](std::size_t lane, std::uint64_t batch, std::size_t) {
     if (lane == 1 && batch > 0) bodies.await(batch, "the body of the batch before");
@@ -68,7 +68,7 @@ TEST_P(ThreadedPullTest, ItEnqueuesTheNextBatchWhileTheCallerIsInItsBody) {
   pull(20, bodies);
 }
 
-TEST_P(ThreadedPullTest, ALateInputHoldsUpNoBatchThatIsOnIt) {
+TEST_P(ThreadedPullTest, LateInputDoesNotDelayBatchesOnTheThread) {
   Counter bodies;
   work_.on_ready = [&](std::uint64_t batch) { return bodies.value() >= batch; };
   work_.on_await = [](std::uint64_t batch) { ADD_FAILURE() << batch << " would never come"; };
@@ -79,7 +79,7 @@ TEST_P(ThreadedPullTest, ALateInputHoldsUpNoBatchThatIsOnIt) {
   pull(8, bodies);
 }
 
-TEST_P(ThreadedPullTest, AnErrorOfItComesOutUnchanged) {
+TEST_P(ThreadedPullTest, ThreadErrorIsRethrownUnchanged) {
   std::uint64_t failing = 3;
   work_.on_run = [&](std::size_t lane, std::uint64_t batch, std::size_t) {
     if (lane == 1 && batch == failing) throw std::out_of_range("no");
@@ -102,7 +102,7 @@ class ThreadedPullOnFakeLanesTest : public ThreadedPullTest {};
 
 INSTANTIATE_TEST_SUITE_P(All, ThreadedPullOnFakeLanesTest, ::testing::Values(Kind::fake));
 
-TEST_P(ThreadedPullOnFakeLanesTest, AThreadThatCannotBeginEndsIt) {
+TEST_P(ThreadedPullOnFakeLanesTest, ErrorInBeginThreadIsRethrown) {
   lanes_.fake(1)->on_begin_thread = [] { throw std::out_of_range("no"); };
   begin(kForever);
   EXPECT_THROW(while (schedule_.next()){}, std::out_of_range);
@@ -110,7 +110,7 @@ TEST_P(ThreadedPullOnFakeLanesTest, AThreadThatCannotBeginEndsIt) {
   schedule_.end();
 }
 
-TEST_P(ThreadedPullTest, AnErrorOfAnotherLaneEndsIt) {
+TEST_P(ThreadedPullTest, ErrorOfAnotherLaneStopsTheThread) {
   std::atomic<std::uint64_t> last = 0;
   work_.on_run = [&](std::size_t lane, std::uint64_t batch, std::size_t) {
     if (lane == 0 && batch == 4) throw std::out_of_range("no");
@@ -123,7 +123,7 @@ TEST_P(ThreadedPullTest, AnErrorOfAnotherLaneEndsIt) {
   EXPECT_LT(last, 4u);
 }
 
-TEST_P(ThreadedPullTest, TheEndStopsItAndDropsAllSlotsWhereverItComes) {
+TEST_P(ThreadedPullTest, EndStopsTheThreadAndDropsAllSlots) {
   const std::thread::id caller = std::this_thread::get_id();
   for (int batches = 0; batches < 6; ++batches) {
     std::set<std::size_t> dropped;  // by the caller, who does so at the end alone
@@ -138,7 +138,7 @@ TEST_P(ThreadedPullTest, TheEndStopsItAndDropsAllSlotsWhereverItComes) {
   EXPECT_EQ(threads_.size(), 1u);
 }
 
-TEST_P(ThreadedPullTest, AStopEndsItBehindTheBatchesThatHaveEntered) {
+TEST_P(ThreadedPullTest, StopEndsAfterTheAdmittedBatches) {
   std::uint64_t entered = 0;
   std::uint64_t given = 0;
   const std::function<bool()> stop = [&] { return entered == 7; };
@@ -152,13 +152,13 @@ TEST_P(ThreadedPullTest, AStopEndsItBehindTheBatchesThatHaveEntered) {
   schedule_.end();
 }
 
-TEST_P(ThreadedPullTest, NothingToRunIsNoBatch) {
+TEST_P(ThreadedPullTest, NextReturnsFalseForZeroBatches) {
   begin(0);
   EXPECT_FALSE(schedule_.next());
   schedule_.end();
 }
 
-TEST_P(ThreadedPullTest, TheLastLaneMayNotBeOnOne) {
+TEST_P(ThreadedPullTest, LastLaneOnAThreadThrows) {
   EXPECT_THROW(schedule_.begin(1, {}, &threads_, {2}), std::exception);
 }
 
@@ -175,7 +175,7 @@ INSTANTIATE_TEST_SUITE_P(All, ThreadedInputTest, ::testing::Values(Kind::host, K
                            return test.param == Kind::host ? "host" : "fake";
                          });
 
-TEST_P(ThreadedInputTest, ItTakesAndEnqueuesTheNextBatchWhileTheCallerIsInItsBody) {
+TEST_P(ThreadedInputTest, ThreadTakesNextInputDuringTheTrainingStep) {
   const std::thread::id caller = std::this_thread::get_id();
   Counter bodies;
   const std::function<bool()> stop = [&] {
@@ -194,7 +194,7 @@ TEST_P(ThreadedInputTest, ItTakesAndEnqueuesTheNextBatchWhileTheCallerIsInItsBod
   pull(20, bodies);
 }
 
-TEST_P(ThreadedInputTest, WhoWaitsForALateInputLooksAround) {
+TEST_P(ThreadedInputTest, CallerPollsWhileInputIsLate) {
   Counter polls;
   work_.on_poll = [&] { polls.add(); };
   work_.on_ready = [](std::uint64_t batch) { return batch != 3; };
@@ -206,7 +206,7 @@ TEST_P(ThreadedInputTest, WhoWaitsForALateInputLooksAround) {
   EXPECT_GE(polls.value(), 2u);
 }
 
-TEST_P(ThreadedInputTest, WhatALookThrowsComesOutWhileTheInputIsLate) {
+TEST_P(ThreadedInputTest, PollErrorIsRethrownWhileInputIsLate) {
   Counter thrown;
   work_.on_poll = [] { throw std::out_of_range("no"); };
   work_.on_ready = [](std::uint64_t batch) { return batch != 3; };
@@ -217,7 +217,7 @@ TEST_P(ThreadedInputTest, WhatALookThrowsComesOutWhileTheInputIsLate) {
   schedule_.end();
 }
 
-TEST_P(ThreadedInputTest, AnErrorOfItsInputComesOutUnchanged) {
+TEST_P(ThreadedInputTest, InputErrorIsRethrownUnchanged) {
   work_.on_ready = [](std::uint64_t batch) { return batch != 3; };
   work_.on_await = [](std::uint64_t) { throw std::out_of_range("no"); };
   begin(kForever);
@@ -227,7 +227,7 @@ TEST_P(ThreadedInputTest, AnErrorOfItsInputComesOutUnchanged) {
   schedule_.end();
 }
 
-TEST_P(ThreadedInputTest, AStopEndsItBehindTheBatchesThatHaveEntered) {
+TEST_P(ThreadedInputTest, StopEndsAfterTheAdmittedBatches) {
   std::uint64_t entered = 0;  // by its thread alone
   std::uint64_t given = 0;
   const std::function<bool()> stop = [&] { return entered == 7; };
@@ -245,7 +245,7 @@ class ThreadedInputOnFakeLanesTest : public ThreadedInputTest {};
 
 INSTANTIATE_TEST_SUITE_P(All, ThreadedInputOnFakeLanesTest, ::testing::Values(Kind::fake));
 
-TEST_P(ThreadedInputOnFakeLanesTest, TheEndWaitsForNoDevice) {
+TEST_P(ThreadedInputOnFakeLanesTest, EndDoesNotWaitForTheDevice) {
   Counter ended;
   begin(kForever);
   for (int batch = 0; batch < 5; ++batch) {  // its thread then waits for the end of the first
@@ -257,7 +257,7 @@ TEST_P(ThreadedInputOnFakeLanesTest, TheEndWaitsForNoDevice) {
   for (Lane* lane : lanes_.all()) lane->synchronize();
 }
 
-TEST_P(ThreadedInputTest, TheEndStopsItWhereverItComes) {
+TEST_P(ThreadedInputTest, EndStopsTheThreadAfterAnyNumberOfBatches) {
   for (int batches = 0; batches < 6; ++batches) {
     std::atomic<bool> ends = false;
     const std::function<bool()> stop = [&] { return ends.load(); };

@@ -7,7 +7,7 @@
 namespace slipstream {
 namespace {
 
-TEST(SlotRing, BatchesTakeSlotsInTurn) {
+TEST(SlotRing, BatchesUseSlotsInTurn) {
   SlotRing<int> ring(3);
   EXPECT_EQ(ring.depth(), 3u);
   for (std::uint64_t batch = 0; batch < 9; ++batch) {
@@ -18,20 +18,20 @@ TEST(SlotRing, BatchesTakeSlotsInTurn) {
   for (int count : ring) EXPECT_EQ(count, 3);
 }
 
-TEST(SlotRing, CountsBeyond32Bits) {
+TEST(SlotRing, BatchIndexMayExceed32Bits) {
   SlotRing<int> ring(7);
   const std::uint64_t batch = 0xffff'ffff'ffff'ffffu;
   EXPECT_EQ(ring.slot_index(batch), batch % 7);
 }
 
-TEST(SlotRing, HoldsWhatCannotBeCopied) {
+TEST(SlotRing, HoldsMoveOnlyValues) {
   SlotRing<std::unique_ptr<int>> ring(2);
   ring.of(5) = std::make_unique<int>(5);
   EXPECT_EQ(ring.of(4), nullptr);
   EXPECT_EQ(*ring.of(7), 5);
 }
 
-TEST(SlotRing, HasSlots) { EXPECT_THROW(SlotRing<int>(0), std::logic_error); }
+TEST(SlotRing, ZeroSlotsThrows) { EXPECT_THROW(SlotRing<int>(0), std::logic_error); }
 
 }  // namespace
 }  // namespace slipstream

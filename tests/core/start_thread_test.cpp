@@ -10,31 +10,31 @@
 namespace slipstream {
 namespace {
 
-const auto kTold =
+const auto kAdvice =
     testing::AllOf(testing::StartsWith("Error: cannot start a thread: "),
                    testing::HasSubstr("fewer workers"), testing::HasSubstr("ulimit"));
 
-TEST(StartThread, DoesTheWork) {
+TEST(StartThread, RunsTheFunction) {
   bool is_done = false;
   start_thread([&] { is_done = true; }).join();
   EXPECT_TRUE(is_done);
 }
 
-TEST(StartThread, WhereNoneCanBeStartedSaysWhatToDo) {
+TEST(StartThread, FailureToStartGivesAdvice) {
   const NoThreads none;
-  EXPECT_THAT(thrown_by([] { start_thread([] {}); }), kTold);
+  EXPECT_THAT(thrown_by([] { start_thread([] {}); }), kAdvice);
 }
 
-TEST(StartThread, WhatNeedsThreadsSaysSoToo) {
+TEST(StartThread, ThreadUsersGiveTheSameAdvice) {
   require_threads(3);
   LaneThreads lanes;
   int done = 0;
   const auto work = [&done]() -> ItemWork { return [&done](std::size_t) { return ++done > 0; }; };
   {
     const NoThreads none;
-    EXPECT_THAT(thrown_by([&] { lanes.run({[&] { ++done; }}); }), kTold);
-    EXPECT_THAT(thrown_by([&] { parallel_for(4, 2, work); }), kTold);
-    EXPECT_THAT(thrown_by([] { require_threads(3); }), kTold);
+    EXPECT_THAT(thrown_by([&] { lanes.run({[&] { ++done; }}); }), kAdvice);
+    EXPECT_THAT(thrown_by([&] { parallel_for(4, 2, work); }), kAdvice);
+    EXPECT_THAT(thrown_by([] { require_threads(3); }), kAdvice);
   }
   EXPECT_EQ(done, 0);
   lanes.run({[&] { ++done; }});

@@ -14,7 +14,7 @@
 namespace slipstream {
 namespace {
 
-TEST(StudentT, MatchesTheTable) {
+TEST(StudentT, MatchesTabulatedQuantiles) {
   EXPECT_NEAR(student_t_95(1), 12.7062, 5e-5);
   EXPECT_NEAR(student_t_95(2), 4.3027, 5e-5);
   EXPECT_NEAR(student_t_95(5), 2.5706, 5e-5);
@@ -29,7 +29,7 @@ TEST(StudentT, MatchesTheTable) {
 }
 
 // The quantile of each row is checked by integrating Student's density up to it.
-TEST(StudentT, EveryRowHoldsHalfOf95PerCentOnEachSide) {
+TEST(StudentT, TableMatchesExactQuantiles) {
   for (std::size_t degrees = 1; degrees <= 60; ++degrees) {
     const auto v = static_cast<double>(degrees);
     const double scale =
@@ -46,9 +46,9 @@ TEST(StudentT, EveryRowHoldsHalfOf95PerCentOnEachSide) {
   }
 }
 
-TEST(StudentT, NeedsADegreeOfFreedom) { EXPECT_THROW(student_t_95(0), std::logic_error); }
+TEST(StudentT, ZeroDegreesOfFreedomThrows) { EXPECT_THROW(student_t_95(0), std::logic_error); }
 
-TEST(MeanInterval, KnownNumbers) {
+TEST(MeanInterval, MatchesHandComputedInterval) {
   // Mean 5, standard deviation sqrt(2.5), standard error sqrt(0.5), t(4) = 2.7764.
   const std::vector<double> values = {3, 4, 5, 6, 7};
   const Measured mean = mean_interval(values, "ms");
@@ -59,26 +59,26 @@ TEST(MeanInterval, KnownNumbers) {
   EXPECT_EQ(mean.n, 5u);
 }
 
-TEST(MeanInterval, OneValueIsNotKnown) {
+TEST(MeanInterval, SingleValueGivesIntervalFromZeroToTwice) {
   const Measured mean = mean_interval(std::vector<double>{3}, "ms");
   EXPECT_EQ(mean.low, 0);
   EXPECT_EQ(mean.high, 6);
   EXPECT_EQ(mean.n, 1u);
 }
 
-TEST(MeanInterval, OneNegativeValueKeepsItsEndsInOrder) {
+TEST(MeanInterval, SingleNegativeValueKeepsLowBelowHigh) {
   const Measured mean = mean_interval(std::vector<double>{-3}, "ms");
   EXPECT_EQ(mean.low, -6);
   EXPECT_EQ(mean.high, 0);
 }
 
-TEST(MeanInterval, NoValueIsRefused) {
+TEST(MeanInterval, EmptyInputThrows) {
   EXPECT_THROW(mean_interval({}, "ms"), std::logic_error);
   EXPECT_THROW(median_interval({}, "ms"), std::logic_error);
   EXPECT_THROW(rate_from_durations({}, "1/s"), std::logic_error);
 }
 
-TEST(MeanInterval, HoldsTheTruthAbout95TimesIn100) {
+TEST(MeanInterval, CoversTheTrueMeanIn95PercentOfTrials) {
   RandomStream random({.seed = 1});
   int held = 0;
   for (int trial = 0; trial < 2000; ++trial) {
@@ -100,7 +100,7 @@ std::vector<double> one_to(int n) {
   return values;
 }
 
-TEST(MedianInterval, RanksAreThoseOfTheBinomialTable) {
+TEST(MedianInterval, RanksMatchTheBinomialTable) {
   const std::vector<std::array<double, 3>> rows = {
       // n, low rank, high rank
       {6, 1, 6}, {8, 1, 8}, {9, 2, 8}, {10, 2, 9}, {15, 4, 12}, {20, 6, 15}, {100, 40, 61},
@@ -114,7 +114,7 @@ TEST(MedianInterval, RanksAreThoseOfTheBinomialTable) {
   }
 }
 
-TEST(MedianInterval, FewValuesGiveTheirRange) {
+TEST(MedianInterval, FewerThanSixValuesGiveTheirRange) {
   for (int n = 1; n < 6; ++n) {
     const Measured median = median_interval(one_to(n), "us");
     EXPECT_EQ(median.low, 1);
@@ -136,7 +136,7 @@ TEST(RateFromDurations, IsTheReciprocalMean) {
   EXPECT_GE(rate.low, 0);
 }
 
-TEST(RateFromDurations, ConstantDurationsLeaveNoDoubt) {
+TEST(RateFromDurations, ConstantDurationsGiveZeroWidthInterval) {
   const Measured rate = rate_from_durations(std::vector<double>(64, 0.25), "1/s");
   EXPECT_DOUBLE_EQ(rate.value, 4);
   EXPECT_DOUBLE_EQ(rate.low, 4);
@@ -144,7 +144,7 @@ TEST(RateFromDurations, ConstantDurationsLeaveNoDoubt) {
   EXPECT_EQ(rate.n, 16u);
 }
 
-TEST(RateFromDurations, IntervalIsThatOfTheBlockMeans) {
+TEST(RateFromDurations, IntervalIsComputedFromBlockMeans) {
   // Four blocks of two with means 1, 2, 3, 2: mean 2, standard error sqrt(2 / 3 / 4).
   const std::vector<double> durations = {0.5, 1.5, 1, 3, 3, 3, 4, 0};
   const Measured rate = rate_from_durations(durations, "1/s", 4);
@@ -155,7 +155,7 @@ TEST(RateFromDurations, IntervalIsThatOfTheBlockMeans) {
   EXPECT_EQ(rate.n, 4u);
 }
 
-TEST(RateFromDurations, EveryDurationBelongsToABlock) {
+TEST(RateFromDurations, EveryDurationIsIncluded) {
   std::vector<double> durations(37, 1.0);
   durations.back() = 5;
   const Measured rate = rate_from_durations(durations, "1/s");
@@ -163,13 +163,13 @@ TEST(RateFromDurations, EveryDurationBelongsToABlock) {
   EXPECT_GT(rate.high, rate.low);
 }
 
-TEST(RateFromDurations, OneDurationIsNotKnown) {
+TEST(RateFromDurations, SingleDurationGivesIntervalFromZeroToTwice) {
   const Measured rate = rate_from_durations(std::vector<double>{0.5}, "1/s");
   EXPECT_EQ(rate.low, 0);
   EXPECT_EQ(rate.high, 4);
 }
 
-TEST(Ratio, HoldsTheRatiosOfBothIntervals) {
+TEST(Ratio, IntervalCoversRatiosOfBothIntervals) {
   const Measured gain = ratio({3, 2, 4, "1/s", 9}, {2, 1, 4, "1/s", 5});
   EXPECT_EQ(gain.value, 1.5);
   EXPECT_EQ(gain.low, 0.5);
@@ -178,7 +178,7 @@ TEST(Ratio, HoldsTheRatiosOfBothIntervals) {
   EXPECT_EQ(gain.n, 5u);
 }
 
-TEST(Ratio, ToWhatMayBeNothingIsKnownButNotHowLarge) {
+TEST(Ratio, DenominatorIntervalWithZeroHasInfiniteHighEnd) {
   const Measured gain = ratio({3, 2, 4, "1/s", 9}, {2, 0, 4, "1/s", 5});
   EXPECT_EQ(gain.value, 1.5);
   EXPECT_EQ(gain.low, 0.5);
@@ -186,7 +186,9 @@ TEST(Ratio, ToWhatMayBeNothingIsKnownButNotHowLarge) {
   EXPECT_EQ(gain.n, 5u);
 }
 
-TEST(Ratio, ToNothingIsNothing) { EXPECT_EQ(ratio({3, 2, 4, "", 9}, {0, 0, 4, "", 5}).n, 0u); }
+TEST(Ratio, ZeroDenominatorHasNoSamples) {
+  EXPECT_EQ(ratio({3, 2, 4, "", 9}, {0, 0, 4, "", 5}).n, 0u);
+}
 
 }  // namespace
 }  // namespace slipstream

@@ -21,7 +21,7 @@ std::vector<std::uint64_t> batches_in(const TraceRow& row) {
   return batches;
 }
 
-TEST(Trace, ItsClockIsTheSteadyOne) {
+TEST(Trace, ClockIsTheSteadyClock) {
   using std::chrono::steady_clock;
   const auto ns = [] {
     return std::chrono::nanoseconds(steady_clock::now().time_since_epoch()).count();
@@ -32,7 +32,7 @@ TEST(Trace, ItsClockIsTheSteadyOne) {
   EXPECT_LE(now, ns());
 }
 
-TEST(Trace, KeepsEventsAsTheyCame) {
+TEST(Trace, EventsKeepTheirOrderAndFields) {
   TraceRecorder recorder({});
   TraceRow& row = recorder.row(Kind::worker, "worker 0", {"read", "decode"});
   const TraceEvent added{.name = 1, .batch = 3, .sample = 17, .begin_ns = 5, .end_ns = 9};
@@ -47,13 +47,13 @@ TEST(Trace, KeepsEventsAsTheyCame) {
   EXPECT_EQ(kept.end_ns, 9);
 }
 
-TEST(Trace, AnEventHasOneOfItsRowsNames) {
+TEST(Trace, EventWithUnknownNameIndexThrows) {
   TraceRecorder recorder({});
   TraceRow& row = recorder.row(Kind::lane, "train", {"train"});
   EXPECT_THROW(row.add({.name = 1}), std::logic_error);
 }
 
-TEST(Trace, WhatFindsNoRoomIsCountedAndNeverKept) {
+TEST(Trace, FullRowCountsDroppedEvents) {
   TraceRecorder recorder({.events_per_row = 3});
   TraceRow& row = recorder.row(Kind::lane, "train", {"train"});
   const TraceEvent* const memory = row.events().data();
@@ -65,7 +65,7 @@ TEST(Trace, WhatFindsNoRoomIsCountedAndNeverKept) {
   EXPECT_EQ(row.dropped_from_ns(), 30);
 }
 
-TEST(Trace, ARowIsMadeOnceForAKindANameAndItsNames) {
+TEST(Trace, RowIsCreatedOncePerKindNameAndEventNames) {
   TraceRecorder recorder({});
   TraceRow& row = recorder.row(Kind::lane, "train", {"train"});
   EXPECT_EQ(&recorder.row(Kind::lane, "train", {"train"}), &row);
@@ -75,7 +75,7 @@ TEST(Trace, ARowIsMadeOnceForAKindANameAndItsNames) {
   EXPECT_EQ(recorder.rows().size(), 4U);
 }
 
-TEST(Trace, RowsComeByKind) {
+TEST(Trace, RowsAreOrderedByKind) {
   TraceRecorder recorder({});
   const TraceEvent kernel = event(kNoBatch);
   recorder.add_row(Kind::stream, "stream 7", {"gemm"}, {&kernel, 1});
@@ -88,7 +88,7 @@ TEST(Trace, RowsComeByKind) {
   EXPECT_EQ(recorder.rows().back()->events().size(), 1U);
 }
 
-TEST(Trace, AWriterTakesWhatIsWanted) {
+TEST(Trace, WriterKeepsEventsFromFirstBatchUntilStop) {
   TraceRecorder recorder({.first_batch = 2});
   TraceRow& row = recorder.row(Kind::lane, "train", {"train"});
   TraceWriter writer(recorder, row);
@@ -101,7 +101,7 @@ TEST(Trace, AWriterTakesWhatIsWanted) {
   none.add(event(2));
 }
 
-TEST(Trace, RowsAreWrittenAndReadFromManyThreads) {
+TEST(Trace, RowsCanBeReadWhileManyThreadsWrite) {
   constexpr int kThreads = 4;
   constexpr std::uint64_t kEvents = 20'000;
   TraceRecorder recorder({.events_per_row = kEvents - 1000});

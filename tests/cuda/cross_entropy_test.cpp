@@ -146,24 +146,36 @@ class CrossEntropyTest : public test::GpuTest {
   }
 };
 
-TEST_F(CrossEntropyTest, f32_with_u8_labels) { check_classes(LogitType::f32, LabelType::u8); }
-TEST_F(CrossEntropyTest, f32_with_i64_labels) { check_classes(LogitType::f32, LabelType::i64); }
-TEST_F(CrossEntropyTest, bf16_with_u8_labels) { check_classes(LogitType::bf16, LabelType::u8); }
-TEST_F(CrossEntropyTest, bf16_with_i64_labels) { check_classes(LogitType::bf16, LabelType::i64); }
-TEST_F(CrossEntropyTest, f16_with_u8_labels) { check_classes(LogitType::f16, LabelType::u8); }
-TEST_F(CrossEntropyTest, f16_with_i64_labels) { check_classes(LogitType::f16, LabelType::i64); }
+TEST_F(CrossEntropyTest, Float32LogitsWithUint8LabelsMatchReference) {
+  check_classes(LogitType::f32, LabelType::u8);
+}
+TEST_F(CrossEntropyTest, Float32LogitsWithInt64LabelsMatchReference) {
+  check_classes(LogitType::f32, LabelType::i64);
+}
+TEST_F(CrossEntropyTest, Bfloat16LogitsWithUint8LabelsMatchReference) {
+  check_classes(LogitType::bf16, LabelType::u8);
+}
+TEST_F(CrossEntropyTest, Bfloat16LogitsWithInt64LabelsMatchReference) {
+  check_classes(LogitType::bf16, LabelType::i64);
+}
+TEST_F(CrossEntropyTest, Float16LogitsWithUint8LabelsMatchReference) {
+  check_classes(LogitType::f16, LabelType::u8);
+}
+TEST_F(CrossEntropyTest, Float16LogitsWithInt64LabelsMatchReference) {
+  check_classes(LogitType::f16, LabelType::i64);
+}
 
-TEST_F(CrossEntropyTest, f32_with_probabilities) {
+TEST_F(CrossEntropyTest, Float32LogitsWithProbabilitiesMatchReference) {
   check_classes(LogitType::f32, LabelType::probabilities);
 }
-TEST_F(CrossEntropyTest, bf16_with_probabilities) {
+TEST_F(CrossEntropyTest, Bfloat16LogitsWithProbabilitiesMatchReference) {
   check_classes(LogitType::bf16, LabelType::probabilities);
 }
-TEST_F(CrossEntropyTest, f16_with_probabilities) {
+TEST_F(CrossEntropyTest, Float16LogitsWithProbabilitiesMatchReference) {
   check_classes(LogitType::f16, LabelType::probabilities);
 }
 
-TEST_F(CrossEntropyTest, a_class_that_cannot_be_and_need_not_be_costs_nothing) {
+TEST_F(CrossEntropyTest, MinusInfinityLogitWithZeroProbabilityAddsNoLoss) {
   CrossEntropyProblem problem =
       test::random_problem(channels_last(3, 40, 1), LogitType::f32, LabelType::probabilities);
   const float never = -std::numeric_limits<float>::infinity();
@@ -172,35 +184,35 @@ TEST_F(CrossEntropyTest, a_class_that_cannot_be_and_need_not_be_costs_nothing) {
   check(problem);
 }
 
-TEST_F(CrossEntropyTest, unaligned_memory) {
+TEST_F(CrossEntropyTest, UnalignedMemoryMatchesReference) {
   for (const LogitType type : {LogitType::f32, LogitType::bf16, LogitType::f16}) {
     check(test::random_problem(channels_last(2, 10, 333), type, LabelType::u8), 1);
     check(test::random_problem(channels_last(2, 100, 33), type, LabelType::u8), 3);
   }
 }
 
-TEST_F(CrossEntropyTest, more_classes_than_a_block_has_threads) {
+TEST_F(CrossEntropyTest, MoreClassesThanThreadsInBlockMatchReference) {
   for (const auto& [name, layout] : layouts(32, 1000, 1)) {
     SCOPED_TRACE(name);
     check(test::random_problem(layout, LogitType::f32, LabelType::i64));
   }
 }
 
-TEST_F(CrossEntropyTest, the_segmentation_workload) {
+TEST_F(CrossEntropyTest, SegmentationWorkloadMatchesReference) {
   for (const LogitType type : {LogitType::f32, LogitType::bf16}) {
     check(test::random_problem(channels_last(8, 10, 65'536), type, LabelType::u8));
     check(test::random_problem(planar(8, 10, 65'536), type, LabelType::i64));
   }
 }
 
-TEST_F(CrossEntropyTest, more_pixels_than_the_largest_grid_has_threads) {
+TEST_F(CrossEntropyTest, MorePixelsThanThreadsInLargestGridMatchReference) {
   check(test::random_problem(channels_last(20, 10, 65'537), LogitType::f32, LabelType::u8));
   check(test::random_problem(channels_last(20, 3, 65'537), LogitType::f32, LabelType::u8));
   check(test::random_problem(planar(20, 10, 65'537), LogitType::f32, LabelType::u8));
   check(test::random_problem(channels_last(3, 40, 32'771), LogitType::f32, LabelType::u8));
 }
 
-TEST_F(CrossEntropyTest, minus_infinity_is_a_class_that_cannot_be) {
+TEST_F(CrossEntropyTest, MinusInfinityLogitOfOtherClassMatchesReference) {
   for (const std::int64_t classes : {10, 12, 40}) {
     for (const auto& [name, layout] : layouts(1, classes, 50)) {
       SCOPED_TRACE(name + ", " + std::to_string(classes) + " classes");
@@ -213,7 +225,7 @@ TEST_F(CrossEntropyTest, minus_infinity_is_a_class_that_cannot_be) {
   }
 }
 
-TEST_F(CrossEntropyTest, a_label_outside_the_classes_gives_a_nan_loss_and_writes_nothing_else) {
+TEST_F(CrossEntropyTest, OutOfRangeLabelGivesNanLossAndWritesNothingOutOfBounds) {
   constexpr std::int64_t kFar = std::int64_t{1} << 40;
   for (const std::int64_t classes : {10, 12, 40}) {
     for (const std::int64_t label : {classes, std::int64_t{255}, std::int64_t{-1}, kFar, -kFar,
@@ -237,7 +249,7 @@ TEST_F(CrossEntropyTest, a_label_outside_the_classes_gives_a_nan_loss_and_writes
   }
 }
 
-TEST_F(CrossEntropyTest, equal_bits_run_after_run_also_under_load) {
+TEST_F(CrossEntropyTest, RepeatedRunsAreBitIdenticalUnderLoad) {
   const Stream stream(0);
   const Stream load(0, 100);
   const DeviceBuffer<std::byte> ballast(std::size_t{256} << 20, 3);
@@ -265,7 +277,7 @@ TEST_F(CrossEntropyTest, equal_bits_run_after_run_also_under_load) {
   }
 }
 
-TEST_F(CrossEntropyTest, refuses_an_empty_problem) {
+TEST_F(CrossEntropyTest, EmptyBatchThrowsLogicError) {
   const Stream stream(0);
   EXPECT_THROW(cross_entropy_async(nullptr, LogitType::f32, channels_last(0, 10, 5), nullptr,
                                    LabelType::u8, 1, nullptr, nullptr, nullptr, nullptr, stream),

@@ -29,7 +29,7 @@ bool loses_device(CudaLane& lane) {
   std::exit(first && loses_device(lane) ? kDeviceWasLost : 1);
 }
 
-TEST_F(DeviceLostDeathTest, is_reported_by_every_later_call_and_hangs_nothing) {
+TEST_F(DeviceLostDeathTest, EverySynchronizeAfterIllegalAccessThrowsAndProcessExits) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(lose_device(), testing::ExitedWithCode(kDeviceWasLost), "");
 }

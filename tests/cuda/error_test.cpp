@@ -9,9 +9,9 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(CheckCudaTest, success_does_nothing) { EXPECT_NO_THROW(check_cuda(cudaSuccess)); }
+TEST(CheckCudaTest, SuccessDoesNotThrow) { EXPECT_NO_THROW(check_cuda(cudaSuccess)); }
 
-TEST(CheckCudaTest, an_error_names_its_place_and_itself) {
+TEST(CheckCudaTest, MessageNamesFileLineAndError) {
   const auto line = std::to_string(__LINE__ + 2);
   try {
     check_cuda(cudaErrorInvalidValue);
@@ -23,7 +23,7 @@ TEST(CheckCudaTest, an_error_names_its_place_and_itself) {
   }
 }
 
-TEST(CheckCudaTest, errors_that_end_the_context_lose_the_device) {
+TEST(CheckCudaTest, ErrorsThatCorruptTheContextThrowDeviceLost) {
   for (const cudaError_t status :
        {cudaErrorAssert, cudaErrorIllegalAddress, cudaErrorLaunchFailure, cudaErrorECCUncorrectable,
         cudaErrorMisalignedAddress, cudaErrorLaunchTimeout, cudaErrorIllegalInstruction}) {
@@ -31,7 +31,7 @@ TEST(CheckCudaTest, errors_that_end_the_context_lose_the_device) {
   }
 }
 
-TEST(CheckCudaTest, errors_of_one_call_do_not_lose_the_device) {
+TEST(CheckCudaTest, RecoverableErrorsDoNotThrowDeviceLost) {
   for (const cudaError_t status : {cudaErrorMemoryAllocation, cudaErrorNoDevice, cudaErrorNotReady,
                                    cudaErrorInvalidConfiguration}) {
     EXPECT_THROW(
@@ -47,13 +47,13 @@ TEST(CheckCudaTest, errors_of_one_call_do_not_lose_the_device) {
   }
 }
 
-TEST(StreamViewTest, refuses_the_default_streams) {
+TEST(StreamViewTest, DefaultStreamsThrowLogicError) {
   EXPECT_THROW(StreamView(cudaStream_t{}), std::logic_error);
   EXPECT_THROW(StreamView{cudaStreamLegacy}, std::logic_error);
   EXPECT_THROW(StreamView{cudaStreamPerThread}, std::logic_error);
 }
 
-TEST(QueuesTest, are_asked_for_where_nobody_has) {
+TEST(QueuesTest, UnsetMaxConnectionsBecomes32AndSetValueIsKept) {
   unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
   ask_for_queues();
   EXPECT_STREQ(std::getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "32");
@@ -63,7 +63,7 @@ TEST(QueuesTest, are_asked_for_where_nobody_has) {
   unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
 }
 
-TEST(OverlapHindrancesTest, names_the_variable_and_the_remedy) {
+TEST(OverlapHindrancesTest, MessageNamesVariableAndSaysToUnsetIt) {
   unsetenv("CUDA_LAUNCH_BLOCKING");
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1);
   EXPECT_TRUE(overlap_hindrances().empty());

@@ -20,7 +20,7 @@ std::vector<unsigned char> random_bytes(std::size_t count) {
 class FingerprintGpuTest : public test::GpuTest {
  protected:
   // The digest lies between two canaries; the data ends where its allocation does.
-  std::uint64_t on_device(const std::vector<unsigned char>& data) {
+  std::uint64_t fingerprint_on_device(const std::vector<unsigned char>& data) {
     const Stream stream(0);
     const DeviceBuffer<unsigned char> memory(data);
     const DeviceBuffer<std::uint64_t> digest(std::vector<std::uint64_t>{7, 0, 7});
@@ -34,21 +34,21 @@ class FingerprintGpuTest : public test::GpuTest {
   }
 };
 
-TEST_F(FingerprintGpuTest, equals_the_hosts_for_small_sizes) {
+TEST_F(FingerprintGpuTest, MatchesHostForSmallSizes) {
   for (std::size_t bytes = 0; bytes <= 70; ++bytes) {
     const std::vector<unsigned char> data = random_bytes(bytes);
-    EXPECT_EQ(on_device(data), fingerprint(data.data(), bytes)) << bytes << " bytes";
+    EXPECT_EQ(fingerprint_on_device(data), fingerprint(data.data(), bytes)) << bytes << " bytes";
   }
 }
 
-TEST_F(FingerprintGpuTest, equals_the_hosts_for_large_and_odd_sizes) {
+TEST_F(FingerprintGpuTest, MatchesHostForLargeAndOddSizes) {
   for (const std::size_t bytes : {4095, 4096, 4097, 65'521, 1'000'003, 16'777'216, 70'000'009}) {
     const std::vector<unsigned char> data = random_bytes(bytes);
-    EXPECT_EQ(on_device(data), fingerprint(data.data(), bytes)) << bytes << " bytes";
+    EXPECT_EQ(fingerprint_on_device(data), fingerprint(data.data(), bytes)) << bytes << " bytes";
   }
 }
 
-TEST_F(FingerprintGpuTest, adds_to_what_is_there) {
+TEST_F(FingerprintGpuTest, AddsToExistingDigest) {
   const std::vector<unsigned char> data = random_bytes(1000);
   const Stream stream(0);
   const DeviceBuffer<unsigned char> memory(data);
@@ -59,7 +59,7 @@ TEST_F(FingerprintGpuTest, adds_to_what_is_there) {
   EXPECT_EQ(digest.read()[0], 5 + 2 * fingerprint(data.data(), 1000));
 }
 
-TEST_F(FingerprintGpuTest, equals_the_hosts_at_any_offset) {
+TEST_F(FingerprintGpuTest, MatchesHostAtEveryOffset) {
   const Stream stream(0);
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{15}, std::size_t{16}, std::size_t{31},
                                   std::size_t{4099}, std::size_t{1'000'003}}) {

@@ -39,25 +39,25 @@ void spin(double seconds) {
   stream.synchronize();
 }
 
-void expect_share(const std::optional<double>& value) {
+void expect_fraction(const std::optional<double>& value) {
   if (!value) return;
   EXPECT_GE(*value, 0.0);
   EXPECT_LE(*value, 1.0);
 }
 
-TEST_F(GpuMeterTest, reads_shares_or_says_why_not) {
+TEST_F(GpuMeterTest, BusyGpuGivesFractionsOrNoteWithReason) {
   GpuMeter meter(0);
   meter.start();
   spin(1.5);
   const GpuUse use = meter.use();
   for (const auto& value : {use.sm_activity, use.dram_use, use.gpu_utilization})
-    expect_share(value);
+    expect_fraction(value);
   EXPECT_EQ(use.note.empty(), use.sm_activity && use.dram_use && use.gpu_utilization) << use.note;
   EXPECT_GE(use.processes.value_or(1), 1U);
   RecordProperty("note", use.note);
 }
 
-TEST_F(GpuMeterTest, one_thread_is_full_gpu_utilization_but_little_sm_activity) {
+TEST_F(GpuMeterTest, OneThreadGivesHighGpuUtilizationButLowSmActivity) {
   GpuMeter meter(0);
   meter.start();
   spin(3);
@@ -71,13 +71,13 @@ TEST_F(GpuMeterTest, one_thread_is_full_gpu_utilization_but_little_sm_activity) 
   }
 }
 
-TEST_F(GpuMeterTest, a_short_interval_gives_a_note) {
+TEST_F(GpuMeterTest, IntervalTooShortGivesNote) {
   GpuMeter meter(0);
   meter.start();
   EXPECT_FALSE(meter.use().note.empty());
 }
 
-TEST_F(GpuMeterTest, a_device_that_is_not_there_gives_a_note) {
+TEST_F(GpuMeterTest, MissingDeviceGivesNoteAndNoCudaError) {
   EXPECT_NE(GpuMeter(1000).use().note.find("no CUDA device 1000"), std::string::npos);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }

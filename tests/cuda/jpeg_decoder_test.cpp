@@ -47,22 +47,22 @@ struct Decoded {
   Bytes pixels;
 };
 
-Decoded decoded(std::string what, Bytes file) {
+Decoded decode_on_host(std::string what, Bytes file) {
   HostArray image;
   decode_rgb(file, {}, image);
   const ConstArray view = image.view();
   return {std::move(what), std::move(file), view.shape, {view.data, view.data + view.bytes()}};
 }
 
-Decoded picture(const JpegKind& kind, std::int64_t height, std::int64_t width,
-                std::uint32_t seed = 1) {
+Decoded make_jpeg(const JpegKind& kind, std::int64_t height, std::int64_t width,
+                  std::uint32_t seed = 1) {
   auto levels = photo_levels(seed, height, width);
   const bool is_gray = kind.colors == Colors::gray;
   if (is_gray) {
     for (std::size_t i = 0; i < levels.size() / 3; ++i) levels[i] = levels[3 * i];
     levels.resize(levels.size() / 3);
   }
-  return decoded(
+  return decode_on_host(
       (is_gray ? "gray"
                : "luma " + std::to_string(kind.across) + " x " + std::to_string(kind.down)) +
           ", " + std::to_string(height) + " x " + std::to_string(width) + ", quality " +
@@ -82,7 +82,7 @@ class JpegDecoderGpuTest : public test::GpuTest, public testing::WithParamInterf
       if (test::gpu_is_required()) FAIL() << refused.what();
       GTEST_SKIP() << refused.what();
     }
-    std::printf("decoded by %s\n", decoder_->uses_engines() ? "engines" : "CUDA kernels");
+    std::printf("decode_on_host by %s\n", decoder_->uses_engines() ? "engines" : "CUDA kernels");
     if (GetParam() && !decoder_->uses_engines()) {
       GTEST_SKIP() << "this GPU has no JPEG engines, or the driver no libnvcuvid.so.1";
     }
@@ -95,7 +95,7 @@ class JpegDecoderGpuTest : public test::GpuTest, public testing::WithParamInterf
   }
 
   /// One batch on a stream of its own; `delay_us`: how long the stream is busy before. Images that
-  /// could not be decoded come back empty.
+  /// could not be decode_on_host come back empty.
   std::vector<Bytes> decode(const std::vector<Decoded>& files, double delay_us = 0) {
     std::vector<std::unique_ptr<DeviceBuffer<std::byte>>> memory;
     std::vector<JpegImage> images;
@@ -132,24 +132,24 @@ class JpegDecoderGpuTest : public test::GpuTest, public testing::WithParamInterf
   std::vector<std::size_t> failed_;
 };
 
-TEST_P(JpegDecoderGpuTest, levels_differ_from_libjpeg_turbos_by_little) {
+TEST_P(JpegDecoderGpuTest, PixelsAreCloseToLibjpegTurbo) {
   std::vector<Decoded> files;
   for (const int quality : {60, 90, 98}) {
     for (const int across : {1, 2}) {
       for (const int down : {1, 2}) {
         const JpegKind kind = {.across = across, .down = down, .quality = quality};
-        files.push_back(picture(kind, 375, 500));
-        files.push_back(picture(kind, 97, 131));
-        files.push_back(picture(kind, 64, 48));
+        files.push_back(make_jpeg(kind, 375, 500));
+        files.push_back(make_jpeg(kind, 97, 131));
+        files.push_back(make_jpeg(kind, 64, 48));
       }
     }
-    files.push_back(picture({.colors = Colors::gray, .quality = quality}, 375, 501));
+    files.push_back(make_jpeg({.colors = Colors::gray, .quality = quality}, 375, 501));
   }
-  files.push_back(picture({.across = 2, .down = 2, .restart_rows = 1}, 200, 300));
+  files.push_back(make_jpeg({.across = 2, .down = 2, .restart_rows = 1}, 200, 300));
   const auto pixels = decode(files);
   EXPECT_THAT(failed_, IsEmpty());
   for (std::size_t i = 0; i < files.size(); ++i) {
-    ASSERT_FALSE(pixels[i].empty()) << files[i].what << " was not decoded";
+    ASSERT_FALSE(pixels[i].empty()) << files[i].what << " was not decode_on_host";
     const test::Difference difference = test::difference(pixels[i], files[i].pixels);
     std::printf("%s: mean %.4f, most %d\n", files[i].what.c_str(), difference.mean,
                 difference.most);
@@ -158,12 +158,12 @@ TEST_P(JpegDecoderGpuTest, levels_differ_from_libjpeg_turbos_by_little) {
   }
 }
 
-TEST_P(JpegDecoderGpuTest, small_and_odd_sizes_are_decoded_or_refused_but_not_wrong) {
+TEST_P(JpegDecoderGpuTest, SmallAndOddSizesAreDecodedCorrectlyOrRefused) {
   for (const std::int64_t height : {1, 2, 7, 8, 9, 16, 17, 33}) {
     std::vector<Decoded> files;
     for (const std::int64_t width : {1, 2, 7, 8, 9, 15, 16, 17, 31, 65}) {
-      files.push_back(picture({.across = 2, .down = 2}, height, width));
-      files.push_back(picture({.across = 1, .down = 1}, height, width));
+      files.push_back(make_jpeg({.across = 2, .down = 2}, height, width));
+      files.push_back(make_jpeg({.across = 1, .down = 1}, height, width));
     }
     const auto pixels = decode(files);
     for (std::size_t i = 0; i < files.size(); ++i) {
@@ -178,11 +178,11 @@ TEST_P(JpegDecoderGpuTest, small_and_odd_sizes_are_decoded_or_refused_but_not_wr
   }
 }
 
-TEST_P(JpegDecoderGpuTest, pixels_do_not_depend_on_the_batch_but_for_the_kernels_rounding) {
+TEST_P(JpegDecoderGpuTest, PixelsDoNotDependOnBatchExceptForKernelRounding) {
   std::vector<Decoded> files;
   for (std::uint32_t i = 0; i < 64; ++i) {
     files.push_back(
-        picture({.across = 1 + static_cast<int>(i % 2), .down = 1}, 40 + i, 150 - i, i));
+        make_jpeg({.across = 1 + static_cast<int>(i % 2), .down = 1}, 40 + i, 150 - i, i));
   }
   const auto together = decode(files);
   EXPECT_THAT(failed_, IsEmpty());
@@ -193,16 +193,16 @@ TEST_P(JpegDecoderGpuTest, pixels_do_not_depend_on_the_batch_but_for_the_kernels
   }
 }
 
-TEST_P(JpegDecoderGpuTest, what_is_enqueued_afterwards_finds_the_pixels) {
-  const std::vector<Decoded> files = {picture({.across = 2, .down = 2}, 375, 500, 3),
-                                      picture({}, 200, 100, 4)};
+TEST_P(JpegDecoderGpuTest, LaterWorkOnStreamSeesDecodedPixels) {
+  const std::vector<Decoded> files = {make_jpeg({.across = 2, .down = 2}, 375, 500, 3),
+                                      make_jpeg({}, 200, 100, 4)};
   const auto expected = decode(files);
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(decode(files, i % 2 == 0 ? 0 : 5000), expected) << "batch " << i;
   }
 }
 
-TEST_P(JpegDecoderGpuTest, batches_that_follow_without_a_wait_do_not_meet) {
+TEST_P(JpegDecoderGpuTest, BatchesEnqueuedWithoutWaitingDoNotOverwriteEachOther) {
   constexpr std::size_t kBatches = 12;
   constexpr std::size_t kImages = 16;
   std::vector<std::vector<Decoded>> batches(kBatches);
@@ -210,7 +210,7 @@ TEST_P(JpegDecoderGpuTest, batches_that_follow_without_a_wait_do_not_meet) {
   for (std::size_t b = 0; b < kBatches; ++b) {
     for (std::size_t i = 0; i < kImages; ++i) {
       const auto seed = static_cast<std::uint32_t>(b * kImages + i);
-      batches[b].push_back(picture({.across = 2, .down = 2}, 120, 160, seed));
+      batches[b].push_back(make_jpeg({.across = 2, .down = 2}, 120, 160, seed));
     }
     expected.push_back(decode(batches[b]));
   }
@@ -235,8 +235,8 @@ TEST_P(JpegDecoderGpuTest, batches_that_follow_without_a_wait_do_not_meet) {
   }
 }
 
-TEST_P(JpegDecoderGpuTest, files_that_it_cannot_decode_are_named_and_harm_no_other) {
-  const Decoded good = picture({.across = 2, .down = 2}, 100, 120);
+TEST_P(JpegDecoderGpuTest, UndecodableFilesAreListedAndOthersAreDecoded) {
+  const Decoded good = make_jpeg({.across = 2, .down = 2}, 100, 120);
   Decoded junk = good;
   for (std::size_t i = 2; i < junk.file.size(); ++i) junk.file[i] = static_cast<std::byte>(i * 37);
   Decoded other_size = good;
@@ -249,31 +249,31 @@ TEST_P(JpegDecoderGpuTest, files_that_it_cannot_decode_are_named_and_harm_no_oth
   for (const std::size_t index : {0, 2, 5}) EXPECT_EQ(pixels[index], alone) << index;
 }
 
-TEST_P(JpegDecoderGpuTest, other_kinds_of_a_size_that_it_takes_are_right_or_refused) {
-  const Decoded good = picture({.across = 2, .down = 2}, 100, 120);
+TEST_P(JpegDecoderGpuTest, UnusualJpegKindsAreDecodedCorrectlyOrRefused) {
+  const Decoded good = make_jpeg({.across = 2, .down = 2}, 100, 120);
   const Bytes expected = decode({good}).front();
   const std::vector<Decoded> others = {
-      picture({.across = 2, .down = 2, .is_progressive = true}, 100, 120),
-      picture({.across = 2, .down = 2, .is_arithmetic = true}, 100, 120),
-      picture({.across = 2, .down = 2, .has_scan_each = true}, 100, 120),
-      picture({.colors = Colors::gray}, 100, 120)};
+      make_jpeg({.across = 2, .down = 2, .is_progressive = true}, 100, 120),
+      make_jpeg({.across = 2, .down = 2, .is_arithmetic = true}, 100, 120),
+      make_jpeg({.across = 2, .down = 2, .has_scan_each = true}, 100, 120),
+      make_jpeg({.colors = Colors::gray}, 100, 120)};
   for (const Decoded& other : others) {
     const auto pixels = decode({good, other, good});
     EXPECT_EQ(pixels[0], expected) << other.what;
     EXPECT_EQ(pixels[2], expected) << other.what;
-    std::printf("%s: %s\n", other.what.c_str(), pixels[1].empty() ? "refused" : "decoded");
+    std::printf("%s: %s\n", other.what.c_str(), pixels[1].empty() ? "refused" : "decode_on_host");
     if (!pixels[1].empty()) {
       EXPECT_LE(test::difference(pixels[1], other.pixels).mean, 1.0) << other.what;
     }
   }
 }
 
-TEST_P(JpegDecoderGpuTest, damaged_pixels_leave_the_decoder_usable) {
-  const Decoded good = picture({.across = 2, .down = 2}, 100, 120);
+TEST_P(JpegDecoderGpuTest, DamagedFileLeavesDecoderUsable) {
+  const Decoded good = make_jpeg({.across = 2, .down = 2}, 100, 120);
   const Bytes expected = decode({good}).front();
   for (std::size_t part = 2; part < 8; ++part) {
     const auto more = static_cast<std::int64_t>(part);  // so that it is the largest so far
-    Decoded damaged = picture({.across = 2, .down = 2}, 100 + more, 120);
+    Decoded damaged = make_jpeg({.across = 2, .down = 2}, 100 + more, 120);
     const std::size_t at = damaged.file.size() * part / 8;
     for (std::size_t i = at; i < at + 20; ++i) damaged.file[i] = static_cast<std::byte>(i * 91);
     std::vector<Decoded> files(40, good);
@@ -285,11 +285,11 @@ TEST_P(JpegDecoderGpuTest, damaged_pixels_leave_the_decoder_usable) {
   }
 }
 
-TEST_P(JpegDecoderGpuTest, takes_no_memory_in_the_steady_state) {
+TEST_P(JpegDecoderGpuTest, RepeatedBatchesAllocateNothingAfterWarmup) {
   make(8);
   std::vector<Decoded> files;
   for (std::uint32_t i = 0; i < 8; ++i)
-    files.push_back(picture({.across = 2, .down = 2}, 200, 300, i));
+    files.push_back(make_jpeg({.across = 2, .down = 2}, 200, 300, i));
   for (int i = 0; i < 8; ++i) decode(files);
   const std::uint64_t before = decoder_->allocations();
   std::printf("allocations while warming up: %llu\n", static_cast<unsigned long long>(before));
@@ -302,10 +302,10 @@ class JpegEnginesGpuTest : public JpegDecoderGpuTest {};
 INSTANTIATE_TEST_SUITE_P(By, JpegEnginesGpuTest, testing::Values(true),
                          [](const auto&) { return std::string("Engines"); });
 
-TEST_P(JpegEnginesGpuTest, engines_do_not_wait_for_other_work_unless_a_file_is_the_largest_so_far) {
+TEST_P(JpegEnginesGpuTest, DecodingDoesNotWaitForOtherStreams) {
   ASSERT_TRUE(decoder_->uses_engines());
-  const Decoded large = picture({.across = 2, .down = 2}, 375, 500);
-  std::vector<Decoded> files(40, picture({.across = 2, .down = 2}, 100, 120));
+  const Decoded large = make_jpeg({.across = 2, .down = 2}, 375, 500);
+  std::vector<Decoded> files(40, make_jpeg({.across = 2, .down = 2}, 100, 120));
   files[20] = large;
   for (int i = 0; i < 2; ++i) decode(files);
   const auto bytes = static_cast<std::size_t>(3 * large.shape[0] * large.shape[1]);
@@ -324,9 +324,9 @@ TEST_P(JpegEnginesGpuTest, engines_do_not_wait_for_other_work_unless_a_file_is_t
   other.synchronize();
 }
 
-TEST_P(JpegDecoderGpuTest, batches_of_any_size_are_decoded) {
+TEST_P(JpegDecoderGpuTest, BatchesOfEverySizeAreDecoded) {
   make(256);
-  const Decoded one = picture({.across = 2, .down = 1}, 60, 80);
+  const Decoded one = make_jpeg({.across = 2, .down = 1}, 60, 80);
   const Bytes expected = decode({one}).front();
   for (const std::size_t count : {256, 1, 51, 49, 2, 255}) {
     const auto pixels = decode(std::vector<Decoded>(count, one));

@@ -41,7 +41,7 @@ struct Handoff {
     producer.record(*filled);
   }
   void consume() { copy_async(seen.data(), device.get(), kBytes, consumer.stream()); }
-  bool saw(unsigned char value) const { return seen == Bytes(kBytes, value); }
+  bool consumer_read(unsigned char value) const { return seen == Bytes(kBytes, value); }
 
   PinnedMemory memory;
   Bytes source = Bytes(kBytes, kNew, &memory);
@@ -55,7 +55,7 @@ struct Handoff {
 
 using LaneTest = test::GpuTest;
 
-TEST_F(LaneTest, a_wait_orders_a_consumer_behind_a_late_producer) {
+TEST_F(LaneTest, WaitMakesConsumerSeeLateProducersData) {
   Handoff handoff;
   handoff.produce_held(kNew);
   handoff.consumer.wait(*handoff.filled);
@@ -63,23 +63,23 @@ TEST_F(LaneTest, a_wait_orders_a_consumer_behind_a_late_producer) {
   EXPECT_TRUE(handoff.held->is_held()) << "a stream wait must not block the host";
   handoff.held->release();
   handoff.consumer.synchronize();
-  EXPECT_TRUE(handoff.saw(kNew));
+  EXPECT_TRUE(handoff.consumer_read(kNew));
 }
 
 // Shows that the test above can fail. Tools that serialize streams break this one.
-TEST_F(LaneTest, without_the_wait_the_consumer_is_too_early) {
+TEST_F(LaneTest, WithoutWaitConsumerReadsOldData) {
   ASSERT_TRUE(overlap_hindrances().empty()) << overlap_hindrances().front();
   Handoff handoff;
   handoff.produce_held(kNew);
   handoff.consume();
   handoff.consumer.synchronize();
-  EXPECT_TRUE(handoff.saw(kOld));
+  EXPECT_TRUE(handoff.consumer_read(kOld));
   EXPECT_FALSE(handoff.filled->reached());
   handoff.held->release();
   handoff.producer.synchronize();
 }
 
-TEST_F(LaneTest, a_mark_recorded_again_moves) {
+TEST_F(LaneTest, MarkRecordedAgainFollowsLatestRecording) {
   Handoff handoff;
   handoff.producer.record(*handoff.filled);
   handoff.producer.synchronize();
@@ -92,12 +92,12 @@ TEST_F(LaneTest, a_mark_recorded_again_moves) {
     handoff.consume();
     handoff.held->release();
     handoff.consumer.synchronize();
-    EXPECT_TRUE(handoff.saw(value));
+    EXPECT_TRUE(handoff.consumer_read(value));
     EXPECT_TRUE(handoff.filled->reached());
   }
 }
 
-TEST_F(LaneTest, a_wait_keeps_the_recording_it_was_made_for) {
+TEST_F(LaneTest, WaitUsesRecordingMadeBeforeIt) {
   Handoff handoff;
   test::HeldStream first(handoff.producer.stream());
   handoff.producer.record(*handoff.filled);
@@ -114,7 +114,7 @@ TEST_F(LaneTest, a_wait_keeps_the_recording_it_was_made_for) {
   handoff.producer.synchronize();
 }
 
-TEST_F(LaneTest, the_host_can_wait_for_a_mark) {
+TEST_F(LaneTest, HostWaitsForMark) {
   Handoff handoff;
   handoff.produce_held(kNew);
   EXPECT_FALSE(handoff.filled->reached());
@@ -123,10 +123,10 @@ TEST_F(LaneTest, the_host_can_wait_for_a_mark) {
   EXPECT_TRUE(handoff.filled->reached());
   handoff.consume();
   handoff.consumer.synchronize();
-  EXPECT_TRUE(handoff.saw(kNew));
+  EXPECT_TRUE(handoff.consumer_read(kNew));
 }
 
-TEST_F(LaneTest, a_host_lane_blocks_on_a_device_mark) {
+TEST_F(LaneTest, HostLaneBlocksUntilDeviceMarkIsReached) {
   Handoff handoff;
   HostLane host("loss");
   handoff.produce_held(kNew);
@@ -135,7 +135,7 @@ TEST_F(LaneTest, a_host_lane_blocks_on_a_device_mark) {
   EXPECT_TRUE(handoff.filled->reached());
 }
 
-TEST_F(LaneTest, a_host_mark_needs_no_wait) {
+TEST_F(LaneTest, CudaLaneAcceptsWaitForHostMarkButCannotRecordIt) {
   CudaLane lane("train", 0, 0);
   HostLane host("decode");
   const auto mark = host.make_mark();
@@ -144,7 +144,7 @@ TEST_F(LaneTest, a_host_mark_needs_no_wait) {
   EXPECT_THROW(lane.record(*mark), std::logic_error);
 }
 
-TEST_F(LaneTest, a_mark_never_recorded_cannot_be_waited_for) {
+TEST_F(LaneTest, UnrecordedMarkThrowsLogicError) {
   CudaLane lane("train", 0, 0);
   const auto mark = lane.make_mark();
   EXPECT_THROW(lane.wait(*mark), std::logic_error);
@@ -152,7 +152,7 @@ TEST_F(LaneTest, a_mark_never_recorded_cannot_be_waited_for) {
   EXPECT_THROW(static_cast<void>(mark->reached()), std::logic_error);
 }
 
-TEST_F(LaneTest, marks_without_a_time_order_and_wait_as_others_do) {
+TEST_F(LaneTest, UntimedMarksOrderLanesButHaveNoTime) {
   Handoff handoff;
   handoff.filled = handoff.producer.make_untimed_mark();
   handoff.produce_held(kNew);
@@ -161,7 +161,7 @@ TEST_F(LaneTest, marks_without_a_time_order_and_wait_as_others_do) {
   handoff.consume();
   handoff.held->release();
   handoff.consumer.synchronize();
-  EXPECT_TRUE(handoff.saw(kNew));
+  EXPECT_TRUE(handoff.consumer_read(kNew));
   handoff.produce_held(kOld);
   handoff.held->release();
   handoff.filled->synchronize();
@@ -172,7 +172,7 @@ TEST_F(LaneTest, marks_without_a_time_order_and_wait_as_others_do) {
   EXPECT_THROW(static_cast<void>(timed->seconds_after(*handoff.filled)), std::logic_error);
 }
 
-TEST_F(LaneTest, marks_tell_the_time_between_them) {
+TEST_F(LaneTest, MarksMeasureTimeBetweenThem) {
   CudaLane lane("train", 0, 0);
   delay_async(1, lane.stream());
   const auto begin = lane.make_mark();
@@ -186,7 +186,7 @@ TEST_F(LaneTest, marks_tell_the_time_between_them) {
   EXPECT_LT(end->seconds_after(*begin), 1.1 * seconds_since(start)) << "clocks may differ a little";
 }
 
-TEST_F(LaneTest, lanes_overlap) {
+TEST_F(LaneTest, LanesRunConcurrently) {
   ASSERT_TRUE(overlap_hindrances().empty()) << overlap_hindrances().front();
   Handoff handoff;
   for (const bool is_producer : {true, false}) {
@@ -199,7 +199,7 @@ TEST_F(LaneTest, lanes_overlap) {
   }
 }
 
-TEST_F(LaneTest, a_lane_may_be_driven_from_another_thread) {
+TEST_F(LaneTest, LaneWorksFromAnotherThread) {
   Handoff handoff;
   handoff.produce_held(kNew);
   std::jthread([&] {
@@ -208,10 +208,10 @@ TEST_F(LaneTest, a_lane_may_be_driven_from_another_thread) {
     handoff.held->release();
     handoff.consumer.synchronize();
   }).join();
-  EXPECT_TRUE(handoff.saw(kNew));
+  EXPECT_TRUE(handoff.consumer_read(kNew));
 }
 
-TEST_F(LaneTest, graphs_that_other_threads_capture_and_its_calls_do_not_end_each_other) {
+TEST_F(LaneTest, LaneCallsWorkDuringGraphCaptureInAnotherThread) {
   Handoff handoff;
   const Stream captured(0);
   cudaGraph_t graph = nullptr;
@@ -232,7 +232,7 @@ TEST_F(LaneTest, graphs_that_other_threads_capture_and_its_calls_do_not_end_each
   check_cuda(cudaGraphDestroy(graph));
 }
 
-TEST_F(LaneTest, a_delay_is_bounded) {
+TEST_F(LaneTest, DelayOutsideLimitsThrowsLogicError) {
   CudaLane lane("train", 0, 0);
   EXPECT_THROW(delay_async(-1, lane.stream()), std::logic_error);
   EXPECT_THROW(delay_async(1e9, lane.stream()), std::logic_error);

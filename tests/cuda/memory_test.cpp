@@ -11,7 +11,7 @@ namespace {
 using MemoryTest = test::GpuTest;
 using DeviceTest = test::GpuTest;
 
-TEST_F(DeviceTest, describes_itself) {
+TEST_F(DeviceTest, FirstDeviceHasPlausibleProperties) {
   const std::vector<DeviceInfo> found = devices();
   EXPECT_EQ(found[0].index, 0);
   EXPECT_FALSE(found[0].name.empty());
@@ -22,7 +22,7 @@ TEST_F(DeviceTest, describes_itself) {
   EXPECT_THAT(driver_version(), testing::MatchesRegex("[0-9]+(\\.[0-9]+)+"));
 }
 
-TEST_F(DeviceTest, a_guard_restores_the_device) {
+TEST_F(DeviceTest, GuardRestoresCurrentDevice) {
   const int last = static_cast<int>(devices().size()) - 1;
   int device = -1;
   {
@@ -39,7 +39,7 @@ TEST_F(DeviceTest, a_guard_restores_the_device) {
   EXPECT_EQ(device, 0);
 }
 
-TEST_F(DeviceTest, streams_do_not_block_and_priorities_are_clamped) {
+TEST_F(DeviceTest, StreamsAreNonBlockingAndPrioritiesAreClamped) {
   int lowest = 0;
   int highest = 0;
   check_cuda(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
@@ -58,7 +58,7 @@ TEST_F(DeviceTest, streams_do_not_block_and_priorities_are_clamped) {
   EXPECT_EQ(lane_priority(100), highest);
 }
 
-TEST_F(MemoryTest, is_pinned_aligned_and_counted) {
+TEST_F(MemoryTest, AllocationIsPinnedAlignedAndCounted) {
   PinnedMemory memory;
   for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{5'000'001}}) {
     void* pointer = memory.allocate(bytes, 256);
@@ -72,7 +72,7 @@ TEST_F(MemoryTest, is_pinned_aligned_and_counted) {
   }
 }
 
-TEST_F(MemoryTest, too_much_is_an_error_that_names_the_amount_and_leaves_no_trace) {
+TEST_F(MemoryTest, FailedAllocationNamesSizeAndLeavesNoCudaError) {
   PinnedMemory memory;
   try {
     static_cast<void>(memory.allocate(std::size_t{1} << 60));
@@ -85,7 +85,7 @@ TEST_F(MemoryTest, too_much_is_an_error_that_names_the_amount_and_leaves_no_trac
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
-TEST_F(MemoryTest, copies_there_and_back) {
+TEST_F(MemoryTest, CopyToDeviceAndBackKeepsValues) {
   PinnedMemory memory;
   std::pmr::vector<int> source(100'003, &memory);
   std::pmr::vector<int> back(source.size(), &memory);

@@ -38,21 +38,21 @@ std::string thrown_message(const std::function<void()>& call) {
   return "nothing was thrown";
 }
 
-TEST_F(NoGpuTest, there_are_no_devices) { EXPECT_THAT(devices(), IsEmpty()); }
+TEST_F(NoGpuTest, DeviceListIsEmpty) { EXPECT_THAT(devices(), IsEmpty()); }
 
-TEST_F(NoGpuTest, versions_can_be_asked_for) {
+TEST_F(NoGpuTest, VersionQueriesDoNotThrow) {
   EXPECT_THAT(runtime_version(), testing::MatchesRegex("[0-9]+\\.[0-9]+"));
   EXPECT_NO_THROW(driver_version());
 }
 
-TEST_F(NoGpuTest, the_drivers_version_is_what_nvml_tells) {
+TEST_F(NoGpuTest, DriverVersionIsReadFromNvml) {
   void* const fake = open_fake_nvml();
   ASSERT_NE(fake, nullptr) << dlerror();
   EXPECT_EQ(driver_version(), "580.65.06");
   dlclose(fake);
 }
 
-TEST_F(NoGpuTest, a_meter_without_rights_to_the_counters_gives_gpu_utilization_and_says_so) {
+TEST_F(NoGpuTest, MeterWithoutCounterPermissionReportsUtilizationAndNote) {
   void* const fake = open_fake_nvml();
   ASSERT_NE(fake, nullptr) << dlerror();
   GpuMeter meter("0000:3b:00.0");
@@ -65,7 +65,7 @@ TEST_F(NoGpuTest, a_meter_without_rights_to_the_counters_gives_gpu_utilization_a
   dlclose(fake);
 }
 
-TEST_F(NoGpuTest, pinned_memory_says_that_it_needs_a_gpu) {
+TEST_F(NoGpuTest, PinnedMemoryErrorNamesSizeAndMissingGpu) {
   PinnedMemory memory;
   const std::string message =
       thrown_message([&] { memory.deallocate(memory.allocate(3 << 20), 0); });
@@ -74,19 +74,19 @@ TEST_F(NoGpuTest, pinned_memory_says_that_it_needs_a_gpu) {
   EXPECT_EQ(memory.bytes_in_use(), 0U);
 }
 
-TEST_F(NoGpuTest, a_lane_is_an_error_but_no_lost_device) {
+TEST_F(NoGpuTest, CreatingLaneThrowsErrorButNotDeviceLost) {
   const std::string message = thrown_message([] { const CudaLane lane("train", 0, 0); });
   EXPECT_THAT(message, testing::AnyOf(HasSubstr("cudaErrorNoDevice"),
                                       HasSubstr("cudaErrorInsufficientDriver")));
   EXPECT_THAT(message, Not(HasSubstr("device lost")));
 }
 
-TEST_F(NoGpuTest, a_guard_for_destructors_throws_nothing) {
+TEST_F(NoGpuTest, NothrowDeviceGuardDoesNotThrow) {
   EXPECT_THROW(DeviceGuard(1), Error);
   const DeviceGuard guard(1, std::nothrow);
 }
 
-TEST_F(NoGpuTest, the_meter_says_why_it_reads_nothing) {
+TEST_F(NoGpuTest, MeterReportsNoValuesAndNoteWithReason) {
   GpuMeter meter(0);
   meter.start();
   const GpuUse use = meter.use();

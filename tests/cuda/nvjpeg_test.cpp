@@ -12,27 +12,27 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-TEST(Nvjpeg, a_machine_without_the_library_is_told_what_to_install) {
+TEST(Nvjpeg, MissingLibraryErrorNamesPackageToInstall) {
   EXPECT_THAT(
       thrown_by([] { JpegDecoder({.libraries = {"libno-such-nvjpeg.so"}}); }),
       AllOf(StartsWith("Refused: "), HasSubstr("nvidia-nvjpeg"), HasSubstr("travel plain")));
 }
 
-TEST(Nvjpeg, a_library_that_is_another_is_refused) {
+TEST(Nvjpeg, LibraryWithoutNvjpegFunctionsIsRefused) {
   EXPECT_THAT(thrown_by([] {
                 JpegDecoder({.libraries = {"libno-such.so", "libm.so.6"}});
               }),
               AllOf(StartsWith("Refused: "), HasSubstr("lacks functions")));
 }
 
-TEST(Nvjpeg, it_is_looked_for_beside_the_cuda_runtime_too) {
+TEST(Nvjpeg, SearchPathsIncludeCudaRuntimeFolder) {
   const auto places = nvjpeg::default_locations();
   ASSERT_GE(places.size(), 2U);
   EXPECT_THAT(places[0], StartsWith("libnvjpeg.so."));
   EXPECT_THAT(places[1], AllOf(StartsWith("/"), HasSubstr("/libnvjpeg.so.")));
 }
 
-TEST(Nvjpeg, statuses_have_names) {
+TEST(Nvjpeg, StatusesConvertToNames) {
   EXPECT_EQ(nvjpeg::to_string(4), "JPEG_NOT_SUPPORTED");
   EXPECT_EQ(nvjpeg::to_string(77), "status 77");
 }

@@ -36,7 +36,7 @@ class UnpackGpuTest : public test::GpuTest {
   }
 
   // All packed bytes at random: with classes below those, as a collated batch has them.
-  std::vector<std::byte> filled() const {
+  std::vector<std::byte> make_random_block() const {
     std::mt19937 random(1);
     std::vector<std::byte> block(bytes_);
     for (std::byte& byte : block) byte = static_cast<std::byte>(random());
@@ -51,8 +51,8 @@ class UnpackGpuTest : public test::GpuTest {
     return block;
   }
 
-  void expect_as_on_the_host() const {
-    std::vector<std::byte> block = filled();
+  void expect_matches_host() const {
+    std::vector<std::byte> block = make_random_block();
     const DeviceBuffer<std::byte> memory(block);
     const Stream stream(0);
     unpack_async(fields_, memory.get(), stream);
@@ -73,32 +73,32 @@ class UnpackGpuTest : public test::GpuTest {
   std::size_t bytes_ = 0;
 };
 
-TEST_F(UnpackGpuTest, equals_the_hosts_for_every_form_and_small_sizes) {
+TEST_F(UnpackGpuTest, MatchesHostForEveryFormatAndSmallSizes) {
   for (const Form& form : kForms) {
     for (std::size_t values = 1; values <= 70; ++values) {
       for (const std::size_t samples : {1, 2, 5}) {
         fields_.clear();
         bytes_ = 0;
         add(form, samples, values);
-        expect_as_on_the_host();
+        expect_matches_host();
       }
     }
   }
 }
 
-TEST_F(UnpackGpuTest, equals_the_hosts_for_many_fields_at_once) {
+TEST_F(UnpackGpuTest, MatchesHostForManyFieldsAtOnce) {
   for (std::size_t i = 0; i < 40; ++i) add(kForms[i % std::size(kForms)], 3 + i % 4, 100 + 37 * i);
-  expect_as_on_the_host();
+  expect_matches_host();
 }
 
-TEST_F(UnpackGpuTest, equals_the_hosts_for_large_fields) {
+TEST_F(UnpackGpuTest, MatchesHostForLargeFields) {
   add({Element::bf16, Element::f32, 0}, 32, 150'528);
   add({Element::u1, Element::u8, 0}, 32, 65'536);
   add({Element::u4, Element::u8, 0}, 7, 65'537);
-  expect_as_on_the_host();
+  expect_matches_host();
 }
 
-TEST_F(UnpackGpuTest, no_fields_are_no_work) {
+TEST_F(UnpackGpuTest, EmptyFieldListDoesNothing) {
   const Stream stream(0);
   unpack_async({}, nullptr, stream);
   stream.synchronize();

@@ -15,7 +15,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-TEST(InMemory, GivesEachSamplesPartOfEveryArray) {
+TEST(InMemory, ReadReturnsTheSamplesSliceOfEveryArray) {
   std::vector<ArrayField> fields;
   fields.push_back({"image", FieldKind::image, counting<std::uint8_t>(DType::uint8, {2, 1, 2, 3})});
   fields.push_back({"label", FieldKind::label, counting<std::int64_t>(DType::int64, {2}), 10});
@@ -35,7 +35,7 @@ TEST(InMemory, GivesEachSamplesPartOfEveryArray) {
   EXPECT_EQ(sample.fields[0].array.view().shape, specs[0].shape);
 }
 
-TEST(InMemory, ReportsAllThatDoesNotFit) {
+TEST(InMemory, InvalidFieldsAreAllReported) {
   std::vector<ArrayField> fields;
   fields.push_back({"x", FieldKind::image, counting<float>(DType::float32, {2, 1, 2, 3})});
   fields.push_back({"x", FieldKind::label, counting<float>(DType::float32, {3})});

@@ -49,7 +49,7 @@ class ClassNamesTest : public FolderTest {
   }
 };
 
-TEST_F(ClassNamesTest, AreThoseOfADataSet) {
+TEST_F(ClassNamesTest, ReadFromFolderListAndShards) {
   EXPECT_THAT(class_names_from(add_images("images", {"b", "a"})), ElementsAre("a", "b"));
   EXPECT_THAT(class_names_from(write("a.csv", "image,label\nx,dog\ny,cat\n")),
               ElementsAre("cat", "dog"));
@@ -57,13 +57,13 @@ TEST_F(ClassNamesTest, AreThoseOfADataSet) {
               ElementsAre("cat", "dog"));
 }
 
-TEST_F(ClassNamesTest, AreThoseOfATextALineEach) {
+TEST_F(ClassNamesTest, ReadFromTextFileOnePerLine) {
   EXPECT_THAT(class_names_from(write("names.txt", "dog\r\nan old cat\nd\u00f6g\n\n")),
               ElementsAre("dog", "an old cat", "d\u00f6g"));
   EXPECT_THAT(class_names_from(write("names", "one")), ElementsAre("one"));
 }
 
-TEST_F(ClassNamesTest, RefusesWhatHasNone) {
+TEST_F(ClassNamesTest, SourceWithoutValidNamesIsRefused) {
   EXPECT_THAT(error(path("none.txt")), StartsWith("Refused: no class list '"));
   EXPECT_THAT(error(write("0.txt", "")), AllOf(StartsWith("Refused: "), HasSubstr("is empty")));
   EXPECT_THAT(error(write("1.txt", "a\n\nb\n")), HasSubstr("has no name in line 2"));
@@ -75,7 +75,7 @@ TEST_F(ClassNamesTest, RefusesWhatHasNone) {
   EXPECT_THAT(error(write("4.csv", "image,label\nx,0\n")), HasSubstr("no names of classes"));
 }
 
-TEST_F(ClassNamesTest, ReadsNoPipeAndNothingHuge) {
+TEST_F(ClassNamesTest, PipeOrHugeFileIsRefused) {
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
   EXPECT_THAT(error(path("pipe")), HasSubstr("is not a regular file"));
   write("huge", "a");
@@ -83,7 +83,7 @@ TEST_F(ClassNamesTest, ReadsNoPipeAndNothingHuge) {
   EXPECT_THAT(error(path("huge")), HasSubstr("more than 16 MiB"));
 }
 
-TEST_F(ClassNamesTest, NumberTheClassesOfValidationDataThatLackOne) {
+TEST_F(ClassNamesTest, GivenNamesNumberValidationDataWithMissingClasses) {
   const Names names = class_names_from(add_images("train", {"ant", "bee", "cow"}));
   const auto read_labels = [&](const fs::path& data) {
     const auto dataset = open_dataset(data, names);
@@ -99,7 +99,7 @@ TEST_F(ClassNamesTest, NumberTheClassesOfValidationDataThatLackOne) {
               AllOf(StartsWith("Refused: "), HasSubstr("'yak' is none of those given")));
 }
 
-TEST_F(ClassNamesTest, OfShardsAreInTheirManifest) {
+TEST_F(ClassNamesTest, ShardNamesAreReadFromTheManifest) {
   const auto named = open_dataset(add_shards("shards", "[\"cat\", \"dog\"]"));
   EXPECT_THAT(named->class_names(), ElementsAre("cat", "dog"));
   EXPECT_EQ(named->fields()[1].classes, 2);
@@ -110,7 +110,7 @@ TEST_F(ClassNamesTest, OfShardsAreInTheirManifest) {
               AllOf(StartsWith("Error: "), HasSubstr("a class's name is not text")));
 }
 
-TEST_F(ClassNamesTest, ThatNumberOtherwiseAreRefused) {
+TEST_F(ClassNamesTest, ConflictingClassNumbersAreRefused) {
   const fs::path shards = add_shards("shards", "[\"cat\", \"dog\"]");
   EXPECT_THAT(refusal(shards, {"dog", "cat"}),
               AllOf(StartsWith("Refused: '"), HasSubstr("class 0 is 'cat', not 'dog'"),
@@ -126,13 +126,13 @@ TEST_F(ClassNamesTest, ThatNumberOtherwiseAreRefused) {
               AllOf(StartsWith("Refused: the shards '"), HasSubstr("class 1 is 'hen', not 'dog'")));
 }
 
-TEST_F(ClassNamesTest, AreNotOfDataWithoutClasses) {
+TEST_F(ClassNamesTest, NamesForDataWithoutLabelAreRefused) {
   const fs::path file =
       write("image.npy", npy_header({DType::uint8, {1, 2, 2, 3}}) + std::string(12, '\0'));
   EXPECT_THAT(refusal(file, {"a"}), HasSubstr("has no field 'label' of classes to be named"));
 }
 
-TEST_F(ClassNamesTest, OfPartsOfADataSetMustAgree) {
+TEST_F(ClassNamesTest, ConcatenationOfDifferentNamesIsRefused) {
   const auto cats = image_folder(add_images("cats", {"cat", "dog"}));
   const auto hens = image_folder(add_images("hens", {"cat", "hen"}));
   EXPECT_THAT(thrown_by([&] {
@@ -145,7 +145,7 @@ TEST_F(ClassNamesTest, OfPartsOfADataSetMustAgree) {
   EXPECT_THAT(with_cost(subset(both, {0}), {})->class_names(), ElementsAre("cat", "dog"));
 }
 
-TEST_F(ClassNamesTest, OfADataSetDoNotHideItsRemarks) {
+TEST_F(ClassNamesTest, RemarksAreKeptByWrappingDatasets) {
   const fs::path data = add_images("images", {"a"});
   write("images/a/2.webp", "x");
   const auto one = image_folder(data);

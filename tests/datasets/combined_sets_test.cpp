@@ -32,18 +32,18 @@ std::vector<std::int32_t> firsts(const Dataset& dataset) {
   return all;
 }
 
-TEST(Concatenated, HasTheSamplesOfAllParts) {
+TEST(Concatenated, HasSamplesOfAllPartsInOrder) {
   const auto dataset = concat_dataset({numbers(2), numbers(0), numbers(3), numbers(0)});
   EXPECT_THAT(firsts(*dataset), ElementsAre(0, 1, 0, 1, 2));
   EXPECT_EQ(dataset->name(3), "sample 1");
 }
 
-TEST(Concatenated, WidensShapesThatDiffer) {
+TEST(Concatenated, DifferentDimensionBecomesMinusOne) {
   EXPECT_EQ(concat_dataset({numbers(1, 2), numbers(1, 2)})->fields()[0].shape, Shape({2}));
   EXPECT_EQ(concat_dataset({numbers(1, 2), numbers(1, 3)})->fields()[0].shape, Shape({-1}));
 }
 
-TEST(Concatenated, RefusesPartsOfOtherFields) {
+TEST(Concatenated, PartsWithDifferentFieldsAreRefused) {
   std::vector<ArrayField> other;
   other.push_back({"y", FieldKind::other, counting<std::int32_t>(DType::int32, {1, 1})});
   EXPECT_THAT(
@@ -59,7 +59,7 @@ TEST(Concatenated, RefusesPartsOfOtherFields) {
   EXPECT_THAT(thrown_by([] { concat_dataset({nullptr}); }), StartsWith("Refused: "));
 }
 
-TEST(Subset, HasTheSamplesGivenInTheirOrder) {
+TEST(Subset, HasGivenSamplesInGivenOrder) {
   EXPECT_THAT(firsts(*subset(numbers(5), {4, 0, 4})), ElementsAre(4, 0, 4));
   EXPECT_EQ(subset(numbers(5), {3})->name(0), "sample 3");
   EXPECT_EQ(subset(numbers(5), {})->size(), 0u);
@@ -82,7 +82,7 @@ class KeyedSet final : public Dataset {
   }
 };
 
-TEST(Subset, PassesTheKeyOfThePlaceOn) {
+TEST(Subset, ForwardsTheRandomKey) {
   const auto set = std::make_shared<const KeyedSet>();
   Sample sample;
   subset(set, {4, 2})->read_keyed(1, {.sample = 9}, sample);
@@ -91,7 +91,7 @@ TEST(Subset, PassesTheKeyOfThePlaceOn) {
   EXPECT_THAT(copy_values<std::int32_t>(sample.fields[0]), ElementsAre(1, 8));
 }
 
-TEST(Subset, KeepsLabelsAndDecoding) {
+TEST(Subset, KeepsLabelsAndDecodesImages) {
   const TemporaryFolder folder;
   for (const char* name : {"a", "b"}) {
     std::filesystem::create_directories(folder.path() / name);

@@ -45,7 +45,7 @@ TEST(Csv, ReadsQuotedFields) {
   EXPECT_THAT(rows("\"a\nb\r\nc\"\r\nx"), ElementsAre("1:[a\nb\r\nc]", "4:[x]"));
 }
 
-TEST(Csv, RefusesQuotesInTheWrongPlace) {
+TEST(Csv, MisplacedQuotesAreRefused) {
   EXPECT_THAT(rows("a\n\"b\nc"), ElementsAre("1:[a]", HasSubstr("2:Error: a quote is not closed")));
   EXPECT_THAT(rows("a\nb\"c"), ElementsAre("1:[a]", HasSubstr("2:Error: a quote is within")));
   EXPECT_THAT(rows("\"a\"b"), ElementsAre(HasSubstr("1:Error: something follows")));

@@ -27,7 +27,7 @@ class MinimalSet : public Dataset {
   std::size_t samples_;
 };
 
-TEST(Dataset, TellsItsFieldsFromTheFirstSample) {
+TEST(Dataset, FieldsAreDerivedFromTheFirstSample) {
   const std::vector<FieldSpec> fields = MinimalSet(3).fields();
   ASSERT_EQ(fields.size(), 2u);
   EXPECT_EQ(fields[0].name, "field0");
@@ -40,7 +40,7 @@ TEST(Dataset, TellsItsFieldsFromTheFirstSample) {
   EXPECT_EQ(MinimalSet(3).name(2), "sample 2");
 }
 
-TEST(Dataset, WithoutSamplesHasNoFields) {
+TEST(Dataset, FieldsOfEmptyDatasetThrow) {
   EXPECT_THAT(thrown_by([] { MinimalSet(0).fields(); }), HasSubstr("Error: the data set is empty"));
 }
 
@@ -70,13 +70,13 @@ TEST(Dataset, DecodesImagesAndMasksByContent) {
   EXPECT_EQ(copy_levels(mask.field.array), image_record("palette_4.png").mask);
 }
 
-TEST(Dataset, LeavesFieldsThatAreNotEncoded) {
+TEST(Dataset, DecodeKeepsFieldsThatAreNotEncoded) {
   const Decoding kept = decode(FieldKind::image, "rgb.png", false);
   EXPECT_EQ(kept.error, "nothing");
   EXPECT_EQ(kept.field.array.view().shape.rank, 1u);
 }
 
-TEST(Dataset, RefusesToDecodeOtherKinds) {
+TEST(Dataset, DecodingALabelFieldThrows) {
   EXPECT_THAT(decode(FieldKind::label, "rgb.png", true).error,
               HasSubstr("Error: field 'picture' holds a file's bytes"));
 }

@@ -40,18 +40,18 @@ std::string noise(std::size_t bytes) {
   return text;
 }
 
-TEST_P(DecompressorTest, GivesBackEveryByte) {
+TEST_P(DecompressorTest, RoundTripKeepsEveryByte) {
   for (const std::size_t bytes : {0, 1, 1000, 65535, 65536, 65537, 300'000}) {
     EXPECT_EQ(run(compressed(noise(bytes))), noise(bytes)) << bytes;
     EXPECT_EQ(run(compressed(std::string(bytes, 'a'))), std::string(bytes, 'a')) << bytes;
   }
 }
 
-TEST_P(DecompressorTest, TakesFramesOneBehindTheOther) {
+TEST_P(DecompressorTest, ConcatenatedFramesAreJoined) {
   EXPECT_EQ(run(compressed("one, ") + compressed("two")), "one, two");
 }
 
-TEST_P(DecompressorTest, StopsAtTheLimit) {
+TEST_P(DecompressorTest, OutputOverTheLimitThrows) {
   const std::string bomb = compressed(std::string(1 << 24, '\0'));
   EXPECT_EQ(run(compressed(std::string(kLimit, 'a'))).size(), kLimit);
   EXPECT_THAT(error(compressed(std::string(kLimit + 1, 'a'))),
@@ -61,7 +61,7 @@ TEST_P(DecompressorTest, StopsAtTheLimit) {
   EXPECT_THAT(error(bomb, 10), HasSubstr("more than 10 bytes"));
 }
 
-TEST_P(DecompressorTest, GivesBackWhatIsLargerThanItsParts) {
+TEST_P(DecompressorTest, LargeDataRoundTripsWithExactLimit) {
   constexpr std::size_t kLarge = 20'000'001;
   EXPECT_EQ(run(compressed(noise(kLarge)), kLarge), noise(kLarge));
   EXPECT_EQ(run(compressed(noise(kLarge)) + compressed("") + compressed("more"), 2 * kLarge),
@@ -69,7 +69,7 @@ TEST_P(DecompressorTest, GivesBackWhatIsLargerThanItsParts) {
   EXPECT_THAT(error(compressed(noise(kLarge)), kLarge - 1), HasSubstr("more than 20000000 bytes"));
 }
 
-TEST(Decompressor, ABombWithoutAStatedSizeIsRefusedBeforeItTakesMemory) {
+TEST(Decompressor, BombWithoutDeclaredSizeThrowsBeforeAllocating) {
   const std::string bomb = zstd_streamed(std::string(1 << 20, 'a'), 160);
   Decompressor decompressor;
   HostArray out;
@@ -82,7 +82,7 @@ TEST(Decompressor, ABombWithoutAStatedSizeIsRefusedBeforeItTakesMemory) {
   EXPECT_EQ(out.view().shape, Shape{1000});
 }
 
-TEST_P(DecompressorTest, RefusesTruncationAtEveryByte) {
+TEST_P(DecompressorTest, TruncationAtEveryByteThrows) {
   const std::string whole = compressed(noise(500));
   for (std::size_t length = 0; length < whole.size(); ++length) {
     EXPECT_THAT(error(whole.substr(0, length)), AllOf(StartsWith("Error: "), HasSubstr("damaged")))
@@ -90,12 +90,12 @@ TEST_P(DecompressorTest, RefusesTruncationAtEveryByte) {
   }
 }
 
-TEST_P(DecompressorTest, RefusesWhatIsNotCompressed) {
+TEST_P(DecompressorTest, UncompressedDataThrows) {
   EXPECT_THAT(error("some plain text"), AllOf(StartsWith("Error: "), HasSubstr("damaged")));
   EXPECT_THAT(error(compressed("text") + "tail"), StartsWith("Error: "));
 }
 
-TEST_P(DecompressorTest, WorksOnAfterAnError) {
+TEST_P(DecompressorTest, DecompressesAgainAfterAnError) {
   EXPECT_NE(error(compressed(noise(500)).substr(0, 100)), "nothing");
   EXPECT_EQ(run(compressed("text")), "text");
 }

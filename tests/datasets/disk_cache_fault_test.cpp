@@ -34,7 +34,7 @@ class DiskCacheFault : public DiskCacheTest {
   char byte_at(const char* file, std::uint64_t at) const { return read_text(dir() / file).at(at); }
 };
 
-TEST_F(DiskCacheFault, LinksInItsFolderAreNotFollowed) {
+TEST_F(DiskCacheFault, SymlinksInCacheFolderAreNotFollowed) {
   const fs::path other = folder_.path() / "other";
   for (const char* name : {"cache.samples", "cache.index"}) {
     if (fs::exists(dir())) fs::remove_all(dir());
@@ -54,7 +54,7 @@ TEST_F(DiskCacheFault, LinksInItsFolderAreNotFollowed) {
   EXPECT_EQ(read_text(other), "mine");
 }
 
-TEST_F(DiskCacheFault, ADamagedSampleIsReadFromTheSourceAndStoredAnew) {
+TEST_F(DiskCacheFault, DamagedSampleIsReadFromSourceAndStoredAgain) {
   struct FilePosition {
     const char* file;
     std::uint64_t at;
@@ -81,7 +81,7 @@ TEST_F(DiskCacheFault, ADamagedSampleIsReadFromTheSourceAndStoredAnew) {
   }
 }
 
-TEST_F(DiskCacheFault, WhateverIsDamagedSamplesAreNeverWrong) {
+TEST_F(DiskCacheFault, RandomDamageNeverReturnsWrongSamples) {
   fill();
   RandomStream random({.seed = 7});
   for (int round = 0; round < 60; ++round) {
@@ -94,7 +94,7 @@ TEST_F(DiskCacheFault, WhateverIsDamagedSamplesAreNeverWrong) {
   }
 }
 
-TEST_F(DiskCacheFault, ShortenedOrMissingFilesAreFilledAgain) {
+TEST_F(DiskCacheFault, TruncatedOrMissingFilesAreFilledAgain) {
   for (const char* file : {"cache.index", "cache.samples"}) {
     for (const std::uint64_t left : {0, 100, 333}) {
       fill();
@@ -109,7 +109,7 @@ TEST_F(DiskCacheFault, ShortenedOrMissingFilesAreFilledAgain) {
   }
 }
 
-TEST_F(DiskCacheFault, RecordsOfAnotherDataSetAreNotBelievedWithoutTheirManifest) {
+TEST_F(DiskCacheFault, RecordsOfOtherDatasetAreIgnoredWithoutManifest) {
   fill();
   fs::remove(dir() / "cache.json");
   const auto other = std::make_shared<TestSet>(kSamples);
@@ -123,7 +123,7 @@ TEST_F(DiskCacheFault, RecordsOfAnotherDataSetAreNotBelievedWithoutTheirManifest
   EXPECT_EQ(cache_state(cached).hits, 0U);
 }
 
-TEST_F(DiskCacheFault, AKilledRunLeavesNothingThatIsBelieved) {
+TEST_F(DiskCacheFault, KilledRunLeavesOnlyValidSamples) {
   // The child is killed while it reads and stores; the parent waits for the first 50 samples.
   std::array<int, 2> pipe{};
   ASSERT_EQ(::pipe(pipe.data()), 0);
@@ -159,7 +159,7 @@ TEST_F(DiskCacheFault, AKilledRunLeavesNothingThatIsBelieved) {
   EXPECT_EQ(cache_state(cached).hits + cache_state(cached).stored, large->size());
 }
 
-TEST_F(DiskCacheFault, WhatWasCutShortBeforeItsManifestIsTakenUp) {
+TEST_F(DiskCacheFault, FolderWithoutManifestIsCompleted) {
   fs::create_directories(dir());
   write_file_atomically(dir() / "cache.samples", "");
   fill();
@@ -168,7 +168,7 @@ TEST_F(DiskCacheFault, WhatWasCutShortBeforeItsManifestIsTakenUp) {
   EXPECT_EQ(cache_state(cached).hits, kSamples);
 }
 
-TEST_F(DiskCacheFault, OnAFullDiskStoringStopsAndReadingGoesOn) {
+TEST_F(DiskCacheFault, FullDiskStopsStoringButNotReading) {
   const auto cached = open();
   {
     const WriteLimit limit(8 * kRecordBytes + 50);
@@ -186,7 +186,7 @@ TEST_F(DiskCacheFault, OnAFullDiskStoringStopsAndReadingGoesOn) {
   EXPECT_EQ(cache_state(later).stored, kSamples - 8);
 }
 
-TEST_F(DiskCacheFault, ARecordWithoutRoomForItsSlotIsTakenBack) {
+TEST_F(DiskCacheFault, RecordIsRemovedIfItsSlotCannotBeWritten) {
   const auto many = std::make_shared<TestSet>(1000);
   const auto cached = disk_cached(many, options());
   {
@@ -199,7 +199,7 @@ TEST_F(DiskCacheFault, ARecordWithoutRoomForItsSlotIsTakenBack) {
   EXPECT_EQ(fs::file_size(dir() / "cache.samples"), kRecordBytes);
 }
 
-TEST_F(DiskCacheFault, WhereNoFileCanBeMadeTheSourceIsRead) {
+TEST_F(DiskCacheFault, SourceIsReadIfCacheFilesCannotBeCreated) {
   write_file_atomically(folder_.path() / "file", "x");
   const auto below_a_file = disk_cached(source_, {folder_.path() / "file" / "cache", kAmpleDisk});
   EXPECT_EQ(wrong_samples(*below_a_file, plain_), 0U);
@@ -215,7 +215,7 @@ TEST_F(DiskCacheFault, WhereNoFileCanBeMadeTheSourceIsRead) {
   }
 }
 
-TEST_F(DiskCacheFault, WhereTheDiskIsFullFromTheStartTheSourceIsRead) {
+TEST_F(DiskCacheFault, SourceIsReadIfDiskIsFullFromTheStart) {
   for (const ::rlim_t bytes : {0, 500}) {  // not even the manifest, or not the index
     const WriteLimit limit(bytes);
     const auto cached = open();
@@ -241,7 +241,7 @@ class Unprivileged {
   ::uid_t user_;
 };
 
-TEST_F(DiskCacheFault, OneThatMayOnlyBeReadIsUsed) {
+TEST_F(DiskCacheFault, ReadOnlyCacheServesHitsAndStoresNothing) {
   {
     const auto cached = open();
     for (std::size_t i = 0; i < 5; ++i) EXPECT_TRUE(gives(*cached, i, plain_));
@@ -259,7 +259,7 @@ TEST_F(DiskCacheFault, OneThatMayOnlyBeReadIsUsed) {
   EXPECT_THROW(disk_cached(std::make_shared<TestSet>(3), options()), Refused);
 }
 
-TEST_F(DiskCacheFault, OneWhoseManifestCannotBeReadIsNot) {
+TEST_F(DiskCacheFault, CacheWithUnreadableManifestIsNotUsed) {
   fill();
   fs::permissions(dir() / "cache.json", fs::perms::none);
   fs::permissions(dir() / "cache.samples", fs::perms(0666));

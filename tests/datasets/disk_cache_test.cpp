@@ -20,7 +20,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-TEST_F(DiskCacheTest, ReadsEachSampleOnceFromTheSourceAlsoAcrossRestarts) {
+TEST_F(DiskCacheTest, SourceIsReadOncePerSampleAcrossRestarts) {
   {
     const auto cached = open();
     EXPECT_EQ(wrong_samples(*cached, plain_), 0U);
@@ -53,14 +53,14 @@ std::shared_ptr<const Dataset> many_forms() {
   });
 }
 
-TEST_F(DiskCacheTest, KeepsEveryForm) {
+TEST_F(DiskCacheTest, CachedSamplesKeepTypeShapeAndEncodedFlag) {
   const auto cached = disk_cached(many_forms(), options());
   const auto expected = many_forms();
   for (int round = 0; round < 2; ++round) EXPECT_EQ(wrong_samples(*cached, *expected), 0U);
   EXPECT_EQ(cache_state(cached).hits, 3U);
 }
 
-TEST_F(DiskCacheTest, IsOtherwiseTheDataSet) {
+TEST_F(DiskCacheTest, ForwardsMetadataAndDecoding) {
   const auto cached = open();
   EXPECT_EQ(cached->size(), kSamples);
   EXPECT_EQ(cached->name(3), source_->name(3));
@@ -100,14 +100,14 @@ std::shared_ptr<const LabeledDataset> numbered(std::int64_t first) {
   return std::make_shared<Numbered>(first);
 }
 
-TEST_F(DiskCacheTest, KeepsLabels) {
+TEST_F(DiskCacheTest, KeepsLabelsAndClassNames) {
   const std::shared_ptr<const LabeledDataset> cached = disk_cached(numbered(4), options());
   EXPECT_EQ(cached->label(2), 6);
   EXPECT_THAT(cached->class_names(), ElementsAre("a", "b"));
   EXPECT_TRUE(cached->decodes_by_default());
 }
 
-TEST_F(DiskCacheTest, SlabsAreTheSameForAnyNumberOfWorkers) {
+TEST_F(DiskCacheTest, BatchesAreTheSameForAnyNumberOfWorkers) {
   const auto run = [](std::shared_ptr<const Dataset> dataset, unsigned workers) {
     DataLoader loader(std::move(dataset), two_transforms(),
                       {{.batch_size = 4}, {.num_workers = workers}});
@@ -122,7 +122,7 @@ TEST_F(DiskCacheTest, SlabsAreTheSameForAnyNumberOfWorkers) {
   EXPECT_EQ(run(open(kIndexBytes + 1000), 3), expected);
 }
 
-TEST_F(DiskCacheTest, ItsFilesNeverHoldMoreThanItsLimit) {
+TEST_F(DiskCacheTest, FilesNeverExceedMaxBytes) {
   const std::uint64_t manifest = (open(), fs::file_size(dir() / "cache.json"));
   const std::uint64_t limit = kIndexBytes + manifest + 5 * kRecordBytes + kRecordBytes - 1;
   for (int restart = 0; restart < 3; ++restart) {
@@ -136,7 +136,7 @@ TEST_F(DiskCacheTest, ItsFilesNeverHoldMoreThanItsLimit) {
   }
 }
 
-TEST_F(DiskCacheTest, OthersWithTheFolderCountAndAreSeen) {
+TEST_F(DiskCacheTest, CachesOfOneFolderShareSamplesAndLimit) {
   const std::uint64_t manifest = (open(), fs::file_size(dir() / "cache.json"));
   const auto a = open(kIndexBytes + manifest + 6 * kRecordBytes);
   const auto b = open(kIndexBytes + manifest + 6 * kRecordBytes);
@@ -149,7 +149,7 @@ TEST_F(DiskCacheTest, OthersWithTheFolderCountAndAreSeen) {
   EXPECT_THAT(cache_state(a).stop_reason, StartsWith("full"));
 }
 
-TEST_F(DiskCacheTest, ThreadsOfSeveralUsersReadAndStoreAtOnce) {
+TEST_F(DiskCacheTest, ConcurrentReadersOfTwoCachesGetCorrectSamples) {
   for (const std::uint64_t limit : {kIndexBytes + 400 + 12 * kRecordBytes, kAmpleDisk}) {
     fs::remove_all(dir());
     const auto a = open(limit);
@@ -178,7 +178,7 @@ TEST_F(DiskCacheTest, ThreadsOfSeveralUsersReadAndStoreAtOnce) {
   }
 }
 
-TEST_F(DiskCacheTest, OfThreadsThatMissASampleAtOnceOneStoresIt) {
+TEST_F(DiskCacheTest, ConcurrentMissesStoreTheSampleOnce) {
   constexpr int kThreads = 4;
   std::barrier together(kThreads);
   const auto large = made_set(1, std::vector<FieldSpec>(1), [&](std::size_t, Sample& out) {
@@ -201,7 +201,7 @@ TEST_F(DiskCacheTest, OfThreadsThatMissASampleAtOnceOneStoresIt) {
   EXPECT_EQ(fs::file_size(dir() / "cache.samples"), 40 + (16 << 20));
 }
 
-TEST_F(DiskCacheTest, WhatWasStoredMeanwhileIsNotStoredAgain) {
+TEST_F(DiskCacheTest, SampleStoredByAnotherCacheIsNotStoredAgain) {
   Gate gate;
   std::atomic<int> readers = 0;
   source_->on_read = [&](std::size_t) {
@@ -220,7 +220,7 @@ TEST_F(DiskCacheTest, WhatWasStoredMeanwhileIsNotStoredAgain) {
   EXPECT_EQ(fs::file_size(dir() / "cache.samples"), kRecordBytes);
 }
 
-TEST_F(DiskCacheTest, PlacesAreReservedWhileNobodyElseDoes) {
+TEST_F(DiskCacheTest, StoringWaitsForTheFileLock) {
   const auto cached = open();
   const fs::path records = dir() / "cache.samples";
   CacheFile other;
@@ -240,7 +240,7 @@ TEST_F(DiskCacheTest, PlacesAreReservedWhileNobodyElseDoes) {
   EXPECT_EQ(cache_state(cached).hits, 1U);
 }
 
-TEST_F(DiskCacheTest, ASampleThatCannotBeReadIsNotStored) {
+TEST_F(DiskCacheTest, SampleWithReadErrorIsNotStored) {
   source_->on_read = [](std::size_t index) {
     if (index == 1) throw Error("gone");
   };
@@ -254,7 +254,7 @@ TEST_F(DiskCacheTest, ASampleThatCannotBeReadIsNotStored) {
   EXPECT_TRUE(gives(*cached, 1, plain_));
 }
 
-TEST_F(DiskCacheTest, IsRefusedForAnotherDataSet) {
+TEST_F(DiskCacheTest, FolderOfAnotherDatasetIsRefused) {
   open();
   EXPECT_THAT(thrown_by([&] { disk_cached(std::make_shared<TestSet>(21), options()); }),
               AllOf(StartsWith("Refused: '" + dir().string() + "' holds the disk cache of another"),
@@ -270,12 +270,12 @@ TEST_F(DiskCacheTest, IsRefusedForAnotherDataSet) {
               HasSubstr("not \"scans, second version\""));
 }
 
-TEST_F(DiskCacheTest, LabelsTellDataSetsApart) {
+TEST_F(DiskCacheTest, FolderOfDatasetWithOtherLabelsIsRefused) {
   disk_cached(numbered(0), options());
   EXPECT_THAT(thrown_by([&] { disk_cached(numbered(1), options()); }), HasSubstr("identity: "));
 }
 
-TEST_F(DiskCacheTest, AnIdentityThatIsGivenStandsForTheNames) {
+TEST_F(DiskCacheTest, GivenIdentityReplacesTheSampleNames) {
   DiskCacheOptions given = options();
   given.identity = "scans \xff";
   wrong_samples(*disk_cached(source_, given), plain_);
@@ -287,7 +287,7 @@ TEST_F(DiskCacheTest, AnIdentityThatIsGivenStandsForTheNames) {
   EXPECT_EQ(cache_state(renamed).hits, kSamples);
 }
 
-TEST_F(DiskCacheTest, OptionsThatMakeNoSenseAreRefused) {
+TEST_F(DiskCacheTest, InvalidOptionsAreRefused) {
   EXPECT_THAT(thrown_by([&] { disk_cached(std::shared_ptr<const Dataset>(), options()); }),
               StartsWith("Refused: the data set"));
   EXPECT_THAT(thrown_by([&] { disk_cached(source_, {.max_bytes = kAmpleDisk}); }),
@@ -307,7 +307,7 @@ TEST_F(DiskCacheTest, OptionsThatMakeNoSenseAreRefused) {
               HasSubstr("33 fields; a disk cache takes at most 32"));
 }
 
-TEST_F(DiskCacheTest, AnotherManifestIsRefused) {
+TEST_F(DiskCacheTest, InvalidManifestIsRefused) {
   fs::create_directories(dir());
   for (const char* text : {"", "{}", "[1]", "{\"slipstream_disk_cache\": 2}"}) {
     write_file_atomically(dir() / "cache.json", text);

@@ -19,7 +19,7 @@ std::vector<StoredForm> two_fields() {
 }
 constexpr std::uint64_t kBytes = 2 * 40 + 100 + 8;
 
-TEST(DiskRecord, IsParsedAsItWasStored) {
+TEST(DiskRecord, ParseReturnsStoredFields) {
   const auto form = RecordForm::parse(two_fields(), kBytes);
   ASSERT_TRUE(form.has_value());
   EXPECT_TRUE(form->fields[0].encoded);
@@ -28,13 +28,13 @@ TEST(DiskRecord, IsParsedAsItWasStored) {
   EXPECT_EQ(form->fields[1].shape, Shape{});
 }
 
-TEST(DiskRecord, IsNotBelievedUnlessItsFieldsFillIt) {
+TEST(DiskRecord, ParseFailsUnlessFieldsFillTheRecord) {
   for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{79}, kBytes - 1, kBytes + 1}) {
     EXPECT_FALSE(RecordForm::parse(two_fields(), bytes).has_value()) << bytes;
   }
 }
 
-TEST(DiskRecord, IsNotBelievedForFormsThatAreNone) {
+TEST(DiskRecord, ParseFailsForInvalidTypeRankOrShape) {
   constexpr std::int64_t kLarge = std::numeric_limits<std::int64_t>::max();
   const std::vector<std::function<void(StoredForm&)>> damages = {
       [](StoredForm& form) { form.dtype = 4; },
@@ -55,7 +55,7 @@ TEST(DiskRecord, IsNotBelievedForFormsThatAreNone) {
   }
 }
 
-TEST(DiskRecord, ASlotCountsForItsSampleAndDataSetAlone) {
+TEST(DiskRecord, SlotCheckDependsOnSampleDatasetAndEveryValue) {
   const RecordSlot slot = {1, 2, 3, 0};
   const std::uint64_t check = slot.expected_check(5, 6);
   EXPECT_NE(check, slot.expected_check(5, 7));

@@ -9,7 +9,7 @@
 namespace slipstream {
 namespace {
 
-TEST(MakeDataOnAFullDisk, IsAnErrorThatNamesTheFileAndLeavesNoPartOfIt) {
+TEST(MakeDataOnFullDisk, ThrowsFileNameAndLeavesNoPartialFile) {
   const TemporaryFolder folder;
   MakeDataOptions options;
   options.samples = 1;

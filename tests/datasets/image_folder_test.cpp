@@ -39,7 +39,7 @@ class ClassFolderTest : public FolderTest {
   }
 };
 
-TEST_F(ClassFolderTest, HasImageAndLabelAndTheNamesOfClasses) {
+TEST_F(ClassFolderTest, HasImageAndLabelFieldsAndClassNames) {
   add("cat/1.jpg");
   add("dog/1.jpg");
   const auto dataset = image_folder(dir());
@@ -56,19 +56,19 @@ TEST_F(ClassFolderTest, HasImageAndLabelAndTheNamesOfClasses) {
   EXPECT_THAT(dataset->class_names(), ElementsAre("cat", "dog"));
 }
 
-TEST_F(ClassFolderTest, NestedFoldersComeInTheOrderOfTorchvision) {
+TEST_F(ClassFolderTest, NestedFoldersAreOrderedAsInTorchvision) {
   for (const char* name : {"c/z.jpg", "c/a/2.jpg", "c/a/x/1.jpg", "c/a-b/1.jpg", "c/a.jpg"})
     add(name);
   EXPECT_THAT(samples(), ElementsAre("0 c/a.jpg", "0 c/z.jpg", "0 c/a/2.jpg", "0 c/a-b/1.jpg",
                                      "0 c/a/x/1.jpg"));
 }
 
-TEST_F(ClassFolderTest, ReadsAllNamesOfJpegPngAndPnm) {
+TEST_F(ClassFolderTest, ReadsEveryJpegAndPnmExtension) {
   for (const char* name : {"c/1.jpe", "c/2.JFIF", "c/3.ppm", "c/4.pgm", "c/5.jpeg"}) add(name);
   EXPECT_EQ(samples().size(), 5u);
 }
 
-TEST_F(ClassFolderTest, ReadsTheFileAndItsClass) {
+TEST_F(ClassFolderTest, ReadReturnsEncodedFileAndLabel) {
   add("a/1.jpg");
   add("b/2.png", "rgb.png");
   Sample sample;
@@ -89,7 +89,7 @@ TEST_F(ClassFolderTest, IsSortedByClassAndPathAtAnyDepth) {
                                      "2 b/10.JPEG", "2 b/2.jpg"));
 }
 
-TEST_F(ClassFolderTest, PassesOverWhatIsNoImageOfAClass) {
+TEST_F(ClassFolderTest, IgnoresHiddenOtherAndTopLevelFiles) {
   for (const char* path :
        {"a/1.jpg", "top.jpg", ".hidden/1.jpg", "a/.hidden.jpg", "a/.sub/1.jpg", "a/1.txt"}) {
     add(path);
@@ -97,7 +97,7 @@ TEST_F(ClassFolderTest, PassesOverWhatIsNoImageOfAClass) {
   EXPECT_THAT(samples(), ElementsAre("0 a/1.jpg"));
 }
 
-TEST_F(ClassFolderTest, TakesSpacesAndUnicode) {
+TEST_F(ClassFolderTest, AcceptsSpacesAndUnicodeInNames) {
   add("with space/an image.jpg");
   add("Stra\xc3\x9f"
       "e/\xe7\x8c\xab.jpg");
@@ -109,7 +109,7 @@ TEST_F(ClassFolderTest, TakesSpacesAndUnicode) {
   for (std::size_t i = 0; i < 2; ++i) EXPECT_NO_THROW(dataset->read(i, sample));
 }
 
-TEST_F(ClassFolderTest, FollowsLinksButTakesAFolderOnce) {
+TEST_F(ClassFolderTest, FollowsSymlinksButVisitsEachFolderOnce) {
   add("a/real/1.jpg");
   add("elsewhere/2.jpg");
   fs::rename(dir() / "elsewhere", folder_.path() / "elsewhere");
@@ -121,7 +121,7 @@ TEST_F(ClassFolderTest, FollowsLinksButTakesAFolderOnce) {
   EXPECT_THAT(samples(), ElementsAre("0 a/link.jpg", "0 a/real/1.jpg", "1 b/2.jpg"));
 }
 
-TEST_F(ClassFolderTest, ReadingABrokenLinkNamesIt) {
+TEST_F(ClassFolderTest, ReadingABrokenSymlinkReportsItsPath) {
   add("a/1.jpg");
   fs::create_symlink("nowhere.jpg", dir() / "a/0.jpg");
   Sample sample;
@@ -130,14 +130,14 @@ TEST_F(ClassFolderTest, ReadingABrokenLinkNamesIt) {
               AllOf(HasSubstr("a/0.jpg"), HasSubstr("No such file")));
 }
 
-TEST_F(ClassFolderTest, RefusesWhatIsNoFolder) {
+TEST_F(ClassFolderTest, MissingFolderOrFileIsRefused) {
   EXPECT_THAT(error(),
               AllOf(StartsWith("Refused: no folder '"), HasSubstr("one folder of images")));
   std::ofstream(dir()) << "text";
   EXPECT_THAT(error(), AllOf(StartsWith("Refused: "), HasSubstr("is not a folder")));
 }
 
-TEST_F(ClassFolderTest, RefusesAFolderThatCannotBeListed) {
+TEST_F(ClassFolderTest, UnreadableFolderIsRefused) {
   constexpr ::uid_t kNobody = 65534;
   add("a/1.jpg");
   add("a/closed/1.jpg");
@@ -154,14 +154,14 @@ TEST_F(ClassFolderTest, RefusesAFolderThatCannotBeListed) {
                             HasSubstr("Permission denied")));
 }
 
-TEST_F(ClassFolderTest, WithoutAClassIsAnError) {
+TEST_F(ClassFolderTest, FolderWithoutClassesThrows) {
   add("1.jpg");
   EXPECT_THAT(error(), AllOf(StartsWith("Error: no class in '"), HasSubstr("but 1 image;")));
   add("2.bmp");
   EXPECT_THAT(error(), AllOf(HasSubstr("but 2 images;"), HasSubstr("(1 .bmp)")));
 }
 
-TEST_F(ClassFolderTest, NamesClassesWithoutImages) {
+TEST_F(ClassFolderTest, ClassesWithoutImagesAreNamedInTheError) {
   add("a/1.jpg");
   for (const char* name : {"b", "c", "d", "e"}) fs::create_directories(dir() / name / "deeper");
   EXPECT_THAT(error(),
@@ -169,7 +169,7 @@ TEST_F(ClassFolderTest, NamesClassesWithoutImages) {
                                                      ".png, .ppm or .pgm: 'b', 'c', 'd', ...")));
 }
 
-TEST_F(ClassFolderTest, CountsAndNamesFormatsThatAreNotRead) {
+TEST_F(ClassFolderTest, UnsupportedFormatsAreCountedInRemarksAndErrors) {
   for (const char* path : {"a/1.jpg", "a/2.webp", "a/3.WEBP", "b/1.jpg", "b/x/2.gif", "b/3.txt"})
     add(path);
   EXPECT_THAT(image_folder(dir())->remarks(),
@@ -181,7 +181,7 @@ TEST_F(ClassFolderTest, CountsAndNamesFormatsThatAreNotRead) {
                     HasSubstr("3 files are of formats that are not read")));
 }
 
-TEST_F(ClassFolderTest, CountsImagesOutsideOfTheClasses) {
+TEST_F(ClassFolderTest, ImagesOutsideClassFoldersAreCountedInRemarks) {
   for (const char* path : {"a/1.jpg", "b/1.jpg", "3.txt", "4.jpg"}) add(path);
   EXPECT_THAT(image_folder(dir())->remarks(),
               ElementsAre(HasSubstr("data': 1 image outside of the class folders is passed over")));
@@ -190,7 +190,7 @@ TEST_F(ClassFolderTest, CountsImagesOutsideOfTheClasses) {
               ElementsAre(HasSubstr("2 images outside of the class folders are passed over")));
 }
 
-TEST_F(ClassFolderTest, RemarksThatThereIsOneClass) {
+TEST_F(ClassFolderTest, SingleClassIsRemarked) {
   add("a/1.jpg");
   EXPECT_THAT(image_folder(dir())->remarks(),
               ElementsAre(HasSubstr("all samples are of one class, 'a'")));
@@ -200,7 +200,7 @@ TEST_F(ClassFolderTest, RemarksThatThereIsOneClass) {
   EXPECT_THAT(image_folder(dir())->remarks(), ElementsAre());
 }
 
-TEST_F(ClassFolderTest, NumbersTheClassesAsGiven) {
+TEST_F(ClassFolderTest, ClassesAreNumberedInTheGivenOrder) {
   add("a/1.jpg");
   add("c/1.jpg");
   const ImageFolderOptions options{.classes = {"c", "b", "a"}};
@@ -208,7 +208,7 @@ TEST_F(ClassFolderTest, NumbersTheClassesAsGiven) {
   EXPECT_EQ(image_folder(dir(), options)->fields()[1].classes, 3);
 }
 
-TEST_F(ClassFolderTest, RefusesClassesThatDoNotFit) {
+TEST_F(ClassFolderTest, MismatchedClassesAreRefused) {
   add("a/1.jpg");
   add("new/1.jpg");
   EXPECT_THAT(error({.classes = {"a", "b"}}),

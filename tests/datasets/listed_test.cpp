@@ -26,7 +26,7 @@ class ListedTest : public FolderTest {
   }
 };
 
-TEST_F(ListedTest, NumbersClassNamesInTheirOrder) {
+TEST_F(ListedTest, ClassNamesAreNumberedInSortedOrder) {
   const auto dataset =
       labeled("a.csv", "id,image,label\n1,a.jpg,dog\n2,\"b,c.jpg\",cat\n3,d.jpg,dog\n");
   EXPECT_THAT(dataset->class_names(), ElementsAre("cat", "dog"));
@@ -35,26 +35,26 @@ TEST_F(ListedTest, NumbersClassNamesInTheirOrder) {
   EXPECT_EQ(dataset->name(1), path("b,c.jpg").string());
 }
 
-TEST_F(ListedTest, TakesNamesThatBeginLikeNumbers) {
+TEST_F(ListedTest, AcceptsClassNamesThatBeginLikeNumbers) {
   const auto dataset = labeled("a.csv", "image,label\na,3-5\nb,1.5\nc,2nd\nd,-\n");
   EXPECT_THAT(dataset->class_names(), ElementsAre("-", "1.5", "2nd", "3-5"));
 }
 
-TEST_F(ListedTest, RefusesTwoColumnsOfOneName) {
+TEST_F(ListedTest, DuplicateColumnNameIsRefused) {
   for (const char* header : {"image,label,image", "image,label,other,other"})
     EXPECT_THAT(error("a.csv", std::string(header) + "\na,1,b,2\n"),
                 AllOf(StartsWith("Refused: '"), HasSubstr("a.csv' has two columns '")));
   EXPECT_EQ(labeled("a.csv", "image,label,,\na,1,,\n")->size(), 1U);
 }
 
-TEST_F(ListedTest, TakesClassNumbers) {
+TEST_F(ListedTest, AcceptsClassNumbers) {
   const auto dataset = labeled("a.csv", "label,image\n4,a.jpg\n0,b.jpg\n");
   EXPECT_THAT(dataset->class_names(), IsEmpty());
   EXPECT_THAT(labels(*dataset), ElementsAre(4, 0));
   EXPECT_EQ(dataset->fields()[1].classes, 5);
 }
 
-TEST_F(ListedTest, RemarksThatThereIsOneClass) {
+TEST_F(ListedTest, SingleClassIsRemarked) {
   EXPECT_THAT(labeled("a.csv", "image,label\na,cat\nb,cat\n")->remarks(),
               ElementsAre(HasSubstr("all samples are of one class, 'cat'")));
   EXPECT_THAT(labeled("a.csv", "image,label\na,4\nb,4\n")->remarks(),
@@ -62,7 +62,7 @@ TEST_F(ListedTest, RemarksThatThereIsOneClass) {
   EXPECT_THAT(labeled("a.csv", "image,label\na,cat\nb,dog\n")->remarks(), IsEmpty());
 }
 
-TEST_F(ListedTest, TakesTheClassesGiven) {
+TEST_F(ListedTest, GivenClassesNumberTheLabels) {
   const ListOptions options{.classes = {"dog", "cat", "cow"}};
   const auto dataset = labeled("a.csv", "image,label\na,cat\nb,2\n", options);
   EXPECT_THAT(labels(*dataset), ElementsAre(1, 2));
@@ -73,7 +73,7 @@ TEST_F(ListedTest, TakesTheClassesGiven) {
               HasSubstr("line 2: the class 3 is too"));
 }
 
-TEST_F(ListedTest, TakesJsonLines) {
+TEST_F(ListedTest, ReadsJsonLines) {
   const std::string text =
       "{\"file\": \"a.jpg\", \"y\": 3}\n\n{\"y\": 1, \"file\": \"\\u00e4.jpg\"}\r\n";
   const auto dataset = labeled("a.jsonl", text, {.image = "file", .label = "y"});
@@ -81,20 +81,20 @@ TEST_F(ListedTest, TakesJsonLines) {
   EXPECT_EQ(dataset->name(1), path("\xc3\xa4.jpg").string());
 }
 
-TEST_F(ListedTest, PassesOverAMarkOfUtf8) {
+TEST_F(ListedTest, SkipsByteOrderMark) {
   EXPECT_THAT(labels(*labeled("a.csv", "\xef\xbb\xbfimage,label\na.jpg,3\n")), ElementsAre(3));
   EXPECT_THAT(labels(*labeled("a.jsonl", "\xef\xbb\xbf{\"image\": \"a.jpg\", \"label\": 4}\n")),
               ElementsAre(4));
 }
 
-TEST_F(ListedTest, BoundsTheClassesThatNobodyDeclared) {
+TEST_F(ListedTest, UndeclaredClassNumbersAreLimitedToAMillion) {
   EXPECT_EQ(labeled("a.csv", "image,label\na,999999\n")->fields()[1].classes, 1'000'000);
   EXPECT_THAT(error("a.csv", "image,label\na,1\nb,1000000\n"),
               AllOf(StartsWith("Error: "), HasSubstr("line 3: the class 1000000 is too large"),
                     HasSubstr("write their names")));
 }
 
-TEST_F(ListedTest, ReadsImageAndLabel) {
+TEST_F(ListedTest, ReadReturnsEncodedImageAndLabel) {
   write_image("sub dir/1.jpg");
   const std::string absolute = path("sub dir/1.jpg").string();
   const auto dataset = labeled("a.csv", "image,label\nsub dir/1.jpg,7\n" + absolute + ",1\n");
@@ -107,7 +107,7 @@ TEST_F(ListedTest, ReadsImageAndLabel) {
   }
 }
 
-TEST_F(ListedTest, ReadsImageAndMaskOfOneSize) {
+TEST_F(ListedTest, MaskIsReadAndMustHaveTheImageSize) {
   write_image("1.jpg");
   write_image("1.png", "gray_8.png");
   const Levels gray(4 * 6);
@@ -123,7 +123,7 @@ TEST_F(ListedTest, ReadsImageAndMaskOfOneSize) {
               AllOf(StartsWith("Error: "), HasSubstr("2.png' is 6 x 4 pixels")));
 }
 
-TEST_F(ListedTest, RefusesAListThatCannotBeTaken) {
+TEST_F(ListedTest, UnusableListIsRefused) {
   EXPECT_THAT(thrown_by([&] { listed(path("none.csv")); }),
               AllOf(StartsWith("Refused: "), HasSubstr("none.csv"), HasSubstr("No such file")));
   EXPECT_THAT(error("a.txt", "x"),
@@ -138,7 +138,7 @@ TEST_F(ListedTest, RefusesAListThatCannotBeTaken) {
               AllOf(StartsWith("Refused: "), HasSubstr("cannot be both"), HasSubstr("257")));
 }
 
-TEST_F(ListedTest, NamesTheLineThatIsWrong) {
+TEST_F(ListedTest, ErrorsReportTheLineNumber) {
   EXPECT_THAT(error("a.csv", "image,label\na,1\nb\n"),
               HasSubstr("a.csv', line 3: it has 1 field,"));
   EXPECT_THAT(error("a.csv", "image,label\n\"a,1\n"), HasSubstr("line 2: a quote is not closed"));

@@ -45,14 +45,14 @@ class NpyMapsTest : public FolderTest {
   }
 };
 
-TEST_F(NpyMapsTest, SamplesWithoutAValueAreAnError) {
+TEST_F(NpyMapsTest, SamplesWithoutValuesAreRefused) {
   for (const char* shape : {"(1000000000000, 0, 0, 3)", "(5, 4, 0, 3)", "(7, 0)"}) {
     EXPECT_THAT(error(npy(dictionary("|u1", shape), "")), HasSubstr("has samples without a value"))
         << shape;
   }
 }
 
-TEST_F(NpyMapsTest, RemarksThatThereIsOneClass) {
+TEST_F(NpyMapsTest, SingleClassIsRemarked) {
   const auto remarks = [&](const std::vector<std::int32_t>& labels) {
     const std::string values(reinterpret_cast<const char*>(labels.data()), 4 * labels.size());
     const std::string shape = "(" + std::to_string(labels.size()) + ",)";
@@ -70,7 +70,7 @@ TEST_F(NpyMapsTest, RemarksThatThereIsOneClass) {
   EXPECT_THAT(remarks(many), ElementsAre());
 }
 
-TEST_F(NpyMapsTest, ReadsEachSampleOfEveryFile) {
+TEST_F(NpyMapsTest, ReadReturnsTheSamplesSliceOfEveryFile) {
   const auto images =
       write("images.npy", npy(dictionary("|u1", "(2, 1, 2, 3)"),
                               to_byte_string(counting<std::uint8_t>(DType::uint8, {12}))));
@@ -99,17 +99,19 @@ TEST_F(NpyMapsTest, ReadsEachSampleOfEveryFile) {
   EXPECT_THAT(copy_values<float>(sample.fields[3]), ElementsAre(2, 3));
 }
 
-TEST_F(NpyMapsTest, RefusesTypesWithTheRemedy) {
-  const auto of_type = [&](const std::string& type) {
+TEST_F(NpyMapsTest, UnsupportedTypesAreRefusedWithAdvice) {
+  const auto error_for_type = [&](const std::string& type) {
     return error(npy(dictionary(type, "(1,)"), "12345678"));
   };
-  EXPECT_THAT(of_type(">i4"), AllOf(StartsWith("Refused: "), HasSubstr("x.npy': it is big-endian"),
-                                    HasSubstr("array.astype('<i4')")));
+  EXPECT_THAT(error_for_type(">i4"),
+              AllOf(StartsWith("Refused: "), HasSubstr("x.npy': it is big-endian"),
+                    HasSubstr("array.astype('<i4')")));
   const std::pair<const char*, const char*> others[] = {
       {"<f8", "'float32'"}, {">f8", "'float32'"}, {"<f2", "'float32'"},   {"<u2", "'int64'"},
       {"|i1", "'int64'"},   {"|b1", "'uint8'"},   {"|O", "save numbers"}, {"<U3", "save numbers"}};
   for (const auto& [type, advice] : others) {
-    EXPECT_THAT(of_type(type), AllOf(StartsWith("Refused: "), HasSubstr(type), HasSubstr(advice)));
+    EXPECT_THAT(error_for_type(type),
+                AllOf(StartsWith("Refused: "), HasSubstr(type), HasSubstr(advice)));
   }
   EXPECT_THAT(
       error(npy("{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (1,)}", "1234")),
@@ -118,13 +120,13 @@ TEST_F(NpyMapsTest, RefusesTypesWithTheRemedy) {
               HasSubstr("x.npy' is float32 of 1: labels are"));
 }
 
-TEST_F(NpyMapsTest, RefusesFortranOrder) {
+TEST_F(NpyMapsTest, FortranOrderIsRefused) {
   EXPECT_THAT(error(npy(dictionary("|u1", "(2, 2)", "True"), "1234")),
               AllOf(StartsWith("Refused: "), HasSubstr("x.npy"), HasSubstr("ascontiguousarray")));
   EXPECT_EQ(error(npy(dictionary("|u1", "(4,)", "True"), "1234")), "nothing");
 }
 
-TEST(NpyHeader, IsWrittenAsNumpyDoes) {
+TEST(NpyHeader, MatchesNumpyAndParsesBack) {
   const std::string one = npy_header({DType::uint8, {2}});
   EXPECT_EQ(one, std::string("\x93NUMPY\x01\x00v\x00", 10) +
                      "{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }" +
@@ -140,13 +142,13 @@ TEST(NpyHeader, IsWrittenAsNumpyDoes) {
     }
 }
 
-TEST_F(NpyMapsTest, RefusesFilesOfAnotherLength) {
+TEST_F(NpyMapsTest, FileOfWrongLengthIsRefused) {
   EXPECT_THAT(error(npy(dictionary("|u1", "(5,)"), "1234")),
               AllOf(StartsWith("Refused: "), HasSubstr("x.npy"), HasSubstr("cut short")));
   EXPECT_THAT(error(npy(dictionary("|u1", "(3,)"), "1234")), HasSubstr("one array a file"));
 }
 
-TEST_F(NpyMapsTest, RefusesFilesThatDoNotFitTogether) {
+TEST_F(NpyMapsTest, FilesWithDifferentSampleCountsAreRefused) {
   const auto two = write("two.npy", npy(dictionary("|u1", "(2,)"), "12"));
   const auto three = write("three.npy", npy(dictionary("|u1", "(3,)"), "123"));
   EXPECT_THAT(thrown_by([&] {
@@ -156,7 +158,7 @@ TEST_F(NpyMapsTest, RefusesFilesThatDoNotFitTogether) {
                     HasSubstr("two.npy' has 2")));
 }
 
-TEST_F(NpyMapsTest, RefusesWhatIsNoNpy) {
+TEST_F(NpyMapsTest, MissingOrNonNpyFileIsRefused) {
   EXPECT_THAT(error("PK\3\4"), AllOf(StartsWith("Refused: "), HasSubstr("no .npy file")));
   EXPECT_THAT(error(""), HasSubstr("no .npy file"));
   EXPECT_THAT(thrown_by([&] {
@@ -166,7 +168,7 @@ TEST_F(NpyMapsTest, RefusesWhatIsNoNpy) {
   EXPECT_THAT(thrown_by([] { npy_maps({}); }), StartsWith("Refused: no fields"));
 }
 
-TEST_F(NpyMapsTest, RefusesDamagedHeadersOfEveryLength) {
+TEST_F(NpyMapsTest, TruncatedOrInvalidHeaderIsRefused) {
   const std::string good = npy(dictionary("|u1", "(2, 2)"), "");
   for (std::size_t length = 0; length < good.size(); ++length) {
     EXPECT_THAT(error(good.substr(0, length)), StartsWith("Refused: ")) << length;
@@ -184,7 +186,7 @@ TEST_F(NpyMapsTest, RefusesDamagedHeadersOfEveryLength) {
               HasSubstr("too many elements"));
 }
 
-TEST_F(NpyMapsTest, NoticesAFileThatIsShortenedOrReplaced) {
+TEST_F(NpyMapsTest, ReadingATruncatedOrReplacedFileThrows) {
   const auto path = write("x.npy", npy(dictionary("|u1", "(2,)"), "12"));
   const auto read_error = [](const Dataset& dataset) {
     Sample sample;

@@ -43,7 +43,7 @@ class OpenDatasetTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(OpenDatasetTest, TellsFoldersByWhatTheyHold) {
+TEST_F(OpenDatasetTest, FolderTypeIsDetectedFromContent) {
   EXPECT_EQ(open_dataset(folder_.path())->fields()[1].kind, FieldKind::mask);
   fs::remove(folder_.path() / "masks" / "000000.png");
   fs::rename(folder_.path() / "masks", folder_.path() / "more");
@@ -52,7 +52,7 @@ TEST_F(OpenDatasetTest, TellsFoldersByWhatTheyHold) {
   EXPECT_EQ(classes->fields()[1].classes, 2);
 }
 
-TEST_F(OpenDatasetTest, ShardsBesideFoldersAreRefusedUnlessTheyAreHidden) {
+TEST_F(OpenDatasetTest, ShardsNextToFoldersAreRefusedUnlessHidden) {
   fs::rename(folder_.path() / "masks", folder_.path() / "more");
   touch(folder_.path() / "._x.tar");
   EXPECT_EQ(open_dataset(folder_.path())->size(), 6U);
@@ -66,7 +66,7 @@ void write_npy(const fs::path& path, DType dtype, const Shape& shape) {
   write_file_atomically(path, std::string_view(npy_header({dtype, shape}) + values));
 }
 
-TEST_F(OpenDatasetTest, TellsArraysByTheirForm) {
+TEST_F(OpenDatasetTest, ArrayFieldKindsAreDetectedFromNameTypeAndShape) {
   const fs::path dir = folder_.path() / "a folder of arr\u00e4ys";
   fs::create_directory(dir);
   write_npy(dir / "boxes.npy", DType::float32, {5, 2, 4});
@@ -90,7 +90,7 @@ TEST_F(OpenDatasetTest, TellsArraysByTheirForm) {
   EXPECT_EQ(one->fields()[0].kind, FieldKind::image);
 }
 
-TEST_F(OpenDatasetTest, ClassesAreOfTheLabel) {
+TEST_F(OpenDatasetTest, ClassCountAppliesToTheLabelField) {
   const auto find_classes = [&](const std::vector<const char*>& members) {
     TarWriter tar;
     for (const char* name : members) tar.add(name, "1");
@@ -106,7 +106,7 @@ TEST_F(OpenDatasetTest, ClassesAreOfTheLabel) {
   EXPECT_EQ(find_classes({"1.jpg", "1.cls", "1.seg.png"}), "image:0 label:7 mask:0 ");
 }
 
-TEST_F(OpenDatasetTest, ArraysThatCannotBeTakenAreRefusedByName) {
+TEST_F(OpenDatasetTest, UnusableArrayIsRefusedWithItsName) {
   const fs::path dir = folder_.path() / "arrays";
   fs::create_directory(dir);
   write_npy(dir / "image.npy", DType::uint8, {5, 2, 3, 3});
@@ -117,7 +117,7 @@ TEST_F(OpenDatasetTest, ArraysThatCannotBeTakenAreRefusedByName) {
   EXPECT_THAT(refusal(dir), HasSubstr("label.npy"));
 }
 
-TEST_F(OpenDatasetTest, ArraysAndManifestsOfOthersBesideFoldersArePassedOver) {
+TEST_F(OpenDatasetTest, UnrelatedArraysAndManifestsNextToFoldersAreIgnored) {
   fs::rename(folder_.path() / "masks", folder_.path() / "more");
   write_npy(folder_.path() / "embedding.npy", DType::float32, {6, 4});
   for (const char* text : {"{\"settings\": {\"form\": \"else\"}}", "[]", "no JSON", ""}) {
@@ -126,7 +126,7 @@ TEST_F(OpenDatasetTest, ArraysAndManifestsOfOthersBesideFoldersArePassedOver) {
   }
 }
 
-TEST_F(OpenDatasetTest, ArraysBesideFoldersThatAreNoClassesAreRefusedByName) {
+TEST_F(OpenDatasetTest, ArraysNextToFoldersWithoutClassesAreRefused) {
   const fs::path dir = folder_.path() / "arrays";
   fs::create_directories(dir / "notes");
   touch(dir / "image.npy");
@@ -135,7 +135,7 @@ TEST_F(OpenDatasetTest, ArraysBesideFoldersThatAreNoClassesAreRefusedByName) {
                                   HasSubstr("move the folders away"), HasSubstr("notes")));
 }
 
-TEST_F(OpenDatasetTest, WhereMasksAreNeededTheyHaveTheClassesAskedFor) {
+TEST_F(OpenDatasetTest, OpenWithMasksUsesRequestedClassCount) {
   const auto find_classes = [&](const fs::path& path, const std::vector<std::string>& names) {
     return open_dataset_of_masks(path, 5, names)->fields()[1].classes;
   };
@@ -149,7 +149,7 @@ TEST_F(OpenDatasetTest, WhereMasksAreNeededTheyHaveTheClassesAskedFor) {
   EXPECT_EQ(find_classes(arrays, {}), 5);
 }
 
-TEST_F(OpenDatasetTest, WhereMasksAreNeededOtherFoldersAreRefusedForTheirLack) {
+TEST_F(OpenDatasetTest, OpenWithMasksRefusesFoldersWithoutMasks) {
   const auto open_error = [](const fs::path& path) {
     return thrown_by([&] { open_dataset_of_masks(path, 5, {}); });
   };
@@ -164,7 +164,7 @@ TEST_F(OpenDatasetTest, WhereMasksAreNeededOtherFoldersAreRefusedForTheirLack) {
                                                 HasSubstr("move the folders away")));
 }
 
-TEST_F(OpenDatasetTest, RefusesWhatIsNoDataSet) {
+TEST_F(OpenDatasetTest, TextFileOrMissingPathIsRefused) {
   touch(folder_.path() / "file.txt");
   EXPECT_THAT(refusal(folder_.path() / "file.txt"), HasSubstr("is not a data set"));
   EXPECT_THAT(refusal(folder_.path() / "none"), HasSubstr("no file or folder"));

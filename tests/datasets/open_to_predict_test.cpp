@@ -33,7 +33,7 @@ class OpenToPredictTest : public FolderTest {
   }
 };
 
-TEST_F(OpenToPredictTest, TakesImagesOfAllFoldersInTheOrderOfTorchvision) {
+TEST_F(OpenToPredictTest, ReadsImagesOfAllFoldersInTorchvisionOrder) {
   for (const char* name : {"b.jpg", "a/z.PNG", "a/deep/er/1.jpeg", "a.png", ".hidden/x.jpg"})
     write_image(fs::path("data") / name);
   write("data/notes.txt");
@@ -50,7 +50,7 @@ TEST_F(OpenToPredictTest, TakesImagesOfAllFoldersInTheOrderOfTorchvision) {
   EXPECT_TRUE(images->decodes_by_default());
 }
 
-TEST_F(OpenToPredictTest, FoldersThatMayBeClassesAreLeftToThem) {
+TEST_F(OpenToPredictTest, FoldersMatchingKnownClassesGiveLabeledDataset) {
   write_image("data/cat/1.jpg");
   write_image("data/dog/2.jpg");
   EXPECT_EQ(kind(), "other");
@@ -67,7 +67,7 @@ TEST_F(OpenToPredictTest, FoldersThatMayBeClassesAreLeftToThem) {
   EXPECT_EQ(kind(known), "images");
 }
 
-TEST_F(OpenToPredictTest, OtherDataAreLeftToOpenDataset) {
+TEST_F(OpenToPredictTest, ReturnsNullForDataOtherThanImageFolders) {
   EXPECT_EQ(kind(), "other");  // there is no folder
   write("data/a.txt");
   EXPECT_EQ(kind({}, true), "other");

@@ -23,7 +23,7 @@ class ReadFile : public testing::Test {
   HostArray out_;
 };
 
-TEST_F(ReadFile, GivesEveryByte) {
+TEST_F(ReadFile, ReturnsEveryByte) {
   const Levels bytes = {0, 255, '\n', '\r', 0, 26};
   const auto path = folder_.path() / "odd name \n.jpg";
   std::ofstream(path, std::ios::binary)
@@ -34,25 +34,25 @@ TEST_F(ReadFile, GivesEveryByte) {
   EXPECT_EQ(out_.view().shape, Shape({6}));
 }
 
-TEST_F(ReadFile, GivesNothingOfAnEmptyFile) {
+TEST_F(ReadFile, EmptyFileGivesZeroBytes) {
   std::ofstream(folder_.path() / "empty");
   read_file(folder_.path() / "empty", out_);
   EXPECT_EQ(out_.view().bytes(), 0u);
 }
 
-TEST_F(ReadFile, NamesAFileThatIsNotThere) {
+TEST_F(ReadFile, MissingFileIsNamedInTheError) {
   EXPECT_THAT(read_error(folder_.path() / "gone.jpg"),
               testing::AllOf(HasSubstr("Error: cannot open '"), HasSubstr("gone.jpg"),
                              HasSubstr("No such file or directory")));
 }
 
-TEST_F(ReadFile, RefusesAFolderAndAPipe) {
+TEST_F(ReadFile, FolderOrPipeThrows) {
   EXPECT_THAT(read_error(folder_.path()), HasSubstr("Is a directory"));
   ASSERT_EQ(::mkfifo((folder_.path() / "pipe.jpg").c_str(), 0600), 0);
   EXPECT_THAT(read_error(folder_.path() / "pipe.jpg"), HasSubstr("no regular file"));
 }
 
-TEST_F(ReadFile, NamesAFileThatIsTooLarge) {
+TEST_F(ReadFile, TooLargeFileIsNamedInTheError) {
   const auto path = folder_.path() / "sparse.jpg";
   std::ofstream(path) << "x";
   std::filesystem::resize_file(path, (std::uintmax_t{1} << 30) + 1);

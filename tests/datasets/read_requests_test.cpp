@@ -42,7 +42,7 @@ class ReadRequests : public testing::Test {
     std::ofstream(path_, std::ios::binary) << content_;
   }
 
-  std::vector<std::size_t> of_read_file() {
+  std::vector<std::size_t> read_file_requests() {
     HostArray out;
     requests.clear();
     read_file(path_, out);
@@ -50,7 +50,7 @@ class ReadRequests : public testing::Test {
     return requests;
   }
 
-  std::vector<std::size_t> of_stamped_file() {
+  std::vector<std::size_t> stamped_file_requests() {
     const StampedFile file(path_);
     std::string got(content_.size() - 3, ' ');
     requests.clear();
@@ -59,7 +59,7 @@ class ReadRequests : public testing::Test {
     return requests;
   }
 
-  std::vector<std::size_t> of_cache_file() {
+  std::vector<std::size_t> cache_file_requests() {
     CacheFile file;
     EXPECT_EQ(file.open(path_, false), 0);
     std::string got(content_.size() - 3, ' ');
@@ -74,28 +74,28 @@ class ReadRequests : public testing::Test {
   std::string content_ = std::string(100, ' ');
 };
 
-TEST_F(ReadRequests, AreForAllThatIsMissingWithoutAChunkSize) {
-  EXPECT_THAT(of_read_file(), ElementsAre(100));
-  EXPECT_THAT(of_stamped_file(), ElementsAre(97));
-  EXPECT_THAT(of_cache_file(), ElementsAre(97));
+TEST_F(ReadRequests, WithoutChunkSizeReadEverythingAtOnce) {
+  EXPECT_THAT(read_file_requests(), ElementsAre(100));
+  EXPECT_THAT(stamped_file_requests(), ElementsAre(97));
+  EXPECT_THAT(cache_file_requests(), ElementsAre(97));
   const ReadChunk none(0);
-  EXPECT_THAT(of_read_file(), ElementsAre(100));
+  EXPECT_THAT(read_file_requests(), ElementsAre(100));
 }
 
-TEST_F(ReadRequests, AreNeverForMoreThanTheChunkSize) {
+TEST_F(ReadRequests, AreLimitedToTheChunkSize) {
   const ReadChunk chunk(40);
-  EXPECT_THAT(of_read_file(), ElementsAre(40, 40, 20));
-  EXPECT_THAT(of_stamped_file(), ElementsAre(40, 40, 17));
-  EXPECT_THAT(of_cache_file(), ElementsAre(40, 40, 17));
+  EXPECT_THAT(read_file_requests(), ElementsAre(40, 40, 20));
+  EXPECT_THAT(stamped_file_requests(), ElementsAre(40, 40, 17));
+  EXPECT_THAT(cache_file_requests(), ElementsAre(40, 40, 17));
 }
 
-TEST_F(ReadRequests, AreAsBeforeWhenTheChunkSizeEnds) {
+TEST_F(ReadRequests, ChunkSizeIsRestoredWhenScopeEnds) {
   const ReadChunk outer(50);
   {
     const ReadChunk inner(100);
-    EXPECT_THAT(of_read_file(), ElementsAre(100));
+    EXPECT_THAT(read_file_requests(), ElementsAre(100));
   }
-  EXPECT_THAT(of_read_file(), ElementsAre(50, 50));
+  EXPECT_THAT(read_file_requests(), ElementsAre(50, 50));
 }
 
 }  // namespace

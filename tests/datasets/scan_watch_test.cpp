@@ -20,7 +20,7 @@ class ScanWatchTest : public FolderTest {
   }
 
   /// Whether each look may end the opening.
-  bool may_end(const std::string& name) {
+  bool every_poll_can_abort(const std::string& name) {
     const int all = count_polls(name);
     for (int last = 1; last <= all; ++last) {
       int polls = 0;
@@ -38,27 +38,27 @@ class ScanWatchTest : public FolderTest {
   }
 };
 
-TEST_F(ScanWatchTest, LooksBetweenTheFilesOfFolders) {
+TEST_F(ScanWatchTest, PollsForEveryFileOfAFolder) {
   for (const char* name : {"classes/a/1.jpg", "classes/a/b/2.jpg", "classes/c/3.jpg",
                            "masked/images/1.jpg", "masked/masks/1.png", "masked/masks/notes"})
     write(name);
   EXPECT_GE(count_polls("classes"), 3 + 3 * 2);
   EXPECT_GE(count_polls("masked"), 3 * 2);
-  EXPECT_TRUE(may_end("classes"));
-  EXPECT_TRUE(may_end("masked"));
+  EXPECT_TRUE(every_poll_can_abort("classes"));
+  EXPECT_TRUE(every_poll_can_abort("masked"));
 }
 
-TEST_F(ScanWatchTest, LooksBetweenTheRowsOfLists) {
+TEST_F(ScanWatchTest, PollsForEveryRowOfAList) {
   write("rows.csv", "image,label\na.jpg,0\nb.jpg,1\nc.jpg,0\n");
   write("rows.jsonl", R"({"image": "a.jpg", "label": 0}
 {"image": "b.jpg", "label": 1})");
   EXPECT_GE(count_polls("rows.csv"), 3);
   EXPECT_GE(count_polls("rows.jsonl"), 2);
-  EXPECT_TRUE(may_end("rows.csv"));
-  EXPECT_TRUE(may_end("rows.jsonl"));
+  EXPECT_TRUE(every_poll_can_abort("rows.csv"));
+  EXPECT_TRUE(every_poll_can_abort("rows.jsonl"));
 }
 
-TEST_F(ScanWatchTest, LooksBetweenTheSamplesOfAShardAndLeavesNoPartOfItsIndex) {
+TEST_F(ScanWatchTest, AbortDuringShardScanLeavesNoPartialIndex) {
   TarWriter tar;
   for (const char* member : {"1.jpg", "2.jpg", "3.jpg"}) tar.add(member, "x");
   tar.end();
@@ -74,7 +74,7 @@ TEST_F(ScanWatchTest, LooksBetweenTheSamplesOfAShardAndLeavesNoPartOfItsIndex) {
   EXPECT_EQ(polls, 3);
 }
 
-TEST_F(ScanWatchTest, TheOuterOneLooksAgainBehindTheInnerOne) {
+TEST_F(ScanWatchTest, OuterWatchPollsAgainAfterTheInnerEnds) {
   write("rows.csv", "image,label\na.jpg,0\n");
   int polls = 0;
   const ScanWatch watch([&] { ++polls; });

@@ -53,7 +53,7 @@ class SegmentationFolderTest : public FolderTest {
   }
 };
 
-TEST_F(SegmentationFolderTest, HasImageAndLabel) {
+TEST_F(SegmentationFolderTest, HasImageAndMaskFields) {
   add_pair("a");
   const auto fields = segmentation_folder(dir(), 7)->fields();
   ASSERT_EQ(fields.size(), 2u);
@@ -67,7 +67,7 @@ TEST_F(SegmentationFolderTest, HasImageAndLabel) {
   EXPECT_EQ(fields[1].classes, 7);
 }
 
-TEST_F(SegmentationFolderTest, ReadsFilesAsTheyAre) {
+TEST_F(SegmentationFolderTest, ReadReturnsEncodedFiles) {
   add_image("a.jpg", "progressive.jpg");
   add_mask("a.png", "palette_4.png");
   Sample sample;
@@ -85,7 +85,7 @@ TEST_F(SegmentationFolderTest, IsSortedByName) {
             (std::vector<std::string>{"A.jpg", "a.jpg", "a.b.jpg", "a10.jpg", "a2.jpg", "b.jpg"}));
 }
 
-TEST_F(SegmentationFolderTest, TakesEveryKindOfImageInEitherCase) {
+TEST_F(SegmentationFolderTest, AcceptsEveryImageExtensionInEitherCase) {
   add_image("1.jpg");
   add_image("2.jpeg");
   add_image("3.png", "rgb.png");
@@ -94,7 +94,7 @@ TEST_F(SegmentationFolderTest, TakesEveryKindOfImageInEitherCase) {
   EXPECT_EQ(names(), (std::vector<std::string>{"1.jpg", "2.jpeg", "3.png", "4.JPG"}));
 }
 
-TEST_F(SegmentationFolderTest, PassesOverOtherFiles) {
+TEST_F(SegmentationFolderTest, IgnoresHiddenAndOtherFiles) {
   add_pair("a");
   std::ofstream(images() / "notes.txt") << "text";
   std::ofstream(images() / ".hidden.jpg") << "text";
@@ -103,7 +103,7 @@ TEST_F(SegmentationFolderTest, PassesOverOtherFiles) {
   EXPECT_EQ(names(), (std::vector<std::string>{"a.jpg"}));
 }
 
-TEST_F(SegmentationFolderTest, TakesLinksAndOddNames) {
+TEST_F(SegmentationFolderTest, AcceptsSymlinksSpacesUnicodeAndDots) {
   add_pair("with space");
   add_pair(
       "Stra\xc3\x9f"
@@ -117,13 +117,13 @@ TEST_F(SegmentationFolderTest, TakesLinksAndOddNames) {
   for (std::size_t i = 0; i < 4; ++i) EXPECT_NO_THROW(dataset->read(i, sample));
 }
 
-TEST_F(SegmentationFolderTest, TellsAFileByItsContentNotItsExtension) {
+TEST_F(SegmentationFolderTest, FormatIsDetectedFromContentNotExtension) {
   add_image("a.jpg", "rgb.png");
   add_mask("a.png");
   EXPECT_EQ(read_error(), "nothing");
 }
 
-TEST_F(SegmentationFolderTest, RefusesAFolderThatIsNotThere) {
+TEST_F(SegmentationFolderTest, MissingFolderIsRefused) {
   const auto error = [](const fs::path& path) {
     return thrown_by([&] { segmentation_folder(path, 10); });
   };
@@ -136,45 +136,45 @@ TEST_F(SegmentationFolderTest, RefusesAFolderThatIsNotThere) {
   EXPECT_THAT(error(dir()), AllOf(StartsWith("Refused: no folder '"), HasSubstr("images")));
 }
 
-TEST_F(SegmentationFolderTest, RefusesClassesThatAMaskCannotHold) {
+TEST_F(SegmentationFolderTest, ClassCountOutsideUint8IsRefused) {
   add_pair("a");
   EXPECT_THAT(thrown_by([&] { segmentation_folder(dir(), 257); }), StartsWith("Refused: classes"));
   EXPECT_THAT(thrown_by([&] { segmentation_folder(dir(), -1); }), StartsWith("Refused: classes"));
   EXPECT_EQ(thrown_by([&] { segmentation_folder(dir(), 256); }), "nothing");
 }
 
-TEST_F(SegmentationFolderTest, WithoutImagesIsAnError) {
+TEST_F(SegmentationFolderTest, FolderWithoutImagesThrows) {
   EXPECT_THAT(error(), StartsWith("Error: no images in '"));
 }
 
-TEST_F(SegmentationFolderTest, NamesImagesWithoutAMask) {
+TEST_F(SegmentationFolderTest, ImagesWithoutMaskAreNamedInTheError) {
   add_pair("good");
   add_image("bad.jpg");
   EXPECT_THAT(error(), AllOf(StartsWith("Error: "), HasSubstr("1 without masks/NAME.png: 'bad'")));
 }
 
-TEST_F(SegmentationFolderTest, NamesMasksWithoutAnImage) {
+TEST_F(SegmentationFolderTest, MasksWithoutImageAreNamedInTheError) {
   add_pair("good");
   add_mask("bad.png");
   EXPECT_THAT(error(),
               AllOf(StartsWith("Error: "), HasSubstr("1 without images/"), HasSubstr("'bad'")));
 }
 
-TEST_F(SegmentationFolderTest, NamesImagesOfOneName) {
+TEST_F(SegmentationFolderTest, ImagesWithSameStemAreNamedInTheError) {
   add_pair("good");
   add_image("good.png", "rgb.png");
   EXPECT_THAT(error(),
               AllOf(StartsWith("Error: "), HasSubstr("more than one"), HasSubstr("'good'")));
 }
 
-TEST_F(SegmentationFolderTest, ReportsAllProblemsButFewNames) {
+TEST_F(SegmentationFolderTest, ErrorListsAllProblemsButAtMostThreeNames) {
   for (const char* name : {"a", "b", "c", "d", "e"}) add_image(std::string(name) + ".jpg");
   add_mask("z.png");
   EXPECT_THAT(error(), AllOf(HasSubstr("5 without masks/NAME.png: 'a', 'b', 'c', ..."),
                              HasSubstr("1 without images/")));
 }
 
-TEST_F(SegmentationFolderTest, AMaskOfAnotherSizeIsAnError) {
+TEST_F(SegmentationFolderTest, MaskOfAnotherSizeThrows) {
   add_image("a.jpg");
   const Levels gray(4 * 6);
   write_file_atomically(masks() / "a.png", encode_png(view_levels(gray, {4, 6})));
@@ -182,7 +182,7 @@ TEST_F(SegmentationFolderTest, AMaskOfAnotherSizeIsAnError) {
                                   HasSubstr("images/a.jpg' is 21 x 13")));
 }
 
-TEST_F(SegmentationFolderTest, NamesTheFileThatIsNoImage) {
+TEST_F(SegmentationFolderTest, InvalidImageFileIsNamedInTheError) {
   add_pair("a");
   std::ofstream(images() / "a.jpg") << "not an image";
   EXPECT_THAT(read_error(),
@@ -191,7 +191,7 @@ TEST_F(SegmentationFolderTest, NamesTheFileThatIsNoImage) {
   EXPECT_THAT(read_error(), AllOf(HasSubstr("images/a.jpg"), HasSubstr("is empty")));
 }
 
-TEST_F(SegmentationFolderTest, CountsAndNamesFormatsThatAreNotRead) {
+TEST_F(SegmentationFolderTest, UnsupportedFormatsAreCountedInRemarksAndErrors) {
   add_pair("a");
   EXPECT_TRUE(segmentation_folder(dir(), 10)->remarks().empty());
   add_image("b.TIFF");
@@ -205,7 +205,7 @@ TEST_F(SegmentationFolderTest, CountsAndNamesFormatsThatAreNotRead) {
   EXPECT_THAT(error(), AllOf(HasSubstr("no images in"), HasSubstr("(1 .tiff)")));
 }
 
-TEST_F(SegmentationFolderTest, NamesABrokenLink) {
+TEST_F(SegmentationFolderTest, BrokenSymlinkIsNamedInTheError) {
   add_pair("a");
   fs::create_symlink("nowhere.jpg", images() / "0.jpg");
   add_mask("0.png");

@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-TEST(ShardName, IsKeyAndField) {
+TEST(ShardName, ParsesKeyFieldAndCompression) {
   const auto parse = [](std::string_view name) {
     const auto parsed = parse_shard_name(name);
     if (!parsed) return std::string("nothing");
@@ -66,7 +66,7 @@ class ShardIndexTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(ShardIndexTest, HoldsWhereEverythingLies) {
+TEST_F(ShardIndexTest, HoldsOffsetAndSizeOfEveryMember) {
   write(make_shard(3));
   const StampedFile file(shard());
   const std::vector<std::byte> bytes = build_shard_index(file, file.stamp());
@@ -85,7 +85,7 @@ TEST_F(ShardIndexTest, HoldsWhereEverythingLies) {
   EXPECT_EQ(image.compression, Compression::lz4);
 }
 
-TEST_F(ShardIndexTest, ALinkOfItsNameIsReplacedAndNotFollowed) {
+TEST_F(ShardIndexTest, SymlinkAtIndexPathIsReplacedNotFollowed) {
   write(make_shard(3));
   const fs::path other = folder_.path() / "other";
   write_file_atomically(other, std::string("mine"));
@@ -96,7 +96,7 @@ TEST_F(ShardIndexTest, ALinkOfItsNameIsReplacedAndNotFollowed) {
   EXPECT_GT(fs::file_size(index()), 0u);
 }
 
-TEST_F(ShardIndexTest, AnIndexThatIsTooLargeForItsShardIsMadeAnew) {
+TEST_F(ShardIndexTest, OversizedIndexFileIsRebuilt) {
   write(make_shard(3));
   write_file_atomically(index(), std::string("x"));
   fs::resize_file(index(), std::uintmax_t{1} << 40);
@@ -104,7 +104,7 @@ TEST_F(ShardIndexTest, AnIndexThatIsTooLargeForItsShardIsMadeAnew) {
   EXPECT_LT(fs::file_size(index()), 1024u);
 }
 
-TEST_F(ShardIndexTest, AnyDamageIsNoticed) {
+TEST_F(ShardIndexTest, AnyDamagedByteOrTruncationFailsToParse) {
   write(make_shard(2));
   const StampedFile file(shard());
   const std::vector<std::byte> good = build_shard_index(file, file.stamp());
@@ -118,7 +118,7 @@ TEST_F(ShardIndexTest, AnyDamageIsNoticed) {
   }
 }
 
-TEST_F(ShardIndexTest, IsOfOneShardInOneState) {
+TEST_F(ShardIndexTest, IndexOfAnotherFileStampFailsToParse) {
   write(make_shard(2));
   const StampedFile file(shard());
   const std::vector<std::byte> bytes = build_shard_index(file, file.stamp());
@@ -132,7 +132,7 @@ TEST_F(ShardIndexTest, IsOfOneShardInOneState) {
   }
 }
 
-TEST_F(ShardIndexTest, AMemberBeyondTheShardIsNoticed) {
+TEST_F(ShardIndexTest, MemberBeyondTheShardFailsToParse) {
   write(make_shard(1));
   const StampedFile file(shard());
   const std::vector<std::byte> good = build_shard_index(file, file.stamp());
@@ -145,7 +145,7 @@ TEST_F(ShardIndexTest, AMemberBeyondTheShardIsNoticed) {
   }
 }
 
-TEST_F(ShardIndexTest, IsMadeOnceAndAgainForAnotherShard) {
+TEST_F(ShardIndexTest, IndexIsReusedUntilTheShardChanges) {
   write(make_shard(2));
   EXPECT_EQ(load(index())->size(), 2u);
   const auto first = fs::last_write_time(index());
@@ -159,7 +159,7 @@ TEST_F(ShardIndexTest, IsMadeOnceAndAgainForAnotherShard) {
   EXPECT_GT(fs::file_size(index()), 100u);
 }
 
-TEST_F(ShardIndexTest, IsMadeAgainWhereOnlyTheTimeOfTheInodeTells) {
+TEST_F(ShardIndexTest, IndexIsRebuiltIfOnlyCtimeChanged) {
   write(make_shard(2));
   load(index());
   const auto indexed = fs::last_write_time(index()) - std::chrono::hours(1);
@@ -177,12 +177,12 @@ TEST_F(ShardIndexTest, IsMadeAgainWhereOnlyTheTimeOfTheInodeTells) {
   EXPECT_NE(fs::last_write_time(index()), indexed);
 }
 
-TEST_F(ShardIndexTest, StaysInMemoryWhereNothingCanBeWritten) {
+TEST_F(ShardIndexTest, IndexStaysInMemoryIfItCannotBeWritten) {
   write(make_shard(2));
   EXPECT_EQ(load("/proc/nowhere/index")->size(), 2u);
 }
 
-TEST_F(ShardIndexTest, IsBesideTheShardElseInTheCacheFolder) {
+TEST_F(ShardIndexTest, IndexPathIsNextToTheShardOrInGivenFolder) {
   const auto paths = index_paths("data/a.tar", "");
   EXPECT_EQ(paths.at(0), "data/a.tar.slipstream-index");
   const auto given = index_paths("data/a.tar", "/indexes");
@@ -192,7 +192,7 @@ TEST_F(ShardIndexTest, IsBesideTheShardElseInTheCacheFolder) {
   EXPECT_THAT(given[0].filename().string(), HasSubstr("a.tar.slipstream-index"));
 }
 
-TEST_F(ShardIndexTest, TheCacheFolderIsTheUsers) {
+TEST_F(ShardIndexTest, CacheFolderFollowsXdgCacheHomeAndHome) {
   ::setenv("XDG_CACHE_HOME", "/elsewhere", 1);
   EXPECT_EQ(index_paths("a.tar", "").at(1).parent_path(), "/elsewhere/slipstream");
   ::setenv("XDG_CACHE_HOME", "relative", 1);
@@ -203,7 +203,7 @@ TEST_F(ShardIndexTest, TheCacheFolderIsTheUsers) {
   EXPECT_EQ(index_paths("a.tar", "").size(), 1u);
 }
 
-TEST_F(ShardIndexTest, IsKeptInTheFirstPlaceThatCanBeWritten) {
+TEST_F(ShardIndexTest, IndexIsStoredAtFirstWritablePath) {
   write(make_shard(2));
   const fs::path cached = folder_.path() / "new" / "cache" / "index";
   for (int i = 0; i < 2; ++i) {
@@ -214,7 +214,7 @@ TEST_F(ShardIndexTest, IsKeptInTheFirstPlaceThatCanBeWritten) {
   }
 }
 
-TEST(ShardIndexOfOtherWriters, ReadsTheArchivesOfPython) {
+TEST(ShardIndexOfPythonArchives, ReadsUstarPaxAndGnuFormats) {
   for (const char* name : {"ustar.tar", "pax.tar", "gnu.tar"}) {
     const StampedFile file(source_folder() / "fuzz" / "corpus" / "tar" / name);
     const std::vector<std::byte> bytes = build_shard_index(file, file.stamp());
@@ -274,7 +274,7 @@ std::int64_t peak_bytes() {
 }
 
 /// In a process whose peak begins at what this one holds now, not at the largest test before.
-TEST(ShardIndexOfManyMembers, TakesLittleMemory) {
+TEST(ShardIndexOfManyMembers, PeakMemoryStaysBelow200BytesPerSample) {
   ::malloc_trim(0);
   EXPECT_EXIT(
       {

@@ -14,18 +14,18 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-struct Drawn {
+struct SampleLevels {
   Levels image;
   Levels label;
 };
 
-Drawn draw(const SyntheticOptions& options, std::size_t index) {
+SampleLevels read_levels(const SyntheticOptions& options, std::size_t index) {
   Sample sample;
   synthetic_segmentation(options)->read(index, sample);
   return {copy_levels(sample.fields.at(0).array), copy_levels(sample.fields.at(1).array)};
 }
 
-TEST(Synthetic, HasTheFieldsOfAFolder) {
+TEST(Synthetic, HasImageAndMaskFields) {
   const auto dataset = synthetic_segmentation({.samples = 5, .size = 32, .classes = 4, .seed = 1});
   EXPECT_EQ(dataset->size(), 5u);
   const auto fields = dataset->fields();
@@ -39,7 +39,7 @@ TEST(Synthetic, HasTheFieldsOfAFolder) {
   EXPECT_EQ(fields[1].classes, 4);
 }
 
-TEST(Synthetic, ReadsWhatItsFieldsSay) {
+TEST(Synthetic, SamplesMatchTheFieldSpecs) {
   const auto dataset = synthetic_segmentation({.samples = 1, .size = 5, .classes = 3, .seed = 1});
   Sample sample;
   dataset->read(0, sample);
@@ -51,20 +51,20 @@ TEST(Synthetic, ReadsWhatItsFieldsSay) {
   }
 }
 
-TEST(Synthetic, IsAFunctionOfSeedAndSample) {
+TEST(Synthetic, SamplesDependOnlyOnSeedAndIndex) {
   const SyntheticOptions options{.samples = 10, .size = 16, .classes = 10, .seed = 3};
   SyntheticOptions other = options;
   other.seed = 4;
-  EXPECT_EQ(draw(options, 7).image, draw(options, 7).image);
-  EXPECT_EQ(draw(options, 7).label, draw(options, 7).label);
-  EXPECT_NE(draw(options, 7).image, draw(options, 8).image);
-  EXPECT_NE(draw(options, 7).label, draw(options, 8).label);
-  EXPECT_NE(draw(options, 7).image, draw(other, 7).image);
-  EXPECT_NE(draw(options, 7).label, draw(other, 7).label);
+  EXPECT_EQ(read_levels(options, 7).image, read_levels(options, 7).image);
+  EXPECT_EQ(read_levels(options, 7).label, read_levels(options, 7).label);
+  EXPECT_NE(read_levels(options, 7).image, read_levels(options, 8).image);
+  EXPECT_NE(read_levels(options, 7).label, read_levels(options, 8).label);
+  EXPECT_NE(read_levels(options, 7).image, read_levels(other, 7).image);
+  EXPECT_NE(read_levels(options, 7).label, read_levels(other, 7).label);
 }
 
-TEST(Synthetic, DrawsAllLevelsAndAllClassesAlike) {
-  const Drawn drawn = draw({.samples = 1, .size = 256, .classes = 10, .seed = 1}, 0);
+TEST(Synthetic, LevelsAndClassesAreUniform) {
+  const SampleLevels drawn = read_levels({.samples = 1, .size = 256, .classes = 10, .seed = 1}, 0);
   std::vector<int> levels(256), classes(10);
   for (const std::uint8_t level : drawn.image) ++levels[level];
   for (const std::uint8_t number : drawn.label) ++classes.at(number);
@@ -73,14 +73,15 @@ TEST(Synthetic, DrawsAllLevelsAndAllClassesAlike) {
   EXPECT_THAT(classes, testing::Each(AllOf(testing::Gt(6554 - 461), testing::Lt(6554 + 461))));
 }
 
-TEST(Synthetic, HasNoClassOutsideTheClasses) {
+TEST(Synthetic, LabelsAreBelowTheClassCount) {
   for (const std::int64_t classes : {1, 2, 255, 256}) {
-    const Drawn drawn = draw({.samples = 1, .size = 64, .classes = classes, .seed = 1}, 0);
+    const SampleLevels drawn =
+        read_levels({.samples = 1, .size = 64, .classes = classes, .seed = 1}, 0);
     EXPECT_THAT(drawn.label, testing::Each(testing::Lt(classes)));
   }
 }
 
-TEST(Synthetic, ReportsEveryOptionThatMakesNoSense) {
+TEST(Synthetic, InvalidOptionsAreAllReported) {
   const SyntheticOptions wrong{.samples = 0, .size = 0, .classes = 257, .seed = 1};
   EXPECT_THAT(thrown_by([&] { synthetic_segmentation(wrong); }),
               AllOf(StartsWith("Refused: "), HasSubstr("samples is 0"), HasSubstr("size is 0"),

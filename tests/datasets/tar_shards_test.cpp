@@ -54,7 +54,7 @@ class TarShardsTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(TarShardsTest, HasAFieldForEachExtension) {
+TEST_F(TarShardsTest, FieldsFollowTheMemberExtensions) {
   write({{"1.jpg", "x"}}, "image.tar");
   write({{"1.cls", "0"}, {"1.png", "x"}}, "label.tar");
   write({{"1.jpeg", "x"}, {"1.seg.png", "x"}}, "mask.tar");
@@ -93,7 +93,7 @@ TEST_F(TarShardsTest, ReadsEverySampleOfEveryShard) {
       all, ElementsAre("third 5 b.tar:d/1.png", "first 3 a.tar:d/1.jpg", "second 4 a.tar:d/2.jpg"));
 }
 
-TEST_F(TarShardsTest, ReadsImageAndMaskOfOneSize) {
+TEST_F(TarShardsTest, MaskIsReadAndMustHaveTheImageSize) {
   write({{"1.jpg", record_text("rgb_420.jpg")}, {"1.seg.png", record_text("gray_8.png")}});
   Sample sample;
   tar_shards({path()})->read(0, sample);
@@ -118,7 +118,7 @@ TEST_F(TarShardsTest, DecompressesMembers) {
   }
 }
 
-TEST_F(TarShardsTest, LimitsTheBytesOfAMember) {
+TEST_F(TarShardsTest, MemberOverMaxBytesThrows) {
   write({{"1.jpg.zst", zstd_compressed(std::string(1 << 20, 'x'))},
          {"2.jpg", std::string(1001, 'x')}});
   const auto dataset = tar_shards({path()}, {.max_member_bytes = 1000});
@@ -127,7 +127,7 @@ TEST_F(TarShardsTest, LimitsTheBytesOfAMember) {
   EXPECT_THAT(read_error(*dataset, 1), AllOf(HasSubstr("a.tar:2.jpg"), HasSubstr("1001 bytes")));
 }
 
-TEST_F(TarShardsTest, NamesTheMemberThatIsDamaged) {
+TEST_F(TarShardsTest, DamagedMemberIsNamedInTheError) {
   write({{"1.jpg.zst", "no zstd"},
          {"1.cls", "cat"},
          {"2.jpg", "x"},
@@ -143,7 +143,7 @@ TEST_F(TarShardsTest, NamesTheMemberThatIsDamaged) {
   EXPECT_THAT(read_error(*dataset, 2), HasSubstr("'' is not a class number"));
 }
 
-TEST_F(TarShardsTest, TakesAFolderOfShards) {
+TEST_F(TarShardsTest, ReadsAllShardsOfAFolderInNameOrder) {
   write({{"1.jpg", "b"}}, "b.tar");
   write({{"1.jpg", "a"}}, "a.tar");
   write({{"1.jpg", "x"}}, "a.txt");
@@ -154,7 +154,7 @@ TEST_F(TarShardsTest, TakesAFolderOfShards) {
   EXPECT_THAT(thrown_by([&] { tar_shards({path("empty")}); }), StartsWith("Refused: no .tar in"));
 }
 
-TEST_F(TarShardsTest, PassesOverWhatIsNoField) {
+TEST_F(TarShardsTest, IgnoresMembersThatAreNoField) {
   TarWriter tar;
   tar.add("./", "", '5');
   tar.add("readme.md", "text");
@@ -170,7 +170,7 @@ TEST_F(TarShardsTest, PassesOverWhatIsNoField) {
   EXPECT_THAT(dataset->name(0), HasSubstr("a.tar:./1.jpg"));
 }
 
-TEST_F(TarShardsTest, RefusesMembersOfBadNamesAndKinds) {
+TEST_F(TarShardsTest, AbsoluteParentAndLinkMembersThrow) {
   EXPECT_THAT(error({{"/a.jpg", ""}}),
               AllOf(StartsWith("Error: shard '"),
                     HasSubstr("a.tar': member '/a.jpg' has an absolute name")));
@@ -185,7 +185,7 @@ TEST_F(TarShardsTest, RefusesMembersOfBadNamesAndKinds) {
   }
 }
 
-TEST_F(TarShardsTest, CountsAndNamesFormatsThatAreNotRead) {
+TEST_F(TarShardsTest, UnsupportedFormatsAreCountedInRemarksAndErrors) {
   write({{"1.jpg", "x"}, {".2.webp", "x"}}, "a.tar");
   write({{"1.jpg", "x"}, {"x.y/2.webp", "x"}, {"3.WEBP", "x"}, {"4.gif", "x"}}, "b.tar");
   write({{"1.jpg", "x"}, {"2.webp", "x"}}, "c.tar");
@@ -204,7 +204,7 @@ TEST_F(TarShardsTest, CountsAndNamesFormatsThatAreNotRead) {
               AllOf(HasSubstr("has label, but no image"), HasSubstr("(1 .webp)")));
 }
 
-TEST_F(TarShardsTest, RefusesSamplesThatDoNotFitTogether) {
+TEST_F(TarShardsTest, InconsistentSamplesThrow) {
   EXPECT_THAT(error({{"a.jpg", ""}, {"a.png", ""}}),
               HasSubstr("member 'a.png' is a second image of sample 'a'"));
   EXPECT_THAT(error({{"a.jpg", ""}, {"a.jpg.zst", ""}}), HasSubstr("second image"));
@@ -223,7 +223,7 @@ TEST_F(TarShardsTest, RefusesSamplesThatDoNotFitTogether) {
               AllOf(HasSubstr("b.tar' have image,"), HasSubstr("a.tar' image, label")));
 }
 
-TEST_F(TarShardsTest, RefusesATruncatedShardByName) {
+TEST_F(TarShardsTest, TruncatedShardIsNamedInTheError) {
   write({{"1.jpg", std::string(2000, 'x')}});
   fs::resize_file(path(), 1000);
   EXPECT_THAT(
@@ -231,7 +231,7 @@ TEST_F(TarShardsTest, RefusesATruncatedShardByName) {
       AllOf(StartsWith("Error: shard '"), HasSubstr("a.tar"), HasSubstr("ends within '1.jpg'")));
 }
 
-TEST_F(TarShardsTest, ReportsEveryOptionThatMakesNoSense) {
+TEST_F(TarShardsTest, InvalidOptionsAreAllReported) {
   EXPECT_THAT(
       thrown_by([&] {
         tar_shards(
@@ -244,7 +244,7 @@ TEST_F(TarShardsTest, ReportsEveryOptionThatMakesNoSense) {
   EXPECT_THAT(thrown_by([] { tar_shards({}); }), StartsWith("Refused: no shards"));
 }
 
-TEST_F(TarShardsTest, SkippedMembersAreCountedAndTheFirstIsNamed) {
+TEST_F(TarShardsTest, SkippedMembersAreRemarkedWithTheFirstName) {
   write({{"a.jpg", "x"},
          {"a.json", "{}"},
          {"track 2.0 (clean).jpg", "x"},
@@ -264,7 +264,7 @@ TEST_F(TarShardsTest, SkippedMembersAreCountedAndTheFirstIsNamed) {
   }
 }
 
-TEST_F(TarShardsTest, MembersOfASampleThatAreApartAreAnErrorThatSaysHowToSort) {
+TEST_F(TarShardsTest, SeparatedMembersOfASampleThrowSortAdvice) {
   const auto sorted = HasSubstr(
       "the members of sample 'a' are not next to each other in the archive; write it again with "
       "their names sorted (tar --sort=name)");
@@ -279,7 +279,7 @@ TEST_F(TarShardsTest, MembersOfASampleThatAreApartAreAnErrorThatSaysHowToSort) {
               HasSubstr("sample 'a' has label, but no image"));
 }
 
-TEST_F(TarShardsTest, ImagesOfEveryNameThatFoldersReadAreRead) {
+TEST_F(TarShardsTest, ReadsEveryImageExtensionOfImageFolders) {
   for (const char* name : {"a.jpe", "a.JFIF", "a.ppm", "a.pgm"}) {
     EXPECT_EQ(tar_shards({write({{name, "x"}}, std::string(name) + ".tar")})->size(), 1u) << name;
   }
@@ -296,7 +296,7 @@ void overwrite(const fs::path& path, const std::string& bytes, std::streamoff at
   fs::last_write_time(path, fs::last_write_time(path) + std::chrono::seconds(1));
 }
 
-TEST_F(TarShardsTest, NoticesAShardThatIsChangedWhileOpen) {
+TEST_F(TarShardsTest, ShardChangedWhileOpenThrows) {
   write({{"1.jpg", "image"}});
   const auto dataset = tar_shards({path()});
   EXPECT_EQ(read_error(*dataset), "nothing");
@@ -304,7 +304,7 @@ TEST_F(TarShardsTest, NoticesAShardThatIsChangedWhileOpen) {
   EXPECT_THAT(read_error(*dataset), AllOf(StartsWith("Error: "), HasSubstr("a.tar' was changed")));
 }
 
-TEST_F(TarShardsTest, AnotherNameOrModeIsNoChange) {
+TEST_F(TarShardsTest, NewHardLinkOrModeIsNotAChange) {
   write({{"1.jpg", "image"}});
   const auto dataset = tar_shards({path()});
   EXPECT_EQ(read_error(*dataset), "nothing");
@@ -313,7 +313,7 @@ TEST_F(TarShardsTest, AnotherNameOrModeIsNoChange) {
   EXPECT_EQ(read_error(*dataset), "nothing");
 }
 
-TEST_F(TarShardsTest, NoticesAShardThatIsShortenedWhileOpen) {
+TEST_F(TarShardsTest, ShardTruncatedWhileOpenThrows) {
   write({{"1.jpg", std::string(2000, 'x')}});
   const auto dataset = tar_shards({path()});
   EXPECT_EQ(read_error(*dataset), "nothing");
@@ -322,7 +322,7 @@ TEST_F(TarShardsTest, NoticesAShardThatIsShortenedWhileOpen) {
   EXPECT_THAT(dataset->name(0), HasSubstr("a.tar"));
 }
 
-TEST_F(TarShardsTest, NoticesAShardThatIsReplacedOrRemovedWhileOpen) {
+TEST_F(TarShardsTest, ShardReplacedWhileOpenThrows) {
   write({{"1.jpg", "image"}});
   const auto dataset = tar_shards({path()});
   EXPECT_EQ(read_error(*dataset), "nothing");
@@ -331,7 +331,7 @@ TEST_F(TarShardsTest, NoticesAShardThatIsReplacedOrRemovedWhileOpen) {
               AllOf(HasSubstr("a.tar"), HasSubstr("was replaced or removed")));
 }
 
-TEST_F(TarShardsTest, NoticesAShardThatIsReplacedWhileClosed) {
+TEST_F(TarShardsTest, ShardReplacedWhileClosedThrows) {
   write({{"1.jpg", "image"}});
   write({{"1.jpg", "b"}}, "b.tar");
   const auto dataset = tar_shards({path(), path("b.tar")}, {.max_open_shards = 1});
@@ -343,7 +343,7 @@ TEST_F(TarShardsTest, NoticesAShardThatIsReplacedWhileClosed) {
   EXPECT_EQ(read_error(*dataset, 1), "nothing");
 }
 
-TEST_F(TarShardsTest, KeepsFewDescriptors) {
+TEST_F(TarShardsTest, OpenFilesStayBelowMaxOpenShards) {
   std::vector<fs::path> paths;
   for (int i = 0; i < 20; ++i) {
     paths.push_back(write({{"1.jpg", std::to_string(i)}}, std::to_string(i) + ".tar"));
@@ -363,7 +363,7 @@ TEST_F(TarShardsTest, KeepsFewDescriptors) {
   EXPECT_LE(descriptors() - before, 3);
 }
 
-TEST_F(TarShardsTest, WithoutFileHandlesNamesTheShardAndTheRemedy) {
+TEST_F(TarShardsTest, RunningOutOfFileDescriptorsGivesAdvice) {
   const auto dataset = tar_shards({write({{"1.jpg", "image"}})});
   // UndefinedBehaviorSanitizer opens a pipe when it first sees an object of a type.
   ASSERT_EQ(read_error(*tar_shards({write({{"1.jpg", "image"}}, "b.tar")})), "nothing");
@@ -379,7 +379,7 @@ TEST_F(TarShardsTest, WithoutFileHandlesNamesTheShardAndTheRemedy) {
   EXPECT_EQ(read_error(*dataset), "nothing");
 }
 
-TEST_F(TarShardsTest, ReadsFromManyThreads) {
+TEST_F(TarShardsTest, ConcurrentReadsReturnCorrectSamples) {
   constexpr std::size_t kShards = 5, kSamples = 20;
   std::vector<fs::path> paths;
   for (std::size_t s = 0; s < kShards; ++s) {

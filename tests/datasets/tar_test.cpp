@@ -91,7 +91,7 @@ TEST(Tar, ReadsLongNames) {
                           std::string(100, 'n') + "=4"));
 }
 
-TEST(Tar, APaxSizeCountsInsteadOfTheHeaders) {
+TEST(Tar, PaxSizeOverridesTheHeaderSize) {
   TarWriter tar;
   tar.pax("comment", "nothing to us");
   tar.pax("size", "3");
@@ -118,7 +118,7 @@ TEST(Tar, ReadsNumbersInOctalAndBase256) {
   EXPECT_EQ(number("-0000000001\0"sv), std::nullopt);
 }
 
-TEST(Tar, ReadsArchivesOneBehindTheOther) {
+TEST(Tar, ReadsConcatenatedArchives) {
   TarWriter tar;
   tar.add("a", "1");
   tar.end();
@@ -126,7 +126,7 @@ TEST(Tar, ReadsArchivesOneBehindTheOther) {
   EXPECT_THAT(members(tar), ElementsAre("a=1", "b=2"));
 }
 
-TEST(Tar, TakesChecksumsOfSignedBytes) {
+TEST(Tar, AcceptsSignedByteChecksums) {
   TarWriter::Block block = TarWriter::header("\xc3\xa4", 0);
   std::memset(block.data() + 148, ' ', 8);
   int sum = 0;
@@ -137,7 +137,7 @@ TEST(Tar, TakesChecksumsOfSignedBytes) {
   EXPECT_THAT(members(tar), ElementsAre("\xc3\xa4="));
 }
 
-TEST(Tar, RefusesADamagedHeader) {
+TEST(Tar, DamagedHeaderThrowsWithByteOffset) {
   TarWriter tar;
   tar.add("a", "1");
   tar.add("b", "2");
@@ -149,7 +149,7 @@ TEST(Tar, RefusesADamagedHeader) {
                                        HasSubstr("no tar header"))));
 }
 
-TEST(Tar, RefusesTruncationAtEveryByte) {
+TEST(Tar, TruncationAtEveryByteThrows) {
   TarWriter tar;
   tar.add("a", "1");
   tar.pax("path", "long");
@@ -163,7 +163,7 @@ TEST(Tar, RefusesTruncationAtEveryByte) {
   }
 }
 
-TEST(Tar, RefusesWhatItCannotReadRight) {
+TEST(Tar, UnsupportedOrInvalidMembersThrow) {
   const auto error = [](auto fill) {
     TarWriter tar;
     fill(tar);
@@ -190,7 +190,7 @@ TEST(Tar, RefusesWhatItCannotReadRight) {
               HasSubstr("not a number"));
 }
 
-TEST(Tar, OtherArchivesAreNamedAndATarWhoseFirstNameLooksLikeOneIsRead) {
+TEST(Tar, ZipAndCpioAreRecognizedByHeaderNotMemberName) {
   for (const std::string start : {"PK\3\4", "070701", "070707"})
     EXPECT_THAT(members(start + std::string(2000, '0')),
                 ElementsAre(HasSubstr("it is a zip or cpio archive; pack the files as .tar")));
@@ -200,14 +200,14 @@ TEST(Tar, OtherArchivesAreNamedAndATarWhoseFirstNameLooksLikeOneIsRead) {
   EXPECT_THAT(members(tar), ElementsAre("070701.jpg=image"));
 }
 
-TEST(Tar, PassesOverHeadersForAllMembers) {
+TEST(Tar, IgnoresGlobalPaxComment) {
   TarWriter tar;
   tar.pax("comment", "0123abcd", 'g');
   tar.add("a", "1");
   EXPECT_THAT(members(tar), ElementsAre("a=1"));
 }
 
-TEST(Tar, AHeaderForAllMembersNeedsNone) {
+TEST(Tar, GlobalPaxHeaderNeedsNoFollowingMember) {
   TarWriter tar;
   tar.add("a", "1");
   tar.pax("comment", "0123abcd", 'g');

@@ -28,14 +28,14 @@ std::shared_ptr<const Dataset> images() {
 }
 
 /// The first `batches` slabs and what the steps cost.
-struct Ran {
+struct RunResult {
   std::vector<std::byte> bytes;
   std::vector<StepCounter> counters;
   double wall_s = 0;
 };
 
-Ran run(std::shared_ptr<const Dataset> dataset, unsigned workers = 1) {
-  Ran result;
+RunResult run(std::shared_ptr<const Dataset> dataset, unsigned workers = 1) {
+  RunResult result;
   const auto start = std::chrono::steady_clock::now();
   DataLoader loader(std::move(dataset), {}, {{.batch_size = 8}, {.num_workers = workers}});
   const HostBatch batch = loader.next();
@@ -45,15 +45,15 @@ Ran run(std::shared_ptr<const Dataset> dataset, unsigned workers = 1) {
   return result;
 }
 
-TEST(WithCost, ChangesNoValue) {
+TEST(WithCost, CostsDoNotChangeValues) {
   const SyntheticCosts costs{.read = {.sleep_s = 1e-4, .memory_bytes = 1000},
                              .decode = {.cpu_s = 1e-4, .memory_bytes = 100, .lock = true}};
   EXPECT_EQ(run(with_cost(images(), costs)).bytes, run(images()).bytes);
 }
 
-TEST(WithCost, IsPaidInItsStepOnceASample) {
+TEST(WithCost, CostIsPaidOncePerSampleInItsStep) {
   const SyntheticCosts costs{.read = {.sleep_s = 0.004}, .decode = {.cpu_s = 0.003}};
-  const Ran paid = run(with_cost(images(), costs));
+  const RunResult paid = run(with_cost(images(), costs));
   const StepCounter& read = paid.counters[0];
   const StepCounter& decode = paid.counters[1];
   // Counters are taken while the next batch is made: one call may be half counted.
@@ -65,7 +65,7 @@ TEST(WithCost, IsPaidInItsStepOnceASample) {
   EXPECT_THAT(decode.cpu_s, AllOf(Ge((decodes - 1) * 0.003), Lt((decodes + 1) * 0.005)));
 }
 
-TEST(WithCost, ALockLetsOneThreadPayAtATime) {
+TEST(WithCost, LockedCostIsPaidByOneThreadAtATime) {
   const SyntheticCosts shared{.read = {.sleep_s = 0.02}};
   SyntheticCosts locked = shared;
   locked.read.lock = true;
@@ -84,7 +84,7 @@ TEST(WithCost, MemoryTrafficTakesTime) {
   EXPECT_GT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(1));
 }
 
-TEST(WithCost, StillDecodesWhatIsEncoded) {
+TEST(WithCost, EncodedFieldsAreStillDecoded) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() / "a");
   write_file_atomically(folder.path() / "a" / "1.png", image_record("rgb.png").file);
@@ -97,7 +97,7 @@ TEST(WithCost, StillDecodesWhatIsEncoded) {
   EXPECT_THAT(dataset->name(0), HasSubstr("a/1.png"));
 }
 
-TEST(WithCost, RefusesCostsThatMakeNoSense) {
+TEST(WithCost, InvalidCostsAreRefused) {
   EXPECT_THAT(
       thrown_by([] { with_cost(images(), {.read = {.sleep_s = -1}, .decode = {.cpu_s = 4000}}); }),
       AllOf(StartsWith("Refused: the cost of read"), HasSubstr("the cost of decode")));

@@ -110,18 +110,18 @@ class CommandsTest(unittest.TestCase):
                 self.assertIsNot(is_ignored(name), False)
         return len(commands)
 
-    def test_commands_exit_with_0_and_leave_nothing_that_git_would_track(self):
+    def test_commands_exit_with_0_and_create_only_files_ignored_by_git(self):
         count = 0
         for page in pages():
             with tempfile.TemporaryDirectory(prefix="slipstream-docs-") as folder:
                 count += self.check_page(page, folder)
         self.assertGreater(count, 0)
 
-    def test_what_is_not_run_is_still_shown(self):
+    def test_commands_not_run_here_are_still_in_the_docs(self):
         shown = {command for page in pages() for command in page_commands(page)}
         self.assertEqual(set(NOT_RUN) - shown, set())
 
-    def test_links_lead_somewhere(self):
+    def test_linked_files_exist(self):
         for page in pages():
             prose = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"),
                            flags=re.MULTILINE | re.DOTALL)
@@ -130,7 +130,7 @@ class CommandsTest(unittest.TestCase):
                     if "://" not in link:
                         self.assertTrue((page.parent / link).exists())
 
-    def test_tests_that_are_named_are_there(self):
+    def test_cpp_tests_named_in_the_docs_exist(self):
         sources = "".join(file.read_text() for file in (SOURCE / "tests").rglob("*_test.cpp"))
         tests = re.findall(r"TEST(?:_F|_P)?\((\w+), (\w+)\)", sources)
         there = {".".join(names) for names in tests}

@@ -76,15 +76,15 @@ def import_cycles():
 
 
 class Modules(unittest.TestCase):
-    def test_picture_and_table_have_every_module(self):
+    def test_diagram_and_table_list_every_module(self):
         folders = {path.parent.name for path in (SOURCE / "src").glob("*/CMakeLists.txt")}
         self.assertEqual(set(reachable_modules()), folders)
         self.assertEqual(set(refused_libraries()), folders)
 
-    def test_includes_follow_the_picture(self):
+    def test_includes_follow_the_diagram(self):
         self.assertEqual(list(include_offenses()), [])
 
-    def test_no_python_module_imports_itself_through_others(self):
+    def test_python_package_has_no_import_cycles(self):
         self.assertEqual(import_cycles(), [])
 
 

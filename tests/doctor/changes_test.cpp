@@ -7,7 +7,7 @@
 namespace slipstream {
 namespace {
 
-TEST(Changes, storage_that_waits_asks_for_reads_in_flight_and_more_workers) {
+TEST(Changes, WaitingReadsProposeReadAheadAndMoreWorkers) {
   PipelineModel model = usual_model();
   model.steps[0] = make_step("read", Bottleneck::read, 60e-3, 0);
   const Diagnosis diagnosis = diagnose(make_observations(model));
@@ -17,7 +17,7 @@ TEST(Changes, storage_that_waits_asks_for_reads_in_flight_and_more_workers) {
   EXPECT_GT(find(diagnosis, "num_workers")->gain.value, 3);
 }
 
-TEST(Changes, samples_that_now_and_then_take_long_ask_for_more_batches_ahead) {
+TEST(Changes, OnlyOccasionalSlowSamplesProposePrefetchBatches) {
   PipelineModel model = usual_model();
   model.slabs = 2;
   model.line_waiting_s = 0.04;
@@ -42,7 +42,7 @@ TEST(Changes, samples_that_now_and_then_take_long_ask_for_more_batches_ahead) {
       << "samples are alike";
 }
 
-TEST(Changes, reading_that_works_asks_for_smaller_samples) {
+TEST(Changes, ReadingThatUsesCpuProposesSmallerSamples) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0.002;
   model.steps[0] = make_step("read", Bottleneck::read, 0, 8e-3);
@@ -55,7 +55,7 @@ TEST(Changes, reading_that_works_asks_for_smaller_samples) {
   EXPECT_NEAR(change->predicted.value, 1 / simulated_step_s(model), 0.05 / simulated_step_s(model));
 }
 
-TEST(Changes, a_late_crop_saves_only_what_it_is_moved_ahead_of) {
+TEST(Changes, EarlierCropSavesOnlyTransformsThatItMovesBefore) {
   PipelineModel model = usual_model();
   model.steps[2] = make_step("resize", Bottleneck::transforms, 0, 20e-3);
   model.steps[3] = make_step("normalize", Bottleneck::transforms, 0, 20e-3);
@@ -74,7 +74,7 @@ TEST(Changes, a_late_crop_saves_only_what_it_is_moved_ahead_of) {
   EXPECT_EQ(find(diagnose(observed), "crop_first"), nullptr);
 }
 
-TEST(Changes, a_cache_stands_before_the_first_random_step_and_fits) {
+TEST(Changes, CacheIsProposedAfterLastFixedStepIfItFitsInMemory) {
   PipelineModel model = usual_model();
   model.steps[1] = make_step("decode", Bottleneck::decode, 0, 50e-3);
   Observations observed = make_observations(model);
@@ -97,7 +97,7 @@ Plan with_device_transforms(const std::vector<LanePlan>& lanes) {
   return plan;
 }
 
-TEST(Changes, device_transforms_come_right_behind_the_copy) {
+TEST(Changes, DeviceTransformsRunDirectlyAfterCopy) {
   using Steps = std::vector<std::string>;
   const Plan apart = with_device_transforms({{{"copy"}, 0}, {{"train"}, 2}});
   ASSERT_EQ(apart.schedule.lanes.size(), 3U);
@@ -113,7 +113,7 @@ TEST(Changes, device_transforms_come_right_behind_the_copy) {
   EXPECT_EQ(mixed.schedule.depth, 4U);
 }
 
-TEST(Changes, device_transforms_cost_the_line_what_a_lane_of_their_own_does_not_hide) {
+TEST(Changes, SeparateLaneHidesPartOfDeviceTransformTime) {
   PipelineModel model = usual_model();
   model.steps[3] = make_step("blur", Bottleneck::transforms, 0, 50e-3);
   Observations observed = make_observations(model);
@@ -130,7 +130,7 @@ TEST(Changes, device_transforms_cost_the_line_what_a_lane_of_their_own_does_not_
   EXPECT_NEAR(step_s({{{"copy"}, 0}, {{"train"}, 2}}), 0.11, 0.002);
 }
 
-TEST(Changes, a_remedy_caches_nothing_behind_what_the_device_does) {
+TEST(Changes, RemedyUsesEitherCacheOrDeviceTransforms) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0.002;
   model.steps[1] = make_step("decode", Bottleneck::decode, 0, 10e-3);
@@ -146,7 +146,7 @@ TEST(Changes, a_remedy_caches_nothing_behind_what_the_device_does) {
   EXPECT_TRUE(loader.on_device.empty() || !loader.cache) << "one excludes the other";
 }
 
-TEST(Changes, of_two_that_gain_alike_the_one_without_memory_is_taken) {
+TEST(Changes, RemedyPrefersMoreWorkersOverCacheOfEqualGain) {
   PipelineModel model = usual_model();
   model.workers = 2;
   model.line_waiting_s = 0.31;
@@ -160,7 +160,7 @@ TEST(Changes, of_two_that_gain_alike_the_one_without_memory_is_taken) {
   EXPECT_FALSE(remedy.plan.schedule.loader.cache);
 }
 
-TEST(Changes, pipelining_is_predicted_only_from_all_of_the_devices_steps) {
+TEST(Changes, PipeliningIsProposedOnlyIfAllDeviceStepsWereMeasured) {
   const DeviceCost copy{"copy", {0.04, 0.04, 0.04, "s", 9}, 0, 0};
   const DeviceCost train{"train", {0.06, 0.06, 0.06, "s", 9}, 0, 0};
   Observations observed = make_observations(usual_model());
@@ -180,7 +180,7 @@ TEST(Changes, pipelining_is_predicted_only_from_all_of_the_devices_steps) {
   EXPECT_EQ(find(diagnose(observed), "pipelining"), nullptr) << "'encode' may take longest";
 }
 
-TEST(Changes, fewer_workers_where_half_of_them_make_more) {
+TEST(Changes, FewerWorkersAreProposedIfHalfAreFaster) {
   PipelineModel model = usual_model();
   model.steps[1] = make_step("decode", Bottleneck::decode, 0, 60e-3);
   Observations observed = make_observations(model);
@@ -200,7 +200,7 @@ TEST(Changes, fewer_workers_where_half_of_them_make_more) {
   EXPECT_GT(plan.schedule.loader.num_workers, 4U);
 }
 
-TEST(Changes, a_loader_without_workers_works_in_turns_with_training) {
+TEST(Changes, ZeroWorkersLoadBetweenStepsAndTwoWorkersAreProposed) {
   PipelineModel model = usual_model();
   model.workers = 1;
   model.slabs = 1;
@@ -217,7 +217,7 @@ TEST(Changes, a_loader_without_workers_works_in_turns_with_training) {
   EXPECT_EQ(find(diagnosis, "prefetch_batches"), nullptr);
 }
 
-TEST(Changes, workers_bring_their_slabs) {
+TEST(Changes, SetWorkersUpdatesNumberOfSlabs) {
   PipelineModel model = usual_model();
   model.slabs_per_worker = 3;
   model.set_workers(5);
@@ -225,7 +225,7 @@ TEST(Changes, workers_bring_their_slabs) {
   EXPECT_EQ(model.slabs, 16U);
 }
 
-TEST(Changes, steps_are_told_by_their_kind) {
+TEST(Changes, SlowTransformProposesCheaperTransformAndNoConversion) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0.002;
   model.steps = {make_step("data set", Bottleneck::read, 0, 1e-3),
@@ -238,7 +238,7 @@ TEST(Changes, steps_are_told_by_their_kind) {
   EXPECT_EQ(cheaper->step, "blur");
 }
 
-TEST(Changes, one_worker_is_not_several) {
+TEST(Changes, ProposalOfOneWorkerUsesSingular) {
   PipelineModel model = usual_model();
   model.workers = 2;
   model.steps[1] = make_step("decode", Bottleneck::decode, 0, 60e-3);
@@ -251,16 +251,16 @@ TEST(Changes, one_worker_is_not_several) {
   EXPECT_THAT(change->description, testing::StartsWith("use 1 worker: "));
 }
 
-class JpegFiles : public testing::Test {
+class JpegWireChange : public testing::Test {
  protected:
-  JpegFiles() {
+  JpegWireChange() {
     PipelineModel model = usual_model();
     model.steps[1] = make_step("decode", Bottleneck::decode, 0, 50e-3);
     observed_ = make_observations(model);
     observed_.situation.on_gpu = true;
     observed_.situation.wires = {{"image", Wire::jpeg, 0, Measured{0.02, 0.02, 0.02, "s", 9}, ""}};
   }
-  void put_on(const std::vector<LanePlan>& lanes) {
+  void set_lanes(const std::vector<LanePlan>& lanes) {
     observed_.situation.plan.schedule.lanes = lanes;
   }
   WireChoice& choice() { return observed_.situation.wires.front(); }
@@ -275,8 +275,8 @@ class JpegFiles : public testing::Test {
   Observations observed_;
 };
 
-TEST_F(JpegFiles, cost_a_serial_step_what_the_engines_take) {
-  put_on(serial_);
+TEST_F(JpegWireChange, SerialStepIncludesMeasuredDecodeTime) {
+  set_lanes(serial_);
   EXPECT_NEAR(1 / change().predicted.value, 0.12, 0.002);
   EXPECT_EQ(change().action, "--wire image=jpeg");
   EXPECT_EQ(change().bottleneck, Bottleneck::decode);
@@ -284,15 +284,15 @@ TEST_F(JpegFiles, cost_a_serial_step_what_the_engines_take) {
   EXPECT_FALSE(change().apply) << "levels differ: a trainer's numerics stay what they are";
 }
 
-TEST_F(JpegFiles, are_decoded_beside_training_on_a_lane_of_their_own) {
-  put_on(apart_);
+TEST_F(JpegWireChange, DecodeTimeOnSeparateLaneOverlapsTraining) {
+  set_lanes(apart_);
   EXPECT_NEAR(1 / change().predicted.value, 0.1, 0.002);
   choice().decode_s = Measured{0.15, 0.15, 0.15, "s", 9};
   EXPECT_NEAR(1 / change().predicted.value, 0.15, 0.003) << "the engines are the limit";
 }
 
-TEST_F(JpegFiles, take_transforms_that_files_cannot_have_with_them) {
-  put_on(apart_);
+TEST_F(JpegWireChange, LaterTransformsMoveToDeviceToo) {
+  set_lanes(apart_);
   choice().on_device_from = "blur";
   EXPECT_TRUE(change().is_upper_bound) << "what these take there was not measured";
   EXPECT_EQ(change().action, "--wire image=jpeg --transforms-device cuda");
@@ -302,7 +302,7 @@ TEST_F(JpegFiles, take_transforms_that_files_cannot_have_with_them) {
   EXPECT_NEAR(1 / change().predicted.value, 0.12, 0.002);
 }
 
-TEST_F(JpegFiles, are_not_proposed_where_no_engine_was_measured) {
+TEST_F(JpegWireChange, IsNotProposedWithoutMeasuredDecodeTime) {
   choice().decode_s.reset();
   EXPECT_EQ(change().id, "");
 }
@@ -323,7 +323,7 @@ Observations without_pinned_memory(double pinned_s) {
   return observed;
 }
 
-TEST(Changes, page_locked_memory_is_proposed_where_it_was_measured_to_be_faster) {
+TEST(Changes, PinningIsProposedOnlyIfMeasuredFaster) {
   const Diagnosis diagnosis = diagnose(without_pinned_memory(0.08));
   const Change* const pinning = find(diagnosis, "pinning");
   ASSERT_NE(pinning, nullptr);
@@ -335,7 +335,7 @@ TEST(Changes, page_locked_memory_is_proposed_where_it_was_measured_to_be_faster)
   EXPECT_EQ(find(diagnose(only_pinned), "pinning"), nullptr) << "the other is not known";
 }
 
-TEST(Changes, smaller_formats_take_their_share_of_the_copy) {
+TEST(Changes, SmallerWireFormatShortensCopyInProportion) {
   Observations observed = make_observations(usual_model(), 0.04);  // of a line of 100 ms
   observed.levels[1].name = kPinnedLevel;
   observed.situation.on_gpu = true;
@@ -356,7 +356,7 @@ TEST(Changes, smaller_formats_take_their_share_of_the_copy) {
   EXPECT_FALSE(image->apply);
 }
 
-TEST(WhatIf, a_step_that_costs_less_gives_what_it_then_takes) {
+TEST(WhatIf, ReducedStepCostPredictsResultingRate) {
   PipelineModel model = usual_model();
   model.steps[1] = make_step("decode", Bottleneck::decode, 30e-3, 30e-3);
   const Observations observed = make_observations(model);
@@ -369,7 +369,7 @@ TEST(WhatIf, a_step_that_costs_less_gives_what_it_then_takes) {
   EXPECT_THROW(what_if(observed, diagnosis, {{"decode", -1}}), Refused);
 }
 
-TEST(WhatIf, nothing_is_faster_than_its_own_line) {
+TEST(WhatIf, PredictedRateNeverExceedsTrainingRate) {
   PipelineModel model = usual_model();
   model.steps[1] = make_step("decode", Bottleneck::decode, 60e-3, 0);
   Observations observed = make_observations(model);
@@ -379,8 +379,8 @@ TEST(WhatIf, nothing_is_faster_than_its_own_line) {
   EXPECT_LE(change.predicted.value, 1 / model.line_waiting_s + 1e-9);
 }
 
-TEST(Changes, a_remedy_is_predicted_together) {
-  const Observations observed = make_observations(article(), 0.01);
+TEST(Changes, RemedyPredictsCombinedRateOfItsChanges) {
+  const Observations observed = make_observations(article_model(), 0.01);
   const Diagnosis diagnosis = diagnose(observed);
   const Remedy remedy = find_remedy(observed, diagnosis);
   ASSERT_FALSE(remedy.changes.empty());

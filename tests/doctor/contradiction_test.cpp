@@ -26,7 +26,7 @@ Level& level_after(Observations& observed, const std::string& step) {
 
 /// What would be measured with a full cache behind the crop, of a decoding that is slow; cuts
 /// switch the cache off. `blur_s`: what is left to do of a sample.
-Observations cached_behind_the_crop(double blur_s) {
+Observations observe_cache_after_crop(double blur_s) {
   constexpr std::size_t kCached = 3;
   PipelineModel model = usual_model();
   model.steps[1] = make_step("decode", Bottleneck::decode, 0, 50e-3);
@@ -39,8 +39,8 @@ Observations cached_behind_the_crop(double blur_s) {
   return observed;
 }
 
-TEST(Contradiction, LevelsAheadOfTheCacheDoMoreThanThePipeline) {
-  Observations observed = cached_behind_the_crop(1e-3);
+TEST(Contradiction, LevelsBeforeCacheMayBeSlowerThanPipeline) {
+  Observations observed = observe_cache_after_crop(1e-3);
   ASSERT_LT(level_after(observed, "read").with_training->high,
             observed.levels.back().with_training->low);
   EXPECT_FALSE(find_contradiction(observed));
@@ -49,21 +49,21 @@ TEST(Contradiction, LevelsAheadOfTheCacheDoMoreThanThePipeline) {
   EXPECT_THAT(diagnosis.reason, Not(HasSubstr("speed changed")));
 }
 
-TEST(Contradiction, LevelsAheadOfTheCacheAreNoErrorOfTheModel) {
-  const Diagnosis diagnosis = diagnose(cached_behind_the_crop(30e-3));
+TEST(Contradiction, LevelsBeforeCacheDoNotCountAsModelError) {
+  const Diagnosis diagnosis = diagnose(observe_cache_after_crop(30e-3));
   EXPECT_EQ(diagnosis.verdict, Bottleneck::transforms) << diagnosis.reason;
   EXPECT_LT(diagnosis.model_error, 0.05);
 }
 
-TEST(Contradiction, LevelsBehindTheCacheDoLessThanThePipeline) {
-  Observations observed = cached_behind_the_crop(1e-3);
+TEST(Contradiction, LevelAfterCacheSlowerThanPipelineIsReported) {
+  Observations observed = observe_cache_after_crop(1e-3);
   scale(*level_after(observed, "crop").with_training, 0.5);
   const auto found = find_contradiction(observed);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->shorter, "after crop");
 }
 
-TEST(Contradiction, WholeImagesMayCostMoreThanDecodingParts) {
+TEST(Contradiction, SlowFullDecodeIsAllowedWhenOnlyPartsAreDecoded) {
   Observations observed = make_observations(usual_model());
   scale(*level_after(observed, "decode").with_training, 0.5);
   EXPECT_THAT(diagnose(observed).reason, HasSubstr("'after decode' was slower"));
@@ -74,7 +74,7 @@ TEST(Contradiction, WholeImagesMayCostMoreThanDecodingParts) {
   EXPECT_TRUE(find_contradiction(observed)) << "what comes behind the first transform is alike";
 }
 
-TEST(Contradiction, ACeilingThatIsALittleTooLowIsTold) {
+TEST(Contradiction, CeilingMeasuredTooLowIsReportedInReason) {
   Observations observed = make_observations(usual_model());
   EXPECT_THAT(diagnose(observed).reason, Not(HasSubstr("too low")));
   scale(*observed.levels.front().with_training, 1 / 1.08);

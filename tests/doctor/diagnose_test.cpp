@@ -10,8 +10,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST(Diagnose, the_articles_bottlenecks_come_in_its_order) {
-  const Diagnosis diagnosis = diagnose(make_observations(article(), 0.01));
+TEST(Diagnose, ArticleModelBlamesTransformsThenReading) {
+  const Diagnosis diagnosis = diagnose(make_observations(article_model(), 0.01));
   EXPECT_EQ(diagnosis.verdict, Bottleneck::transforms);
   EXPECT_THAT(diagnosis.bottlenecks, ElementsAre(Bottleneck::transforms, Bottleneck::read));
   EXPECT_NEAR(diagnosis.ceiling.value, 1 / 0.3, 0.02);
@@ -19,8 +19,8 @@ TEST(Diagnose, the_articles_bottlenecks_come_in_its_order) {
   EXPECT_THAT(diagnosis.reason, HasSubstr("27 %"));
 }
 
-TEST(Diagnose, a_fix_is_predicted_before_it_is_made) {
-  PipelineModel before = article();
+TEST(Diagnose, PredictedRateAfterFixMatchesSimulation) {
+  PipelineModel before = article_model();
   const Observations observed = make_observations(before, 0.01);
   const PipelineModel now = fitted_model(observed);
   const double error = compute_model_error(observed, now);
@@ -38,15 +38,15 @@ TEST(Diagnose, a_fix_is_predicted_before_it_is_made) {
   }
 }
 
-TEST(Diagnose, handing_a_batch_over_is_part_of_the_line) {
-  Observations observed = make_observations(article(), 0.01);
+TEST(Diagnose, FittedLineIncludesBatchHandover) {
+  Observations observed = make_observations(article_model(), 0.01);
   ASSERT_EQ(observed.levels[1].name, kHostLevel);
   observed.levels[1].with_training->value = 1 / 0.30;
   const PipelineModel model = fitted_model(observed);
   EXPECT_NEAR(model.line_waiting_s + model.line_working_s, 0.31, 2e-3);
 }
 
-TEST(Diagnose, what_lies_between_the_steps_counts) {
+TEST(Diagnose, TimeBetweenStepsIsAddedToLastStep) {
   PipelineModel model = usual_model();
   Observations observed = make_observations(model);
   model.steps.back().working_s = {1e-3F};
@@ -58,7 +58,7 @@ TEST(Diagnose, what_lies_between_the_steps_counts) {
   EXPECT_NEAR(fitted.steps.front().working_s.front(), 1e-3, 2e-5);
 }
 
-TEST(Diagnose, where_input_keeps_up_the_device_is_the_limit) {
+TEST(Diagnose, FastInputGivesGpuVerdictWithoutChanges) {
   const Diagnosis diagnosis = diagnose(make_observations(usual_model()));
   EXPECT_EQ(diagnosis.verdict, Bottleneck::gpu);
   EXPECT_TRUE(diagnosis.bottlenecks.empty());
@@ -72,7 +72,7 @@ struct Case {
 
 class OneSlowStep : public testing::TestWithParam<Case> {};
 
-TEST_P(OneSlowStep, IsFound) {
+TEST_P(OneSlowStep, IsReportedAsVerdict) {
   PipelineModel model = usual_model();
   for (auto& step : model.steps)
     if (step.name == GetParam().step) step.working_s = {50e-3F};
@@ -86,14 +86,14 @@ INSTANTIATE_TEST_SUITE_P(All, OneSlowStep,
                                          Case{"blur", Bottleneck::transforms}),
                          [](const auto& tested) { return tested.param.step; });
 
-TEST(Diagnose, a_slow_copy_is_found) {
+TEST(Diagnose, SlowCopyGivesCopyVerdict) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0.2;
   const Diagnosis diagnosis = diagnose(make_observations(model, 0.1));
   EXPECT_EQ(diagnosis.verdict, Bottleneck::copy) << diagnosis.reason;
 }
 
-TEST(Diagnose, a_lock_is_told_from_a_slow_step) {
+TEST(Diagnose, LockedStepGivesLockVerdictAndRateWithoutLock) {
   PipelineModel model = usual_model();
   model.workers = 8;
   model.steps[1] = make_step("decode", Bottleneck::decode, 8e-3, 0);
@@ -107,7 +107,7 @@ TEST(Diagnose, a_lock_is_told_from_a_slow_step) {
 }
 
 /// Where one worker gets the lock again and again, many batches are ready at once, and then none.
-TEST(Diagnose, a_level_that_says_nothing_does_not_contradict) {
+TEST(Diagnose, LevelWithVeryWideIntervalIsIgnored) {
   PipelineModel model = usual_model();
   model.workers = 3;
   model.steps[1] = make_step("decode", Bottleneck::decode, 8e-3, 0);
@@ -122,7 +122,7 @@ TEST(Diagnose, a_level_that_says_nothing_does_not_contradict) {
   EXPECT_LT(diagnosis.model_error, 0.05);
 }
 
-TEST(Diagnose, bandwidth_is_told_from_a_slow_step) {
+TEST(Diagnose, MemoryBoundStepGivesMemoryBandwidthVerdict) {
   PipelineModel model = usual_model();
   model.workers = 8;
   model.capacity = {8, 1.5};
@@ -132,7 +132,7 @@ TEST(Diagnose, bandwidth_is_told_from_a_slow_step) {
   EXPECT_EQ(diagnosis.verdict, Bottleneck::memory_bandwidth) << diagnosis.reason;
 }
 
-TEST(Diagnose, two_that_are_as_slow_are_both_named) {
+TEST(Diagnose, EquallySlowDecodeAndCopyAreBothCulprits) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0.4;
   model.steps[1] = make_step("decode", Bottleneck::decode, 0, 47e-3);
@@ -141,7 +141,7 @@ TEST(Diagnose, two_that_are_as_slow_are_both_named) {
               testing::UnorderedElementsAre(Bottleneck::decode, Bottleneck::copy));
 }
 
-TEST(Diagnose, cores_that_slow_each_other_down_are_no_lock) {
+TEST(Diagnose, UniformSlowdownOfAllWorkersIsNotReportedAsLock) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0.001;
   model.steps[3].working_s = {3e-3F};
@@ -163,8 +163,8 @@ TEST(Diagnose, cores_that_slow_each_other_down_are_no_lock) {
   }
 }
 
-TEST(Diagnose, wide_intervals_are_no_evidence) {
-  Observations observed = make_observations(article(), 0.01);
+TEST(Diagnose, WidePipelineIntervalGivesNotEnoughEvidence) {
+  Observations observed = make_observations(article_model(), 0.01);
   Measured& rate = *observed.levels.back().with_training;
   rate.low = 0.1 * rate.value;
   rate.high = 5 * rate.value;
@@ -173,16 +173,16 @@ TEST(Diagnose, wide_intervals_are_no_evidence) {
   EXPECT_THAT(diagnosis.reason, HasSubstr("--budget"));
 }
 
-TEST(Diagnose, a_wide_ceiling_does_not_hide_a_device_that_waits) {
-  Observations observed = make_observations(article(), 0.01);
+TEST(Diagnose, WideCeilingIntervalStillGivesTransformsVerdict) {
+  Observations observed = make_observations(article_model(), 0.01);
   Measured& ceiling = *observed.levels.front().with_training;
   ceiling.low = 0.7 * ceiling.value;
   ceiling.high = 1.3 * ceiling.value;
   EXPECT_EQ(diagnose(observed).verdict, Bottleneck::transforms);
 }
 
-TEST(Diagnose, levels_that_failed_are_no_evidence) {
-  Observations observed = make_observations(article(), 0.01);
+TEST(Diagnose, FailedCeilingLevelGivesNotEnoughEvidence) {
+  Observations observed = make_observations(article_model(), 0.01);
   observed.levels.front().with_training.reset();
   observed.levels.front().error = "no";
   const Diagnosis diagnosis = diagnose(observed);
@@ -190,7 +190,7 @@ TEST(Diagnose, levels_that_failed_are_no_evidence) {
   EXPECT_EQ(diagnosis.costs.size(), 6U);
 }
 
-TEST(Diagnose, a_busy_host_is_told_from_a_busy_device) {
+TEST(Diagnose, EnqueueTimeAndSmActivityDecideLaunchNoneOrGpuVerdict) {
   Observations observed = make_observations(usual_model());
   observed.situation.on_gpu = true;
   observed.levels[1].name = kPageableLevel;
@@ -204,7 +204,7 @@ TEST(Diagnose, a_busy_host_is_told_from_a_busy_device) {
   EXPECT_EQ(diagnose(observed).verdict, Bottleneck::gpu);
 }
 
-TEST(Diagnose, the_cores_it_needs_are_those_that_a_change_gives_it) {
+TEST(Diagnose, CoresChangeProposesTheCoresNeeded) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0.002;
   model.line_working_s = 0.001;
@@ -221,7 +221,7 @@ TEST(Diagnose, the_cores_it_needs_are_those_that_a_change_gives_it) {
   EXPECT_THAT(change->description, HasSubstr("give this device " + std::to_string(given)));
 }
 
-TEST(Diagnose, of_kinds_that_tie_at_the_ceiling_the_costliest_comes_first) {
+TEST(Diagnose, TiedCulpritsAreOrderedByCost) {
   PipelineModel model = usual_model();
   model.workers = 1;
   model.steps[0].working_s = {0.1e-3F};
@@ -240,7 +240,7 @@ TEST(Diagnose, of_kinds_that_tie_at_the_ceiling_the_costliest_comes_first) {
   }
 }
 
-TEST(Diagnose, training_needs_cores_only_where_it_takes_them_from_workers) {
+TEST(Diagnose, CoresNeededIncludeTrainingOnlyIfItCompetesWithWorkers) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0;
   model.line_working_s = 0.14;
@@ -256,7 +256,7 @@ void scale_by(Measured& rate, double by) {
   rate = {by * rate.value, by * rate.low, by * rate.high, rate.unit, rate.n};
 }
 
-TEST(Diagnose, a_ceiling_below_what_does_more_is_no_evidence) {
+TEST(Diagnose, CeilingBelowOtherLevelsGivesNotEnoughEvidence) {
   Observations observed = make_observations(usual_model());
   scale_by(*observed.levels.front().with_training, 0.85);
   const Diagnosis diagnosis = diagnose(observed);
@@ -266,7 +266,7 @@ TEST(Diagnose, a_ceiling_below_what_does_more_is_no_evidence) {
   EXPECT_TRUE(diagnosis.bottlenecks.empty());
 }
 
-TEST(Diagnose, cached_samples_that_cost_more_than_others_are_no_change_of_speed) {
+TEST(Diagnose, SlowLevelOfFewCachedSamplesIsNoSpeedChange) {
   PipelineModel model = usual_model();
   model.workers = 1;
   model.steps[3].waiting_s = {0, 0, 0, 0};
@@ -282,7 +282,7 @@ TEST(Diagnose, cached_samples_that_cost_more_than_others_are_no_change_of_speed)
   EXPECT_THAT(diagnose(observed).reason, HasSubstr("speed changed"));
 }
 
-TEST(Diagnose, a_machine_that_changes_its_speed_shows_no_lock) {
+TEST(Diagnose, SpeedChangeGivesNotEnoughEvidenceInsteadOfLock) {
   PipelineModel model = usual_model();
   model.workers = 8;
   model.steps[1] = make_step("decode", Bottleneck::decode, 8e-3, 0);
@@ -292,15 +292,15 @@ TEST(Diagnose, a_machine_that_changes_its_speed_shows_no_lock) {
   EXPECT_EQ(diagnose(observed).verdict, Bottleneck::not_enough_evidence);
 }
 
-TEST(Diagnose, a_device_that_waits_by_more_than_the_speed_changed_is_named) {
-  Observations observed = make_observations(article(), 0.01);
+TEST(Diagnose, StarvationLargerThanSpeedChangeGivesTransformsVerdict) {
+  Observations observed = make_observations(article_model(), 0.01);
   scale_by(*observed.levels.front().with_training, 0.8);
   const Diagnosis diagnosis = diagnose(observed);
   EXPECT_EQ(diagnosis.verdict, Bottleneck::transforms);
   EXPECT_THAT(diagnosis.reason, HasSubstr("speed changed by"));
 }
 
-TEST(Diagnose, workers_that_wait_for_cores_wait_for_no_lock) {
+TEST(Diagnose, WorkersWaitingForCoresAreNotReportedAsLocked) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0.001;
   model.steps[1].working_s = {6e-3F};
@@ -314,7 +314,7 @@ TEST(Diagnose, workers_that_wait_for_cores_wait_for_no_lock) {
   for (const CostRow& row : diagnosis.costs) EXPECT_EQ(row.locked, 0) << row.name;
 }
 
-TEST(ShareGate, IsJudgedByTheShareAlone) {
+TEST(ShareGate, PassesFailsOrIsUndecidedByShareInterval) {
   Diagnosis diagnosis;
   diagnosis.verdict = Bottleneck::transforms;
   EXPECT_EQ(judge_share(diagnosis, 0.5), ShareGate::undecided);

@@ -21,7 +21,7 @@ inline constexpr double kBudgetS = 1;
 /// system suspends between an event and its clock shortens one interval and lengthens another.
 inline constexpr double kSlack = 2;
 
-inline DoctorOptions within(double budget_s) {
+inline DoctorOptions with_budget(double budget_s) {
   DoctorOptions options;
   options.budget_s = budget_s;
   return options;

@@ -21,13 +21,13 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-TEST_F(DoctorTest, TellsThatStepsTakeLongerThanTheBudgetWithTheFirstLevel) {
+TEST_F(DoctorTest, FirstLevelLogsThatStepsExceedBudget) {
   Tiny tiny;
   tiny.costs = {.train_s = 0.5};
   const auto one = trainer(tiny);
   std::vector<std::string> lines;
   bool is_over = false;
-  DoctorOptions options = within(1.3);
+  DoctorOptions options = with_budget(1.3);
   options.log_line = [&](const std::string& line) {
     lines.push_back(line);
     is_over |= line.find("beyond the budget") != std::string::npos;
@@ -41,11 +41,11 @@ TEST_F(DoctorTest, TellsThatStepsTakeLongerThanTheBudgetWithTheFirstLevel) {
 }
 
 /// With a cache in the plan, the loader alone is measured whatever the budget.
-TEST_F(DoctorTest, ErrorsOfPyTorchAreToldWithoutTheirBacktrace) {
+TEST_F(DoctorTest, PyTorchErrorIsReportedWithoutBacktrace) {
   const auto one = trainer({});
   Plan cached = plan();
   cached.schedule.loader.cache = CacheOptions{"read", 1 << 20};
-  DoctorOptions options = within(kBudgetS);
+  DoctorOptions options = with_budget(kBudgetS);
   bool is_reached = false, has_thrown = false;
   options.log_line = [&](const std::string& line) {
     is_reached |= line == "nothing cached, loader alone";
@@ -59,11 +59,11 @@ TEST_F(DoctorTest, ErrorsOfPyTorchAreToldWithoutTheirBacktrace) {
   EXPECT_EQ(level_named(observed, "nothing cached").loader_alone_error, "asked in vain");
 }
 
-TEST_F(DoctorTest, TellsBeforehandThatTheLeastTakesLongerThanTheBudget) {
+TEST_F(DoctorTest, BudgetWarningIsLoggedOnceBeforeFirstLevel) {
   Tiny tiny = with_transform(slow_op(0.1));
   const auto one = trainer(tiny);
   std::vector<std::string> lines;
-  DoctorOptions options = within(0.2);
+  DoctorOptions options = with_budget(0.2);
   options.log_line = [&lines](const std::string& line) { lines.push_back(line); };
   const Observations observed = examine(*one, plan(1), options).observed;
   const auto is_budget_warning = [](const std::string& line) {
@@ -80,9 +80,9 @@ TEST_F(DoctorTest, TellsBeforehandThatTheLeastTakesLongerThanTheBudget) {
 }
 
 /// What a busy machine leaves no time for is left out, and named.
-TEST_F(DoctorTest, EveryLevelAndStepIsThere) {
+TEST_F(DoctorTest, ReportsEveryLevelHostStepAndDeviceStep) {
   const auto one = trainer(with_transform(slow_op(0.001)));
-  const Examination found = examine(*one, plan(), within(2));
+  const Examination found = examine(*one, plan(), with_budget(2));
   const auto is_named = [&](const std::string& step) {
     const std::string missing =
         "not measured: " + step + " alone: the time for measuring was used up";
@@ -123,11 +123,12 @@ TEST_F(DoctorTest, EveryLevelAndStepIsThere) {
   EXPECT_FALSE(found.interrupted);
 }
 
-TEST_F(DoctorTest, ProposesSmallerFormatsOnAGpu) {
+TEST_F(DoctorTest, SmallerMaskFormatIsProposedOnlyOnGpu) {
   Tiny tiny;
   tiny.size = 64;  // of smaller ones, a format saves less than fields are aligned to
   const auto one = trainer(tiny);
-  const std::vector<WireChoice> wires = examine(*one, plan(), within(1)).observed.situation.wires;
+  const std::vector<WireChoice> wires =
+      examine(*one, plan(), with_budget(1)).observed.situation.wires;
   const auto mask = std::find_if(wires.begin(), wires.end(),
                                  [](const WireChoice& choice) { return choice.field == "label"; });
   if (on_gpu()) {
@@ -140,7 +141,7 @@ TEST_F(DoctorTest, ProposesSmallerFormatsOnAGpu) {
   }
 }
 
-TEST_F(DoctorTest, TrainingGoesOnToTheSameBits) {
+TEST_F(DoctorTest, TrainingAfterExaminationIsBitIdentical) {
   Tiny tiny;
   tiny.noisy = true;
   const auto undisturbed = trainer(tiny);
@@ -152,20 +153,20 @@ TEST_F(DoctorTest, TrainingGoesOnToTheSameBits) {
   at::manual_seed(7);
   const at::Tensor drawn = at::randn({4});
   at::manual_seed(7);
-  examine(*one, plan(), within(kBudgetS));
+  examine(*one, plan(), with_budget(kBudgetS));
   EXPECT_TRUE(at::randn({4}).equal(drawn)) << "PyTorch's generator is as it was";
   EXPECT_EQ(one->digest(), digest);
   EXPECT_EQ(one->position(), 5U);
   EXPECT_EQ(one->run(serial_plan(), steps(7)).digest, expected);
 }
 
-TEST_F(DoctorTest, AnInterruptEndsItWithWhatThereIs) {
+TEST_F(DoctorTest, InterruptReturnsPartialExamination) {
   const auto one = trainer({});
   const std::uint64_t digest = one->digest();
   for (const std::string last : {"one worker alone", "device batch, with training"}) {
     std::string said;
     int asked = 0;
-    DoctorOptions options = within(kBudgetS);
+    DoctorOptions options = with_budget(kBudgetS);
     options.log_line = [&said](const std::string& line) { said = line; };
     options.stop = [&] { return said == last && ++asked > 2; };
     const Examination found = examine(*one, plan(), options);
@@ -174,40 +175,40 @@ TEST_F(DoctorTest, AnInterruptEndsItWithWhatThereIs) {
     EXPECT_EQ(diagnose(found.observed).verdict, Bottleneck::not_enough_evidence);
     EXPECT_EQ(one->digest(), digest);
   }
-  DoctorOptions options = within(kBudgetS);
+  DoctorOptions options = with_budget(kBudgetS);
   options.stop = [] { return true; };
   EXPECT_TRUE(examine(*one, plan(), options).interrupted);
 }
 
-TEST_F(DoctorTest, WhatCannotRunAtAllIsThrownAndNothingChanges) {
+TEST_F(DoctorTest, FailingStageOrZeroBudgetThrowsAndKeepsState) {
   Tiny tiny;
   tiny.extra = {{"broken", [](Batch&) { throw Error("this stage is broken"); }}};
   const auto one = trainer(tiny);
   const std::uint64_t digest = one->digest();
   const Plan broken = build_plan({{"copy"}, {"encode", "broken"}, {"train"}}, Driver::threaded, 3);
-  EXPECT_THAT(thrown_by([&] { examine(*one, broken, within(1)); }),
+  EXPECT_THAT(thrown_by([&] { examine(*one, broken, with_budget(1)); }),
               HasSubstr("this stage is broken"));
   EXPECT_EQ(one->digest(), digest);
   EXPECT_EQ(one->position(), 0U);
-  EXPECT_THAT(thrown_by([&] { examine(*one, broken, within(0)); }),
+  EXPECT_THAT(thrown_by([&] { examine(*one, broken, with_budget(0)); }),
               AllOf(StartsWith("Refused"), HasSubstr("budget")));
 }
 
-TEST_F(DoctorTest, AStageThatWritesIntoItsInputIsNamed) {
+TEST_F(DoctorTest, StageThatWritesIntoItsInputGivesWarning) {
   Tiny tiny;
   tiny.extra = {{"spoil", [](Batch& batch) { batch.at("image").zero_(); }}};
   const auto one = trainer(tiny);
   const Plan spoiling = build_plan({{"copy"}, {"encode", "spoil"}, {"train"}}, Driver::threaded, 3);
-  EXPECT_THAT(examine(*one, spoiling, within(1)).observed.warnings,
+  EXPECT_THAT(examine(*one, spoiling, with_budget(1)).observed.warnings,
               Contains(HasSubstr("writes into its input (image)")));
 }
 
-TEST_F(DoctorTest, TrainingThatDivergesIsMeasuredAllTheSame) {
+TEST_F(DoctorTest, DivergingTrainingIsMeasuredWithWarning) {
   Tiny tiny;
   tiny.loss = [](const at::Tensor& out, const Batch&) { return out.mean() * NAN; };
   const auto one = trainer(tiny);
   const std::uint64_t digest = one->digest();
-  const Observations observed = examine(*one, plan(), within(kBudgetS)).observed;
+  const Observations observed = examine(*one, plan(), with_budget(kBudgetS)).observed;
   EXPECT_THAT(observed.warnings, Contains(HasSubstr("training diverges")));
   EXPECT_TRUE(level_named(observed, "device batch").with_training);
   EXPECT_TRUE(level_named(observed, "nothing cached").with_training);
@@ -215,9 +216,9 @@ TEST_F(DoctorTest, TrainingThatDivergesIsMeasuredAllTheSame) {
 }
 
 /// Counts the threads that read at once. Where more than two are wanted, two wait for a third.
-class ReadersAtOnce {
+class ConcurrentReaders {
  public:
-  std::shared_ptr<const Dataset> around(std::shared_ptr<const Dataset> inner) {
+  std::shared_ptr<const Dataset> wrap(std::shared_ptr<const Dataset> inner) {
     return set_around(std::move(inner), [this](std::size_t) {
       const int now = ++reading_;
       for (int most = most_; now > most && !most_.compare_exchange_weak(most, now);) continue;
@@ -239,12 +240,12 @@ class ReadersAtOnce {
   Counter third_;
 };
 
-TEST_F(DoctorTest, the_plan_as_it_was_and_the_changed_plan_are_both_tried_out) {
+TEST_F(DoctorTest, TryOutMeasuresOriginalAndChangedPlan) {
   constexpr double kTrainS = 0.002;
-  ReadersAtOnce readers;
+  ConcurrentReaders readers;
   Tiny tiny;
   tiny.costs = {.train_s = kTrainS};
-  tiny.dataset = readers.around(make_samples(tiny));
+  tiny.dataset = readers.wrap(make_samples(tiny));
   const auto one = trainer(tiny);
   const std::uint64_t digest = one->digest();
   Diagnosis diagnosis;
@@ -255,7 +256,7 @@ TEST_F(DoctorTest, the_plan_as_it_was_and_the_changed_plan_are_both_tried_out) {
   diagnosis.changes[1].description = "read ahead";
   const Remedy remedy{plan(4), {"num_workers"}, {150, 140, 160, "steps/s", 16}};
   std::vector<std::string> said;
-  DoctorOptions options = within(kBudgetS);
+  DoctorOptions options = with_budget(kBudgetS);
   options.log_line = [&](const std::string& line) {
     if (said.size() == 1) {
       EXPECT_LE(readers.most(), 2) << "as the plan was";

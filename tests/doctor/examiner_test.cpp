@@ -109,13 +109,13 @@ class ExaminerTest : public testing::Test {
   DoctorOptions options_;
 };
 
-TEST_F(ExaminerTest, what_a_diagnosis_needs_is_measured_before_all_else) {
+TEST_F(ExaminerTest, EssentialFiguresAreMeasuredFirst) {
   examine();
   EXPECT_THAT(loop_.order_, ElementsAre("one worker", "all workers", "ceiling", "whole", "sample",
                                         "copy", "guess", "sample alone"));
 }
 
-TEST_F(ExaminerTest, turns_are_shares_of_the_budget_by_weight) {
+TEST_F(ExaminerTest, TurnsShareTheBudgetByWeight) {
   examine();
   EXPECT_DOUBLE_EQ(loop_.wanted_s_["one worker"], 8);
   EXPECT_DOUBLE_EQ(loop_.wanted_s_["all workers"], 3);
@@ -123,7 +123,7 @@ TEST_F(ExaminerTest, turns_are_shares_of_the_budget_by_weight) {
   EXPECT_DOUBLE_EQ(loop_.wanted_s_["copy"], loop_.wanted_s_["ceiling"]);
 }
 
-TEST_F(ExaminerTest, rates_of_the_loader_are_those_of_batches_in_levels_and_of_samples_elsewhere) {
+TEST_F(ExaminerTest, LoaderRatesCountBatchesInLevelsAndSamplesElsewhere) {
   const Observations observed = examine();
   EXPECT_EQ(observed.rate_of_one_worker.value, 10);
   EXPECT_EQ(observed.rate_of_all_workers.value, 20);
@@ -138,26 +138,26 @@ TEST_F(ExaminerTest, rates_of_the_loader_are_those_of_batches_in_levels_and_of_s
   EXPECT_THAT(observed.warnings, IsEmpty());
 }
 
-TEST_F(ExaminerTest, half_of_the_workers_is_measured_where_there_are_four) {
+TEST_F(ExaminerTest, HalfOfTheWorkersIsMeasuredFromFourWorkersUp) {
   EXPECT_EQ(examine().rate_of_half_of_workers.n, 0U);
   StatedLoop many;
   many.workers_ = 4;
   EXPECT_EQ(Examiner(many, options_).run().rate_of_half_of_workers.value, 15);
 }
 
-TEST_F(ExaminerTest, without_workers_one_worker_has_no_rate) {
+TEST_F(ExaminerTest, NoRateOfOneWorkerWithoutWorkers) {
   loop_.workers_ = 0;
   EXPECT_EQ(examine().rate_of_one_worker.n, 0U);
 }
 
-TEST_F(ExaminerTest, a_loader_that_fills_a_cache_is_measured_with_what_a_diagnosis_needs) {
+TEST_F(ExaminerTest, LoaderThatFillsACacheIsMeasuredAmongTheEssentials) {
   loop_.fills_cache_ = true;
   examine();
   loop_.order_.resize(4);
   EXPECT_THAT(loop_.order_, ElementsAre("one worker", "ceiling", "whole", "all workers"));
 }
 
-TEST_F(ExaminerTest, what_fails_has_its_reason) {
+TEST_F(ExaminerTest, FailedMeasurementHasItsReason) {
   loop_.errors_ = {{"whole", "a corrupt file"},
                    {"all workers", "no memory"},
                    {"sample alone", "no such step"},
@@ -172,13 +172,13 @@ TEST_F(ExaminerTest, what_fails_has_its_reason) {
   EXPECT_THAT(observed.warnings, ElementsAre("not measured: copy alone: no device"));
 }
 
-TEST_F(ExaminerTest, without_the_ceiling_and_the_whole_loop_there_is_an_error) {
+TEST_F(ExaminerTest, MissingCeilingOrWholeLoopIsAnError) {
   loop_.errors_ = {{"ceiling", "out of memory"}, {"whole", "a corrupt file"}};
   EXPECT_EQ(thrown_by([&] { examine(); }),
             "Error: neither the ceiling nor the whole loop could be measured: out of memory");
 }
 
-TEST_F(ExaminerTest, what_must_end_the_examination_ends_it) {
+TEST_F(ExaminerTest, FatalErrorEndsTheExamination) {
   class Refusing : public StatedLoop {
     std::string take_failure() override { throw Refused("lost"); }
   } refusing;
@@ -186,14 +186,14 @@ TEST_F(ExaminerTest, what_must_end_the_examination_ends_it) {
   EXPECT_EQ(thrown_by([&] { Examiner(refusing, options_).run(); }), "Refused: lost");
 }
 
-TEST_F(ExaminerTest, a_ceiling_that_is_slower_than_the_whole_loop_is_measured_once_more) {
+TEST_F(ExaminerTest, CeilingBelowTheWholeLoopIsMeasuredAgain) {
   loop_.whole_ = 200;
   examine();
   EXPECT_EQ(std::count(loop_.order_.begin(), loop_.order_.end(), "ceiling"), 2);
   EXPECT_EQ(std::count(loop_.order_.begin(), loop_.order_.end(), "whole"), 2);
 }
 
-TEST_F(ExaminerTest, a_budget_that_is_too_small_is_reported_once_and_what_is_left_out_is_named) {
+TEST_F(ExaminerTest, TooSmallBudgetIsReportedOnceWithWhatIsLeftOut) {
   std::vector<std::string> lines;
   options_.log_line = [&](const std::string& line) { lines.push_back(line); };
   loop_.cost_s_ = 1;
@@ -212,13 +212,13 @@ CacheSizes::Limits limits(double free_bytes = 8e9, double cpu_cache_bytes = 0) {
   return {.budget_s = 10, .free_bytes = free_bytes, .cpu_cache_bytes = cpu_cache_bytes};
 }
 
-TEST(CacheSizes, batches_are_fewer_where_they_take_long) {
+TEST(CacheSizes, SlowBatchesAreFewer) {
   EXPECT_EQ(CacheSizes({}, 100, 4, limits()).batches(), 4U);
   EXPECT_EQ(CacheSizes({}, 10, 4, limits()).batches(), 2U);
   EXPECT_EQ(CacheSizes({}, 2, 4, limits()).batches(), 1U);
 }
 
-TEST(CacheSizes, samples_are_as_many_as_their_costs_vary_and_more_than_the_cpus_cache_holds) {
+TEST(CacheSizes, SampleCountFollowsSpreadAndExceedsCpuCache) {
   const SampleCosts even{{1, 1, 1}, {1000, 10}}, wild{{1, 2}, {1000, 10}};
   const double variation = std::sqrt(0.5) / 1.5;
   EXPECT_EQ(CacheSizes(even, 1e6, 4, limits()).samples_after(0), 8U) << "the fewest";
@@ -228,7 +228,7 @@ TEST(CacheSizes, samples_are_as_many_as_their_costs_vary_and_more_than_the_cpus_
   EXPECT_EQ(CacheSizes(even, 1e6, 4, limits(8e9, 1e8)).samples_after(1), 65536U) << "the most";
 }
 
-TEST(CacheSizes, memory_and_time_limit_samples) {
+TEST(CacheSizes, MemoryAndTimeLimitSamples) {
   const SampleCosts costs{{1, 1}, {1000, 10}};
   EXPECT_EQ(CacheSizes(costs, 1e6, 4, limits(800'000, 1e6)).samples_after(0), 100U);
   EXPECT_EQ(CacheSizes(costs, 1e3, 4, limits(8e9, 1e6)).samples_after(0), 200U);
@@ -236,7 +236,7 @@ TEST(CacheSizes, memory_and_time_limit_samples) {
   EXPECT_EQ(CacheSizes(in_turns, 1e3, 4, limits(8e9, 1e6)).samples_after(0), 40U);
 }
 
-TEST(CacheSizes, one_process_fills_the_caches_of_all_levels_at_once) {
+TEST(CacheSizes, OneProcessFillsTheCachesOfAllLevels) {
   const SampleCosts costs{{1e-4, 3e-4}, {1000, 3000}, CacheFilling::at_once};
   const CacheSizes sizes(costs, 1e6, 4, limits(8e9, 1e9));
   EXPECT_EQ(sizes.samples_after(0), sizes.samples_after(1));

@@ -16,20 +16,20 @@ namespace {
 using Chain = std::vector<std::optional<AnyOp>>;
 
 /// The crop leaves a tenth of the bytes, everything before it all of them.
-std::optional<LateCrop> late_in(const Chain& chain, std::size_t crop) {
+std::optional<LateCrop> find_late_crop_at(const Chain& chain, std::size_t crop) {
   std::vector<double> bytes(chain.size() + 1, 100);
   for (std::size_t i = crop + 1; i < bytes.size(); ++i) bytes[i] = 10;
   return find_late_crop(chain, bytes);
 }
 
 void expect_late(const Chain& chain, std::size_t crop, std::size_t moved_before) {
-  const auto late = late_in(chain, crop);
+  const auto late = find_late_crop_at(chain, crop);
   ASSERT_TRUE(late.has_value());
   EXPECT_EQ(late->crop, crop);
   EXPECT_EQ(late->moved_before, moved_before);
 }
 
-TEST(LateCrop, a_crop_is_moved_ahead_of_transforms_of_single_pixels) {
+TEST(LateCrop, CropMovesBeforePixelwiseTransforms) {
   expect_late({Normalize{}, RandomCrop{8}}, 1, 0);
   expect_late({ToDtype{}, Divide{}, ConvertColor{}, CenterCrop{8}, Normalize{}}, 3, 0);
   expect_late(
@@ -37,25 +37,26 @@ TEST(LateCrop, a_crop_is_moved_ahead_of_transforms_of_single_pixels) {
       0);
 }
 
-TEST(LateCrop, a_crop_is_not_moved_across_what_needs_other_pixels) {
+TEST(LateCrop, CropDoesNotMoveBeforeTransformsThatReadOtherPixels) {
   const std::vector<AnyOp> before = {
       Resize{{64, 64}}, GaussianBlur{},         RandomRotation{{-10, 10}},
       RandomAffine{},   RandomHorizontalFlip{}, ColorJitter{.contrast = {0.5, 1.5}}};
   for (const AnyOp& op : before) {
-    EXPECT_FALSE(late_in({op, RandomCrop{8}}, 1)) << op.name();
+    EXPECT_FALSE(find_late_crop_at({op, RandomCrop{8}}, 1)) << op.name();
     expect_late({op, Normalize{}, RandomCrop{8}}, 2, 1);
   }
-  EXPECT_FALSE(late_in({std::nullopt, CenterCrop{8}}, 1)) << "a transform that is not known";
+  EXPECT_FALSE(find_late_crop_at({std::nullopt, CenterCrop{8}}, 1))
+      << "a transform that is not known";
 }
 
-TEST(LateCrop, only_crops_are_moved) {
-  EXPECT_FALSE(late_in({Normalize{}, Resize{{8, 8}}}, 1));
-  EXPECT_FALSE(late_in({Normalize{}, RandomResizedCrop{8}}, 1));
-  EXPECT_FALSE(late_in({Normalize{}, RandomCrop{8, 2}}, 1)) << "its padding is black";
-  EXPECT_FALSE(late_in({Normalize{}, std::nullopt}, 1));
+TEST(LateCrop, OnlyCropsWithoutPaddingAreMoved) {
+  EXPECT_FALSE(find_late_crop_at({Normalize{}, Resize{{8, 8}}}, 1));
+  EXPECT_FALSE(find_late_crop_at({Normalize{}, RandomResizedCrop{8}}, 1));
+  EXPECT_FALSE(find_late_crop_at({Normalize{}, RandomCrop{8, 2}}, 1)) << "its padding is black";
+  EXPECT_FALSE(find_late_crop_at({Normalize{}, std::nullopt}, 1));
 }
 
-TEST(LateCrop, a_crop_that_leaves_most_of_an_image_stays) {
+TEST(LateCrop, CropIsMovedOnlyIfItHalvesTheBytes) {
   const Chain chain = {Normalize{}, CenterCrop{8}};
   EXPECT_FALSE(find_late_crop(chain, std::vector<double>{100, 100, 51}));
   EXPECT_TRUE(find_late_crop(chain, std::vector<double>{100, 100, 50}));

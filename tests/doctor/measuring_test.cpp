@@ -12,13 +12,13 @@ namespace {
 using testing::Each;
 using testing::Ge;
 
-TEST_F(DoctorTest, stated_costs_of_host_steps_are_measured) {
+TEST_F(DoctorTest, HostStepCostsMatchStatedCosts) {
   static constexpr double kReadS = 0.005, kTransformS = 0.01;
   Tiny tiny = with_transform(slow_op(kTransformS));
   tiny.dataset = set_around(make_samples(tiny), [](std::size_t) {
     std::this_thread::sleep_for(std::chrono::duration<double>(kReadS));
   });
-  const Observations observed = examine(*trainer(tiny), plan(2), within(kBudgetS)).observed;
+  const Observations observed = examine(*trainer(tiny), plan(2), with_budget(kBudgetS)).observed;
   for (const auto& [name, stated_s] :
        std::vector<std::pair<std::string, double>>{{"read", kReadS}, {"slow", kTransformS}}) {
     const HostStepCost& step = step_named(observed, name);
@@ -43,10 +43,10 @@ TEST_F(DoctorTest, stated_costs_of_host_steps_are_measured) {
   EXPECT_LT(whole.loader_alone->value, kSlack * 2 * of_one / batch_size);
 }
 
-TEST_F(DoctorTest, stated_costs_of_training_and_of_the_copy_limit_the_levels_that_pay_them) {
+TEST_F(DoctorTest, StatedTrainingAndCopyCostsLimitLevelRates) {
   Tiny tiny;
   tiny.costs = {.train_s = 0.01, .copy_s = 0.04};
-  const Observations observed = examine(*trainer(tiny), plan(), within(kBudgetS)).observed;
+  const Observations observed = examine(*trainer(tiny), plan(), with_budget(kBudgetS)).observed;
   const Level &device = level_named(observed, "device batch"),
               &whole = level_named(observed, "nothing cached");
   ASSERT_TRUE(device.with_training) << device.error;
@@ -57,19 +57,19 @@ TEST_F(DoctorTest, stated_costs_of_training_and_of_the_copy_limit_the_levels_tha
   EXPECT_LT(whole.with_training->value, kSlack / (tiny.costs.train_s + tiny.costs.copy_s));
 }
 
-TEST_F(DoctorTest, workers_that_share_a_lock_are_measured_while_they_wait_for_it) {
+TEST_F(DoctorTest, SharedLockLimitsMeasuredRateOfAllWorkers) {
   constexpr double kLockedS = 0.01;
   SlowOp locked = slow_op(kLockedS);
   locked.lock = std::make_shared<FairLock>();
   const auto one = trainer(with_transform(locked));
-  const Observations observed = examine(*one, plan(4), within(kBudgetS)).observed;
+  const Observations observed = examine(*one, plan(4), with_budget(kBudgetS)).observed;
   // Without the lock they would make 400 samples a second, with each taking 10 ms.
   EXPECT_GT(observed.rate_of_all_workers.value, 0);
   EXPECT_LT(observed.rate_of_all_workers.value, kSlack / kLockedS);
   EXPECT_GT(step_named(observed, "slow").wall_of_all_s, 1.5 * kLockedS);
 }
 
-TEST_F(DoctorTest, the_rate_of_a_short_turn_is_that_of_its_steady_steps) {
+TEST_F(DoctorTest, ShortTurnRateEqualsSteadyRateOrHasNoLowerBound) {
   Tiny tiny = with_transform(slow_op(0.005));
   const auto one = trainer(tiny);
   TrainingRate rate(plan(1), std::nullopt);
@@ -85,7 +85,7 @@ TEST_F(DoctorTest, the_rate_of_a_short_turn_is_that_of_its_steady_steps) {
   }
 }
 
-TEST_F(DoctorTest, TheBudgetBindsWhereStepsTakeLonger) {
+TEST_F(DoctorTest, TurnWithoutTimeRunsFewestSteps) {
   const auto one = trainer({});
   TrainingRate whole(plan(), std::nullopt), cached(serial_plan(), Cut{"copy", 1});
   whole.measure(*one, {1, 0}, {});
@@ -100,7 +100,7 @@ TEST_F(DoctorTest, TheBudgetBindsWhereStepsTakeLonger) {
   EXPECT_GE(cached.rate().n, kFewestSteadySteps) << "steady steps replace the first one";
 }
 
-TEST_F(DoctorTest, LanesRunNoStepsAheadUntilOneIsKnownToFit) {
+TEST_F(DoctorTest, StepsLongerThanTimeLimitDoNotRunAhead) {
   Tiny tiny;
   tiny.costs = {.train_s = 0.1};
   const auto one = trainer(tiny);
@@ -116,7 +116,7 @@ TEST_F(DoctorTest, LanesRunNoStepsAheadUntilOneIsKnownToFit) {
   EXPECT_EQ(whole.last().steps, 1U);
 }
 
-TEST_F(DoctorTest, AStepsTimeIsLearnedBeforeItIsMeasured) {
+TEST_F(DoctorTest, StepTimeIsLearnedOnceBeforeMeasurement) {
   const auto one = trainer({});
   TrainingRate cached(plan(), Cut{"copy", 2});
   int learned = 0;

@@ -7,11 +7,11 @@
 namespace slipstream {
 namespace {
 
-Measured exactly(double value, const char* unit) {
+Measured make_measured(double value, const char* unit) {
   return {value, 0.99 * value, 1.01 * value, unit, 16};
 }
 
-double drained(PipelineModel model, unsigned workers) {
+double compute_loader_rate(PipelineModel model, unsigned workers) {
   model.workers = workers;
   model.line_waiting_s = model.line_working_s = 0;
   return static_cast<double>(model.batch_size) / simulated_step_s(model);
@@ -25,7 +25,7 @@ double mean(const std::vector<float>& values) {
 double wall_of_all(const PipelineModel& model, const PipelineModel::Step& step) {
   const double whole = mean(step.waiting_s) + mean(step.working_s);
   if (step.locked <= 0) return whole;
-  return std::max(whole, model.workers / drained(model, model.workers));
+  return std::max(whole, model.workers / compute_loader_rate(model, model.workers));
 }
 
 HostStepCost make_cost(const PipelineModel& model, const PipelineModel::Step& step) {
@@ -72,7 +72,7 @@ PipelineModel usual_model() {
   return model;
 }
 
-PipelineModel article() {
+PipelineModel article_model() {
   PipelineModel model;
   model.steps = {make_step("read", Bottleneck::read, 8.5e-3, 0),
                  make_step("decode", Bottleneck::decode, 0, 0),
@@ -102,12 +102,13 @@ Observations make_observations(const PipelineModel& model, double copy_s) {
   observed.situation.plan.schedule.lanes = {{{"copy", "train"}, 0}};
   observed.situation.plan.schedule.loader.num_workers = model.workers;
   for (const auto& step : model.steps) observed.host.push_back(make_cost(model, step));
-  observed.rate_of_one_worker = exactly(drained(model, 1), "samples/s");
-  observed.rate_of_all_workers = exactly(drained(model, model.workers), "samples/s");
+  observed.rate_of_one_worker = make_measured(compute_loader_rate(model, 1), "samples/s");
+  observed.rate_of_all_workers =
+      make_measured(compute_loader_rate(model, model.workers), "samples/s");
   const double line = model.line_waiting_s + model.line_working_s;
   const auto level = [&](std::string_view name, const std::string& after, double step_s) {
     observed.levels.push_back(
-        {std::string(name), after, 4, exactly(1 / step_s, "steps/s"), std::nullopt, "", ""});
+        {std::string(name), after, 4, make_measured(1 / step_s, "steps/s"), std::nullopt, "", ""});
   };
   level(kDeviceLevel, "copy", line - copy_s);
   level(kHostLevel, "collate", line);

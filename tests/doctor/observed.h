@@ -15,7 +15,7 @@ PipelineModel usual_model();
 
 /// Workload W3's stated costs: 4 workers, batches of 256, a step of 290 ms, and 10 ms each for the
 /// copy and the hand-over.
-PipelineModel article();
+PipelineModel article_model();
 
 /// What would be measured of a pipeline that is `model`, without any noise. `copy_s`: of its line.
 Observations make_observations(const PipelineModel& model, double copy_s = 0);

@@ -13,7 +13,7 @@ std::vector<bool> answers(PeriodicTurns& turns, const std::vector<double>& ends_
   return needs_more;
 }
 
-TEST(PeriodicTurns, a_turn_ends_with_a_whole_period_after_the_first_one) {
+TEST(PeriodicTurns, TurnEndsAfterAWholePeriod) {
   PeriodicTurns turns = PeriodicTurns::of_loader(2, 8);
   turns.begin({0.0, 0.0}, 100);
   EXPECT_THAT(answers(turns, {103, 103.5, 104, 104.5}), ElementsAre(true, true, true, false));
@@ -24,7 +24,7 @@ TEST(PeriodicTurns, a_turn_ends_with_a_whole_period_after_the_first_one) {
   EXPECT_EQ(turns.rate().n, 1U);
 }
 
-TEST(PeriodicTurns, what_a_turn_begins_of_a_period_is_not_counted) {
+TEST(PeriodicTurns, IncompletePeriodIsNotCounted) {
   PeriodicTurns turns = PeriodicTurns::of_loader(2, 8);
   turns.begin({4.5, 9.0}, 0);
   EXPECT_THAT(answers(turns, {1, 2, 3, 4, 100}), ElementsAre(true, true, true, true, false));
@@ -32,7 +32,7 @@ TEST(PeriodicTurns, what_a_turn_begins_of_a_period_is_not_counted) {
   EXPECT_DOUBLE_EQ(turns.rate().value, 8);
 }
 
-TEST(PeriodicTurns, the_rate_is_one_of_all_turns) {
+TEST(PeriodicTurns, RateCoversAllTurns) {
   PeriodicTurns turns = PeriodicTurns::of_loader(0, 4);
   EXPECT_EQ(turns.rate().n, 0U);
   for (const double batch_s : {0.5, 1.5}) {
@@ -45,7 +45,7 @@ TEST(PeriodicTurns, the_rate_is_one_of_all_turns) {
   EXPECT_EQ(turns.rate().n, 2U);
 }
 
-TEST(PeriodicTurns, training_on_cached_batches_warms_up_for_two_steps_and_else_for_a_period) {
+TEST(PeriodicTurns, CachedBatchesWarmUpForTwoStepsOthersForAPeriod) {
   PeriodicTurns cached = PeriodicTurns::of_training(1), whole = PeriodicTurns::of_training(3);
   cached.begin(0.0, 0);
   whole.begin(0.0, 0);
@@ -58,14 +58,14 @@ TEST(PeriodicTurns, training_on_cached_batches_warms_up_for_two_steps_and_else_f
   EXPECT_EQ(whole.rate().unit, "steps/s");
 }
 
-TEST(PeriodicTurns, steps_are_told_apart_by_the_cached_batch_that_they_take) {
+TEST(PeriodicTurns, StepsAreGroupedByCachedBatch) {
   PeriodicTurns turns = PeriodicTurns::of_training(1);
   turns.begin(0.0, 0);
   turns.end({9, 9, 1, 2, 3, 1, 2});
   EXPECT_THAT(turns.by_item(3), ElementsAre(ElementsAre(1, 1), ElementsAre(2, 2), ElementsAre(3)));
 }
 
-TEST(PeriodicTurns, batches_that_are_counted_are_short) {
+TEST(PeriodicTurns, CountedBatchesAreShort) {
   EXPECT_EQ(counted_batch_size(64, 0.01), 10U);
   EXPECT_EQ(counted_batch_size(4, 0.01), 4U);
   EXPECT_EQ(counted_batch_size(64, 7), 1U);

@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Findings, ABatchThatTakesLongerIsSeen) {
+TEST(Findings, SlowerBatchIsReportedAsDataDependence) {
   const std::vector<double> fast = {1.0, 1.01, 0.99, 1.0, 1.02, 1.0, 1.01, 0.99};
   std::vector<double> slow = fast;
   for (double& each : slow) each *= 1.2;
@@ -25,13 +25,13 @@ TEST(Findings, ABatchThatTakesLongerIsSeen) {
   EXPECT_FALSE(depends_on_data({{1.0, 1.0}, {2.0, 2.0}})) << "too few to say";
 }
 
-TEST(Findings, OtherProcessesOnTheGpuAreNamed) {
+TEST(Findings, OtherProcessesOnGpuAreReported) {
   EXPECT_FALSE(shares_gpu(std::nullopt));
   EXPECT_FALSE(shares_gpu(1));
   EXPECT_THAT(shares_gpu(2).value_or(""), HasSubstr("2 processes"));
 }
 
-TEST(Findings, SkippedSamplesAreNamed) {
+TEST(Findings, SkippedSamplesAreReported) {
   RunResult result;
   EXPECT_FALSE(skips(result));
   result.skipped = {3, {{7, "sample 7, a.jpg: damaged"}, {9, "b.jpg"}}};
@@ -39,14 +39,14 @@ TEST(Findings, SkippedSamplesAreNamed) {
               testing::AllOf(HasSubstr("were skipped, 2 "), HasSubstr("sample 7, a.jpg: damaged")));
 }
 
-TEST(Findings, VariationIsOfWholeSamples) {
+TEST(Findings, VariationIsComputedFromWholeSampleTimes) {
   StepLaps read{"read", {1, 3}, {0, 0}};
   StepLaps decode{"decode", {3, 1}, {0, 0}};
   EXPECT_DOUBLE_EQ(compute_variation(seconds_per_sample({read, decode})), 0);
   EXPECT_NEAR(compute_variation(seconds_per_sample({read})), std::sqrt(2.0) / 2, 1e-6);
 }
 
-TEST(Levels, samples_are_cached_after_each_step_but_collating_from_the_last_one) {
+TEST(Levels, SamplesAreCachedAfterEachStepExceptCollate) {
   const auto names = [](bool has_decoding, bool only_first) {
     std::vector<std::string> found;
     for (const SampleLevel& level :
@@ -62,7 +62,7 @@ TEST(Levels, samples_are_cached_after_each_step_but_collating_from_the_last_one)
   EXPECT_EQ(sample_levels({"data set", "collate"}, false, false).front().name, "processed sample");
 }
 
-TEST(GpuUse, IsTheMeanOverTimeOfWhatWasTold) {
+TEST(GpuUse, ValueIsTimeWeightedMean) {
   MeanGpuUse use;
   EXPECT_FALSE(use.value().gpu_utilization);
   use.add({std::nullopt, std::nullopt, 0.5, 1, "too short"}, 0);

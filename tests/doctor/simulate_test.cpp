@@ -7,18 +7,18 @@ namespace {
 
 constexpr double kNear = 0.01;
 
-TEST(Simulation, a_slow_line_is_what_a_step_takes) {
+TEST(Simulation, SlowTrainingStepDeterminesStepTime) {
   EXPECT_NEAR(simulated_step_s(usual_model()), 0.1, 1e-4);
 }
 
-TEST(Simulation, slow_workers_share_the_samples) {
+TEST(Simulation, StepTimeIsSampleCostDividedByWorkers) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0;
   const double expected = 32 * 4.01e-3 / 4;
   EXPECT_NEAR(simulated_step_s(model) / expected, 1, kNear);
 }
 
-TEST(Simulation, more_workers_than_cores_share_the_cores) {
+TEST(Simulation, ExcessWorkersAreLimitedByCores) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0;
   model.workers = 16;
@@ -26,7 +26,7 @@ TEST(Simulation, more_workers_than_cores_share_the_cores) {
   EXPECT_NEAR(simulated_step_s(model) / (32 * 4.01e-3 / 2), 1, kNear);
 }
 
-TEST(Simulation, waiting_needs_no_core) {
+TEST(Simulation, WaitingWorkersNeedNoCore) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0;
   for (auto& step : model.steps) std::swap(step.waiting_s, step.working_s);
@@ -35,7 +35,7 @@ TEST(Simulation, waiting_needs_no_core) {
   EXPECT_NEAR(simulated_step_s(model) / (32 * 4.01e-3 / 16), 1, 0.03);
 }
 
-TEST(Simulation, a_lock_lets_one_in_at_a_time) {
+TEST(Simulation, LockedStepRunsOneWorkerAtATime) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0;
   model.workers = 8;
@@ -44,7 +44,7 @@ TEST(Simulation, a_lock_lets_one_in_at_a_time) {
   EXPECT_NEAR(simulated_step_s(model) / (32 * 5e-3), 1, kNear);
 }
 
-TEST(Simulation, memory_is_shared) {
+TEST(Simulation, MemoryBoundStepIsLimitedByMemoryStreams) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0;
   model.workers = 8;
@@ -55,7 +55,7 @@ TEST(Simulation, memory_is_shared) {
   EXPECT_NEAR(simulated_step_s(model) / (32 * 2e-3 / 2), 1, kNear);
 }
 
-TEST(Simulation, readers_take_the_waiting_off_the_workers) {
+TEST(Simulation, ReadersTakeOverWaitingForReads) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0;
   model.steps[0] = make_step("read", Bottleneck::read, 50e-3, 0);
@@ -64,7 +64,7 @@ TEST(Simulation, readers_take_the_waiting_off_the_workers) {
   EXPECT_NEAR(simulated_step_s(model) / (32 * 50e-3 / 32), 1, 0.05);
 }
 
-TEST(Simulation, the_line_takes_cores_from_the_workers) {
+TEST(Simulation, TrainingStepCompetesWithWorkersForCores) {
   PipelineModel model = usual_model();
   model.capacity.cores = 2;
   model.workers = 2;
@@ -74,7 +74,7 @@ TEST(Simulation, the_line_takes_cores_from_the_workers) {
   EXPECT_NEAR(simulated_step_s(model) / ((0.12832 + 0.05) / 2), 1, 0.03);
 }
 
-TEST(Simulation, what_costs_nothing_takes_no_time) {
+TEST(Simulation, ZeroCostsAndMissingStepsAddNoTime) {
   PipelineModel model = usual_model();
   for (auto& step : model.steps) step.working_s = {0.0F};
   model.line_waiting_s = 0;
@@ -84,7 +84,7 @@ TEST(Simulation, what_costs_nothing_takes_no_time) {
   EXPECT_NEAR(simulated_step_s(model), 0.1, 1e-9);
 }
 
-TEST(Simulation, costs_that_vary_are_slower_than_their_mean_near_balance) {
+TEST(Simulation, VaryingCostsIncreaseStepTimeNearBalance) {
   PipelineModel model = usual_model();
   model.batch_size = 1;
   model.slabs = 2;
@@ -98,7 +98,7 @@ TEST(Simulation, costs_that_vary_are_slower_than_their_mean_near_balance) {
   EXPECT_GT(simulated_step_s(model), 1.1 * steady);
 }
 
-TEST(Capacity, is_between_one_and_all_threads) {
+TEST(Capacity, IsBetweenOneAndNumberOfThreads) {
   const MachineCapacity capacity = measure_capacity(2);
   EXPECT_GE(capacity.cores, 1);
   EXPECT_LE(capacity.cores, 2);

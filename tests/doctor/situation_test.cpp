@@ -21,19 +21,19 @@ class SituationTest : public EngineTest {
 };
 
 /// Synthetic samples that say of themselves that parts of them may be decoded.
-std::shared_ptr<const Dataset> decodable() {
+std::shared_ptr<const Dataset> make_partially_decodable_samples() {
   const auto set = set_around(synthetic_segmentation({.samples = 16, .size = 16, .classes = 5}),
                               [](std::size_t) {});
   set->decodes_default = true;
   return set;
 }
 
-TEST_F(SituationTest, PartsAreDecodedWhereTheFirstTransformReadsSome) {
+TEST_F(SituationTest, DecodesPartsOnlyIfFirstTransformIsCrop) {
   const auto decodes_parts = [this](const Tiny& tiny) {
     return make_situation(*trainer(tiny), plan(), {}).decodes_parts;
   };
   Tiny tiny;
-  tiny.dataset = decodable();
+  tiny.dataset = make_partially_decodable_samples();
   tiny.transforms = {{"crop", RandomCrop{8}}};
   EXPECT_TRUE(decodes_parts(tiny));
   tiny.on_bad_sample = OnBadSample::skip;
@@ -46,7 +46,7 @@ TEST_F(SituationTest, PartsAreDecodedWhereTheFirstTransformReadsSome) {
   EXPECT_FALSE(decodes_parts(tiny)) << "of images that are not decoded by content";
 }
 
-TEST_F(SituationTest, ACropIsNotMovedAcrossAResize) {
+TEST_F(SituationTest, LateCropAfterResizeMovesOnlyBeforeNormalize) {
   Tiny tiny;
   tiny.transforms = {
       {"resize", Resize{{32, 32}}}, {"normal", Normalize{}}, {"crop", CenterCrop{8}}};
@@ -60,7 +60,7 @@ TEST_F(SituationTest, ACropIsNotMovedAcrossAResize) {
   EXPECT_EQ(make_situation(*trainer(tiny), plan(), other).crop, "");
 }
 
-TEST_F(SituationTest, FieldsThatAreReadAreNotUnused) {
+TEST_F(SituationTest, FieldsReadByTrainingAreNotReportedAsUnused) {
   const auto one = trainer({});
   Trials trials(*one, [] { return true; }, {});
   EXPECT_TRUE(trials.trains(plan(), "the plan as it is"));
@@ -68,7 +68,7 @@ TEST_F(SituationTest, FieldsThatAreReadAreNotUnused) {
   EXPECT_THAT(trials.left_out(), IsEmpty());
 }
 
-TEST_F(SituationTest, WhatThereIsNoTimeForIsNamedAndNotTried) {
+TEST_F(SituationTest, TrialsWithoutTimeAreListedAndNotRun) {
   const auto one = trainer({});
   const std::uint64_t digest = one->digest();
   Trials trials(*one, [] { return false; }, {});
@@ -78,7 +78,7 @@ TEST_F(SituationTest, WhatThereIsNoTimeForIsNamedAndNotTried) {
   EXPECT_EQ(one->digest(), digest);
 }
 
-TEST_F(SituationTest, AnInterruptEndsTrials) {
+TEST_F(SituationTest, InterruptStopsTrials) {
   const auto one = trainer({});
   const std::uint64_t digest = one->digest();
   int asked = 0;

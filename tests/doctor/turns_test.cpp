@@ -46,7 +46,7 @@ class TurnsTest : public testing::Test {
   double passed_s_ = 0;
 };
 
-TEST_F(TurnsTest, WhatAllElseRestsOnComesFirst) {
+TEST_F(TurnsTest, EssentialTasksRunFirst) {
   add("a level", false, 1, 0.001);
   add("ceiling", true, 1, 0.001);
   add("whole", true, 4, 0.001);
@@ -54,7 +54,7 @@ TEST_F(TurnsTest, WhatAllElseRestsOnComesFirst) {
   EXPECT_THAT(order_, testing::ElementsAre("ceiling", "whole", "a level"));
 }
 
-TEST_F(TurnsTest, TheLeastSureGetsMostOfTheTime) {
+TEST_F(TurnsTest, TaskWithWidestIntervalGetsMostTime) {
   add("ceiling", true, 1, 0.001);
   add("whole", true, 4, 0.1);
   for (const char* level : {"a", "b", "c"}) add(level, false, 1, 0.001);
@@ -63,7 +63,7 @@ TEST_F(TurnsTest, TheLeastSureGetsMostOfTheTime) {
   EXPECT_LT(0.1 / given_s_["whole"], 0.02);
 }
 
-TEST_F(TurnsTest, AWildPipelineLeavesTimeForTheRest) {
+TEST_F(TurnsTest, NoisyTaskLeavesTimeForOthers) {
   add("ceiling", true, 1, 0.001);
   add("whole", true, 4, 2.5);
   for (char name = 'a'; name < 'a' + 17; ++name) add({1, name}, false, 1, 0.001);
@@ -73,7 +73,7 @@ TEST_F(TurnsTest, AWildPipelineLeavesTimeForTheRest) {
   EXPECT_GT(given_s_["whole"], 20);
 }
 
-TEST_F(TurnsTest, TurnsGrowFromTheTasksOwn) {
+TEST_F(TurnsTest, NextTurnIsBoundedByTasksPreviousTurn) {
   add("whole", true, 4, 2.5);
   for (char name = 'a'; name < 'a' + 17; ++name) add({1, name}, false, 1, 0.001);
   add("wild", false, 1, 3);
@@ -85,7 +85,7 @@ TEST_F(TurnsTest, TurnsGrowFromTheTasksOwn) {
   EXPECT_LE(turns_s_[at + 1], std::max(2 * turns_s_[at], 0.06 * 60));
 }
 
-TEST_F(TurnsTest, WhatFailedIsNotTriedAgain) {
+TEST_F(TurnsTest, FailedTaskGetsNoTurn) {
   add("whole", true, 4, 0.1);
   add("a level", false, 1, 0.1);
   errors_["a level"] = "a corrupt file";
@@ -93,14 +93,14 @@ TEST_F(TurnsTest, WhatFailedIsNotTriedAgain) {
   EXPECT_EQ(given_s_["a level"], 0);
 }
 
-TEST_F(TurnsTest, EndsWhereAllIsSure) {
+TEST_F(TurnsTest, StopsEarlyOnceAllIntervalsAreNarrow) {
   add("ceiling", true, 1, 0.001);
   add("whole", true, 4, 0.001);
   measure(1000);
   EXPECT_LT(passed_s_, 500);
 }
 
-TEST_F(TurnsTest, WhatIsDoubtfulIsMeasuredOnceMore) {
+TEST_F(TurnsTest, DoubtfulTasksAreMeasuredOnceMore) {
   add("ceiling", true, 1, 0.001);
   add("whole", true, 4, 0.001);
   add("a level", false, 1, 0.001);
@@ -114,7 +114,7 @@ TEST_F(TurnsTest, WhatIsDoubtfulIsMeasuredOnceMore) {
   EXPECT_EQ(asked, 1);
 }
 
-TEST_F(TurnsTest, WhatIsDoubtfulStaysSoWhereNoTimeIsLeft) {
+TEST_F(TurnsTest, DoubtfulTasksAreNotRepeatedWithoutTimeLeft) {
   add("ceiling", true, 1, 0.001);
   add("whole", true, 4, 0.001);
   doubtful_ = [&] { return std::vector<Task*>{&tasks_[0], &tasks_[1]}; };
@@ -122,7 +122,7 @@ TEST_F(TurnsTest, WhatIsDoubtfulStaysSoWhereNoTimeIsLeft) {
   EXPECT_THAT(order_, testing::ElementsAre("ceiling", "whole"));
 }
 
-TEST_F(TurnsTest, WhatThereWasNoTimeForSaysSo) {
+TEST_F(TurnsTest, TaskWithoutTimeGetsErrorToRaiseBudget) {
   add("ceiling", true, 1, 0.01);
   add("whole", true, 4, 0.01);
   add("a level", false, 1, 0.01);
@@ -131,7 +131,7 @@ TEST_F(TurnsTest, WhatThereWasNoTimeForSaysSo) {
   EXPECT_THAT(errors_["a level"], HasSubstr("raise the budget"));
 }
 
-TEST_F(TurnsTest, WhatAllElseRestsOnSharesTheBudget) {
+TEST_F(TurnsTest, EssentialTasksDivideRemainingBudget) {
   add("ceiling", true, 1, 0.01);
   add("whole", true, 4, 0.01);
   add("a level", false, 1, 0.01);

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 class AugmentRunTest : public EngineTest {
  protected:
   static constexpr std::uint64_t kSteps = 12;
-  inline static const Lanes kOnItsOwn = {{"copy"}, {"augment"}, {"encode"}, {"train"}};
+  inline static const Lanes kAugmentLane = {{"copy"}, {"augment"}, {"encode"}, {"train"}};
 
   static Tiny augmented() {
     Tiny tiny;
@@ -40,11 +40,11 @@ class AugmentRunTest : public EngineTest {
   }
 };
 
-TEST_F(AugmentRunTest, WhereTransformsAreDoneChangesNoBit) {
+TEST_F(AugmentRunTest, DeviceTransformsGiveSameDigestAsLoaderTransforms) {
   const std::uint64_t on_the_loader = fresh_run(augmented(), serial_plan(), steps(kSteps)).digest;
   EXPECT_NE(fresh_run({}, serial_plan(), steps(kSteps)).digest, on_the_loader);
   for (const std::string from : {"flip", "float", "normalize"})
-    for (const Lanes& lanes : {kOnItsOwn, Lanes{{"copy"}, {"augment", "encode"}, {"train"}},
+    for (const Lanes& lanes : {kAugmentLane, Lanes{{"copy"}, {"augment", "encode"}, {"train"}},
                                Lanes{{"copy", "augment", "encode", "train"}}})
       for (const Driver driver : {Driver::interleaved, Driver::threaded}) {
         const Plan plan = plan_with(lanes, from, driver);
@@ -70,7 +70,7 @@ std::shared_ptr<const Dataset> boxed_scenes() {
   });
 }
 
-TEST_F(AugmentRunTest, BoxesFollowWhereverTransformsAreDone) {
+TEST_F(AugmentRunTest, BoxesGiveSameDigestWithTransformsOnLoaderOrDevice) {
   Tiny tiny = augmented();
   tiny.dataset = boxed_scenes();
   tiny.loss = [](const at::Tensor& output, const Batch& batch) {
@@ -78,7 +78,7 @@ TEST_F(AugmentRunTest, BoxesFollowWhereverTransformsAreDone) {
   };
   const std::uint64_t on_the_loader = fresh_run(tiny, serial_plan(), steps(kSteps)).digest;
   for (const std::string from : {"flip", "turn", "normalize"})
-    EXPECT_EQ(fresh_run(tiny, plan_with(kOnItsOwn, from), steps(kSteps), delayed(400, 5)).digest,
+    EXPECT_EQ(fresh_run(tiny, plan_with(kAugmentLane, from), steps(kSteps), delayed(400, 5)).digest,
               on_the_loader)
         << from;
   tiny.transforms.erase(tiny.transforms.begin());
@@ -86,7 +86,7 @@ TEST_F(AugmentRunTest, BoxesFollowWhereverTransformsAreDone) {
 }
 
 /// Pictures from 5 x 20 to 20 x 5 pixels, with masks.
-std::shared_ptr<MadeSet> ragged() {
+std::shared_ptr<MadeSet> variable_size_images() {
   return made_set(48, {image_field(), mask_field("label", 5)}, [](std::size_t index, Sample& out) {
     const auto height = static_cast<std::int64_t>(5 + index % 16);
     const std::int64_t width = 25 - height;
@@ -99,17 +99,17 @@ std::shared_ptr<MadeSet> ragged() {
   });
 }
 
-TEST_F(AugmentRunTest, ImagesOfAnySizeBecomeTheSameWhereverTransformsAreDone) {
+TEST_F(AugmentRunTest, VariableSizeImagesGiveSameDigestOnLoaderAndDevice) {
   for (const AnyOp& first :
        {AnyOp(RandomResizedCrop{8}), AnyOp(Resize{{8, 8}}),
         AnyOp(RandomResizedCrop{.size = 8, .antialias = false}), AnyOp(RandomCrop{4})}) {
     Tiny tiny = augmented();
-    tiny.dataset = ragged();
+    tiny.dataset = variable_size_images();
     tiny.transforms[0] = {"first", first};
     tiny.transforms[1] = {"large", Resize{{8, 8}}};
     const std::uint64_t on_the_loader = fresh_run(tiny, serial_plan(), steps(kSteps)).digest;
     for (const std::string from : {"first", "large"}) {
-      Plan plan = plan_with(kOnItsOwn, from);
+      Plan plan = plan_with(kAugmentLane, from);
       EXPECT_EQ(fresh_run(tiny, plan, steps(kSteps), delayed(400, 5)).digest, on_the_loader)
           << first.name();
       plan.schedule.loader.wire = {{"label", Wire::bits}};
@@ -119,9 +119,9 @@ TEST_F(AugmentRunTest, ImagesOfAnySizeBecomeTheSameWhereverTransformsAreDone) {
   }
 }
 
-TEST_F(AugmentRunTest, OnlyARandomResizedCropOfImagesOfAnySizeMovesToTheDeviceByItself) {
+TEST_F(AugmentRunTest, FirstOnDeviceSelectsRandomResizedCropButSkipsResizeAndRandomCrop) {
   Tiny tiny = augmented();
-  tiny.dataset = ragged();
+  tiny.dataset = variable_size_images();
   tiny.transforms[0] = {"first", RandomResizedCrop{8}};
   EXPECT_EQ(first_on_device(tiny_pipeline(tiny)), "first");
   for (const AnyOp& left : {AnyOp(Resize{{8, 8}}), AnyOp(RandomCrop{4})}) {
@@ -134,8 +134,8 @@ TEST_F(AugmentRunTest, OnlyARandomResizedCropOfImagesOfAnySizeMovesToTheDeviceBy
   EXPECT_EQ(first_worth_doing_on_device(tiny_pipeline(tiny)), "");
 }
 
-TEST_F(AugmentRunTest, ImagesThatTravelAsFilesAreCroppedWhereTheyAreDecoded) {
-  const auto files = ragged();
+TEST_F(AugmentRunTest, JpegWireFormatExcludesCropFromDeviceTransforms) {
+  const auto files = variable_size_images();
   files->decodes_default = true;
   Tiny tiny = augmented();
   tiny.dataset = files;
@@ -143,7 +143,7 @@ TEST_F(AugmentRunTest, ImagesThatTravelAsFilesAreCroppedWhereTheyAreDecoded) {
   EXPECT_EQ(first_on_device(tiny_pipeline(tiny), {{"image", Wire::jpeg}}), "float");
 }
 
-TEST_F(AugmentRunTest, CachedBatchesAreAugmentedWithWhatWasDrawnForThem) {
+TEST_F(AugmentRunTest, CachedBatchesGiveSerialDigestInPipelinedPlan) {
   RunOptions options = steps(kSteps);
   options.digest = true;
   for (const std::string after : {"collate", "copy", "augment"}) {
@@ -151,20 +151,20 @@ TEST_F(AugmentRunTest, CachedBatchesAreAugmentedWithWhatWasDrawnForThem) {
     const std::uint64_t serial =
         fresh_run(augmented(), plan_with({{"copy", "augment", "encode", "train"}}, "flip"), options)
             .digest;
-    EXPECT_EQ(fresh_run(augmented(), plan_with(kOnItsOwn, "flip"), options).digest, serial)
+    EXPECT_EQ(fresh_run(augmented(), plan_with(kAugmentLane, "flip"), options).digest, serial)
         << after;
   }
 }
 
-TEST_F(AugmentRunTest, TheFirstTransformThatTheDeviceCanDoIsFound) {
+TEST_F(AugmentRunTest, FirstOnDeviceReturnsFirstSupportedTransformOrThrows) {
   EXPECT_EQ(first_on_device(tiny_pipeline(augmented())), "flip");
   EXPECT_THAT(thrown_by([] { first_on_device(tiny_pipeline({})); }),
               HasSubstr("the device can do none of the transforms"));
 }
 
-TEST_F(AugmentRunTest, ALoadersOptionsAreThoseOfThePlan) {
+TEST_F(AugmentRunTest, LoaderOptionsMatchThePlan) {
   const Pipeline pipeline = tiny_pipeline(augmented());
-  Plan plan = plan_with(kOnItsOwn, "float");
+  Plan plan = plan_with(kAugmentLane, "float");
   LoaderPlan& loader = plan.schedule.loader;
   loader.prefetch_batches = 7;
   loader.read_ahead.reads = 3;
@@ -184,17 +184,17 @@ TEST_F(AugmentRunTest, ALoadersOptionsAreThoseOfThePlan) {
   EXPECT_THAT(thrown_by([&] { pipeline.loader_options(plan); }), HasSubstr("flop"));
 }
 
-TEST_F(AugmentRunTest, ImpossiblePlansAreRefused) {
+TEST_F(AugmentRunTest, InvalidAugmentPlansAreRefused) {
   EXPECT_THAT(
-      thrown_by([&] { fresh_run(augmented(), plan_with(kOnItsOwn, "flop"), steps(1)); }),
+      thrown_by([&] { fresh_run(augmented(), plan_with(kAugmentLane, "flop"), steps(1)); }),
       testing::AllOf(testing::StartsWith("Refused: "), HasSubstr("unknown transform 'flop'")));
   EXPECT_THAT(thrown_by([&] { fresh_run(augmented(), plan_with(kThreeLanes, "flip"), steps(1)); }),
               HasSubstr("step 'augment' is missing"));
-  EXPECT_THAT(thrown_by([&] { fresh_run(augmented(), plan_with(kOnItsOwn, ""), steps(1)); }),
+  EXPECT_THAT(thrown_by([&] { fresh_run(augmented(), plan_with(kAugmentLane, ""), steps(1)); }),
               HasSubstr("unknown step 'augment'"));
   Tiny named = augmented();
   named.extra = {{"augment", [](Batch&) {}}};
-  EXPECT_THAT(thrown_by([&] { fresh_run(named, plan_with(kOnItsOwn, "flip"), steps(1)); }),
+  EXPECT_THAT(thrown_by([&] { fresh_run(named, plan_with(kAugmentLane, "flip"), steps(1)); }),
               HasSubstr("a stage is called 'augment'"));
 }
 

@@ -19,7 +19,7 @@ class AutoTest : public EngineTest {
   }
 };
 
-TEST_F(AutoTest, AllStepsAreStepsOfTheTraining) {
+TEST_F(AutoTest, AutoRunGivesSerialDigestAndReportsEachStepOnce) {
   const std::uint64_t serial = fresh_run({}, serial_plan(), steps(50)).digest;
   for (std::uint64_t n : {std::uint64_t{50}, std::uint64_t{7}}) {
     const auto one = trainer({});
@@ -67,7 +67,7 @@ TEST_F(AutoTest, AllStepsAreStepsOfTheTraining) {
   }
 }
 
-TEST_F(AutoTest, KeepsWhatMeasuredFaster) {
+TEST_F(AutoTest, ChoosesFasterMeasuredModeElseSerial) {
   const auto one = trainer({});
   const AutoResult result =
       run_auto(*one, serial_plan(), build_plan(kThreeLanes, Driver::threaded, 3), steps(60));
@@ -80,7 +80,7 @@ TEST_F(AutoTest, KeepsWhatMeasuredFaster) {
   }
 }
 
-TEST_F(AutoTest, StopsWhenAskedWithWhatIsDone) {
+TEST_F(AutoTest, StopReturnsResultOfCompletedSteps) {
   // In turns of 6 steps, and behind 18 steps of lanes alone.
   for (std::uint64_t stop_after : {0, 3, 20, 45}) {
     const auto one = trainer({});
@@ -98,7 +98,7 @@ TEST_F(AutoTest, StopsWhenAskedWithWhatIsDone) {
   }
 }
 
-TEST_F(AutoTest, StopsWhileLanesAreMeasuredAlone) {
+TEST_F(AutoTest, StopDuringLaneMeasurementKeepsCompletedSteps) {
   const auto one = trainer({});
   bool measures = false;
   RunOptions options = steps(50);
@@ -117,7 +117,7 @@ TEST_F(AutoTest, StopsWhileLanesAreMeasuredAlone) {
 
 /// One worker never makes a batch in less than its samples sleep. What batches that were filled
 /// while a busy machine did not train may add to a rate, its interval reaches down by.
-TEST_F(AutoTest, BatchesThatWereFilledAheadAreNoPlansSpeed) {
+TEST_F(AutoTest, PrefetchedBatchesDoNotInflateMeasuredRates) {
   constexpr std::uint64_t kQuick = 4 * 24;
   constexpr double kBatchSeconds = 0.01;
   const auto data =
@@ -139,7 +139,7 @@ TEST_F(AutoTest, BatchesThatWereFilledAheadAreNoPlansSpeed) {
   EXPECT_LT(result.choice.pipelined.low, 2 / kBatchSeconds);
 }
 
-TEST_F(AutoTest, EfficiencyIsTheShareOfThePossibleGain) {
+TEST_F(AutoTest, OverlapEfficiencyIsFractionOfPossibleGain) {
   const Measured serial{10, 10, 10, "steps/s", 1};
   const Measured bound{20, 20, 20, "steps/s", 1};
   EXPECT_DOUBLE_EQ(overlap_efficiency(serial, bound, bound).value, 1);

@@ -52,7 +52,7 @@ class CheckpointFolderTest : public testing::Test {
   TemporaryFolder temporary_;
 };
 
-TEST_F(CheckpointFolderTest, IsMadeWithWhatIsAdded) {
+TEST_F(CheckpointFolderTest, AddCreatesStepFolderWithWrittenFile) {
   CheckpointFolder folder(path());
   EXPECT_EQ(folder.path(), path());
   EXPECT_EQ(folder.add(7, [](const fs::path& into) { std::ofstream(into / "file") << "seven"; }),
@@ -61,7 +61,7 @@ TEST_F(CheckpointFolderTest, IsMadeWithWhatIsAdded) {
   EXPECT_THAT(names_in(path()), ElementsAre(".lock", "step-00000007"));
 }
 
-TEST_F(CheckpointFolderTest, FindsTheLatestFirst) {
+TEST_F(CheckpointFolderTest, StepsAreListedNewestFirstAndOtherNamesIgnored) {
   CheckpointFolder folder(path());
   for (const std::uint64_t step : {9ULL, 10ULL, 8ULL, 123456789012ULL}) add(folder, step);
   EXPECT_THAT(steps_in(path()), ElementsAre(123456789012, 10, 9, 8));
@@ -72,7 +72,7 @@ TEST_F(CheckpointFolderTest, FindsTheLatestFirst) {
   EXPECT_THAT(checkpoints_in(path() / "nowhere"), IsEmpty());
 }
 
-TEST_F(CheckpointFolderTest, AFileIsNoCheckpoint) {
+TEST_F(CheckpointFolderTest, NonFolderStepPathIsNotListedAndIsReplacedByAdd) {
   CheckpointFolder folder(path());
   add(folder, 1);
   std::ofstream(step(2)) << "a file";
@@ -82,7 +82,7 @@ TEST_F(CheckpointFolderTest, AFileIsNoCheckpoint) {
   EXPECT_EQ(read_test_file(step(2) / "file"), "two");
 }
 
-TEST_F(CheckpointFolderTest, ReplacesOneOfTheSameStep) {
+TEST_F(CheckpointFolderTest, AddReplacesCheckpointOfSameStep) {
   CheckpointFolder folder(path());
   add(folder, 1, "old");
   std::ofstream(step(1) / "more") << "old";
@@ -92,7 +92,7 @@ TEST_F(CheckpointFolderTest, ReplacesOneOfTheSameStep) {
   EXPECT_THAT(names_in(path()), ElementsAre(".lock", "step-00000001"));
 }
 
-TEST_F(CheckpointFolderTest, WhatThrowsLeavesAllAsItWas) {
+TEST_F(CheckpointFolderTest, ThrowingWriterLeavesFolderUnchanged) {
   CheckpointFolder folder(path());
   add(folder, 1, "old");
   for (const std::uint64_t step : {1ULL, 2ULL})
@@ -107,7 +107,7 @@ TEST_F(CheckpointFolderTest, WhatThrowsLeavesAllAsItWas) {
   EXPECT_THAT(names_in(path()), ElementsAre(".lock", "step-00000001"));
 }
 
-TEST_F(CheckpointFolderTest, KeepsTheLatestAndTheBest) {
+TEST_F(CheckpointFolderTest, KeepRemovesAllButLatestAndBest) {
   CheckpointFolder folder(path());
   for (std::uint64_t step = 1; step <= 6; ++step) add(folder, step);
   folder.keep(9, 100);
@@ -122,7 +122,7 @@ TEST_F(CheckpointFolderTest, KeepsTheLatestAndTheBest) {
   EXPECT_EQ(read_test_file(path() / "best" / "file"), "x");
 }
 
-TEST_F(CheckpointFolderTest, TheLastHasAName) {
+TEST_F(CheckpointFolderTest, SetLastLinksLastToTheStep) {
   CheckpointFolder folder(path());
   for (std::uint64_t each = 1; each <= 2; ++each) {
     add(folder, each);
@@ -133,7 +133,7 @@ TEST_F(CheckpointFolderTest, TheLastHasAName) {
   EXPECT_THAT(names_in(path()), ElementsAre(".lock", "last", "step-00000001", "step-00000002"));
 }
 
-TEST_F(CheckpointFolderTest, AFolderInThePlaceOfALinkIsRefusedAndKept) {
+TEST_F(CheckpointFolderTest, FolderNamedBestOrLastIsRefusedAndKept) {
   for (const char* name : {"best", "last"}) {
     {
       CheckpointFolder folder(path());
@@ -153,7 +153,7 @@ TEST_F(CheckpointFolderTest, AFolderInThePlaceOfALinkIsRefusedAndKept) {
   }
 }
 
-TEST_F(CheckpointFolderTest, BelongsToOneAtATime) {
+TEST_F(CheckpointFolderTest, SecondOwnerIsRefusedUntilFirstIsDestroyed) {
   {
     const CheckpointFolder folder(path());
     EXPECT_THAT(thrown_by([&] { CheckpointFolder second(path()); }),
@@ -163,7 +163,7 @@ TEST_F(CheckpointFolderTest, BelongsToOneAtATime) {
   EXPECT_EQ(thrown_by([&] { CheckpointFolder second(path()); }), "nothing");
 }
 
-TEST_F(CheckpointFolderTest, ARefusedOneRemovesNothing) {
+TEST_F(CheckpointFolderTest, RefusedOwnerRemovesNoUnfinishedCheckpoint) {
   CheckpointFolder folder(path());
   folder.add(1, [&](const fs::path& into) {
     std::ofstream(into / "file") << "one";
@@ -172,7 +172,7 @@ TEST_F(CheckpointFolderTest, ARefusedOneRemovesNothing) {
   EXPECT_EQ(read_test_file(step(1) / "file"), "one");
 }
 
-TEST_F(CheckpointFolderTest, RemovesWhatWasLeftUnfinishedAndNothingElse) {
+TEST_F(CheckpointFolderTest, ConstructorRemovesOnlyUnfinishedEntries) {
   fs::create_directories(path() / ".unfinished-step-00000003");
   std::ofstream(path() / ".unfinished-step-00000003" / ".slipstream-1-0.tmp") << "half";
   fs::create_directories(path() / ".unfinished-removed" / "deeper");
@@ -185,7 +185,7 @@ TEST_F(CheckpointFolderTest, RemovesWhatWasLeftUnfinishedAndNothingElse) {
   EXPECT_EQ(read_test_file(step(1) / "file"), "whole");
 }
 
-TEST_F(CheckpointFolderTest, IsMadeAnewWhereItVanished) {
+TEST_F(CheckpointFolderTest, AddRecreatesMovedFolderAndItsLock) {
   CheckpointFolder folder(path());
   add(folder, 1);
   fs::rename(path(), temporary_.path() / "moved");
@@ -194,7 +194,7 @@ TEST_F(CheckpointFolderTest, IsMadeAnewWhereItVanished) {
   EXPECT_THROW(CheckpointFolder second(path()), Refused);
 }
 
-TEST_F(CheckpointFolderTest, ThatItVanishesMeanwhileIsAnError) {
+TEST_F(CheckpointFolderTest, FolderMovedDuringAddThrowsErrorAndNextAddSucceeds) {
   CheckpointFolder folder(path());
   EXPECT_THAT(thrown_by([&] {
                 folder.add(1, [&](const fs::path& into) {
@@ -207,7 +207,7 @@ TEST_F(CheckpointFolderTest, ThatItVanishesMeanwhileIsAnError) {
   EXPECT_THAT(steps_in(path()), ElementsAre(2));
 }
 
-TEST_F(CheckpointFolderTest, AFolderThatAnotherRunMadeMeanwhileIsLeftToIt) {
+TEST_F(CheckpointFolderTest, AddToFolderRecreatedByAnotherRunIsRefused) {
   CheckpointFolder folder(path());
   fs::rename(path(), temporary_.path() / "moved");
   CheckpointFolder other(path());
@@ -215,7 +215,7 @@ TEST_F(CheckpointFolderTest, AFolderThatAnotherRunMadeMeanwhileIsLeftToIt) {
   EXPECT_THAT(steps_in(path()), IsEmpty());
 }
 
-TEST_F(CheckpointFolderTest, IsRefusedWhereItCannotBeMade) {
+TEST_F(CheckpointFolderTest, PathThatCannotBeCreatedIsRefused) {
   std::ofstream(temporary_.path() / "file") << "a file";
   for (const fs::path& place : {temporary_.path() / "file", temporary_.path() / "file" / "run"})
     EXPECT_THAT(thrown_by([&] { CheckpointFolder folder(place); }),

@@ -48,19 +48,19 @@ std::string refusal(std::string_view text) {
   return thrown_by([&] { parse_checkpoint_record(text); });
 }
 
-TEST(CheckpointRecord, WhatIsWrittenIsRead) {
+TEST(CheckpointRecord, FullRecordRoundTrips) {
   EXPECT_EQ(parse_checkpoint_record(to_json_text(sample())), sample());
   EXPECT_EQ(to_json_text(parse_checkpoint_record(to_json_text(sample()))), to_json_text(sample()));
 }
 
-TEST(CheckpointRecord, SoIsTheLeastOfThem) {
+TEST(CheckpointRecord, MinimalRecordRoundTrips) {
   CheckpointRecord least;
   least.fingerprints = {{"weights.safetensors", 0}};
   EXPECT_EQ(parse_checkpoint_record(to_json_text(least)), least);
 }
 
 /// A record of a version that kept neither losses of the epoch nor the best of all scores.
-TEST(CheckpointRecord, OneOfAnEarlierVersionIsRead) {
+TEST(CheckpointRecord, RecordWithoutNewerKeysFailsOnlyTheFingerprintCheck) {
   std::string text = to_json_text(sample());
   const auto remove = [&](const std::string& key, const std::string& end) {
     const std::size_t at = text.find("  \"" + key + "\"");
@@ -74,7 +74,7 @@ TEST(CheckpointRecord, OneOfAnEarlierVersionIsRead) {
   EXPECT_EQ(CheckpointRecord().epoch_loss_steps, 0U);
 }
 
-TEST(CheckpointRecord, ALossThatIsNotFiniteIsRead) {
+TEST(CheckpointRecord, InfiniteLossSumIsReadAsNan) {
   CheckpointRecord record = sample();
   record.epoch_loss_sum = std::numeric_limits<double>::infinity();
   const CheckpointRecord read = parse_checkpoint_record(to_json_text(record));
@@ -82,7 +82,7 @@ TEST(CheckpointRecord, ALossThatIsNotFiniteIsRead) {
   EXPECT_EQ(read.epoch_loss_steps, 7U);
 }
 
-TEST(CheckpointRecord, AnyOtherValueIsNoticed) {
+TEST(CheckpointRecord, ChangedValueFailsTheFingerprintCheck) {
   for (const auto& [old, with] : {std::pair{"1200", "1201"},
                                   {"fedcba9876543210", "fedcba9876543211"},
                                   {"\"top1\"", "\"top5\""},
@@ -92,13 +92,13 @@ TEST(CheckpointRecord, AnyOtherValueIsNoticed) {
   EXPECT_EQ(parse_checkpoint_record(to_json_text(sample()) + "\n "), sample());
 }
 
-TEST(CheckpointRecord, OneWithoutFilesIsRead) {
+TEST(CheckpointRecord, RecordWithoutFilesRoundTrips) {
   CheckpointRecord none = sample();
   none.fingerprints.clear();
   EXPECT_EQ(parse_checkpoint_record(to_json_text(none)), none);
 }
 
-TEST(CheckpointRecord, OtherDocumentsAreForeign) {
+TEST(CheckpointRecord, OtherDocumentsAndInvalidJsonAreRefused) {
   for (const char* text : {"[]", "1", "null", "{}", R"({"schema": 1})",
                            R"({"schema": "slipstream.run", "version": 2})"})
     EXPECT_THAT(refusal(text), StartsWith("Refused: this is not the record of a checkpoint"))
@@ -109,7 +109,7 @@ TEST(CheckpointRecord, OtherDocumentsAreForeign) {
   EXPECT_THAT(refusal("\"0.1.0\"", "\"\xff\""), HasSubstr("must be JSON"));
 }
 
-TEST(CheckpointRecord, ALaterVersionIsOneOfALaterProgram) {
+TEST(CheckpointRecord, LaterVersionThrowsLaterCheckpointAndInvalidVersionIsRefused) {
   std::string text = to_json_text(sample());
   text.replace(text.find("\"version\": 1"), 12, "\"version\": 2, \"news\": []");
   EXPECT_THROW(parse_checkpoint_record(text), LaterCheckpoint);
@@ -120,7 +120,7 @@ TEST(CheckpointRecord, ALaterVersionIsOneOfALaterProgram) {
   EXPECT_THAT(refusal("\"version\": 1,", ""), HasSubstr("version is missing"));
 }
 
-TEST(CheckpointRecord, CountsAreWholeNumbers) {
+TEST(CheckpointRecord, CountsThatAreNotWholeNumbersAreRefused) {
   for (const auto& [key, value] : {std::pair{"step", "1200"},
                                    {"batch_size", "8"},
                                    {"samples", "6400"},
@@ -133,7 +133,7 @@ TEST(CheckpointRecord, CountsAreWholeNumbers) {
           << wrong;
 }
 
-TEST(CheckpointRecord, DigestsAreSixteenDigits) {
+TEST(CheckpointRecord, DigestsWithoutSixteenHexDigitsAreRefused) {
   for (const char* wrong : {"\"fedcba987654321\"", "\"fedcba98765432100\"", "\"0xdcba9876543210\"",
                             "\"-edcba9876543210\"", "\"gedcba9876543210\"", "\"\"", "1", "{}"}) {
     EXPECT_THAT(refusal("\"fedcba9876543210\"", wrong),
@@ -145,7 +145,7 @@ TEST(CheckpointRecord, DigestsAreSixteenDigits) {
   }
 }
 
-TEST(CheckpointRecord, AllThatIsWrongIsTold) {
+TEST(CheckpointRecord, MissingUnknownAndMistypedKeysAreReported) {
   EXPECT_THAT(refusal("\"step\": 1200,", "\"stepp\": 1200,"),
               AllOf(HasSubstr("step is missing"), HasSubstr("'stepp'")));
   EXPECT_THAT(refusal("\"epoch\": 1.5", "\"epoch\": true"), HasSubstr("epoch must be a number"));
@@ -161,7 +161,7 @@ TEST(CheckpointRecord, AllThatIsWrongIsTold) {
   EXPECT_THAT(refusal("\"fingerprints\"", "\"prints\""), HasSubstr("fingerprints is missing"));
 }
 
-TEST(CheckpointRecord, DeepNestingDoesNotTakeTheStack) {
+TEST(CheckpointRecord, DeepNestingIsRefusedWithoutStackOverflow) {
   const std::string deep = std::string(1 << 20, '[') + std::string(1 << 20, ']');
   EXPECT_THAT(refusal("\"step\": 1200", "\"step\": " + deep), StartsWith("Refused: "));
   EXPECT_THAT(refusal("\"plan\": {", "\"plan\": " + deep + ", \"plans\": {"),

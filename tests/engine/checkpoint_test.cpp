@@ -32,7 +32,7 @@ class CheckpointTest : public EngineTest {
             build_plan(kThreeLanes, Driver::interleaved, 4)};
   }
 
-  static std::unique_ptr<Trainer> with(const Tiny& tiny, const TrainingOptions& options) {
+  static std::unique_ptr<Trainer> make_trainer(const Tiny& tiny, const TrainingOptions& options) {
     return std::make_unique<Trainer>(tiny_pipeline(tiny).with_training(options), context(),
                                      exact());
   }
@@ -45,7 +45,7 @@ class CheckpointTest : public EngineTest {
     std::sort(all.begin(), all.end());
     return all;
   }
-  void flip_a_byte(const fs::path& file) const {
+  void flip_last_bit(const fs::path& file) const {
     std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
     bytes.seekg(-1, std::ios::end);
     const char last = static_cast<char>(bytes.get());
@@ -56,7 +56,7 @@ class CheckpointTest : public EngineTest {
   TemporaryFolder temporary_;
 };
 
-TEST_F(CheckpointTest, AnyStepGoesOnToTheBitsOfAnUninterruptedRunUnderAnyPlan) {
+TEST_F(CheckpointTest, ResumeAtAnyStepUnderAnyPlanGivesUninterruptedDigest) {
   const std::vector<TrainingOptions> ways = {
       {},
       {.accumulate = 3,
@@ -67,7 +67,8 @@ TEST_F(CheckpointTest, AnyStepGoesOnToTheBitsOfAnUninterruptedRunUnderAnyPlan) {
   for (const char* optimizer : {"momentum", "adamw"})
     for (const TrainingOptions& options : ways) {
       const Tiny tiny{.optimizer = optimizer, .noisy = true};
-      const std::uint64_t whole = with(tiny, options)->run(serial_plan(), steps(kSteps)).digest;
+      const std::uint64_t whole =
+          make_trainer(tiny, options)->run(serial_plan(), steps(kSteps)).digest;
       for (const std::uint64_t at : {1, 5, 8}) {
         const Plan before = plans()[at % 3];
         const Plan after = plans()[(at + 1) % 3];
@@ -75,12 +76,13 @@ TEST_F(CheckpointTest, AnyStepGoesOnToTheBitsOfAnUninterruptedRunUnderAnyPlan) {
                      ", step " + std::to_string(at) + ", " + describe(after));
         const TemporaryFolder place;
         {
-          const auto one = with(tiny, options);
+          const auto one = make_trainer(tiny, options);
           Checkpoints checkpoints({.folder = place.path()}, *one);
           one->run(before, steps(at));
           EXPECT_TRUE(checkpoints.save()) << checkpoints.problem();
         }
-        const auto other = with({.seed = 1, .optimizer = optimizer, .noisy = true}, options);
+        const auto other =
+            make_trainer({.seed = 1, .optimizer = optimizer, .noisy = true}, options);
         other->run(after, steps(2));
         ASSERT_EQ(load_latest_checkpoint(*other, place.path())->step, at);
         EXPECT_EQ(other->position(), at);
@@ -89,7 +91,7 @@ TEST_F(CheckpointTest, AnyStepGoesOnToTheBitsOfAnUninterruptedRunUnderAnyPlan) {
     }
 }
 
-TEST_F(CheckpointTest, WhatIsSavedDuringARunIsTheStateAtThatStep) {
+TEST_F(CheckpointTest, CheckpointSavedDuringRunHoldsStateOfItsStep) {
   for (const Plan& plan : plans()) {
     SCOPED_TRACE(describe(plan));
     const TemporaryFolder place;
@@ -119,7 +121,7 @@ TEST_F(CheckpointTest, WhatIsSavedDuringARunIsTheStateAtThatStep) {
   }
 }
 
-TEST_F(CheckpointTest, SavingChangesNoBit) {
+TEST_F(CheckpointTest, SavingDoesNotChangeTheDigest) {
   const std::uint64_t alone = fresh_run({.noisy = true}, serial_plan(), steps(kSteps)).digest;
   for (const Plan& plan : plans()) {
     const TemporaryFolder place;
@@ -131,7 +133,7 @@ TEST_F(CheckpointTest, SavingChangesNoBit) {
   }
 }
 
-TEST_F(CheckpointTest, MeasurementsTakeNoCopies) {
+TEST_F(CheckpointTest, MeasurementRunsNeverRequestState) {
   const auto one = trainer({});
   RunOptions options = steps(2);
   options.cut = Cut{"collate", 1};
@@ -143,7 +145,7 @@ TEST_F(CheckpointTest, MeasurementsTakeNoCopies) {
   one->run(serial_plan(), options);
 }
 
-TEST_F(CheckpointTest, TheLatestAndTheBestAreKept) {
+TEST_F(CheckpointTest, LatestAndBestCheckpointsAreKept) {
   const auto one = trainer({});
   Checkpoints checkpoints({.folder = folder(), .keep = 2}, *one);
   for (int turn = 0; turn < 4; ++turn) {
@@ -160,7 +162,7 @@ TEST_F(CheckpointTest, TheLatestAndTheBestAreKept) {
   EXPECT_EQ(load_latest_checkpoint(*other, folder())->best->metric, "top1");
 }
 
-TEST_F(CheckpointTest, ADamagedOneIsPassedOver) {
+TEST_F(CheckpointTest, LoadLatestSkipsDamagedCheckpoint) {
   for (const char* file : {"weights.safetensors", "training.safetensors", "checkpoint.json"}) {
     const TemporaryFolder place;
     const auto one = trainer({});
@@ -175,7 +177,7 @@ TEST_F(CheckpointTest, ADamagedOneIsPassedOver) {
     if (std::string(file) == "checkpoint.json")
       fs::resize_file(latest / file, 20);
     else
-      flip_a_byte(latest / file);
+      flip_last_bit(latest / file);
     const auto other = trainer({});
     EXPECT_THAT(thrown_by([&] { load_checkpoint(*other, latest); }),
                 AllOf(StartsWith("Refused: "), HasSubstr(file)));
@@ -186,19 +188,19 @@ TEST_F(CheckpointTest, ADamagedOneIsPassedOver) {
   }
 }
 
-TEST_F(CheckpointTest, WhereAllAreDamagedNothingIsLoaded) {
+TEST_F(CheckpointTest, LoadLatestIsRefusedIfAllAreDamaged) {
   const auto one = trainer({});
   {
     Checkpoints checkpoints({.folder = folder()}, *one);
     one->run(serial_plan(), steps(1));
     checkpoints.save();
   }
-  flip_a_byte(folder() / "step-00000001" / "weights.safetensors");
+  flip_last_bit(folder() / "step-00000001" / "weights.safetensors");
   EXPECT_THAT(thrown_by([&] { load_latest_checkpoint(*one, folder()); }),
               AllOf(StartsWith("Refused: no checkpoint"), HasSubstr("values are not those")));
 }
 
-TEST_F(CheckpointTest, ThoseOfAnotherTrainingAreRefused) {
+TEST_F(CheckpointTest, CheckpointOfDifferentTrainingIsRefused) {
   const auto one = trainer({});
   {
     Checkpoints checkpoints({.folder = folder()}, *one);
@@ -206,7 +208,7 @@ TEST_F(CheckpointTest, ThoseOfAnotherTrainingAreRefused) {
     checkpoints.save();
   }
   const auto refused = [&](const Tiny& tiny, const TrainingOptions& options = {}) {
-    const auto other = with(tiny, options);
+    const auto other = make_trainer(tiny, options);
     const std::string why = thrown_by([&] { load_latest_checkpoint(*other, folder()); });
     EXPECT_EQ(other->position(), 0U);
     EXPECT_THAT(why, StartsWith("Refused: "));
@@ -230,7 +232,7 @@ std::unique_ptr<Trainer> with_tensor(Context& context, const std::string& name,
   return std::make_unique<Trainer>(std::move(pipeline), context, exact());
 }
 
-TEST_F(CheckpointTest, AnExpandedBufferIsRestored) {
+TEST_F(CheckpointTest, ExpandedBufferIsRestored) {
   const TrainingOptions options = {.ema_decay = 0.9, .on_nan = OnNonFinite::skip};
   const auto made = [&](float value) {
     return with_tensor(context(), "b", at::full({1}, value).expand({4}), options);
@@ -251,7 +253,7 @@ TEST_F(CheckpointTest, AnExpandedBufferIsRestored) {
   EXPECT_EQ(other->digest(), expected);
 }
 
-TEST_F(CheckpointTest, ValuesThatExpandedMemoryCannotHoldAreRefused) {
+TEST_F(CheckpointTest, DistinctValuesForExpandedBufferAreRefused) {
   if (on_gpu()) GTEST_SKIP() << "on a GPU each element has its own memory";
   {
     const auto one = with_tensor(context(), "b", at::arange(4, at::kFloat));
@@ -265,7 +267,7 @@ TEST_F(CheckpointTest, ValuesThatExpandedMemoryCannotHoldAreRefused) {
   EXPECT_EQ(other->digest(), before);
 }
 
-TEST_F(CheckpointTest, ATensorThatAFileCannotHoldIsRefusedBeforeTheTraining) {
+TEST_F(CheckpointTest, UnstorableTensorIsRefusedAtConstruction) {
   const auto refused = [&](const std::string& name, const at::Tensor& tensor) {
     const auto one = with_tensor(context(), name, tensor, {.ema_decay = 0.5});
     return thrown_by([&] { Checkpoints({.folder = folder()}, *one); });
@@ -278,7 +280,7 @@ TEST_F(CheckpointTest, ATensorThatAFileCannotHoldIsRefusedBeforeTheTraining) {
   EXPECT_FALSE(fs::exists(folder()));
 }
 
-TEST_F(CheckpointTest, AnotherDtypeIsRefused) {
+TEST_F(CheckpointTest, DifferentBufferDtypeIsRefused) {
   {
     const auto one = with_tensor(context(), "b", at::ones({4}, at::kLong));
     Checkpoints checkpoints({.folder = folder()}, *one);
@@ -292,14 +294,14 @@ TEST_F(CheckpointTest, AnotherDtypeIsRefused) {
   }
 }
 
-TEST_F(CheckpointTest, NoneIsNoError) {
+TEST_F(CheckpointTest, LoadLatestWithoutCheckpointReturnsNothingAndLoadThrows) {
   const auto one = trainer({});
   EXPECT_FALSE(load_latest_checkpoint(*one, folder()));
   EXPECT_THAT(thrown_by([&] { load_checkpoint(*one, folder()); }),
               HasSubstr("no checkpoint is at"));
 }
 
-TEST_F(CheckpointTest, AFolderThatCannotBeWrittenIsToldAndTriedAgain) {
+TEST_F(CheckpointTest, FailedSaveReportsProblemAndNextSaveSucceeds) {
   const auto one = trainer({});
   Checkpoints checkpoints({.folder = folder()}, *one);
   one->run(serial_plan(), steps(1));
@@ -315,14 +317,14 @@ TEST_F(CheckpointTest, AFolderThatCannotBeWrittenIsToldAndTriedAgain) {
   EXPECT_EQ(load_latest_checkpoint(*one, folder())->step, 1U);
 }
 
-TEST_F(CheckpointTest, AFolderIsOfOneRun) {
+TEST_F(CheckpointTest, SecondCheckpointsObjectForSameFolderIsRefused) {
   const auto one = trainer({});
   const Checkpoints checkpoints({.folder = folder()}, *one);
   EXPECT_THAT(thrown_by([&] { Checkpoints({.folder = folder()}, *one); }),
               AllOf(StartsWith("Refused: another run"), HasSubstr(folder().string())));
 }
 
-TEST_F(CheckpointTest, TheLastGoodOneStaysWhereTheLossIsNotFinite) {
+TEST_F(CheckpointTest, NonFiniteLossIsNotSavedAndLastGoodCheckpointLoads) {
   Tiny tiny;
   tiny.loss = [](const at::Tensor& output, const Batch& batch) {
     return output.square().mean() * (batch.number() == 6 ? NAN : 1.0);

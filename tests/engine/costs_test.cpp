@@ -16,7 +16,7 @@ using testing::StartsWith;
 constexpr std::uint64_t kCostsSteps = 3;
 constexpr double kLong = 10;  // s; nobody waits for it where nothing is wrong
 
-class CostsTest : public EngineTest {
+class StepCostsTest : public EngineTest {
  protected:
   /// Seconds that the lanes are busy with all steps, the training stage's lane last.
   std::vector<double> busy(const StepCosts& costs, const Plan& plan, const std::string& cut = "") {
@@ -32,7 +32,7 @@ class CostsTest : public EngineTest {
 
 const StepCosts kAll = {.train_s = 0.02, .copy_s = 0.03, .hand_over_s = 0.04};
 
-TEST_F(CostsTest, AreSpentOnTheTrainingLaneInEveryPlan) {
+TEST_F(StepCostsTest, CostsAreSpentOnTrainingLaneInEveryPlan) {
   const Plan pipelined = build_plan(kThreeLanes, Driver::threaded, 3);
   EXPECT_GE(busy(kAll, serial_plan()).back(), kCostsSteps * 0.09);
   std::vector<double> lanes;
@@ -46,33 +46,33 @@ TEST_F(CostsTest, AreSpentOnTheTrainingLaneInEveryPlan) {
   EXPECT_EQ(lanes.size(), 3U);
 }
 
-TEST_F(CostsTest, EveryStepPaysForTraining) {
+TEST_F(StepCostsTest, TrainCostIsSpentAfterEveryCut) {
   for (const char* cut : {"", "read", "collate", "copy", "encode"})
     EXPECT_GE(busy({.train_s = 0.02}, serial_plan(), cut).back(), kCostsSteps * 0.02) << cut;
 }
 
-TEST_F(CostsTest, BatchesOnTheDeviceAreNotCopied) {
+TEST_F(StepCostsTest, CopyCostIsNotSpentOnBatchesCachedOnDevice) {
   for (const char* cut : {"", "read", "collate"})
     EXPECT_GE(busy({.copy_s = 0.02}, serial_plan(), cut).back(), kCostsSteps * 0.02) << cut;
   for (const char* cut : {"copy", "encode"})
     EXPECT_LT(busy({.copy_s = kLong}, serial_plan(), cut).back(), kLong) << cut;
 }
 
-TEST_F(CostsTest, CachedBatchesAreNotHandedOver) {
+TEST_F(StepCostsTest, HandOverCostIsNotSpentOnCachedBatches) {
   for (const char* cut : {"", "read", "decode"})
     EXPECT_GE(busy({.hand_over_s = 0.02}, serial_plan(), cut).back(), kCostsSteps * 0.02) << cut;
   for (const char* cut : {"collate", "copy", "encode"})
     EXPECT_LT(busy({.hand_over_s = kLong}, serial_plan(), cut).back(), kLong) << cut;
 }
 
-TEST_F(CostsTest, ChangeNoBit) {
+TEST_F(StepCostsTest, CostsDoNotChangeTheDigest) {
   Tiny tiny;
   const std::uint64_t free = fresh_run(tiny, serial_plan(), steps(kCostsSteps)).digest;
   tiny.costs = {.train_s = 0.001, .copy_s = 0.001, .hand_over_s = 0.001};
   EXPECT_EQ(fresh_run(tiny, serial_plan(), steps(kCostsSteps)).digest, free);
 }
 
-TEST_F(CostsTest, AreRefusedWhereTheyMakeNoSense) {
+TEST_F(StepCostsTest, CostsOutsideZeroToTenSecondsAreRefused) {
   for (const auto& [bad, text] : {std::pair(-0.1, "-0.1"), {-1e-9, "-1e-09"}, {10.1, "10.1"}}) {
     Tiny tiny;
     tiny.costs.hand_over_s = bad;

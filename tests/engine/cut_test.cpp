@@ -40,7 +40,7 @@ class CutTest : public EngineTest {
   }
 };
 
-TEST_F(CutTest, ARunAfterAnyStepSkipsWhatIsBefore) {
+TEST_F(CutTest, CutAfterAnyStepSkipsThatStepAndEarlierOnes) {
   for (const Plan& plan : {serial_plan({"count"}), pipelined()})
     for (std::size_t cut = 0; cut + 1 < all_steps().size(); ++cut)
       for (std::size_t items : {1, 3}) {
@@ -64,7 +64,7 @@ TEST_F(CutTest, ARunAfterAnyStepSkipsWhatIsBefore) {
       }
 }
 
-TEST_F(CutTest, CachedItemsAreTakenInTurn) {
+TEST_F(CutTest, CachedItemsRepeatInOrder) {
   for (const char* after : {"read", "collate", "copy", "encode"}) {
     Tiny tiny;
     tiny.lr = 0;
@@ -78,7 +78,7 @@ TEST_F(CutTest, CachedItemsAreTakenInTurn) {
   }
 }
 
-TEST_F(CutTest, NothingRunsAfterTheLastStep) {
+TEST_F(CutTest, StepsAfterLastStepDoNotRun) {
   for (const Plan& plan : {serial_plan({"count"}), pipelined()})
     for (std::size_t last = 4; last < all_steps().size() - 1; ++last) {
       SCOPED_TRACE(describe(plan) + ", to " + all_steps()[last]);
@@ -98,7 +98,7 @@ TEST_F(CutTest, NothingRunsAfterTheLastStep) {
     }
 }
 
-TEST_F(CutTest, MeasuringLeavesTheTrainingAsItIs) {
+TEST_F(CutTest, MeasuringLanesDoesNotChangeTraining) {
   Trainer one(declared(), context(), exact());
   one.run(pipelined(), steps(5));
   const std::uint64_t digest = one.digest();
@@ -119,7 +119,7 @@ TEST_F(CutTest, MeasuringLeavesTheTrainingAsItIs) {
   EXPECT_EQ(one.digest(), undisturbed.run(serial_plan({"count"}), steps(12)).digest);
 }
 
-TEST_F(CutTest, MeasuringLanesPutsTheStateBackWhateverHappens) {
+TEST_F(CutTest, StateIsRestoredWhenLaneMeasurementThrowsOrStops) {
   Trainer one(declared(), context(), exact());
   one.run(pipelined(), steps(5));
   const std::uint64_t digest = one.digest();
@@ -140,7 +140,7 @@ TEST_F(CutTest, MeasuringLanesPutsTheStateBackWhateverHappens) {
   EXPECT_EQ(one.digest(), digest);
 }
 
-TEST_F(CutTest, WhatStepsWriteIntoTheCacheIsNamed) {
+TEST_F(CutTest, FieldsThatStepsChangeInCacheAreReported) {
   for (const bool writes : {false, true}) {
     Tiny tiny;
     tiny.extra = {{"spoil", [writes](Batch& batch) {
@@ -155,7 +155,7 @@ TEST_F(CutTest, WhatStepsWriteIntoTheCacheIsNamed) {
   }
 }
 
-TEST_F(CutTest, EveryStepTellsHowItsInputWas) {
+TEST_F(CutTest, EveryStepReportsInputUnlessBatchesAreCached) {
   Trainer one(declared(), context(), exact());
   std::size_t reported = 0;
   double blocked_s = 0, busy_s = 0;
@@ -178,7 +178,7 @@ TEST_F(CutTest, EveryStepTellsHowItsInputWas) {
   EXPECT_TRUE(one.run(pipelined(), options).inputs.empty());
 }
 
-TEST_F(CutTest, WhatTheLoaderCountedIsToldOfThisRunAlone) {
+TEST_F(CutTest, ProgressReportsLoaderCountersOfThisRunOnly) {
   Trainer one(declared(), context(), exact());
   for (int i = 0; i < 2; ++i) {
     std::uint64_t reported = 0;
@@ -193,7 +193,7 @@ TEST_F(CutTest, WhatTheLoaderCountedIsToldOfThisRunAlone) {
   }
 }
 
-TEST_F(CutTest, ALoaderOfATrainersPlanIsMeasuredAlone) {
+TEST_F(CutTest, LoaderOfTrainerStartsAtItsPositionAndSkipsCachedSteps) {
   Trainer one(declared(), context(), exact());
   one.run(pipelined(), steps(3));
   const std::uint64_t digest = one.digest();
@@ -205,7 +205,7 @@ TEST_F(CutTest, ALoaderOfATrainersPlanIsMeasuredAlone) {
   EXPECT_EQ(one.digest(), digest);
 }
 
-class ResultTest : public EngineTest {
+class RunResultTest : public EngineTest {
  protected:
   static void expect_lanes_fit(const RunResult& result, const Plan& plan) {
     ASSERT_EQ(result.lanes.size(), plan.schedule.lanes.size());
@@ -231,7 +231,7 @@ class ResultTest : public EngineTest {
   }
 };
 
-TEST_F(ResultTest, HasEverythingOnceAStep) {
+TEST_F(RunResultTest, HasOneEntryPerStep) {
   for (const Plan& plan : {serial_plan(), build_plan(kThreeLanes, Driver::interleaved, 4),
                            build_plan(kThreeLanes, Driver::threaded, 3)}) {
     SCOPED_TRACE(describe(plan));
@@ -267,7 +267,7 @@ TEST_F(ResultTest, HasEverythingOnceAStep) {
   }
 }
 
-TEST_F(ResultTest, CountersAreThoseOfThisRun) {
+TEST_F(RunResultTest, CountersExcludeEarlierRuns) {
   const auto one = trainer({});
   const Plan plan = build_plan(kThreeLanes, Driver::threaded, 3);
   one->run(plan, steps(40));
@@ -284,7 +284,7 @@ TEST_F(ResultTest, CountersAreThoseOfThisRun) {
   EXPECT_EQ(second.counters.back().calls, 10U);
 }
 
-TEST_F(ResultTest, CountersLeaveOutTheBatchesBeforeTheFirstCounted) {
+TEST_F(RunResultTest, CountersExcludeBatchesBeforeFirstCounted) {
   const auto one = trainer({});
   RunOptions options = steps(10);
   options.first_counted = 4;
@@ -300,7 +300,7 @@ TEST_F(ResultTest, CountersLeaveOutTheBatchesBeforeTheFirstCounted) {
             0U);
 }
 
-TEST_F(ResultTest, AStopEndsTheRunCleanly) {
+TEST_F(RunResultTest, StopEndsTheRunAndNextRunResumes) {
   const auto one = trainer({});
   RunOptions options = steps(50);
   std::uint64_t asked = 0;
@@ -313,7 +313,7 @@ TEST_F(ResultTest, AStopEndsTheRunCleanly) {
   EXPECT_EQ(one->digest(), fresh_run({}, serial_plan(), steps(20)).digest);
 }
 
-TEST_F(ResultTest, NoStepsAreNoError) {
+TEST_F(RunResultTest, ZeroStepsReturnEmptyResult) {
   const auto one = trainer({});
   const RunResult none = one->run(build_plan(kThreeLanes, Driver::threaded, 3), steps(0));
   EXPECT_EQ(none.steps, 0U);

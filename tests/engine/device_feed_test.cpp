@@ -98,7 +98,7 @@ class DeviceFeedTest : public ::testing::Test {
   WatchedLane lane_;
 };
 
-TEST_F(DeviceFeedTest, seek_to_where_the_loader_is_continues_with_it) {
+TEST_F(DeviceFeedTest, SeekToCurrentPositionKeepsTheLoader) {
   const auto dataset = numbers();
   DataLoaderOptions options = feed_options();
   feed_.seek(dataset, {}, options, lane_);
@@ -111,7 +111,7 @@ TEST_F(DeviceFeedTest, seek_to_where_the_loader_is_continues_with_it) {
   EXPECT_EQ(next_value(), 4);
 }
 
-TEST_F(DeviceFeedTest, seek_elsewhere_or_with_other_options_starts_another_loader) {
+TEST_F(DeviceFeedTest, SeekElsewhereOrWithOtherOptionsStartsANewLoader) {
   const auto dataset = numbers();
   DataLoaderOptions options = feed_options();
   feed_.seek(dataset, {}, options, lane_);
@@ -128,7 +128,7 @@ TEST_F(DeviceFeedTest, seek_elsewhere_or_with_other_options_starts_another_loade
   EXPECT_EQ(next_value(), 0) << "of the second epoch";
 }
 
-TEST_F(DeviceFeedTest, a_loader_with_a_cut_is_at_its_first_batch_and_at_the_next_one) {
+TEST_F(DeviceFeedTest, LoaderWithACutAcceptsFirstAndNextPosition) {
   DataLoaderOptions options = feed_options();
   options.cut = HostCut{"collate", 2};
   feed_.seek(numbers(), {}, options, lane_);
@@ -140,7 +140,7 @@ TEST_F(DeviceFeedTest, a_loader_with_a_cut_is_at_its_first_batch_and_at_the_next
   EXPECT_FALSE(feed_.is_at(options));
 }
 
-TEST_F(DeviceFeedTest, seek_behind_a_batch_that_failed_starts_another_loader) {
+TEST_F(DeviceFeedTest, SeekAfterAFailedBatchStartsANewLoader) {
   const auto dataset = numbers([failed = std::make_shared<bool>(false)](std::size_t index) {
     if (index == 2 && !std::exchange(*failed, true)) throw std::runtime_error("lost");
   });
@@ -154,7 +154,7 @@ TEST_F(DeviceFeedTest, seek_behind_a_batch_that_failed_starts_another_loader) {
   EXPECT_EQ(next_value(), 4);
 }
 
-TEST_F(DeviceFeedTest, memory_of_slabs_is_freed_after_the_marks_of_their_copies) {
+TEST_F(DeviceFeedTest, SlabMemoryIsFreedAfterTheCopysMarks) {
   WatchedMemory memory(lane_);
   DataLoaderOptions options = feed_options();
   options.memory = &memory;
@@ -168,7 +168,7 @@ TEST_F(DeviceFeedTest, memory_of_slabs_is_freed_after_the_marks_of_their_copies)
   EXPECT_EQ(feed_.loader(), nullptr);
 }
 
-TEST_F(DeviceFeedTest, a_batch_whose_copy_throws_is_given_back) {
+TEST_F(DeviceFeedTest, BatchIsReleasedIfItsCopyThrows) {
   feed_.seek(numbers(), {}, feed_options(), lane_);
   for (std::size_t batch = 0; batch < 10; ++batch) {
     const HostBatch taken = feed_.take();
@@ -180,7 +180,7 @@ TEST_F(DeviceFeedTest, a_batch_whose_copy_throws_is_given_back) {
   EXPECT_EQ(next_value(), 4) << "batch 10";
 }
 
-TEST_F(DeviceFeedTest, many_more_batches_than_slabs_are_copied_in_order) {
+TEST_F(DeviceFeedTest, MoreBatchesThanSlabsAreCopiedInOrder) {
   feed_.seek(numbers(), {}, feed_options(), lane_);
   for (int batch = 0; batch < 30; ++batch) EXPECT_EQ(next_value(), batch % 3 * 4);
   EXPECT_EQ(lane_.recorded, 30U);

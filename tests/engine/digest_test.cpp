@@ -19,7 +19,7 @@ class DigestTest : public EngineTest {
   static std::uint64_t of(const at::Tensor& tensor) { return compute_digest(std::array{tensor}); }
 };
 
-TEST_F(DigestTest, IsOfTheBytesAtAnyOffset) {
+TEST_F(DigestTest, MatchesFingerprintOfBytesAtAnyOffset) {
   const at::Tensor bytes = at::randint(256, {5000}, at::kByte);
   const at::Tensor there = on_device(bytes);
   for (std::int64_t begin = 0; begin <= 17; ++begin)
@@ -31,7 +31,7 @@ TEST_F(DigestTest, IsOfTheBytesAtAnyOffset) {
     }
 }
 
-TEST_F(DigestTest, OfWhatIsNotDenseIsThatOfADenseCopy) {
+TEST_F(DigestTest, NonContiguousTensorHasDigestOfContiguousCopy) {
   // Large, so that a copy takes longer than it takes to begin reading it; other values each time,
   // for PyTorch's allocator hands the same memory out again.
   for (int turn = 0; turn < 3; ++turn) {
@@ -41,7 +41,7 @@ TEST_F(DigestTest, OfWhatIsNotDenseIsThatOfADenseCopy) {
   }
 }
 
-TEST_F(DigestTest, OfTensorsOnSeveralDevicesKeepsTheirOrder) {
+TEST_F(DigestTest, DependsOnTensorOrderButNotOnDevice) {
   std::vector<at::Tensor> here;
   for (int i = 0; i < 6; ++i) here.push_back(at::rand({100 + i}));
   std::vector<at::Tensor> mixed = here;
@@ -55,7 +55,7 @@ TEST_F(DigestTest, OfTensorsOnSeveralDevicesKeepsTheirOrder) {
 }
 
 /// State of every kind: on the host, on the device, and at an odd offset there.
-class Collecting final : public Optimizer {
+class MixedDeviceOptimizer final : public Optimizer {
  public:
   void bind(std::vector<NamedTensor> parameters) override {
     parameters_.clear();
@@ -90,7 +90,8 @@ class Collecting final : public Optimizer {
   at::Tensor steps_;
 };
 
-Pipeline collecting(const std::shared_ptr<Collecting>& optimizer = std::make_shared<Collecting>()) {
+Pipeline pipeline_with_optimizer(const std::shared_ptr<MixedDeviceOptimizer>& optimizer =
+                                     std::make_shared<MixedDeviceOptimizer>()) {
   at::manual_seed(1);
   const torch::nn::Conv2d conv(torch::nn::Conv2dOptions(3, 5, 1));
   return pipeline(synthetic_segmentation({32, 8, 5, 1}), {4})
@@ -100,9 +101,9 @@ Pipeline collecting(const std::shared_ptr<Collecting>& optimizer = std::make_sha
       .train("train", conv, optimizer, cross_entropy("features", "label"));
 }
 
-TEST_F(DigestTest, OfAnOptimizerWhoseStateIsOnBothDevices) {
-  Trainer serial(collecting(), context(), exact());
-  Trainer pipelined(collecting(), context(), exact());
+TEST_F(DigestTest, MixedDeviceOptimizerStateMatchesInPipelinedPlanAndAfterRestore) {
+  Trainer serial(pipeline_with_optimizer(), context(), exact());
+  Trainer pipelined(pipeline_with_optimizer(), context(), exact());
   const RunResult result = serial.run(serial_plan(), steps(8));
   EXPECT_EQ(pipelined.run(build_plan(kThreeLanes, Driver::threaded, 3), steps(8)).digest,
             result.digest);
@@ -112,15 +113,15 @@ TEST_F(DigestTest, OfAnOptimizerWhoseStateIsOnBothDevices) {
   EXPECT_EQ(serial.digest(), result.digest);
 }
 
-TEST_F(DigestTest, WhatFailsBehindTheLastStepBlamesNoStep) {
-  const auto optimizer = std::make_shared<Collecting>();
-  Trainer one(collecting(optimizer), context(), exact());
+TEST_F(DigestTest, ErrorAfterLastStepNamesNoStepAndKeepsAllSteps) {
+  const auto optimizer = std::make_shared<MixedDeviceOptimizer>();
+  Trainer one(pipeline_with_optimizer(optimizer), context(), exact());
   optimizer->hides_its_state = true;
   EXPECT_EQ(thrown_by([&] { one.run(serial_plan(), steps(8)); }),
             "Error: after the last step: no luck");
   EXPECT_EQ(one.position(), 8U);
   optimizer->hides_its_state = false;
-  Trainer undisturbed(collecting(), context(), exact());
+  Trainer undisturbed(pipeline_with_optimizer(), context(), exact());
   EXPECT_EQ(one.digest(), undisturbed.run(serial_plan(), steps(8)).digest);
 }
 

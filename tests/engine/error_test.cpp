@@ -55,7 +55,7 @@ class StageErrorTest : public EngineTest {
   std::uint64_t failing_ = kNever;
 };
 
-TEST_F(StageErrorTest, AStageAheadThatThrows) {
+TEST_F(StageErrorTest, ThrowingFrozenStageIsNamedAndRunResumes) {
   Tiny tiny;
   tiny.extra = {{"check", [this](Batch& batch) { maybe_fail(batch.number()); }}};
   const std::uint64_t digest = whole(tiny);
@@ -68,7 +68,7 @@ TEST_F(StageErrorTest, AStageAheadThatThrows) {
     }
 }
 
-TEST_F(StageErrorTest, AStageAheadThatDrawsFromPyTorchsGenerator) {
+TEST_F(StageErrorTest, FrozenStageThatUsesTorchGeneratorIsAnError) {
   Tiny tiny;
   tiny.extra = {{"check", [](Batch& batch) { at::rand_like(batch.at("features")); }}};
   for (const Plan& plan : plans())
@@ -77,7 +77,7 @@ TEST_F(StageErrorTest, AStageAheadThatDrawsFromPyTorchsGenerator) {
                       HasSubstr("seeded from Batch::number()")));
 }
 
-TEST_F(StageErrorTest, ALossThatThrows) {
+TEST_F(StageErrorTest, ThrowingLossNamesTrainingStageAndRunResumes) {
   Tiny tiny;
   tiny.extra = {{"check", [](Batch&) {}}};
   tiny.loss = [this](const at::Tensor& output, const Batch& batch) {
@@ -90,7 +90,7 @@ TEST_F(StageErrorTest, ALossThatThrows) {
       fail_and_resume(tiny, plan, batch, "train", digest);
 }
 
-TEST_F(StageErrorTest, WhatIsNoExceptionIsReportedToo) {
+TEST_F(StageErrorTest, ThrownIntIsReportedAsNonStdException) {
   Tiny tiny;
   tiny.loss = [](const at::Tensor&, const Batch&) -> at::Tensor { throw 42; };
   EXPECT_THAT(
@@ -98,7 +98,7 @@ TEST_F(StageErrorTest, WhatIsNoExceptionIsReportedToo) {
       StartsWith("Error: stage 'train' at step 0: an exception that is not a std::exception"));
 }
 
-TEST_F(StageErrorTest, WhatWasThrownIsNestedInTheError) {
+TEST_F(StageErrorTest, OriginalExceptionIsNestedInError) {
   Tiny tiny;
   tiny.loss = [](const at::Tensor&, const Batch&) -> at::Tensor { throw std::out_of_range("far"); };
   for (const Plan& plan :
@@ -111,7 +111,7 @@ TEST_F(StageErrorTest, WhatWasThrownIsNestedInTheError) {
     }
 }
 
-TEST_F(StageErrorTest, TooLittleHostMemorySaysWhatToDo) {
+TEST_F(StageErrorTest, HostOutOfMemorySuggestsRemedy) {
   const std::vector<std::function<void()>> failures = {
       [] { throw std::bad_alloc(); },
       [] { TORCH_CHECK(false, "DefaultCPUAllocator: can't allocate memory: you tried ..."); }};
@@ -127,7 +127,7 @@ TEST_F(StageErrorTest, TooLittleHostMemorySaysWhatToDo) {
   }
 }
 
-TEST_F(StageErrorTest, AFieldThatIsNotThere) {
+TEST_F(StageErrorTest, UnknownBatchFieldIsAnErrorWithSuggestion) {
   Tiny tiny;
   tiny.extra = {{"check", [](Batch& batch) { static_cast<void>(batch.at("imge")); }}};
   EXPECT_THAT(
@@ -135,7 +135,7 @@ TEST_F(StageErrorTest, AFieldThatIsNotThere) {
       AllOf(StartsWith("Error: "), HasSubstr("unknown batch field 'imge'; did you mean 'image'?")));
 }
 
-TEST_F(StageErrorTest, ALossThatIsNoScalar) {
+TEST_F(StageErrorTest, NonScalarLossIsAnErrorAtStepZero) {
   Tiny tiny;
   tiny.loss = [](const at::Tensor& output, const Batch&) { return output; };
   const auto one = trainer(tiny);
@@ -146,7 +146,7 @@ TEST_F(StageErrorTest, ALossThatIsNoScalar) {
   EXPECT_EQ(one->position(), 0U);
 }
 
-TEST_F(StageErrorTest, ProgressThatThrowsEndsTheRun) {
+TEST_F(StageErrorTest, ThrowingProgressCallbackEndsTheRun) {
   RunOptions options = steps(kErrorSteps);
   options.progress = [](const Progress& progress) {
     if (progress.step == 3) throw std::runtime_error("enough");
@@ -166,7 +166,7 @@ std::shared_ptr<const Dataset> faulty_data(std::size_t bad) {
   return set;
 }
 
-TEST_F(StageErrorTest, ASampleThatCannotBeReadIsNoFaultOfAStage) {
+TEST_F(StageErrorTest, UnreadableSampleIsReportedAsInputError) {
   Tiny tiny;
   tiny.dataset = faulty_data(13);
   for (const Plan& plan : {serial_plan(), build_plan(kThreeLanes, Driver::interleaved, 4),
@@ -180,7 +180,7 @@ TEST_F(StageErrorTest, ASampleThatCannotBeReadIsNoFaultOfAStage) {
   }
 }
 
-TEST_F(StageErrorTest, AStageThatThrowsAheadOfTheFirstStep) {
+TEST_F(StageErrorTest, StageErrorWhileFillingCacheIsReportedAsBeforeFirstStep) {
   Tiny tiny;
   tiny.extra = {{"check", [this](Batch& batch) { maybe_fail(batch.number()); }}};
   failing_ = 0;
@@ -193,7 +193,7 @@ TEST_F(StageErrorTest, AStageThatThrowsAheadOfTheFirstStep) {
   EXPECT_EQ(thrown_by([&] { one->run(serial_plan({"check"}), options); }), "nothing");
 }
 
-TEST_F(StageErrorTest, AModelWithFewerOutputsThanTheDataHaveClasses) {
+TEST_F(StageErrorTest, ModelWithFewerOutputsThanClassesIsAnError) {
   const auto declared = [](std::int64_t outputs, bool merges) {
     const torch::nn::Conv2d conv(torch::nn::Conv2dOptions(3, outputs, 1));
     return pipeline(synthetic_segmentation({32, 8, 5, 1}), {4})
@@ -227,7 +227,7 @@ class RefusalTest : public EngineTest {
   }
 };
 
-TEST_F(RefusalTest, PlansThatDoNotFit) {
+TEST_F(RefusalTest, PlanThatDoesNotMatchTheTrainerIsRefused) {
   const auto one = trainer({});
   Plan other = serial_plan();
   other.numerics.precision = Precision::bf16;
@@ -245,7 +245,7 @@ TEST_F(RefusalTest, PlansThatDoNotFit) {
   EXPECT_EQ(thrown_by([&] { one->run(serial_plan(), steps(1)); }), "nothing");
 }
 
-TEST_F(RefusalTest, CutsThatLeaveNothingOrNameNothing) {
+TEST_F(RefusalTest, CutWithUnknownStepNoItemsOrNoStepsLeftIsRefused) {
   const auto one = trainer({});
   RunOptions options = steps(1);
   options.cut = Cut{"colate", 1};
@@ -260,12 +260,12 @@ TEST_F(RefusalTest, CutsThatLeaveNothingOrNameNothing) {
   EXPECT_EQ(thrown_by([&] { one->run(serial_plan(), steps(1)); }), "nothing");
 }
 
-TEST_F(RefusalTest, ABatchLargerThanTheDataSet) {
+TEST_F(RefusalTest, BatchSizeLargerThanDatasetIsRefused) {
   EXPECT_THAT(thrown_by([&] { trainer({.batch_size = 65}); }),
               AllOf(StartsWith("Refused: "), HasSubstr("65"), HasSubstr("64")));
 }
 
-TEST_F(RefusalTest, NamesThatAreTaken) {
+TEST_F(RefusalTest, ReservedOrDuplicateStepNameIsRefused) {
   for (const char* name : {"read", "decode", "collate", "copy", "*", "", "first"})
     EXPECT_THAT(thrown_by([&] { bare().stage("first", nothing()).stage(name, nothing()); }),
                 StartsWith("Refused: pipeline: "))
@@ -276,7 +276,7 @@ TEST_F(RefusalTest, NamesThatAreTaken) {
   EXPECT_EQ(thrown_by([&] { bare().train("decode", conv(), sgd({}), loss()); }), "nothing");
 }
 
-TEST_F(RefusalTest, TheTrainingStageIsTheLastAndTheOnly) {
+TEST_F(RefusalTest, PipelineWithoutOneFinalTrainingStageIsRefused) {
   const auto whole = [] { return bare().train("train", conv(), sgd({}), loss()); };
   EXPECT_THAT(thrown_by([&] { whole().train("again", conv(), sgd({}), loss()); }),
               HasSubstr("'again' comes after the training stage 'train'"));
@@ -291,7 +291,7 @@ TEST_F(RefusalTest, TheTrainingStageIsTheLastAndTheOnly) {
               StartsWith("Refused: "));
 }
 
-TEST_F(RefusalTest, FrozenStagesChangeNothing) {
+TEST_F(RefusalTest, FrozenStageWithTrainableOrSharedParametersIsRefused) {
   torch::nn::Conv2d encoder = conv();
   const auto declare = [&](const torch::nn::Conv2d& trained) {
     return thrown_by([&] {
@@ -313,7 +313,7 @@ TEST_F(RefusalTest, FrozenStagesChangeNothing) {
                                       HasSubstr("give it a copy")));
 }
 
-TEST_F(RefusalTest, ATrainingStageTrainsSomething) {
+TEST_F(RefusalTest, TrainingStageWithoutTrainableParameterOrOptimizerIsRefused) {
   torch::nn::Conv2d fixed = conv();
   freeze(*fixed);
   EXPECT_THAT(thrown_by([&] { bare().train("t", fixed, nullptr, loss()); }),
@@ -321,7 +321,7 @@ TEST_F(RefusalTest, ATrainingStageTrainsSomething) {
                     HasSubstr("stage 't': no optimizer")));
 }
 
-TEST_F(RefusalTest, DevicesThatAreNotThere) {
+TEST_F(RefusalTest, UnknownOrMissingDeviceIsRefused) {
   EXPECT_THAT(thrown_by([] { Context("gpu"); }), StartsWith("Refused: unknown device 'gpu'"));
   EXPECT_THAT(thrown_by([] { Context("cuda:64"); }),
               StartsWith("Refused: device 'cuda:64' is not there: "));

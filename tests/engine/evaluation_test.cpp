@@ -38,8 +38,8 @@ class EvaluationTest : public EngineTest {
   }
 
   /// One by one, as one would in PyTorch.
-  static std::vector<std::pair<std::string, double>> by_hand(const Pipeline& model,
-                                                             const Pipeline& data) {
+  static std::vector<std::pair<std::string, double>> compute_reference_scores(
+      const Pipeline& model, const Pipeline& data) {
     const c10::Device device = context().device();
     const CurrentLane current(context(), get_lane(context(), "by hand", 0));
     const auto encode = model.stages().front().stage;
@@ -79,11 +79,11 @@ class EvaluationTest : public EngineTest {
   }
 };
 
-TEST_F(EvaluationTest, ScoresAreThoseOfEachSampleOnceWhateverThePlan) {
+TEST_F(EvaluationTest, ScoresMatchReferenceForEveryPlanAndBatchSize) {
   const Pipeline model = make_model({.noisy = true});
   Trainer trainer(model, context(), exact());
   trainer.run(serial_plan(), steps(3));
-  const auto expected = by_hand(model, make_test_data(22, 4));
+  const auto expected = compute_reference_scores(model, make_test_data(22, 4));
   for (const std::size_t batch_size : {1, 4, 5, 22, 64})
     for (const Plan& plan : plans()) {
       SCOPED_TRACE(describe(plan) + ", batch size " + std::to_string(batch_size));
@@ -99,7 +99,7 @@ TEST_F(EvaluationTest, ScoresAreThoseOfEachSampleOnceWhateverThePlan) {
     }
 }
 
-TEST_F(EvaluationTest, TheSameBitsUnderEveryPlanAndAgain) {
+TEST_F(EvaluationTest, ScoresAreBitIdenticalAcrossPlansAndRepeats) {
   const Pipeline model = make_model({.noisy = true});
   const Trainer trainer(model, context(), exact());
   Evaluator evaluator(model, make_test_data(22, 4), context(), exact());
@@ -108,7 +108,7 @@ TEST_F(EvaluationTest, TheSameBitsUnderEveryPlanAndAgain) {
     EXPECT_EQ(evaluator.run(plan).scores, expected) << describe(plan);
 }
 
-TEST_F(EvaluationTest, ChangesNothingOfTheTraining) {
+TEST_F(EvaluationTest, EvaluationDoesNotChangeTraining) {
   const std::uint64_t alone = fresh_run({.noisy = true}, serial_plan(), steps(12)).digest;
   for (const Plan& plan : plans()) {
     const Pipeline model = make_model({.noisy = true});
@@ -124,7 +124,7 @@ TEST_F(EvaluationTest, ChangesNothingOfTheTraining) {
   }
 }
 
-TEST_F(EvaluationTest, ModulesHaveTheirModesBack) {
+TEST_F(EvaluationTest, TrainingModesAreRestored) {
   const Pipeline model = make_model({.noisy = true});
   const auto module = model.train_step()->modules().front().module;
   Trainer trainer(model, context(), exact());
@@ -136,7 +136,7 @@ TEST_F(EvaluationTest, ModulesHaveTheirModesBack) {
   EXPECT_FALSE(inner->is_training());
 }
 
-TEST_F(EvaluationTest, AModuleInTwoOthersHasItsModeBack) {
+TEST_F(EvaluationTest, TrainingModeOfSharedSubmoduleIsRestored) {
   const Pipeline model = make_model({.noisy = true});
   const auto module = model.train_step()->modules().front().module;
   const auto inner = module->named_modules()["norm"];
@@ -152,7 +152,7 @@ TEST_F(EvaluationTest, AModuleInTwoOthersHasItsModeBack) {
   EXPECT_TRUE(inner->is_training());
 }
 
-TEST_F(EvaluationTest, AveragesAreWhatIsEvaluated) {
+TEST_F(EvaluationTest, EmaWeightsAreEvaluated) {
   const Pipeline model = make_model({.noisy = true}).with_training({.ema_decay = 0.5});
   Trainer trainer(model, context(), exact());
   trainer.run(serial_plan(), steps(4));
@@ -166,14 +166,15 @@ TEST_F(EvaluationTest, AveragesAreWhatIsEvaluated) {
     own[each.key()] = each.value();
   for (const auto& each : model.train_step()->modules().front().module->named_buffers())
     own[each.key()] = each.value();
-  const double plain = by_hand(model, make_test_data(22, 4)).front().second;
+  const double plain = compute_reference_scores(model, make_test_data(22, 4)).front().second;
   EXPECT_NE(static_cast<float>(averaged), static_cast<float>(plain));
   for (const NamedTensor& each : model.train_step()->averaged())
     own.at(each.name).copy_(each.tensor);
-  EXPECT_NEAR(averaged, by_hand(model, make_test_data(22, 4)).front().second, 1e-5);
+  EXPECT_NEAR(averaged, compute_reference_scores(model, make_test_data(22, 4)).front().second,
+              1e-5);
 }
 
-TEST_F(EvaluationTest, OneThatEndedEarlyBeginsAnew) {
+TEST_F(EvaluationTest, EvaluationAfterStoppedOneGivesFullScores) {
   const Pipeline model = make_model({});
   const Trainer trainer(model, context(), exact());
   Evaluator evaluator(model, make_test_data(22, 4), context(), exact());
@@ -187,7 +188,7 @@ TEST_F(EvaluationTest, OneThatEndedEarlyBeginsAnew) {
   EXPECT_EQ(evaluator.run(serial_plan()).scores, expected);
 }
 
-TEST_F(EvaluationTest, TopKCountsTheLabelsAmongTheFirst) {
+TEST_F(EvaluationTest, TopKCountsLabelsAmongKLargestOutputs) {
   const at::Tensor output = at::tensor({3.F, 1.F, 2.F, 0.F, 5.F, 5.F, 0.F, 0.F, NAN, 1.F, 1.F, 1.F})
                                 .view({3, 4})
                                 .to(context().device());
@@ -207,7 +208,7 @@ TEST_F(EvaluationTest, TopKCountsTheLabelsAmongTheFirst) {
   EXPECT_THAT(thrown_by([] { top_k("label", 0); }), HasSubstr("Refused: top_k"));
 }
 
-TEST_F(EvaluationTest, MetricsNeedNamesOfTheirOwn) {
+TEST_F(EvaluationTest, EmptyOrDuplicateMetricNameIsRefused) {
   for (const char* name : {"", "loss", "accuracy", "mean_iou"})
     EXPECT_THAT(thrown_by([&] {
                   make_model({}).metric({name, {1}, {}, {}});
@@ -215,7 +216,7 @@ TEST_F(EvaluationTest, MetricsNeedNamesOfTheirOwn) {
                 AllOf(StartsWith("Refused: "), HasSubstr(name)));
 }
 
-TEST_F(EvaluationTest, AStepOfOnesOwnSaysWhereItCannotBeEvaluated) {
+TEST_F(EvaluationTest, CustomTrainStepWithoutPredictCannotBeEvaluated) {
   struct Own final : TrainStep {
     torch::nn::Linear linear{2, 2};
     std::vector<NamedModule> modules() const override { return {{"", linear.ptr()}}; }
@@ -233,9 +234,9 @@ TEST_F(EvaluationTest, AStepOfOnesOwnSaysWhereItCannotBeEvaluated) {
 }
 
 /// A data set of which some samples cannot be read.
-class Damaged final : public Dataset {
+class DatasetWithUnreadableSamples final : public Dataset {
  public:
-  Damaged(std::shared_ptr<const Dataset> whole, std::set<std::size_t> bad)
+  DatasetWithUnreadableSamples(std::shared_ptr<const Dataset> whole, std::set<std::size_t> bad)
       : whole_(std::move(whole)), bad_(std::move(bad)) {}
   std::size_t size() const override { return whole_->size(); }
   void read(std::size_t index, Sample& out) const override {
@@ -249,7 +250,7 @@ class Damaged final : public Dataset {
   std::set<std::size_t> bad_;
 };
 
-TEST_F(EvaluationTest, BadSamplesAreLeftOutAndOthersCountOnce) {
+TEST_F(EvaluationTest, BadSamplesAreSkippedAndOthersCountOnce) {
   const Pipeline model = make_model({.noisy = true});
   Trainer trainer(model, context(), exact());
   trainer.run(serial_plan(), steps(3));
@@ -258,11 +259,12 @@ TEST_F(EvaluationTest, BadSamplesAreLeftOutAndOthersCountOnce) {
   std::vector<std::uint64_t> good;
   for (std::size_t i = 0; i < 22; ++i)
     if (!bad.contains(i)) good.push_back(i);
-  const auto expected = by_hand(model, pipeline(subset(all, good), {4}));
+  const auto expected = compute_reference_scores(model, pipeline(subset(all, good), {4}));
   for (const std::size_t batch_size : {1, 4, 5, 22})
     for (const Plan& plan : plans()) {
       SCOPED_TRACE(describe(plan) + ", batch size " + std::to_string(batch_size));
-      const Pipeline data = pipeline(std::make_shared<Damaged>(all, bad), {batch_size});
+      const Pipeline data =
+          pipeline(std::make_shared<DatasetWithUnreadableSamples>(all, bad), {batch_size});
       Evaluator evaluator(model, data, context(), exact(), {.on_bad_sample = OnBadSample::skip});
       for (int i = 0; i < 2; ++i) {
         const EvaluationResult result = evaluator.run(plan);
@@ -273,7 +275,7 @@ TEST_F(EvaluationTest, BadSamplesAreLeftOutAndOthersCountOnce) {
           EXPECT_NEAR(result.scores[k].second, expected[k].second, 1e-5) << expected[k].first;
       }
     }
-  const Pipeline data = pipeline(std::make_shared<Damaged>(all, bad), {4});
+  const Pipeline data = pipeline(std::make_shared<DatasetWithUnreadableSamples>(all, bad), {4});
   Evaluator stops(model, data, context(), exact());
   EXPECT_THAT(thrown_by([&] { stops.run(serial_plan()); }), HasSubstr("it is damaged"));
 }
@@ -283,7 +285,7 @@ Pipeline scaled(const Pipeline& data, bool scale) {
       .transform("convert", ToDtype{.dtype = DType::float32, .scale = scale});
 }
 
-TEST_F(EvaluationTest, ImagesOfAnotherRangeThanInTrainingAreRefusedWhereItIsAsked) {
+TEST_F(EvaluationTest, SameImagesOptionRefusesDifferentImageRange) {
   const Pipeline data = make_test_data(8, 4);
   const Pipeline model = scaled(data, true).train("train", make_model({}).train_step());
   const EvaluationOptions same = {.same_images = true, .allowed_by = "say so"};
@@ -297,7 +299,7 @@ TEST_F(EvaluationTest, ImagesOfAnotherRangeThanInTrainingAreRefusedWhereItIsAske
                     HasSubstr("training reach 1:"), HasSubstr("If it is intended, say so")));
 }
 
-TEST_F(EvaluationTest, ImagesOfAnotherSizeThanInTrainingAreRefusedWhereItIsAsked) {
+TEST_F(EvaluationTest, SameImagesOptionRefusesDifferentImageSize) {
   const Pipeline model = make_model({});
   const Pipeline larger =
       pipeline(make_test_data(8, 4).dataset(), {4}).transform("resize", Resize{.size = {16, 16}});
@@ -309,7 +311,7 @@ TEST_F(EvaluationTest, ImagesOfAnotherSizeThanInTrainingAreRefusedWhereItIsAsked
                     HasSubstr("trained on uint8 of shape 8 x 8 x 3")));
 }
 
-TEST_F(EvaluationTest, FieldsOfAnotherTypeThanInTrainingAreRefused) {
+TEST_F(EvaluationTest, FieldWithDifferentDtypeThanInTrainingIsRefused) {
   const Pipeline model = make_model({});
   const Pipeline floats = pipeline(make_test_data(8, 4).dataset(), {4})
                               .transform("scale", ToDtype{.dtype = DType::float32, .scale = true});
@@ -330,7 +332,7 @@ struct Pads : OwnOp {
   std::optional<AnyOp> for_evaluation() const { return std::nullopt; }
 };
 
-TEST_F(EvaluationTest, FieldsOfAnotherShapeThanInTrainingAreRefused) {
+TEST_F(EvaluationTest, FieldWithDifferentShapeThanInTrainingIsRefused) {
   const Pipeline model = make_model({});
   const Pipeline padded = pipeline(make_test_data(8, 4).dataset(), {4}).transform("pad", Pads());
   EXPECT_THAT(thrown_by([&] { Evaluator evaluator(model, padded, context(), exact()); }),

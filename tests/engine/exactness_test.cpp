@@ -56,7 +56,7 @@ TEST_F(ExactnessTest, EveryPlanGivesTheSerialDigestUnderRandomDelays) {
   }
 }
 
-TEST_F(ExactnessTest, OnePlanUnderManyDelaySeeds) {
+TEST_F(ExactnessTest, PipelinedPlanGivesSerialDigestForManyDelaySeeds) {
   const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kExactSteps)).digest;
   for (std::uint64_t seed = 100; seed < 112; ++seed) {
     SCOPED_TRACE("delay seed " + std::to_string(seed));
@@ -65,7 +65,7 @@ TEST_F(ExactnessTest, OnePlanUnderManyDelaySeeds) {
   }
 }
 
-TEST_F(ExactnessTest, Bf16GivesItsOwnDigestInEveryPlan) {
+TEST_F(ExactnessTest, Bf16DigestIsSameInEveryPlanAndDiffersFromFp32) {
   const auto bf16 = exact(Precision::bf16);
   Plan serial = serial_plan();
   serial.numerics = bf16;
@@ -79,7 +79,7 @@ TEST_F(ExactnessTest, Bf16GivesItsOwnDigestInEveryPlan) {
   }
 }
 
-TEST_F(ExactnessTest, LayoutOfWeightsIsNoPartOfTheSchedule) {
+TEST_F(ExactnessTest, ContiguousWeightsGiveSerialDigestInPipelinedPlan) {
   Plan::Numerics contiguous = exact();
   contiguous.channels_last = false;
   Plan serial = serial_plan();
@@ -89,7 +89,7 @@ TEST_F(ExactnessTest, LayoutOfWeightsIsNoPartOfTheSchedule) {
   EXPECT_EQ(fresh_run({}, plan, steps(kExactSteps), delayed(400, 3)).digest, expected);
 }
 
-TEST_F(ExactnessTest, OddSizesAndPartEpochs) {
+TEST_F(ExactnessTest, OddSizesAndPartialEpochsGiveSerialDigest) {
   const Tiny tiny{.batch_size = 3, .size = 10, .classes = 7, .channels = 5, .samples = 11};
   const std::uint64_t serial = fresh_run(tiny, serial_plan(), steps(kExactSteps)).digest;
   for (unsigned workers : {1U, 2U, 8U}) {
@@ -100,7 +100,7 @@ TEST_F(ExactnessTest, OddSizesAndPartEpochs) {
   }
 }
 
-TEST_F(ExactnessTest, DigestTellsStepsSeedsAndRates) {
+TEST_F(ExactnessTest, DigestDependsOnStepsSeedAndLearningRate) {
   const std::uint64_t digest = fresh_run({}, serial_plan(), steps(kExactSteps)).digest;
   EXPECT_EQ(fresh_run({}, serial_plan(), steps(kExactSteps)).digest, digest);
   EXPECT_NE(fresh_run({}, serial_plan(), steps(kExactSteps - 1)).digest, digest);
@@ -108,7 +108,7 @@ TEST_F(ExactnessTest, DigestTellsStepsSeedsAndRates) {
   EXPECT_NE(fresh_run({.lr = 0.0501}, serial_plan(), steps(kExactSteps)).digest, digest);
 }
 
-TEST_F(ExactnessTest, PartsOfARunUnderSwitchedPlansAddUp) {
+TEST_F(ExactnessTest, SwitchingPlansBetweenRunsGivesSerialDigest) {
   const std::uint64_t whole = fresh_run({}, serial_plan(), steps(30)).digest;
   const Plan pipelined = build_plan(kThreeLanes, Driver::threaded, 4);
   const auto parts = trainer({});
@@ -128,14 +128,14 @@ TEST_F(ExactnessTest, PartsOfARunUnderSwitchedPlansAddUp) {
   EXPECT_EQ(switched->digest(), whole);
 }
 
-TEST_F(ExactnessTest, TheSamePlanGoesOnWithTheSameLoader) {
+TEST_F(ExactnessTest, ConsecutiveRunsOfOnePlanGiveSerialDigest) {
   const Plan plan = build_plan(kThreeLanes, Driver::threaded, 3);
   const auto parts = trainer({});
   for (int part = 0; part < 6; ++part) run_with(*parts, plan, steps(5), delayed(400, 9));
   EXPECT_EQ(parts->digest(), fresh_run({}, serial_plan(), steps(30)).digest);
 }
 
-TEST_F(ExactnessTest, ARestoredStateGoesOnAsIfNothingHadBeen) {
+TEST_F(ExactnessTest, RestoredStateContinuesToUninterruptedDigest) {
   for (const char* optimizer : {"momentum", "adamw"}) {
     SCOPED_TRACE(optimizer);
     const Tiny tiny{.optimizer = optimizer, .noisy = true};
@@ -162,7 +162,7 @@ TEST_F(ExactnessTest, ARestoredStateGoesOnAsIfNothingHadBeen) {
   }
 }
 
-TEST_F(ExactnessTest, AStateOfAnotherPipelineIsRefused) {
+TEST_F(ExactnessTest, StateOfDifferentPipelineIsRefused) {
   const auto momentum = trainer({});
   const auto other = trainer({.optimizer = "adamw"});
   EXPECT_THAT(thrown_by([&] { other->restore(momentum->state()); }),
@@ -175,7 +175,7 @@ TEST_F(ExactnessTest, AStateOfAnotherPipelineIsRefused) {
   EXPECT_THAT(thrown_by([&] { momentum->restore(wider); }), HasSubstr("has another shape"));
 }
 
-TEST_F(ExactnessTest, DropoutAndBatchNormalizationAgreeInEveryPlan) {
+TEST_F(ExactnessTest, DropoutAndBatchNormGiveSerialDigestInPipelinedPlan) {
   const Tiny tiny{.noisy = true};
   const RunResult serial = fresh_run(tiny, serial_plan(), steps(kExactSteps));
   EXPECT_NE(serial.digest, fresh_run({}, serial_plan(), steps(kExactSteps)).digest);
@@ -186,7 +186,7 @@ TEST_F(ExactnessTest, DropoutAndBatchNormalizationAgreeInEveryPlan) {
   }
 }
 
-TEST_F(ExactnessTest, WhatTheCallerDrawsInBetweenDoesNotMatter) {
+TEST_F(ExactnessTest, CallerRandomDrawsBetweenRunsDoNotChangeTheDigest) {
   const Tiny tiny{.noisy = true};
   const auto parts = trainer(tiny);
   for (int part = 0; part < 4; ++part) {
@@ -196,7 +196,7 @@ TEST_F(ExactnessTest, WhatTheCallerDrawsInBetweenDoesNotMatter) {
   EXPECT_EQ(parts->digest(), fresh_run(tiny, serial_plan(), steps(24)).digest);
 }
 
-TEST_F(ExactnessTest, TrainersOfOneContextDoNotDisturbEachOther) {
+TEST_F(ExactnessTest, TrainersSharingAContextDoNotAffectEachOther) {
   const Plan plan = build_plan(kThreeLanes, Driver::threaded, 4);
   const auto one = trainer({}), other = trainer({.seed = 5, .optimizer = "adamw"});
   for (int part = 0; part < 3; ++part) {
@@ -208,7 +208,7 @@ TEST_F(ExactnessTest, TrainersOfOneContextDoNotDisturbEachOther) {
             fresh_run({.seed = 5, .optimizer = "adamw"}, serial_plan(), steps(12)).digest);
 }
 
-TEST_F(ExactnessTest, ASecondRunMakesNoThreads) {
+TEST_F(ExactnessTest, SecondRunStartsNoThreads) {
   const Plan plan = build_plan(kThreeLanes, Driver::threaded, 4);
   fresh_run({}, plan, steps(3));
   const std::size_t threads = get_threads(context()).size();
@@ -218,7 +218,7 @@ TEST_F(ExactnessTest, ASecondRunMakesNoThreads) {
 }
 
 /// PyTorch's process-wide and per-thread switches that a run sets.
-struct Switches {
+struct TorchSettings {
   bool tf32 = at::globalContext().allowTF32CuDNN();
   bool benchmark = at::globalContext().benchmarkCuDNN();
   bool cudnn = at::globalContext().deterministicCuDNN();
@@ -227,35 +227,35 @@ struct Switches {
   bool autocast = at::autocast::is_autocast_enabled(at::kCPU);
   bool autocast_cuda = at::autocast::is_autocast_enabled(at::kCUDA);
   at::ScalarType type = at::autocast::get_autocast_dtype(at::kCPU);
-  bool operator==(const Switches&) const = default;
+  bool operator==(const TorchSettings&) const = default;
 };
 
-TEST_F(ExactnessTest, TheCallersSwitchesAreNeitherUsedNorChanged) {
+TEST_F(ExactnessTest, CallersTorchSettingsAreNeitherUsedNorChanged) {
   const std::uint64_t digest = fresh_run({}, serial_plan(), steps(6)).digest;
   auto& torch = at::globalContext();
-  const Switches first;
+  const TorchSettings first;
   const auto type_before = at::autocast::get_autocast_dtype(context().device().type());
   torch.setBenchmarkCuDNN(true);
   torch.setAllowTF32CuDNN(true);
   at::autocast::set_autocast_dtype(context().device().type(), at::kBFloat16);
   at::autocast::set_autocast_enabled(context().device().type(), true);
-  const Switches callers;
+  const TorchSettings callers;
   EXPECT_EQ(fresh_run({}, serial_plan(), steps(6)).digest, digest);
-  EXPECT_TRUE(Switches() == callers);
+  EXPECT_TRUE(TorchSettings() == callers);
   Tiny failing;
   failing.loss = [](const at::Tensor&, const Batch&) -> at::Tensor {
     EXPECT_TRUE(at::globalContext().deterministicAlgorithms());
     throw std::runtime_error("no luck");
   };
   EXPECT_NE(thrown_by([&] { fresh_run(failing, serial_plan(), steps(6)); }), "nothing");
-  EXPECT_TRUE(Switches() == callers);
+  EXPECT_TRUE(TorchSettings() == callers);
   at::autocast::set_autocast_enabled(context().device().type(), first.autocast);
   at::autocast::set_autocast_dtype(context().device().type(), type_before);
   torch.setAllowTF32CuDNN(first.tf32);
   torch.setBenchmarkCuDNN(first.benchmark);
 }
 
-TEST_F(ExactnessTest, ADigestLeftOutIsTheOneAskedForLater) {
+TEST_F(ExactnessTest, DigestDisabledInRunCanBeComputedLater) {
   const auto one = trainer({});
   RunOptions options = steps(5);
   options.digest = false;

@@ -28,7 +28,7 @@ class ForkGpuTest : public EngineTest {
   }
 };
 
-TEST_F(ForkGpuTest, ReservedMemoryIsFlatWhereverBranchesRun) {
+TEST_F(ForkGpuTest, ReservedMemoryDoesNotGrowInAnyForkMode) {
   for (const ForkMode mode : {ForkMode::streams, ForkMode::one_stream, ForkMode::automatic})
     for (const bool nested : {false, true}) {
       SCOPED_TRACE("mode " + std::to_string(static_cast<int>(mode)));
@@ -70,7 +70,7 @@ TEST_F(ForkGpuTest, EveryBranchIsIdleWhenARunReturnsOrThrows) {
   for (cudaStream_t stream : streams) EXPECT_EQ(cudaStreamQuery(stream), cudaSuccess);
 }
 
-TEST_F(ForkGpuTest, AnotherStreamThanTheStagesIsRefused) {
+TEST_F(ForkGpuTest, ForwardOnAnotherStreamThrows) {
   const CurrentLane current(context(), get_lane(context(), "train", 2));
   ForkJoin fork(std::vector<ModuleRef>{torch::nn::Linear(3, 2)}, ForkMode::streams);
   fork->to(c10::Device(kDevice));
@@ -81,7 +81,7 @@ TEST_F(ForkGpuTest, AnotherStreamThanTheStagesIsRefused) {
               testing::StartsWith("Error: ForkJoin: another stream is current"));
 }
 
-TEST_F(ForkGpuTest, AGraphCapturesBranchesWithTheirWaits) {
+TEST_F(ForkGpuTest, CudaGraphReplayOfBranchesMatchesForward) {
   const at::NoGradGuard no_gradients;
   const CurrentLane current(context(), get_lane(context(), "train", 2));
   ForkJoin fork(std::vector<ModuleRef>{torch::nn::Linear(64, 64), torch::nn::Linear(64, 64)},
@@ -133,11 +133,11 @@ class ForkOverlapTest : public ForkGpuTest {
   }
 };
 
-TEST_F(ForkOverlapTest, BranchesOnStreamsRunAtTheSameTime) {
+TEST_F(ForkOverlapTest, BranchesOnStreamsRunConcurrently) {
   EXPECT_TRUE(overlaps(ForkMode::streams, kPatience));
 }
 
-TEST_F(ForkOverlapTest, BranchesOnOneStreamCannot) {
+TEST_F(ForkOverlapTest, BranchesOnOneStreamDoNotRunConcurrently) {
   EXPECT_FALSE(overlaps(ForkMode::one_stream, std::chrono::milliseconds(300)));
 }
 

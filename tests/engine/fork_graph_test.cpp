@@ -32,7 +32,7 @@ struct FunctionImpl : torch::nn::Module {
 TORCH_MODULE(Function);
 
 /// What a fork makes, and every gradient, beside those of calling its branches one by one.
-class ForkGraphTest : public EngineTest {
+class ForkAutogradTest : public EngineTest {
  protected:
   static at::Tensor random(at::IntArrayRef sizes) {
     return at::randn(sizes, at::TensorOptions(c10::Device(kDevice)));
@@ -53,8 +53,9 @@ class ForkGraphTest : public EngineTest {
   }
 
   /// The result of `forward`, the gradient of its input, and those of the branches' parameters.
-  static std::vector<at::Tensor> made_by(const Forward& forward, const Branches& branches,
-                                         const at::Tensor& data) {
+  static std::vector<at::Tensor> compute_output_and_gradients(const Forward& forward,
+                                                              const Branches& branches,
+                                                              const at::Tensor& data) {
     const at::Tensor x = data.clone().requires_grad_();
     at::manual_seed(3);
     const at::Tensor y = forward(x.mul(2));
@@ -68,18 +69,18 @@ class ForkGraphTest : public EngineTest {
     return made;
   }
 
-  static void expect_the_bits_of_calling(const Branches& branches) {
+  static void expect_matches_calling_branches(const Branches& branches) {
     const at::Tensor data = random({5, 3});
     const Forward call = [&](const at::Tensor& x) {
       std::vector<at::Tensor> results;
       for (const ModuleRef& branch : branches) results.push_back(branch.forward(x));
       return at::cat(results, 1);
     };
-    const auto called = made_by(call, branches, data);
+    const auto called = compute_output_and_gradients(call, branches, data);
     for (const ForkMode mode : {ForkMode::streams, ForkMode::one_stream, ForkMode::automatic}) {
       ForkJoin fork(branches, mode);
-      const auto forked =
-          made_by([&](const at::Tensor& x) { return fork->forward(x); }, branches, data);
+      const auto forked = compute_output_and_gradients(
+          [&](const at::Tensor& x) { return fork->forward(x); }, branches, data);
       ASSERT_EQ(forked.size(), called.size());
       for (std::size_t i = 0; i < called.size(); ++i)
         EXPECT_EQ(called[i].defined(), forked[i].defined()) << i;
@@ -91,7 +92,7 @@ class ForkGraphTest : public EngineTest {
   }
 };
 
-TEST_F(ForkGraphTest, IsThatOfCallingTheBranches) {
+TEST_F(ForkAutogradTest, OutputAndGradientsMatchCallingTheBranches) {
   const torch::nn::Linear shared = linear(2);
   const std::vector<Branches> all = {
       {linear(2)},
@@ -104,23 +105,23 @@ TEST_F(ForkGraphTest, IsThatOfCallingTheBranches) {
       {ForkJoin(Branches{linear(2), constant()}, ForkMode::streams), linear(2)}};
   for (const Branches& branches : all) {
     SCOPED_TRACE("branches " + std::to_string(&branches - all.data()));
-    expect_the_bits_of_calling(branches);  // outside of a run, on the current stream
+    expect_matches_calling_branches(branches);  // outside of a run, on the current stream
     const CurrentLane current(context(), get_lane(context(), "train", 2));
-    expect_the_bits_of_calling(branches);
+    expect_matches_calling_branches(branches);
   }
 }
 
-TEST_F(ForkGraphTest, AWeightThatTheStageUsesTooIsCastApart) {
+TEST_F(ForkAutogradTest, WeightSharedWithStageMatchesUncachedAutocast) {
   const CurrentLane current(context(), get_lane(context(), "train", 2));
   const StageScope scope(exact(Precision::bf16), c10::Device(kDevice), "train");
   torch::nn::Linear weight = linear(3);
   const Branches branches = {weight, linear(2)};
   ForkJoin fork(branches, ForkMode::streams);
   const at::Tensor data = random({5, 3});
-  const auto forked = made_by(
+  const auto forked = compute_output_and_gradients(
       [&](const at::Tensor& x) { return fork->forward(weight->forward(x)); }, branches, data);
   at::autocast::set_autocast_cache_enabled(false);
-  const auto called = made_by(
+  const auto called = compute_output_and_gradients(
       [&](const at::Tensor& x) {
         const at::Tensor y = weight->forward(x);
         return at::cat({branches[0].forward(y), branches[1].forward(y)}, 1);
@@ -131,7 +132,7 @@ TEST_F(ForkGraphTest, AWeightThatTheStageUsesTooIsCastApart) {
   for (std::size_t i = 0; i < called.size(); ++i) EXPECT_TRUE(same_bits(forked[i], called[i])) << i;
 }
 
-TEST_F(ForkGraphTest, ABranchThatTheJoinLeavesOutGetsNoGradient) {
+TEST_F(ForkAutogradTest, BranchUnusedByJoinGetsNoGradient) {
   const CurrentLane current(context(), get_lane(context(), "train", 2));
   const torch::nn::Linear in = linear(2), out = linear(2);
   ForkJoin fork(Branches{out, in}, ForkMode::streams,
@@ -141,7 +142,7 @@ TEST_F(ForkGraphTest, ABranchThatTheJoinLeavesOutGetsNoGradient) {
   EXPECT_FALSE(out->weight.grad().defined());
 }
 
-TEST_F(ForkGraphTest, ABranchMustNotWriteIntoItsInput) {
+TEST_F(ForkAutogradTest, BranchThatWritesIntoItsInputThrows) {
   const ModuleRef writes = Function([](const at::Tensor& x) { return at::Tensor(x).mul_(2); });
   ForkJoin fork(Branches{linear(2), writes});
   EXPECT_THAT(
@@ -151,7 +152,7 @@ TEST_F(ForkGraphTest, ABranchMustNotWriteIntoItsInput) {
       AllOf(StartsWith("Error: ForkJoin: branch 1 writes into its input"), HasSubstr("a copy")));
 }
 
-TEST_F(ForkGraphTest, ABranchMustNotReadWhatNeedsAnotherWayBack) {
+TEST_F(ForkAutogradTest, BranchThatReadsAnotherTensorRequiringGradThrows) {
   at::Tensor other = random({5, 3}).requires_grad_().mul(2);
   const ModuleRef reads = Function([&](const at::Tensor& x) { return x.add(other); });
   const ModuleRef keeps = Function([&](const at::Tensor& x) { return other = x.mul(3); });
@@ -167,7 +168,7 @@ TEST_F(ForkGraphTest, ABranchMustNotReadWhatNeedsAnotherWayBack) {
   EXPECT_EQ(of_the_stage->forward(x).size(1), 5);
 }
 
-TEST_F(ForkGraphTest, OtherWaysToGradientsAreRefused) {
+TEST_F(ForkAutogradTest, AutogradGradCreateGraphAndSecondBackwardThrow) {
   ForkJoin fork(Branches{linear(2), linear(2)});
   const at::Tensor x = random({5, 3}).requires_grad_();
   const auto sum = [&] { return fork->forward(x).square().sum(); };

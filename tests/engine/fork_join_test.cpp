@@ -37,19 +37,20 @@ class ForkJoinTest : public EngineTest {
                          const RunHooks& hooks = {}) {
     return run_with(*make(forked, plan.numerics), plan, options, hooks);
   }
-  static std::uint64_t on_one_stream(const Forked& forked, std::uint64_t n = kForkSteps) {
+  static std::uint64_t compute_one_stream_digest(const Forked& forked,
+                                                 std::uint64_t n = kForkSteps) {
     Forked one = forked;
     one.mode = ForkMode::one_stream;
     return train(one, serial_plan(), steps(n)).digest;
   }
 };
 
-TEST_F(ForkJoinTest, EveryModeAndPlanGivesTheBitsOfOneStreamUnderRandomDelays) {
+TEST_F(ForkJoinTest, EveryModeAndPlanGivesOneStreamDigestUnderRandomDelays) {
   std::uint64_t seed = 0;
   for (const bool nested : {false, true}) {
     Forked forked;
     forked.nested = nested;
-    const std::uint64_t expected = on_one_stream(forked, 24);
+    const std::uint64_t expected = compute_one_stream_digest(forked, 24);
     for (const ForkMode mode : kModes)
       for (const Lanes& lanes : {kOneLane, kThreeLanes})
         for (const Driver driver : {Driver::interleaved, Driver::threaded}) {
@@ -61,13 +62,13 @@ TEST_F(ForkJoinTest, EveryModeAndPlanGivesTheBitsOfOneStreamUnderRandomDelays) {
   }
 }
 
-TEST_F(ForkJoinTest, TheBitsAreThoseOfCallingTheBranches) {
+TEST_F(ForkJoinTest, ForkGivesDigestOfCallingTheBranches) {
   Forked plain;
   plain.mode.reset();
-  EXPECT_EQ(train(plain, serial_plan(), steps(kForkSteps)).digest, on_one_stream({}));
+  EXPECT_EQ(train(plain, serial_plan(), steps(kForkSteps)).digest, compute_one_stream_digest({}));
 }
 
-TEST_F(ForkJoinTest, Bf16GivesTheSameBitsToo) {
+TEST_F(ForkJoinTest, Bf16DigestIsSameInEveryModeAndDiffersFromFp32) {
   const auto bf16 = exact(Precision::bf16);
   std::set<std::uint64_t> digests;
   for (const ForkMode mode : kModes) {
@@ -78,7 +79,7 @@ TEST_F(ForkJoinTest, Bf16GivesTheSameBitsToo) {
                        .digest);
   }
   EXPECT_EQ(digests.size(), 1U);
-  EXPECT_NE(*digests.begin(), on_one_stream({}));
+  EXPECT_NE(*digests.begin(), compute_one_stream_digest({}));
 }
 
 /// On CPU lanes a branch's work is over before the host goes on, so the values stay right.
@@ -106,8 +107,8 @@ class ForkWaitTest : public ForkJoinTest {
   }
 };
 
-TEST_F(ForkWaitTest, WithoutAnyOfItsWaitsTheDigestIsAnotherOnStreams) {
-  const std::uint64_t expected = on_one_stream({});
+TEST_F(ForkWaitTest, SkippingAnyWaitChangesTheDigestOnlyOnGpu) {
+  const std::uint64_t expected = compute_one_stream_digest({});
   for (const ForkPass pass : {ForkPass::forward, ForkPass::backward})
     for (const ForkWait wait : {ForkWait::fork, ForkWait::join})
       EXPECT_EQ(run_without(pass, wait) != expected, on_gpu())
@@ -116,8 +117,8 @@ TEST_F(ForkWaitTest, WithoutAnyOfItsWaitsTheDigestIsAnotherOnStreams) {
 }
 
 /// The lanes of the trained module's branches are late, each in turn.
-TEST_F(ForkWaitTest, WithAllWaitsALateBranchChangesNothing) {
-  const std::uint64_t expected = on_one_stream({});
+TEST_F(ForkWaitTest, LateBranchDoesNotChangeTheDigest) {
+  const std::uint64_t expected = compute_one_stream_digest({});
   for (const char* late : {"branch 0", "branch 1", "branch 2"}) {
     ForkProbe probe;
     std::size_t delays = 0;
@@ -147,8 +148,8 @@ class ForkErrorTest : public ForkJoinTest {
   };
 };
 
-TEST_F(ForkErrorTest, ComesOutWithTheStageAndTheTrainerGoesOn) {
-  const std::uint64_t expected = on_one_stream({});
+TEST_F(ForkErrorTest, BranchErrorNamesStageAndStepAndTrainerResumes) {
+  const std::uint64_t expected = compute_one_stream_digest({});
   for (const bool on_the_way_back : {false, true})
     for (const ForkMode mode : {ForkMode::streams, ForkMode::one_stream}) {
       std::uint64_t calls = 0;
@@ -169,7 +170,7 @@ TEST_F(ForkErrorTest, ComesOutWithTheStageAndTheTrainerGoesOn) {
     }
 }
 
-TEST_F(ForkErrorTest, NoBranches) {
+TEST_F(ForkErrorTest, NoBranchesOrUnknownModeIsRefused) {
   EXPECT_EQ(thrown_by([] { ForkJoin(std::vector<ModuleRef>{}); }),
             "Refused: ForkJoin: no branches were given");
   EXPECT_THAT(thrown_by([] { fork_mode_named("stream"); }),
@@ -178,7 +179,7 @@ TEST_F(ForkErrorTest, NoBranches) {
 
 class ForkMemoryTest : public ForkJoinTest {};
 
-TEST_F(ForkMemoryTest, NothingOfAStepIsKeptBehindIt) {
+TEST_F(ForkMemoryTest, BranchOutputIsFreedByTheNextStep) {
   using Weak = c10::weak_intrusive_ptr<c10::StorageImpl>;
   std::vector<Weak> storages;
   Forked forked;
@@ -196,7 +197,7 @@ TEST_F(ForkMemoryTest, NothingOfAStepIsKeptBehindIt) {
   EXPECT_TRUE(storages.back().expired());
 }
 
-TEST_F(ForkMemoryTest, LanesBelongToTheContextAndAreMadeOnce) {
+TEST_F(ForkMemoryTest, SecondTrainerReusesBranchLanesOfTheContext) {
   Context own(kDevice);
   const Plan plan = build_plan(kThreeLanes, Driver::threaded, 3);
   for (int turn = 0; turn < 2; ++turn) {
@@ -211,7 +212,7 @@ TEST_F(ForkMemoryTest, LanesBelongToTheContextAndAreMadeOnce) {
 
 class ForkChoiceTest : public ForkJoinTest {
  protected:
-  static std::vector<Gain> gains_of_forks(const RunResult& result) {
+  static std::vector<Gain> fork_gains(const RunResult& result) {
     std::vector<Gain> forks;
     for (const Gain& gain : result.gains)
       if (gain.part != "loading") forks.push_back(gain);
@@ -219,11 +220,11 @@ class ForkChoiceTest : public ForkJoinTest {
   }
 };
 
-TEST_F(ForkChoiceTest, WhatIsAskedForIsKept) {
+TEST_F(ForkChoiceTest, RequestedModeIsKeptWithoutMeasuring) {
   Forked forked;
   for (const ForkMode mode : {ForkMode::streams, ForkMode::one_stream}) {
     forked.mode = mode;
-    const auto forks = gains_of_forks(train(forked, serial_plan(), steps(4)));
+    const auto forks = fork_gains(train(forked, serial_plan(), steps(4)));
     ASSERT_EQ(forks.size(), 2U);
     EXPECT_EQ(forks[0].part, "encode.branches.fork");
     EXPECT_EQ(forks[1].part, "train.branches.fork");
@@ -233,10 +234,10 @@ TEST_F(ForkChoiceTest, WhatIsAskedForIsKept) {
   }
 }
 
-TEST_F(ForkChoiceTest, AutomaticMeasuresBothAndKeepsTheFaster) {
+TEST_F(ForkChoiceTest, AutomaticMeasuresBothModesAndKeepsTheFaster) {
   Forked forked;
   forked.mode = ForkMode::automatic;
-  const auto forks = gains_of_forks(train(forked, serial_plan(), steps(40)));
+  const auto forks = fork_gains(train(forked, serial_plan(), steps(40)));
   ASSERT_EQ(forks.size(), 2U);
   for (const Gain& fork : forks) {
     EXPECT_EQ(fork.measured.n, ForkTrial::kMeasuredCalls);
@@ -251,10 +252,10 @@ TEST_F(ForkChoiceTest, AutomaticMeasuresBothAndKeepsTheFaster) {
   }
 }
 
-TEST_F(ForkChoiceTest, WithTooFewStepsNothingIsKept) {
+TEST_F(ForkChoiceTest, AutomaticWithTooFewStepsKeepsOneStream) {
   Forked forked;
   forked.mode = ForkMode::automatic;
-  const auto forks = gains_of_forks(train(forked, serial_plan(), steps(2)));
+  const auto forks = fork_gains(train(forked, serial_plan(), steps(2)));
   EXPECT_EQ(forks[1].chosen, "one stream");
   EXPECT_EQ(forks[1].reason,
             on_gpu() ? "too few calls to measure both" : "on a CPU branches run in turn");

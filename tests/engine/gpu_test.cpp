@@ -28,7 +28,7 @@ Plan pipelined(std::size_t depth = 4) {
   return build_plan(kThreeLanes, Driver::interleaved, depth);
 }
 
-class BorderTest : public EngineTest {
+class RunBoundaryTest : public EngineTest {
  protected:
   static cuda::StreamView current() {
     return cuda::StreamView(c10::cuda::getCurrentCUDAStream().stream());
@@ -39,7 +39,7 @@ class BorderTest : public EngineTest {
   }
 };
 
-TEST_F(BorderTest, WhatTheCallersStreamStillDoesIsWaitedFor) {
+TEST_F(RunBoundaryTest, RunWaitsForPendingWorkOnCallersStream) {
   for (const Plan& plan : {serial_plan(), pipelined()}) {
     const auto prepared = trainer({});
     change_weights(*prepared);
@@ -55,7 +55,7 @@ TEST_F(BorderTest, WhatTheCallersStreamStillDoesIsWaitedFor) {
   }
 }
 
-TEST_F(BorderTest, WhatFrozenStagesReadIsWaitedForInFrontOfACut) {
+TEST_F(RunBoundaryTest, CachingRunWaitsForPendingWritesToFrozenWeights) {
   const auto first_module = [](Trainer& one) {
     return one.pipeline().stages().front().stage.module;
   };
@@ -75,7 +75,7 @@ TEST_F(BorderTest, WhatFrozenStagesReadIsWaitedForInFrontOfACut) {
   EXPECT_EQ(digests[0], digests[1]);
 }
 
-TEST_F(BorderTest, EveryLaneIsIdleWhenARunReturnsOrThrows) {
+TEST_F(RunBoundaryTest, EveryLaneIsIdleAfterARunThrows) {
   Tiny tiny;
   tiny.extra = {{"check", [](Batch& batch) {
                    if (batch.number() == 5) throw std::runtime_error("no luck");
@@ -95,7 +95,7 @@ TEST_F(BorderTest, EveryLaneIsIdleWhenARunReturnsOrThrows) {
   }
 }
 
-TEST_F(BorderTest, TheCallersStreamIsTheSameAfterwards) {
+TEST_F(RunBoundaryTest, CallersCurrentStreamIsRestored) {
   const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
   const auto before = c10::cuda::getCurrentCUDAStream();
   fresh_run({}, pipelined(), steps(4));
@@ -127,13 +127,13 @@ class GpuOverlapTest : public EngineTest {
   }
 };
 
-TEST_F(GpuOverlapTest, TheNextBatchIsEncodedWhileThisOneTrains) {
+TEST_F(GpuOverlapTest, NextBatchIsEncodedWhileCurrentOneTrains) {
   const Lanes lanes = {{"copy"}, {"encode", "signal"}, {"train"}};
   for (const Driver driver : {Driver::interleaved, Driver::threaded})
     EXPECT_TRUE(overlaps(build_plan(lanes, driver, 4), kPatience));
 }
 
-TEST_F(GpuOverlapTest, ASerialRunCannot) {
+TEST_F(GpuOverlapTest, SerialPlanDoesNotOverlap) {
   EXPECT_FALSE(overlaps(serial_plan({"signal"}), std::chrono::milliseconds(300)));
 }
 
@@ -168,7 +168,7 @@ constexpr int kReported = 42;
   std::_Exit(first && is_lost() ? kReported : 1);
 }
 
-TEST_F(DeviceLostDeathTest, ALostDeviceIsReportedAsSuchAndNothingHangs) {
+TEST_F(DeviceLostDeathTest, RunsAfterDeviceAssertionThrowDeviceLostAndDoNotHang) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(lose_device_in_a_stage(), testing::ExitedWithCode(kReported), "");
 }
@@ -196,7 +196,7 @@ using CublasDeathTest = EngineTest;
   std::_Exit(workspace != nullptr && std::string(workspace) == ":4096:8" ? kReported : 1);
 }
 
-TEST_F(CublasDeathTest, IsDeterministicAndWarnsOfNothing) {
+TEST_F(CublasDeathTest, RunSetsWorkspaceConfigAndPrintsNoCudaContextWarning) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(train_with_cublas_first(), testing::ExitedWithCode(kReported),
               testing::Not(HasSubstr("CUDA context")));
@@ -213,7 +213,7 @@ class MemoryTest : public EngineTest {
   }
 };
 
-TEST_F(MemoryTest, ReservedMemoryIsFlat) {
+TEST_F(MemoryTest, ReservedMemoryDoesNotGrowAfterWarmUp) {
   for (const Plan& plan :
        {serial_plan(), pipelined(3), pipelined(5), build_plan(kThreeLanes, Driver::threaded, 4)}) {
     SCOPED_TRACE(describe(plan));
@@ -225,14 +225,14 @@ TEST_F(MemoryTest, ReservedMemoryIsFlat) {
   }
 }
 
-TEST_F(MemoryTest, ASecondTrainerAddsNone) {
+TEST_F(MemoryTest, SecondTrainerReservesNoMoreMemory) {
   const Plan plan = pipelined();
   fresh_run(large(), plan, steps(30));
   const std::size_t first = fresh_run(large(), plan, steps(30)).memory.reserved_bytes;
   EXPECT_EQ(fresh_run(large(), plan, steps(30)).memory.reserved_bytes, first);
 }
 
-TEST_F(MemoryTest, ExtraMemoryIsAsPredicted) {
+TEST_F(MemoryTest, ExtraMemoryOfPipelinedPlanMatchesPrediction) {
   Tiny tiny = large();
   tiny.batch_size = 32;
   tiny.size = 128;
@@ -248,7 +248,7 @@ TEST_F(MemoryTest, ExtraMemoryIsAsPredicted) {
   EXPECT_NEAR(predicted, extra, 0.05 * extra + 2 * 20 * (1 << 20));
 }
 
-TEST_F(MemoryTest, OutOfMemorySaysWhatWouldFitAndItDoes) {
+TEST_F(MemoryTest, OutOfMemoryErrorSuggestsBatchSizeThatFits) {
   namespace allocator = c10::cuda::CUDACachingAllocator;
   fresh_run({}, serial_plan(), steps(2));  // PyTorch's allocator is made with its first tensor
   std::size_t free = 0, total = 0;
@@ -279,7 +279,7 @@ TEST_F(MemoryTest, OutOfMemorySaysWhatWouldFitAndItDoes) {
   allocator::setMemoryFraction(1, 0);
 }
 
-TEST_F(MemoryTest, TrialBatchesThatDoNotFitEitherLeaveNothingBehind) {
+TEST_F(MemoryTest, FailedTrialBatchesAfterOutOfMemoryLeaveStateUnchanged) {
   Tiny tiny;
   tiny.noisy = true;
   bool full = false;
@@ -301,7 +301,7 @@ TEST_F(MemoryTest, TrialBatchesThatDoNotFitEitherLeaveNothingBehind) {
   EXPECT_EQ(one->run(serial_plan({"check"}), steps(12 - one->position())).digest, digest);
 }
 
-TEST_F(MemoryTest, AStageThatFailsOnTheTrialBatchesHidesNoOutOfMemory) {
+TEST_F(MemoryTest, StageErrorInTrialBatchStillReportsOutOfMemory) {
   Tiny tiny;
   bool full = false;
   tiny.loss = [&full](const at::Tensor&, const Batch&) -> at::Tensor {

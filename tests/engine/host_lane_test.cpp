@@ -36,7 +36,7 @@ class OverlapTest : public EngineTest {
   }
 };
 
-TEST_F(OverlapTest, TheNextBatchIsEncodedWhileThisOneTrains) {
+TEST_F(OverlapTest, NextBatchIsEncodedWhileCurrentOneTrains) {
   const Lanes lanes = {{"copy"}, {"encode"}, {"encode2"}, {"train"}};
   EXPECT_EQ(run_and_catch(build_plan(lanes, Driver::threaded, 4), kPatience), "nothing");
   EXPECT_EQ(
@@ -45,13 +45,13 @@ TEST_F(OverlapTest, TheNextBatchIsEncodedWhileThisOneTrains) {
       "nothing");
 }
 
-TEST_F(OverlapTest, ASerialRunCannotAndTimesOut) {
+TEST_F(OverlapTest, SerialPlanDoesNotOverlapAndTimesOut) {
   const std::chrono::milliseconds patience(50);
   EXPECT_THAT(run_and_catch(serial_plan({"encode2"}), patience),
               HasSubstr("stage 'train' at step 0: waited in vain: the next batch's encode2"));
 }
 
-TEST_F(HostLaneTest, ATraceTellsTheStepsOfALaneApart) {
+TEST_F(HostLaneTest, TraceRecordsTimeOfEachStepOfALane) {
   constexpr std::chrono::milliseconds kLong(2);
   Tiny tiny;
   tiny.extra = {{"sleep", [&](Batch&) { std::this_thread::sleep_for(kLong); }},
@@ -73,7 +73,7 @@ TEST_F(HostLaneTest, ATraceTellsTheStepsOfALaneApart) {
   EXPECT_GE(std::chrono::nanoseconds(slept_ns), kLong * kHostLaneSteps);
 }
 
-TEST_F(HostLaneTest, ThreadsInsideOperationsAreTheStages) {
+TEST_F(HostLaneTest, IntraOpThreadsAreSetPerStageAndRestored) {
   Plan::Numerics numerics = exact();
   numerics.intra_op_threads = {{"*", 1}, {"train", 3}};
   std::vector<int> seen;
@@ -94,7 +94,7 @@ TEST_F(HostLaneTest, ThreadsInsideOperationsAreTheStages) {
   EXPECT_EQ(at::get_num_threads(), before);
 }
 
-TEST_F(HostLaneTest, ThreadsOfOperationsThatCannotBeStartedAreAnErrorNotAWait) {
+TEST_F(HostLaneTest, IntraOpThreadsThatCannotStartAreAnError) {
   Plan plan = serial_plan({"look"});
   plan.numerics.intra_op_threads = {{"*", 1}, {"train", 7}};
   std::optional<NoThreads> none;

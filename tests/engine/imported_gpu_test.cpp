@@ -9,9 +9,9 @@
 namespace slipstream {
 namespace {
 
-class ImportedOnGpuTest : public test::GpuTest {};
+class ImportedModuleGpuTest : public test::GpuTest {};
 
-TEST_F(ImportedOnGpuTest, EveryCallHasTheSameBits) {
+TEST_F(ImportedModuleGpuTest, RepeatedCallsAreBitIdentical) {
   const TemporaryFolder folder;
   torch::jit::Module module("m");
   module.register_parameter("weight", at::linspace(0.1, 3, 4096), false);

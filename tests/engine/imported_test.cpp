@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-class ImportedTest : public ::testing::Test {
+class ImportedModuleTest : public ::testing::Test {
  protected:
   /// A file with a module of `code`, which has a parameter `weight` {1, 2, 3}.
   std::string script(const std::string& code) {
@@ -37,7 +37,7 @@ class ImportedTest : public ::testing::Test {
     return file;
   }
   std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
-  std::string written(const std::string& name, const std::string& text) const {
+  std::string write_file(const std::string& name, const std::string& text) const {
     std::ofstream(path(name)) << text;
     return path(name);
   }
@@ -68,7 +68,7 @@ class ImportedTest : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(ImportedTest, FieldsGoInAndOutInOrder) {
+TEST_F(ImportedModuleTest, InputsAndOutputsAreMappedInOrder) {
   const std::string file = script(R"(
 def forward(self, x, y):
     return x * self.weight, x - y
@@ -81,7 +81,7 @@ def forward(self, x, y):
   EXPECT_TRUE(batch.at("difference").equal(at::ones({2, 3}) * -4));
 }
 
-TEST_F(ImportedTest, AListOfTensorsIsAsGood) {
+TEST_F(ImportedModuleTest, ReturnedListIsMappedToOutputs) {
   const FrozenStage stage =
       frozen_torchscript(script("def forward(self, x): return [x + 1, x + 2]"), {"x"}, {"a", "b"});
   Batch batch = make_batch(at::ones({1}));
@@ -89,7 +89,7 @@ TEST_F(ImportedTest, AListOfTensorsIsAsGood) {
   EXPECT_EQ(batch.at("b").item<float>(), 3);
 }
 
-TEST_F(ImportedTest, ALaterBatchLeavesTheResultsOfAnEarlierOne) {
+TEST_F(ImportedModuleTest, LaterBatchDoesNotOverwriteEarlierOutput) {
   const FrozenStage stage =
       frozen_torchscript(script("def forward(self, x): return x * self.weight"), {"x"}, {"y"});
   Batch first = make_batch(at::ones({3}));
@@ -99,7 +99,7 @@ TEST_F(ImportedTest, ALaterBatchLeavesTheResultsOfAnEarlierOne) {
   EXPECT_TRUE(first.at("y").equal(at::arange(1, 4, at::kFloat)));
 }
 
-TEST_F(ImportedTest, ItIsFrozenAndInEvalMode) {
+TEST_F(ImportedModuleTest, ModuleIsFrozenAndInEvalMode) {
   const std::string file = script(R"(
 def forward(self, x):
     return x * self.weight if self.training else x
@@ -114,7 +114,7 @@ def forward(self, x):
   EXPECT_THAT(problems(stage, head), IsEmpty());
 }
 
-TEST_F(ImportedTest, ItsParametersAreCheckedAsThoseOfAnyStage) {
+TEST_F(ImportedModuleTest, SharedOrTrainableParametersAreReported) {
   const FrozenStage stage =
       frozen_torchscript(script("def forward(self, x): return x * self.weight"), {"x"}, {"y"});
   const auto head = std::make_shared<torch::nn::LinearImpl>(3, 1);
@@ -125,12 +125,12 @@ TEST_F(ImportedTest, ItsParametersAreCheckedAsThoseOfAnyStage) {
               ElementsAre(HasSubstr("parameter 'script.weight' requires gradients")));
 }
 
-TEST_F(ImportedTest, FilesThatAreNoModulesAreRefused) {
+TEST_F(ImportedModuleTest, MissingOrInvalidFileIsRefused) {
   const std::string missing = path("missing.pt");
   EXPECT_EQ(refusal(missing),
             "Refused: " + missing + ": there is no such file; give the path of the module's file");
   EXPECT_THAT(package_refusal(missing), HasSubstr("there is no such file"));
-  const std::string text = written("text.pt", "no archive");
+  const std::string text = write_file("text.pt", "no archive");
   const std::string no_module =
       "Refused: " + text + ": this PyTorch cannot read it as a module of torch.jit.save (";
   EXPECT_THAT(refusal(text), AllOf(StartsWith(no_module), HasSubstr("not a ZIP archive"),
@@ -142,13 +142,13 @@ TEST_F(ImportedTest, FilesThatAreNoModulesAreRefused) {
               HasSubstr("not a package of AOTInductor"));
 }
 
-TEST_F(ImportedTest, ADamagedModuleIsRefused) {
+TEST_F(ImportedModuleTest, TruncatedModuleFileIsRefused) {
   std::filesystem::resize_file(script("def forward(self, x): return x"), 1000);
   EXPECT_THAT(refusal(path("module.pt")),
               AllOf(HasSubstr(path("module.pt")), HasSubstr("cannot read it as a module")));
 }
 
-TEST_F(ImportedTest, AModuleOfANewerPyTorchIsRefused) {
+TEST_F(ImportedModuleTest, ModuleOfNewerPyTorchIsRefused) {
   caffe2::serialize::PyTorchStreamReader reader(script("def forward(self, x): return x"));
   caffe2::serialize::PyTorchStreamWriter writer(path("newer.pt"));
   for (const std::string& name : reader.getAllRecords()) {
@@ -162,7 +162,7 @@ TEST_F(ImportedTest, AModuleOfANewerPyTorchIsRefused) {
               AllOf(HasSubstr("version 99"), HasSubstr("or an older one")));
 }
 
-TEST_F(ImportedTest, NamesThatDoNotFitAreRefused) {
+TEST_F(ImportedModuleTest, InputAndOutputNamesThatDoNotMatchForwardAreRefused) {
   const std::string file = script("def forward(self, x, y, z: int = 1): return x + y");
   EXPECT_THAT(refusal(file), HasSubstr("its forward() takes 2 or more arguments, but 1 inputs"));
   EXPECT_EQ(refusal(file, {"x", "y"}), "nothing");
@@ -172,14 +172,14 @@ TEST_F(ImportedTest, NamesThatDoNotFitAreRefused) {
   EXPECT_THAT(refusal(script("def encode(self, x): return x")), HasSubstr("has no forward()"));
 }
 
-TEST_F(ImportedTest, AnInputOfAnotherShapeIsAnErrorThatNamesTheFile) {
+TEST_F(ImportedModuleTest, ForwardErrorNamesFileAndInputs) {
   EXPECT_THAT(failure("def forward(self, x): return x.view([7])"),
               AllOf(StartsWith("Error: " + path("module.pt")),
                     HasSubstr("its forward failed for x float32[2, 3] on cpu"),
                     HasSubstr("shape '[7]' is invalid")));
 }
 
-TEST_F(ImportedTest, AModuleOfAnotherDeviceIsAnErrorThatNamesTheFile) {
+TEST_F(ImportedModuleTest, ForwardOnUnavailableDeviceErrorNamesFile) {
   EXPECT_THAT(failure(R"(
 def forward(self, x):
     return x.to(torch.device("mps"))
@@ -187,7 +187,7 @@ def forward(self, x):
               AllOf(StartsWith("Error: " + path("module.pt")), HasSubstr("failed for x float32")));
 }
 
-TEST_F(ImportedTest, OtherResultsAreErrorsThatNameTheFile) {
+TEST_F(ImportedModuleTest, UnsupportedForwardResultIsAnError) {
   EXPECT_THAT(failure("def forward(self, x): return x, x"),
               AllOf(StartsWith("Error: " + path("module.pt")),
                     HasSubstr("returned 2 tensors, but 1 outputs were named")));

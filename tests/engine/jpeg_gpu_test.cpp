@@ -101,9 +101,9 @@ class JpegUnpackerTest : public JpegRunTest {
   }
 
   /// Compares `batches` batches with those of the CPU, and returns how many images the device made.
-  std::size_t compare(const std::shared_ptr<const Dataset>& dataset, const Chain& chain,
-                      std::size_t batches, bool may_use_engines,
-                      OnBadSample what = OnBadSample::stop) {
+  std::size_t compare_with_cpu(const std::shared_ptr<const Dataset>& dataset, const Chain& chain,
+                               std::size_t batches, bool may_use_engines,
+                               OnBadSample what = OnBadSample::stop) {
     DataLoader files(dataset, chain, options({{"image", Wire::jpeg}}, what));
     DataLoader pixels(dataset, chain, options({}, what));
     const auto jpeg = unpacker(files.layout(), may_use_engines);
@@ -131,7 +131,7 @@ class JpegUnpackerTest : public JpegRunTest {
   DeviceMemory memory_;
 };
 
-TEST_F(JpegUnpackerTest, BatchesAreThoseOfTheCpuWithinTheBounds) {
+TEST_F(JpegUnpackerTest, DecodedBatchesAreCloseToCpuPixels) {
   const auto set = jpeg_set(30, {}, 150);
   const Chain chains[] = {{{"resize", Resize{{64, 96}}}},
                           {{"crop", CenterCrop{{100, 90}}}, {"flip", RandomHorizontalFlip{}}},
@@ -141,29 +141,29 @@ TEST_F(JpegUnpackerTest, BatchesAreThoseOfTheCpuWithinTheBounds) {
   for (const Chain& chain : chains) {
     for (const bool may_use_engines : {true, false}) {
       SCOPED_TRACE(chain.front().name + (may_use_engines ? ", engines" : ", kernels"));
-      EXPECT_EQ(compare(set, chain, 5, may_use_engines), 30U);
+      EXPECT_EQ(compare_with_cpu(set, chain, 5, may_use_engines), 30U);
     }
   }
 }
 
-TEST_F(JpegUnpackerTest, FilesForTheCpuGiveItsPixelsInTheirPlaces) {
+TEST_F(JpegUnpackerTest, CpuDecodedFilesMatchCpuPixelsAtTheirPositions) {
   const auto set = jpeg_set(12, {1, 4, 5, 11}, 150);
   const Chain chain = {{"crop", RandomResizedCrop{{48, 64}}}, {"flip", RandomHorizontalFlip{}}};
-  EXPECT_EQ(compare(set, chain, 2, true), 8U);
-  EXPECT_EQ(compare(jpeg_set(6, {0, 1, 2, 3, 4, 5}, 60), chain, 1, true), 0U);
+  EXPECT_EQ(compare_with_cpu(set, chain, 2, true), 8U);
+  EXPECT_EQ(compare_with_cpu(jpeg_set(6, {0, 1, 2, 3, 4, 5}, 60), chain, 1, true), 0U);
 }
 
-TEST_F(JpegUnpackerTest, WhereFilesAreDamagedTheDeviceMakesTheStandIns) {
+TEST_F(JpegUnpackerTest, ReplacementsOfDamagedFilesMatchCpu) {
   const auto damages = jpeg_damages();
   const auto set = jpeg_set(2 * damages.size(), {}, 150);
   for (std::size_t i = 0; i < damages.size(); ++i) damages[i].spoil(set->files[i]);
   const Chain chain = {{"crop", RandomResizedCrop{64}}, {"flip", RandomHorizontalFlip{}}};
   for (const bool may_use_engines : {true, false})
-    EXPECT_GT(compare(set, chain, 6, may_use_engines, OnBadSample::skip), 3 * kBatchSize);
+    EXPECT_GT(compare_with_cpu(set, chain, 6, may_use_engines, OnBadSample::skip), 3 * kBatchSize);
 }
 
 /// What nvJPEG refuses but the CPU can decode: the slot says another size than the file.
-TEST_F(JpegUnpackerTest, AFileThatNvjpegRefusesIsMadeByTheCpuInItsPlace) {
+TEST_F(JpegUnpackerTest, FileRefusedByNvjpegIsDecodedByCpu) {
   const auto set = jpeg_set(kBatchSize, {}, 60);
   const Chain chain = {{"crop", RandomResizedCrop{{24, 32}}}, {"flip", RandomHorizontalFlip{}}};
   DataLoader files(set, chain, options({{"image", Wire::jpeg}}));
@@ -184,7 +184,7 @@ TEST_F(JpegUnpackerTest, AFileThatNvjpegRefusesIsMadeByTheCpuInItsPlace) {
     EXPECT_EQ(images[other], expected[other]) << other;
 }
 
-TEST_F(JpegUnpackerTest, AFileThatNothingDecodesIsAnErrorThatNamesIt) {
+TEST_F(JpegUnpackerTest, UndecodableFileIsAnErrorThatNamesIt) {
   const auto set = jpeg_set(kBatchSize, {}, 60);
   DataLoaderOptions in_order = options({{"image", Wire::jpeg}});
   in_order.shuffle = false;
@@ -201,7 +201,7 @@ TEST_F(JpegUnpackerTest, AFileThatNothingDecodesIsAnErrorThatNamesIt) {
                     HasSubstr("broken JPEG")));
 }
 
-TEST_F(JpegUnpackerTest, SlabsAreReadUntilTheirMarkAndNoLonger) {
+TEST_F(JpegUnpackerTest, BatchesWithReusedSlabsMatchSynchronousDecoding) {
   const auto set = jpeg_set(24, {}, 150);
   const Chain chain = {{"crop", RandomResizedCrop{{48, 64}}}};
   DataLoaderOptions wanted = options({{"image", Wire::jpeg}});
@@ -262,7 +262,7 @@ class JpegTrainingTest : public JpegRunTest {
   }
 };
 
-TEST_F(JpegTrainingTest, EveryPlanHasTheSameDigest) {
+TEST_F(JpegTrainingTest, EveryPlanGivesTheSerialDigest) {
   const RunResult serial = fresh_run(tiny(), with_files(serial_plan()), steps(12));
   for (const Driver driver : {Driver::interleaved, Driver::threaded}) {
     for (const std::size_t depth : {3, 5}) {
@@ -276,7 +276,7 @@ TEST_F(JpegTrainingTest, EveryPlanHasTheSameDigest) {
   EXPECT_FALSE(plain.jpeg.has_value());
 }
 
-TEST_F(JpegTrainingTest, TheRunTellsHowManyImagesTheCpuDecoded) {
+TEST_F(JpegTrainingTest, RunReportsNumberOfImagesDecodedOnCpu) {
   const auto one = trainer(tiny(), with_files(serial_plan()).numerics);
   const RunResult first = one->run(with_files(serial_plan()), steps(8));
   ASSERT_TRUE(first.jpeg.has_value());
@@ -287,7 +287,7 @@ TEST_F(JpegTrainingTest, TheRunTellsHowManyImagesTheCpuDecoded) {
 }
 
 /// Where the images are in a batch depends on what is drawn for transforms on the device.
-TEST_F(JpegTrainingTest, plans_with_different_transforms_on_the_device_take_turns) {
+TEST_F(JpegTrainingTest, PlansWithDifferentDeviceTransformsAlternate) {
   Tiny flipped = tiny();
   flipped.stored_size = 0;
   flipped.transforms = {{"resize", Resize{{16, 16}}}, {"flip", RandomHorizontalFlip{}}};
@@ -303,7 +303,7 @@ TEST_F(JpegTrainingTest, plans_with_different_transforms_on_the_device_take_turn
   EXPECT_EQ(one->run(on_device, steps(8)).digest, digest);
 }
 
-TEST_F(JpegTrainingTest, CutsRunOnFilesToo) {
+TEST_F(JpegTrainingTest, CachingWorksWithJpegWireExceptAfterDecode) {
   const Plan plan = with_files(build_plan(kThreeLanes, Driver::threaded, 4));
   const auto one = trainer(tiny(), plan.numerics);
   for (const char* after : {"read", "collate", "copy"}) {
@@ -316,7 +316,7 @@ TEST_F(JpegTrainingTest, CutsRunOnFilesToo) {
   EXPECT_THAT(thrown_by([&] { one->run(plan, options); }), HasSubstr("caches pixels"));
 }
 
-TEST_F(JpegTrainingTest, AFileThatNothingDecodesEndsTheRunByItsName) {
+TEST_F(JpegTrainingTest, UndecodableFileEndsRunAndIsNamed) {
   const auto set = jpeg_set(32, {}, 60);
   spoil(set->files[9]);
   for (const Plan& plan : {serial_plan(), build_plan(kThreeLanes, Driver::threaded, 4)}) {
@@ -328,7 +328,7 @@ TEST_F(JpegTrainingTest, AFileThatNothingDecodesEndsTheRunByItsName) {
 }
 
 /// Resize draws nothing, so a stand-in gives what it gives where it stands itself.
-TEST_F(JpegTrainingTest, WhereFilesAreDamagedTheStandInsAreTrainedOn) {
+TEST_F(JpegTrainingTest, DamagedFilesAreReplacedByNextReadableSamples) {
   constexpr std::uint64_t kFirstBad = 9;
   constexpr std::uint64_t kSecondBad = 20;
   const auto damaged = jpeg_set(32, {5}, 60);
@@ -362,7 +362,7 @@ TEST_F(JpegTrainingTest, WhereFilesAreDamagedTheStandInsAreTrainedOn) {
   }
 }
 
-TEST_F(JpegTrainingTest, ReservedMemoryIsFlat) {
+TEST_F(JpegTrainingTest, ReservedMemoryDoesNotGrowAfterWarmUp) {
   const Plan plan = with_files(build_plan(kThreeLanes, Driver::threaded, 4));
   const auto one = trainer(tiny(jpeg_set(64, {}, 150)), plan.numerics);
   const MemoryResult first = one->run(plan, steps(200)).memory;

@@ -21,7 +21,7 @@ class KernelTraceTest : public EngineTest {
   }
 };
 
-TEST_F(KernelTraceTest, KernelsLieBelowTheLanesThatLaunchedThem) {
+TEST_F(KernelTraceTest, KernelsAndCopiesAreRecordedOnStreamRowsDuringTheRun) {
   const auto one = trainer({});
   const Plan plan = build_plan(kThreeLanes, Driver::threaded, 3);
   auto recorder = std::make_shared<TraceRecorder>(TraceRecorder::Options{});
@@ -62,7 +62,7 @@ TEST_F(KernelTraceTest, KernelsLieBelowTheLanesThatLaunchedThem) {
   EXPECT_GE(inside, works * 3 / 4);
 }
 
-TEST_F(KernelTraceTest, StepsOfLanesEndAfterTheHostBeganToEnqueueThem) {
+TEST_F(KernelTraceTest, LaneStepsEndAfterHostStartsEnqueuingThem) {
   const auto one = trainer({});
   RunHooks hooks;
   hooks.trace = std::make_shared<TraceRecorder>(TraceRecorder::Options{});
@@ -76,7 +76,7 @@ TEST_F(KernelTraceTest, StepsOfLanesEndAfterTheHostBeganToEnqueueThem) {
   }
 }
 
-TEST_F(KernelTraceTest, MayBeStartedAgain) {
+TEST_F(KernelTraceTest, CanBeStartedAgainAfterStop) {
   const auto one = trainer({});
   for (int i = 0; i < 2; ++i) {
     TraceRecorder recorder({});

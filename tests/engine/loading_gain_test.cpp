@@ -34,7 +34,7 @@ class LoadingGainTest : public testing::Test {
   double end_s_ = 0;
 };
 
-TEST_F(LoadingGainTest, IsOfTheLoadAndTheLongestLaneOverTheStep) {
+TEST_F(LoadingGainTest, IsLoadTimePlusLongestLaneOverStepTime) {
   snapshot(16, 20, 0.020);  // warms up
   snapshot(32, 36);
   snapshot(48, 52);
@@ -50,7 +50,7 @@ TEST_F(LoadingGainTest, IsOfTheLoadAndTheLongestLaneOverTheStep) {
   EXPECT_NEAR(gain()->measured.value, 7.0 / 5, 1e-9) << "of the last two parts";
 }
 
-TEST_F(LoadingGainTest, NeedsTwoLooks) {
+TEST_F(LoadingGainTest, FewerThanTwoSnapshotsGiveNoGain) {
   EXPECT_FALSE(gain());
   snapshot(16, 20);
   EXPECT_FALSE(gain());
@@ -58,7 +58,7 @@ TEST_F(LoadingGainTest, NeedsTwoLooks) {
   EXPECT_EQ(gain()->measured.n, 16U);
 }
 
-TEST_F(LoadingGainTest, IsNotToldOfBatchesFilledAhead) {
+TEST_F(LoadingGainTest, PrefetchedBatchesGiveNoGain) {
   snapshot(16, 40);
   snapshot(32, 48);
   EXPECT_FALSE(gain());
@@ -66,7 +66,7 @@ TEST_F(LoadingGainTest, IsNotToldOfBatchesFilledAhead) {
   EXPECT_FALSE(gain());
 }
 
-TEST_F(LoadingGainTest, IsNotToldWhereItIsMoreThanCanBe) {
+TEST_F(LoadingGainTest, GainAbovePredictionIsClampedIfNoiseElseIgnored) {
   snapshot(16, 20);
   snapshot(32, 36, 0.00395);
   EXPECT_NEAR(gain()->measured.value, 7.0 / 4, 1e-9) << "by no more than the clocks' noise";
@@ -77,7 +77,7 @@ TEST_F(LoadingGainTest, IsNotToldWhereItIsMoreThanCanBe) {
   EXPECT_EQ(of_looks_before->measured.n, 16U);
 }
 
-TEST_F(LoadingGainTest, IsOfTheLooksBeforeWhereTheLastComesWhenNoMoreIsTaken) {
+TEST_F(LoadingGainTest, LastSnapshotAfterLoadingEndedIsIgnored) {
   snapshot(16, 20);
   snapshot(32, 36);
   snapshot(48, 48);
@@ -87,7 +87,7 @@ TEST_F(LoadingGainTest, IsOfTheLooksBeforeWhereTheLastComesWhenNoMoreIsTaken) {
   EXPECT_NEAR(measured->measured.value, 7.0 / 4, 1e-9);
 }
 
-TEST_F(LoadingGainTest, NothingIsLeftWhereTheSecondLookComesWhenNoMoreIsTaken) {
+TEST_F(LoadingGainTest, SecondSnapshotAfterLoadingEndedGivesNoGain) {
   snapshot(16, 20);
   snapshot(32, 32);
   EXPECT_FALSE(gain());

@@ -125,7 +125,7 @@ TEST(CrossEntropyLayoutTest, AnyStridesGiveTheSameValue) {
 }
 
 /// The stride of a dimension of size 1 can be anything, also in a tensor that counts as contiguous.
-TEST(CrossEntropyLayoutTest, OneRowOrOneColumn) {
+TEST(CrossEntropyLayoutTest, OneRowOrOneColumnMatchesReference) {
   at::manual_seed(4);
   const at::Tensor rows = at::randn({2, 1, 5, 6});
   const at::Tensor labels = at::randint(5, {2, 1, 6}, at::kByte);
@@ -141,7 +141,7 @@ TEST(CrossEntropyLayoutTest, OneRowOrOneColumn) {
   EXPECT_LE(value.gradient.squeeze(3).sub(gradient.squeeze(2)).abs().max().item<double>(), 1e-6);
 }
 
-TEST(CrossEntropyValueTest, LargeLogitsStayFinite) {
+TEST(CrossEntropyValueTest, LargeLogitsGiveFiniteLossAndGradient) {
   const at::Tensor logits = at::full({1, 3, 2, 2}, 1e30);
   logits.select(1, 1).fill_(-1e30);
   const LossValue value = cross_entropy_value(logits, at::zeros({1, 2, 2}, at::kByte));
@@ -149,13 +149,13 @@ TEST(CrossEntropyValueTest, LargeLogitsStayFinite) {
   EXPECT_TRUE(value.gradient.isfinite().all().item<bool>());
 }
 
-TEST(CrossEntropyValueTest, ALabelOutsideTheClassesIsSeenInTheLoss) {
+TEST(CrossEntropyValueTest, OutOfRangeLabelGivesNanLoss) {
   const at::Tensor labels = at::zeros({1, 2, 2}, at::kByte);
   labels.fill_(3);
   EXPECT_TRUE(std::isnan(cross_entropy_value(at::zeros({1, 3, 2, 2}), labels).loss.item<float>()));
 }
 
-TEST(CrossEntropyValueTest, RefusesWhatDoesNotFit) {
+TEST(CrossEntropyValueTest, InvalidShapesAndDtypesThrow) {
   const auto thrown = [](const at::Tensor& logits, const at::Tensor& labels) {
     return thrown_by([&] { cross_entropy_value(logits, labels); });
   };
@@ -169,7 +169,7 @@ TEST(CrossEntropyValueTest, RefusesWhatDoesNotFit) {
               HasSubstr("labels are uint8 or int64"));
 }
 
-TEST(LossTest, CrossEntropyReadsItsTarget) {
+TEST(LossTest, CrossEntropyReadsTargetFieldOrSuggestsName) {
   Batch batch(3);
   batch.set("label", at::zeros({2}, at::kByte));
   const Loss loss = cross_entropy("features", "label");
@@ -181,7 +181,7 @@ TEST(LossTest, CrossEntropyReadsItsTarget) {
               HasSubstr("unknown batch field 'lable'; did you mean 'label'?"));
 }
 
-TEST(LossTest, AnOutputMustHaveAllClassesOfItsLabels) {
+TEST(LossTest, FewerOutputsThanLabelClassesIsAnError) {
   Batch batch;
   const Loss loss = cross_entropy("x", "label");
   batch.set("label", at::zeros({2}, at::kByte), 5);

@@ -44,12 +44,12 @@ TEST(LrSchedule, FollowsOneCycleLR) {
                  {0.04, 0.131671843, 0.908328157, 1, 0.811745654, 0.716943002, 0.188258346, 4e-6});
 }
 
-TEST(LrSchedule, WarmsUpAsSequentialLRDoesWithLinearLR) {
+TEST(LrSchedule, WarmUpFollowsSequentialLRWithLinearLR) {
   expect_factors({.kind = Kind::cosine, .updates = 20, .warmup = 5},
                  {0.01, 0.208, 0.802, 1, 0.834565303, 0.75, 0.25, 0.0109262});
 }
 
-TEST(LrSchedule, StaysBehindTheLastUpdate) {
+TEST(LrSchedule, FactorIsConstantAfterLastUpdate) {
   const LrSchedule cosine{.kind = Kind::cosine, .updates = 20, .end_factor = 0.1};
   EXPECT_NEAR(cosine.factor(20), 0.1, 1e-12);
   EXPECT_NEAR(cosine.factor(1000), 0.1, 1e-12);
@@ -57,7 +57,7 @@ TEST(LrSchedule, StaysBehindTheLastUpdate) {
   EXPECT_NEAR(cycle.factor(1000), 4e-6, 1e-12);
 }
 
-TEST(LrSchedule, RefusesWhatDoesNotFitTogether) {
+TEST(LrSchedule, InvalidOptionsAreRefused) {
   const auto refused = [](const LrSchedule& schedule) {
     return thrown_by([&] { schedule.validate(); });
   };
@@ -74,7 +74,7 @@ TEST(LrSchedule, RefusesWhatDoesNotFitTogether) {
   EXPECT_THAT(refused({.warmup_factor = 1.5}), HasSubstr("factors must be from 0 to 1"));
 }
 
-TEST(LrSchedule, IsFoundByItsName) {
+TEST(LrSchedule, NameSelectsKindAndUnknownNameIsRefused) {
   EXPECT_EQ(schedule_named("one-cycle"), Kind::one_cycle);
   EXPECT_EQ(schedule_named("constant"), Kind::constant);
   EXPECT_THAT(thrown_by([] { schedule_named("cosin"); }),

@@ -24,7 +24,7 @@ RunResult make_run(const std::vector<double>& seconds,
 }
 
 /// Steps take 10 ms while one of `ahead` batches lies ready, then 20 ms, as a batch does.
-RunResult starving(std::size_t ahead, std::size_t steps) {
+RunResult make_starving_run(std::size_t ahead, std::size_t steps) {
   std::vector<double> seconds;
   std::vector<std::size_t> filled;
   for (std::size_t i = 0; i < steps; ++i) {
@@ -36,7 +36,7 @@ RunResult starving(std::size_t ahead, std::size_t steps) {
 
 Measured compute_rate(const RunResult& run) { return step_rate(run, {}, kBatchSize); }
 
-TEST(StepRate, IsOfTheStepsBehindTheWarmUp) {
+TEST(StepRate, ExcludesWarmUpSteps) {
   std::vector<double> seconds(40, 0.010);
   std::fill_n(seconds.begin(), warm_up_steps(40), 1.0);
   EXPECT_NEAR(compute_rate(make_run(seconds)).value, 100, 1e-6);
@@ -45,27 +45,27 @@ TEST(StepRate, IsOfTheStepsBehindTheWarmUp) {
   EXPECT_EQ(compute_rate(make_run({})).n, 0U);
 }
 
-TEST(StepRate, LeavesOutStepsThatBatchesFilledAheadFed) {
-  EXPECT_NEAR(compute_rate(starving(8, 40)).value, 50, 1.5)
+TEST(StepRate, ExcludesStepsFedByPrefetchedBatches) {
+  EXPECT_NEAR(compute_rate(make_starving_run(8, 40)).value, 50, 1.5)
       << "but for one that found the last one";
-  EXPECT_NEAR(compute_rate(starving(8, 400)).value, 50, 1e-6);
+  EXPECT_NEAR(compute_rate(make_starving_run(8, 400)).value, 50, 1e-6);
 }
 
-TEST(StepRate, CachedBatchesAreNotFilledAhead) {
-  const RunResult run = starving(8, 40);
+TEST(StepRate, IncludesAllStepsOfCachedBatches) {
+  const RunResult run = make_starving_run(8, 40);
   EXPECT_NEAR(step_rate(run, Cut{"collate", 4}, kBatchSize).value, 30 / (6 * 0.010 + 24 * 0.020),
               1e-6);
 }
 
-TEST(StepRate, AQueueThatDrainsGivesTheLoadersRate) {
-  EXPECT_NEAR(compute_rate(starving(30, 40)).value, 50, 1e-6) << "to the end";
-  const Measured rate = compute_rate(starving(18, 40));
+TEST(StepRate, DrainingQueueGivesLoaderRate) {
+  EXPECT_NEAR(compute_rate(make_starving_run(30, 40)).value, 50, 1e-6) << "to the end";
+  const Measured rate = compute_rate(make_starving_run(18, 40));
   EXPECT_NEAR(rate.value, 50, 8) << "and is used up when few steps are left";
   EXPECT_LT(rate.low, 50);
   EXPECT_EQ(rate.n, 16U);
 }
 
-TEST(StepRate, OneLateBatchDoesNotCostALongRunItsSteps) {
+TEST(StepRate, OneLateBatchDoesNotChangeTheRate) {
   std::vector<std::size_t> filled(400, 4);
   filled[395] = 0;
   const Measured rate = compute_rate(make_run(std::vector<double>(400, 0.010), filled));

@@ -31,15 +31,15 @@ using Seen = std::map<std::uint64_t, std::pair<at::Tensor, at::Tensor>>;
 
 const Chain kSampleOps = {{"flip", RandomHorizontalFlip{0.5}}, {"float", ToDtype{.scale = true}}};
 
-Chain behind_samples(const Chain& batch_ops) {
+Chain append_to_sample_ops(const Chain& batch_ops) {
   Chain chain = kSampleOps;
   chain.insert(chain.end(), batch_ops.begin(), batch_ops.end());
   return chain;
 }
 
-const Chain kMixup = behind_samples({{"mixup", MixUp{0.4}}, {"soft", OneHot{0.1}}});
-const Chain kCutMix = behind_samples({{"cutmix", CutMix{1}}});
-const Chain kOneHot = behind_samples({{"one_hot", OneHot{0.2}}});
+const Chain kMixup = append_to_sample_ops({{"mixup", MixUp{0.4}}, {"soft", OneHot{0.1}}});
+const Chain kCutMix = append_to_sample_ops({{"cutmix", CutMix{1}}});
+const Chain kOneHot = append_to_sample_ops({{"one_hot", OneHot{0.2}}});
 
 std::shared_ptr<const Dataset> pictures() {
   return synthetic_classification(
@@ -87,7 +87,7 @@ class MixRunTest : public EngineTest {
   }
 
   /// The batches as the stage behind "mix" sees them.
-  Seen seen_in(const Chain& chain, const Plan& plan, std::size_t batch_size = kBatch) {
+  Seen record_batches(const Chain& chain, const Plan& plan, std::size_t batch_size = kBatch) {
     is_seeing_ = true;
     Trainer one(declared(chain, batch_size), context(), exact());
     seen_.clear();
@@ -175,12 +175,12 @@ TEST_F(MixRunTest, EveryPlanGivesTheSerialDigest) {
   EXPECT_EQ(different.size(), 3U);
 }
 
-TEST_F(MixRunTest, StagesSeeWhatTheDocumentationSays) {
+TEST_F(MixRunTest, MixedImagesAndLabelsMatchReference) {
   // Smoothing nothing leaves images as samples made them, and labels that tell their numbers.
-  const Seen alone = seen_in(behind_samples({{"one_hot", OneHot{}}}), serial());
+  const Seen alone = record_batches(append_to_sample_ops({{"one_hot", OneHot{}}}), serial());
   for (const Chain& chain : {kMixup, kCutMix})
     for (const Plan& plan : {serial(), pipelined()}) {
-      const Seen mixed = seen_in(chain, plan);
+      const Seen mixed = record_batches(chain, plan);
       ASSERT_EQ(mixed.size(), kSteps);
       for (const auto& [number, fields] : mixed) {
         const auto& [image, label] = alone.at(number);
@@ -192,10 +192,10 @@ TEST_F(MixRunTest, StagesSeeWhatTheDocumentationSays) {
     }
 }
 
-TEST_F(MixRunTest, OneSampleIsItsOwnPartner) {
-  const Chain boxed = behind_samples({{"cutmix", CutMix{}}, {"one_hot", OneHot{}}});
-  const Seen alone = seen_in(behind_samples({{"one_hot", OneHot{}}}), serial(), 1);
-  const Seen mixed = seen_in(boxed, serial(), 1);
+TEST_F(MixRunTest, BatchOfOneSampleIsLeftUnchanged) {
+  const Chain boxed = append_to_sample_ops({{"cutmix", CutMix{}}, {"one_hot", OneHot{}}});
+  const Seen alone = record_batches(append_to_sample_ops({{"one_hot", OneHot{}}}), serial(), 1);
+  const Seen mixed = record_batches(boxed, serial(), 1);
   ASSERT_FALSE(mixed.empty());
   for (const auto& [number, fields] : mixed) {
     EXPECT_TRUE(same_bits(fields.first, alone.at(number).first));
@@ -203,7 +203,7 @@ TEST_F(MixRunTest, OneSampleIsItsOwnPartner) {
   }
 }
 
-TEST_F(MixRunTest, ARunGoesOnWhereItStopped) {
+TEST_F(MixRunTest, RestoredStateContinuesToSerialDigest) {
   const std::uint64_t whole = run(kMixup, serial(), steps(kSteps)).digest;
   Trainer first(declared(kMixup), context(), exact());
   first.run(pipelined(), steps(6));
@@ -214,7 +214,7 @@ TEST_F(MixRunTest, ARunGoesOnWhereItStopped) {
   EXPECT_EQ(run_with(second, pipelined(), steps(kSteps - 6), delayed(400, 5)).digest, whole);
 }
 
-TEST_F(MixRunTest, CachedBatchesAreMixedWithWhatWasDrawnForThem) {
+TEST_F(MixRunTest, CachedBatchesGiveSerialDigestInPipelinedPlan) {
   for (const std::string after : {"collate", "copy", "mix"}) {
     RunOptions options = steps(kSteps);
     options.cut = Cut{after, 3};
@@ -223,7 +223,7 @@ TEST_F(MixRunTest, CachedBatchesAreMixedWithWhatWasDrawnForThem) {
   }
 }
 
-TEST_F(MixRunTest, LanesAloneCanBeMeasured) {
+TEST_F(MixRunTest, MixLaneIsMeasuredAlone) {
   Trainer one(declared(kMixup), context(), exact());
   const auto alone = measure_lanes_alone(one, pipelined(), 4);
   ASSERT_EQ(alone.size(), 4U);
@@ -231,7 +231,7 @@ TEST_F(MixRunTest, LanesAloneCanBeMeasured) {
   EXPECT_EQ(one.position(), 0U);
 }
 
-TEST_F(MixRunTest, SharesTheLaneOfTransformsOnTheDevice) {
+TEST_F(MixRunTest, MixSharesLaneWithDeviceTransforms) {
   const Pipeline one = declared(kMixup);
   const auto lanes = [&](const std::string& transforms_device) {
     Lanes all;
@@ -243,7 +243,7 @@ TEST_F(MixRunTest, SharesTheLaneOfTransformsOnTheDevice) {
   EXPECT_EQ(lanes("cuda"), (Lanes{{"copy"}, {"augment", "mix"}, {"see"}, {"train"}}));
 }
 
-TEST_F(MixRunTest, WhatMakesNoSenseIsRefusedBeforeTheFirstStep) {
+TEST_F(MixRunTest, InvalidMixChainsAndPlansAreRefused) {
   const auto refusal = [&](const Chain& chain) {
     return thrown_by([&] { Trainer(declared(chain), context(), exact()); });
   };

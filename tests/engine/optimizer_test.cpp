@@ -43,9 +43,9 @@ void set_gradients(const std::vector<at::Tensor>& parameters, int step) {
   }
 }
 
-void expect_equal_courses(Optimizer& ours, torch::optim::Optimizer& theirs,
-                          const std::vector<at::Tensor>& our_parameters,
-                          const std::vector<at::Tensor>& their_parameters) {
+void expect_same_updates(Optimizer& ours, torch::optim::Optimizer& theirs,
+                         const std::vector<at::Tensor>& our_parameters,
+                         const std::vector<at::Tensor>& their_parameters) {
   for (int step = 0; step < 20; ++step) {
     set_gradients(our_parameters, step);
     set_gradients(their_parameters, step);
@@ -71,7 +71,7 @@ TEST(SgdTest, FollowsPyTorch) {
                                             .momentum(options.momentum)
                                             .weight_decay(options.weight_decay)
                                             .nesterov(options.nesterov));
-    expect_equal_courses(*optimizer, reference, ours, theirs);
+    expect_same_updates(*optimizer, reference, ours, theirs);
     const std::vector<std::string> state = {"momentum_buffer.p0", "momentum_buffer.p1",
                                             "momentum_buffer.p2"};
     EXPECT_EQ(names(optimizer->state()), options.momentum > 0 ? state : std::vector<std::string>());
@@ -88,14 +88,14 @@ TEST(AdamWTest, FollowsPyTorch) {
                                               .betas({options.betas[0], options.betas[1]})
                                               .eps(options.eps)
                                               .weight_decay(options.weight_decay));
-    expect_equal_courses(*optimizer, reference, ours, theirs);
+    expect_same_updates(*optimizer, reference, ours, theirs);
     EXPECT_THAT(names(optimizer->state()),
                 ElementsAre("exp_avg.p0", "exp_avg.p1", "exp_avg.p2", "exp_avg_sq.p0",
                             "exp_avg_sq.p1", "exp_avg_sq.p2", "step.p0", "step.p1", "step.p2"));
   }
 }
 
-TEST(OptimizerTest, GroupsHaveTheirOwnRateAndDecay) {
+TEST(OptimizerTest, GroupsUseTheirOwnLearningRateAndWeightDecay) {
   const std::vector<ParameterGroup> groups = {
       {[](const NamedTensor& each) { return each.name == "p1"; }, 0.5, 0.0},
       {[](const NamedTensor& each) { return each.name != "p0"; }, 2, std::nullopt}};
@@ -123,7 +123,7 @@ TEST(OptimizerTest, GroupsHaveTheirOwnRateAndDecay) {
   }
 }
 
-TEST(OptimizerTest, NoWeightDecayOnBiasAndNorm) {
+TEST(OptimizerTest, NoWeightDecayOnSelectsBiasAndNormParameters) {
   const NamedTensor bias{"fc.bias", at::zeros({3})}, norm{"bn1.weight", at::zeros({3})},
       weight{"fc.weight", at::zeros({3, 3})};
   const auto both = no_weight_decay_on({"norm", "bias"});
@@ -135,7 +135,7 @@ TEST(OptimizerTest, NoWeightDecayOnBiasAndNorm) {
   EXPECT_THAT(thrown_by([] { no_weight_decay_on({"biass"}); }), HasSubstr("did you mean 'bias'?"));
 }
 
-TEST(OptimizerTest, BindStartsAnew) {
+TEST(OptimizerTest, BindResetsState) {
   const auto first = parameters(), second = parameters();
   const auto used = sgd({.lr = 0.1, .momentum = 0.9}), fresh = sgd({.lr = 0.1, .momentum = 0.9});
   const at::NoGradGuard no_gradients;
@@ -152,7 +152,7 @@ TEST(OptimizerTest, BindStartsAnew) {
   for (std::size_t i = 0; i < again.size(); ++i) EXPECT_TRUE(again[i].equal(second[i]));
 }
 
-TEST(OptimizerTest, StateIsTheTensorsThemselves) {
+TEST(OptimizerTest, StateReturnsTheLiveTensors) {
   const auto all = parameters();
   const auto optimizer = adamw({});
   const at::NoGradGuard no_gradients;
@@ -164,7 +164,7 @@ TEST(OptimizerTest, StateIsTheTensorsThemselves) {
   EXPECT_EQ(state.back().tensor.item<float>(), 1);
 }
 
-TEST(OptimizerTest, NoGradientsNoStep) {
+TEST(OptimizerTest, StepWithoutGradientsChangesNothing) {
   const auto all = parameters(), before = parameters();
   const at::NoGradGuard no_gradients;
   for (const auto& optimizer : {sgd({.lr = 1, .weight_decay = 1}), adamw({.lr = 1})}) {
@@ -174,7 +174,7 @@ TEST(OptimizerTest, NoGradientsNoStep) {
   }
 }
 
-TEST(OptimizerTest, RefusesOptionsThatMakeNoSense) {
+TEST(OptimizerTest, InvalidOptionsAreRefused) {
   for (const SgdOptions& options :
        {SgdOptions{-1, 0, 0, false}, SgdOptions{1, -1, 0, false}, SgdOptions{1, 0, -1, false},
         SgdOptions{1, 0, 0, true}, SgdOptions{INFINITY, 0, 0, false},

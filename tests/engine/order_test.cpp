@@ -56,7 +56,7 @@ class OrderTest : public EngineTest {
 
 const WaitId kNone = {WaitId::Kind::handoff, 0};
 
-TEST_F(OrderTest, TheCheckFindsNothingInWholePlans) {
+TEST_F(OrderTest, CompletePlansHaveNoViolations) {
   const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kOrderSteps)).digest;
   for (const Lanes& lanes : kGroupings)
     for (const Driver driver : {Driver::interleaved, Driver::threaded}) {
@@ -69,7 +69,7 @@ TEST_F(OrderTest, TheCheckFindsNothingInWholePlans) {
     }
 }
 
-TEST_F(OrderTest, TheCheckFindsEveryWaitThatIsMissingAndNotImplied) {
+TEST_F(OrderTest, SkippedWaitIsAViolationUnlessImplied) {
   std::size_t found = 0, implied = 0;
   for (const Lanes& lanes : kGroupings)
     for (std::size_t depth : {lanes.size(), lanes.size() + 2}) {
@@ -86,7 +86,7 @@ TEST_F(OrderTest, TheCheckFindsEveryWaitThatIsMissingAndNotImplied) {
   RecordProperty("waits_implied", static_cast<int>(implied));
 }
 
-TEST_F(OrderTest, AnImpliedWaitCanBeLeftOut) {
+TEST_F(OrderTest, SkippingImpliedWaitKeepsTheDigest) {
   const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kOrderSteps)).digest;
   for (const Lanes& lanes : kGroupings) {
     const Plan plan = build_plan(lanes, Driver::interleaved, lanes.size() + 1);
@@ -99,7 +99,7 @@ TEST_F(OrderTest, AnImpliedWaitCanBeLeftOut) {
 }
 
 /// On CPU lanes a lane's work is over before the host goes on, so the gate alone keeps the values.
-TEST_F(OrderTest, AMissingHandoffChangesTheDigestOnStreams) {
+TEST_F(OrderTest, SkippedHandoffChangesTheDigestOnlyOnGpu) {
   const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kOrderSteps)).digest;
   for (const Lanes& lanes : kGroupings)
     for (std::size_t lane = 1; lane < lanes.size(); ++lane) {
@@ -111,7 +111,7 @@ TEST_F(OrderTest, AMissingHandoffChangesTheDigestOnStreams) {
     }
 }
 
-TEST_F(OrderTest, ASlotFilledBeforeItsLastReaderHasFinishedChangesTheDigestOnStreams) {
+TEST_F(OrderTest, SkippedRetiredWaitChangesTheDigestOnlyOnGpu) {
   const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kOrderSteps)).digest;
   for (const Lanes& lanes : kGroupings) {
     const Plan plan = build_plan(lanes, Driver::interleaved, lanes.size());
@@ -123,7 +123,7 @@ TEST_F(OrderTest, ASlotFilledBeforeItsLastReaderHasFinishedChangesTheDigestOnStr
 }
 
 /// A stage that keeps tensors of some batches beyond its call, with copies of what they held.
-class HeldTest : public EngineTest {
+class HeldTensorTest : public EngineTest {
  protected:
   struct KeptTensor {
     at::Tensor tensor, copy;
@@ -159,7 +159,7 @@ class HeldTest : public EngineTest {
   std::vector<KeptTensor> held_;
 };
 
-TEST_F(HeldTest, WhatSomebodyHoldsIsNeitherOverwrittenNorReleased) {
+TEST_F(HeldTensorTest, HeldTensorsAreNeitherOverwrittenNorFreed) {
   const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kOrderSteps)).digest;
   for (const Plan& plan :
        {serial_plan({"keep"}),
@@ -179,7 +179,7 @@ TEST_F(HeldTest, WhatSomebodyHoldsIsNeitherOverwrittenNorReleased) {
   held_.clear();
 }
 
-TEST_F(HeldTest, WhatIsHeldForAWhileIsMemoryForAWhile) {
+TEST_F(HeldTensorTest, TemporarilyHeldTensorsDoNotGrowReservedMemory) {
   Tiny tiny = this->tiny();
   tiny.extra.emplace_back("forget", [this](Batch&) { release(8); });
   const Plan plan =
@@ -193,7 +193,7 @@ TEST_F(HeldTest, WhatIsHeldForAWhileIsMemoryForAWhile) {
   EXPECT_LE(one->run(plan, steps(50)).memory.reserved_bytes, after_100);
 }
 
-TEST_F(HeldTest, AViewThatAStageAddsIsNoHolder) {
+TEST_F(HeldTensorTest, ViewAddedByStageDoesNotHoldTheSlot) {
   Tiny tiny;
   std::set<const void*> slabs;
   tiny.extra = {{"crop",

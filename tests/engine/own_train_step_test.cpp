@@ -79,7 +79,7 @@ class Adversarial final : public TrainStep {
   }
 };
 
-class OwnStepTest : public EngineTest {
+class CustomTrainStepTest : public EngineTest {
  protected:
   static std::unique_ptr<Trainer> own(bool fails = false) {
     at::manual_seed(4);
@@ -101,7 +101,7 @@ class OwnStepTest : public EngineTest {
   }
 };
 
-TEST_F(OwnStepTest, TwoOptimizersGiveSerialsBitsUnderEveryPlan) {
+TEST_F(CustomTrainStepTest, TwoOptimizersGiveSerialDigestInEveryPlan) {
   const RunResult serial = own()->run(serial_plan(), steps(kOwnSteps));
   ASSERT_NE(serial.losses.front(), serial.losses.back());
   for (const Plan& plan : plans()) {
@@ -111,7 +111,7 @@ TEST_F(OwnStepTest, TwoOptimizersGiveSerialsBitsUnderEveryPlan) {
   }
 }
 
-TEST_F(OwnStepTest, CheckpointsHoldAllOfIt) {
+TEST_F(CustomTrainStepTest, ResumedCheckpointGivesUninterruptedDigest) {
   const std::uint64_t whole = own()->run(serial_plan(), steps(kOwnSteps)).digest;
   const TemporaryFolder place;
   {
@@ -125,14 +125,14 @@ TEST_F(OwnStepTest, CheckpointsHoldAllOfIt) {
   EXPECT_EQ(other->run(plans()[2], steps(kOwnSteps - 4)).digest, whole);
 }
 
-TEST_F(OwnStepTest, AfterAFailureAStateIsNeeded) {
+TEST_F(CustomTrainStepTest, RunAfterFailedStepIsRefused) {
   const auto one = own(true);
   EXPECT_THAT(thrown_by([&] { one->run(serial_plan(), steps(2)); }), HasSubstr("half way"));
   EXPECT_THAT(thrown_by([&] { one->run(serial_plan(), steps(2)); }),
               StartsWith("Refused: the weights are not those of any step"));
 }
 
-TEST_F(OwnStepTest, HasNoOptionsOfTraining) {
+TEST_F(CustomTrainStepTest, TrainingOptionsAndNullStepAreRefused) {
   const Pipeline declared = pipeline(synthetic_segmentation({64, 8, 5, 1}), {4})
                                 .train("train", std::make_shared<Adversarial>());
   EXPECT_THAT(thrown_by([&] { Pipeline(declared).with_training({.accumulate = 2}); }),
@@ -144,7 +144,7 @@ TEST_F(OwnStepTest, HasNoOptionsOfTraining) {
               HasSubstr("no training step"));
 }
 
-TEST_F(OwnStepTest, Fp16TrainsUnderEveryPlanWithOneDigest) {
+TEST_F(CustomTrainStepTest, Fp16GivesSerialDigestInPipelinedPlan) {
   const auto fp16 = exact(Precision::fp16);
   const RunResult serial =
       fresh_run({}, build_plan({{"copy", "encode", "train"}}, Driver::interleaved, 1, fp16),

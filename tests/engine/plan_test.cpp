@@ -30,7 +30,7 @@ std::string refusal(std::string_view json) {
   return "not refused";
 }
 
-TEST(MakePlan, SerialIsOneLaneOnTheTrainingLanesPriority) {
+TEST(MakePlan, SerialIsOneLaneWithTrainingPriority) {
   const Plan plan = plan_for("serial", DeviceKind::cuda);
   ASSERT_EQ(plan.schedule.lanes.size(), 1u);
   EXPECT_EQ(plan.schedule.lanes[0].steps, kSteps);
@@ -41,7 +41,7 @@ TEST(MakePlan, SerialIsOneLaneOnTheTrainingLanesPriority) {
   EXPECT_TRUE(plan.schedule.loader.pin_memory);
 }
 
-TEST(MakePlan, PipelinedHasALaneForEachStepAndTheTrainingLaneFirst) {
+TEST(MakePlan, PipelinedHasOneLanePerStepAndHighestPriorityForTraining) {
   const Plan plan = plan_for("pipelined", DeviceKind::cuda);
   ASSERT_EQ(plan.schedule.lanes.size(), 3u);
   for (std::size_t i = 0; i < 3; ++i)
@@ -52,7 +52,7 @@ TEST(MakePlan, PipelinedHasALaneForEachStepAndTheTrainingLaneFirst) {
   EXPECT_EQ(plan.schedule.driver, Driver::threaded);
 }
 
-TEST(MakePlan, CpuLanesAreThreadsAndDeterministic) {
+TEST(MakePlan, CpuPlanIsThreadedAndDeterministic) {
   const Plan plan = plan_for("pipelined", DeviceKind::cpu);
   EXPECT_EQ(plan.schedule.driver, Driver::threaded);
   EXPECT_EQ(plan.schedule.depth, 3u);
@@ -62,7 +62,7 @@ TEST(MakePlan, CpuLanesAreThreadsAndDeterministic) {
   EXPECT_EQ(plan_for("serial", DeviceKind::cpu).schedule.driver, Driver::threaded);
 }
 
-TEST(MakePlan, DeterministicTurnsAutotuningOff) {
+TEST(MakePlan, DeterministicDisablesCudnnBenchmark) {
   Plan::Numerics numerics;
   numerics.deterministic = true;
   EXPECT_FALSE(make_plan("serial", kSteps, DeviceKind::cuda, {{.num_workers = 1}}, numerics)
@@ -70,7 +70,7 @@ TEST(MakePlan, DeterministicTurnsAutotuningOff) {
   EXPECT_TRUE(plan_for("serial", DeviceKind::cuda).numerics.cudnn_benchmark);
 }
 
-TEST(MakePlan, RefusesAnotherModeWithTheNearest) {
+TEST(MakePlan, UnknownModeIsRefusedWithSuggestion) {
   EXPECT_THROW(plan_for("auto", DeviceKind::cuda), Refused);
   try {
     plan_for("pipelned", DeviceKind::cuda);
@@ -80,7 +80,7 @@ TEST(MakePlan, RefusesAnotherModeWithTheNearest) {
   }
 }
 
-TEST(MakePlan, MakesPlansWithoutProblems) {
+TEST(MakePlan, EveryModeDeviceAndPrecisionGivesValidPlan) {
   for (const char* mode : {"serial", "pipelined"}) {
     for (const DeviceKind device : {DeviceKind::cpu, DeviceKind::cuda}) {
       for (const Precision precision :
@@ -94,7 +94,7 @@ TEST(MakePlan, MakesPlansWithoutProblems) {
   }
 }
 
-TEST(ProblemsOf, LanesTakeEveryStepOnceInOrder) {
+TEST(FindProblems, LanesMustContainEveryStepOnceInOrder) {
   Plan plan = plan_for("pipelined", DeviceKind::cuda);
   plan.schedule.lanes = {{{"copy", "encodr"}, 0}, {{"copy"}, -1}, {{}, 0}};
   EXPECT_THAT(
@@ -114,7 +114,7 @@ TEST(ProblemsOf, LanesTakeEveryStepOnceInOrder) {
                           "take them in the pipeline's order: copy, encode, decode"));
 }
 
-TEST(ProblemsOf, DepthCoversTheLanes) {
+TEST(FindProblems, DepthMustBeAtLeastNumberOfLanes) {
   Plan plan = plan_for("pipelined", DeviceKind::cuda);
   plan.schedule.depth = 2;
   EXPECT_THAT(cuda_problems(plan),
@@ -124,7 +124,7 @@ TEST(ProblemsOf, DepthCoversTheLanes) {
   EXPECT_THAT(cuda_problems(plan), IsEmpty());
 }
 
-TEST(ProblemsOf, CountsAreAtLeastOneAndNotAbsurd) {
+TEST(FindProblems, CountsMustBeFrom1To4096) {
   Plan plan = plan_for("serial", DeviceKind::cuda);
   plan.schedule.depth = 0;
   plan.schedule.run_ahead = 0;
@@ -137,7 +137,7 @@ TEST(ProblemsOf, CountsAreAtLeastOneAndNotAbsurd) {
                   "schedule.loader.prefetch_batches is 18446744073709551615; use 1 to 4096"));
 }
 
-TEST(ProblemsOf, ModeAgreesWithTheLanes) {
+TEST(FindProblems, ModeMustMatchLanes) {
   Plan plan = plan_for("pipelined", DeviceKind::cuda);
   plan.schedule.mode = "serial";
   EXPECT_THAT(cuda_problems(plan),
@@ -149,13 +149,13 @@ TEST(ProblemsOf, ModeAgreesWithTheLanes) {
                           "known: serial, pipelined"));
 }
 
-TEST(ProblemsOf, NothingIsChosenByTimingWhereDeterministic) {
+TEST(FindProblems, DeterministicWithCudnnBenchmarkIsReported) {
   Plan plan = plan_for("serial", DeviceKind::cuda);
   plan.numerics.deterministic = true;
   EXPECT_THAT(cuda_problems(plan), ElementsAre(HasSubstr("turn one of them off")));
 }
 
-TEST(ProblemsOf, IntraOpThreadsNameStages) {
+TEST(FindProblems, IntraOpThreadsMustNameEveryStageAndBeFrom1To256) {
   Plan plan = plan_for("serial", DeviceKind::cpu);
   plan.numerics.intra_op_threads = {{"copy", 256}, {"decod", 1}, {"encode", 0}, {"decode", 257}};
   EXPECT_THAT(find_problems(plan, kSteps, DeviceKind::cpu),
@@ -169,20 +169,20 @@ TEST(ProblemsOf, IntraOpThreadsNameStages) {
                           "every stage that is not named"));
 }
 
-TEST(ProblemsOf, CpuLanesAreDeterministicAndUnpinned) {
+TEST(FindProblems, CpuPlanMustBeDeterministicAndUnpinned) {
   const Plan plan = plan_for("pipelined", DeviceKind::cuda);
   EXPECT_THAT(find_problems(plan, kSteps, DeviceKind::cpu),
               ElementsAre(HasSubstr("numerics.deterministic is off"),
                           HasSubstr("schedule.loader.pin_memory is on")));
 }
 
-TEST(ProblemsOf, OneThreadMayDriveSeveralCpuLanes) {
+TEST(FindProblems, InterleavedDriverIsAllowedForCpuLanes) {
   Plan plan = plan_for("pipelined", DeviceKind::cpu);
   plan.schedule.driver = Driver::interleaved;
   EXPECT_THAT(find_problems(plan, kSteps, DeviceKind::cpu), IsEmpty());
 }
 
-TEST(ProblemsOf, ExactWireFormatsAreScheduleAndRoundingOnesNumerics) {
+TEST(FindProblems, ExactWireFormatsBelongToScheduleAndRoundingOnesToNumerics) {
   Plan plan = plan_for("serial", DeviceKind::cuda);
   plan.schedule.loader.wire = {{"mask", Wire::bits}, {"image", Wire::bf16}};
   plan.numerics.wire = {{"x", Wire::fp16}, {"label", Wire::smallest}, {"mask", Wire::fp16}};
@@ -194,7 +194,7 @@ TEST(ProblemsOf, ExactWireFormatsAreScheduleAndRoundingOnesNumerics) {
                   "it"));
 }
 
-TEST(ProblemsOf, FilesAreDecodedOnAGpuAlone) {
+TEST(FindProblems, JpegWireRequiresGpuAndNumericsSection) {
   Plan plan = plan_for("serial", DeviceKind::cuda);
   plan.numerics.wire = {{"image", Wire::jpeg}};
   EXPECT_THAT(cuda_problems(plan), IsEmpty());
@@ -210,7 +210,7 @@ TEST(ProblemsOf, FilesAreDecodedOnAGpuAlone) {
                           "numerics.wire"));
 }
 
-TEST(Validate, TellsAllProblemsAtOnce) {
+TEST(Validate, ThrowsWithAllProblems) {
   Plan plan = plan_for("pipelined", DeviceKind::cuda);
   EXPECT_NO_THROW(validate(plan, kSteps, DeviceKind::cuda));
   plan.schedule.depth = 1;
@@ -224,7 +224,7 @@ TEST(Validate, TellsAllProblemsAtOnce) {
   }
 }
 
-TEST(PlanJson, HasOneLayout) {
+TEST(PlanJson, WritesTheDocumentedLayout) {
   Plan plan = plan_for("pipelined", DeviceKind::cuda);
   plan.numerics.intra_op_threads = {{"*", 1}, {"decode", 2}};
   plan.schedule.loader.wire = {{"label", Wire::smallest}};
@@ -313,7 +313,7 @@ TEST(PlanJson, EveryFieldRoundTrips) {
   EXPECT_EQ(parse_plan(to_json_text(plan)), plan);
 }
 
-TEST(PlanJson, KeysMayBeLeftOutButNotTheLanes) {
+TEST(PlanJson, AllKeysExceptLanesAreOptional) {
   const Plan plan = parse_plan(R"({"schedule": {"lanes": [{"steps": ["copy"]}]}})");
   Plan expected;
   expected.schedule.lanes = {{{"copy"}, 0}};
@@ -323,12 +323,12 @@ TEST(PlanJson, KeysMayBeLeftOutButNotTheLanes) {
   EXPECT_THAT(refusal(R"({"schedule": {}})"), HasSubstr(missing));
 }
 
-TEST(PlanJson, ReadsVersionOneOnly) {
+TEST(PlanJson, OtherVersionIsRefused) {
   EXPECT_THAT(refusal(R"({"version": 2, "schedule": {"lanes": []}})"),
               HasSubstr("version is 2; this program reads version 1"));
 }
 
-TEST(PlanJson, TellsAllProblemsWithTheirPaths) {
+TEST(PlanJson, AllProblemsAreReportedWithTheirPaths) {
   EXPECT_EQ(refusal(R"({"verson": 1, "schedule": {"lanes": [{"step": [], "priority": 0.5},
                 {"steps": "copy"}, 3], "depth": -1, "driver": "threadd", "num_workers": 1,
                 "loader": {"num_workers": 4294967296, "pin_memory": 1, "wire": {"mask": "bit"},
@@ -354,7 +354,7 @@ TEST(PlanJson, TellsAllProblemsWithTheirPaths) {
   verson: unknown key 'verson'; did you mean 'version'? known: version, schedule, numerics)");
 }
 
-TEST(PlanJson, SaysThatPyTorchsPrefetchFactorIsOfOneWorker) {
+TEST(PlanJson, PrefetchFactorKeySuggestsPrefetchBatches) {
   EXPECT_THAT(
       refusal(R"({"schedule": {"lanes": [], "loader": {"prefetch_factor": 2}}})"),
       testing::AllOf(HasSubstr("unknown key 'prefetch_factor'; did you mean 'prefetch_batches'?"),
@@ -362,7 +362,7 @@ TEST(PlanJson, SaysThatPyTorchsPrefetchFactorIsOfOneWorker) {
                                "times num_workers")));
 }
 
-TEST(PlanJson, RefusesWhatIsNoJson) {
+TEST(PlanJson, InvalidOrDeeplyNestedJsonIsRefused) {
   for (const char* text : {"", "{", "plan", "1e999", "{\"schedule\": nope}", "\xff\xfe"})
     EXPECT_THAT(refusal(text), HasSubstr("this plan must be JSON: ")) << text;
   EXPECT_THAT(refusal("[]"), HasSubstr("this plan must be an object, not a list of 0"));
@@ -372,12 +372,12 @@ TEST(PlanJson, RefusesWhatIsNoJson) {
               HasSubstr("nested too deeply"));
 }
 
-TEST(PlanJson, RefusesAKeyThatStandsTwice) {
+TEST(PlanJson, DuplicateKeyIsRefused) {
   EXPECT_THAT(refusal(R"({"schedule": {"lanes": [], "depth": 1, "depth": 2}})"),
               HasSubstr("this plan cannot be read: the key 'depth' stands in one object twice"));
 }
 
-TEST(Names, PrecisionsGoBothWays) {
+TEST(PrecisionNames, RoundTripAndUnknownNameIsRefused) {
   for (const Precision precision :
        {Precision::tf32, Precision::fp32, Precision::bf16, Precision::fp16})
     EXPECT_EQ(precision_named(std::string(to_string(precision))), precision);

@@ -38,7 +38,7 @@ class Safetensors : public testing::Test {
     std::ifstream file(path(), std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  void put(std::string_view text) const { std::ofstream(path(), std::ios::binary) << text; }
+  void write_text(std::string_view text) const { std::ofstream(path(), std::ios::binary) << text; }
   std::string refusal_of_file() const {
     return thrown_by([&] { SafetensorsFile file(path()); });
   }
@@ -46,7 +46,7 @@ class Safetensors : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(Safetensors, WhatIsWrittenIsRead) {
+TEST_F(Safetensors, TensorsAndMetadataRoundTrip) {
   const std::array<float, 6> weight = {1, -2, 3.5, 0, 1e-30F, 6};
   const std::array<std::int64_t, 1> step = {7};
   const std::array<std::uint8_t, 3> mask = {1, 0, 1};
@@ -72,7 +72,7 @@ TEST_F(Safetensors, WhatIsWrittenIsRead) {
   EXPECT_EQ(file.header().find("bias"), nullptr);
 }
 
-TEST_F(Safetensors, ValuesAreAlignedAndInOneOrder) {
+TEST_F(Safetensors, FileIsAlignedAndIndependentOfTensorOrder) {
   const std::array<std::uint8_t, 3> small = {1, 2, 3};
   const std::array<double, 1> large = {4};
   const TensorToStore a = {"a", StoredType::uint8, {3}, bytes(small)};
@@ -85,33 +85,33 @@ TEST_F(Safetensors, ValuesAreAlignedAndInOneOrder) {
   EXPECT_EQ(SafetensorsFile(path()).header().tensors.front().name, "b");
 }
 
-TEST_F(Safetensors, AFileOfNothingIsAFile) {
+TEST_F(Safetensors, EmptyFileRoundTrips) {
   write_safetensors(path(), {});
   EXPECT_TRUE(SafetensorsFile(path()).header().tensors.empty());
 }
 
-TEST_F(Safetensors, WhatIsNotSuchAFileIsToldWithItsPath) {
+TEST_F(Safetensors, MissingTruncatedOrInvalidFileIsAnError) {
   EXPECT_THAT(refusal_of_file(), AllOf(StartsWith("Error: cannot read " + path().string()),
                                        HasSubstr("No such file")));
-  put("1234567");
+  write_text("1234567");
   EXPECT_THAT(refusal_of_file(), HasSubstr("too short"));
-  put("this is a text that is longer");
+  write_text("this is a text that is longer");
   EXPECT_THAT(refusal_of_file(), HasSubstr("it is not a .safetensors file, or was cut off"));
   const std::array<float, 2> weight = {1, 2};
   write_safetensors(path(), {{"w", StoredType::float32, {2}, bytes(weight)}});
   const std::string whole = text();
   for (std::size_t size = 0; size < whole.size(); ++size) {
-    put(whole.substr(0, size));
+    write_text(whole.substr(0, size));
     EXPECT_THAT(refusal_of_file(), StartsWith("Error: cannot read")) << size;
   }
-  put(whole + "!");
+  write_text(whole + "!");
   EXPECT_THAT(refusal_of_file(), HasSubstr("its tensors have 8 bytes, and 9 are there"));
   std::filesystem::remove(path());
   std::filesystem::create_directory(path());
   EXPECT_THAT(refusal_of_file(), HasSubstr("not a regular file"));
 }
 
-TEST_F(Safetensors, AFileThatIsShortenedMeanwhileIsAnError) {
+TEST_F(Safetensors, FileTruncatedAfterOpeningIsAnErrorOnRead) {
   const std::array<float, 2> weight = {1, 2};
   write_safetensors(path(), {{"w", StoredType::float32, {2}, bytes(weight)}});
   const SafetensorsFile file(path());
@@ -123,7 +123,7 @@ TEST_F(Safetensors, AFileThatIsShortenedMeanwhileIsAnError) {
             "Error: cannot read tensor 'w' of " + path().string() + ": it ends too early");
 }
 
-TEST_F(Safetensors, TheFileBeforeStaysWhereWritingFails) {
+TEST_F(Safetensors, FailedWriteKeepsExistingFile) {
   const std::array<float, 1> weight = {1};
   const TensorToStore tensor = {"w", StoredType::float32, {1}, bytes(weight)};
   EXPECT_THAT(thrown_by([&] { write_safetensors(folder_.path() / "no" / "w", {tensor}); }),
@@ -146,7 +146,7 @@ TEST_F(Safetensors, TheFileBeforeStaysWhereWritingFails) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path()), {}), 1);
 }
 
-TEST(SafetensorsHeader, TellsWhatIsWrong) {
+TEST(SafetensorsHeader, InvalidTensorEntriesAreReported) {
   const auto one = [](const std::string& tensor) {
     return file_refusal("{\"w\": " + tensor + "}", 8);
   };
@@ -172,7 +172,7 @@ TEST(SafetensorsHeader, TellsWhatIsWrong) {
               HasSubstr("do not fit its shape"));
 }
 
-TEST(SafetensorsHeader, RefusesDocumentsOfOtherForms) {
+TEST(SafetensorsHeader, InvalidHeaderDocumentsAreRefused) {
   EXPECT_THAT(file_refusal("[]", 0), HasSubstr("the header is a list of 0, not an object"));
   EXPECT_THAT(file_refusal("{", 0), HasSubstr("the header must be JSON"));
   EXPECT_THAT(file_refusal(R"({"a": {}, "a": {}})", 0), HasSubstr("twice"));

@@ -31,7 +31,7 @@ class WorkloadRun {
   Options options_ = find_options(built_in_workloads(), "segmentation");
 };
 
-TEST_F(LongRunTest, PipelinedW1IsSerialForAThousandSteps) {
+TEST_F(LongRunTest, PipelinedSegmentationMatchesSerialFor1000Steps) {
   for (std::size_t batch_size : {8, 32})
     for (const char* optimizer : {"sgd", "adamw"}) {
       WorkloadRun w1(batch_size, optimizer);
@@ -46,7 +46,7 @@ TEST_F(LongRunTest, PipelinedW1IsSerialForAThousandSteps) {
     }
 }
 
-TEST_F(LongRunTest, MemoryIsFlatForTenThousandSteps) {
+TEST_F(LongRunTest, ReservedMemoryDoesNotGrowFor10000Steps) {
   for (const Driver driver : {Driver::interleaved, Driver::threaded}) {
     const MemoryResult memory =
         fresh_run({}, build_plan(kThreeLanes, driver, 4), steps(10'000)).memory;

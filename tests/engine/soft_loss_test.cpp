@@ -51,7 +51,7 @@ TEST(SoftCrossEntropy, AgreesWithPyTorchInFloat64) {
     }
 }
 
-TEST(SoftCrossEntropy, OfOneHotLabelsIsThatOfTheirNumbersBitForBit) {
+TEST(SoftCrossEntropy, OneHotTargetsMatchIndexLabelsBitForBit) {
   at::manual_seed(6);
   const at::Tensor logits = at::randn({19, 12}).mul(3);
   const at::Tensor labels = at::randint(12, {19}, at::kLong);
@@ -83,7 +83,7 @@ TEST(SoftCrossEntropy, IsBitEqualForAnyNumberOfThreadsAndAnyStrides) {
   EXPECT_TRUE(are_same_bits(one.gradient, turned.gradient));
 }
 
-TEST(SoftCrossEntropy, TheFirstOfEqualProbabilitiesCounts) {
+TEST(SoftCrossEntropy, FirstOfEqualProbabilitiesIsTheCorrectClass) {
   const at::Tensor logits = at::zeros({2, 3});
   logits[0][1] = 1;
   const at::Tensor targets = at::full({2, 3}, 0.5);
@@ -93,7 +93,7 @@ TEST(SoftCrossEntropy, TheFirstOfEqualProbabilitiesCounts) {
   EXPECT_EQ(cross_entropy_value(logits, targets).correct.item<std::int64_t>(), 1);
 }
 
-TEST(SoftCrossEntropy, AClassThatCannotBeAndNeedNotBeCostsNothing) {
+TEST(SoftCrossEntropy, MinusInfinityLogitWithZeroProbabilityAddsNoLoss) {
   const at::Tensor logits = at::zeros({1, 3});
   logits[0][2] = -std::numeric_limits<float>::infinity();
   const at::Tensor targets = at::zeros({1, 3});
@@ -103,7 +103,7 @@ TEST(SoftCrossEntropy, AClassThatCannotBeAndNeedNotBeCostsNothing) {
   EXPECT_TRUE(value.gradient.isfinite().all().item<bool>());
 }
 
-TEST(SoftCrossEntropy, RefusesWhatDoesNotFit) {
+TEST(SoftCrossEntropy, InvalidShapesAndDtypesThrow) {
   const auto thrown = [](const at::Tensor& logits, const at::Tensor& targets) {
     return thrown_by([&] { cross_entropy_value(logits, targets); });
   };

@@ -63,7 +63,7 @@ class StateTest : public EngineTest {
   std::uint64_t failing_ = kNever;
 };
 
-TEST_F(StateTest, ATrialLeavesBuffersAsTheyWereAndNoGradients) {
+TEST_F(StateTest, TrialRestoresBuffersAndClearsGradients) {
   torch::nn::BatchNorm2d norm(3);
   norm->to(context().device());
   const std::vector<at::Tensor> parameters = norm->parameters();
@@ -82,7 +82,7 @@ TEST_F(StateTest, ATrialLeavesBuffersAsTheyWereAndNoGradients) {
   for (const at::Tensor& parameter : parameters) EXPECT_FALSE(parameter.grad().defined());
 }
 
-TEST_F(StateTest, ATrialIsOverForEveryStreamWhenItsGuardIsGone) {
+TEST_F(StateTest, TrialGuardRestoresBuffersBeforeOtherStreamsUseThem) {
   torch::nn::BatchNorm2d norm(3);
   norm->to(context().device());
   const std::vector<at::Tensor> parameters = norm->parameters();
@@ -102,7 +102,7 @@ TEST_F(StateTest, ATrialIsOverForEveryStreamWhenItsGuardIsGone) {
   EXPECT_TRUE(same_bits(norm->running_mean, at::full({3}, 3.0F)));
 }
 
-TEST_F(StateTest, GradientsThatWereThereBeforeAreNotTrainedOn) {
+TEST_F(StateTest, ExistingGradientsAreIgnored) {
   const std::uint64_t digest = fresh_run({}, serial_plan(), steps(kStateSteps)).digest;
   for (const Plan& plan : plans()) {
     const auto one = trainer({});
@@ -112,7 +112,7 @@ TEST_F(StateTest, GradientsThatWereThereBeforeAreNotTrainedOn) {
   }
 }
 
-TEST_F(StateTest, ALossThatIsNotFiniteEndsTheRunAtItsStep) {
+TEST_F(StateTest, NonFiniteLossEndsRunAtItsStepAndRequiresRestore) {
   const float infinite = std::numeric_limits<float>::infinity();
   for (const float value : {std::numeric_limits<float>::quiet_NaN(), infinite, -infinite}) {
     const Tiny tiny = failing(false, value);
@@ -134,7 +134,7 @@ TEST_F(StateTest, ALossThatIsNotFiniteEndsTheRunAtItsStep) {
   }
 }
 
-TEST_F(StateTest, InHalfPrecisionMorePrecisionIsAdvised) {
+TEST_F(StateTest, NonFiniteLossInBf16SuggestsFp32) {
   failing_ = 2;
   const Plan plan = build_plan(kThreeLanes, Driver::threaded, 3, exact(Precision::bf16));
   EXPECT_THAT(thrown_by([&] {
@@ -143,7 +143,7 @@ TEST_F(StateTest, InHalfPrecisionMorePrecisionIsAdvised) {
               HasSubstr("precision fp32"));
 }
 
-TEST_F(StateTest, ALossThatIsNotFiniteEndsNoMeasurement) {
+TEST_F(StateTest, NonFiniteLossDoesNotEndMeasurement) {
   const auto one = trainer(failing(false, std::numeric_limits<float>::quiet_NaN()));
   failing_ = 0;
   RunOptions options = steps(3);
@@ -151,7 +151,7 @@ TEST_F(StateTest, ALossThatIsNotFiniteEndsNoMeasurement) {
   EXPECT_EQ(one->run(serial_plan(), options).losses.size(), 3U);
 }
 
-TEST_F(StateTest, AStepThatFailsBehindWhatItChangedAsksForAState) {
+TEST_F(StateTest, StepThatFailsAfterChangingBuffersRequiresRestore) {
   const Tiny tiny = failing(true);
   const std::uint64_t digest = undisturbed(tiny);
   for (const Plan& plan : plans()) {
@@ -166,7 +166,7 @@ TEST_F(StateTest, AStepThatFailsBehindWhatItChangedAsksForAState) {
   }
 }
 
-TEST_F(StateTest, AStateOfNoStepIsStillOfNoneWhenItIsPutBack) {
+TEST_F(StateTest, RestoringInvalidStateStillRefusesRuns) {
   const Tiny tiny = failing(false, std::numeric_limits<float>::quiet_NaN());
   const std::uint64_t digest = undisturbed(tiny);
   const Plan plan = build_plan(kThreeLanes, Driver::threaded, 3);
@@ -181,24 +181,24 @@ TEST_F(StateTest, AStateOfNoStepIsStillOfNoneWhenItIsPutBack) {
   expect_usable_after(*one, plan, good, digest);
 }
 
-TEST_F(StateTest, TheFirstThingThatFailedIsToldAndProgressNotCalledAgain) {
+TEST_F(StateTest, FirstFailureIsReportedAndProgressIsNotCalledAgain) {
   const Tiny tiny = failing(false, std::numeric_limits<float>::quiet_NaN());
   for (const Plan& plan : plans()) {
     SCOPED_TRACE(describe(plan));
     const auto one = trainer(tiny);
     failing_ = 3;
-    std::uint64_t told = 0;
+    std::uint64_t last_reported_step = 0;
     RunOptions options = steps(kStateSteps);
     options.progress = [&](const Progress& progress) {
-      told = progress.step;
+      last_reported_step = progress.step;
       if (progress.step == 3) throw std::runtime_error("enough");
     };
     EXPECT_EQ(thrown_by([&] { one->run(plan, options); }), "Error: progress at step 2: enough");
-    EXPECT_EQ(told, 3U);
+    EXPECT_EQ(last_reported_step, 3U);
   }
 }
 
-TEST_F(StateTest, StepsBehindOneWhoseProgressThrewCount) {
+TEST_F(StateTest, TrainingResumesToSerialDigestAfterProgressThrows) {
   const std::uint64_t digest = fresh_run({}, serial_plan(), steps(kStateSteps)).digest;
   for (const Plan& plan : plans()) {
     SCOPED_TRACE(describe(plan));

@@ -32,42 +32,43 @@ std::size_t steady_from(const std::vector<StepInput>& inputs, std::size_t lanes)
   return first_steady_step(inputs, ends(inputs.size()), lanes);
 }
 
-double spared(const std::vector<StepInput>& inputs, std::size_t first,
-              std::size_t partly_filled_batches) {
+double count_spared_steps(const std::vector<StepInput>& inputs, std::size_t first,
+                          std::size_t partly_filled_batches) {
   return spared_steps(inputs, ends(inputs.size()), first, partly_filled_batches);
 }
 
-TEST(SteadyState, BeginsWhenTheBatchesFilledAheadAreUsedUp) {
+TEST(SteadyState, BeginsWhenPrefetchedBatchesAreUsedUp) {
   EXPECT_EQ(steady_from(inputs({5, 4, 3, 2, 1, 0, 0, 1, 0}), 1), 5U);
   EXPECT_EQ(steady_from(inputs({0, 0, 0, 0, 0}), 1), 2U);
 }
 
-TEST(SteadyState, BeginsWhenTheBatchesTakenAheadAreUsedUp) {
+TEST(SteadyState, BeginsWhenBatchesTakenInAdvanceAreUsedUp) {
   std::vector<std::size_t> ahead = {0, 1, 2, 3, 3, 3, 2, 1, 0, 0};
   const auto starts_to_starve = inputs({4, 3, 2, 0, 0, 0, 0, 0, 0, 0}, ahead);
   EXPECT_EQ(steady_from(starts_to_starve, 1), 4U) << "too few steps would be left";
-  EXPECT_DOUBLE_EQ(spared(starts_to_starve, 4, 1), 2);
+  EXPECT_DOUBLE_EQ(count_spared_steps(starts_to_starve, 4, 1), 2);
   ahead.resize(16);
   const auto starves = inputs({4, 3, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, ahead);
   EXPECT_EQ(steady_from(starves, 1), 8U) << "the batch behind step 7 was not there when it ended";
   const auto is_fed = inputs({0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 1, 2, 3, 3, 3, 3, 3, 3, 3});
   EXPECT_EQ(steady_from(is_fed, 1), 2U) << "as many are taken ahead all the time";
-  EXPECT_DOUBLE_EQ(spared(is_fed, 2, 1), 0);
+  EXPECT_DOUBLE_EQ(count_spared_steps(is_fed, 2, 1), 0);
   auto waits_once = is_fed;
   waits_once.back().taken_s += 2;
   EXPECT_EQ(steady_from(waits_once, 1), 2U) << "one that came late tells nothing of the others";
-  EXPECT_DOUBLE_EQ(spared(waits_once, 2, 1), 0);
+  EXPECT_DOUBLE_EQ(count_spared_steps(waits_once, 2, 1), 0);
   const auto is_short = inputs({4, 3, 2, 0, 0, 0, 0, 0}, {0, 1, 2, 3, 3, 3, 3, 3});
   EXPECT_EQ(steady_from(is_short, 1), 4U);
-  EXPECT_DOUBLE_EQ(spared(is_short, 4, 1), 3) << "it may be those that fed most of its steps";
+  EXPECT_DOUBLE_EQ(count_spared_steps(is_short, 4, 1), 3)
+      << "it may be those that fed most of its steps";
 }
 
-TEST(SteadyState, BeginsAtOnceWhereTheQueueStaysFull) {
+TEST(SteadyState, BeginsAfterLanesAreFilledIfQueueStaysFull) {
   EXPECT_EQ(steady_from(inputs({4, 4, 4, 4, 4, 4}), 3), 4U);
   EXPECT_EQ(first_steady_step({}, {}, 3), 4U) << "no loader runs";
 }
 
-TEST(SteadyState, StepsThatDrainTheQueueCountForMore) {
+TEST(SteadyState, DrainingFactorIsAboveOneOnlyIfQueueShrinksSteadily) {
   EXPECT_DOUBLE_EQ(draining_factor(inputs({9, 9, 9, 9, 9, 8, 7, 6, 5, 4, 4, 4, 4}), 1),
                    8.0 / (8 - 5));
   EXPECT_DOUBLE_EQ(draining_factor(inputs({7, 7, 7, 6, 5, 5}), 2), 1) << "too few steps to say";
@@ -76,14 +77,14 @@ TEST(SteadyState, StepsThatDrainTheQueueCountForMore) {
   EXPECT_DOUBLE_EQ(draining_factor({}, 2), 1);
 }
 
-TEST(SteadyState, BatchesFilledAheadMaySpareWaits) {
-  EXPECT_DOUBLE_EQ(spared(inputs({5, 5, 4, 4, 3, 3}), 2, 1), 2);
-  EXPECT_DOUBLE_EQ(spared(inputs({5, 5, 4, 4, 4, 4}), 2, 1), 1);
-  EXPECT_DOUBLE_EQ(spared(inputs({5, 5, 5, 4, 5, 5}), 2, 1), 0) << "full at both ends";
-  EXPECT_DOUBLE_EQ(spared(inputs({3, 3, 3, 4, 4, 4}), 2, 1), 1);
-  EXPECT_DOUBLE_EQ(spared(inputs({7, 7, 6, 6, 6, 6}), 2, 3), 3) << "once it was fuller";
-  EXPECT_DOUBLE_EQ(spared(inputs({2, 1, 0, 0, 1, 0}), 3, 1), 0) << "used up";
-  EXPECT_DOUBLE_EQ(spared(inputs({0, 1, 5, 4, 3, 2}), 2, 1), 4) << "they came at once";
+TEST(SteadyState, SparedStepsCountPrefetchedBatchesUsed) {
+  EXPECT_DOUBLE_EQ(count_spared_steps(inputs({5, 5, 4, 4, 3, 3}), 2, 1), 2);
+  EXPECT_DOUBLE_EQ(count_spared_steps(inputs({5, 5, 4, 4, 4, 4}), 2, 1), 1);
+  EXPECT_DOUBLE_EQ(count_spared_steps(inputs({5, 5, 5, 4, 5, 5}), 2, 1), 0) << "full at both ends";
+  EXPECT_DOUBLE_EQ(count_spared_steps(inputs({3, 3, 3, 4, 4, 4}), 2, 1), 1);
+  EXPECT_DOUBLE_EQ(count_spared_steps(inputs({7, 7, 6, 6, 6, 6}), 2, 3), 3) << "once it was fuller";
+  EXPECT_DOUBLE_EQ(count_spared_steps(inputs({2, 1, 0, 0, 1, 0}), 3, 1), 0) << "used up";
+  EXPECT_DOUBLE_EQ(count_spared_steps(inputs({0, 1, 5, 4, 3, 2}), 2, 1), 4) << "they came at once";
   EXPECT_DOUBLE_EQ(spared_steps({}, {}, 3, 1), 0) << "no loader runs";
 }
 
@@ -127,14 +128,14 @@ SteadyRate compute_steady_rate(const std::vector<RunResult>& runs) {
   return rate;
 }
 
-TEST(SteadyRate, LeavesOutWhatBatchesFilledAheadFed) {
+TEST(SteadyRate, ExcludesStepsFedByPrefetchedBatches) {
   const SteadyRate rate = compute_steady_rate({starving_run(8, 20), starving_run(0, 20)});
   ASSERT_TRUE(rate.is_measured());
   EXPECT_NEAR(rate.rate().value, 50, 0.5);
   EXPECT_FALSE(compute_steady_rate({run_filled({1, 0}, {0.01, 0.01})}).is_measured());
 }
 
-TEST(AutoChoice, PlansThatTheInputLimitsAreEquallyFast) {
+TEST(AutoChoice, InputBoundPlansDoNotDifferBeyondNoise) {
   // The first turn begins with a full queue, the others with none.
   const AutoChoice choice =
       choose_mode(compute_steady_rate({starving_run(8, 20), starving_run(0, 20)}),
@@ -144,7 +145,7 @@ TEST(AutoChoice, PlansThatTheInputLimitsAreEquallyFast) {
   EXPECT_THAT(choice.reason, HasSubstr("do not differ beyond noise"));
 }
 
-TEST(AutoChoice, TheFasterIsKept) {
+TEST(AutoChoice, FasterModeIsKept) {
   const SteadyRate slow = compute_steady_rate({fed(0.020, 30)}),
                    fast = compute_steady_rate({fed(0.010, 30)});
   EXPECT_EQ(choose_mode(slow, fast).chosen, "pipelined");
@@ -154,7 +155,7 @@ TEST(AutoChoice, TheFasterIsKept) {
   EXPECT_EQ(choose_mode(fast, slow).chosen, "serial");
 }
 
-TEST(AutoChoice, ADifferenceWithinTheNoiseIsSaidToBe) {
+TEST(AutoChoice, PipelinedIsKeptIfDifferenceIsBelowNoise) {
   const SteadyRate one = compute_steady_rate({fed(0.0200, 30)}),
                    other = compute_steady_rate({fed(0.0199, 30)});
   const AutoChoice choice = choose_mode(one, other);
@@ -162,7 +163,7 @@ TEST(AutoChoice, ADifferenceWithinTheNoiseIsSaidToBe) {
   EXPECT_EQ(choice.reason, "pipelined 50.25 and serial 50 steps/s do not differ beyond noise");
 }
 
-TEST(AutoChoice, WithoutSteadyStepsSerialIsKept) {
+TEST(AutoChoice, SerialIsKeptWithoutSteadySteps) {
   const SteadyRate none = compute_steady_rate({run_filled({1, 0}, {0.01, 0.01})}),
                    some = compute_steady_rate({fed(0.01, 30)});
   for (const AutoChoice& choice :
@@ -173,7 +174,7 @@ TEST(AutoChoice, WithoutSteadyStepsSerialIsKept) {
   EXPECT_THAT(choose_mode(none, some).reason, HasSubstr("those of serial may all have been fed"));
 }
 
-TEST(AutoChoice, StepsThatBatchesAheadMayHaveFedDecideNothing) {
+TEST(AutoChoice, StepsFedByPrefetchedBatchesAreInconclusive) {
   // Too short to use the queue up.
   const auto draining = [](double seconds) {
     return compute_steady_rate(

@@ -69,7 +69,7 @@ class TraceTest : public EngineTest {
   std::int64_t begin_ns_ = 0, end_ns_ = 0;
 };
 
-TEST_F(TraceTest, EveryLaneHasEveryStepOfEveryBatch) {
+TEST_F(TraceTest, EveryLaneRowHasEveryStepOfEveryBatch) {
   for (const Plan& plan : {serial_plan(), pipelined(),
                            build_plan({{"copy", "encode"}, {"train"}}, Driver::interleaved, 2)}) {
     SCOPED_TRACE(describe(plan));
@@ -91,7 +91,7 @@ TEST_F(TraceTest, EveryLaneHasEveryStepOfEveryBatch) {
   }
 }
 
-TEST_F(TraceTest, ABatchGoesFromItsSlabAlongTheLanes) {
+TEST_F(TraceTest, EventsOfABatchFollowSlabThenLaneOrder) {
   const auto one = trainer({});
   traced(*one, pipelined());
   std::map<std::uint64_t, std::int64_t> at_ns;
@@ -106,7 +106,7 @@ TEST_F(TraceTest, ABatchGoesFromItsSlabAlongTheLanes) {
   for (std::uint64_t batch = 0; batch < kTraceSteps; ++batch) EXPECT_TRUE(at_ns.contains(batch));
 }
 
-TEST_F(TraceTest, WorkersAreThereWithTheirBatches) {
+TEST_F(TraceTest, WorkerRowsContainEveryBatch) {
   const auto one = trainer({});
   Plan plan = pipelined();
   plan.schedule.loader.num_workers = 2;
@@ -120,7 +120,7 @@ TEST_F(TraceTest, WorkersAreThereWithTheirBatches) {
     EXPECT_EQ(events[batch], 4U * 3) << batch;  // read, decode, collate of four samples
 }
 
-TEST_F(TraceTest, CachedInputHasNoWorkers) {
+TEST_F(TraceTest, CachedInputHasNoWorkerOrSlabRows) {
   for (const char* after : {"decode", "collate", "copy"}) {
     recorder_ = std::make_shared<TraceRecorder>(TraceRecorder::Options{});
     const auto one = trainer({});
@@ -132,7 +132,7 @@ TEST_F(TraceTest, CachedInputHasNoWorkers) {
   }
 }
 
-TEST_F(TraceTest, ItChangesNoBit) {
+TEST_F(TraceTest, TracingDoesNotChangeTheDigest) {
   Tiny noisy;
   noisy.noisy = true;
   for (const Plan& plan : {serial_plan(), pipelined()}) {
@@ -141,7 +141,7 @@ TEST_F(TraceTest, ItChangesNoBit) {
   }
 }
 
-TEST_F(TraceTest, BatchesBeforeTheFirstThatIsWantedAreLeftOut) {
+TEST_F(TraceTest, BatchesBeforeFirstBatchAreNotRecorded) {
   recorder_ = std::make_shared<TraceRecorder>(TraceRecorder::Options{.first_batch = 15});
   const auto one = trainer({});
   traced(*one, pipelined());
@@ -150,7 +150,7 @@ TEST_F(TraceTest, BatchesBeforeTheFirstThatIsWantedAreLeftOut) {
   EXPECT_EQ(rows(Kind::lane).front()->events().size(), kTraceSteps - 15);
 }
 
-TEST_F(TraceTest, AFullRowStopsNothing) {
+TEST_F(TraceTest, FullRowDropsEventsAndRunContinues) {
   recorder_ = std::make_shared<TraceRecorder>(TraceRecorder::Options{.events_per_row = 5});
   const auto one = trainer({});
   EXPECT_EQ(traced(*one, pipelined()).steps, kTraceSteps);
@@ -161,12 +161,12 @@ TEST_F(TraceTest, AFullRowStopsNothing) {
 }
 
 /// Stands in for PyTorch's own NVTX calls.
-class Ranges final : public torch::profiler::impl::ProfilerStubs {
+class NvtxRecorder final : public torch::profiler::impl::ProfilerStubs {
  public:
-  Ranges() : before_(torch::profiler::impl::cudaStubs()) {
+  NvtxRecorder() : before_(torch::profiler::impl::cudaStubs()) {
     torch::profiler::impl::registerCUDAMethods(this);
   }
-  ~Ranges() override {
+  ~NvtxRecorder() override {
     torch::profiler::impl::registerCUDAMethods(
         const_cast<torch::profiler::impl::ProfilerStubs*>(before_));
   }
@@ -199,14 +199,14 @@ class Ranges final : public torch::profiler::impl::ProfilerStubs {
   mutable std::size_t popped_ = 0;
 };
 
-TEST_F(TraceTest, EveryStepIsAnNvtxRange) {
+TEST_F(TraceTest, EveryTracedStepIsAnNvtxRange) {
   const auto one = trainer({});
   {
-    const Ranges untraced;
+    const NvtxRecorder untraced;
     one->run(pipelined(), steps(5));
     EXPECT_THAT(untraced.pushed(), IsEmpty());
   }
-  const Ranges ranges;
+  const NvtxRecorder ranges;
   traced(*one, pipelined());
   std::multiset<std::string> expected;
   for (const char* step : {"copy", "encode", "train"})
@@ -216,14 +216,14 @@ TEST_F(TraceTest, EveryStepIsAnNvtxRange) {
   EXPECT_EQ(ranges.popped(), expected.size());
 }
 
-TEST_F(TraceTest, AStepThatThrowsClosesItsRange) {
+TEST_F(TraceTest, ThrowingStepClosesItsNvtxRange) {
   Tiny tiny;
   tiny.loss = [](const at::Tensor& output, const Batch& batch) {
     if (batch.number() == 4) throw std::runtime_error("no luck");
     return output.square().mean();
   };
   const auto one = trainer(tiny);
-  const Ranges ranges;
+  const NvtxRecorder ranges;
   EXPECT_THROW(traced(*one, pipelined()), Error);
   EXPECT_EQ(ranges.popped(), ranges.pushed().size());
   EXPECT_EQ(ranges.pushed().count("train #4"), 1U);

@@ -103,21 +103,21 @@ Net trained_by_pytorch(int updates, int accumulate, double clip) {
   return module;
 }
 
-TEST(TrainStepTest, TrainsAsPyTorchsLoopDoes) {
+TEST(TrainStepTest, MatchesPyTorchTrainingLoop) {
   const Net module = net();
   const auto step = make_step(module, {});
   for (std::uint64_t n = 0; n < 8; ++n) step->train(make_batch(n));
   expect_near(values(module), values(trained_by_pytorch(8, 1, 0)));
 }
 
-TEST(TrainStepTest, ClipsAsPyTorchDoes) {
+TEST(TrainStepTest, GradientClippingMatchesPyTorch) {
   const Net module = net();
   const auto step = make_step(module, {.clip_grad_norm = 0.3});
   for (std::uint64_t n = 0; n < 8; ++n) step->train(make_batch(n));
   expect_near(values(module), values(trained_by_pytorch(8, 1, 0.3)));
 }
 
-TEST(TrainStepTest, AccumulatesAsPyTorchDoes) {
+TEST(TrainStepTest, GradientAccumulationMatchesPyTorch) {
   const Net module = net();
   const auto step = make_step(module, {.accumulate = 3, .clip_grad_norm = 0.3});
   for (std::uint64_t n = 0; n < 12; ++n) {
@@ -128,7 +128,7 @@ TEST(TrainStepTest, AccumulatesAsPyTorchDoes) {
   expect_near(values(module), values(trained_by_pytorch(4, 3, 0.3)));
 }
 
-TEST(TrainStepTest, WhatIsAccumulatedIsPartOfTheState) {
+TEST(TrainStepTest, StateIncludesAccumulatedGradients) {
   const Net module = net();
   const auto step = make_step(module, {.accumulate = 2});
   step->train(make_batch(0));
@@ -137,7 +137,7 @@ TEST(TrainStepTest, WhatIsAccumulatedIsPartOfTheState) {
   EXPECT_EQ(state_named(*step, "accumulated.first.weight").abs().sum().item<double>(), 0);
 }
 
-TEST(TrainStepTest, ScheduleIsOfUpdates) {
+TEST(TrainStepTest, ScheduleCountsUpdatesNotBatches) {
   const Net module = net();
   const LrSchedule schedule{.kind = LrSchedule::Kind::step, .step_size = 1, .gamma = 0.5};
   const auto step = make_step(module, {.accumulate = 2, .schedule = schedule});
@@ -146,7 +146,7 @@ TEST(TrainStepTest, ScheduleIsOfUpdates) {
   EXPECT_DOUBLE_EQ(*step->lr(7), 0.0125);
 }
 
-TEST(TrainStepTest, RateOfTheScheduleIsWhatTrains) {
+TEST(TrainStepTest, ScheduledLearningRateIsUsedForTheUpdate) {
   const Net half = net(), scheduled = net();
   const auto by_half = make_step(half, {}, 0.05);
   const auto by_schedule =
@@ -156,7 +156,7 @@ TEST(TrainStepTest, RateOfTheScheduleIsWhatTrains) {
   expect_equal(values(scheduled), values(half));
 }
 
-TEST(TrainStepTest, AveragesParametersAndFloatBuffers) {
+TEST(TrainStepTest, EmaAveragesParametersAndFloatBuffers) {
   const Net module = net();
   const auto step = make_step(module, {.ema_decay = 0.9});
   std::vector<at::Tensor> expected = values(module);
@@ -173,7 +173,7 @@ TEST(TrainStepTest, AveragesParametersAndFloatBuffers) {
   EXPECT_TRUE(state_named(*step, "ema.first.weight").is_same(found.front()));
 }
 
-TEST(TrainStepTest, AveragesOnlyAfterUpdates) {
+TEST(TrainStepTest, EmaChangesOnlyAfterUpdates) {
   const Net module = net();
   const auto step = make_step(module, {.accumulate = 2, .ema_decay = 0.5});
   const at::Tensor before = step->averaged().front().tensor.clone();
@@ -183,7 +183,7 @@ TEST(TrainStepTest, AveragesOnlyAfterUpdates) {
   EXPECT_FALSE(step->averaged().front().tensor.equal(before));
 }
 
-TEST(TrainStepTest, SkippedBatchChangesNothing) {
+TEST(TrainStepTest, SkippedNanBatchChangesNothing) {
   const Net module = net();
   const auto step = make_step(module, {.ema_decay = 0, .on_nan = OnNonFinite::skip});
   step->train(make_batch(0));
@@ -213,7 +213,7 @@ TEST(TrainStepTest, AdamWDoesNotCountASkippedUpdate) {
   EXPECT_EQ(state_named(*step, "step.first.weight").item<float>(), 1);
 }
 
-TEST(TrainStepTest, ScaledLossesGiveTheSameGradients) {
+TEST(TrainStepTest, LossScalingGivesTheSameWeights) {
   const Net plain = net(), scaled = net();
   const auto by_plain = make_step(plain, {.clip_grad_norm = 0.5});
   const auto by_scaled = make_step(scaled, {.clip_grad_norm = 0.5}, 0.1, true);
@@ -226,7 +226,7 @@ TEST(TrainStepTest, ScaledLossesGiveTheSameGradients) {
   EXPECT_EQ(state_named(*by_scaled, "loss_scale_growth").item<int>(), 4);
 }
 
-TEST(TrainStepTest, ScaleIsHalvedAfterGradientsThatAreNotFinite) {
+TEST(TrainStepTest, NonFiniteGradientsHalveTheLossScale) {
   const Net module = net();
   const auto step = make_step(module, {}, 0.1, true);
   const at::Tensor before = module->last->weight.detach().clone();
@@ -237,7 +237,7 @@ TEST(TrainStepTest, ScaleIsHalvedAfterGradientsThatAreNotFinite) {
   EXPECT_TRUE(before.equal(module->last->weight));
 }
 
-TEST(TrainStepTest, StateHasNothingThatIsNotAskedFor) {
+TEST(TrainStepTest, DefaultStateHoldsOneMomentumBufferPerParameter) {
   const Net module = net();
   std::vector<std::string> names;
   for (const NamedTensor& each : make_step(module, {})->state()) names.push_back(each.name);
@@ -245,7 +245,7 @@ TEST(TrainStepTest, StateHasNothingThatIsNotAskedFor) {
   EXPECT_THAT(names, Contains("momentum_buffer.norm.bias"));
 }
 
-TEST(TrainStepTest, IsIntactAfterAFailureWithoutBuffersOnly) {
+TEST(TrainStepTest, FailedStepIsIntactOnlyWithoutBuffers) {
   const auto fail = [](const std::shared_ptr<torch::nn::Module>& module) {
     const auto step = train_step(
         {module,
@@ -259,7 +259,7 @@ TEST(TrainStepTest, IsIntactAfterAFailureWithoutBuffersOnly) {
   EXPECT_FALSE(fail(torch::nn::BatchNorm1d(2).ptr()));
 }
 
-TEST(TrainStepTest, ModuleMayTakeTheBatchAndGiveMoreOutputs) {
+TEST(TrainStepTest, ModuleCanTakeTheBatchAndAddFields) {
   struct TwoInputs : torch::nn::Module {
     TwoInputs() : linear(register_module("linear", torch::nn::Linear(4, 3))) {}
     at::Tensor forward(Batch& batch) {
@@ -284,7 +284,7 @@ TEST(TrainStepTest, ModuleMayTakeTheBatchAndGiveMoreOutputs) {
   EXPECT_FALSE(batch.contains("hidden"));
 }
 
-TEST(TrainStepTest, RefusesOptionsThatAreOutOfRange) {
+TEST(TrainStepTest, OutOfRangeOptionsAreRefused) {
   const auto refused = [](const TrainingOptions& options) {
     return thrown_by([&] { train_step({}, options); });
   };

@@ -72,7 +72,7 @@ class Weights : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(Weights, WhatIsSavedIsLoaded) {
+TEST_F(Weights, SavedWeightsLoadUnchanged) {
   SavedNet saved = saved_net(1), loaded = saved_net(2);
   save_weights(*saved, path());
   ASSERT_FALSE(are_equal(saved, loaded));
@@ -87,7 +87,7 @@ TEST_F(Weights, WhatIsSavedIsLoaded) {
   EXPECT_THAT(left_out.converted, IsEmpty());
 }
 
-TEST_F(Weights, FilesHaveTheNamesAndShapesOfAStateDict) {
+TEST_F(Weights, FileHasNamesAndShapesOfStateDict) {
   save_weights(*saved_net(1), path());
   const SafetensorsFile file(path());
   EXPECT_EQ(file.header().tensors.size(), 9U);
@@ -97,7 +97,7 @@ TEST_F(Weights, FilesHaveTheNamesAndShapesOfAStateDict) {
   EXPECT_EQ(file.header().metadata.at("format"), "pt");
 }
 
-TEST_F(Weights, FloatingPointDtypesAreConvertedToEachOther) {
+TEST_F(Weights, FloatingPointDtypesAreConvertedOnLoad) {
   SavedNet saved = saved_net(1), loaded = saved_net(2);
   convert_floats(saved, at::kDouble);
   save_weights(*saved, path());
@@ -115,7 +115,7 @@ TEST_F(Weights, FloatingPointDtypesAreConvertedToEachOther) {
   }
 }
 
-TEST_F(Weights, OtherDtypesAreRefusedOrLeftOut) {
+TEST_F(Weights, OtherDtypesAreRefusedOrSkippedIfPartial) {
   for (const at::ScalarType type :
        {at::kChar, at::kByte, at::kBool, at::kLong, at::kFloat8_e4m3fn}) {
     SavedNet saved = saved_net(1), loaded = saved_net(2), before = saved_net(2);
@@ -137,7 +137,7 @@ TEST_F(Weights, OtherDtypesAreRefusedOrLeftOut) {
               HasSubstr("norm.num_batches_tracked (int64 here, float32 there)"));
 }
 
-TEST_F(Weights, AnExpandedBufferIsLoadedWhereTheFileRepeatsItsValues) {
+TEST_F(Weights, ExpandedBufferLoadsOnlyRepeatedValues) {
   SavedNet saved = saved_net(1), loaded = saved_net(2);
   const at::Tensor rows = at::arange(3, at::kFloat).view({3, 1}).expand({3, 4}).clone();
   saved->register_buffer("scale", at::arange(3, at::kFloat).view({3, 1}).expand({3, 4}));
@@ -153,7 +153,7 @@ TEST_F(Weights, AnExpandedBufferIsLoadedWhereTheFileRepeatsItsValues) {
   EXPECT_TRUE(loaded->named_buffers()["scale"].equal(rows));
 }
 
-TEST_F(Weights, WhatAFileCannotHoldIsRefusedBeforeItIsWritten) {
+TEST_F(Weights, UnstorableTensorThrowsBeforeWriting) {
   SavedNet metadata = saved_net(1), complex = saved_net(1), text = saved_net(1);
   metadata->register_parameter("__metadata__", at::ones({2}));
   complex->register_buffer("phase", at::ones({2}, at::kComplexFloat));
@@ -167,7 +167,7 @@ TEST_F(Weights, WhatAFileCannotHoldIsRefusedBeforeItIsWritten) {
   EXPECT_FALSE(std::filesystem::exists(path()));
 }
 
-TEST_F(Weights, NamesInAFileForgeNoLines) {
+TEST_F(Weights, ControlCharactersInTensorNamesAreEscaped) {
   const at::Tensor values = at::ones({2});
   const std::string name = "a\nslipstream: loaded\x1b[2K\tb";
   write_safetensors(path(), {{name,
@@ -178,7 +178,7 @@ TEST_F(Weights, NamesInAFileForgeNoLines) {
               HasSubstr("not in the model: a\\nslipstream: loaded\\x1b[2K\\tb"));
 }
 
-TEST_F(Weights, ThoseOfAnotherModelAreRefusedWithAllThatDiffers) {
+TEST_F(Weights, WeightsOfDifferentModelAreRefusedWithAllDifferences) {
   SavedNet other = saved_net(1, 7);
   save_weights(*other, path());
   SavedNet module = saved_net(2), before = saved_net(2);
@@ -194,7 +194,7 @@ TEST_F(Weights, ThoseOfAnotherModelAreRefusedWithAllThatDiffers) {
               HasSubstr("not in the model: scale"));
 }
 
-TEST_F(Weights, SomeOfThemAreTakenWhereThatIsSaid) {
+TEST_F(Weights, PartialLoadSkipsTensorsWithOtherShapes) {
   SavedNet other = saved_net(1, 7), module = saved_net(2), before = saved_net(2);
   save_weights(*other, path());
   const LoadedWeights left_out = load_weights(*module, path(), {.partial = true});
@@ -204,7 +204,7 @@ TEST_F(Weights, SomeOfThemAreTakenWhereThatIsSaid) {
               ElementsAre(StartsWith("fc.weight ("), StartsWith("fc.bias (")));
 }
 
-TEST_F(Weights, OtherFilesAreRefusedWithWhatHelps) {
+TEST_F(Weights, TorchSaveFileAndMissingFileAreRefused) {
   SavedNet module = saved_net(1);
   std::ofstream(path("model.pt"), std::ios::binary) << "PK\x03\x04 and more";
   EXPECT_THAT(thrown_by([&] { load_weights(*module, path("model.pt")); }),

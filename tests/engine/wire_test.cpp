@@ -57,7 +57,7 @@ class WireRunTest : public EngineTest {
   }
 };
 
-TEST_F(WireRunTest, ExactFormatsChangeNoBitInAnyPlan) {
+TEST_F(WireRunTest, ExactFormatsKeepTheDigestInEveryPlan) {
   const std::uint64_t plain = fresh_run({}, serial_plan(), steps(kSteps)).digest;
   for (const Lanes& lanes : {kThreeLanes, Lanes{{"copy", "encode", "train"}}})
     for (const Driver driver : {Driver::interleaved, Driver::threaded})
@@ -68,7 +68,7 @@ TEST_F(WireRunTest, ExactFormatsChangeNoBitInAnyPlan) {
       }
 }
 
-TEST_F(WireRunTest, FieldsThatStagesReadArriveWhole) {
+TEST_F(WireRunTest, PackedFieldsReadByStagesKeepTheDigest) {
   const Lanes lanes = {{"copy"}, {"encode", "shift"}, {"train"}};
   const Tiny tiny = shifted_by({"one", "x"});
   const std::uint64_t plain = fresh_run(tiny, serial_plan({"shift"}), steps(kSteps)).digest;
@@ -77,7 +77,7 @@ TEST_F(WireRunTest, FieldsThatStagesReadArriveWhole) {
   EXPECT_EQ(fresh_run(tiny, packed, steps(kSteps), delayed(400, 3)).digest, plain);
 }
 
-TEST_F(WireRunTest, RoundingFormatsAreNumericsOfTheirOwn) {
+TEST_F(WireRunTest, RoundingFormatsChangeTheDigestAlikeInSerialAndPipelinedPlan) {
   const Lanes lanes = {{"copy"}, {"encode", "shift"}, {"train"}};
   const Tiny tiny = shifted_by({"x"});
   Plan serial = serial_plan({"shift"});
@@ -92,7 +92,7 @@ TEST_F(WireRunTest, RoundingFormatsAreNumericsOfTheirOwn) {
   }
 }
 
-TEST_F(WireRunTest, FieldsLeftOnTheHostAreNotSeen) {
+TEST_F(WireRunTest, HostFieldsAreNotVisibleToStages) {
   const Lanes lanes = {{"copy"}, {"encode", "shift"}, {"train"}};
   const std::uint64_t plain =
       fresh_run(shifted_by({"one"}), serial_plan({"shift"}), steps(kSteps)).digest;
@@ -103,7 +103,7 @@ TEST_F(WireRunTest, FieldsLeftOnTheHostAreNotSeen) {
       HasSubstr("unknown batch field 'x'"));
 }
 
-TEST_F(WireRunTest, AFormatThatAFieldCannotTakeIsRefused) {
+TEST_F(WireRunTest, UnsupportedFormatAndUnknownFieldAreRefused) {
   const Plan plan =
       plan_with(kThreeLanes, Driver::threaded, {{"image", Wire::bits}, {"lable", Wire::smallest}});
   EXPECT_THAT(thrown_by([&] { fresh_run({}, plan, steps(1)); }),

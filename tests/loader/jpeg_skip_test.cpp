@@ -34,7 +34,7 @@ class SkippingLoader {
  public:
   SkippingLoader(const std::shared_ptr<const Dataset>& dataset, const Chain& chain,
                  DataLoaderOptions options)
-      : loader(dataset, chain, with_room(options)) {
+      : loader(dataset, chain, with_all_slabs_held(options)) {
     for (std::size_t i = 0; i < kSkipBatches; ++i) batches.push_back(loader.next());
     while (!loader.ready()) std::this_thread::yield();
   }
@@ -43,7 +43,7 @@ class SkippingLoader {
   std::vector<HostBatch> batches;
 
  private:
-  static DataLoaderOptions& with_room(DataLoaderOptions& options) {
+  static DataLoaderOptions& with_all_slabs_held(DataLoaderOptions& options) {
     options.on_bad_sample = OnBadSample::skip;
     options.prefetch_batches = 1;
     options.held_batches = kSkipBatches;
@@ -52,9 +52,9 @@ class SkippingLoader {
 };
 
 /// Compares with images that travel plain; returns how many files traveled.
-std::size_t expect_the_same(const std::shared_ptr<const Dataset>& dataset, const Chain& chain,
-                            const DataLoaderOptions& options,
-                            const std::optional<Numbers>& skipped = std::nullopt) {
+std::size_t expect_same_as_plain(const std::shared_ptr<const Dataset>& dataset, const Chain& chain,
+                                 const DataLoaderOptions& options,
+                                 const std::optional<Numbers>& skipped = std::nullopt) {
   const SkippingLoader packed(dataset, chain, options);
   DataLoaderOptions usual = options;
   usual.wire.clear();
@@ -74,18 +74,18 @@ std::size_t expect_the_same(const std::shared_ptr<const Dataset>& dataset, const
   return traveled;
 }
 
-TEST(JpegSkip, DamagedFilesAreSkippedAsWhereImagesTravelPlain) {
+TEST(JpegSkip, EachDamagedFileIsSkippedAsWithPlainWire) {
   for (const JpegDamage& damage : jpeg_damages()) {
     const auto set = jpeg_set(15, {}, 60);
     damage.spoil(set->files[4]);
     for (const unsigned workers : {1U, 4U}) {
       SCOPED_TRACE(damage.name + ", " + std::to_string(workers) + " workers");
-      EXPECT_GT(expect_the_same(set, crop(), as_files(workers)), 0U);
+      EXPECT_GT(expect_same_as_plain(set, crop(), as_files(workers)), 0U);
     }
   }
 }
 
-TEST(JpegSkip, AllDamageAtOnceLeavesOthersTheirPlacesFromAnyBatchOn) {
+TEST(JpegSkip, ManyDamagedFilesAreSkippedFromAnyFirstBatch) {
   const auto damages = jpeg_damages();
   const auto set = jpeg_set(2 * damages.size(), {1, 7}, 60);
   for (std::size_t i = 0; i < damages.size(); ++i) damages[i].spoil(set->files[2 * i]);
@@ -93,47 +93,47 @@ TEST(JpegSkip, AllDamageAtOnceLeavesOthersTheirPlacesFromAnyBatchOn) {
     DataLoaderOptions options = as_files(workers);
     for (const std::uint64_t first : {0U, 5U, 10U}) {
       options.first_batch = first;
-      EXPECT_GT(expect_the_same(set, crop(), options), 0U);
+      EXPECT_GT(expect_same_as_plain(set, crop(), options), 0U);
     }
   }
 }
 
-TEST(JpegSkip, FilesWithARestBehindTheirEndTravel) {
+TEST(JpegSkip, FilesWithTrailingBytesAreSentAsFiles) {
   for (const JpegDamage& oddity : jpeg_oddities()) {
     SCOPED_TRACE(oddity.name);
     const auto set = jpeg_set(15, {}, 60);
     oddity.spoil(set->files[4]);
-    EXPECT_EQ(expect_the_same(set, crop(), as_files(), Numbers{}), kSkipBatches * kBatchSize);
+    EXPECT_EQ(expect_same_as_plain(set, crop(), as_files(), Numbers{}), kSkipBatches * kBatchSize);
   }
 }
 
-TEST(JpegSkip, WhatDoesNotFitAndDamageOfMasksAndOtherFilesIsSkippedToo) {
+TEST(JpegSkip, BadMasksCropsAndProgressiveFilesAreSkipped) {
   const auto set = jpeg_set(15, {6}, 60);
   set->files[6].resize(set->files[6].size() / 2);  // progressive: for workers
   set->masks[5].resize(set->masks[5].size() / 2);
   set->masks[7] = set->masks[8];  // of another size than the image: no crop fits
   for (const unsigned workers : {1U, 4U}) {
-    expect_the_same(set, {{"resize", Resize{{16, 24}}}}, as_files(workers), Numbers{5, 6});
-    expect_the_same(set, {{"crop", RandomCrop{{80, 100}}}}, as_files(workers),
-                    Numbers{0, 1, 2, 5, 6, 7, 9, 10, 11});
+    expect_same_as_plain(set, {{"resize", Resize{{16, 24}}}}, as_files(workers), Numbers{5, 6});
+    expect_same_as_plain(set, {{"crop", RandomCrop{{80, 100}}}}, as_files(workers),
+                         Numbers{0, 1, 2, 5, 6, 7, 9, 10, 11});
   }
 }
 
-TEST(JpegSkip, CachesAndCutsSkipTheSame) {
+TEST(JpegSkip, CachesAndCutsSkipTheSameSamples) {
   const auto set = jpeg_set(15, {}, 60);
   jpeg_damages()[1].spoil(set->files[4]);
   for (const bool is_cut : {false, true}) {
     DataLoaderOptions options = as_files(4);
     options.cache = CacheOptions{"read", 1 << 20};
     if (is_cut) options.cut = HostCut{"read", 15};
-    expect_the_same(set, crop(), options, Numbers{4});
+    expect_same_as_plain(set, crop(), options, Numbers{4});
   }
   DataLoaderOptions whole = as_files(4);
   whole.cut = HostCut{"collate", kSkipBatches};
-  expect_the_same(set, crop(), whole, Numbers{4});
+  expect_same_as_plain(set, crop(), whole, Numbers{4});
 }
 
-TEST(JpegSkip, WhereTheRunStopsDamagedFilesAreReadByWorkers) {
+TEST(JpegSkip, StopModeDecodesDamagedFilesInWorkers) {
   for (const JpegDamage& damage : jpeg_damages()) {
     SCOPED_TRACE(damage.name);
     const auto set = jpeg_set(10, {}, 60);
@@ -158,7 +158,7 @@ TEST(JpegSkip, WhereTheRunStopsDamagedFilesAreReadByWorkers) {
   }
 }
 
-TEST(JpegCheck, ReadsEachFileUntilItWasSound) {
+TEST(JpegCheck, ChecksEachSampleUntilItIsSound) {
   const JpegFile good = jpeg_set(1)->files[0];
   JpegFile bad = good;
   jpeg_damages()[0].spoil(bad);
@@ -185,7 +185,7 @@ std::vector<JpegFile> pictures_of_each_kind() {
 }
 
 /// Changes, takes out or doubles some bytes anywhere.
-void spoil_anywhere(JpegFile& file, std::mt19937& random) {
+void damage_anywhere(JpegFile& file, std::mt19937& random) {
   const std::size_t at = 2 + random() % (file.size() - 2);
   const auto from = file.begin() + static_cast<std::ptrdiff_t>(at);
   const std::size_t count = std::min<std::size_t>(1 + random() % 12, file.size() - at);
@@ -204,14 +204,14 @@ void spoil_anywhere(JpegFile& file, std::mt19937& random) {
   }
 }
 
-TEST(JpegCheck, FindsWhatDecodingFindsInFilesForEngines) {
+TEST(JpegCheck, AgreesWithDecodingOnRandomlyDamagedFiles) {
   std::mt19937 random(7);
   std::size_t good = 0;
   std::size_t bad = 0;
   for (const JpegFile& whole : pictures_of_each_kind()) {
     for (int i = 0; i < 400; ++i) {
       JpegFile file = whole;
-      spoil_anywhere(file, random);
+      damage_anywhere(file, random);
       if (!jpeg::shape_for_engines(file)) continue;
       HostArray out;
       std::string warning;

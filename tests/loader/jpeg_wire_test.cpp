@@ -47,7 +47,7 @@ std::vector<Chain> wire_chains() {
   };
 }
 
-TEST(JpegWire, FilesStandForThePixelsThatTravelingPlainGives) {
+TEST(JpegWire, DecodedFilesEqualPlainWirePixels) {
   const auto set = jpeg_set(20);
   for (const Chain& chain : wire_chains()) {
     for (const unsigned workers : {1U, 3U}) {
@@ -56,7 +56,7 @@ TEST(JpegWire, FilesStandForThePixelsThatTravelingPlainGives) {
   }
 }
 
-TEST(JpegWire, OtherFilesAreDecodedByWorkersInTheirPlaces) {
+TEST(JpegWire, UnsupportedFilesAreDecodedByWorkers) {
   const auto set = jpeg_set(7, {2, 5});
   set->add(image_record("exif_6.jpg").file);
   set->add(image_record("cmyk.jpg").file);
@@ -85,7 +85,7 @@ struct Shift {
   }
 };
 
-TEST(JpegWire, OperationsThatLeaveImagesAloneMayStandAnywhere) {
+TEST(JpegWire, MaskOnlyTransformsAreAllowedAtAnyPosition) {
   const Chain chain = {{"first", Shift{}},
                        {"crop", RandomResizedCrop{{16, 24}}},
                        {"then", Shift{}},
@@ -94,7 +94,7 @@ TEST(JpegWire, OperationsThatLeaveImagesAloneMayStandAnywhere) {
   EXPECT_EQ(compare(jpeg_set(10), chain, as_files(), 6).size(), 30U);
 }
 
-TEST(JpegWire, FilesThatDoNotFitAreDecodedByWorkers) {
+TEST(JpegWire, FilesLargerThanTheSlotAreDecodedByWorkers) {
   const auto set = jpeg_set(10);
   DataLoaderOptions options = as_files();
   options.jpeg_bytes = set->files[3].size();
@@ -111,7 +111,7 @@ TEST(JpegWire, FilesThatDoNotFitAreDecodedByWorkers) {
   EXPECT_EQ(compare(set, chain, options, 2).size(), with_alignment);
 }
 
-TEST(JpegWire, WhereNoFileFitsWorkersDecodeAll) {
+TEST(JpegWire, TooSmallJpegBytesDecodesAllFilesInWorkers) {
   const Chain chain = {{"resize", Resize{{8, 8}}}};
   DataLoaderOptions options = as_files();
   EXPECT_EQ(compare(jpeg_set(10), chain, options, 2).size(), 2 * kBatchSize);
@@ -119,7 +119,7 @@ TEST(JpegWire, WhereNoFileFitsWorkersDecodeAll) {
   EXPECT_THAT(compare(jpeg_set(10), chain, options, 2), testing::IsEmpty());
 }
 
-TEST(JpegWire, TheDeviceHasRoomForFinishedImagesAndTheCopyNoneForFiles) {
+TEST(JpegWire, LayoutHoldsDecodedImagesOnDeviceAndCopiesNoFiles) {
   const auto set = jpeg_set(10);
   DataLoaderOptions options{{.batch_size = 4}, {}};
   options.wire = {{"image", Wire::jpeg}, {"number", Wire::smallest}};
@@ -142,7 +142,7 @@ TEST(JpegWire, TheDeviceHasRoomForFinishedImagesAndTheCopyNoneForFiles) {
   EXPECT_EQ(images_alone.device_bytes, 1280U);
 }
 
-TEST(JpegWire, CutsKeepWhatTravels) {
+TEST(JpegWire, CutsGiveSameImagesAsWithoutCut) {
   const Chain chain = {{"crop", RandomResizedCrop{{16, 24}}}, {"flip", RandomHorizontalFlip{}}};
   DataLoaderOptions options = as_files(2);
   options.shuffle = false;
@@ -164,7 +164,7 @@ TEST(JpegWire, CutsKeepWhatTravels) {
   }
 }
 
-TEST(JpegWire, WhatCannotTravelAsFilesIsRefusedWithTheRemedy) {
+TEST(JpegWire, UnsupportedTransformsAreRefusedWithAdvice) {
   const auto refused = [](const Chain& chain, const std::string& says,
                           const std::shared_ptr<JpegSet>& set = jpeg_set(10)) {
     EXPECT_THAT(refusal(set, chain, as_files()),
@@ -184,7 +184,7 @@ TEST(JpegWire, WhatCannotTravelAsFilesIsRefusedWithTheRemedy) {
   refused({{"resize", Resize{{8, 8}}}}, "the data set decodes its images itself", own);
 }
 
-TEST(JpegWire, OptionsThatNeedPixelsAreRefused) {
+TEST(JpegWire, OptionsThatNeedDecodedPixelsAreRefused) {
   const Chain chain = {{"resize", Resize{{8, 8}}}};
   DataLoaderOptions options = as_files();
   for (const char* after : {"decode", "resize"}) {
@@ -204,7 +204,7 @@ TEST(JpegWire, OptionsThatNeedPixelsAreRefused) {
   EXPECT_THAT(refusal(jpeg_set(10), chain, options), HasSubstr("use at most 1073741824"));
 }
 
-TEST(JpegWire, ThePixelLimitHoldsForFilesToo) {
+TEST(JpegWire, PixelLimitAppliesToFiles) {
   DataLoaderOptions options = as_files();
   options.shuffle = false;
   options.decode.pixel_limit = 40 * 80;  // the first picture's size
@@ -213,7 +213,7 @@ TEST(JpegWire, ThePixelLimitHoldsForFilesToo) {
               AllOf(HasSubstr("of sample 1 "), HasSubstr("over the limit of 3200")));
 }
 
-TEST(JpegWire, ABrokenFileIsNamedByTheStepThatFindsIt) {
+TEST(JpegWire, DamagedFileErrorNamesStepAndSample) {
   const auto set = jpeg_set(10);
   set->files[4].resize(set->files[4].size() - 2);  // no end marker: the CPU decodes it
   set->files[6][3] = std::byte{0};
@@ -224,7 +224,7 @@ TEST(JpegWire, ABrokenFileIsNamedByTheStepThatFindsIt) {
               AllOf(HasSubstr("step 'decode' of sample 4"), HasSubstr("picture 4.jpg")));
 }
 
-TEST(JpegWire, DamageIsFoundWhenTheCpuUnpacks) {
+TEST(JpegWire, UnpackingTruncatedFileThrows) {
   auto file = jpeg_set(1)->files[0];
   JpegSlot slot;
   slot.region = {0, 0, 40, 80};
@@ -242,7 +242,7 @@ std::vector<std::byte> make_file(JpegKind kind, std::int64_t height = 33, std::i
   return write_jpeg(kind, height, width, noisy_levels(height, width, channels));
 }
 
-TEST(JpegEngine, TakesBaselineGrayAndYcbcrOfTheUsualSamplings) {
+TEST(JpegEngine, AcceptsBaselineGrayAndYcbcrWithCommonSubsampling) {
   for (const int across : {1, 2}) {
     for (const int down : {1, 2}) {
       EXPECT_EQ(jpeg::shape_for_engines(make_file({.across = across, .down = down})),
@@ -253,7 +253,7 @@ TEST(JpegEngine, TakesBaselineGrayAndYcbcrOfTheUsualSamplings) {
   EXPECT_EQ(jpeg::shape_for_engines(make_file({.restart_rows = 1})), Shape({33, 47}));
 }
 
-TEST(JpegEngine, LeavesAllOthersToTheCpu) {
+TEST(JpegEngine, RejectsOtherKindsAndFormats) {
   const JpegKind others[] = {{.across = 4},
                              {.across = 4, .down = 2},
                              {.is_progressive = true},
@@ -278,7 +278,7 @@ TEST(JpegEngine, LeavesAllOthersToTheCpu) {
   EXPECT_EQ(jpeg::shape_for_engines({}), std::nullopt);
 }
 
-TEST(JpegEngine, AFileWhoseFirstScanLacksComponentsIsLeftToTheCpu) {
+TEST(JpegEngine, RejectsFirstScanWithoutAllComponents) {
   auto file = make_file({});
   for (std::size_t i = 0; i + 4 < file.size(); ++i) {
     if (file[i] == std::byte{0xff} && file[i + 1] == std::byte{0xda}) {
@@ -290,7 +290,7 @@ TEST(JpegEngine, AFileWhoseFirstScanLacksComponentsIsLeftToTheCpu) {
   EXPECT_EQ(jpeg::shape_for_engines(file), std::nullopt);
 }
 
-TEST(JpegEngine, AdobesMarkerSaysWhetherColorsAreYcbcr) {
+TEST(JpegEngine, AdobeMarkerIsAcceptedOnlyForYcbcr) {
   for (const unsigned transform : {0U, 1U, 2U}) {
     auto file = make_file({});
     const unsigned segment[] = {0xff, 0xee, 0,   14, 'A', 'd', 'o', 'b',
@@ -301,7 +301,7 @@ TEST(JpegEngine, AdobesMarkerSaysWhetherColorsAreYcbcr) {
   }
 }
 
-TEST(JpegEngine, ImagesOfMorePixelsThanItsLimitAreLeftToTheCpu) {
+TEST(JpegEngine, RejectsImagesOverThePixelLimit) {
   auto file = make_file({}, 16, 16);
   const auto set_height = [&](unsigned height) {
     for (std::size_t i = 0; i + 8 < file.size(); ++i) {
@@ -318,7 +318,7 @@ TEST(JpegEngine, ImagesOfMorePixelsThanItsLimitAreLeftToTheCpu) {
   EXPECT_EQ(jpeg::shape_for_engines(file), std::nullopt);
 }
 
-TEST(JpegEngine, OnlyRestartsInTheirOrderMayStandInAScan) {
+TEST(JpegEngine, RejectsScansWithUnexpectedMarkers) {
   const auto file = make_file({.restart_rows = 1}, 80, 16);
   const auto marker = [](std::byte last) { return std::vector{std::byte{0xff}, last}; };
   const auto with = [&](std::byte from, std::byte to) {
@@ -336,7 +336,7 @@ TEST(JpegEngine, OnlyRestartsInTheirOrderMayStandInAScan) {
   EXPECT_FALSE(with(std::byte{0xd3}, std::byte{0x00}));
 }
 
-TEST(JpegEngine, NoPartOfAFileIsTakenForAFile) {
+TEST(JpegEngine, RejectsTruncatedFiles) {
   const auto file = make_file({.restart_rows = 1}, 16, 16);
   for (std::size_t bytes = 0; bytes < file.size(); ++bytes) {
     const std::vector<std::byte> part(file.begin(),

@@ -39,9 +39,9 @@ std::size_t count_allocations(DataLoaderOptions options) {
   return allocations() - before;
 }
 
-TEST(LoaderAllocation, NoneInTheSteadyState) { EXPECT_EQ(count_allocations({}), 0U); }
+TEST(LoaderAllocation, SteadyStateAllocatesNothing) { EXPECT_EQ(count_allocations({}), 0U); }
 
-TEST(LoaderAllocation, NoneWhereItIsTracedEvenWithAFullRow) {
+TEST(LoaderAllocation, TracingAllocatesNothingEvenWithAFullRow) {
   for (const std::size_t events : {1 << 16, 10})
     EXPECT_EQ(
         count_allocations(with(
@@ -50,14 +50,14 @@ TEST(LoaderAllocation, NoneWhereItIsTracedEvenWithAFullRow) {
         0U);
 }
 
-TEST(LoaderAllocation, NoneWithACacheThatIsWarmOrFull) {
+TEST(LoaderAllocation, WarmOrFullCacheAllocatesNothing) {
   for (const std::size_t bytes : {1 << 20, 2000}) {
     EXPECT_EQ(count_allocations({{}, {.cache = CacheOptions{"read", bytes}}}), 0U);
     EXPECT_EQ(count_allocations({{}, {.cache = CacheOptions{"decode", bytes}}}), 0U);
   }
 }
 
-TEST(LoaderAllocation, NoneInTheSteadyStateAfterACut) {
+TEST(LoaderAllocation, SteadyStateAfterACutAllocatesNothing) {
   DataLoader loader(std::make_shared<TestSet>(64), two_transforms(),
                     with(&DataLoaderOptions::cut, HostCut{"decode", 16},
                          {{.batch_size = 4}, {.num_workers = 1}}));
@@ -70,7 +70,7 @@ TEST(LoaderAllocation, NoneInTheSteadyStateAfterACut) {
   EXPECT_EQ(allocations() - before, 0u);
 }
 
-TEST(LoaderAllocation, NoneInTheSteadyStateWithReadAhead) {
+TEST(LoaderAllocation, SteadyStateWithReadAheadAllocatesNothing) {
   std::barrier together(kWorkers);
   const auto dataset = std::make_shared<TestSet>(64);
   dataset->on_decode = [&](std::size_t) {
@@ -88,7 +88,7 @@ TEST(LoaderAllocation, NoneInTheSteadyStateWithReadAhead) {
   EXPECT_EQ(allocations() - before, 0u);
 }
 
-TEST(LoaderAllocation, NoneInTheSteadyStateWhereFilesTravel) {
+TEST(LoaderAllocation, SteadyStateWithJpegWireAllocatesNothing) {
   const std::vector<Bytes> files(64, write_jpeg({}, 40, 60, noisy_levels(40, 60, 3)));
   DataLoader loader(set_of_files(files),
                     {{"crop", RandomResizedCrop{16}}, {"flip", RandomHorizontalFlip{}}},
@@ -107,7 +107,7 @@ TEST(LoaderAllocation, NoneInTheSteadyStateWhereFilesTravel) {
   }
 }
 
-TEST(LoaderAllocation, TheCounterCounts) {
+TEST(LoaderAllocation, CounterCountsAllocations) {
   const std::size_t before = allocations();
   const auto block = std::make_unique<Bytes>(100);
   EXPECT_GE(allocations() - before, 2u);

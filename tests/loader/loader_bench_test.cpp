@@ -17,7 +17,7 @@ LoaderRate rate(unsigned workers, double value) {
   return {workers, {value, value, value, "samples/s", 1}, {}};
 }
 
-TEST(LoaderBench, MeasuresEachNumberOfWorkersAndCountsTheSteps) {
+TEST(LoaderBench, MeasuresEachWorkerCountAndItsSteps) {
   const auto dataset = std::make_shared<TestSet>(20);
   const auto rates = measure_loader(dataset, two_transforms(), {{.batch_size = 4}, {}},
                                     {.workers = {1, 3}, .seconds = 0.001, .repeats = 2});
@@ -35,7 +35,7 @@ TEST(LoaderBench, MeasuresEachNumberOfWorkersAndCountsTheSteps) {
   }
 }
 
-TEST(LoaderBench, TellsWhatCameFromCachesOverAllRounds) {
+TEST(LoaderBench, ReportsCacheHitsAndMissesOverAllRounds) {
   const TemporaryFolder folder;
   const auto dataset = disk_cached(std::make_shared<TestSet>(20), {folder.path() / "c", 1 << 20});
   const LoaderBenchOptions options{.workers = {1, 2}, .seconds = 0.001, .repeats = 2};
@@ -59,7 +59,7 @@ TEST(LoaderBench, TellsWhatCameFromCachesOverAllRounds) {
                    .disk_cache);
 }
 
-TEST(LoaderBench, AStopLeavesOutWhatWasNotMeasured) {
+TEST(LoaderBench, StopOmitsWorkerCountsNotMeasured) {
   unsigned asked = 0;
   LoaderBenchOptions options{.workers = {1, 2}, .seconds = 1e9, .repeats = 1};
   options.stop = [&] { return ++asked > 20; };
@@ -68,7 +68,7 @@ TEST(LoaderBench, AStopLeavesOutWhatWasNotMeasured) {
       1U);
 }
 
-TEST(LoaderBench, TellsAfterEachMeasurement) {
+TEST(LoaderBench, ProgressIsReportedAfterEachMeasurement) {
   std::vector<std::size_t> reported;
   LoaderBenchOptions options{.workers = {1, 2}, .seconds = 0.001, .repeats = 2};
   options.progress = [&](std::size_t done, std::size_t all) {
@@ -79,13 +79,13 @@ TEST(LoaderBench, TellsAfterEachMeasurement) {
   EXPECT_THAT(reported, ElementsAre(1, 2, 3, 4));
 }
 
-TEST(LoaderBench, RefusesNothingToMeasure) {
+TEST(LoaderBench, NoWorkerCountsIsRefused) {
   EXPECT_THROW(
       measure_loader(std::make_shared<TestSet>(8), {}, {{.batch_size = 4}, {}}, {.workers = {}}),
       Refused);
 }
 
-TEST(LoaderBench, WhatASampleThrowsLeavesWithItsName) {
+TEST(LoaderBench, SampleErrorIsRethrownWithItsName) {
   const auto dataset = std::make_shared<TestSet>(8);
   dataset->on_read = [](std::size_t index) {
     if (index == 3) throw Error("gone");
@@ -98,21 +98,21 @@ TEST(LoaderBench, WhatASampleThrowsLeavesWithItsName) {
   }
 }
 
-TEST(FewestWorkers, AreThoseNearTheBestRate) {
+TEST(FewestWorkers, ReturnsFewestWithNearlyTheBestRate) {
   EXPECT_EQ(fewest_workers(std::vector{rate(1, 100), rate(2, 198), rate(4, 200), rate(8, 160)}),
             2U);
   EXPECT_EQ(fewest_workers(std::vector{rate(1, 100), rate(2, 190), rate(4, 200)}), 4U);
   EXPECT_EQ(fewest_workers(std::vector{rate(8, 50), rate(1, 100)}), 1U);
 }
 
-TEST(WorkersToTry, DoubleUpToTheMost) {
+TEST(WorkersToTry, DoubleUpToTheMaximum) {
   EXPECT_THAT(workers_to_try(1), ElementsAre(1));
   EXPECT_THAT(workers_to_try(6), ElementsAre(1, 2, 4, 6));
   EXPECT_THAT(workers_to_try(8), ElementsAre(1, 2, 4, 8));
   EXPECT_THAT(workers_to_try(0), ElementsAre(1));
 }
 
-TEST(PrefetchFactor, IsOfEachWorker) {
+TEST(PrefetchFactor, MultipliesWorkersAndIsLimitedTo4096) {
   EXPECT_EQ(prefetched_by(2, 8), 16U);
   EXPECT_EQ(prefetched_by(1024, 4), 4096U);
   EXPECT_THAT(thrown_by([] { prefetched_by(1025, 4); }),

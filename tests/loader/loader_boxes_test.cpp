@@ -18,14 +18,14 @@ using testing::HasSubstr;
 constexpr std::size_t kBoxesBatch = 5;
 constexpr std::size_t kBoxesBatches = 6;  // three epochs
 
-const std::vector<NamedOp> kMoves = {{"crop", RandomResizedCrop{{24, 32}}},
-                                     {"flip", RandomHorizontalFlip{}},
-                                     {"turn", RandomRotation{{-30, 30}}},
-                                     {"again", RandomCrop{24, 2}}};
+const std::vector<NamedOp> kGeometricOps = {{"crop", RandomResizedCrop{{24, 32}}},
+                                            {"flip", RandomHorizontalFlip{}},
+                                            {"turn", RandomRotation{{-30, 30}}},
+                                            {"again", RandomCrop{24, 2}}};
 
 /// The boxes of all samples of some batches, as they travel.
 std::vector<Bytes> load_boxes(const DataLoaderOptions& options,
-                              const std::vector<NamedOp>& chain = kMoves) {
+                              const std::vector<NamedOp>& chain = kGeometricOps) {
   DataLoader loader(jpeg_set(10), chain, options);
   const SlabField& field = loader.layout().field("boxes");
   std::vector<Bytes> all;
@@ -36,11 +36,11 @@ std::vector<Bytes> load_boxes(const DataLoaderOptions& options,
   return all;
 }
 
-TEST(LoaderBoxes, AreTheSameWhereverTheImagesAreMoved) {
+TEST(LoaderBoxes, AreTheSameForTransformsOnHostOrDevice) {
   const std::vector<Bytes> on_the_host = load_boxes({{.batch_size = kBoxesBatch, .seed = 3}, {}});
   EXPECT_NE(on_the_host[0], on_the_host[2]) << "another epoch";
   for (const unsigned workers : {1U, 3U})
-    for (std::size_t on_device = 1; on_device < kMoves.size(); ++on_device) {
+    for (std::size_t on_device = 1; on_device < kGeometricOps.size(); ++on_device) {
       DataLoaderOptions options{{.batch_size = kBoxesBatch, .seed = 3}, {.num_workers = workers}};
       options.on_device = on_device;
       EXPECT_EQ(load_boxes(options), on_the_host) << on_device << " on the device";
@@ -49,7 +49,7 @@ TEST(LoaderBoxes, AreTheSameWhereverTheImagesAreMoved) {
     }
 }
 
-TEST(LoaderBoxes, AreMovedAnewWhenTheSampleComesFromACacheBehindAllHostSteps) {
+TEST(LoaderBoxes, AreTransformedAgainForCachedSamples) {
   const std::vector<NamedOp> chain = {{"resize", Resize{{24, 32}}},
                                       {"turn", RandomRotation{{-30, 30}}}};
   DataLoaderOptions options{{.batch_size = kBoxesBatch, .seed = 3}, {}};
@@ -59,7 +59,7 @@ TEST(LoaderBoxes, AreMovedAnewWhenTheSampleComesFromACacheBehindAllHostSteps) {
   EXPECT_EQ(load_boxes(options, chain), plain);
 }
 
-TEST(LoaderBoxes, DoNotDependOnHowMuchOfTheImageIsDecoded) {
+TEST(LoaderBoxes, AreTheSameForPartialAndScaledDecoding) {
   DataLoaderOptions options{{.batch_size = kBoxesBatch, .seed = 3}, {}};
   options.decode.partial = false;
   const std::vector<Bytes> whole = load_boxes(options);
@@ -67,16 +67,16 @@ TEST(LoaderBoxes, DoNotDependOnHowMuchOfTheImageIsDecoded) {
   EXPECT_EQ(load_boxes(options), whole);
 }
 
-TEST(LoaderBoxes, TravelPlain) {
+TEST(LoaderBoxes, AcceptOnlyPlainAndHostWire) {
   for (const Wire wire : {Wire::bf16, Wire::fp16, Wire::one_hot}) {
     const DataLoaderOptions options{{.batch_size = kBoxesBatch}, {.wire = {{"boxes", wire}}}};
-    EXPECT_THAT(refusal(jpeg_set(10), kMoves, options), HasSubstr("let it travel plain"));
+    EXPECT_THAT(refusal(jpeg_set(10), kGeometricOps, options), HasSubstr("let it travel plain"));
   }
   EXPECT_EQ(load_boxes({{.batch_size = kBoxesBatch, .seed = 3}, {.wire = {{"boxes", Wire::host}}}}),
             load_boxes({{.batch_size = kBoxesBatch, .seed = 3}, {}}));
 }
 
-TEST(LoaderBoxes, AreNotMixed) {
+TEST(LoaderBoxes, MixUpWithBoxesIsRefused) {
   DataLoaderOptions options{{.batch_size = kBoxesBatch}, {}};
   options.batch_ops = BatchOps{.mixup = MixUp{}};
   std::vector<ArrayField> fields(2);
@@ -87,7 +87,7 @@ TEST(LoaderBoxes, AreNotMixed) {
       HasSubstr("holds the boxes of each image"));
 }
 
-TEST(LoaderBoxes, InMemoryAreOfFourNumbers) {
+TEST(LoaderBoxes, InMemoryBoxesOfOtherShapeOrTypeAreRefused) {
   const auto set = [](HostArray values) {
     std::vector<ArrayField> fields(1);
     fields[0] = {"boxes", FieldKind::boxes, std::move(values), 0};
@@ -103,7 +103,7 @@ TEST(LoaderBoxes, InMemoryAreOfFourNumbers) {
               HasSubstr("boxes are float32, N x boxes x 4"));
 }
 
-TEST(LoaderBoxes, OfAnotherFormAreRefusedWithAllElseThatIsWrong) {
+TEST(LoaderBoxes, OtherShapeIsRefusedTogetherWithOtherProblems) {
   const auto odd = made_set(8,
                             {{"image", FieldKind::image, DType::uint8, {4, 4, 3}, 0},
                              {"boxes", FieldKind::boxes, DType::float32, {2, 5}, 0}},

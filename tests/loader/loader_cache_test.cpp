@@ -43,7 +43,7 @@ std::vector<Bytes> run(const std::vector<NamedOp>& chain, const DataLoaderOption
   return take(loader, kCacheBatches);
 }
 
-TEST(LoaderCache, ChangesNoBit) {
+TEST(LoaderCache, GivesSameBatchesAsWithoutCache) {
   for (const auto& chain : {inverted_then_random(), inverted()}) {
     const std::vector<Bytes> expected = run(chain, options_with(std::nullopt));
     for (const char* after : {"read", "decode", "fix"}) {
@@ -57,7 +57,7 @@ TEST(LoaderCache, ChangesNoBit) {
   }
 }
 
-TEST(LoaderCache, StepsThatItStandsInForRunOnce) {
+TEST(LoaderCache, CachedStepsRunOncePerSample) {
   const std::vector<std::string> steps = {"read", "decode", "fix", "draw", "end", "collate"};
   for (std::size_t last = 0; last < 3; ++last) {
     const auto dataset = std::make_shared<TestSet>(kSamples);
@@ -81,7 +81,7 @@ TEST(LoaderCache, StepsThatItStandsInForRunOnce) {
   }
 }
 
-TEST(LoaderCache, KeepsItsBudgetAndNothingIsThrownOut) {
+TEST(LoaderCache, NeverExceedsItsBudgetAndEvictsNothing) {
   CountingMemory memory;
   const auto dataset = std::make_shared<TestSet>(kSamples);
   {
@@ -100,7 +100,7 @@ TEST(LoaderCache, KeepsItsBudgetAndNothingIsThrownOut) {
   EXPECT_EQ(memory.bytes(), 0U);
 }
 
-TEST(LoaderCache, OutOfMemoryItStopsAndTheLoaderGoesOn) {
+TEST(LoaderCache, OutOfMemoryStopsFillingButNotTheLoader) {
   const std::vector<Bytes> expected = run(inverted(), options_with(std::nullopt));
   for (const std::size_t allocations : {0U, 1U}) {
     CountingMemory memory(allocations);
@@ -112,7 +112,7 @@ TEST(LoaderCache, OutOfMemoryItStopsAndTheLoaderGoesOn) {
   }
 }
 
-TEST(LoaderCache, SkipsTheSameSamplesAndDoesNotHoldThem) {
+TEST(LoaderCache, BadSamplesAreSkippedAndNotCached) {
   const auto dataset_with_bad = [] {
     const auto dataset = std::make_shared<TestSet>(kSamples);
     dataset->on_read = [](std::size_t index) {
@@ -140,7 +140,7 @@ TEST(LoaderCache, SkipsTheSameSamplesAndDoesNotHoldThem) {
   }
 }
 
-TEST(LoaderCache, ASampleThatFailsIsNamedAsWithout) {
+TEST(LoaderCache, FailingSampleGivesSameErrorAsWithoutCache) {
   const auto dataset = std::make_shared<TestSet>(kSamples);
   dataset->on_decode = [](std::size_t) { throw Error("corrupt"); };
   DataLoaderOptions options = options_with(CacheOptions{"read", kAmple});
@@ -150,7 +150,7 @@ TEST(LoaderCache, ASampleThatFailsIsNamedAsWithout) {
             "step 'decode' of sample 0 (images/0.jpg, epoch 0, batch 0): corrupt");
 }
 
-TEST(LoaderCache, IsRefusedBehindARandomTransform) {
+TEST(LoaderCache, CacheAfterARandomTransformIsRefused) {
   for (const char* after : {"draw", "end"}) {
     const std::string message = refusal(std::make_shared<TestSet>(kSamples), inverted_then_random(),
                                         options_with(CacheOptions{after, kAmple}));
@@ -163,7 +163,7 @@ TEST(LoaderCache, IsRefusedBehindARandomTransform) {
               HasSubstr("cache after 'decode' or before"));
 }
 
-TEST(LoaderCache, IsRefusedForUnknownStepsAndTooFewBytesAtOnce) {
+TEST(LoaderCache, UnknownStepAndTooFewBytesAreRefusedTogether) {
   const auto dataset = std::make_shared<TestSet>(kSamples);
   EXPECT_EQ(refusal(dataset, inverted(), options_with(CacheOptions{"decod", 191})),
             "unknown step to cache after 'decod'; did you mean 'decode'? known: read, decode, fix\n"
@@ -174,7 +174,7 @@ TEST(LoaderCache, IsRefusedForUnknownStepsAndTooFewBytesAtOnce) {
   EXPECT_EQ(refusal(dataset, inverted(), options_with(CacheOptions{"fix", 192})), "");
 }
 
-TEST(LoaderCache, IsNotUsedWithACut) {
+TEST(LoaderCache, CutDisablesTheCache) {
   DataLoaderOptions options = options_with(std::nullopt);
   options.cut = HostCut{"decode", 5};
   const std::vector<Bytes> expected = run(inverted_then_random(), options);
@@ -184,7 +184,7 @@ TEST(LoaderCache, IsNotUsedWithACut) {
   EXPECT_EQ(loader.cache().bytes, 0U);
 }
 
-TEST(LoaderCache, WithoutOneCountsNothing) {
+TEST(LoaderCache, WithoutCacheCountersAreZero) {
   DataLoader loader(std::make_shared<TestSet>(kSamples), inverted(), options_with(std::nullopt));
   take(loader, kCacheBatches);
   EXPECT_EQ(loader.cache().hits, 0U);
@@ -209,7 +209,7 @@ double decoded_bytes(const DataLoader& loader) {
   return static_cast<double>(decode.bytes) / static_cast<double>(decode.calls);
 }
 
-TEST(LoaderCacheOfCroppedImages, HoldsWholeImagesWhereACropFollows) {
+TEST(LoaderCacheWithCrop, HoldsWholeImagesBeforeARandomCrop) {
   constexpr double kCropBytes = 24 * 20 * 3;
   const auto dataset = noise_files();
   const std::vector<NamedOp> chain = {{"crop", RandomCrop{{24, 20}}}};
@@ -233,7 +233,7 @@ TEST(LoaderCacheOfCroppedImages, HoldsWholeImagesWhereACropFollows) {
   EXPECT_LT(decoded_bytes(read), 2 * kCropBytes);
 }
 
-TEST(LoaderCacheOfCroppedImages, BehindAFixedCropHoldsThePartAlone) {
+TEST(LoaderCacheWithCrop, HoldsOnlyTheCropAfterAFixedCrop) {
   const auto dataset = noise_files();
   const std::vector<NamedOp> chain = {{"crop", CenterCrop{{24, 20}}},
                                       {"flip", RandomHorizontalFlip{0.5}}};

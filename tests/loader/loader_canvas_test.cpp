@@ -67,7 +67,7 @@ std::vector<Bytes> load_values(const std::shared_ptr<const Dataset>& set,
   return all;
 }
 
-TEST(LoaderCanvas, ImagesOfAnySizeBecomeTheSameOnTheDevice) {
+TEST(LoaderCanvas, DeviceChainGivesSameValuesAsHostForAnyImageSize) {
   for (const auto& chain : chains())
     for (const bool are_boxed : {false, true}) {
       const std::shared_ptr<const Dataset> set =
@@ -86,7 +86,7 @@ TEST(LoaderCanvas, ImagesOfAnySizeBecomeTheSameOnTheDevice) {
     }
 }
 
-TEST(LoaderCanvas, ScaledDecodingIsTheSameOnTheDevice) {
+TEST(LoaderCanvas, DeviceChainGivesSameValuesWithScaledDecoding) {
   for (const auto& chain : {chains()[0], chains()[3], chains()[4]}) {
     const auto set = std::make_shared<PictureSet>();
     DataLoaderOptions options = canvas_options(0);
@@ -97,7 +97,7 @@ TEST(LoaderCanvas, ScaledDecodingIsTheSameOnTheDevice) {
   }
 }
 
-TEST(LoaderCanvas, TransformsBeforeItRunOnTheHost) {
+TEST(LoaderCanvas, EarlierHostTransformsGiveSameValues) {
   std::vector<NamedOp> chain = chains()[0];
   chain.insert(chain.begin(), {"down", RandomVerticalFlip{}});
   const auto set = std::make_shared<PictureSet>();
@@ -110,7 +110,7 @@ TEST(LoaderCanvas, TransformsBeforeItRunOnTheHost) {
   EXPECT_EQ(load_values(set, chain, cut), cut_on_the_host);
 }
 
-TEST(LoaderCanvas, OnlyWhatTheCropReadsIsDecoded) {
+TEST(LoaderCanvas, DecodesOnlyTheCropRegion) {
   const auto decoded_bytes = [](bool is_partial) {
     DataLoaderOptions options = canvas_options(1);
     options.decode.partial = is_partial;
@@ -133,7 +133,7 @@ TEST(LoaderCanvas, CanvasesHaveOneSize) {
   EXPECT_EQ(resizes.layout().field("mask").spec.shape, (Shape{60, 40}));
 }
 
-TEST(LoaderCanvas, OtherFirstTransformsNeedImagesOfOneSize) {
+TEST(LoaderCanvas, OtherFirstTransformsRequireOneImageSize) {
   for (const AnyOp& first : {AnyOp(RandomHorizontalFlip{}), AnyOp(RandomCrop{{12, 10}, 2})})
     EXPECT_THAT(refusal(std::make_shared<PictureSet>(), {{"first", first}}, canvas_options(1)),
                 HasSubstr("differs from sample to sample: add resize"));
@@ -142,7 +142,7 @@ TEST(LoaderCanvas, OtherFirstTransformsNeedImagesOfOneSize) {
               HasSubstr("transform 'first': random_resized_crop to -1 x 8"));
 }
 
-TEST(LoaderCanvas, AResizeThatKeepsProportionsIsRefusedOnTheDevice) {
+TEST(LoaderCanvas, ResizeOfTheShorterSideIsRefusedOnTheDevice) {
   const std::vector<NamedOp> chain = {{"small", Resize{8}}, {"crop", CenterCrop{8}}};
   EXPECT_THAT(refusal(std::make_shared<PictureSet>(), chain, canvas_options(2)),
               HasSubstr("transform 'small': images keep different sizes, which the device cannot "
@@ -151,7 +151,7 @@ TEST(LoaderCanvas, AResizeThatKeepsProportionsIsRefusedOnTheDevice) {
             load_values(std::make_shared<PictureSet>(), chain, canvas_options(0)));
 }
 
-TEST(LoaderCanvas, AnImageSmallerThanTheCropIsNamedOrSkipped) {
+TEST(LoaderCanvas, ImageSmallerThanTheCropIsReportedOrSkipped) {
   const std::vector<NamedOp> chain = {{"crop", RandomCrop{{45, 10}}}};
   DataLoaderOptions options = canvas_options(1);
   options.shuffle = false;
@@ -164,7 +164,7 @@ TEST(LoaderCanvas, AnImageSmallerThanTheCropIsNamedOrSkipped) {
   EXPECT_THAT(skips.skipped().samples, testing::Not(testing::IsEmpty()));
 }
 
-TEST(LoaderCanvas, MasksOfAnotherSizeAreResizedOrNamed) {
+TEST(LoaderCanvas, MasksOfAnotherSizeAreResizedOrReported) {
   const auto set =
       made_set(8, {image_field(), mask_field("mask", 0)}, [](std::size_t index, Sample& out) {
         const MutableArray image = out.fields[0].array.reset(DType::uint8, {9, 8, 3});

@@ -10,7 +10,7 @@ namespace {
 using testing::HasSubstr;
 
 /// Where the threads may run that ask for memory or read.
-class Seen {
+class SeenCpus {
  public:
   void add() {
     const std::lock_guard lock(mutex_);
@@ -28,7 +28,7 @@ class Seen {
 
 class SeenMemory final : public std::pmr::memory_resource {
  public:
-  explicit SeenMemory(Seen& seen) : seen_(seen) {}
+  explicit SeenMemory(SeenCpus& seen) : seen_(seen) {}
 
  private:
   void* do_allocate(std::size_t bytes, std::size_t alignment) override {
@@ -42,7 +42,7 @@ class SeenMemory final : public std::pmr::memory_resource {
     return this == &other;
   }
 
-  Seen& seen_;
+  SeenCpus& seen_;
 };
 
 class LoaderCpus : public testing::Test {
@@ -56,12 +56,12 @@ class LoaderCpus : public testing::Test {
 
   const CpuList all_ = allowed_cpus();
   const std::shared_ptr<TestSet> dataset_ = std::make_shared<TestSet>(16);
-  Seen reading_;
-  Seen decoding_;
+  SeenCpus reading_;
+  SeenCpus decoding_;
   DataLoaderOptions options_ = {{.batch_size = 2}, {.num_workers = 3}};
 };
 
-TEST_F(LoaderCpus, HoldForWorkersAndReaders) {
+TEST_F(LoaderCpus, ApplyToWorkersAndReaders) {
   for (const unsigned reads : {0u, 2u}) {
     options_.read_ahead.reads = reads;
     DataLoader loader(dataset_, no_transforms(), options_);
@@ -74,15 +74,15 @@ TEST_F(LoaderCpus, HoldForWorkersAndReaders) {
   EXPECT_THAT(decoding_.lists(), testing::Each(options_.cpus));
 }
 
-TEST_F(LoaderCpus, HoldForTheMakersOfACut) {
+TEST_F(LoaderCpus, ApplyToThreadsThatFillACut) {
   options_.cut = HostCut{"decode", 4};
   const DataLoader loader(dataset_, no_transforms(), options_);
   EXPECT_EQ(reading_.lists().size(), 4u);
   EXPECT_THAT(reading_.lists(), testing::Each(options_.cpus));
 }
 
-TEST_F(LoaderCpus, SlabsAreMadeThere) {
-  Seen making;
+TEST_F(LoaderCpus, ApplyWhileSlabsAreAllocated) {
+  SeenCpus making;
   SeenMemory memory(making);
   options_.memory = &memory;
   const DataLoader loader(dataset_, no_transforms(), options_);
@@ -90,14 +90,14 @@ TEST_F(LoaderCpus, SlabsAreMadeThere) {
   EXPECT_THAT(making.lists(), testing::Each(options_.cpus));
 }
 
-TEST_F(LoaderCpus, TheCallerIsFreeAgainWhereTheLoaderCannotBeMade) {
+TEST_F(LoaderCpus, CallerBindingIsRestoredIfConstructionFails) {
   dataset_->on_read = [](std::size_t) { throw Error("gone"); };
   options_.cut = HostCut{"read", 4};
   EXPECT_THROW(DataLoader(dataset_, no_transforms(), options_), Error);
   EXPECT_EQ(allowed_cpus(), all_);
 }
 
-TEST_F(LoaderCpus, AreAnywhereByDefault) {
+TEST_F(LoaderCpus, DefaultUsesAllAllowedCpus) {
   options_.cpus = {};
   DataLoader loader(dataset_, no_transforms(), options_);
   take(loader, 4);
@@ -105,7 +105,7 @@ TEST_F(LoaderCpus, AreAnywhereByDefault) {
   EXPECT_THAT(reading_.lists(), testing::Each(all_));
 }
 
-TEST_F(LoaderCpus, AreRefusedWhereTheProcessMayNotRun) {
+TEST_F(LoaderCpus, UnavailableCpusAreRefused) {
   options_.cpus = {all_.front(), 65000};
   options_.num_workers = 0;
   EXPECT_THAT(refusal(dataset_, no_transforms(), options_),

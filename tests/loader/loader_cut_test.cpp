@@ -18,7 +18,7 @@ class LoaderCut : public testing::TestWithParam<std::size_t> {
   const std::vector<std::string> steps_ = {"read", "decode", "one", "two", "collate"};
 };
 
-TEST_P(LoaderCut, StepsUpToTheCutNoLongerRun) {
+TEST_P(LoaderCut, StepsUpToTheCutDoNotRunAgain) {
   const auto dataset = std::make_shared<TestSet>(12);
   DataLoader loader(dataset, two_transforms(), cut_after(steps_[GetParam()], 5));
   const std::size_t reads = dataset->reads.count();
@@ -36,7 +36,7 @@ TEST_P(LoaderCut, StepsUpToTheCutNoLongerRun) {
   }
 }
 
-TEST_P(LoaderCut, TheFirstItemsAreThoseOfARunWithoutCut) {
+TEST_P(LoaderCut, FirstItemsEqualThoseWithoutCut) {
   const auto whole = [&](std::optional<HostCut> cut) {
     DataLoaderOptions options = cut_after("read", 1);
     options.cut = std::move(cut);
@@ -47,7 +47,7 @@ TEST_P(LoaderCut, TheFirstItemsAreThoseOfARunWithoutCut) {
   EXPECT_EQ(whole(HostCut{steps_[GetParam()], items}), whole(std::nullopt));
 }
 
-TEST_P(LoaderCut, ItemsAreTakenInTurnFromAnyFirstBatch) {
+TEST_P(LoaderCut, ItemsRepeatInTurnFromAnyFirstBatch) {
   const auto labels = [&](std::uint64_t first, std::size_t batches) {
     DataLoaderOptions options = cut_after(steps_[GetParam()], 5);
     options.first_batch = first;
@@ -75,7 +75,7 @@ TEST_P(LoaderCut, SameBytesForAnyNumberOfWorkers) {
   EXPECT_EQ(run(1), run(8));
 }
 
-TEST_P(LoaderCut, TheFirstItemThatFailsIsNamed) {
+TEST_P(LoaderCut, ErrorReportsTheFirstFailingItem) {
   const auto dataset = std::make_shared<TestSet>(12);
   dataset->on_read = [](std::size_t index) {
     if (index >= 2) throw Error("gone");
@@ -92,7 +92,7 @@ TEST_P(LoaderCut, TheFirstItemThatFailsIsNamed) {
 
 INSTANTIATE_TEST_SUITE_P(AfterEachStep, LoaderCut, testing::Range<std::size_t>(0, 5));
 
-TEST(LoaderCutBeforeARandomStep, DrawsAreKeyedByTheCachedSampleAndTheEpoch) {
+TEST(LoaderCutBeforeARandomStep, RandomDrawsDependOnCachedSampleAndEpoch) {
   DataLoaderOptions options = cut_after("decode", 2);
   options.batch_size = 1;
   options.shuffle = false;
@@ -108,7 +108,7 @@ TEST(LoaderCutBeforeARandomStep, DrawsAreKeyedByTheCachedSampleAndTheEpoch) {
   }
 }
 
-TEST(LoaderCutAfterCollate, SlabsAreGivenInTurnWithoutWorkers) {
+TEST(LoaderCutAfterCollate, SlabsAreReturnedInTurnWithoutBlocking) {
   DataLoaderOptions options = cut_after("collate", 3);
   options.first_batch = 4;
   DataLoader loader(std::make_shared<TestSet>(12), two_transforms(), options);

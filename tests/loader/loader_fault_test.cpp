@@ -22,7 +22,7 @@ using testing::HasSubstr;
 
 const DataLoaderOptions kInOrder = {{.batch_size = 4, .shuffle = false}, {.num_workers = 4}};
 
-TEST(LoaderFault, BatchesBeforeTheFailingOneAreDelivered) {
+TEST(LoaderFault, BatchesBeforeTheFailingOneAreReturned) {
   for (const unsigned workers : {1u, 2u, 8u}) {
     const auto dataset = std::make_shared<TestSet>(20);
     dataset->on_read = [](std::size_t index) {
@@ -44,7 +44,7 @@ TEST(LoaderFault, BatchesBeforeTheFailingOneAreDelivered) {
   }
 }
 
-TEST(LoaderFault, EveryStepNamesItself) {
+TEST(LoaderFault, ErrorNamesTheFailingStep) {
   const auto dataset = std::make_shared<TestSet>(8);
   dataset->on_decode = [](std::size_t index) {
     if (index == 1) throw Error("corrupt");
@@ -64,7 +64,7 @@ TEST(LoaderFault, EveryStepNamesItself) {
   EXPECT_THAT(message_of_next(thrown), HasSubstr("unknown exception"));
 }
 
-TEST(LoaderFault, AnOffsetForLevelsBehindWhatMakesThemSmallIsRefused) {
+TEST(LoaderFault, ConvertColorOffsetAfterDivideIsRefused) {
   HostArray pixels;
   const MutableArray levels = pixels.reset(DType::uint8, {2, 1, 1, 3});
   std::fill_n(levels.data, levels.bytes(), std::byte{1});
@@ -78,7 +78,7 @@ TEST(LoaderFault, AnOffsetForLevelsBehindWhatMakesThemSmallIsRefused) {
   EXPECT_NO_THROW(DataLoader::plan_layout(*images, {wrong[1], wrong[0]}, {{.batch_size = 2}, {}}));
 }
 
-TEST(LoaderFault, TransformsOfNoFieldAreRefusedWhereverTheyAreDone) {
+TEST(LoaderFault, TransformWithoutMatchingFieldIsRefused) {
   HostArray values;
   values.reset(DType::int64, {4});
   const auto labels = tensor_dataset({{"label", FieldKind::label, std::move(values), 0}});
@@ -91,7 +91,7 @@ TEST(LoaderFault, TransformsOfNoFieldAreRefusedWhereverTheyAreDone) {
                           "fields are 'label' (label)"));
 }
 
-TEST(LoaderFault, TooLittleMemoryForSlabsIsTold) {
+TEST(LoaderFault, TooLittleMemoryForSlabsGivesAdvice) {
   CountingMemory none(0);
   DataLoaderOptions options = kInOrder;
   options.memory = &none;
@@ -101,7 +101,7 @@ TEST(LoaderFault, TooLittleMemoryForSlabsIsTold) {
                              "each; use a smaller"));
 }
 
-TEST(LoaderFault, ThreadsThatCannotBeStartedAreTold) {
+TEST(LoaderFault, FailureToStartThreadsThrows) {
   for (const unsigned reads : {0u, 2u}) {
     DataLoaderOptions options = kInOrder;
     options.read_ahead.reads = reads;
@@ -112,7 +112,7 @@ TEST(LoaderFault, ThreadsThatCannotBeStartedAreTold) {
   }
 }
 
-TEST(LoaderFault, TheFirstFailureInOrderWinsThoughALaterOneHappensFirst) {
+TEST(LoaderFault, FirstErrorInSampleOrderIsRethrownEvenIfItOccursLater) {
   const auto dataset = std::make_shared<TestSet>(16);
   Gate later_failed;
   dataset->on_read = [&](std::size_t index) {
@@ -130,7 +130,7 @@ TEST(LoaderFault, TheFirstFailureInOrderWinsThoughALaterOneHappensFirst) {
   EXPECT_THAT(message_of_next(loader), HasSubstr("sample 5 (images/5.jpg, epoch 0, batch 1)"));
 }
 
-TEST(LoaderFault, AFailureThatFollowsDoesNotReplaceTheFirst) {
+TEST(LoaderFault, LaterErrorDoesNotReplaceTheFirst) {
   const auto dataset = std::make_shared<TestSet>(16);
   Gate later_began;
   Gate earlier_fails;
@@ -168,7 +168,7 @@ TEST(LoaderFault, SameErrorForAnyNumberOfWorkers) {
   }
 }
 
-TEST(LoaderFault, NamesEpochAndBatchOfALaterEpoch) {
+TEST(LoaderFault, ErrorReportsEpochAndBatchOfALaterEpoch) {
   std::atomic<int> reads{0};
   const auto dataset = std::make_shared<TestSet>(4);
   dataset->on_read = [&](std::size_t) {
@@ -183,7 +183,7 @@ TEST(LoaderFault, NamesEpochAndBatchOfALaterEpoch) {
             "step 'read' of sample 1 (images/1.jpg, epoch 2, batch 4): worn out");
 }
 
-TEST(LoaderFault, StopsWhileAFailureIsUnread) {
+TEST(LoaderFault, DestructionWithAnUnreadErrorDoesNotHang) {
   for (int i = 0; i < 50; ++i) {
     const auto dataset = std::make_shared<TestSet>(16);
     dataset->on_read = [](std::size_t index) {
@@ -193,7 +193,7 @@ TEST(LoaderFault, StopsWhileAFailureIsUnread) {
   }
 }
 
-TEST(LoaderFault, LabelOutsideTheClassesIsNamed) {
+TEST(LoaderFault, LabelOutsideTheClassesIsReported) {
   for (const std::int64_t wrong : {std::int64_t{10}, std::int64_t{-1}, std::int64_t{1} << 40}) {
     const auto dataset = std::make_shared<TestSet>(8);
     dataset->change = [&](std::size_t index, Sample& sample) {
@@ -225,7 +225,7 @@ TEST(LoaderFault, EveryPixelOfAMaskIsChecked) {
   EXPECT_NO_THROW(unchecked.next());
 }
 
-TEST(LoaderFault, ASampleOfAnotherShapeIsNamed) {
+TEST(LoaderFault, SampleOfAnotherShapeIsReported) {
   const auto dataset = std::make_shared<TestSet>(8);
   dataset->change = [](std::size_t index, Sample& sample) {
     if (index == 3) sample.fields[1].array.reset(DType::int32, {2});
@@ -235,7 +235,7 @@ TEST(LoaderFault, ASampleOfAnotherShapeIsNamed) {
   EXPECT_THAT(message_of_next(loader), HasSubstr("field 'label' is int32 of shape 2, not int64"));
 }
 
-TEST(LoaderFault, ADatasetThatLosesAFieldIsNamed) {
+TEST(LoaderFault, SampleWithAMissingFieldIsReported) {
   const auto dataset = std::make_shared<TestSet>(8);
   dataset->change = [](std::size_t, Sample& sample) { sample.fields.pop_back(); };
   DataLoader loader(dataset, no_transforms(), kInOrder);
@@ -265,7 +265,7 @@ struct ToSide : OwnOp {
   bool valid = true;
 };
 
-TEST(LoaderRefuses, FieldsWhoseShapeIsNotFixed) {
+TEST(LoaderRefuses, FieldsWithoutFixedShape) {
   const auto dataset = std::make_shared<TestSet>(8);
   dataset->image_side = -1;
   const std::string message = refusal(dataset, two_transforms(), kInOrder);
@@ -274,7 +274,7 @@ TEST(LoaderRefuses, FieldsWhoseShapeIsNotFixed) {
   EXPECT_EQ(refusal(dataset, {{"to side", ToSide{}}}, kInOrder), "");
 }
 
-TEST(LoaderRefuses, StepNamesThatClash) {
+TEST(LoaderRefuses, DuplicateStepNames) {
   const auto dataset = std::make_shared<TestSet>(8);
   for (const std::string name : {"read", "decode", "collate", "one"}) {
     EXPECT_THAT(refusal(dataset, {{"one", Brighten{}}, {name, Brighten{}}}, kInOrder),
@@ -283,7 +283,7 @@ TEST(LoaderRefuses, StepNamesThatClash) {
   EXPECT_THAT(refusal(dataset, {{"", Brighten{}}}, kInOrder), HasSubstr("transform 0 has no name"));
 }
 
-TEST(LoaderRefuses, MoreTransformsThanAKeyCanName) {
+TEST(LoaderRefuses, MoreThan64Transforms) {
   const auto dataset = std::make_shared<TestSet>(8);
   std::vector<NamedOp> transforms;
   for (int i = 0; i < 64; ++i) transforms.push_back({"step" + std::to_string(i), Brighten{}});
@@ -316,7 +316,7 @@ TEST(LoaderRefuses, AllProblemsAtOnce) {
   }
 }
 
-TEST(LoaderRefuses, AFirstBatchBehindTheLastEpoch) {
+TEST(LoaderRefuses, FirstBatchAfterTheLastEpoch) {
   DataLoaderOptions options = kInOrder;
   options.first_batch = std::uint64_t{2} << 32;
   EXPECT_THAT(refusal(std::make_shared<TestSet>(8), no_transforms(), options),

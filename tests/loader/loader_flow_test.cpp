@@ -28,7 +28,7 @@ class TestMark final : public Mark {
   bool lost = false;
 };
 
-TEST(LoaderFlow, WorkersNeverFillMoreThanTheirSlabs) {
+TEST(LoaderFlow, WorkersNeverReadMoreThanTheSlabsHold) {
   constexpr std::size_t kBatch = 3;
   constexpr std::size_t kSlabs = 4;
   const auto dataset = std::make_shared<TestSet>(12);
@@ -53,7 +53,7 @@ TEST(LoaderFlow, WorkersNeverFillMoreThanTheirSlabs) {
   EXPECT_FALSE(exceeded);
 }
 
-TEST(LoaderFlow, a_batch_says_how_long_it_was_waited_for_when_none_was_filled) {
+TEST(LoaderFlow, BlockedTimeIsPositiveOnlyIfNoBatchWasFilled) {
   const auto dataset = std::make_shared<TestSet>(12);
   dataset->on_read = [](std::size_t) { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
   DataLoader loader(dataset, no_transforms(),
@@ -73,7 +73,7 @@ TEST(LoaderFlow, a_batch_says_how_long_it_was_waited_for_when_none_was_filled) {
   EXPECT_TRUE(has_waited);
 }
 
-TEST(LoaderFlow, a_batch_says_how_many_were_filled_when_it_was_asked_for) {
+TEST(LoaderFlow, BatchReportsHowManyBatchesWereFilled) {
   std::vector<std::size_t> filled;
   test::eventually("all batches but the held one are filled when the next is taken", [&] {
     DataLoader loader(std::make_shared<TestSet>(12), no_transforms(),
@@ -91,7 +91,7 @@ TEST(LoaderFlow, a_batch_says_how_many_were_filled_when_it_was_asked_for) {
   EXPECT_THAT(filled, testing::Each(testing::Le(4U)));
 }
 
-TEST(LoaderFlow, LapsAreThoseOfTheLastSamples) {
+TEST(LoaderFlow, LapsHoldTheTimesOfTheLastSamples) {
   static constexpr double kSlowS = 0.03;
   const auto dataset = std::make_shared<TestSet>(4096);
   std::atomic<std::size_t> reads{0};
@@ -119,7 +119,7 @@ TEST(LoaderFlow, LapsAreThoseOfTheLastSamples) {
   EXPECT_LT(laps.front().cpu_s[at], laps.front().wall_s[at] / 2) << "sleeping takes no CPU time";
 }
 
-TEST(LoaderFlow, ALentSlabStaysAsItIs) {
+TEST(LoaderFlow, HeldBatchIsNotOverwritten) {
   const auto dataset = std::make_shared<TestSet>(12);
   DataLoader loader(dataset, no_transforms(),
                     with(&DataLoaderOptions::held_batches, 2,
@@ -132,7 +132,7 @@ TEST(LoaderFlow, ALentSlabStaysAsItIs) {
   take(loader, 4);
 }
 
-TEST(LoaderFlow, ASlabIsNotRefilledBeforeItsLastUseIsOver) {
+TEST(LoaderFlow, SlabIsNotRefilledBeforeItsMarkIsReached) {
   const auto dataset = std::make_shared<TestSet>(12);
   TestMark mark;
   std::atomic<bool> too_early{false};
@@ -160,7 +160,7 @@ TEST(LoaderFlow, ASlabIsNotRefilledBeforeItsLastUseIsOver) {
   EXPECT_FALSE(too_early);
 }
 
-TEST(LoaderFlow, AReachedMarkLetsTheSlabGoRound) {
+TEST(LoaderFlow, SlabWithReachedMarkIsReused) {
   TestMark mark;
   mark.gate.open();
   DataLoader loader(std::make_shared<TestSet>(12), no_transforms(),
@@ -173,7 +173,7 @@ TEST(LoaderFlow, AReachedMarkLetsTheSlabGoRound) {
   }
 }
 
-TEST(LoaderFlow, ALostDeviceReachesTheCallerOfTheBatchThatNeedsTheSlab) {
+TEST(LoaderFlow, DeviceLostIsThrownByNext) {
   TestMark mark;
   mark.lost = true;
   mark.gate.open();
@@ -186,7 +186,7 @@ TEST(LoaderFlow, ALostDeviceReachesTheCallerOfTheBatchThatNeedsTheSlab) {
   EXPECT_THROW(loader.next(), DeviceLost);
 }
 
-TEST(LoaderFlow, SlabsMayComeBackInAnyOrder) {
+TEST(LoaderFlow, SlabsMayBeReleasedInAnyOrder) {
   const auto run = [](bool reversed) {
     DataLoader loader(std::make_shared<TestSet>(12), two_transforms(),
                       with(&DataLoaderOptions::held_batches, 3,
@@ -203,7 +203,7 @@ TEST(LoaderFlow, SlabsMayComeBackInAnyOrder) {
   EXPECT_EQ(run(false), run(true));
 }
 
-TEST(LoaderFlow, ReadySaysWhetherNextWouldReturnAtOnce) {
+TEST(LoaderFlow, ReadyIsTrueOnlyIfNextDoesNotBlock) {
   const auto dataset = std::make_shared<TestSet>(4);
   Gate gate;
   dataset->on_read = [&](std::size_t) { gate.wait(); };
@@ -214,7 +214,7 @@ TEST(LoaderFlow, ReadySaysWhetherNextWouldReturnAtOnce) {
   EXPECT_EQ(loader.next().number, 0u);
 }
 
-TEST(LoaderFlow, HoldingMoreThanLentIsABrokenPromise) {
+TEST(LoaderFlow, HoldingTooManyBatchesOrReleasingTwiceThrows) {
   DataLoader loader(std::make_shared<TestSet>(8), no_transforms(),
                     with(&DataLoaderOptions::held_batches, 1, {{.batch_size = 2}, {}}));
   const HostBatch held = loader.next();
@@ -224,7 +224,7 @@ TEST(LoaderFlow, HoldingMoreThanLentIsABrokenPromise) {
   EXPECT_EQ(loader.next().number, 1u);
 }
 
-TEST(LoaderFlow, StopsWithFullQueues) {
+TEST(LoaderFlow, DestructionWithFullQueuesDoesNotHang) {
   for (int i = 0; i < 20; ++i) {
     const auto dataset = std::make_shared<TestSet>(12);
     DataLoader loader(dataset, no_transforms(), {{.batch_size = 2}, {.num_workers = 4}});
@@ -233,7 +233,7 @@ TEST(LoaderFlow, StopsWithFullQueues) {
   }
 }
 
-TEST(LoaderFlow, StopsAtAnyMoment) {
+TEST(LoaderFlow, DestructionAfterAnyNumberOfBatchesDoesNotHang) {
   for (std::size_t i = 0; i < 100; ++i) {
     const auto dataset = std::make_shared<TestSet>(12);
     DataLoader loader(dataset, two_transforms(), {{.batch_size = 2}, {.num_workers = 4}});
@@ -241,7 +241,7 @@ TEST(LoaderFlow, StopsAtAnyMoment) {
   }
 }
 
-TEST(LoaderFlow, StopWaitsForTheCallInFlightAlone) {
+TEST(LoaderFlow, DestructionDuringAReadDoesNotHang) {
   const auto dataset = std::make_shared<TestSet>(1000);
   Gate gate;
   dataset->on_read = [&](std::size_t) { gate.wait(); };

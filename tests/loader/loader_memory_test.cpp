@@ -41,15 +41,15 @@ void expect_flat(const DataLoaderOptions& options) {
   EXPECT_LE(growth(loader), 1 << 20);
 }
 
-TEST(LoaderMemory, IsFlat) { expect_flat(two_workers()); }
+TEST(LoaderMemory, DoesNotGrow) { expect_flat(two_workers()); }
 
-TEST(LoaderMemory, IsFlatWithReadAhead) {
+TEST(LoaderMemory, DoesNotGrowWithReadAhead) {
   DataLoaderOptions options = two_workers();
   options.read_ahead.reads = 8;
   expect_flat(options);
 }
 
-TEST(LoaderMemory, IsFlatWhereBadSamplesAreSkipped) {
+TEST(LoaderMemory, DoesNotGrowWhenSkippingBadSamples) {
   const auto dataset = std::make_shared<TestSet>(kMemorySamples);
   dataset->on_decode = [](std::size_t index) {
     if (index % 50 == 0) throw Error("damaged");
@@ -61,7 +61,7 @@ TEST(LoaderMemory, IsFlatWhereBadSamplesAreSkipped) {
   EXPECT_EQ(loader.skipped().samples.size(), kMemorySamples / 50);
 }
 
-TEST(LoaderMemory, IsFlatWithACacheAtItsBudget) {
+TEST(LoaderMemory, DoesNotGrowWithAFullCache) {
   for (const char* after : {"read", "decode"}) {
     for (const unsigned reads : {0U, 8U}) {
       DataLoaderOptions options = two_workers();
@@ -75,7 +75,7 @@ TEST(LoaderMemory, IsFlatWithACacheAtItsBudget) {
   }
 }
 
-TEST(LoaderMemory, IsFlatWhereFilesAreDecodedInPartOrTravel) {
+TEST(LoaderMemory, DoesNotGrowWithPartialDecodingOrJpegWire) {
   const std::vector<NamedOp> chain = {{"crop", RandomResizedCrop{8}},
                                       {"flip", RandomHorizontalFlip{}}};
   for (const Wire wire : {Wire::plain, Wire::jpeg}) {

@@ -55,7 +55,7 @@ float drawn(std::uint64_t batch, std::size_t place, std::uint32_t transforms = 2
   return chain.draw(kSeed, batch, static_cast<std::uint32_t>(place)).own;
 }
 
-TEST(LoaderMix, DrawsByTheNumberOfTheBatchAndThePlaceInIt) {
+TEST(LoaderMix, SharesDependOnBatchNumberAndPosition) {
   constexpr std::size_t kBatches = 12;  // more than two epochs
   for (const unsigned workers : {1U, 3U}) {
     const auto all = shares(mix_options(kMixup, workers), kBatches);
@@ -68,7 +68,7 @@ TEST(LoaderMix, DrawsByTheNumberOfTheBatchAndThePlaceInIt) {
   EXPECT_EQ(shares(resumed, 1)[0][2], drawn(7, 2));
 }
 
-TEST(LoaderMix, RanksDrawForTheirPlacesInTheWholeStep) {
+TEST(LoaderMix, SharesOfARankUseItsPositionsInTheGlobalBatch) {
   DataLoaderOptions options = mix_options(kMixup);
   options.rank = {1, 3};
   const auto all = shares(options, 3);
@@ -77,7 +77,7 @@ TEST(LoaderMix, RanksDrawForTheirPlacesInTheWholeStep) {
       EXPECT_EQ(all[batch][i], drawn(batch, kMixBatch + i));
 }
 
-TEST(LoaderMix, TravelsBesideWhatTheDevicesTransformsDraw) {
+TEST(LoaderMix, MixFieldIsSentNextToDeviceTransformParameters) {
   DataLoaderOptions options = mix_options(kMixup);
   options.on_device = 2;
   const SlabLayout layout = DataLoader::plan_layout(TestSet(8), kFloats, options);
@@ -87,7 +87,7 @@ TEST(LoaderMix, TravelsBesideWhatTheDevicesTransformsDraw) {
   EXPECT_EQ(shares(options, 2)[1][3], drawn(1, 3));
 }
 
-TEST(LoaderMix, LabelsAloneNeedNoParameters) {
+TEST(LoaderMix, OneHotAloneNeedsNoMixField) {
   const SlabLayout layout =
       DataLoader::plan_layout(TestSet(8), {}, mix_options({.one_hot = OneHot{0.1}}));
   ASSERT_NE(layout.batch_chain, nullptr);
@@ -96,7 +96,7 @@ TEST(LoaderMix, LabelsAloneNeedNoParameters) {
   EXPECT_EQ(DataLoader::plan_layout(TestSet(8), {}, mix_options({})).batch_chain, nullptr);
 }
 
-TEST(LoaderMix, WhatCannotBeMixedIsRefused) {
+TEST(LoaderMix, InvalidMixUpSetupIsRefused) {
   const auto refusal = [](const std::vector<NamedOp>& transforms, const BatchOps& ops,
                           const WireFormats& wire = {}) {
     DataLoaderOptions options = mix_options(ops);
@@ -120,7 +120,7 @@ TEST(LoaderMix, WhatCannotBeMixedIsRefused) {
   EXPECT_THAT(refusal(many, kMixup), HasSubstr("64 transforms before mixup"));
 }
 
-TEST(LoaderMix, IsNoTransformOfSamples) {
+TEST(LoaderMix, MixUpAsSampleTransformIsRefused) {
   EXPECT_THAT(thrown_by([] {
                 DataLoader::plan_layout(TestSet(8),
                                         {{"float", ToDtype{.scale = true}}, {"blend", MixUp{}}},

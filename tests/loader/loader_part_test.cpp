@@ -42,7 +42,7 @@ std::vector<std::vector<NamedOp>> part_chains() {
           {{"crop", RandomResizedCrop{64}}, {"crop again", RandomCrop{32}}}};
 }
 
-TEST(LoaderPart, BatchesAreTheSameWithPartialDecodingAndWithout) {
+TEST(LoaderPartialDecoding, BatchesAreTheSameWithPartialDecodingAndWithout) {
   for (const auto& chain : part_chains()) {
     const LoadedPart whole = run_part(std::make_shared<PictureSet>(), chain, kWhole);
     const LoadedPart part = run_part(std::make_shared<PictureSet>(), chain, kPart);
@@ -51,7 +51,7 @@ TEST(LoaderPart, BatchesAreTheSameWithPartialDecodingAndWithout) {
   }
 }
 
-TEST(LoaderPart, BatchesAreTheSameAfterACut) {
+TEST(LoaderPartialDecoding, BatchesAreTheSameAfterACut) {
   for (const std::string after : {"read", "decode", "crop"}) {
     for (const auto& chain : part_chains()) {
       const HostCut cut{after, 14};
@@ -62,7 +62,7 @@ TEST(LoaderPart, BatchesAreTheSameAfterACut) {
   }
 }
 
-TEST(LoaderPart, AResizeOfTheShorterSideTakesImagesOfAnySize) {
+TEST(LoaderPartialDecoding, ShorterSideResizeWithCropAcceptsAnyImageSize) {
   const std::vector<NamedOp> chain = {{"small", Resize{11}}, {"crop", CenterCrop{11}}};
   const LoadedPart plain = run_part(std::make_shared<PictureSet>(), chain, kPart);
   EXPECT_EQ(plain.slabs.size(), 20U);
@@ -73,7 +73,7 @@ TEST(LoaderPart, AResizeOfTheShorterSideTakesImagesOfAnySize) {
               HasSubstr("differs from sample to sample: add resize to [height, width] or a crop"));
 }
 
-TEST(LoaderPart, OnlyAFirstCropOfPlainlyDecodedImagesDecodesParts) {
+TEST(LoaderPartialDecoding, OnlyAFirstCropWithDefaultDecodingDecodesPartially) {
   const auto decoded = [](bool is_default, const std::vector<NamedOp>& chain,
                           const DecodeOptions& options) {
     const auto dataset = std::make_shared<PictureSet>();
@@ -96,7 +96,7 @@ std::string first_error(const std::shared_ptr<const Dataset>& dataset,
   return message_of_next(loader);
 }
 
-TEST(LoaderPart, ErrorsNameTheSameStep) {
+TEST(LoaderPartialDecoding, ErrorsAreTheSameWithAndWithoutPartialDecoding) {
   const auto dataset = std::make_shared<PictureSet>();
   const std::vector<NamedOp> too_large = {{"crop", RandomCrop{{45, 10}}}};
   EXPECT_THAT(first_error(dataset, too_large, true), HasSubstr("step 'crop' of sample 0"));

@@ -63,7 +63,7 @@ std::vector<Bytes> rank_samples(const std::shared_ptr<const Dataset>& dataset,
 
 std::shared_ptr<TestSet> test_set() { return std::make_shared<TestSet>(kRankSamples); }
 
-TEST(LoaderRank, RanksTogetherLoadWhatOneRankLoads) {
+TEST(LoaderRank, AllRanksTogetherLoadTheBatchesOfOneRank) {
   for (const bool drop_last : {true, false})
     for (const Sampling& sampling : {Sampling(), kBalanced, kWeighted}) {
       const auto expected = rank_samples(test_set(), one_rank(sampling, drop_last));
@@ -78,14 +78,14 @@ TEST(LoaderRank, RanksTogetherLoadWhatOneRankLoads) {
     }
 }
 
-TEST(LoaderRank, BatchesOfAnEpochDependOnAllRanksTogether) {
+TEST(LoaderRank, BatchesPerEpochCountsTheGlobalBatch) {
   const DataLoader dropping(test_set(), no_transforms(), make_options(1));
   EXPECT_EQ(dropping.batches_per_epoch(), 3u);
   const DataLoader padding(test_set(), no_transforms(), make_options(3, {}, false));
   EXPECT_EQ(padding.batches_per_epoch(), 4u);
 }
 
-TEST(LoaderRank, StartsAtAnyBatchWithTheBitsOfHavingWalkedThere) {
+TEST(LoaderRank, FirstBatchGivesSameBytesAsIteratingToIt) {
   for (const bool drop_last : {true, false})
     for (const Sampling& sampling : {Sampling(), kBalanced, kWeighted}) {
       DataLoaderOptions options = make_options(2, sampling, drop_last);
@@ -101,7 +101,7 @@ TEST(LoaderRank, StartsAtAnyBatchWithTheBitsOfHavingWalkedThere) {
     }
 }
 
-TEST(LoaderRank, ALateStepIsFoundWithoutReadingTheOnesBefore) {
+TEST(LoaderRank, LargeFirstBatchReadsNoEarlierSamples) {
   const auto dataset = test_set();
   DataLoaderOptions options = make_options(1, kBalanced);
   options.first_batch = 3'000'000'000;
@@ -114,7 +114,7 @@ TEST(LoaderRank, ALateStepIsFoundWithoutReadingTheOnesBefore) {
   EXPECT_THAT(refusal(dataset, no_transforms(), options), HasSubstr("behind the last epoch"));
 }
 
-TEST(LoaderRank, WhatIsTakenAgainIsDrawnAnew) {
+TEST(LoaderRank, RepeatedSamplesGetNewRandomDraws) {
   for (const auto& [samples, drop_last, sampling] :
        {std::tuple{3U, false, Sampling()}, std::tuple{4U, true, Sampling::balanced({0, 1, 1, 1})},
         std::tuple{4U, true, Sampling::weighted({1, 0, 0, 0})}}) {
@@ -126,7 +126,7 @@ TEST(LoaderRank, WhatIsTakenAgainIsDrawnAnew) {
   }
 }
 
-TEST(LoaderRank, BadSamplesAreReplacedFromTheRanksOwnOrder) {
+TEST(LoaderRank, BadSamplesAreReplacedBySamplesOfTheSameRank) {
   const std::set<std::size_t> bad = {0, 3, 4, 5, 9, 17, 18, 30, 31, 32, 44, 46};
   const auto damaged = test_set();
   damaged->on_read = [&](std::size_t index) {
@@ -163,7 +163,7 @@ TEST(LoaderRank, BadSamplesAreReplacedFromTheRanksOwnOrder) {
   }
 }
 
-TEST(LoaderRank, WhenAllOfARankAreBadItSaysHowMany) {
+TEST(LoaderRank, AllSamplesOfARankBadThrowsTheirCount) {
   const auto dataset = std::make_shared<TestSet>(10);
   dataset->on_read = [](std::size_t index) {
     if (index % 4 >= 2) throw Error("gone");
@@ -177,7 +177,7 @@ TEST(LoaderRank, WhenAllOfARankAreBadItSaysHowMany) {
   EXPECT_EQ(message_of_next(other), "");
 }
 
-TEST(LoaderRank, CutsCacheTheRanksSamples) {
+TEST(LoaderRank, CutsHoldTheSamplesOfTheRank) {
   const auto expected = [&] {
     DataLoader loader(test_set(), no_transforms(), make_options(2, kWeighted));
     return take(loader, 3);
@@ -190,7 +190,7 @@ TEST(LoaderRank, CutsCacheTheRanksSamples) {
   }
 }
 
-TEST(LoaderRank, OneSampleIsEnoughForOneRank) {
+TEST(LoaderRank, OneSampleIsEnoughForOneRankButNotTwo) {
   const auto dataset = std::make_shared<TestSet>(1);
   for (const Sampling& sampling :
        {Sampling(), Sampling::balanced({3}), Sampling::weighted({0.5})}) {
@@ -202,7 +202,7 @@ TEST(LoaderRank, OneSampleIsEnoughForOneRank) {
               HasSubstr("2 ranks with batch size 1 need more than the 1 samples"));
 }
 
-TEST(LoaderRank, RefusesAllThatIsWrongAtOnce) {
+TEST(LoaderRank, AllProblemsAreRefusedTogether) {
   const DataLoaderOptions options = {
       {.batch_size = 16, .sampler = Sampling::weighted({1, 2}), .rank = {3, 3}},
       {.num_workers = 0}};

@@ -50,7 +50,7 @@ LoadedScaled run_scaled(const std::shared_ptr<const Dataset>& dataset, const Nam
   return taken;
 }
 
-TEST(LoaderScaled, ChangesTheImagesOfJpegsAlone) {
+TEST(LoaderScaled, ChangesOnlyJpegImages) {
   const auto dataset = std::make_shared<PictureSet>();
   const std::set<std::size_t> whole = {7, 12, 13};  // PNG, turned, CMYK
   for (const NamedOp& first :
@@ -67,7 +67,7 @@ TEST(LoaderScaled, ChangesTheImagesOfJpegsAlone) {
   }
 }
 
-TEST(LoaderScaled, PartialDecodingChangesNoBit) {
+TEST(LoaderScaled, PartialDecodingGivesSameBytesAsWhole) {
   const auto dataset = std::make_shared<PictureSet>();
   for (const NamedOp& first : {NamedOp{"crop", RandomResizedCrop{{6, 5}}},
                                NamedOp{"crop", RandomResizedCrop{{14, 18}, {0.4, 0.7}}},
@@ -80,7 +80,7 @@ TEST(LoaderScaled, PartialDecodingChangesNoBit) {
   }
 }
 
-TEST(LoaderScaled, WhatDoesNotShrinkByTwoIsExact) {
+TEST(LoaderScaled, ImagesReducedByLessThanTwoAreExact) {
   const auto dataset = std::make_shared<PictureSet>();
   for (const NamedOp& first :
        {NamedOp{"crop", RandomResizedCrop{{60, 20}}}, NamedOp{"crop", CenterCrop{5}},
@@ -111,7 +111,7 @@ double mean_difference(const Bytes& a, const Bytes& b) {
 }
 
 // The tolerance that docs/transforms.md states.
-TEST(LoaderScaled, IsWithinThreeLevelsOfExactInTheMeanOfAnImage) {
+TEST(LoaderScaled, MeanDifferenceFromExactIsAtMostThreeLevels) {
   const auto dataset = scene_files(12);
   for (const std::int64_t side : {180, 100, 50, 25}) {
     for (const NamedOp& first : {NamedOp{"crop", RandomResizedCrop{side, {0.9, 1}}},

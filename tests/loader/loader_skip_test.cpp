@@ -43,7 +43,7 @@ Bytes part(const DataLoader& loader, const Bytes& slab, std::size_t position) {
   return {begin, begin + image.sample_bytes};
 }
 
-TEST(LoaderSkip, OthersKeepTheirPlacesAndTheNextGoodOneStandsIn) {
+TEST(LoaderSkip, BadSampleIsReplacedByTheNextGoodOne) {
   const std::set<std::size_t> bad = {2, 5, 7, 11, 20};
   DataLoader whole(set_with({}), no_transforms(), skip_options(OnBadSample::stop));
   DataLoader skipping(set_with(bad), no_transforms(), skip_options(OnBadSample::skip));
@@ -68,7 +68,7 @@ TEST(LoaderSkip, OthersKeepTheirPlacesAndTheNextGoodOneStandsIn) {
   EXPECT_GE(skipping.skipped().replacements, places);  // batches that are filled ahead count too
 }
 
-TEST(LoaderSkip, EachIsListedOnceWithWhatWasWrong) {
+TEST(LoaderSkip, EachBadSampleIsListedOnceWithItsError) {
   DataLoader loader(set_with({2, 5, 7}), no_transforms(), skip_options(OnBadSample::skip));
   take(loader, kSkipBatches);
   const SkippedSamples skipped = loader.skipped();
@@ -80,7 +80,7 @@ TEST(LoaderSkip, EachIsListedOnceWithWhatWasWrong) {
   EXPECT_THAT(skipped.samples[2].message, HasSubstr("class 10"));
 }
 
-TEST(LoaderSkip, AnyStepIsFoundWithoutTheOnesBeforeAndForAnyNumberOfWorkers) {
+TEST(LoaderSkip, ResumedRunGivesSameBatchesForAnyWorkerCount) {
   const std::set<std::size_t> bad = {0, 1, 2, 3, 4, 5, 6, 7, 9, 11, 13};
   DataLoader first(set_with(bad), two_transforms(), skip_options(OnBadSample::skip, 1));
   const std::vector<Bytes> all = take(first, kSkipBatches);
@@ -94,7 +94,7 @@ TEST(LoaderSkip, AnyStepIsFoundWithoutTheOnesBeforeAndForAnyNumberOfWorkers) {
   }
 }
 
-TEST(LoaderSkip, AStandInIsDrawnAnew) {
+TEST(LoaderSkip, ReplacementGetsNewRandomDraws) {
   DataLoaderOptions options = skip_options(OnBadSample::skip);
   options.shuffle = false;
   DataLoader loader(set_with({4}), two_transforms(), options);
@@ -102,7 +102,7 @@ TEST(LoaderSkip, AStandInIsDrawnAnew) {
   EXPECT_NE(part(loader, taken[1], 0), part(loader, taken[1], 1));
 }
 
-TEST(LoaderSkip, ASampleWithoutAllFieldsLeavesTheNextOneWhole) {
+TEST(LoaderSkip, SampleWithMissingFieldIsSkippedLikeAReadError) {
   const auto dataset = std::make_shared<TestSet>(kSkipSamples);
   dataset->change = [](std::size_t index, Sample& sample) {
     if (index == 2) sample.fields.pop_back();
@@ -113,7 +113,7 @@ TEST(LoaderSkip, ASampleWithoutAllFieldsLeavesTheNextOneWhole) {
   EXPECT_THAT(short_of_fields.skipped().samples[0].message, HasSubstr("gave 1 field,"));
 }
 
-TEST(LoaderSkip, CutsSkipTheSame) {
+TEST(LoaderSkip, CutsSkipTheSameSamples) {
   const std::set<std::size_t> bad = {2, 5, 7, 11};
   DataLoader whole(set_with(bad), no_transforms(), skip_options(OnBadSample::skip));
   const std::vector<Bytes> expected = take(whole, 3);
@@ -125,7 +125,7 @@ TEST(LoaderSkip, CutsSkipTheSame) {
   }
 }
 
-TEST(LoaderSkip, WhenAllAreBadItSaysSoAndStops) {
+TEST(LoaderSkip, AllSamplesBadThrows) {
   const auto dataset = std::make_shared<TestSet>(kSkipSamples);
   dataset->on_read = [](std::size_t) { throw Error("gone"); };
   DataLoader loader(dataset, no_transforms(), skip_options(OnBadSample::skip));
@@ -140,7 +140,7 @@ TEST(LoaderSkip, WhenAllAreBadItSaysSoAndStops) {
   EXPECT_THAT(message_of_next(alone), HasSubstr("batch 0: the only sample is bad, so nothing"));
 }
 
-TEST(LoaderSkip, FaultsOfTransformsAndOfTheMachineStop) {
+TEST(LoaderSkip, TransformSystemAndStorageErrorsAreNotSkipped) {
   const Brighten failing = {[] { throw Error("my fault"); }};
   DataLoader transform(std::make_shared<TestSet>(8), {{"one", failing}},
                        skip_options(OnBadSample::skip));

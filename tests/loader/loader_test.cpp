@@ -26,7 +26,7 @@ Bytes copy_sample_bytes(const SlabLayout& layout, const Bytes& slab, std::size_t
   return sample;
 }
 
-TEST(DataLoader, BatchesHoldTheSamplersOrder) {
+TEST(DataLoader, BatchesFollowTheSamplerOrder) {
   const DataLoaderOptions options = {{.batch_size = 4, .seed = 3}, {.num_workers = 3}};
   DataLoader loader(std::make_shared<TestSet>(20), no_transforms(), options);
   const Sampler sampler(20, true, 3);
@@ -74,7 +74,7 @@ TEST(DataLoader, LastBatchOfAnEpochIsDroppedUnlessFull) {
   EXPECT_EQ(loader.next().epoch, 5u);
 }
 
-TEST(DataLoader, UnshuffledIsInOrder) {
+TEST(DataLoader, UnshuffledLoadsSamplesInOrder) {
   const DataLoaderOptions options = {{.batch_size = 2, .shuffle = false}, {.num_workers = 2}};
   DataLoader loader(std::make_shared<TestSet>(6), no_transforms(), options);
   const std::size_t offset = loader.layout().field("label").offset_bytes;
@@ -85,7 +85,7 @@ TEST(DataLoader, UnshuffledIsInOrder) {
   EXPECT_THAT(labels, ElementsAre(0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5));
 }
 
-TEST(DataLoader, StartsAtAnyBatchWithTheBitsOfHavingWalkedThere) {
+TEST(DataLoader, FirstBatchGivesSameBytesAsIteratingToIt) {
   const auto run = [](std::uint64_t first, std::size_t batches) {
     const DataLoaderOptions options =
         with(&DataLoaderOptions::first_batch, first, {{.batch_size = 3}, {.num_workers = 2}});
@@ -106,7 +106,7 @@ TEST(DataLoader, StartsAtAnyBatchWithTheBitsOfHavingWalkedThere) {
   EXPECT_EQ(batch.epoch, 1'000'000'000u);
 }
 
-TEST(DataLoader, DrawsDoNotDependOnBatchSizeOrWorkers) {
+TEST(DataLoader, RandomDrawsDoNotDependOnBatchSizeOrWorkers) {
   const auto run = [](std::size_t batch_size, unsigned workers) {
     const DataLoaderOptions options = {{.batch_size = batch_size}, {.num_workers = workers}};
     DataLoader loader(std::make_shared<TestSet>(12), two_transforms(), options);
@@ -122,7 +122,7 @@ TEST(DataLoader, DrawsDoNotDependOnBatchSizeOrWorkers) {
   for (const std::size_t batch_size : {2u, 3u, 4u, 12u}) EXPECT_EQ(run(batch_size, 4), expected);
 }
 
-TEST(DataLoader, DrawsAreKeyedBySeedEpochSampleAndOperation) {
+TEST(DataLoader, RandomDrawsDependOnSeedEpochSampleAndOperation) {
   const DataLoaderOptions options = {{.batch_size = 1, .seed = 11, .shuffle = false},
                                      {.num_workers = 2}};
   DataLoader loader(std::make_shared<TestSet>(3), two_transforms(), options);
@@ -140,7 +140,7 @@ TEST(DataLoader, DrawsAreKeyedBySeedEpochSampleAndOperation) {
   }
 }
 
-TEST(DataLoader, StepsAreCounted) {
+TEST(DataLoader, CountersReportCallsBytesAndTimesPerStep) {
   const DataLoaderOptions options =
       with(&DataLoaderOptions::held_batches, 1,
            {{.batch_size = 4}, {.num_workers = 2, .prefetch_batches = 1}});
@@ -178,7 +178,7 @@ TEST(SlabLayout, FieldsAreAlignedAndNarrowed) {
   EXPECT_EQ(layout.bytes, 768u);
 }
 
-TEST(SlabLayout, OnlyFewClassesAreNarrowed) {
+TEST(SlabLayout, LabelsOfAtMost256ClassesAreNarrowed) {
   TestSet dataset(8);
   for (const auto& [classes, dtype] : {std::pair<std::int64_t, DType>{0, DType::int64},
                                        {1, DType::uint8},
@@ -192,7 +192,7 @@ TEST(SlabLayout, OnlyFewClassesAreNarrowed) {
   }
 }
 
-TEST(SlabLayout, UnknownFieldNamesTheKnownOnes) {
+TEST(SlabLayout, UnknownFieldErrorListsKnownFields) {
   const SlabLayout layout =
       DataLoader::plan_layout(TestSet(8), no_transforms(), {{.batch_size = 1}, {}});
   try {
@@ -203,14 +203,14 @@ TEST(SlabLayout, UnknownFieldNamesTheKnownOnes) {
   }
 }
 
-TEST(SlabLayout, ADeviceWithoutTransformsIsRefused) {
+TEST(SlabLayout, DeviceTransformsWithoutAnyTransformAreRefused) {
   DataLoaderOptions options{{.batch_size = 6}, {}};
   options.on_device = 1;
   EXPECT_EQ(thrown_by([&] { DataLoader::plan_layout(TestSet(8), no_transforms(), options); }),
             "Refused: there is no transform to run on the device");
 }
 
-TEST(DataLoader, WideLabelsTravelWhole) {
+TEST(DataLoader, LabelsOfManyClassesKeepInt64) {
   const auto dataset = std::make_shared<TestSet>(400);
   dataset->classes = 1000;
   dataset->change = [](std::size_t index, Sample& sample) {
@@ -245,7 +245,7 @@ class CountedMemory final : public std::pmr::memory_resource {
   bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
 };
 
-TEST(DataLoader, TakesSlabsFromTheGivenMemoryAndGivesThemBack) {
+TEST(DataLoader, SlabsAreAllocatedFromAndReturnedToGivenMemory) {
   CountedMemory memory;
   {
     const DataLoaderOptions options =
@@ -262,7 +262,7 @@ TEST(DataLoader, TakesSlabsFromTheGivenMemoryAndGivesThemBack) {
   EXPECT_EQ(memory.bytes, 0u);
 }
 
-TEST(DataLoader, ABatchThatIsKeptOutlivesIt) {
+TEST(DataLoader, KeptBatchMemoryOutlivesTheLoader) {
   CountedMemory memory;
   {
     std::shared_ptr<const std::byte> kept;

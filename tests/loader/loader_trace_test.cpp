@@ -59,7 +59,7 @@ class LoaderTrace : public testing::Test {
   std::int64_t begin_ns_ = 0, end_ns_ = 0;
 };
 
-TEST_F(LoaderTrace, HasEveryStepOfEverySampleOnce) {
+TEST_F(LoaderTrace, RecordsEveryStepOfEverySampleOnce) {
   using Done = std::tuple<std::uint64_t, std::uint64_t, std::size_t>;
   const auto rows = traced(Kind::worker, {{}, {.num_workers = 3}});
   ASSERT_EQ(rows.size(), 3U);
@@ -85,7 +85,7 @@ TEST_F(LoaderTrace, HasEveryStepOfEverySampleOnce) {
   EXPECT_EQ(events_of_batch.begin()->first, kFirst);
 }
 
-TEST_F(LoaderTrace, HasEverySlabFromItsFirstSampleToItsLast) {
+TEST_F(LoaderTrace, SlabEventsSpanFirstToLastSample) {
   const auto slabs = traced(Kind::slab, with(&DataLoaderOptions::held_batches, 1,
                                              {{}, {.num_workers = 3, .prefetch_batches = 2}}));
   ASSERT_EQ(slabs.size(), 3U);
@@ -109,7 +109,7 @@ TEST_F(LoaderTrace, HasEverySlabFromItsFirstSampleToItsLast) {
   }
 }
 
-TEST_F(LoaderTrace, AStepTakesFromItsBeginToItsEnd) {
+TEST_F(LoaderTrace, StepEventsCoverTheDurationOfTheStep) {
   constexpr std::chrono::milliseconds kLong(2);
   const auto dataset = std::make_shared<TestSet>(64);
   dataset->on_decode = [&](std::size_t) { std::this_thread::sleep_for(kLong); };
@@ -127,7 +127,7 @@ TEST_F(LoaderTrace, AStepTakesFromItsBeginToItsEnd) {
     }
 }
 
-TEST_F(LoaderTrace, ReadersHaveRowsOfTheirOwn) {
+TEST_F(LoaderTrace, ReadersHaveSeparateRows) {
   const auto readers = traced(Kind::reader, {{}, {.num_workers = 2, .read_ahead = {.reads = 3}}});
   ASSERT_EQ(readers.size(), 3U);
   std::set<std::pair<std::uint64_t, std::uint64_t>> read;
@@ -146,7 +146,7 @@ TEST_F(LoaderTrace, ReadersHaveRowsOfTheirOwn) {
       }
 }
 
-TEST_F(LoaderTrace, BatchesBeforeTheFirstThatIsWantedAreLeftOut) {
+TEST_F(LoaderTrace, BatchesBeforeFirstBatchAreNotRecorded) {
   recorder_ = std::make_shared<TraceRecorder>(TraceRecorder::Options{.first_batch = kFirst + 10});
   std::uint64_t first = kNoBatch;
   traced(Kind::worker, {{}, {.num_workers = 2}});
@@ -155,7 +155,7 @@ TEST_F(LoaderTrace, BatchesBeforeTheFirstThatIsWantedAreLeftOut) {
   EXPECT_EQ(first, kFirst + 10);
 }
 
-TEST_F(LoaderTrace, SlabsAreTheSameWithIt) {
+TEST_F(LoaderTrace, BatchesAreTheSameWithAndWithoutTrace) {
   const auto slabs = [](std::shared_ptr<TraceRecorder> trace) {
     DataLoader loader(std::make_shared<TestSet>(64), two_transforms(),
                       with(&DataLoaderOptions::trace, std::move(trace),
@@ -165,7 +165,7 @@ TEST_F(LoaderTrace, SlabsAreTheSameWithIt) {
   EXPECT_EQ(slabs(recorder_), slabs(nullptr));
 }
 
-TEST_F(LoaderTrace, AFullRowSaysWhatIsMissing) {
+TEST_F(LoaderTrace, FullRowReportsDroppedEvents) {
   recorder_ = std::make_shared<TraceRecorder>(TraceRecorder::Options{.events_per_row = 7});
   const auto rows = traced(Kind::worker, {{}, {.num_workers = 1}});
   ASSERT_EQ(rows.size(), 1U);

@@ -31,17 +31,17 @@ std::vector<std::uint64_t> numbers(const SkippedSamples& skipped) {
 }
 
 /// Images 0 and 9 are 40 pixels high, all others 47 or more.
-std::shared_ptr<JpegSet> two_are_small() { return jpeg_set(12); }
+std::shared_ptr<JpegSet> set_with_two_small_images() { return jpeg_set(12); }
 
-std::shared_ptr<JpegSet> two_are_damaged() {
-  auto set = two_are_small();
+std::shared_ptr<JpegSet> set_with_two_damaged_files() {
+  auto set = set_with_two_small_images();
   for (const std::size_t each : {0, 9}) set->files[each].resize(set->files[each].size() / 2);
   return set;
 }
 
 void expect_as_damaged(const Chain& chain, const DataLoaderOptions& options, const char* what) {
-  DataLoader unfit(two_are_small(), chain, options);
-  DataLoader damaged(two_are_damaged(), chain, options);
+  DataLoader unfit(set_with_two_small_images(), chain, options);
+  DataLoader damaged(set_with_two_damaged_files(), chain, options);
   EXPECT_EQ(take(unfit, kUnfitBatches), take(damaged, kUnfitBatches)) << what;
   const SkippedSamples skipped = unfit.skipped();
   EXPECT_THAT(numbers(skipped), ElementsAre(0, 9)) << what;
@@ -50,7 +50,7 @@ void expect_as_damaged(const Chain& chain, const DataLoaderOptions& options, con
   EXPECT_THAT(skipped.samples[0].message, HasSubstr("the image is 40 x 80 pixels, smaller than"));
 }
 
-TEST(LoaderUnfit, ImagesSmallerThanTheCropAreSkippedAsDamagedFilesAre) {
+TEST(LoaderUnfit, ImagesSmallerThanTheCropAreSkippedLikeDamagedFiles) {
   for (const unsigned workers : {1U, 3U}) {
     expect_as_damaged({{"crop", CenterCrop{{45, 30}}}}, skipping(workers), "center");
     expect_as_damaged({{"crop", RandomCrop{{45, 30}}}}, skipping(workers), "random");
@@ -60,7 +60,7 @@ TEST(LoaderUnfit, ImagesSmallerThanTheCropAreSkippedAsDamagedFilesAre) {
   }
 }
 
-TEST(LoaderUnfit, HoweverSamplesAreReadDecodedAndCached) {
+TEST(LoaderUnfit, SmallImagesAreSkippedForAllDecodeAndCacheOptions) {
   const Chain chain = {{"crop", RandomCrop{{45, 30}}}};
   const auto expect = [&](const char* what, const auto& change, const Chain& of) {
     DataLoaderOptions options = skipping();
@@ -104,9 +104,9 @@ TEST(LoaderUnfit, HoweverSamplesAreReadDecodedAndCached) {
       chain);
 }
 
-TEST(LoaderUnfit, StoppingNamesFileAndSampleHoweverItIsDecoded) {
+TEST(LoaderUnfit, StopModeReportsFileAndSampleForAllDecodeOptions) {
   const auto message = [](const DecodeOptions& decode, const WireFormats& wire) {
-    DataLoader loader(two_are_small(), {{"crop", RandomCrop{{45, 30}}}},
+    DataLoader loader(set_with_two_small_images(), {{"crop", RandomCrop{{45, 30}}}},
                       {{.batch_size = 4, .shuffle = false, .decode = decode}, {.wire = wire}});
     return message_of_next(loader);
   };
@@ -120,7 +120,7 @@ TEST(LoaderUnfit, StoppingNamesFileAndSampleHoweverItIsDecoded) {
 }
 
 /// Images of 6 x 8 pixels with masks, but one sample of other sizes.
-std::shared_ptr<const Dataset> one_odd(const Shape& image, const Shape& mask) {
+std::shared_ptr<const Dataset> set_with_one_odd_sample(const Shape& image, const Shape& mask) {
   return made_set(8, {image_field(), mask_field("mask", 5)}, [=](std::size_t index, Sample& out) {
     const auto put = [](Field& field, const Shape& shape) {
       const MutableArray array = field.array.reset(DType::uint8, shape);
@@ -131,9 +131,9 @@ std::shared_ptr<const Dataset> one_odd(const Shape& image, const Shape& mask) {
   });
 }
 
-TEST(LoaderUnfit, ImagesWithoutPixelsAndMasksOfAnotherSizeAreSkipped) {
+TEST(LoaderUnfit, EmptyImagesAndMasksOfAnotherSizeAreSkipped) {
   const auto message = [](const Shape& image, const Shape& mask, const AnyOp& op) {
-    DataLoader loader(one_odd(image, mask), {{"op", op}}, skipping());
+    DataLoader loader(set_with_one_odd_sample(image, mask), {{"op", op}}, skipping());
     take(loader, 4);
     const SkippedSamples skipped = loader.skipped();
     EXPECT_THAT(numbers(skipped), ElementsAre(5));
@@ -156,13 +156,13 @@ struct Picky : OwnOp {
   }
 };
 
-TEST(LoaderUnfit, AnOperationOfTheUsersMaySayThatASampleDoesNotFit) {
+TEST(LoaderUnfit, UnfitSampleFromACustomOperationIsSkipped) {
   DataLoader skips(std::make_shared<TestSet>(8), {{"own", Picky<UnfitSample>{}}}, skipping());
   take(skips, 4);
   EXPECT_THAT(numbers(skips.skipped()), ElementsAre(3));
 }
 
-TEST(LoaderUnfit, WhateverElseAnOperationThrowsStops) {
+TEST(LoaderUnfit, OtherErrorsFromACustomOperationAreRethrown) {
   DataLoaderOptions options = skipping();
   options.batch_size = 8;
   const auto message = [&](const AnyOp& op) {

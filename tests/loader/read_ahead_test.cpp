@@ -20,15 +20,15 @@ constexpr std::size_t kReadAheadBatch = 4;
 constexpr std::uint64_t kReadAheadBatches = 17;  // more than three epochs of five
 
 /// Another time for each call, up to 0.25 ms: many are not worth a sleep.
-void dawdle(std::size_t index) {
+void sleep_briefly(std::size_t index) {
   const std::size_t mixed = (index + 1) * 0x9E3779B97F4A7C15u >> 40;
   if (mixed % 3 > 0) std::this_thread::sleep_for(std::chrono::microseconds(mixed % 250));
 }
 
-std::shared_ptr<TestSet> dawdling_set() {
+std::shared_ptr<TestSet> slow_set() {
   const auto dataset = std::make_shared<TestSet>(kReadAheadSamples);
-  dataset->on_read = [](std::size_t index) { dawdle(index); };
-  dataset->on_decode = [](std::size_t index) { dawdle(7 * index); };
+  dataset->on_read = [](std::size_t index) { sleep_briefly(index); };
+  dataset->on_decode = [](std::size_t index) { sleep_briefly(7 * index); };
   return dataset;
 }
 
@@ -44,22 +44,22 @@ void for_all_threads(const Check& check) {
   }
 }
 
-TEST(ReadAhead, SameBitsForAnyNumberOfReadsAndWorkers) {
+TEST(ReadAhead, SameBytesForAnyNumberOfReadsAndWorkers) {
   DataLoader alone(std::make_shared<TestSet>(kReadAheadSamples), two_transforms(),
                    {{.batch_size = kReadAheadBatch}, {}});
   const std::vector<Bytes> expected = take(alone, kReadAheadBatches);
   for_all_threads([&](DataLoaderOptions options) {
-    DataLoader loader(dawdling_set(), two_transforms(), options);
+    DataLoader loader(slow_set(), two_transforms(), options);
     EXPECT_EQ(take(loader, kReadAheadBatches), expected);
 
     options.first_batch = 7;
-    DataLoader later(dawdling_set(), two_transforms(), options);
+    DataLoader later(slow_set(), two_transforms(), options);
     EXPECT_EQ(take(later, kReadAheadBatches - 7),
               std::vector<Bytes>(expected.begin() + 7, expected.end()));
   });
 }
 
-TEST(ReadAhead, SoManyReadsAreInFlightAndNoMore) {
+TEST(ReadAhead, ExactlyTheGivenNumberOfReadsIsInFlight) {
   const auto dataset = std::make_shared<TestSet>(64);
   Gate gate;
   dataset->on_read = [&](std::size_t) { gate.wait(); };
@@ -72,7 +72,7 @@ TEST(ReadAhead, SoManyReadsAreInFlightAndNoMore) {
   take(loader, 20);
 }
 
-TEST(ReadAhead, ASlowSampleHoldsUpNoneOfTheSlotsBehindIt) {
+TEST(ReadAhead, SlowSampleDoesNotDelayLaterReads) {
   const auto dataset = std::make_shared<TestSet>(64);
   Gate gate;
   dataset->on_read = [&](std::size_t index) {
@@ -87,7 +87,7 @@ TEST(ReadAhead, ASlowSampleHoldsUpNoneOfTheSlotsBehindIt) {
   gate.open();
 }
 
-TEST(ReadAhead, AllReadersGoOnWhenASlowSampleHasCome) {
+TEST(ReadAhead, AllReadersResumeAfterASlowSample) {
   const auto dataset = std::make_shared<TestSet>(64);
   Gate first;
   Gate later;
@@ -107,7 +107,7 @@ TEST(ReadAhead, AllReadersGoOnWhenASlowSampleHasCome) {
   later.open();
 }
 
-TEST(ReadAhead, ReadsInOrderAndNoFurtherThanTwiceItsReads) {
+TEST(ReadAhead, ReadsInOrderUpToTwiceItsReadsAhead) {
   std::mutex mutex;
   std::vector<std::size_t> begun;
   const auto dataset = std::make_shared<TestSet>(64);
@@ -126,7 +126,7 @@ TEST(ReadAhead, ReadsInOrderAndNoFurtherThanTwiceItsReads) {
   for (std::size_t i = 0; i < begun.size(); ++i) EXPECT_EQ(begun[i], i);
 }
 
-TEST(ReadAhead, EveryReadIsCountedOnceWithWhatItCost) {
+TEST(ReadAhead, EveryReadIsCountedOnceWithBytesAndTime) {
   const auto dataset = std::make_shared<TestSet>(64);
   dataset->on_read = [](std::size_t) { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
   const DataLoader loader(
@@ -143,12 +143,12 @@ TEST(ReadAhead, EveryReadIsCountedOnceWithWhatItCost) {
   EXPECT_LT(read.cpu_s, read.wall_s);
 }
 
-TEST(ReadAhead, AFailureIsThatOfItsSampleAndEarlierBatchesCome) {
+TEST(ReadAhead, ReadErrorIsRethrownAfterEarlierBatches) {
   for_all_threads([](DataLoaderOptions options) {
     options.shuffle = false;
-    const auto dataset = dawdling_set();
+    const auto dataset = slow_set();
     dataset->on_read = [](std::size_t index) {
-      dawdle(index);
+      sleep_briefly(index);
       if (index >= 13) throw Error("no such file");
     };
     DataLoader loader(dataset, no_transforms(), options);
@@ -160,12 +160,12 @@ TEST(ReadAhead, AFailureIsThatOfItsSampleAndEarlierBatchesCome) {
   });
 }
 
-TEST(ReadAhead, LaterStepsFailAsTheyDoWithout) {
+TEST(ReadAhead, DecodeErrorIsSameAsWithoutReadAhead) {
   for_all_threads([](DataLoaderOptions options) {
     options.shuffle = false;
-    const auto dataset = dawdling_set();
+    const auto dataset = slow_set();
     dataset->on_decode = [](std::size_t index) {
-      dawdle(index);
+      sleep_briefly(index);
       if (index == 5) throw Error("corrupt");
     };
     DataLoader loader(dataset, no_transforms(), options);
@@ -175,7 +175,7 @@ TEST(ReadAhead, LaterStepsFailAsTheyDoWithout) {
   });
 }
 
-TEST(ReadAhead, WhatIsNoExceptionOfTheStandardLibraryArrivesToo) {
+TEST(ReadAhead, NonStandardExceptionIsReportedAsUnknown) {
   const auto dataset = std::make_shared<TestSet>(8);
   dataset->on_read = [](std::size_t) { throw 5; };
   DataLoader loader(dataset, no_transforms(),
@@ -183,11 +183,11 @@ TEST(ReadAhead, WhatIsNoExceptionOfTheStandardLibraryArrivesToo) {
   EXPECT_THAT(message_of_next(loader), HasSubstr("unknown exception"));
 }
 
-TEST(ReadAhead, BadSamplesAreSkippedAsWithout) {
+TEST(ReadAhead, BadSamplesAreSkippedAsWithoutReadAhead) {
   const auto bad_set = [] {
-    const auto dataset = dawdling_set();
+    const auto dataset = slow_set();
     dataset->on_read = [](std::size_t index) {
-      dawdle(index);
+      sleep_briefly(index);
       if (index == 2 || index == 3 || index == 20) throw Error("gone");
     };
     dataset->on_decode = [](std::size_t index) {
@@ -209,7 +209,7 @@ TEST(ReadAhead, BadSamplesAreSkippedAsWithout) {
   });
 }
 
-TEST(ReadAhead, AKnownBadSampleIsNotReadAgain) {
+TEST(ReadAhead, KnownBadSampleIsNotReadAgain) {
   std::map<std::size_t, int> reads;
   const auto dataset = std::make_shared<TestSet>(kReadAheadSamples);
   std::mutex mutex;
@@ -230,7 +230,7 @@ TEST(ReadAhead, AKnownBadSampleIsNotReadAgain) {
   EXPECT_GE(reads[1], 3);
 }
 
-TEST(ReadAhead, ASlotMayMeetNothingButBadSamples) {
+TEST(ReadAhead, SlotWithOnlyBadSamplesGivesSameBatches) {
   DataLoaderOptions options = {{.batch_size = kReadAheadBatch, .on_bad_sample = OnBadSample::skip},
                                {}};
   options.shuffle = false;
@@ -244,7 +244,7 @@ TEST(ReadAhead, ASlotMayMeetNothingButBadSamples) {
   EXPECT_EQ(take(loader, kReadAheadBatches), take(alone, kReadAheadBatches));
 }
 
-TEST(ReadAhead, CutsAreMadeAndTakenAsWithout) {
+TEST(ReadAhead, CutsGiveSameBatchesAsWithoutReadAhead) {
   for (const char* after : {"read", "decode", "collate"}) {
     DataLoaderOptions options =
         with(&DataLoaderOptions::cut, HostCut{after, 8}, {{.batch_size = kReadAheadBatch}, {}});
@@ -255,32 +255,32 @@ TEST(ReadAhead, CutsAreMadeAndTakenAsWithout) {
   }
 }
 
-TEST(ReadAhead, StopsAtAnyMoment) {
+TEST(ReadAhead, DestructionAfterAnyNumberOfBatchesDoesNotHang) {
   for_all_threads([](const DataLoaderOptions& options) {
     for (std::size_t i = 0; i < 10; ++i) {
-      const auto dataset = dawdling_set();
+      const auto dataset = slow_set();
       DataLoader loader(dataset, two_transforms(), options);
       take(loader, i % 5);
-      dawdle(i);
+      sleep_briefly(i);
     }
   });
 }
 
-TEST(ReadAhead, StopsWhileAFailureIsUnread) {
+TEST(ReadAhead, DestructionWithAnUnreadErrorDoesNotHang) {
   for_all_threads([](const DataLoaderOptions& options) {
     for (std::size_t i = 0; i < 10; ++i) {
-      const auto dataset = dawdling_set();
+      const auto dataset = slow_set();
       dataset->on_read = [](std::size_t index) {
-        dawdle(index);
+        sleep_briefly(index);
         if (index % 5 == 3) throw Error("bad");
       };
       const DataLoader loader(dataset, no_transforms(), options);
-      dawdle(i);
+      sleep_briefly(i);
     }
   });
 }
 
-TEST(ReadAhead, StopWakesWorkersWhoseSampleNobodyBegan) {
+TEST(ReadAhead, DestructionWakesWorkersWaitingForReads) {
   const auto dataset = std::make_shared<TestSet>(64);
   Gate gate;
   dataset->on_read = [&](std::size_t) { gate.wait(); };
@@ -294,7 +294,7 @@ TEST(ReadAhead, StopWakesWorkersWhoseSampleNobodyBegan) {
   gate.open();
 }
 
-TEST(ReadAhead, BadOptionsAreRefusedTogether) {
+TEST(ReadAhead, InvalidOptionsAreRefusedTogether) {
   const std::string message =
       refusal(std::make_shared<TestSet>(8), no_transforms(),
               {{}, {.num_workers = 0, .read_ahead = {.reads = 1025, .chunk_bytes = 4095}}});
@@ -308,7 +308,7 @@ TEST(ReadAhead, BadOptionsAreRefusedTogether) {
             "");
 }
 
-TEST(ReadAhead, TheRequestSizeHoldsInEveryThreadThatReads) {
+TEST(ReadAhead, ChunkBytesApplyToEveryReadingThread) {
   for (const unsigned reads : {0u, 2u}) {
     std::mutex mutex;
     std::vector<std::size_t> requests;

@@ -60,7 +60,7 @@ std::vector<Occurrence> list_batch(const RunningOrder& order, std::uint64_t batc
   return taken;
 }
 
-TEST(RunningOrder, OneRankTakesTheSamplersOrderAndWalksOnRound) {
+TEST(RunningOrder, OneRankFollowsTheSamplerAndWrapsAround) {
   const RunningOrder order(23, {{.batch_size = 4, .seed = 9}, {}});
   const Sampler sampler(23, true, 9);
   ASSERT_EQ(order.batches_per_epoch(), 5u);
@@ -75,7 +75,7 @@ TEST(RunningOrder, OneRankTakesTheSamplersOrderAndWalksOnRound) {
       }
 }
 
-TEST(RunningOrder, RanksShareTheLastStep) {
+TEST(RunningOrder, RanksShareTheLastStepOfOneRank) {
   for (const Case& c : kCases)
     for (const int kind : {0, 1, 2}) {
       const Case whole = {c.samples, c.batch_size * c.ranks, 1};
@@ -99,7 +99,7 @@ TEST(RunningOrder, RanksShareTheLastStep) {
     }
 }
 
-TEST(RunningOrder, SharesOfTheLastStepAreEqual) {
+TEST(RunningOrder, LastShareDividesTheRemainderAndRoundsUp) {
   const auto share = [](std::uint64_t samples, std::size_t batch, std::size_t ranks) {
     return last_share(samples, {{.batch_size = batch, .rank = {0, ranks}}, {}});
   };
@@ -110,7 +110,7 @@ TEST(RunningOrder, SharesOfTheLastStepAreEqual) {
   EXPECT_EQ(share(50, 8, 1), 2u);
 }
 
-TEST(RunningOrder, RanksTogetherTakeWhatOneRankTakesInEveryStep) {
+TEST(RunningOrder, AllRanksTogetherTakeTheStepsOfOneRank) {
   for (const Case& c : kCases)
     for (const bool drop_last : {true, false})
       for (const int kind : {0, 1, 2}) {
@@ -142,7 +142,7 @@ std::vector<Occurrence> epoch_at(const Case& c, bool drop_last, std::uint64_t ep
   return all;
 }
 
-TEST(RunningOrder, DropLeavesTheRestOutAndTakesNothingTwice) {
+TEST(RunningOrder, DropLastOmitsTheRemainderAndRepeatsNothing) {
   for (const Case& c : kCases) {
     const auto all = epoch_at(c, true, 4);
     const std::uint64_t step = c.batch_size * c.ranks;
@@ -156,7 +156,7 @@ TEST(RunningOrder, DropLeavesTheRestOutAndTakesNothingTwice) {
   }
 }
 
-TEST(RunningOrder, PadTakesEverySampleAndTheFirstOnesAgain) {
+TEST(RunningOrder, PaddingTakesEverySampleAndRepeatsTheFirstOnes) {
   for (const Case& c : kCases) {
     const auto all = epoch_at(c, false, 4);
     const std::uint64_t step = c.batch_size * c.ranks;
@@ -169,7 +169,7 @@ TEST(RunningOrder, PadTakesEverySampleAndTheFirstOnesAgain) {
   }
 }
 
-TEST(RunningOrder, EveryPlaceAndDistanceHasAnOccurrenceOfItsOwn) {
+TEST(RunningOrder, EveryPositionAndDistanceHasAUniqueOccurrence) {
   for (const Case& c : kCases)
     for (const bool drop_last : {true, false})
       for (const int kind : {0, 1, 2}) {
@@ -186,7 +186,7 @@ TEST(RunningOrder, EveryPlaceAndDistanceHasAnOccurrenceOfItsOwn) {
       }
 }
 
-TEST(RunningOrder, StandInsComeFromTheRanksOwnOrder) {
+TEST(RunningOrder, ReplacementsAreSamplesOfTheSameRank) {
   for (const Case& c : kCases)
     for (const bool drop_last : {true, false}) {
       std::set<Occurrence> of_all;
@@ -214,7 +214,7 @@ std::vector<std::string> find_problems(std::uint64_t samples, const DataLoaderOp
   return problems;
 }
 
-TEST(RunningOrder, ProblemsAreNamedWithTheirRemedies) {
+TEST(RunningOrder, ProblemsAreReportedWithAdvice) {
   EXPECT_THAT(find_problems(12, {{.batch_size = 4, .rank = {2, 3}}, {}}), IsEmpty());
   EXPECT_THAT(find_problems(12, {{.batch_size = 1, .rank = {0, 0}}, {}}),
               ElementsAre("0 ranks: give at least 1"));

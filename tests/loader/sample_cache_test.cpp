@@ -37,7 +37,7 @@ void expect_is(std::span<const CachedField> cached, std::uint64_t number) {
   }
 }
 
-TEST(SampleCache, GivesBackWhatWasPut) {
+TEST(SampleCache, FindReturnsStoredSamplesAndCountsHits) {
   SampleCache cache(kSampleCacheSamples, 2, {.bytes = 1 << 20});
   EXPECT_TRUE(cache.find(7).empty());
   cache.put(7, cached_sample(7));
@@ -63,7 +63,7 @@ TEST(SampleCache, HoldsFieldsWithoutValues) {
   EXPECT_EQ(cache.find(0)[0].value.shape, Shape({0, 5}));
 }
 
-TEST(SampleCache, TakesWhatFitsInItsBudgetAndNoMore) {
+TEST(SampleCache, StoresSamplesUpToItsBudget) {
   CountingMemory memory;
   const std::size_t budget = 8 * kSampleCacheSamples + 3 * kEntry + kEntry - 1;
   {
@@ -80,7 +80,7 @@ TEST(SampleCache, TakesWhatFitsInItsBudgetAndNoMore) {
   EXPECT_EQ(memory.bytes(), 0U);
 }
 
-TEST(SampleCache, LargeSamplesHaveBlocksOfTheirOwn) {
+TEST(SampleCache, LargeSamplesUseSeparateBlocks) {
   CountingMemory memory;
   constexpr std::size_t kLarge = std::size_t{9} << 20;
   const std::size_t budget = 8 * kSampleCacheSamples + 3 * (kLarge + 64);
@@ -93,7 +93,7 @@ TEST(SampleCache, LargeSamplesHaveBlocksOfTheirOwn) {
   EXPECT_EQ(memory.peak_bytes(), budget);
 }
 
-TEST(SampleCache, OneThatDoesNotFitEndsTheFilling) {
+TEST(SampleCache, FirstSampleThatDoesNotFitEndsFilling) {
   SampleCache cache(kSampleCacheSamples, 2, {.bytes = 8 * kSampleCacheSamples + 4 * kEntry});
   Sample large = cached_sample(1);
   large.fields[1].array.reset(DType::uint8, {10000});
@@ -106,7 +106,7 @@ TEST(SampleCache, OneThatDoesNotFitEndsTheFilling) {
   expect_is(cache.find(0), 0);
 }
 
-TEST(SampleCache, WithoutMemoryNothingIsAdded) {
+TEST(SampleCache, OutOfMemoryStoresNothing) {
   for (const std::size_t allocations : {0U, 1U}) {
     CountingMemory memory(allocations);
     SampleCache cache(kSampleCacheSamples, 2, {.bytes = 1 << 20, .memory = &memory});
@@ -118,7 +118,7 @@ TEST(SampleCache, WithoutMemoryNothingIsAdded) {
   }
 }
 
-TEST(SampleCache, ThreadsSeeWholeSamplesOrNone) {
+TEST(SampleCache, ConcurrentReadersSeeCompleteSamplesOrNone) {
   for (const std::size_t budget : {std::size_t{1} << 20, 8 * kSampleCacheSamples + 10 * kEntry}) {
     SampleCache cache(kSampleCacheSamples, 2, {.bytes = budget});
     {

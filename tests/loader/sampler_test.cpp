@@ -20,7 +20,7 @@ TEST(Sampler, UnshuffledIsInOrder) {
   for (std::uint64_t i = 0; i < 100; ++i) EXPECT_EQ(sampler.at(7, i), i);
 }
 
-TEST(Sampler, EverySampleComesOnceAnEpoch) {
+TEST(Sampler, EverySampleIsReturnedOncePerEpoch) {
   for (std::uint64_t samples = 1; samples <= 2000; samples += samples < 300 ? 1 : 17) {
     const Sampler sampler(samples, true, samples);
     std::vector<bool> seen(samples);
@@ -32,7 +32,7 @@ TEST(Sampler, EverySampleComesOnceAnEpoch) {
   }
 }
 
-TEST(Sampler, LargeSizesStayInside) {
+TEST(Sampler, LargeSizesReturnDistinctIndicesInRange) {
   for (const std::uint64_t samples :
        {(std::uint64_t{1} << 40) + 1, std::uint64_t{1} << 48, (std::uint64_t{1} << 63) + 12345}) {
     const Sampler sampler(samples, true, 7);
@@ -47,7 +47,7 @@ TEST(Sampler, LargeSizesStayInside) {
 }
 
 // From an independent implementation in Python.
-TEST(Sampler, GoldenValues) {
+TEST(Sampler, MatchesGoldenValues) {
   using Order = std::vector<std::uint64_t>;
   EXPECT_EQ(list_samples(Sampler(10, true, 1), 0), (Order{7, 2, 3, 1, 4, 9, 5, 0, 6, 8}));
   EXPECT_EQ(list_samples(Sampler(10, true, 1), 1), (Order{2, 4, 8, 3, 7, 6, 9, 0, 1, 5}));
@@ -96,7 +96,7 @@ TEST(Sampler, NeighborsAreNotKeptTogether) {
   EXPECT_LT(neighbors, 10);
 }
 
-TEST(Sampler, NoSampleIsRefused) { EXPECT_THROW(Sampler(0, true, 1), std::logic_error); }
+TEST(Sampler, ZeroSamplesThrow) { EXPECT_THROW(Sampler(0, true, 1), std::logic_error); }
 
 }  // namespace
 }  // namespace slipstream

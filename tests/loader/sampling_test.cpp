@@ -69,7 +69,7 @@ Weights count_samples(const Sampler& sampler, std::uint32_t epochs) {
 }
 
 /// Chi-squared of counts against shares of the weights, in standard deviations above its mean.
-double excess(const Weights& counts, const Weights& weights) {
+double chi_squared_excess(const Weights& counts, const Weights& weights) {
   double draws = 0;
   double sum = 0;
   for (std::size_t i = 0; i < counts.size(); ++i) {
@@ -94,7 +94,7 @@ Labels uneven_labels() {
   return labels;
 }
 
-TEST(BalancedSampling, EveryRoundHasEveryClassOnceInAnOrderOfItsOwn) {
+TEST(BalancedSampling, EveryRoundHasEveryClassOnceInRandomOrder) {
   Labels labels = uneven_labels();
   labels.push_back(5);  // the last round is cut short
   const Sampler sampler = balanced_sampler(labels);
@@ -112,7 +112,7 @@ TEST(BalancedSampling, EveryRoundHasEveryClassOnceInAnOrderOfItsOwn) {
   EXPECT_EQ(rounds.size(), 6u);
 }
 
-TEST(BalancedSampling, AClassIsUsedUpBeforeASampleComesAgainAlsoOverEpochs) {
+TEST(BalancedSampling, SampleRepeatsOnlyAfterAllOthersOfItsClass) {
   const Labels labels = uneven_labels();
   const Sampler sampler = balanced_sampler(labels);
   std::map<std::int64_t, std::vector<std::uint64_t>> taken;
@@ -134,7 +134,7 @@ TEST(BalancedSampling, AClassIsUsedUpBeforeASampleComesAgainAlsoOverEpochs) {
   }
 }
 
-TEST(BalancedSampling, AnyOnePositionTakesEachClassAndEachOfItsSamplesAlike) {
+TEST(BalancedSampling, EveryPositionIsUniformOverSamples) {
   for (const std::size_t classes : {2u, 3u, 8u, 32u, 33u}) {
     Labels labels;
     for (std::size_t i = 0; i < 3 * classes; ++i)
@@ -144,19 +144,20 @@ TEST(BalancedSampling, AnyOnePositionTakesEachClassAndEachOfItsSamplesAlike) {
       Weights counts(labels.size());
       for (std::uint32_t epoch = 0; epoch < 20000; ++epoch) ++counts[sampler.at(epoch, position)];
       const Weights alike(labels.size(), 1);
-      EXPECT_LT(excess(counts, alike), 5) << classes << " classes, position " << position;
+      EXPECT_LT(chi_squared_excess(counts, alike), 5)
+          << classes << " classes, position " << position;
     }
   }
 }
 
-TEST(BalancedSampling, OccurrencesDiffer) {
+TEST(BalancedSampling, RepeatedSamplesHaveDifferentOccurrences) {
   expect_occurrences_differ(balanced_sampler(uneven_labels()));
   expect_occurrences_differ(balanced_sampler({0, 1, 1, 1, 1, 1, 1, 1}));
   expect_occurrences_differ(balanced_sampler({4, 4, 4}));
   expect_occurrences_differ(balanced_sampler({9}));
 }
 
-TEST(BalancedSampling, UnshuffledIsByClassAndNumber) {
+TEST(BalancedSampling, UnshuffledIsOrderedByClassAndIndex) {
   const Sampler sampler = balanced_sampler({5, 0, 5, 5, 0, 5}, false);
   EXPECT_THAT(list_draws(sampler, 0), ElementsAre(1, 0, 4, 2, 1, 3));
   EXPECT_THAT(list_draws(sampler, 1), ElementsAre(4, 5, 1, 0, 4, 2));
@@ -170,7 +171,7 @@ TEST(BalancedSampling, EpochsAndSeedsDiffer) {
 }
 
 // From an independent implementation in Python.
-TEST(BalancedSampling, GoldenValues) {
+TEST(BalancedSampling, MatchesGoldenValues) {
   const Sampler few = balanced_sampler({0, 0, 0, 0, 0, 0, 7, 7, 3, 0});
   EXPECT_EQ(
       list_occurrences(few, 0),
@@ -216,13 +217,13 @@ class LabelsOnly final : public LabeledDataset {
   std::vector<std::string> names_;
 };
 
-TEST(BalancedSampling, TakesTheLabelsOfADataSet) {
+TEST(BalancedSampling, AcceptsLabelsOfADataset) {
   const Labels labels = uneven_labels();
   const Sampler sampler(30, true, 1, Sampling::balanced(LabelsOnly(30, labels)));
   EXPECT_EQ(list_occurrences(sampler, 3), list_occurrences(balanced_sampler(labels), 3));
 }
 
-TEST(BalancedSampling, RefusesLabelsThatAreNone) {
+TEST(BalancedSampling, InvalidLabelsAreRefused) {
   EXPECT_THAT(thrown_by([] { Sampling::balanced(Labels{}); }), StartsWith("Refused: no labels"));
   EXPECT_THAT(thrown_by([] {
                 Sampling::balanced(Labels{1, 0, -1, 3, -7});
@@ -240,24 +241,24 @@ Weights uneven_weights() {
   return weights;
 }
 
-TEST(WeightedSampling, SamplesComeInProportionToTheirWeights) {
+TEST(WeightedSampling, FrequenciesAreProportionalToWeights) {
   const Weights weights = uneven_weights();
   const Weights counts = count_samples(weighted_sampler(weights), 2000);
-  EXPECT_LT(excess(counts, weights), 5);
+  EXPECT_LT(chi_squared_excess(counts, weights), 5);
   for (std::size_t i = 0; i < weights.size(); ++i) EXPECT_EQ(counts[i] == 0, weights[i] == 0) << i;
 }
 
-TEST(WeightedSampling, AnyOnePositionDrawsInProportionToo) {
+TEST(WeightedSampling, EveryPositionIsProportionalToWeights) {
   const Weights weights = {1, 0, 0.5, 4, 2.5, 1, 0, 1};
   const Sampler sampler = weighted_sampler(weights);
   for (const std::uint64_t position : {0u, 3u, 7u}) {
     Weights counts(weights.size());
     for (std::uint32_t epoch = 0; epoch < 20000; ++epoch) ++counts[sampler.at(epoch, position)];
-    EXPECT_LT(excess(counts, weights), 5) << "position " << position;
+    EXPECT_LT(chi_squared_excess(counts, weights), 5) << "position " << position;
   }
 }
 
-TEST(WeightedSampling, EachEpochKeepsTheSharesWithinTwo) {
+TEST(WeightedSampling, EachEpochDiffersByLessThanTwoFromExactShares) {
   const Weights weights = uneven_weights();
   double sum = 0;
   for (const double weight : weights) sum += weight;
@@ -271,7 +272,7 @@ TEST(WeightedSampling, EachEpochKeepsTheSharesWithinTwo) {
   }
 }
 
-TEST(WeightedSampling, EqualWeightsGiveTheOrderOfEverySampleOnce) {
+TEST(WeightedSampling, EqualWeightsGiveUnweightedOrder) {
   for (const bool shuffle : {true, false}) {
     const Sampler sampler = weighted_sampler(Weights(1000, 0.3), shuffle);
     EXPECT_EQ(sampler.occurrences(), 1u);
@@ -279,17 +280,17 @@ TEST(WeightedSampling, EqualWeightsGiveTheOrderOfEverySampleOnce) {
   }
 }
 
-TEST(WeightedSampling, OccurrencesDiffer) {
+TEST(WeightedSampling, RepeatedSamplesHaveDifferentOccurrences) {
   expect_occurrences_differ(weighted_sampler(uneven_weights()));
   expect_occurrences_differ(weighted_sampler({0, 3, 0}));
   expect_occurrences_differ(weighted_sampler({1}));
 }
 
-TEST(WeightedSampling, UnshuffledComesByNumber) {
+TEST(WeightedSampling, UnshuffledIsOrderedByIndex) {
   EXPECT_THAT(list_draws(weighted_sampler({0, 3, 0, 1}, false), 5), ElementsAre(1, 1, 1, 3));
 }
 
-TEST(WeightedSampling, EpochsAndSeedsDraw) {
+TEST(WeightedSampling, EpochsAndSeedsDiffer) {
   for (const bool shuffle : {true, false}) {
     const Order order = list_occurrences(weighted_sampler(uneven_weights(), shuffle), 0);
     EXPECT_EQ(list_occurrences(weighted_sampler(uneven_weights(), shuffle), 0), order);
@@ -298,7 +299,7 @@ TEST(WeightedSampling, EpochsAndSeedsDraw) {
   }
 }
 
-TEST(WeightedSampling, OnlyTheProportionsOfWeightsCount) {
+TEST(WeightedSampling, ScaledWeightsGiveSameOrder) {
   const Order order = list_occurrences(weighted_sampler(uneven_weights()), 4);
   for (const int exponent : {-1070, -500, 1000}) {
     Weights weights = uneven_weights();
@@ -311,7 +312,7 @@ TEST(WeightedSampling, OnlyTheProportionsOfWeightsCount) {
 }
 
 // From an independent implementation in Python, in fractions.
-TEST(WeightedSampling, GoldenValues) {
+TEST(WeightedSampling, MatchesGoldenValues) {
   const Sampler sampler = weighted_sampler({1, 0, 0.5, 4, 2.5, 1, 0, 1, 0, 0.125});
   EXPECT_EQ(
       list_occurrences(sampler, 0),
@@ -321,7 +322,7 @@ TEST(WeightedSampling, GoldenValues) {
       (Order{{3, 1}, {3, 3}, {5, 1}, {3, 2}, {4, 2}, {4, 1}, {9, 0}, {0, 0}, {2, 1}, {3, 4}}));
 }
 
-TEST(WeightedSampling, RefusesWeightsThatAreNone) {
+TEST(WeightedSampling, InvalidWeightsAreRefused) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double infinity = std::numeric_limits<double>::infinity();
   EXPECT_THAT(thrown_by([] { Sampling::weighted({}); }), StartsWith("Refused: no weights"));
@@ -344,7 +345,7 @@ TEST(WeightedSampling, RefusesWeightsThatAreNone) {
               HasSubstr("is -1, and 1 more is no better: "));
 }
 
-TEST(Sampling, SaysForHowManySamplesItIs) {
+TEST(Sampling, SizeReturnsNumberOfLabelsOrWeights) {
   EXPECT_EQ(Sampling().size(), std::nullopt);
   EXPECT_EQ(Sampling::balanced(Labels{1, 2, 2}).size(), 3u);
   EXPECT_EQ(Sampling::weighted({1, 0}).size(), 2u);

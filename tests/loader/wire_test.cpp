@@ -54,8 +54,8 @@ ArrayField numbers(const std::string& name, const Shape& shape) {
 }
 
 /// One batch as stages see it, field by field.
-std::vector<Bytes> arrived(const std::shared_ptr<const Dataset>& dataset, std::size_t batch_size,
-                           const WireFormats& wire) {
+std::vector<Bytes> received_fields(const std::shared_ptr<const Dataset>& dataset,
+                                   std::size_t batch_size, const WireFormats& wire) {
   DataLoader loader(dataset, {}, {{.batch_size = batch_size}, {.num_workers = 2, .wire = wire}});
   const SlabLayout& layout = loader.layout();
   const HostBatch batch = loader.next();
@@ -76,13 +76,14 @@ void expect_exact(const Shape& shape, const ArrayField& packed, Wire wire, std::
   const auto images = numbers("image", {shape[0], 3});
   const auto dataset = tensor_dataset({images, packed});
   const auto batch = static_cast<std::size_t>(shape[0]);
-  EXPECT_EQ(arrived(dataset, batch, {{packed.name, wire}}), arrived(dataset, batch, {}));
+  EXPECT_EQ(received_fields(dataset, batch, {{packed.name, wire}}),
+            received_fields(dataset, batch, {}));
   const SlabLayout layout = DataLoader::plan_layout(
       *dataset, {}, {{.batch_size = batch}, {.wire = {{packed.name, wire}}}});
   EXPECT_EQ(layout.field(packed.name).sample_bytes, slab_bytes) << to_string(wire);
 }
 
-TEST(Wire, MasksOfFewClassesArriveAsTheyWere) {
+TEST(Wire, BitsRoundTripKeepsMasksOfFewClasses) {
   for (const std::int64_t samples : {1, 2, 5}) {
     for (const std::int64_t width : {1, 3, 7, 8, 16, 33}) {
       const Shape shape = {samples, 3, width};
@@ -99,7 +100,7 @@ TEST(Wire, MasksOfFewClassesArriveAsTheyWere) {
   }
 }
 
-TEST(Wire, ClassNumbersTakeTheSmallestType) {
+TEST(Wire, SmallestUsesTheNarrowestIntegerType) {
   for (const auto& [classes, bytes] : {std::pair<std::int64_t, std::size_t>{256, 1},
                                        {257, 2},
                                        {65'536, 2},
@@ -117,7 +118,7 @@ TEST(Wire, ClassNumbersTakeTheSmallestType) {
   }
 }
 
-TEST(Wire, OneHotVectorsTravelAsPlaces) {
+TEST(Wire, OneHotVectorsAreSentAsIndices) {
   for (const std::int64_t classes : {1, 2, 10, 256, 257, 1000}) {
     for (const std::int64_t samples : {1, 2, 9}) {
       const Shape shape = {samples, 3, classes};
@@ -130,13 +131,13 @@ TEST(Wire, OneHotVectorsTravelAsPlaces) {
   }
 }
 
-TEST(Wire, HalvesAreRoundedOnce) {
+TEST(Wire, HalfFormatsRoundEachValueOnce) {
   for (const std::int64_t values : {1, 7, 8, 100}) {
     const Shape shape = {4, values};
     const auto dataset = tensor_dataset({numbers("x", shape)});
-    const Bytes plain = arrived(dataset, 4, {}).front();
-    const Bytes bf16 = arrived(dataset, 4, {{"x", Wire::bf16}}).front();
-    const Bytes f16 = arrived(dataset, 4, {{"x", Wire::fp16}}).front();
+    const Bytes plain = received_fields(dataset, 4, {}).front();
+    const Bytes bf16 = received_fields(dataset, 4, {{"x", Wire::bf16}}).front();
+    const Bytes f16 = received_fields(dataset, 4, {{"x", Wire::fp16}}).front();
     for (std::size_t i = 0; i < plain.size(); i += sizeof(float)) {
       float value = 0, from_b = 0, from_h = 0;
       std::memcpy(&value, &plain[i], sizeof(float));
@@ -152,7 +153,7 @@ TEST(Wire, HalvesAreRoundedOnce) {
 }
 
 // The processor's own conversion, where it has one, against the one in integers.
-TEST(Wire, SpecialValuesAreRoundedAlikeEverywhere) {
+TEST(Wire, Fp16MatchesToF16ForSpecialValues) {
   std::vector<std::uint32_t> bits;
   for (std::uint64_t word = 0; word < (std::uint64_t{1} << 32); word += 65'521) {
     bits.push_back(static_cast<std::uint32_t>(word));
@@ -168,7 +169,7 @@ TEST(Wire, SpecialValuesAreRoundedAlikeEverywhere) {
   }
 }
 
-TEST(Wire, ManyFieldsShareABlock) {
+TEST(Wire, SeveralPackedFieldsRoundTripInOneBlock) {
   const Shape masks = {6, 5, 5};
   const auto dataset = tensor_dataset(
       {class_numbers<std::uint8_t>("mask", FieldKind::mask, masks, 2), numbers("x", {6, 9}),
@@ -176,7 +177,7 @@ TEST(Wire, ManyFieldsShareABlock) {
        vectors<float>("one", {6, 11})});
   const WireFormats exact = {
       {"mask", Wire::bits}, {"label", Wire::smallest}, {"one", Wire::one_hot}, {"x", Wire::plain}};
-  EXPECT_EQ(arrived(dataset, 6, exact), arrived(dataset, 6, {}));
+  EXPECT_EQ(received_fields(dataset, 6, exact), received_fields(dataset, 6, {}));
   const SlabLayout layout =
       DataLoader::plan_layout(*dataset, {}, {{.batch_size = 6}, {.wire = exact}});
   for (const SlabField& each : layout.fields) {
@@ -196,10 +197,10 @@ TEST(Wire, FieldsThatStayOnTheHostAreNotCopied) {
   EXPECT_EQ(layout.device_bytes, 4864U);
   EXPECT_EQ(layout.field("first").offset_bytes, 4864U);
   EXPECT_EQ(layout.bytes, 4864U + 1792);
-  EXPECT_EQ(arrived(dataset, 4, wire).front(), arrived(dataset, 4, {}).back());
+  EXPECT_EQ(received_fields(dataset, 4, wire).front(), received_fields(dataset, 4, {}).back());
 }
 
-TEST(Wire, WhatAFieldCannotTakeIsRefusedAllAtOnce) {
+TEST(Wire, InvalidFormatsAreRefusedTogether) {
   const auto dataset = tensor_dataset(
       {class_numbers<std::int64_t>("label", FieldKind::label, {4}, 17), numbers("x", {4, 3}),
        numbers("scalar", {4}), class_numbers<std::int32_t>("any", FieldKind::label, {4}, 5)});
@@ -226,7 +227,7 @@ TEST(Wire, WhatAFieldCannotTakeIsRefusedAllAtOnce) {
               HasSubstr("every field stays on the host"));
 }
 
-TEST(Wire, AVectorThatIsNotOneHotIsABadSample) {
+TEST(Wire, VectorThatIsNotOneHotThrows) {
   for (const auto& bad : {std::vector<float>{0, 0}, {1, 1}, {0.5F, 0}, {1, 0.5F}}) {
     const auto dataset = tensor_dataset(
         {field<float>("v", FieldKind::other, {1, 2}, 0, [&](std::size_t i) { return bad[i]; })});
@@ -237,7 +238,7 @@ TEST(Wire, AVectorThatIsNotOneHotIsABadSample) {
   }
 }
 
-TEST(Wire, NamesComeBack) {
+TEST(Wire, NamesRoundTrip) {
   for (const Wire wire : {Wire::plain, Wire::smallest, Wire::bits, Wire::one_hot, Wire::bf16,
                           Wire::fp16, Wire::host}) {
     EXPECT_EQ(wire_named(std::string(to_string(wire))), wire);

@@ -30,13 +30,13 @@ def error_message(**options):
     ("worker_init_fn", (1, "f"), "give a function of the worker's number"),
     ("device", ("gpu", "auto", "mps", "meta", None, True, 1.5, [], "cuda:x"), "give 'cpu', 'cuda' or 'cuda:N'"),
 ])
-def test_arguments_of_a_loader(name, values, advice):
+def test_bad_loader_arguments_are_refused_with_advice(name, values, advice):
     for value in values:
         message = error_message(**{name: value})
         assert message.startswith(f"{name} is {value!r}") and advice in message and "--" not in message
 
 
-def test_a_gpu_that_is_not_there(monkeypatch):
+def test_missing_gpu_is_refused_with_advice(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for device in ("cuda", "cuda:1", torch.device("cuda", 0)):
         message = error_message(device=device)
@@ -50,12 +50,12 @@ def test_a_gpu_that_is_not_there(monkeypatch):
     assert "device is 'cuda:2', but there are 2 GPUs" in error_message(device="cuda:2")
 
 
-def test_the_cpu_by_all_its_names():
+def test_all_names_of_the_cpu_are_accepted():
     for device in ("cpu", "cpu:0", torch.device("cpu")):
         assert ss.DataLoader([1, 2], device=device).device == "cpu"
 
 
-def test_many_workers_are_told(monkeypatch):
+def test_more_workers_than_cores_give_a_warning(monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     with pytest.warns(UserWarning, match="num_workers is 9, but this process may use 2 cores") as told:
         ss.DataLoader([1, 2], num_workers=9)
@@ -65,24 +65,24 @@ def test_many_workers_are_told(monkeypatch):
         ss.DataLoader([1, 2], num_workers=8)
 
 
-def test_ranks():
+def test_bad_rank_and_world_size_are_refused():
     assert "rank is 2: give a whole number, at most 1" in error_message(rank=2, world_size=2)
     assert "world_size is 0" in error_message(rank=0, world_size=0)
 
 
 @pytest.mark.parametrize("loader", [None, 3])
-def test_a_pipeline_needs_batches(loader):
+def test_pipeline_without_iterable_is_refused(loader):
     with pytest.raises(ss.Refused, match=f"a loader or another iterable, not {type(loader).__name__}"):
         ss.Pipeline(loader)
 
 
 @pytest.mark.parametrize("serial", ["x", None, 1])
-def test_serial_is_true_or_false(serial):
+def test_serial_that_is_no_bool_is_refused(serial):
     with pytest.raises(ss.Refused, match=f"serial is {serial!r}: give True or False"):
         ss.Pipeline([], serial=serial)
 
 
-def test_numbers_and_booleans_of_numpy():
+def test_numpy_integers_and_booleans_are_accepted():
     loader = ss.DataLoader([1, 2, 3], numpy.int32(2), numpy.bool_(True), num_workers=numpy.int8(2),
                            prefetch_factor=numpy.int8(100), drop_last=numpy.bool_(True), seed=numpy.uint64(5))
     assert len(loader) == 1 and loader.drop_last is True
@@ -94,7 +94,7 @@ def test_numbers_and_booleans_of_numpy():
         assert "batch_size is" in error_message(batch_size=not_whole)
 
 
-def test_the_doctor_takes_states_one_by_one_and_by_name():
+def test_doctor_restores_state_given_alone_or_in_containers():
     model = torch.nn.Linear(1, 1)
     for state in (model, {"model": model}, [model], (each for each in [model])):
         before, during = model.weight.detach().clone(), []
@@ -112,6 +112,6 @@ def test_the_doctor_takes_states_one_by_one_and_by_name():
 
 
 @pytest.mark.parametrize("budget", ["10", None, 0, -1, float("nan"), True])
-def test_budgets_of_the_doctor(budget):
+def test_bad_doctor_budget_is_refused(budget):
     with pytest.raises(ss.Refused, match=f"budget is {budget!r}: give a number of seconds, more than 0"):
         ss.doctor(torch.utils.data.DataLoader([1, 2]), print, budget=budget)

@@ -57,7 +57,7 @@ CHAINS = [("mixup", 0.4, 0.0, [T.MixUp(alpha=0.4)]), ("mixup", 1.0, 0.1, [T.OneH
 
 
 @pytest.mark.parametrize(("op", "alpha", "smoothing", "chain"), CHAINS)
-def test_batches_are_those_of_the_documentation(photos, device, op, alpha, smoothing, chain):
+def test_mixed_batches_match_documented_formulas(photos, device, op, alpha, smoothing, chain):
     """Two epochs of 50 samples in batches of 8; the last one has 2."""
     loader = make_loader(photos, device, *chain)
     batches = [*loader, *loader]
@@ -73,14 +73,14 @@ def test_batches_are_those_of_the_documentation(photos, device, op, alpha, smoot
                    for a, b in zip(own, other, strict=True))
 
 
-def test_bytes_are_cut(photos, device):
+def test_cutmix_of_uint8_images_matches_documented_formulas(photos, device):
     resize = [T.Resize((16, 12))]
     data = ss.ImageFolder(photos, T.Compose([*resize, T.CutMix()]))
     batches = list(ss.DataLoader(data, 8, True, seed=SEED, device=device))
     check_batches(batches, whole_batches(photos, chain=resize), "cutmix", 1.0, operation=1)
 
 
-def test_each_process_mixes_its_share(photos, device):
+def test_each_rank_mixes_its_share_of_the_batch(photos, device):
     """Places are counted through the batches of all of them. Of the last two samples each has one."""
     for rank in range(2):
         options = {"batch_size": 4, "rank": rank, "world_size": 2}
@@ -93,14 +93,14 @@ def brighter(image):
     return image + 0.25
 
 
-def test_functions_in_python_come_before(photos, device):
+def test_python_function_is_allowed_only_before_mixup(photos, device):
     check_batches(make_loader(photos, device, brighter, T.MixUp()), whole_batches(photos, chain=[*FLOATS, brighter]),
                   "mixup", 1.0)
     with pytest.raises(ss.Refused, match="brighter comes behind MixUp, which is done to whole batches"):
         T.Compose([T.MixUp(), brighter])
 
 
-def test_other_fields_come_as_they_are(photos, device, tmp_path):
+def test_mixup_leaves_other_fields_unchanged(photos, device, tmp_path):
     """Such as weights of samples, which lie in the loader's memory."""
     (tmp_path / "data").mkdir()
     numpy.save(tmp_path / "data" / "image.npy", numpy.random.default_rng(1).integers(0, 256, (20, 8, 8, 3), "uint8"))
@@ -116,7 +116,7 @@ def test_other_fields_come_as_they_are(photos, device, tmp_path):
         ss.DataLoader(unknown, 2, device=device)
 
 
-def test_a_pipeline_keeps_batches_apart(photos, device):
+def test_pipeline_does_not_overwrite_mixed_batches_in_use(photos, device):
     """Stages and body run behind what is mixed; what a late body reads is not overwritten before."""
     plain = [tuple(each.clone() for each in batch) for batch in make_loader(photos, device, T.MixUp())]
     pipe = ss.Pipeline(make_loader(photos, device, T.MixUp()), [("halve", lambda images: images / 2)])
@@ -153,7 +153,7 @@ def fit(loader, **options):
 
 
 @pytest.mark.parametrize("chain", [[T.MixUp(), T.OneHot(label_smoothing=0.1)], [T.CutMix()]])
-def test_a_trainer_trains_as_the_plain_loop_does(photos, device, chain):
+def test_trainer_with_mixing_matches_plain_loop(photos, device, chain):
     seen = []
 
     def loss(output, labels):
@@ -176,7 +176,7 @@ def test_a_trainer_trains_as_the_plain_loop_does(photos, device, chain):
     torch.testing.assert_close(named[0].losses, losses, rtol=1e-4, atol=1e-4)
 
 
-def test_a_trainer_goes_on_and_evaluates_without_mixing(photos, device, tmp_path):
+def test_trainer_resumes_mixing_and_evaluates_without_it(photos, device, tmp_path):
     chain = [T.MixUp(), T.OneHot(label_smoothing=0.1)]
     val = make_loader(photos, device, *chain)
     whole = fit(make_loader(photos, device, *chain))[1]
@@ -193,7 +193,7 @@ def test_a_trainer_goes_on_and_evaluates_without_mixing(photos, device, tmp_path
 
 
 @pytest.mark.parametrize("op", [T.MixUp(alpha=8.0), T.CutMix()])
-def test_the_command_line_trains_on_the_same_batches(photos, device, tmp_path, op):
+def test_command_line_and_trainer_mix_the_same_batches(photos, device, tmp_path, op):
     """It makes the weights; the second step's loss tells what batch it was computed of."""
     (tmp_path / "chain.json").write_text(T.Compose([T.Resize((32, 32)), FLOATS[1], op]).to_json())
     words = ["train", "classification", "--data", photos, "--transforms", tmp_path / "chain.json", "--image-size", 32,
@@ -223,7 +223,7 @@ class Made(torch.utils.data.Dataset):
         return torch.full((3, 8, 8), float(index)), index % 3
 
 
-def test_what_cannot_be_mixed(photos, tmp_path):
+def test_invalid_mixing_is_refused(photos, tmp_path):
     def refused(chain, message, data=ss.ImageFolder, source=photos, **options):
         with pytest.raises(ss.Refused, match=message):
             ss.DataLoader(data(source, T.Compose(chain), **options), 4)
@@ -249,14 +249,14 @@ def test_what_cannot_be_mixed(photos, tmp_path):
             make()
 
 
-def test_batches_of_ones_own_are_not_mixed():
+def test_calling_mixup_on_a_batch_is_refused():
     images, labels = torch.zeros(4, 3, 8, 8), torch.zeros(4, dtype=torch.int64)
     for chain in (T.MixUp(), T.Compose([T.Normalize([0.5], [0.5]), T.MixUp()])):
         with pytest.raises(ss.Refused, match=r"MixUp changes a batch's labels as well.*torchvision.transforms.v2"):
             chain(images, labels)
 
 
-def test_copies_and_text():
+def test_mixup_has_repr_pickle_and_json():
     mix = T.MixUp(alpha=0.2, num_classes=3)
     assert repr(mix) == 'MixUp({"op": "mixup", "alpha": 0.2, "num_classes": 3})'
     for same in (pickle.loads(pickle.dumps(mix)), copy.deepcopy(mix)):

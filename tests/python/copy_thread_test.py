@@ -36,7 +36,7 @@ STAGES = {
 
 
 @pytest.mark.parametrize("stages", STAGES)
-def test_batches_are_those_of_a_loop_without_the_thread(photos, device, stages):
+def test_copy_thread_gives_same_batches_as_loop_without_it(photos, device, stages):
     all_of_them = []
     for by_thread in (False, True):
         loader = make_loader(photos, device, by_thread)
@@ -54,7 +54,7 @@ def test_batches_are_those_of_a_loop_without_the_thread(photos, device, stages):
     assert all_equal(*all_of_them)
 
 
-def test_images_that_travel_as_files_have_the_thread(photos, device):
+def test_jpeg_wire_format_uses_the_copy_thread(photos, device):
     if device != "cuda":
         pytest.skip("for a GPU")
     loader = make_loader(photos, device, False, wire={"image": "jpeg"})
@@ -65,7 +65,7 @@ def test_images_that_travel_as_files_have_the_thread(photos, device):
 
 
 @pytest.mark.parametrize("where", ["files", "pixels", "script"])
-def test_the_body_may_capture_graphs_while_threads_call_cuda(photos, device, where):
+def test_loop_can_capture_cuda_graphs_while_threads_call_cuda(photos, device, where):
     if device != "cuda":
         pytest.skip("for a GPU")
     options = {"wire": {"image": "jpeg"}} if where == "files" else {}
@@ -90,7 +90,7 @@ def test_the_body_may_capture_graphs_while_threads_call_cuda(photos, device, whe
     assert len(results) == 3 * 6 and all_equal(results, expected)
 
 
-def test_a_mode_that_sees_operations_sees_those_of_the_copy(photos, device):
+def test_dispatch_mode_sees_operations_of_the_copy(photos, device):
     """There it has no thread, which the mode would not see."""
     class Seen(torch.utils._python_dispatch.TorchDispatchMode):
         count = 0
@@ -105,7 +105,7 @@ def test_a_mode_that_sees_operations_sees_those_of_the_copy(photos, device):
 
 
 @pytest.mark.parametrize("by_thread", [False, True])
-def test_errors_of_the_loader_come_behind_the_batches_ahead(tmp_path, photos, device, by_thread):
+def test_loader_error_is_raised_after_prefetched_batches(tmp_path, photos, device, by_thread):
     (tmp_path / "a").mkdir()
     files = sorted(photos.glob("*/*"))[:20]
     for number, file in enumerate(files):
@@ -123,7 +123,7 @@ def test_errors_of_the_loader_come_behind_the_batches_ahead(tmp_path, photos, de
     assert len(list(loader)) == 5
 
 
-def test_a_second_pass_takes_none_of_its_batches_to_one_that_is_left_open(photos, device):
+def test_second_iterator_gets_all_batches_and_first_one_raises(photos, device):
     loader = make_loader(photos, device)
     expected = [images.cpu() for images, _ in loader]
     for _ in range(20):
@@ -136,7 +136,7 @@ def test_a_second_pass_takes_none_of_its_batches_to_one_that_is_left_open(photos
             next(left_open)
 
 
-def test_an_error_of_the_body_and_of_a_stage_end_a_pass_alone(photos, device):
+def test_error_in_loop_or_stage_ends_only_that_iteration(photos, device):
     loader = make_loader(photos, device)
     for _ in range(3):
         with pytest.raises(ZeroDivisionError):
@@ -156,7 +156,7 @@ def run(code, *arguments):
     return interpreters.run(code, *arguments)
 
 
-def test_it_is_one_thread_and_a_pass_left_open_at_the_programs_end_ends_with_it(photos):
+def test_copy_adds_one_thread_and_open_iterator_exits_cleanly(photos):
     told = [run("""
 loader = ss.DataLoader(ss.ImageFolder(sys.argv[1], T.CenterCrop(8)), 8)
 loader._native.wants_thread = sys.argv[2] == "thread"
@@ -170,7 +170,7 @@ print(len(os.listdir("/proc/self/task")))
     assert int(told[0].stdout) == int(told[1].stdout) + 1
 
 
-def test_batches_are_made_in_the_callers_inference_mode(photos, device):
+def test_batches_follow_the_callers_inference_mode(photos, device):
     for by_thread in (False, True):
         with torch.inference_mode():
             images, _ = next(iter(make_loader(photos, device, by_thread)))
@@ -194,7 +194,7 @@ except KeyboardInterrupt:
     assert (ended.returncode, ended.stdout) == (0, "ended\n"), ended.stderr
 
 
-def test_a_forked_process_is_told_that_the_pass_is_not_its_own(photos):
+def test_iterator_in_forked_process_is_refused(photos):
     loader = make_loader(photos, "cpu")
     batches = iter(loader)
     next(batches)

@@ -91,7 +91,7 @@ def damaged(count):
                 yield f"{kind}, {damage.__name__}, {number}.jpg", bytes(changed)
 
 
-def by_pil(file):
+def decode_with_pil(file):
     try:
         with Image.open(io.BytesIO(file)) as image:
             return numpy.asarray(image.convert("RGB"))
@@ -106,7 +106,7 @@ def sample(data, index):
         return None
 
 
-def loaded(data, **options):
+def load_only_image(data, **options):
     """The only sample's image in the first epoch, or None where it is bad."""
     try:
         return next(iter(ss.DataLoader(data, batch_size=1, **options)))[0][0]
@@ -126,45 +126,45 @@ def test_damaged_files_have_the_pixels_of_pil(tmp_path):
     data = ss.ImageFolder(folder(tmp_path, files))
     outcomes = {True: 0, False: 0}
     for index, (name, file) in enumerate(files):
-        ours, theirs = sample(data, index), by_pil(file)
+        ours, theirs = sample(data, index), decode_with_pil(file)
         assert (ours is None) == (theirs is None), name
         assert theirs is None or (ours == theirs).all(), name
         outcomes[theirs is None] += 1
     assert min(outcomes.values()) > 50
 
 
-def test_crops_of_damaged_files_are_those_of_the_whole(tmp_path):
+def test_crop_of_damaged_file_is_part_of_whole_decoded_image(tmp_path):
     for number, (name, file) in enumerate(sorted(damaged(2))):
         root = folder(tmp_path / str(number), [(name, file)])
-        whole = loaded(ss.ImageFolder(root, WHOLE))
+        whole = load_only_image(ss.ImageFolder(root, WHOLE))
         for seed in range(6):
             size = (20, 31) if seed < 5 else (HEIGHT, WIDTH)
-            crop = loaded(ss.ImageFolder(root, T.RandomCrop(size)), seed=seed)
+            crop = load_only_image(ss.ImageFolder(root, T.RandomCrop(size)), seed=seed)
             assert (crop is None) == (whole is None), (name, seed)
-            assert whole is None or holds(whole, crop), (name, seed)
+            assert whole is None or contains_crop(whole, crop), (name, seed)
 
 
-def holds(whole, crop):
+def contains_crop(whole, crop):
     """Whether the crop is a part of the whole, at any position."""
     windows = whole.unfold(1, crop.shape[1], 1).unfold(2, crop.shape[2], 1)
     return bool((windows == crop[:, None, None]).all(dim=0).all(dim=-1).all(dim=-1).any())
 
 
-def test_crops_of_a_progressive_file_that_lacks_scans_are_those_of_the_whole(tmp_path):
+def test_crop_of_progressive_file_with_missing_scans_is_part_of_whole(tmp_path):
     file = FILES["progressive"]
     scans = [at for at in range(len(file)) if file[at:at + 2] == b"\xff\xda"]
     for number, end in enumerate(scans[1:]):
         tables = file.rindex(b"\xff\xc4", 0, end)
         part = file[:tables if tables > scans[number] else end] + b"\xff\xd9"
         root = folder(tmp_path / str(number), [("a.jpg", part)])
-        whole = loaded(ss.ImageFolder(root, WHOLE))
+        whole = load_only_image(ss.ImageFolder(root, WHOLE))
         for seed in range(5):
-            crop = loaded(ss.ImageFolder(root, T.RandomCrop((24, 31))), seed=seed)
-            assert holds(whole, crop), (number, seed)
+            crop = load_only_image(ss.ImageFolder(root, T.RandomCrop((24, 31))), seed=seed)
+            assert contains_crop(whole, crop), (number, seed)
 
 
 @pytest.mark.parametrize("skip", [False, True])
-def test_strict_decoding_refuses_what_tolerant_decoding_reads(tmp_path, skip):
+def test_strict_decoding_refuses_tolerated_damage(tmp_path, skip):
     junk = FILES["baseline"][:-2] + bytes(50) + b"\xff\xd9"
     data = ss.ImageFolder(folder(tmp_path, [("bad.jpg", junk), ("good.jpg", FILES["baseline"])]), T.CenterCrop(8))
     options = {"batch_size": 2, "on_bad_sample": "skip" if skip else "stop"}
@@ -177,18 +177,18 @@ def test_strict_decoding_refuses_what_tolerant_decoding_reads(tmp_path, skip):
         list(strict)
 
 
-def test_an_unknown_way_to_decode_is_refused(tmp_path):
+def test_unknown_decode_argument_is_refused(tmp_path):
     data = ss.ImageFolder(folder(tmp_path, [("a.jpg", FILES["baseline"])]))
     with pytest.raises(ss.Refused, match="decode"):
         ss.DataLoader(data, 1, decode="fast")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_damaged_files_that_travel_as_jpeg_have_the_pixels_of_the_cpu(tmp_path):
+def test_damaged_files_sent_as_jpeg_have_same_pixels_as_on_cpu(tmp_path):
     tolerated = []
     for name, file in sorted(damaged(3)):
         one = ss.ImageFolder(folder(tmp_path / name, [(name, file)]), WHOLE)
-        if loaded(one) is not None and loaded(one, decode="strict") is None:
+        if load_only_image(one) is not None and load_only_image(one, decode="strict") is None:
             tolerated.append((name, file))
     assert len(tolerated) > 20
     data = ss.ImageFolder(folder(tmp_path / "all", tolerated), T.Resize((32, 32)))

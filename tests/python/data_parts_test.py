@@ -26,7 +26,7 @@ def read_labels(data):
     return torch.cat([labels for _, labels in ss.DataLoader(data, 1)]).tolist()
 
 
-def test_pytorchs_parts_of_slipstream_data_sets(data):
+def test_torch_subsets_of_slipstream_data_sets_become_native(data):
     indices = [49, 3, 20, 7]
     expected = [data.label(i) for i in indices]
     loader = ss.DataLoader(TorchSubset(data, indices), 2)
@@ -43,7 +43,7 @@ def test_pytorchs_parts_of_slipstream_data_sets(data):
     assert read_labels(TorchSubset(behind, [2, 1])) == [2, 1]
 
 
-def test_parts_that_are_read_in_python_stay_so(data):
+def test_subsets_with_python_getitem_are_read_in_python(data):
     class Doubled(TorchSubset):
         def __getitem__(self, i):
             return torch.zeros(1), 2 * self.indices[i]
@@ -54,7 +54,7 @@ def test_parts_that_are_read_in_python_stay_so(data):
     assert read_labels(TorchSubset([(torch.zeros(1), i) for i in range(5)], [4, 2])) == [4, 2]
 
 
-def test_parts_that_make_no_loader_are_refused(data, photos):
+def test_mismatched_concat_and_wrapped_data_sets_are_refused(data, photos):
     other = ss.ImageFolder(photos, T.CenterCrop(15))
     with pytest.raises(ss.Refused, match="have different transforms, but a loader does one"):
         ss.DataLoader(ConcatDataset([data, other]), 2)
@@ -66,7 +66,7 @@ def test_parts_that_make_no_loader_are_refused(data, photos):
 
 
 @pytest.mark.parametrize("in_python", [False, True])
-def test_indices_are_whole_numbers_counted_from_0(data, in_python):
+def test_subset_indices_must_be_non_negative_integers(data, in_python):
     whole = list(range(50)) if in_python else data
     for indices in ([-1], [1.5], [True] * 50, ["1"], 3, None, [[1]], [2**70], torch.tensor([-1]), numpy.array([0.5])):
         with pytest.raises(ss.Refused, match=r"indices is .*: give whole numbers, counted from 0"):
@@ -98,7 +98,7 @@ def all_kinds(photos, data):
 
 @pytest.mark.parametrize("copied", [lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy, copy.copy],
                          ids=["pickle", "deepcopy", "copy"])
-def test_data_sets_are_pickled_and_copied(photos, data, copied):
+def test_pickled_and_copied_data_sets_give_same_batches(photos, data, copied):
     for name, whole in all_kinds(photos, data).items():
         again = copied(whole)
         assert type(again) is type(whole) and len(again) == len(whole), name
@@ -111,7 +111,7 @@ def report(data, file):
     file.write_text(str(read_labels(data)))
 
 
-def test_data_sets_go_to_other_processes(data, tmp_path):
+def test_data_set_sent_to_another_process_reads_same_labels(data, tmp_path):
     some = ss.Subset(data, [40, 3])
     process = multiprocessing.get_context("spawn").Process(target=report, args=(some, tmp_path / "labels"))
     process.start()
@@ -119,7 +119,7 @@ def test_data_sets_go_to_other_processes(data, tmp_path):
     assert (tmp_path / "labels").read_text() == str(read_labels(some))
 
 
-def test_files_that_changed_meanwhile(photos, tmp_path):
+def test_unpickling_refuses_folder_with_other_sample_count(photos, tmp_path):
     shutil.copytree(photos, tmp_path / "photos")
     pickled = pickle.dumps(ss.ImageFolder(tmp_path / "photos"))
     (tmp_path / "photos" / "class0" / "000000.jpg").unlink()
@@ -128,18 +128,18 @@ def test_files_that_changed_meanwhile(photos, tmp_path):
 
 
 @pytest.mark.parametrize("copied", [pickle.dumps, copy.deepcopy, copy.copy])
-def test_loaders_are_not_pickled(data, copied):
+def test_pickling_or_copying_a_loader_raises_type_error(data, copied):
     with pytest.raises(TypeError, match="pickle its data set, loader.dataset"):
         copied(ss.DataLoader(data, 2))
 
 
-def test_a_folder_says_what_torchvisions_says(photos, data):
+def test_image_folder_has_attributes_of_torchvisions(photos, data):
     theirs = pytest.importorskip("torchvision.datasets").ImageFolder(photos)
     assert data.class_to_idx == theirs.class_to_idx and data.targets == theirs.targets
     assert data.samples == theirs.samples
 
 
-def test_the_home_folder(photos, monkeypatch):
+def test_home_folder_in_path_is_expanded_and_non_path_refused(photos, monkeypatch):
     monkeypatch.setenv("HOME", str(photos.parent))
     for path in ("~/photos", b"~/photos", pathlib.Path("~") / "photos"):
         assert len(ss.ImageFolder(path)) == len(ss.open_dataset(path)) == 50

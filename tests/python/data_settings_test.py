@@ -24,7 +24,7 @@ class Photos:
 
 
 @pytest.mark.parametrize("kind", ["native", "python"])
-def test_parts_keep_the_transform(photos, kind):
+def test_subset_and_concat_keep_the_transform(photos, kind):
     def data(transform):
         return ss.ImageFolder(photos, transform) if kind == "native" else ss.PythonDataset(Photos(), transform)
 
@@ -38,19 +38,19 @@ def test_parts_keep_the_transform(photos, kind):
 
 
 @pytest.mark.parametrize("index", [-1, 6])
-def test_samples_of_a_subset_are_counted_from_0(index):
+def test_subset_index_out_of_range_is_refused(index):
     for data in (Photos(), ss.PythonDataset(Photos())):
         with pytest.raises(ss.Refused, match=str(index)):
             ss.Subset(data, [0, index])
 
 
-def test_data_sets_of_two_kinds_do_not_mix(photos):
+def test_concat_of_native_and_python_data_sets_is_refused(photos):
     with pytest.raises(ss.Refused, match="native data sets and such in Python do not make one data set"):
         ss.ConcatDataset([ss.ImageFolder(photos, SMALL), Photos()])
 
 
 @pytest.mark.parametrize("opened", [ss.ImageFolder, ss.open_dataset])
-def test_classes_have_the_numbers_that_are_given(photos, opened):
+def test_classes_argument_sets_class_numbers(photos, opened):
     plain, turned = opened(photos, SMALL), opened(photos, SMALL, classes=("class2", "class0", "class1"))
     assert (plain.classes, turned.classes) == (["class0", "class1", "class2"], ["class2", "class0", "class1"])
     for data in (plain, turned):
@@ -63,7 +63,7 @@ def test_classes_have_the_numbers_that_are_given(photos, opened):
         opened(photos, SMALL, classes="ant")
 
 
-def test_labels_are_below_the_number_of_classes(tmp_path):
+def test_label_not_below_num_classes_raises(tmp_path):
     numpy.save(tmp_path / "image.npy", numpy.zeros((6, 4, 4, 3), numpy.uint8))
     numpy.save(tmp_path / "label.npy", numpy.arange(6))
     for count in (0, 6):
@@ -73,15 +73,15 @@ def test_labels_are_below_the_number_of_classes(tmp_path):
         list(ss.DataLoader(ss.open_dataset(tmp_path, num_classes=5), 6))
 
 
-def test_settings_are_passed_on(photos, monkeypatch):
-    class Told(Exception):
+def test_loader_arguments_reach_native_settings(photos, monkeypatch):
+    class SettingsCaptured(Exception):
         pass
 
     def loader(native, settings):
-        raise Told(settings)
+        raise SettingsCaptured(settings)
 
     monkeypatch.setattr(data_module._native, "Loader", loader)
-    with pytest.raises(Told) as told:
+    with pytest.raises(SettingsCaptured) as told:
         ss.DataLoader(ss.ImageFolder(photos, SMALL), 5, True, num_workers=2, prefetch_factor=3, drop_last=True, seed=7,
                       on_bad_sample="skip", rank=1, world_size=4)
     (settings,) = told.value.args
@@ -91,7 +91,7 @@ def test_settings_are_passed_on(photos, monkeypatch):
     assert (settings.rank, settings.device) == ((1, 4), "cpu")
 
 
-def test_positions_below_0_are_refused(photos):
+def test_negative_epoch_and_position_are_refused(photos):
     loader = ss.DataLoader(ss.ImageFolder(photos, SMALL), 8)
     with pytest.raises(ss.Refused, match="epoch is -1"):
         loader.set_epoch(-1)

@@ -24,7 +24,7 @@ def collect_batches(loader):
     return torch.cat(images), torch.cat(labels)
 
 
-def test_a_folder_of_images(photos):
+def test_image_folder_has_classes_names_and_labels(photos):
     data = folder(photos)
     assert (len(data), data.classes, data.fields) == (50, ["class0", "class1", "class2"], ["image", "label"])
     assert data.name(0).endswith("class0/000000.jpg") and data.label(49) == 2
@@ -36,7 +36,7 @@ def test_a_folder_of_images(photos):
     assert len(ss.open_dataset(photos)) == 50
 
 
-def test_batches_are_as_in_pytorch(photos, device):
+def test_batches_have_sizes_types_and_layout_of_pytorch(photos, device):
     loader = ss.DataLoader(folder(photos), batch_size=8, num_workers=2, device=device)
     assert len(loader) == 7
     sizes = []
@@ -60,13 +60,13 @@ def test_values_do_not_depend_on_workers_or_device(photos, device):
     assert not torch.equal(one[0], other[0])
 
 
-def on_cuda(device):
+def skip_unless_cuda(device):
     if device != "cuda":
         pytest.skip("for a GPU")
 
 
-def test_transforms_are_done_on_the_device_with_the_same_bits(photos, device):
-    on_cuda(device)
+def test_transforms_on_device_give_same_bits_as_in_workers(photos, device):
+    skip_unless_cuda(device)
     chains = [(T.RandomResizedCrop(24), T.ColorJitter(0.4)), (T.Resize((32, 32)), T.RandomCrop(24), T.GaussianBlur(3))]
     for chain in chains:
         options = {"batch_size": 8, "shuffle": True, "seed": 3, "num_workers": 2, "device": device}
@@ -75,8 +75,8 @@ def test_transforms_are_done_on_the_device_with_the_same_bits(photos, device):
         assert all_equal(by_workers, by_device)
 
 
-def test_fields_travel_in_other_forms(photos, device):
-    on_cuda(device)
+def test_wire_formats_give_equal_labels_and_close_images(photos, device):
+    skip_unless_cuda(device)
     chain = (T.RandomResizedCrop(24), T.RandomHorizontalFlip())
     options = {"batch_size": 8, "shuffle": True, "seed": 3, "device": device}
     plain = collect_batches(ss.DataLoader(folder(photos, *chain), **options))
@@ -87,7 +87,7 @@ def test_fields_travel_in_other_forms(photos, device):
     assert (images.float() - plain[0].float()).abs().mean() < 4
 
 
-def test_what_only_a_gpu_does_is_refused_elsewhere(photos):
+def test_gpu_only_options_are_refused_on_cpu(photos):
     for options in ({"wire": {"image": "jpeg"}}, {"transforms_device": "cuda"}):
         with pytest.raises(ss.Refused, match="are for batches on a GPU"):
             ss.DataLoader(folder(photos), 8, **options)
@@ -95,7 +95,7 @@ def test_what_only_a_gpu_does_is_refused_elsewhere(photos):
         ss.DataLoader(folder(photos), 8, transforms_device="gpu")
 
 
-def test_epochs_differ_and_can_be_set(photos):
+def test_epochs_differ_and_set_epoch_repeats_one(photos):
     loader = ss.DataLoader(folder(photos), 8, shuffle=True)
     first, second = collect_batches(loader), collect_batches(loader)
     assert loader.epoch == 2 and not torch.equal(first[0], second[0])
@@ -110,7 +110,7 @@ def test_epochs_differ_and_can_be_set(photos):
     assert loader.epoch == 2
 
 
-def test_a_second_pass_ends_the_first(photos):
+def test_second_iterator_invalidates_the_first(photos):
     loader = ss.DataLoader(folder(photos), 8)
     first = iter(loader)
     next(first)
@@ -119,7 +119,7 @@ def test_a_second_pass_ends_the_first(photos):
         next(first)
 
 
-def test_a_state_is_of_a_loader_like_it(photos):
+def test_state_of_a_different_loader_is_refused(photos):
     state = ss.DataLoader(folder(photos), 8).state_dict()
     assert state == {"position": 0, "batches_per_epoch": 7, "samples": 50, "global_batch_size": 8, "seed": 0,
                      "shuffle": False}
@@ -141,7 +141,7 @@ def test_a_state_is_of_a_loader_like_it(photos):
 
 
 @pytest.mark.parametrize("damaged", [{}, None, [], {"position": 1}, [1] * 1000, 3, "position"])
-def test_what_is_no_state_is_told(photos, damaged):
+def test_invalid_state_or_epoch_is_refused(photos, damaged):
     loader = ss.DataLoader(folder(photos), 8)
     with pytest.raises(ss.Refused, match="is no state of a loader: give what its state_dict.. returned") as raised:
         loader.load_state_dict(damaged)
@@ -155,7 +155,7 @@ def test_what_is_no_state_is_told(photos, damaged):
     assert len(list(loader)) == 7
 
 
-def test_threads_that_share_a_loader_are_told(photos, device):
+def test_threads_that_share_a_loader_get_an_error(photos, device):
     loader, told = ss.DataLoader(folder(photos), 8, num_workers=2, device=device), []
     has_begun, may_continue = threading.Event(), threading.Event()
 
@@ -182,13 +182,13 @@ def test_threads_that_share_a_loader_are_told(photos, device):
     assert len(list(loader)) == 7
 
 
-def test_data_without_images(tmp_path):
+def test_data_set_without_images_loads_labels(tmp_path):
     numpy.save(tmp_path / "label.npy", numpy.arange(20, dtype=numpy.uint8) % 3)
     loader = ss.DataLoader(ss.open_dataset(tmp_path, num_classes=3), 4)
     assert torch.cat([labels for (labels,) in loader]).tolist() == [i % 3 for i in range(20)]
 
 
-def test_stages_with_a_seed_draw_alike_after_a_resume(photos, device):
+def test_seeded_stage_generates_same_numbers_after_resume(photos, device):
     def make():
         return ss.DataLoader(folder(photos), 8, shuffle=True, device=device)
 
@@ -203,7 +203,7 @@ def test_stages_with_a_seed_draw_alike_after_a_resume(photos, device):
 
 
 @pytest.mark.parametrize("done", [0, 1, 6, 7, 10])
-def test_a_state_goes_on_where_it_was(photos, device, done):
+def test_restored_loader_continues_with_remaining_batches(photos, device, done):
     def make():
         return ss.DataLoader(folder(photos, T.RandomCrop(20)), 8, shuffle=True, device=device)
 
@@ -223,7 +223,7 @@ def test_a_state_goes_on_where_it_was(photos, device, done):
     assert all_equal(ours[: len(expected) - done], expected[done:])
 
 
-def test_kept_batches_stay_what_they_are(photos, device):
+def test_kept_batches_are_not_overwritten(photos, device):
     loader = ss.DataLoader(folder(photos), 2, shuffle=True, num_workers=2, device=device)
     kept = list(loader)
     assert len(kept) == 25
@@ -234,7 +234,7 @@ def test_kept_batches_stay_what_they_are(photos, device):
     assert kept[3][0].sum() > 0
 
 
-def test_in_a_pipeline(photos, device):
+def test_pipeline_around_loader_gives_same_batches(photos, device):
     loader = ss.DataLoader(folder(photos), 8, shuffle=True, num_workers=2, device=device)
     plain = [(x.float() / 255).cpu() for x, _ in loader]
     loader.set_epoch(0)
@@ -248,7 +248,7 @@ def test_in_a_pipeline(photos, device):
         assert ss.Pipeline(loader, (), name).device == loader.device
 
 
-def test_a_pipeline_has_the_state_of_its_loader(photos, device):
+def test_pipeline_saves_and_restores_state_of_its_loader(photos, device):
     pipe = ss.Pipeline(ss.DataLoader(folder(photos), 8, shuffle=True, device=device), [("scale", lambda x: x / 255)])
     iter(pipe)  # as frameworks do to see whether they can
     whole = [x for x, _ in pipe]
@@ -263,7 +263,7 @@ def test_a_pipeline_has_the_state_of_its_loader(photos, device):
     assert not hasattr(ss.Pipeline([]), "state_dict")  # Lightning would take it for one that can go on
 
 
-def test_ranks_share_each_step(photos):
+def test_ranks_split_each_global_batch(photos):
     whole = collect_batches(ss.DataLoader(folder(photos), 10, shuffle=True, drop_last=True))[0]
     parts = [list(ss.DataLoader(folder(photos), 5, shuffle=True, drop_last=True, rank=rank, world_size=2))
              for rank in range(2)]
@@ -272,7 +272,7 @@ def test_ranks_share_each_step(photos):
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4, 6])
-def test_ranks_share_what_is_left_for_the_last_step(photos, device, world_size):
+def test_ranks_split_the_partial_last_batch(photos, device, world_size):
     whole = collect_batches(ss.DataLoader(folder(photos), 12, shuffle=True, device=device))[0]
     parts = [list(ss.DataLoader(folder(photos), 12 // world_size, shuffle=True, rank=rank, world_size=world_size,
                                 device=device)) for rank in range(world_size)]
@@ -283,7 +283,7 @@ def test_ranks_share_what_is_left_for_the_last_step(photos, device, world_size):
     assert torch.equal(joined, torch.cat([whole, whole[: len(joined) - 50]]))
 
 
-def test_bad_samples(tmp_path, photos):
+def test_bad_sample_raises_unless_skipped(tmp_path, photos):
     (tmp_path / "a").mkdir()
     good = (photos / "class0" / "000000.jpg").read_bytes()
     for i in range(8):
@@ -297,7 +297,7 @@ def test_bad_samples(tmp_path, photos):
         list(ss.DataLoader(folder(tmp_path), 1, on_bad_sample="skip"))
 
 
-def test_bad_samples_of_a_batch_are_left_out_on_each_device(tmp_path, photos, device):
+def test_skipped_bad_samples_are_left_out_on_each_device(tmp_path, photos, device):
     (tmp_path / "a").mkdir()
     for i, file in enumerate(sorted(photos.glob("*/*"))[:8]):
         (tmp_path / "a" / f"{i}.jpg").write_bytes(file.read_bytes() if i != 2 else b"no image")
@@ -308,7 +308,7 @@ def test_bad_samples_of_a_batch_are_left_out_on_each_device(tmp_path, photos, de
     assert all(images.is_contiguous(memory_format=torch.channels_last) for images in given)
 
 
-def test_what_makes_no_sense_is_refused(photos):
+def test_invalid_arguments_are_refused(photos):
     there_are = "there are" if torch.cuda.is_available() else "there is no GPU here: give device='cpu'"
     with pytest.raises(ss.Refused, match=f"device is 'cuda:99', but .*{there_are}"):
         ss.DataLoader(folder(photos), device="cuda:99")
@@ -334,7 +334,7 @@ def test_what_makes_no_sense_is_refused(photos):
     assert ss.Subset(folder(photos), [49, 0]).label(0) == 2
 
 
-def test_transforms_are_torchvisions_names():
+def test_transforms_take_torchvision_arguments_and_can_be_copied():
     chain = T.Compose([T.RandomResizedCrop(224), T.RandomHorizontalFlip(), T.RandomVerticalFlip(0.1),
                        T.RandomRotation(10), T.RandomAffine(5, (0.1, 0.1), (0.9, 1.1), 3),
                        T.GaussianBlur(5), T.ColorJitter(0.4, 0.4, 0.2, 0.1), T.RandomGrayscale(),
@@ -364,7 +364,7 @@ CHAINS = [
 
 
 @pytest.mark.parametrize("chain", CHAINS, ids=["crop", "color", "blur"])
-def test_called_with_a_batch_they_give_the_loaders_bits(photos, device, chain):
+def test_transforms_called_on_a_batch_match_the_loader(photos, device, chain):
     whole = ss.DataLoader(ss.ImageFolder(photos, T.Resize((40, 40))), 10)
     images = torch.cat([x.clone() for x, _ in whole])
     loaded = ss.DataLoader(ss.ImageFolder(photos, T.Compose([T.Resize((40, 40)), *chain])), 10, seed=7)
@@ -377,7 +377,7 @@ def test_called_with_a_batch_they_give_the_loaders_bits(photos, device, chain):
     assert torch.equal(again.cpu(), expected[10:20])
 
 
-def test_batches_that_transforms_cannot_take_are_refused(device):
+def test_invalid_batches_for_transforms_are_refused(device):
     images = torch.zeros(4, 3, 20, 20, dtype=torch.uint8, device=device)
     with pytest.raises(ss.Refused, match="sample_ids"):
         T.RandomHorizontalFlip()(images)

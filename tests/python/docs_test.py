@@ -14,7 +14,7 @@ def blocks(page):
     return re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
-def names():
+def given_variables():
     """What a page takes as given."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     decoder, encoder = nn.LazyLinear(3).to(device), nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten()).to(device)
@@ -34,11 +34,11 @@ PAGES = ["README.md", *(f"docs/python{name}.md" for name in ("", "-pipeline", "-
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_what_a_page_shows(page, photos, monkeypatch):
+def test_python_code_on_page_runs(page, photos, monkeypatch):
     monkeypatch.chdir(photos.parent)
     shown = blocks(page)
     assert shown
-    space = names()
+    space = given_variables()
     for block in shown:
         if not torch.cuda.is_available():
             block = block.replace('"cuda"', '"cpu"').replace("pin_memory=True", "pin_memory=False")

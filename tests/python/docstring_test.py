@@ -20,13 +20,13 @@ def examples(module):
 
 
 @pytest.mark.parametrize("test", [each for module in MODULES for each in examples(module)], ids=lambda test: test.name)
-def test_an_example(test, photos, monkeypatch):
+def test_docstring_example_gives_shown_output(test, photos, monkeypatch):
     monkeypatch.chdir(photos.parent)
     said = []
     doctest.DocTestRunner().run(test, out=said.append)
     assert not said, "".join(said)
 
 
-def test_what_users_begin_with_has_examples():
+def test_main_classes_have_docstring_examples():
     names = {each.name.split(".", 2)[2] for module in MODULES for each in examples(module)}
     assert not {*SHOWN} - names

@@ -57,14 +57,14 @@ IN_NATIVE_WORDS = [
 
 
 @pytest.mark.parametrize(("kind", "what", "how"), IN_NATIVE_WORDS)
-def test_advice_is_in_words_of_the_native_loader(kind, what, how):
+def test_advice_names_arguments_of_native_loader(kind, what, how):
     diagnosis = types.SimpleNamespace(changes=[make_change(kind), make_change("wire")], reason="measure for longer (--budget)")
     advice.rewrite_native(types.SimpleNamespace(workers=3), diagnosis)
     (change,) = diagnosis.changes  # without the one that no native loader can take
     assert (change.description, change.action, diagnosis.reason) == (what, how, "measure for longer (budget=)")
 
 
-def rewritten(changes, workers=3, steps=(Step("resize", reads=50),), reason=""):
+def rewrite_advice(changes, workers=3, steps=(Step("resize", reads=50),), reason=""):
     observed = types.SimpleNamespace(workers=workers)
     diagnosis = types.SimpleNamespace(changes=changes, reason=reason)
     advice.rewrite(observed, diagnosis, types.SimpleNamespace(steps=list(steps)))
@@ -72,15 +72,15 @@ def rewritten(changes, workers=3, steps=(Step("resize", reads=50),), reason=""):
 
 
 @pytest.mark.parametrize(("kind", "what", "how"), ADVICE)
-def test_advice_is_in_words_of_python(kind, what, how):
-    (change,) = rewritten([make_change(kind)]).changes
+def test_advice_names_arguments_of_torch_loader(kind, what, how):
+    (change,) = rewrite_advice([make_change(kind)]).changes
     assert (change.description, change.action) == (what, how)
 
 
-def test_advice_has_most_gain_first_and_nothing_that_no_loader_can_do(monkeypatch):
+def test_advice_is_sorted_by_gain_without_inapplicable_changes(monkeypatch):
     monkeypatch.setattr(advice, "_native_changes", lambda *_: [make_change("native_transforms", 2.5)])
     changes = [make_change("lock_contention", 1.1), make_change("wire", 9.0), make_change("cores", 3.0), make_change("cache", 2.0)]
-    diagnosis = rewritten(changes, workers=0, reason="measure for longer (--budget)")
+    diagnosis = rewrite_advice(changes, workers=0, reason="measure for longer (--budget)")
     assert [change.id for change in diagnosis.changes] == ["cores", "native_transforms", "cache", "lock_contention"]
     assert diagnosis.reason == "measure for longer (budget=)"
 
@@ -96,7 +96,7 @@ def native_changes(monkeypatch, dataset, gains):
     return advice._native_changes(None, None, samples.parts), asked
 
 
-def test_transforms_that_the_library_has_are_advised(monkeypatch):
+def test_advice_suggests_native_transforms_that_gain(monkeypatch):
     chain = v2.Compose([v2.CenterCrop(4), double, v2.Normalize([0.5] * 3, [0.5] * 3)])
     changes, asked = native_changes(monkeypatch, Images(chain), [1.5, 1.01, 2.0])
     assert [set(seconds) for seconds in asked] == [{"CenterCrop"}, {"Normalize"}, {"CenterCrop", "Normalize"}]
@@ -108,7 +108,7 @@ def test_transforms_that_the_library_has_are_advised(monkeypatch):
     assert "slipstream.ImageFolder(DIR, slipstream.transforms.Compose([...]))" in first.action
 
 
-def test_what_native_images_do_not_need_is_left_out(monkeypatch):
+def test_advice_drops_transforms_native_images_do_not_need(monkeypatch):
     class ToImage(torch.nn.Module):
         def forward(self, x):
             return x
@@ -135,7 +135,7 @@ def test_native_forms_have_the_same_arguments(theirs, ours):
     assert repr(advice.native_form(theirs)).endswith(f"({ours})")
 
 
-def test_what_has_no_native_form():
+def test_native_form_of_unsupported_transform_is_none():
     assert advice.native_form(v2.Grayscale()) is None  # of one channel
     assert advice.native_form(v2.RandomCrop(9, (1, 2))) is None
     assert advice.native_form(types.SimpleNamespace(__name__="ToTensorV2")) is advice.NOTHING
@@ -170,7 +170,7 @@ def make_costs(names, sizes):
 
 
 @pytest.mark.parametrize(("chain", "expected"), CHAINS)
-def test_a_crop_is_only_moved_before_transforms_of_single_pixels(chain, expected):
+def test_crop_moves_only_before_per_pixel_transforms(chain, expected):
     parts, image, sizes = Parts(Images(Compose(chain))), torch.rand(3, 16, 16), [768]
     for part in chain:
         image = part(image)
@@ -183,7 +183,7 @@ def test_a_crop_is_only_moved_before_transforms_of_single_pixels(chain, expected
     ([ss.transforms.Resize(64), ss.transforms.Normalize([0.5], [0.5]), ss.transforms.RandomCrop(8)],
      ("random_crop_2", "normalize_1")),
 ])
-def test_the_crop_of_a_native_chain_is_moved_by_the_same_rule(chain, expected):
+def test_native_crop_moves_only_before_per_pixel_transforms(chain, expected):
     names = ["read", "decode", "resize_0", "normalize_1", "random_crop_2"][: len(chain) + 2]
     sizes = [1000, 3 * 32 * 32] + [3 * 64 * 64] * (len(chain) - 1) + [3 * 8 * 8, 1]
     costs = make_costs([*names, "collate"], sizes)
@@ -198,7 +198,7 @@ def start(worker):
     pass
 
 
-def test_loaders_have_the_settings_of_the_users():
+def test_doctor_loaders_have_settings_of_users_loader():
     theirs = DataLoader(Images(), 4, num_workers=2, collate_fn=collate, prefetch_factor=5, timeout=7,
                         multiprocessing_context="forkserver", worker_init_fn=start)
     loaders = Loaders(theirs, on_gpu=False)
@@ -211,7 +211,7 @@ def test_loaders_have_the_settings_of_the_users():
     assert made[0].collate_fn is collate and made[2].collate_fn.collate is collate
 
 
-def test_short_batches_are_left_out():
+def test_endless_batches_leave_out_short_batches():
     batches = iter(EndlessBatches([[0, 1], [2, 3], [4]]))
     assert [next(batches) for _ in range(5)] == [[0, 1], [2, 3], [0, 1], [2, 3], [0, 1]]
     small = iter(SmallBatches([[0, 1], [2, 3]], 3))
@@ -227,7 +227,7 @@ class Counting:
         return x
 
 
-def test_transforms_of_the_user_are_not_called():
+def test_copies_of_users_transforms_are_called_instead():
     counting = Counting()
     samples = read_samples(Images(Compose([counting, double])))
     samples.fill(2)
@@ -236,7 +236,7 @@ def test_transforms_of_the_user_are_not_called():
     assert copied.transform.transforms[0].calls == 1
 
 
-def test_methods_stay_those_of_their_object():
+def test_bound_method_as_transform_keeps_its_object():
     class Own(Images):
         def more(self, x):
             return x + len(self.read)
@@ -246,14 +246,14 @@ def test_methods_stay_those_of_their_object():
     assert Parts(images).plain().transform.__self__ is images
 
 
-def test_a_compose_with_processors_is_one_part():
+def test_compose_with_processors_is_not_split():
     chain = NamedCompose([double])
     assert split_transform(chain) == [double]
     chain.processors = {"bboxes": 1}
     assert split_transform(chain) == [chain]
 
 
-def test_standard_transforms_of_torchvision_are_their_two_parts():
+def test_torchvision_standard_transform_is_split_into_two_parts():
     class Standard(Images):
         def __init__(self):
             super().__init__(Compose([double]), lambda label: label + 10)
@@ -271,6 +271,6 @@ def test_standard_transforms_of_torchvision_are_their_two_parts():
     assert samples.parts.cutting().transforms is not samples.parts.dataset.transforms
 
 
-def test_a_step_that_writes_into_its_batch_is_told():
+def test_step_that_writes_into_its_batch_is_reported():
     report = ss.doctor(DataLoader(Images(), 4), lambda batch: batch[0].mul_(2), device="cpu", budget=0.5)
     assert "the step writes into its batch: cached batches change from step to step" in report.text()

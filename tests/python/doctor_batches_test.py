@@ -12,7 +12,7 @@ from slipstream import _native, _trees
 from slipstream._doctor.levels import fresh, page_locked
 
 
-def examined(loader, step=lambda batch: None, device="cpu"):
+def run_doctor(loader, step=lambda batch: None, device="cpu"):
     return ss.doctor(loader, step, device=device, budget=0.3)
 
 
@@ -53,7 +53,7 @@ class NotCopied(Graph):
         raise TypeError
 
 
-def test_containers_are_made_anew_down_to_tensors():
+def test_fresh_copies_containers_but_not_tensors():
     batch = ({"a": [torch.ones(2), {"b": 1}]}, list(range(100)), "text", 3)
     made = fresh(batch)
     assert _trees.same(made, batch) and made[0]["a"][0] is batch[0]["a"][0]
@@ -68,7 +68,7 @@ def make_graph(samples):
     return Graph(torch.stack([image for image, _ in samples]))
 
 
-def test_batches_that_move_themselves_leave_the_cached_ones_alone():
+def test_moving_a_batch_in_place_keeps_the_cached_batch():
     tensors = {"x": torch.ones(2)}
     for batch in (Encoding(x=torch.ones(2)), (Graph(torch.ones(2)), [3]), Stores(tensors), NotCopied(torch.ones(2))):
         moved = _native.moved(fresh(batch), "meta")
@@ -79,30 +79,30 @@ def test_batches_that_move_themselves_leave_the_cached_ones_alone():
 
 
 @pytest.mark.parametrize("collate", [encoded, make_graph])
-def test_loops_over_them_are_examined(device, collate):
+def test_batches_that_move_themselves_are_measured(device, collate):
     seen = set()
 
     def step(batch):
         seen.add(str((batch["image"] if collate is encoded else batch.x).device.type))
 
-    report = examined(DataLoader(Images(), 4, collate_fn=collate, pin_memory=device == "cuda"), step, device)
+    report = run_doctor(DataLoader(Images(), 4, collate_fn=collate, pin_memory=device == "cuda"), step, device)
     assert seen == {device} and report.rate.n > 0
 
 
-def test_batches_that_are_on_the_device_already(device):
+def test_batches_already_on_the_device_are_measured(device):
     data = torch.utils.data.TensorDataset(torch.ones(64, 4, device=device))
-    assert examined(DataLoader(data, 4), device=device).rate.n > 0
+    assert run_doctor(DataLoader(data, 4), device=device).rate.n > 0
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_step_may_take_its_batch_apart(workers):
+def test_step_that_removes_batch_items_is_measured(workers):
     data = [{"x": torch.ones(8), "label": i % 2} for i in range(64)]
 
     def step(batch):
         batch["x"] = batch["x"] * batch.pop("label").view(-1, 1)
         assert batch["x"].shape == (4, 8)
 
-    report = examined(DataLoader(data, 4, num_workers=workers), step)
+    report = run_doctor(DataLoader(data, 4, num_workers=workers), step)
     assert report.rate.n > 0 and "writes into its batch" not in report.text()
 
 
@@ -120,8 +120,8 @@ def nested(samples):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("collate", [rows, first_as_csr, nested])
-def test_batches_in_other_layouts(collate):
-    report = examined(DataLoader([torch.eye(4)] * 64, 4, collate_fn=collate))
+def test_sparse_and_nested_batches_are_measured(collate):
+    report = run_doctor(DataLoader([torch.eye(4)] * 64, 4, collate_fn=collate))
     assert report.rate.n > 0 and "writes into its batch" not in report.text()
     batch = collate([torch.eye(4)] * 4)
     other = collate([2 * torch.eye(4)] * 4)
@@ -133,6 +133,6 @@ class OwnIteration(DataLoader):
         return iter([])
 
 
-def test_an_iteration_of_ones_own_is_told():
-    report = examined(OwnIteration(Images(), 4))
+def test_custom_loader_iter_is_reported_as_not_measured():
+    report = run_doctor(OwnIteration(Images(), 4))
     assert "not measured: what OwnIteration.__iter__() does with batches" in report.text()

@@ -19,7 +19,7 @@ from slipstream._doctor.copies import Copier
 SIZE, COUNT = 64, 48
 
 
-def measured(loader, step=lambda batch: None, **options):
+def run_doctor(loader, step=lambda batch: None, **options):
     return ss.doctor(loader, step, device="cpu", budget=0.3, **options)
 
 
@@ -68,9 +68,9 @@ AROUND = {
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("around", AROUND)
-def test_a_file_that_is_opened_with_the_first_sample_stays_closed(records, around, workers):
+def test_lazily_opened_file_of_data_set_stays_closed(records, around, workers):
     inner = Records(records)
-    report = measured(DataLoader(AROUND[around](inner), 4, num_workers=workers))
+    report = run_doctor(DataLoader(AROUND[around](inner), 4, num_workers=workers))
     assert inner.file is None and report.rate.n > 0
 
 
@@ -105,15 +105,15 @@ class OnlyInWorkersAsStream(IterableDataset):
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])
-def test_with_workers_samples_are_made_in_them_alone(context):
+def test_samples_are_read_only_in_workers(context):
     dataset = OnlyInWorkers(Compose([in_worker, double]))
     loader = DataLoader(dataset, 4, True, num_workers=1, collate_fn=collate_in_worker, multiprocessing_context=context)
-    report = measured(loader)
+    report = run_doctor(loader)
     assert report.rate.n > 0 and "after in_worker" in report.text()
 
 
-def test_with_workers_streams_are_read_in_them_alone():
-    report = measured(DataLoader(OnlyInWorkersAsStream(Compose([in_worker])), 4, num_workers=2))
+def test_iterable_data_set_is_read_only_in_workers():
+    report = run_doctor(DataLoader(OnlyInWorkersAsStream(Compose([in_worker])), 4, num_workers=2))
     assert report.rate.n > 0 and "raw sample" in report.text()
 
 
@@ -123,7 +123,7 @@ def test_errors_of_samples_in_workers_are_raised():
             raise OSError("gone")
 
     with pytest.raises(OSError, match="gone"):
-        measured(DataLoader(Broken(), 4, num_workers=1))
+        run_doctor(DataLoader(Broken(), 4, num_workers=1))
 
 
 class Local:
@@ -138,8 +138,8 @@ class OfLocals(Images):
         return self.transform(Local())
 
 
-def test_what_worker_processes_cannot_hand_over_is_not_cached():
-    report = measured(DataLoader(OfLocals(Compose([lambda x: torch.ones(2)])), 4, num_workers=1))
+def test_samples_that_cannot_be_pickled_are_not_cached():
+    report = run_doctor(DataLoader(OfLocals(Compose([lambda x: torch.ones(2)])), 4, num_workers=1))
     assert report.rate.n > 0 and "cannot be handed over by worker processes: a local object" in str(report._report.json())
 
 
@@ -160,20 +160,20 @@ class Tables(Images):
         return super().__getitem__(index)
 
 
-def test_without_workers_tables_stay_as_they_are():
+def test_data_set_attributes_are_unchanged_without_workers():
     tables = Tables()
-    report = measured(DataLoader(Subset(tables, range(64)), 4))
+    report = run_doctor(DataLoader(Subset(tables, range(64)), 4))
     assert tables.seen == [] and tables.counts == {"all": 0} and tables.inner.inner == [[0] * 64]
     assert not tables.flags.any() and not tables.array.any()
     assert report.rate.n > 0 and "not copied" not in report.text()
 
 
-def test_what_workers_write_into_shared_tensors_is_undone():
+def test_worker_writes_to_shared_tensors_are_undone():
     tables = Tables()
     tables.flags.share_memory_()
     tables.lock = contextlib.nullcontext()
     memory = tables.flags.data_ptr()
-    measured(DataLoader(tables, 4, num_workers=1))
+    run_doctor(DataLoader(tables, 4, num_workers=1))
     assert not tables.flags.any() and tables.flags.data_ptr() == memory
 
 
@@ -190,23 +190,23 @@ class Caching(Images):
         return super().__getitem__(index)
 
 
-def test_without_workers_what_could_not_be_copied_is_named():
+def test_attributes_not_copied_are_named_in_warning_and_report():
     CACHE.clear()
     with pytest.warns(RuntimeWarning, match=r"not restored: 'CACHE' \(dict, 0 to"):
-        report = measured(DataLoader(Caching(), 4))
+        report = run_doctor(DataLoader(Caching(), 4))
     assert "not copied, so that the doctor uses the loader's own: 'dataset.known' (Local)" in report.text()
     assert "'CACHE' (dict, 0 to" in report.text()
 
 
-def test_without_workers_an_open_file_is_read_on_from_where_it_was(records):
+def test_position_of_open_file_is_restored(records):
     dataset = Records(records)
     dataset[3]
     position = dataset.file.tell()
-    measured(DataLoader(dataset, 4))
+    run_doctor(DataLoader(dataset, 4))
     assert dataset.file.tell() == position
 
 
-def test_copies_refer_to_each_other_and_large_data_stay():
+def test_copier_keeps_references_and_shares_large_data():
     table, names = torch.zeros(100), [f"{i}.jpg" for i in range(1000)]
     fixed, arrays = np.zeros(4), [np.zeros(64) for _ in range(1000)]
     fixed.flags.writeable = False
@@ -236,7 +236,7 @@ def once():
         yield torch.full((2,), float(i))
 
 
-def test_a_copier_keeps_all_whose_addresses_it_knows():
+def test_copier_keeps_memoized_objects_alive():
     copier = Copier()
     for number in range(3):
         copier.copied(f"data set {number}", types.SimpleNamespace(number=number))
@@ -244,24 +244,24 @@ def test_a_copier_keeps_all_whose_addresses_it_knows():
     assert kept and {id(each) for each in gc.get_objects()} >= kept
 
 
-def test_iterators_that_data_sets_share_are_not_used_up():
+def test_doctor_does_not_consume_iterator_of_data_set():
     samples = iter([torch.ones(2)] * 64)
-    assert measured(DataLoader(OfIterator(samples), 4)).ceiling.n > 0
+    assert run_doctor(DataLoader(OfIterator(samples), 4)).ceiling.n > 0
     assert len(list(samples)) == 64
     samples = once()
     with pytest.raises(ss.Refused, match="dataset.samples, generator, cannot be copied"):
-        measured(DataLoader(OfIterator(samples), 4))
+        run_doctor(DataLoader(OfIterator(samples), 4))
     assert next(samples)[0] == 0
     samples = once()
-    assert measured(DataLoader(OfIterator(samples), 4, num_workers=1)).ceiling.n > 0
+    assert run_doctor(DataLoader(OfIterator(samples), 4, num_workers=1)).ceiling.n > 0
     assert next(samples)[0] == 0
 
 
-def test_a_stream_that_is_used_up_is_refused():
+def test_exhausted_stream_is_refused():
     samples = iter([torch.ones(2)] * 3)
     list(samples)
     with pytest.raises(ss.Refused, match="gives no batch"):
-        measured(DataLoader(OfIterator(samples), 2))
+        run_doctor(DataLoader(OfIterator(samples), 2))
 
 
 class Emptied(IterableDataset):
@@ -273,10 +273,10 @@ class Emptied(IterableDataset):
             yield self.rest.pop()
 
 
-def test_a_stream_that_does_not_begin_anew_is_refused():
+def test_stream_that_cannot_restart_is_refused():
     emptied = Emptied()
     with pytest.raises(ss.Refused, match=r"no sample a second time.*__iter__\(\) must begin anew"):
-        measured(DataLoader(emptied, 1))
+        run_doctor(DataLoader(emptied, 1))
     assert len(emptied.rest) == 3
 
 
@@ -303,17 +303,17 @@ def training():
     return model, optimizer, step
 
 
-def test_the_model_is_as_before_without_state():
+def test_model_and_optimizer_are_restored_without_state_argument():
     model, optimizer, step = training()
     before = [each.clone() for each in model.parameters()]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        measured(DataLoader(Images(), 4), step)
+        run_doctor(DataLoader(Images(), 4), step)
     assert all(map(torch.equal, before, model.parameters())) and not optimizer.state and model.usage == 0
     assert model.training and model.layer.weight.grad is None
 
 
-def test_the_model_is_as_before_when_the_doctor_fails():
+def test_model_is_restored_after_error_in_step():
     model, optimizer, step = training()
     before = [each.clone() for each in model.parameters()]
     calls = []
@@ -326,7 +326,7 @@ def test_the_model_is_as_before_when_the_doctor_fails():
 
     with pytest.warns(RuntimeWarning, match=r"'calls' \(list, 0 to 2 elements\)"):
         with pytest.raises(ValueError, match="in the second step"):
-            measured(DataLoader(Images(), 4), fails)
+            run_doctor(DataLoader(Images(), 4), fails)
     assert all(map(torch.equal, before, model.parameters())) and not optimizer.state and model.training
 
 
@@ -340,7 +340,7 @@ class NotLoaded:
         raise RuntimeError("cannot be loaded")
 
 
-def test_state_that_is_given_and_cannot_be_restored_is_named():
+def test_state_that_cannot_be_restored_is_named_in_warning():
     model, optimizer, step = training()
     before = [each.clone() for each in model.parameters()]
 
@@ -349,6 +349,6 @@ def test_state_that_is_given_and_cannot_be_restored_is_named():
         NotLoaded.STEPS.append(1)
 
     with pytest.warns(RuntimeWarning, match=r"restoring failed: 'state\[0\]' \(RuntimeError: cannot be loaded\)"):
-        report = measured(DataLoader(Images(), 4), steps, state=[NotLoaded(), model])
+        report = run_doctor(DataLoader(Images(), 4), steps, state=[NotLoaded(), model])
     assert all(map(torch.equal, before, model.parameters())) and not optimizer.state
     assert "restoring failed" in report.text()

@@ -29,22 +29,22 @@ class Inherited(Counted):
     pass
 
 
-def examined(loader, step=NOTHING):
+def run_doctor(loader, step=NOTHING):
     with pytest.warns(RuntimeWarning, match="attributes of classes"):
         return ss.doctor(loader, step, device="cpu", budget=0.3).text()
 
 
-def test_numbers_of_a_data_sets_class_are_restored_and_named():
-    text = examined(DataLoader(Counted(), 4))
+def test_class_attributes_of_data_set_are_restored_and_named():
+    text = run_doctor(DataLoader(Counted(), 4))
     assert (Counted.reads, Counted.last, Counted.rate) == (0, ("none", 0), 0.5)
     assert not hasattr(Counted, "fresh")
     assert "are restored: 'Counted.reads' (int), 'Counted.last' (tuple), 'Counted.fresh' (bool)" in text
     assert "are not restored: 'Counted.log' (list)" in text and len(Counted.log) > 0
 
 
-def test_what_a_class_inherits_is_inherited_again():
+def test_inherited_class_attribute_is_restored_as_inherited():
     Counted.log.clear()
-    examined(DataLoader(Inherited(), 4))
+    run_doctor(DataLoader(Inherited(), 4))
     assert "reads" not in vars(Inherited) and Inherited.reads == 0
 
 
@@ -68,8 +68,8 @@ class Named:
         return collate(samples)
 
 
-def test_classes_of_samplers_and_collate_fn_are_looked_at():
-    text = examined(DataLoader([torch.ones(1)] * 8, 4, sampler=Order(), collate_fn=Named()))
+def test_class_attributes_of_sampler_and_collate_fn_are_restored():
+    text = run_doctor(DataLoader([torch.ones(1)] * 8, 4, sampler=Order(), collate_fn=Named()))
     assert (Order.passes, Named.calls) == (0, 0) and "'Order.passes' (int)" in text and "'Named.calls' (int)" in text
 
 
@@ -80,11 +80,11 @@ class Stepper:
         Stepper.steps += 1
 
 
-def test_the_class_of_a_steps_object_is_looked_at():
-    assert "'Stepper.steps' (int)" in examined(DataLoader([torch.ones(1)] * 8, 4), Stepper().step)
+def test_class_attributes_of_steps_object_are_restored():
+    assert "'Stepper.steps' (int)" in run_doctor(DataLoader([torch.ones(1)] * 8, 4), Stepper().step)
     assert Stepper.steps == 0
 
 
-def test_nothing_is_said_of_classes_that_stay(recwarn):
+def test_unchanged_class_attributes_give_no_warning(recwarn):
     ss.doctor(DataLoader([torch.ones(1)] * 8, 4), NOTHING, device="cpu", budget=0.3)
     assert not [each for each in recwarn if "classes" in str(each.message)]

@@ -20,7 +20,7 @@ from slipstream._doctor.parts import Clock
 from slipstream._random_states import find_generators
 
 
-def examined(loader, step=lambda batch: None, device="cpu"):
+def run_doctor(loader, step=lambda batch: None, device="cpu"):
     return ss.doctor(loader, step, device=device, budget=0.3)
 
 
@@ -38,7 +38,7 @@ class Lists:
         return iter(self.lists)
 
 
-def test_batches_of_any_size_are_taken_as_they_come():
+def test_endless_batches_repeat_batches_of_any_size():
     lists = [[0, 1, 2], [3], [4, 5], [6, 7, 8, 9], [10]]
     assert list(itertools.islice(EndlessBatches(lists), 8)) == 2 * lists[:4]
     assert list(itertools.islice(EndlessBatches([[0]]), 2)) == [[0], [0]]
@@ -47,22 +47,22 @@ def test_batches_of_any_size_are_taken_as_they_come():
     assert list(itertools.islice(Counted(), 2)) == [0, 1]
 
 
-def test_a_loader_of_several_batch_sizes_is_examined_with_them(stated_time):
+def test_loader_with_several_batch_sizes_is_measured_with_them(stated_time):
     sizes = []
 
     def step(batch):
         sizes.append(len(batch[0]))
 
-    report = examined(DataLoader(Images(), batch_sampler=Lists(7, 3, 2, 8)), step)
+    report = run_doctor(DataLoader(Images(), batch_sampler=Lists(7, 3, 2, 8)), step)
     assert "batches have 2 to 8 samples: figures are for 5" in report.text()
     assert {2, 3, 7, 8} == set(sizes)
 
 
-def test_a_pass_of_one_short_batch_is_measured_with_that():
+def test_single_short_batch_is_measured():
     loaders = Loaders(DataLoader(Images(count=3), 8), on_gpu=False)
     assert (loaders.sizes, loaders.batch_size) == ([3], 3)
     sizes = set()
-    examined(DataLoader(Images(count=3), 8), lambda batch: sizes.add(len(batch[0])))
+    run_doctor(DataLoader(Images(count=3), 8), lambda batch: sizes.add(len(batch[0])))
     assert sizes == {3}
 
 
@@ -116,21 +116,21 @@ class Drawing(Sampler):
         return 64
 
 
-def test_samplers_are_as_before():
+def test_state_of_samplers_is_restored():
     numbered = Numbered(range(64))
-    examined(DataLoader(Images(), 4, sampler=numbered))
+    run_doctor(DataLoader(Images(), 4, sampler=numbered))
     assert numbered.passes == 0 and numbered.generator is None
     drawing, untouched = Drawing(), Drawing()
-    examined(DataLoader(Images(), 4, sampler=drawing))
+    run_doctor(DataLoader(Images(), 4, sampler=drawing))
     assert list(drawing) == list(untouched) and list(drawing) == list(untouched)
     assert len(generators_of_loader(DataLoader(Images(), 4, sampler=drawing))) == 4
     collate = Collate()
     shuffling = Shuffling(NeverCopied(), collate)
-    examined(DataLoader(shuffling.data_source, 4, sampler=shuffling, collate_fn=collate))
+    run_doctor(DataLoader(shuffling.data_source, 4, sampler=shuffling, collate_fn=collate))
     assert shuffling.order == list(range(64)) and collate.passes == 0
     assert max(collate.calls) > 0  # copies of the sampler and of collate_fn refer to each other
     batches = BatchSampler(Numbered(range(64)), 4, False)
-    examined(DataLoader(Images(), batch_sampler=batches))
+    run_doctor(DataLoader(Images(), batch_sampler=batches))
     assert batches.sampler.passes == 0
 
 
@@ -139,12 +139,12 @@ class Tensors(Sampler):
         return iter(torch.randperm(64))
 
 
-def test_indices_of_any_type():
-    assert examined(DataLoader(Images(), batch_size=None, sampler=Tensors())).rate.n > 0
+def test_sampler_indices_of_any_type_are_measured():
+    assert run_doctor(DataLoader(Images(), batch_size=None, sampler=Tensors())).rate.n > 0
     assert list(itertools.islice(EndlessBatches(["abc", "d"]), 3)) == ["abc", "d", "abc"]
 
 
-def test_cached_batches_of_several_sizes_are_few():
+def test_number_of_cached_batch_sizes_is_limited():
     batches = Lists(*range(1, 60))
     loaders = Loaders(DataLoader(Images(count=2000), batch_sampler=batches), on_gpu=False)
     assert loaders.sizes == [*range(1, 60), *range(1, 6)] and loaders.batch_size == 28
@@ -154,9 +154,9 @@ def test_cached_batches_of_several_sizes_are_few():
         assert measurements._sizes() == sizes
 
 
-def test_a_sampler_that_can_be_gone_through_once_is_refused():
+def test_sampler_that_is_a_generator_is_refused():
     with pytest.raises(ss.Refused, match=r"sampler, generator, cannot be copied"):
-        examined(DataLoader(Images(), batch_sampler=(each for each in [[0, 1]])))
+        run_doctor(DataLoader(Images(), batch_sampler=(each for each in [[0, 1]])))
 
 
 # Data sets
@@ -233,11 +233,11 @@ class Later(Images):
     (Images(draws_outside), ""),
     (WithGenerator(double), ""),
 ])
-def test_what_is_random_is_not_stored(dataset, last):
+def test_last_fixed_step_is_before_random_transforms(dataset, last):
     assert read_samples(dataset).last_fixed_step() == last
 
 
-def unlike_others(number, make):
+def change_one_image(number, make):
     """A transform that works otherwise on one image, by its value."""
     def unlike(x):
         return make(x) if float(x.flatten()[0]) == number else x
@@ -250,14 +250,14 @@ def shifted(x):
 
 
 @pytest.mark.parametrize(("number", "make"), [(3, shifted), (20, lambda x: x + torch.rand(1)), (20, flips)])
-def test_what_is_random_for_a_later_sample_alone_is_not_stored(number, make):
-    samples = read_samples(Images(Compose([double, unlike_others(2 * number, make)])))
+def test_transform_random_for_one_later_sample_is_not_fixed(number, make):
+    samples = read_samples(Images(Compose([double, change_one_image(2 * number, make)])))
     samples.fill(32)
     assert samples.last_fixed_step() == "double"
 
 
 @pytest.mark.parametrize("transform", [None, double])
-def test_a_data_set_that_draws_for_a_later_sample_alone_is_not_stored(transform):
+def test_data_set_random_for_one_later_sample_is_not_fixed(transform):
     class Drawing(Images):
         def __getitem__(self, index):
             image, label = super().__getitem__(index)
@@ -268,18 +268,18 @@ def test_a_data_set_that_draws_for_a_later_sample_alone_is_not_stored(transform)
     assert samples.last_fixed_step() == ""
 
 
-def test_what_writes_into_a_later_sample_alone_leaves_cached_ones():
-    samples = read_samples(Images(Compose([double, unlike_others(6, lambda x: x.mul_(3)), double])))
+def test_in_place_transform_of_one_sample_keeps_cached_samples():
+    samples = read_samples(Images(Compose([double, change_one_image(6, lambda x: x.mul_(3)), double])))
     samples.fill(8)
     for _ in range(2):
         assert samples.behind(1)[3][0].eq(36).all()
 
 
-def test_generators_of_a_data_set_are_as_before_and_allow_cuts():
+def test_generator_of_data_set_is_restored_and_samples_are_split():
     dataset = WithGenerator(double)
     samples = read_samples(dataset)
     assert samples.why_not == "" and names(samples) == ["data set", "double"]
-    examined(DataLoader(ConcatDataset([dataset, dataset]), 4))
+    run_doctor(DataLoader(ConcatDataset([dataset, dataset]), 4))
     assert dataset.rng.bit_generator.state == np.random.default_rng(0).bit_generator.state
 
 
@@ -290,7 +290,7 @@ class InSlots:
         self.rng = rng
 
 
-def test_generators_are_found_where_they_are():
+def test_find_generators_searches_nested_holders():
     for each in (random.Random(0), np.random.default_rng(0), np.random.RandomState(0), torch.Generator()):
         for holder in (InSlots(each), [(1, {"a": each})], collections.deque([each]), functools.partial(flips_by, rng=each)):
             assert find_generators(holder) == [each]
@@ -321,7 +321,7 @@ class LazyImages(Images):
         return self.transform(Lazy()), 0
 
 
-def test_decoding_belongs_to_the_data_set():
+def test_lazy_image_is_loaded_before_transforms_are_timed():
     seen = []
 
     def crop(image):
@@ -335,7 +335,7 @@ def test_decoding_belongs_to_the_data_set():
     assert seen == [True] * 3 and samples.behind(0).items[0].calls[0].value.is_loaded
 
 
-def test_transforms_that_decode_a_part_still_can():
+def test_transform_that_needs_undecoded_image_gets_it():
     """As those do that call Image.draft()."""
     def drafted(image):
         return torch.zeros(1) if image.is_loaded else torch.ones(1)
@@ -365,9 +365,9 @@ class NoLength(torch.utils.data.IterableDataset):
         raise NotImplementedError("not known")
 
 
-def test_frozen_data_sets_and_lengths_that_are_not_known():
+def test_frozen_data_sets_and_unknown_lengths_are_measured():
     assert names(read_samples(Frozen(double))) == ["data set", "double"]
-    assert examined(DataLoader(NoLength(), 4)).rate.n > 0
+    assert run_doctor(DataLoader(NoLength(), 4)).rate.n > 0
 
 
 def unchanged(batch):
@@ -391,6 +391,6 @@ class FetchingPairs(Fetching):
 
 
 @pytest.mark.parametrize("dataset", [Fetching(), FetchingPairs()])
-def test_a_data_set_that_fetches_whole_batches_is_refused(dataset):
+def test_data_set_whose_getitems_gives_whole_batch_is_refused(dataset):
     with pytest.raises(ss.Refused, match=r"Fetching.*.__getitems__\(\) gives a whole batch"):
-        examined(DataLoader(dataset, 4, collate_fn=unchanged))
+        run_doctor(DataLoader(dataset, 4, collate_fn=unchanged))

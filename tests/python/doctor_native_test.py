@@ -45,7 +45,7 @@ def written(report, folder):
     return json.loads((folder / "report.json").read_text())
 
 
-def test_the_levels_and_costs_are_those_of_the_loaders_steps(photos, device, tmp_path):
+def test_report_has_level_and_cost_of_each_loader_step(photos, device, tmp_path):
     loader = make_loader(photos, device)
     report = ss.doctor(loader, train, budget=2, state=[MODEL, OPTIMIZER])
     told = written(report, tmp_path)
@@ -58,11 +58,11 @@ def test_the_levels_and_costs_are_those_of_the_loaders_steps(photos, device, tmp
     assert ("wire=" in report.text()) == (device != "cpu")
 
 
-def exactly(value, unit):
+def exact_value(value, unit):
     return _native.Measured(value, 0.99 * value, 1.01 * value, unit, 16)
 
 
-def state_costs(observed):
+def replace_costs(observed):
     """Replaces what was measured: a blur takes 20 ms, every other part next to nothing, and a step 1 ms."""
     capacity, host, levels = _native.MachineCapacity(), observed.host, observed.levels
     capacity.cores = 8
@@ -72,20 +72,20 @@ def state_costs(observed):
         cost.wall_of_all_s = cost.cpu_of_all_s = seconds
     blurs = {"", "read", "decode", "resize_0"}  # levels of which each sample is blurred
     for level in levels:
-        level.with_training = exactly(2 / 0.08 if level.after in blurs else 1000, "steps/s")
+        level.with_training = exact_value(2 / 0.08 if level.after in blurs else 1000, "steps/s")
         if level.loader_alone is not None:
-            level.loader_alone = exactly(2 / 0.08 if level.after in blurs else 4000, "steps/s")
+            level.loader_alone = exact_value(2 / 0.08 if level.after in blurs else 4000, "steps/s")
     observed.capacity, observed.host, observed.levels = capacity, host, levels
-    observed.rate_of_one_worker, observed.rate_of_all_workers = (exactly(n / 0.02, "samples/s") for n in (1, 2))
-    observed.device = [_native.DeviceCost(name, exactly(seconds, "s"), 0, 0)
+    observed.rate_of_one_worker, observed.rate_of_all_workers = (exact_value(n / 0.02, "samples/s") for n in (1, 2))
+    observed.device = [_native.DeviceCost(name, exact_value(seconds, "s"), 0, 0)
                        for name, seconds in (("copy", 1e-5), ("step", 1e-3))]
     observed.line_cpu_s = 1e-3
     observed.set_cores(8)
 
 
-def test_advice_is_in_words_of_the_native_loader(photos, device, monkeypatch):
+def test_advice_names_arguments_of_native_loader(photos, device, monkeypatch):
     def diagnose(observed):
-        state_costs(observed)
+        replace_costs(observed)
         return measured_diagnosis(observed)
 
     measured_diagnosis = _native.diagnose
@@ -98,7 +98,7 @@ def test_advice_is_in_words_of_the_native_loader(photos, device, monkeypatch):
         assert "--" not in advice.action or "python -m slipstream convert" in advice.action
 
 
-def test_nothing_is_changed(photos, device):
+def test_doctor_changes_neither_loader_model_nor_generator(photos, device):
     loader = make_loader(photos, device)
     rest = iter(loader)
     first = next(rest)
@@ -113,7 +113,7 @@ def test_nothing_is_changed(photos, device):
         assert all_equal(ours, next(others))
 
 
-def test_a_loader_without_transforms_and_a_smaller_last_batch(photos, device, tmp_path):
+def test_python_data_set_is_refused_and_partial_last_batch_measured(photos, device, tmp_path):
     data = ss.PythonDataset([(torch.ones(3, 32, 32), i % 3) for i in range(6)])
     with pytest.raises(ss.Refused, match="written in Python.* cannot be measured yet: examine it in a torch.utils"):
         ss.doctor(ss.DataLoader(data, 4, device=device), train)
@@ -122,7 +122,7 @@ def test_a_loader_without_transforms_and_a_smaller_last_batch(photos, device, tm
         "read", "decode", "center_crop_0", "collate"]
 
 
-def test_what_mixes_batches_is_told(photos, device):
+def test_mixup_is_reported_as_part_of_the_measurement(photos, device):
     def train_mixed(batch):
         nn.functional.cross_entropy(MODEL(batch[0]), batch[1]).backward()
 
@@ -136,7 +136,7 @@ def test_what_mixes_batches_is_told(photos, device):
     (lambda photos, device: ss.DataLoader(ss.Subset(ss.ImageFolder(photos, CHAIN), [1, 2]), 4, device=device),
      "larger than"),
     (lambda photos, device: Own(ss.ImageFolder(photos, CHAIN), 4, device=device), "has an __iter__ of its own")])
-def test_what_cannot_be_examined_is_refused(photos, device, make, message):
+def test_loaders_that_cannot_be_measured_are_refused(photos, device, make, message):
     with pytest.raises(ss.Refused, match=message):
         ss.doctor(make(photos, device), train, budget=1)
 
@@ -146,12 +146,12 @@ class Own(ss.DataLoader):
         return iter([])
 
 
-def test_the_step_trains_where_the_loader_puts_batches(photos):
+def test_device_other_than_that_of_the_loader_is_refused(photos):
     with pytest.raises(ss.Refused, match="device is .*, but the loader gives batches on 'cpu'|no GPU here"):
         ss.doctor(make_loader(photos, "cpu"), train, device="cuda")
 
 
-def test_errors_come_out_and_ctrl_c_ends_it(photos, device):
+def test_step_errors_are_raised_and_ctrl_c_interrupts(photos, device):
     def fails(batch):
         raise ValueError("no such thing")
 

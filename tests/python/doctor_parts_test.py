@@ -17,13 +17,13 @@ from slipstream._doctor.advice import native_form
 from slipstream._doctor.parts import Clock, Parts, display_name, split_transform
 
 
-def test_compose_sequential_and_nesting_are_taken_apart():
+def test_compose_and_sequential_are_split_recursively():
     pool = nn.Sequential(nn.AvgPool2d(2), nn.Sequential(nn.ReLU(), nn.Flatten()))
     parts = split_transform(Compose([double, Compose([noise, pool]), lambda x: x, functools.partial(sleep, seconds=0)]))
     assert [display_name(part) for part in parts] == ["double", "noise", "AvgPool2d", "ReLU", "Flatten", "<lambda>", "sleep"]
 
 
-def test_what_is_no_sequence_stays_whole():
+def test_transforms_that_are_no_sequence_are_not_split():
     other = NamedCompose([double])
     other.p = 0.5
     assert split_transform(other) == [other]
@@ -36,7 +36,7 @@ def test_what_is_no_sequence_stays_whole():
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_cut_samples_end_as_whole_ones(stream):
+def test_samples_continued_from_a_cache_equal_whole_ones(stream):
     images = Images(Compose([double, noise, in_place, double]))
     samples = read_samples(Stream(images) if stream else images)
     assert samples.why_not == ""
@@ -55,7 +55,7 @@ def test_cut_samples_end_as_whole_ones(stream):
     assert torch.equal(samples.behind(2)[1][0], samples.behind(2)[1][0])
 
 
-def test_subsets_target_transforms_and_several_calls():
+def test_target_and_repeated_transforms_of_subset_are_split():
     class Two(Images):
         def __getitem__(self, index):
             image, label = torch.full((3, 8, 8), float(index)), index % 4
@@ -69,7 +69,7 @@ def test_subsets_target_transforms_and_several_calls():
         assert sample["label"] == 12 and not torch.equal(*sample["views"])
 
 
-def test_joint_and_named_transforms():
+def test_joint_and_named_transforms_are_split():
     class Joint(Dataset):
         def __init__(self):
             self.transforms = Compose([lambda image, mask: (image + 1, mask), lambda image, mask: (image, mask * 2)])
@@ -99,7 +99,7 @@ def test_joint_and_named_transforms():
             assert image.tolist() == [1, 1] and mask.tolist() == [2, 2]
 
 
-def test_a_label_that_is_worked_on_does_not_keep_images_from_being_cut():
+def test_label_changed_after_transform_still_allows_split():
     class Worked(Images):
         def __getitem__(self, index):
             image, label = super().__getitem__(index)
@@ -109,7 +109,7 @@ def test_a_label_that_is_worked_on_does_not_keep_images_from_being_cut():
     assert samples.why_not == "" and names(samples) == ["data set", "double"]
 
 
-def test_what_cannot_be_cut_says_so_and_still_ends_right():
+def test_unsplittable_data_set_gives_reason_and_right_samples():
     class Worked(Images):
         def __getitem__(self, index):
             image, label = super().__getitem__(index)
@@ -121,7 +121,7 @@ def test_what_cannot_be_cut_says_so_and_still_ends_right():
     assert samples.behind(2)[1][0].eq(2).all()
 
 
-def test_a_compose_that_does_more_is_one_part():
+def test_compose_with_custom_call_is_one_part():
     class Compose:
         def __init__(self):
             self.transforms = [double, double]
@@ -134,7 +134,7 @@ def test_a_compose_that_does_more_is_one_part():
     assert any("taken apart" in warning for warning in samples.warnings)
 
 
-def test_samples_that_cannot_be_repeated_are_not_cut():
+def test_samples_that_differ_between_readings_are_not_split():
     generator = np.random.default_rng()
 
     class Fresh(Images):
@@ -152,7 +152,7 @@ def test_a_data_set_without_transforms_is_one_part():
     assert samples.behind(0)[1][0].eq(1).all()
 
 
-def test_the_clock_tells_parts_from_the_data_set(stated_time):
+def test_clock_measures_transforms_and_data_set_separately(stated_time):
     clock = Clock(3)
     parts = Parts(Images(Compose([slow(0.02), double]), sleep_s=0.05))
     dataset = parts.timed(clock)
@@ -172,7 +172,7 @@ class Pair(tuple):
     pass
 
 
-def test_trees_of_own_types_are_mapped():
+def test_mapped_tree_keeps_custom_container_types():
     words = Words([torch.ones(1)])
     words.name = "kept"
     tree = (words, Pair((torch.ones(1), "x")), types.MappingProxyType({"a": torch.ones(1)}))
@@ -198,7 +198,7 @@ def test_trees_are_mapped_and_compared():
     assert _trees.same(torch.tensor([float("nan")]), torch.tensor([float("nan")]))
 
 
-def test_native_forms_of_torchvisions_transforms():
+def test_torchvision_transforms_have_native_forms():
     v2 = pytest.importorskip("torchvision.transforms.v2")
     forms = [(v2.Resize(32), "Resize"), (v2.RandomResizedCrop(16), "RandomResizedCrop"), (v2.RandomCrop(8), "RandomCrop"),
              (v2.RandomHorizontalFlip(), "RandomHorizontalFlip"), (v2.Normalize([0.5] * 3, [0.2] * 3), "Normalize"),

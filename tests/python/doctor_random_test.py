@@ -65,12 +65,12 @@ def test_a_data_set_that_changes_one_sample_of_ten_is_random():
     assert random_steps(EveryTenthSample())[0]["data set"]
 
 
-def of_the_system(x):
+def add_random_byte_of_the_system(x):
     return x + (os.urandom(1)[0] < 26)
 
 
-def test_numbers_of_the_operating_system_are_found_with_a_probability_above_99_percent():
-    found = sum(any(random_steps(Data(of_the_system))[0].values()) for _ in range(50))
+def test_random_bytes_of_the_system_are_nearly_always_detected():
+    found = sum(any(random_steps(Data(add_random_byte_of_the_system))[0].values()) for _ in range(50))
     assert found >= 47  # fewer than that has a probability below 1e-5
 
 
@@ -95,7 +95,7 @@ def fixed(x):
     return x + 1
 
 
-def test_a_transform_that_could_draw_is_not_taken_for_fixed():
+def test_transform_with_generator_or_probability_is_not_fixed():
     for part in (Holding(), WithShare()):
         assert can_draw(part)
         steps, samples = random_steps(Data(fixed, part))
@@ -104,7 +104,7 @@ def test_a_transform_that_could_draw_is_not_taken_for_fixed():
     assert not can_draw(fixed) and not can_draw(Data(fixed))
 
 
-def test_advice_to_store_samples_says_how_many_readings_looked_fixed():
+def test_storing_advice_reports_number_of_fixed_readings():
     from slipstream._doctor.advice import _looked_fixed
 
     samples = random_steps(Data(fixed))[1]
@@ -114,7 +114,7 @@ def test_advice_to_store_samples_says_how_many_readings_looked_fixed():
         f"no random generator was used up to there, and {min(reads)} of {min(reads)} readings looked fixed")
 
 
-def test_readings_of_slow_parts_are_bounded():
+def test_number_of_readings_is_limited_for_slow_data_sets():
     calls = []
 
     class Slow(Dataset):
@@ -137,6 +137,6 @@ def test_readings_of_slow_parts_are_bounded():
     assert len(calls) <= 8 and samples.parts.steps[0].reads == 4
 
 
-def test_the_doctor_does_not_advise_to_store_samples_of_such_a_data_set():
+def test_storing_random_samples_is_not_advised():
     report = ss.doctor(DataLoader(Data(EveryTenth()), 4), lambda batch: None, device="cpu", budget=0.3)
     assert all("store samples" not in each.description for each in report.advice)

@@ -31,12 +31,12 @@ def train(batch, seconds=0.004):
     OPTIMIZER.step()
 
 
-def examined(dataset, step=train, workers=0, budget=2, batch_size=4, **options):
+def run_doctor(dataset, step=train, workers=0, budget=2, batch_size=4, **options):
     loader = DataLoader(dataset, batch_size, num_workers=workers, **options)
     return ss.doctor(loader, step, device="cpu", budget=budget, state=[MODEL, OPTIMIZER])
 
 
-def written(report, folder):
+def write_and_read_report(report, folder):
     report.to_json(folder / "report.json")
     return json.loads((folder / "report.json").read_text())
 
@@ -44,28 +44,28 @@ def written(report, folder):
 LEVELS = ["processed sample", "after sleep", "after noise", "raw sample", "nothing cached"]
 
 
-def test_slow_transforms_are_named(stated_time, tmp_path):
-    report = examined(Images(Compose([noise, slow(0.02), double]), sleep_s=0.001), shuffle=True)
+def test_slow_transform_is_reported_as_bottleneck(stated_time, tmp_path):
+    report = run_doctor(Images(Compose([noise, slow(0.02), double]), sleep_s=0.001), shuffle=True)
     assert report.verdict == "transforms" and report.bottlenecks[0] == "transforms"
     assert any("'sleep'" in advice.description for advice in report.advice)
     assert any("num_workers=" in advice.action for advice in report.advice)
     assert not any("--" in advice.action and "python -m slipstream" not in advice.action for advice in report.advice)
     assert 0.8 / 0.004 < report.ceiling.value < 1 / 0.004
     assert 0.8 / (0.004 + 4 * 0.021) < report.rate.value < 1 / (0.004 + 4 * 0.021)
-    told = written(report, tmp_path)
+    told = write_and_read_report(report, tmp_path)
     assert (told["schema"], told["verdict"]) == ("slipstream.doctor", "transforms")
     assert [level["name"] for level in told["levels"]] == ["device batch", *LEVELS]
     costs = {cost["name"]: cost["wall_ms"]["value"] for cost in told["costs"]}
     assert 20 < costs["sleep"] < 21 and 1 < costs["data set"] < 2
 
 
-def test_a_slow_data_set_is_named(stated_time):
-    report = examined(Images(Compose([double, slow(0.001)]), sleep_s=0.02))
+def test_slow_data_set_is_reported_as_bottleneck(stated_time):
+    report = run_doctor(Images(Compose([double, slow(0.001)]), sleep_s=0.02))
     assert report.verdict == "read"
 
 
-def test_a_slow_step_is_named(stated_time):
-    report = examined(Images(Compose([double])), step=functools.partial(train, seconds=0.05))
+def test_slow_step_is_reported_as_bottleneck(stated_time):
+    report = run_doctor(Images(Compose([double])), step=functools.partial(train, seconds=0.05))
     assert report.verdict == "gpu" and report.bottlenecks == []
     assert "the CPU" in report.text()
 
@@ -76,10 +76,10 @@ class Batches(Images):
         return image[None], torch.tensor([label])
 
 
-def test_streams_and_data_sets_of_batches(stated_time):
-    report = examined(Stream(Images(Compose([slow(0.02)]), sleep_s=0.001)))
+def test_bottleneck_of_stream_and_batched_data_set_is_found(stated_time):
+    report = run_doctor(Stream(Images(Compose([slow(0.02)]), sleep_s=0.001)))
     assert report.verdict == "transforms"
-    report = examined(Batches(sleep_s=0.02), batch_size=None)
+    report = run_doctor(Batches(sleep_s=0.02), batch_size=None)
     assert report.verdict == "read"
 
 
@@ -87,8 +87,8 @@ def test_streams_and_data_sets_of_batches(stated_time):
     (Images(Compose([noise, slow(0.02), double])), 4), (Stream(Images(Compose([noise, slow(0.02), double]))), 4),
     (Batches(Compose([noise, slow(0.02), double])), None)])
 def test_loaders_with_workers_are_measured_at_each_level(tmp_path, dataset, batch_size):
-    report = examined(dataset, batch_size=batch_size, workers=2, budget=1)
-    told = written(report, tmp_path)
+    report = run_doctor(dataset, batch_size=batch_size, workers=2, budget=1)
+    told = write_and_read_report(report, tmp_path)
     assert [level["name"] for level in told["levels"]] == ["device batch", "collated batch", *LEVELS]
     assert report.ceiling.n > 0 and report.rate.n > 0
     assert told["loader"]["batch_size"] == (batch_size or 1)
@@ -96,8 +96,8 @@ def test_loaders_with_workers_are_measured_at_each_level(tmp_path, dataset, batc
     assert costs["sleep"] >= 20
 
 
-def test_console_page_and_notebook(tmp_path, capsys, stated_time):
-    report = examined(Images(slow(0.02)))
+def test_report_is_shown_in_console_page_and_notebook(tmp_path, capsys, stated_time):
+    report = run_doctor(Images(slow(0.02)))
     report.show()
     shown = capsys.readouterr().out
     assert "Slipstream doctor: Images" in shown and "device batch (the ceiling)" in shown and "--apply" not in shown
@@ -108,8 +108,8 @@ def test_console_page_and_notebook(tmp_path, capsys, stated_time):
     assert report.verdict == "transforms" and "'transforms'" in repr(report)
 
 
-def test_a_full_disk_leaves_the_report_of_before(tmp_path, full_disk):
-    report = examined(Images(), budget=0.3)
+def test_full_disk_keeps_the_previous_report(tmp_path, full_disk):
+    report = run_doctor(Images(), budget=0.3)
     for write in (report.to_json, report.to_html):
         (tmp_path / "report").write_text("of before")
         with full_disk(), pytest.raises(ss.Error, match="cannot write .*report"):
@@ -120,14 +120,14 @@ def test_a_full_disk_leaves_the_report_of_before(tmp_path, full_disk):
 
 
 def test_figures_are_printed_with_their_intervals():
-    report = examined(Images(), budget=0.3)
+    report = run_doctor(Images(), budget=0.3)
     assert re.fullmatch(r"[\d.]+ \[[\d.]+, [\d.]+\] steps/s", str(report.rate))
     assert repr(report.rate) == f"Measured({report.rate}, n={report.rate.n})"
     assert str(_native.Measured()) == "not measured"
     assert "object at" not in f"{report.advice!r} {report!r} {vars(report)['ceiling']!r}"
 
 
-def test_what_the_page_shows(photos, tmp_path, monkeypatch):
+def test_python_code_on_doctor_page_runs(photos, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "photos").symlink_to(photos)
     page = (Path(__file__).parents[2] / "docs" / "python-doctor.md").read_text()
@@ -141,7 +141,7 @@ def test_what_the_page_shows(photos, tmp_path, monkeypatch):
 # Nothing of the user's is changed
 
 
-def test_everything_is_as_before():
+def test_doctor_restores_model_optimizer_and_generators():
     dataset = Images(Compose([noise, in_place]), sleep_s=0.002)
     generator = torch.Generator().manual_seed(5)
     loader = DataLoader(dataset, 4, shuffle=True, num_workers=2, generator=generator)
@@ -161,7 +161,7 @@ def test_everything_is_as_before():
     assert report.rate.n > 0 and multiprocessing.active_children() == []
 
 
-def test_batch_samplers_of_ones_own_keep_their_numbers():
+def test_custom_batch_sampler_leaves_random_state_unchanged():
     class Random:
         def __iter__(self):
             return iter([[random.randrange(64) for _ in range(3)] for _ in range(5)])
@@ -174,7 +174,7 @@ def test_batch_samplers_of_ones_own_keep_their_numbers():
     assert random.random() == expected and "batch 3, 1 worker" in report.text()
 
 
-def test_worker_init_functions_find_the_users_data_set():
+def test_worker_init_fn_gets_the_users_data_set():
     class Needy(Images):
         offset = 0
 
@@ -186,14 +186,14 @@ def test_worker_init_functions_find_the_users_data_set():
     def start(worker):
         get_worker_info().dataset.offset = 7
 
-    report = examined(Needy(slow(0.01)), worker_init_fn=start, workers=2, budget=1)
+    report = run_doctor(Needy(slow(0.01)), worker_init_fn=start, workers=2, budget=1)
     assert report.rate.n > 0
 
 
 # Errors
 
 
-def test_errors_say_what_to_do():
+def test_invalid_doctor_arguments_are_refused():
     loader = DataLoader(Images(), 4)
     with pytest.raises(ss.Refused, match=r"a torch.utils.data.DataLoader or a slipstream.DataLoader, not list.*\n.*step cannot be called"):
         ss.doctor([1], None)
@@ -205,7 +205,7 @@ def test_errors_say_what_to_do():
         ss.doctor(DataLoader(Images(count=0), 4), train, device="cpu")
 
 
-def test_errors_of_the_step_and_the_data_set_come_out():
+def test_errors_of_step_and_data_set_are_raised():
     def fails(batch):
         raise ValueError("no such thing")
 

@@ -36,17 +36,17 @@ def alone(photos, tmp_path_factory):
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_any_number_of_processes_trains_on_the_same_samples(photos, alone, ranks, tmp_path):
+def test_two_and_four_processes_train_to_same_weights_as_one(photos, alone, ranks, tmp_path):
     assert_close(run(ranks, photos, 15, tmp_path / "run.pt"), alone)
 
 
 @pytest.mark.parametrize("ranks", [0, 4])
-def test_another_number_of_processes_goes_on(photos, alone, ranks, tmp_path):
+def test_resume_with_other_process_count_gives_same_weights(photos, alone, ranks, tmp_path):
     run(2, photos, 9, tmp_path / "run.pt")
     assert_close(run(ranks, photos, 15, tmp_path / "run.pt"), alone)
 
 
-def test_the_rest_goes_on_after_a_process_was_killed(photos, tmp_path):
+def test_resume_after_killed_process_gives_same_weights(photos, tmp_path):
     steps = 60
     whole = run(2, photos, steps, tmp_path / "whole.pt")
     checkpoint = tmp_path / "run.pt"

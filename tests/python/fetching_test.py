@@ -47,12 +47,12 @@ def read(batch):
 
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("dataset", [Table(), TableOfTorch(), Subset(Table(), [3, 1, 2, 0, 5, 4, 7, 6])])
-def test_the_doctor_reads_by_getitems(dataset, workers):
+def test_doctor_reads_data_set_with_getitems_only(dataset, workers):
     loader = DataLoader(dataset, batch_size=4, num_workers=workers)
     assert ss.doctor(loader, read, device="cpu", budget=0.3).rate.value > 0
 
 
-def test_the_doctor_reads_a_part_that_has_no_getitems():
+def test_doctor_reads_subset_without_getitems():
     loader = DataLoader(OnlyPart(Whole(), [3, 1, 2, 0]), batch_size=2)
     assert ss.doctor(loader, read, device="cpu", budget=0.3).rate.value > 0
 
@@ -67,14 +67,14 @@ class Drawing(Table):
 GENERATOR = torch.Generator()
 
 
-def test_the_doctor_restores_a_generator_that_getitems_uses():
+def test_doctor_restores_generator_used_in_getitems():
     before = GENERATOR.get_state()
     ss.doctor(DataLoader(Drawing(), batch_size=4), read, device="cpu", budget=0.3)
     assert torch.equal(GENERATOR.get_state(), before)
 
 
 @pytest.mark.parametrize("dataset", [Table(), TableOfTorch(), Subset(Table(), [3, 1, 2, 0])])
-def test_a_slipstream_loader_reads_by_getitems(dataset):
+def test_loader_reads_data_set_with_getitems_only(dataset):
     assert all_equal(ss.DataLoader(dataset, 4), DataLoader(dataset, 4))
     data = ss.PythonDataset(dataset)
     assert torch.equal(data[1], dataset.__getitems__([1])[0]) and data.fields == ["sample"]
@@ -90,11 +90,11 @@ def test_getitems_is_preferred_as_in_pytorch():
     assert all_equal(ss.DataLoader(Both(), 4), DataLoader(Both(), 4))
 
 
-def test_whole_batches_are_no_samples():
+def test_getitems_that_gives_whole_batches_is_not_used():
     assert all_equal(ss.DataLoader(Whole(), 4), DataLoader(OnlyPart(Whole(), range(8)), 4))
 
 
-def test_a_subclass_of_a_slipstream_data_set_may_read_by_getitems(photos):
+def test_getitems_of_image_folder_subclass_is_used(photos):
     class Negative(ss.ImageFolder):
         def __getitems__(self, indices):
             return [(255 - image, label) for image, label in map(self.__getitem__, indices)]
@@ -104,7 +104,7 @@ def test_a_subclass_of_a_slipstream_data_set_may_read_by_getitems(photos):
     assert all_equal([255 - images for images, _ in plain], [images for images, _ in negative])
 
 
-def test_an_index_error_says_how_many_samples_there_should_be():
+def test_index_error_in_getitems_reports_expected_sample_count():
     class Short(Table):
         def __getitems__(self, indices):
             return [[torch.zeros(4)][index] for index in indices]

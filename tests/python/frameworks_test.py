@@ -54,7 +54,7 @@ def fsdp2_weights(folder):
     ("accelerate_loop.py", "accelerate", accelerate_weights),
     ("fsdp2.py", "torch", fsdp2_weights),
 ])
-def test_another_number_of_processes_goes_on(photos, plain, tmp_path, script, package, weights):
+def test_resume_with_other_process_count_gives_plain_weights(photos, plain, tmp_path, script, package, weights):
     pytest.importorskip(package)
     options = ["--checkpoints", tmp_path / "runs", "--timeout", 20]
     run(script, 2, photos, 9, tmp_path / "logs", *options)
@@ -66,13 +66,13 @@ def test_another_number_of_processes_goes_on(photos, plain, tmp_path, script, pa
     ("lightning_module.py", "lightning", lightning_weights),
     ("accelerate_loop.py", "accelerate", accelerate_weights),
 ])
-def test_alone_it_is_the_plain_loop_to_the_bit(photos, plain, tmp_path, script, package, weights):
+def test_single_process_gives_exact_weights_of_plain_loop(photos, plain, tmp_path, script, package, weights):
     pytest.importorskip(package)
     run(script, 0, photos, STEPS, tmp_path / "logs", "--checkpoints", tmp_path / "runs")
     torch.testing.assert_close(weights(tmp_path / "runs"), plain, rtol=0, atol=0)
 
 
-def test_lightning_takes_a_pipeline_around_pytorchs_loader():
+def test_lightning_trains_on_pipeline_around_torch_loader():
     lightning = pytest.importorskip("lightning")
     samples = torch.utils.data.TensorDataset(torch.arange(20.0).reshape(20, 1))
 
@@ -107,7 +107,7 @@ def test_lightning_takes_a_pipeline_around_pytorchs_loader():
         assert sorted(epoch.floor().flatten().tolist()) == list(range(20))
 
 
-def test_accelerate_prepares_pytorchs_loader_for_a_pipeline():
+def test_pipeline_around_accelerate_loader_gives_its_batches():
     accelerator = pytest.importorskip("accelerate").Accelerator(cpu=True)
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.arange(20.0)), 4, num_workers=1)
     prepared = accelerator.prepare_data_loader(loader, device_placement=False)
@@ -118,7 +118,7 @@ def test_accelerate_prepares_pytorchs_loader_for_a_pipeline():
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("stages", [0, 1, 2])
-def test_accelerate_updates_after_the_same_batches_as_in_its_own_loop(stages, workers):
+def test_accelerate_updates_at_same_batches_with_and_without_pipeline(stages, workers):
     accelerator = pytest.importorskip("accelerate").Accelerator(cpu=True, gradient_accumulation_steps=4)
     samples = torch.utils.data.TensorDataset(torch.randn(30, 5, generator=torch.Generator().manual_seed(0)))
 
@@ -146,7 +146,7 @@ def test_accelerate_updates_after_the_same_batches_as_in_its_own_loop(stages, wo
     torch.testing.assert_close(ours[2], weights, rtol=0, atol=0)
 
 
-def test_a_loader_of_accelerates_inside_another_iterable_is_refused():
+def test_accelerate_loader_inside_other_iterable_is_refused():
     accelerator = pytest.importorskip("accelerate").Accelerator(cpu=True)
     loader = accelerator.prepare_data_loader(torch.utils.data.DataLoader(torch.arange(20.0), 4), device_placement=False)
 
@@ -159,7 +159,7 @@ def test_a_loader_of_accelerates_inside_another_iterable_is_refused():
     assert len(list(ss.Pipeline(Shown(), (), "cpu", serial=True))) == 5
 
 
-def test_ray_data_is_a_source(photos, monkeypatch):
+def test_ray_data_trains_same_weights_pipelined_and_serial(photos, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     ray = pytest.importorskip("ray")

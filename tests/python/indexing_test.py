@@ -42,7 +42,7 @@ def equal(ours, theirs):
     return ours.dtype == theirs.dtype and torch.equal(ours, theirs)
 
 
-def is_as_loaded(data):
+def samples_equal_loaded_ones(data):
     """Whether each sample is what a loader has of it."""
     batches = list(ss.DataLoader(data, 1))
     samples = [torch.utils.data.default_collate([data[i]]) for i in range(len(data))]
@@ -51,16 +51,16 @@ def is_as_loaded(data):
         for batch, sample in zip(batches, samples, strict=True))
 
 
-def test_a_sample_is_what_a_loader_has_of_it(photos, arrays):
+def test_indexed_sample_equals_sample_of_the_loader(photos, arrays):
     data = ss.ImageFolder(photos, CHAIN)
     for each in (data, ss.Subset(data, [49, 3, 3]), ss.ConcatDataset([ss.Subset(data, [7]), data]),
                  ss.open_dataset(photos, CHAIN), ss.open_dataset(arrays, T.CenterCrop((16, 20))),
                  ss.ImageFolder(photos, T.Compose([darker, T.CenterCrop(16)])),
                  ss.PythonDataset([(torch.arange(1200, dtype=torch.uint8).view(3, 20, 20), 1.5)], CHAIN)):
-        assert is_as_loaded(each), each
+        assert samples_equal_loaded_ones(each), each
 
 
-def test_the_parts_of_a_sample(photos, arrays):
+def test_indexed_sample_has_transformed_fields(photos, arrays):
     image, label = ss.ImageFolder(photos)[20]
     assert (image.shape, image.dtype, image.is_contiguous()) == ((3, 40, 40), torch.uint8, True)
     assert type(label) is int and label == ss.ImageFolder(photos).label(20)
@@ -71,7 +71,7 @@ def test_the_parts_of_a_sample(photos, arrays):
     assert by_name["boxes"].tolist() == [[20, 4, 37, 25]] * 2
 
 
-def test_a_sample_in_python_keeps_its_form():
+def test_python_sample_keeps_its_structure():
     data = ss.PythonDataset(Mixed(), T.Compose([T.CenterCrop(8), darker]))
     for sample in (data[1], ss.Subset(data, [2, 1])[1], ss.ConcatDataset([data, data])[4]):
         assert equal(sample["image"], torch.tensor([0, 1, 1], dtype=torch.uint8).view(3, 1, 1).expand(3, 8, 8))
@@ -80,7 +80,7 @@ def test_a_sample_in_python_keeps_its_form():
     assert ss.PythonDataset(Mixed())[2]["image"].shape == (3, 22, 30)
 
 
-def test_numbers_are_as_in_lists(photos):
+def test_negative_index_works_and_bad_index_raises(photos):
     for data in (ss.ImageFolder(photos), ss.PythonDataset([(torch.ones(1), i) for i in range(50)])):
         last = data[49][1]
         assert data[-1][1] == last and data[torch.tensor(-1)][1] == data[numpy.int64(49)][1] == last
@@ -94,7 +94,7 @@ def test_numbers_are_as_in_lists(photos):
 
 
 @pytest.mark.parametrize("chain", [[T.RandomResizedCrop(16)], [T.RandomCrop(30), darker, T.RandomResizedCrop(16)]])
-def test_random_transforms_draw_from_pytorchs_generator(photos, chain):
+def test_random_transforms_use_pytorchs_generator(photos, chain):
     data = ss.ImageFolder(photos, T.Compose(chain))
     torch.manual_seed(3)
     one, two = data[5][0], data[5][0]
@@ -106,14 +106,14 @@ def test_random_transforms_draw_from_pytorchs_generator(photos, chain):
     assert equal(one, batches[5][0][0])
 
 
-def test_what_is_not_random_leaves_the_generator_alone(photos):
+def test_fixed_transforms_leave_pytorchs_generator_unchanged(photos):
     before = torch.get_rng_state()
     ss.ImageFolder(photos, CHAIN)[0]
     assert torch.equal(before, torch.get_rng_state())
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])
-def test_pytorchs_loader_and_a_pipeline_around_it(photos, context):
+def test_torch_loader_and_pipeline_give_batches_of_our_loader(photos, context):
     data = ss.Subset(ss.ImageFolder(photos, T.Compose([CHAIN, darker])), range(10))
     loader = torch.utils.data.DataLoader(data, batch_size=4, num_workers=1, multiprocessing_context=context)
     ours = list(ss.DataLoader(data, 4))
@@ -121,7 +121,7 @@ def test_pytorchs_loader_and_a_pipeline_around_it(photos, context):
         assert all(equal(x, y) for a, b in zip(batches, ours, strict=True) for x, y in zip(a, b, strict=True))
 
 
-def test_the_doctor_examines_pytorchs_loader_around_it(photos):
+def test_doctor_measures_torch_loader_around_image_folder(photos):
     data = ss.ImageFolder(photos, CHAIN)
     module = torch.nn.Linear(16, 2)
     loader = torch.utils.data.DataLoader(torch.utils.data.Subset(data, range(10)), batch_size=4)
@@ -129,7 +129,7 @@ def test_the_doctor_examines_pytorchs_loader_around_it(photos):
     assert "data set" in report.text()
 
 
-def test_workers_of_pytorch_draw_anew_each_epoch(photos):
+def test_torch_workers_transform_differently_each_epoch(photos):
     data = ss.Subset(ss.ImageFolder(photos, T.RandomResizedCrop(16)), [1, 1])
     for persistent in (False, True):
         loader = torch.utils.data.DataLoader(data, batch_size=2, num_workers=1, persistent_workers=persistent)
@@ -142,7 +142,7 @@ class Numbered(ss.ImageFolder):
         return *super().__getitem__(index), index
 
 
-def test_a_class_of_ones_own_may_build_on_it(photos):
+def test_image_folder_subclass_may_extend_getitem(photos):
     data = Numbered(photos, T.RandomHorizontalFlip(1))
     image, label, number = data[4]
     plain = ss.ImageFolder(photos)[4]
@@ -159,13 +159,13 @@ class Slotted(ss.ImageFolder):
         return *super().__getitem__(index), self.extra
 
 
-def test_slots_of_such_a_class_come_along(photos):
+def test_slots_of_image_folder_subclass_are_available(photos):
     data = Slotted(photos, T.CenterCrop(8))
     data.extra = 5
     assert next(iter(ss.DataLoader(data, 2)))[2].tolist() == [5, 5]
 
 
-def test_samples_that_cannot_be_made_are_errors_that_name_them(photos, arrays, tmp_path):
+def test_error_of_indexed_sample_names_the_sample(photos, arrays, tmp_path):
     (tmp_path / "class").mkdir()
     (tmp_path / "class" / "1.jpg").write_bytes(b"none")
     with pytest.raises(ss.Error, match=r"step 'decode' of sample 0 \(.*1.jpg\)"):
@@ -181,7 +181,7 @@ def test_samples_that_cannot_be_made_are_errors_that_name_them(photos, arrays, t
         ss.PythonDataset([object()])[0]
 
 
-def test_what_a_loader_refuses_is_refused(photos, arrays):
+def test_indexing_refuses_what_a_loader_refuses(photos, arrays):
     with pytest.raises(ss.Refused, match="would get the image alone"):
         ss.open_dataset(arrays, v2.RandomHorizontalFlip())[0]
     beside = [(torch.zeros(3, 20, 20, dtype=torch.uint8), torch.zeros(20, 20))]

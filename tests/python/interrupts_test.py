@@ -38,7 +38,7 @@ print(len(ss.ImageFolder(sys.argv[3])))
 
 
 @pytest.mark.parametrize("opens", ["ImageFolder", "open_dataset"])
-def test_the_scan_of_a_folder_ends_with_ctrl_c(opens, tmp_path):
+def test_ctrl_c_interrupts_folder_scan(opens, tmp_path):
     (tmp_path / "many").mkdir()
     for number in range(2000):
         (tmp_path / "many" / f"{number}.jpg").touch()
@@ -109,7 +109,7 @@ def notes_in(run, photos, device, handler):
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="errors have no notes")
 @pytest.mark.parametrize("name", RUNS)
-def test_what_a_handler_raises_is_not_told_as_the_fault_of_a_stage(photos, device, name):
+def test_error_of_signal_handler_is_not_attributed_to_a_stage(photos, device, name):
     run, where = RUNS[name]
     for handler in (late, Handler(), Handler().method, functools.partial(late, 1), signal.default_int_handler):
         (note,) = notes_in(run, photos, device, handler)
@@ -121,7 +121,7 @@ def raising(*_):
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="errors have no notes")
-def test_what_a_stage_raises_itself_is_told_as_its(device):
+def test_error_of_stage_is_attributed_to_it(device):
     with pytest.raises(Late) as caught:
         list(ss.Pipeline([torch.ones(2)] * 3, [("raises", raising)], device))
     assert caught.value.__notes__ == ["in stage 'raises' of a slipstream.Pipeline"]

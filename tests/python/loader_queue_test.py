@@ -114,7 +114,7 @@ def seen_by_slipstream(iterator):
 
 @pytest.mark.parametrize("is_iterable", [False, True])
 @pytest.mark.parametrize("in_order", [True, False])
-def test_a_batch_is_there_where_pytorchs_iterator_would_not_wait(is_iterable, in_order):
+def test_ready_is_true_exactly_when_torch_iterator_would_not_wait(is_iterable, in_order):
     answers = collections.Counter()
     for seed in range(PASSES):
         draw = random.Random(seed)

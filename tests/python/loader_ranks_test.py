@@ -51,13 +51,13 @@ def test_a_loader_made_before_the_process_group_loads_its_share(wrap):
         assert len(whole) == 10 and second == read_epoch(given)
 
 
-def test_ranks_that_were_given_stay():
+def test_explicit_ranks_override_the_process_group():
     loader = ss.DataLoader(Numbers(), 4, rank=0, world_size=1)
     with process_group(1, 2):
         assert len(loader) == 10 and len(read_epoch(loader)) == 10
 
 
-def test_a_state_outlives_its_process_group():
+def test_state_read_after_process_group_ends_resumes():
     with process_group(1, 2):
         loader = ss.DataLoader(Numbers(), 4)
         it = iter(loader)
@@ -71,7 +71,7 @@ def test_a_state_outlives_its_process_group():
         assert first + read_epoch(rest) == read_epoch(ss.DataLoader(Numbers(), 4))
 
 
-def test_a_position_within_an_epoch_of_other_ranks_is_refused():
+def test_mid_epoch_position_of_other_rank_count_is_refused():
     loader = ss.DataLoader(Numbers(), 4)
     loader.load_state_dict({"position": 3, "batches_per_epoch": 10})
     with process_group(0, 2):
@@ -88,7 +88,7 @@ def test_more_ranks_than_the_data_has_batches_are_refused():
     assert len(read_epoch(loader)) == 2
 
 
-def test_a_trainer_refuses_a_process_group_that_came_later(photos):
+def test_trainer_refuses_process_group_created_later(photos):
     to_float = T.ToDtype(torch.float32, scale=True)
     loader = ss.DataLoader(ss.ImageFolder(photos, T.Compose([T.CenterCrop(8), to_float])), 8)
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 8 * 8, 3))

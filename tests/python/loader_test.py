@@ -27,14 +27,14 @@ class Mixed:
         return {"image": torch.full((3, 64, 64), i, dtype=torch.uint8), "index": i, "box": torch.ones(4) * i}
 
 
-def threads():
+def count_threads():
     return len(os.listdir("/proc/self/task"))
 
 
 IMPORTS = "import slipstream as ss, torch\nT = ss.transforms\n"
 
 
-def test_a_kept_batch_keeps_no_threads(photos):
+def test_kept_batch_does_not_keep_loader_threads_alive(photos):
     loader = ss.DataLoader(ss.ImageFolder(photos, T.CenterCrop(32)), 10, num_workers=4)
     kept = []
     for _ in range(5):
@@ -42,8 +42,8 @@ def test_a_kept_batch_keeps_no_threads(photos):
             kept.append((images, images.clone()))
             break
         if len(kept) == 1:
-            before = threads()
-    wait_until(lambda: threads() <= before)  # a thread that was joined is counted a little longer
+            before = count_threads()
+    wait_until(lambda: count_threads() <= before)  # a thread that was joined is counted a little longer
     list(loader)
     assert all(torch.equal(images, then) for images, then in kept)
     del loader
@@ -51,7 +51,7 @@ def test_a_kept_batch_keeps_no_threads(photos):
     assert all(torch.equal(images, then) for images, then in kept)
 
 
-def test_a_kept_batch_keeps_its_own_slab_alone(photos):
+def test_kept_batch_keeps_only_its_own_slab_in_memory(photos):
     """Each pass has 70 slabs of 0.3 MB."""
     run = interpreters.run(IMPORTS + f"""
 loader = ss.DataLoader(ss.ImageFolder({str(photos)!r}, T.Resize((160, 160))), 4, prefetch_factor=64)
@@ -65,7 +65,7 @@ print(resident() - before)
     assert 0 < int(run.stdout) < 70 * 5 * 4 * 160 * 160 * 3
 
 
-def test_small_fields_have_memory_of_their_own(device):
+def test_small_fields_have_separate_memory(device):
     for start in (0, 2):  # whole batches, and the rest of an epoch
         loader = ss.DataLoader(Mixed(), 8, device=device)
         loader.load_state_dict({"position": start, "batches_per_epoch": 3})
@@ -81,7 +81,7 @@ def test_small_fields_have_memory_of_their_own(device):
     assert file.tell() < 4096
 
 
-def test_a_pass_can_be_tried_again_behind_a_start_that_failed(photos):
+def test_iteration_can_be_retried_after_out_of_memory(photos):
     program = IMPORTS + f"""
 import resource
 data = ss.Subset(ss.ImageFolder({str(photos)!r}, T.Resize((2048, 2048))), range(4))
@@ -101,7 +101,7 @@ for limit in (1 << 20, hard):
     assert told[0].startswith("out of memory for batches that are filled ahead") and told[1] == "2"
 
 
-def test_names_that_are_no_text(tmp_path, photos):
+def test_file_names_that_are_not_utf8_round_trip(tmp_path, photos):
     """They go both ways as os.fsencode() has them; messages show their bytes."""
     root = os.fsencode(tmp_path) + b"/d\xe9"
     image = next(photos.glob("*/*"))
@@ -121,7 +121,7 @@ def test_names_that_are_no_text(tmp_path, photos):
 
 
 @pytest.mark.parametrize("opens", [ss.ImageFolder, ss.open_dataset])
-def test_a_folder_is_read_without_pythons_lock(photos, opens):
+def test_folder_scan_releases_the_gil(photos, opens):
     """Another thread gets the lock, which is given up by nothing else."""
     gate, ran = threading.Lock(), []
 
@@ -145,7 +145,7 @@ def test_a_folder_is_read_without_pythons_lock(photos, opens):
         thread.join()
 
 
-def test_set_epoch_keeps_the_place_in_a_resumed_epoch(photos):
+def test_set_epoch_keeps_position_in_resumed_epoch(photos):
     """Loops of all kinds begin each epoch, also a resumed one, with set_epoch()."""
     def made():
         return ss.DataLoader(ss.ImageFolder(photos, T.CenterCrop(8)), 10, shuffle=True)
@@ -176,14 +176,14 @@ class Folder(ss.ImageFolder):
         return torch.full((3, 8, 8), i, dtype=torch.uint8), self.label(i) + 7
 
 
-def test_samples_of_a_class_of_the_callers(photos):
+def test_len_and_getitem_of_image_folder_subclass_are_used(photos):
     images, labels = next(iter(ss.DataLoader(Folder(photos, T.CenterCrop(4)), 4)))
     assert images.shape == (4, 3, 4, 4) and images[:, 0, 0, 0].tolist() == [0, 1, 2, 3] and labels.tolist() == [7] * 4
     images, _ = next(iter(ss.DataLoader(ss.Subset(Folder(photos), [3, 1]), 2)))
     assert images[:, 0, 0, 0].tolist() == [3, 1]
 
 
-def test_what_native_loaders_would_go_around_is_refused(photos):
+def test_overrides_that_native_code_would_bypass_are_refused(photos):
     class Short(ss.ImageFolder):
         def __len__(self):
             return 4
@@ -225,7 +225,7 @@ def read_labels(loop):
 
 @pytest.mark.parametrize("wrap", [lambda loader: loader, lambda loader: ss.Pipeline(loader),
                                   lambda loader: ss.Pipeline(loader, serial=True)])
-def test_a_look_at_a_batch_costs_no_epoch(photos, wrap):
+def test_reading_one_batch_does_not_advance_the_epoch(photos, wrap):
     plain = load_batches(photos)
     epochs = [read_labels(plain) for _ in range(3)]
     loader = load_batches(photos)
@@ -256,7 +256,7 @@ def test_epochs_advance_with_the_second_batch(photos):
     assert read_labels(loader) == epochs[1]
 
 
-def test_a_loop_that_asks_again_after_a_look_continues(photos):
+def test_iterator_continues_epoch_after_first_batch(photos):
     loader = load_batches(photos)
     it = iter(loader)
     first = next(it)[1].tolist()

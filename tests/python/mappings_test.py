@@ -99,7 +99,7 @@ def values(mapping):
 
 @pytest.mark.parametrize("serial", [False, True])
 @pytest.mark.parametrize("kind", WRITABLE)
-def test_stages_leave_the_loaders_batches_alone(device, kind, serial):
+def test_stages_do_not_change_the_loaders_batches(device, kind, serial):
     data = [made(kind, x=torch.ones(2), y=torch.zeros(1)) for _ in range(2)]
     stages = [ss.Stage("double", lambda x: x * 2, "x"), ss.Stage("sum", torch.add, ["x", "y"], "z")]
     if kind is Output:
@@ -114,7 +114,7 @@ def test_stages_leave_the_loaders_batches_alone(device, kind, serial):
 
 
 @pytest.mark.parametrize("kind", [*WRITABLE, Frozen])
-def test_trees_are_mapped_without_a_change_of_theirs(kind):
+def test_mapping_a_tree_does_not_change_it(kind):
     tree = made(kind, x=torch.ones(2), y=torch.zeros(1))
     assert values(_trees.mapped(tree, lambda x: x + 1)) == {"x": [2, 2], "y": [1]}
     assert values(_native.moved(tree, "cpu")) == values(tree)
@@ -122,7 +122,7 @@ def test_trees_are_mapped_without_a_change_of_theirs(kind):
 
 
 @pytest.mark.parametrize("kind", [*WRITABLE, Frozen])
-def test_copies_elsewhere_leave_batches_where_they_are(kind):
+def test_moving_a_batch_keeps_the_original_on_its_device(kind):
     tree = made(kind, x=torch.ones(2), y=torch.zeros(1))
     there = _native.moved(tree, "meta")
     assert {value.device.type for value in there.values()} == {"meta"}
@@ -130,7 +130,7 @@ def test_copies_elsewhere_leave_batches_where_they_are(kind):
 
 
 @pytest.mark.parametrize("kind", [*WRITABLE, Frozen])
-def test_samples_of_all_kinds_are_loaded(kind):
+def test_samples_of_all_mapping_types_are_collated(kind):
     names = {} if kind is Output else {"name": "a"}
     samples = [made(kind, x=torch.full((2,), float(i)), y=i, **names) for i in range(4)]
     for _ in range(2):
@@ -140,7 +140,7 @@ def test_samples_of_all_kinds_are_loaded(kind):
         assert isinstance(first, type(samples[0])) or kind in (Deep, Frozen)
 
 
-def test_attributes_of_data_classes_follow_their_keys(device):
+def test_dataclass_attributes_match_keys_after_a_stage(device):
     batch = Output(torch.ones(2), torch.zeros(1))
     (changed,) = ss.Pipeline([batch], [ss.Stage("double", lambda x: x * 2, "x")], device)
     assert changed.x is changed["x"] and changed.x.tolist() == [2, 2] and batch.x.tolist() == [1, 1]
@@ -156,7 +156,7 @@ class Wrapped(Deep):
 
 
 @pytest.mark.parametrize("items", [{"a": torch.ones(1)}, {"a": 2, "b": "refused"}, {"c": None}])
-def test_what_cannot_be_copied_becomes_a_dict(items):
+def test_mapping_that_cannot_be_copied_becomes_a_dict(items):
     tree = Wrapped(a=torch.zeros(1), b=torch.zeros(1))
     before = dict(tree)
     made = _trees.mapping_with(tree, items)

@@ -30,7 +30,7 @@ def identity(image):
     return image
 
 
-def refused(data):
+def refusal(data):
     with pytest.raises(ss.Refused) as raised:
         ss.DataLoader(data, 2)
     return str(raised.value)
@@ -43,24 +43,24 @@ FLIPS = [v2.RandomHorizontalFlip(1.0), v1.RandomHorizontalFlip(1.0),
 
 
 @pytest.mark.parametrize("flip", FLIPS, ids=["v2", "v1", "in v2", "in v1", "in a module"])
-def test_torchvisions_transforms_do_not_move_images_away_from_masks(shapes, photos, flip):
+def test_torchvision_flip_of_image_with_mask_is_refused(shapes, photos, flip):
     data = ss.open_dataset(shapes, T.Compose([T.CenterCrop(16), flip]))
-    message = refused(data)
+    message = refusal(data)
     assert "torchvision's RandomHorizontalFlip would get the image alone, so that the mask 'label' would not fit it" in message
     assert "give slipstream.transforms.RandomHorizontalFlip in its place" in message and "leave out" not in message
-    assert "the mask 'label'" in refused(ss.Subset(ss.ConcatDataset([data, data]), [1, 3]))
+    assert "the mask 'label'" in refusal(ss.Subset(ss.ConcatDataset([data, data]), [1, 3]))
     assert len(list(ss.DataLoader(ss.ImageFolder(photos, T.Compose([T.CenterCrop(16), flip])), 50))) == 1
 
 
-def test_what_is_not_there_under_our_names_is_to_be_left_out(shapes):
+def test_advice_is_to_leave_out_transform_without_our_equivalent(shapes):
     for function in (v2.RandAugment(), v1.RandAugment()):
-        message = refused(ss.open_dataset(shapes, function))
+        message = refusal(ss.open_dataset(shapes, function))
         assert "leave out RandAugment, or move both in __getitem__" in message and "in its place" not in message
     both = v2.Compose([v2.RandomCrop(8), v2.ElasticTransform(), v2.RandomCrop(8)])
-    assert "torchvision's RandomCrop and ElasticTransform would" in refused(ss.open_dataset(shapes, both))
+    assert "torchvision's RandomCrop and ElasticTransform would" in refusal(ss.open_dataset(shapes, both))
 
 
-def test_what_moves_nothing_and_functions_of_ones_own_stay(shapes):
+def test_color_transforms_and_custom_functions_are_allowed_with_masks(shapes):
     chain = T.Compose([T.CenterCrop(16), v2.ColorJitter(0.4), identity, v1.RandomInvert(), T.RandomVerticalFlip()])
     batches = list(ss.DataLoader(ss.open_dataset(shapes, chain), 3))
     assert [(images.shape[2:], masks.shape[-2:]) for images, masks in batches] == [((16, 16), (16, 16))] * 2
@@ -72,9 +72,9 @@ IMAGE = torch.arange(3 * 6 * 8, dtype=torch.uint8).view(3, 6, 8)
 @pytest.mark.parametrize("mask", [torch.zeros(6, 8), torch.zeros(2, 6, 8), torch.zeros(6, 8, 1), torch.zeros(1, 1, 6, 8)])
 @pytest.mark.parametrize("mover", [T.RandomHorizontalFlip(1), T.Compose([T.ColorJitter(0.1), T.RandomCrop(4)]),
                                    v2.RandomHorizontalFlip(), T.Resize((3, 4))])
-def test_transforms_do_not_move_images_away_from_fields_of_their_size(mask, mover):
+def test_geometric_transform_with_field_of_image_size_is_refused(mask, mover):
     samples = [{"image": IMAGE, "mask": mask, "label": i} for i in range(4)]
-    message = refused(ss.PythonDataset(samples, mover))
+    message = refusal(ss.PythonDataset(samples, mover))
     shape = " x ".join(map(str, mask.shape))
     assert f"moves the pixels of field 'image' alone, but field 'mask' of {shape} has its height x width, 6 x 8" in message
     assert "move both in __getitem__" in message
@@ -82,19 +82,19 @@ def test_transforms_do_not_move_images_away_from_fields_of_their_size(mask, move
     assert len(next(iter(ss.DataLoader(ss.PythonDataset(flat, mover), 2)))["mask"]) == 2
 
 
-def test_the_operation_is_named():
-    assert refused(ss.PythonDataset([(IMAGE, torch.zeros(6, 8))] * 2, T.Compose([T.Grayscale(3), T.RandomCrop(2)]))
+def test_refusal_names_the_geometric_transform():
+    assert refusal(ss.PythonDataset([(IMAGE, torch.zeros(6, 8))] * 2, T.Compose([T.Grayscale(3), T.RandomCrop(2)]))
                    ).startswith("RandomCrop moves the pixels of field '0' alone, but field '1' of 6 x 8")
 
 
-def test_what_moves_no_pixels_is_done_beside_fields_of_their_size():
+def test_color_transforms_are_allowed_with_fields_of_image_size():
     chain = T.Compose([T.ColorJitter(0.1), T.GaussianBlur(3), T.RandomErasing(), v2.RandomInvert(), identity,
                        T.Normalize([0.5], [0.5])])
     image, mask = next(iter(ss.DataLoader(ss.PythonDataset([(IMAGE, torch.ones(6, 8))] * 2, chain), 2)))
     assert image.shape == (2, 3, 6, 8) and mask.eq(1).all()
 
 
-def test_pil_images_are_moved_alike():
+def test_two_pil_images_get_the_same_crop_and_flips():
     image = Image.fromarray(IMAGE.permute(1, 2, 0).contiguous().numpy())
     chain = T.Compose([T.RandomHorizontalFlip(), T.RandomVerticalFlip(), T.RandomCrop(4)])
     for seed in range(5):
@@ -104,7 +104,7 @@ def test_pil_images_are_moved_alike():
             assert torch.equal(torch.from_numpy(numpy_gray(colored[i])), gray[i, 0])
 
 
-def test_masks_with_a_palette_are_not_taken_for_pictures():
+def test_palette_mask_next_to_pil_image_raises():
     image = Image.fromarray(IMAGE.permute(1, 2, 0).contiguous().numpy())
     pair = {"image": image, "mask": image.convert("P")}
     for chain in (None, T.Resize((6, 6))):
@@ -112,7 +112,7 @@ def test_masks_with_a_palette_are_not_taken_for_pictures():
             list(ss.DataLoader(ss.PythonDataset([pair] * 2, chain), 2))
 
 
-def test_masks_with_a_palette_are_no_pictures_beside_tensors():
+def test_palette_mask_next_to_tensor_raises():
     palette, tensor = Image.new("P", (8, 6)), torch.zeros(3, 6, 8)
     for sample in ((tensor, palette), {"image": palette, "other": tensor}):
         with pytest.raises(ss.Error, match="is a PIL image with a palette"):
@@ -139,7 +139,7 @@ BESIDE = {"mask": {"label": PIXELS[..., 0].astype("i8")}, "boxes": {"boxes": num
 
 
 @pytest.mark.parametrize("beside", ["mask", "boxes", "in Python"])
-def test_a_function_that_gives_an_image_another_size_beside_a_mask_or_boxes(tmp_path, beside):
+def test_function_resizing_image_with_mask_or_boxes_raises(tmp_path, beside):
     def data(transform):
         if beside != "in Python":
             return arrays(tmp_path, transform, image=PIXELS, **BESIDE[beside])
@@ -160,7 +160,7 @@ def drawn(image):
     return image * 0 + torch.randint(0, 200, (1,), dtype=torch.uint8)
 
 
-def test_functions_do_the_same_to_all_pictures_of_a_sample():
+def test_function_uses_same_random_numbers_for_images_of_a_sample():
     """Which may differ in size and channels."""
     pair = (Image.new("RGB", (8, 6)), Image.new("L", (5, 4)))
     data = ss.PythonDataset([pair] * 8, T.Compose([drawn, v2.RandomInvert()]))
@@ -169,7 +169,7 @@ def test_functions_do_the_same_to_all_pictures_of_a_sample():
     assert len({data[0][0].max().item() for _ in range(9)}) > 1
 
 
-def test_functions_need_images(tmp_path):
+def test_function_on_data_set_without_images_is_refused(tmp_path):
     data = arrays(tmp_path, inverted, label=numpy.arange(4))
     for use in (lambda: ss.DataLoader(data, 2), lambda: data[0]):
         with pytest.raises(ss.Refused, match="transforms in Python are done to images, but the data set has none"):
@@ -179,7 +179,7 @@ def test_functions_need_images(tmp_path):
 @pytest.mark.parametrize(("fields", "told"), [
     ({"image": numpy.float32(PIXELS), "label": numpy.arange(4)}, r"'image' \(other\), 'label' \(label\)"),
     ({"image": PIXELS[..., 0]}, r"'image' \(mask\)")], ids=["float32", "gray"])
-def test_transforms_that_are_done_to_nothing_are_refused(tmp_path, fields, told):
+def test_transform_without_applicable_field_is_refused(tmp_path, fields, told):
     for transform in (T.Normalize([0.5], [0.5]), T.Compose([T.ColorJitter(0.5)])):
         name = "normalize" if isinstance(transform, T.Normalize) else "color_jitter"
         data = arrays(tmp_path, transform, **fields)

@@ -28,13 +28,13 @@ for name, each in vars(_native).items():
 """
 
 
-def test_a_class_makes_no_object_without_its_constructor():
+def test_skipping_native_constructor_raises_instead_of_crashing():
     run = interpreters.run(TRY_ALL)
     assert run.returncode == 0, run.stderr
     assert {"Dataset", "Loader", "Loop", "NativeTrainer"} <= set(run.stdout.split())
 
 
-def test_new_alone_says_what_to_do():
+def test_new_of_native_class_raises_with_advice():
     run = interpreters.run("from slipstream import _native\n_native.LoaderSettings.__new__(_native.LoaderSettings)")
     assert "TypeError: slipstream._native.LoaderSettings.__new__() alone" in run.stderr
     assert "call the class" in run.stderr

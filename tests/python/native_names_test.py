@@ -30,12 +30,12 @@ def own(names):
 CLASSES = {name: node for name, node in named(STUB.body).items() if isinstance(node, ast.ClassDef)}
 
 
-def test_names_of_the_module():
+def test_stub_lists_names_of_native_module():
     assert set(named(STUB.body)) == own(vars(_native))
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_members_of_a_class(name):
+def test_stub_lists_members_of_native_class(name):
     found, there = named(CLASSES[name].body), vars(getattr(_native, name))
     # What the package itself puts on an object, where its class lets it.
     put = {each for each, node in found.items() if isinstance(node, ast.AnnAssign) and "__dict__" in there}
@@ -45,9 +45,9 @@ def test_members_of_a_class(name):
 
 
 @pytest.mark.parametrize("name", [name for name in CLASSES if ast.get_docstring(CLASSES[name])])
-def test_what_a_class_says_of_itself(name):
+def test_stub_docstring_equals_docstring_of_native_class(name):
     assert inspect.cleandoc(vars(getattr(_native, name))["__doc__"] or "") == ast.get_docstring(CLASSES[name])
 
 
-def test_all_that_is_public_says_what_it_is():
+def test_public_names_have_docstrings():
     assert [name for name in ss.__all__ if not getattr(ss, name).__doc__] == []

@@ -7,7 +7,7 @@ import pytest
 NOTEBOOK = Path(__file__).resolve().parents[2] / "examples" / "python" / "first_steps.ipynb"
 
 
-def test_it_runs(tmp_path, monkeypatch):
+def test_first_steps_notebook_runs(tmp_path, monkeypatch):
     for package in ("ipykernel", "torchvision"):
         pytest.importorskip(package)
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")

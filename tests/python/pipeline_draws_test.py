@@ -56,7 +56,7 @@ def run(device, draw, loader_at=(), stage_at=(), body_at=(), seed=None):
 @pytest.mark.parametrize("draw", DRAWS)
 @pytest.mark.parametrize("parts", [{"stage_at": range(COUNT), "body_at": [7]}, {"stage_at": [9], "body_at": [8]},
                                    {"loader_at": [9], "body_at": range(COUNT)}])
-def test_draws_in_another_order_than_in_a_plain_loop_are_an_error(device, draw, parts):
+def test_random_draws_in_another_order_than_plain_loop_raise(device, draw, parts):
     with pytest.raises(ss.Error, match="both draw random numbers from"):
         run(device, draw, **parts)
 
@@ -65,19 +65,19 @@ def test_draws_in_another_order_than_in_a_plain_loop_are_an_error(device, draw, 
 @pytest.mark.parametrize("parts", [{"stage_at": range(COUNT)}, {"loader_at": range(COUNT)}, {"body_at": range(COUNT)},
                                    {"loader_at": [0], "stage_at": [0], "body_at": range(COUNT)},
                                    {"stage_at": [3], "body_at": [15]}])
-def test_draws_in_the_order_of_a_plain_loop_are_no_error(device, draw, parts):
+def test_random_draws_in_order_of_plain_loop_are_allowed(device, draw, parts):
     run(device, draw, **parts)
 
 
 @pytest.mark.parametrize(("draw", "remedy"), [(draw_numpy, "default_rng"), (draw_python, r"random\.Random")])
-def test_a_seed_is_for_pytorchs_generators_alone(device, draw, remedy):
+def test_stage_seed_covers_only_pytorch_generators(device, draw, remedy):
     run(device, draw_torch, stage_at=range(COUNT), body_at=range(COUNT), seed=1)
     with pytest.raises(ss.Error, match=remedy):
         run(device, draw, stage_at=range(COUNT), body_at=range(COUNT), seed=1)
 
 
 @pytest.mark.parametrize("draw", [draw_torch, draw_numpy, draw_python])
-def test_draws_of_another_thread_are_not_those_of_the_loop(draw):
+def test_random_draws_of_another_thread_are_ignored(draw):
     """Each part waits until the thread has drawn in the middle of it."""
     wanted, drawn, ends = threading.Event(), threading.Event(), False
 
@@ -104,7 +104,7 @@ def test_draws_of_another_thread_are_not_those_of_the_loop(draw):
         thread.join()
 
 
-def test_an_idle_thread_hides_no_draws():
+def test_idle_thread_does_not_hide_random_draws():
     end = threading.Event()
     thread = threading.Thread(target=end.wait)
     thread.start()

@@ -22,7 +22,7 @@ class Unnotable(Exception):
 
 
 @pytest.mark.parametrize("serial", [False, True])
-def test_an_exception_that_takes_no_notes_is_raised(device, serial):
+def test_exception_that_refuses_notes_is_raised(device, serial):
     def fails(x):
         raise Unnotable("broken")
 
@@ -37,7 +37,7 @@ def test_an_exception_that_takes_no_notes_is_raised(device, serial):
 
 
 @pytest.mark.parametrize("serial", [False, True])
-def test_errors_of_a_stage_keep_their_traceback_and_name_it(device, serial):
+def test_stage_error_keeps_traceback_and_names_the_stage(device, serial):
     def fails(x):
         raise ValueError("no such image")
 
@@ -50,7 +50,7 @@ def test_errors_of_a_stage_keep_their_traceback_and_name_it(device, serial):
 
 @pytest.mark.parametrize("serial", [False, True])
 @pytest.mark.parametrize("error", [ValueError("no rate"), TypeError("no such currency"), KeyboardInterrupt()])
-def test_errors_of_an_objects_own_to_say_what_it_is(device, error, serial):
+def test_error_in_custom_to_method_names_the_method(device, error, serial):
     class Money:
         def to(self, currency):
             raise error
@@ -63,7 +63,7 @@ def test_errors_of_an_objects_own_to_say_what_it_is(device, error, serial):
         assert error.__notes__[-1].startswith("raised for a signal") == is_signal
 
 
-def test_errors_of_the_loader_come_out(device):
+def test_loader_error_is_raised(device):
     def loader():
         yield from batches(3)
         raise OSError("gone")
@@ -83,7 +83,7 @@ class Broken(Numbers):
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_errors_of_pytorchs_loader_come_out(device, workers):
+def test_torch_loader_error_is_raised_and_iteration_can_continue(device, workers):
     pipe = ss.Pipeline(torch.utils.data.DataLoader(Broken(), 4, num_workers=workers), (), device)
     seen, loop = [], iter(pipe)
     with pytest.raises(ValueError, match="no such image"):
@@ -93,7 +93,7 @@ def test_errors_of_pytorchs_loader_come_out(device, workers):
     assert [label for _, labels in loop for label in labels.tolist()] == list(range(24, 40)) and list(loop) == []
 
 
-def test_what_the_body_would_train_is_refused(device):
+def test_trainable_stage_duplicate_name_and_zero_run_ahead_are_refused(device):
     trained_module = nn.Linear(2, 2)
     with pytest.raises(ss.Refused, match=r"'encode' has parameters that require gradients.*weight"):
         ss.Pipeline([], [("encode", trained_module.eval())], device)
@@ -105,20 +105,20 @@ def test_what_the_body_would_train_is_refused(device):
         ss.Pipeline([], [("a", abs)], device, run_ahead=0)
 
 
-def test_weights_of_a_stage_that_change_are_an_error(device):
+def test_changing_stage_weights_in_the_loop_raises(device):
     encode = encoder(device)
     with pytest.raises(ss.Error, match="has been written"):
         for _ in ss.Pipeline(batches(), [("encode", encode)], device):
             encode[0].weight.mul_(0.9)  # as a running average would
 
 
-def test_memory_that_a_stage_gives_twice_is_an_error(device):
+def test_stage_returning_the_same_memory_twice_raises(device):
     buffer = torch.empty(8, 3, 8, 8, device=device)
     with pytest.raises(ss.Error, match=r"same memory for two batches.*clone"):
         list(ss.Pipeline(batches(), [("static", lambda x: buffer.copy_(x))], device))
 
 
-def test_two_who_draw_are_refused_and_a_seed_helps(device):
+def test_random_numbers_in_stage_and_loop_raise_without_a_seed(device):
     data = batches()
 
     def noise(x):
@@ -137,7 +137,7 @@ def test_two_who_draw_are_refused_and_a_seed_helps(device):
     assert not torch.equal(results[0][0][0], results[0][BATCHES][0])  # another pass, other numbers
 
 
-def test_one_who_draws_gives_the_plain_loops_numbers(device):
+def test_random_stage_alone_gives_numbers_of_plain_loop(device):
     data = batches()
     torch.manual_seed(6)
     plain = [x.to(device) + torch.randn(x.shape, device=device) for x, *_ in data]
@@ -147,12 +147,12 @@ def test_one_who_draws_gives_the_plain_loops_numbers(device):
     assert all_equal(ours, plain)
 
 
-def test_a_stage_without_its_input_says_where_to_look(device):
+def test_missing_stage_input_raises_with_advice(device):
     with pytest.raises(ss.Error, match=r"reads 'image', which a batch of type tuple does not have.*input="):
         list(ss.Pipeline(batches(2), [ss.Stage("encode", abs, input="image")], device))
 
 
-def test_what_a_failed_pass_held_is_freed(device):
+def test_objects_of_failed_iteration_are_freed(device):
     class HeldObject:
         pass
 
@@ -180,7 +180,7 @@ def test_what_a_failed_pass_held_is_freed(device):
         assert held() is None, where
 
 
-def test_a_loader_that_refills_its_memory_is_refused(device):
+def test_loader_that_refills_its_memory_raises(device):
     memory = torch.zeros(4, device=device)
 
     def refills():
@@ -194,7 +194,7 @@ def test_a_loader_that_refills_its_memory_is_refused(device):
 
 
 @pytest.mark.parametrize("serial", [False, True])
-def test_stop_iteration_of_a_stage_is_an_error(device, serial):
+def test_stop_iteration_in_stage_raises_runtime_error(device, serial):
     def stops(x):
         raise StopIteration
 
@@ -203,7 +203,7 @@ def test_stop_iteration_of_a_stage_is_an_error(device, serial):
 
 
 @pytest.mark.parametrize("serial", [False, True])
-def test_stop_iteration_of_a_batch_objects_to_is_an_error(device, serial):
+def test_stop_iteration_in_custom_to_method_raises_runtime_error(device, serial):
     class Stops:
         def to(self, device):
             raise StopIteration
@@ -242,7 +242,7 @@ def collect_results(loop):
 
 @pytest.mark.parametrize("serial", [False, True])
 @pytest.mark.parametrize("bad", [{0}, {3}, {2, 3, 4}, {8}, set(range(9))])
-def test_an_error_takes_the_place_of_its_batch_alone(device, bad, serial):
+def test_error_replaces_only_its_own_batch(device, bad, serial):
     expected = [f"ValueError number {i}" if i in bad else i for i in range(9)]
 
     def stage(x):
@@ -255,14 +255,14 @@ def test_an_error_takes_the_place_of_its_batch_alone(device, bad, serial):
     assert collect_results(ss.Pipeline(Every(()), stages, device, serial=serial)) == expected
 
 
-def test_an_error_without_a_python_function_takes_the_place_of_its_batch(device):
+def test_error_in_c_function_replaces_only_its_own_batch(device):
     values = [[0.0], [1.0], [2.0], ["no number"], [4.0]]
     plain = collect_results(map(torch.tensor, values))
     assert collect_results(ss.Pipeline(map(torch.tensor, values), (), device)) == plain
     assert plain[3].startswith("ValueError") and plain[4] == 4
 
 
-def test_a_check_that_failed_is_raised_again_and_again(device):
+def test_failed_weight_check_is_raised_by_every_later_next(device):
     encode = encoder(device)
     loop = iter(ss.Pipeline(batches(), [("encode", encode)], device))
     next(loop)
@@ -285,7 +285,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_stage_that_the_body_changes_is_an_error(device, change):
+def test_changing_a_stage_module_in_the_loop_raises(device, change):
     """Even in the last body, behind all stages, as it may have changed before, too."""
     encode = encoder(device)
     with pytest.raises(ss.Error, match=f"stage 'encode' .*{change}"):
@@ -294,7 +294,7 @@ def test_a_stage_that_the_body_changes_is_an_error(device, change):
                 CHANGES[change](encode)
 
 
-def test_modes_may_change_within_a_body(device):
+def test_module_mode_may_change_and_revert_in_the_loop_body(device):
     encode, count = encoder(device), 0
     for _ in ss.Pipeline(batches(), [("encode", encode)], device):
         encode.train()
@@ -303,7 +303,7 @@ def test_modes_may_change_within_a_body(device):
     assert count == BATCHES
 
 
-def test_an_error_of_the_loader_waits_for_the_batches_ahead_of_it(device):
+def test_loader_error_is_raised_after_earlier_batches(device):
     def loader():
         yield from batches(4)
         raise OSError("gone")
@@ -316,7 +316,7 @@ def test_an_error_of_the_loader_waits_for_the_batches_ahead_of_it(device):
 
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit])
-def test_an_interrupted_loader_waits_for_nothing(device, raised):
+def test_interrupt_in_loader_is_raised_before_earlier_batches(device, raised):
     def loader():
         yield from batches(4)
         raise raised
@@ -328,14 +328,14 @@ def test_an_interrupted_loader_waits_for_nothing(device, raised):
     assert 0 < seen < 4
 
 
-def test_a_batch_that_holds_itself_is_an_error(device):
+def test_batch_that_contains_itself_raises_recursion_error(device):
     batch = {"x": torch.ones(2)}
     batch["self"] = batch
     with pytest.raises(RecursionError):
         list(ss.Pipeline([batch], (), device))
 
 
-def test_a_stage_whose_output_holds_itself_is_an_error(device):
+def test_stage_output_that_contains_itself_raises_recursion_error(device):
     def holding_itself(x):
         output = {"x": x}
         output["self"] = output
@@ -346,7 +346,7 @@ def test_a_stage_whose_output_holds_itself_is_an_error(device):
         list(ss.Pipeline([{"x": torch.ones(2)}], [stage], device))
 
 
-def test_parts_of_one_tensor_may_be_written_in_the_body(device):
+def test_views_of_one_tensor_may_be_modified_in_the_loop(device):
     for _ in range(2):
         seen = []
         for part in ss.Pipeline(torch.ones(8, 3, device=device).split(2), (), device):
@@ -355,7 +355,7 @@ def test_parts_of_one_tensor_may_be_written_in_the_body(device):
         assert seen == [[[2] * 3] * 2] * 4
 
 
-def test_a_pass_that_a_stage_of_it_refers_to_is_collected(device):
+def test_iterator_in_reference_cycle_is_garbage_collected(device):
     class Owner:
         def __init__(self):
             self.batches = iter(ss.Pipeline(self.source(), [("same", self.same)], device))
@@ -375,7 +375,7 @@ def test_a_pass_that_a_stage_of_it_refers_to_is_collected(device):
     assert seen() is None
 
 
-def test_a_shuffled_loader_beside_a_body_that_draws(device):
+def test_shuffled_loader_and_random_loop_match_plain_loop(device):
     loader = torch.utils.data.DataLoader(Numbers(), 4, shuffle=True)
 
     def run(loop):
@@ -394,7 +394,7 @@ def test_a_shuffled_loader_beside_a_body_that_draws(device):
             torch.rand(1)
 
 
-def test_stages_that_are_none_are_refused(device):
+def test_invalid_stages_and_run_ahead_are_refused(device):
     net = nn.Sequential(nn.Linear(2, 2), nn.ReLU()).eval().requires_grad_(False)
     for stages in (net, [net], ("encode", net), {"encode": net}, [("encode", None)], [(1, net)]):
         with pytest.raises(ss.Refused, match="such as"):
@@ -414,7 +414,7 @@ def test_stages_that_are_none_are_refused(device):
         iter(pipe)
 
 
-def test_one_pass_is_of_one_thread(device):
+def test_iterator_used_by_second_thread_raises(device):
     inside, out = threading.Event(), threading.Event()
 
     def stage(x):
@@ -454,7 +454,7 @@ if len(sys.argv) > 3:
 
 
 @pytest.mark.parametrize("given", [["50", ""], ["10", ""], ["10", "", "close"], ["10", "persistent"]])
-def test_python_ends_amid_a_pass(given):
+def test_interpreter_exits_during_iteration(given):
     done = interpreters.run(ENDING, *given)
     assert done.returncode == 0, done.stderr
 
@@ -488,12 +488,12 @@ inside.wait()
 
 
 @pytest.mark.parametrize("where", ["loader", "stage", "to"])
-def test_python_ends_while_a_daemon_thread_is_in_a_loop(where):
+def test_interpreter_exits_while_daemon_thread_iterates(where):
     done = interpreters.run(SURPRISED, where)
     assert done.returncode == 0, done.stderr
 
 
-def test_a_persistent_loader_is_left_to_whoever_iterates_it_next(device):
+def test_persistent_loader_can_be_iterated_after_a_break(device):
     loader = torch.utils.data.DataLoader(Numbers(), 4, num_workers=2, persistent_workers=True)
     labels = [label.tolist() for *_, label in loader]
     for _ in range(10):
@@ -502,7 +502,7 @@ def test_a_persistent_loader_is_left_to_whoever_iterates_it_next(device):
         assert [label.tolist() for *_, label in loader] == labels
 
 
-def test_two_passes_at_once(device):
+def test_two_iterators_at_once_raise_for_persistent_workers(device):
     for is_persistent in (False, True):
         loader = torch.utils.data.DataLoader(Numbers(), 4, num_workers=1, persistent_workers=is_persistent)
         pipe = ss.Pipeline(loader, (), device)

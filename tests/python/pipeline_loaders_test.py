@@ -33,7 +33,7 @@ class Late(Numbers):
 @pytest.mark.parametrize("late", [6, 7])
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("is_persistent", [False, True])
-def test_a_late_batch_holds_up_none_that_is_there(device, late, workers, is_persistent):
+def test_late_batch_does_not_delay_available_batches(device, late, workers, is_persistent):
     """With two workers, the one behind it is there."""
     data = Late(late)
     loader = torch.utils.data.DataLoader(data, 1, num_workers=workers, persistent_workers=is_persistent)
@@ -61,7 +61,7 @@ def test_a_break_does_not_wait_for_a_late_loader(device, late, monkeypatch):
 
 
 @pytest.mark.parametrize("late", [0, 3])
-def test_batches_in_any_order(device, late):
+def test_unordered_loader_gives_available_batches_before_late_one(device, late):
     data = Late(late)
     loader = torch.utils.data.DataLoader(data, 1, num_workers=2, in_order=False)
     labels = []
@@ -82,7 +82,7 @@ class Streamed(torch.utils.data.IterableDataset):
 
 
 @pytest.mark.parametrize("is_persistent", [False, True])
-def test_iterable_data_sets(device, is_persistent):
+def test_iterable_data_set_gives_batches_of_plain_loop(device, is_persistent):
     loader = torch.utils.data.DataLoader(Streamed(), 2, num_workers=3, persistent_workers=is_persistent)
     pipe = ss.Pipeline(loader, [("same", lambda x: x.clone())], device)
     expected = [batch.tolist() for batch in loader]
@@ -90,7 +90,7 @@ def test_iterable_data_sets(device, is_persistent):
         assert [batch.tolist() for batch in pipe] == expected
 
 
-def test_a_pass_waits_for_what_the_one_before_still_reads(device):
+def test_iterator_after_a_break_gives_all_batches(device):
     """Both passes have the same worker processes."""
     for late in (3, 6):
         data = Late(late)
@@ -122,7 +122,7 @@ class Ending(torch.utils.data.IterableDataset):
 
 @pytest.mark.parametrize("prefetch_factor", [1, 2, 4])
 @pytest.mark.parametrize("is_persistent", [False, True])
-def test_a_worker_at_its_end_holds_up_no_batch_that_is_there(device, prefetch_factor, is_persistent):
+def test_worker_with_late_last_batch_delays_no_available_batch(device, prefetch_factor, is_persistent):
     data = Ending()
     loader = torch.utils.data.DataLoader(data, None, num_workers=2, prefetch_factor=prefetch_factor,
                                          persistent_workers=is_persistent)
@@ -164,13 +164,13 @@ class Wrapped(torch.utils.data.DataLoader):
 
 @pytest.mark.parametrize("kind", [Generated, Wrapped])
 @pytest.mark.parametrize("is_persistent", [False, True])
-def test_loaders_with_iterators_of_their_own(device, kind, is_persistent):
+def test_loader_subclass_with_custom_iterator_gives_its_batches(device, kind, is_persistent):
     loader = kind(Numbers(), 4, num_workers=2, persistent_workers=is_persistent)
     for _ in range(2):
         assert [y.tolist() for _, y in ss.Pipeline(loader, (), device)] == [y.tolist() for _, y in loader]
 
 
-def test_the_queue_of_a_loader_stays_one(device):
+def test_data_queue_of_loader_keeps_its_methods(device):
     loader = torch.utils.data.DataLoader(Numbers(), 4, num_workers=1, persistent_workers=True)
     assert len(list(ss.Pipeline(loader, (), device))) == 10
     assert iter(loader)._data_queue.qsize() >= 0 and len(list(loader)) == 10
@@ -190,7 +190,7 @@ class OneEnds(torch.utils.data.IterableDataset):
             yield torch.tensor(worker)
 
 
-def test_batches_of_workers_behind_one_that_has_ended_are_seen():
+def test_ready_skips_workers_that_have_ended():
     data = OneEnds()
     workers = _sources._Workers(torch.utils.data.DataLoader(data, None, num_workers=3, prefetch_factor=1))
     wait_until(workers.ready)
@@ -204,7 +204,7 @@ class Equal(torch.utils.data.DataLoader):
         return True
 
 
-def test_a_loader_that_has_no_hash(device):
+def test_unhashable_loader_is_accepted(device):
     assert len(list(ss.Pipeline(Equal(Numbers(), 4, num_workers=1), (), device))) == 10
 
 
@@ -217,7 +217,7 @@ class Colored(Numbers):
         return torch.tensor(Color(index // 6).value)
 
 
-def test_an_error_of_the_standard_librarys_is_none_of_a_signal(device):
+def test_standard_library_error_is_not_attributed_to_a_signal(device):
     seen = 0
     with pytest.raises(ValueError, match="not a valid Color") as caught:
         for _ in ss.Pipeline(torch.utils.data.DataLoader(Colored(), 1), (), device):
@@ -237,7 +237,7 @@ class SignaledState:
         pass
 
 
-def test_what_a_handler_of_a_signal_raises_beside_the_loaders_state(device):
+def test_signal_handler_error_during_state_dict_is_raised(device):
     def handler(*_):
         raise OSError("for a signal")
 
@@ -249,7 +249,7 @@ def test_what_a_handler_of_a_signal_raises_beside_the_loaders_state(device):
         signal.signal(signal.SIGALRM, before)
 
 
-def test_what_a_handler_of_a_signal_raises_comes_at_once(device):
+def test_signal_handler_error_is_raised_at_once(device):
     loader = torch.utils.data.DataLoader(torch.arange(4000), 1, num_workers=2)
     seen = at = 0
 

@@ -32,37 +32,37 @@ SHARING = {"windows": windows(16, 4), "long windows": windows(1 << 17, 8), "colu
 
 
 @pytest.mark.parametrize("source", SHARING)
-def test_memory_that_is_shared_and_not_written_is_no_error(device, source):
+def test_batches_that_share_unmodified_memory_are_allowed(device, source):
     assert [str(batch) for batch in ss.Pipeline(SHARING[source](), (), "cpu")] == [
         str(batch) for batch in SHARING[source]()]
     assert len(list(ss.Pipeline(SHARING[source](), (), device))) == len(list(SHARING[source]()))
 
 
-def test_a_stage_may_give_memory_that_it_keeps_and_does_not_write():
+def test_stage_may_return_kept_unmodified_memory():
     kept = [torch.arange(4.0) * i for i in range(3)]
     loop = ss.Pipeline([torch.tensor([i % 3]) for i in range(9)], [("kept", lambda i: kept[int(i)])], "cpu")
     assert [x.tolist() for x in loop] == [kept[i % 3].tolist() for i in range(9)]
 
 
-def by_numpy(memory, value):
+def fill_with_numpy(memory, value):
     memory.numpy()[...] = value
 
 
-def by_pointer(memory, value):
+def fill_with_pointer(memory, value):
     np.lib.stride_tricks.as_strided(memory.numpy())[...] = value
 
 
-def by_pytorch(memory, value):
+def fill_with_pytorch(memory, value):
     memory.fill_(value)
 
 
-def by_data(memory, value):
+def fill_with_data(memory, value):
     memory.data.fill_(value)
 
 
 @pytest.mark.parametrize("size", [4, 1 << 18])
-@pytest.mark.parametrize("fill", [by_numpy, by_pointer, by_pytorch, by_data])
-def test_memory_that_the_loader_refills_is_an_error(fill, size):
+@pytest.mark.parametrize("fill", [fill_with_numpy, fill_with_pointer, fill_with_pytorch, fill_with_data])
+def test_loader_that_refills_its_memory_raises(fill, size):
     memory = torch.zeros(size)
 
     def refills():
@@ -74,8 +74,8 @@ def test_memory_that_the_loader_refills_is_an_error(fill, size):
         list(ss.Pipeline(refills(), (), "cpu"))
 
 
-@pytest.mark.parametrize("fill", [by_numpy, by_pytorch])
-def test_memory_that_a_stage_refills_is_an_error(fill):
+@pytest.mark.parametrize("fill", [fill_with_numpy, fill_with_pytorch])
+def test_stage_that_refills_its_memory_raises(fill):
     memory = torch.zeros(4)
 
     def refills(x):

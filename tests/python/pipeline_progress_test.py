@@ -44,14 +44,14 @@ def same(batch):
 @pytest.mark.parametrize("count", [0, 1, 8])
 @pytest.mark.parametrize("stages", [0, 1, 2])
 @pytest.mark.parametrize("serial", [False, True])
-def test_flags_are_those_of_the_batch_in_the_loop_body(device, stages, serial, count):
+def test_loader_flags_match_the_current_batch(device, stages, serial, count):
     plain, loader = Flagged(count), Flagged(count)
     pipe = ss.Pipeline(loader, [(f"stage{i}", same) for i in range(stages)], device, serial=serial)
     for _ in range(3):
         assert seen(loader, pipe) == seen(plain, plain)
 
 
-def test_a_loop_that_is_left_leaves_the_flags_of_its_last_batch():
+def test_flags_after_break_match_the_last_batch():
     loader = Flagged()
     pipe = ss.Pipeline(loader, [("same", same)], "cpu")
     for number, _ in enumerate(pipe):
@@ -60,7 +60,7 @@ def test_a_loop_that_is_left_leaves_the_flags_of_its_last_batch():
     assert (loader.end_of_dataloader, loader.state, loader.iteration) == (False, {"given": 3}, 0)
 
 
-def test_what_the_loop_body_sets_is_kept():
+def test_attributes_set_in_the_loop_body_are_kept():
     loader = Flagged()
     loader.note = None
     for number, _ in enumerate(ss.Pipeline(loader, [("same", same)], "cpu")):
@@ -68,7 +68,7 @@ def test_what_the_loop_body_sets_is_kept():
         loader.note = number
 
 
-def test_a_state_is_that_of_the_batch_in_the_loop_body():
+def test_state_dict_matches_the_current_batch():
     class Stateful(Flagged):
         def state_dict(self):
             return self.state
@@ -82,7 +82,7 @@ def test_a_state_is_that_of_the_batch_in_the_loop_body():
     assert states == [({"given": i + 1}, {"given": i + 1}) for i in range(8)]
 
 
-def test_an_error_of_the_loader_comes_after_the_batches_before_it():
+def test_loader_error_is_raised_after_earlier_batches():
     class Failing(Flagged):
         def __iter__(self):
             for i, batch in enumerate(super().__iter__()):
@@ -98,7 +98,7 @@ def test_an_error_of_the_loader_comes_after_the_batches_before_it():
     assert given == [(i, i + 1) for i in range(5)]
 
 
-def test_a_pipeline_in_a_pipeline_is_refused():
+def test_pipeline_inside_a_pipeline_is_refused_unless_serial():
     inner = ss.Pipeline(Flagged(), [("same", same)], "cpu")
     with pytest.raises(ss.Refused, match="is inside another iterable.*one slipstream.Pipeline with all stages"):
         ss.Pipeline(inner, [("again", same)], "cpu")

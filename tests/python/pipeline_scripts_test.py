@@ -58,7 +58,7 @@ class Gives(nn.Module):
 
 @pytest.mark.parametrize("make", [scripted, lambda m: torch.jit.trace(m, torch.ones(8, 3, 8, 8))])
 @pytest.mark.usefixtures("deterministic")
-def test_training_gives_the_plain_loops_bits(device, make):
+def test_training_with_script_stage_gives_bits_of_plain_loop(device, make):
     data = batches(40, pinned=device == "cuda")
     encode = encoder(device)
     plain = trained(((encode(x.to(device)), y.to(device), name) for x, y, name in data), device)
@@ -68,7 +68,7 @@ def test_training_gives_the_plain_loops_bits(device, make):
         assert all_equal(trained(pipe, device), plain)
 
 
-def test_they_run_beside_a_body_that_keeps_pythons_lock(device):
+def test_script_stages_run_while_the_loop_holds_the_gil(device):
     data = [torch.full((4,), float(i)) for i in range(8)]
     meeting = scripted(Meeting())
     flag = meeting.flag.numpy()
@@ -85,7 +85,7 @@ def test_they_run_beside_a_body_that_keeps_pythons_lock(device):
     assert flag[0] == 8
 
 
-def test_inputs_outputs_and_chains(device):
+def test_script_stages_read_and_write_chained_fields(device):
     data = [{"a": torch.full((3,), float(i)), "b": torch.ones(3), "name": "x"} for i in range(6)]
     stages = [
         ss.Stage("both", scripted(Both()), ["a", "b"], ["sum", "more"]),
@@ -102,14 +102,14 @@ def test_inputs_outputs_and_chains(device):
     assert i == 5
 
 
-def test_state_of_a_module_goes_from_batch_to_batch(device):
+def test_script_module_state_is_kept_between_batches(device):
     stage = scripted(Stateful())
     for total in (0, 5):
         made = list(ss.Pipeline([torch.zeros(2)] * 5, [("stage", stage)], device))
         assert [int(x[0]) for x in made] == [total + i + 1 for i in range(5)]
 
 
-def test_what_is_kept_is_never_overwritten(device):
+def test_kept_batches_are_never_overwritten(device):
     data = batches(30, pinned=device == "cuda")
     kept, checks = {}, []
     for i, (x, y, _) in enumerate(ss.Pipeline(data, [("one", scripted(AddOne()))], device)):
@@ -124,7 +124,7 @@ def test_what_is_kept_is_never_overwritten(device):
         assert torch.equal(x.cpu(), (data[i][0].to(device) + 1).cpu()) and torch.equal(y.cpu(), data[i][1][2:5])
 
 
-def test_the_loops_modes_hold_in_them(device):
+def test_autocast_of_the_loop_applies_to_script_stages(device):
     data = batches(4)
     encode = encoder(device)
     with torch.autocast(device, dtype=torch.bfloat16):
@@ -137,7 +137,7 @@ def test_the_loops_modes_hold_in_them(device):
     assert [x.requires_grad for x in made] == [False] * 4
 
 
-def test_errors_come_out_with_the_stages_name(device):
+def test_script_stage_errors_name_the_stage(device):
     script = torch.jit.trace(nn.Linear(3, 2).eval().requires_grad_(False), torch.ones(1, 3)).to(device)
     data = [torch.ones(2, 3)] * 5 + [torch.ones(2, 4)] * 5
     seen = 0
@@ -156,14 +156,14 @@ def test_errors_come_out_with_the_stages_name(device):
     assert len(list(ss.Pipeline([torch.ones(2, 3)] * 3, [("linear", script)], device))) == 3
 
 
-def test_a_frozen_module_is_one(device):
+def test_frozen_script_module_is_accepted_as_stage(device):
     frozen = torch.jit.freeze(scripted(nn.Linear(3, 2)).to(device))
     data = [torch.ones(2, 3)] * 4
     expected = [frozen(x.to(device)) for x in data]
     assert all_equal(ss.Pipeline(data, [("frozen", frozen)], device), expected)
 
 
-def test_the_same_memory_for_two_batches_is_an_error(device):
+def test_script_returning_the_same_memory_twice_raises(device):
     stage = torch.jit.script(Gives(torch.ones(3, device=device)))
     stage.eval()
     with pytest.raises(_native.Error, match="stage 'gives' gave the same memory for two batches"):
@@ -171,7 +171,7 @@ def test_the_same_memory_for_two_batches_is_an_error(device):
 
 
 @pytest.mark.parametrize("ends_at", [0, 1, 5])
-def test_early_ends_errors_of_the_body_and_loops_in_loops(device, ends_at):
+def test_loop_can_be_restarted_and_nested_after_break_and_error(device, ends_at):
     data = [torch.full((2,), float(i)) for i in range(9)]
     pipe = ss.Pipeline(data, [("one", scripted(AddOne()))], device)
     for _ in range(3):
@@ -182,7 +182,7 @@ def test_early_ends_errors_of_the_body_and_loops_in_loops(device, ends_at):
     assert i == 8
 
 
-def test_threads_are_used_again():
+def test_threads_are_reused_between_loops():
     pipe = ss.Pipeline([torch.ones(2)] * 5, [("one", scripted(AddOne()))], "cpu")
     list(pipe)
     before = len(os.listdir("/proc/self/task"))
@@ -191,7 +191,7 @@ def test_threads_are_used_again():
     assert len(os.listdir("/proc/self/task")) == before
 
 
-def test_a_fork_amid_a_loop_ends_by_itself():
+def test_forked_process_can_close_the_loop_and_start_another():
     script = scripted(AddOne())
     loop = iter(ss.Pipeline([torch.ones(2)] * 5, [("one", script)], "cpu"))
     next(loop)
@@ -208,7 +208,7 @@ def test_a_fork_amid_a_loop_ends_by_itself():
     assert len(list(loop)) == 4
 
 
-def test_a_fork_cannot_go_on_with_a_loop():
+def test_forked_process_cannot_continue_the_loop():
     loop = iter(ss.Pipeline([torch.ones(2)] * 5, [("one", scripted(AddOne()))], "cpu"))
     next(loop)
     child = os.fork()
@@ -241,7 +241,7 @@ class Heavy(nn.Module):
         return x
 
 
-def test_a_late_loader_does_not_hold_up_what_is_on_a_thread(device):
+def test_late_loader_does_not_delay_script_stages(device):
     data = Late()
     loader = torch.utils.data.DataLoader(data, None, num_workers=1)
     for i, _ in enumerate(ss.Pipeline(loader, [("heavy", scripted(Heavy()))], device)):

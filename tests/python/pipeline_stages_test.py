@@ -29,7 +29,7 @@ def normed(device):
 
 
 @pytest.mark.parametrize("name", ["running_mean", "running_var"])
-def test_buffers_of_a_stage_that_change_are_an_error(device, name):
+def test_changing_a_stage_buffer_in_the_loop_raises(device, name):
     encode = normed(device)
     assert len(list(ss.Pipeline(batches(), [("encode", encode)], device))) == 9
     with pytest.raises(ss.Error, match="has been written"):
@@ -46,7 +46,7 @@ class Encoder(nn.Module):
         return self.conv(x)
 
 
-def test_methods_of_modules_are_looked_at(device):
+def test_module_of_a_bound_method_stage_is_checked(device):
     model = Encoder().to(device)
     with pytest.raises(ss.Refused, match=r"parameters that require gradients \(conv.weight(.|\n)*training mode"):
         ss.Pipeline([], [("encode", model.encode)], device)
@@ -95,7 +95,7 @@ def read_values(batch):
 
 
 @pytest.mark.parametrize(("batch", "keys", "changed"), FORMS)
-def test_a_stage_reads_and_writes_where_it_is_told(device, batch, keys, changed):
+def test_stage_reads_its_input_and_writes_its_output_field(device, batch, keys, changed):
     before = read_values(copy.deepcopy(batch))
     stage = ss.Stage("double", lambda x: x * 2, **keys)
     (through,) = ss.Pipeline([batch], [stage], device)
@@ -112,20 +112,20 @@ def test_the_first_input_is_the_default_output():
 @pytest.mark.parametrize(("result", "kind"), [
     (lambda x: (x, x, x), "tuple"), (lambda x: x, "Tensor"), (lambda x: None, "NoneType"), (lambda x: [x], "list"),
 ])
-def test_another_number_of_outputs_is_an_error(device, result, kind):
+def test_wrong_number_of_stage_outputs_raises(device, result, kind):
     stage = ss.Stage("two", result, "a", ["a", "b"])
     with pytest.raises(ss.Error, match=f"'two' has 2 outputs, so its function returns a tuple of as many, not {kind}"):
         list(ss.Pipeline([{"a": one()}], [stage], device))
 
 
 @pytest.mark.parametrize("seed", [-1, 1 << 63, 1.5, "a", True])
-def test_seeds_have_limits(seed):
+def test_stage_seed_out_of_range_is_refused(seed):
     with pytest.raises(ss.Refused, match=r"stage 'noise': seed is .*: give a whole number from 0 to 2\*\*63 - 1"):
         ss.Stage("noise", abs, seed=seed)
 
 
 @pytest.mark.parametrize("keys", [1.5, (), [], True, [None], [0, 1.5], {"image"}])
-def test_places_in_batches_are_indices_and_keys(keys):
+def test_stage_input_and_output_must_be_index_or_key(keys):
     for option in ("input", "output"):
         with pytest.raises(ss.Refused, match=f"stage 'noise': {option} is .*: give an index or a key of the batch"):
             ss.Stage("noise", abs, **{option: keys})
@@ -133,14 +133,14 @@ def test_places_in_batches_are_indices_and_keys(keys):
 
 
 @pytest.mark.parametrize("serial", [False, True])
-def test_stages_of_one_seed_draw_other_numbers(device, serial):
+def test_stages_with_same_seed_generate_different_numbers(device, serial):
     noise = [ss.Stage(name, torch.rand_like, seed=1, output=i) for i, name in enumerate("ab")]
     ((a, b),) = ss.Pipeline([(one(), one())], noise, device, serial=serial)
     ((_, alone),) = ss.Pipeline([(one(), one())], noise[1:], device)
     assert not torch.equal(a, b) and torch.equal(b, alone)
 
 
-def test_set_epoch_keys_the_draws_of_stages(device):
+def test_set_epoch_determines_random_numbers_of_stages(device):
     stage = ss.Stage("noise", lambda x: x + torch.rand_like(x), seed=1)
     pipe = ss.Pipeline([one()] * 3, [stage], device)
     by_pass = [torch.stack(list(pipe)) for _ in range(3)]
@@ -152,17 +152,17 @@ def test_set_epoch_keys_the_draws_of_stages(device):
     assert all(torch.equal(torch.stack(list(pipe)), by_pass[epoch]) for epoch in (1, 2))
 
 
-def test_set_epoch_reaches_the_loader(device):
-    class Told(list):
+def test_set_epoch_is_passed_to_the_loader(device):
+    class RecordedEpochs(list):
         def set_epoch(self, epoch):
             self.append(torch.tensor(epoch))
 
-    pipe = ss.Pipeline(Told(), (), device)
+    pipe = ss.Pipeline(RecordedEpochs(), (), device)
     pipe.set_epoch(4)
     assert [each.item() for each in pipe] == [4]
 
 
-def test_set_epoch_reaches_samplers(device):
+def test_set_epoch_is_passed_to_samplers(device):
     from torch.utils.data import BatchSampler, DataLoader, DistributedSampler
 
     class Batches(list):
@@ -182,12 +182,12 @@ def test_set_epoch_reaches_samplers(device):
 
 
 @pytest.mark.parametrize("epoch", [-1, 1 << 40, 1.5, "1", None])
-def test_epochs_are_whole_numbers(epoch):
+def test_invalid_epoch_is_refused(epoch):
     with pytest.raises(ss.Refused, match="epoch is .*: give a whole number"):
         ss.Pipeline([], (), "cpu").set_epoch(epoch)
 
 
-def test_exported_modules_have_no_mode(device):
+def test_exported_module_is_accepted_without_eval_mode(device):
     exported = torch.export.export(encoder(device), (torch.ones(8, 3, 8, 8, device=device),)).module()
     exported.requires_grad_(False)
     (features, *_), *_ = ss.Pipeline(batches(2), [("encode", exported)], device)
@@ -198,7 +198,7 @@ def test_exported_modules_have_no_mode(device):
 
 
 @pytest.mark.parametrize("what", ["module", "function"])
-def test_compiled_stages_give_the_same(device, what):
+def test_compiled_stage_gives_same_values(device, what):
     encode = encoder(device)
     stage = torch.compile(encode if what == "module" else lambda x: encode(x), backend="eager")
     for (x, *_), (image, *_) in zip(ss.Pipeline(batches(3), [("encode", stage)], device), batches(3), strict=True):
@@ -210,7 +210,7 @@ def test_compiled_stages_give_the_same(device, what):
 
 
 @pytest.mark.parametrize("serial", [False, True])
-def test_a_stage_may_have_its_own_autocast(device, serial):
+def test_stage_autocast_argument_overrides_that_of_the_loop(device, serial):
     data, encode = batches(3), encoder(device)
     with torch.autocast(device, dtype=torch.bfloat16):
         halves = [encode(x.to(device)) for x, *_ in data]
@@ -224,12 +224,12 @@ def test_a_stage_may_have_its_own_autocast(device, serial):
 
 
 @pytest.mark.parametrize("autocast", [True, torch.float32, "bfloat16"])
-def test_what_is_no_autocast_is_refused(autocast):
+def test_invalid_stage_autocast_is_refused(autocast):
     with pytest.raises(ss.Refused, match=r"stage 'a': autocast is .*give torch\.bfloat16"):
         ss.Stage("a", abs, autocast=autocast)
 
 
-def test_autocast_around_the_loop_is_that_of_its_stages(device):
+def test_autocast_around_the_loop_applies_to_stages(device):
     encode, data = encoder(device), batches(4)
     with torch.autocast(device, torch.bfloat16), torch.no_grad():
         plain = [encode(x.to(device)) for x, *_ in data]
@@ -240,7 +240,7 @@ def test_autocast_around_the_loop_is_that_of_its_stages(device):
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
-def test_nested_tensors_pass(device, layout):
+def test_nested_tensors_pass_through_stages(device, layout):
     def nested(value):
         return torch.nested.nested_tensor([torch.full((2, 3), value), torch.ones(1, 3)], layout=layout)
 
@@ -258,7 +258,7 @@ def test_nested_tensors_pass(device, layout):
         assert len(list(static)) == 3
 
 
-def test_channels_last_batches_stay_so(device):
+def test_channels_last_batches_keep_their_layout(device):
     seen = []
 
     def stage(x):
@@ -287,7 +287,7 @@ ONE, TWO = torch.ones(2), torch.full((2,), 2.0)
     ((ONE, TWO), {"output": 2}), ([ONE], {"input": 1}), ((ONE,), {"input": "a"}), ((ONE,), {"input": 1 << 70}),
     ({"a": ONE, "b": TWO}, {"input": "a"}), ({"a": ONE, "b": TWO}, {"input": "b", "output": "c"}),
     ({"a": ONE}, {"input": "b"}), ({0: ONE, 1: "name"}, {}), (Pair(ONE, TWO), {"input": "b"}), (ONE, {})])
-def test_a_stage_of_one_value_is_what_its_call_gives(device, batch, keys):
+def test_pipeline_gives_same_result_as_calling_the_stage(device, batch, keys):
     """The pipeline calls the function of a plain one itself."""
     def given(kind):
         try:
@@ -299,7 +299,7 @@ def test_a_stage_of_one_value_is_what_its_call_gives(device, batch, keys):
     assert given(ss.Stage) == given(Called)
 
 
-def test_a_function_that_is_replaced_within_a_pass(device):
+def test_replaced_stage_function_takes_effect_during_iteration(device):
     data = [torch.zeros(2)[None]] * 8
     pipe = ss.Pipeline(data, [("add", lambda x: x + 1)], device)
     given = []
@@ -309,7 +309,7 @@ def test_a_function_that_is_replaced_within_a_pass(device):
     assert given[0] == 1 and given[-1] == 5
 
 
-def test_a_call_that_is_replaced(device, monkeypatch):
+def test_replaced_stage_call_method_is_used(device, monkeypatch):
     called = []
     call = ss.Stage.__call__
     monkeypatch.setattr(ss.Stage, "__call__", lambda stage, batch: [called.append(1), call(stage, batch)][1])
@@ -330,7 +330,7 @@ def autocast_loop(device, stage, serial, around=None, inside=torch.bfloat16, bod
 
 @pytest.mark.parametrize("serial", [False, True])
 @pytest.mark.parametrize(("around", "inside"), [(None, torch.bfloat16), (torch.bfloat16, torch.float16)])
-def test_autocast_entered_in_the_body_is_an_error_with_remedies(device, serial, around, inside):
+def test_autocast_entered_in_the_loop_body_raises_with_remedies(device, serial, around, inside):
     with pytest.raises(ss.Error) as raised:
         autocast_loop(device, ("encode", encoder(device)), serial, around, inside)
     said = str(raised.value)
@@ -339,7 +339,7 @@ def test_autocast_entered_in_the_body_is_an_error_with_remedies(device, serial, 
 
 
 @pytest.mark.parametrize("serial", [False, True])
-def test_autocast_of_the_body_is_no_error_where_the_stage_is_clear(device, serial):
+def test_autocast_in_the_loop_body_is_allowed_if_stage_is_unambiguous(device, serial):
     encode = encoder(device)
 
     def own_autocast(images):
@@ -368,7 +368,7 @@ def test_autocast_of_the_body_is_no_error_where_the_stage_is_clear(device, seria
         autocast_loop(device, stage, serial, body=without_gradients)
 
 
-def test_the_loop_is_observed_in_its_first_bodies_alone(device):
+def test_autocast_is_checked_only_in_the_first_iterations(device):
     data, stage = batches(6), ("encode", encoder(device))
     head = torch.nn.Linear(4, 2).to(device)
     for number, (features, *_) in enumerate(ss.Pipeline(data, [stage], device)):

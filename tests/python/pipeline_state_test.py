@@ -46,7 +46,7 @@ def given(pipe):
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("serial", [False, True])
 @pytest.mark.parametrize("count", [1, 5, BATCHES])
-def test_another_pipeline_goes_on_behind_the_bodys_batch(device, serial, workers, count):
+def test_restored_pipeline_continues_after_the_saved_batch(device, serial, workers, count):
     whole = make_pipe(device, serial, workers)
     first, second = given(whole), given(whole)
     assert len(first) == BATCHES and first != second
@@ -65,7 +65,7 @@ def test_another_pipeline_goes_on_behind_the_bodys_batch(device, serial, workers
     assert other.state_dict() == {"loader": {"taken": 0}, "epoch": 2, "batch": 0}
 
 
-def test_what_is_no_state_is_refused():
+def test_invalid_state_is_refused():
     pipe = make_pipe("cpu", False, 0)
     for state in (None, {}, {"taken": 1}, {"loader": {"taken": 1}, "epoch": 0}):
         with pytest.raises(ss.Refused, match="is no state of a slipstream.Pipeline around Stateful"):
@@ -76,7 +76,7 @@ def test_what_is_no_state_is_refused():
 
 
 @pytest.mark.parametrize("serial", [False, True])
-def test_a_state_that_cannot_be_had_ends_no_loop(device, serial):
+def test_failing_state_dict_of_loader_does_not_end_the_loop(device, serial):
     class Stateless(Stateful):
         def state_dict(self):
             raise NotImplementedError("not here")
@@ -90,12 +90,12 @@ def test_a_state_that_cannot_be_had_ends_no_loop(device, serial):
     assert count == BATCHES
 
 
-def test_loaders_without_a_state_have_none_in_a_pipeline():
+def test_pipeline_around_stateless_loader_has_no_state_dict():
     pipe = ss.Pipeline(DataLoader(Numbers(), 4), (), "cpu")
     assert not hasattr(pipe, "state_dict") and not hasattr(pipe, "load_state_dict")
 
 
-def test_another_epoch_after_a_pass_that_was_left_is_its_beginning(device):
+def test_set_epoch_after_a_break_starts_at_the_first_batch(device):
     pipe = make_pipe(device, False, 0)
     for number, _ in enumerate(pipe, 1):
         if number == 3:
@@ -124,7 +124,7 @@ def nested(device):
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 6])
-def test_a_pipeline_around_a_pipeline_of_a_slipstream_loader_goes_on(device, count):
+def test_nested_pipelines_resume_after_the_saved_batch(device, count):
     pipe, whole, state = nested(device), [], None
     for _ in range(4):
         for batch in pipe:

@@ -20,7 +20,7 @@ import slipstream as ss
 
 
 @pytest.mark.usefixtures("deterministic")
-def test_training_gives_the_plain_loops_bits(device):
+def test_training_gives_bits_of_plain_loop(device):
     data = batches(40, pinned=device == "cuda")
     encode = encoder(device)
     plain = trained(((encode(x.to(device)), y.to(device), name) for x, y, name in data), device)
@@ -33,7 +33,7 @@ def test_training_gives_the_plain_loops_bits(device):
 
 
 @pytest.mark.parametrize("slow", ["stage", "body", "both"])
-def test_late_work_changes_no_value(device, slow):
+def test_slow_stage_or_loop_does_not_change_values(device, slow):
     data = batches(20, pinned=device == "cuda")
 
     def stage(x):
@@ -51,7 +51,7 @@ def test_late_work_changes_no_value(device, slow):
     assert sums == expected
 
 
-def test_what_is_kept_is_never_overwritten(device):
+def test_kept_batches_are_never_overwritten(device):
     data = batches(30, pinned=device == "cuda")
     pipe = ss.Pipeline(data, [("stage", lambda x: x + 1)], device)
     kept, checks = {}, []
@@ -80,7 +80,7 @@ class Record:
 Placed = collections.namedtuple("Placed", ["image", "to"])
 
 
-def test_batches_of_all_forms(device):
+def test_batches_of_all_container_types_pass_through_stages(device):
     x, y = torch.ones(2, 3), torch.tensor([1, 2])
     forms = [
         (x, {}),
@@ -106,7 +106,7 @@ def test_batches_of_all_forms(device):
     assert "features" not in forms[3][0]
 
 
-def test_several_inputs_outputs_and_stages(device):
+def test_stages_with_several_inputs_and_outputs_are_chained(device):
     data = [{"a": torch.ones(3), "b": torch.ones(3) * 2}] * 5
     stages = [ss.Stage("both", lambda a, b: (a + b, a - b), ["a", "b"], ["sum", "difference"]),
               ss.Stage("more", lambda s: s * 10, "sum")]
@@ -115,7 +115,7 @@ def test_several_inputs_outputs_and_stages(device):
     assert all(batch["sum"].eq(30).all() and batch["difference"].eq(-1).all() for batch in made)
 
 
-def test_early_ends_errors_and_several_passes(device):
+def test_pipeline_can_be_iterated_again_after_break_and_error(device):
     data = batches()
     pipe = ss.Pipeline(data, [("stage", lambda x: x + 1)], device)
     assert len(pipe) == BATCHES
@@ -127,7 +127,7 @@ def test_early_ends_errors_and_several_passes(device):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_pytorch_loaders(device, workers):
+def test_torch_loader_gives_each_sample_once_per_epoch(device, workers):
     loader = torch.utils.data.DataLoader(Numbers(), 4, num_workers=workers, shuffle=True,
                                          generator=torch.Generator().manual_seed(1),
                                          persistent_workers=workers > 0)
@@ -162,7 +162,7 @@ def test_a_stage_may_enter_autocast(device, is_compiled):
 
 @pytest.mark.parametrize("run_ahead", [1, 3])
 @pytest.mark.parametrize("serial", [False, True])
-def test_as_many_batches_are_alive_at_the_end_as_at_the_beginning(device, serial, run_ahead):
+def test_number_of_live_batches_is_bounded(device, serial, run_ahead):
     alive, most = collections.Counter(), []
 
     def tracked(kind, x):
@@ -215,7 +215,7 @@ class Slow(Numbers):
         return super().__getitem__(index)
 
 
-def test_a_batch_is_used_in_the_body_of_the_next_one(device):
+def test_previous_batch_is_still_valid_in_the_next_iteration(device):
     loader = torch.utils.data.DataLoader(Slow(), 2, num_workers=1, pin_memory=device == "cuda")
     before, seen = None, []
     for x, _ in ss.Pipeline(loader, [("one", lambda x: x + 1)], device):
@@ -245,7 +245,7 @@ class Pair(tuple):
         return super().__new__(cls, (first, second))
 
 
-def test_containers_stay_what_they_are(device):
+def test_container_types_are_preserved(device):
     (halved,) = ss.Pipeline([Halved(torch.ones(2))], [ss.Stage("same", lambda x: x, "image")], device)
     assert halved.image.tolist() == [0.5, 0.5] and (halved.made, halved.kind) == (3, "half")
     for batch in (Images([torch.ones(2), "a"]), Pair(torch.ones(2), "a")):
@@ -257,7 +257,7 @@ def test_containers_stay_what_they_are(device):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_iter_draws_what_iter_of_the_loader_draws(device, workers):
+def test_iter_uses_same_random_numbers_as_iter_of_the_loader(device, workers):
     def run(wrap):
         torch.manual_seed(0)
         one, two = (torch.utils.data.DataLoader(Numbers(), 4, shuffle=True, num_workers=workers) for _ in range(2))
@@ -269,7 +269,7 @@ def test_iter_draws_what_iter_of_the_loader_draws(device, workers):
     assert run(lambda loader: ss.Pipeline(loader, (), device)) == run(lambda loader: loader)
 
 
-def test_batches_lost_with_an_iterator_are_warned_of_once(device):
+def test_lost_prefetched_batches_give_one_warning(device):
     numbers = iter([torch.tensor([i]) for i in range(20)])
     pipe = ss.Pipeline(numbers, (), device)
     with pytest.warns(UserWarning, match=r"batches after the one in its body .* are lost") as warned:
@@ -287,7 +287,7 @@ def test_batches_lost_with_an_iterator_are_warned_of_once(device):
                 break
 
 
-def test_a_pass_begins_with_its_first_batch(device):
+def test_iter_reads_nothing_before_the_first_next(device):
     taken = []
 
     def loader():
@@ -302,7 +302,7 @@ def test_a_pass_begins_with_its_first_batch(device):
 
 
 @pytest.mark.parametrize(("given", "expected"), [({}, "32"), ({"CUDA_DEVICE_MAX_CONNECTIONS": "4"}, "4")])
-def test_the_import_asks_for_queues_of_the_device(given, expected, monkeypatch):
+def test_import_sets_cuda_device_max_connections(given, expected, monkeypatch):
     monkeypatch.delenv("CUDA_DEVICE_MAX_CONNECTIONS", raising=False)
     for name, value in given.items():
         monkeypatch.setenv(name, value)

@@ -33,7 +33,7 @@ def frozen(model):
 
 @pytest.mark.parametrize("serial", [False, True])
 @pytest.mark.parametrize("model", MODELS)
-def test_an_error_of_a_stage_names_the_remedy(device, model, serial):
+def test_stage_error_on_uint8_images_names_the_remedy(device, model, serial):
     model = frozen(model).to(device)
     pipe = ss.Pipeline([(IMAGES, torch.zeros(4))], [("encode", model)], device, serial=serial)
     notes = make_notes(raised_by(lambda: list(pipe)))
@@ -41,13 +41,13 @@ def test_an_error_of_a_stage_names_the_remedy(device, model, serial):
     assert "4 x 3 x 16 x 16" in notes and "stage 'encode'" in notes
 
 
-def test_an_error_of_the_trainers_model_names_the_remedy(photos, device):
+def test_trainer_error_on_uint8_images_names_the_remedy(photos, device):
     data = ss.ImageFolder(photos, ss.transforms.CenterCrop(16))
     trainer = ss.Trainer(ss.DataLoader(data, 8, device=device), Net(), epochs=1, progress=False)
     assert "images.float() / 255" in make_notes(raised_by(trainer.fit))
 
 
-def test_an_error_of_the_doctors_step_names_the_remedy():
+def test_doctor_error_on_uint8_images_names_the_remedy():
     model = nn.Conv2d(3, 8, 3)
     loader = DataLoader([image for image in IMAGES], batch_size=2)
     error = raised_by(lambda: ss.doctor(loader, lambda batch: model(batch), device="cpu", budget=0.3))
@@ -78,7 +78,7 @@ class Unprintable(RuntimeError):
         raise ValueError("no text")
 
 
-def test_an_error_without_text_is_raised_as_it_is():
+def test_error_whose_str_fails_is_raised_unchanged():
     def fails(batch):
         raise Unprintable
 

@@ -22,13 +22,13 @@ def pixels(mode, channels):
 
 
 @pytest.mark.parametrize(("mode", "channels"), [("L", 1), ("RGB", 3), ("RGBA", 4), ("HSV", 3), ("YCbCr", 3), ("LAB", 3)])
-def test_modes_of_pil_that_stay(mode, channels):
+def test_supported_pil_modes_keep_their_pixels(mode, channels):
     array, image = pixels(mode, channels)
     assert torch.equal(only(image), torch.from_numpy(array))
 
 
 @pytest.mark.parametrize("mode", ["P", "CMYK", "LA"])
-def test_modes_of_pil_that_become_rgb(mode):
+def test_palette_cmyk_and_la_images_become_rgb(mode):
     image = pixels(mode, {"P": 1, "CMYK": 4, "LA": 2}[mode])[1]
     if mode == "P":
         image.putpalette(list(range(255, -1, -1)) * 3)
@@ -37,7 +37,7 @@ def test_modes_of_pil_that_become_rgb(mode):
 
 
 @pytest.mark.parametrize("mode", ["1", "I", "F", "I;16"])
-def test_modes_of_pil_that_are_refused(mode):
+def test_other_pil_modes_are_refused_with_advice(mode):
     """With a way that loses nothing."""
     image = Image.new(mode, (4, 5))
     advice = "convert it to 'L' or 'RGB'" if mode == "1" else r"give numpy\.array\(image\), or for transforms"
@@ -59,7 +59,7 @@ COLOR, GRAY, TENSOR = Image.new("RGB", (4, 5)), Image.new("L", (4, 5)), torch.ze
     (({"rgb": TENSOR, "y": 1}, {"z": TENSOR}), ["0.rgb"]), ((1, {"a": GRAY, "z": TENSOR}), None),
     ((GRAY, {"a": 1, "z": TENSOR}), ["0"]), ({"image": {"x": TENSOR}, "y": {"image": TENSOR}}, None),
     ({"image": [TENSOR, TENSOR], "mask": TENSOR}, ["image.0"])])
-def test_what_transforms_are_done_to(sample, images):
+def test_image_field_is_selected_or_ambiguity_refused(sample, images):
     if images is None:
         with pytest.raises(Unfit, match="transforms are done to an image, and each of the fields '.*' and '.*' may be it: give"):
             Sample(sample, True)
@@ -67,7 +67,7 @@ def test_what_transforms_are_done_to(sample, images):
         assert [leaf.name for leaf in Sample(sample, True).leaves if leaf.is_image] == images
 
 
-def test_a_picture_that_is_not_transformed():
+def test_second_picture_is_not_transformed():
     data = ss.PythonDataset([{"image": TENSOR, "depth": GRAY}] * 2, ss.transforms.CenterCrop((5, 4)))
     with pytest.raises(ss.Refused, match="CenterCrop moves the pixels of field 'image' alone"):
         ss.DataLoader(data)
@@ -78,7 +78,7 @@ def test_a_picture_that_is_not_transformed():
 
 
 @pytest.mark.parametrize("number", [1 << 63, -(1 << 63) - 1, 1 << 200])
-def test_whole_numbers_that_no_tensor_holds_are_refused(number):
+def test_integers_beyond_int64_are_refused(number):
     with pytest.raises(Unfit, match=f"field 'a' is {str(number)[:50]}.*, which int64 cannot hold"):
         Sample({"a": number}, False)
     assert only((1 << 63) - 1).item() == (1 << 63) - 1
@@ -105,25 +105,25 @@ ARRAYS = {
 
 @pytest.mark.parametrize("name", ARRAYS)
 @pytest.mark.filterwarnings("error")
-def test_arrays_of_all_layouts_have_their_values(name):
+def test_arrays_of_any_layout_keep_their_values(name):
     made = only(ARRAYS[name]())
     assert made.dtype == torch.int32 and made.is_contiguous() and torch.equal(made, torch.from_numpy(WHOLE))
 
 
-def test_a_number_of_numpy_in_other_bytes():
+def test_numpy_scalars_keep_value_and_strings_are_refused():
     assert only(numpy.array(513, dtype=">i2")).item() == 513 and only(numpy.float64(0.1)).item() == 0.1
     with pytest.raises(Unfit, match="field 'sample' is a NumPy array of <U3, which tensors cannot hold"):
         Sample(numpy.array(["abc"]), False)
 
 
-def test_views_with_pending_work_have_their_values():
+def test_conjugate_and_transposed_views_keep_their_values():
     value = torch.tensor([1 + 2j, 3 - 4j])
     for view in (value.conj(), value.conj().imag, value.t()):
         assert torch.equal(only(view), view.clone()) and not only(view).is_conj() and not only(view).is_neg()
     assert only(value.conj().imag).tolist() == [-2, 4]
 
 
-def test_tensors_are_plain_ones():
+def test_parameter_becomes_plain_contiguous_tensor():
     leaf = torch.nn.Parameter(torch.ones(2, 3).t().contiguous().t())
     made = only(leaf)
     assert type(made) is torch.Tensor and not made.requires_grad and made.is_contiguous()
@@ -133,7 +133,7 @@ def test_tensors_are_plain_ones():
     lambda: torch.eye(3).to_sparse(), lambda: torch.empty(2, device="meta"),
     lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
 ], ids=["sparse", "meta", "quantized"])
-def test_tensors_that_are_not_plain_are_refused(make):
+def test_sparse_meta_and_quantized_tensors_are_refused(make):
     with pytest.raises(Unfit, match=r"field 'x' is a tensor on \w+ of layout torch.\w+: give plain tensors"):
         Sample({"x": make()}, False)
 
@@ -142,30 +142,30 @@ def image(value):
     return torch.full((3, 4, 5), value, dtype=torch.uint8)
 
 
-def places(value):
+def image_field_names(value):
     return [leaf.name for leaf in Sample(value, True).leaves if leaf.is_image]
 
 
-def test_the_first_image_is_transformed_and_no_other():
-    assert places([image(1), image(2), {"label": 3}]) == ["0"]
-    assert places((7, numpy.zeros((4, 5, 3), numpy.float32), image(2))) == ["1"]
+def test_only_the_first_image_array_is_transformed():
+    assert image_field_names([image(1), image(2), {"label": 3}]) == ["0"]
+    assert image_field_names((7, numpy.zeros((4, 5, 3), numpy.float32), image(2))) == ["1"]
     tensors = [torch.zeros(5, 4, 4), torch.zeros(3, 4, 4, dtype=torch.float64), torch.zeros(3, 4)]
-    assert places([*tensors, image(1)]) == ["3"]
+    assert image_field_names([*tensors, image(1)]) == ["3"]
     arrays = [numpy.zeros((4, 5, 5), numpy.uint8), numpy.zeros((4, 5, 3)), numpy.zeros((4, 5, 4), numpy.uint8)]
-    assert places(arrays) == ["2"]
+    assert image_field_names(arrays) == ["2"]
 
 
-def test_all_images_of_pil_are_transformed_and_nothing_else():
+def test_all_pil_images_and_no_tensors_are_transformed():
     picture = Image.new("RGB", (5, 4))
-    assert places([image(1), picture, {"more": picture}]) == ["1", "2.more"]
+    assert image_field_names([image(1), picture, {"more": picture}]) == ["1", "2.more"]
 
 
-def test_a_sample_without_an_image_says_what_it_is():
+def test_sample_without_image_is_refused_with_its_types():
     with pytest.raises(Unfit, match=r"sample is \(int64, float32 of 5 x 4 x 4\), but transforms are done to images"):
         Sample((1, torch.zeros(5, 4, 4)), True)
 
 
-def test_a_loader_moves_the_first_image_alone():
+def test_loader_converts_only_the_first_image():
     class Pairs:
         def __len__(self):
             return 4
@@ -197,17 +197,17 @@ class Made:
     (lambda i: {"tokens": list(range(4096)), "label": i}, "has 4097 tensors and numbers.* more than 4096: make one"),
     (lambda i: [[*range(4096)], "text"], "has 4097 tensors and numbers.* more than 4096: make one"),
     (lambda i: {"k" * (1 << 24): i}, "takes 33.* bytes to tell, more than 16777216: give it fewer")])
-def test_samples_of_too_many_parts_are_refused(make, message):
+def test_samples_with_too_many_fields_are_refused(make, message):
     with pytest.raises(ss.Error, match=f"step 'read' of sample 0: the .*{message}"):
         ss.DataLoader(Made(make), 2)
 
 
-def test_samples_of_as_many_parts_as_may_be():
+def test_sample_with_maximum_number_of_fields_is_collated():
     batch = next(iter(ss.DataLoader(Made(lambda i: [*range(4095), "text"]), 2)))
     assert torch.stack(batch[:-1]).tolist() == [[n, n] for n in range(4095)] and batch[-1] == ("text", "text")
 
 
-def test_an_error_of_any_length_is_told():
+def test_very_long_error_message_is_reported():
     def fails(i):
         raise ValueError("long" * (1 << 23))
 
@@ -222,7 +222,7 @@ def with_a_note(i):
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has no notes and groups")
-def test_the_exception_itself_comes_first():
+def test_exception_text_precedes_notes_and_traceback():
     with pytest.raises(ss.Error, match=r"step 'read' of sample 0: ValueError: no 0\nin worker(.|\n)*see the manual"):
         ss.DataLoader(Made(with_a_note), 1)
 
@@ -233,7 +233,7 @@ def test_the_exception_itself_comes_first():
         ss.DataLoader(Made(group), 1)
 
 
-def test_single_elements_of_any_stride():
+def test_one_element_arrays_of_any_stride_keep_their_values():
     column = numpy.arange(6.0).reshape(1, 6).T  # as pandas' frame[["y"]].values
     table = torch.arange(24.0).reshape(6, 4)
     batch = next(iter(ss.DataLoader([(column[i], table[i : i + 1, 3]) for i in range(6)], 6)))
@@ -248,7 +248,7 @@ class Counted(list):
         return super().__getitem__(index)
 
 
-def test_samples_are_not_read_to_show_a_data_set():
+def test_repr_of_data_set_reads_no_sample():
     data = ss.PythonDataset(Counted([1, 2]))
     before = data._native.source.reads
     assert "2 samples" in repr(data) and data._native.source.reads == before

@@ -38,7 +38,7 @@ class Own(ss.Stage):
         return super().__call__(batch) * 2
 
 
-def test_what_needs_python_stays_on_the_loops_thread():
+def test_script_stages_that_need_python_give_right_values():
     made = list(ss.Pipeline([torch.ones(2)], [Own("own", scripted(AddOne()))], "cpu"))
     assert made[0].eq(4).all()
     hooked = AddOne()
@@ -85,12 +85,12 @@ class Called(torch.jit.RecursiveScriptModule):
 
 
 @pytest.mark.parametrize("kind", [OperatorInPython, Forks, Seeds, CallsPython, Noise])
-def test_what_is_not_pytorchs_alone_is_called_on_the_loops_thread(kind):
+def test_scripts_with_python_random_or_forked_code_need_python(kind):
     module = scripted(kind())
     assert _native.needs_python(module) and not _native.needs_python(scripted(AddOne()))
 
 
-def test_what_stands_before_the_compiled_function_is_called():
+def test_replaced_forward_or_call_of_script_is_used():
     replaced = scripted(AddOne())
     compiled = replaced.forward
     replaced.forward = lambda x: compiled(x) * 10
@@ -122,7 +122,7 @@ class Sub(torch.Tensor):
     pass
 
 
-def test_inputs_that_are_not_there_as_they_are_read_are_refused(device):
+def test_computed_and_subclassed_script_inputs_raise(device):
     one = ss.Stage("one", scripted(AddOne()), "image", "half")
     with pytest.raises(_native.Error, match="stage 'one'.*computed by the batch.*Remedy: give a function"):
         list(ss.Pipeline([Halved(torch.ones(2))] * 3, [one], device))
@@ -132,7 +132,7 @@ def test_inputs_that_are_not_there_as_they_are_read_are_refused(device):
         list(ss.Pipeline([Stops(torch.ones(2))] * 3, [one], device))
 
 
-def test_a_mode_that_is_entered_amid_a_loop_is_an_error():
+def test_dispatch_mode_entered_during_a_loop_raises():
     loop = iter(ss.Pipeline([torch.ones(2)] * 9, [("one", scripted(AddOne()))], "cpu"))
     next(loop)
     with Threads(), pytest.raises(_native.Error, match="enter it ahead of the loop"):
@@ -149,7 +149,7 @@ class Threads(torch.utils._python_dispatch.TorchDispatchMode):
         return operation(*arguments, **(keywords or {}))
 
 
-def test_what_sees_each_operation_sees_them_on_one_thread():
+def test_dispatch_mode_sees_operations_on_one_thread():
     data = [torch.ones(2)] * 4
     with Threads() as mode:
         assert len(list(ss.Pipeline(data, [("one", scripted(AddOne()))], "cpu"))) == 4
@@ -158,7 +158,7 @@ def test_what_sees_each_operation_sees_them_on_one_thread():
                      schedules=2).passed
 
 
-def test_draws_in_them_are_found_and_keyed(device):
+def test_random_scripts_are_detected_and_can_be_seeded(device):
     noise = scripted(Noise())
     data = [torch.ones(50, 2)] * 4
     with pytest.raises(_native.Error, match="both draw random numbers"):

@@ -60,12 +60,12 @@ RAISING = {
 
 
 @pytest.mark.parametrize("what", RAISING)
-def test_a_sealed_exception_is_raised(what):
+def test_exception_refusing_attributes_is_raised(what):
     with pytest.raises(Sealed, match="broken"):
         RAISING[what]()
 
 
-def test_a_sealed_exception_of_a_trainers_model_and_callbacks_is_raised(photos, device):
+def test_exception_refusing_attributes_is_raised_by_trainer(photos, device):
     for trainer in (
         make_trainer(photos, device, Failing(2, Sealed("broken"))),
         make_trainer(photos, device, on_step=fails),
@@ -76,13 +76,13 @@ def test_a_sealed_exception_of_a_trainers_model_and_callbacks_is_raised(photos, 
             trainer.fit()
 
 
-def test_a_sealed_exception_of_predict_is_raised(photos, device):
+def test_exception_refusing_attributes_is_raised_by_predict(photos, device):
     trainer = make_trainer(photos, device, Failing(1, Sealed("broken")))
     with pytest.raises(Sealed, match="broken"):
         list(trainer.predict(trainer._loader))
 
 
-def test_a_sealed_exception_of_a_delayed_run_is_in_the_report():
+def test_exception_refusing_attributes_is_in_verify_report():
     def make_run():
         weight = nn.Parameter(torch.ones(2))
         runs.append(None)

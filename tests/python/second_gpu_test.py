@@ -37,7 +37,7 @@ def _the_first_one_is_in_use_and_stays_the_current_one():
 
 
 @pytest.mark.parametrize(("loader", "stages"), itertools.product(LOADERS, STAGES))
-def test_batches_are_those_of_the_first_one(photos, loader, stages):
+def test_second_gpu_gets_same_batches_as_first(photos, loader, stages):
     chain = T.Compose([T.RandomResizedCrop(24), T.RandomHorizontalFlip()])
     batches = []
     for device in ("cuda:0", "cuda:1"):
@@ -52,7 +52,7 @@ def test_batches_are_those_of_the_first_one(photos, loader, stages):
 
 @pytest.mark.parametrize("stages", STAGES)
 @pytest.mark.parametrize("own_stream", [False, True])
-def test_pytorchs_loader_and_a_stream_of_the_body(stages, own_stream):
+def test_torch_loader_and_custom_stream_work_on_second_gpu(stages, own_stream):
     data = torch.arange(64 * 12).view(64, 3, 2, 2) % 256
     pinned = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(data), 8, pin_memory=True)
     stream = torch.cuda.Stream(SECOND) if own_stream else torch.cuda.default_stream(SECOND)
@@ -66,7 +66,7 @@ def test_pytorchs_loader_and_a_stream_of_the_body(stages, own_stream):
     assert sums == pytest.approx(expected.tolist())
 
 
-def test_a_training_run(photos):
+def test_training_on_second_gpu_gives_same_weights_as_first(photos):
     results = []
     for device in ("cuda:0", "cuda:1"):
         trainer = make_trainer(photos, device, Net())
@@ -77,7 +77,7 @@ def test_a_training_run(photos):
     assert all_equal(*results)
 
 
-def test_transforms_of_a_batch():
+def test_transforms_on_second_gpu_give_same_batch_as_cpu():
     images = torch.arange(2 * 3 * 32 * 32).view(2, 3, 32, 32).to(torch.uint8)
     chain = T.Compose(CHAIN)
     made = chain(images.to(SECOND), torch.arange(2), epoch=0)
@@ -110,7 +110,7 @@ print(contexts)
 """
 
 
-def test_a_process_of_the_second_one_takes_no_memory_of_the_first_one(photos, request):
+def test_process_on_second_gpu_creates_no_context_on_first(photos, request):
     told = subprocess.run([sys.executable, "-c", CONTEXTS, photos, request.path.parent, json.dumps(list(LOADERS.values()))],
                           capture_output=True, text=True, timeout=300)
     assert (told.returncode, told.stdout.split("\n")[-2:]) == (0, ["[0, 1]", ""]), told.stderr + told.stdout

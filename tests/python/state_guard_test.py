@@ -83,7 +83,7 @@ def test_modules_optimizers_and_schedules_are_restored_to_the_bit(device):
     assert weight.grad is gradient and gradient.eq(1).all() and model.layer.bias.grad is None
 
 
-def test_state_that_the_first_step_makes_is_removed():
+def test_state_created_by_the_first_step_is_removed():
     model = nn.Linear(4, 2)
     optimizer, scaler = torch.optim.Adam(model.parameters()), torch.amp.GradScaler("cpu")
 
@@ -99,7 +99,7 @@ def test_state_that_the_first_step_makes_is_removed():
     assert not optimizer.state and scaler._scale is None and model.weight.grad is None
 
 
-def test_lazy_modules_are_lazy_again():
+def test_initialized_lazy_modules_become_lazy_again():
     model = nn.Sequential(nn.LazyLinear(3), nn.Dropout())
     guard = StateGuard([("step", model.forward)])
     model(batch())
@@ -131,12 +131,12 @@ def test_scripted_and_compiled_modules_are_restored(wrap):
 GLOBAL = Codebook()
 
 
-def by_global():
+def call_global():
     return GLOBAL(batch())
 
 
-def by_helper():
-    return by_global()
+def call_helper():
+    return call_global()
 
 
 class Bound:
@@ -179,7 +179,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_state_is_found_wherever_the_step_reaches_it(way):
+def test_state_reachable_from_the_step_is_restored(way):
     model = Codebook()
     step = WAYS[way](model)
     assert [each.content for each in reachable_from(step, STATEFUL) if each.content is model] == [model]
@@ -188,8 +188,8 @@ def test_state_is_found_wherever_the_step_reaches_it(way):
     assert guard.restore() == [] and model.calls == 0 and model.usage == 0
 
 
-@pytest.mark.parametrize("step", [by_global, by_helper, lambda: GLOBAL(batch()), lambda: by_helper()])
-def test_state_is_found_in_globals_that_the_step_and_its_functions_name(step):
+@pytest.mark.parametrize("step", [call_global, call_helper, lambda: GLOBAL(batch()), lambda: call_helper()])
+def test_state_in_globals_used_by_the_step_is_restored(step):
     guard = StateGuard([("step", step)])
     step()
     assert GLOBAL.calls == 1
@@ -236,7 +236,7 @@ class Average:
         raise RuntimeError("cannot be loaded")
 
 
-def test_objects_with_a_state_are_restored_with_their_attributes():
+def test_stateful_objects_are_restored_by_their_attributes():
     average = Average()
     guard = StateGuard([("step", average.update)])
     average.update()
@@ -265,7 +265,7 @@ class Elsewhere(Average):
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_one_state_that_cannot_be_restored_does_not_keep_others_from_it(fails):
+def test_failed_restore_of_one_object_still_restores_others(fails):
     Elsewhere.COUNTS = collections.Counter()
     elsewhere, training = Elsewhere(fails), Training()
     before = [each.clone() for each in training.tensors()]
@@ -287,7 +287,7 @@ def test_one_state_that_cannot_be_restored_does_not_keep_others_from_it(fails):
 COUNT = 0
 
 
-def test_other_changes_are_named_and_kept():
+def test_changes_that_are_not_restored_are_named():
     losses, meter, cache = [], Bound(None), {}
 
     def step():
@@ -305,7 +305,7 @@ def test_other_changes_are_named_and_kept():
     assert losses == [1.5] and COUNT == 1
 
 
-def test_large_data_are_not_copied_but_writes_are_named():
+def test_writes_to_large_uncopied_tensors_are_named():
     data, weights = torch.zeros(1000), torch.zeros(1000, requires_grad=True)
 
     def step():
@@ -319,7 +319,7 @@ def test_large_data_are_not_copied_but_writes_are_named():
     assert "'data' (written in place)" in message and data.eq(1).all() and weights.eq(0).all()
 
 
-def test_memory_that_a_step_replaces_is_restored():
+def test_replaced_parameter_memory_is_restored():
     model = nn.Linear(4, 2)
     weight, before = model.weight, model.weight.detach().clone()
     guard = StateGuard([("step", model.half)])
@@ -330,7 +330,7 @@ def test_memory_that_a_step_replaces_is_restored():
     assert model.weight is weight and weight.requires_grad and torch.equal(weight, before) and weight.dtype == before.dtype
 
 
-def test_files_are_read_from_where_they_were(tmp_path):
+def test_file_position_is_restored(tmp_path):
     (tmp_path / "lines").write_bytes(b"abcdef")
     with open(tmp_path / "lines", "rb") as file:
         file.read(2)

@@ -35,7 +35,7 @@ class Mean(nn.Module):
         return images.mean((1, 2, 3))[:, None] * self.weight
 
 
-def test_evaluation_does_what_is_in_python(photos):
+def test_evaluation_applies_python_transforms(photos):
     loader = darkened_loader(photos)
     images, _ = next(iter(loader))
     trainer = ss.Trainer(loader, Mean(), steps=1, lr=0.0, metrics={"mean": lambda output, _: output[:, 0]},
@@ -84,7 +84,7 @@ def preempt():
     raise Preempted
 
 
-def test_handlers_of_signals_run_during_a_training(photos, tmp_path):
+def test_signal_handler_runs_during_training_and_may_stop_it(photos, tmp_path):
     whole = make_trainer(photos, epochs=8).fit()
     model = Signaling()
     trainer = make_trainer(photos, model=model, epochs=8, checkpoint=tmp_path)
@@ -101,7 +101,7 @@ def test_handlers_of_signals_run_during_a_training(photos, tmp_path):
     assert resumed.fit().digest == whole.digest
 
 
-def test_handlers_of_signals_run_during_an_evaluation(photos):
+def test_signal_handler_runs_during_evaluation(photos):
     model = Signaling()
     trainer = make_trainer(photos, model=model)
     with handled(model, preempt), pytest.raises(Preempted):
@@ -111,7 +111,7 @@ def test_handlers_of_signals_run_during_an_evaluation(photos):
     assert trainer.fit().steps == 14
 
 
-def test_the_loader_gives_batches_while_the_trainer_reads_it_too(photos):
+def test_reading_the_loader_during_training_keeps_the_digest(photos):
     def fit(**options):
         return ss.Trainer(loader, Net(), steps=30, deterministic=True, **options).fit()
 
@@ -125,7 +125,7 @@ def test_the_loader_gives_batches_while_the_trainer_reads_it_too(photos):
     assert seen == [(4, 3, 16, 16)] * 30
 
 
-def test_a_stop_iteration_of_the_model_does_not_end_the_outputs(photos):
+def test_stop_iteration_in_model_raises_runtime_error_in_predict(photos):
     outputs = make_trainer(photos, model=Failing(3, StopIteration())).predict(make_loader(photos))
     assert next(outputs).shape == (8, 3)
     with pytest.raises(RuntimeError, match="the model raised StopIteration"):
@@ -133,7 +133,7 @@ def test_a_stop_iteration_of_the_model_does_not_end_the_outputs(photos):
     assert list(outputs) == []
 
 
-def test_outputs_may_be_taken_by_two_threads_and_closed_by_another(photos):
+def test_predict_outputs_can_be_read_and_closed_by_several_threads(photos):
     class Waiting(Net):
         def forward(self, images):
             asked.set()
@@ -167,7 +167,7 @@ def test_outputs_may_be_taken_by_two_threads_and_closed_by_another(photos):
     join([closing, *threads])
 
 
-def test_outputs_that_are_let_go_of_between_epochs_do_not_end_a_training(photos, tmp_path):
+def test_abandoned_predict_outputs_do_not_end_training(photos, tmp_path):
     def look(_):
         seen.append(next(trainer.predict(make_loader(photos, batch_size=1))).shape)
 
@@ -176,7 +176,7 @@ def test_outputs_that_are_let_go_of_between_epochs_do_not_end_a_training(photos,
     assert (trainer.fit().steps, seen) == (21, [(1, 3)] * 3)
 
 
-def test_a_checkpoint_is_not_restored_in_the_midst_of_a_training(photos, tmp_path):
+def test_restore_during_training_is_refused(photos, tmp_path):
     def on_epoch(_):
         with pytest.raises(ss.Refused, match="restore a checkpoint before or after it"):
             trainer.restore(tmp_path)
@@ -197,7 +197,7 @@ class Complex(Net):
         return super().forward(images) * self.turns.real
 
 
-def test_complex_numbers_are_refused_where_nothing_can_hold_them(photos, tmp_path):
+def test_complex_parameters_and_saved_buffers_are_refused(photos, tmp_path):
     options = {"checkpoint": tmp_path / "run"}
     with pytest.raises(ss.Refused, match=r"'turns' is complex64.*persistent=False"):
         make_trainer(photos, model=Complex(), **options)
@@ -210,7 +210,7 @@ def test_complex_numbers_are_refused_where_nothing_can_hold_them(photos, tmp_pat
 
 
 @pytest.mark.parametrize("options", [{}, {"accumulate": 2}, {"clip_grad": 1.0}, {"on_nan": "skip"}])
-def test_sparse_gradients_are_told(photos, options):
+def test_sparse_gradients_raise_with_advice(photos, options):
     class Sparse(Net):
         def __init__(self):
             super().__init__()
@@ -224,13 +224,13 @@ def test_sparse_gradients_are_told(photos, options):
 
 
 @pytest.mark.parametrize("stream", [None, types.SimpleNamespace(write=print)])
-def test_standard_error_may_be_anything(photos, monkeypatch, stream):
+def test_training_works_without_usable_stderr(photos, monkeypatch, stream):
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(sys, "argv", ["program", "\udcff"])
     assert make_trainer(photos, epochs=1, progress=None).fit().steps == 7
 
 
-def test_what_trainer_cannot_take_is_refused(photos, tmp_path):
+def test_invalid_trainer_arguments_are_refused(photos, tmp_path):
     head = Net().head
     own = head.weight
     cases = [

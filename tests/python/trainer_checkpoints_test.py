@@ -10,7 +10,7 @@ from torch import nn
 from trained import CHAIN, Net, make_trainer, run_slipstream
 
 
-def test_a_training_goes_on_to_the_same_bits(photos, device, tmp_path):
+def test_resumed_training_gives_digest_of_whole_training(photos, device, tmp_path):
     options = {"epochs": 3, "ema": 0.9, "schedule": "cosine", "warmup_epochs": 0.5}
     whole = make_trainer(photos, device, **options).fit()
     stopped = make_trainer(photos, device, checkpoint=tmp_path / "run", keep=9, save_every=4, **options,
@@ -36,7 +36,7 @@ def test_a_training_goes_on_to_the_same_bits(photos, device, tmp_path):
     assert logged.fit().digest == whole.digest
 
 
-def test_compiled_modules_and_shared_weights(photos, device, tmp_path):
+def test_compiled_and_tied_models_resume_to_same_losses(photos, device, tmp_path):
     class Tied(Net):
         def __init__(self):
             super().__init__()
@@ -71,7 +71,7 @@ def make_resnet(photos, device, **options):
     return ss.Trainer(loader, model, lr=0.01, momentum=0.9, progress=False, **options)
 
 
-def test_the_command_line_reads_its_checkpoints(photos, device, tmp_path):
+def test_command_line_reads_trainer_checkpoints(photos, device, tmp_path):
     trainer = make_resnet(photos, device, epochs=1, checkpoint=tmp_path / "run")
     trainer.fit()
     val = ss.DataLoader(trainer._loader.dataset, 8, device=device)
@@ -89,7 +89,7 @@ def test_the_command_line_reads_its_checkpoints(photos, device, tmp_path):
     assert torch.equal(stored["fc.weight"], trainer.model.fc.weight.cpu())
 
 
-def test_it_goes_on_with_checkpoints_of_the_command_line_and_back(photos, device, tmp_path):
+def test_trainer_and_command_line_resume_each_others_checkpoints(photos, device, tmp_path):
     words = ["train", "classification", "--data", photos, "--image-size", 32, "--batch-size", 8, "--lr", 0.01,
              "--momentum", 0.9, "--plan", "serial", "--device", device, "--precision", "fp32", "--deterministic"]
     run_slipstream(*words, "--steps", 4, "--checkpoint", tmp_path / "run")
@@ -103,7 +103,7 @@ def test_it_goes_on_with_checkpoints_of_the_command_line_and_back(photos, device
     assert "goes on from step 8" in told and "2 steps" in told
 
 
-def test_a_used_folder_needs_resume_and_the_same_training(photos, device, tmp_path):
+def test_used_checkpoint_folder_needs_resume_and_same_settings(photos, device, tmp_path):
     options = {"checkpoint": tmp_path / "run"}
     make_trainer(photos, device, **options).fit()
     with pytest.raises(ss.Refused, match='go on with resume="auto"'):
@@ -116,7 +116,7 @@ def test_a_used_folder_needs_resume_and_the_same_training(photos, device, tmp_pa
         make_trainer(photos, device, optimizer="adamw", momentum=None, resume="auto", **options)
 
 
-def test_a_checkpoint_that_cannot_be_written_is_told(photos, device, tmp_path):
+def test_failed_checkpoint_write_gives_a_warning(photos, device, tmp_path):
     def on_step(step):
         if step.step == 2:
             shutil.rmtree(tmp_path / "run")
@@ -142,7 +142,7 @@ class Expanded(Net):
 
 
 @pytest.mark.parametrize("options", [{}, {"ema": 0.9, "on_nan": "skip", "plan": "auto"}])
-def test_a_model_with_an_expanded_buffer_goes_on_to_the_same_bits(photos, device, tmp_path, options):
+def test_model_with_expanded_buffer_resumes_to_same_digest(photos, device, tmp_path, options):
     whole = make_trainer(photos, device, Expanded(), **options).fit()
     part = make_trainer(photos, device, Expanded(), checkpoint=tmp_path / "run", **options,
                       on_step=lambda step: step.step == 5 and part.stop())
@@ -154,7 +154,7 @@ def test_a_model_with_an_expanded_buffer_goes_on_to_the_same_bits(photos, device
 
 
 @pytest.mark.parametrize("name", ["__metadata__", "head"])
-def test_a_parameter_that_the_files_cannot_hold_is_refused_before_the_training(photos, tmp_path, name):
+def test_checkpoint_refuses_parameter_named_metadata(photos, tmp_path, name):
     model = Net()
     owner = model if name.startswith("_") else model.head
     owner.register_parameter("__metadata__", nn.Parameter(torch.ones(1)))

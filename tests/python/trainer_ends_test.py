@@ -8,7 +8,7 @@ import slipstream as ss
 from trained import Failing, Net, make_trainer
 
 
-def test_a_callback_that_raises_ends_the_run_in_good_order(photos, device, tmp_path):
+def test_callback_error_ends_run_and_saves_checkpoint(photos, device, tmp_path):
     whole = make_trainer(photos, device).fit()
 
     def on_step(step):
@@ -23,7 +23,7 @@ def test_a_callback_that_raises_ends_the_run_in_good_order(photos, device, tmp_p
     assert went_on.fit().digest == whole.digest
 
 
-def test_after_an_error_the_last_whole_step_is_there(photos, device, tmp_path):
+def test_run_resumes_from_last_saved_step_after_model_error(photos, device, tmp_path):
     whole = make_trainer(photos, device).fit()
     # With buffers, what a failed step left of them is that of no step: it is not saved.
     options = {"checkpoint": tmp_path / "run", "save_every": 2}
@@ -38,7 +38,7 @@ def test_after_an_error_the_last_whole_step_is_there(photos, device, tmp_path):
 
 
 @pytest.mark.parametrize("plan", ["serial", "pipelined"])
-def test_ctrl_c_ends_behind_the_steps_in_flight_and_saves(photos, device, tmp_path, plan):
+def test_ctrl_c_finishes_steps_in_flight_and_saves(photos, device, tmp_path, plan):
     before = signal.getsignal(signal.SIGINT)
     whole = make_trainer(photos, device, plan=plan).fit()
 
@@ -82,7 +82,7 @@ make_trainer(*sys.argv[1:3], checkpoint=sys.argv[3], save_every=2, on_step=on_st
 """
 
 
-def test_it_goes_on_where_the_process_was_killed(photos, device, tmp_path):
+def test_killed_training_resumes_to_same_digest(photos, device, tmp_path):
     run = interpreters.run(PROGRAM, photos, device, tmp_path / "run")
     assert run.returncode == -signal.SIGKILL
     went_on = make_trainer(photos, device, checkpoint=tmp_path / "run", resume="auto")
@@ -113,7 +113,7 @@ print("the end")
 
 @pytest.mark.parametrize("what", ["fit", "evaluate", "predict"])
 @pytest.mark.parametrize("plan", ["serial", "pipelined"])
-def test_the_interpreter_may_end_meanwhile(photos, device, what, plan):
+def test_interpreter_exits_during_fit_evaluate_or_predict(photos, device, what, plan):
     run = interpreters.run(ENDING, photos, device, what, plan)
     assert (run.returncode, run.stdout) == (0, "the end\n"), run.stderr
 
@@ -177,7 +177,7 @@ in_a_fork(lambda: ss.Trainer(used, Net(), epochs=2, lr=0.05, momentum=0.9, deter
 
 
 @pytest.mark.parametrize("plan", ["serial", "pipelined"])
-def test_a_forked_process_makes_a_trainer_of_its_own(photos, tmp_path, plan):
+def test_forked_process_can_train_only_with_a_new_trainer(photos, tmp_path, plan):
     """One thread inside an operation: PyTorch itself hangs in a fork whose thread had more of them. And no
     GPU: where there is one, it refuses backward passes in a fork."""
     run = interpreters.run(FORKS, photos, plan, tmp_path / "run", threads=1, ignores_warnings=True, CUDA_VISIBLE_DEVICES="")
@@ -237,7 +237,7 @@ print(trainer.fit().steps, flush=True)
 
 @pytest.mark.parametrize("where", ["model", "loss", "stage", "metric", "on_step"])
 @pytest.mark.parametrize("plan", ["serial", "pipelined"])
-def test_a_process_forked_inside_a_run_ends(photos, plan, where):
+def test_process_forked_inside_a_run_exits_with_its_code(photos, plan, where):
     run = interpreters.run(ENDS_OF_FORKS, photos, plan, where, threads=1, ignores_warnings=True)
     assert (run.returncode, run.stdout.split()) == (0, ["1", "0", "1", "255", "1", "3", "4", "14"]), run.stderr
     first, second, *rest = run.stderr.splitlines()

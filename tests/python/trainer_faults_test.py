@@ -36,7 +36,7 @@ def traceback_frames(error):
 
 
 @pytest.mark.parametrize("plan", ["serial", "pipelined"])
-def test_what_the_model_raises_comes_out_as_it_is(photos, device, plan):
+def test_model_error_is_raised_with_stage_and_step(photos, device, plan):
     model = Failing(4, ValueError("boom"))
     with pytest.raises(ValueError, match="boom") as caught:
         make_trainer(photos, device, model, plan=plan).fit()
@@ -45,14 +45,14 @@ def test_what_the_model_raises_comes_out_as_it_is(photos, device, plan):
         assert "stage 'model' at step 3: ValueError: boom" in error_notes(caught.value)
 
 
-def test_out_of_device_memory_says_what_to_do(photos, device):
+def test_out_of_device_memory_is_noted_with_stage_and_step(photos, device):
     with pytest.raises(torch.OutOfMemoryError, match="no memory") as caught:
         make_trainer(photos, device, Failing(4, torch.OutOfMemoryError("no memory"))).fit()
     if sys.version_info >= (3, 11):
         assert "stage 'model' at step 3: out of device memory. " in error_notes(caught.value)
 
 
-def test_what_the_loss_a_stage_and_backward_raise(photos, device):
+def test_errors_of_loss_stage_and_backward_are_raised(photos, device):
     def loss(output, labels):
         raise KeyError("gone")
 
@@ -75,7 +75,7 @@ def test_what_the_loss_a_stage_and_backward_raise(photos, device):
 
 
 @pytest.mark.parametrize("plan", ["serial", "pipelined"])
-def test_autograd_may_need_python(photos, device, plan):
+def test_python_autograd_function_gives_same_losses(photos, device, plan):
     class Custom(Net):
         def forward(self, images):
             return Doubled.apply(super().forward(images)) / 2
@@ -105,7 +105,7 @@ class Assigning(Net):
         return super().forward(images)
 
 
-def test_what_a_model_may_change_of_itself(photos, device):
+def test_model_may_modify_but_not_replace_its_buffers(photos, device):
     make_trainer(photos, device, model := Assigning("in place")).fit()
     assert model.mean > 0
     make_trainer(photos, device, Assigning("passing")).fit()
@@ -121,7 +121,7 @@ def test_what_a_model_may_change_of_itself(photos, device):
     (lambda out: {"logits": out}, "a dict of 'logits': say which"),
     (lambda out: None, "a NoneType: say which"),
 ])
-def test_a_model_that_gives_no_tensor(photos, device, gives, message):
+def test_model_output_that_is_no_tensor_raises(photos, device, gives, message):
     class Other(Net):
         def forward(self, images):
             return gives(super().forward(images))
@@ -137,13 +137,13 @@ def test_a_model_that_gives_no_tensor(photos, device, gives, message):
     (lambda output, labels: 1.0, "the loss must give a tensor, but gave float"),
     (lambda output, labels: cross_entropy(output, labels) * float("nan"), "at step 0: the loss is NaN"),
 ])
-def test_a_loss_that_is_none(photos, device, loss, message):
+def test_invalid_loss_value_raises(photos, device, loss, message):
     with pytest.raises(ss.Error, match=message):
         make_trainer(photos, device, loss=loss).fit()
 
 
 @pytest.mark.parametrize("options", [{}, {"on_nan": "skip", "plan": "serial"}, {"label_smoothing": 0.1}])
-def test_a_model_with_fewer_outputs_than_there_are_classes(photos, device, options):
+def test_model_with_too_few_outputs_raises_before_any_update(photos, device, options):
     data = ss.ImageFolder(photos, ss.transforms.Compose(CHAIN))
     loader = ss.DataLoader(data, 8, device=device)  # the first labels are all 0
     message = "an output of .8, 2. has 2 classes in its second dimension, but the labels are of 3: give the model 3"
@@ -156,13 +156,13 @@ def test_a_model_with_fewer_outputs_than_there_are_classes(photos, device, optio
         trainer.evaluate(ss.DataLoader(data, 16, device=device))
 
 
-def test_a_model_with_more_outputs_and_one_whose_labels_a_stage_makes(photos, device):
+def test_extra_outputs_and_labels_from_a_stage_are_accepted(photos, device):
     assert isfinite(make_trainer(photos, device, Net(classes=5)).fit().loss)
     pipe = ss.Pipeline(make_loader(photos, device), [ss.Stage("merge", lambda labels: labels // 2, input=1)])
     assert isfinite(ss.Trainer(pipe, Net(classes=2), epochs=1).fit().loss)
 
 
-def test_what_makes_no_sense_is_refused_before_anything_runs(photos, device, tmp_path):
+def test_invalid_trainer_options_are_refused_before_training(photos, device, tmp_path):
     frozen, lazy = Net().requires_grad_(False), nn.LazyLinear(3)
     torch_loader = torch.utils.data.DataLoader([torch.zeros(1)])
     cases = [
@@ -203,7 +203,7 @@ def test_what_makes_no_sense_is_refused_before_anything_runs(photos, device, tmp
         ss.Trainer(make_loader(photos, device, rank=0, world_size=2), Net(), epochs=1)
 
 
-def test_a_run_is_one_at_a_time(photos, device):
+def test_evaluation_during_training_is_refused(photos, device):
     errors = []
 
     def on_step(step):

@@ -17,12 +17,12 @@ ENDS = """
 import gc, sys, threading
 from trained import Net, make_loader, make_trainer
 photos, device, plan = sys.argv[1:]
-class Telling(Net):
+class RaisingInTrainMode(Net):
     def train(self, mode=True):
         if mode and hasattr(self, "raises"):
             raise self.raises
         return super().train(mode)
-model = Telling()
+model = RaisingInTrainMode()
 trainer = make_trainer(photos, device, model, plan=plan)
 for model.raises in (OSError("told"), KeyboardInterrupt()):
     try:
@@ -52,19 +52,19 @@ print(done.wait(100), trainer.fit().steps)
 
 
 @pytest.mark.parametrize("plan", ["serial", "pipelined"])
-def test_the_process_goes_on_where_python_raises_at_the_end(photos, device, plan):
+def test_process_survives_errors_at_the_end_of_a_run(photos, device, plan):
     run = interpreters.run(ENDS, photos, device, plan)
     assert (run.returncode, run.stdout) == (0, "OSError\nKeyboardInterrupt\nTrue 14\n"), run.stderr
 
 
-def test_weights_are_back_where_a_module_raises(photos, device):
-    class Telling(Net):
+def test_weights_are_restored_after_error_in_evaluation(photos, device):
+    class RaisingInTrainMode(Net):
         def train(self, mode=True):
             if mode and getattr(self, "raises", False):
                 raise OSError("told")
             return super().train(mode)
 
-    trainer = make_trainer(photos, device, model := Telling(), ema=0.5)
+    trainer = make_trainer(photos, device, model := RaisingInTrainMode(), ema=0.5)
     trainer.fit()
     before = [each.clone() for each in model.parameters()]
     model.raises = True
@@ -74,7 +74,7 @@ def test_weights_are_back_where_a_module_raises(photos, device):
 
 
 @pytest.mark.parametrize("plan", ["serial", "pipelined"])
-def test_ctrl_c_in_the_last_batch_of_an_evaluation(photos, device, plan):
+def test_ctrl_c_in_last_batch_of_evaluation_is_raised(photos, device, plan):
     class Interrupted(Net):
         calls = 0
 
@@ -123,12 +123,12 @@ for above in ("tf32", "ieee"):  # what is set nowhere else still comes from abov
 """
 
 
-def test_precisions_of_both_interfaces_are_put_back(photos, device):
+def test_precision_settings_of_both_interfaces_are_restored(photos, device):
     run = interpreters.run(PRECISIONS, photos, device)
     assert run.stdout == "True\nTrue\nTrue\n14 True\ntf32\nieee\n", run.stderr
 
 
-def test_a_run_has_the_device_until_its_end(photos, device):
+def test_evaluation_in_another_thread_is_refused_during_a_run(photos, device):
     """Of another thread's evaluations all are refused, and none disturbs what the model draws."""
     other, told = make_trainer(photos, device), []
     whole = make_trainer(photos, device, epochs=3, on_epoch=lambda epoch: None).fit()
@@ -157,7 +157,7 @@ def test_a_run_has_the_device_until_its_end(photos, device):
     assert len(told) == 24
 
 
-def test_the_thread_that_trains_may_use_the_device_between_epochs(photos, device):
+def test_on_epoch_callback_may_evaluate_and_predict(photos, device):
     def on_epoch(epoch):
         scores.append(trainer.evaluate(make_loader(photos, device)))
         outputs.append(torch.cat(list(trainer.predict(make_loader(photos, device)))))
@@ -172,7 +172,7 @@ def linear():
     return nn.Sequential(nn.Flatten(), nn.Linear(768, 8), nn.Linear(8, 3))
 
 
-def test_what_the_model_gave_before_is_not_the_loss_s(photos, device):
+def test_loss_gets_training_output_after_predict(photos, device):
     class Either(nn.Module):
         def __init__(self):
             super().__init__()
@@ -200,7 +200,7 @@ def test_what_the_model_gave_before_is_not_the_loss_s(photos, device):
     (lambda model: model.double(), "'1.weight' got another dtype, Double in place of Float"),
     (lambda model: model[1].requires_grad_(True), "'1.weight' got another requires_grad, True"),
 ])
-def test_what_changed_after_the_trainer_was_made(photos, device, change, message):
+def test_model_changed_after_trainer_was_created_raises(photos, device, change, message):
     model = linear()
     model[1].requires_grad_(False)
     trainer = make_trainer(photos, device, model, on_epoch=lambda epoch: change(model) and None, ema=0.9)
@@ -208,7 +208,7 @@ def test_what_changed_after_the_trainer_was_made(photos, device, change, message
         trainer.fit()
 
 
-def test_arguments_that_are_refused(photos, device):
+def test_invalid_trainer_arguments_are_refused(photos, device):
     model = linear()
     own, foreign = list(model.parameters()), list(linear().parameters())
     cases = [

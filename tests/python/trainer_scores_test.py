@@ -44,7 +44,7 @@ def read_best(folder):
     ((0.25, math.nan, 0.5, 0.375), [True, False, True, False]),
     ((math.nan, 0.25, math.inf), [False, True, False]),
 ])
-def test_the_largest_score_is_best(photos, device, tmp_path, scores, are_best):
+def test_largest_finite_score_is_best(photos, device, tmp_path, scores, are_best):
     trainer = scored(photos, device, *scores, checkpoint=tmp_path)
     assert [epoch.is_best for epoch in trainer.fit().epochs] == are_best
     assert trainer.fit().epochs == []
@@ -52,7 +52,7 @@ def test_the_largest_score_is_best(photos, device, tmp_path, scores, are_best):
     assert read_best(tmp_path) == f"step-{step:08}"
 
 
-def test_the_least_loss_is_best(photos, device, tmp_path):
+def test_smallest_loss_is_best(photos, device, tmp_path):
     left = [2.0, 1.0, 3.0]
 
     def loss(output, labels):
@@ -65,7 +65,7 @@ def test_the_least_loss_is_best(photos, device, tmp_path):
     assert read_best(tmp_path) == "step-00000014"
 
 
-def test_what_an_epoch_is_told_is_of_that_epoch(photos, device):
+def test_epoch_result_has_mean_loss_of_that_epoch(photos, device):
     class SlowAtFirst(Net):
         calls = 0
 
@@ -81,7 +81,7 @@ def test_what_an_epoch_is_told_is_of_that_epoch(photos, device):
     assert result.seconds >= 7 * 0.01  # those of all epochs
 
 
-def test_what_could_not_be_saved_is_not_the_best_checkpoint(photos, device, tmp_path):
+def test_best_link_skips_checkpoint_that_was_not_saved(photos, device, tmp_path):
     folder, away = tmp_path / "run", tmp_path / "away"
 
     def on_epoch(epoch):
@@ -101,7 +101,7 @@ def test_what_could_not_be_saved_is_not_the_best_checkpoint(photos, device, tmp_
     assert read_best(folder) == "step-00000021"  # better than the one that is there
 
 
-def test_a_resumed_run_knows_the_best_score(photos, device, tmp_path):
+def test_resumed_run_keeps_best_score_and_early_stop_count(photos, device, tmp_path):
     options = {"checkpoint": tmp_path, "early_stop": 3, "epochs": 9}
     first = scored(photos, device, 0.75, 0.25, checkpoint=tmp_path, early_stop=3).fit()
     assert (first.steps, first.ended) == (14, "")
@@ -111,7 +111,7 @@ def test_a_resumed_run_knows_the_best_score(photos, device, tmp_path):
     assert read_best(tmp_path) == "step-00000007"
 
 
-def test_an_evaluation_that_is_owed_comes_first(photos, device, tmp_path):
+def test_evaluation_missed_before_resume_runs_first(photos, device, tmp_path):
     with pytest.raises(ValueError, match="wrong"):
         scored(photos, device, ValueError("wrong"), epochs=2, checkpoint=tmp_path).fit()
     told = []
@@ -123,7 +123,7 @@ def test_an_evaluation_that_is_owed_comes_first(photos, device, tmp_path):
     assert scored(photos, device, resume="auto", checkpoint=tmp_path, epochs=2).fit().epochs == []
 
 
-def test_a_damaged_checkpoint_is_told_and_passed_over(photos, device, tmp_path):
+def test_damaged_checkpoint_is_skipped_with_a_warning(photos, device, tmp_path):
     make_trainer(photos, device, checkpoint=tmp_path, keep=9, save_every=7).fit()
     (tmp_path / "step-00000014" / "weights.safetensors").write_bytes(b"damaged")
     with pytest.warns(UserWarning, match="passed over a damaged checkpoint: .*step-00000014"):
@@ -134,7 +134,7 @@ def test_a_damaged_checkpoint_is_told_and_passed_over(photos, device, tmp_path):
     assert again.position == 14
 
 
-def test_scores_need_the_same_classes(photos, device, tmp_path):
+def test_validation_data_with_other_classes_is_refused(photos, device, tmp_path):
     shutil.copytree(photos, tmp_path / "other")
     (tmp_path / "other" / "class2").rename(tmp_path / "other" / "class3")
     for root, classes, message in [
@@ -149,7 +149,7 @@ def test_scores_need_the_same_classes(photos, device, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script")
-def test_arguments_of_evaluation_and_saving_that_are_refused(photos, device, tmp_path):
+def test_invalid_evaluation_and_checkpoint_arguments_are_refused(photos, device, tmp_path):
     val = whole(photos, device)
     kind = nn.parallel.DistributedDataParallel
     distributed = kind.__new__(kind)  # which needs a process group to be made
@@ -169,7 +169,7 @@ def test_arguments_of_evaluation_and_saving_that_are_refused(photos, device, tmp
     assert not (tmp_path / "run").exists()
 
 
-def test_a_stage_that_came_into_training_mode_is_refused(photos, device):
+def test_stage_in_training_mode_is_refused(photos, device):
     stage = nn.Identity().eval()
     pipe = ss.Pipeline(make_loader(photos, device), [("same", stage)])
     stage.train()
@@ -177,7 +177,7 @@ def test_a_stage_that_came_into_training_mode_is_refused(photos, device):
         ss.Trainer(pipe, Net(), epochs=1, progress=False)
 
 
-def test_an_output_is_chosen_by_its_place(photos, device):
+def test_output_argument_selects_element_by_index(photos, device):
     class Pair(Net):
         def forward(self, images):
             return images, super().forward(images)
@@ -188,7 +188,7 @@ def test_an_output_is_chosen_by_its_place(photos, device):
         make_trainer(photos, device, Pair(), output=2).fit()
 
 
-def test_an_error_in_prediction_comes_out(photos, device):
+def test_model_error_is_raised_by_predict(photos, device):
     outputs = make_trainer(photos, device, Failing(3, LookupError("lost"))).predict(make_loader(photos, device))
     seen = []
     with pytest.raises(LookupError, match="lost"):
@@ -197,7 +197,7 @@ def test_an_error_in_prediction_comes_out(photos, device):
     assert seen == [8, 8] and list(outputs) == []
 
 
-def test_closing_waits_for_the_model(photos, device):
+def test_closing_predict_waits_for_running_forward(photos, device):
     entered, is_left = threading.Event(), []
 
     class Slow(Net):

@@ -37,7 +37,7 @@ class Task:
 
 
 @pytest.mark.parametrize("what", ["fit", "predict", "nothing"])
-def test_what_refers_to_its_trainer_is_let_go_of(photos, device, what):
+def test_objects_in_cycle_with_trainer_are_garbage_collected(photos, device, what):
     task = Task(photos, device)
     if what == "fit":
         assert task.trainer.fit().scores["own"] == 1
@@ -77,7 +77,7 @@ class Frozen(Net):
 
 
 @pytest.mark.parametrize("plan", ["serial", "pipelined"])
-def test_modules_keep_their_modes(photos, device, plan):
+def test_modules_keep_their_training_modes(photos, device, plan):
     model = Frozen()
     before, norm = model.modes(), {name: value.clone() for name, value in model.norm.state_dict().items()}
     val = make_loader(photos, device)
@@ -106,7 +106,7 @@ class Sharing(Net):
 
 
 @pytest.mark.parametrize("plan", ["serial", "pipelined"])
-def test_a_shared_module_keeps_its_mode(photos, device, plan):
+def test_shared_module_keeps_its_training_mode(photos, device, plan):
     model = Sharing()
     before, val = model.modes(), make_loader(photos, device)
     assert [before[name] for name in ("first", "first.0", "second", "second.1")] == [True, True, False, False]
@@ -118,7 +118,7 @@ def test_a_shared_module_keeps_its_mode(photos, device, plan):
     assert model.modes() == before
 
 
-def test_a_model_in_evaluation_mode_is_trained_whole(photos, device):
+def test_model_in_eval_mode_is_trained_in_training_mode(photos, device):
     model = Frozen()
     model.eval()
     model.drop.train()
@@ -133,7 +133,7 @@ def test_a_model_in_evaluation_mode_is_trained_whole(photos, device):
     assert model.modes() == before
 
 
-def test_a_run_that_is_refused_leaves_modes_alone(photos, device):
+def test_refused_evaluation_does_not_change_modes(photos, device):
     def on_step(step):
         with pytest.raises(ss.Refused, match="another trainer is at work"):
             trainer.evaluate(make_loader(photos, device))
@@ -163,7 +163,7 @@ class Counting(Net):
         return output
 
 
-def test_trials_change_no_buffer(photos, device):
+def test_auto_plan_trials_do_not_change_buffers(photos, device):
     models = [Counting(), Counting()]
     results = [make_trainer(photos, device, model, plan=plan, epochs=5).fit()
                for model, plan in zip(models, ("serial", "auto"), strict=True)]
@@ -172,7 +172,7 @@ def test_trials_change_no_buffer(photos, device):
     assert [model.late.item() for model in models] == [35] * 2
 
 
-def test_a_deleted_buffer_stays_away(photos, device):
+def test_buffer_deleted_during_training_raises_and_stays_deleted(photos, device):
     """It is gone before a trial, which begins at step 16."""
     def on_step(step):
         if step.step == 16:
@@ -199,7 +199,7 @@ class Keeping(Net):
         return super().forward(images) * (1 + extra)
 
 
-def test_a_model_may_keep_what_it_was_given(photos, device):
+def test_model_may_keep_its_input_batches(photos, device):
     def fit(plan):
         pipe = ss.Pipeline(make_loader(photos, device, drop_last=True), [("double", lambda images: images * 2)])
         return ss.Trainer(pipe, Keeping(), epochs=6, lr=0.05, plan=plan, deterministic=True, precision="fp32",
@@ -210,7 +210,7 @@ def test_a_model_may_keep_what_it_was_given(photos, device):
 
 
 @pytest.mark.parametrize("plan", ["serial", "pipelined"])
-def test_stages_are_called_as_often_as_in_a_loop(photos, device, plan):
+def test_stages_are_called_once_per_batch(photos, device, plan):
     calls = []
 
     def stage(images):
@@ -228,7 +228,7 @@ def test_stages_are_called_as_often_as_in_a_loop(photos, device, plan):
     assert len(trained) == 2 * (6 + 7) and trained[:6] == pytest.approx([each.item() for each in calls])
 
 
-def test_the_loader_that_it_was_given_is_not_read(photos):
+def test_trainer_does_not_consume_the_given_loader(photos):
     """It reads with threads of its own, from when fit() begins."""
     next(iter(make_loader(photos)))  # what all of a process share is there
     threads = len(os.listdir("/proc/self/task"))

@@ -17,7 +17,7 @@ def without_draws():
     return model
 
 
-def test_it_trains_as_the_plain_loop_does(photos, device):
+def test_trainer_matches_plain_loop(photos, device):
     """50 samples in batches of 8: the last one of an epoch has 2."""
     own, plain = without_draws(), without_draws().to(device, memory_format=torch.channels_last)
     result = make_trainer(photos, device, own, loss=cross_entropy, weight_decay=1e-3).fit()
@@ -31,7 +31,7 @@ def test_it_trains_as_the_plain_loop_does(photos, device):
         torch.testing.assert_close(own.state_dict()[name], value, rtol=1e-3, atol=1e-4)
 
 
-def test_transforms_may_be_functions_in_python(photos, device):
+def test_python_transforms_are_accepted_and_python_data_refused(photos, device):
     def fit(*more):
         data = ss.ImageFolder(photos, ss.transforms.Compose([*CHAIN[:1], *more, *CHAIN[1:]]))
         loader = ss.DataLoader(data, 8, shuffle=True, num_workers=2, device=device)
@@ -43,7 +43,7 @@ def test_transforms_may_be_functions_in_python(photos, device):
         ss.Trainer(ss.DataLoader([(torch.ones(3), 0)] * 20, 5), without_draws(), steps=1)
 
 
-def test_the_loss_by_name_is_that_of_pytorch(photos, device):
+def test_named_loss_matches_cross_entropy_of_pytorch(photos, device):
     named = make_trainer(photos, device, without_draws(), epochs=1).fit()
     own = make_trainer(photos, device, without_draws(), epochs=1, loss=cross_entropy).fit()
     torch.testing.assert_close(named.losses, own.losses, rtol=1e-4, atol=1e-4)
@@ -54,7 +54,7 @@ def test_the_loss_by_name_is_that_of_pytorch(photos, device):
     assert abs(smooth.loss - named.loss) > 1e-4
 
 
-def test_adamw_schedule_clipping_and_groups_are_those_of_pytorch(photos, device):
+def test_adamw_schedule_clipping_and_groups_match_pytorch(photos, device):
     own, plain = without_draws(), without_draws().to(device, memory_format=torch.channels_last)
     groups = [{"params": own.head.parameters(), "lr": 0.001, "weight_decay": 0.2}]
     result = make_trainer(photos, device, own, loss=cross_entropy, optimizer="adamw", momentum=None, lr=0.01,
@@ -77,7 +77,7 @@ def test_adamw_schedule_clipping_and_groups_are_those_of_pytorch(photos, device)
 
 
 @pytest.mark.parametrize("options", [{}, {"ema": 0.9, "accumulate": 2}, {"precision": "bf16", "on_nan": "skip"}])
-def test_all_plans_give_the_same_bits(photos, device, options):
+def test_all_plans_give_the_same_digest(photos, device, options):
     plans = [{"plan": "serial"}, {"plan": "pipelined"}, {"plan": "auto", "epochs": 5},
              {"plan": "serial", "epochs": 5}]
     if not options:
@@ -88,7 +88,7 @@ def test_all_plans_give_the_same_bits(photos, device, options):
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
-def test_autocast_and_modes_reach_python(photos, device, precision):
+def test_model_runs_under_autocast_and_expected_modes(photos, device, precision):
     seen = []
 
     class Told(Net):
@@ -107,7 +107,7 @@ def test_autocast_and_modes_reach_python(photos, device, precision):
     assert trainer.model.training and set(scores) == {"loss", "accuracy", "top1", "class_accuracy"}
 
 
-def test_stages_run_as_in_a_loop_over_the_pipeline(photos, device):
+def test_trainer_with_stages_matches_loop_over_pipeline(photos, device):
     torch.manual_seed(5)
     encoder = nn.Sequential(nn.Conv2d(3, 3, 3, padding=1), nn.BatchNorm2d(3)).eval().requires_grad_(False)
 
@@ -128,7 +128,7 @@ def test_stages_run_as_in_a_loop_over_the_pipeline(photos, device):
     torch.testing.assert_close(results[0].losses, losses, rtol=1e-4, atol=1e-4)
 
 
-def test_evaluation_and_prediction(photos, device):
+def test_evaluation_scores_match_predictions(photos, device):
     val = make_loader(photos, device, 16)
     told = []
     trainer = make_trainer(photos, device, epochs=3, val=val, on_epoch=told.append, ema=0.5,
@@ -153,7 +153,7 @@ def test_evaluation_and_prediction(photos, device):
 
 
 @pytest.mark.parametrize("form", ["scalar", "by time", "mapping"])
-def test_samples_weigh_the_same_whatever_the_model_gives(photos, device, form):
+def test_scores_weigh_samples_equally_for_any_output_form(photos, device, form):
     """50 samples in batches of 16: the last one has 2."""
     class Other(Net):
         def forward(self, images):
@@ -179,7 +179,7 @@ def test_samples_weigh_the_same_whatever_the_model_gives(photos, device, form):
             make_trainer(photos, device, Other(), loss=loss, metrics={"one": lambda *_, w=wrong: w.to(device)}).evaluate(val)
 
 
-def test_prediction_may_be_left(photos, device):
+def test_training_works_after_closing_unfinished_predictions(photos, device):
     trainer = make_trainer(photos, device)
     outputs = trainer.predict(make_loader(photos, device, 2))
     first = next(outputs)
@@ -190,7 +190,7 @@ def test_prediction_may_be_left(photos, device):
     assert trainer.fit().steps == 14
 
 
-def test_steps_and_epochs_are_told(photos, device, tmp_path):
+def test_callbacks_and_log_report_every_step(photos, device, tmp_path):
     steps = []
     trainer = make_trainer(photos, device, steps=9, epochs=None, on_step=steps.append, schedule="linear",
                          log_dir=tmp_path / "log", log_every=3, val=make_loader(photos, device))
@@ -203,7 +203,7 @@ def test_steps_and_epochs_are_told(photos, device, tmp_path):
     assert "val/top1" in rows[-1] and "train/loss" not in rows[-1]
 
 
-def test_a_callback_between_epochs_may_end_it(photos, device):
+def test_on_epoch_callback_and_early_stop_end_training(photos, device):
     trainer = make_trainer(photos, device, epochs=5, on_epoch=lambda epoch: epoch.epoch == 2 and trainer.stop())
     result = trainer.fit()
     assert (result.steps, result.ended) == (14, "stopped")
@@ -215,7 +215,7 @@ def test_a_callback_between_epochs_may_end_it(photos, device):
     assert "same has not improved for 2 epochs (best: 1 at step 7)" in early.ended
 
 
-def test_two_trainers_one_in_a_thread(photos, device):
+def test_trainer_in_a_thread_gives_same_digest(photos, device):
     expected = make_trainer(photos, device).fit().digest
     digests = []
     thread = threading.Thread(target=lambda: digests.append(make_trainer(photos, device).fit().digest))
@@ -224,7 +224,7 @@ def test_two_trainers_one_in_a_thread(photos, device):
     assert [*digests, make_trainer(photos, device).fit().digest] == [expected] * 2
 
 
-def test_what_the_model_gives(photos, device):
+def test_output_of_dict_model_is_selected_by_name(photos, device):
     class Pair(Net):
         def forward(self, images):
             return {"features": images, "logits": super().forward(images)}
@@ -236,7 +236,7 @@ def test_what_the_model_gives(photos, device):
     torch.testing.assert_close(own.fit().losses, plain.losses, rtol=1e-4, atol=1e-4)
 
 
-def test_what_it_leaves_behind(photos, device):
+def test_fit_restores_random_state_and_modes_and_frees_model(photos, device):
     """Random numbers, switches and the model go on as if nothing had been."""
     trainer = make_trainer(photos, device, on_step=lambda step: step.step == 4 and trainer.stop())
     whole = make_trainer(photos, device).fit()
@@ -254,7 +254,7 @@ def test_what_it_leaves_behind(photos, device):
     assert model() is None
 
 
-def test_masks(tmp_path, device):
+def test_segmentation_model_trains_on_masks(tmp_path, device):
     run_slipstream("make-data", "segmentation", "--out", tmp_path / "scenes", "--samples", 12, "--size", 32)
     data = ss.open_dataset(tmp_path / "scenes", ss.transforms.Compose([ss.transforms.Resize([32, 32]), CHAIN[2]]))
 

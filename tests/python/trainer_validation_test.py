@@ -23,7 +23,7 @@ DIFFERENT = {
 
 
 @pytest.mark.parametrize("what", DIFFERENT)
-def test_other_images_than_in_training_are_refused_before_it(photos, device, what):
+def test_validation_images_of_other_size_or_range_are_refused(photos, device, what):
     chain, message = DIFFERENT[what]
     loader = validation(photos, device, *chain)
     with pytest.raises(ss.Refused, match=message) as refused:
@@ -37,7 +37,7 @@ def test_other_images_than_in_training_are_refused_before_it(photos, device, wha
     assert len(list(trainer.predict(loader))) == 5  # there is no score
 
 
-def test_images_of_another_type_are_always_refused(photos, device):
+def test_validation_images_of_other_type_are_always_refused(photos, device):
     loader = validation(photos, device, T.CenterCrop(16))
     with pytest.raises(ss.Refused, match="'image' is uint8") as refused:
         make_trainer(photos, device, val=loader, val_may_differ=True)
@@ -45,7 +45,7 @@ def test_images_of_another_type_are_always_refused(photos, device):
 
 
 @pytest.mark.parametrize("value", [1, None, "shape"])
-def test_what_may_differ_is_true_or_false(photos, device, value):
+def test_val_may_differ_that_is_no_bool_is_refused(photos, device, value):
     with pytest.raises(ss.Refused, match="val_may_differ is"):
         make_trainer(photos, device, val_may_differ=value)
 
@@ -67,12 +67,12 @@ SCALED_ALIKE = {
 
 
 @pytest.mark.parametrize("what", SCALED_ALIKE)
-def test_images_that_differ_within_a_scale_are_taken(photos, device, what):
+def test_validation_images_of_similar_range_are_accepted(photos, device, what):
     trainer = make_trainer(photos, device, val=validation(photos, device, *SCALED_ALIKE[what]), epochs=1)
     assert len(trainer.fit().epochs) == 1
 
 
-def test_a_comparison_of_ranges_changes_no_result(photos, device):
+def test_range_check_does_not_change_the_digest(photos, device):
     assert make_trainer(photos, device, val=make_loader(photos, device)).fit().digest == make_trainer(
         photos, device, val=make_loader(photos, device), val_may_differ=True).fit().digest
 
@@ -88,7 +88,7 @@ def damaged(photos, tmp_path):
     return folder, bad
 
 
-def test_bad_samples_are_left_out_counted_and_named(photos, device, damaged, tmp_path):
+def test_bad_validation_samples_are_skipped_counted_and_named(photos, device, damaged, tmp_path):
     folder, bad = damaged
     good = shutil.copytree(folder, tmp_path / "good")
     for each in bad:
@@ -107,21 +107,21 @@ def test_bad_samples_are_left_out_counted_and_named(photos, device, damaged, tmp
         trainer.evaluate(validation(folder, device, *chain))
 
 
-def test_val_leaves_bad_samples_out(photos, device, damaged):
+def test_fit_skips_bad_validation_samples(photos, device, damaged):
     val = validation(damaged[0], device, T.CenterCrop(16), TO_FLOAT, on_bad_sample="skip")
     trainer = make_trainer(photos, device, val=val, epochs=2)
     with pytest.warns(UserWarning, match="skipped 3 bad of 50 samples"):
         assert len(trainer.fit().epochs) == 2
 
 
-def test_predictions_need_every_sample(photos, device, damaged):
+def test_predict_raises_on_bad_sample(photos, device, damaged):
     loader = validation(damaged[0], device, T.CenterCrop(16), TO_FLOAT, on_bad_sample="skip")
     with pytest.raises(ss.Error, match=damaged[1][0].name):
         list(make_trainer(photos, device).predict(loader))
 
 
 @pytest.mark.parametrize("stop", [3, 7, 10])
-def test_the_loss_of_an_epoch_that_was_resumed_is_that_of_the_whole_epoch(photos, device, tmp_path, stop):
+def test_epoch_loss_after_resume_equals_that_of_whole_epoch(photos, device, tmp_path, stop):
     def trainer(**options):
         return make_trainer(photos, device, epochs=2, on_epoch=lambda epoch: None, **options)
 
@@ -138,7 +138,7 @@ def test_the_loss_of_an_epoch_that_was_resumed_is_that_of_the_whole_epoch(photos
         assert [epoch.loss for epoch in rest] == [epoch.loss for epoch in whole.epochs][step // 7:], step
 
 
-def test_the_loss_of_an_epoch_that_was_left_and_continued_is_that_of_the_whole_epoch(photos, device):
+def test_epoch_loss_after_stop_and_second_fit_equals_whole_epoch(photos, device):
     def trained(**options):
         return make_trainer(photos, device, batch_size=1, epochs=1, on_epoch=lambda epoch: None, **options)
 
@@ -148,7 +148,7 @@ def test_the_loss_of_an_epoch_that_was_left_and_continued_is_that_of_the_whole_e
     assert [epoch.loss for epoch in trainer.fit().epochs] == [epoch.loss for epoch in whole.epochs]
 
 
-def test_an_evaluation_that_is_owed_has_the_loss_of_its_epoch(photos, device, tmp_path):
+def test_evaluation_missed_before_resume_has_loss_of_its_epoch(photos, device, tmp_path):
     first = make_trainer(photos, device, checkpoint=tmp_path, steps=7, epochs=None).fit()
     result = make_trainer(photos, device, checkpoint=tmp_path, resume="auto", val=make_loader(photos, device)).fit()
     assert result.epochs[0].step == 7

@@ -17,20 +17,20 @@ def error_message(call, *args, **kwargs):
     return str(raised.value)
 
 
-def test_classes_are_not_transforms(photos):
+def test_transform_class_instead_of_object_is_refused(photos):
     message = "RandomHorizontalFlip is a class, not a transform: give RandomHorizontalFlip()"
     assert error_message(T.Compose, [T.CenterCrop(4), T.RandomHorizontalFlip]) == message
     assert error_message(ss.DataLoader, ss.ImageFolder(photos, T.RandomHorizontalFlip), 2) == message
 
 
-def test_what_is_no_list_of_transforms():
+def test_invalid_transform_lists_are_refused():
     assert "Compose takes a list of transforms, not CenterCrop(" in error_message(T.Compose, T.CenterCrop(4))
     assert "give slipstream.transforms.Compose of it, one of" in error_message(ss.DataLoader, ss.PythonDataset([1], [T.CenterCrop(4)]))
     assert error_message(T.Compose, [3]) == ("int is no transform: give one of slipstream.transforms, or a function of "
                                           "an image")
 
 
-def test_images_are_tensors_already(photos):
+def test_torchvision_tensor_conversions_are_refused(photos):
     v1, v2 = pytest.importorskip("torchvision.transforms"), pytest.importorskip("torchvision.transforms.v2")
     for theirs in (v1.ToTensor(), v1.PILToTensor(), v2.PILToTensor(), v2.ToImage()):
         message = error_message(T.Compose, [theirs, T.CenterCrop(4)])
@@ -45,20 +45,20 @@ def test_images_are_tensors_already(photos):
 @pytest.mark.parametrize("given", [Image.new("RGB", (8, 8)), numpy.zeros((4, 8, 8, 3)), IMAGES[0], None, [IMAGES[0]],
                                    torch.tensor(1)], ids=["PIL", "numpy", "one image", "None", "list", "number"])
 @pytest.mark.parametrize("transform", [T.CenterCrop(4), T.RandomHorizontalFlip()])
-def test_what_is_no_batch_of_images(given, transform):
+def test_call_without_a_batch_of_images_is_refused(given, transform):
     message = error_message(transform, given)
     assert f"{type(transform).__name__} was called with " in message
     assert "takes a batch: a tensor of batch x channels x height x width" in message
     assert "transform(image[None], sample_ids=[index], epoch=epoch)[0]" in message and "slipstream.PythonDataset(" in message
 
 
-def test_the_advice_for_one_image_works():
+def test_advised_call_for_one_image_works():
     transform = T.RandomHorizontalFlip(1)
     image = torch.arange(3 * 8 * 8, dtype=torch.uint8).view(3, 8, 8)
     assert torch.equal(transform(image[None], sample_ids=[7], epoch=2)[0], image.flip(2))
 
 
-def test_numbers_that_transforms_cannot_take():
+def test_invalid_sample_ids_epoch_and_seed_are_refused():
     flip = T.RandomHorizontalFlip()
     assert "sample_ids=range(len(images))" in error_message(flip, IMAGES)
     for numbers in ([-1] * 4, [0.5] * 4, 4, torch.zeros(4), torch.zeros(4, 1, dtype=torch.int64), [2**70] * 4, "abcd"):
@@ -71,7 +71,7 @@ def test_numbers_that_transforms_cannot_take():
         assert flip(IMAGES, numbers, 2**32 - 1, 2**64 - 1).shape == IMAGES.shape
 
 
-def test_torchvisions_mixup_is_a_stage(photos):
+def test_torchvision_mixup_works_as_a_stage(photos):
     v2 = pytest.importorskip("torchvision.transforms.v2")
     loader = ss.DataLoader(ss.ImageFolder(photos, T.Compose([T.Resize((8, 8)), T.Normalize([0.5], [0.5])])), 10)
     stage = ss.Stage("mix", v2.MixUp(num_classes=3).eval(), input=(0, 1), output=(0, 1), seed=1)

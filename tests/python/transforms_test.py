@@ -55,11 +55,11 @@ def transform_keys(transform):
 
 
 @pytest.mark.parametrize(("transform", "keys"), KEYS, ids=lambda each: each["op"] if isinstance(each, dict) else "")
-def test_each_argument_is_a_key(transform, keys):
+def test_each_transform_argument_is_written_to_json(transform, keys):
     assert transform_keys(transform) == keys
 
 
-def test_every_transform_is_looked_at():
+def test_every_transform_has_a_json_case():
     assert {type(transform).__name__ for transform, _ in KEYS} | {"Compose"} == set(CLASSES)
 
 
@@ -68,7 +68,7 @@ OTHERS = {("RandomCrop", "padding"): 0, ("ToDtype", "dtype"): "float32"}
 
 
 @pytest.mark.parametrize("name", sorted({*CLASSES} - {"OneHot"}))
-def test_arguments_are_torchvisions(name):
+def test_arguments_and_defaults_match_torchvision(name):
     theirs = list(inspect.signature(getattr(v2, name)).parameters.values())
     defaults = {each.name: each.default for each in theirs}
     for place, own in enumerate(inspect.signature(CLASSES[name]).parameters.values()):
@@ -79,18 +79,18 @@ def test_arguments_are_torchvisions(name):
             assert theirs[place].name == own.name
 
 
-def test_a_gray_image_keeps_its_channels():
+def test_grayscale_to_one_channel_is_refused():
     with pytest.raises(ss.Refused, match="num_output_channels is 1; it must be 3"):
         T.Grayscale()
 
 
 @pytest.mark.parametrize("form", [tuple, torch.tensor, numpy.array, lambda x: numpy.array(x, dtype=numpy.float32)])
-def test_numbers_come_in_all_forms(form):
+def test_tuples_tensors_and_arrays_are_accepted_as_numbers(form):
     transform = T.Normalize(form([0.5, 0.25, 0.75]), form([0.5, 0.25, 0.125]))
     assert transform_keys(transform) == {"op": "normalize", "mean": [0.5, 0.25, 0.75], "std": [0.5, 0.25, 0.125]}
 
 
-def test_single_numbers_come_in_all_forms():
+def test_scalars_of_numpy_and_torch_are_accepted():
     assert transform_keys(T.Resize(torch.tensor([4, 6])))["size"] == [4, 6]
     assert transform_keys(T.Resize(numpy.int64(4)))["size"] == transform_keys(T.Resize(torch.tensor(4)))["size"] == 4
     assert transform_keys(T.RandomRotation(numpy.float64(3), BILINEAR)) == transform_keys(T.RandomRotation(3, "bilinear"))
@@ -106,10 +106,10 @@ def test_single_numbers_come_in_all_forms():
     (lambda: T.RandomRotation(3, v2.InterpolationMode.BICUBIC), "bicubic"),
     (lambda: T.ToDtype(torch.float16), 'dtype must be "float32", not "float16"'),
 ])
-def test_what_is_no_number_is_refused(make, message):
+def test_invalid_transform_arguments_are_refused(make, message):
     with pytest.raises(ss.Refused, match=message):
         make()
 
 
-def test_what_a_chain_offers():
+def test_compose_has_only_to_json_as_public_name():
     assert {name for name in dir(T.Compose) if not name.startswith("_")} == {"to_json"}

@@ -39,7 +39,7 @@ def test_schedules_are_numbered_from_the_seed(seeds):
     assert seeds == [7, 8, 9]
 
 
-def test_the_seed_of_a_report_runs_it_again(seeds):
+def test_seed_of_report_reproduces_the_race(seeds):
     def make_run():
         return lambda: bool(seeds) and seeds[-1] == 8
 
@@ -64,13 +64,13 @@ class Numbered:
         return self.make(self.runs)
 
 
-def different(make):
+def find_differing_value(make):
     report = ss.verify(Numbered(make), schedules=1)
     assert report.verdict == "not_repeatable"
     return report.value
 
 
-def test_what_is_yielded_is_copied_at_once():
+def test_yielded_values_are_copied_at_once():
     def make(number):
         def run():
             buffer = torch.full((3,), number)
@@ -80,7 +80,7 @@ def test_what_is_yielded_is_copied_at_once():
 
         return run
 
-    assert different(make) == "yielded[0]['loss']"
+    assert find_differing_value(make) == "yielded[0]['loss']"
 
 
 def linear(number):
@@ -107,7 +107,7 @@ class Loop:
     (Loop, "net.state_dict()['weight']"),
 ])
 def test_modules_that_a_run_holds_are_compared(make, value):
-    assert different(make) == value
+    assert find_differing_value(make) == value
 
 
 def test_optimizers_that_a_run_closes_over_are_compared():
@@ -115,7 +115,7 @@ def test_optimizers_that_a_run_closes_over_are_compared():
         optimizer = torch.optim.SGD(linear(1).parameters(), lr=number)
         return lambda: optimizer and None
 
-    assert different(make) == "optimizer.state_dict()['param_groups'][0]['lr']"
+    assert find_differing_value(make) == "optimizer.state_dict()['param_groups'][0]['lr']"
 
 
 class Holder:
@@ -151,12 +151,12 @@ def bound(model):
     (lambda model: (lambda slots: lambda: slots and None)(InSlots(model)), "slots.net"),
     (lambda model: functools.partial(lambda net=None: None, net=model), "net"),
 ])
-def test_modules_that_are_held_deeper_are_compared(hold, name):
+def test_modules_in_nested_holders_are_compared(hold, name):
     def make(number):
         model = linear(number)
         return hold(model)
 
-    assert different(make) == f"{name}.state_dict()['weight']"
+    assert find_differing_value(make) == f"{name}.state_dict()['weight']"
 
 
 class Raising(dict):
@@ -185,7 +185,7 @@ class Unrepresented:
         raise AssertionError
 
 
-def test_what_a_run_holds_is_looked_at_without_its_help():
+def test_held_objects_are_searched_without_calling_their_methods():
     gone = weakref.proxy(Holder())
     values = [gone, Context(), Raising(), mock.Mock(spec=dict), mock.Mock(spec=nn.Module)]
     model = linear(1)
@@ -205,7 +205,7 @@ class Ahead:
         self.augment = nn.BatchNorm1d(2, affine=False)
 
 
-def test_what_a_loader_has_done_ahead_is_not_blamed():
+def test_state_of_prefetching_loader_is_not_compared():
     def make(number):
         model, loader = linear(1), Ahead()
         loader.augment.num_batches_tracked.fill_(number)
@@ -214,7 +214,7 @@ def test_what_a_loader_has_done_ahead_is_not_blamed():
     assert ss.verify(Numbered(make), schedules=2).passed
 
 
-def test_the_report_counts_what_was_compared():
+def test_report_counts_compared_values():
     model = linear(1)
     report = ss.verify(lambda: lambda: [model, 1.0, {"a": torch.ones(2)}], schedules=1)
     assert report.values == len(model.state_dict()) + 2
@@ -222,7 +222,7 @@ def test_the_report_counts_what_was_compared():
     assert "no difference in 1 value (" in ss.verify(lambda: lambda: 1, schedules=1).text()
 
 
-def test_the_programs_alarm_is_put_back():
+def test_sigalrm_handler_and_timer_are_restored():
     def own(number, frame):
         raise AssertionError
 
@@ -238,7 +238,7 @@ def test_the_programs_alarm_is_put_back():
         signal.signal(signal.SIGALRM, before)
 
 
-def test_random_numbers_of_numpy_and_python_go_on_as_before():
+def test_numpy_and_python_random_states_are_restored():
     def make(_):
         def run():
             random.seed(1)
@@ -271,7 +271,7 @@ def test_threads_are_delayed_before_and_after_an_operation(monkeypatch):
 
 
 @pytest.mark.parametrize("count", [20, 2000, 50000])
-def test_a_run_is_delayed_by_its_share_of_time(count):
+def test_total_delay_stays_near_its_budget(count):
     """0.25 s, or 0.1 ms for each operation if that is more."""
     schedule = Schedule(0, Size(count, 0, 0, 1))
     delays = [schedule.delays(OperationSite("main", number, None, False)) for number in range(count)]
@@ -280,14 +280,14 @@ def test_a_run_is_delayed_by_its_share_of_time(count):
     assert 0 < sum(map(sum, delays)) < 3 * budget_s
 
 
-def test_how_many_other_values_differ_is_told():
+def test_reason_reports_number_of_other_differing_values():
     report = ss.verify(Numbered(lambda number: lambda: [1, number, number, number]), schedules=1)
     assert report.reason.splitlines()[0].startswith("returned[1]: another value, as do 2 other values")
     report = ss.verify(Numbered(lambda number: lambda: [1, number]), schedules=1)
     assert report.reason.splitlines()[0] == "returned[1]: another value between two runs without any overlap"
 
 
-def test_an_error_is_text_in_json(tmp_path):
+def test_error_is_written_as_text_in_json(tmp_path):
     def make(number):
         return lambda: 1 if number < 3 else int("five")
 
@@ -301,7 +301,7 @@ def test_an_error_is_text_in_json(tmp_path):
     assert (written["error"], written["passed"], written["seed"]) == (None, True, None)
 
 
-def test_switches_that_hide_races_are_told(monkeypatch):
+def test_settings_that_hide_races_are_noted(monkeypatch):
     monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
     assert ss.verify(lambda: lambda: 1, schedules=1).notes == (
@@ -310,7 +310,7 @@ def test_switches_that_hide_races_are_told(monkeypatch):
     assert any("torch.backends.cudnn.benchmark = False" in note for note in notes)
 
 
-def test_a_full_disk_leaves_the_report_of_before(tmp_path, full_disk):
+def test_full_disk_keeps_the_previous_report(tmp_path, full_disk):
     report = ss.verify(lambda: lambda: 1, schedules=1)
     (tmp_path / "report").write_text("of before")
     with full_disk(), pytest.raises(ss.Error, match="cannot write .*report"):

@@ -24,7 +24,7 @@ torch.set_num_threads(1)
 STEPS = 6
 
 
-def made(device, features=16):
+def make_training(device, features=16):
     torch.manual_seed(0)
     encoder = nn.Sequential(nn.Linear(features, 64), nn.ReLU(), nn.Linear(64, 64)).to(device)
     decoder = nn.Linear(64, 4).to(device)
@@ -43,7 +43,7 @@ def train(decoder, optimizer, features, target):
 
 def refilling_thread(waits, device):
     """A thread prefetches into one buffer."""
-    encoder, decoder, optimizer, data = made(device)
+    encoder, decoder, optimizer, data = make_training(device)
 
     def run():
         buffer, items, is_free = torch.empty(32, 16), queue.Queue(1), threading.Semaphore(1)
@@ -70,7 +70,7 @@ def refilling_thread(waits, device):
 
 def writing_thread(waits, device):
     """A thread averages weights while they are trained."""
-    encoder, decoder, optimizer, data = made(device)
+    encoder, decoder, optimizer, data = make_training(device)
 
     def run():
         average = decoder.weight.detach().clone()
@@ -94,7 +94,7 @@ def writing_thread(waits, device):
 
 def two_streams(waits, device):
     """The encoder works on batch n + 1 on one stream while the decoder trains on n on another."""
-    encoder, decoder, optimizer, data = made(device)
+    encoder, decoder, optimizer, data = make_training(device)
     data = [(features.pin_memory(), target.pin_memory()) for features, target in data]
 
     def run():
@@ -121,7 +121,7 @@ def two_streams(waits, device):
 
 def labels_on_another_stream(waits, device):
     """Labels from page-locked memory are copied on the default stream, and used on another one."""
-    encoder, decoder, optimizer, data = made(device)
+    encoder, decoder, optimizer, data = make_training(device)
     data = [(features, target.pin_memory()) for features, target in data]
 
     def run():
@@ -165,7 +165,7 @@ class Prefetcher:
 
 
 def prefetcher(waits, device):
-    encoder, decoder, optimizer, data = made(device, features=4096)
+    encoder, decoder, optimizer, data = make_training(device, features=4096)
     data = [(features.pin_memory(), target.pin_memory()) for features, target in 3 * data]
 
     def run():
@@ -179,7 +179,7 @@ def prefetcher(waits, device):
 
 def branches(waits, device):
     """Two branches on streams of their own, which have to wait for their input."""
-    encoder, decoder, optimizer, data = made(device)
+    encoder, decoder, optimizer, data = make_training(device)
 
     def run():
         main, others = torch.cuda.current_stream(), [torch.cuda.Stream(), torch.cuda.Stream()]
@@ -201,7 +201,7 @@ def branches(waits, device):
 
 def pinned_refill(waits, device):
     """One page-locked buffer, refilled for each batch."""
-    encoder, decoder, optimizer, data = made(device)
+    encoder, decoder, optimizer, data = make_training(device)
 
     def run():
         buffer, copied = torch.empty(32, 16).pin_memory(), torch.cuda.Event()
@@ -227,7 +227,7 @@ def passes(loop, device):
     assert report.passed, report.text()
 
 
-def is_found(loop, device, functions):
+def assert_race_found(loop, device, functions):
     report = ss.verify(lambda: loop(False, device), schedules=40)
     assert report.verdict == "race", report.text()
     assert report.value or report.error
@@ -238,16 +238,16 @@ def is_found(loop, device, functions):
 
 
 @pytest.mark.parametrize("loop", OF_THREADS)
-def test_threads_that_wait_pass(loop, device):
+def test_loops_with_synchronized_threads_pass(loop, device):
     passes(loop, device)
 
 
-def test_a_thread_that_refills_too_early_is_found(device):
-    is_found(refilling_thread, device, {"run"})
+def test_thread_that_refills_its_buffer_too_early_is_found(device):
+    assert_race_found(refilling_thread, device, {"run"})
 
 
 def test_a_thread_that_writes_weights_is_found(device):
-    is_found(writing_thread, device, {"run", "update", "train"})
+    assert_race_found(writing_thread, device, {"run", "update", "train"})
 
 
 class Sleeping(torch.autograd.Function):
@@ -263,12 +263,12 @@ class Sleeping(torch.autograd.Function):
 
 
 @pytest.mark.parametrize("device", ["cuda"], indirect=True)
-def test_threads_do_not_take_their_turn_in_the_backward_pass_of_another(device):
+def test_other_thread_does_not_run_during_backward(device):
     """There the loop's thread waits, for autograd's, which works."""
     seconds = itertools.cycle([0, 0.02])
 
     def make_run():
-        _, decoder, optimizer, _ = made(device)
+        _, decoder, optimizer, _ = make_training(device)
         sleep = next(seconds)
 
         def run():
@@ -290,18 +290,18 @@ def test_threads_do_not_take_their_turn_in_the_backward_pass_of_another(device):
 
 @pytest.mark.parametrize("device", ["cuda"], indirect=True)
 @pytest.mark.parametrize("loop", OF_STREAMS)
-def test_streams_that_wait_pass(loop, device):
+def test_loops_with_synchronized_streams_pass(loop, device):
     passes(loop, device)
 
 
 @pytest.mark.parametrize("device", ["cuda"], indirect=True)
 @pytest.mark.parametrize("loop", OF_STREAMS)
-def test_streams_that_do_not_wait_are_found(loop, device):
-    is_found(loop, device, {"run", "train", "__iter__"})
+def test_races_between_unsynchronized_streams_are_found(loop, device):
+    assert_race_found(loop, device, {"run", "train", "__iter__"})
 
 
 def pipelined(device, stages, serial=False):
-    encoder, decoder, optimizer, data = made(device)
+    encoder, decoder, optimizer, data = make_training(device)
     loader = torch.utils.data.DataLoader([*zip(*map(torch.cat, zip(*data, strict=True)), strict=True)], 32,
                                          num_workers=2, pin_memory=device == "cuda")  # fmt: skip
 
@@ -321,7 +321,7 @@ def pipelined(device, stages, serial=False):
 
 
 @pytest.mark.parametrize("serial", [False, True])
-def test_pipelines_pass(device, serial):
+def test_loops_over_pipelines_pass(device, serial):
     def stages(encoder):
         return [("half", lambda features: features * 0.5), ss.Stage("encode", encoder, autocast=False)]
 
@@ -330,7 +330,7 @@ def test_pipelines_pass(device, serial):
 
 
 @pytest.mark.parametrize("device", ["cuda"], indirect=True)
-def test_a_race_that_digests_of_large_tensors_hide_is_found(device):
+def test_race_hidden_by_digests_of_large_tensors_is_found(device):
     def make_run():
         def run():
             large, small = torch.zeros(1 << 28, device=device), torch.zeros(4, device=device)
@@ -383,7 +383,7 @@ os._exit(0)
 
 
 @pytest.mark.parametrize("device", ["cuda"], indirect=True)
-def test_a_device_side_assertion_is_a_race(device):
+def test_device_side_assertion_is_reported_as_a_race(device):
     def answer(seed, schedules):
         command = [sys.executable, "-c", ASSERTION, str(seed), str(schedules)]
         done = subprocess.run(command, capture_output=True, text=True, env=os.environ, timeout=300)

@@ -52,7 +52,7 @@ def wait_for(condition):
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("is_in_run", [False, True])
-def test_threads_are_left_alone_however_a_run_ends(error, is_in_run, stop, monkeypatch):
+def test_threads_are_not_observed_after_a_run_raises(error, is_in_run, stop, monkeypatch):
     seen, done = [], []
 
     class Reference(treatment.Reference):
@@ -99,14 +99,14 @@ def resumes(stop):
 
 
 @pytest.mark.parametrize("hangs", [waits_in_a_pool, catches_all, resumes])
-def test_a_time_limit_ends_what_waits_again(hangs, stop):
+def test_timeout_is_a_hang_even_if_the_run_catches_it(hangs, stop):
     report = ss.verify(returning(1, 1, lambda: hangs(stop)), timeout=2)
     assert (report.verdict, report.reason) == ("hang", "the run did not end within 2 s")
     assert report.source.endswith(f" in {hangs.__name__}")
     assert report.text().endswith("slipstream.verify(make_run, seed=0, schedules=1, timeout=2)")
 
 
-def test_a_thread_that_computes_in_between_does_not_rest(monkeypatch):
+def test_computing_thread_is_not_seen_as_resting(monkeypatch):
     monkeypatch.setattr(treatment, "_is_running", lambda native_id: False)  # as where it waits for the GIL
     threads, rounds = [], [0]
 
@@ -127,7 +127,7 @@ def test_a_thread_that_computes_in_between_does_not_rest(monkeypatch):
     assert not any(have_rested)
 
 
-def test_a_thread_that_waits_rests(stop):
+def test_waiting_thread_is_seen_as_resting(stop):
     threads = []
 
     def wait():
@@ -143,7 +143,7 @@ def test_a_thread_that_waits_rests(stop):
     wait_for(lambda: threads and rests())
 
 
-def test_a_thread_waits_for_as_long_as_those_before_it_work():
+def test_thread_waits_until_earlier_threads_have_finished():
     seen = []
 
     class Reference(treatment.Reference):
@@ -163,7 +163,7 @@ def test_a_thread_waits_for_as_long_as_those_before_it_work():
     assert seen.index("end") < seen.index("main/1")
 
 
-def test_delays_beside_a_trace_are_those_without_it_but_longer(monkeypatch):
+def test_scaled_delays_are_multiples_of_unscaled_ones(monkeypatch):
     def slept(scale):
         seconds = []
         monkeypatch.setattr(treatment.time, "sleep", seconds.append)
@@ -175,7 +175,7 @@ def test_delays_beside_a_trace_are_those_without_it_but_longer(monkeypatch):
     assert any(slept(1)) and slept(4) == [4 * each for each in slept(1)]
 
 
-def test_what_only_the_first_run_calls_is_not_of_the_loop():
+def test_operations_of_only_the_first_run_are_ignored():
     runs = []
 
     def make_run():
@@ -211,7 +211,7 @@ def with_thread(first_failing):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_what_a_thread_raises_in_a_delayed_run_alone_is_a_race():
+def test_thread_error_only_in_delayed_run_is_a_race():
     report = ss.verify(with_thread(first_failing=3), schedules=1)
     assert report.verdict == "race" and isinstance(report.error, ValueError)
     assert report.reason == "raised ValueError: in a thread" and report.source.endswith(" in fails")
@@ -223,7 +223,7 @@ class Holder:
     pass
 
 
-def test_no_run_is_held_until_the_end():
+def test_each_run_is_freed_before_the_next():
     held, alive = [], []
 
     def make_run():
@@ -243,7 +243,7 @@ def test_no_run_is_held_until_the_end():
     assert traceback.extract_tb(report.error.__traceback__)[-1].name == "fails"
 
 
-def test_what_the_program_has_frozen_stays_so():
+def test_objects_frozen_with_gc_freeze_stay_frozen():
     gc.freeze()
     try:
         count = gc.get_freeze_count()
@@ -253,7 +253,7 @@ def test_what_the_program_has_frozen_stays_so():
         gc.unfreeze()
 
 
-def test_no_memory_for_digests_is_not_the_difference():
+def test_out_of_memory_for_digests_does_not_replace_the_error():
     def no_memory():
         raise torch.OutOfMemoryError("no memory")
 
@@ -262,7 +262,7 @@ def test_no_memory_for_digests_is_not_the_difference():
     assert isinstance(ss.verify(returning(1, 1, no_memory)).error, torch.OutOfMemoryError)
 
 
-def test_an_error_that_loses_the_device_in_a_reference_is_raised_as_it_is(monkeypatch):
+def test_device_error_in_reference_run_is_raised_unchanged(monkeypatch):
     @contextlib.contextmanager
     def lost():
         try:
@@ -276,7 +276,7 @@ def test_an_error_that_loses_the_device_in_a_reference_is_raised_as_it_is(monkey
         ss.verify(returning(lambda: fails(RuntimeError("device-side assert"))))
 
 
-def test_a_run_that_exits():
+def test_system_exit_only_in_delayed_run_is_a_race():
     report = ss.verify(returning(1, 1, lambda: sys.exit(3)))
     assert (report.verdict, report.reason) == ("race", "raised SystemExit: 3")
     assert report.notes == ("no operation was delayed in it: delays are not its cause",)
@@ -284,7 +284,7 @@ def test_a_run_that_exits():
         ss.verify(returning(lambda: sys.exit(3)))
 
 
-def test_threads_that_others_start_are_not_of_the_run(stop):
+def test_threads_started_by_other_threads_are_not_noted(stop):
     is_needed, is_started = threading.Semaphore(0), threading.Semaphore(0)
 
     def serve():
@@ -308,7 +308,7 @@ def test_threads_that_others_start_are_not_of_the_run(stop):
     assert report.passed and report.notes == ()
 
 
-def test_no_note_tells_that_threads_of_torch_go_on(stop):
+def test_running_threads_of_torch_are_not_noted(stop):
     file = os.path.join(os.path.dirname(torch.__file__), "some.py")
 
     def make_run():

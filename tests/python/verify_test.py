@@ -98,7 +98,7 @@ def test_a_reference_that_fails_once_is_not_repeatable():
     assert isinstance(report.error, ValueError)
 
 
-def test_what_differs_rarely_without_overlap_is_not_a_race():
+def test_rare_difference_without_overlap_is_not_a_race():
     seeds = iter([0, 0, 1, 1, 2])
 
     def make_run():
@@ -109,7 +109,7 @@ def test_what_differs_rarely_without_overlap_is_not_a_race():
     assert (report.verdict, report.operation, report.seed) == ("not_repeatable", "aten.rand.default", None)
 
 
-def test_a_report_is_text_json_and_a_notebook_cell(tmp_path, capsys):
+def test_report_is_shown_as_text_json_and_notebook_cell(tmp_path, capsys):
     report = ss.verify(returning(1, 1, 2, 1))
     report.show()
     text = capsys.readouterr().out
@@ -125,7 +125,7 @@ def fails(what):
     raise ValueError(what)
 
 
-def test_what_fails_in_make_run_or_in_a_reference_is_raised_as_it_is():
+def test_error_in_make_run_or_reference_run_is_raised():
     def make_run():
         return lambda: fails("in run")
 
@@ -136,7 +136,7 @@ def test_what_fails_in_make_run_or_in_a_reference_is_raised_as_it_is():
     assert threading.Thread.start.__module__ == "threading"
 
 
-def test_what_fails_in_a_delayed_run_alone_is_a_race():
+def test_error_only_in_delayed_run_is_a_race():
     report = ss.verify(returning(1, 1, lambda: fails("too late")), timeout=60)
     assert (report.verdict, report.seed, report.value) == ("race", 0, None)
     assert report.reason.startswith("raised ValueError: too late")
@@ -151,12 +151,12 @@ def hangs():
     threading.Event().wait()
 
 
-def test_what_slipstream_refuses_in_a_delayed_run_alone_is_a_race():
+def test_refusal_only_in_delayed_run_is_a_race():
     report = ss.verify(returning(1, 1, lambda: ss.Pipeline([], stages=5)))
     assert report.verdict == "race" and isinstance(report.error, ss.Refused)
 
 
-def test_a_run_that_does_not_end_is_a_verdict():
+def test_run_that_does_not_end_is_reported_as_hang():
     report = ss.verify(returning(1, 1, hangs), timeout=3)
     assert (report.verdict, report.seed) == ("hang", 0)
     assert "did not end within 3 s" in report.reason and report.source.endswith(" in hangs")
@@ -164,7 +164,7 @@ def test_a_run_that_does_not_end_is_a_verdict():
         ss.verify(lambda: hangs, timeout=0.5)
 
 
-def test_threads_that_go_on_are_told(monkeypatch):
+def test_thread_still_alive_after_a_run_is_noted(monkeypatch):
     monkeypatch.setattr(execution, "_JOIN_S", 0.1)
     stop = threading.Event()
 
@@ -198,7 +198,7 @@ def test_a_generator_is_closed_when_its_values_are_refused():
     assert closed == [True]
 
 
-def test_one_at_a_time():
+def test_verify_inside_verify_is_refused():
     def make_run():
         return lambda: ss.verify(tiny())
 
@@ -223,12 +223,12 @@ def test_one_at_a_time():
         ({"make_run": lambda: lambda: {"x": object()}}, r"returned\['x'\] is of type object"),
     ],
 )
-def test_what_makes_no_sense_is_refused(arguments, message):
+def test_invalid_verify_arguments_are_refused(arguments, message):
     with pytest.raises(ss.Refused, match=message):
         ss.verify(**{"make_run": tiny(), **arguments})
 
 
-def test_random_numbers_go_on_as_before():
+def test_torch_random_state_is_restored():
     torch.manual_seed(5)
     expected = torch.randn(2)
     torch.manual_seed(5)
@@ -236,7 +236,7 @@ def test_random_numbers_go_on_as_before():
     assert torch.equal(torch.randn(2), expected)
 
 
-def test_where_no_operation_differs_the_delay_is_named(monkeypatch):
+def test_delay_is_named_if_no_operation_differs(monkeypatch):
     slept = []
     monkeypatch.setattr(treatment.time, "sleep", slept.append)
 
@@ -273,7 +273,7 @@ def test_compiled_functions_stay_compiled():
     assert ss.verify(make_run, schedules=3).passed and graphs
 
 
-def test_what_the_page_shows():
+def test_python_code_on_verify_page_runs():
     page = (ROOT / "docs" / "verify.md").read_text(encoding="utf-8")
     for block in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
         space = {"device": "cuda" if torch.cuda.is_available() else "cpu"}

@@ -29,7 +29,7 @@ class Scores:
 Pair = collections.namedtuple("Pair", "features labels")
 
 
-def test_values_are_named_by_where_they_are():
+def test_values_are_named_by_their_path():
     model = nn.Linear(2, 1)
     tree = {"pair": Pair(torch.zeros(1), [1, "a"]), "scores": Scores(0.5), "model": model, "none": None}
     assert names(collect_values(tree, "returned", True)) == [
@@ -50,7 +50,7 @@ def train_one(batch):
     return MODEL(batch), FROZEN
 
 
-def test_state_is_searched_for_in_globals_and_what_they_call():
+def test_state_is_found_in_globals_and_called_functions():
     def run():
         SCHEDULE.step()
         return [train_one(batch) for batch in LOADER], FROZEN
@@ -88,7 +88,7 @@ class Key:
         return "key"
 
 
-def test_keys_that_are_written_alike_are_compared_one_by_one():
+def test_keys_with_same_repr_are_compared_separately():
     expected, seen = ({Key(): first, Key(): 2} for first in (1, 3))
     found = first_difference(collect_values(expected, "x", True), collect_values(seen, "x", True))
     assert found == ("x[key]", "another value", 1)
@@ -114,7 +114,7 @@ def test_pointers_and_padding_of_arrays_are_not_compared():
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
-def test_nested_tensors(layout):
+def test_nested_tensors_are_compared_by_their_parts(layout):
     def make_run():
         return lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=layout) * 2
 
@@ -124,7 +124,7 @@ def test_nested_tensors(layout):
     assert names(collect_values(nested, "x", True)) == ["x[0]", "x[1]"] and describe_tensor(nested) == "nested float32"
 
 
-def test_digests_tell_bytes_and_places_apart():
+def test_digest_depends_on_bytes_and_their_order():
     torch.manual_seed(0)
     for tensor in (
         torch.rand(1000), torch.eye(33, dtype=torch.float64), torch.rand(1 << 19), torch.arange(7).byte(),
@@ -140,7 +140,7 @@ def test_digests_tell_bytes_and_places_apart():
 
 
 @pytest.mark.parametrize("count", [8, 17, 40])
-def test_a_digest_depends_on_no_address(count):
+def test_digest_does_not_depend_on_memory_address(count):
     values = torch.rand(count)
     memory = torch.empty(4 * count + 8, dtype=torch.uint8)
     for offset in (0, 4):
@@ -164,13 +164,13 @@ def make_trace(*calls):
     return trace
 
 
-def test_runs_that_call_something_else_are_told():
+def test_runs_with_other_operations_are_distinguished():
     assert call_the_same(make_trace("aten.mm", "aten.add"), make_trace("aten.mm", "aten.add"))
     assert not call_the_same(make_trace("aten.mm", "aten.add"), make_trace("aten.mm"))
     assert not call_the_same(make_trace("aten.mm"), make_trace("aten.bmm"))
 
 
-def test_what_ran_when_the_device_failed():
+def test_operations_running_at_device_failure_are_found():
     def traced(digests):
         trace = make_trace("aten.mm", "aten.relu", "aten.nll_loss_forward", "aten.backward", "aten.add")
         for step, stream, inputs, outputs in zip(trace.steps, "abbbb", *zip(*digests)):
@@ -193,14 +193,14 @@ def raised_in(file):
         return error.__traceback__
 
 
-def test_generated_code_is_not_the_programs(monkeypatch):
+def test_source_of_error_skips_generated_code(monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/cache of inductor")
     for file in ("<eval_with_key>.7", "/cache of inductor/ab/cab.py"):
         assert source_of_error(raised_in(file)).endswith(" in raised_in")
     assert source_of_error(raised_in("train.py")) == "train.py:1 in <module>"
 
 
-def test_delays_are_a_function_of_seed_and_place():
+def test_delays_depend_only_on_seed_and_operation_site():
     size = Size(operations=400, on_device=300, copies=20, threads=2)
     places = [OperationSite("main", i, i % 2, i % 15 == 0) for i in range(300)]
     kinds = set()
@@ -214,7 +214,7 @@ def test_delays_are_a_function_of_seed_and_place():
     assert kinds == {"streams", "copies", "operations", "everything", "threads"}
 
 
-def test_streams_of_threads_are_slowed_one_by_one():
+def test_streams_of_threads_are_delayed_separately():
     size, pairs = Size(operations=200, on_device=200, copies=20, threads=2), set()
     for seed in range(100):
         schedule = Schedule(seed, size)
@@ -228,6 +228,6 @@ def test_streams_of_threads_are_slowed_one_by_one():
     assert pairs >= {(True, False), (False, True)}
 
 
-def test_delays_are_narrowed_to_those_that_it_takes():
+def test_delays_are_narrowed_to_the_necessary_ones():
     assert narrowed(list(range(50)), lambda some: 17 in some, 100) == [17]
     assert narrowed(list(range(50)), lambda some: {17, 40} <= set(some), 200) == [17, 40]

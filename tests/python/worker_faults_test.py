@@ -41,11 +41,11 @@ def raises(i):
     raise ValueError(f"no {i}")
 
 
-def lies(i):
+def raise_index_error(i):
     return [0][i]
 
 
-def killed(_):
+def kill_itself(_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -61,15 +61,15 @@ def error_message(error, *args, **kwargs):
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_an_exception_has_its_traceback(workers):
+def test_worker_exception_includes_its_traceback(workers):
     message = error_message(ss.Error, Squares(raises), 4, num_workers=workers)
     assert "step 'read' of sample 11 (sample 11, epoch 0, batch 2): ValueError: no 11" in message
     assert "Traceback" in message and "in raises" in message and 'raise ValueError(f"no {i}")' in message
     assert "_worker_process.py" not in message
 
 
-def test_a_len_that_lies():
-    message = error_message(ss.Error, Squares(lies), 4)
+def test_index_error_below_len_is_explained():
+    message = error_message(ss.Error, Squares(raise_index_error), 4)
     assert "IndexError" in message
     if sys.version_info >= (3, 11):
         assert "len() is 20, so it has to have a sample 11" in message
@@ -95,7 +95,7 @@ def test_bad_samples_are_skipped():
         ss.DataLoader([{}, {}], 1, on_bad_sample="skip")
 
 
-def test_an_exception_in_a_transform(photos):
+def test_exception_in_transform_names_step_and_sample(photos):
     def fails(image):
         if image.float().mean() >= 0:
             raise RuntimeError("broken")
@@ -108,7 +108,7 @@ def test_an_exception_in_a_transform(photos):
     assert "<lambda> returned a tensor of 3 x 8 x 8, float64, on cpu, but a transform returns an image" in message
 
 
-def test_a_bad_transform_is_skipped(photos):
+def test_samples_with_failing_transform_are_skipped(photos):
     def picky(image):
         if image[0, 0, 0] % 2 == 0:
             raise RuntimeError("even")
@@ -121,9 +121,9 @@ def test_a_bad_transform_is_skipped(photos):
 
 
 @pytest.mark.parametrize(("end", "text"), [
-    (killed, r"pid \d+\) was ended by signal 9 \(Killed\)"), (lambda i: os._exit(7), "exited with code 7"),
+    (kill_itself, r"pid \d+\) was ended by signal 9 \(Killed\)"), (lambda i: os._exit(7), "exited with code 7"),
     (lambda i: sys.exit(3), "exited with code 3")])
-def test_a_process_that_ends_is_named(end, text):
+def test_worker_process_that_exits_is_named_in_error(end, text):
     loader = ss.DataLoader(Squares(end), 4, num_workers=2, on_bad_sample="skip")
     with pytest.raises(ss.Error, match=rf"of sample 11 .*worker process [01] \(?.*{text}"):
         list(loader)
@@ -135,7 +135,7 @@ def test_a_process_that_ends_is_named(end, text):
     assert seen == list(range(8))
 
 
-def test_a_pass_can_be_tried_again(tmp_path):
+def test_iteration_can_be_retried_after_worker_exit(tmp_path):
     def ends_once(i):
         while not (tmp_path / "begun").exists():  # processes that end between two passes are replaced
             time.sleep(0.01)
@@ -155,7 +155,7 @@ def test_a_pass_can_be_tried_again(tmp_path):
     assert seen == list(range(20))
 
 
-def test_samples_of_other_forms_are_refused():
+def test_samples_of_different_structure_raise():
     other = {"text": lambda i: (torch.tensor(i), "text"), "shape": lambda i: (torch.tensor(i), torch.zeros(3)),
              "type": lambda i: (torch.tensor(i), torch.zeros(2, dtype=torch.int32)), "more": lambda i: (1, 2, 3)}
     found = {name: error_message(ss.Error, Squares(bad), 4) for name, bad in other.items()}
@@ -174,7 +174,7 @@ def test_images_of_different_sizes_need_a_transform():
     assert "transforms are done to images" in message
 
 
-def test_what_makes_no_sense_is_refused():
+def test_invalid_data_and_start_methods_are_refused():
     class Stream(torch.utils.data.IterableDataset):
         def __iter__(self):
             return iter([1])
@@ -190,7 +190,7 @@ def test_what_makes_no_sense_is_refused():
     assert children() == []
 
 
-def test_an_init_function_that_fails():
+def test_error_in_worker_init_fn_is_raised():
     class Slow(Squares):
         def __getitem__(self, i):
             time.sleep(0.01)
@@ -203,7 +203,7 @@ def test_an_init_function_that_fails():
         assert message.startswith("step 'read' of sample") and "KeyError: 1\nin worker process 1" in message
 
 
-def test_too_little_shared_memory():
+def test_too_little_shared_memory_raises_with_needed_bytes():
     def limit(_):
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 
@@ -213,13 +213,13 @@ def test_too_little_shared_memory():
     assert "needs 4194304 bytes of memory shared with its worker process (File too large)" in message
 
 
-def test_cuda_in_a_forked_process(monkeypatch):
+def test_cuda_in_forked_worker_raises_with_advice(monkeypatch):
     monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: True)
     message = error_message(ss.Error, Squares(lambda i: torch.cuda.init()), 4, multiprocessing_context="fork")
     assert "Cannot re-initialize CUDA in forked subprocess" in message and "'forkserver' or 'spawn'" in message
 
 
-def test_processes_end_with_the_loader():
+def test_deleting_the_loader_ends_its_processes():
     loader = ss.DataLoader(Squares(lambda i: time.sleep(1000)), 4, num_workers=2)
     next(iter(loader))
     assert len(children()) == 2
@@ -227,7 +227,7 @@ def test_processes_end_with_the_loader():
     wait_until(lambda: children() == [])  # long before the sample is read
 
 
-def test_processes_end_by_a_signal_that_the_program_handles():
+def test_sigterm_ends_worker_despite_handler_of_program():
     others = children()
     before = signal.signal(signal.SIGTERM, lambda *_: None)
     try:
@@ -241,7 +241,7 @@ def test_processes_end_by_a_signal_that_the_program_handles():
         signal.signal(signal.SIGTERM, before)
 
 
-def test_a_slow_sample_does_not_hold_up_another_pass(tmp_path):
+def test_slow_sample_does_not_delay_the_next_iteration(tmp_path):
     def slow_once(i):
         with contextlib.suppress(FileExistsError):
             (tmp_path / "begun").touch(exist_ok=False)
@@ -257,7 +257,7 @@ def test_a_slow_sample_does_not_hold_up_another_pass(tmp_path):
     assert torch.cat([x for x, _ in loader]).tolist() == list(range(20))
 
 
-def test_a_forked_process_leaves_the_loaders_of_its_parent_alone():
+def test_exit_of_forked_process_keeps_the_parents_loader():
     loader = ss.DataLoader(Squares(), 4, num_workers=2)
     batch = next(iter(loader))
     process = os.fork()
@@ -300,7 +300,7 @@ print([label.tolist() for _, label in batches] == labels[1:], len(list(in_python
 """
 
 
-def test_a_forked_process_reads_with_threads_of_its_own(photos):
+def test_forked_process_can_read_native_but_not_python_loaders(photos):
     run = interpreters.run(FORKS, photos, ignores_warnings=True)
     refused = r"Refused: this {} was made in the process that this one was forked from, .*\n"
     expected = "True\nTrue\n" + refused.format("pass over a loader") + refused.format("loader") * 2 + "True 5\n"
@@ -343,7 +343,7 @@ except ss.Error as error:
 """
 
 
-def test_a_program_that_is_no_file_is_told_what_to_do(monkeypatch):
+def test_advice_differs_for_programs_that_are_no_file(monkeypatch):
     main = types.ModuleType("__main__")
     monkeypatch.setitem(sys.modules, "__main__", main)
     for name in (None, "<stdin>", "/no/such/file.py"):
@@ -354,7 +354,7 @@ def test_a_program_that_is_no_file_is_told_what_to_do(monkeypatch):
 
 
 @pytest.mark.parametrize("how", ["-c", "file"])
-def test_what_processes_that_are_not_forked_cannot_import(tmp_path, how):
+def test_unimportable_class_in_spawned_worker_gives_advice(tmp_path, how):
     (tmp_path / "program.py").write_text(UNDEFINED)
     words = {"-c": ["-c", UNDEFINED], "file": [tmp_path / "program.py"]}[how]
     run = subprocess.run([sys.executable, *words], text=True, timeout=300, capture_output=True, check=False,
@@ -367,7 +367,7 @@ def test_what_processes_that_are_not_forked_cannot_import(tmp_path, how):
 @pytest.mark.parametrize(("how", "first_slow", "method"), [
     (signal.SIGINT, 0, "fork"), (signal.SIGINT, 2, "forkserver"),
     (signal.SIGKILL, 0, "forkserver"), (signal.SIGKILL, 2, "fork")])
-def test_no_process_outlives_the_program(tmp_path, how, first_slow, method):
+def test_no_worker_outlives_the_program(tmp_path, how, first_slow, method):
     (tmp_path / "program.py").write_text(PROGRAM)
     program = subprocess.Popen([sys.executable, tmp_path / "program.py", str(first_slow), method], text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
@@ -394,7 +394,7 @@ def kill_all(processes):
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_all_processes_that_were_killed_between_two_epochs_are_replaced(workers):
+def test_workers_killed_between_epochs_are_replaced(workers):
     others = children()
     loader = ss.DataLoader(Squares(), 4, num_workers=workers)
     for _ in range(3):
@@ -402,7 +402,7 @@ def test_all_processes_that_were_killed_between_two_epochs_are_replaced(workers)
         kill_all([each for each in children() if each not in others])
 
 
-def test_a_trainer_replaces_processes_that_were_killed(photos):
+def test_trainer_replaces_killed_workers(photos):
     others = children()
     to_float = T.ToDtype(torch.float32, scale=True)
 
@@ -439,7 +439,7 @@ def test_an_exception_in_a_worker_process_keeps_its_type(raised):
         assert "in worker process 0" in str(caught.value) and seen == list(range(8))
 
 
-def test_an_exception_of_a_type_of_a_function_is_an_error():
+def test_exception_of_local_class_is_raised_as_slipstream_error():
     class Local(Exception):
         pass
 

@@ -64,7 +64,7 @@ class Peer {
   int socket_ = -1, memory_ = -1;
 };
 
-std::int64_t asked(WorkerPool& pool, std::uint64_t sample, const PoolUser* user = nullptr) {
+std::int64_t ask_for_value(WorkerPool& pool, std::uint64_t sample, const PoolUser* user = nullptr) {
   std::int64_t value = -1;
   const auto take = [&](const WorkerAnswer& answer) {
     value = *answer.fields.at(0).as<std::int64_t>();
@@ -73,7 +73,7 @@ std::int64_t asked(WorkerPool& pool, std::uint64_t sample, const PoolUser* user 
   return value;
 }
 
-TEST(WorkerPool, AnswersComeFromSharedMemory) {
+TEST(WorkerPool, AnswersAreReadFromSharedMemory) {
   WorkerPool pool;
   Peer peer(pool, 0);
   std::jthread answers([&] {
@@ -83,84 +83,84 @@ TEST(WorkerPool, AnswersComeFromSharedMemory) {
       peer.answer_value(request[0], static_cast<std::int64_t>(request[2]) * 10, 1, 64);
     }
   });
-  EXPECT_EQ(asked(pool, 4), 40);
-  EXPECT_EQ(asked(pool, 5), 50);
-  EXPECT_EQ(asked(pool, 6), 60);
+  EXPECT_EQ(ask_for_value(pool, 4), 40);
+  EXPECT_EQ(ask_for_value(pool, 5), 50);
+  EXPECT_EQ(ask_for_value(pool, 6), 60);
 }
 
-TEST(WorkerPool, AnswersThatReachBeyondTheMemoryAreRefused) {
+TEST(WorkerPool, AnswerBeyondSharedMemoryThrowsWorkerLost) {
   for (const std::uint64_t values :
        {std::uint64_t{600}, std::uint64_t{1} << 61, ~std::uint64_t{0}}) {
     WorkerPool pool;
     Peer peer(pool, 3);
     std::jthread answers([&] { peer.answer_value(peer.request()[0], 1, values, 64); });
-    EXPECT_THROW(asked(pool, 0), WorkerLost);
+    EXPECT_THROW(ask_for_value(pool, 0), WorkerLost);
   }
 }
 
-TEST(WorkerPool, WhatPythonRaisedIsTheSamples) {
+TEST(WorkerPool, ErrorStatusThrowsUnfitSampleOrWorkerLost) {
   WorkerPool pool;
   Peer peer(pool, 0);
   std::jthread answers([&] {
     peer.answer(peer.request()[0], 1, "ValueError");
     peer.answer(peer.request()[0], 2, "no memory");
   });
-  EXPECT_THROW(asked(pool, 0), UnfitSample);
-  EXPECT_THROW(asked(pool, 0), WorkerLost);
+  EXPECT_THROW(ask_for_value(pool, 0), UnfitSample);
+  EXPECT_THROW(ask_for_value(pool, 0), WorkerLost);
 }
 
-TEST(WorkerPool, AnEndIsNoticedAndKept) {
+TEST(WorkerPool, EndedWorkerThrowsUntilItIsReplaced) {
   WorkerPool pool;
   Peer peer(pool, 5);
   peer.hang_up();
-  EXPECT_THROW(asked(pool, 0), WorkerLost);
-  EXPECT_THROW(asked(pool, 1), WorkerLost);  // none is left
+  EXPECT_THROW(ask_for_value(pool, 0), WorkerLost);
+  EXPECT_THROW(ask_for_value(pool, 1), WorkerLost);  // none is left
   EXPECT_EQ(pool.take_lost(false), std::vector<unsigned>{5});
   Peer other(pool, 5);
   std::jthread answers([&] { other.answer_value(other.request()[0], 8, 1, 0); });
-  EXPECT_EQ(asked(pool, 0), 8);
+  EXPECT_EQ(ask_for_value(pool, 0), 8);
 }
 
-TEST(WorkerPool, AWaitEndsAndItsAnswerIsThrownAway) {
+TEST(WorkerPool, AnswerOfInterruptedWaitIsDiscarded) {
   WorkerPool pool;
   Peer peer(pool, 0);
   PoolUser user, other;
-  std::jthread waits([&] { EXPECT_THROW(asked(pool, 1, &user), WorkerLost); });
+  std::jthread waits([&] { EXPECT_THROW(ask_for_value(pool, 1, &user), WorkerLost); });
   const Request first = peer.request();
   pool.interrupt(user);
   waits.join();
-  EXPECT_THROW(asked(pool, 2, &user), WorkerLost);
+  EXPECT_THROW(ask_for_value(pool, 2, &user), WorkerLost);
   std::jthread answers([&] {
     peer.answer_value(first[0], 10, 1, 0);
     peer.answer_value(peer.request()[0], 30, 1, 0);
   });
-  EXPECT_EQ(asked(pool, 3, &other), 30);
+  EXPECT_EQ(ask_for_value(pool, 3, &other), 30);
 }
 
-TEST(WorkerPool, OthersWaitOnWhereOneLeaves) {
+TEST(WorkerPool, InterruptingOneUserKeepsOthersWaiting) {
   WorkerPool pool;
   Peer first(pool, 0), second(pool, 1);
   PoolUser leaves, stays;
-  std::jthread works([&] { EXPECT_EQ(asked(pool, 0, &stays), 40); });
+  std::jthread works([&] { EXPECT_EQ(ask_for_value(pool, 0, &stays), 40); });
   const Request request = first.request();
-  std::jthread ends([&] { EXPECT_THROW(asked(pool, 1, &leaves), WorkerLost); });
+  std::jthread ends([&] { EXPECT_THROW(ask_for_value(pool, 1, &leaves), WorkerLost); });
   second.request();
-  std::jthread waits([&] { EXPECT_EQ(asked(pool, 2, &stays), 50); });
+  std::jthread waits([&] { EXPECT_EQ(ask_for_value(pool, 2, &stays), 50); });
   pool.interrupt(leaves);
   ends.join();
   first.answer_value(request[0], 40, 1, 0);
   first.answer_value(first.request()[0], 50, 1, 0);
 }
 
-TEST(WorkerPool, WhoWaitsLooksForWhatItSetItself) {
+TEST(WorkerPool, OnWaitCallbackRunsOnlyInTheThreadThatSetIt) {
   struct Interrupted {};
   WorkerPool pool;
   Peer peer(pool, 0), other(pool, 1);
   std::jthread waits;
   for (int i = 0; i < 5; ++i) {  // it is set anew while the other thread waits
     pool.set_on_wait([] { throw Interrupted(); });
-    if (i == 0) waits = std::jthread([&] { EXPECT_THROW(asked(pool, 1), WorkerLost); });
-    EXPECT_THROW(asked(pool, 2), Interrupted);
+    if (i == 0) waits = std::jthread([&] { EXPECT_THROW(ask_for_value(pool, 1), WorkerLost); });
+    EXPECT_THROW(ask_for_value(pool, 2), Interrupted);
     pool.set_on_wait(nullptr);
   }
   pool.close();
@@ -173,7 +173,7 @@ TEST(WorkerPool, ClosingEndsAllWaits) {
   std::vector<std::jthread> waits;
   for (std::uint64_t i = 0; i < 3; ++i)
     waits.emplace_back([&, i] {
-      EXPECT_THROW(asked(pool, i), WorkerLost);
+      EXPECT_THROW(ask_for_value(pool, i), WorkerLost);
       ++ended;
     });
   peer.request();

@@ -47,14 +47,14 @@ class Nested:
 
 
 @pytest.mark.parametrize(("outer", "inner"), [("fork", "fork"), ("fork", "spawn"), ("spawn", "fork")])
-def test_a_loader_inside_a_worker_process(photos, outer, inner):
+def test_python_loader_inside_a_worker_is_refused_native_one_works(photos, outer, inner):
     data = Nested(torch.arange(9), inner)
     with pytest.raises(ss.Error, match=r"sample 0: .*inside a worker process \('slipstream worker 0'\): make it in"):
         ss.DataLoader(data, 2, multiprocessing_context=outer)
     assert [x.shape for x in ss.DataLoader(Nested(photos), 2, multiprocessing_context=outer)] == [(2, 3, 3, 8, 8)]
 
 
-def test_a_loader_inside_a_worker_process_of_pytorch(monkeypatch):
+def test_python_loader_inside_a_torch_worker_is_refused(monkeypatch):
     monkeypatch.setattr(torch.utils.data._utils, "MP_STATUS_CHECK_INTERVAL", 0.2)  # for a worker to end, in seconds
     with pytest.raises(ss.Error, match="inside a worker process"):
         list(torch.utils.data.DataLoader(Nested(torch.arange(9)), 2, num_workers=1, multiprocessing_context="fork"))
@@ -90,7 +90,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_fork_beside_the_start_of_processes(tmp_path):
+def test_fork_during_start_of_workers_does_not_deadlock(tmp_path):
     assert run_program(tmp_path, FORK_BESIDE_A_START) == "[3, 4]\n[2]\n"
 
 
@@ -111,7 +111,7 @@ def run_on():
 
 @pytest.mark.skipif(not hasattr(logging, "_at_fork_reinit_lock_weakset"), reason="no lock is taken for a fork")
 @pytest.mark.parametrize("workers", [1, 3])
-def test_ctrl_c_in_a_fork_is_raised(monkeypatch, capfd, workers):
+def test_ctrl_c_during_fork_of_workers_is_raised(monkeypatch, capfd, workers):
     started = []
 
     class Lock:
@@ -188,7 +188,7 @@ print("ended")
 
 
 @pytest.mark.parametrize("loop", ["[torch.zeros(3)] * 4", "ss.DataLoader([1, 2, 3], 1)"])
-def test_processes_start_beside_a_thread_that_iterates(loop):
+def test_workers_start_while_another_thread_iterates(loop):
     """Which is now and then within PyTorch's generator, or chooses kernels: a forked process would wait for it."""
     run = interpreters.run(BESIDE_A_LOOP.replace("LOOP", loop), ignores_warnings=True)
     assert (run.stdout, run.stderr) == ("ended\n", "")
@@ -216,7 +216,7 @@ print("ended")
 """
 
 
-def test_processes_start_beside_a_thread_that_draws_numbers_of_numpy():
+def test_workers_start_while_another_thread_uses_numpy_random():
     run = interpreters.run(NUMBERS_BESIDE, ignores_warnings=True)
     assert (run.stdout, run.stderr) == ("ended\n", "")
 
@@ -255,7 +255,7 @@ def forks(monkeypatch):
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_a_process_that_does_not_begin_is_started_anew(forks, workers):
+def test_worker_that_does_not_begin_is_restarted(forks, workers):
     """As one that waits for a lock which another thread held at the fork."""
     forks["stuck"] = [workers, workers + 1]
     loader = ss.DataLoader(range(4), num_workers=workers)
@@ -263,21 +263,21 @@ def test_a_process_that_does_not_begin_is_started_anew(forks, workers):
     assert torch.cat(list(loader)).tolist() == [0, 1, 2, 3]
 
 
-def test_processes_that_never_begin_are_an_error(forks):
+def test_workers_that_never_begin_raise(forks):
     forks["stuck"] = [2, 3, 4]
     with pytest.raises(ss.Error, match=r"worker process 1 did not begin within 40 s: .*'spawn'"):
         ss.DataLoader(range(4), num_workers=2)
     assert workers_left() == [] and len(ss.DataLoader(range(4), num_workers=2)) == 4
 
 
-def test_a_process_that_ends_before_it_begins(forks):
+def test_worker_that_exits_before_it_begins_raises(forks):
     forks["dead"] = [1]
     with pytest.raises(ss.Error, match="exited with code 3"):
         ss.DataLoader(range(4))
     assert workers_left() == []
 
 
-def test_ctrl_c_while_a_process_begins(monkeypatch, forks):
+def test_ctrl_c_while_a_worker_begins_is_raised(monkeypatch, forks):
     forks["stuck"] = [2]
 
     def has_word(connection, _):
@@ -292,7 +292,7 @@ def test_ctrl_c_while_a_process_begins(monkeypatch, forks):
     assert workers_left() == []
 
 
-def test_a_process_in_the_place_of_a_lost_one_that_does_not_begin(forks):
+def test_replacement_worker_that_does_not_begin_is_restarted(forks):
     loader = ss.DataLoader(range(4))
     os.kill(workers_left()[0].pid, signal.SIGKILL)
     with pytest.raises(ss.Error, match="signal 9"):
@@ -302,14 +302,14 @@ def test_a_process_in_the_place_of_a_lost_one_that_does_not_begin(forks):
 
 
 @pytest.mark.parametrize("module", ["import numpy", "sys.modules['numpy'] = None"])
-def test_seeds_of_processes(tmp_path, module):
+def test_largest_seed_works_with_several_workers(tmp_path, module):
     """The largest one: the next begins at 0. Also where numpy is kept away."""
     program = f"import sys\n{module}\nimport slipstream as ss\n" \
         "print([each.item() for each in ss.DataLoader(range(40), num_workers=3, seed=2**64 - 1)] == list(range(40)))"
     assert run_program(tmp_path, program) == "True\n"  # of an interpreter that has imported nothing yet
 
 
-def test_no_process_outlives_a_program_that_ends_while_they_begin(tmp_path):
+def test_no_worker_outlives_a_program_killed_during_start(tmp_path):
     (tmp_path / "program.py").write_text("""
 import os, time, slipstream as ss
 

@@ -67,7 +67,7 @@ def assert_same(ours, theirs, device="cpu"):
 
 
 @pytest.mark.parametrize("options", [{}, {"num_workers": 3}, {"drop_last": True}])
-def test_batches_are_those_of_default_collate(options, device):
+def test_batches_with_strings_match_default_collate(options, device):
     data = Captions()
     loader = ss.DataLoader(data, 5, device=device, **options)
     for _ in range(3):
@@ -76,13 +76,13 @@ def test_batches_are_those_of_default_collate(options, device):
                                      "pair.0", "pair.1", "x"]
 
 
-def test_samples_of_strings_alone(device):
+def test_samples_that_are_only_strings_are_collated(device):
     assert list(ss.DataLoader(TEXTS, 3, device=device)) == [TEXTS[:3], TEXTS[3:6], TEXTS[6:]]
     assert list(ss.DataLoader([b"", b"a\0"], 2, device=device)) == [[b"", b"a\0"]]
     assert list(ss.DataLoader([("a", "b"), ("c", "")], 2, device=device)) == [(("a", "c"), ("b", ""))]
 
 
-def test_a_string_of_any_length():
+def test_long_and_empty_strings_keep_their_length():
     long = [("x" * size, i) for i, size in enumerate((3, 5_000_000, 0, 70_000))]
     seen = []
     for texts, numbers in ss.DataLoader(long, 2, shuffle=True, num_workers=2):
@@ -92,7 +92,7 @@ def test_a_string_of_any_length():
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_strings_follow_their_samples(method):
+def test_strings_stay_with_their_shuffled_samples(method):
     workers = 3 if method == "fork" else 1  # others import PyTorch, which takes long
     loader = ss.DataLoader(Named(), 4, shuffle=True, num_workers=workers, multiprocessing_context=method)
     for _ in range(2):
@@ -103,7 +103,7 @@ def test_strings_follow_their_samples(method):
         assert sorted(seen) == sorted(f"name {i}" for i in range(23))
 
 
-def test_batches_that_are_kept_and_left(device):
+def test_strings_of_kept_batches_are_right_after_breaks(device):
     loader = ss.DataLoader(Named(60), 2, num_workers=2, device=device)
     for left in (1, 5, 29):
         for at, _ in enumerate(loader):
@@ -115,7 +115,7 @@ def test_batches_that_are_kept_and_left(device):
     assert [len(names) for _, names in loader] == [2] * 30
 
 
-def test_a_state_goes_on_where_it_was(device):
+def test_restored_loader_continues_with_remaining_strings(device):
     def make():
         return ss.DataLoader(Named(), 4, shuffle=True, num_workers=2, device=device)
 
@@ -125,14 +125,14 @@ def test_a_state_goes_on_where_it_was(device):
     assert [each for _ in range(2) for _, each in rest][:9] == names[3:]
 
 
-def test_parts_of_data_sets(device):
+def test_subset_and_concat_give_their_strings(device):
     both = ss.ConcatDataset([ss.Subset(Named(), [7, 2, 5]), Named(3)])
     assert both.fields == ["0", "1"]
     texts = [each for _, names in ss.DataLoader(both, 4, device=device) for each in names]
     assert texts == [f"name {i}" for i in (7, 2, 5, 0, 1, 2)]
 
 
-def test_ranks_share_each_step():
+def test_ranks_get_the_strings_of_their_samples():
     parts = [list(ss.DataLoader(Named(), 4, rank=rank, world_size=2)) for rank in range(2)]
     assert [len(part) for part in parts] == [3, 3]
     for numbers, names in parts[0] + parts[1]:
@@ -166,7 +166,7 @@ def test_bad_samples_are_skipped_with_their_strings(device):
         assert count == 23
 
 
-def test_transforms_on_the_device_leave_them_alone(device):
+def test_transforms_on_device_keep_the_strings(device):
     if device != "cuda":
         pytest.skip("for a GPU")
     data = ss.PythonDataset([(torch.full((3, 8, 8), i, dtype=torch.uint8), str(i)) for i in range(9)],
@@ -178,7 +178,7 @@ def test_transforms_on_the_device_leave_them_alone(device):
     assert seen == [str(i) for i in range(9)]
 
 
-def test_samples_of_other_forms_are_refused():
+def test_samples_of_different_structure_raise():
     for samples, text in (([("a", 1), (None, 1)], "field '0' is of type NoneType"),
                           ([("a", 1), (2, 1)], "(int64, int64), but the first one was (str, int64)"),
                           ([("a", 1), (b"a", 1)], "(bytes, int64), but the first one was (str, int64)"),
@@ -189,7 +189,7 @@ def test_samples_of_other_forms_are_refused():
         assert list(ss.DataLoader(samples, 2, on_bad_sample="skip"))[0][0] == ("a",)
 
 
-def test_a_type_of_string_that_does_not_travel():
+def test_string_of_local_class_raises():
     class Local(str):
         pass
 
@@ -197,7 +197,7 @@ def test_a_type_of_string_that_does_not_travel():
         ss.DataLoader([Local("a")], 1, multiprocessing_context="fork")
 
 
-def test_names_do_not_clash(device):
+def test_similar_field_names_do_not_clash(device):
     """The loader finds fields by name."""
     data = [{"slipstream.texts": i, "augment": {"parameters": -i}, "a.b": 2 * i, "a": {"b": 3 * i},
              1: 4 * i, "1": str(i)} for i in range(3)]
@@ -210,7 +210,7 @@ def test_names_do_not_clash(device):
     assert [each.tolist() for each in factors] == [[0, 1, 2]] * 5
 
 
-def test_in_a_pipeline(device):
+def test_pipeline_stages_read_and_write_strings(device):
     data = Captions()
     loader = ss.DataLoader(data, 5, num_workers=2, device=device)
     stages = [ss.Stage("double", lambda x: x * 2, input="x", output="twice"),
@@ -223,7 +223,7 @@ def test_in_a_pipeline(device):
             assert_same(batch, theirs, device)
 
 
-def test_verify_compares_them():
+def test_verify_compares_strings():
     def run():
         yield from ss.DataLoader(Named(), 5, num_workers=2)
 
@@ -239,7 +239,7 @@ def test_verify_compares_them():
     assert report.verdict == "not_repeatable" and report.value == "yielded[0][1][0]", report.text()
 
 
-def test_others_refuse_such_a_loader():
+def test_trainer_and_doctor_refuse_python_loader():
     loader = ss.DataLoader(Named(), 5)
     with pytest.raises(ss.Refused, match="this one is in Python: put slipstream.Pipeline around"):
         ss.Trainer(loader, torch.nn.Linear(1, 1), epochs=1)
@@ -247,7 +247,7 @@ def test_others_refuse_such_a_loader():
         ss.doctor(loader, lambda batch: None, device="cpu")
 
 
-def test_a_pass_goes_on_behind_a_process_that_was_killed(tmp_path):
+def test_iteration_continues_after_killed_worker(tmp_path):
     class Ends(Named):
         def __getitem__(self, i):
             if i == 13 and not (tmp_path / "done").exists():

@@ -69,7 +69,7 @@ def flat(value):
     return [each for part in (value.values() if isinstance(value, dict) else value) for each in flat(part)]
 
 
-def passes(loader, count=1):
+def read_epochs(loader, count=1):
     return [[x.cpu().clone() for x in flat(batch)] for _ in range(count) for batch in loader]
 
 
@@ -80,7 +80,7 @@ def assert_equal(ours, expected):
         assert all(x.dtype == y.dtype and torch.equal(x, y) for x, y in zip(a, b, strict=True))
 
 
-def test_batches_have_the_form_that_default_collate_gives(device):
+def test_batches_match_default_collate(device):
     batches = list(ss.DataLoader(Nested(), 5, device=device))
     assert len(batches) == 5
     for number, batch in enumerate(batches):
@@ -94,45 +94,45 @@ def test_batches_have_the_form_that_default_collate_gives(device):
     assert ss.DataLoader([1, 2, 3], 3).__iter__().__next__().tolist() == [1, 2, 3]
 
 
-def test_draws_are_keyed(device):
+def test_random_numbers_depend_on_seed_epoch_and_sample(device):
     one = ss.DataLoader(Numbers(), 4, shuffle=True, seed=5)
     three = ss.DataLoader(Numbers(), 4, shuffle=True, seed=5, num_workers=3, device=device)
-    expected = passes(one, 2)
-    assert_equal(passes(three, 2), expected)
+    expected = read_epochs(one, 2)
+    assert_equal(read_epochs(three, 2), expected)
     by_sample = [dict(zip(x[0].tolist(), x[3].tolist(), strict=True)) for x in expected]
     first = {k: v for each in by_sample[:6] for k, v in each.items()}
     second = {k: v for each in by_sample[6:] for k, v in each.items()}
     assert first.keys() == second.keys() and len({*first.values(), *second.values()}) == 46
-    assert not torch.equal(passes(ss.DataLoader(Numbers(), 4, seed=6))[0][1], passes(
+    assert not torch.equal(read_epochs(ss.DataLoader(Numbers(), 4, seed=6))[0][1], read_epochs(
         ss.DataLoader(Numbers(), 4, seed=5))[0][1])
     three.set_epoch(0)
-    assert_equal(passes(three), expected[:6])
+    assert_equal(read_epochs(three), expected[:6])
 
 
-def test_a_state_goes_on_where_it_was():
-    expected = passes(ss.DataLoader(Numbers(), 4, shuffle=True, num_workers=2), 2)
+def test_restored_loader_continues_with_remaining_batches():
+    expected = read_epochs(ss.DataLoader(Numbers(), 4, shuffle=True, num_workers=2), 2)
     loader = ss.DataLoader(Numbers(), 4, shuffle=True)
     batches = iter(loader)
     for _ in range(2):
         next(batches)
     rest = ss.DataLoader(Numbers(), 4, shuffle=True, num_workers=2)
     rest.load_state_dict(loader.state_dict())
-    assert_equal(passes(rest, 2), expected[2:])
+    assert_equal(read_epochs(rest, 2), expected[2:])
 
 
-def test_ranks_share_each_step():
-    whole = passes(ss.DataLoader(Numbers(), 6, shuffle=True, drop_last=True))
-    parts = [passes(ss.DataLoader(Numbers(), 3, shuffle=True, drop_last=True, rank=rank, world_size=2))
+def test_ranks_split_each_global_batch():
+    whole = read_epochs(ss.DataLoader(Numbers(), 6, shuffle=True, drop_last=True))
+    parts = [read_epochs(ss.DataLoader(Numbers(), 3, shuffle=True, drop_last=True, rank=rank, world_size=2))
              for rank in range(2)]
     joined = [[torch.cat(pair) for pair in zip(*step, strict=True)] for step in zip(*parts, strict=True)]
     assert_equal(joined, whole)
 
 
-def test_draws_of_functions_are_keyed(photos, device):
+def test_random_numbers_in_functions_depend_on_seed_and_sample(photos, device):
     data = ss.ImageFolder(photos, T.Compose([T.CenterCrop(16), noisy]))
-    expected = passes(ss.DataLoader(data, 8, shuffle=True, seed=3), 2)
+    expected = read_epochs(ss.DataLoader(data, 8, shuffle=True, seed=3), 2)
     loader = ss.DataLoader(data, 8, shuffle=True, seed=3, num_workers=3, device=device)
-    assert_equal(passes(loader, 2), expected)
+    assert_equal(read_epochs(loader, 2), expected)
     plain = next(iter(ss.DataLoader(ss.ImageFolder(photos, T.CenterCrop(16)), 50)))[0]
     noise = next(iter(ss.DataLoader(data, 50, seed=3)))[0] - plain
     assert len(noise[:, 0, 0, 0].unique()) == 50
@@ -144,15 +144,15 @@ CHAINS = {"ahead": [T.RandomResizedCrop(16), T.RandomHorizontalFlip(), identity]
 
 
 @pytest.mark.parametrize("name", CHAINS)
-def test_native_transforms_draw_alike_around_functions(photos, name, device):
+def test_python_functions_do_not_change_native_random_transforms(photos, name, device):
     native = [each for each in CHAINS[name] if each is not identity]
-    expected = passes(ss.DataLoader(ss.ImageFolder(photos, T.Compose(native)), 8, shuffle=True, seed=3), 2)
+    expected = read_epochs(ss.DataLoader(ss.ImageFolder(photos, T.Compose(native)), 8, shuffle=True, seed=3), 2)
     mixed = ss.ImageFolder(photos, T.Compose(CHAINS[name]))
-    assert_equal(passes(ss.DataLoader(mixed, 8, shuffle=True, seed=3, num_workers=3, device=device), 2), expected)
+    assert_equal(read_epochs(ss.DataLoader(mixed, 8, shuffle=True, seed=3, num_workers=3, device=device), 2), expected)
 
 
 @pytest.mark.parametrize("kind", ["pil", "hwc", "chw"])
-def test_native_transforms_behind_a_data_set(kind):
+def test_native_and_python_transforms_apply_to_python_data_set(kind):
     """One that only reorders pixels gives them as they were."""
     data = ss.PythonDataset(Photos(kind), T.Compose([T.CenterCrop((20, 24)), noisy, T.Normalize((1,) * 3, (2,) * 3)]))
     images, labels = next(iter(ss.DataLoader(data, 10, num_workers=2)))
@@ -166,7 +166,7 @@ def test_native_transforms_behind_a_data_set(kind):
     assert torch.equal(images, again)
 
 
-def test_images_without_transforms():
+def test_images_of_python_data_set_become_channels_last_tensors():
     images, _ = next(iter(ss.DataLoader(Photos("same"), 4)))
     assert images.shape == (4, 3, 20, 24) and images.dtype == torch.uint8
     assert images.is_contiguous(memory_format=torch.channels_last)
@@ -175,7 +175,7 @@ def test_images_without_transforms():
     assert gray.shape == (2, 1, 5, 6) and gray.amax((1, 2, 3)).tolist() == [3, 4]
 
 
-def test_parts_of_data_sets():
+def test_subset_and_concat_of_python_data_sets_load():
     some = ss.Subset(ss.PythonDataset(list(range(10)), None), [7, 2, 5])
     both = ss.ConcatDataset([some, list(range(3))])
     assert (len(some), len(both), both.fields, both.classes) == (3, 6, ["sample"], [])
@@ -203,7 +203,7 @@ def mark(number):
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_processes_are_started_as_asked(method):
+def test_workers_start_with_given_method_and_init_fn(method):
     count = 2 if method == "fork" else 1  # others import PyTorch, which takes long
     loader = ss.DataLoader(Marked(), 23, num_workers=count, multiprocessing_context=method, worker_init_fn=mark)
     told = next(iter(loader)).tolist()
@@ -212,7 +212,7 @@ def test_processes_are_started_as_asked(method):
         assert workers == count and marked == 10 + number
 
 
-class Told:
+class WorkerReports:
     """What the processes that read it know and have drawn."""
 
     def __len__(self):
@@ -227,8 +227,8 @@ def draw(number):
     get_worker_info().dataset.drawn = torch.rand(()).item()
 
 
-def test_processes_have_seeds_of_their_own():
-    told = [torch.cat(list(ss.DataLoader(Told(), 1, seed=seed, num_workers=2, worker_init_fn=draw)))
+def test_each_worker_has_its_own_seed():
+    told = [torch.cat(list(ss.DataLoader(WorkerReports(), 1, seed=seed, num_workers=2, worker_init_fn=draw)))
             for seed in (5, 5, 9)]
     draws = []
     for seed, rows in zip((5, 5, 9), told, strict=True):
@@ -240,7 +240,7 @@ def test_processes_have_seeds_of_their_own():
 
 
 @pytest.mark.parametrize("is_enabled", [True, False])
-def test_garbage_is_collected_as_before(is_enabled):
+def test_garbage_collector_setting_is_unchanged(is_enabled):
     try:
         if not is_enabled:
             gc.disable()
@@ -250,7 +250,7 @@ def test_garbage_is_collected_as_before(is_enabled):
         gc.enable()
 
 
-def test_in_a_pipeline(device):
+def test_pipeline_around_python_data_set_runs_stages(device):
     loader = ss.DataLoader(Nested(), 5, device=device)
     pipe = ss.Pipeline(loader, [ss.Stage("double", lambda x: x * 2, input="x", output="twice")])
     batches = list(pipe)
@@ -260,7 +260,7 @@ def test_in_a_pipeline(device):
     assert len(list(ss.Pipeline(loader, serial=True))) == 5
 
 
-def test_samples_that_are_kept_stay_what_they_are():
+def test_kept_batches_are_not_overwritten():
     kept = list(ss.DataLoader(list(range(40)), 2, num_workers=2))
     assert torch.cat(kept).tolist() == list(range(40))
 
@@ -290,43 +290,43 @@ class Staged(torch.utils.data.Dataset):
         self.epoch = epoch
 
 
-def sums(loop):
+def read_batches(loop):
     return [batch.tolist() for batch in loop]
 
 
 @pytest.mark.parametrize("wrap", [lambda data: data, lambda data: torch.utils.data.Subset(data, range(8)),
                                   lambda data: torch.utils.data.ConcatDataset([data])])
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_what_changes_in_a_data_set_reaches_the_processes(wrap, method):
+def test_changed_data_set_reaches_running_workers(wrap, method):
     data = Staged()
     loader = ss.DataLoader(wrap(data), 4, num_workers=2, multiprocessing_context=method)
-    assert sums(loader) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert read_batches(loader) == [[0, 1, 2, 3], [4, 5, 6, 7]]
     data.set_epoch(3)
-    assert sums(loader) == [[300, 301, 302, 303], [304, 305, 306, 307]]
+    assert read_batches(loader) == [[300, 301, 302, 303], [304, 305, 306, 307]]
     loader.set_epoch(7)
-    assert data.epoch == 7 and sums(loader)[0] == [700, 701, 702, 703]
+    assert data.epoch == 7 and read_batches(loader)[0] == [700, 701, 702, 703]
     ss.Pipeline(loader, device="cpu").set_epoch(2)
-    assert sums(loader)[0] == [200, 201, 202, 203]
+    assert read_batches(loader)[0] == [200, 201, 202, 203]
 
 
-def test_processes_stay_where_nothing_changes():
+def test_workers_are_kept_while_data_set_is_unchanged():
     class Process(Staged):
         def __getitem__(self, index):
             return os.getpid()
 
     data = Process()
     loader = ss.DataLoader(data, 4)
-    first = {*sum(sums(loader), [])}
+    first = {*sum(read_batches(loader), [])}
     data[0]
-    assert {*sum(sums(loader), [])} == first
+    assert {*sum(read_batches(loader), [])} == first
     files = len(os.listdir("/proc/self/fd"))
     for epoch in range(1, 5):
         data.set_epoch(epoch)
-        assert not {*sum(sums(loader), [])} & first
+        assert not {*sum(read_batches(loader), [])} & first
     assert len(os.listdir("/proc/self/fd")) == files
 
 
-def test_what_changes_in_a_transform_reaches_the_processes(photos):
+def test_changed_transform_reaches_running_workers(photos):
     class Fill:
         value = 0
 
@@ -346,11 +346,11 @@ class StagedFolder(ss.ImageFolder):
         return index + 100 * self.epoch
 
 
-def test_what_changes_in_a_native_data_set_with_items_of_its_own_reaches_the_processes(photos):
+def test_changed_image_folder_subclass_reaches_workers(photos):
     data = StagedFolder(photos)
     loader = ss.DataLoader(data, 25)
     for data.epoch in range(2):
-        assert sums(loader)[0][0] == 100 * data.epoch
+        assert read_batches(loader)[0][0] == 100 * data.epoch
 
 
 def test_set_epoch_of_a_pipeline_reaches_the_data_set():
@@ -368,13 +368,13 @@ def test_set_epoch_of_a_pipeline_reaches_the_data_set():
         pipe = ss.Pipeline(loader, device="cpu")
         for epoch in (0, 3):
             pipe.set_epoch(epoch)
-            assert sums(pipe) == [list(range(100 * epoch, 100 * epoch + 4))]
+            assert read_batches(pipe) == [list(range(100 * epoch, 100 * epoch + 4))]
     data = torch.utils.data.ConcatDataset([Staged()])
     ss.Pipeline(torch.utils.data.DataLoader(data), device="cpu").set_epoch(4)
     assert data.datasets[0].epoch == 4
 
 
-def test_set_epoch_that_persistent_workers_do_not_see_is_a_warning():
+def test_set_epoch_unseen_by_persistent_workers_gives_a_warning():
     class Shared(Staged):
         def __init__(self):
             self.epoch = torch.tensor(0).share_memory_()
@@ -388,10 +388,10 @@ def test_set_epoch_that_persistent_workers_do_not_see_is_a_warning():
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             pipe.set_epoch(1)
-            assert sums(pipe) == [list(range(100, 108))]
+            assert read_batches(pipe) == [list(range(100, 108))]
             if isinstance(data, Shared):
                 pipe.set_epoch(2)
-                assert sums(pipe) == [list(range(200, 208))]
+                assert read_batches(pipe) == [list(range(200, 208))]
         if not isinstance(data, Shared):
             with pytest.warns(UserWarning, match="leave out persistent_workers"):
                 pipe.set_epoch(2)

@@ -12,7 +12,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-Measured around(double value, const char* unit) {
+Measured make_measured(double value, const char* unit) {
   return {value, 0.75 * value, 1.25 * value, unit, 5};
 }
 
@@ -21,7 +21,7 @@ BenchRow make_row(std::size_t batch_size, const std::string& plan, double rate) 
   row.batch_size = batch_size;
   row.plan = plan;
   row.input = "loader";
-  row.steps_per_second = around(rate, "steps/s");
+  row.steps_per_second = make_measured(rate, "steps/s");
   return row;
 }
 
@@ -31,15 +31,15 @@ BenchReport sample_bench() {
                  make_row(8, "alone:copy", 9000),    make_row(8, "alone:decode", 625),
                  make_row(128, "serial", 40),        make_row(128, "pipelined", 0),
                  make_row(128, "alone:decode", 62.5)};
-  report.rows[1].gain = around(1.25, "ratio");
-  report.rows[1].share_of_slowest_lane = around(0.8, "ratio");
+  report.rows[1].gain = make_measured(1.25, "ratio");
+  report.rows[1].share_of_slowest_lane = make_measured(0.8, "ratio");
   report.rows[1].overlap_efficiency = measured_once(0.5, "ratio");
   report.rows[5].steps_per_second.reset();
   report.rows[5].error = "out of device memory";
   return report;
 }
 
-TEST(BenchTable, IsAligned) {
+TEST(BenchTable, ColumnsAreAligned) {
   EXPECT_EQ(
       bench_table(sample_bench()),
       R"(batch  plan          input   steps/s               gain                  of slowest lane          overlap
@@ -55,7 +55,7 @@ warning: the machine was busy
 )");
 }
 
-TEST(BenchTable, WhatWasInterruptedHasNotFailed) {
+TEST(BenchTable, InterruptedRowIsNotListedAsFailed) {
   BenchReport report = sample_bench();
   report.rows[5].error = kInterruptedRow;
   const std::string table = bench_table(report);
@@ -64,7 +64,7 @@ TEST(BenchTable, WhatWasInterruptedHasNotFailed) {
 }
 
 /// Every plan with its transforms on each device, at two batch sizes.
-BenchReport placed_bench() {
+BenchReport bench_with_transforms_devices() {
   BenchReport report = sample_bench();
   report.rows.clear();
   for (const std::size_t size : {8, 16}) {
@@ -74,9 +74,9 @@ BenchReport placed_bench() {
       return &report.rows.back();
     };
     add("serial", "cpu", 100);
-    add("serial", "cuda", 200)->offloading_gain = around(2, "1");
+    add("serial", "cuda", 200)->offloading_gain = make_measured(2, "1");
     add("pipelined", "cpu", 125);
-    add("pipelined", "cuda", 250)->offloading_gain = around(2.125, "1");
+    add("pipelined", "cuda", 250)->offloading_gain = make_measured(2.125, "1");
     add("alone:model", "cpu", 300);
     add("alone:copy", "cuda", 9000)->input = "host";
     add("alone:model", "cuda", 500)->input = "device";
@@ -84,8 +84,8 @@ BenchReport placed_bench() {
   return report;
 }
 
-TEST(BenchTable, NamesTheTransformsDeviceIfThereAreSeveral) {
-  BenchReport report = placed_bench();
+TEST(BenchTable, TransformsDeviceIsShownIfSeveralAreUsed) {
+  BenchReport report = bench_with_transforms_devices();
   report.rows.resize(4);
   EXPECT_EQ(bench_table(report),
             R"(batch  plan       transforms  input   steps/s               offloading
@@ -100,7 +100,7 @@ warning: the machine was busy
               HasSubstr("\nfailed: serial, transforms cuda, batch 8, input loader: no memory\n"));
 }
 
-TEST(BenchTable, SaysWhichBatchSizeHadNoPlanAtAll) {
+TEST(BenchTable, FailureWithoutPlanNamesBatchSize) {
   BenchReport report = sample_bench();
   report.rows.resize(1);
   report.rows[0] = {};
@@ -110,7 +110,7 @@ TEST(BenchTable, SaysWhichBatchSizeHadNoPlanAtAll) {
   EXPECT_THAT(bench_table(report), HasSubstr("\nfailed: batch 128, input loader: too large\n"));
 }
 
-TEST(BenchJson, HasAllRowsInOneShape) {
+TEST(BenchJson, AllRowsHaveTheSameNumberOfKeys) {
   const auto json = nlohmann::json::parse(bench_report_json(sample_bench()));
   EXPECT_EQ(json.at("schema"), "slipstream.bench");
   EXPECT_EQ(json.at("version"), 1);
@@ -127,7 +127,8 @@ TEST(BenchJson, HasAllRowsInOneShape) {
   EXPECT_EQ(pipelined.at("gain").at("n"), 5);
   EXPECT_EQ(pipelined.at("transforms_device"), "cpu");
   EXPECT_TRUE(pipelined.at("offloading_gain").is_null());
-  const auto placed = nlohmann::json::parse(bench_report_json(placed_bench())).at("rows");
+  const auto placed =
+      nlohmann::json::parse(bench_report_json(bench_with_transforms_devices())).at("rows");
   EXPECT_EQ(placed.at(3).at("transforms_device"), "cuda");
   EXPECT_EQ(placed.at(3).at("offloading_gain").at("value"), 2.125);
   EXPECT_TRUE(pipelined.at("overlap_efficiency").at("low").is_null());
@@ -136,7 +137,7 @@ TEST(BenchJson, HasAllRowsInOneShape) {
   EXPECT_TRUE(json.at("rows").at(5).at("steps_per_second").is_null());
 }
 
-TEST(BenchSvg, DrawsBarsGainsAndALegend) {
+TEST(BenchSvg, DrawsBarsGainsAndLegend) {
   const std::string svg = bench_svg(sample_bench());
   for (const char* words :
        {"<svg xmlns=\"http://www.w3.org/2000/svg\"", "prefers-color-scheme: dark",
@@ -150,8 +151,8 @@ TEST(BenchSvg, DrawsBarsGainsAndALegend) {
   EXPECT_EQ(count_in(svg, "<circle"), 1u);
 }
 
-TEST(BenchSvg, DrawsGainsOfOffloading) {
-  const std::string svg = bench_svg(placed_bench());
+TEST(BenchSvg, DrawsOffloadingGains) {
+  const std::string svg = bench_svg(bench_with_transforms_devices());
   for (const char* series :
        {"serial, transforms cpu", "serial, transforms cuda", "pipelined, transforms cpu",
         "pipelined, transforms cuda", "alone:model, transforms cuda"})
@@ -165,9 +166,10 @@ TEST(BenchSvg, DrawsGainsOfOffloading) {
               HasSubstr("<title>pipelined, transforms cuda, batch 8: 2.125 [1.594, 2.656] 1<"));
 }
 
-TEST(BenchSvg, DrawsWhatThereIs) {
-  BenchReport all_gains = placed_bench(), inputs = sample_bench(), names = sample_bench();
-  for (BenchRow& row : all_gains.rows) row.gain = around(1, "1");
+TEST(BenchSvg, NumberOfPanelsDependsOnReportContents) {
+  BenchReport all_gains = bench_with_transforms_devices(), inputs = sample_bench(),
+              names = sample_bench();
+  for (BenchRow& row : all_gains.rows) row.gain = make_measured(1, "1");
   inputs.rows[0].input = "device";
   names.workload.name = "<a & \"b\">";
   BenchReport one = sample_bench(), none = sample_bench();

@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(Curves, SharePanelsAndColorsByTheirNames) {
+TEST(Curves, PanelsAndColorsFollowMetricNames) {
   MetricsTable table;
   table.add(10, 0, 0, {{"train/loss", 2.5}, {"train/lr", 0.1}});
   table.add(20, 0, 0, {{"train/loss", 1.5}, {"train/lr", 0.05}, {"val/loss", 2}, {"alone", 7}});
@@ -32,7 +32,7 @@ TEST(Curves, SharePanelsAndColorsByTheirNames) {
   EXPECT_THAT(svg, HasSubstr("prefers-color-scheme: dark"));
 }
 
-TEST(Curves, OfManyRowsShowTheLowestAndTheHighest) {
+TEST(Curves, ManyRowsAreReducedToLowestAndHighestValues) {
   MetricsTable table;
   for (std::uint64_t step = 0; step < 200'000; ++step)
     table.add(step, 0, 0, {{"loss", step == 77'777 ? 9.0 : static_cast<double>(step % 2)}});
@@ -42,7 +42,7 @@ TEST(Curves, OfManyRowsShowTheLowestAndTheHighest) {
   EXPECT_EQ(count_in(svg, ",85.0 "), 1u);  // 9 below a top of 10
 }
 
-TEST(Curves, HaveNoNumbersThatAreNone) {
+TEST(Curves, NonFiniteAndExtremeValuesGiveValidSvg) {
   constexpr double kHuge = std::numeric_limits<double>::max();
   const std::vector<std::vector<double>> cases = {{},
                                                   {0},
@@ -67,7 +67,7 @@ TEST(Curves, HaveNoNumbersThatAreNone) {
   }
 }
 
-TEST(Curves, HaveStepsOfAnySize) {
+TEST(Curves, LargestStepNumberIsDrawn) {
   MetricsTable table;
   table.add(std::numeric_limits<std::uint64_t>::max(), 0, 0, {{"loss", 1}});
   EXPECT_THAT(curves_svg(table, "run"), HasSubstr("<circle"));

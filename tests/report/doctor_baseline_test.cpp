@@ -18,7 +18,7 @@ const BaselineRow& baseline_row(const BaselineComparison& comparison, const std:
   return none;
 }
 
-std::vector<std::string> worse(const BaselineComparison& comparison) {
+std::vector<std::string> worse_rows(const BaselineComparison& comparison) {
   std::vector<std::string> names;
   for (const BaselineRow& row : comparison.rows)
     if (row.is_worse) names.push_back(row.name);
@@ -29,7 +29,7 @@ void set_rate(DoctorReport& report, double value, double low, double high) {
   report.diagnosis.rate = {value, low, high, "steps/s", 12};
 }
 
-TEST(Baseline, OfItselfIsNotWorse) {
+TEST(Baseline, ReportIsNotWorseThanItself) {
   const DoctorReport report = starved_report();
   const BaselineComparison same = against_baseline(report, doctor_report_json(report));
   EXPECT_FALSE(is_worse(same));
@@ -45,13 +45,13 @@ TEST(Baseline, OfItselfIsNotWorse) {
   EXPECT_THAT(names, testing::Not(testing::Contains("device batch")));
 }
 
-TEST(Baseline, ARateIsWorseOnlyBeyondItsIntervalAndTwoPerCent) {
+TEST(Baseline, RateIsWorseOnlyOutsideIntervalsAndByOverTwoPercent) {
   const DoctorReport before = starved_report();  // 0.890 [0.872, 0.908]
   const std::string baseline = doctor_report_json(before);
   const auto worse_at = [&](double value, double low, double high) {
     DoctorReport now = before;
     set_rate(now, value, low, high);
-    return worse(against_baseline(now, baseline));
+    return worse_rows(against_baseline(now, baseline));
   };
   EXPECT_THAT(worse_at(0.80, 0.79, 0.81), testing::ElementsAre("rate"));
   EXPECT_THAT(worse_at(0.80, 0.72, 0.88), testing::IsEmpty());
@@ -65,26 +65,26 @@ TEST(Baseline, ARateIsWorseOnlyBeyondItsIntervalAndTwoPerCent) {
   EXPECT_FALSE(is_worse(against_baseline(slightly, doctor_report_json(sure))));
 }
 
-TEST(Baseline, ACostIsWorseWhenItGrows) {
+TEST(Baseline, HigherCostIsWorse) {
   const DoctorReport before = starved_report();
   DoctorReport now = before;
   now.diagnosis.costs[0].wall_ms = {9.5, 9.4, 9.6, "ms", 64};
   now.diagnosis.costs[1].wall_ms = {0.1, 0.09, 0.11, "ms", 64};
   now.observed.levels[4].loader_alone = Measured{2.2, 2.1, 2.3, "steps/s", 12};
-  EXPECT_THAT(worse(against_baseline(now, doctor_report_json(before))),
+  EXPECT_THAT(worse_rows(against_baseline(now, doctor_report_json(before))),
               testing::ElementsAre("after convert_color, loader alone", "read, ms a sample"));
 }
 
-TEST(Baseline, ACostOfNextToNothingIsNeverWorse) {
+TEST(Baseline, NegligibleCostIsNeverWorse) {
   DoctorReport before = starved_report();
   CostRow& small = before.diagnosis.costs.front();
   small.wall_ms = {1e-4, 0.99e-4, 1.01e-4, "ms", 100};
   DoctorReport now = before;
   now.diagnosis.costs.front().wall_ms = {2e-4, 1.99e-4, 2.01e-4, "ms", 100};
-  EXPECT_THAT(worse(against_baseline(now, doctor_report_json(before))), testing::IsEmpty());
+  EXPECT_THAT(worse_rows(against_baseline(now, doctor_report_json(before))), testing::IsEmpty());
 }
 
-TEST(Baseline, ShowsWhatOnlyOneOfThemHas) {
+TEST(Baseline, RowOfOnlyOneReportIsKeptAndNotWorse) {
   const BaselineComparison comparison =
       against_baseline(failed_level_report(), doctor_report_json(starved_report()));
   EXPECT_EQ(baseline_row(comparison, "after random_mask").now.n, 0u);
@@ -96,16 +96,16 @@ TEST(Baseline, ShowsWhatOnlyOneOfThemHas) {
   EXPECT_FALSE(is_worse(other));
 }
 
-TEST(Baseline, TellsStepsOfOneNameApart) {
+TEST(Baseline, StepsWithSameNameAreNumbered) {
   DoctorReport before = starved_report();
   before.diagnosis.costs[3].name = before.diagnosis.costs[0].name = "resize";
   DoctorReport now = before;
   now.diagnosis.costs[3].wall_ms = {9.5, 9.4, 9.6, "ms", 64};
-  EXPECT_THAT(worse(against_baseline(now, doctor_report_json(before))),
+  EXPECT_THAT(worse_rows(against_baseline(now, doctor_report_json(before))),
               testing::ElementsAre("resize, ms a sample (2)"));
 }
 
-TEST(Baseline, SaysWhatElseDiffers) {
+TEST(Baseline, MachineAndOptionDifferencesAreListed) {
   DoctorReport now = starved_report();
   now.environment.gpu.reset();
   now.environment.logical_cores = 8;
@@ -119,7 +119,7 @@ TEST(Baseline, SaysWhatElseDiffers) {
   EXPECT_THAT(baseline_text(comparison), HasSubstr("not the same: cores: 16 before, 8 now\n"));
 }
 
-TEST(Baseline, IsShownAsATable) {
+TEST(Baseline, TextIsTableThatMarksWorseRate) {
   const DoctorReport before = starved_report();
   DoctorReport now = before;
   set_rate(now, 0.445, 0.44, 0.45);
@@ -129,7 +129,7 @@ TEST(Baseline, IsShownAsATable) {
   EXPECT_THAT(text, testing::StartsWith("figure "));
 }
 
-TEST(Baseline, SaysWhereThePlansDiffer) {
+TEST(Baseline, PlanDifferencesAreListed) {
   DoctorReport now = starved_report();
   now.observed.situation.plan.schedule.loader.num_workers += 3;
   now.observed.situation.plan.schedule.loader.cache = CacheOptions{"decode", 1 << 20};
@@ -139,7 +139,7 @@ TEST(Baseline, SaysWhereThePlansDiffer) {
                                      HasSubstr("plan/schedule/loader/cache")}));
 }
 
-TEST(Baseline, IsRefusedBeforeAnythingIsMeasured) {
+TEST(Baseline, OtherBatchSizeIsRefusedBeforeMeasuring) {
   DoctorReport unmeasured;
   unmeasured.workload = starved_report().workload;
   unmeasured.observed.batch_size = starved_report().observed.batch_size;
@@ -150,7 +150,7 @@ TEST(Baseline, IsRefusedBeforeAnythingIsMeasured) {
               testing::AllOf(testing::StartsWith("Refused"), HasSubstr("of another batch size")));
 }
 
-TEST(Baseline, TakesOnlyItsOwnKind) {
+TEST(Baseline, OtherFilesWorkloadsAndBatchSizesAreRefused) {
   const DoctorReport report = starved_report();
   const auto refusal = [&report](const std::string& baseline) {
     return thrown_by([&] { (void)against_baseline(report, baseline); });
@@ -172,7 +172,7 @@ TEST(Baseline, TakesOnlyItsOwnKind) {
   EXPECT_THAT(refusal(doctor_report_json(other)), HasSubstr("of another batch size: 8"));
 }
 
-TEST(Baseline, TakesEveryReport) {
+TEST(Baseline, EverySampleReportComparesWithItself) {
   for (const auto& [name, report] : all_doctor_reports()) {
     const BaselineComparison same = against_baseline(report, doctor_report_json(report));
     EXPECT_FALSE(is_worse(same)) << name;

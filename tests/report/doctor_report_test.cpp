@@ -29,7 +29,7 @@ std::string find_line(const std::string& text, const std::string& words) {
   return text.substr(at + 1, text.find('\n', at + 1) - at - 1);
 }
 
-TEST(Bottleneck, NamesComeBack) {
+TEST(Bottleneck, NamesRoundTripAndUnknownNamesAreRefused) {
   for (const char* name : {"gpu", "copy", "transforms", "decode", "read", "launch_overhead",
                            "lock_contention", "memory_bandwidth", "none", "not_enough_evidence"})
     EXPECT_EQ(to_string(bottleneck_named(name)), name);
@@ -37,7 +37,7 @@ TEST(Bottleneck, NamesComeBack) {
   EXPECT_THROW(bottleneck_named(""), Refused);
 }
 
-TEST(DoctorJson, HasTheseKeys) {
+TEST(DoctorJson, HasExpectedKeysInOrder) {
   const Json json = parsed(starved_report());
   EXPECT_EQ(json.at("schema"), "slipstream.doctor");
   EXPECT_EQ(json.at("version"), 1);
@@ -65,7 +65,7 @@ TEST(DoctorJson, HasTheseKeys) {
                           "cores", "read_bytes_per_second"));
 }
 
-TEST(DoctorJson, SaysWhatWasFound) {
+TEST(DoctorJson, ValuesMatchReport) {
   const Json json = parsed(starved_report());
   EXPECT_EQ(json.at("verdict"), "transforms");
   EXPECT_EQ(json.at("bottlenecks"), Json({"transforms", "read"}));
@@ -90,16 +90,16 @@ TEST(DoctorJson, SaysWhatWasFound) {
   EXPECT_EQ(json.at("utilization").at("sm_activity").at("value"), 0.22);
 }
 
-TEST(DoctorJson, LeavesOutWhatWasMeasuredOfSingleSamples) {
+TEST(DoctorJson, TimesOfSingleSamplesAreOmitted) {
   DoctorReport report = starved_report();
   report.observed.host.resize(1);
   report.observed.host[0].wall_s.assign(1000, 0.125F);
   EXPECT_EQ(doctor_report_json(report), doctor_report_json(starved_report()));
 }
 
-TEST(DoctorJson, WhatIsNotANumberIsNull) {
+TEST(DoctorJson, NonFiniteAndMissingValuesAreNull) {
   for (const double value : {double{NAN}, double{INFINITY}}) {
-    const Json json = parsed(report_of_numbers(value));
+    const Json json = parsed(report_with_numbers(value));
     EXPECT_EQ(json.at("rate").at("value"), nullptr);
     EXPECT_EQ(json.at("levels").at(3).at("with_training").at("low"), nullptr);
     EXPECT_EQ(json.at("costs").at(0).at("p99_ms"), nullptr);
@@ -114,13 +114,13 @@ TEST(DoctorJson, WhatIsNotANumberIsNull) {
   EXPECT_TRUE(nothing.at("levels").empty());
 }
 
-TEST(DoctorJson, KeepsNames) {
-  const Json json = parsed(report_of_words("a\"b<\x01\n"));
+TEST(DoctorJson, NamesAreKeptAndInvalidUtf8IsReplaced) {
+  const Json json = parsed(report_with_text("a\"b<\x01\n"));
   EXPECT_EQ(json.at("levels").at(0).at("name"), "a\"b<\x01\n");
-  EXPECT_EQ(parsed(report_of_words("\xff")).at("reason"), "\xef\xbf\xbd");
+  EXPECT_EQ(parsed(report_with_text("\xff")).at("reason"), "\xef\xbf\xbd");
 }
 
-TEST(DoctorText, SaysWhatWasFoundAndLeavesOutWhatIsNotThere) {
+TEST(DoctorText, ShowsResultsAndOmitsMissingSections) {
   DoctorReport on_cpu = full_speed_report(), no_limit = full_speed_report();
   on_cpu.observed.situation.on_gpu = false;
   no_limit.diagnosis.verdict = Bottleneck::none;
@@ -146,7 +146,7 @@ TEST(DoctorText, SaysWhatWasFoundAndLeavesOutWhatIsNotThere) {
         "Loader alone not measured: after random_crop: no time was left"},
        {"SM activity", "Outcome"}},
       {full_speed_report(),
-       {"Verdict: the device is the limit. The device is busy: its input keeps"},
+       {"Verdict: the device is the limit. The device is busy, and its input keeps"},
        {"What to change", "Warnings"}},
       {on_cpu, {"the device (here: the CPU) is the limit"}, {}},
       {no_limit, {"Verdict: the input does not limit training. "}, {}},
@@ -158,7 +158,7 @@ TEST(DoctorText, SaysWhatWasFoundAndLeavesOutWhatIsNotThere) {
   }
 }
 
-TEST(DoctorText, TablesHaveTheseLines) {
+TEST(DoctorText, TablesHaveExpectedLines) {
   const std::string text = doctor_text(starved_report());
   EXPECT_EQ(find_line(text, "device batch"),
             "  device batch (the ceiling)  3.45 [3.38, 3.52]     ##############################"
@@ -175,16 +175,16 @@ TEST(DoctorText, TablesHaveTheseLines) {
               testing::EndsWith("      -                     -"));
 }
 
-TEST(DoctorText, TakesWhateverANameHolds) {
-  const std::string text = doctor_text(report_of_words(kHostile));
+TEST(DoctorText, ControlCharactersInNamesAreEscaped) {
+  const std::string text = doctor_text(report_with_text(kHostile));
   EXPECT_TRUE(std::all_of(text.begin(), text.end(),
                           [](char c) { return c == '\n' || (c >= ' ' && c != 0x7f); }));
   EXPECT_THAT(text, HasSubstr("\\x1b[31m\\x01 \\xff"));
-  const std::string broken = doctor_text(report_of_words("a\nb"));
+  const std::string broken = doctor_text(report_with_text("a\nb"));
   EXPECT_THAT(find_line(broken, "a b "), HasSubstr("3.45"));
 }
 
-TEST(DoctorText, ShowsNoNumbersThatAreNone) {
+TEST(DoctorText, EveryReportIsShortAndWithoutNanOrInf) {
   for (const auto& [name, report] : all_doctor_reports()) {
     const std::string text = doctor_text(report);
     EXPECT_THAT(text, Not(HasSubstr("nan"))) << name;
@@ -193,7 +193,7 @@ TEST(DoctorText, ShowsNoNumbersThatAreNone) {
   }
 }
 
-TEST(DoctorHtml, HoldsTheReportAndWhatTheConsoleShows) {
+TEST(DoctorHtml, ContainsReportJsonAndConsoleText) {
   for (const auto& [name, report] : all_doctor_reports()) {
     const Json page = page_data(doctor_html(report));
     EXPECT_EQ(page.at("report"), parsed(report)) << name;
@@ -215,7 +215,7 @@ TEST(DoctorHtml, HoldsTheReportAndWhatTheConsoleShows) {
   }
 }
 
-TEST(DoctorWords, SayHowTheOutcomeCompares) {
+TEST(DoctorWords, OutcomeIsComparedWithPrediction) {
   Outcome outcome;
   outcome.predicted = {2, 1.9, 2.1, "steps/s", 8};
   outcome.measured = {1.8, 1.7, 1.85, "steps/s", 8};
@@ -229,7 +229,7 @@ TEST(DoctorWords, SayHowTheOutcomeCompares) {
   EXPECT_EQ(outcome_sentence(outcome), "");
 }
 
-TEST(DoctorWords, ShowNumbersShortly) {
+TEST(DoctorWords, NumbersAreShownWithFewDigits) {
   EXPECT_EQ(figure(Measured{1234.5, 1200, 1300, "ms", 2}), "1234 [1200, 1300]");
   EXPECT_EQ(figure(1e300), "1.00e+300");
   EXPECT_EQ(figure(Measured{2, 1, INFINITY, "1", 2}), "2.00");

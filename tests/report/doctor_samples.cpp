@@ -180,7 +180,7 @@ DoctorReport failed_level_report() {
 
 DoctorReport empty_report() { return {}; }
 
-DoctorReport report_of_words(const std::string& words) {
+DoctorReport report_with_text(const std::string& words) {
   DoctorReport report = starved_report();
   Environment& environment = report.environment;
   for (std::string* place :
@@ -202,7 +202,7 @@ DoctorReport report_of_words(const std::string& words) {
   return report;
 }
 
-DoctorReport report_of_numbers(double value) {
+DoctorReport report_with_numbers(double value) {
   DoctorReport report = starved_report();
   const auto set = [value](Measured& measured) {
     measured.value = measured.low = measured.high = value;
@@ -245,12 +245,12 @@ std::vector<NamedReport> all_doctor_reports() {
           {"full_speed", full_speed_report()},
           {"failed_level", failed_level_report()},
           {"empty", empty_report()},
-          {"hostile", report_of_words(kHostile)},
-          {"nan", report_of_numbers(NAN)},
-          {"infinite", report_of_numbers(INFINITY)},
-          {"zero", report_of_numbers(0)},
-          {"huge", report_of_numbers(1e300)},
-          {"negative", report_of_numbers(-1)}};
+          {"hostile", report_with_text(kHostile)},
+          {"nan", report_with_numbers(NAN)},
+          {"infinite", report_with_numbers(INFINITY)},
+          {"zero", report_with_numbers(0)},
+          {"huge", report_with_numbers(1e300)},
+          {"negative", report_with_numbers(-1)}};
 }
 
 }  // namespace slipstream

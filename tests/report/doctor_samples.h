@@ -16,9 +16,9 @@ DoctorReport failed_level_report();
 /// Nothing at all was measured.
 DoctorReport empty_report();
 /// `words` wherever a report takes words.
-DoctorReport report_of_words(const std::string& words);
+DoctorReport report_with_text(const std::string& words);
 /// The starved report with `value` for every number that was measured.
-DoctorReport report_of_numbers(double value);
+DoctorReport report_with_numbers(double value);
 
 /// What no name may do to a page or a terminal.
 inline const std::string kHostile =

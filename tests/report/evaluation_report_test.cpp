@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-TEST(EvaluationReport, ClassesOfAConfusionMatrix) {
+TEST(EvaluationReport, ConfusionMatrixGivesAccuracyAndIouPerClass) {
   const std::vector<ClassRow> rows = class_rows({3, 1, 0, 0, 0, 0, 1, 0, 4}, {"cat", "dog"});
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0].name, "cat");
@@ -24,7 +24,7 @@ TEST(EvaluationReport, ClassesOfAConfusionMatrix) {
   EXPECT_DOUBLE_EQ(rows[2].accuracy, 0.8);
 }
 
-TEST(EvaluationReport, ATableHasTheLastAndTheBestOfEachScore) {
+TEST(EvaluationReport, TableShowsLastAndBestOfEachScore) {
   const std::vector<ScoreRow> rows = {{10, 1, {{"loss", 0.5}, {"top1", 0.7}}},
                                       {20, 2, {{"loss", kNaN}, {"top1", 0.8}}},
                                       {30, 3, {{"loss", 0.25}, {"top1", 0.6}}}};
@@ -34,7 +34,7 @@ TEST(EvaluationReport, ATableHasTheLastAndTheBestOfEachScore) {
             "top1    0.6   0.8         2\n");
 }
 
-TEST(EvaluationReport, ATableHasTheBestOfEarlierRuns) {
+TEST(EvaluationReport, TableIncludesBestOfEarlierRuns) {
   const std::vector<ScoreRow> rows = {{30, 3, {{"loss", 0.5}, {"top1", 0.7}, {"top5", 0.9}}}};
   EXPECT_EQ(score_table(rows, {{10, 1, {{"top1", 0.75}}}, {20, 2, {{"loss", 0.625}}}}),
             "score  last  best  in epoch\n"
@@ -43,7 +43,7 @@ TEST(EvaluationReport, ATableHasTheBestOfEarlierRuns) {
             "top5    0.9   0.9         3\n");
 }
 
-TEST(EvaluationReport, ATableSaysWhereNoScoreWasFinite) {
+TEST(EvaluationReport, TableShowsNanIfNoScoreWasFinite) {
   EXPECT_EQ(score_table({{10, 1, {{"loss", kNaN}}}}),
             "score  last  best  in epoch\n"
             "loss    nan   nan       nan\n");

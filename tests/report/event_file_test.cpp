@@ -31,7 +31,7 @@ T number_at(const std::string& bytes, std::size_t at) {
   return value;
 }
 
-std::uint32_t masked(std::uint32_t crc) { return (crc >> 15 | crc << 17) + 0xa282ead8; }
+std::uint32_t mask_crc(std::uint32_t crc) { return (crc >> 15 | crc << 17) + 0xa282ead8; }
 
 class EventFileTest : public testing::Test {
  protected:
@@ -44,8 +44,8 @@ class EventFileTest : public testing::Test {
       const std::string event = bytes.substr(at + 12, length);
       const bool is_complete =
           at + 16 + length <= bytes.size() &&
-          number_at<std::uint32_t>(bytes, at + 8) == masked(crc32c(bytes.substr(at, 8))) &&
-          number_at<std::uint32_t>(bytes, at + 12 + length) == masked(crc32c(event));
+          number_at<std::uint32_t>(bytes, at + 8) == mask_crc(crc32c(bytes.substr(at, 8))) &&
+          number_at<std::uint32_t>(bytes, at + 12 + length) == mask_crc(crc32c(event));
       found.push_back(is_complete ? event : "damaged");
       at = is_complete ? at + 16 + length : bytes.size();
     }
@@ -55,7 +55,7 @@ class EventFileTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST(Crc32c, IsThatOfTheStandard) {
+TEST(Crc32c, MatchesStandardTestVectors) {
   std::string ascending(32, '\0');
   std::iota(ascending.begin(), ascending.end(), '\0');
   EXPECT_EQ(crc32c(""), 0u);
@@ -67,7 +67,7 @@ TEST(Crc32c, IsThatOfTheStandard) {
   EXPECT_EQ(crc32c(std::string(ascending.rbegin(), ascending.rend())), 0x113fdb5cu);
 }
 
-TEST_F(EventFileTest, BeginsWithItsVersionAndWhereTheRunDoes) {
+TEST_F(EventFileTest, StartsWithVersionAndFirstStep) {
   const EventFile file(folder_.path(), kTime_s, 300);
   EXPECT_THAT(events(file.path()), testing::ElementsAre(kTimeField + "\x1a\x0d"
                                                                      "brain.Event:2",
@@ -75,7 +75,7 @@ TEST_F(EventFileTest, BeginsWithItsVersionAndWhereTheRunDoes) {
                                                                      "\x3a\x02\x08\x01"));
 }
 
-TEST_F(EventFileTest, RecordsHoldNamesStepsAndValues) {
+TEST_F(EventFileTest, RecordsContainNamesStepsAndValues) {
   EventFile file(folder_.path(), kTime_s, 0);
   file.add(kTime_s, 5, {{"a", 1.5}, {"b", -2}});
   file.add(kTime_s, std::uint64_t{1} << 40, {{std::string(200, 'x'), NAN}});
@@ -92,7 +92,7 @@ TEST_F(EventFileTest, RecordsHoldNamesStepsAndValues) {
   EXPECT_THAT(found[3], HasSubstr("\x0a\xc8\x01" + std::string(200, 'x')));
 }
 
-TEST_F(EventFileTest, IsNamedAfterItsTimeHostAndProcess) {
+TEST_F(EventFileTest, FileNameContainsTimeAndProcessIdAndIsUnique) {
   const EventFile first(folder_.path(), kTime_s, 0);
   const EventFile second(folder_.path(), kTime_s, 0);
   const std::string name = first.path().filename();
@@ -101,7 +101,7 @@ TEST_F(EventFileTest, IsNamedAfterItsTimeHostAndProcess) {
   EXPECT_EQ(second.path().filename(), name + ".1");
 }
 
-TEST_F(EventFileTest, AFullDiskLeavesWholeRecords) {
+TEST_F(EventFileTest, FullDiskLeavesOnlyCompleteRecords) {
   EventFile file(folder_.path(), kTime_s, 0);
   file.add(kTime_s, 1, {{"loss", 1}});
   {
@@ -118,14 +118,14 @@ TEST_F(EventFileTest, AFullDiskLeavesWholeRecords) {
   EXPECT_THAT(found[3], HasSubstr("\x10\x03\x2a"));
 }
 
-TEST_F(EventFileTest, WithoutRoomForItsBeginningThereIsNoFile) {
+TEST_F(EventFileTest, FullDiskAtCreationLeavesNoFile) {
   const WriteLimit limit(30);
   EXPECT_THAT(thrown_by([&] { EventFile(folder_.path(), kTime_s, 0).path(); }),
               HasSubstr("File too large"));
   EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
 
-TEST_F(EventFileTest, AFileThatIsGoneAndALinkInItsPlaceAreErrors) {
+TEST_F(EventFileTest, RemovedFileOrSymlinkThrows) {
   EventFile file(folder_.path(), kTime_s, 0);
   fs::remove(file.path());
   EXPECT_THAT(thrown_by([&] {

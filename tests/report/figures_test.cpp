@@ -12,7 +12,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(Text, ShowsFourDigitsOfAMeasuredValue) {
+TEST(Text, MeasuredValueIsShownWithFourDigits) {
   EXPECT_EQ(with_interval({0.012345, 0.011, 0.0137, "s", 3}), "0.01235 [0.01100, 0.01370]");
   EXPECT_EQ(with_interval({123456, 123000, 124000, "s", 3}), "123456 [123000, 124000]");
   EXPECT_EQ(with_interval({0, 0, 0, "s", 3}), "0.000 [0.000, 0.000]");
@@ -21,13 +21,13 @@ TEST(Text, ShowsFourDigitsOfAMeasuredValue) {
   EXPECT_EQ(with_interval({NAN, NAN, NAN, "s", 1}), "-");
 }
 
-TEST(Text, FixedTakesEveryNumber) {
+TEST(Text, FixedFormatsEveryNumber) {
   EXPECT_EQ(fixed(-1.005, 1), "-1.0");
   EXPECT_EQ(fixed(INFINITY, 1), "-");
   EXPECT_EQ(fixed(1e308, 12).size(), 309u + 13u);
 }
 
-TEST(Text, LossesAreShort) {
+TEST(Text, LossesAreShownWithFourDigits) {
   EXPECT_EQ(loss_figure(2.30149), "2.301");
   EXPECT_EQ(loss_figure(1.23456e-5), "1.235e-05");
   EXPECT_EQ(loss_figure(1e30), "1e+30");
@@ -36,7 +36,7 @@ TEST(Text, LossesAreShort) {
   EXPECT_EQ(loss_figure(NAN), "-");
 }
 
-TEST(Ticks, AreRoundAndHoldTheRange) {
+TEST(Ticks, AreRoundAndCoverTheRange) {
   EXPECT_THAT(nice_ticks(0, 610, 6), ElementsAre(0, 200, 400, 600, 800));
   EXPECT_THAT(nice_ticks(0, 10, 5), ElementsAre(0, 2, 4, 6, 8, 10));
   EXPECT_EQ(nice_ticks(1, 1.32, 4).front(), 1);

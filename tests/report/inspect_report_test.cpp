@@ -26,7 +26,7 @@ InspectReport sample_inspect_report() {
   return report;
 }
 
-TEST(InspectReport, NamesEveryClassWithItsSamples) {
+TEST(InspectReport, EveryNamedClassIsListedWithSampleCount) {
   const Json json = Json::parse(inspect_report_json(sample_inspect_report()));
   EXPECT_EQ(json.at("fields").at(1).at("classes").dump(),
             "[{\"class\":0,\"name\":\"cat\",\"samples\":1},"
@@ -34,7 +34,7 @@ TEST(InspectReport, NamesEveryClassWithItsSamples) {
             "{\"class\":2,\"name\":\"hen\",\"samples\":2}]");
 }
 
-TEST(InspectReport, ListsClassesWithoutNamesThatWereSeen) {
+TEST(InspectReport, UnnamedClassesAreListedOnlyIfSeen) {
   InspectReport report = sample_inspect_report();
   report.found.fields[1].class_names.clear();
   const Json json = Json::parse(inspect_report_json(report));
@@ -42,7 +42,7 @@ TEST(InspectReport, ListsClassesWithoutNamesThatWereSeen) {
             "[{\"class\":0,\"samples\":1},{\"class\":2,\"samples\":2}]");
 }
 
-TEST(InspectReport, HasRemarksAndTransparentImages) {
+TEST(InspectReport, RemarksAndTransparentImagesAreIncluded) {
   const Json json = Json::parse(inspect_report_json(sample_inspect_report()));
   EXPECT_EQ(json.at("remarks"), Json({"a remark"}));
   EXPECT_EQ(json.at("fields").at(0).at("transparent"), 2);

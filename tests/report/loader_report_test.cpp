@@ -25,7 +25,7 @@ LoaderReport sample_loader_report() {
   return report;
 }
 
-TEST(LoaderReport, TheTableComparesWithTheFewestWorkers) {
+TEST(LoaderReport, TableShowsSpeedupOverFewestWorkers) {
   EXPECT_EQ(loader_table(sample_loader_report()),
             "workers  samples/s             speed-up  of perfect  read ms\n"
             "      1  100.0 [90.0, 110.0]   1.00      1.00        2.500\n"
@@ -35,7 +35,7 @@ TEST(LoaderReport, TheTableComparesWithTheFewestWorkers) {
             "warning: the machine was busy\n");
 }
 
-TEST(LoaderReport, SaysWhatIsEnoughOnlyWhereMoreWasMeasured) {
+TEST(LoaderReport, EnoughWorkersAreReportedOnlyIfMoreWereMeasured) {
   LoaderReport report = sample_loader_report();
   EXPECT_TRUE(Json::parse(loader_report_json(report)).at("enough_workers").is_null());
   report.rates.push_back({4, {200, 190, 210, "samples/s", 5}, report.rates[0].steps});
@@ -47,7 +47,7 @@ TEST(LoaderReport, SaysWhatIsEnoughOnlyWhereMoreWasMeasured) {
   EXPECT_TRUE(Json::parse(loader_report_json(report)).at("enough_workers").is_null());
 }
 
-TEST(LoaderReport, TellsWhatCameFromCaches) {
+TEST(LoaderReport, CacheHitsAreReported) {
   LoaderReport report = sample_loader_report();
   for (LoaderRate& rate : report.rates) {
     rate.cache = CacheCounters{10, 4096, 30, 10, false};
@@ -67,7 +67,7 @@ TEST(LoaderReport, TellsWhatCameFromCaches) {
   EXPECT_TRUE(rates[1].at("disk_cache").at("stop_reason").is_null());
 }
 
-TEST(LoaderReport, SaysNothingOfCachesWhereThereAreNone) {
+TEST(LoaderReport, CachesAreOmittedIfUnused) {
   EXPECT_THAT(loader_table(sample_loader_report()), Not(HasSubstr("cache")));
   const Json rates = Json::parse(loader_report_json(sample_loader_report())).at("rates");
   EXPECT_TRUE(rates[0].at("cache").is_null());

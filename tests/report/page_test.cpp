@@ -21,7 +21,7 @@ std::string make_page(const std::string& words) {
   return page_html({{"title", words}, {"note", ""}, {"sections", Json::array()}});
 }
 
-TEST(Page, NoTextEndsTheDataOrALineOfScript) {
+TEST(Page, TextIsEscapedInScriptData) {
   const std::string cases[] = {"</script><script>alert(1)</script>",
                                "<!-- <script>",
                                "]]> --> &lt; & \"quoted\" 'it' \\ \\u003c",
@@ -42,7 +42,7 @@ TEST(Page, NoTextEndsTheDataOrALineOfScript) {
   EXPECT_EQ(page_data(make_page("\xff")).at("title"), "\ufffd");
 }
 
-TEST(Page, IsCompleteAndNamesNothingToLoad) {
+TEST(Page, IsCompleteAndLoadsNothing) {
   const std::string page = make_page("x");
   EXPECT_THAT(page, StartsWith("<!DOCTYPE html>\n"));
   EXPECT_THAT(page, testing::EndsWith("</html>\n"));
@@ -67,7 +67,7 @@ std::string decoded_base64(const std::string& text) {
   return bytes;
 }
 
-TEST(SheetPage, HasItsCaptionsAsText) {
+TEST(SheetPage, CaptionsAreStoredAsText) {
   const Json page = page_data(sheet_html(sample_sheet(), "Images of <x>"));
   EXPECT_EQ(page.at("title"), "Images of <x>");
   const Json& section = page.at("sections").at(0);
@@ -79,7 +79,7 @@ TEST(SheetPage, HasItsCaptionsAsText) {
   }
 }
 
-TEST(SheetPage, HasImagesOfAnyNumberOfBytes) {
+TEST(SheetPage, ImagesOfEverySizeAreBase64Encoded) {
   std::set<std::size_t> remainders;
   for (std::int64_t width = 1; width < 40; ++width) {
     Sheet sheet{.cell = 40};
@@ -96,7 +96,7 @@ TEST(SheetPage, HasImagesOfAnyNumberOfBytes) {
   EXPECT_EQ(remainders.size(), 3u);
 }
 
-TEST(SheetPage, TheNameOfTheFileChoosesBetweenImagesAndPage) {
+TEST(SheetPage, FileExtensionSelectsPngOrHtml) {
   for (const char* name : {"a.png", "a.PNG", "a", "html"})
     EXPECT_THAT(sheet_file(sample_sheet(), "t", name), StartsWith("\x89PNG")) << name;
   for (const char* name : {"a.html", "b.png/a.HTML"})

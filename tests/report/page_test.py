@@ -87,7 +87,7 @@ class PageTest(unittest.TestCase):
 
 
 class Structure(PageTest):
-    def test_is_well_formed_and_names_nothing_to_load(self):
+    def test_page_is_well_formed_and_loads_nothing(self):
         for page in self.pages:
             with self.subTest(page=page.name):
                 for element in ElementTree.fromstring(page.read_text(encoding="utf-8")).iter():
@@ -127,7 +127,7 @@ class InABrowser(PageTest):
         found = self.results[page, options] = json.loads(html.unescape(re.search('data-seen="([^"]*)"', dom)[1]))
         return found
 
-    def test_opens_without_a_complaint_loads_nothing_and_fits(self):
+    def test_page_opens_without_errors_or_requests_and_fits_window(self):
         for page in self.pages:
             for options in (PHONE, SCREEN) if page.stem in ("starved", "hostile", "huge", "sheet") else (SCREEN,):
                 with self.subTest(page=page.stem, options=options):
@@ -138,7 +138,7 @@ class InABrowser(PageTest):
                     self.assertIn(seen["title"], seen["text"])
                     self.assertNotRegex(seen["text"], r"\b(NaN|undefined|null)\b|\[object")
 
-    def test_every_word_and_figure_of_the_console_is_visible(self):
+    def test_every_word_of_console_output_is_visible(self):
         for page in self.folder.glob("*.txt"):
             with self.subTest(page=page.name):
                 text = self.open(page.stem)["text"]
@@ -146,7 +146,7 @@ class InABrowser(PageTest):
                     if not re.fullmatch(r"[#.]+|-|[0-9]+\.", word):
                         self.assertIn(word, text)
 
-    def test_bars_are_as_long_as_their_values(self):
+    def test_bar_lengths_match_values(self):
         seen = self.open("starved")
         self.assertAlmostEqual(seen["bars"][9] / seen["bars"][0], 0.89 / 3.45, delta=0.005)
         self.assertGreater(seen["bars"][0], 100)
@@ -157,7 +157,7 @@ class InABrowser(PageTest):
         for name, has_lanes in (("starved", True), ("nan", False), ("infinite", False), ("empty", False)):
             self.assertEqual("by lane" in self.open(name)["text"], has_lanes, name)
 
-    def test_is_light_or_dark_as_asked_and_light_on_paper(self):
+    def test_color_scheme_follows_browser_and_is_light_in_print(self):
         for page in ("starved", "sheet"):
             for options, grounds in ((SCREEN, range(200, 256)), (DARK, range(60))):
                 with self.subTest(page=page, options=options):
@@ -166,12 +166,12 @@ class InABrowser(PageTest):
                     self.assertIn(int(re.search(r"[0-9]+", seen["ground"])[0]), grounds)
         self.assertIn("@media screen and (prefers-color-scheme: dark)", self.pages[0].read_text(encoding="utf-8"))
 
-    def test_names_are_shown_as_they_are_and_do_nothing(self):
+    def test_names_with_markup_are_shown_as_text(self):
         text = self.open("hostile")["text"]
         for words in ("<script>alert(1)</script>", "& \"quoted\"", "\\x1b[31m\\x01 \\xff", "</style>"):
             self.assertIn(words, text)
 
-    def test_a_sheet_shows_its_images_with_captions_in_any_script(self):
+    def test_sheet_shows_images_and_unicode_captions(self):
         seen = self.open("sheet")
         self.assertEqual(seen["images"], [[2, 3], [2, 3]])
         self.assertEqual(seen["text"].count("\u732b 0.98"), 2)

@@ -40,7 +40,7 @@ class ProgressLineTest : public testing::Test {
   std::ostringstream out_;
 };
 
-TEST_F(ProgressLineTest, OnATerminalOneLineIsDrawnOverAndCleared) {
+TEST_F(ProgressLineTest, TerminalLineIsOverwrittenAndClearedAtFinish) {
   ProgressLine line(out_, terminal());
   line.update(at(0, 0));
   EXPECT_EQ(written(), "\rstep 0/100  - steps/s  loss 2.5  input wait 12 %");
@@ -69,7 +69,7 @@ TEST_F(ProgressLineTest, DrawsAtMostTenTimesASecond) {
   EXPECT_GE(drawn, 9u);
 }
 
-TEST_F(ProgressLineTest, FitsTheTerminal) {
+TEST_F(ProgressLineTest, LineFitsTerminalWidth) {
   ProgressLine line(out_, terminal());
   line.update(at(10, 1));
   double now = 1;
@@ -86,7 +86,7 @@ TEST_F(ProgressLineTest, FitsTheTerminal) {
   EXPECT_THAT(written(), testing::ContainsRegex("step 20/100  .* steps/s  loss .*  left "));
 }
 
-TEST_F(ProgressLineTest, SaysWhatATrainingKnows) {
+TEST_F(ProgressLineTest, ShowsEpochScoreAndLearningRateIfKnown) {
   columns_ = 200;
   ProgressLineOptions options = terminal();
   options.facts = [](const Progress& progress) -> TrainingFacts {
@@ -108,7 +108,7 @@ TEST_F(ProgressLineTest, SaysWhatATrainingKnows) {
   EXPECT_THAT(written(), testing::HasSubstr("\rstep 30/100  measuring lane 'copy' alone"));
 }
 
-TEST_F(ProgressLineTest, SpeedIsThatOfTheLastSeconds) {
+TEST_F(ProgressLineTest, SpeedIsMeasuredOverLastSeconds) {
   ProgressLine line(out_, terminal());
   line.update(at(0, 0));
   line.update(at(1, 10));  // warm-up
@@ -117,7 +117,7 @@ TEST_F(ProgressLineTest, SpeedIsThatOfTheLastSeconds) {
   EXPECT_THAT(written(), testing::HasSubstr("  10.0 steps/s"));
 }
 
-TEST_F(ProgressLineTest, ASecondRunIsMeasuredAnew) {
+TEST_F(ProgressLineTest, SecondRunRestartsSpeedMeasurement) {
   ProgressLine line(out_, terminal());
   line.update(at(50, 1));
   written();
@@ -126,7 +126,7 @@ TEST_F(ProgressLineTest, ASecondRunIsMeasuredAnew) {
   EXPECT_THAT(written(), testing::HasSubstr("step 4/100  2.00 steps/s"));
 }
 
-TEST_F(ProgressLineTest, TheFirstStepSaysNothingOfTheTimeLeft) {
+TEST_F(ProgressLineTest, FirstStepShowsNoTimeLeft) {
   ProgressLine line(out_, terminal());
   line.update(at(1, 60));
   EXPECT_THAT(written(), testing::Not(testing::HasSubstr("left")));
@@ -134,20 +134,20 @@ TEST_F(ProgressLineTest, TheFirstStepSaysNothingOfTheTimeLeft) {
   EXPECT_THAT(written(), testing::EndsWith("left 1:38"));
 }
 
-TEST_F(ProgressLineTest, LongRunsAreLeftInHours) {
+TEST_F(ProgressLineTest, LongTimeLeftIsShownInHours) {
   ProgressLine line(out_, terminal());
   line.update({.step = 1, .steps = 5002, .elapsed_s = 2});
   line.update({.step = 2, .steps = 5002, .elapsed_s = 4});
   EXPECT_THAT(written(), testing::EndsWith("left 2:46:40"));
 }
 
-TEST_F(ProgressLineTest, ALossThatIsNoNumberShows) {
+TEST_F(ProgressLineTest, NanLossIsShown) {
   ProgressLine line(out_, terminal());
   line.update({.step = 1, .steps = 2, .elapsed_s = 1, .loss = NAN});
   EXPECT_THAT(written(), testing::HasSubstr("loss nan"));
 }
 
-TEST_F(ProgressLineTest, ElsewhereALineIsLoggedEveryFewSeconds) {
+TEST_F(ProgressLineTest, WithoutTerminalLineIsLoggedEveryFewSeconds) {
   ProgressLine line(out_, {});
   line.update(at(0, 0));
   line.update(at(10, 1));
@@ -163,13 +163,13 @@ TEST_F(ProgressLineTest, ElsewhereALineIsLoggedEveryFewSeconds) {
   EXPECT_THAT(written(), IsEmpty());
 }
 
-TEST_F(ProgressLineTest, NothingIsWrittenForARunThatNeverBegan) {
+TEST_F(ProgressLineTest, NothingIsWrittenIfRunNeverStarts) {
   { const ProgressLine line(out_, {}); }
   { const ProgressLine line(out_, terminal()); }
   EXPECT_THAT(written(), IsEmpty());
 }
 
-TEST_F(ProgressLineTest, ClearedForOtherOutputItComesBack) {
+TEST_F(ProgressLineTest, ClearedLineIsRedrawnByNextUpdate) {
   ProgressLine line(out_, terminal());
   line.update(at(1, 1));
   line.clear();
@@ -180,14 +180,14 @@ TEST_F(ProgressLineTest, ClearedForOtherOutputItComesBack) {
   EXPECT_THAT(written(), testing::StartsWith("\rstep 1/100"));
 }
 
-TEST_F(ProgressLineTest, TheLastStateIsNotLoggedWhereTheOutputHasNoReader) {
+TEST_F(ProgressLineTest, LastStateIsNotLoggedWithoutReader) {
   ProgressLine line(out_, {.is_read = [] { return false; }});
   line.update(at(10, 1));
   line.finish();
   EXPECT_THAT(written(), IsEmpty());
 }
 
-TEST(HasNoReader, SaysWhetherThePipeWasClosed) {
+TEST(HasNoReader, IsTrueOnlyIfReadEndOfPipeIsClosed) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   EXPECT_FALSE(has_no_reader(ends[1]));
@@ -197,7 +197,7 @@ TEST(HasNoReader, SaysWhetherThePipeWasClosed) {
   EXPECT_FALSE(has_no_reader(-1));
 }
 
-TEST(TerminalColumns, AreThoseOfTheTerminal) {
+TEST(TerminalColumns, MatchTerminalSizeAndDefaultTo80) {
   const int controller = ::posix_openpt(O_RDWR | O_NOCTTY);
   if (controller < 0 || ::grantpt(controller) != 0 || ::unlockpt(controller) != 0)
     GTEST_SKIP() << "no pseudo-terminals here";
@@ -211,7 +211,7 @@ TEST(TerminalColumns, AreThoseOfTheTerminal) {
   ::close(controller);
 }
 
-TEST(TerminalColumns, AreNoneWhereThereIsNoTerminal) {
+TEST(TerminalColumns, AreZeroWithoutTerminal) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   EXPECT_EQ(terminal_columns(ends[1]), 0u);

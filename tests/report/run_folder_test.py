@@ -64,7 +64,7 @@ class RunFolder(unittest.TestCase):
                 self.assertTrue(math.isnan(read.pop(61)["train/loss"]))
             self.assert_rows(read, expected)
 
-    def test_tensorboard_drops_the_steps_that_were_done_again(self):
+    def test_tensorboard_drops_repeated_steps(self):
         run = EventAccumulator(str(self.folder))
         run.Reload()
         self.assertEqual(sorted(run.Tags()["scalars"]), ["train/loss", "train/lr", "val/top1"])
@@ -75,7 +75,7 @@ class RunFolder(unittest.TestCase):
         del read[61]
         self.assert_rows(read, WHOLE)
 
-    def test_lines_and_table_hold_the_same_rows(self):
+    def test_jsonl_and_csv_contain_the_same_rows(self):
         lines = [json.loads(line) for line in (self.folder / "metrics.jsonl").read_text().splitlines()]
         self.assertIsNone(lines.pop()["train/loss"])
         for line in lines:
@@ -93,14 +93,14 @@ class RunFolder(unittest.TestCase):
             self.assertEqual((read.pop("epoch"), read.pop("time_s")), (step / 20, step / 4))
             self.assertEqual(read, WHOLE[step])
 
-    def test_the_curves_are_well_formed_and_load_nothing(self):
+    def test_curves_svg_is_well_formed_and_loads_nothing(self):
         text = (self.folder / "curves.svg").read_text(encoding="utf-8")
         for element in ElementTree.fromstring(text).iter():
             self.assertNotIn(element.tag.rsplit("}", 1)[-1], {"script", "image", "use", "a"})
             self.assertFalse([key for key in element.attrib if key.endswith("href")])
         self.assertNotIn("url(", text)
 
-    def test_nothing_else_is_left(self):
+    def test_folder_contains_only_expected_files(self):
         names = {path.name.split(".tfevents.")[0] for path in self.folder.iterdir()}
         self.assertEqual(names, {"run.json", "metrics.jsonl", "metrics.csv", "curves.svg", "events.out"})
         facts = json.loads((self.folder / "run.json").read_text(encoding="utf-8"))

@@ -56,7 +56,7 @@ constexpr const char* kTwoLines =
     "{\"step\":2,\"epoch\":0.5,\"time_s\":1.0,\"train/loss\":3.0}\n"
     "{\"step\":4,\"epoch\":1.0,\"time_s\":2.0,\"train/loss\":2.0,\"val/loss\":2.5}\n";
 
-TEST_F(RunLogTest, RowsAreThereAtOnceInEveryFile) {
+TEST_F(RunLogTest, RowsAreWrittenToEveryFileImmediately) {
   RunLog log(run_, 0, {}, kNever_s);
   EXPECT_EQ(content("metrics.jsonl"), "");
   EXPECT_EQ(content("metrics.csv"), "step,epoch,time_s\n");
@@ -73,7 +73,7 @@ TEST_F(RunLogTest, RowsAreThereAtOnceInEveryFile) {
   EXPECT_EQ(log.problem(), "");
 }
 
-TEST_F(RunLogTest, AColumnIsNamedAsItIs) {
+TEST_F(RunLogTest, ColumnNamesAreEscapedAndReservedNamesThrow) {
   RunLog log(run_, 0, {});
   log.add(1, 0, 0, {{"iou/cat, \"big\"", 1}, {"bell\a", 2}});
   EXPECT_EQ(content("metrics.csv"),
@@ -81,7 +81,7 @@ TEST_F(RunLogTest, AColumnIsNamedAsItIs) {
   EXPECT_THAT(thrown_by([&] { log.add(2, 0, 0, {{"epoch", 1}}); }), StartsWith("other: "));
 }
 
-TEST_F(RunLogTest, WhatIsNotFiniteIsNoNumber) {
+TEST_F(RunLogTest, NonFiniteValuesAreWrittenAsNullOrEmpty) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   RunLog log(run_, 0, {});
   log.add(1, NAN, 0, {{"loss", NAN}, {"lr", -kInfinite}});
@@ -93,7 +93,7 @@ TEST_F(RunLogTest, WhatIsNotFiniteIsNoNumber) {
   EXPECT_EQ(log.problem(), "");
 }
 
-TEST_F(RunLogTest, TheFactsSayWhatWasRun) {
+TEST_F(RunLogTest, RunJsonContainsFacts) {
   const RunLog log(run_, 7,
                    {{"command", std::vector<std::string>{"train", "a b"}},
                     {"seed", std::uint64_t{3}},
@@ -116,7 +116,7 @@ TEST_F(RunLogTest, TheFactsSayWhatWasRun) {
               StartsWith("other: "));
 }
 
-TEST_F(RunLogTest, AResumeCutsWhatWillComeAgain) {
+TEST_F(RunLogTest, ResumeDropsRowsAfterFirstStep) {
   run_before();
   RunLog log(run_, 2, {}, kNever_s);
   EXPECT_EQ(content("metrics.jsonl"),
@@ -128,7 +128,7 @@ TEST_F(RunLogTest, AResumeCutsWhatWillComeAgain) {
   EXPECT_EQ(event_files().size(), 2u);
 }
 
-TEST_F(RunLogTest, AResumeCutsHalfALineAndWhatIsNoRow) {
+TEST_F(RunLogTest, ResumeDropsPartialAndInvalidLines) {
   run_before();
   write_file_atomically(path("metrics.jsonl"),
                         "{\"step\": 1, \"epoch\": 0, \"time_s\": null, \"note\": \"x\"}\n"
@@ -139,7 +139,7 @@ TEST_F(RunLogTest, AResumeCutsHalfALineAndWhatIsNoRow) {
             "{\"step\":1,\"epoch\":0.0,\"time_s\":null}\n" + std::string(kTwoLines));
 }
 
-TEST_F(RunLogTest, ANewRunDropsOldRows) {
+TEST_F(RunLogTest, NewRunDropsOldRows) {
   run_before();
   const RunLog log(run_, 0, {});
   EXPECT_EQ(content("metrics.jsonl"), "");
@@ -147,7 +147,7 @@ TEST_F(RunLogTest, ANewRunDropsOldRows) {
   EXPECT_THAT(content("curves.svg"), HasSubstr("no values yet"));
 }
 
-TEST_F(RunLogTest, CurvesAreDrawnNowAndThenAndAtTheEnd) {
+TEST_F(RunLogTest, CurvesAreDrawnPeriodicallyAndAtFinish) {
   RunLog log(run_, 0, {}, kNever_s);
   log.add(1, 0, 0, {{"loss", 3}});
   EXPECT_THAT(content("curves.svg"), HasSubstr("no values yet"));
@@ -159,7 +159,7 @@ TEST_F(RunLogTest, CurvesAreDrawnNowAndThenAndAtTheEnd) {
   EXPECT_THAT(content("curves.svg"), HasSubstr("loss at step 1: 4"));
 }
 
-TEST_F(RunLogTest, AFinishedLogLeavesItsFilesAlone) {
+TEST_F(RunLogTest, SecondFinishWritesNothing) {
   RunLog log(run_, 0, {});
   log.finish();
   fs::rename(run_, folder_.path() / "moved");
@@ -167,7 +167,7 @@ TEST_F(RunLogTest, AFinishedLogLeavesItsFilesAlone) {
   EXPECT_FALSE(fs::exists(run_));
 }
 
-TEST_F(RunLogTest, AFileWithALinkInItsPlaceGetsItsRowsLater) {
+TEST_F(RunLogTest, RowsMissedBecauseOfSymlinkAreWrittenAfterItsRemoval) {
   RunLog log(run_, 0, {});
   log.add(1, 0, 0, {{"loss", 3}});
   fs::remove(path("metrics.csv"));
@@ -184,7 +184,7 @@ TEST_F(RunLogTest, AFileWithALinkInItsPlaceGetsItsRowsLater) {
   EXPECT_THAT(log.problem(), HasSubstr("symbolic links"));
 }
 
-TEST_F(RunLogTest, AFullDiskLeavesWholeLinesAndNothingIsMissingAfterwards) {
+TEST_F(RunLogTest, FullDiskLeavesCompleteLinesAndMissedRowsAreAddedLater) {
   RunLog log(run_, 0, {});
   std::uint64_t step = 0;
   const auto add = [&] { log.add(++step, 0, 0, {{"loss", 1}}); };
@@ -204,7 +204,7 @@ TEST_F(RunLogTest, AFullDiskLeavesWholeLinesAndNothingIsMissingAfterwards) {
   EXPECT_EQ(found, 5u);
 }
 
-TEST_F(RunLogTest, OldFactsAreReplacedAsSoonAsThatWorks) {
+TEST_F(RunLogTest, FailedRunJsonIsWrittenWithNextRow) {
   run_before();
   std::optional<RunLog> log;
   {
@@ -217,7 +217,7 @@ TEST_F(RunLogTest, OldFactsAreReplacedAsSoonAsThatWorks) {
   EXPECT_THAT(content("run.json"), HasSubstr("\"first_step\": 4"));
 }
 
-TEST_F(RunLogTest, AFolderThatWasRemovedIsMadeAgain) {
+TEST_F(RunLogTest, RemovedFolderIsRecreated) {
   run_before();
   RunLog log(run_, 2, {{"seed", std::uint64_t{3}}});
   log.add(3, 0, 0, {{"train/loss", 2}});
@@ -232,7 +232,7 @@ TEST_F(RunLogTest, AFolderThatWasRemovedIsMadeAgain) {
                                "earlier starts");
 }
 
-TEST_F(RunLogTest, AFolderThatCannotBeMadeAgainDoesNotEndTheRun) {
+TEST_F(RunLogTest, FolderThatCannotBeRecreatedDoesNotStopTheRun) {
   RunLog log(run_, 0, {});
   fs::rename(run_, folder_.path() / "moved");
   write_file_atomically(run_, "in the way");
@@ -243,7 +243,7 @@ TEST_F(RunLogTest, AFolderThatCannotBeMadeAgainDoesNotEndTheRun) {
   EXPECT_THAT(content("metrics.csv"), EndsWith("\n1,0,0,1\n2,0,0,1\n"));
 }
 
-TEST_F(RunLogTest, WhatCannotBeWrittenOrReadIsRefusedAtTheStart) {
+TEST_F(RunLogTest, UnwritableOrUnreadableFilesAreRefusedAtStart) {
   const fs::path file = folder_.path() / "file";
   write_file_atomically(file, "x");
   EXPECT_THAT(thrown_by([&] { RunLog(file / "run", 0, {}).finish(); }),

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 Json parsed(const RunReport& report) { return Json::parse(run_report_json(report)); }
 
-TEST(RunReport, IsThisText) {
+TEST(RunReport, MatchesExpectedJson) {
   EXPECT_EQ(run_report_json(sample_run()), R"({
   "schema": "slipstream.run",
   "version": 1,
@@ -133,7 +133,7 @@ TEST(RunReport, IsThisText) {
 )");
 }
 
-TEST(RunReport, OnACpuThereIsNoGpu) {
+TEST(RunReport, GpuIsNullWithoutGpu) {
   RunReport report = sample_run();
   report.environment.gpu.reset();
   report.gpu.reset();
@@ -142,7 +142,7 @@ TEST(RunReport, OnACpuThereIsNoGpu) {
   EXPECT_TRUE(json.at("gpu").is_null());
 }
 
-TEST(RunReport, WithoutCachesThereIsNothingToTellOfThem) {
+TEST(RunReport, CacheAndStopReasonAreNullIfUnset) {
   RunReport report = sample_run();
   report.result.cache.reset();
   report.result.disk_cache->stop_reason = "";
@@ -151,7 +151,7 @@ TEST(RunReport, WithoutCachesThereIsNothingToTellOfThem) {
   EXPECT_TRUE(json.at("disk_cache").at("stop_reason").is_null());
 }
 
-TEST(RunReport, TellsWhatAutoKeptAndTheOverlap) {
+TEST(RunReport, AutoChoiceAndOverlapAreReported) {
   RunReport report = sample_run();
   const Measured rate = {2, 1, 3, "steps/s", 4};
   report.auto_choice = AutoChoice{"serial", "pipelined was slower", rate, rate};
@@ -166,7 +166,7 @@ TEST(RunReport, TellsWhatAutoKeptAndTheOverlap) {
   EXPECT_EQ(overlap.at("alone").at(1).at("steps_per_second").at("high"), 3);
 }
 
-TEST(RunReport, WhatWasNotObservedIsNull) {
+TEST(RunReport, UnmeasuredValuesAreNull) {
   RunReport report;
   report.result.steps_per_second.unit = "steps/s";
   report.result.input_wait_share = INFINITY;
@@ -179,7 +179,7 @@ TEST(RunReport, WhatWasNotObservedIsNull) {
   EXPECT_TRUE(json.at("losses").is_array());
 }
 
-TEST(RunReport, LossesComeBackBitForBit) {
+TEST(RunReport, LossesRoundTripBitForBit) {
   RunReport report = sample_run();
   report.result.losses = {0.1f, 1e-30f, 3.4028235e38f, 1.0f / 3};
   const Json losses = parsed(report).at("losses");
@@ -187,14 +187,14 @@ TEST(RunReport, LossesComeBackBitForBit) {
     EXPECT_EQ(losses[i].get<float>(), report.result.losses[i]);
 }
 
-TEST(RunReport, TakesBytesThatAreNotUtf8) {
+TEST(RunReport, InvalidUtf8IsReplaced) {
   RunReport report = sample_run();
   report.workload.options = {{"data", std::string("/tmp/\xff")}};
   report.result.plan.schedule.lanes[0].steps = {"\xfe"};
   EXPECT_EQ(parsed(report).at("workload").at("options").at("data"), "/tmp/\xef\xbf\xbd");
 }
 
-TEST(GainLine, ShowsWhatWasMeasuredBesideWhatWasPredicted) {
+TEST(GainLine, ShowsMeasuredAndPredictedGain) {
   Gain gain;
   gain.part = "loading";
   gain.predicted = {1.8, NAN, NAN, "1", 1};
@@ -210,7 +210,7 @@ TEST(GainLine, ShowsWhatWasMeasuredBesideWhatWasPredicted) {
   EXPECT_EQ(gain_line(gain), "members: streams, faster\n");
 }
 
-TEST(Comparison, HoldsRowsAgainstTheFirst) {
+TEST(Comparison, RowsAreComparedWithFirstRow) {
   RunResult serial = sample_run().result;
   serial.losses = {2.25f, 1.0f};
   RunResult pipelined = serial;
@@ -235,7 +235,7 @@ bf16    pipelined  -                         -       0.0 %  - -> -     not compa
 )");
 }
 
-TEST(Comparison, SaysWhatIsWithinTheNoiseAndWhatIsTooShort) {
+TEST(Comparison, GainWithinNoiseIsMarkedAndTooShortRunHasNone) {
   RunResult serial = sample_run().result;
   RunResult pipelined = serial;
   pipelined.steps_per_second = {2.5, 2.375, 2.625, "steps/s", 9};
@@ -248,7 +248,7 @@ TEST(Comparison, SaysWhatIsWithinTheNoiseAndWhatIsTooShort) {
   EXPECT_EQ(reportable_rate(pipelined.steps_per_second).n, 0U);
 }
 
-TEST(LossTrend, IsOfTheFirstAndLastTenth) {
+TEST(LossTrend, ComparesMeansOfFirstAndLastTenth) {
   std::vector<float> losses(25, 1.0f);
   losses[0] = 4;
   losses[1] = 2;
@@ -258,12 +258,12 @@ TEST(LossTrend, IsOfTheFirstAndLastTenth) {
   EXPECT_EQ(loss_text({}), "");
 }
 
-TEST(LossText, IsShortAndTellsOfAnySize) {
+TEST(LossText, FormatsLossesOfAnyMagnitude) {
   EXPECT_THAT(loss_text(std::array{1.23456e-5f, 3e38f}), HasSubstr("loss 1.235e-05 -> 3e+38 ("));
   EXPECT_THAT(loss_text(std::array{2.30149f, INFINITY}), HasSubstr("loss 2.301 -> inf ("));
 }
 
-TEST(Comparison, ReadsReportsBack) {
+TEST(Comparison, RowFromJsonMatchesRowFromResult) {
   const RunReport report = sample_run();
   const ComparisonRow row = comparison_row("serial", run_report_json(report));
   EXPECT_EQ(row.plan, report.result.plan);
@@ -275,7 +275,7 @@ TEST(Comparison, ReadsReportsBack) {
   EXPECT_EQ(comparison_table({row}), comparison_table({same}));
 }
 
-TEST(Comparison, TellsWhatEachEnvironmentWarnedOf) {
+TEST(Comparison, EnvironmentWarningsAreListedPerReport) {
   RunReport report = sample_run();
   report.environment.warnings = {"the machine was busy", "the clock is scaled"};
   const ComparisonRow warned = comparison_row("a", run_report_json(report));
@@ -286,7 +286,7 @@ TEST(Comparison, TellsWhatEachEnvironmentWarnedOf) {
   EXPECT_THAT(comparison_table({calm, calm}), testing::Not(HasSubstr("warning")));
 }
 
-TEST(Comparison, SaysWhatWasNotTheSameRun) {
+TEST(Comparison, DifferencesBetweenRunsAreListed) {
   RunReport report = sample_run();
   const ComparisonRow first = comparison_row("a", run_report_json(report));
   report.result.steps = 150;
@@ -298,7 +298,7 @@ TEST(Comparison, SaysWhatWasNotTheSameRun) {
   EXPECT_THAT(comparison_table({first, first}), testing::Not(HasSubstr("not the same")));
 }
 
-TEST(Comparison, RefusesOtherFilesSayingWhatTheyAre) {
+TEST(Comparison, OtherFilesAreRefusedWithTheirKind) {
   const std::pair<std::string, const char*> others[] = {
       {"", "it is not JSON"},
       {"{", "it is not JSON"},
@@ -320,7 +320,7 @@ TEST(Comparison, RefusesOtherFilesSayingWhatTheyAre) {
   }
 }
 
-TEST(RunReport, NamesTheClassesWhereTheyAreKnown) {
+TEST(RunReport, ClassNamesAreIncludedOnlyIfKnown) {
   RunReport report = sample_run();
   EXPECT_FALSE(parsed(report).contains("class_names"));
   report.class_names = {"cat", "dog"};

@@ -55,7 +55,7 @@ class TraceReport : public testing::Test {
   }
 
   /// Every 10 ms a step of 4 ms, that waits for the loader.
-  void starved(std::uint64_t steps) {
+  void add_starved_steps(std::uint64_t steps) {
     for (std::uint64_t n = 0; n < steps; ++n) {
       const auto at = static_cast<std::int64_t>(10 * n);
       sample(n, at, at + 8, at + 10);
@@ -69,7 +69,7 @@ class TraceReport : public testing::Test {
     return SortedJson::parse(trace_json(recorder_, facts));
   }
 
-  static std::vector<SortedJson> of_phase(const SortedJson& trace, const std::string& phase) {
+  static std::vector<SortedJson> find_events(const SortedJson& trace, const std::string& phase) {
     std::vector<SortedJson> found;
     for (const SortedJson& each : trace["traceEvents"])
       if (each["ph"] == phase) found.push_back(each);
@@ -79,10 +79,10 @@ class TraceReport : public testing::Test {
   TraceRecorder recorder_{{}};
 };
 
-TEST_F(TraceReport, SlicesSayWhatWhereAndWhen) {
+TEST_F(TraceReport, SlicesHaveNameTimeDurationAndArguments) {
   sample(3, 0, 2, 5);
   lane("train", 3, 6, 9);
-  const auto slices = of_phase(json(), "X");
+  const auto slices = find_events(json(), "X");
   ASSERT_EQ(slices.size(), 4U);
   EXPECT_EQ(slices[0]["name"], "decode #3");
   EXPECT_EQ(slices[0]["cat"], "decode");
@@ -97,7 +97,7 @@ TEST_F(TraceReport, SlicesSayWhatWhereAndWhen) {
   EXPECT_EQ(slices[3]["dur"], 3000);
 }
 
-TEST_F(TraceReport, TimesAreMicrosecondsWithNanoseconds) {
+TEST_F(TraceReport, TimesAreMicrosecondsWithThreeDecimals) {
   TraceRow& row = recorder_.row(Kind::lane, "train", {"train"});
   row.add({.batch = 0, .begin_ns = kStart, .end_ns = kStart + 1});
   row.add({.batch = 1, .begin_ns = kStart + 12'034, .end_ns = kStart + 13'144});
@@ -106,8 +106,8 @@ TEST_F(TraceReport, TimesAreMicrosecondsWithNanoseconds) {
   EXPECT_THAT(text, HasSubstr(R"("ts": 12.034, "dur": 1.110)"));
 }
 
-TEST_F(TraceReport, RowsAreNamedAndStandInGroupsWithTheDeviceLast) {
-  starved(1);
+TEST_F(TraceReport, RowsAreNamedAndGroupedWithDeviceLast) {
+  add_starved_steps(1);
   const TraceEvent kernel{.begin_ns = kStart, .end_ns = kStart + 5};
   recorder_.add_row(Kind::stream, "stream 7", {"gemm"}, {&kernel, 1});
   add(Kind::host, "enqueue train", {"train"}, {.batch = 0, .begin_ns = 1, .end_ns = 2});
@@ -115,7 +115,7 @@ TEST_F(TraceReport, RowsAreNamedAndStandInGroupsWithTheDeviceLast) {
   std::map<int, std::string> groups;
   std::map<std::pair<int, int>, std::string> rows;
   std::map<std::pair<int, int>, int> order;
-  for (const SortedJson& each : of_phase(trace, "M")) {
+  for (const SortedJson& each : find_events(trace, "M")) {
     const std::pair<int, int> place = {each["pid"], each["tid"]};
     if (each["name"] == "process_name") groups[place.first] = each["args"]["name"];
     if (each["name"] == "thread_name") {
@@ -132,18 +132,18 @@ TEST_F(TraceReport, RowsAreNamedAndStandInGroupsWithTheDeviceLast) {
   }
   EXPECT_THAT(names, ElementsAre("worker 0", "slab 0", "copy", "encode", "train", "enqueue train",
                                  "stream 7"));
-  for (const SortedJson& slice : of_phase(trace, "X"))
+  for (const SortedJson& slice : find_events(trace, "X"))
     EXPECT_TRUE(rows.contains({slice["pid"], slice["tid"]})) << slice;
-  EXPECT_EQ(of_phase(trace, "X").back()["name"], "gemm");
-  EXPECT_FALSE(of_phase(trace, "X").back().contains("args"));
+  EXPECT_EQ(find_events(trace, "X").back()["name"], "gemm");
+  EXPECT_FALSE(find_events(trace, "X").back().contains("args"));
 }
 
-TEST_F(TraceReport, ArrowsLeadFromASlabAlongTheLanesOfItsBatch) {
-  starved(3);
+TEST_F(TraceReport, ArrowsConnectSlabAndLanesOfEachBatch) {
+  add_starved_steps(3);
   const SortedJson trace = json();
   const auto slice_at = [&](const SortedJson& end) {
     std::string found;
-    for (const SortedJson& slice : of_phase(trace, "X")) {
+    for (const SortedJson& slice : find_events(trace, "X")) {
       const double ts = slice["ts"], at = end["ts"], dur = slice["dur"];
       if (slice["tid"] == end["tid"] && slice["pid"] == end["pid"] && ts <= at && at < ts + dur)
         found = slice["name"];
@@ -151,8 +151,8 @@ TEST_F(TraceReport, ArrowsLeadFromASlabAlongTheLanesOfItsBatch) {
     return found;
   };
   std::map<int, std::pair<std::string, std::string>> arrows;
-  for (const SortedJson& end : of_phase(trace, "s")) arrows[end["id"]].first = slice_at(end);
-  for (const SortedJson& end : of_phase(trace, "f")) {
+  for (const SortedJson& end : find_events(trace, "s")) arrows[end["id"]].first = slice_at(end);
+  for (const SortedJson& end : find_events(trace, "f")) {
     EXPECT_EQ(end["bp"], "e");
     arrows[end["id"]].second = slice_at(end);
   }
@@ -165,8 +165,8 @@ TEST_F(TraceReport, ArrowsLeadFromASlabAlongTheLanesOfItsBatch) {
     expected.emplace_back("encode" + batch, "train" + batch);
   }
   EXPECT_EQ(all, expected);
-  EXPECT_EQ(of_phase(trace, "s").size(), 9U);
-  EXPECT_EQ(of_phase(trace, "f").size(), 9U);
+  EXPECT_EQ(find_events(trace, "s").size(), 9U);
+  EXPECT_EQ(find_events(trace, "f").size(), 9U);
 }
 
 TEST_F(TraceReport, NamesAreEscaped) {
@@ -178,11 +178,11 @@ TEST_F(TraceReport, NamesAreEscaped) {
   const std::string known =
       "a\"b\\c\nd\x01"
       "<T&>\uFFFD";
-  EXPECT_EQ(of_phase(trace, "X")[0]["name"], known + " #1");
+  EXPECT_EQ(find_events(trace, "X")[0]["name"], known + " #1");
   EXPECT_EQ(trace["otherData"][known], known);
 }
 
-TEST_F(TraceReport, AnEmptyTraceIsOneToo) {
+TEST_F(TraceReport, EmptyTraceIsValid) {
   const SortedJson trace = json({{"plan", "serial"}, {"steps", "0"}});
   EXPECT_THAT(trace["traceEvents"], IsEmpty());
   EXPECT_EQ(trace["otherData"], (SortedJson{{"plan", "serial"}, {"steps", "0"}}));
@@ -193,8 +193,8 @@ TEST_F(TraceReport, AnEmptyTraceIsOneToo) {
   EXPECT_THAT(trace_text(summary), HasSubstr("lane"));
 }
 
-TEST_F(TraceReport, GzipGivesTheTextBack) {
-  starved(20);
+TEST_F(TraceReport, GzippedTextDecompressesToOriginal) {
+  add_starved_steps(20);
   const std::string text = trace_json(recorder_, {});
   const std::string zipped = gzipped(text);
   EXPECT_LT(zipped.size(), text.size() / 4);
@@ -202,7 +202,7 @@ TEST_F(TraceReport, GzipGivesTheTextBack) {
   EXPECT_EQ(unzipped(gzipped("")), "");
 }
 
-TEST_F(TraceReport, LanesAreBusyWaitingAndOverlapped) {
+TEST_F(TraceReport, SummaryHasBusyWaitingAndOverlappedTimeOfEachLane) {
   lane("copy", 0, 0, 4);
   lane("copy", 1, 4, 8);
   lane("encode", 0, 6, 10);
@@ -220,7 +220,7 @@ TEST_F(TraceReport, LanesAreBusyWaitingAndOverlapped) {
   expect(2, 11, 1);
 }
 
-TEST_F(TraceReport, WorkersAndStreamsCountWhileLanesAreTraced) {
+TEST_F(TraceReport, WorkerAndStreamBusySharesCoverTracedLaneTime) {
   add(Kind::worker, "worker 0", {"read"}, {.batch = 0, .begin_ns = -8, .end_ns = 4});
   add(Kind::worker, "worker 1", {"read"}, {.batch = 0, .begin_ns = 2, .end_ns = 4});
   lane("train", 0, 0, 8);
@@ -244,8 +244,8 @@ std::map<std::string, std::int64_t> path_parts(const CriticalPath& path) {
   return parts;
 }
 
-TEST_F(TraceReport, TheCriticalPathOfAStarvedStepGoesThroughTheLoader) {
-  starved(10);
+TEST_F(TraceReport, CriticalPathOfStarvedStepGoesThroughLoader) {
+  add_starved_steps(10);
   const auto path = summarize_trace(recorder_).path;
   ASSERT_TRUE(path.has_value());
   EXPECT_EQ(path->ns, 10 * kMs);
@@ -263,7 +263,7 @@ TEST_F(TraceReport, TheCriticalPathOfAStarvedStepGoesThroughTheLoader) {
               HasSubstr("critical path of step " + std::to_string(path->batch) + ", 10.0 ms"));
 }
 
-TEST_F(TraceReport, TheCriticalPathOfABusyTrainingLaneStaysOnIt) {
+TEST_F(TraceReport, CriticalPathOfBusyTrainingLaneStaysOnLane) {
   for (std::uint64_t n = 0; n < 10; ++n) {
     const auto at = static_cast<std::int64_t>(10 * n);
     lane("copy", n, at, at + 1);
@@ -275,7 +275,7 @@ TEST_F(TraceReport, TheCriticalPathOfABusyTrainingLaneStaysOnIt) {
             (std::map<std::string, std::int64_t>{{"train #" + std::to_string(path->batch), 10}}));
 }
 
-TEST_F(TraceReport, TheCriticalPathGoesOnAtTheReaderThatAWorkerWaitedFor) {
+TEST_F(TraceReport, CriticalPathContinuesAtReaderThatWorkerWaitedFor) {
   TraceRecorder slow({});
   for (std::uint64_t n = 0; n < 10; ++n) {
     const std::int64_t at = kStart + static_cast<std::int64_t>(10 * n) * kMs;
@@ -297,7 +297,7 @@ TEST_F(TraceReport, TheCriticalPathGoesOnAtTheReaderThatAWorkerWaitedFor) {
                                         {"read" + n, 7}, {"decode" + n, 1}, {"train" + n, 2}}));
 }
 
-TEST_F(TraceReport, AFullRowEndsWhatIsLookedAtAndIsSaid) {
+TEST_F(TraceReport, FullRowEndsSummaryAndIsReported) {
   TraceRecorder small({.events_per_row = 4});
   TraceRow& train = small.row(Kind::lane, "train", {"train"});
   TraceRow& worker = small.row(Kind::worker, "worker 0", {"read"});
@@ -316,7 +316,7 @@ TEST_F(TraceReport, AFullRowEndsWhatIsLookedAtAndIsSaid) {
   EXPECT_THAT(trace_text(summary), HasSubstr("full: worker 0"));
 }
 
-TEST_F(TraceReport, OneEventIsOne) {
+TEST_F(TraceReport, OneDroppedEventUsesSingular) {
   TraceRecorder small({.events_per_row = 1});
   TraceRow& train = small.row(Kind::lane, "train", {"train"});
   for (std::int64_t n = 0; n < 2; ++n)

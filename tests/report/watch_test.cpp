@@ -95,7 +95,7 @@ struct Watched {
   std::vector<WatchWindow> windows;
 };
 
-TEST(Watch, StarvationIsReportedOnceWhereWaitsComeAgainAndAgain) {
+TEST(Watch, OnlyRepeatedWaitsAreReportedAsStarvationAndOnlyOnce) {
   struct Case {
     std::string name;
     std::vector<std::pair<std::uint64_t, FedStep>> stretches;
@@ -144,7 +144,7 @@ TEST(Watch, StarvationIsReportedOnceWhereWaitsComeAgainAndAgain) {
   }
 }
 
-TEST(Watch, MessagesSayHowLongTheDeviceWaitsAndNameNoCause) {
+TEST(Watch, MessagesContainWaitShareAndNoCause) {
   Watched run;
   run.train(104, kFed);
   run.train(32, kStarved);
@@ -160,7 +160,7 @@ TEST(Watch, MessagesSayHowLongTheDeviceWaitsAndNameNoCause) {
   EXPECT_EQ(run.watch.totals().starved_s, 11);
 }
 
-TEST(Watch, WindowsLastASecondAndFourSteps) {
+TEST(Watch, WindowsLastAtLeastOneSecondAndFourSteps) {
   Watched slow, fast;
   slow.train(20, {.seconds = 0.9});
   ASSERT_EQ(slow.windows.size(), 5U);
@@ -172,7 +172,7 @@ TEST(Watch, WindowsLastASecondAndFourSteps) {
   EXPECT_NEAR(static_cast<double>(fast.feed.times_counted), 20 * 5, 20) << "a few times a second";
 }
 
-TEST(Watch, TheLastStepsAreAWindowHoweverShort) {
+TEST(Watch, LastStepsFormWindowOfAnyLength) {
   Watched run({.workers = 1});
   run.feed.progress.steps = 33;
   run.train(33, {.seconds = 0.01, .waited_s = 0.005});
@@ -190,7 +190,7 @@ TEST(Watch, TheLastStepsAreAWindowHoweverShort) {
   EXPECT_FALSE(run.windows.back().workers_busy);
 }
 
-TEST(Watch, ReadersAreNoWorkers) {
+TEST(Watch, ReadersDoNotCountAsBusyWorkers) {
   for (const auto& [options, busy] :
        {std::pair(WatchOptions{}, -1.0), std::pair(WatchOptions{.workers = 2}, 8 * 7.5e-3 / 0.25),
         std::pair(WatchOptions{.workers = 2, .read_ahead = true}, 8 * 6.5e-3 / 0.25)}) {
@@ -200,7 +200,7 @@ TEST(Watch, ReadersAreNoWorkers) {
   }
 }
 
-TEST(Watch, PartsOfARunAreAddedUpAndJudgedApart) {
+TEST(Watch, PartsOfRunAreSummedButJudgedSeparately) {
   Watched run;
   for (int part = 0; part < 5; ++part) {
     run.feed.begin_part(4);
@@ -224,7 +224,7 @@ TEST(Watch, PartsOfARunAreAddedUpAndJudgedApart) {
   EXPECT_THAT(run.events(), IsEmpty());
 }
 
-TEST(Watch, OneFedWindowOfANewPartIsNoRecovery) {
+TEST(Watch, OneFedWindowOfNewPartIsNotRecovery) {
   Watched run;
   run.train(40, kStarved);
   run.feed.begin_part(24);
@@ -234,7 +234,7 @@ TEST(Watch, OneFedWindowOfANewPartIsNoRecovery) {
   EXPECT_EQ(run.windows.back().state, "fed");
 }
 
-TEST(Watch, WithoutALoaderNothingIsJudged) {
+TEST(Watch, WithoutLoaderNothingIsJudged) {
   Watched run;
   run.feed.has_loader = false;
   run.train(50, {.seconds = 0.2, .waited_s = 0.1});
@@ -256,7 +256,7 @@ const WatchWindow kWindow = {.step = 116,
                              .event = "starved",
                              .message = "told"};
 
-TEST(WatchJson, IsOneLineInWhichWhatIsNotKnownIsNull) {
+TEST(WatchJson, IsOneLineWithNullForUnknownValues) {
   EXPECT_EQ(watch_json(kWindow),
             R"({"schema":"slipstream.watch","version":1,"step":116,"elapsed_s":13.25,)"
             R"("steps":6,"window_s":1.5,"steps_per_second":4.0,"input_wait_share":0.5,)"
@@ -273,7 +273,7 @@ TEST(WatchJson, IsOneLineInWhichWhatIsNotKnownIsNull) {
             R"("message":null,"host_steps":[]})");
 }
 
-TEST(WatchPrometheus, HoldsCountersOfTheRunAndGaugesOfItsLastWindow) {
+TEST(WatchPrometheus, ContainsRunCountersAndLastWindowGauges) {
   const WatchTotals totals = {.steps = 116,
                               .seconds = 13.25,
                               .waited_s = 0.75,
@@ -352,7 +352,7 @@ TEST_F(RunWatchTest, PrintsTheEventAndWritesBothFilesInEachWindow) {
             "watch: starved 1 time, 3.1 s; the device waited for input 2.5 s of 5.1 s\n");
 }
 
-TEST_F(RunWatchTest, AFullDiskIsReportedOnceAndTheOtherFileContinues) {
+TEST_F(RunWatchTest, FullDiskIsReportedOnceAndOtherFileContinues) {
   RunWatch watch(json_, prom_, line_);
   watch.begin({});
   feed_.has_loader = false;  // so that lines are short
@@ -368,7 +368,7 @@ TEST_F(RunWatchTest, AFullDiskIsReportedOnceAndTheOtherFileContinues) {
   EXPECT_THAT(read_text(json_), HasSubstr("\"step\":12,"));
 }
 
-TEST_F(RunWatchTest, WhatCannotBeWrittenIsRefused) {
+TEST_F(RunWatchTest, UnwritablePathsAreRefused) {
   const std::string missing = folder_.path() / "no" / "file";
   struct Case {
     std::string json, prom, words;

@@ -122,7 +122,7 @@ Bytes loaded(const std::shared_ptr<const Dataset>& dataset, std::uint64_t seed, 
   return {};
 }
 
-TEST_F(AugmentSheetTest, RowsAreTheFirstSamplesOfTheEpochWithTheBitsOfALoader) {
+TEST_F(AugmentSheetTest, RowsShowFirstSamplesOfTheEpochAsALoaderGivesThem) {
   const AugmentSheet shown = augment_sheet(scenes(), random_chain(), small());
   const Sampler order(kSamples, true, 5);
   EXPECT_THAT(shown.samples,
@@ -145,7 +145,7 @@ TEST_F(AugmentSheetTest, RowsAreTheFirstSamplesOfTheEpochWithTheBitsOfALoader) {
   }
 }
 
-TEST_F(AugmentSheetTest, TilesDependOnTheSeedAndTheEpochAlone) {
+TEST_F(AugmentSheetTest, TilesDependOnSeedAndEpoch) {
   AugmentSheetOptions other_seed = small(), other_epoch = small();
   other_seed.seed = 6;
   other_epoch.epoch = 4;
@@ -154,7 +154,7 @@ TEST_F(AugmentSheetTest, TilesDependOnTheSeedAndTheEpochAlone) {
   EXPECT_NE(tiles(random_chain()), tiles(random_chain(), other_epoch));
 }
 
-TEST_F(AugmentSheetTest, FloatsAreShownAsLevels) {
+TEST_F(AugmentSheetTest, FloatImagesAreShownAsUint8) {
   const NamedOp normalize = {"normalize", Normalize{{0.5, 0.4, 0.3}, {0.2, 0.3, 0.1}}};
   EXPECT_EQ(tiles({kResize, normalize}), tiles({kResize}));
   // Originals that are floats are shown alike, whatever the chain.
@@ -164,7 +164,7 @@ TEST_F(AugmentSheetTest, FloatsAreShownAsLevels) {
     EXPECT_THAT(pixels_in(shown.sheet.tiles[column]), Each(std::byte{128}));
 }
 
-TEST_F(AugmentSheetTest, ABadSampleStopsOrIsLeftOut) {
+TEST_F(AugmentSheetTest, BadSampleThrowsOrIsSkipped) {
   const auto good = augment_sheet(scenes(), random_chain(), small()).samples;
   fs::resize_file(file(good[1]), 200);
   EXPECT_THAT(thrown(random_chain(), small()),
@@ -178,7 +178,7 @@ TEST_F(AugmentSheetTest, ABadSampleStopsOrIsLeftOut) {
   EXPECT_EQ(pixels_in(shown.sheet.tiles[11]), loaded(scenes(), 5, 4, shown.samples[3]));
 }
 
-TEST_F(AugmentSheetTest, WhatDoesNotFitTheChainABatchOrTheDeclarationIsBad) {
+TEST_F(AugmentSheetTest, UnfitSamplesAndBadLabelsAreSkippedOrThrow) {
   AugmentSheetOptions all = skipping();
   all.samples = kSamples;
   const AugmentSheet shown = augment_sheet(scenes(), {{"crop", CenterCrop{2 * kAugmentSide}}}, all);
@@ -196,7 +196,7 @@ TEST_F(AugmentSheetTest, WhatDoesNotFitTheChainABatchOrTheDeclarationIsBad) {
   EXPECT_THAT(augment_sheet(float_images(), random_chain(), skipping()).samples, ElementsAre(0));
 }
 
-TEST_F(AugmentSheetTest, ThereAreNoMoreRowsThanSamplesAndNoTilesAfterAStop) {
+TEST_F(AugmentSheetTest, RowsAreLimitedToSamplesAndStopDiscardsTiles) {
   AugmentSheetOptions options = small();
   options.samples = 1000000;
   EXPECT_EQ(augment_sheet(scenes(), random_chain(), options).samples.size(), kSamples);
@@ -207,7 +207,7 @@ TEST_F(AugmentSheetTest, ThereAreNoMoreRowsThanSamplesAndNoTilesAfterAStop) {
   EXPECT_TRUE(shown.sheet.tiles.empty());
 }
 
-TEST_F(AugmentSheetTest, OptionsThatMakeNoSenseAreRefusedTogether) {
+TEST_F(AugmentSheetTest, InvalidOptionsAreRefusedTogether) {
   constexpr std::uint32_t kLast = std::numeric_limits<std::uint32_t>::max();
   const auto at_once = [] { return true; };
   const struct {
@@ -231,7 +231,7 @@ TEST_F(AugmentSheetTest, OptionsThatMakeNoSenseAreRefusedTogether) {
   }
 }
 
-TEST_F(AugmentSheetTest, WhatALoaderRefusesAndWhatCannotBeShownIsRefused) {
+TEST_F(AugmentSheetTest, InvalidChainsAndUndisplayableImagesAreRefused) {
   const auto arrays = [](FieldKind kind, const Shape& shape) {
     return tensor_dataset({{"label", FieldKind::label,
                             counting<std::int64_t>(DType::int64, {shape[0] == 0 ? 0 : 1}), 0},
@@ -259,7 +259,7 @@ TEST_F(AugmentSheetTest, WhatALoaderRefusesAndWhatCannotBeShownIsRefused) {
                 AllOf(StartsWith("Refused: "), HasSubstr(each.says)));
 }
 
-TEST_F(AugmentSheetTest, BoxesMoveWithTheirImage) {
+TEST_F(AugmentSheetTest, BoxesFollowTheImageTransform) {
   const auto boxed =
       made_set(1,
                {{"image", FieldKind::image, DType::uint8, {kAugmentSide, kAugmentSide, 3}, 0},

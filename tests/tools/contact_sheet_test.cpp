@@ -17,7 +17,7 @@ Sheet make_contact_sheet(const Dataset& dataset, const ContactSheetOptions& opti
   return contact_sheet(dataset, inspect(dataset), options);
 }
 
-TEST(ContactSheet, IsSpreadOverTheClassesOrTheData) {
+TEST(ContactSheet, SamplesAreSpreadOverClassesOrIndices) {
   const struct {
     std::vector<std::int64_t> labels;  ///< of 12 images; none: images without labels
     std::size_t images;
@@ -51,7 +51,7 @@ TEST(ContactSheet, IsSpreadOverTheClassesOrTheData) {
 
 using ContactSheetFilesTest = FolderTest;
 
-TEST_F(ContactSheetFilesTest, CaptionsAreNamesOfClassesInAnyScript) {
+TEST_F(ContactSheetFilesTest, CaptionsAreUnicodeClassNames) {
   write_image("\u732b/1.jpg");
   write_image("\u0441\u043e\u0431\u0430\u043a\u0430/1.jpg");
   const Sheet sheet = make_contact_sheet(*image_folder(folder_.path()));
@@ -70,7 +70,7 @@ TEST_F(ContactSheetFilesTest, TransparentPixelsShowTheBackground) {
   EXPECT_NE(shown({255, 255, 255}), shown({0, 0, 0}));
 }
 
-TEST_F(ContactSheetFilesTest, BadSamplesAreLeftOut) {
+TEST_F(ContactSheetFilesTest, BadSamplesAreOmittedAndAllBadThrows) {
   for (const char* name : {"a/1.jpg", "a/2.jpg", "b/1.jpg"}) write_image(name);
   const auto dataset = image_folder(folder_.path());
   std::filesystem::resize_file(folder_.path() / "a/1.jpg", 100);
@@ -81,7 +81,7 @@ TEST_F(ContactSheetFilesTest, BadSamplesAreLeftOut) {
             "Error: there is no image of 8-bit RGB to put on a contact sheet");
 }
 
-TEST(ContactSheet, ImagesWithoutPixelsAndCellsWithoutRoomAreErrors) {
+TEST(ContactSheet, EmptyImagesThrowAndTooSmallCellsAreRefused) {
   HostArray none;
   none.reset(DType::uint8, {2, 0, 0, 3});
   const auto dataset = tensor_dataset({{"image", FieldKind::image, none, 0}});

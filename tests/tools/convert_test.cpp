@@ -65,7 +65,7 @@ std::vector<std::byte> stored(const Dataset& dataset, std::size_t index, std::si
   return {value.data, value.data + value.bytes()};
 }
 
-TEST_F(ConvertTest, FilesThatNothingChangesAreCopiedAsTheyAre) {
+TEST_F(ConvertTest, FilesWithoutTransformsAreCopiedUnchanged) {
   const Converted done = convert_to_shards(*source(), out(), options_for(5));
   EXPECT_EQ(done.parts, 5U);
   EXPECT_EQ(done.written, 5U);
@@ -78,7 +78,7 @@ TEST_F(ConvertTest, FilesThatNothingChangesAreCopiedAsTheyAre) {
   EXPECT_THAT(check_converted(out()), IsEmpty());
 }
 
-TEST_F(ConvertTest, TransformsAreAppliedToImagesAndMasksAlike) {
+TEST_F(ConvertTest, TransformsAreAppliedToImagesAndMasks) {
   ConvertOptions options = options_for(100);
   options.transforms = {{"small", Resize{{16, 12}}}};
   options.quality = 100;
@@ -96,7 +96,7 @@ TEST_F(ConvertTest, TransformsAreAppliedToImagesAndMasksAlike) {
   EXPECT_TRUE(std::equal(mask.view().data, mask.view().data + 16 * 12, spare.view().data));
 }
 
-TEST_F(ConvertTest, ClassLabelsAreKept) {
+TEST_F(ConvertTest, ShardsKeepClassLabels) {
   const auto labeled = synthetic_classification({.samples = 7, .size = 8, .classes = 300 / 2});
   convert_to_shards(*labeled, out(), options_for(3));
   const auto shards = tar_shards({out()});
@@ -108,7 +108,7 @@ TEST_F(ConvertTest, ClassLabelsAreKept) {
   }
 }
 
-TEST_F(ConvertTest, AStoppedConversionGoesOnAndEndsWithTheSameBytes) {
+TEST_F(ConvertTest, StoppedConversionResumesWithSameResult) {
   convert_to_shards(*source(), out(), options_for(4));
   const auto whole = files();
   fs::rename(out(), folder_.path() / "whole");
@@ -126,7 +126,7 @@ TEST_F(ConvertTest, AStoppedConversionGoesOnAndEndsWithTheSameBytes) {
   EXPECT_EQ(files(), whole);
 }
 
-TEST_F(ConvertTest, AShardThatIsGoneOrShortIsWrittenAgain) {
+TEST_F(ConvertTest, MissingOrTruncatedShardIsWrittenAgain) {
   convert_to_shards(*source(), out(), options_for(6));
   const auto whole = files();
   fs::remove(out() / "shard-000001.tar");
@@ -137,7 +137,7 @@ TEST_F(ConvertTest, AShardThatIsGoneOrShortIsWrittenAgain) {
   EXPECT_EQ(files(), whole);
 }
 
-TEST_F(ConvertTest, AChangedByteIsFound) {
+TEST_F(ConvertTest, CheckReportsAChangedByte) {
   convert_to_shards(*source(), out(), options_for(30));
   std::fstream shard(out() / "shard-000000.tar", std::ios::binary | std::ios::in | std::ios::out);
   shard.seekp(700);
@@ -146,7 +146,7 @@ TEST_F(ConvertTest, AChangedByteIsFound) {
   EXPECT_THAT(check_converted(out()), ElementsAre(HasSubstr("has changed")));
 }
 
-TEST_F(ConvertTest, OtherSettingsAreRefused) {
+TEST_F(ConvertTest, OtherSettingsAreRefusedWithTheDifferences) {
   convert_to_shards(*source(), out(), options_for(6));
   ConvertOptions other = options_for(7);
   other.transforms = {{"small", Resize{{16, 12}}}};
@@ -159,7 +159,7 @@ TEST_F(ConvertTest, OtherSettingsAreRefused) {
                     HasSubstr("give another folder"), Not(HasSubstr("quality"))));
 }
 
-TEST_F(ConvertTest, NamesOfClassesAreInTheManifest) {
+TEST_F(ConvertTest, ManifestKeepsClassNames) {
   const auto opened = [&](const fs::path& dir, const std::vector<std::string>& names) {
     for (const std::string& name : names) {
       fs::create_directories(dir / name);
@@ -192,7 +192,7 @@ TEST_F(ConvertTest, NamesOfClassesAreInTheManifest) {
               AllOf(StartsWith("Refused: "), HasSubstr("class 0 is 'cat', not 'dog'")));
 }
 
-TEST_F(ConvertTest, TheBackgroundIsBehindTransparentPixels) {
+TEST_F(ConvertTest, TransparentPixelsShowTheBackground) {
   const ImageRecord drawn = image_record("rgba.png");
   fs::create_directories(folder_.path() / "drawn" / "a");
   write_file_atomically(folder_.path() / "drawn" / "a" / "1.png", drawn.file);
@@ -213,7 +213,7 @@ TEST_F(ConvertTest, TheBackgroundIsBehindTransparentPixels) {
   EXPECT_NE(made[0], made[1]);
 }
 
-TEST_F(ConvertTest, AnotherSourceIsRefused) {
+TEST_F(ConvertTest, OtherSourceDataIsRefused) {
   convert_to_shards(*source(), out(), options_for(6));
   MakeDataOptions options;
   options.samples = kSamples;
@@ -223,7 +223,7 @@ TEST_F(ConvertTest, AnotherSourceIsRefused) {
               HasSubstr("holds another conversion"));
 }
 
-TEST_F(ConvertTest, AnUnfinishedConversionIsNoDataSet) {
+TEST_F(ConvertTest, UnfinishedConversionIsRefusedAsDataset) {
   ConvertOptions options = options_for(4);
   options.threads = 1;
   int asked = 0;
@@ -238,7 +238,7 @@ TEST_F(ConvertTest, AnUnfinishedConversionIsNoDataSet) {
   EXPECT_EQ(open_dataset(out())->size(), kSamples);
 }
 
-TEST_F(ConvertTest, AConversionThatFailedAtOnceIsAnUnfinishedOne) {
+TEST_F(ConvertTest, ConversionThatWroteNothingIsRefusedAsDataset) {
   fs::resize_file(scenes() / "images" / "000000.jpg", 100);
   ConvertOptions options = options_for(30);
   EXPECT_THROW(convert_to_shards(*source(), out(), options), Error);
@@ -247,7 +247,7 @@ TEST_F(ConvertTest, AConversionThatFailedAtOnceIsAnUnfinishedOne) {
                     HasSubstr("is not finished: nothing is written yet")));
 }
 
-TEST_F(ConvertTest, ANegativeLabelIsNamed) {
+TEST_F(ConvertTest, NegativeLabelThrowsWithSampleNumber) {
   std::vector<ArrayField> fields(2);
   HostArray images, labels;
   images.reset(DType::uint8, {3, 4, 4, 3});
@@ -260,7 +260,7 @@ TEST_F(ConvertTest, ANegativeLabelIsNamed) {
               AllOf(HasSubstr("sample 2 ("), HasSubstr("label is -1")));
 }
 
-TEST_F(ConvertTest, WhatMakesNoSenseIsRefusedAllAtOnce) {
+TEST_F(ConvertTest, InvalidOptionsAreRefusedTogether) {
   ConvertOptions options = options_for(0);
   options.quality = 0;
   options.transforms = {{"flip", RandomHorizontalFlip{0.5}}, {"scale", ToDtype{.scale = true}}};
@@ -269,7 +269,7 @@ TEST_F(ConvertTest, WhatMakesNoSenseIsRefusedAllAtOnce) {
     EXPECT_THAT(message, HasSubstr(words));
 }
 
-TEST_F(ConvertTest, ABadSampleIsNamedAndTheWholeShardsStay) {
+TEST_F(ConvertTest, BadSampleThrowsAndKeepsFinishedShards) {
   fs::resize_file(scenes() / "images" / "000020.jpg", 100);
   ConvertOptions options = options_for(6);
   options.threads = 1;
@@ -286,7 +286,7 @@ TEST_F(ConvertTest, ABadSampleIsNamedAndTheWholeShardsStay) {
   EXPECT_FALSE(fs::exists(out() / "shard-000003.tar.part"));
 }
 
-TEST_F(ConvertTest, TwoAtOnceIntoOneFolderAreRefused) {
+TEST_F(ConvertTest, ConcurrentConversionIntoOneFolderIsRefused) {
   ConvertOptions options = options_for(6);
   std::string shards, npy;
   options.progress = [&](std::size_t, std::size_t) {
@@ -303,13 +303,13 @@ TEST_F(ConvertTest, TwoAtOnceIntoOneFolderAreRefused) {
   EXPECT_EQ(convert_to_shards(*source(), out(), options_for(6)).written, 0U);
 }
 
-TEST_F(ConvertTest, DamageShowsInFilesThatAreCopied) {
+TEST_F(ConvertTest, DamagedFileThrowsEvenWithoutTransforms) {
   fs::resize_file(scenes() / "images" / "000020.jpg", 300);
   EXPECT_THAT(thrown_by([&] { convert_to_shards(*source(), out(), options_for(6)); }),
               AllOf(HasSubstr("sample 20 ("), HasSubstr("000020.jpg")));
 }
 
-TEST_F(ConvertTest, BadSamplesAreLeftOutAndListed) {
+TEST_F(ConvertTest, SkippedBadSamplesAreOmittedAndListed) {
   for (const char* name : {"000003.jpg", "000018.jpg", "000020.jpg"})
     fs::resize_file(scenes() / "images" / name, 300);
   ConvertOptions options = options_for(6);
@@ -337,7 +337,7 @@ TEST_F(ConvertTest, BadSamplesAreLeftOutAndListed) {
               HasSubstr("sample 3 ("));
 }
 
-TEST_F(ConvertTest, AShardWithoutAGoodSampleIsNotThere) {
+TEST_F(ConvertTest, ShardWithOnlyBadSamplesIsNotWritten) {
   for (const char* name : {"000002.jpg", "000003.jpg"})
     fs::resize_file(scenes() / "images" / name, 300);
   ConvertOptions options = options_for(2);
@@ -350,7 +350,7 @@ TEST_F(ConvertTest, AShardWithoutAGoodSampleIsNotThere) {
   EXPECT_EQ(open_dataset(out())->size(), kSamples - 2);
 }
 
-TEST_F(ConvertTest, NothingGoodIsAnError) {
+TEST_F(ConvertTest, AllSamplesBadThrows) {
   for (const auto& entry : fs::directory_iterator(scenes() / "images"))
     fs::resize_file(entry.path(), 300);
   ConvertOptions options = options_for(6);
@@ -359,7 +359,7 @@ TEST_F(ConvertTest, NothingGoodIsAnError) {
               AllOf(HasSubstr("all 23 samples are bad"), HasSubstr("000000.jpg")));
 }
 
-TEST_F(ConvertTest, AFullDiskSaysWhatToDo) {
+TEST_F(ConvertTest, FullDiskErrorGivesAdvice) {
   fs::create_directories(out());
   fs::create_symlink("/dev/full", out() / "shard-000000.tar.part");
   try {
@@ -371,7 +371,7 @@ TEST_F(ConvertTest, AFullDiskSaysWhatToDo) {
   }
 }
 
-TEST(TakeFixedTransforms, EndsAtTheFirstRandomOne) {
+TEST(TakeFixedTransforms, StopsAtTheFirstRandomTransform) {
   std::vector<NamedOp> chain = {{"small", Resize{{8, 8}}},
                                 {"flip", RandomHorizontalFlip{0.5}},
                                 {"scale", ToDtype{.scale = true}}};

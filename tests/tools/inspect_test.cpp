@@ -63,7 +63,7 @@ TEST_F(InspectTest, CountsFormatsSizesAndClasses) {
   }
 }
 
-TEST_F(InspectTest, NamesWhatIsDamagedAndLeavesItOutOfTheSums) {
+TEST_F(InspectTest, DamagedSamplesAreListedAndNotCounted) {
   damage("000003.jpg", 200);
   damage("000007.jpg", 0);
   const Inspection found = inspection();
@@ -77,14 +77,14 @@ TEST_F(InspectTest, NamesWhatIsDamagedAndLeavesItOutOfTheSums) {
                     HasSubstr("shapes 24 x 24 x 3 to 40 x 40 x 3"), HasSubstr("bad: sample 3 (")));
 }
 
-TEST_F(InspectTest, NamesDoNotCommandTheTerminal) {
+TEST_F(InspectTest, ControlCharactersInNamesAreEscaped) {
   fs::rename(folder_.path() / "images" / "000003.jpg", folder_.path() / "images" / "\x1b[2J.jpg");
   fs::rename(folder_.path() / "masks" / "000003.png", folder_.path() / "masks" / "\x1b[2J.png");
   damage("\x1b[2J.jpg", 200);
   EXPECT_THAT(to_text(inspection()), AllOf(HasSubstr("\\x1b[2J.jpg"), Not(HasSubstr("\x1b"))));
 }
 
-TEST_F(InspectTest, OneSampleAndNone) {
+TEST_F(InspectTest, TextReportsOneAndZeroSamples) {
   const auto labels = [](std::int64_t samples) {
     HostArray values;
     const MutableArray out = values.reset(DType::uint8, {samples});
@@ -95,7 +95,7 @@ TEST_F(InspectTest, OneSampleAndNone) {
   EXPECT_EQ(to_text(inspect(*labels(0))), "0 samples, 0 bad\n");
 }
 
-TEST_F(InspectTest, AClassOutOfRangeIsDamage) {
+TEST_F(InspectTest, ClassOutOfRangeIsReportedAsDamage) {
   const Inspection found = inspect(*segmentation_folder(folder_.path(), 2), {});
   ASSERT_FALSE(found.damaged.empty());
   EXPECT_THAT(found.damaged.front().message, HasSubstr("but there are 2 classes, 0 to 1"));
@@ -115,7 +115,7 @@ std::vector<std::string> find_damage(std::vector<ArrayField> fields) {
   return messages;
 }
 
-TEST_F(InspectTest, ANegativeClassIsDamageWithoutANumberOfClasses) {
+TEST_F(InspectTest, NegativeClassIsDamageEvenWithoutAClassCount) {
   HostArray labels = zeros(DType::int32, {2});
   labels.span().as<std::int32_t>()[1] = -3;
   EXPECT_THAT(find_damage({{"label", FieldKind::label, labels, 0}}),
@@ -126,18 +126,18 @@ TEST_F(InspectTest, ANegativeClassIsDamageWithoutANumberOfClasses) {
               ElementsAre(HasSubstr("holds class -1")));
 }
 
-TEST_F(InspectTest, AMaskOfAnotherSizeThanItsImageIsDamage) {
+TEST_F(InspectTest, MaskSizeDifferentFromImageIsReportedAsDamage) {
   EXPECT_THAT(find_damage({{"image", FieldKind::image, zeros(DType::uint8, {1, 6, 4, 3}), 0},
                            {"label", FieldKind::mask, zeros(DType::uint8, {1, 4, 6}), 0}}),
               ElementsAre(AllOf(HasSubstr("mask 'label' is 4 x 6"), HasSubstr("6 x 4 x 3"))));
 }
 
-TEST_F(InspectTest, AnImageWithoutPixelsIsDamage) {
+TEST_F(InspectTest, ImageWithoutPixelsIsReportedAsDamage) {
   EXPECT_THAT(find_damage({{"image", FieldKind::image, zeros(DType::uint8, {2, 0, 4, 3}), 0}}),
               ElementsAre(HasSubstr("'image' has no pixels"), HasSubstr("0 x 4 x 3")));
 }
 
-TEST_F(InspectTest, AStopLeavesTheRestOut) {
+TEST_F(InspectTest, StopOmitsTheRemainingSamples) {
   std::atomic<int> asked = 0;
   InspectOptions options{.threads = 1};
   options.stop = [&] { return ++asked > 4; };
@@ -146,7 +146,7 @@ TEST_F(InspectTest, AStopLeavesTheRestOut) {
   EXPECT_THAT(to_text(found), HasSubstr("9 samples, 4 inspected"));
 }
 
-TEST_F(InspectTest, NamesClassesAlsoThoseWithoutSamples) {
+TEST_F(InspectTest, TextListsClassNamesWithZeroSamples) {
   const fs::path data = folder_.path() / "classes";
   for (const char* name : {"cat", "dog"}) {
     fs::create_directories(data / name);
@@ -160,7 +160,7 @@ TEST_F(InspectTest, NamesClassesAlsoThoseWithoutSamples) {
               HasSubstr("samples of each class: 0 'dog': 2, 1 'hen': 0, 2 'cat': 1\n"));
 }
 
-TEST_F(InspectTest, RemarksThatThereIsOneClass) {
+TEST_F(InspectTest, SingleClassIsRemarked) {
   const auto remarks = [](std::vector<std::uint8_t> labels) {
     HostArray values;
     const MutableArray out = values.reset(DType::uint8, {static_cast<std::int64_t>(labels.size())});
@@ -172,7 +172,7 @@ TEST_F(InspectTest, RemarksThatThereIsOneClass) {
   EXPECT_THAT(remarks({3}), ElementsAre());
 }
 
-TEST_F(InspectTest, CountsImagesThatAreSeenThrough) {
+TEST_F(InspectTest, TransparentImagesAreCountedAndRemarked) {
   const auto put = [&](const char* to, const char* record) {
     fs::create_directories(folder_.path() / "drawn" / "a");
     write_file_atomically(folder_.path() / "drawn" / "a" / to, image_record(record).file);

@@ -74,14 +74,14 @@ class MakeData : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(MakeData, WritesPairsOfFiles) {
+TEST_F(MakeData, WritesImageAndMaskPairs) {
   std::vector<std::string> names;
   for (const auto& [name, bytes] : files("d", small(2))) names.push_back(name);
   EXPECT_EQ(names, (std::vector<std::string>{"images/000000.jpg", "images/000001.jpg",
                                              "masks/000000.png", "masks/000001.png"}));
 }
 
-TEST_F(MakeData, IsEqualForAnyNumberOfThreads) {
+TEST_F(MakeData, FilesAreTheSameForAnyThreadCount) {
   MakeDataOptions options = small(12);
   options.sizes = {16, 24, 40};
   options.qualities = {50, 90};
@@ -92,27 +92,27 @@ TEST_F(MakeData, IsEqualForAnyNumberOfThreads) {
   EXPECT_EQ(files("five", options), one);
 }
 
-TEST_F(MakeData, ASampleDoesNotDependOnHowManyThereAre) {
+TEST_F(MakeData, SamplesDoNotDependOnTheSampleCount) {
   const Files many = files("many", small(6)), few = files("few", small(3));
   EXPECT_GE(few.size(), 3U);
   for (const auto& [name, bytes] : few) EXPECT_EQ(many.at(name), bytes) << name;
 }
 
-TEST_F(MakeData, AnotherSeedDrawsOtherScenes) {
+TEST_F(MakeData, OtherSeedGivesOtherFiles) {
   MakeDataOptions options = small(1);
   const Files one = files("one", options);
   options.seed = 2;
   EXPECT_NE(files("two", options), one);
 }
 
-TEST_F(MakeData, ReplacesFilesThatAreThere) {
+TEST_F(MakeData, ReplacesExistingFiles) {
   MakeDataOptions options = small(2);
   made("d", options);
   options.seed = 2;
   EXPECT_EQ(files("d", options), files("fresh", options));
 }
 
-TEST_F(MakeData, EverySampleDecodesToItsClassesAndSizes) {
+TEST_F(MakeData, SamplesDecodeToGivenSizesAndClasses) {
   MakeDataOptions options = small(60);
   options.sizes = {16, 48};
   options.classes = 4;
@@ -127,7 +127,7 @@ TEST_F(MakeData, EverySampleDecodesToItsClassesAndSizes) {
   EXPECT_EQ(numbers, (std::set<int>{0, 1, 2, 3}));
 }
 
-TEST_F(MakeData, StoresTheShareOfGrayImagesAskedFor) {
+TEST_F(MakeData, GrayShareSetsTheShareOfGrayImages) {
   const auto grays = [&](double share) {
     MakeDataOptions options = small(40);
     options.gray_share = share;
@@ -143,7 +143,7 @@ TEST_F(MakeData, StoresTheShareOfGrayImagesAskedFor) {
   EXPECT_THAT(grays(0.5), AllOf(testing::Gt(5), testing::Lt(35)));
 }
 
-TEST_F(MakeData, DrawsTheQualityPerImage) {
+TEST_F(MakeData, QualityIsSampledPerImage) {
   const auto sizes = [&](const std::string& name, std::vector<int> qualities) {
     MakeDataOptions options = small(20);
     options.qualities = std::move(qualities);
@@ -174,7 +174,7 @@ double distance(const Mean& mean, const std::uint8_t* pixel) {
 }
 
 /// What the simplest learner, the nearest mean color, reaches on scenes it has not seen.
-TEST_F(MakeData, ScenesCanBeLearned) {
+TEST_F(MakeData, NearestMeanColorPredictsMostPixels) {
   const std::vector<Decoded> samples = decoded("d", small(80));
   std::array<Mean, 10> sums{};
   std::array<double, 10> counts{};
@@ -204,7 +204,7 @@ TEST_F(MakeData, ScenesCanBeLearned) {
   EXPECT_THAT(background / all, AllOf(testing::Gt(0.3), testing::Lt(0.7)));
 }
 
-TEST_F(MakeData, WritesFoldersOfClasses) {
+TEST_F(MakeData, WritesOneFolderPerClass) {
   MakeDataOptions options = small(5);
   options.classes = 3;
   options.png_share = 1;
@@ -220,7 +220,7 @@ TEST_F(MakeData, WritesFoldersOfClasses) {
                                       "class1/000004.png", "class2/000002.png"}));
 }
 
-TEST_F(MakeData, ImagesOfAClassHaveItsShapeAlone) {
+TEST_F(MakeData, EveryClassVariesAtLeastAsMuchAsClassZero) {
   MakeDataOptions options = small(40);
   options.png_share = 1;
   const fs::path dir = folder_.path() / "d";
@@ -240,7 +240,7 @@ TEST_F(MakeData, ImagesOfAClassHaveItsShapeAlone) {
   for (const auto& [label, levels] : spread) EXPECT_GE(levels, spread[0]) << label;
 }
 
-TEST_F(MakeData, StoresTheShareOfPngImagesAskedForInPlaceOfOthers) {
+TEST_F(MakeData, PngShareSetsTheShareOfPngImages) {
   const auto pngs = [&](double share) {
     MakeDataOptions options = small(40);
     options.classes = 2;
@@ -257,17 +257,17 @@ TEST_F(MakeData, StoresTheShareOfPngImagesAskedForInPlaceOfOthers) {
   EXPECT_THAT(pngs(0.5), AllOf(testing::Gt(5), testing::Lt(35)));
 }
 
-TEST_F(MakeData, TellsItsProgress) {
+TEST_F(MakeData, ProgressReportsEverySample) {
   std::mutex mutex;
-  std::multiset<std::size_t> told;
+  std::multiset<std::size_t> reported;
   make_segmentation_data(folder_.path(), small(9), [&](std::size_t done) {
     const std::lock_guard lock(mutex);
-    told.insert(done);
+    reported.insert(done);
   });
-  EXPECT_EQ(told, (std::multiset<std::size_t>{1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(reported, (std::multiset<std::size_t>{1, 2, 3, 4, 5, 6, 7, 8, 9}));
 }
 
-TEST_F(MakeData, StopsWhenAskedWithTheFirstSamples) {
+TEST_F(MakeData, StopKeepsTheFirstSamples) {
   for (const unsigned threads : {1U, 3U}) {
     MakeDataOptions options = small(50);
     options.threads = threads;
@@ -281,7 +281,7 @@ TEST_F(MakeData, StopsWhenAskedWithTheFirstSamples) {
   }
 }
 
-TEST_F(MakeData, ThrowsWhatProgressThrows) {
+TEST_F(MakeData, ErrorFromProgressIsRethrown) {
   const auto stop = [](std::size_t done) {
     if (done == 3) throw Error("enough");
   };
@@ -289,7 +289,7 @@ TEST_F(MakeData, ThrowsWhatProgressThrows) {
             "Error: enough");
 }
 
-TEST_F(MakeData, MixesWithNothingElse) {
+TEST_F(MakeData, FolderWithOtherFilesIsRefused) {
   const fs::path scenes = folder_.path() / "scenes", classes = folder_.path() / "classes";
   for (int i = 0; i < 2; ++i) {  // over its own, too
     make_segmentation_data(scenes, small(2));
@@ -309,7 +309,7 @@ TEST_F(MakeData, MixesWithNothingElse) {
               HasSubstr("holds 'class10'"));
 }
 
-TEST_F(MakeData, ReportsEveryOptionThatMakesNoSense) {
+TEST_F(MakeData, InvalidOptionsAreAllReported) {
   MakeDataOptions options;
   options.samples = 0;
   options.sizes = {64, 7};
@@ -325,7 +325,7 @@ TEST_F(MakeData, ReportsEveryOptionThatMakesNoSense) {
   EXPECT_FALSE(fs::exists(folder_.path() / "d"));
 }
 
-TEST_F(MakeData, RefusesAFolderThatCannotBeMade) {
+TEST_F(MakeData, FolderThatCannotBeCreatedIsRefused) {
   std::ofstream(folder_.path() / "file") << "text";
   EXPECT_THAT(thrown_by([&] { made("file", small(1)); }),
               AllOf(StartsWith("Refused: cannot make the folder"), HasSubstr("file/images")));
@@ -333,7 +333,7 @@ TEST_F(MakeData, RefusesAFolderThatCannotBeMade) {
               StartsWith("Refused: cannot make the folder"));
 }
 
-TEST_F(MakeData, NamesTheFileThatCannotBeWritten) {
+TEST_F(MakeData, WriteErrorNamesTheFile) {
   fs::create_directories(folder_.path() / "d" / "images" / "000003.jpg");
   EXPECT_THAT(thrown_by([&] { made("d", small(5)); }),
               AllOf(StartsWith("Error: cannot write"), HasSubstr("images/000003.jpg")));

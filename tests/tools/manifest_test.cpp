@@ -53,7 +53,7 @@ class ManifestTest : public ScenesTest {
   }
 };
 
-TEST_F(ManifestTest, TheFirstTransformThatDiffersIsNamed) {
+TEST_F(ManifestTest, RefusalNamesTheFirstDifferentTransform) {
   convert_to_shards(*source(), out(), options_for(30));
   ConvertOptions other = options_for(30);
   other.transforms[1].op = Resize{{8, 9}};
@@ -71,7 +71,7 @@ TEST_F(ManifestTest, TheFirstTransformThatDiffersIsNamed) {
               HasSubstr("\n  its transform 3, \"third\", is missing\n"));
 }
 
-TEST_F(ManifestTest, TheFirstFieldThatDiffersIsNamed) {
+TEST_F(ManifestTest, RefusalNamesTheFirstDifferentField) {
   convert_to_npy(*source(), out(), options_for(30));
   ConvertOptions other = options_for(30);
   other.transforms[1].op = Resize{{8, 9}};
@@ -81,7 +81,7 @@ TEST_F(ManifestTest, TheFirstFieldThatDiffersIsNamed) {
             HasSubstr("\n  its transform 2, \"second\", has the size [8,8], wanted: [8,9]\n")));
 }
 
-TEST_F(ManifestTest, WhatCannotBeReadIsToldInWords) {
+TEST_F(ManifestTest, DamagedManifestErrorNamesTheMissingKey) {
   convert_to_shards(*source(), out(), options_for(30));
   EXPECT_THAT(message_with("\"digest\"", "\"digests\""),
               AllOf(HasSubstr("is not a manifest of a conversion: key 'digest' not found"),
@@ -92,7 +92,7 @@ TEST_F(ManifestTest, WhatCannotBeReadIsToldInWords) {
               HasSubstr("' is damaged: key 'blocks' not"));
 }
 
-TEST_F(ManifestTest, AnotherVersionOrNoneIsNoDamage) {
+TEST_F(ManifestTest, OtherOrMissingVersionIsReportedAsSuch) {
   for (const Convert convert : kForms) {
     fs::remove_all(out());
     convert(*source(), out(), options_for(30));
@@ -105,7 +105,7 @@ TEST_F(ManifestTest, AnotherVersionOrNoneIsNoDamage) {
   }
 }
 
-TEST_F(ManifestTest, ACheckTellsHowFarItIsAndStops) {
+TEST_F(ManifestTest, CheckReportsProgressAndCanBeStopped) {
   for (const Convert convert : kForms) {
     fs::remove_all(out());
     const std::size_t parts = convert(*source(), out(), options_for(4)).parts;
@@ -131,7 +131,7 @@ TEST_F(ManifestTest, ACheckTellsHowFarItIsAndStops) {
   }
 }
 
-TEST_F(ManifestTest, TheSearchForBadSamplesTellsHowFarItIs) {
+TEST_F(ManifestTest, BadSampleSearchReportsProgress) {
   ConvertOptions options = options_for(30);
   std::atomic<std::size_t> calls = 0, all = 0;
   options.searched = [&](std::size_t, std::size_t of) {

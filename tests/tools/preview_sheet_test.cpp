@@ -59,7 +59,7 @@ Rgb color(const Tile& tile) {
   return {pixel[0], pixel[1], pixel[2]};
 }
 
-TEST(PreviewSheet, AClassIsATileWithPredictionAndLabelMarkedWhereTheyDiffer) {
+TEST(PreviewSheet, ClassTilesShowPredictionAndMarkWrongOnes) {
   const Sheet sheet = preview(images_with({3, 1}, false), classes({3, 2}));
   EXPECT_EQ(numbers_on(sheet), (std::vector{0, 1}));
   EXPECT_EQ(sheet.columns, 2U);
@@ -71,7 +71,7 @@ TEST(PreviewSheet, AClassIsATileWithPredictionAndLabelMarkedWhereTheyDiffer) {
   EXPECT_EQ(preview(images_with(five, false), classes(five)).columns, 4U);
 }
 
-TEST(PreviewSheet, AMaskIsARowOfImagePredictionAndLabelInColorsOfClasses) {
+TEST(PreviewSheet, MaskRowsShowImagePredictionAndLabel) {
   const Sheet sheet = preview(images_with({1, 200}, true), masks({2, 200}));
   EXPECT_EQ(sheet.columns, 3U);
   ASSERT_EQ(sheet.tiles.size(), 6U);
@@ -84,7 +84,7 @@ TEST(PreviewSheet, AMaskIsARowOfImagePredictionAndLabelInColorsOfClasses) {
   EXPECT_THAT(sheet.tiles[5].captions, ElementsAre("label"));
 }
 
-TEST(PreviewSheet, ShowsPredictionsAloneWhereThereAreNoLabels) {
+TEST(PreviewSheet, WithoutLabelsOnlyPredictionsAreShown) {
   const auto images = images_with({}, false);
   EXPECT_EQ(preview(images, masks({0, 1, 2})).columns, 2U);
   const Sheet sheet = preview(images, classes({0, 1, 2}));
@@ -92,7 +92,7 @@ TEST(PreviewSheet, ShowsPredictionsAloneWhereThereAreNoLabels) {
   EXPECT_FALSE(sheet.tiles[2].is_marked);
 }
 
-TEST(PreviewSheet, ShowsImagesAsTheModelSeesThemBroughtBackToLevels) {
+TEST(PreviewSheet, TransformedImagesAreShownWithNormalizationUndone) {
   const std::vector<NamedOp> chain = {{"resize", Resize{{kSide / 2, kSide}}},
                                       {"normalize", Normalize{{0.5, 0.4, 0.3}, {0.2, 0.3, 0.1}}}};
   const Sheet sheet = preview(images_with({0, 0}, false), classes({0, 0}), chain);
@@ -100,7 +100,7 @@ TEST(PreviewSheet, ShowsImagesAsTheModelSeesThemBroughtBackToLevels) {
   EXPECT_EQ(sheet.tiles[1].pixels.view().shape, (Shape{kSide / 2, kSide, 3}));
 }
 
-TEST(PreviewSheet, DataWithoutImagesAreRefused) {
+TEST(PreviewSheet, DatasetWithoutImagesIsRefused) {
   const auto values = tensor_dataset(
       {{"values", FieldKind::other, counting<std::uint8_t>(DType::uint8, {2, 4, 4, 3}), 0}});
   EXPECT_THAT(thrown_by([&] { PreviewSheet(values, {}); }),

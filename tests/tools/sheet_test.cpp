@@ -25,7 +25,7 @@ Rgb pixel(const ConstArray& image, std::int64_t y, std::int64_t x) {
   return {found[0], found[1], found[2]};
 }
 
-TEST(Sheet, HasTilesInTheMiddlesOfItsCellsAndFramesMarkedOnes) {
+TEST(Sheet, TilesAreCenteredAndMarkedOnesFramed) {
   Sheet sheet{.columns = 2, .cell = 16, .background = kGreen};
   for (const bool is_marked : {false, true, false})
     sheet.tiles.push_back({gray(8, 4), {"not drawn"}, is_marked});
@@ -46,7 +46,7 @@ TEST(Sheet, HasTilesInTheMiddlesOfItsCellsAndFramesMarkedOnes) {
     }
 }
 
-TEST(Sheet, TilesKeepProportions) {
+TEST(Sheet, TilesKeepTheAspectRatio) {
   const struct {
     std::int64_t height, width;
     Shape tile;
@@ -58,7 +58,7 @@ TEST(Sheet, TilesKeepProportions) {
             "Error: an image of 0 x 4 x 3 has no pixels");
 }
 
-TEST(Sheet, OutlinesBoxesThatHaveAnArea) {
+TEST(Sheet, OutlinesOnlyBoxesWithArea) {
   HostArray boxes;
   const float values[] = {4, 8, 12, 24, 0, 0, 0, 0, 20, 9, 10, 30};
   std::copy_n(values, 12, boxes.reset(DType::float32, {3, 4}).as<float>());
@@ -72,7 +72,7 @@ TEST(Sheet, OutlinesBoxesThatHaveAnArea) {
     }
 }
 
-TEST(Sheet, ColorsOfClassesAreThoseOfPascalVocAndDistinct) {
+TEST(Sheet, ClassColorsMatchPascalVocAndAreDistinct) {
   std::set<Rgb> colors;
   for (int number = 0; number < 256; ++number)
     colors.insert(class_color(static_cast<std::uint8_t>(number)));

@@ -48,7 +48,7 @@ const NamedOp kSame = {"same", ConvertColor{{1, 0, 0, 0, 1, 0, 0, 0, 1}, {0, 0, 
 const NamedOp kFloats = {"floats", ToDtype{.scale = true}};
 const NamedOp kFloatLevels = {"levels", ToDtype{}};
 
-TEST(LevelsTest, ChainsOfNumbersAreUndone) {
+TEST(LevelsTest, NumericTransformsAreUndone) {
   const std::vector<NamedOp> chains[] = {{kFloats},
                                          {kFloats, kFloatLevels},
                                          {{"own", OwnFloats{{.scale = true}}}},
@@ -68,7 +68,7 @@ TEST(LevelsTest, ChainsOfNumbersAreUndone) {
     EXPECT_EQ(shown_after(chain, image), shown_after({}, image)) << chain.front().name;
 }
 
-TEST(LevelsTest, ChannelsAreUndoneEachByItsOwn) {
+TEST(LevelsTest, NormalizeIsUndonePerChannel) {
   const Normalize four = {{0.5, 0.4, 0.3, 0.2}, {0.2, 0.3, 0.1, 4}};
   const Normalize one = {{0.5}, {0.2}};
   EXPECT_EQ(shown_after({{"four", four}}, make_image(4)), shown_after({}, make_image(4)));
@@ -88,7 +88,7 @@ TEST(LevelsTest, FloatsAreRoundedAndClamped) {
   }
 }
 
-TEST(LevelsTest, OneAndTwoChannelsAreGrayAndOfFourThreeAreShown) {
+TEST(LevelsTest, OneOrTwoChannelsAreGrayAndTheFourthIsIgnored) {
   const std::vector<std::vector<int>> shown = {
       {0, 0, 0, 1, 1, 1}, {0, 0, 0, 2, 2, 2}, {0, 1, 2, 3, 4, 5}, {0, 1, 2, 4, 5, 6}};
   for (std::int64_t channels = 1; channels <= 4; ++channels) {

@@ -57,7 +57,7 @@ class ToNpyTest : public ScenesTest {
   }
 
   /// What a conversion that nothing disturbed gives.
-  std::map<std::string, std::string> undisturbed(std::size_t block) const {
+  std::map<std::string, std::string> files_of_one_run(std::size_t block) const {
     convert(options_for(block));
     auto all = files();
     fs::remove_all(out());
@@ -80,7 +80,7 @@ std::string read_field(const Dataset& dataset, std::size_t index, std::size_t fi
   return {value.as<char>(), value.as<char>() + value.bytes()};
 }
 
-TEST_F(ToNpyTest, HoldsWhatTheTransformsGive) {
+TEST_F(ToNpyTest, FilesHoldTransformedSamples) {
   const Converted done = convert(options_for(5));
   EXPECT_EQ(done.parts, 5U);
   EXPECT_EQ(done.written, 5U);
@@ -114,7 +114,7 @@ TEST_F(ToNpyTest, HoldsWhatTheTransformsGive) {
   EXPECT_THAT(check_converted(out()), IsEmpty());
 }
 
-TEST_F(ToNpyTest, IsEqualForAnyNumberOfThreads) {
+TEST_F(ToNpyTest, FilesAreTheSameForAnyThreadCount) {
   convert(options_for(4, 1));
   const auto one = files();
   EXPECT_THAT(one, SizeIs(3));
@@ -123,8 +123,8 @@ TEST_F(ToNpyTest, IsEqualForAnyNumberOfThreads) {
   EXPECT_EQ(files(), one);
 }
 
-TEST_F(ToNpyTest, AStoppedConversionGoesOnAndEndsWithTheSameBytes) {
-  const auto whole = undisturbed(4);
+TEST_F(ToNpyTest, StoppedConversionResumesWithSameResult) {
+  const auto whole = files_of_one_run(4);
   ConvertOptions options = options_for(4, 1);
   int asked = 0;
   options.stop = [&] { return ++asked > 10; };
@@ -148,8 +148,8 @@ TEST_F(ToNpyTest, AStoppedConversionGoesOnAndEndsWithTheSameBytes) {
   EXPECT_EQ(convert(options_for(4)).written, 0U);
 }
 
-TEST_F(ToNpyTest, AKilledConversionGoesOn) {
-  const auto whole = undisturbed(4);
+TEST_F(ToNpyTest, KilledConversionResumesWithSameResult) {
+  const auto whole = files_of_one_run(4);
   const ::pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -167,8 +167,8 @@ TEST_F(ToNpyTest, AKilledConversionGoesOn) {
   EXPECT_EQ(files(), whole);
 }
 
-TEST_F(ToNpyTest, AFullDiskIsAnErrorAndTheSameCommandGoesOn) {
-  const auto whole = undisturbed(4);
+TEST_F(ToNpyTest, FullDiskThrowsAndTheNextRunResumes) {
+  const auto whole = files_of_one_run(4);
   std::string error;
   {
     const WriteLimit limit(kHeaderBytes + 9 * kImageBytes);
@@ -181,8 +181,8 @@ TEST_F(ToNpyTest, AFullDiskIsAnErrorAndTheSameCommandGoesOn) {
   EXPECT_EQ(files(), whole);
 }
 
-TEST_F(ToNpyTest, WhatIsInterruptedBeforeTheNamesAreGivenIsFinished) {
-  const auto whole = undisturbed(4);
+TEST_F(ToNpyTest, InterruptedRenameIsFinishedByTheNextRun) {
+  const auto whole = files_of_one_run(4);
   convert(options_for(4));
   fs::rename(out() / "label.npy", out() / "label.npy.part");
   EXPECT_THAT(check_converted(out()), ElementsAre(HasSubstr("label.npy' is missing")));
@@ -192,7 +192,7 @@ TEST_F(ToNpyTest, WhatIsInterruptedBeforeTheNamesAreGivenIsFinished) {
   EXPECT_EQ(files(), whole);
 }
 
-TEST_F(ToNpyTest, WhatChangedIsFoundAndWrittenAgain) {
+TEST_F(ToNpyTest, ChangedBlocksAreFoundAndWrittenAgain) {
   convert(options_for(6));
   const auto whole = files();
   overwrite("image.npy", kHeaderBytes + 13 * kImageBytes);
@@ -220,7 +220,7 @@ TEST_F(ToNpyTest, WhatChangedIsFoundAndWrittenAgain) {
   EXPECT_EQ(files(), whole);
 }
 
-TEST_F(ToNpyTest, AFileOfAnotherConversionIsAnError) {
+TEST_F(ToNpyTest, FileOfAnotherConversionThrowsOnOpen) {
   convert(options_for(6));
   const auto whole = files();
   ConvertOptions other = options_for(6);
@@ -232,7 +232,7 @@ TEST_F(ToNpyTest, AFileOfAnotherConversionIsAnError) {
               AllOf(StartsWith("Error: "), HasSubstr("image.npy' is not the file")));
 }
 
-TEST_F(ToNpyTest, OtherSettingsAndFormsAreRefused) {
+TEST_F(ToNpyTest, OtherSettingsAndFormatsAreRefused) {
   convert(options_for(6));
   EXPECT_THAT(thrown_by([&] { convert(options_for(7)); }),
               AllOf(StartsWith("Refused: "), HasSubstr("holds another conversion")));
@@ -250,7 +250,7 @@ TEST_F(ToNpyTest, OtherSettingsAndFormsAreRefused) {
               AllOf(StartsWith("Refused: "), HasSubstr("holds another conversion")));
 }
 
-TEST_F(ToNpyTest, ImagesOfManySizesAreRefusedWithTheRemedy) {
+TEST_F(ToNpyTest, ImagesOfDifferentSizesAreRefusedWithAdvice) {
   ConvertOptions options = options_for(0);
   options.transforms = {{"flip", RandomHorizontalFlip{0.5}}};
   const std::string message = thrown_by([&] { convert(options); });
@@ -260,14 +260,14 @@ TEST_F(ToNpyTest, ImagesOfManySizesAreRefusedWithTheRemedy) {
   EXPECT_FALSE(fs::exists(out()));
 }
 
-TEST_F(ToNpyTest, FloatsAreNoImages) {
+TEST_F(ToNpyTest, FloatImagesAreRefused) {
   ConvertOptions options = options_for(4);
   options.transforms.push_back({"scale", ToDtype{.scale = true}});
   EXPECT_THAT(thrown_by([&] { convert(options); }),
               HasSubstr("is float32 of shape 16 x 12 x 3: images are stored as uint8"));
 }
 
-TEST_F(ToNpyTest, ABadSampleIsNamedAndTheBlocksStay) {
+TEST_F(ToNpyTest, BadSampleThrowsAndKeepsFinishedBlocks) {
   fs::resize_file(scenes() / "images" / "000020.jpg", 100);
   EXPECT_THAT(thrown_by([&] { convert(options_for(6, 1)); }),
               AllOf(StartsWith("Error: sample 20 ("), HasSubstr("000020.jpg")));
@@ -289,7 +289,7 @@ HostArray make_labels(DType dtype, const std::vector<std::int64_t>& values) {
   return array;
 }
 
-TEST_F(ToNpyTest, BadSamplesAreLeftOutAndListed) {
+TEST_F(ToNpyTest, SkippedBadSamplesAreOmittedAndListed) {
   for (const char* name : {"000003.jpg", "000018.jpg"})
     fs::resize_file(scenes() / "images" / name, 300);
   ConvertOptions options = options_for(4);
@@ -319,8 +319,8 @@ TEST_F(ToNpyTest, BadSamplesAreLeftOutAndListed) {
   EXPECT_EQ(files()["image.npy"], whole.at("image.npy"));
 }
 
-TEST_F(ToNpyTest, WithoutBadSamplesSkippingChangesNothing) {
-  const auto whole = undisturbed(4);
+TEST_F(ToNpyTest, SkippingWithoutBadSamplesGivesSameFiles) {
+  const auto whole = files_of_one_run(4);
   ConvertOptions options = options_for(4);
   options.on_bad_sample = OnBadSample::skip;
   EXPECT_TRUE(convert(options).is_complete);
@@ -331,7 +331,7 @@ TEST_F(ToNpyTest, WithoutBadSamplesSkippingChangesNothing) {
   EXPECT_THAT(thrown_by([&] { convert(options); }), HasSubstr("all 23 samples are bad"));
 }
 
-TEST_F(ToNpyTest, LabelsTakeTheSmallestTypeThatTheirClassesAllow) {
+TEST_F(ToNpyTest, LabelsUseTheSmallestTypeForTheirClasses) {
   const auto data = tensor_dataset(
       {{"few", FieldKind::label, make_labels(DType::int64, {0, 255}), 256},
        {"many", FieldKind::label, make_labels(DType::int32, {0, 256}), 257},
@@ -348,7 +348,7 @@ TEST_F(ToNpyTest, LabelsTakeTheSmallestTypeThatTheirClassesAllow) {
   EXPECT_EQ(read_field(*maps, 0, 2), std::string(8, '\xff'));
 }
 
-TEST_F(ToNpyTest, AClassOutOfRangeIsAnError) {
+TEST_F(ToNpyTest, ClassOutOfRangeThrows) {
   const auto data =
       tensor_dataset({{"label", FieldKind::label, make_labels(DType::int64, {0, 1, 3, 2}), 3}});
   EXPECT_THAT(thrown_by([&] { convert_to_npy(*data, out(), {.samples_per_shard = 2}); }),
@@ -356,13 +356,13 @@ TEST_F(ToNpyTest, AClassOutOfRangeIsAnError) {
                     HasSubstr("holds class 3, but there are 3 classes, 0 to 2")));
 }
 
-TEST_F(ToNpyTest, NamesThatAreNoFilesAreRefused) {
+TEST_F(ToNpyTest, FieldNamesThatAreNoFileNamesAreRefused) {
   const auto data = tensor_dataset({{"../x", FieldKind::label, make_labels(DType::int64, {0}), 0}});
   EXPECT_THAT(thrown_by([&] { convert_to_npy(*data, out(), options_for(2)); }),
               AllOf(StartsWith("Refused: "), HasSubstr("'../x' cannot be a file's name")));
 }
 
-TEST_F(ToNpyTest, OneSampleIsAConversionAndNoneIsAnError) {
+TEST_F(ToNpyTest, OneSampleIsConvertedAndZeroThrow) {
   const auto one = synthetic_classification({.samples = 1, .size = 8, .classes = 3});
   const auto none = tensor_dataset({{"label", FieldKind::label, make_labels(DType::int64, {}), 3}});
   ConvertOptions options;
@@ -377,7 +377,7 @@ TEST_F(ToNpyTest, OneSampleIsAConversionAndNoneIsAnError) {
                 StartsWith("Error: the data set is empty"));
 }
 
-TEST_F(ToNpyTest, ADamagedManifestIsNamed) {
+TEST_F(ToNpyTest, DamagedManifestThrowsWithReason) {
   convert(options_for(6));
   std::string text = read_text(out() / "manifest.json");
   const auto expect = [&](const std::string& from, const std::string& to, const char* says) {

@@ -71,7 +71,7 @@ class BenchTest : public testing::Test {
   BenchOptions options_;
 };
 
-TEST_F(BenchTest, MeasuresPlansAndLanes) {
+TEST_F(BenchTest, MeasuresPlansAndLanesForEveryInput) {
   for (const char* input : {"loader", "host", "device"}) {
     SCOPED_TRACE(input);
     options_.input = input;
@@ -138,7 +138,7 @@ TEST_F(BenchTest, MeasuresEveryPlanWithTransformsOnEachDevice) {
   }
 }
 
-TEST_F(BenchTest, SharesAreOfTheLanesWithTheSameTransformsDevice) {
+TEST_F(BenchTest, ShareOfSlowestLaneUsesSameTransformsDevice) {
   workload_ = "classification";
   options_.transforms_devices = {"cuda"};
   options_.repeats = 1;
@@ -158,7 +158,7 @@ TEST_F(BenchTest, SharesAreOfTheLanesWithTheSameTransformsDevice) {
   EXPECT_EQ(shares, 2U) << "serial and pipelined";
 }
 
-TEST_F(BenchTest, BadListsAreRefused) {
+TEST_F(BenchTest, EmptyDuplicateOrUnknownListEntriesAreRefused) {
   options_.transforms_devices = {"cpu", "cudo"};
   EXPECT_THAT(thrown_by([&] { bench(); }),
               testing::AllOf(StartsWith("Refused: "), HasSubstr("did you mean 'cuda'?")));
@@ -171,7 +171,7 @@ TEST_F(BenchTest, BadListsAreRefused) {
   EXPECT_EQ(thrown_by([&] { bench(); }), "Refused: plan 'serial' is named twice");
 }
 
-TEST_F(BenchTest, ABatchSizeThatCannotRunIsARowWithItsError) {
+TEST_F(BenchTest, FailingBatchSizeGivesRowWithError) {
   options_.batch_sizes = {2, 5000};
   const auto rows = bench();
   ASSERT_EQ(rows.size(), 6U);
@@ -181,7 +181,7 @@ TEST_F(BenchTest, ABatchSizeThatCannotRunIsARowWithItsError) {
   EXPECT_FALSE(rows[5].steps_per_second.has_value());
 }
 
-TEST_F(BenchTest, WhatIsNoErrorOfOursCostsNoRowsEither) {
+TEST_F(BenchTest, BadAllocGivesRowWithErrorAndBenchContinues) {
   options_.batch_sizes = {kBroken, 2};
   const auto rows = bench();
   ASSERT_EQ(rows.size(), 6U);
@@ -189,7 +189,7 @@ TEST_F(BenchTest, WhatIsNoErrorOfOursCostsNoRowsEither) {
   EXPECT_THAT(rows[1].error, IsEmpty());
 }
 
-TEST_F(BenchTest, RowsOutliveTheDevice) {
+TEST_F(BenchTest, DeviceLostEndsBenchAndKeepsEarlierRows) {
   options_.batch_sizes = {2, kLosing, 3};
   const auto rows = bench();
   ASSERT_EQ(rows.size(), 6U) << "of no batch size behind the one that lost it";
@@ -198,7 +198,7 @@ TEST_F(BenchTest, RowsOutliveTheDevice) {
   EXPECT_EQ(rows[5].error, "the device is lost");
 }
 
-TEST_F(BenchTest, NothingIsKnownOfStepsThatBatchesFilledAheadMayHaveFed) {
+TEST_F(BenchTest, RateWithoutSteadyStepsHasLowerBoundZero) {
   options_.steps = 3;
   options_.repeats = 8;
   const auto rows = bench();
@@ -206,7 +206,7 @@ TEST_F(BenchTest, NothingIsKnownOfStepsThatBatchesFilledAheadMayHaveFed) {
   EXPECT_EQ(rows[1].steps_per_second->low, 0) << "none of 3 steps on 3 lanes is steady";
 }
 
-TEST_F(BenchTest, WhatIsRefusedAtTheFirstIsThrown) {
+TEST_F(BenchTest, RefusalOfFirstBatchSizeIsThrown) {
   options_.batch_sizes = {5000, 2};
   EXPECT_THAT(thrown_by([&] { bench(); }), StartsWith("Refused: batch size 5000 is larger"));
 }
@@ -221,7 +221,7 @@ TEST_F(BenchTest, UnknownInputsAndPlansAreRefused) {
   EXPECT_THAT(thrown, HasSubstr("did you mean 'pipelined'?"));
 }
 
-TEST_F(BenchTest, AnInterruptedBenchSaysSo) {
+TEST_F(BenchTest, InterruptedBenchGivesRowsWithErrorInterrupted) {
   options_.stop = [] { return true; };
   const auto rows = bench();
   ASSERT_EQ(rows.size(), 5U);
@@ -231,7 +231,7 @@ TEST_F(BenchTest, AnInterruptedBenchSaysSo) {
   }
 }
 
-TEST_F(BenchTest, AnInterruptedMeasurementIsNoError) {
+TEST_F(BenchTest, InterruptedBenchRowsHaveEitherRateOrError) {
   int left = 40;
   options_.stop = [&] { return --left < 0; };
   const auto rows = bench();
@@ -240,7 +240,7 @@ TEST_F(BenchTest, AnInterruptedMeasurementIsNoError) {
     EXPECT_NE(row.error.empty(), !row.steps_per_second.has_value()) << row.plan;
 }
 
-TEST_F(BenchTest, TellsWhatItMeasures) {
+TEST_F(BenchTest, LogsEveryMeasurement) {
   std::vector<std::string> lines;
   options_.log_line = [&](const std::string& line) { lines.push_back(line); };
   bench();

@@ -21,7 +21,7 @@ TORCH_MODULE(Plain);
 /// The second plan takes over the loader of the first with all batches filled. No steady rate can
 /// be above that of the worker, but for what batches that were filled while a busy machine did not
 /// train may add: its interval reaches down by that, and to 0 where no step is steady.
-TEST(BenchFedAhead, BatchesThatWereFilledAheadAreNoPlansSpeed) {
+TEST(BenchPrefetch, PrefetchedBatchesDoNotInflateMeasuredRates) {
   const auto data = std::make_shared<SlowSet>(
       synthetic_segmentation({.samples = 64, .size = 8, .classes = 5, .seed = 1}),
       kBatchSeconds / kBatchSize);

@@ -82,7 +82,7 @@ TEST_F(TraceRunTest, TracesTheStepsAfterTheWarmUp) {
   EXPECT_THAT(traced.facts, Contains(Pair("first step", "5")));
 }
 
-TEST_F(TraceRunTest, CachedInputIsTheStepAlone) {
+TEST_F(TraceRunTest, CachedInputTracesOnlyRemainingLanes) {
   options_.input = "host";
   EXPECT_THAT(row_names(trace(), Kind::lane), ElementsAre("copy", "encoder", "decoder"));
   options_.input = "device";
@@ -94,7 +94,7 @@ TEST_F(TraceRunTest, CachedInputIsTheStepAlone) {
   EXPECT_EQ(trainer_.position(), 0U);
 }
 
-TEST_F(TraceRunTest, TheStepsAreThoseOfTraining) {
+TEST_F(TraceRunTest, TracedRunGivesSerialTrainingDigest) {
   trace();
   const std::uint64_t digest = trainer_.digest();
   Trainer other(pipeline(), context_, numerics());
@@ -105,7 +105,7 @@ TEST_F(TraceRunTest, TheStepsAreThoseOfTraining) {
   EXPECT_EQ(other.run(serial, run).digest, digest);
 }
 
-TEST_F(TraceRunTest, TheSummaryHasEveryLaneAndAPath) {
+TEST_F(TraceRunTest, SummaryTimesOfLanesAndPathAddUp) {
   options_.steps = 12;
   const TraceSummary summary = summarize_trace(*trace("serial").recorder);
   ASSERT_EQ(summary.lanes.size(), 1U);
@@ -123,14 +123,14 @@ TEST_F(TraceRunTest, TheSummaryHasEveryLaneAndAPath) {
   EXPECT_THAT(parts, Contains("decoder #" + std::to_string(summary.path->batch)));
 }
 
-TEST_F(TraceRunTest, WhatFindsNoRoomIsAFact) {
+TEST_F(TraceRunTest, DroppedEventsAreReportedInFactsAndSummary) {
   options_.events_per_row = 3;
   const Trace traced = trace();
   EXPECT_THAT(traced.facts, Contains(Pair("missing in decoder", "3 events")));
   EXPECT_THAT(trace_text(summarize_trace(*traced.recorder)), HasSubstr("full: decoder: 3 events"));
 }
 
-TEST_F(TraceRunTest, AnInterruptedTraceHoldsWhatWasDone) {
+TEST_F(TraceRunTest, InterruptedTraceHoldsCompletedSteps) {
   int left = 8;
   options_.stop = [&] { return --left < 0; };
   const Trace traced = trace();
@@ -139,7 +139,7 @@ TEST_F(TraceRunTest, AnInterruptedTraceHoldsWhatWasDone) {
   EXPECT_LT(traced.run.steps, 6U);
 }
 
-TEST_F(TraceRunTest, NoStepsAndUnknownInputsAreRefused) {
+TEST_F(TraceRunTest, ZeroStepsAndUnknownInputAreRefused) {
   options_.steps = 0;
   EXPECT_EQ(thrown_by([&] { trace(); }), "Refused: a trace needs at least 1 step");
   options_.steps = 2;

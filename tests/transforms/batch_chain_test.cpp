@@ -36,7 +36,7 @@ BatchChain cutmix(double alpha, std::uint32_t operation = 0, std::int64_t height
 }
 
 // Of a program in Python, from docs/random.md.
-TEST(BatchChain, DrawsItsGoldenValues) {
+TEST(BatchChain, MatchesGoldenValues) {
   EXPECT_EQ(mixup(1).draw(1, 0, 0).own, 0x1.6c4156p-2F);
   EXPECT_EQ(mixup(0.2).draw(1, 0, 1).own, 0x1.fffffcp-1F);
   EXPECT_EQ(mixup(2.5, 63).draw(0x123456789ABCDEF0, 0xFEDCBA987654, 7).own, 0x1.ad63c2p-1F);
@@ -61,7 +61,7 @@ TEST(BatchChain, DrawsItsGoldenValues) {
   }
 }
 
-TEST(BatchChain, EveryPartOfTheKeyCounts) {
+TEST(BatchChain, EveryKeyFieldChangesTheShare) {
   const float own = mixup(1).draw(1, 2, 3).own;
   EXPECT_EQ(mixup(1).draw(1, 2, 3).own, own);
   EXPECT_NE(mixup(1).draw(2, 2, 3).own, own);
@@ -87,7 +87,7 @@ double distance(double alpha, const std::function<double(double)>& distribution)
 }
 
 // Kolmogorov's bound that one in a thousand would pass: 1.95 / sqrt(40,000).
-TEST(BatchChain, LambdasHaveTheBetaDistribution) {
+TEST(BatchChain, MixUpSharesFollowTheBetaDistribution) {
   constexpr double kBound = 0.00975;
   const double pi = std::acos(-1.0);
   EXPECT_LT(distance(1, [](double x) { return x; }), kBound);
@@ -97,7 +97,7 @@ TEST(BatchChain, LambdasHaveTheBetaDistribution) {
   EXPECT_GT(distance(2, [](double x) { return x; }), kBound);
 }
 
-TEST(BatchChain, ExtremeAlphasStayWithinZeroAndOne) {
+TEST(BatchChain, ExtremeAlphasGiveSharesFromZeroToOne) {
   for (const double alpha : {1e-300, 1e-3, 0.1, 1000.0}) {
     const BatchChain chain = mixup(alpha);
     for (std::uint64_t batch = 0; batch < 2000; ++batch) {
@@ -115,7 +115,7 @@ TEST(BatchChain, ExtremeAlphasStayWithinZeroAndOne) {
   }
 }
 
-TEST(BatchChain, BoxesLieInTheImageAndSharesFollowTheirArea) {
+TEST(BatchChain, CutMixBoxesAreInsideTheImageAndSharesFollowArea) {
   for (const auto& [height, width] : {std::pair{32, 48}, {1, 1}, {1, 7}, {224, 3}}) {
     const BatchChain chain = cutmix(1, 0, height, width);
     for (std::uint32_t place = 0; place < 500; ++place) {
@@ -129,7 +129,7 @@ TEST(BatchChain, BoxesLieInTheImageAndSharesFollowTheirArea) {
   }
 }
 
-TEST(BatchChain, TellsItsFieldsAndTheirForm) {
+TEST(BatchChain, ReportsItsFieldsAndForm) {
   const BatchChain chain({.cutmix = CutMix{}, .one_hot = OneHot{0.1}}, 0,
                          {label(4), image(DType::uint8)});
   EXPECT_EQ(chain.image(), 1U);
@@ -148,7 +148,7 @@ TEST(BatchChain, TellsItsFieldsAndTheirForm) {
   EXPECT_EQ(labels.form().off, 0);
 }
 
-TEST(BatchChain, FieldsThatCannotBeMixedAreRefused) {
+TEST(BatchChain, InvalidFieldsAreRefused) {
   const auto refusal = [](const BatchOps& ops, const Fields& fields) {
     return thrown_by([&] { BatchChain(ops, 0, fields); });
   };

@@ -18,7 +18,7 @@ std::string refusal_of_chain(std::vector<NamedOp> chain) {
   return thrown_by([&] { take_batch_ops(chain); });
 }
 
-TEST(BatchOps, AreTakenOffTheEndOfAChain) {
+TEST(BatchOps, AreRemovedFromTheEndOfTheChain) {
   std::vector<NamedOp> chain = {{"flip", RandomHorizontalFlip{}},
                                 {"float", ToDtype{.scale = true}},
                                 {"soft", OneHot{0.1}},
@@ -35,7 +35,7 @@ TEST(BatchOps, AreTakenOffTheEndOfAChain) {
   EXPECT_EQ(chain.size(), 2U);
 }
 
-TEST(BatchOps, SamplesPassThemUnchanged) {
+TEST(BatchOps, BatchOperationTouchesNoSampleField) {
   const AnyOp op = MixUp{0.2};
   EXPECT_TRUE(op.is_over_batch());
   EXPECT_FALSE(AnyOp(ToDtype{.scale = true}).is_over_batch());
@@ -47,14 +47,14 @@ TEST(BatchOps, SamplesPassThemUnchanged) {
     EXPECT_FALSE(op.touches(kind));
 }
 
-TEST(BatchOps, ComeLast) {
+TEST(BatchOps, SampleTransformAfterBatchOperationIsRefused) {
   EXPECT_EQ(
       refusal_of_chain({{"blend", MixUp{}}, {"soft", OneHot{}}, {"flip", RandomHorizontalFlip{}}}),
       "Refused: transform 'flip' comes behind mixup, which is done to whole batches; put "
       "mixup, cutmix and one_hot last");
 }
 
-TEST(BatchOps, ThereIsOneOfAKindAndOneThatMixes) {
+TEST(BatchOps, DuplicatesAndMixUpWithCutMixAreRefused) {
   EXPECT_THAT(refusal_of_chain({{"a", MixUp{}}, {"b", MixUp{}}}),
               StartsWith("Refused: transform 'b' is a second mixup"));
   EXPECT_THAT(refusal_of_chain({{"a", OneHot{}}, {"b", OneHot{}}}),

@@ -5,7 +5,7 @@
 namespace slipstream {
 namespace {
 
-TEST(BestCode, IsUsedWhereTheMachineHasIt) {
+TEST(BestCode, HasAvx2AndFmaMatchesTheCpu) {
 #if defined(__x86_64__)
   const bool is_there = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #else
@@ -14,7 +14,7 @@ TEST(BestCode, IsUsedWhereTheMachineHasIt) {
   EXPECT_EQ(has_avx2_and_fma(), is_there);
 }
 
-TEST(BestCode, RunsTheBody) {
+TEST(BestCode, RunsTheFunctionOnce) {
   int calls = 0;
   with_best_code([&] { ++calls; });
   EXPECT_EQ(calls, 1);

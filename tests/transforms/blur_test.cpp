@@ -54,7 +54,7 @@ Pixels<T> expected_blur(const DrawnBlur& blur, std::int64_t size, const Pixels<T
   return out;
 }
 
-TEST(GaussianBlur, IsWhatItsHeaderSaysBitForBit) {
+TEST(GaussianBlur, MatchesReferenceLoopBitForBit) {
   for (const auto& [size, height, width] :
        {std::array{3, 2, 2}, {5, 3, 40}, {23, 30, 12}, {7, 9, 33}, {63, 40, 32}}) {
     SCOPED_TRACE(std::to_string(size) + " of " + to_string(Shape{height, width}));
@@ -68,7 +68,7 @@ TEST(GaussianBlur, IsWhatItsHeaderSaysBitForBit) {
   }
 }
 
-TEST(GaussianBlur, WeighsByTheGaussian) {
+TEST(GaussianBlur, WeightsFollowTheGaussian) {
   for (const double sigma : {0.01, 0.3, 1.0, 2.5, 40.0, 1000.0}) {
     for (const std::int64_t size : {1, 3, 9, 63}) {
       const GaussianBlur op{size, {sigma, sigma}};
@@ -85,7 +85,7 @@ TEST(GaussianBlur, WeighsByTheGaussian) {
   }
 }
 
-TEST(GaussianBlur, SpreadsAPointByTheProductOfItsWeights) {
+TEST(GaussianBlur, PointBecomesTheProductOfTheWeights) {
   const GaussianBlur op{9, {1.7, 1.7}};
   Pixels<float> in{DType::float32, {15, 13, 1}, std::vector<float>(15 * 13)};
   in.values[7 * 13 + 6] = 1;
@@ -101,7 +101,7 @@ TEST(GaussianBlur, SpreadsAPointByTheProductOfItsWeights) {
   }
 }
 
-TEST(GaussianBlur, KeepsEvenColorsEven) {
+TEST(GaussianBlur, UniformColorIsUnchanged) {
   for (const std::int64_t size : {3, 11, 63}) {
     const GaussianBlur op{size, {2, 2}};
     const DrawnBlur drawn = op.draw({}, {40, 35, 3});
@@ -117,14 +117,14 @@ TEST(GaussianBlur, KeepsEvenColorsEven) {
 }
 
 // With weight at distance 2 alone, what lies beyond an edge of three pixels is all that counts.
-TEST(GaussianBlur, MirrorsAboutTheLastPixels) {
+TEST(GaussianBlur, BordersAreReflectedAboutTheEdgePixels) {
   const DrawnBlur drawn{{0, 0, 0.5F}};
   const Pixels<std::uint8_t> in{DType::uint8, {3, 3, 1}, {1, 2, 3, 4, 5, 6, 7, 8, 9}};
   EXPECT_EQ(applied<std::uint8_t>(GaussianBlur{5, {1, 1}}, drawn, kImage, in).values,
             (Levels{9, 8, 7, 6, 5, 4, 3, 2, 1}));
 }
 
-TEST(GaussianBlur, RoundsHalvesToEven) {
+TEST(GaussianBlur, RoundsUint8HalvesToEven) {
   const DrawnBlur drawn{{0.5F, 0.25F}};
   const Pixels<std::uint8_t> in{DType::uint8,
                                 {2, 8, 1},
@@ -135,7 +135,7 @@ TEST(GaussianBlur, RoundsHalvesToEven) {
                     0, 0, 1, 0, 2, 3, 2, 0}));
 }
 
-TEST(GaussianBlur, OfOnePixelKeepsTheImage) {
+TEST(GaussianBlur, KernelSizeOneKeepsTheImage) {
   const GaussianBlur op{1, {0.5, 9}};
   for_each_image_kind([&](auto kind, std::int64_t channels) {
     using T = decltype(kind);
@@ -148,7 +148,7 @@ double blur_sigma(const DrawnBlur& drawn) {
   return std::sqrt(-0.5 / std::log(drawn.weight[1] / drawn.weight[0]));
 }
 
-TEST(GaussianBlur, DrawsItsSigma) {
+TEST(GaussianBlur, SigmaIsUniformInItsRange) {
   const GaussianBlur op{9, {0.5, 2.5}};
   EXPECT_TRUE(op.is_random());
   double least = 100;
@@ -164,7 +164,7 @@ TEST(GaussianBlur, DrawsItsSigma) {
   EXPECT_NEAR(most, 2.5, 0.02);
 }
 
-TEST(GaussianBlur, IsTheSameForTheSameKeyAlone) {
+TEST(GaussianBlur, ResultDependsOnTheKey) {
   const GaussianBlur op{9, {0.5, 2.5}};
   const auto in = picture<float>(12, 12, 3);
   const auto blurred = [&](std::uint64_t sample) {
@@ -175,7 +175,7 @@ TEST(GaussianBlur, IsTheSameForTheSameKeyAlone) {
   EXPECT_FALSE((GaussianBlur{9, {2, 2}}.is_random()));
 }
 
-TEST(GaussianBlur, TouchesImagesAlone) {
+TEST(GaussianBlur, TouchesOnlyImages) {
   const GaussianBlur op{3, {1, 1}};
   EXPECT_TRUE(op.touches(FieldKind::image));
   EXPECT_FALSE(op.touches(FieldKind::mask));
@@ -183,7 +183,7 @@ TEST(GaussianBlur, TouchesImagesAlone) {
   EXPECT_FALSE(op.touches(FieldKind::other));
 }
 
-TEST(GaussianBlur, RefusesParametersThatMakeNoSense) {
+TEST(GaussianBlur, InvalidParametersAreRefused) {
   const auto refused = [](const GaussianBlur& op) { return thrown_by([&] { op.validate(); }); };
   const double nan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(refused({1, {0.01, 0.01}}), "nothing");
@@ -199,7 +199,7 @@ TEST(GaussianBlur, RefusesParametersThatMakeNoSense) {
   EXPECT_THAT(refused({3, {1, nan}}), HasSubstr("Refused: gaussian_blur: sigma is"));
 }
 
-TEST(GaussianBlur, RefusesFieldsItCannotTake) {
+TEST(GaussianBlur, UnsupportedFieldsAreRefused) {
   const GaussianBlur op{5, {1, 1}};
   const auto refused = [&](DType dtype, const Shape& shape) {
     return thrown_by([&] { op.output(make_spec(kImage, dtype, shape)); });

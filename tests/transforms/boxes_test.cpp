@@ -104,7 +104,7 @@ RandomAffine any_affine() {
   return op;
 }
 
-std::vector<AnyOp> movers() {
+std::vector<AnyOp> geometric_ops() {
   return {CenterCrop{{70, 90}},        RandomCrop{{64, 80}},        RandomCrop{{130, 170}, 20},
           RandomResizedCrop{{96, 64}}, RandomHorizontalFlip{},      RandomVerticalFlip{},
           Resize{{77, 203}},           RandomRotation{{-180, 180}}, any_affine()};
@@ -121,7 +121,7 @@ bool touches_an_edge(const Floats& box, const Shape& image) {
 TEST(Boxes, FollowThePixels) {
   const std::vector<Floats> all = {{20, 30, 60, 90}, {100, 10, 158, 40}, {70, 50, 100, 118}};
   std::size_t left = 0;
-  for (const AnyOp& op : movers()) {
+  for (const AnyOp& op : geometric_ops()) {
     for (std::uint64_t k = 0; k < 60; ++k) {
       BoxedMask both(all[k % all.size()]);
       both.apply(op, make_key(k));
@@ -140,7 +140,7 @@ TEST(Boxes, FollowThePixels) {
   EXPECT_GT(left, 150U);
 }
 
-TEST(Boxes, WholePixelMovesAreExact) {
+TEST(Boxes, FlipsCropsAndIntegerResizesMoveBoxesExactly) {
   for (const AnyOp& op : {AnyOp(CenterCrop{{70, 90}}), AnyOp(RandomCrop{{64, 80}}),
                           AnyOp(RandomCrop{{130, 170}, 20}), AnyOp(RandomHorizontalFlip{}),
                           AnyOp(RandomVerticalFlip{}), AnyOp(Resize{{2 * kHeight, 3 * kWidth}})}) {
@@ -152,7 +152,7 @@ TEST(Boxes, WholePixelMovesAreExact) {
   }
 }
 
-TEST(Boxes, OfARightAngleAreThoseOfTheTurnedImage) {
+TEST(Boxes, RotationBy180DegreesMovesBoxesExactly) {
   BoxedMask both({20, 30, 60, 90});
   both.apply(RandomRotation{{180, 180}}, make_key(1));
   const Floats box = both.box();
@@ -160,7 +160,7 @@ TEST(Boxes, OfARightAngleAreThoseOfTheTurnedImage) {
   for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(box[i], expected[i], 1e-3) << i;
 }
 
-TEST(Boxes, AreCutToTheImageAndEmptyOnesAreZeros) {
+TEST(Boxes, AreClippedToTheImageAndEmptyOnesBecomeZeros) {
   AffineMap map;
   map.dx = -10;
   map.dy = 5;
@@ -178,7 +178,7 @@ TEST(Boxes, AreCutToTheImageAndEmptyOnesAreZeros) {
                           0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
 }
 
-TEST(Boxes, MayBeMovedInPlaceAndMayBeNone) {
+TEST(Boxes, MoveBoxesWorksInPlaceAndForNoBoxes) {
   Floats values = {1, 2, 3, 4};
   const MutableArray array{reinterpret_cast<std::byte*>(values.data()), DType::float32, {1, 4}};
   AffineMap map;
@@ -189,7 +189,7 @@ TEST(Boxes, MayBeMovedInPlaceAndMayBeNone) {
   EXPECT_THAT(moved(map, {}), ElementsAre());
 }
 
-TEST(Boxes, OfAnotherFormAreRefused) {
+TEST(Boxes, OtherShapeOrMissingImageIsRefused) {
   const Pixels<float> three{DType::float32, {2, 3}, Floats(6)};
   Floats out(6);
   const MutableArray to{reinterpret_cast<std::byte*>(out.data()), DType::float32, {2, 3}};
@@ -216,7 +216,7 @@ struct Halve : OwnOp {
   }
 };
 
-TEST(Boxes, AnOperationThatDoesNotSayWhereItMovesPixelsIsRefusedBesideThem) {
+TEST(Boxes, OperationWithoutMapIsRefusedForDataWithBoxes) {
   EXPECT_THAT(thrown_by([] {
                 fields_after(Halve{}, {mask_spec(), boxes_spec()});
               }),
@@ -226,21 +226,21 @@ TEST(Boxes, AnOperationThatDoesNotSayWhereItMovesPixelsIsRefusedBesideThem) {
   EXPECT_FALSE(AnyOp(Halve{}).touches(FieldKind::boxes));
 }
 
-TEST(Boxes, KeepTheirFormAndAreLeftAloneByWhatMovesNothing) {
+TEST(Boxes, KeepTheirShapeAndAreIgnoredByPixelOperations) {
   const std::vector<FieldSpec> fields = {mask_spec({-1, -1}), boxes_spec({7, 4})};
-  for (const AnyOp& op : movers())
+  for (const AnyOp& op : geometric_ops())
     EXPECT_EQ(fields_after(op, fields)[1].shape, (Shape{7, 4})) << op.name();
   EXPECT_FALSE(AnyOp(GaussianBlur{3, {1, 1}}).touches(FieldKind::boxes));
   EXPECT_FALSE(AnyOp(ToDtype{.scale = true}).touches(FieldKind::boxes));
 }
 
-TEST(Boxes, FollowAnOperationThatCostsSomething) {
+TEST(Boxes, FollowAnOperationWithAddedCost) {
   BoxedMask both({20, 30, 60, 90});
   both.apply(with_cost(RandomHorizontalFlip{1}, {}), make_key(0));
   EXPECT_THAT(both.box(), ElementsAre(100, 30, 140, 90));
 }
 
-TEST(Boxes, OfADeviceChainAreThoseOfItsOperations) {
+TEST(Boxes, DeviceChainMovesBoxesLikeItsOperations) {
   const std::vector<NamedOp> chain = {{"crop", RandomResizedCrop{{96, 64}}},
                                       {"flip", RandomHorizontalFlip{}},
                                       {"turn", RandomRotation{{-40, 40}}},

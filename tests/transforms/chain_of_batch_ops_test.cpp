@@ -8,7 +8,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(BatchChainFile, ReadsTheOperationsOverBatches) {
+TEST(BatchChainFile, ReadsBatchOperationsAndDefaults) {
   const auto chain = parse_chain(with(
       R"({"op": "to_dtype", "dtype": "float32", "scale": true}, {"op": "one_hot", "label_smoothing": 0.1},
                                          {"name": "blend", "op": "mixup", "alpha": 0.2})"));
@@ -21,7 +21,7 @@ TEST(BatchChainFile, ReadsTheOperationsOverBatches) {
   EXPECT_EQ(plain[1].op.get_if<OneHot>()->label_smoothing, 0);
 }
 
-TEST(BatchChainFile, GivesBackWhatIsWritten) {
+TEST(BatchChainFile, RoundTripKeepsBatchOperations) {
   const std::vector<NamedOp> chain = {{"box", CutMix{0.25}}, {"soft", OneHot{0.125}}};
   const auto again = parse_chain(to_json_text(chain));
   ASSERT_EQ(again.size(), 2U);
@@ -30,7 +30,7 @@ TEST(BatchChainFile, GivesBackWhatIsWritten) {
   EXPECT_EQ(*again[1].op.get_if<OneHot>(), OneHot{0.125});
 }
 
-TEST(BatchChainFile, RefusesWhatMakesNoSense) {
+TEST(BatchChainFile, InvalidBatchOperationsAreRefused) {
   EXPECT_EQ(
       chain_refusal(
           R"({"op": "mixup"}, {"op": "to_dtype", "dtype": "float32", "scale": true}, {"op": "random_horizontal_flip"})"),

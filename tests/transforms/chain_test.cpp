@@ -48,7 +48,7 @@ TEST(Chain, ReadsEveryOperationWithItsParameters) {
   EXPECT_EQ(normalize->std[2], 1);
 }
 
-TEST(Chain, HasOneLayout) {
+TEST(Chain, WritesTheDocumentedJsonLayout) {
   const std::vector<NamedOp> chain = {{"crop", RandomResizedCrop{{224, 192}}},
                                       {"scale", Normalize{{0.485, 0, 1}, {0.229, 1, 2}}}};
   EXPECT_EQ(to_json_text(chain), R"({
@@ -91,7 +91,7 @@ TEST(Chain, HasOneLayout) {
 }
 
 // Every key, with a value that is not what is taken without it.
-TEST(Chain, SurvivesWritingAndReading) {
+TEST(Chain, RoundTripKeepsOperationsAndNames) {
   const std::vector<NamedOp> chain = {{"a", Resize{{3, 4}}},
                                       {"b", CenterCrop{2}},
                                       {"\xc3\xa9\n\"", RandomCrop{{2, 1}}},
@@ -107,7 +107,7 @@ TEST(Chain, SurvivesWritingAndReading) {
   EXPECT_TRUE(parse_chain(to_json_text(std::vector<NamedOp>{})).empty());
 }
 
-TEST(Chain, TellsAllProblemsWithTheirPaths) {
+TEST(Chain, AllProblemsAreReportedWithTheirPaths) {
   EXPECT_EQ(refusal(R"({"version": 2, "transform": [], "transforms": [
                 {"op": "rezise", "height": 4}, 3, {"name": "x"}, {"op": 5},
                 {"op": "resize", "sise": 4, "antialias": 1.5},
@@ -134,12 +134,12 @@ TEST(Chain, TellsAllProblemsWithTheirPaths) {
   transform: unknown key 'transform'; did you mean 'transforms'? known: version, transforms)");
 }
 
-TEST(Chain, TellsWhatToTensorIsHere) {
+TEST(Chain, ToTensorIsRefusedWithExplanation) {
   EXPECT_THAT(refusal(with(R"({"op": "to_tensor"})")),
               HasSubstr("transforms[0].op: there is no 'to_tensor', for batches become tensors"));
 }
 
-TEST(Chain, NeedsItsVersionAndItsTransforms) {
+TEST(Chain, MissingVersionOrTransformsIsRefused) {
   EXPECT_EQ(refusal("{}"),
             "Refused: these transforms cannot be read:\n  version is missing\n"
             "  transforms is missing: list the operations");
@@ -149,7 +149,7 @@ TEST(Chain, NeedsItsVersionAndItsTransforms) {
               HasSubstr("the file of transforms must be an object, not a list of 0"));
 }
 
-TEST(Chain, RefusesWhatIsNoJson) {
+TEST(Chain, InvalidOrDeeplyNestedJsonIsRefused) {
   for (const char* text : {"", "{", "chain", "1e999", "\xff\xfe"}) {
     EXPECT_THAT(refusal(text), HasSubstr("Refused: these transforms must be JSON: ")) << text;
   }
@@ -159,7 +159,7 @@ TEST(Chain, RefusesWhatIsNoJson) {
               HasSubstr("nested too deeply"));
 }
 
-TEST(Chain, RefusesAKeyThatStandsTwice) {
+TEST(Chain, DuplicateKeyIsRefused) {
   EXPECT_THAT(refusal(with(R"({"op": "resize", "size": [4, 4], "size": 8})")),
               HasSubstr("the key 'size' stands in one object twice"));
   EXPECT_THAT(refusal(R"({"version": 1, "transforms": [], "transforms": []})"),
@@ -186,7 +186,7 @@ struct Unroll : OwnOp {
   }
 };
 
-TEST(Chain, AnOperationMayFindTheShapeOfItsResult) {
+TEST(Chain, OperationMayDetermineItsOutputShape) {
   const std::vector<NamedOp> chain = {{"a", Keep{}}, {"b", Unroll{}}, {"c", Keep{}}};
   EXPECT_TRUE(chain[1].op.finds_shape());
   EXPECT_FALSE(chain[0].op.finds_shape());
@@ -206,7 +206,7 @@ TEST(Chain, AnOperationMayFindTheShapeOfItsResult) {
   EXPECT_EQ(key_number(chain, 2), 1u);
 }
 
-TEST(Chain, CannotHoldAUsersOwnOperation) {
+TEST(Chain, WritingACustomOperationIsRefused) {
   EXPECT_EQ(
       thrown_by([] {
         to_json_text(std::vector<NamedOp>{{"mine", Keep{}}});
@@ -236,7 +236,7 @@ struct StaysRandom : Converts {
   std::optional<AnyOp> for_evaluation() const { return Converts(); }
 };
 
-TEST(EvaluationTransforms, ARandomOperationBecomesWhatItDeclares) {
+TEST(EvaluationTransforms, RandomOperationsAreReplacedByTheirEvaluationForm) {
   const auto kept = evaluation_transforms({{"crop", RandomCrop{{4, 5}, 1}},
                                            {"flip", RandomHorizontalFlip{}},
                                            {"always", RandomVerticalFlip{1}},
@@ -248,7 +248,7 @@ TEST(EvaluationTransforms, ARandomOperationBecomesWhatItDeclares) {
   EXPECT_TRUE(kept[2].op.get_if<ToDtype>()->scale);
 }
 
-TEST(EvaluationTransforms, ARandomOperationThatDeclaresNothingIsRefused) {
+TEST(EvaluationTransforms, RandomOperationWithoutEvaluationFormIsRefused) {
   EXPECT_THAT(
       thrown_by([] {
         evaluation_transforms({{"convert", Converts()}});

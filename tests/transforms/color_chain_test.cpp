@@ -53,7 +53,7 @@ TEST(ColorChain, ReadsEveryParameter) {
   EXPECT_EQ(to_json_text(parse_chain(to_json_text(chain))), to_json_text(chain));
 }
 
-TEST(ColorChain, LeavesOutWhatHasADefault) {
+TEST(ColorChain, MissingKeysUseDefaults) {
   const auto chain = parse_chain(with(R"({"op": "color_jitter"}, {"op": "random_grayscale"},
       {"op": "random_erasing"}, {"op": "random_mask"}, {"op": "convert_color"}, {"op": "divide"})"));
   const std::vector<NamedOp> defaults = {
@@ -63,7 +63,7 @@ TEST(ColorChain, LeavesOutWhatHasADefault) {
   EXPECT_EQ(to_json_text(chain), to_json_text(defaults));
 }
 
-TEST(ColorChain, OneNumberMeansWhatItMeansInTorchvision) {
+TEST(ColorChain, SingleNumberIsExpandedAsInTorchvision) {
   const auto chain = parse_chain(with(R"({"op": "color_jitter", "brightness": 0.5,
       "contrast": 1.5, "saturation": [0.5, 1], "hue": 0.25})"));
   const auto* jitter = chain[0].op.get_if<ColorJitter>();
@@ -73,7 +73,7 @@ TEST(ColorChain, OneNumberMeansWhatItMeansInTorchvision) {
   EXPECT_EQ(jitter->hue, (std::array{-0.25, 0.25}));
 }
 
-TEST(ColorChain, TellsWhatIsWrong) {
+TEST(ColorChain, InvalidColorParametersAreReported) {
   EXPECT_THAT(chain_refusal(R"({"op": "color_jitter", "brightness": -1})"),
               HasSubstr("transforms[0].brightness must be 0 or more as one number, or a list of 2 "
                         "numbers, not -1"));

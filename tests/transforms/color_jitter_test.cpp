@@ -99,7 +99,7 @@ DrawnJitter make_drawn(float brightness, float contrast, float saturation, float
   return drawn;
 }
 
-TEST(ColorJitter, EachPartIsAsDefined) {
+TEST(ColorJitter, EachPartMatchesTheReference) {
   for (const float factor : {0.0F, 0.3F, 0.7F, 1.4F, 2.5F, 1000.0F}) {
     for (const std::int64_t channels : {1, 3}) {
       expect_jittered(make_drawn(factor, 1, 1, 0), channels);
@@ -109,7 +109,7 @@ TEST(ColorJitter, EachPartIsAsDefined) {
   }
 }
 
-TEST(ColorJitter, GoesThroughItsPartsInTheOrderDrawn) {
+TEST(ColorJitter, PartsAreAppliedInTheDrawnOrder) {
   DrawnJitter drawn = make_drawn(1.3F, 0.6F, 1.7F, -0.2F);
   int orders = 0;
   do {
@@ -149,7 +149,7 @@ void expect_two_passes(const DrawnJitter& drawn, const Pixels<T>& image) {
   }
 }
 
-TEST(ColorJitter, IsTheSameInTwoPasses) {
+TEST(ColorJitter, TwoStepFormGivesSameValues) {
   const ColorJitter op{{0.6, 1.4}, {0.6, 1.4}, {0.6, 1.4}, {-0.5, 0.5}};
   for (std::uint64_t sample = 0; sample < 40; ++sample) {
     expect_two_passes(op.draw(make_key(sample), {}), level_image({17, 33, 3}));
@@ -192,7 +192,7 @@ std::array<double, 3> turned_hsv(std::array<double, 3> rgb, double turn) {
   }
 }
 
-TEST(ColorJitter, TurnsTheHueOfHsv) {
+TEST(ColorJitter, HueShiftMatchesHsvReference) {
   const auto levels = level_image({40, 50, 3});
   const auto units = unit_image({40, 50, 3});
   for (const float turn : {-0.5F, -0.31F, -0.001F, 0.1F, 0.25F, 0.4999F, 0.5F}) {
@@ -213,7 +213,7 @@ TEST(ColorJitter, TurnsTheHueOfHsv) {
   }
 }
 
-TEST(ColorJitter, HueOfAThirdMovesTheChannels) {
+TEST(ColorJitter, HueShiftOfOneThirdRotatesTheChannels) {
   const auto levels = level_image({40, 50, 3});
   const auto forth =
       applied<std::uint8_t>(ColorJitter{}, make_drawn(1, 1, 1, 1 / 3.0F), FieldKind::image, levels);
@@ -227,7 +227,7 @@ TEST(ColorJitter, HueOfAThirdMovesTheChannels) {
   }
 }
 
-TEST(ColorJitter, LeavesGrayPixelsTheirHue) {
+TEST(ColorJitter, HueShiftKeepsGrayPixels) {
   for (int level = 0; level < 256; ++level) {
     const auto v = static_cast<float>(level);
     EXPECT_EQ(gray(Pixel<3>{{v, v, v}}, Range::levels), v);
@@ -238,7 +238,7 @@ TEST(ColorJitter, LeavesGrayPixelsTheirHue) {
   }
 }
 
-TEST(ColorJitter, FactorsOfOneChangeNothing) {
+TEST(ColorJitter, NeutralFactorsChangeNothing) {
   Pixels<float> image = unit_image({3, 5, 3});
   image.values[0] = 2.5F;
   image.values[1] = -1;
@@ -247,13 +247,13 @@ TEST(ColorJitter, FactorsOfOneChangeNothing) {
   EXPECT_EQ(applied<float>(op, op.draw(make_key(2), {}), FieldKind::image, image), image);
 }
 
-TEST(ColorJitter, FloatsAreClamped) {
+TEST(ColorJitter, FloatResultsAreClampedToUnitRange) {
   const Pixels<float> image{DType::float32, {1, 1, 3}, {1.5F, -0.5F, 0.25F}};
   const auto out = applied<float>(ColorJitter{}, make_drawn(2, 1, 1, 0), FieldKind::image, image);
   EXPECT_EQ(out.values, (std::vector<float>{1, 0, 0.5F}));
 }
 
-TEST(ColorJitter, MeansAreOfIntegers) {
+TEST(ColorJitter, MeanIsComputedFromIntegerSums) {
   EXPECT_EQ(mean_level(10, 4, Range::levels), 2.5F);
   EXPECT_EQ(mean_level(3 << 18, 1, Range::unit), 0.75F);
   EXPECT_EQ(mean_level((std::int64_t{1} << 48) - 1, std::int64_t{1} << 28, Range::unit), 1.0F);
@@ -267,7 +267,7 @@ TEST(ColorJitter, MeansAreOfIntegers) {
   EXPECT_EQ(gray_sum_term(Pixel<3>{{255, 255, 255}}, Range::levels), 255);
 }
 
-TEST(ColorJitter, DrawsTheOrderThenTheFactors) {
+TEST(ColorJitter, SamplesTheOrderThenTheFactors) {
   const ColorJitter op{{0.5, 1.5}, {0.25, 0.75}, {2, 4}, {-0.5, 0.25}};
   for (std::uint64_t sample = 0; sample < 50; ++sample) {
     const DrawnJitter drawn = op.draw(make_key(sample), {});
@@ -283,7 +283,7 @@ TEST(ColorJitter, DrawsTheOrderThenTheFactors) {
   }
 }
 
-TEST(ColorJitter, DrawsAllOrdersAlikeAndAllOfItsRanges) {
+TEST(ColorJitter, OrdersAndFactorsAreUniform) {
   const ColorJitter op{{0.5, 1.5}, {1, 1}, {1, 1}, {-0.1, 0.3}};
   std::map<std::vector<Jitter>, int> orders;
   float least = 9;
@@ -307,7 +307,7 @@ TEST(ColorJitter, DrawsAllOrdersAlikeAndAllOfItsRanges) {
   EXPECT_NEAR(hues / kSamples, 0.1, 0.005);
 }
 
-TEST(ColorJitter, IsRandomWhereADrawMatters) {
+TEST(ColorJitter, IsRandomOnlyIfADrawChangesTheResult) {
   EXPECT_FALSE(ColorJitter{}.is_random());
   EXPECT_FALSE((ColorJitter{{1.5, 1.5}}).is_random());
   EXPECT_TRUE((ColorJitter{{1.5, 1.5}, {0.5, 0.5}}).is_random());
@@ -316,13 +316,13 @@ TEST(ColorJitter, IsRandomWhereADrawMatters) {
   EXPECT_TRUE((ColorJitter{{1, 1}, {0.5, 1}}).changes_contrast());
 }
 
-TEST(ColorJitter, TakesAnImageWithoutPixels) {
+TEST(ColorJitter, AcceptsAnImageWithoutPixels) {
   const auto none = level_image({0, 4, 3});
   EXPECT_EQ(applied<std::uint8_t>(ColorJitter{}, make_drawn(2, 2, 2, 0.1F), FieldKind::image, none),
             none);
 }
 
-TEST(ColorJitter, RefusesRangesThatMakeNoSense) {
+TEST(ColorJitter, InvalidRangesAreRefused) {
   const auto refused = [](const ColorJitter& op) { return thrown_by([&] { op.validate(); }); };
   EXPECT_EQ(refused({{0, 1000}, {0, 0}, {1, 1}, {-0.5, 0.5}}), "nothing");
   EXPECT_EQ(refused({{1.5, 0.5}}),
@@ -334,7 +334,7 @@ TEST(ColorJitter, RefusesRangesThatMakeNoSense) {
   EXPECT_THAT(refused({{1, 1}, {1, 1}, {1, 1}, {0, kNaN}}), HasSubstr("the hue is"));
 }
 
-TEST(ColorJitter, RefusesFieldsItCannotTake) {
+TEST(ColorJitter, UnsupportedFieldsAreRefused) {
   const auto refused = [](const ColorJitter& op, DType dtype, const Shape& shape) {
     return thrown_by([&] { op.output(make_spec(FieldKind::image, dtype, shape)); });
   };

@@ -29,14 +29,14 @@ void expect_gray(const Pixels<T>& image) {
   EXPECT_EQ(applied<T>(RandomGrayscale{}, {false}, FieldKind::image, image), image);
 }
 
-TEST(Grayscale, MakesAllChannelsTheGrayOne) {
+TEST(Grayscale, SetsAllChannelsToTheGrayLevel) {
   for (const Shape& shape : list_shapes(3)) {
     expect_gray(level_image(shape));
     expect_gray(unit_image(shape));
   }
 }
 
-TEST(RandomGrayscale, IsDrawnWithItsProbability) {
+TEST(RandomGrayscale, IsAppliedWithItsProbability) {
   int gray = 0;
   for (std::uint64_t sample = 0; sample < 10'000; ++sample) {
     const bool is_gray = RandomGrayscale{0.2}.draw(make_key(sample), {}).is_gray;
@@ -49,7 +49,7 @@ TEST(RandomGrayscale, IsDrawnWithItsProbability) {
   EXPECT_FALSE(Grayscale{3}.is_random());
 }
 
-TEST(Grayscale, Refuses) {
+TEST(Grayscale, InvalidParametersAndFieldsAreRefused) {
   EXPECT_THAT(thrown_by([] { RandomGrayscale{-0.5}.validate(); }),
               HasSubstr("Refused: random_grayscale: p is -0.5"));
   EXPECT_EQ(thrown_by([] { Grayscale{3}.validate(); }), "nothing");
@@ -93,7 +93,7 @@ TEST(ConvertColor, MultipliesByTheMatrix) {
 }
 
 // ITU-T T.871: white and black have no color, and pure colors reach the ends of the range.
-TEST(ConvertColor, IsYCbCrOfFullRangeByDefault) {
+TEST(ConvertColor, DefaultIsFullRangeYCbCr) {
   const Pixels<std::uint8_t> image{
       DType::uint8, {1, 4, 3}, {255, 255, 255, 0, 0, 0, 255, 0, 0, 0, 0, 255}};
   const auto out = applied<float>(ConvertColor{}, {}, FieldKind::image, image);
@@ -102,7 +102,7 @@ TEST(ConvertColor, IsYCbCrOfFullRangeByDefault) {
   for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(out.values[i], expected[i], 1e-3);
 }
 
-TEST(ConvertColor, Refuses) {
+TEST(ConvertColor, InvalidParametersAndFieldsAreRefused) {
   ConvertColor op;
   EXPECT_EQ(thrown_by([&] { op.validate(); }), "nothing");
   op.offset[1] = std::numeric_limits<double>::infinity();
@@ -123,7 +123,7 @@ void expect_divided(double divisor, const Pixels<T>& image) {
   }
 }
 
-TEST(Divide, Divides) {
+TEST(Divide, DividesEveryValueByTheDivisor) {
   for (const std::int64_t channels : {1, 2, 3, 4}) {
     for (const Shape& shape : list_shapes(channels)) {
       expect_divided(255, level_image(shape));
@@ -133,7 +133,7 @@ TEST(Divide, Divides) {
   }
 }
 
-TEST(Divide, Refuses) {
+TEST(Divide, InvalidParametersAndFieldsAreRefused) {
   EXPECT_EQ(thrown_by([] { Divide{-2}.validate(); }), "nothing");
   EXPECT_EQ(thrown_by([] { Divide{0}.validate(); }),
             "Refused: divide: the divisor is 0; it must not be 0");
@@ -143,7 +143,7 @@ TEST(Divide, Refuses) {
   EXPECT_THAT(refused_field(Divide{}, DType::int32, {2, 2, 3}), HasSubstr("int32"));
 }
 
-TEST(Color, TouchesImagesAlone) {
+TEST(Color, TouchesOnlyImages) {
   for (const FieldKind kind : {FieldKind::mask, FieldKind::label, FieldKind::other}) {
     EXPECT_FALSE(Grayscale{3}.touches(kind));
     EXPECT_FALSE(ConvertColor{}.touches(kind));

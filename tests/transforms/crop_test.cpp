@@ -35,7 +35,7 @@ void expect_crop(const Pixels<T>& out, const Pixels<T>& in, const Region& region
   }
 }
 
-TEST(CenterCrop, TakesTheMiddle) {
+TEST(CenterCrop, CropsTheCenter) {
   const CenterCrop op{{4, 3}};
   const auto image = counted_image(9, 8);
   const DrawnCrop drawn = op.draw({}, image.shape);
@@ -44,7 +44,7 @@ TEST(CenterCrop, TakesTheMiddle) {
   EXPECT_FALSE(op.is_random());
 }
 
-TEST(Crops, TakeImagesAndMasksOfEveryDType) {
+TEST(Crops, AcceptImagesAndMasksOfAnyDType) {
   const CenterCrop op{{2, 5}};
   const DrawnCrop drawn = op.draw({}, {5, 7, 3});
   const auto wide = counted<std::int64_t>(DType::int64, {5, 7});
@@ -53,7 +53,7 @@ TEST(Crops, TakeImagesAndMasksOfEveryDType) {
   expect_crop(applied<float>(op, drawn, FieldKind::image, real), real, drawn.region);
 }
 
-TEST(RandomCrop, MovesImagesAndMasksAlike) {
+TEST(RandomCrop, CropsImagesAndMasksAlike) {
   const RandomCrop op{{6, 4}, 3};
   const auto image = counted_image(8, 9);
   const auto mask = counted<std::uint8_t>(DType::uint8, {8, 9});
@@ -64,7 +64,7 @@ TEST(RandomCrop, MovesImagesAndMasksAlike) {
   }
 }
 
-TEST(RandomCrop, DrawsEveryPlaceAndNoOther) {
+TEST(RandomCrop, SamplesEveryPossiblePosition) {
   const RandomCrop op{{6, 4}, 1};
   std::set<std::pair<std::int64_t, std::int64_t>> places;
   for (std::uint64_t sample = 0; sample < 2000; ++sample) {
@@ -78,7 +78,7 @@ TEST(RandomCrop, DrawsEveryPlaceAndNoOther) {
   EXPECT_EQ(*places.rbegin(), std::pair(std::int64_t{2}, std::int64_t{2}));
 }
 
-TEST(RandomCrop, DrawsTopThenLeft) {
+TEST(RandomCrop, SamplesTopThenLeft) {
   const RandomKey key = make_key(11);
   RandomStream stream(key);
   const std::int64_t top = stream.below(100 - 30 + 1);
@@ -86,7 +86,7 @@ TEST(RandomCrop, DrawsTopThenLeft) {
   EXPECT_EQ(RandomCrop({{30, 20}}).draw(key, {100, 200, 3}).region, (Region{top, left, 30, 20}));
 }
 
-TEST(RandomCrop, MayBeLargerThanTheImageWhenPadded) {
+TEST(RandomCrop, PaddedCropMayBeLargerThanTheImage) {
   const RandomCrop op{8, 2};
   const auto image = counted_image(4, 5);
   for (std::uint64_t sample = 0; sample < 20; ++sample) {
@@ -111,7 +111,7 @@ Pixels<std::uint8_t> held_by(const Region& window, const Region& read,
 
 // What decoding a part of an image relies on.
 template <typename Op>
-void expect_same_from_a_part(const Op& op, const Pixels<std::uint8_t>& image) {
+void expect_same_from_region(const Op& op, const Pixels<std::uint8_t>& image) {
   for (std::uint64_t sample = 0; sample < 100; ++sample) {
     const DrawnCrop drawn = op.draw(make_key(sample), image.shape);
     const Region part = op.region(drawn);
@@ -127,22 +127,22 @@ void expect_same_from_a_part(const Op& op, const Pixels<std::uint8_t>& image) {
   }
 }
 
-TEST(Crops, NeedNoPixelOutsideOfTheirRegion) {
+TEST(Crops, ReadNoPixelsOutsideTheirRegion) {
   const auto image = counted_image(40, 50);
-  expect_same_from_a_part(CenterCrop{{13, 20}}, image);
-  expect_same_from_a_part(RandomCrop{{13, 20}}, image);
-  expect_same_from_a_part(RandomCrop{{35, 48}, 9}, image);
-  expect_same_from_a_part(RandomResizedCrop{16}, image);
+  expect_same_from_region(CenterCrop{{13, 20}}, image);
+  expect_same_from_region(RandomCrop{{13, 20}}, image);
+  expect_same_from_region(RandomCrop{{35, 48}, 9}, image);
+  expect_same_from_region(RandomResizedCrop{16}, image);
 }
 
-TEST(Crops, ReachOverRowsAndColumns) {
+TEST(Crops, RegionIsClippedToTheImage) {
   const RandomCrop op{2, 1};
   const DrawnCrop drawn{{-1, 3, 2, 2}, 4, 4};
   EXPECT_EQ(op.region(drawn), (Region{0, 3, 1, 1}));
   EXPECT_EQ(op.within(drawn, {op.region(drawn)}).region, (Region{-1, 0, 2, 2}));
 }
 
-TEST(Crops, SmallerImagesAreRefusedOrAnError) {
+TEST(Crops, ImagesSmallerThanTheCropAreRefusedOrThrow) {
   const auto message = [](const auto& op, const Shape& shape) {
     return thrown_by([&] { op.draw({}, shape); });
   };
@@ -165,7 +165,7 @@ TEST(Crops, SmallerImagesAreRefusedOrAnError) {
   EXPECT_THAT(declared(CenterCrop{4}, {-1, -1}), HasSubstr("it must be height x width x chan"));
 }
 
-TEST(Crops, FieldsOfAnotherSizeAreAnError) {
+TEST(Crops, FieldsOfAnotherSizeThrow) {
   const DrawnCrop drawn = CenterCrop{2}.draw({}, {6, 6, 3});
   const auto mask = counted<std::uint8_t>(DType::uint8, {5, 6});
   EXPECT_EQ(thrown_by([&] { applied<std::uint8_t>(CenterCrop{2}, drawn, FieldKind::mask, mask); }),
@@ -176,7 +176,7 @@ TEST(Crops, FieldsOfAnotherSizeAreAnError) {
       HasSubstr("Error: random_resized_crop: a field is 5 x 6"));
 }
 
-TEST(Crops, RefuseParametersThatMakeNoSense) {
+TEST(Crops, InvalidParametersAreRefused) {
   const auto refused = [](const auto& op) { return thrown_by([&] { op.validate(); }); };
   EXPECT_EQ(refused(CenterCrop{{1, 65'536}}), "nothing");
   EXPECT_THAT(refused(CenterCrop{{0, 3}}), HasSubstr("Refused: center_crop to 0 x 3"));
@@ -186,7 +186,7 @@ TEST(Crops, RefuseParametersThatMakeNoSense) {
   EXPECT_THAT(refused(RandomCrop{{4, 8}, -1}), HasSubstr("the padding is -1"));
 }
 
-TEST(Crops, FieldsOfDifferentSizesAreRefusedWhereTheyAreDeclared) {
+TEST(Crops, DeclaredFieldsOfDifferentSizesAreRefused) {
   const FieldSpec photo = make_spec(FieldKind::image, DType::uint8, {6, 6, 3});
   const auto refusal = [&](const AnyOp& op, const Shape& of_mask) {
     const std::vector<FieldSpec> fields = {photo,

@@ -28,7 +28,7 @@ void expect_mirrored(DType dtype, const Shape& shape, FieldKind kind) {
   EXPECT_EQ(applied<T>(RandomVerticalFlip{}, {false}, kind, in), in);
 }
 
-TEST(Flips, MirrorImagesAndMasksOfEveryDType) {
+TEST(Flips, MirrorImagesAndMasksOfAnyDType) {
   expect_mirrored<std::uint8_t>(DType::uint8, {5, 4, 3}, FieldKind::image);
   expect_mirrored<std::uint8_t>(DType::uint8, {4, 7, 2}, FieldKind::image);
   expect_mirrored<float>(DType::float32, {3, 5, 3}, FieldKind::image);
@@ -47,7 +47,7 @@ TEST(Flips, MirrorRowsOfAnyLength) {
   }
 }
 
-TEST(Flips, AreDrawnWithTheirProbability) {
+TEST(Flips, AreAppliedWithTheirProbability) {
   for (const double probability : {0.0, 0.1, 0.5, 1.0}) {
     int flips = 0;
     for (std::uint64_t sample = 0; sample < 10'000; ++sample) {
@@ -60,7 +60,7 @@ TEST(Flips, AreDrawnWithTheirProbability) {
   }
 }
 
-TEST(Flips, AreRandomUnlessCertain) {
+TEST(Flips, AreRandomUnlessProbabilityIsZeroOrOne) {
   EXPECT_TRUE(RandomHorizontalFlip{}.is_random());
   EXPECT_FALSE(RandomHorizontalFlip{0}.is_random());
   EXPECT_FALSE(RandomVerticalFlip{1}.is_random());
@@ -76,7 +76,7 @@ TEST(Flips, KeepTheShape) {
       HasSubstr("Refused: random_vertical_flip: mask 'photo' is 4; it must be height x width"));
 }
 
-TEST(Flips, RefuseWhatIsNoProbability) {
+TEST(Flips, InvalidProbabilityIsRefused) {
   EXPECT_EQ(thrown_by([] { RandomHorizontalFlip{1}.validate(); }), "nothing");
   EXPECT_THAT(thrown_by([] { RandomHorizontalFlip{1.5}.validate(); }),
               HasSubstr("Refused: random_horizontal_flip: p is 1.5"));

@@ -34,7 +34,7 @@ std::string to_text(const Case& size) {
 
 /// One axis from value_at(input) to output i, as the header says it.
 template <typename ValueAt>
-float between_two(std::int64_t i, std::int64_t in, std::int64_t out, ValueAt value_at) {
+float expected_bilinear(std::int64_t i, std::int64_t in, std::int64_t out, ValueAt value_at) {
   const float scale = static_cast<float>(in) / static_cast<float>(out);
   const float center = (static_cast<float>(i) + 0.5F) * scale;
   const float at = std::max(center - 0.5F, 0.0F);
@@ -51,7 +51,7 @@ double triangle(std::int64_t at, std::int64_t i, double scale) {
 
 /// An axis that shrinks: weights of 22 fractional bits.
 template <typename ValueAt>
-float filtered(std::int64_t i, std::int64_t in, std::int64_t out, ValueAt value_at) {
+float expected_antialiased(std::int64_t i, std::int64_t in, std::int64_t out, ValueAt value_at) {
   const double scale = static_cast<double>(in) / static_cast<double>(out);
   double total = 0;
   for (std::int64_t at = 0; at < in; ++at) total += triangle(at, i, scale);
@@ -66,8 +66,8 @@ float filtered(std::int64_t i, std::int64_t in, std::int64_t out, ValueAt value_
 template <typename T>
 Pixels<T> expected_resize(const Resize& op, const Pixels<T>& in) {
   const auto axis = [&](std::int64_t i, std::int64_t from, std::int64_t to, auto value_at) {
-    return op.antialias && from > to ? filtered(i, from, to, value_at)
-                                     : between_two(i, from, to, value_at);
+    return op.antialias && from > to ? expected_antialiased(i, from, to, value_at)
+                                     : expected_bilinear(i, from, to, value_at);
   };
   Pixels<float> across{DType::float32, {in.shape[0], op.size.width, in.shape[2]}, {}};
   for (std::int64_t y = 0; y < in.shape[0]; ++y) {
@@ -91,7 +91,7 @@ Pixels<T> expected_resize(const Resize& op, const Pixels<T>& in) {
   return out;
 }
 
-TEST(FloatResize, WithoutAntialiasingIsBetweenTwoNeighborsBitForBit) {
+TEST(FloatResize, WithoutAntialiasMatchesBilinearReferenceBitForBit) {
   for_each_image_kind([](auto kind, std::int64_t channels) {
     using T = decltype(kind);
     for (const auto& cases : {std::span<const Case>(kGrown), {kShrunk}, {kMixed}}) {
@@ -105,7 +105,7 @@ TEST(FloatResize, WithoutAntialiasingIsBetweenTwoNeighborsBitForBit) {
   });
 }
 
-TEST(FloatResize, GrowsAlikeWithAndWithoutAntialiasing) {
+TEST(FloatResize, UpscalingIsTheSameWithAndWithoutAntialias) {
   for (const Case& size : kGrown) {
     const auto in = picture<float>(size.height, size.width, 3);
     const auto [height, width] = std::array{size.to_height, size.to_width};
@@ -115,7 +115,7 @@ TEST(FloatResize, GrowsAlikeWithAndWithoutAntialiasing) {
   }
 }
 
-TEST(FloatResize, WithAntialiasingIsTheFilterBitForBit) {
+TEST(FloatResize, WithAntialiasMatchesFilterReferenceBitForBit) {
   for (const std::int64_t channels : {1, 2, 3, 4}) {
     for (const auto& cases : {std::span<const Case>(kShrunk), {kMixed}}) {
       for (const Case& size : cases) {
@@ -128,7 +128,7 @@ TEST(FloatResize, WithAntialiasingIsTheFilterBitForBit) {
   }
 }
 
-TEST(FloatResize, WithAntialiasingIsTheConvolutionInDoublePrecision) {
+TEST(FloatResize, WithAntialiasMatchesDoublePrecisionConvolution) {
   for (const Case& size : kShrunk) {
     const auto in = picture<float>(size.height, size.width, 1);
     const auto out =
@@ -152,13 +152,13 @@ TEST(FloatResize, WithAntialiasingIsTheConvolutionInDoublePrecision) {
   }
 }
 
-TEST(FloatResize, RoundsHalvesOfLevelsToEven) {
+TEST(FloatResize, RoundsUint8HalvesToEven) {
   const Pixels<std::uint8_t> in{DType::uint8, {1, 4, 1}, {0, 1, 2, 3}};
   EXPECT_EQ(applied<std::uint8_t>(Resize{{1, 2}, false}, {}, kFloatResizeImage, in).values,
             (Levels{0, 2}));
 }
 
-TEST(FloatResize, KeepsAnImageOfThatSize) {
+TEST(FloatResize, SameSizeKeepsTheImage) {
   for_each_image_kind([](auto kind, std::int64_t channels) {
     using T = decltype(kind);
     const auto in = picture<T>(9, 70, channels);
@@ -169,7 +169,7 @@ TEST(FloatResize, KeepsAnImageOfThatSize) {
 }
 
 // So that no pixel outside of the crop has a part in the result.
-TEST(FloatResize, OfACropIsThatOfItsPixels) {
+TEST(FloatResize, CropAndResizeEqualsResizeOfTheCroppedPixels) {
   for_each_image_kind([](auto kind, std::int64_t channels) {
     using T = decltype(kind);
     const auto in = picture<T>(40, 50, channels);
@@ -189,7 +189,7 @@ TEST(FloatResize, OfACropIsThatOfItsPixels) {
   });
 }
 
-TEST(FloatResize, DrawsTheSameCropsWithAndWithoutAntialiasing) {
+TEST(FloatResize, CropsAreTheSameWithAndWithoutAntialias) {
   for (std::uint64_t sample = 0; sample < 100; ++sample) {
     RandomResizedCrop op{8};
     const Region with = op.draw(make_key(sample), {60, 80, 3}).region;
@@ -198,7 +198,7 @@ TEST(FloatResize, DrawsTheSameCropsWithAndWithoutAntialiasing) {
   }
 }
 
-TEST(FloatResize, WithoutAntialiasingIsDecodedAndResizedAsItIs) {
+TEST(FloatResize, WithoutAntialiasReducedDecodingIsNotUsed) {
   const DrawnCrop drawn{{0, 0, 80, 80}, 80, 80};
   EXPECT_TRUE((Resize{{8, 8}, true}.only_resizes()));
   EXPECT_FALSE((Resize{{8, 8}, false}.only_resizes()));
@@ -212,13 +212,13 @@ TEST(FloatResize, WithoutAntialiasingIsDecodedAndResizedAsItIs) {
   EXPECT_EQ(crop.reduction(drawn), 1);
 }
 
-TEST(FloatResize, TakesMasksAsEver) {
+TEST(FloatResize, AntialiasDoesNotChangeMasks) {
   const auto mask = counted<std::int32_t>(DType::int32, {9, 7});
   EXPECT_EQ(applied<std::int32_t>(Resize{{4, 5}, false}, {}, FieldKind::mask, mask),
             applied<std::int32_t>(Resize{{4, 5}, true}, {}, FieldKind::mask, mask));
 }
 
-TEST(FloatResize, TakesAnyImageWithoutAntialiasing) {
+TEST(FloatResize, WithoutAntialiasAcceptsUint8AndFloat32Images) {
   for (const std::int64_t channels : {1, 2, 3, 4}) {
     for (const DType dtype : {DType::uint8, DType::float32}) {
       const FieldSpec after =
@@ -238,7 +238,7 @@ TEST(FloatResize, TakesAnyImageWithoutAntialiasing) {
   EXPECT_THAT(refused(DType::float32, {-1, -1}), HasSubstr("height x width x channels"));
 }
 
-TEST(FloatResize, RefusesSidesThatMakeNoSense) {
+TEST(FloatResize, InvalidSidesAndEmptyImagesAreRefused) {
   for (const Resize op : {Resize{{0, 4}, false}, Resize{{4, 0}, false}, Resize{{4, -1}, false}}) {
     EXPECT_THAT(thrown_by([&] { op.validate(); }), HasSubstr("must be 1 to 65536"));
   }

@@ -90,7 +90,7 @@ constexpr const char* kGeometry = R"({
 }
 )";
 
-TEST(GeometryChain, ReadsEveryKeyOfGeometry) {
+TEST(GeometryChain, ReadsEveryGeometryKey) {
   const auto chain = parse_chain(kGeometry);
   ASSERT_EQ(chain.size(), 5u);
   EXPECT_FALSE(chain[0].op.get_if<Resize>()->antialias);
@@ -119,11 +119,11 @@ TEST(GeometryChain, ReadsEveryKeyOfGeometry) {
   EXPECT_EQ(blur->sigma[1], 2.5);
 }
 
-TEST(GeometryChain, WritesEveryKeyOfGeometry) {
+TEST(GeometryChain, WritesEveryGeometryKey) {
   EXPECT_EQ(to_json_text(parse_chain(kGeometry)), kGeometry);
 }
 
-TEST(GeometryChain, LeavesOutWhatGeometryDoesNotNeed) {
+TEST(GeometryChain, MissingKeysUseDefaults) {
   const auto chain = parse_chain(with(R"({"op": "resize", "size": [4, 4]},
       {"op": "random_rotation", "degrees": [0, 9], "interpolation": "nearest"},
       {"op": "random_affine", "degrees": 0}, {"op": "gaussian_blur", "kernel_size": 5},
@@ -136,7 +136,7 @@ TEST(GeometryChain, LeavesOutWhatGeometryDoesNotNeed) {
   EXPECT_FALSE(chain[4].op.get_if<ToDtype>()->scale);
 }
 
-TEST(GeometryChain, OneNumberMeansWhatItMeansInTorchvision) {
+TEST(GeometryChain, SingleNumberIsExpandedAsInTorchvision) {
   const auto chain = parse_chain(with(R"({"op": "resize", "size": 256},
       {"op": "center_crop", "size": 224}, {"op": "random_rotation", "degrees": 30},
       {"op": "random_affine", "degrees": 15.5, "shear": 8},
@@ -154,7 +154,7 @@ TEST(GeometryChain, OneNumberMeansWhatItMeansInTorchvision) {
   EXPECT_THAT(to_json_text(chain), HasSubstr("\"size\": 256,"));
 }
 
-TEST(GeometryChain, AListOfOneNumberIsThatNumber) {
+TEST(GeometryChain, ListOfOneNumberEqualsTheNumber) {
   const auto chain = parse_chain(with(R"({"op": "resize", "size": [256]},
       {"op": "center_crop", "size": [32]}, {"op": "random_crop", "size": [33]},
       {"op": "random_resized_crop", "size": [34]}, {"op": "gaussian_blur", "kernel_size": [5]})"));
@@ -169,7 +169,7 @@ TEST(GeometryChain, AListOfOneNumberIsThatNumber) {
   transforms[1].size[0] must be a whole number, not "4")");
 }
 
-TEST(GeometryChain, TellsWhatIsWrongWithPairsAndSizes) {
+TEST(GeometryChain, InvalidPairsAndSizesAreReported) {
   EXPECT_EQ(refusal(with(R"({"op": "random_rotation", "degrees": -30},
                 {"op": "random_rotation", "degrees": [0, "9"]},
                 {"op": "random_rotation", "degrees": [1, 2, 3]},
@@ -204,7 +204,7 @@ TEST(GeometryChain, TellsWhatIsWrongWithPairsAndSizes) {
   transforms[15].height: unknown key 'height'; known: op, name, size, scale, ratio, antialias)");
 }
 
-TEST(GeometryChain, TakesKeysOfTorchvisionAtValuesThatChangeNothing) {
+TEST(GeometryChain, AcceptsTorchvisionKeysWithNeutralValues) {
   const std::string plain = to_json_text(parse_chain(with(R"({"op": "resize", "size": 40},
       {"op": "random_crop", "size": 32}, {"op": "random_resized_crop", "size": 24},
       {"op": "random_rotation", "degrees": 9}, {"op": "random_affine", "degrees": 9},
@@ -228,7 +228,7 @@ TEST(GeometryChain, TakesKeysOfTorchvisionAtValuesThatChangeNothing) {
             plain);
 }
 
-TEST(GeometryChain, TellsWhichValuesOfTorchvisionsKeysItLacks) {
+TEST(GeometryChain, UnsupportedTorchvisionValuesAreReported) {
   EXPECT_EQ(
       refusal(with(R"({"op": "resize", "size": 40, "interpolation": "bicubic", "max_size": 60},
                 {"op": "random_crop", "size": 4, "padding": 1, "fill": [1, 2, 3]},
@@ -247,7 +247,7 @@ TEST(GeometryChain, TellsWhichValuesOfTorchvisionsKeysItLacks) {
   transforms[5].std must be a list of 1 to 4 numbers, not null)");
 }
 
-TEST(GeometryChain, TellsProblemsOfGeometry) {
+TEST(GeometryChain, InvalidGeometryParametersAreReported) {
   EXPECT_EQ(refusal(with(R"({"op": "random_rotation", "interpolation": "bicubic\n", "fill": "red"},
                 {"op": "random_affine", "degrees": 0, "interpolation": 1, "scale": [2, 1]},
                 {"op": "random_affine", "name": "b", "degrees": 0, "translate": [1.5, 0]},

@@ -32,7 +32,7 @@ void expect_erased(const RandomErasing& op, const DrawnErasing& drawn, const Pix
   }
 }
 
-TEST(RandomErasing, FillsTheRectangleAlone) {
+TEST(RandomErasing, FillsOnlyTheRectangle) {
   for (const std::int64_t channels : {1, 2, 3, 4}) {
     for (const Shape& shape : list_shapes(channels)) {
       const auto height = static_cast<std::int32_t>(shape[0]);
@@ -47,7 +47,7 @@ TEST(RandomErasing, FillsTheRectangleAlone) {
   }
 }
 
-TEST(RandomErasing, DrawsARectangleWithinItsBounds) {
+TEST(RandomErasing, RectangleRespectsImageScaleAndRatio) {
   const RandomErasing op{0.75, {0.1, 0.4}, {0.5, 1.5}};
   int erased = 0;
   double least = 1;
@@ -77,8 +77,8 @@ TEST(RandomErasing, DrawsARectangleWithinItsBounds) {
 }
 
 /// The rectangle of up to ten tries, as the header words it.
-DrawnErasing tried(const RandomErasing& op, RandomStream& stream, std::int32_t height,
-                   std::int32_t width) {
+DrawnErasing expected_rectangle(const RandomErasing& op, RandomStream& stream, std::int32_t height,
+                                std::int32_t width) {
   for (int i = 0; i < 10; ++i) {
     const double share = op.scale[0] + stream.uniform() * (op.scale[1] - op.scale[0]);
     const double area = double(height) * width * share;
@@ -94,14 +94,14 @@ DrawnErasing tried(const RandomErasing& op, RandomStream& stream, std::int32_t h
   return {0, 0, 0, 0, height, width};
 }
 
-TEST(RandomErasing, DrawsInTheOrderNamed) {
+TEST(RandomErasing, SamplesInTheDocumentedOrder) {
   const RandomErasing op{0.5, {0.01, 1}, {0.5, 2}};
   int without = 0;
   for (std::uint64_t sample = 0; sample < 10'000; ++sample) {
     RandomStream stream(make_key(sample));
     DrawnErasing expected{0, 0, 0, 0, 90, 270};
     if (stream.uniform() < 0.5) {
-      expected = tried(op, stream, 90, 270);
+      expected = expected_rectangle(op, stream, 90, 270);
       without += expected.height == 0 ? 1 : 0;
     }
     const DrawnErasing drawn = op.draw(make_key(sample), {90, 270, 3});
@@ -113,7 +113,7 @@ TEST(RandomErasing, DrawsInTheOrderNamed) {
   EXPECT_GT(without, 10);
 }
 
-TEST(RandomErasing, ErasesNothingWhereNothingFits) {
+TEST(RandomErasing, ErasesNothingIfNoRectangleFits) {
   const RandomErasing wide{1, {0.9, 1}, {1000, 1000}};
   const RandomErasing always{1, {1, 1}, {1, 1}};
   for (std::uint64_t sample = 0; sample < 20; ++sample) {
@@ -126,7 +126,7 @@ TEST(RandomErasing, ErasesNothingWhereNothingFits) {
   EXPECT_TRUE(always.is_random());
 }
 
-TEST(RandomErasing, Refuses) {
+TEST(RandomErasing, InvalidParametersAndFieldsAreRefused) {
   const auto refused = [](const RandomErasing& op) { return thrown_by([&] { op.validate(); }); };
   EXPECT_EQ(refused({}), "nothing");
   EXPECT_THAT(refused({1.5}), HasSubstr("Refused: random_erasing: p is 1.5"));
@@ -145,7 +145,7 @@ TEST(RandomErasing, Refuses) {
   EXPECT_THAT(refused_field(RandomErasing{}, DType::int64, {2, 2, 3}), HasSubstr("int64"));
 }
 
-TEST(RandomErasing, RefusesAnImageOfAnotherSize) {
+TEST(RandomErasing, ImageOfAnotherSizeThrows) {
   EXPECT_THAT(thrown_by([] {
                 applied<std::uint8_t>(RandomErasing{}, {0, 0, 4, 4, 4, 4}, FieldKind::image,
                                       level_image({3, 4, 3}));
@@ -175,8 +175,8 @@ void expect_masked(const RandomMask& op, const Pixels<T>& image, std::uint64_t s
   };
   for (std::int64_t y = 0; y < image.shape[0]; ++y) {
     for (std::int64_t x = 0; x < image.shape[1]; ++x) {
-      const bool beside = at(y - 1, x) || at(y + 1, x) || at(y, x - 1) || at(y, x + 1);
-      const bool masked = at(y, x) || (op.dilate && beside);
+      const bool has_masked_neighbor = at(y - 1, x) || at(y + 1, x) || at(y, x - 1) || at(y, x + 1);
+      const bool masked = at(y, x) || (op.dilate && has_masked_neighbor);
       for (std::int64_t c = 0; c < image.shape[2]; ++c) {
         ASSERT_EQ(out.at(y, x, c), masked ? T{0} : image.at(y, x, c))
             << y << ", " << x << " of " << to_string(image.shape);
@@ -185,7 +185,7 @@ void expect_masked(const RandomMask& op, const Pixels<T>& image, std::uint64_t s
   }
 }
 
-TEST(RandomMask, ClearsTheMaskedPixelsAndThoseBeside) {
+TEST(RandomMask, ClearsMaskedPixelsAndTheirNeighbors) {
   for (const std::int64_t channels : {1, 2, 3, 4}) {
     for (const Shape& shape : list_shapes(channels)) {
       for (const double probability : {0.05, 0.25}) {
@@ -198,13 +198,13 @@ TEST(RandomMask, ClearsTheMaskedPixelsAndThoseBeside) {
   }
 }
 
-TEST(RandomMask, OfEveryWidthUpToManyBlocks) {
+TEST(RandomMask, ClearsMaskedPixelsForEveryWidthUpTo70) {
   for (std::int64_t width = 1; width <= 70; ++width) {
     expect_masked({0.1, true}, level_image({7, width, 3}), static_cast<std::uint64_t>(width));
   }
 }
 
-TEST(RandomMask, MasksAllOrNothingAtTheEnds) {
+TEST(RandomMask, ProbabilityOneMasksAllAndZeroNothing) {
   auto image = unit_image({9, 13, 3});
   image.values[0] = std::numeric_limits<float>::quiet_NaN();
   const auto all =
@@ -216,7 +216,7 @@ TEST(RandomMask, MasksAllOrNothingAtTheEnds) {
       levels);
 }
 
-TEST(RandomMask, MasksTheShareThatItPromises) {
+TEST(RandomMask, MaskedShareMatchesTheProbability) {
   const Shape shape = {200, 300, 1};
   const Pixels<std::uint8_t> white{DType::uint8, shape, std::vector<std::uint8_t>(60'000, 255)};
   for (const double probability : {0.01, 0.25, 0.5}) {
@@ -231,7 +231,7 @@ TEST(RandomMask, MasksTheShareThatItPromises) {
   }
 }
 
-TEST(RandomMask, IsAFunctionOfItsKey) {
+TEST(RandomMask, ResultDependsOnTheKey) {
   const auto image = level_image({31, 45, 3});
   const auto masked = [&](const RandomKey& key) {
     const RandomMask op;
@@ -244,7 +244,7 @@ TEST(RandomMask, IsAFunctionOfItsKey) {
   EXPECT_NE(masked(make_key(4)), masked(other));
 }
 
-TEST(RandomMask, RoundsItsProbability) {
+TEST(RandomMask, ProbabilityIsRoundedToSixteenBits) {
   EXPECT_EQ(RandomMask{0.25}.threshold(), 16'384u);
   EXPECT_EQ(RandomMask{0x1.8p-16}.threshold(), 2u);
   EXPECT_EQ(RandomMask{1}.threshold(), 65'536u);
@@ -253,7 +253,7 @@ TEST(RandomMask, RoundsItsProbability) {
   EXPECT_FALSE(RandomMask{1e-9}.is_random());
 }
 
-TEST(RandomMask, Refuses) {
+TEST(RandomMask, InvalidParametersAndFieldsAreRefused) {
   EXPECT_EQ(thrown_by([] { RandomMask{1}.validate(); }), "nothing");
   EXPECT_THAT(thrown_by([] { RandomMask{-1}.validate(); }),
               HasSubstr("Refused: random_mask: p is -1"));
@@ -274,7 +274,7 @@ TEST(RandomMask, Refuses) {
               HasSubstr("Error: random_mask: the image is"));
 }
 
-TEST(Masking, TouchesImagesAlone) {
+TEST(Masking, TouchesOnlyImages) {
   for (const FieldKind kind : {FieldKind::mask, FieldKind::label, FieldKind::other}) {
     EXPECT_FALSE(RandomErasing{}.touches(kind));
     EXPECT_FALSE(RandomMask{}.touches(kind));

@@ -44,7 +44,7 @@ static_assert(!PixelFunction<Counted> && !PixelFunction<Large> && !PixelFunction
               !PixelFunction<Changing> && !PixelFunction<WithoutText>);
 static_assert(kTakesPixels<test::Swapped, 3> && !kTakesPixels<test::Swapped, 1>);
 
-TEST(PixelOpTest, TakesLevelsAsUnitsAndFloatsAsTheyAre) {
+TEST(PixelOpTest, Uint8IsScaledToUnitRangeAndFloatsAreUnchanged) {
   const PixelOp op{Solarize{0.5F}};
   for (const Shape& shape : list_shapes(3)) {
     const auto levels = level_image(shape);
@@ -59,7 +59,7 @@ TEST(PixelOpTest, TakesLevelsAsUnitsAndFloatsAsTheyAre) {
   }
 }
 
-TEST(PixelOpTest, GivesAFunctionAllChannelsOfAPixel) {
+TEST(PixelOpTest, FunctionReceivesAllChannelsOfAPixel) {
   const auto in = unit_image({5, 9, 3});
   const auto out = applied<float>(test::RandomSwap{}, {true}, FieldKind::image, in);
   for (std::int64_t y = 0; y < 5; ++y) {
@@ -80,7 +80,7 @@ TEST(PixelOpTest, GivesAFunctionAllChannelsOfAPixel) {
   }
 }
 
-TEST(PixelOpTest, IsAnOperationWithAFormForTheDevice) {
+TEST(PixelOpTest, ProvidesADeviceFunction) {
   const AnyOp fixed{PixelOp{Solarize{0.5F}}};
   EXPECT_EQ(fixed.name(), "Solarize");
   EXPECT_EQ(fixed.drawn_bytes(), 0U);
@@ -101,7 +101,7 @@ TEST(PixelOpTest, IsAnOperationWithAFormForTheDevice) {
   EXPECT_FALSE(AnyOp{ToDtype{.scale = true}}.device_function());
 }
 
-TEST(PixelOpTest, RefusesImagesThatTheFunctionDoesNotTake) {
+TEST(PixelOpTest, UnsupportedImagesAreRefused) {
   const auto refusal = [](const auto& op, DType dtype, const Shape& shape) {
     return thrown_by([&] { op.output(make_spec(FieldKind::image, dtype, shape)); });
   };

@@ -9,7 +9,7 @@ namespace slipstream {
 bool has_avx2_and_fma() { return false; }
 bool has_avx512() { return false; }
 
-TEST(PlainCode, IsWhatTheseTestsRun) {
+TEST(PlainCode, HasAvx2AndFmaIsFalse) {
   bool is_best = true;
   with_best_code([&] { is_best = has_avx2_and_fma(); });
   EXPECT_FALSE(is_best);

@@ -30,7 +30,7 @@ TEST(ToDtype, DividesEveryLevelBy255) {
 }
 
 // numpy: (np.float32(level) / np.float32(255) - np.float32(mean)) / np.float32(std)
-TEST(Normalize, GivesTheGoldenValues) {
+TEST(Normalize, MatchesGoldenValues) {
   const auto out = applied<float>(kUsual, {}, FieldKind::image, all_levels());
   EXPECT_EQ(out.at(0, 0, 0), -2.117904f);
   EXPECT_EQ(out.at(0, 0, 2), -1.8044444f);
@@ -39,7 +39,7 @@ TEST(Normalize, GivesTheGoldenValues) {
   EXPECT_EQ(out.at(15, 15, 2), 2.64f);
 }
 
-TEST(Normalize, OfLevelsIsThatOfTheirFloats) {
+TEST(Normalize, Uint8AndScaledFloatsGiveSameResult) {
   const auto floats = applied<float>(ToDtype{.scale = true}, {}, FieldKind::image, all_levels());
   EXPECT_EQ(applied<float>(kUsual, {}, FieldKind::image, all_levels()),
             applied<float>(kUsual, {}, FieldKind::image, floats));
@@ -58,7 +58,7 @@ void expect_normalized(const Normalize& op, const Pixels<T>& image) {
   }
 }
 
-TEST(Normalize, TakesOneToFourChannels) {
+TEST(Normalize, AcceptsOneToFourChannels) {
   const std::vector<double> mean = {0.485, 0.456, 0.406, -3};
   const std::vector<double> std = {0.229, 0.224, 0.225, 0.7};
   for (std::int64_t channels = 1; channels <= 4; ++channels) {
@@ -72,7 +72,7 @@ TEST(Normalize, TakesOneToFourChannels) {
   }
 }
 
-TEST(Normalize, SpreadsOneNumberOverAllChannels) {
+TEST(Normalize, SingleNumberAppliesToAllChannels) {
   for (std::int64_t channels = 1; channels <= 4; ++channels) {
     const Shape shape = {5, 7, channels};
     expect_normalized(Normalize{{0.5}, {0.25}}, level_image(shape));
@@ -85,7 +85,7 @@ TEST(Normalize, SpreadsOneNumberOverAllChannels) {
             applied<float>(Normalize{half, half}, {}, FieldKind::image, all_levels()));
 }
 
-TEST(ToDtype, TakesImagesOfAnySize) {
+TEST(ToDtype, AcceptsImagesOfAnySize) {
   for (std::int64_t channels = 1; channels <= 4; ++channels) {
     for (const Shape& shape : list_shapes(channels)) {
       const auto image = level_image(shape);
@@ -98,26 +98,26 @@ TEST(ToDtype, TakesImagesOfAnySize) {
   }
 }
 
-TEST(ToDtype, KeepsLevelsWithoutScale) {
+TEST(ToDtype, WithoutScaleKeepsValues) {
   const auto image = all_levels();
   const auto out = applied<float>(ToDtype{}, {}, FieldKind::image, image);
   for (std::size_t i = 0; i < out.values.size(); ++i)
     ASSERT_EQ(out.values[i], static_cast<float>(image.values[i]));
 }
 
-TEST(ToDtype, LeavesFloatsAsTheyAre) {
+TEST(ToDtype, KeepsFloatImages) {
   const auto image = unit_image({5, 7, 3});
   EXPECT_EQ(applied<float>(ToDtype{.scale = true}, {}, FieldKind::image, image), image);
   EXPECT_EQ(applied<float>(ToDtype{}, {}, FieldKind::image, image), image);
 }
 
-TEST(ToDtype, MakesFloat32Alone) {
+TEST(ToDtype, DtypeOtherThanFloat32IsRefused) {
   EXPECT_EQ(thrown_by([] { ToDtype{}.validate(); }), "nothing");
   EXPECT_EQ(thrown_by([] { ToDtype{DType::int64}.validate(); }),
             "Refused: to_dtype: the dtype is int64; it must be float32");
 }
 
-TEST(Pointwise, TouchesImagesAlone) {
+TEST(Pointwise, TouchesOnlyImages) {
   for (const FieldKind kind : {FieldKind::mask, FieldKind::label, FieldKind::other}) {
     EXPECT_FALSE(ToDtype{.scale = true}.touches(kind));
     EXPECT_FALSE(kUsual.touches(kind));
@@ -128,7 +128,7 @@ TEST(Pointwise, TouchesImagesAlone) {
   EXPECT_FALSE(kUsual.is_random());
 }
 
-TEST(Pointwise, RefusesFieldsItCannotTake) {
+TEST(Pointwise, UnsupportedFieldsAreRefused) {
   const auto refused = [](const auto& op, DType dtype, const Shape& shape) {
     return thrown_by([&] { op.output(make_spec(FieldKind::image, dtype, shape)); });
   };
@@ -147,7 +147,7 @@ TEST(Pointwise, RefusesFieldsItCannotTake) {
               HasSubstr("height x width x 3"));
 }
 
-TEST(Normalize, RefusesParametersThatMakeNoSense) {
+TEST(Normalize, InvalidParametersAreRefused) {
   const auto refused = [](const Normalize& op) { return thrown_by([&] { op.validate(); }); };
   EXPECT_EQ(refused(kUsual), "nothing");
   EXPECT_THAT(refused({{0, 0, 0}, {1, 0, 1}}), HasSubstr("std is 1, 0, 1"));

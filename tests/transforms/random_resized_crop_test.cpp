@@ -25,7 +25,7 @@ struct Golden {
   double bounds[4];
 };
 
-TEST(RandomResizedCrop, DrawsTheGoldenCrops) {
+TEST(RandomResizedCrop, MatchesGoldenCrops) {
   std::ifstream file(golden_folder() / "crops.bin", std::ios::binary);
   Golden golden;
   int count = 0;
@@ -43,7 +43,7 @@ TEST(RandomResizedCrop, DrawsTheGoldenCrops) {
   EXPECT_EQ(count, 36);
 }
 
-TEST(RandomResizedCrop, StaysWithinItsBounds) {
+TEST(RandomResizedCrop, CropRespectsImageScaleAndRatio) {
   const RandomResizedCrop op{8, {0.1, 0.6}, {0.5, 2.0}};
   const double area = 90.0 * 120.0;
   double least = 1;
@@ -65,7 +65,7 @@ TEST(RandomResizedCrop, StaysWithinItsBounds) {
 }
 
 // So that no pixel outside of the crop has a part in the result.
-TEST(RandomResizedCrop, IsAResizeOfTheCrop) {
+TEST(RandomResizedCrop, EqualsResizeOfTheCroppedPixels) {
   const auto image = counted_image(60, 80);
   const auto mask = counted<std::int64_t>(DType::int64, {60, 80});
   const RandomResizedCrop op{24};
@@ -82,14 +82,14 @@ TEST(RandomResizedCrop, IsAResizeOfTheCrop) {
   }
 }
 
-TEST(RandomResizedCrop, OfTheOutputsSizeIsACopy) {
+TEST(RandomResizedCrop, CropOfTheOutputSizeIsACopy) {
   const auto image = counted_image(9, 9);
   const DrawnCrop drawn{{2, 3, 4, 5}, 9, 9};
   EXPECT_EQ(applied<std::uint8_t>(RandomResizedCrop{{4, 5}}, drawn, FieldKind::image, image),
             applied<std::uint8_t>(CenterCrop{{4, 5}}, drawn, FieldKind::image, image));
 }
 
-TEST(RandomResizedCrop, RefusesParametersThatMakeNoSense) {
+TEST(RandomResizedCrop, InvalidParametersAreRefused) {
   const auto refused = [](const RandomResizedCrop& op) {
     return thrown_by([&] { op.validate(); });
   };
@@ -106,7 +106,7 @@ TEST(RandomResizedCrop, RefusesParametersThatMakeNoSense) {
   EXPECT_THAT(refused({4, {0.5, 1}, {1, nan}}), HasSubstr("the ratio is"));
 }
 
-TEST(RandomResizedCrop, TakesWhatResizeTakes) {
+TEST(RandomResizedCrop, AcceptsTheSameFieldsAsResize) {
   const RandomResizedCrop op{{4, 6}};
   const auto refused = [&](FieldKind kind, DType dtype, const Shape& shape) {
     return thrown_by([&] { op.output(make_spec(kind, dtype, shape)); });

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 static_assert(Shrinks<RandomResizedCrop> && Shrinks<Resize>);
 static_assert(!Shrinks<CenterCrop> && !Shrinks<RandomCrop>);
 
-TEST(Reduced, ByNoMoreThanLeavesTheOutputItsPixels) {
+TEST(ReducedDecoding, ReductionKeepsAtLeastTheOutputSize) {
   const auto reduction = [](const Region& region) {
     return RandomResizedCrop{{10, 20}}.reduction({region, 900, 900});
   };
@@ -66,7 +66,7 @@ int largest_difference_inside(const Pixels<std::uint8_t>& a, const Pixels<std::u
   return largest;
 }
 
-TEST(Reduced, CropsTakeTheSamePlaceToAFractionOfAPixel) {
+TEST(ReducedDecoding, CropsOfReducedImagesMatchTheWholeImage) {
   const Window all{{0, 0, kReducedHeight, kReducedWidth}};
   const auto whole = slope(all);
   const RandomResizedCrop op{{9, 11}, {0.3, 1}};
@@ -88,7 +88,7 @@ TEST(Reduced, CropsTakeTheSamePlaceToAFractionOfAPixel) {
   }
 }
 
-TEST(Reduced, ResizeTakesTheWholeImageAlsoWhereItsLastPixelsAreCut) {
+TEST(ReducedDecoding, ResizeOfReducedImagesMatchesTheWholeImage) {
   const Window all{{0, 0, kReducedHeight, kReducedWidth}};
   const auto whole = slope(all);
   const Resize op{{13, 12}};
@@ -102,7 +102,7 @@ TEST(Reduced, ResizeTakesTheWholeImageAlsoWhereItsLastPixelsAreCut) {
   }
 }
 
-TEST(Reduced, ToTheOutputsPixelsIsACopy) {
+TEST(ReducedDecoding, ReductionToTheOutputSizeIsACopy) {
   const auto half = counted_image(6, 8);
   const DrawnCrop drawn = DrawnCrop{{4, 2, 8, 10}, 12, 16}.within({{0, 0, 12, 16}, 2});
   EXPECT_EQ(applied<std::uint8_t>(RandomResizedCrop{{4, 5}}, drawn, FieldKind::image, half),
@@ -110,7 +110,7 @@ TEST(Reduced, ToTheOutputsPixelsIsACopy) {
                                   FieldKind::image, half));
 }
 
-TEST(Reduced, AFieldOfAnotherSizeIsAnError) {
+TEST(ReducedDecoding, FieldOfAnotherSizeThrows) {
   const DrawnCrop drawn = DrawnCrop{{4, 2, 8, 10}, 13, 15}.within({{0, 0, 13, 15}, 2});
   const auto error = [&](std::int64_t height, std::int64_t width) {
     return thrown_by([&] {

@@ -50,7 +50,7 @@ bool is_made_for_vectors(const Sizes& size) {
 
 const ResizeKernels& plain_form() { return resize_kernels().front(); }
 
-TEST(ResizeKernels, AllFormsOfRowsComputeTheSame) {
+TEST(ResizeKernels, AllRowKernelsComputeTheSame) {
   constexpr std::int64_t kApart = 5;
   for (const ResizeKernels& form : resize_kernels()) {
     for (const Sizes& size : kCases) {
@@ -73,7 +73,7 @@ TEST(ResizeKernels, AllFormsOfRowsComputeTheSame) {
   }
 }
 
-TEST(ResizeKernels, AllFormsOfColumnsComputeTheSame) {
+TEST(ResizeKernels, AllColumnKernelsComputeTheSame) {
   for (const ResizeKernels& form : resize_kernels()) {
     for (const Sizes& size : kCases) {
       for (const std::int64_t columns : {1, 15, 16, 17, 32, 48, 63, 64, 65, 300}) {
@@ -94,7 +94,7 @@ TEST(ResizeKernels, AllFormsOfColumnsComputeTheSame) {
 }
 
 #if defined(__x86_64__)
-TEST(ResizeKernels, WhatLiesBetweenBytesIsTheSameForManyAtOnce) {
+TEST(ResizeKernels, Avx512RowInterpolationMatchesScalarCode) {
   if (!has_avx512()) GTEST_SKIP() << "no AVX-512 with VBMI and VNNI here";
   for (const Sizes& size : kCases) {
     for (const std::int64_t rows : {1, 4, 7}) {
@@ -124,7 +124,7 @@ TEST(ResizeKernels, WhatLiesBetweenBytesIsTheSameForManyAtOnce) {
 }
 #endif
 
-TEST(ResizeKernels, TheQuickestFormOfThisMachineIsUsed) {
+TEST(ResizeKernels, LastKernelIsTheFastestForThisCpu) {
 #if defined(__x86_64__)
   const bool has_avx2 = __builtin_cpu_supports("avx2");
   EXPECT_EQ(resize_kernels().back().name, has_avx512() ? "avx512" : has_avx2 ? "avx2" : "sse2");
@@ -132,7 +132,7 @@ TEST(ResizeKernels, TheQuickestFormOfThisMachineIsUsed) {
   EXPECT_EQ(plain_form().overread, 0);
 }
 
-TEST(AxisFilter, WeightsAddUpToOne) {
+TEST(AxisFilter, WeightsSumToOne) {
   for (const Sizes& size : kCases) {
     const PlacedFilter placed(size);
     const AxisFilter& filter = placed.filter;

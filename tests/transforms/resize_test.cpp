@@ -78,7 +78,7 @@ std::vector<GoldenResize> goldens() {
 
 MATCHER(IsWithinOneLevelOf, "") { return std::abs(std::get<0>(arg) - std::get<1>(arg)) <= 1; }
 
-TEST(Resize, EqualsPillow) {
+TEST(Resize, MatchesPillowGoldenImages) {
   const std::vector<GoldenResize> all = goldens();
   ASSERT_EQ(all.size(), 15u);
   for (const GoldenResize& golden : all) {
@@ -91,11 +91,11 @@ TEST(Resize, EqualsPillow) {
   }
 }
 
-TEST(Resize, KeepsAnImageOfThatSize) {
+TEST(Resize, SameSizeKeepsTheImage) {
   EXPECT_EQ(resized_noise(9, 11, {{9, 11}}), noisy_levels(9 * 11 * 3));
 }
 
-TEST(Resize, KeepsEvenColorsEven) {
+TEST(Resize, UniformColorIsUnchanged) {
   for (const int level : {0, 1, 128, 254, 255}) {
     const Levels in(37 * 23 * 3, static_cast<std::uint8_t>(level));
     for (const Resize op : {Resize{{5, 3}}, Resize{{64, 64}}, Resize{{37, 22}}, Resize{{1, 1}}}) {
@@ -106,7 +106,7 @@ TEST(Resize, KeepsEvenColorsEven) {
   }
 }
 
-TEST(Resize, DoesNotOverflowWhereAWholeImageBecomesOnePixel) {
+TEST(Resize, LargestImageToOnePixelDoesNotOverflow) {
   const Levels white(3 * 65'536, 255);
   EXPECT_THAT(
       resized<std::uint8_t>({{1, 1}}, FieldKind::image, view(white, DType::uint8, {1, 65'536, 3})),
@@ -116,7 +116,7 @@ TEST(Resize, DoesNotOverflowWhereAWholeImageBecomesOnePixel) {
       testing::Each(testing::Ge(254)));
 }
 
-TEST(Resize, TakesTheNearestClassOfAMask) {
+TEST(Resize, MasksUseNearestNeighbor) {
   const Levels mask = {1, 2, 3,  //
                        4, 5, 6,  //
                        7, 8, 9};
@@ -127,7 +127,7 @@ TEST(Resize, TakesTheNearestClassOfAMask) {
   EXPECT_EQ(resized<std::uint8_t>({{1, 6}}, FieldKind::mask, in), (Levels{4, 4, 5, 5, 6, 6}));
 }
 
-TEST(Resize, TakesMasksOfAnyDType) {
+TEST(Resize, AcceptsMasksOfAnyDType) {
   const std::vector<std::int64_t> wide = {1, 2, std::int64_t{1} << 40, -4};
   EXPECT_EQ(resized<std::int64_t>({{1, 4}}, FieldKind::mask, view(wide, DType::int64, {2, 2})),
             (std::vector<std::int64_t>{wide[2], wide[2], -4, -4}));
@@ -136,7 +136,7 @@ TEST(Resize, TakesMasksOfAnyDType) {
             (std::vector<float>{1.5f}));
 }
 
-TEST(Resize, MovesImagesAndMasksAlone) {
+TEST(Resize, TouchesOnlyImagesAndMasks) {
   const Resize op{{4, 4}};
   EXPECT_TRUE(op.touches(FieldKind::image));
   EXPECT_TRUE(op.touches(FieldKind::mask));
@@ -145,7 +145,7 @@ TEST(Resize, MovesImagesAndMasksAlone) {
   EXPECT_FALSE(op.is_random());
 }
 
-TEST(Resize, SaysWhatItMakes) {
+TEST(Resize, OutputReportsTheNewShape) {
   const FieldSpec image{"photo", FieldKind::image, DType::uint8, {-1, -1, 3}, 0};
   EXPECT_EQ(Resize({{4, 6}}).output(image).shape, Shape({4, 6, 3}));
   const FieldSpec mask{"label", FieldKind::mask, DType::int64, {-1, -1}, 10};
@@ -164,13 +164,13 @@ std::string thrown_message(const std::function<void()>& refused) {
 }
 
 /// One channel of an image, three times.
-Levels thrice(const Levels& image, std::size_t channels, std::size_t channel) {
+Levels repeat_channel(const Levels& image, std::size_t channels, std::size_t channel) {
   Levels out;
   for (std::size_t i = channel; i < image.size(); i += channels) out.insert(out.end(), 3, image[i]);
   return out;
 }
 
-TEST(Resize, EveryChannelIsResizedAsThoseOfAColorImageAre) {
+TEST(Resize, EveryChannelCountGivesSameResultPerChannel) {
   for (const std::int64_t channels : {1, 2, 4}) {
     const auto step = static_cast<std::size_t>(channels);
     const Levels in = noisy_levels(static_cast<std::size_t>(23 * 31 * channels));
@@ -178,9 +178,9 @@ TEST(Resize, EveryChannelIsResizedAsThoseOfAColorImageAre) {
       const Levels out =
           resized<std::uint8_t>(op, FieldKind::image, view(in, DType::uint8, {23, 31, channels}));
       for (std::size_t c = 0; c < step; ++c) {
-        const Levels color = thrice(in, step, c);
+        const Levels color = repeat_channel(in, step, c);
         EXPECT_EQ(
-            thrice(out, step, c),
+            repeat_channel(out, step, c),
             resized<std::uint8_t>(op, FieldKind::image, view(color, DType::uint8, {23, 31, 3})))
             << channels << " channels, channel " << c << ", " << op.size.height << " x "
             << op.size.width;
@@ -189,7 +189,7 @@ TEST(Resize, EveryChannelIsResizedAsThoseOfAColorImageAre) {
   }
 }
 
-TEST(Resize, RefusesFieldsItCannotTake) {
+TEST(Resize, UnsupportedFieldsAreRefused) {
   const Resize op{{4, 4}};
   const auto output = [&](FieldKind kind, DType dtype, const Shape& shape) {
     return thrown_message([&] { op.output({"photo", kind, dtype, shape, 0}); });
@@ -203,14 +203,14 @@ TEST(Resize, RefusesFieldsItCannotTake) {
   EXPECT_THAT(output(FieldKind::mask, DType::uint8, {5}), HasSubstr("mask 'photo' is 5"));
 }
 
-TEST(Resize, RefusesSidesThatMakeNoSense) {
+TEST(Resize, InvalidSidesAreRefused) {
   EXPECT_NO_THROW(Resize({{1, 65'536}}).validate());
   for (const Resize op : {Resize{{0, 4}}, Resize{{4, -1}}, Resize{}, Resize{{65'537, 4}}}) {
     EXPECT_THAT(thrown_message([&] { op.validate(); }), HasSubstr("must be 1 to 65536"));
   }
 }
 
-TEST(Resize, RefusesAnImageWithoutPixels) {
+TEST(Resize, ImageWithoutPixelsThrows) {
   Levels out(4 * 4 * 3);
   Scratch scratch;
   const MutableArray to{reinterpret_cast<std::byte*>(out.data()), DType::uint8, {4, 4, 3}};
@@ -220,7 +220,7 @@ TEST(Resize, RefusesAnImageWithoutPixels) {
 }
 
 // As torchvision computes it: int(size * longer / shorter).
-TEST(Resize, OfOneNumberGivesItToTheShorterSide) {
+TEST(Resize, SingleNumberSetsTheShorterSide) {
   const Resize op{7};
   const auto after = [&](FieldKind kind, const Shape& shape) {
     return op.output({"photo", kind, DType::uint8, shape, 0}).shape;
@@ -234,7 +234,7 @@ TEST(Resize, OfOneNumberGivesItToTheShorterSide) {
   EXPECT_EQ(resized_noise(10, 25, op), resized_noise(10, 25, Resize{{7, 17}}));
 }
 
-TEST(Resize, OfOneNumberIsNoResizeToOneSize) {
+TEST(Resize, SingleNumberDisablesReducedDecoding) {
   const Resize op{7};
   EXPECT_FALSE(op.only_resizes());
   EXPECT_TRUE((Resize{{7, 7}}.only_resizes()));
@@ -245,7 +245,7 @@ TEST(Resize, OfOneNumberIsNoResizeToOneSize) {
   EXPECT_EQ(map.xx, 17 / 25.0);
 }
 
-TEST(Resize, OfOneNumberRefusesWhatBecomesTooLarge) {
+TEST(Resize, SingleNumberWithTooLargeResultThrows) {
   for (const std::int64_t side : {-1, 65'537})
     EXPECT_THAT(thrown_by([&] { Resize{side}.validate(); }),
                 HasSubstr("the shorter side must be 1 to 65536"));
@@ -259,7 +259,7 @@ TEST(Resize, OfOneNumberRefusesWhatBecomesTooLarge) {
   EXPECT_THROW(Resize{224}.draw({}, {1, 293, 3}), UnfitSample);
 }
 
-TEST(Resize, IsAnOperationThatTheChainTakes) {
+TEST(Resize, AnyOpAppliesItToASample) {
   const AnyOp op = Resize{{2, 2}};
   EXPECT_EQ(op.name(), "resize");
   const std::vector<FieldSpec> specs = {{"image", FieldKind::image, DType::uint8, {-1, -1, 3}, 0},

@@ -85,7 +85,7 @@ float levels_apart(const Op& op, const std::string& name) {
 // torchvision multiplies levels by 1 / 255.
 constexpr float kLastBit = 0x1p-24F;
 
-TEST(Torchvision, MovesOfPixelsAreTheSame) {
+TEST(Torchvision, PixelMovesMatchToTheLastBit) {
   EXPECT_LE(difference(floats(), "to_float"), kLastBit);
   EXPECT_LE(golden_difference(RandomHorizontalFlip{1}, "horizontal_flip"), kLastBit);
   EXPECT_LE(golden_difference(RandomVerticalFlip{1}, "vertical_flip"), kLastBit);
@@ -97,7 +97,7 @@ TEST(Torchvision, MovesOfPixelsAreTheSame) {
   EXPECT_LE(golden_difference(affine, "affine"), kLastBit);
 }
 
-TEST(Torchvision, InterpolationDiffersInTheLastBits) {
+TEST(Torchvision, InterpolationMatchesUpToRounding) {
   EXPECT_LE(golden_difference(Resize{{37, 11}, false}, "resize"), 4e-7F);
   EXPECT_LE(golden_difference(Resize{{9, 40}}, "resize antialias"), 1e-6F);
   EXPECT_LE(
@@ -111,7 +111,7 @@ TEST(Torchvision, InterpolationDiffersInTheLastBits) {
   EXPECT_LE(golden_difference(GaussianBlur{5, {1.3, 1.3}}, "gaussian_blur"), 4e-7F);
 }
 
-TEST(Torchvision, ColorsOfFloatsDifferInTheLastBits) {
+TEST(Torchvision, FloatColorOperationsMatchUpToRounding) {
   const Normalize normalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
   EXPECT_LE(golden_difference(normalize, "normalize"), 1e-6F);
   EXPECT_LE(golden_difference(ColorJitter{.brightness = {1.3, 1.3}}, "brightness"), 2e-7F);
@@ -121,7 +121,7 @@ TEST(Torchvision, ColorsOfFloatsDifferInTheLastBits) {
   EXPECT_LE(golden_difference(Grayscale{3}, "grayscale"), 2e-7F);
 }
 
-TEST(Torchvision, ColorsOfLevelsAreAtMostTwoApart) {
+TEST(Torchvision, Uint8ColorOperationsDifferByAtMostTwo) {
   EXPECT_LE(levels_apart(GaussianBlur{5, {1.3, 1.3}}, "gaussian_blur u8"), 1);
   EXPECT_LE(levels_apart(ColorJitter{.brightness = {1.3, 1.3}}, "brightness u8"), 1);
   EXPECT_LE(levels_apart(ColorJitter{.contrast = {0.7, 0.7}}, "contrast u8"), 1);

@@ -20,7 +20,7 @@ double rotation_degrees(const DrawnWarp& warp) {
   return std::atan2(warp.m[3], warp.m[0]) * 180 / std::numbers::pi;
 }
 
-TEST(RandomRotation, DrawsItsAngle) {
+TEST(RandomRotation, AngleIsUniformInItsRange) {
   const RandomRotation op{{-30, 60}};
   double least = 360;
   double most = -360;
@@ -35,7 +35,7 @@ TEST(RandomRotation, DrawsItsAngle) {
   EXPECT_NEAR(most, 60, 1);
 }
 
-TEST(RandomRotation, IsTheSameForTheSameKeyAlone) {
+TEST(RandomRotation, ResultDependsOnTheKey) {
   const RandomRotation op{{-90, 90}, kBilinear};
   const auto in = picture<float>(12, 12, 3);
   const auto result = [&](std::uint64_t sample) {
@@ -45,14 +45,14 @@ TEST(RandomRotation, IsTheSameForTheSameKeyAlone) {
   EXPECT_NE(result(1), result(2));
 }
 
-TEST(RandomAffine, IsTheSameForTheSameKeyAlone) {
+TEST(RandomAffine, ResultDependsOnTheKey) {
   const RandomAffine op{{-90, 90}, {0.1, 0.1}, {0.5, 2}, {-9, 9, -9, 9}, kBilinear};
   const auto in = picture<float>(12, 12, 3);
   EXPECT_EQ(transformed(op, kImage, in, make_key(1)), transformed(op, kImage, in, make_key(1)));
   EXPECT_NE(transformed(op, kImage, in, make_key(1)), transformed(op, kImage, in, make_key(2)));
 }
 
-TEST(RandomAffine, IsRandomWhereAnyRangeIsOpen) {
+TEST(RandomAffine, IsRandomIfAnyRangeHasWidth) {
   EXPECT_FALSE(affine().is_random());
   EXPECT_FALSE((RandomAffine{{5, 5}, {0, 0}, {2, 2}, {3, 3, 4, 4}}.is_random()));
   EXPECT_TRUE((RandomAffine{{5, 6}}.is_random()));
@@ -73,7 +73,7 @@ std::string refused(const Op& op) {
 constexpr double kWarpParametersNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-TEST(RandomRotation, RefusesParametersThatMakeNoSense) {
+TEST(RandomRotation, InvalidParametersAreRefused) {
   EXPECT_EQ(refused(RandomRotation{{-360, 360}, kBilinear, -5}), "nothing");
   EXPECT_THAT(refused(RandomRotation{{2, 1}}),
               HasSubstr("Refused: random_rotation: the angle is 2"));
@@ -88,7 +88,7 @@ TEST(RandomRotation, RefusesParametersThatMakeNoSense) {
   }
 }
 
-TEST(RandomAffine, RefusesParametersThatMakeNoSense) {
+TEST(RandomAffine, InvalidParametersAreRefused) {
   EXPECT_EQ(refused(affine()), "nothing");
   EXPECT_EQ(refused(RandomAffine{{-360, 360}, {1, 1}, {0.01, 100}, {-80, 80, -80, 80}}), "nothing");
   for (const RandomAffine& op :
@@ -125,7 +125,7 @@ TEST(RandomAffine, RefusesParametersThatMakeNoSense) {
 }
 
 template <typename Op>
-void expect_that_it_says_what_it_takes(const Op& op) {
+void expect_accepted_fields(const Op& op) {
   const auto output = [&](FieldKind kind, DType dtype, const Shape& shape) {
     return thrown_by([&] { EXPECT_EQ(op.output(make_spec(kind, dtype, shape)).shape, shape); });
   };
@@ -145,16 +145,16 @@ void expect_that_it_says_what_it_takes(const Op& op) {
   EXPECT_FALSE(op.touches(FieldKind::other));
 }
 
-TEST(RandomRotation, SaysWhatItTakes) { expect_that_it_says_what_it_takes(RandomRotation{{0, 1}}); }
-TEST(RandomAffine, SaysWhatItTakes) { expect_that_it_says_what_it_takes(affine()); }
+TEST(RandomRotation, AcceptsImagesAndMasksOnly) { expect_accepted_fields(RandomRotation{{0, 1}}); }
+TEST(RandomAffine, AcceptsImagesAndMasksOnly) { expect_accepted_fields(affine()); }
 
-TEST(RandomAffine, FillsLevelsByLevelsAlone) {
+TEST(RandomAffine, FillOfUint8ImagesMustBeAUint8Value) {
   const auto output = [](double fill, FieldKind kind, DType dtype, const Shape& shape) {
     const FieldSpec spec = make_spec(kind, dtype, shape);
     const auto warped = [&](const auto& op) { return thrown_by([&] { op.output(spec); }); };
-    const std::string of_rotate = warped(RandomRotation{{0, 1}, kNearest, fill});
-    EXPECT_EQ(of_rotate == "nothing", warped(affine(kNearest, fill)) == "nothing");
-    return of_rotate;
+    const std::string rotation_error = warped(RandomRotation{{0, 1}, kNearest, fill});
+    EXPECT_EQ(rotation_error == "nothing", warped(affine(kNearest, fill)) == "nothing");
+    return rotation_error;
   };
   const Shape shape = {-1, -1, 3};
   EXPECT_EQ(output(0, kImage, DType::uint8, shape), "nothing");
@@ -167,7 +167,7 @@ TEST(RandomAffine, FillsLevelsByLevelsAlone) {
   }
 }
 
-TEST(RandomRotation, RefusesFieldsOfAnotherSizeThanTheFirstImage) {
+TEST(RandomRotation, FieldsOfAnotherSizeThrow) {
   const RandomRotation rotate{{0, 90}};
   const DrawnWarp drawn = rotate.draw({}, {6, 8, 3});
   const auto mask = counted<std::uint8_t>(DType::uint8, {8, 6});
@@ -180,11 +180,12 @@ TEST(RandomRotation, RefusesFieldsOfAnotherSizeThanTheFirstImage) {
               HasSubstr("Error: random_affine: a field is 6 x 9 pixels"));
 }
 
-TEST(RandomRotation, RefusesImagesWithMorePixelsThanItCanCount) {
+TEST(RandomRotation, ImagesWithTooManyPixelsThrow) {
   const auto drawn = [](const Shape& shape) {
-    const std::string of_rotate = thrown_by([&] { RandomRotation{{0, 1}}.draw({}, shape); });
-    EXPECT_EQ(of_rotate == "nothing", thrown_by([&] { affine().draw({}, shape); }) == "nothing");
-    return of_rotate;
+    const std::string rotation_error = thrown_by([&] { RandomRotation{{0, 1}}.draw({}, shape); });
+    EXPECT_EQ(rotation_error == "nothing",
+              thrown_by([&] { affine().draw({}, shape); }) == "nothing");
+    return rotation_error;
   };
   EXPECT_EQ(drawn({32'767, 65'536, 3}), "nothing");
   EXPECT_EQ(

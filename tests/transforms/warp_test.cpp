@@ -49,7 +49,7 @@ Pixels<T> quarter_turned(int quarters, const Pixels<T>& in, T fill) {
 
 constexpr std::int64_t kSizes[][2] = {{4, 4}, {5, 5}, {4, 7}, {7, 4}, {6, 10}, {3, 9}, {1, 5}};
 
-TEST(RandomRotation, ByQuarterTurnsMovesPixelsExactly) {
+TEST(RandomRotation, RightAnglesMovePixelsExactly) {
   for (const auto& [height, width] : kSizes) {
     for (int quarters = -4; quarters <= 4; ++quarters) {
       SCOPED_TRACE(to_string(Shape{height, width}) + " by " + std::to_string(90 * quarters));
@@ -68,7 +68,7 @@ TEST(RandomRotation, ByQuarterTurnsMovesPixelsExactly) {
   }
 }
 
-TEST(RandomRotation, TurnsMasksOfAnyDTypeWithTheImage) {
+TEST(RandomRotation, RotatesMasksOfAnyDType) {
   const auto test = [](auto value, DType dtype) {
     using T = decltype(value);
     for (const auto& [height, width] : kSizes) {
@@ -85,7 +85,7 @@ TEST(RandomRotation, TurnsMasksOfAnyDTypeWithTheImage) {
   test(float{}, DType::float32);
 }
 
-TEST(RandomRotation, TurnsCounterClockwise) {
+TEST(RandomRotation, RotatesCounterClockwise) {
   const Pixels<std::uint8_t> in{DType::uint8,
                                 {3, 3},
                                 {7, 0, 0,  //
@@ -98,7 +98,7 @@ TEST(RandomRotation, TurnsCounterClockwise) {
   EXPECT_EQ(turned(-90, kMask, in).at(0, 2), 7);
 }
 
-TEST(RandomAffine, TurnsClockwise) {
+TEST(RandomAffine, RotatesClockwise) {
   const Pixels<std::uint8_t> in{DType::uint8, {3, 3}, {7, 0, 0, 0, 0, 0, 0, 0, 0}};
   EXPECT_EQ(transformed(RandomAffine{{90, 90}}, kMask, in).at(0, 2), 7);
   EXPECT_EQ(transformed(RandomAffine{{-90, -90}}, kMask, in).at(2, 0), 7);
@@ -118,7 +118,7 @@ std::array<double, 2> source_in_double(double degrees, const Shape& shape, std::
 
 constexpr double kAngles[] = {45, -45, 30, 123.4, -77.7, 359.9, 0.01};
 
-TEST(RandomRotation, TakesThePixelWhoseCenterIsNearest) {
+TEST(RandomRotation, NearestUsesThePixelWithTheNearestCenter) {
   const auto in = picture<float>(90, 121, 1);
   for (const double degrees : kAngles) {
     const auto out = turned(degrees, kImage, in, kNearest, -1);
@@ -141,7 +141,7 @@ TEST(RandomRotation, TakesThePixelWhoseCenterIsNearest) {
   }
 }
 
-TEST(RandomRotation, BilinearIsBetweenFourPixels) {
+TEST(RandomRotation, BilinearInterpolatesFourPixels) {
   const auto in = picture<float>(60, 83, 1);
   constexpr double kFill = 0.5;
   const auto value = [&](std::int64_t x, std::int64_t y) {
@@ -200,7 +200,7 @@ Pixels<T> expected_warp(const float (&m)[6], Interpolation interpolation, float 
   return out;
 }
 
-TEST(RandomAffine, IsWhatItsHeaderSaysBitForBit) {
+TEST(RandomAffine, MatchesReferenceLoopBitForBit) {
   const RandomAffine ranges{{-180, 180}, {0.3, 0.3}, {0.2, 3}, {-40, 40, -40, 40}};
   for (const auto& [height, width] : {std::array{1, 1}, {9, 33}, {40, 21}}) {
     for (std::uint64_t sample = 0; sample < 20; ++sample) {
@@ -219,12 +219,12 @@ TEST(RandomAffine, IsWhatItsHeaderSaysBitForBit) {
 
 // A turn of 2 x 3 pixels by a quarter puts every coordinate halfway between two. The means of four,
 // of which some lie outside: 0.5, 2, 1.5; 2.5, 6, 3.5.
-TEST(RandomRotation, BilinearRoundsHalvesOfLevelsToEven) {
+TEST(RandomRotation, BilinearRoundsUint8HalvesToEven) {
   const Pixels<std::uint8_t> in{DType::uint8, {2, 3, 1}, {9, 1, 1, 10, 4, 2}};
   EXPECT_EQ(turned(90, kImage, in, kBilinear, 0).values, (Levels{0, 2, 2, 2, 6, 4}));
 }
 
-TEST(RandomRotation, FillsWhatLiesOutside) {
+TEST(RandomRotation, PixelsOutsideTheImageGetTheFillValue) {
   const Pixels<std::uint8_t> levels{DType::uint8, {1, 9, 3}, Levels(27, 200)};
   const Pixels<float> floats{DType::float32, {1, 9, 4}, std::vector<float>(36, 0.5F)};
   for (const Interpolation interpolation : {kNearest, kBilinear}) {
@@ -250,7 +250,7 @@ TEST(RandomAffine, WithoutRangesKeepsImagesAndMasks) {
   EXPECT_EQ(transformed(affine(), kMask, mask), mask);
 }
 
-TEST(RandomAffine, TurnsTheOtherWayThanRandomRotation) {
+TEST(RandomAffine, RotatesOppositeToRandomRotation) {
   const auto in = picture<std::uint8_t>(21, 34, 3);
   for (const double degrees : kAngles) {
     RandomAffine op = affine(kBilinear, 7);
@@ -259,7 +259,7 @@ TEST(RandomAffine, TurnsTheOtherWayThanRandomRotation) {
   }
 }
 
-TEST(RandomAffine, MovesByWholePixelsToTheRightAndDown) {
+TEST(RandomAffine, TranslatesByWholePixelsRightAndDown) {
   RandomAffine op = affine(kBilinear, 5);
   op.translate[0] = 0.5;
   op.translate[1] = 1;
@@ -279,7 +279,7 @@ TEST(RandomAffine, MovesByWholePixelsToTheRightAndDown) {
   }
 }
 
-TEST(RandomAffine, ScalesAboutTheMiddle) {
+TEST(RandomAffine, ScalesAboutTheCenter) {
   const Pixels<std::uint8_t> in{
       DType::uint8, {4, 4}, {1, 2, 3, 4, 5, 6, 7, 8, 1, 3, 5, 7, 2, 4, 6, 8}};
   RandomAffine op = affine();
@@ -316,8 +316,8 @@ TEST(RandomAffine, ShearsRowsAndColumns) {
 }
 
 /// Where the header's words, in their order, take a point.
-std::array<double, 2> taken(const double (&drawn)[6], std::array<double, 2> at,
-                            const Shape& shape) {
+std::array<double, 2> expected_position(const double (&drawn)[6], std::array<double, 2> at,
+                                        const Shape& shape) {
   const auto radians = [](double degrees) { return degrees * std::numbers::pi / 180; };
   const double middle_x = static_cast<double>(shape[1] - 1) / 2;
   const double middle_y = static_cast<double>(shape[0] - 1) / 2;
@@ -333,7 +333,7 @@ std::array<double, 2> taken(const double (&drawn)[6], std::array<double, 2> at,
   return {turned_x + middle_x + right, turned_y + middle_y + down};
 }
 
-TEST(RandomAffine, DrawsInTheOrderOfItsHeader) {
+TEST(RandomAffine, SamplesParametersInTheDocumentedOrder) {
   const RandomAffine op{{-20, 70}, {0.25, 0.1}, {0.5, 2.5}, {-10, 30, -25, 5}};
   EXPECT_TRUE(op.is_random());
   const Shape shape = {48, 80, 3};
@@ -351,7 +351,7 @@ TEST(RandomAffine, DrawsInTheOrderOfItsHeader) {
     const DrawnWarp warp = op.draw(make_key(sample), shape);
     for (const auto& [x, y] : {std::array{0, 0}, {79, 0}, {3, 47}}) {
       const Coordinate from = source_coordinate(warp, x, y);
-      const auto to = taken(values, {from.x, from.y}, shape);
+      const auto to = expected_position(values, {from.x, from.y}, shape);
       ASSERT_NEAR(to[0], x, 1e-3) << sample;
       ASSERT_NEAR(to[1], y, 1e-3) << sample;
     }

@@ -62,7 +62,7 @@ double cv(const std::vector<double>& values) {
   return std::sqrt(squares / static_cast<double>(values.size())) / middle;
 }
 
-TEST(CostOfAnOperation, LeavesItTheSame) {
+TEST(OperationCost, KeepsResultNameAndProperties) {
   const AnyOp bare = RandomMask{};
   const AnyOp costly = with_cost(with_cost(bare, {.sleep_s = 1e-5}), {.memory_bytes = 100});
   EXPECT_EQ(run(costly), run(bare));
@@ -80,7 +80,7 @@ TEST(CostOfAnOperation, LeavesItTheSame) {
   EXPECT_EQ(costly_crop.window(make_key(3), {16, 16, 3}), crop.window(make_key(3), {16, 16, 3}));
 }
 
-TEST(CostOfAnOperation, IsPaidOnceASample) {
+TEST(OperationCost, IsPaidOncePerSample) {
   const AnyOp waits = with_cost(RandomMask{}, {.sleep_s = 0.003});
   EXPECT_GE(measure_seconds([&] {
               for (int i = 0; i < 10; ++i) run(waits);
@@ -91,7 +91,7 @@ TEST(CostOfAnOperation, IsPaidOnceASample) {
   EXPECT_GE(static_cast<double>(std::clock()) / CLOCKS_PER_SEC - before, 0.02);
 }
 
-TEST(CostOfAnOperation, IsNotPaidByWhatAppliesDrawnParameters) {
+TEST(OperationCost, IsNotPaidWhenApplyingDrawnParameters) {
   const AnyOp op = with_cost(RandomMask{}, {.sleep_s = 30});
   alignas(16) std::array<std::byte, sizeof(DrawnMask)> drawn{};
   const auto image = counted_image(16, 16);
@@ -105,7 +105,7 @@ TEST(CostOfAnOperation, IsNotPaidByWhatAppliesDrawnParameters) {
             30);
 }
 
-TEST(CostOfAnOperation, CopiesShareTheLock) {
+TEST(OperationCost, CopiesShareTheLock) {
   const AnyOp op = with_cost(RandomMask{}, {.sleep_s = 0.02, .lock = true});
   EXPECT_GE(measure_seconds([&] {
               std::vector<std::jthread> threads;
@@ -114,11 +114,11 @@ TEST(CostOfAnOperation, CopiesShareTheLock) {
             4 * 0.02);
 }
 
-TEST(CostOfAnOperation, StaysAsItIsUnlessItVaries) {
+TEST(OperationCost, FactorIsOneWithoutVariation) {
   EXPECT_THAT(factors({.sleep_s = 1}, 100), Each(1));
 }
 
-TEST(CostOfAnOperation, VariesAboutItsMeanAsStated) {
+TEST(OperationCost, FactorsHaveMeanOneAndTheGivenVariation) {
   for (const auto variation : {CostVariation::heavy_tail, CostVariation::bursts}) {
     for (const double stated : {0.5, 1.5}) {
       const SyntheticCost cost{.variation = variation, .cv = stated, .burst = 8};
@@ -133,7 +133,7 @@ TEST(CostOfAnOperation, VariesAboutItsMeanAsStated) {
   }
 }
 
-TEST(CostOfAnOperation, AHeavyTailIsPositiveAndReachesFar) {
+TEST(OperationCost, HeavyTailIsPositiveAndSkewed) {
   auto drawn = factors({.variation = CostVariation::heavy_tail, .cv = 1}, 10'000);
   std::sort(drawn.begin(), drawn.end());
   EXPECT_GT(drawn.front(), 0);
@@ -141,7 +141,7 @@ TEST(CostOfAnOperation, AHeavyTailIsPositiveAndReachesFar) {
   EXPECT_GT(drawn[9900], 4);
 }
 
-TEST(CostOfAnOperation, BurstsAreRunsThatPayForTheOthers) {
+TEST(OperationCost, BurstsAreRunsOfEqualFactors) {
   const auto drawn = factors({.variation = CostVariation::bursts, .cv = 1, .burst = 50}, 50 * 400);
   int paying = 0;
   for (std::size_t run = 0; run < 400; ++run) {
@@ -153,7 +153,7 @@ TEST(CostOfAnOperation, BurstsAreRunsThatPayForTheOthers) {
   EXPECT_NEAR(paying, 200, 50);
 }
 
-TEST(CostOfAnOperation, EachPaymentIsTheNext) {
+TEST(OperationCost, SuccessiveCallsUseSuccessiveFactors) {
   const SyntheticCost cost{
       .sleep_s = 0.001, .variation = CostVariation::bursts, .cv = 3, .burst = 1, .seed = 4};
   const AnyOp op = with_cost(RandomMask{}, cost);
@@ -166,7 +166,7 @@ TEST(CostOfAnOperation, EachPaymentIsTheNext) {
             stated);
 }
 
-TEST(CostOfAnOperation, IsRefusedWhereItMakesNoSense) {
+TEST(OperationCost, InvalidCostIsRefused) {
   EXPECT_THAT(thrown_by([] { with_cost(RandomMask{}, {.sleep_s = -1, .cv = 11, .burst = 0}); }),
               AllOf(StartsWith("Refused: the cost of random_mask is negative"),
                     HasSubstr("give 0 to 10"), HasSubstr("at least 1")));

@@ -88,11 +88,11 @@ void run_images(const PassProgram& pass, const PassMemory& memory, std::int32_t 
 
 }  // namespace
 
-Bytes executed(const AugmentPlan& plan, std::size_t batch_size, const Bytes& images,
+Bytes run_plan(const AugmentPlan& plan, std::size_t batch_size, const Bytes& images,
                const Bytes& drawn, std::size_t out_bytes) {
   const AugmentPlan::Program& program = plan.program();
   if (program.kind == FieldKind::mask) return run_masks(plan, batch_size, images, drawn, out_bytes);
-  program_at_hand = &program;
+  current_program = &program;
   const Bytes exact(images.begin(), images.end());  // without room to grow, which could be read
   Bytes scratch(plan.scratch_bytes(batch_size) + 1, std::byte{0x5a});
   Bytes to(out_bytes, std::byte{0xa5});

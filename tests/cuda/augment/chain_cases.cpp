@@ -17,7 +17,7 @@ void append(Bytes& bytes, T value) {
   bytes.insert(bytes.end(), first, first + sizeof(value));
 }
 
-Bytes joined(Bytes all, const Bytes& more) {
+Bytes concatenate(Bytes all, const Bytes& more) {
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }
@@ -60,7 +60,7 @@ Bytes extreme_floats(const FieldSpec& spec, std::uint32_t seed) {
   return bytes;
 }
 
-Bytes arranged(const ConstArray& image, const AugmentOutput& output) {
+Bytes arrange_output(const ConstArray& image, const AugmentOutput& output) {
   const Shape& shape = image.shape;
   const std::size_t channels = shape.rank == 3 ? static_cast<std::size_t>(shape[2]) : 1;
   const std::size_t pixels = shape.elements() / channels;
@@ -93,7 +93,7 @@ ChainCase::ChainCase(const std::vector<NamedOp>& operations, const FieldSpec& fi
   Scratch scratch;
   for (std::size_t i = 0; i < samples; ++i) {
     const Bytes image = contents(field, seed + static_cast<std::uint32_t>(i));
-    images = joined(std::move(images), image);
+    images = concatenate(std::move(images), image);
     HostArray block;  // its memory is aligned
     const MutableArray memory =
         block.reset(DType::uint8, {static_cast<std::int64_t>(chain.drawn_bytes())});
@@ -103,12 +103,12 @@ ChainCase::ChainCase(const std::vector<NamedOp>& operations, const FieldSpec& fi
     HostArray spare;
     values.assign({image.data(), field.dtype, field.shape});
     chain.apply(memory.data, 0, values, spare, scratch);
-    expected = joined(std::move(expected), arranged(values.view(), output));
+    expected = concatenate(std::move(expected), arrange_output(values.view(), output));
   }
 }
 
 void ChainCase::check() const {
-  const Bytes result = executed(plan, batch_size, images, drawn, expected.size());
+  const Bytes result = run_plan(plan, batch_size, images, drawn, expected.size());
   ASSERT_EQ(result.size(), expected.size());
   const auto [mine, wanted] = std::mismatch(result.begin(), result.end(), expected.begin());
   const auto at = static_cast<std::size_t>(mine - result.begin());

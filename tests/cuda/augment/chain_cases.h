@@ -15,7 +15,7 @@ Bytes noise(const FieldSpec& spec, std::uint32_t seed);
 Bytes extreme_floats(const FieldSpec& spec, std::uint32_t seed);
 
 /// A finished image or mask as `output` asks for it.
-Bytes arranged(const ConstArray& image, const AugmentOutput& output);
+Bytes arrange_output(const ConstArray& image, const AugmentOutput& output);
 
 /// A batch of one field, what is drawn for it, and what the operations make of it one by one.
 struct ChainCase {

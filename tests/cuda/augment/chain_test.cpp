@@ -53,9 +53,9 @@ const RandomAffine kAffine{.degrees = {-20, 30},
                            .interpolation = Interpolation::bilinear,
                            .fill = 100};
 
-TEST_F(AugmentTest, NoOperationCopies) { ChainCase({}, image(5, 7), 3).check(); }
+TEST_F(AugmentTest, EmptyChainCopiesBatch) { ChainCase({}, image(5, 7), 3).check(); }
 
-TEST_F(AugmentTest, MovesOfPixelsAreComposed) {
+TEST_F(AugmentTest, CropsFlipsAndRotationRunInOneLaunch) {
   const Chain chain = {{"crop", RandomCrop{{20, 24}, 4}},
                        {"flip", RandomHorizontalFlip{0.5}},
                        {"turn", RandomRotation{{-90, 90}, Interpolation::nearest, 7}},
@@ -68,7 +68,7 @@ TEST_F(AugmentTest, MovesOfPixelsAreComposed) {
   }
 }
 
-TEST_F(AugmentTest, AFillStaysWhatTheStepsBehindItMakeOfIt) {
+TEST_F(AugmentTest, RotationFillIsNormalizedOnlyByLaterSteps) {
   const Normalize normalize{{0.5, 0.4, 0.3}, {0.2, 0.3, 0.4}};
   ChainCase(
       {{"normalize", normalize}, {"turn", RandomRotation{{30, 40}, Interpolation::nearest, 0.25}}},
@@ -80,7 +80,7 @@ TEST_F(AugmentTest, AFillStaysWhatTheStepsBehindItMakeOfIt) {
       .check();
 }
 
-TEST_F(AugmentTest, AFillIsNoNegativeZero) {
+TEST_F(AugmentTest, NegativeZeroFillMatchesHost) {
   for (const DType dtype : {DType::uint8, DType::float32}) {
     for (const auto way : {Interpolation::nearest, Interpolation::bilinear}) {
       ChainCase({{"turn", RandomRotation{{45, 45}, way, -0.0}}, {"divide", Divide{0.5}}},
@@ -93,7 +93,7 @@ TEST_F(AugmentTest, AFillIsNoNegativeZero) {
   }
 }
 
-TEST_F(AugmentTest, EveryWayToResizeHasTheHostsBits) {
+TEST_F(AugmentTest, EveryResizeMatchesHost) {
   for (const DType dtype : {DType::uint8, DType::float32}) {
     for (const bool antialias : {false, true}) {
       const FieldSpec from = image(23, 31, 3, dtype);
@@ -112,19 +112,19 @@ TEST_F(AugmentTest, EveryWayToResizeHasTheHostsBits) {
   }
 }
 
-TEST_F(AugmentTest, AResizeOfTheShorterSideHasTheHostsBitsWhereImagesHaveOneSize) {
+TEST_F(AugmentTest, ShorterSideResizeMatchesHostForEqualSizes) {
   ChainCase({{"any", Resize{13}}}, image(23, 31), 2).check();
   ChainCase({{"any", Resize{40}}}, image(31, 23), 2).check();
 }
 
-TEST_F(AugmentTest, LevelsAsFloatsHaveTheHostsBits) {
+TEST_F(AugmentTest, Uint8ToFloatMatchesHost) {
   for (const bool scale : {false, true})
     ChainCase({{"float", ToDtype{.scale = scale}}, {"turn", RandomRotation{{-45, 45}}}},
               image(23, 31), 2)
         .check();
 }
 
-TEST_F(AugmentTest, FloatsStayAsTheyAreWhereTheyAreMadeFloats) {
+TEST_F(AugmentTest, ToFloatOfFloatImagesKeepsValues) {
   for (const bool scale : {false, true}) {
     const NamedOp again = {"again", ToDtype{.scale = scale}};
     ChainCase({again}, image(23, 31, 3, DType::float32), 2, {}, 3, test::extreme_floats).check();
@@ -134,7 +134,7 @@ TEST_F(AugmentTest, FloatsStayAsTheyAreWhereTheyAreMadeFloats) {
   }
 }
 
-TEST_F(AugmentTest, BilinearWarpsHaveTheHostsBits) {
+TEST_F(AugmentTest, BilinearAffineMatchesHost) {
   for (const DType dtype : {DType::uint8, DType::float32}) {
     const ChainCase turned({{"affine", kAffine}}, image(33, 21, 3, dtype), 6);
     EXPECT_EQ(turned.plan.launches(), 1U);
@@ -142,7 +142,7 @@ TEST_F(AugmentTest, BilinearWarpsHaveTheHostsBits) {
   }
 }
 
-TEST_F(AugmentTest, BlursHaveTheHostsBits) {
+TEST_F(AugmentTest, BlurMatchesHostForEveryKernelSize) {
   for (const DType dtype : {DType::uint8, DType::float32}) {
     for (const std::int64_t size : {1, 3, 5, 7, 9, 31}) {
       ChainCase({{"blur", GaussianBlur{size, {0.1, 5}}}}, image(45, 37, 3, dtype), 3).check();
@@ -151,13 +151,13 @@ TEST_F(AugmentTest, BlursHaveTheHostsBits) {
   ChainCase({{"blur", GaussianBlur{63, {1, 20}}}}, image(70, 80), 1).check();
 }
 
-TEST_F(AugmentTest, TheChainOfClassificationIsOneLaunch) {
+TEST_F(AugmentTest, ClassificationChainRunsInOneLaunch) {
   const ChainCase chain(classification_chain(32, 64), image(64, 64), 5);
   EXPECT_EQ(chain.plan.launches(), 1U);
   chain.check();
 }
 
-TEST_F(AugmentTest, ImagesOfAnySizeAndNumberOfChannels) {
+TEST_F(AugmentTest, EveryImageSizeAndChannelCountMatchesHost) {
   for (std::int64_t size = 1; size <= 70; ++size) {
     const std::int64_t width = size * 27 % 70 + 1;
     const Chain chain = {{"flip", RandomHorizontalFlip{0.5}},
@@ -171,7 +171,7 @@ TEST_F(AugmentTest, ImagesOfAnySizeAndNumberOfChannels) {
   }
 }
 
-TEST_F(AugmentTest, SecondInterpolationsAndStencilsAreLaunchesOfTheirOwn) {
+TEST_F(AugmentTest, SecondInterpolationOrBlurNeedsSeparateLaunch) {
   const ChainCase chain({{"resize", Resize{{20, 24}, false}},
                          {"affine", kAffine},
                          {"blur", GaussianBlur{5, {1, 2}}},
@@ -186,7 +186,7 @@ TEST_F(AugmentTest, SecondInterpolationsAndStencilsAreLaunchesOfTheirOwn) {
 const ColorJitter kJitter{
     .brightness = {0.6, 1.4}, .contrast = {0.5, 1.5}, .saturation = {0.2, 1.8}, .hue = {-0.3, 0.4}};
 
-TEST_F(AugmentTest, ColorsHaveTheHostsBits) {
+TEST_F(AugmentTest, ColorOperationsMatchHost) {
   for (const DType dtype : {DType::uint8, DType::float32}) {
     ChainCase({{"gray", Grayscale{3}}}, image(9, 12, 3, dtype), 2).check();
     const ChainCase gray(
@@ -203,7 +203,7 @@ TEST_F(AugmentTest, ColorsHaveTheHostsBits) {
   }
 }
 
-TEST_F(AugmentTest, EveryContrastTakesTheMeanOfWhatIsBeforeIt) {
+TEST_F(AugmentTest, ContrastUsesMeanOfItsInputInLongChains) {
   const ChainCase chain({{"flip", RandomHorizontalFlip{}},
                          {"first", kJitter},
                          {"crop", RandomResizedCrop{{24, 20}}},
@@ -220,7 +220,7 @@ TEST_F(AugmentTest, EveryContrastTakesTheMeanOfWhatIsBeforeIt) {
       .check();
 }
 
-TEST_F(AugmentTest, DivisionsOfAllFloatsAreRoundedOnce) {
+TEST_F(AugmentTest, DivisionOfEveryFloatMatchesHost) {
   for (const double divisor : {0.229, 3.0, 255.0, 1e-12, -7.0, 1e20}) {
     const std::vector<Chain> chains = {
         {{"divide", Divide{divisor}}},
@@ -236,7 +236,7 @@ TEST_F(AugmentTest, DivisionsOfAllFloatsAreRoundedOnce) {
   ChainCase({{"normalize", Normalize{{1e-37}, {7}}}}, image(64, 64, 1), 1).check();
 }
 
-TEST_F(AugmentTest, AFlipBeforeACropAtTheEdge) {
+TEST_F(AugmentTest, FlipsBeforeCropAtEdgeMatchHost) {
   ChainCase({{"down", RandomVerticalFlip{1}},
              {"across", RandomHorizontalFlip{1}},
              {"crop", RandomCrop{{9, 1}}}},
@@ -244,7 +244,7 @@ TEST_F(AugmentTest, AFlipBeforeACropAtTheEdge) {
       .check();
 }
 
-TEST_F(AugmentTest, TheLastPixelsOfABatchThatEndsWithinAWord) {
+TEST_F(AugmentTest, BatchSizesNotMultipleOfWordMatchHost) {
   for (std::size_t samples = 1; samples < 24; samples += 2) {
     ChainCase({{"crop", RandomCrop{{9, 4}}}}, image(9, 7), samples).check();
     ChainCase({{"crop", RandomCrop{{9, 4}}}, {"resize", Resize{{12, 12}, false}}}, image(9, 7),
@@ -253,7 +253,7 @@ TEST_F(AugmentTest, TheLastPixelsOfABatchThatEndsWithinAWord) {
   }
 }
 
-TEST_F(AugmentTest, ErasedAndMaskedPixelsHaveTheHostsBits) {
+TEST_F(AugmentTest, ErasingAndMaskingMatchHost) {
   RandomErasing erasing{.p = 0.8, .value = 9};
   for (const DType dtype : {DType::uint8, DType::float32}) {
     const ChainCase chain({{"mask", RandomMask{0.25, true}},
@@ -269,7 +269,7 @@ TEST_F(AugmentTest, ErasedAndMaskedPixelsHaveTheHostsBits) {
   ChainCase({{"blur", GaussianBlur{3, {1, 2}}}, {"mask", RandomMask{}}}, image(21, 9), 3).check();
 }
 
-TEST_F(AugmentTest, TheChainOfTheStarvedPipelineIsOneLaunch) {
+TEST_F(AugmentTest, CropMaskColorDivideChainRunsInOneLaunch) {
   for (const std::int64_t width : {33, 64, 135, 136}) {  // within one tile and in two of them
     const ChainCase chain({{"crop", RandomCrop{{64, width}}},
                            {"mask", RandomMask{0.25, true}},
@@ -281,7 +281,7 @@ TEST_F(AugmentTest, TheChainOfTheStarvedPipelineIsOneLaunch) {
   }
 }
 
-TEST_F(AugmentTest, ManyStepsAreSplit) {
+TEST_F(AugmentTest, ChainOf60StepsRunsInThreeLaunches) {
   Chain chain;
   for (int i = 0; i < 60; ++i)
     chain.push_back({"flip" + std::to_string(i), RandomHorizontalFlip{0.5}});
@@ -295,7 +295,7 @@ TEST_F(AugmentTest, ManyStepsAreSplit) {
   }
 }
 
-TEST_F(AugmentTest, OutputsInEveryLayoutAndPrecision) {
+TEST_F(AugmentTest, EveryOutputLayoutAndPrecisionMatchesHost) {
   for (const bool bf16 : {false, true}) {
     const AugmentOutput first{ImageLayout::channels_first, bf16};
     const AugmentOutput last{ImageLayout::channels_last, bf16};
@@ -315,7 +315,7 @@ TEST_F(AugmentTest, OutputsInEveryLayoutAndPrecision) {
   }
 }
 
-TEST_F(AugmentTest, MasksFollowTheirImages) {
+TEST_F(AugmentTest, MaskChainMatchesHostInOneLaunch) {
   const Chain chain = {{"flip", RandomHorizontalFlip{0.5}},
                        {"crop", RandomResizedCrop{{30, 28}}},
                        {"turn", RandomRotation{{-45, 45}, Interpolation::bilinear, 9}},
@@ -334,7 +334,7 @@ struct Invert : OwnOp {
   static constexpr std::string_view kName = "invert";
 };
 
-TEST_F(AugmentTest, RefusesWhatTheDeviceCannotDo) {
+TEST_F(AugmentTest, UnsupportedTransformIsRefusedByName) {
   const auto refusal = [](const Chain& chain, const FieldSpec& field) {
     return thrown_by([&] { AugmentPlan(DeviceChain(chain, 0, {field}), 0); });
   };

@@ -12,7 +12,7 @@ constexpr std::size_t kGuard = 512;  // bytes behind the batch that must not be 
 
 }  // namespace
 
-Bytes executed(const AugmentPlan& given, std::size_t batch_size, const Bytes& images,
+Bytes run_plan(const AugmentPlan& given, std::size_t batch_size, const Bytes& images,
                const Bytes& drawn, std::size_t out_bytes) {
   AugmentPlan plan = given;
   plan.specialize();

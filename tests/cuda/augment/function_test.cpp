@@ -30,9 +30,9 @@ FieldSpec image_spec(std::int64_t height, std::int64_t width, std::int64_t chann
 
 const Normalize kNormalize{{0.5, 0.4, 0.3}, {0.2, 0.3, 0.4}};
 const PixelOp kSolarize{test::Solarize{0.4F}};
-const PixelOp kLooked{test::kTable};
+const PixelOp kLookupTable{test::kTable};
 
-TEST_F(FunctionTest, AloneOnImagesOfAnyKind) {
+TEST_F(FunctionTest, SingleFunctionMatchesHostForEveryTypeAndChannelCount) {
   for (const DType dtype : {DType::uint8, DType::float32}) {
     for (const std::int64_t channels : {1, 2, 3, 4}) {
       const ChainCase alone({{"mine", kSolarize}}, image_spec(21, 70, channels, dtype), 3);
@@ -40,7 +40,7 @@ TEST_F(FunctionTest, AloneOnImagesOfAnyKind) {
       alone.check();
       ChainCase({{"mine", PixelOp{test::Softened{}}}}, image_spec(9, 16, channels, dtype), 2)
           .check();
-      ChainCase({{"mine", kLooked}}, image_spec(8, 12, channels, dtype), 2).check();
+      ChainCase({{"mine", kLookupTable}}, image_spec(8, 12, channels, dtype), 2).check();
       ChainCase({{"mine", test::RandomCurve{}}}, image_spec(8, 13, channels, dtype), 3).check();
     }
     ChainCase({{"mine", test::RandomSwap{}}}, image_spec(18, 33, 3, dtype), 6).check();
@@ -50,7 +50,7 @@ TEST_F(FunctionTest, AloneOnImagesOfAnyKind) {
       .check();
 }
 
-TEST_F(FunctionTest, EverySampleHasWhatWasDrawnForIt) {
+TEST_F(FunctionTest, EverySampleUsesItsOwnRandomParameters) {
   const Chain chain = {{"first", test::RandomSolarize{}},
                        {"curve", test::RandomCurve{}},
                        {"fixed", kSolarize},
@@ -60,7 +60,7 @@ TEST_F(FunctionTest, EverySampleHasWhatWasDrawnForIt) {
   drawn.check();
 }
 
-TEST_F(FunctionTest, WhereverItStandsInAChain) {
+TEST_F(FunctionTest, FunctionMatchesHostAtEveryPositionInChain) {
   const NamedOp mine = {"mine", test::RandomCurve{}};
   const std::vector<Chain> chains = {
       {{"crop", RandomCrop{{20, 24}, 4}}, {"flip", RandomHorizontalFlip{0.5}}, mine},
@@ -76,14 +76,14 @@ TEST_F(FunctionTest, WhereverItStandsInAChain) {
       {mine, {"blur", GaussianBlur{7, {0.5, 2}}}},
       {{"blur", GaussianBlur{5, {0.5, 2}}}, mine, {"normalize", kNormalize}},
       {{"normalize", kNormalize}, mine, {"divide", Divide{3}}},
-      {{"erase", RandomErasing{.p = 0.8}}, mine, {"mask", RandomMask{}}, {"by", kLooked}},
+      {{"erase", RandomErasing{.p = 0.8}}, mine, {"mask", RandomMask{}}, {"by", kLookupTable}},
       {{"resize", Resize{{30, 28}}}, mine, {"again", Resize{{9, 8}}}, {"last", kSolarize}}};
   for (const DType dtype : {DType::uint8, DType::float32}) {
     for (const Chain& chain : chains) ChainCase(chain, image_spec(31, 28, 3, dtype), 3).check();
   }
 }
 
-TEST_F(FunctionTest, TheMeanOfAContrastIsOfWhatAFunctionMakes) {
+TEST_F(FunctionTest, ContrastUsesMeanOfFunctionOutput) {
   const ColorJitter jitter{.contrast = {0.4, 0.6}, .saturation = {1, 1.5}};
   ChainCase({{"mine", test::RandomCurve{}}, {"jitter", jitter}}, image_spec(37, 41), 4).check();
   const ChainCase both({{"resize", Resize{{40, 36}}},
@@ -97,15 +97,15 @@ TEST_F(FunctionTest, TheMeanOfAContrastIsOfWhatAFunctionMakes) {
   both.check();
 }
 
-TEST_F(FunctionTest, NamesDoNotClash) {
+TEST_F(FunctionTest, FunctionsWithClashingNamesMatchHost) {
   ChainCase(test::clashing_chain(), image_spec(12, 11), 2).check();
 }
 
-TEST_F(FunctionTest, MayCallWhatHasTheSameBitsEverywhere) {
+TEST_F(FunctionTest, MathFunctionsMatchHost) {
   ChainCase({{"mine", PixelOp{test::Mathematical{}}}}, image_spec(32, 40), 2).check();
 }
 
-TEST_F(FunctionTest, DivisionsBehindItAreRoundedOnce) {
+TEST_F(FunctionTest, DivisionAfterFunctionMatchesHost) {
   for (const float by : {1e-43F, 1e38F}) {
     ChainCase({{"mine", PixelOp{test::Multiplied{by}}}, {"divide", Divide{0.229}}},
               image_spec(32, 40), 2)
@@ -113,7 +113,7 @@ TEST_F(FunctionTest, DivisionsBehindItAreRoundedOnce) {
   }
 }
 
-TEST_F(FunctionTest, OutputsInEveryLayoutAndPrecision) {
+TEST_F(FunctionTest, Bfloat16OutputInEveryLayoutMatchesHost) {
   for (const ImageLayout layout : {ImageLayout::channels_first, ImageLayout::channels_last}) {
     ChainCase({{"mine", kSolarize}}, image_spec(13, 36), 2, {layout, true}).check();
   }

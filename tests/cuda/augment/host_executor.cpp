@@ -24,7 +24,7 @@ struct Image {
 };
 
 template <int C>
-Image<C> blank(std::int32_t height, std::int32_t width) {
+Image<C> make_blank_image(std::int32_t height, std::int32_t width) {
   return {
       height, width,
       std::vector<Pixel<C>>(static_cast<std::size_t>(height) * static_cast<std::size_t>(width))};
@@ -32,7 +32,7 @@ Image<C> blank(std::int32_t height, std::int32_t width) {
 
 template <int C>
 Image<C> blurred(Image<C> in, const DrawnBlur& blur, std::int32_t radius, bool across) {
-  Image<C> out = blank<C>(in.height, in.width);
+  Image<C> out = make_blank_image<C>(in.height, in.width);
   for (std::int32_t y = 0; y < in.height; ++y) {
     for (std::int32_t x = 0; x < in.width; ++x) {
       for (int c = 0; c < C; ++c) {
@@ -95,7 +95,7 @@ Image<C> evaluate_pass(const PassProgram& pass, const std::byte* drawn, const So
   augment::Prepared prepared = augment::prepared_for(pass, drawn);
   const augment::Image from{pass, drawn, prepared, source, {}};
   set_image_means<C>(from, prepared);
-  Image<C> image = blank<C>(pass.out_height, pass.out_width);
+  Image<C> image = make_blank_image<C>(pass.out_height, pass.out_width);
   for (std::int32_t y = 0; y < image.height; ++y) {
     for (std::int32_t x = 0; x < image.width; ++x) {
       image.at(y, x) = pass.interpolation >= 0
@@ -117,7 +117,7 @@ Image<C> evaluate_pass(const PassProgram& pass, const std::byte* drawn, const So
 }
 
 template <int C>
-Bytes stored(const Image<C>& image, bool is_levels) {
+Bytes store_image(const Image<C>& image, bool is_levels) {
   Bytes bytes;
   for (const Pixel<C>& pixel : image.pixels) {
     for (const float value : pixel.value) {
@@ -133,36 +133,36 @@ Bytes stored(const Image<C>& image, bool is_levels) {
 }
 
 template <int C>
-Bytes one_image(const AugmentPlan::Program& program, Bytes image, const std::byte* drawn) {
+Bytes run_all_passes(const AugmentPlan::Program& program, Bytes image, const std::byte* drawn) {
   for (std::size_t i = 0; i < program.passes.size(); ++i) {
     const Source source{image.data(), program.ranges[i], program.passes[i].in_width};
     const bool is_last = i + 1 == program.passes.size();
     const bool is_levels =
         is_last ? program.out == DType::uint8 : program.ranges[i + 1] == Range::levels;
-    image = stored<C>(evaluate_pass<C>(program.passes[i], drawn, source), is_levels);
+    image = store_image<C>(evaluate_pass<C>(program.passes[i], drawn, source), is_levels);
   }
   const PassProgram& last = program.passes.back();
-  return arranged({image.data(), program.out, {last.out_height, last.out_width, C}},
-                  program.output);
+  return arrange_output({image.data(), program.out, {last.out_height, last.out_width, C}},
+                        program.output);
 }
 
 Bytes run_image(const AugmentPlan::Program& program, const Bytes& image, const std::byte* drawn) {
   switch (program.channels) {
     case 1:
-      return one_image<1>(program, image, drawn);
+      return run_all_passes<1>(program, image, drawn);
     case 2:
-      return one_image<2>(program, image, drawn);
+      return run_all_passes<2>(program, image, drawn);
     case 3:
-      return one_image<3>(program, image, drawn);
+      return run_all_passes<3>(program, image, drawn);
     default:
-      return one_image<4>(program, image, drawn);
+      return run_all_passes<4>(program, image, drawn);
   }
 }
 
 /// What form(image, drawn) makes of each image of a batch, or mask, one behind the other.
 template <typename Form>
-Bytes of_each(const AugmentPlan::Program& program, std::size_t batch_size, const Bytes& images,
-              const Bytes& drawn, const Form& form) {
+Bytes run_each_image(const AugmentPlan::Program& program, std::size_t batch_size,
+                     const Bytes& images, const Bytes& drawn, const Form& form) {
   const std::size_t each = images.size() / batch_size;
   Bytes all;
   for (std::size_t i = 0; i < batch_size; ++i) {
@@ -176,15 +176,15 @@ Bytes of_each(const AugmentPlan::Program& program, std::size_t batch_size, const
 
 }  // namespace
 
-Bytes executed(const AugmentPlan& plan, std::size_t batch_size, const Bytes& images,
+Bytes run_plan(const AugmentPlan& plan, std::size_t batch_size, const Bytes& images,
                const Bytes& drawn, std::size_t out_bytes) {
   const AugmentPlan::Program& program = plan.program();
   if (program.kind == FieldKind::mask) return run_masks(plan, batch_size, images, drawn, out_bytes);
-  program_at_hand = &program;
-  return of_each(program, batch_size, images, drawn,
-                 [&](const Bytes& image, const std::byte* of_image) {
-                   return run_image(program, image, of_image);
-                 });
+  current_program = &program;
+  return run_each_image(program, batch_size, images, drawn,
+                        [&](const Bytes& image, const std::byte* of_image) {
+                          return run_image(program, image, of_image);
+                        });
 }
 
 void require_executor() {}

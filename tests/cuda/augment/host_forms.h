@@ -12,7 +12,7 @@
 // What executors on the host share.
 namespace slipstream::test {
 namespace {
-thread_local const AugmentPlan::Program* program_at_hand = nullptr;
+thread_local const AugmentPlan::Program* current_program = nullptr;
 }
 }  // namespace slipstream::test
 
@@ -24,7 +24,7 @@ namespace {
 template <int C>
 Pixel<C> call_function(std::int32_t function, const std::byte* drawn, Pixel<C> pixel) {
   const UserFunction& user =
-      test::program_at_hand->functions.at(static_cast<std::size_t>(function));
+      test::current_program->functions.at(static_cast<std::size_t>(function));
   HostArray out;
   Scratch scratch;
   user.named.op.apply(drawn, FieldKind::image,

@@ -26,7 +26,7 @@ void copy_to_host(const DeviceBuffer<std::byte>& from, void* to, std::size_t byt
 
 }  // namespace
 
-void mix_there(const MixForm& form, const MixBatch& batch) {
+void mix_on_tested_device(const MixForm& form, const MixBatch& batch) {
   const auto size = static_cast<std::size_t>(batch.size);
   const std::size_t values = size * static_cast<std::size_t>(form.elements());
   const std::size_t in_bytes = values * size_bytes(form.dtype);

@@ -5,7 +5,7 @@
 namespace slipstream::test {
 
 /// mix() for a batch in host memory, on the device of the test program that links it.
-void mix_there(const MixForm& form, const MixBatch& batch);
+void mix_on_tested_device(const MixForm& form, const MixBatch& batch);
 
 /// Skips the test, or fails it, where that is not there.
 void require_mixer();

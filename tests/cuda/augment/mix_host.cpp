@@ -2,7 +2,7 @@
 
 namespace slipstream::test {
 
-void mix_there(const MixForm& form, const MixBatch& batch) { mix(form, batch); }
+void mix_on_tested_device(const MixForm& form, const MixBatch& batch) { mix(form, batch); }
 void require_mixer() {}
 
 }  // namespace slipstream::test

@@ -111,12 +111,12 @@ struct Case {
     std::vector<float> targets(static_cast<std::size_t>(size * form.classes), -1);
     const std::vector<std::byte> label = label_bytes();
     const bool has_images = form.images != Images::none;
-    test::mix_there(form, {.size = size,
-                           .drawn = drawn.empty() ? nullptr : drawn.data(),
-                           .images = has_images ? images.data() : nullptr,
-                           .mixed = has_images ? mixed.data() : nullptr,
-                           .labels = label.data(),
-                           .targets = targets.data()});
+    test::mix_on_tested_device(form, {.size = size,
+                                      .drawn = drawn.empty() ? nullptr : drawn.data(),
+                                      .images = has_images ? images.data() : nullptr,
+                                      .mixed = has_images ? mixed.data() : nullptr,
+                                      .labels = label.data(),
+                                      .targets = targets.data()});
     return {mixed, targets};
   }
 
@@ -175,20 +175,20 @@ void expect_right_for_every_size(Images images, DType dtype, const BatchOps& ops
     }
 }
 
-TEST_F(MixTest, BlendsEveryImageWithItsPartnersByItsOwnShare) {
+TEST_F(MixTest, MixUpBlendsEveryImageWithItsPartner) {
   expect_right_for_every_size<float>(Images::blended, DType::float32, {.mixup = MixUp{0.8}});
 }
 
-TEST_F(MixTest, PutsABoxOfThePartnersIntoFloatImages) {
+TEST_F(MixTest, CutMixPastesPartnersBoxIntoFloatImages) {
   expect_right_for_every_size<float>(Images::boxed, DType::float32, {.cutmix = CutMix{1}});
 }
 
-TEST_F(MixTest, PutsABoxOfThePartnersIntoLevels) {
+TEST_F(MixTest, CutMixPastesPartnersBoxIntoUint8Images) {
   expect_right_for_every_size<std::uint8_t>(Images::boxed, DType::uint8,
                                             {.cutmix = CutMix{1}, .one_hot = OneHot{0.1}});
 }
 
-TEST_F(MixTest, SharesAndBoxesDifferFromSampleToSample) {
+TEST_F(MixTest, MixingWeightsDifferBetweenSamples) {
   for (const Images images : {Images::blended, Images::boxed}) {
     Case<float> one(make_mix_form(images, DType::float32, 16, 16, 3), 8);
     one.draw(images == Images::blended ? BatchOps{.mixup = MixUp{}} : BatchOps{.cutmix = CutMix{}});
@@ -197,7 +197,7 @@ TEST_F(MixTest, SharesAndBoxesDifferFromSampleToSample) {
   }
 }
 
-TEST_F(MixTest, RoundsToBf16InTheEnd) {
+TEST_F(MixTest, Bfloat16OutputIsRoundedAfterMixing) {
   for (const Images images : {Images::blended, Images::boxed})
     for (const std::int64_t width : {16, 5}) {
       Case<float> one(make_mix_form(images, DType::float32, 9, width, 3), 4);
@@ -213,7 +213,7 @@ TEST_F(MixTest, RoundsToBf16InTheEnd) {
     }
 }
 
-TEST_F(MixTest, LabelsOfEveryTypeAloneAndMixed) {
+TEST_F(MixTest, EveryLabelTypeGivesOneHotAndMixedTargets) {
   for (const DType label : {DType::uint8, DType::int32, DType::int64})
     for (const std::int64_t classes : {1, 3, 10, 256, 1000}) {
       if (label == DType::uint8 && classes > 256) continue;
@@ -232,7 +232,7 @@ TEST_F(MixTest, LabelsOfEveryTypeAloneAndMixed) {
     }
 }
 
-TEST_F(MixTest, SumsOfProbabilitiesAreOne) {
+TEST_F(MixTest, TargetsOfEverySampleSumToOne) {
   Case<float> one(make_mix_form(Images::blended, DType::float32, 2, 2, 3), 64);
   one.draw({.mixup = MixUp{0.4}, .one_hot = OneHot{0.1}});
   const std::vector<float> targets = one.result<float>().second;
@@ -243,7 +243,7 @@ TEST_F(MixTest, SumsOfProbabilitiesAreOne) {
   }
 }
 
-TEST_F(MixTest, ALabelThatIsNoClassHasNoProbability) {
+TEST_F(MixTest, OutOfRangeLabelGivesZeroTargets) {
   MixForm form = make_mix_form(Images::none, DType::float32, 0, 0, 0);
   form.label = DType::int64;
   Case<float> one(form, 4);
@@ -252,7 +252,7 @@ TEST_F(MixTest, ALabelThatIsNoClassHasNoProbability) {
   for (std::size_t i = 0; i < targets.size(); ++i) EXPECT_EQ(targets[i], i == 33 ? 1 : 0) << i;
 }
 
-TEST_F(MixTest, WhatIsNotReadMayBeAnything) {
+TEST_F(MixTest, NanPixelsNotSelectedByCutMixAreNotRead) {
   Case<float> one(make_mix_form(Images::boxed, DType::float32, 8, 8, 1), 2);
   one.draw({.cutmix = CutMix{}});
   one.drawn[0] = DrawnMix{.own = 1, .other = 0};

@@ -41,7 +41,7 @@ void mirror(Bytes& image, const Shape& shape) {
                {image.data(), DType::uint8, shape}, scratch);
 }
 
-Bytes on_the_host(const Picture& picture, std::int64_t height, std::int64_t width) {
+Bytes resample_on_host(const Picture& picture, std::int64_t height, std::int64_t width) {
   Bytes out(static_cast<std::size_t>(height * width * 3));
   const Shape shape = {height, width, 3};
   Scratch scratch;
@@ -68,7 +68,7 @@ class ResampleGpuTest : public test::GpuTest {
   }
 
   /// What the device makes; `around` fills the memory between and beyond the regions.
-  Bytes on_the_device(std::int64_t height, std::int64_t width, std::byte around) const {
+  Bytes resample_on_device(std::int64_t height, std::int64_t width, std::byte around) const {
     std::size_t bytes = 0;
     for (const Picture& picture : pictures_) {
       bytes += static_cast<std::size_t>(picture.height * picture.row_bytes());
@@ -104,11 +104,11 @@ class ResampleGpuTest : public test::GpuTest {
     return result;
   }
 
-  void expect_as_on_the_host(std::int64_t height, std::int64_t width) const {
-    const Bytes result = on_the_device(height, width, std::byte{0});
+  void expect_matches_host(std::int64_t height, std::int64_t width) const {
+    const Bytes result = resample_on_device(height, width, std::byte{0});
     const auto bytes = static_cast<std::ptrdiff_t>(height * width * 3);
     for (std::size_t i = 0; i < pictures_.size(); ++i) {
-      const Bytes expected = on_the_host(pictures_[i], height, width);
+      const Bytes expected = resample_on_host(pictures_[i], height, width);
       const auto from = result.begin() + static_cast<std::ptrdiff_t>(picture_index(i)) * bytes;
       const auto [mine, wanted] = std::mismatch(from, from + bytes, expected.begin());
       const std::ptrdiff_t at = mine - from;
@@ -130,18 +130,18 @@ class ResampleGpuTest : public test::GpuTest {
   }
 };
 
-TEST_F(ResampleGpuTest, has_the_hosts_bits_for_all_small_sizes) {
+TEST_F(ResampleGpuTest, MatchesHostForAllSmallSizes) {
   for (std::int64_t in = 1; in <= 70; ++in) {
     if (pictures_.size() % 7 == 6) add_whole(1, 1);  // the number is no multiple of 7
     add_whole(in, in * 11 % 70 + 1);
   }
   for (std::int64_t out = 1; out <= 70; ++out) {
-    expect_as_on_the_host(out, out * 27 % 70 + 1);
+    expect_matches_host(out, out * 27 % 70 + 1);
     if (HasFatalFailure()) return;
   }
 }
 
-TEST_F(ResampleGpuTest, has_the_hosts_bits_for_regions) {
+TEST_F(ResampleGpuTest, MatchesHostForRandomRegions) {
   std::mt19937 random(5);
   const auto draw = [&](std::int64_t from, std::int64_t to) {
     return from + static_cast<std::int64_t>(random() % static_cast<std::uint32_t>(to - from + 1));
@@ -153,32 +153,32 @@ TEST_F(ResampleGpuTest, has_the_hosts_bits_for_regions) {
     add(height, width,
         {region.top, region.left, draw(1, height - region.top), draw(1, width - region.left)});
   }
-  expect_as_on_the_host(64, 48);
-  expect_as_on_the_host(224, 224);
+  expect_matches_host(64, 48);
+  expect_matches_host(224, 224);
 }
 
-TEST_F(ResampleGpuTest, has_the_hosts_bits_for_large_images_and_long_ones) {
+TEST_F(ResampleGpuTest, MatchesHostForLargeAndElongatedImages) {
   add_whole(2000, 3001);
   add_whole(375, 500);
   add_whole(7, 5);
   add_whole(1, 4000);
   add_whole(4000, 1);
-  expect_as_on_the_host(224, 224);
-  expect_as_on_the_host(1, 1);
-  expect_as_on_the_host(301, 777);
+  expect_matches_host(224, 224);
+  expect_matches_host(1, 1);
+  expect_matches_host(301, 777);
 }
 
-TEST_F(ResampleGpuTest, copies_what_keeps_its_size) {
+TEST_F(ResampleGpuTest, RegionOfOutputSizeIsCopied) {
   for (int i = 0; i < 8; ++i) add(40, 50, {i, 2 * i, 31, 33});
-  expect_as_on_the_host(31, 33);
+  expect_matches_host(31, 33);
 }
 
-TEST_F(ResampleGpuTest, no_pixel_outside_of_the_region_matters) {
+TEST_F(ResampleGpuTest, PixelsOutsideRegionDoNotAffectResult) {
   for (int i = 0; i < 12; ++i) add(60, 70, {5 + i, 3 + 2 * i, 20 + i, 30});
-  EXPECT_EQ(on_the_device(32, 17, std::byte{0}), on_the_device(32, 17, std::byte{255}));
+  EXPECT_EQ(resample_on_device(32, 17, std::byte{0}), resample_on_device(32, 17, std::byte{255}));
 }
 
-TEST_F(ResampleGpuTest, no_images_are_no_work) {
+TEST_F(ResampleGpuTest, EmptyImageListDoesNothing) {
   const Stream stream(0);
   EXPECT_EQ(resample_scratch_bytes({}, 8, 8), 0U);
   resample_async({}, 8, 8, nullptr, nullptr, stream);

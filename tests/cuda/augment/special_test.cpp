@@ -33,12 +33,12 @@ std::string generate_code(const AugmentPlan& plan) {
 }
 
 /// The same for the sums of the contrast of step `at`.
-std::string code_of_sums(const AugmentPlan& plan, std::int32_t at) {
+std::string generate_sum_code(const AugmentPlan& plan, std::int32_t at) {
   const auto purpose = augment::purpose_of_sums(plan.program(), 0, at, kLimits);
   return augment::compiled(augment::special_source(purpose), "sm_90");
 }
 
-TEST(SpecialKernelTest, EveryWayToReadAnImageCompiles) {
+TEST(SpecialKernelTest, KernelForEveryChainCompiles) {
   const Normalize normalize{{0.5, 0.4, 0.3}, {0.2, 0.3, 0.4}};
   const std::vector<Chain> chains = {
       {{"float", ToDtype{.scale = true}},
@@ -59,7 +59,7 @@ TEST(SpecialKernelTest, EveryWayToReadAnImageCompiles) {
   }
 }
 
-TEST(LaunchShapeTest, BlursFitEveryDeviceOrAreRefused) {
+TEST(LaunchShapeTest, BlurFitsSharedMemoryOrIsRefused) {
   for (const augment::DeviceLimits limits :
        {kLimits, augment::DeviceLimits{101'376, 102'400}, augment::DeviceLimits{65'536, 65'536}}) {
     for (std::int64_t size = 1; size <= 63; size += 2) {
@@ -82,7 +82,7 @@ TEST(LaunchShapeTest, BlursFitEveryDeviceOrAreRefused) {
   }
 }
 
-TEST(SpecialKernelTest, TheSumsOfEveryContrastCompile) {
+TEST(SpecialKernelTest, SumKernelOfEveryContrastCompiles) {
   const ColorJitter jitter{.contrast = {0.5, 1}, .hue = {0, 0.1}};
   const AugmentPlan plan = build_plan({{"first", jitter},
                                        {"crop", RandomResizedCrop{{48, 40}}},
@@ -91,10 +91,11 @@ TEST(SpecialKernelTest, TheSumsOfEveryContrastCompile) {
                                        {"mine", PixelOp{test::Solarize{0.5F}}},
                                        {"third", jitter},
                                        {"blur", GaussianBlur{7, {0.1, 2}}}});
-  for (const std::int32_t at : {0, 2, 5}) EXPECT_EQ(code_of_sums(plan, at).substr(1, 3), "ELF");
+  for (const std::int32_t at : {0, 2, 5})
+    EXPECT_EQ(generate_sum_code(plan, at).substr(1, 3), "ELF");
 }
 
-TEST(SpecialKernelTest, FunctionsOfUsersCompile) {
+TEST(SpecialKernelTest, UserFunctionsCompile) {
   const AugmentPlan plan = build_plan({{"solarize", PixelOp{test::Solarize{0.5F}}},
                                        {"resize", Resize{{64, 64}}},
                                        {"curve", test::RandomCurve{}},
@@ -120,7 +121,7 @@ SLIPSTREAM_PIXEL_FUNCTION(Hosted, {
 }  // namespace slipstream
 );
 
-TEST(SpecialKernelTest, AFunctionThatDoesNotCompileIsNamedWhenItIsPlanned) {
+TEST(SpecialKernelTest, FunctionThatDoesNotCompileIsNamedInPlanError) {
   EXPECT_THAT(thrown_by([] {
                 build_plan({{"mine", PixelOp{Hosted{}}}});
               }),
@@ -139,14 +140,14 @@ constexpr PixelFunctionText pixel_function_text(const Outgrown*) {
           "struct Outgrown { double wide; float operator()(float v) const { return v; } };"};
 }
 
-TEST(SpecialKernelTest, AFunctionOfAnotherLayoutIsRefused) {
+TEST(SpecialKernelTest, FunctionWithDifferentDeviceLayoutIsRefused) {
   EXPECT_THAT(thrown_by([] {
                 build_plan({{"mine", PixelOp{Outgrown{}}}});
               }),
               testing::HasSubstr("Outgrown has another layout on the device"));
 }
 
-TEST(SpecialKernelTest, APlanRunsOnlyOnceItIsSpecialized) {
+TEST(SpecialKernelTest, RunningUnspecializedPlanThrows) {
   const AugmentPlan plan = build_plan({{"mine", PixelOp{test::Solarize{0.5F}}}});
   int nothing = 0;
   const cuda::StreamView stream(reinterpret_cast<cudaStream_t>(&nothing));
@@ -156,7 +157,7 @@ TEST(SpecialKernelTest, APlanRunsOnlyOnceItIsSpecialized) {
                      testing::HasSubstr("specialize()")));
 }
 
-TEST(SpecialKernelTest, TheCompilersWordsAreInTheError) {
+TEST(SpecialKernelTest, CompilerMessageIsInError) {
   EXPECT_THAT(thrown_by([] { augment::compiled("int f() { return unheard_of; }", "sm_90"); }),
               testing::HasSubstr("unheard_of"));
 }
