@@ -345,14 +345,14 @@ TEST(Changes, SmallerWireFormatShortensCopyInProportion) {
   const Change* const mask = find(diagnosis, "wire_mask");
   ASSERT_NE(mask, nullptr);
   EXPECT_NEAR(1 / mask->predicted.value, 0.08, 0.002);
-  EXPECT_EQ(mask->how, "--wire mask=bits");
-  EXPECT_THAT(mask->what, testing::HasSubstr("50 % fewer bytes"));
+  EXPECT_EQ(mask->action, "--wire mask=bits");
+  EXPECT_THAT(mask->description, testing::HasSubstr("50 % fewer bytes"));
   Plan plan;
   mask->apply(plan);
   EXPECT_EQ(plan.schedule.loader.wire.at("mask"), Wire::bits);
   const Change* const image = find(diagnosis, "wire_image");
   ASSERT_NE(image, nullptr);
-  EXPECT_THAT(image->what, testing::HasSubstr("rounded"));
+  EXPECT_THAT(image->description, testing::HasSubstr("rounded"));
   EXPECT_FALSE(image->apply);
 }
 

@@ -194,7 +194,7 @@ DoctorReport report_with_text(const std::string& words) {
   for (Level& level : report.observed.levels) level.name = level.after = level.error = words;
   for (CostRow& row : report.diagnosis.costs) row.name = words;
   for (DeviceCost& row : report.observed.device) row.name = words;
-  for (Change& row : report.diagnosis.changes) row.id = row.what = row.how = words;
+  for (Change& row : report.diagnosis.changes) row.id = row.description = row.action = words;
   for (LaneResult& lane : report.lanes) {
     lane.name = words;
     lane.steps = {words};

@@ -34,13 +34,13 @@ Pipeline make_pipeline() {
       .train("train", Segmenter(), sgd({.lr = 1e-4}), cross_entropy("image", "label"));
 }
 
-/// Trains a real trainer. Scores, and what goes wrong, are what a test says.
+/// Trains a real trainer. Tests set its scores and failures.
 class FakeSteps final : public FitSteps {
  public:
   explicit FakeSteps(Trainer& trainer)
       : trainer_(trainer),
-        plan_(placed_plan(trainer.pipeline(), "serial", "cpu", DeviceKind::cpu, {.num_workers = 1},
-                          trainer.numerics())) {}
+        plan_(placed_plan(trainer.pipeline(), "serial", "cpu", DeviceKind::cpu,
+                          {{.num_workers = 1}}, trainer.numerics())) {}
 
   RunResult train(RunOptions options) override {
     fail_where_asked();
@@ -111,7 +111,7 @@ class FitTest : public testing::Test {
  protected:
   FitTest()
       : trainer_(make_pipeline(), context_,
-                 make_plan("serial", {"copy", "train"}, DeviceKind::cpu, {.num_workers = 1}, {})
+                 make_plan("serial", {"copy", "train"}, DeviceKind::cpu, {{.num_workers = 1}}, {})
                      .numerics),
         steps_(trainer_) {}
 
