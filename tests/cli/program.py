@@ -24,7 +24,7 @@ HAS_GPU = os.path.exists("/dev/nvidiactl")
 TINY = ["--device", "cpu", "--image-size", "16"]
 TINY_CLASSIFIER = ["classification", *TINY, "--model", "encoder"]
 
-DONE, FAILED, REFUSED, NO, INTERRUPTED = 0, 1, 2, 3, 130
+DONE, FAILED, REFUSED, NO, UNDECIDED, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
 
 class Server(ForkServer):
