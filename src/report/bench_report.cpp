@@ -11,7 +11,7 @@
 namespace slipstream {
 namespace {
 
-/// Whether some transforms were done by the device, so that rows must say where theirs were.
+/// Returns true if the device ran some transforms, so that rows must say where theirs ran.
 bool shows_transforms_device(const std::vector<BenchRow>& rows) {
   return std::any_of(rows.begin(), rows.end(),
                      [](const BenchRow& row) { return row.transforms_device == "cuda"; });
@@ -47,7 +47,7 @@ std::string rate_cell(const BenchRow& row) {
   return row.error.empty() ? cell(row.steps_per_second) : row.error;
 }
 
-/// Without the columns that have nothing but a head.
+/// Returns the table without columns that have only a header.
 std::vector<std::vector<std::string>> filled_columns(std::vector<std::vector<std::string>> cells) {
   for (std::size_t column = cells.front().size(); column-- > 0;) {
     if (std::any_of(cells.begin() + 1, cells.end(),
@@ -58,14 +58,15 @@ std::vector<std::vector<std::string>> filled_columns(std::vector<std::vector<std
   return cells;
 }
 
-constexpr double kGroupShare = 0.84;  ///< of a group's width that its bars fill
+constexpr double kGroupShare = 0.84;  ///< share of a group's width that its bars fill
 
 using Value = std::function<std::optional<Measured>(const BenchRow&)>;
 
 bool is_alone(const BenchRow& row) { return row.plan.starts_with("alone:"); }
 
-/// Rows to draw: of the lanes alone, only the slowest at each batch size (a lane that merely copies
-/// would flatten all other bars), and only of the last transforms device, which has the most lanes.
+/// Returns the rows to draw. Of the measurements of single lanes only the slowest at each batch
+/// size is drawn (a lane that only copies would make all other bars flat), and only for the last
+/// transforms device, which has the most lanes.
 std::vector<BenchRow> drawn_rows(const std::vector<BenchRow>& rows) {
   std::vector<BenchRow> drawn;
   const auto last = std::find_if(rows.rbegin(), rows.rend(), is_alone);
@@ -82,7 +83,7 @@ std::vector<BenchRow> drawn_rows(const std::vector<BenchRow>& rows) {
   return drawn;
 }
 
-/// Bars and lines of the same rows: a series for each plan, a group for each batch size.
+/// A chart of bars and lines of the same rows: a series for each plan, a group for each batch size.
 class BenchChart {
  public:
   explicit BenchChart(const BenchReport& report) : rows_(drawn_rows(report.rows)) {
@@ -143,7 +144,7 @@ class BenchChart {
     const double group = static_cast<double>(size - sizes_.begin()) + (1 - kGroupShare) / 2;
     return {.x = group + (static_cast<double>(series) + 0.5) * series_width(),
             .value = measured.value,
-            .low = std::max(measured.low, 0.0),  // NaN stays
+            .low = std::max(measured.low, 0.0),  // NaN is kept
             .high = measured.high,
             .tooltip = series_name(row) + ", batch " + std::to_string(row.batch_size) + ": " +
                        with_interval(measured) + " " + measured.unit,
@@ -151,7 +152,7 @@ class BenchChart {
                              : fixed(measured.value, 2) + "\u00d7"};
   }
 
-  /// A panel of gains only where there are some.
+  /// Adds a panel of gains only if there are gains.
   void add_panel(const std::string& title, double level, const Value& value) {
     const bool is_rate = chart_.panels.empty();
     bool has_points = is_rate;

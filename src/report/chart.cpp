@@ -32,7 +32,7 @@ std::string escaped(std::string_view words) {
   return result;
 }
 
-/// `inside` is markup already.
+/// Returns an SVG element. `inside` is already markup.
 std::string shape(std::string_view name, const std::string& css_class, Numbers numbers,
                   const std::string& inside = "", const std::string& attributes = "") {
   std::string markup = "<" + std::string(name) + " class=\"" + css_class + "\"";
@@ -59,7 +59,8 @@ std::string color(char kind, std::size_t number) {
   return kind + std::to_string(number % kChartColors);
 }
 
-/// Colors of the page, the text, notes, the grid, axes, and series: fN fills, lN draws lines.
+/// Returns CSS for the colors of the page, the text, notes, the grid, axes, and series: class fN
+/// fills, class lN draws lines.
 std::string colors(const std::vector<std::string>& of) {
   std::string css = ".page { fill: " + of[0] + "; } text { fill: " + of[1] +
                     "; } .whisker { stroke: " + of[1] + "; } .note { fill: " + of[2] +
@@ -99,7 +100,7 @@ std::vector<double> value_ticks(const ChartPanel& panel) {
   return nice_ticks(from, to, 5);
 }
 
-/// A panel with its pixels.
+/// A panel and its position in pixels.
 struct DrawnPanel {
   const ChartPanel& panel;
   double left, right, top, bottom;
@@ -153,7 +154,8 @@ std::string bars(const DrawnPanel& to, const ChartSeries& series) {
   return svg;
 }
 
-/// The lowest and the highest point of each pixel's column, in their order.
+/// Keeps the lowest and the highest point of each pixel column, in their order. More points would
+/// not be visible.
 ChartPoints thinned(const DrawnPanel& to, const ChartPoints& points) {
   if (static_cast<double>(points.size()) <= 2 * (to.right - to.left)) return points;
   ChartPoints kept;
@@ -186,7 +188,7 @@ std::string curve(const DrawnPanel& to, const ChartSeries& series) {
   return shape("polyline", color('l', series.color), {}, "", " points=\"" + list + "\"") + dots;
 }
 
-/// Moves `y` down to the last row of the legend.
+/// Draws the legend and moves `y` down to its last row.
 std::string legend(const Chart& chart, double& y) {
   std::string svg;
   double x = kMargin;
@@ -245,6 +247,8 @@ std::vector<double> nice_ticks(double low, double high, int count) {
   double step = 10 * magnitude;
   for (const double factor : {5.0, 2.5, 2.0, 1.0})
     if (factor * magnitude >= rough) step = factor * magnitude;
+  // The small offset keeps a bound that is a tick except for rounding errors from adding another
+  // tick.
   const auto first = std::llround(std::floor(low / step + 1e-9));
   const auto last = std::llround(std::ceil(high / step - 1e-9));
   std::vector<double> ticks;

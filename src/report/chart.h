@@ -9,7 +9,7 @@
 
 namespace slipstream {
 
-/// A value that is drawn, with an interval where both bounds are finite.
+/// A value to draw, with an interval if both bounds are finite.
 struct ChartPoint {
   double x = 0;
   double value = 0;
@@ -20,20 +20,21 @@ struct ChartPoint {
 };
 
 struct ChartSeries {
-  std::size_t color = 0;  ///< any number; there are kChartColors
+  std::size_t color = 0;  ///< any number; taken modulo kChartColors
   std::vector<ChartPoint> points = {};
 };
 
 inline constexpr std::size_t kChartColors = 6;
 
-/// Values over one axis.
+/// A panel with values over one horizontal axis.
 struct ChartPanel {
   std::string title = {};
   std::string x_title = {};
   double first_x = 0, last_x = 1;
   std::vector<std::pair<double, std::string>> x_ticks = {};
   std::vector<ChartSeries> series = {};
-  double bar_width = 0;  ///< of bars, in units of x; 0: lines, with dots where points are few
+  double bar_width =
+      0;  ///< width of bars in units of x; 0 for lines, with dots if there are few points
   std::optional<double> level =
       {};  ///< the vertical axis includes it; lines have a dashed one there
 };
@@ -43,22 +44,23 @@ struct Chart {
   std::string note = {};                                         ///< below the title
   std::vector<std::pair<std::string, std::size_t>> legend = {};  ///< names and their colors
   std::vector<ChartPanel> panels = {};
-  std::size_t columns = 1;  ///< of panels
+  std::size_t columns = 1;  ///< columns of panels
   std::vector<std::string> footnotes = {};
 };
 
-/// An SVG drawing that loads nothing and is light or dark as its reader likes it. Where many points
-/// of a line are in one pixel column, the lowest and the highest of them are drawn. REQUIRES:
-/// finite values up to 1e100
+/// Returns a self-contained SVG drawing, with a light and a dark color scheme. If many points of a
+/// line are in one pixel column, only the lowest and the highest are drawn.
+/// REQUIRES: finite values up to 1e100
 std::string chart_svg(const Chart& chart);
 
-/// Round numbers, about `count` of them, from at or below `low` to at or above `high`.
+/// Returns about `count` round numbers, from at or below `low` to at or above `high`.
 /// REQUIRES: low < high, both finite
 std::vector<double> nice_ticks(double low, double high, int count);
-/// The label of `tick`, one of `ticks`, all with the same number of decimals.
+/// Returns the label of `tick`, which is one of `ticks`. All labels have the same number of
+/// decimals.
 std::string tick_text(double tick, const std::vector<double>& ticks);
 
-/// `low` and `high`, moved apart where they are too close to be an axis.
+/// Returns `low` and `high`, moved apart if they are too close to be an axis.
 std::pair<double, double> widened(double low, double high);
 
 }  // namespace slipstream

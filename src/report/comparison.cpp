@@ -17,7 +17,7 @@ std::string digest_against(const ComparisonRow& row, const ComparisonRow& first)
   return row.digest == first.digest ? "equal, bit for bit" : "DIFFERENT";
 }
 
-/// What differs between the two runs' work, "" when nothing does.
+/// Describes how the two runs' work differs, or returns "" if it does not.
 std::string difference(const ComparisonRow& row, const ComparisonRow& first) {
   std::string text;
   for (const auto& [key, value] : row.work)
@@ -32,7 +32,7 @@ std::string difference(const ComparisonRow& row, const ComparisonRow& first) {
   return text;
 }
 
-/// "" where there is none.
+/// Returns the warnings of a row, or "" if there are none.
 std::string warning_line(const ComparisonRow& row) {
   std::string line;
   for (const std::string& warning : row.warnings)

@@ -12,14 +12,14 @@ namespace {
 
 constexpr double kMostDrawn = 1e100;
 
-/// A value's name in two parts: "train" and "loss" in "train/loss".
+/// Splits a value's name at its first "/": "train" and "loss" for "train/loss".
 std::pair<std::string, std::string> source_and_title(const std::string& name) {
   const std::size_t slash = name.find('/');
   if (slash == std::string::npos) return {"", name};
   return {name.substr(0, slash), name.substr(slash + 1)};
 }
 
-/// A panel for each title, with a series for each source of it.
+/// A panel for each title, with a series for each of its sources.
 class CurvePanels {
  public:
   explicit CurvePanels(const MetricsTable& table) : table_(table) {
@@ -29,7 +29,7 @@ class CurvePanels {
         if (std::abs(value) <= kMostDrawn) add_point(name, static_cast<double>(row.step), value);
   }
 
-  /// Panels whose titles end in the last value of each series.
+  /// Returns the panels, with the last value of each series appended to their titles.
   std::vector<ChartPanel> titled() && {
     std::vector<std::string> values(panels_.size());
     for (std::size_t name = 0; name < series_.size(); ++name) {
@@ -80,9 +80,9 @@ class CurvePanels {
 
   const MetricsTable& table_;
   std::vector<ChartPanel> panels_;
-  std::vector<std::string> titles_;                          ///< of the panels
+  std::vector<std::string> titles_;                          ///< titles of the panels
   std::vector<std::string> sources_;                         ///< parts of names before "/"
-  std::vector<std::pair<std::size_t, std::size_t>> series_;  ///< panel and index there, by name
+  std::vector<std::pair<std::size_t, std::size_t>> series_;  ///< panel, and index in it, by name
 };
 
 void set_steps(const MetricsTable& table, Chart& chart) {

@@ -6,10 +6,10 @@
 
 namespace slipstream {
 
-/// An SVG drawing of a run's values over its steps, which loads nothing from anywhere and is light
-/// or dark as its reader likes it. Names that agree behind their first "/" share a panel, and those
-/// that agree before it a color. Values that are not finite, and those beyond 1e100, are left out.
-/// Where many rows lie on one pixel, the lowest and the highest value of them are drawn.
+/// Returns a self-contained SVG drawing of a run's values over its steps, with a light and a dark
+/// color scheme. Names with the same part after their first "/" share a panel, and those with the
+/// same part before it share a color. Values that are not finite or beyond 1e100 are omitted. If
+/// many rows are in one pixel column, only the lowest and the highest value are drawn.
 std::string curves_svg(const MetricsTable& table, const std::string& title);
 
 }  // namespace slipstream

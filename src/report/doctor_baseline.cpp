@@ -12,7 +12,7 @@ namespace slipstream {
 namespace {
 
 constexpr double kTolerance = 0.02;
-constexpr double kSmallStep = 0.05;  ///< of what a sample costs
+constexpr double kSmallStep = 0.05;  ///< share of a sample's cost
 
 enum class BetterWhen : std::uint8_t { higher, lower };
 
@@ -25,7 +25,8 @@ struct NamedFigure {
 
 using Figures = std::vector<NamedFigure>;
 
-/// A second one of a name becomes "NAME (2)": pipelines may have a transform twice.
+/// Adds a value. A second one with the same name becomes "NAME (2)", because pipelines may have a
+/// transform twice.
 void add(Figures& figures, const std::string& name, const Json& measured, BetterWhen better,
          bool matters = true) {
   const auto is_taken = [&figures](const std::string& candidate) {
@@ -38,7 +39,7 @@ void add(Figures& figures, const std::string& name, const Json& measured, Better
   if (!measured.is_null()) figures.push_back({unique, parse_measured(measured), better, matters});
 }
 
-/// In the order they are shown.
+/// Reads the values in the order in which they are shown.
 Figures read_figures(const Json& report) {
   Figures figures;
   add(figures, "ceiling", report.at("ceiling"), BetterWhen::higher);
@@ -58,7 +59,8 @@ Figures read_figures(const Json& report) {
   return figures;
 }
 
-/// False where a bound is not known: then nothing is beyond it.
+/// Returns true if the intervals do not touch. Returns false if a bound is unknown, because then
+/// nothing is certain.
 bool is_beyond_noise(const Measured& before, const Measured& now, BetterWhen better) {
   if (before.n == 0 || now.n == 0) return false;
   if (better == BetterWhen::higher)

@@ -17,41 +17,41 @@ struct DoctorReport {
   WorkloadInfo workload;
   Observations observed;
   Diagnosis diagnosis;
-  std::vector<LaneResult> lanes;   ///< of nothing cached: a few steady steps in last_intervals
-  std::optional<Outcome> outcome;  ///< where changes were applied
-  double seconds = 0;              ///< that it took
+  std::vector<LaneResult> lanes;   ///< without caches: a few steady steps in last_intervals
+  std::optional<Outcome> outcome;  ///< set if changes were applied
+  double seconds = 0;              ///< duration
   double budget_s = 0;
   bool interrupted = false;
 };
 
-/// JSON, schema "slipstream.doctor" version 1 (docs/doctor.md). Numbers that are not finite become
-/// null; what was measured of single samples is not written.
+/// Returns JSON, schema "slipstream.doctor" version 1 (docs/doctor.md). Numbers that are not finite
+/// become null. Measurements of single samples are not written.
 std::string doctor_report_json(const DoctorReport& report);
-/// For a console: the ladder, the verdict, warnings, changes, outcome and tables, as aligned plain
-/// text. Names as printable() gives them.
+/// Returns aligned plain text for a console: the cache levels, the verdict, warnings, changes,
+/// outcome and tables. Names are passed through printable().
 std::string doctor_text(const DoctorReport& report);
-/// One self-contained HTML page, which is well-formed XML too: loads nothing from anywhere, runs no
-/// script, is light or dark as its reader likes it.
+/// Returns one self-contained HTML page, which is also well-formed XML: it loads nothing, runs no
+/// script, and has a light and a dark color scheme.
 std::string doctor_html(const DoctorReport& report);
 
-/// One figure of two reports; n is 0 in the one that lacks it.
+/// One measurement in two reports; n is 0 in the report that lacks it.
 struct BaselineRow {
   std::string name;  ///< "ceiling", "rate", "LEVEL", "LEVEL, loader alone", "STEP, ms a sample"
   Measured before;
   Measured now;
-  /// The intervals do not touch and the value is worse by more than 2 %. Never where a figure or a
-  /// bound is missing, nor for a host step that takes less than 5 % of a sample's time.
+  /// True if the intervals do not touch and the value is worse by more than 2 %. False if a value
+  /// or a bound is missing, and for a host step that takes less than 5 % of a sample's time.
   bool is_worse = false;
 };
 struct BaselineComparison {
   std::vector<BaselineRow> rows;
-  /// Of machine, options and plan, which may explain the rows.
+  /// Differences of machine, options and plan, which may explain the rows.
   std::vector<std::string> differences;
 };
-/// `report` against what doctor_report_json wrote before. Throws Refused for anything else, for
-/// another workload and for another batch size, which is known before anything is measured.
+/// Compares `report` with an earlier output of doctor_report_json(). Throws Refused for any other
+/// text, for another workload and for another batch size.
 BaselineComparison against_baseline(const DoctorReport& report, std::string_view baseline);
-bool is_worse(const BaselineComparison& comparison);  ///< any row
+bool is_worse(const BaselineComparison& comparison);  ///< true if any row is worse
 std::string baseline_text(const BaselineComparison& comparison);
 
 }  // namespace slipstream

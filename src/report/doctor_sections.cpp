@@ -14,9 +14,11 @@
 namespace slipstream {
 namespace {
 
-constexpr double kMostBeyond = 1.5;  ///< of the scale with training, for levels that drain faster
+constexpr double kMostBeyond =
+    1.5;  ///< relative to the scale with training, for levels that drain faster
 
-/// How long bars of rates are: all with training fit, levels that drain faster may go beyond.
+/// Returns the length of the longest bar of rates: all bars with training fit, and levels that
+/// drain faster may be longer.
 double longest_bar(const DoctorReport& report) {
   double training = 0, drained = 0;
   const auto include = [](double& longest, const std::optional<Measured>& rate) {
@@ -44,7 +46,7 @@ bool is_starved(const Level& level, const Measured& ceiling) {
   return (std::isfinite(rate.high) ? rate.high : rate.value) < kStarved * ceiling.value;
 }
 
-/// A section whose bars are rates.
+/// Returns a section whose bars are rates.
 Section rates_section(const DoctorReport& report, const std::string& title) {
   const Measured& ceiling = report.diagnosis.ceiling;
   return {
@@ -205,7 +207,7 @@ Section environment(const DoctorReport& report) {
   return section;
 }
 
-/// As the console has them, the verdict third.
+/// Returns the sections in the order of the console, with the verdict third.
 std::vector<Section> doctor_sections(const DoctorReport& report) {
   return {level_rows(report),  verdict(report),    warnings(report), changes(report),
           outcome(report),     costs(report),      device(report),   timeline(),
@@ -225,7 +227,7 @@ std::string doctor_text(const DoctorReport& report) {
 
 std::string doctor_html(const DoctorReport& report) {
   std::vector<Section> sections = doctor_sections(report);
-  // A page begins with the verdict and the warnings.
+  // A page starts with the verdict and the warnings.
   std::rotate(sections.begin(), sections.begin() + 1, sections.begin() + 3);
   Json page = {
       {"title", doctor_title(report)},

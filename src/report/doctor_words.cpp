@@ -142,7 +142,7 @@ std::string cores_sentence(const DoctorReport& report) {
 
 namespace {
 
-/// "WHAT: the levels: why", once for each reason.
+/// Adds "WHAT: the levels: why", once for each reason.
 void add_missing(const DoctorReport& report, const std::string& what, std::string Level::*why,
                  std::vector<std::string>& warnings) {
   std::vector<std::pair<std::string, std::string>> missing;  // reason, levels

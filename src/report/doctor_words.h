@@ -14,53 +14,59 @@ namespace slipstream {
 inline constexpr std::string_view kDoctorSchema = "slipstream.doctor";
 inline constexpr int kDoctorVersion = 1;
 
-/// The name in words, such as "memory bandwidth".
+/// Returns a readable name, such as "memory bandwidth".
 std::string spoken(Bottleneck bottleneck);
-/// "Verdict: transforms": its name; of those that name nothing to change, in words.
+/// Returns a headline such as "Verdict: transforms". Verdicts that name nothing to change are
+/// described in words.
 std::string spoken_verdict(const DoctorReport& report);
-/// What a verdict means, as a headline; "" where its name says that already.
+/// Returns what a verdict means, as a headline, or "" if its name says that already.
 std::string_view verdict_headline(Bottleneck verdict);
 
-/// Whether the figure was observed and is a number.
+/// Returns true if the value was measured and is a number.
 bool is_there(const Measured& measured);
 bool is_there(const std::optional<Measured>& measured);
 
-/// "1.63": three significant digits; "-" unless finite.
+/// Formats a value with three significant digits, such as "1.63", or "-" if it is not finite.
 std::string figure(double value);
-/// "1.63 [1.55, 1.70]"; "-" where nothing was observed.
+/// Formats a value with its interval, such as "1.63 [1.55, 1.70]", or "-" if nothing was measured.
 std::string figure(const Measured& measured);
 std::string figure(const std::optional<Measured>& measured);
-/// "26 % [25 %, 27 %]".
+/// Formats a share as a percentage, such as "26 % [25 %, 27 %]".
 std::string percent(const Measured& share);
 std::string percent(double share);
 
-/// Seconds as ms.
+/// Converts seconds to ms.
 Measured in_ms(const Measured& seconds);
-/// 1 - share of the ceiling, within 0 and 1.
+/// Returns 1 - share of the ceiling, clamped to 0 to 1.
 Measured waiting_share(const Diagnosis& diagnosis);
-/// Cores that the step keeps busy at the rate of nothing cached; NaN where that is not known.
+/// Returns the number of cores that the step keeps busy at the rate without caches, or NaN if that
+/// is unknown.
 double cores_used(const CostRow& row, const DoctorReport& report);
 bool is_ceiling(const Level& level);
-/// "device batch (the ceiling)": its name, and for the ceiling that it is that.
+/// Returns a level's name, marked for the ceiling: "device batch (the ceiling)".
 std::string level_label(const Level& level);
-/// "memory-bound, 30 % of it one worker at a time"; "" where there is nothing to say.
+/// Returns remarks such as "memory-bound, 30 % of it one worker at a time", or "" if there are
+/// none.
 std::string remarks_on(const CostRow& row);
-/// "at most 1.63 [1.55, 1.70] steps/s, 1.83 [1.74, 1.91] times as fast".
+/// Formats a prediction, such as "at most 1.63 [1.55, 1.70] steps/s, 1.83 [1.74, 1.91] times as
+/// fast".
 std::string prediction(const Change& change);
-/// "NVIDIA H200, 16 cores; batch 256, 4 workers; 58 s of 60 s allowed".
+/// Describes machine and settings, such as "NVIDIA H200, 16 cores; batch 256, 4 workers; 58 s of 60
+/// s allowed".
 std::string describe_setting(const DoctorReport& report);
-/// "To keep the device busy this input needs 11 cores; this process may use 4."; "" if not known.
+/// Returns a sentence such as "To keep the device busy this input needs 11 cores; this process may
+/// use 4.", or "" if that is unknown.
 std::string cores_sentence(const DoctorReport& report);
-/// All that makes the figures less sure, the gravest first.
+/// Returns everything that makes the measurements less reliable, the most serious first.
 std::vector<std::string> list_warnings(const DoctorReport& report);
 
 using OptionValue = std::variant<bool, std::int64_t, double, std::string>;
-/// As the command line takes it.
+/// Formats an option's value as the command line accepts it.
 std::string option_text(const OptionValue& value);
-/// "The outcome is within the prediction's interval.", or by how much it is not.
+/// Returns "The outcome is within the prediction's interval.", or by how much it is outside.
 std::string outcome_sentence(const Outcome& outcome);
 
-/// One reading of how busy something was.
+/// One measurement of a utilization.
 struct Reading {
   std::string name;
   std::optional<double> share;

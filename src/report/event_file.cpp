@@ -36,6 +36,7 @@ std::string raw_bytes(T value) {
   return bytes;
 }
 
+// TFRecord stores CRCs rotated and offset, because a CRC over data that contains CRCs is weak.
 std::string masked_crc(std::string_view bytes) {
   constexpr std::uint32_t kMask = 0xa282ead8;
   return raw_bytes(std::rotr(crc32c(bytes), 15) + kMask);
@@ -99,6 +100,7 @@ fs::path new_file_in(const fs::path& folder, double wall_time_s) {
                            host_name() + "." + std::to_string(::getpid());
   std::error_code failed;
   fs::path path = folder / stem;
+  // A process can start several runs in one second.
   for (int i = 1; fs::exists(path, failed); ++i) path = folder / (stem + "." + std::to_string(i));
   return path;
 }

@@ -9,22 +9,22 @@
 
 namespace slipstream {
 
-/// CRC-32C (Castagnoli) of `bytes`, as RFC 3720 defines it in section 12.1.
+/// Returns the CRC-32C (Castagnoli) of `bytes`, as RFC 3720 defines it in section 12.1.
 std::uint32_t crc32c(std::string_view bytes);
 
 /// A file of scalars for TensorBoard: a sequence of TFRecords (tensorflow/core/lib/io/
 /// record_writer.h), each with one Event (tensorflow/core/util/event.proto).
 class EventFile {
  public:
-  /// Makes a new file in `folder`, events.out.tfevents.SECONDS.HOST.PID, with ".1", ".2" ... behind
-  /// it where that name is taken. Its first records name the format's version and tell readers to
-  /// drop what older files of the folder hold of `first_step` and later steps. `wall_time_s` is in
-  /// seconds since 1970. Throws Error with the path and the reason; there is no file then.
+  /// Creates a new file in `folder`, events.out.tfevents.SECONDS.HOST.PID, with ".1", ".2" ...
+  /// appended if that name exists. Its first records give the format's version and tell readers to
+  /// discard `first_step` and later steps of older files in the folder. `wall_time_s` is in seconds
+  /// since 1970. Throws Error with the path and the reason; there is no file then.
   EventFile(const std::filesystem::path& folder, double wall_time_s, std::uint64_t first_step);
 
-  /// Adds a record of named values, which are stored as float32. Readers see all of it or nothing
-  /// when this returns. The names are UTF-8. Throws Error with the path and the reason, also where
-  /// the file is gone; a file that is there then ends with the record before.
+  /// Appends a record of named values, which are stored as float32. When this returns, readers see
+  /// the whole record or nothing of it. The names are UTF-8. Throws Error with the path and the
+  /// reason, also if the file was removed. An existing file then ends with the previous record.
   void add(double wall_time_s, std::uint64_t step,
            const std::vector<std::pair<std::string, double>>& values);
 

@@ -24,7 +24,7 @@ std::string gzipped(std::string_view text) {
   int status = Z_OK;
   while (status != Z_STREAM_END) {
     const std::size_t now = std::min(text.size(), kMostAtOnce);
-    // zlib's older interface takes no const, and changes nothing.
+    // zlib's interface takes a pointer to non-const, but does not write to it.
     stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(text.data()));
     stream.avail_in = static_cast<uInt>(now);
     stream.next_out = reinterpret_cast<Bytef*>(part.data());

@@ -7,14 +7,14 @@
 
 namespace slipstream {
 
-/// What `inspect` found.
+/// Results of `inspect`.
 struct InspectReport {
   std::string data;
   Inspection found;
-  std::vector<std::string> changed;  ///< of check_converted()
+  std::vector<std::string> changed;  ///< result of check_converted()
 };
 
-/// Every damaged sample and every change; docs/run-report.md describes it.
+/// Returns JSON with every damaged sample and every change (docs/run-report.md).
 std::string inspect_report_json(const InspectReport& report);
 
 }  // namespace slipstream

@@ -52,6 +52,8 @@ Json number(float value) {
   if (!std::isfinite(value)) return nullptr;
   std::array<char, 32> buffer;
   const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
+  // A float converted to double prints as many digits as a double. Parsing its shortest decimal
+  // gives the double that prints with few digits.
   double shortest = value;
   std::from_chars(buffer.data(), end.ptr, shortest);
   return shortest;

@@ -12,11 +12,12 @@ namespace slipstream {
 
 using Json = nlohmann::ordered_json;
 
-/// null unless finite.
+/// Returns null unless the number is finite.
 Json number(double value);
-/// As the shortest decimal that gives this float; null unless finite.
+/// Returns the shortest decimal that parses to this float, or null unless it is finite.
 Json number(float value);
-/// {"value", "low", "high", "unit", "n"}; all values null where nothing was observed.
+/// Returns {"value", "low", "high", "unit", "n"}. The three numbers are null if nothing was
+/// measured.
 Json to_json(const Measured& measured);
 Json to_json(const Environment& environment);
 Json to_json(const WorkloadInfo& workload);
@@ -31,7 +32,7 @@ Json to_json(const std::optional<T>& value) {
   return value ? to_json(*value) : Json(nullptr);
 }
 
-/// A list of the results of `convert` for each of `values`.
+/// Returns a list with the result of `convert` for each of `values`.
 template <typename T, typename Convert>
 Json json_list(const std::vector<T>& values, Convert convert) {
   Json list = Json::array();
@@ -43,16 +44,17 @@ Json json_list(const std::vector<T>& values) {
   return json_list(values, [](const T& value) { return to_json(value); });
 }
 
-/// null for "".
+/// Returns null for "".
 Json words_or_null(const std::string& words);
 
-/// NaN for null.
+/// Converts null to NaN.
 double to_number(const Json& json);
-/// What to_json(Measured) made; NaN for null. Throws Json::exception for anything else.
+/// Parses the output of to_json(Measured), with NaN for null. Throws Json::exception for anything
+/// else.
 Measured parse_measured(const Json& json);
 
-/// Indented; lists and objects without others in them stand on one line. Bytes that are not UTF-8
-/// are replaced.
+/// Formats JSON with indentation. Lists and objects without nested ones are on one line. Bytes that
+/// are not UTF-8 are replaced.
 std::string printed(const Json& json);
 
 }  // namespace slipstream

@@ -26,7 +26,7 @@ unsigned most_workers(const std::vector<LoaderRate>& rates) {
   return most;
 }
 
-/// How many workers are enough; nothing where no more were measured.
+/// Returns how many workers are enough, or no value if no more were measured.
 std::optional<unsigned> find_enough_workers(const std::vector<LoaderRate>& rates) {
   if (rates.empty()) return std::nullopt;
   const unsigned fewest = fewest_workers(rates);
@@ -45,7 +45,7 @@ std::string enough_workers(const std::vector<LoaderRate>& rates) {
          " that were measured\n";
 }
 
-/// The share of samples that came from it.
+/// Returns the share of samples that the cache served.
 template <typename Counters>
 std::string describe_share(const std::optional<Counters>& cache) {
   if (!cache || cache->hits + cache->misses == 0) return "-";

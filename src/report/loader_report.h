@@ -8,23 +8,23 @@
 
 namespace slipstream {
 
-/// What `bench loader` measured.
+/// Results of `bench loader`.
 struct LoaderReport {
   Environment environment;
   std::string data;
-  std::string transforms;  ///< a file; "": a resize to image_size
+  std::string transforms;  ///< a file, or "" for a resize to image_size
   std::size_t batch_size = 0;
   std::int64_t image_size = 0;
   std::vector<LoaderRate> rates;
 };
 
-/// docs/run-report.md describes it.
+/// Returns JSON (docs/run-report.md).
 std::string loader_report_json(const LoaderReport& report);
 
-/// A row for each number of workers: rate, speed-up and share of perfect scaling against the fewest
-/// workers measured, each host step's time a sample, and which share of samples came from a cache,
-/// where there is one; then how many workers are enough, where more were measured, and the
-/// environment's warnings.
+/// Returns a table with a row for each number of workers: rate, speedup and share of perfect
+/// scaling relative to the smallest number measured, each host step's time per sample, and the
+/// share of samples that a cache served, if there is one. Then follow how many workers are enough,
+/// if more were measured, and the environment's warnings.
 std::string loader_table(const LoaderReport& report);
 
 }  // namespace slipstream

@@ -28,7 +28,7 @@ bool is_row(const Json& json) {
 
 std::string csv_cell(double value) { return std::isfinite(value) ? number_text(value) : ""; }
 
-/// Quoted where a comma, a quote or a line end asks for it (RFC 4180).
+/// Quotes a cell if it contains a comma, a quote or a line end (RFC 4180).
 std::string csv_cell(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";

@@ -15,32 +15,34 @@ struct MetricsRow {
   std::uint64_t step = 0;
   double epoch = 0;
   double time_s = 0;
-  std::vector<std::pair<std::size_t, double>> values;  ///< which of the names; NaN for null
+  std::vector<std::pair<std::size_t, double>>
+      values;  ///< index of the name, and the value (NaN for null)
 };
 
-/// What a run told of itself so far: a row for each time it did. Names keep the order in which they
-/// first came.
+/// The metrics that a run has reported so far, one row per report. Names keep the order in which
+/// they first occurred. Not thread-safe.
 class MetricsTable {
  public:
-  /// The rows of up to `last_step` in what json_line() gave before. Lines that are none of it, and
-  /// a last one without its end, are left out.
+  /// Parses rows up to `last_step` from earlier output of json_line(). Other lines, and a last line
+  /// without its line end, are skipped.
   static MetricsTable parsed(std::string_view lines, std::uint64_t last_step);
 
-  /// Throws std::logic_error for a value named step, epoch or time_s. Of values of one name in
-  /// `values` the last one counts.
+  /// Adds a row. If a name occurs more than once in `values`, the last value is used. Throws
+  /// std::logic_error for a value named step, epoch or time_s.
   void add(std::uint64_t step, double epoch, double time_s, const NamedValues& values);
 
   const std::vector<std::string>& names() const { return names_; }
   const std::vector<MetricsRow>& rows() const { return rows_; }
 
-  /// Of a row, with its names.
+  /// Returns the values of a row with their names.
   NamedValues values(std::size_t row) const;
 
-  /// One JSON object and a line end; what is not finite is null.
+  /// Returns a row as one JSON object and a line end. Values that are not finite are null.
   std::string json_line(std::size_t row) const;
-  /// The names of the columns: step, epoch, time_s and names().
+  /// Returns the names of the columns: step, epoch, time_s and names().
   std::string csv_head() const;
-  /// The row's cells below csv_head(); what is not there or not finite is empty.
+  /// Returns the row's cells for the columns of csv_head(). Values that are missing or not finite
+  /// are empty.
   std::string csv_line(std::size_t row) const;
 
  private:

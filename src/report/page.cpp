@@ -10,7 +10,7 @@ namespace slipstream {
 std::string script_json(const Json& json) {
   const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
   std::string safe;
-  // In JSON these characters are parts of strings only, where an escape has the same meaning.
+  // In JSON these characters occur only in strings, where an escape has the same meaning.
   for (std::size_t i = 0; i < text.size(); ++i) {
     const std::string_view rest = std::string_view(text).substr(i);
     if (rest.starts_with("\u2028") || rest.starts_with("\u2029")) {

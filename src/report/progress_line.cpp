@@ -139,6 +139,7 @@ std::string ProgressLine::text(std::size_t columns) const {
   }
 
   std::string line = joined(parts);
+  // If the terminal is too narrow, the least important parts are dropped first.
   for (const Part dropped : {input_wait, lr, score, epoch, loss, time_left, rate}) {
     if (line.size() <= columns) break;
     parts[dropped].clear();
@@ -148,7 +149,7 @@ std::string ProgressLine::text(std::size_t columns) const {
 }
 
 void ProgressLine::draw(std::size_t columns) {
-  // The last column stays free: some terminals wrap when it is written.
+  // The last column stays free, because some terminals wrap when it is written.
   const std::string line = text(columns - 1);
   const std::size_t covered = std::min(drawn_columns_, columns - 1);
   const std::string blanks(covered > line.size() ? covered - line.size() : 0, ' ');

@@ -12,52 +12,56 @@
 
 namespace slipstream {
 
-/// Columns of the terminal behind a file descriptor; 0 when it is no terminal.
+/// Returns the number of columns of the terminal that a file descriptor refers to, or 0 if it is
+/// not a terminal.
 std::size_t terminal_columns(int descriptor);
 
-/// Whether the reader of a pipe or terminal has gone away, as `head` does when it has read enough.
+/// Returns true if the reader of a pipe or terminal has gone, as `head` exits when it has read
+/// enough.
 bool has_no_reader(int descriptor);
 
-/// What is shown of a training beside its Progress; what is empty is not.
+/// Information on a training that is shown next to its Progress. Empty members are not shown.
 struct TrainingFacts {
   std::string epoch;         ///< such as "3/90"
-  std::string score;         ///< the latest, such as "top1 0.761"
+  std::string score;         ///< the latest score, such as "top1 0.761"
   std::optional<double> lr;  ///< learning rate
 };
 
 struct ProgressLineOptions {
-  /// Columns of the terminal, asked at every drawing; 0: no terminal, log lines instead.
+  /// Returns the columns of the terminal. Called for every drawing; 0 means that there is no
+  /// terminal, and log lines are written instead.
   std::function<std::size_t()> columns = [] { return std::size_t{0}; };
-  double draw_every_s = 0.1;  ///< on a terminal
-  double log_every_s = 5;     ///< elsewhere
-  /// Asked at the end: whether the last state is still of interest where there is no terminal.
+  double draw_every_s = 0.1;  ///< interval on a terminal
+  double log_every_s = 5;     ///< interval of log lines otherwise
+  /// Called at the end: returns true if the last state should still be logged without a terminal.
   std::function<bool()> is_read = [] { return !has_no_reader(1); };
-  /// Asked when a line is shown.
+  /// Called when a line is shown.
   std::function<TrainingFacts(const Progress&)> facts = {};
 };
 
-/// Shows how a run goes on: on a terminal one live line (epoch, step, steps/s of the last seconds
-/// without the first step, loss, score, learning rate, share of time that the device waited for
-/// input, time left), elsewhere a line every few seconds. Cheap enough to be called each step: time
-/// is what Progress::elapsed_s says, and most calls only compare it. Not thread-safe. A stream that
-/// fails is ignored.
+/// Shows the progress of a run: on a terminal one live line (epoch, step, steps/s of the last
+/// seconds without the first step, loss, score, learning rate, share of time that the device waited
+/// for input, time left), otherwise a log line every few seconds. Cheap enough to be called each
+/// step: the time is Progress::elapsed_s, and most calls only compare it. Not thread-safe. Errors
+/// of the stream are ignored.
 class ProgressLine {
  public:
   /// `out` must outlive this.
   ProgressLine(std::ostream& out, ProgressLineOptions options);
-  /// finish()
+  /// Calls finish().
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  /// Steps or time that go back (a second run) begin a new measurement of steps/s.
+  /// Updates the line. If steps or time go back (a second run), the measurement of steps/s
+  /// restarts.
   void update(const Progress& progress);
-  /// Clears the live line, so that something else can be printed; the next update draws it again.
+  /// Clears the live line, so that other text can be printed. The next update() draws it again.
   void clear();
-  /// Clears the live line and writes `message` as a line; nothing for "".
+  /// Clears the live line and writes `message` as a line. Does nothing for "".
   void print(const std::string& message);
-  /// Clears the live line; elsewhere logs the last state unless that was done, or the program's
-  /// output has no reader any more.
+  /// Clears the live line. Without a terminal, logs the last state unless it was logged already or
+  /// the program's output has no reader any more.
   void finish();
 
  private:
@@ -75,12 +79,12 @@ class ProgressLine {
   std::ostream& out_;
   ProgressLineOptions options_;
   Progress last_;
-  std::deque<Sample> recent_;  ///< of the last seconds, the newest last
+  std::deque<Sample> recent_;  ///< samples of the last seconds, in order
   double next_draw_s_ = 0;
   double next_log_s_;
   std::size_t drawn_columns_ = 0;
-  bool live_ = false;  ///< whether there is a terminal
-  bool shown_ = true;  ///< whether `last_` has been shown
+  bool live_ = false;  ///< true if there is a terminal
+  bool shown_ = true;  ///< true if `last_` has been shown
 };
 
 }  // namespace slipstream

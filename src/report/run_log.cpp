@@ -58,7 +58,7 @@ std::string to_text(const RunFacts& facts, std::uint64_t first_step) {
   return printed(json);
 }
 
-/// The folder's own name, not the path to it.
+/// Uses the folder's own name, not its path.
 std::string run_title(const fs::path& folder) {
   std::error_code failed;
   const fs::path whole = fs::weakly_canonical(folder, failed);
@@ -74,6 +74,7 @@ void RowFile::write(const std::string& head, std::size_t rows,
     for (; row < rows; ++row) text += line(row);
     return text;
   };
+  // A new column changes the CSV header, so the whole file must be written again.
   if (head_ != head || !append_to_file(path_, lines_from(rows_)))
     write_own_file(path_, head + lines_from(0));
   head_ = head;
@@ -110,6 +111,8 @@ void RunLog::finish() {
 
 void RunLog::write(bool is_end) {
   const std::size_t rows = table_.rows().size();
+  // Each file is attempted separately, so that a failure of one does not keep the others from being
+  // written.
   attempt([&] { keep_folder(); });
   attempt([&] { write_facts(); });
   attempt([&] { json_.write("", rows, [&](std::size_t row) { return table_.json_line(row); }); });

@@ -86,7 +86,7 @@ Json result_json(const RunResult& result) {
           {"lanes", json_list(result.lanes)}};
 }
 
-/// Throws Error saying what `json` is unless it is a report of a run.
+/// Throws Error with what `json` is unless it is a report of a run.
 void check_schema(const Json& json) {
   const std::string schema = json.is_object() ? json.value("schema", Json()).dump() : "";
   const auto is_not = [](const std::string& what) {
@@ -99,7 +99,7 @@ void check_schema(const Json& json) {
     is_not("of another version than " + std::to_string(kSchemaVersion));
 }
 
-/// Of options that say how the work is done, which changes no bit of it.
+/// Returns true for options that select how the work is done, which changes no bit of the result.
 bool changes_no_bit(const std::string& option) {
   return option == "disk_cache" || option == "fork";
 }

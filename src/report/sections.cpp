@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kTextBarWidth = 30;
 
-/// "####......": the length as a share of the longest one.
+/// Returns a bar of text such as "####......": the length as a share of the longest one.
 std::string text_bar(const std::vector<Bar>& bars, double longest) {
   if (bars.empty() || !is_there(bars[0].length) || !(longest > 0)) return "";
   const double share = std::clamp(bars[0].length.value / longest, 0.0, 1.0);
@@ -20,7 +20,7 @@ std::string text_bar(const std::vector<Bar>& bars, double longest) {
   return std::string(full, '#') + std::string(static_cast<std::size_t>(kTextBarWidth) - full, '.');
 }
 
-/// Indents each line by two blanks; line ends in cells become blanks.
+/// Formats a table. Indents each line by two blanks; line ends in cells become blanks.
 std::string table_text(const Section& section) {
   std::vector<std::vector<std::string>> rows = section.rows;
   double longest = 0;

@@ -7,7 +7,7 @@
 
 namespace slipstream {
 
-/// A bar that a page draws; nothing where the value is not finite.
+/// A bar on a page. Nothing is drawn if its length is not finite.
 struct Bar {
   Measured length;
   std::string name = {};     ///< what it shows
@@ -20,27 +20,27 @@ struct Item {
   std::vector<Bar> bars = {};
 };
 
-/// A part of a report, on the console and on a page alike. What is empty is left out.
+/// A part of a report, on the console and on a page. Empty members are omitted.
 struct Section {
   std::string title;
-  std::string note = {};  ///< explains the figures; on a page only
-  std::string tone = {};  ///< "good", "bad" or "unsure": sets it off on a page
+  std::string note = {};  ///< explains the numbers; only on a page
+  std::string tone = {};  ///< "good", "bad" or "unsure": its highlighting on a page
   std::vector<std::string> lines = {};
   std::vector<Item> items = {};
-  bool is_numbered = false;                         ///< whether `items` are
-  std::vector<std::vector<std::string>> rows = {};  ///< of a table; the first is its head
+  bool is_numbered = false;                         ///< true if `items` are numbered
+  std::vector<std::vector<std::string>> rows = {};  ///< rows of a table; the first is its header
   std::vector<std::size_t> right = {};              ///< columns that are aligned to the right
-  std::vector<std::vector<Bar>> bars = {};          ///< of each row below the head
-  std::size_t text_bars = 0;  ///< column of the bars on the console; 0: none there
-  double top = 0;             ///< the length that is as wide as the page
-  double mark = 0;            ///< a length that a dashed line marks; 0: none
-  bool is_timeline = false;   ///< draws the lanes of the page's report
-  bool is_for_page = false;   ///< not on the console
+  std::vector<std::vector<Bar>> bars = {};          ///< bars of each row after the header
+  std::size_t text_bars = 0;  ///< column of the bars on the console; 0 for no bars
+  double top = 0;             ///< the length that fills the width of the page
+  double mark = 0;            ///< a length that a dashed line marks; 0 for none
+  bool is_timeline = false;   ///< true to draw the lanes of the page's report
+  bool is_for_page = false;   ///< true to omit it on the console
 };
 
-/// For a console: aligned plain text. Names become printable().
+/// Returns aligned plain text for a console. Names are passed through printable().
 std::string to_text(const std::vector<Section>& sections);
-/// What page_html() takes for each section.
+/// Returns the JSON of a section for page_html().
 Json to_json(const Section& section);
 
 }  // namespace slipstream

@@ -6,11 +6,12 @@
 
 namespace slipstream {
 
-/// `sheet` as a page (page_html()) that shows each image with its captions as text. Marked images
-/// are set off in red.
+/// Returns `sheet` as a page (page_html()) that shows each image with its captions as text. Marked
+/// images are highlighted in red.
 std::string sheet_html(const Sheet& sheet, const std::string& title);
 
-/// The bytes of a file called `path`: sheet_html() where that ends in .html, else sheet_png().
+/// Returns the content of a file called `path`: sheet_html() if that ends in .html, else
+/// sheet_png().
 std::string sheet_file(const Sheet& sheet, const std::string& title, const std::string& path);
 
 }  // namespace slipstream

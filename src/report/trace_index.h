@@ -15,7 +15,7 @@ inline std::vector<const TraceRow*> find_rows(const TraceRecorder& trace, TraceR
   return rows;
 }
 
-/// Where the events of each batch are in a row: all those between first and last.
+/// Range of the events of a batch in a row: from first to last, inclusive.
 struct EventRange {
   std::size_t first = 0;
   std::size_t last = 0;

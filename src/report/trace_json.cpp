@@ -11,7 +11,8 @@ namespace slipstream {
 namespace {
 
 constexpr std::array<const char*, 4> kGroups = {"loader", "lanes", "host", "device"};
-constexpr std::size_t kFirstThread = 11;  // else Perfetto takes a row for its group's main thread
+constexpr std::size_t kFirstThread =
+    11;  // otherwise Perfetto takes a row for its group's main thread
 
 std::size_t row_process(TraceRow::Kind kind) {
   switch (kind) {
@@ -33,7 +34,7 @@ std::string quoted(const std::string& text) {
   return Json(text).dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
-/// As quoted, without the quotes.
+/// Like quoted(), but without the quotes.
 std::string escaped(const std::string& text) {
   const std::string whole = quoted(text);
   return whole.substr(1, whole.size() - 2);
@@ -80,7 +81,7 @@ class Writer {
             R"(, "args": {"sort_index": )" + std::to_string(order) + "}}";
   }
 
-  /// Perfetto orders rows by "tid" (version 52), other viewers by the index beside it.
+  /// Perfetto (version 52) orders rows by "tid", other viewers by the sort index.
   std::string row_ids(std::size_t row) const {
     return "\"pid\": " + std::to_string(row_process(rows_[row]->kind())) +
            ", \"tid\": " + std::to_string(kFirstThread + row);
@@ -90,6 +91,7 @@ class Writer {
     const TraceRow& row = *rows_[index];
     const std::string place = row_ids(index);
     describe("thread", place, quoted(row.name()), index);
+    // Escaped once per row instead of once per event.
     std::vector<std::string> names;
     for (const std::string& name : row.names()) names.push_back(escaped(name));
     for (const TraceEvent& event : row.events()) {
@@ -105,14 +107,15 @@ class Writer {
     }
   }
 
-  /// Where an arrow begins or ends.
+  /// An end of an arrow.
   struct End {
     std::size_t row = 0;
     const TraceEvent* event = nullptr;
   };
 
   void write_flows() {
-    std::map<std::uint64_t, std::vector<End>> ways;  // a batch's, along slab and lanes
+    std::map<std::uint64_t, std::vector<End>>
+        ways;  // by batch: its slab, then its events on the lanes
     for (const TraceRow::Kind kind : {TraceRow::Kind::slab, TraceRow::Kind::lane})
       for (std::size_t i = 0; i < rows_.size(); ++i) {
         if (rows_[i]->kind() != kind) continue;
@@ -124,7 +127,7 @@ class Writer {
   }
 
   void write_flow(std::uint64_t id, const End& from, const End& to) {
-    // A slice holds its begin, not its end.
+    // A slice contains its begin but not its end, so the arrow must leave before the end.
     const std::int64_t leaves_ns = std::max(from.event->begin_ns, from.event->end_ns - 1);
     write_flow_end("\"s\"", id, from.row, leaves_ns);
     write_flow_end(R"("f", "bp": "e")", id, to.row, to.event->begin_ns);

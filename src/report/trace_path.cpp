@@ -4,7 +4,7 @@
 namespace slipstream {
 namespace {
 
-/// By how much times of a GPU and of the host, put on one clock, may be in the wrong order.
+/// Maximum error between the order of GPU and host times after conversion to one clock.
 constexpr std::int64_t kClocksApartNs = 50'000;
 
 struct Node {
@@ -96,8 +96,8 @@ class PathFinder {
       known->ns += ns;
   }
 
-  /// What finished last of what `node` waited for. That its slot became free does not count: the
-  /// batch before this one in the slot ended before the step that the path is of.
+  /// Returns whatever finished last of all that `node` waited for. Waiting for its slot is ignored,
+  /// because the previous batch in the slot ended before the step of this path.
   Node predecessor(const Node& node) const {
     std::vector<Node> candidates;
     if (node.index > 0) candidates.push_back({node.row, node.index - 1});
@@ -108,6 +108,8 @@ class PathFinder {
     Node latest;
     for (const Node& candidate : candidates) {
       const TraceEvent& event = candidate.event();
+      // Times of two clocks may be slightly out of order. What began later cannot have been waited
+      // for.
       if (event.begin_ns >= node.event().begin_ns) continue;
       if (event.end_ns > node.event().begin_ns + kClocksApartNs) continue;
       if (latest.row == nullptr || event.end_ns > latest.event().end_ns) latest = candidate;
@@ -135,7 +137,7 @@ class PathFinder {
 
   const std::vector<const TraceRow*> lanes_;
   std::vector<std::map<std::uint64_t, EventRange>> batches_;  ///< [lane]
-  std::map<std::uint64_t, Node> filled_;                      ///< what finished each slab
+  std::map<std::uint64_t, Node> filled_;  ///< the event that completed each slab
   std::map<SampleId, Node> reads_;
 };
 

@@ -11,25 +11,25 @@
 
 namespace slipstream {
 
-/// What a trace is of, as it stands in its JSON under "otherData".
+/// Information on a trace that its JSON has under "otherData".
 using TraceFacts = std::vector<std::pair<std::string, std::string>>;
 
-/// What `trace` holds, in the format of Chrome's traces, which Perfetto opens: a row for each of
-/// its rows, in four groups (loader, lanes, host, device); a slice for each event, "NAME #BATCH",
-/// with batch and sample as arguments; and arrows (flows) from each slab to the steps of its batch
-/// on the lanes, in their order. Times are us since the first event. Bytes of names that are not
-/// UTF-8 are replaced. REQUIRES: nothing is recorded meanwhile
+/// Returns `trace` in the format of Chrome's traces, which Perfetto opens: its rows in four groups
+/// (loader, lanes, host, device); a slice for each event, "NAME #BATCH", with batch and sample as
+/// arguments; and arrows (flows) from each slab to the steps of its batch on the lanes, in order.
+/// Times are in us since the first event. Bytes of names that are not UTF-8 are replaced.
+/// REQUIRES: nothing is recorded meanwhile
 std::string trace_json(const TraceRecorder& trace, const TraceFacts& facts);
 
-/// `text` in the format of gzip.
+/// Compresses `text` in the format of gzip.
 std::string gzipped(std::string_view text);
 
-/// What one lane did in the traced time. busy + waiting is that time.
+/// Utilization of one lane in the traced time. busy + waiting is that time.
 struct LaneUse {
   std::string name;
   std::int64_t busy_ns = 0;
   std::int64_t waiting_ns = 0;
-  std::int64_t overlapped_ns = 0;  ///< busy while another lane was too
+  std::int64_t overlapped_ns = 0;  ///< busy at the same time as another lane
 };
 
 /// A part of a critical path.
@@ -38,33 +38,36 @@ struct PathPart {
   std::int64_t ns = 0;
 };
 
-/// What made one step take as long as it did: from the end of the step before, walked back through
-/// whatever finished last of what each thing waited for. The parts' times add up to `ns`.
+/// The critical path of one step: starting at its end, goes back through whatever finished last
+/// before each activity could start, to the end of the step before. The parts' times add up to
+/// `ns`.
 struct CriticalPath {
   std::uint64_t batch = 0;
-  std::int64_t ns = 0;          ///< between the ends of the step before and this one
+  std::int64_t ns = 0;          ///< time between the ends of the previous step and this one
   std::vector<PathPart> parts;  ///< in the order in which each first appears
 };
 
-/// The critical path of a step of typical length that ended before `end_ns`.
+/// Returns the critical path of a step of typical duration that ended before `end_ns`.
 std::optional<CriticalPath> critical_path(const TraceRecorder& trace, std::int64_t end_ns);
 
 struct TraceSummary {
-  std::int64_t ns = 0;  ///< from the first begin to the last end on a lane, or up to `full`
+  std::int64_t ns =
+      0;  ///< from the first begin to the last end on a lane, or to the first missing event
   std::vector<LaneUse> lanes;
   std::size_t workers = 0;
-  double worker_busy_share = 0;  ///< mean of the workers
+  double worker_busy_share = 0;  ///< mean over the workers
   std::size_t streams = 0;
-  double stream_busy_share = 0;  ///< a kernel or a copy was on at least one stream
-  /// Of a step of typical length, behind the first fifth; none of a single step.
+  double stream_busy_share = 0;  ///< share of time with a kernel or a copy on at least one stream
+  /// The critical path of a step of typical duration after the first fifth; no value for a single
+  /// step.
   std::optional<CriticalPath> path;
-  std::vector<std::string> full;  ///< rows that had no room left, with how many events are missing
+  std::vector<std::string> full;  ///< rows that became full, with the number of missing events
 };
 
-/// Where rows were full, only the time before the first event that is missing is looked at.
+/// Summarizes a trace. If rows became full, only the time before the first missing event is used.
 TraceSummary summarize_trace(const TraceRecorder& trace);
 
-/// For a console: a line a lane, then the rest.
+/// Returns text for a console: a line for each lane, then the rest.
 std::string trace_text(const TraceSummary& summary);
 
 }  // namespace slipstream

@@ -14,7 +14,7 @@ struct Span {
 };
 using Spans = std::vector<Span>;
 
-/// In order, those that touch made one.
+/// Sorts spans and merges those that touch.
 Spans merged(Spans spans) {
   std::sort(spans.begin(), spans.end(),
             [](const Span& a, const Span& b) { return a.begin_ns < b.begin_ns; });
@@ -45,7 +45,7 @@ std::int64_t total_length(const Spans& spans) {
   return ns;
 }
 
-/// How long both are, each merged.
+/// Returns the total length of the intersection of two merged lists.
 std::int64_t common_length(const Spans& a, const Spans& b) {
   std::int64_t ns = 0;
   for (std::size_t i = 0, k = 0; i < a.size() && k < b.size();) {

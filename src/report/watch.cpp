@@ -15,10 +15,11 @@ constexpr double kMostSeconds = 10;
 constexpr std::uint64_t kLeastSteps = 4;
 constexpr double kCountEverySeconds = 0.25;
 constexpr std::size_t kJudged = 5;
-/// Twice the limit, so that shares around the limit are reported once.
+/// Hysteresis: a run starves from twice the limit at which it recovers, so that a share close to
+/// the limit does not cause an event in every window.
 constexpr double kStarvesFrom = 2 * kMostWaiting;
 
-/// Adds by name: the parts of a run may have different host steps.
+/// Adds counters by name, because the parts of a run may have different host steps.
 void add(std::vector<StepCounter>& total, const std::vector<StepCounter>& more) {
   for (const StepCounter& counter : more) {
     const auto same = std::find_if(total.begin(), total.end(), [&](const StepCounter& each) {
@@ -50,7 +51,8 @@ const WatchWindow* StarvationWatch::update(const Progress& progress) {
   }
   last_ = progress;
   if (progress.input) batches_ready_ += progress.input->filled;
-  // A window that began with this very step ends with a later one: update() returns only one.
+  // update() returns only one window, so a window that began with this very step ends with a later
+  // one.
   const bool ends = ended == nullptr && is_full();
   const bool is_last =
       progress.step == (progress.part_ends > 0 ? progress.part_ends : progress.steps);
@@ -131,6 +133,8 @@ void StarvationWatch::judge() {
     batches_ready += *each.batches_ready * static_cast<double>(each.steps);
     if (each.waited_s > worst.waited_s) worst = each;
   }
+  // A single bad window, such as a pause of the storage, is not starvation: the others must wait
+  // too.
   WatchWindow others = all;
   others.seconds -= worst.seconds;
   others.waited_s -= worst.waited_s;

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Valid UTF-8, as the format asks for.
+/// Returns a label as valid UTF-8, which the format requires.
 std::string label(const std::string& name, std::string_view text) {
   std::string value;
   for (const char c : printable(text)) {
@@ -25,7 +25,7 @@ std::string label(const std::string& name, std::string_view text) {
   return name + "=\"" + value + "\"";
 }
 
-/// A metric with the labels and values of its samples; "" for none.
+/// Returns a metric with the labels and values of its samples, or "" if there are none.
 std::string metric(const std::string& name, const std::string& help,
                    const std::vector<std::pair<std::string, double>>& samples) {
   if (samples.empty()) return "";
