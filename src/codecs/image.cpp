@@ -49,6 +49,7 @@ Shape shape_within(std::span<const std::byte> file, const DecodeOptions& options
 
 void require_inside(const Region& region, const Shape& shape) {
   const auto fits = [](std::int64_t from, std::int64_t length, std::int64_t side) {
+    // Written without from + length, which could overflow.
     return from >= 0 && length >= 1 && length <= side && from <= side - length;
   };
   if (fits(region.top, region.height, shape[0]) && fits(region.left, region.width, shape[1]))

@@ -92,6 +92,8 @@ Header read_header(std::span<const std::byte> file) {
 }
 
 void require_decodable(const Header& header) {
+  // 0xc0 to 0xc2 are baseline, extended sequential and progressive with Huffman coding, 0xc9 and
+  // 0xca sequential and progressive with arithmetic coding.
   switch (header.process) {
     case 0xc0:
     case 0xc1:

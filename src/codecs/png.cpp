@@ -171,6 +171,7 @@ void decode_rgb(std::span<const std::byte> file, const DecodeOptions& options,
 
 void decode_mask(std::span<const std::byte> file, const DecodeOptions& options,
                  const MutableArray& out) {
+  // Bit depth and color type of the IHDR chunk, which is always the first.
   const std::uint32_t bits = u8_at(file, 24);
   const std::uint32_t color = u8_at(file, 25);
   if ((color != PNG_COLOR_TYPE_GRAY && color != PNG_COLOR_TYPE_PALETTE) || bits > 8) {

@@ -79,6 +79,7 @@ std::string to_string(const Shape& shape) {
 MutableArray HostArray::reset(DType dtype, const Shape& shape) {
   const std::size_t bytes = shape.elements() * size_bytes(dtype);
   if (storage_.size() < bytes) {
+    // Cleared first, so that growing does not copy the old values.
     storage_.clear();
     storage_.resize(bytes);
   }

@@ -251,6 +251,7 @@ bool is_same_file(const fs::path& a, const fs::path& b) {
   if (place.empty() || other.empty()) return false;
   if (place != other && !fs::equivalent(place, other, failed)) return false;
   const fs::file_status status = fs::status(place, failed);
+  // A device or a pipe receives both outputs, so neither is lost.
   return !fs::exists(status) || fs::is_regular_file(status);
 }
 

@@ -4,7 +4,8 @@
 
 namespace slipstream {
 
-/// The smallest multiple of `of`, which is above 0, that is at least `bytes`.
+/// Returns the smallest multiple of `of` that is at least `bytes`.
+/// REQUIRES: of > 0
 constexpr std::size_t round_up(std::size_t bytes, std::size_t of) {
   return (bytes + of - 1) / of * of;
 }

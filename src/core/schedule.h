@@ -47,7 +47,7 @@ class Work {
                        std::span<const Mark* const> end) = 0;
 };
 
-/// Switches for tests of ordering. None of them is used otherwise.
+/// Hooks that only tests of ordering use.
 struct ScheduleProbe {
   /// Omits a wait if it returns true. On streams only the device's wait is omitted, unless
   /// `skip_gate` is set.

@@ -43,6 +43,7 @@ __global__ void __launch_bounds__(kThreads, kExact ? kExactBlocks : 1)
   for (std::int64_t first = warp_of_grid() * kPixels; first < job.total; first += stride) {
     const int pixels = static_cast<int>(min(std::int64_t{kPixels}, job.total - first));
     tile.fetch(static_cast<const T*>(job.logits) + first * classes, pixels, lane);
+    // Loads the label while the asynchronous copy of the logits is in progress.
     const int label = lane < pixels ? label_at(job, first + lane) : -1;
     tile.await();
     if (lane < pixels) {
@@ -100,6 +101,7 @@ __device__ MaxLogit find_largest(std::int64_t count, int member, const ValueOf& 
   for (int mask = kGroup / 2; mask > 0; mask /= 2) {
     const float other = __shfl_xor_sync(kAllLanes, best.value, mask);
     const std::int64_t other_at = __shfl_xor_sync(kAllLanes, best.at, mask);
+    // Of equal values the first class wins, whichever thread has found it.
     if (other > best.value || (other == best.value && other_at < best.at)) best = {other, other_at};
   }
   return best;

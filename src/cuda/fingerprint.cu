@@ -68,6 +68,7 @@ __global__ void __launch_bounds__(kThreads)
   // One thread adds the last bytes and the length.
   std::uint64_t sum = i == 0 ? digest_of_tail(memory) : 0;
   for (; i + (kUnroll - 1) * stride < memory.vector_count; i += kUnroll * stride) {
+    // All loads first, so that several are in flight at once.
     ulonglong2 vectors[kUnroll];
 #pragma unroll
     for (int k = 0; k < kUnroll; ++k) vectors[k] = vector_at<Unit>(memory, i + k * stride);

@@ -105,6 +105,7 @@ void GpuMeter::Impl::read_utilization(GpuUse& use) {
   unsigned count = 0;
   int type = 0;
   constexpr int kWhat = nvml::kGpuUtilizationSamples;
+  // Without a buffer, NVML returns the number of samples.
   nvml::Return result = library.samples(device, kWhat, start_us, &type, &count, nullptr);
   std::vector<nvml::Sample> samples(count);
   if (result == nvml::kSuccess && count > 0) {

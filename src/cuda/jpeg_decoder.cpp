@@ -286,6 +286,7 @@ nvjpeg::Status JpegDecoder::Impl::submit(std::span<const JpegImage> images,
 void JpegDecoder::Impl::renew(Page& page) {
   check(library.destroy_state(std::exchange(page.state, nullptr)), "nvjpegJpegStateDestroy");
   check(library.create_state(handle, &page.state), "nvjpegJpegStateCreate");
+  // A new state has no buffers yet.
   most_bytes = 0;
   most_pixels.clear();
 }

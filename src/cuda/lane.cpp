@@ -13,6 +13,7 @@ constexpr std::chrono::microseconds kPoll(50);
 class CudaMark final : public Mark {
  public:
   CudaMark(int device, bool is_timed) : device_(device), is_timed_(is_timed) {
+    // An event belongs to the device that is current when it is created.
     const DeviceGuard guard(device);
     // Untimed events are cheaper to record. They are polled in synchronize(), so they need no
     // interrupt.

@@ -31,6 +31,7 @@ DiskStore::DiskStore(const DiskCacheOptions& options, const std::string& manifes
       index_bytes_(samples * sizeof(RecordSlot)),
       fixed_bytes_(index_bytes_ + manifest.size()),
       fields_(fields),
+      // Part of each slot's checksum, so that a slot of another data set is never valid.
       seed_(fingerprint(manifest.data(), manifest.size())) {
   if (max_bytes_ < fixed_bytes_) {
     throw Refused("a disk cache of " + std::to_string(max_bytes_) +

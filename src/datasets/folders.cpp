@@ -37,7 +37,7 @@ class Walk {
   }
 
  private:
-  /// The path of the folder, without its last slash, and the name.
+  /// Splits a path into its folder, without the last slash, and its name.
   static std::pair<std::string_view, std::string_view> parts(std::string_view path) {
     const std::size_t name = path.rfind('/') + 1;  // npos + 1 is 0
     return {path.substr(0, name == 0 ? 0 : name - 1), path.substr(name)};

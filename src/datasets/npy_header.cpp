@@ -21,7 +21,7 @@ class HeaderText {
  public:
   explicit HeaderText(std::string_view text) : text_(text) {}
 
-  /// Takes `token` after blanks, if it is there.
+  /// Skips blanks and consumes `token`. Returns false if something else follows.
   bool take(std::string_view token) {
     text_.remove_prefix(std::min(text_.find_first_not_of(" \t\r\n"), text_.size()));
     if (!text_.starts_with(token)) return false;

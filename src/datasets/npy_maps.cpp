@@ -101,6 +101,7 @@ Column open(const fs::path& path) {
     column.form = npy_form(header);
     column.data_at = header.data_at;
     const Shape& shape = column.form.shape;
+    // Such an array has no bytes, so any number of samples would match the size of the file.
     if (shape.rank > 0 && shape[0] > 0 && shape.elements() == 0) {
       throw Error("its shape " + to_string(shape) +
                   " has samples without a value; save an array in which each sample has some");

@@ -98,6 +98,7 @@ std::vector<std::byte> build_shard_index(const ByteSource& shard, const FileStam
   header.ctime_ns = stamp.ctime_ns;
   header.samples = samples.count();
   header.fields = samples.fields().bits();
+  // Written twice, because the digest also covers the rest of the header.
   std::memcpy(index.data(), &header, sizeof(header));
   header.digest = compute_digest(index);
   std::memcpy(index.data(), &header, sizeof(header));

@@ -143,6 +143,8 @@ void ShardSamples::take(ShardSample& sample, ShardFieldSet& fields) {
 
 void ShardSamples::check_fields(ShardFieldSet fields, const std::string& key) {
   const bool is_odd = !fields.has(ShardField::image) || (!keys_.empty() && fields != fields_);
+  // Fields that differ are most likely members that are not adjacent. Reading on gives the better
+  // message, and costs nothing where all is well.
   if (is_odd && has_more_members(key)) {
     throw Error("the members of sample '" + printable_name(key) +
                 "' are not next to each other in the archive; write it again with their names "

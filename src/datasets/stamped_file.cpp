@@ -25,6 +25,7 @@ FileStamp make_stamp(const struct ::stat& status) {
 }  // namespace
 
 StampedFile::StampedFile(std::filesystem::path path)
+    // O_NONBLOCK: opening a pipe would wait for its writer.
     : path_(std::move(path)), fd_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   if (fd_ < 0) throw_errno("cannot open", path_, errno);
   struct ::stat status {};

@@ -18,7 +18,7 @@ struct TarMember {
   Kind kind = Kind::file;
   std::uint64_t header = 0;  ///< offset of the member's headers
   std::uint64_t offset = 0;  ///< offset of its bytes
-  std::uint64_t size = 0;    ///< 0 unless a file
+  std::uint64_t size = 0;    ///< 0 for everything but files
 };
 
 /// Iterates over an uncompressed archive in the formats v7, ustar, pax and GNU (long names, numbers

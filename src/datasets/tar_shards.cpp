@@ -121,6 +121,7 @@ class TarShards final : public Dataset {
       if (!field_set_.has(field)) continue;
       try {
         read_field(*file, field, sample.members[static_cast<std::size_t>(field)], out.fields[at++]);
+        // Not the fault of this sample, which must not be skipped for it.
       } catch (const StorageError&) {
         throw;
       } catch (const Error& error) {

@@ -32,6 +32,7 @@ class TensorDataset final : public Dataset {
     out.fields.resize(arrays_.size());
     for (std::size_t i = 0; i < arrays_.size(); ++i) {
       ConstArray row{arrays_[i].values.view().data, specs_[i].dtype, specs_[i].shape};
+      // Arrays without values may have no memory.
       if (row.data != nullptr) row.data += index * row.bytes();
       out.fields[i].array.assign(row);
       out.fields[i].encoded = false;

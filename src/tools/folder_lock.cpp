@@ -21,6 +21,7 @@ FolderLock::FolderLock(const std::filesystem::path& dir) {
     throw Refused("cannot make the folder '" + dir.string() + "': " + failed.message() +
                   "; give another one");
   const std::filesystem::path path = lock_path(dir);
+  // O_NOFOLLOW: a link of that name could make this create a file anywhere.
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (fd_ < 0)
     throw Refused("cannot write '" + path.string() + "': " + errno_message(errno) +

@@ -29,7 +29,7 @@ struct FieldSummary {
   Shape smallest, largest;                        ///< minimum and maximum of each decoded dimension
   std::map<std::int64_t, std::uint64_t> classes;  ///< samples per class; for masks, samples that
                                                   ///< hold the class
-  std::vector<std::string> class_names;           ///< of "label", by index; empty if unknown
+  std::vector<std::string> class_names;  ///< class names of "label", by index; empty if unknown
 };
 
 struct DamagedSample {

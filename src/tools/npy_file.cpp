@@ -75,6 +75,8 @@ std::optional<std::uint64_t> NpyFile::digest(std::size_t first, std::size_t end)
 }
 
 void NpyFile::begin() {
+  // A complete file loses its name while it is rewritten, so that an interrupted conversion leaves
+  // no file that looks complete.
   if (has_name_ && std::rename(path_.c_str(), part_.c_str()) != 0) fail("write", errno);
   has_name_ = false;
   if (fd_ >= 0) ::close(fd_);
@@ -89,6 +91,7 @@ void NpyFile::write(std::size_t sample, const ConstArray& value) {
 }
 
 void NpyFile::finish() {
+  // A .part file of an earlier conversion may be longer.
   if (::ftruncate(fd_, static_cast<::off_t>(bytes_)) != 0) fail("write", errno);
   if (::close(std::exchange(fd_, -1)) != 0) fail("write", errno);
   if (std::rename(part_.c_str(), path_.c_str()) != 0) fail("write", errno);

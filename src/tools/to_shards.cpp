@@ -151,6 +151,7 @@ class Conversion {
       throw Error("cannot " + std::string(made.samples > 0 ? "read '" : "remove '") +
                   path.string() + "': " + failed.message());
     const Lock lock(mutex_);
+    // The manifest lists a shard only after it is complete, so an interruption only repeats work.
     manifest_.shards.push_back(std::move(made));
     write_manifest(dir_, manifest_);
     ++written_;

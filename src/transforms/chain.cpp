@@ -64,6 +64,7 @@ void read_transform(const Json& value, const std::string& path, std::vector<Name
     return true;
   });
   if (is_known) return;
+  // Users of torchvision expect these two operations.
   const bool is_of_tensors = operation == "to_tensor" || operation == "to_image";
   problems.push_back(
       path + ".op: " +

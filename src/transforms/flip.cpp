@@ -44,6 +44,7 @@ void mirror_blocks(const std::byte* in, std::byte* out, std::size_t pixels) {
         out, &block,
         sizeof(Block));  // also writes bytes after its pixels, which the next block overwrites
   }
+  // The rest is smaller than a block, and a block would read before the row.
   mirror_pixels(in, out, pixels, N);
 }
 

@@ -105,6 +105,7 @@ std::vector<FieldSpec> fields_after(const AnyOp& op, std::vector<FieldSpec> fiel
 
 std::size_t key_number(const std::vector<NamedOp>& chain, std::size_t index) {
   const auto end = chain.begin() + static_cast<std::ptrdiff_t>(index);
+  // Operations that find their shape have no index in random keys (op.h), so they are not counted.
   return index -
          static_cast<std::size_t>(std::count_if(
              chain.begin(), end, [](const NamedOp& each) { return each.op.finds_shape(); }));

@@ -14,9 +14,9 @@ namespace slipstream {
 /// The type of an array's values: unsigned bytes, signed integers of 32 and 64 bits, float32.
 enum class DType : std::uint8_t { uint8, int32, int64, float32 };
 
-/// Bytes of one value: 1, 4 or 8.
+/// Returns the size of one value in bytes: 1, 4 or 8.
 std::size_t size_bytes(DType dtype);
-/// "uint8", "int32", "int64" or "float32".
+/// Returns "uint8", "int32", "int64" or "float32".
 std::string_view to_string(DType dtype);
 
 /// Up to four dimensions, outermost first. A rank of 0 is a scalar. A dimension of -1 differs from
@@ -30,16 +30,17 @@ struct Shape {
   Shape(std::initializer_list<std::int64_t> list);
   std::int64_t operator[](std::size_t i) const { return dims[i]; }
   bool is_fixed() const;  ///< true if no dimension is -1
-  /// The product of all dimensions; 1 for a scalar. REQUIRES: is_fixed()
+  /// Returns the product of all dimensions; 1 for a scalar.
+  /// REQUIRES: is_fixed()
   std::size_t elements() const;
   bool operator==(const Shape&) const = default;
 };
 
-/// The dimensions, such as "224 x 224 x 3", with "?" for -1; "scalar" for rank 0.
+/// Formats the dimensions, such as "224 x 224 x 3", with "?" for -1; "scalar" for rank 0.
 std::string to_string(const Shape& shape);
 
-/// Images of more pixels are refused before memory is taken for them: a small file can claim to
-/// hold a huge image (a decompression bomb).
+/// Larger images are refused before memory is allocated for them: a small file can claim to hold a
+/// huge image (a decompression bomb).
 inline constexpr std::int64_t kDefaultPixelLimit = 178'956'970;
 
 /// A borrowed, contiguous array in host memory in row-major (C) order. Images are height x width x
@@ -100,7 +101,7 @@ class HostArray {
 /// pixel values apply to images only.
 enum class FieldKind : std::uint8_t { image, mask, label, other, boxes };
 
-/// The enumerator's name: "image", "mask", "label", "other" or "boxes".
+/// Returns the enumerator's name: "image", "mask", "label", "other" or "boxes".
 std::string_view to_string(FieldKind kind);
 
 /// One named field of every sample of a data set.
@@ -109,8 +110,8 @@ struct FieldSpec {
   FieldKind kind = FieldKind::other;
   DType dtype = DType::uint8;
   Shape shape;  ///< shape of one sample, no batch dimension; -1 where it differs by sample
-  /// For labels and masks: values are 0 ... classes - 1, which is checked when a batch is put
-  /// together. 0 means that the number is unknown and nothing is checked.
+  /// Number of classes of labels and masks: values are 0 ... classes - 1, which is checked when a
+  /// batch is assembled. 0 means that the number is unknown and nothing is checked.
   std::int64_t classes = 0;
 };
 

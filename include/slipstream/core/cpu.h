@@ -20,7 +20,8 @@ inline constexpr unsigned kMaxCpus = 65536;
 /// Parses CPU numbers and ranges in any order, such as "0-3,8,10-11". Ignores blanks at both ends.
 /// Throws Refused, quoting the text, for anything else, including an empty text.
 CpuList parse_cpu_list(std::string_view text);
-/// The shortest text that parse_cpu_list() reads as `cpus`. REQUIRES: `cpus` ascending, each once
+/// Returns the shortest text that parse_cpu_list() parses to `cpus`.
+/// REQUIRES: `cpus` ascending, without duplicates
 std::string format_cpu_list(std::span<const unsigned> cpus);
 
 /// Returns the CPUs that the calling thread may run on, after the container's cpuset, taskset and

@@ -49,7 +49,7 @@ struct ListOptions {
   /// The names of the classes by index. If empty, they are derived from the list: its class
   /// indices, or its names in sorted order.
   std::vector<std::string> classes = {};
-  std::int64_t mask_classes = 0;  ///< number of classes in masks, at most 256; 0: unknown
+  std::int64_t mask_classes = 0;  ///< number of classes in masks, at most 256; 0 if unknown
 };
 
 /// Opens the samples of a list in UTF-8: CSV (.csv, RFC 4180, with the names of the columns in the
@@ -72,7 +72,7 @@ std::shared_ptr<const Dataset> listed(const std::filesystem::path& list,
 /// Options of tar_shards().
 struct TarShardOptions {
   std::int64_t classes = 0;       ///< number of classes of labels; 0 if unknown
-  std::int64_t mask_classes = 0;  ///< number of classes in masks, at most 256; 0: unknown
+  std::int64_t mask_classes = 0;  ///< number of classes in masks, at most 256; 0 if unknown
   /// Maximum size of a member. Larger ones raise Error before memory is allocated for their bytes.
   /// To count the bytes of compressed members, they are decompressed piece by piece, with 8 MiB and
   /// the codec's own memory (zstd: at most 128 MiB) per thread.

@@ -63,10 +63,10 @@ struct DeviceFunction {
 /// An operation on the fields of one sample: a plain struct of parameters with these members. A
 /// user-defined struct with these members is an operation, too.
 ///   static constexpr std::string_view kName     its name in chains, reports and errors
-///   void validate() const                       throws Refused for parameters that make no sense
+///   void validate() const                       throws Refused for invalid parameters
 ///   bool touches(FieldKind) const               false: fields of this kind are not changed
 ///   FieldSpec output(const FieldSpec&) const    dtype and shape of a field after the operation;
-///                                               throws Refused for a field that it cannot take
+///                                               throws Refused for an unsupported field
 ///   bool is_random() const                      true if draw() depends on its key
 ///   Drawn draw(const RandomKey&, const Shape&) const
 ///                                               the parameters of one sample: trivially copyable
@@ -75,9 +75,9 @@ struct DeviceFunction {
 ///                                               of the first field that it touches. Throws
 ///                                               UnfitSample
 ///   void apply(const Drawn&, FieldKind, ConstArray in, MutableArray out, Scratch&) const
-///                                               applies the operation on the CPU. `out` has the dtype
-///                                               and shape that output() gives for `in`. It must
-///                                               write all of `out`, and be thread-safe
+///                                               applies the operation on the CPU. `out` has the
+///                                               dtype and shape that output() gives for `in`. It
+///                                               must write all of `out`, and be thread-safe
 /// The members below are optional. Each allows more uses of the operation. The concept in
 /// brackets says whether an operation has the member.
 ///   AffineMap map(const Drawn&, const Shape&) const                              [MovesPixels]
@@ -88,20 +88,20 @@ struct DeviceFunction {
 ///   Drawn within(const Drawn&, const Window&) const
 ///       the part of an image that apply() reads, and the parameters with which apply() takes an
 ///       array that holds only that Window of the image. If the operation is the first of a
-///       chain, no more of the image is decoded than that part and a little around it.
+///       chain, only that part of the image, and a margin around it, is decoded.
 ///   std::int64_t reduction(const Drawn&) const                                   [Shrinks]
 ///       the largest integer, at least 1, by which that part may be downscaled before the
 ///       operation. If DecodeOptions::scaled allows it, images are decoded at 1 / 2, 1 / 4 or
 ///       1 / 8 of their size, and within() gets the reduction in its Window.
 ///   bool only_resizes() const                                                    [MayOnlyResize]
 ///       true if all it does is resize the region that it reads (all of the image,
-///       unless it ReadsRegion) to the size of output(), as an antialiased Resize does. A GPU can
-///       then do it instead.
+///       unless it ReadsRegion) to the size of output(), as an antialiased Resize does. It can
+///       then run on a GPU instead.
 ///   void make(const Drawn&, FieldKind, ConstArray in, HostArray& out) const      [FindsShape]
 ///       replaces apply() if the shape of the result depends on the sample. output() then
-///       gives the result's dtype, and -1 for sizes that may differ. Such an operation gets no index
-///       in the keys of a chain (RandomKey::operation), so the random numbers of the others are
-///       the same with and without it.
+///       gives the result's dtype, and -1 for sizes that may differ. Such an operation gets no
+///       index in the keys of a chain (RandomKey::operation), so the random numbers of the others
+///       are the same with and without it.
 ///   DeviceFunction device_function() const                                       [HasDeviceFunction]
 ///       the pixel function that it applies to every pixel of images, if it does nothing else,
 ///       as PixelOp and DrawnPixelOp (pixel_op.h) do. It can then run on a GPU instead.

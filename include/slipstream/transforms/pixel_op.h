@@ -9,9 +9,9 @@
 
 namespace slipstream {
 
-/// Defines `struct NAME BODY`, a pixel function: what an operation of your own does to one pixel.
-/// The compiler of the program makes its CPU form. While the program runs, the same text is
-/// compiled into the GPU kernels of the chain. Write it at namespace scope:
+/// Defines `struct NAME BODY`, a pixel function: the computation that a user-defined operation
+/// applies to one pixel. The compiler of the program builds its CPU version. At run time, the same
+/// text is compiled into the GPU kernels of the chain. Use it at namespace scope:
 ///
 ///   SLIPSTREAM_PIXEL_FUNCTION(Solarize, {
 ///     float threshold;
@@ -19,23 +19,23 @@ namespace slipstream {
 ///   });
 ///
 /// The members are its parameters: trivially copyable, 1,024 bytes at most, aligned to 16 bytes at
-/// most. One of these functions says what becomes of a pixel (pixel.h has Pixel<C>):
-///   float operator()(float value) const                          for each channel alone
+/// most. One of these functions computes a pixel (pixel.h has Pixel<C>):
+///   float operator()(float value) const                          for each channel separately
 ///   template <int C> Pixel<C> operator()(Pixel<C> pixel) const   for all channels of a pixel
-/// The second one may also be no template and take pixels of one C. Values are float32. For uint8
+/// The second one may also be a non-template for pixels of one C. Values are float32. For uint8
 /// images they are level / 255.
 ///
-/// The text stands alone. On a GPU it sees its own members, the types of <cstdint>, everything in
-/// pixel.h (also without `slipstream::`), and of the standard library std::abs, ceil, clamp,
-/// copysign, floor, fma, isnan, max, min, round, sqrt and trunc. It has no preprocessor directives,
-/// and the program's macros are not expanded for the GPU. It keeps no state, and it must work with
-/// parameters whose bits are all 0.
+/// The text must be self-contained. On a GPU it can use its own members, the types of <cstdint>,
+/// everything in pixel.h (also without `slipstream::`), and from the standard library std::abs,
+/// ceil, clamp, copysign, floor, fma, isnan, max, min, round, sqrt and trunc. It cannot contain
+/// preprocessor directives, and the program's macros are not expanded for the GPU. It must not keep
+/// state, and it must work with parameters whose bits are all 0.
 ///
-/// A text that uses these functions, + - * / and casts of values that fit has the same bits in both
-/// forms, but for the bits of NaNs. Neither form fuses a * b + c unless the text says std::fma:
-/// programs that link this library are compiled with -ffp-contract=off. -ffast-math breaks this.
-/// expf, powf, sinf and similar functions can be called by these names, without std::. They differ
-/// in their last bits.
+/// A text that uses only these functions, + - * / and casts of values that fit has the same bits on
+/// CPU and GPU, except for the bits of NaNs. Neither compiler contracts a * b + c to an fma unless
+/// the text uses std::fma: programs that link this library are compiled with -ffp-contract=off.
+/// -ffast-math breaks this guarantee. expf, powf, sinf and similar functions can be called by these
+/// names, without std::, but their last bits differ.
 #define SLIPSTREAM_PIXEL_FUNCTION(name, ...)                                                  \
   struct name __VA_ARGS__;                                                                    \
   [[maybe_unused]] constexpr slipstream::PixelFunctionText pixel_function_text(const name*) { \

@@ -25,21 +25,23 @@ struct ResizedSize {
   bool operator==(const ResizedSize&) const = default;
 };
 
-/// Resizes images and masks. Two numbers in `size` are the new height and width, to which an image
-/// of any shape is stretched, not cropped. With one number, images that differ in proportions still
-/// differ in size afterwards.
+/// Resizes images and masks. With two numbers in `size`, the new height and width, an image is
+/// stretched to that size, not cropped. With one number, images with different aspect ratios still
+/// have different sizes afterwards.
 ///
 /// Images with `antialias`: a convolution with max(0, 1 - |x| / scale) / scale, where scale =
-/// max(1, in / out), across and then down. Source: Pillow, "Concepts: Filters".
-/// - uint8, 1 to 4 channels: Pillow's bilinear resize, in fixed point with 22 fractional bits, each
-///   pass rounded. It equals Pillow's within 1 level, and bit for bit unless Pillow goes down
-///   first, as it does since version 13 where that is much cheaper.
-/// - float32, 1 to 4 channels: an axis that shrinks uses the same weights, in float32, first to
-///   last by fma. An axis that does not shrink is interpolated as without `antialias`.
+/// max(1, in / out), horizontally and then vertically. Source: Pillow, "Concepts: Filters".
+/// - uint8, 1 to 4 channels: Pillow's bilinear resize, in fixed point with 22 fractional bits,
+/// rounded
+///   after each axis. The result is within 1 level of Pillow's, and equal to it bit for bit unless
+///   Pillow resizes vertically first, as it does since version 13 if that is much cheaper.
+/// - float32, 1 to 4 channels: an axis that shrinks uses the same weights, accumulated in float32
+/// from
+///   first to last with fma. An axis that does not shrink is interpolated as without `antialias`.
 ///
-/// Images without `antialias`, uint8 or float32, 1 to 4 channels: bilinear between two neighbors on
-/// each axis, across and then down, in float32. uint8 results are rounded at the end, halves to
-/// even.
+/// Images without `antialias`, uint8 or float32, 1 to 4 channels: bilinear interpolation between
+/// two neighbors on each axis, horizontally and then vertically, in float32. uint8 results are
+/// rounded at the end, ties to even.
 ///
 /// Masks: nearest neighbor, with the source index floor((i + 0.5) * in / out) in integers.
 struct Resize {

@@ -78,7 +78,7 @@ struct RandomCrop {
 struct RandomResizedCrop {
   static constexpr std::string_view kName = "random_resized_crop";
   Size size;
-  std::array<double, 2> scale = {0.08, 1.0};  ///< share of the image's area; above 0, at most 1
+  std::array<double, 2> scale = {0.08, 1.0};  ///< fraction of the image's area; above 0, at most 1
   std::array<double, 2> ratio = {3.0 / 4.0, 4.0 / 3.0};  ///< width / height; 0.001 to 1000
   bool antialias = true;
 

@@ -27,9 +27,9 @@ AffineMap forward(const DrawnWarp& drawn);
 /// torchvision's RandomRotation does.
 struct RandomRotation {
   static constexpr std::string_view kName = "random_rotation";
-  std::array<double, 2> degrees = {0, 0};  ///< within 360 of 0
+  std::array<double, 2> degrees = {0, 0};  ///< from -360 to 360
   Interpolation interpolation = Interpolation::nearest;
-  double fill = 0;  ///< value outside, in all channels; for uint8 whole, 0 to 255
+  double fill = 0;  ///< value outside of the image, in all channels; for uint8 an integer, 0 to 255
 
   using Drawn = DrawnWarp;
 
@@ -56,14 +56,14 @@ struct RandomRotation {
 /// y.
 struct RandomAffine {
   static constexpr std::string_view kName = "random_affine";
-  std::array<double, 2> degrees = {0, 0};  ///< within 360 of 0
+  std::array<double, 2> degrees = {0, 0};  ///< from -360 to 360
   std::array<double, 2> translate = {
       0, 0};  ///< maximum translations as fractions of width and height; 0 to 1
   std::array<double, 2> scale = {1, 1};  ///< 0.01 to 100
   /// Degrees, from -80 to 80: the smallest and largest along x, then those along y.
   std::array<double, 4> shear = {0, 0, 0, 0};
   Interpolation interpolation = Interpolation::nearest;
-  double fill = 0;  ///< value outside, in all channels; for uint8 whole, 0 to 255
+  double fill = 0;  ///< value outside of the image, in all channels; for uint8 an integer, 0 to 255
 
   using Drawn = DrawnWarp;
 

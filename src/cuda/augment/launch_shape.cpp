@@ -183,6 +183,8 @@ LaunchShape launch_shape(const PassProgram& pass, std::int32_t channels, std::ui
     return plane_bytes() + drawn_bytes + 16 + stores_of_blur(width, height, channels);
   };
   const std::size_t share = most_shared_bytes(limits, kBlurBlocks);
+  // Blurs with a large radius need so much shared memory that a block has a multiprocessor for
+  // itself.
   const std::size_t most = radius <= 7 ? share : most_shared_bytes(limits, 1);
   while (needed_bytes() > most && height > kRows) (width > 32 ? width : height) /= 2;
   if (needed_bytes() > most)

@@ -75,6 +75,7 @@ __device__ void mix_values(const Job& job) {
     const std::uint32_t inside = in_box<kCount>(job, drawn, first);
     Values<In, kCount> own{};
     Values<In, kCount> other{};
+    // Loads only the images of which pixels are used.
     if (inside != kAll) own = load(sample);
     if (inside != 0) other = load(partner);
 #pragma unroll

@@ -97,6 +97,8 @@ class Passes {
     const bool is_stencil = step.kind == StepKind::blur;
     const bool is_contrast = step.contrast >= 0;
     const bool is_second = step.interpolates && pass->interpolation >= 0;
+    // A pass has one interpolation, then one stencil, and nothing that moves pixels after that. The
+    // mean for a contrast must be known before the stencil.
     if (is_second || (has_stencil && (is_stencil || is_contrast || moves(step))) ||
         pass->count == kMostSteps || (is_contrast && pass->contrasts == kMostContrasts)) {
       begin(step.range, step.in_height, step.in_width);
