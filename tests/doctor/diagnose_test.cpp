@@ -132,7 +132,7 @@ TEST(Diagnose, MemoryBoundStepGivesMemoryBandwidthVerdict) {
   EXPECT_EQ(diagnosis.verdict, Bottleneck::memory_bandwidth) << diagnosis.reason;
 }
 
-TEST(Diagnose, EquallySlowDecodeAndCopyAreBothCulprits) {
+TEST(Diagnose, EquallySlowDecodeAndCopyAreBothBottlenecks) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0.4;
   model.steps[1] = make_step("decode", Bottleneck::decode, 0, 47e-3);
@@ -221,7 +221,7 @@ TEST(Diagnose, CoresChangeProposesTheCoresNeeded) {
   EXPECT_THAT(change->description, HasSubstr("give this device " + std::to_string(given)));
 }
 
-TEST(Diagnose, TiedCulpritsAreOrderedByCost) {
+TEST(Diagnose, TiedBottlenecksAreOrderedByCost) {
   PipelineModel model = usual_model();
   model.workers = 1;
   model.steps[0].working_s = {0.1e-3F};
