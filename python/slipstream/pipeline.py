@@ -47,7 +47,7 @@ class Pipeline:
 
     >>> encoder = torch.nn.Linear(4, 2).eval().requires_grad_(False)
     >>> batches = [(torch.ones(8, 4), ["a.jpg"] * 8) for _ in range(3)]
-    >>> pipe = ss.Pipeline(batches, stages=[("encode", encoder)])
+    >>> pipe = ss.Pipeline(batches, stages=[("encode", encoder)], device="cpu")
     >>> len(pipe)
     3
     >>> for features, names in pipe:

@@ -162,11 +162,11 @@ TEST(DoctorText, TablesHaveExpectedLines) {
   const std::string text = doctor_text(starved_report());
   EXPECT_EQ(find_line(text, "device batch"),
             "  device batch (the ceiling)  3.45 [3.38, 3.52]     ##############################"
-            "       100 %                     -");
+            "             100 %                     -");
   EXPECT_EQ(find_line(text, "decoded sample"),
             "  decoded sample              1.72 [1.69, 1.75]     ###############..............."
-            "        50 %     1.74 [1.67, 1.81]");
-  EXPECT_LT(text.find("processed sample"), text.find("nothing cached"));
+            "              50 %     1.74 [1.67, 1.81]");
+  EXPECT_LT(text.find("processed sample"), text.find("\n  nothing cached"));
   EXPECT_THAT(find_line(text, "0.890 ["), HasSubstr("1.63 [1.55, 1.71]  1.58 [1.55, 1.61]"));
   EXPECT_THAT(find_line(text, "read "), HasSubstr("8.50 [8.24, 8.76]     1.20 [1.16, 1.24]"));
   EXPECT_THAT(find_line(text, "random_mask "), HasSubstr("12 % of it one worker at a time"));
