@@ -22,9 +22,8 @@ class ReadableFile {
   ReadableFile(const ReadableFile&) = delete;
   ReadableFile& operator=(const ReadableFile&) = delete;
 
-  bool is_open() const {
-    return descriptor_ >= 0;
-  }  ///< if false, errno holds the reason right after construction
+  /// If false, errno holds the reason right after construction.
+  bool is_open() const { return descriptor_ >= 0; }
   int descriptor() const { return descriptor_; }
 
  private:

@@ -30,8 +30,8 @@ constexpr std::uint16_t to_f16(float value) {
   if (magnitude > 0x7f800000U)
     return static_cast<std::uint16_t>(sign | 0x7e00U | (magnitude >> 13 & 0x1ffU));
   if (magnitude >= 0x47800000U) return static_cast<std::uint16_t>(sign | 0x7c00U);
-  if (magnitude >=
-      0x38800000U) {  // at least 2^-14: normal numbers; a carry into the exponent gives infinity
+  // At least 2^-14: normal numbers; a carry into the exponent gives infinity.
+  if (magnitude >= 0x38800000U) {
     const std::uint32_t rounded = magnitude + 0xfffU + (magnitude >> 13 & 1U);
     return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000U) >> 13));
   }

@@ -12,8 +12,8 @@ struct FileStamp {
   std::uint64_t size = 0;
   std::int64_t mtime_ns = 0;
   std::uint64_t inode = 0;
-  std::int64_t ctime_ns =
-      0;  ///< time of the last change of the inode, which includes its name, links and mode
+  /// Time of the last change of the inode, which includes its name, links and mode.
+  std::int64_t ctime_ns = 0;
   bool operator==(const FileStamp&) const = default;
   /// Returns true if everything but ctime is equal, because ctime changes without a change of the
   /// contents.

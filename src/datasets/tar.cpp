@@ -97,8 +97,8 @@ std::optional<TarMember> TarReader::next() {
       if (!extended.path) extended.path = text.substr(0, text.find('\0'));
     }
     skip(size);
-    is_extended |=
-        type != 'g';  // a global header describes the archive, such as that of git archive
+    // A global header describes the archive, such as that of git archive.
+    is_extended |= type != 'g';
   }
   if (is_extended) fail("it ends behind an extended header");
   if (ended_) return std::nullopt;

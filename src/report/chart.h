@@ -33,8 +33,8 @@ struct ChartPanel {
   double first_x = 0, last_x = 1;
   std::vector<std::pair<double, std::string>> x_ticks = {};
   std::vector<ChartSeries> series = {};
-  double bar_width =
-      0;  ///< width of bars in units of x; 0 for lines, with dots if there are few points
+  /// Width of bars in units of x; 0 for lines, with dots if there are few points.
+  double bar_width = 0;
   std::optional<double> level =
       {};  ///< the vertical axis includes it; lines have a dashed one there
 };

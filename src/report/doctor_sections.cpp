@@ -14,8 +14,8 @@
 namespace slipstream {
 namespace {
 
-constexpr double kMostBeyond =
-    1.5;  ///< relative to the scale with training, for levels that drain faster
+/// Relative to the scale with training, for levels that drain faster.
+constexpr double kMostBeyond = 1.5;
 
 /// Returns the length of the longest bar of rates: all bars with training fit, and levels that
 /// drain faster may be longer.

@@ -11,8 +11,8 @@ namespace slipstream {
 namespace {
 
 constexpr std::array<const char*, 4> kGroups = {"loader", "lanes", "host", "device"};
-constexpr std::size_t kFirstThread =
-    11;  // otherwise Perfetto takes a row for its group's main thread
+// With smaller ids, Perfetto takes a row for its group's main thread.
+constexpr std::size_t kFirstThread = 11;
 
 std::size_t row_process(TraceRow::Kind kind) {
   switch (kind) {

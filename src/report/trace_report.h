@@ -51,8 +51,8 @@ struct CriticalPath {
 std::optional<CriticalPath> critical_path(const TraceRecorder& trace, std::int64_t end_ns);
 
 struct TraceSummary {
-  std::int64_t ns =
-      0;  ///< from the first begin to the last end on a lane, or to the first missing event
+  /// From the first begin to the last end on a lane, or to the first missing event.
+  std::int64_t ns = 0;
   std::vector<LaneUse> lanes;
   std::size_t workers = 0;
   double worker_busy_share = 0;  ///< mean over the workers

@@ -15,11 +15,11 @@ struct AugmentSheetOptions {
   std::size_t samples = 8;   ///< rows, at least 1; fewer where fewer samples are good
   std::size_t versions = 3;  ///< number of versions of each sample, at least 1
   std::uint64_t seed = 1;
-  std::uint32_t epoch =
-      0;  ///< epoch of the first version; each further version belongs to the next epoch
+  /// Epoch of the first version; each further version belongs to the next epoch.
+  std::uint32_t epoch = 0;
   std::int64_t cell = 160;  ///< height and width of a tile with its border, pixels; 16 to 4096
-  Rgb background = {0, 0,
-                    0};  ///< color that transparent pixels are composited over, as in training
+  /// Color that transparent pixels are composited over, as in training.
+  Rgb background = {0, 0, 0};
   OnBadSample on_bad_sample = OnBadSample::stop;
   std::function<bool()> stop = {};  ///< called before each sample; true stops
 };

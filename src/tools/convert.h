@@ -19,8 +19,8 @@ struct ConvertOptions {
   std::size_t samples_per_shard = 1024;
   OnBadSample on_bad_sample = OnBadSample::stop;  ///< skip: bad samples are not converted
   unsigned threads = 0;                           ///< 0: one per core; each thread writes a part
-  std::function<bool()> stop =
-      {};  ///< called before each sample; true stops after the current ones
+  /// Called before each sample; true stops after the current ones.
+  std::function<bool()> stop = {};
   /// Progress in parts. Called from threads, but one call at a time.
   std::function<void(std::size_t done, std::size_t all)> progress = {};
   /// Progress in samples while all are read to find the bad ones. Called from the reading threads.

@@ -9,8 +9,8 @@ namespace slipstream {
 
 struct MakeDataOptions {
   std::size_t samples = 256;
-  std::vector<std::int64_t> sizes = {
-      256};  ///< height and width in pixels; one is chosen at random per image
+  /// Height and width in pixels; one is chosen at random per image.
+  std::vector<std::int64_t> sizes = {256};
   std::vector<int> qualities = {90};  ///< JPEG quality, 1 to 100; one is chosen at random per image
   std::int64_t classes = 10;          ///< 2 to 10
   double gray_share = 0;              ///< share of images stored as gray ones

@@ -20,8 +20,8 @@ struct RandomKey {
   std::uint64_t seed = 0;
   std::uint32_t epoch = 0;
   std::uint64_t sample = 0;  ///< sample id, below 2^48
-  std::uint16_t occurrence =
-      0;  ///< how often this epoch used the sample before; 0 for the first time
+  /// Distinguishes the uses of a sample in one epoch (docs/random.md); 0 if it is used once.
+  std::uint16_t occurrence = 0;
   std::uint32_t operation = 0;  ///< index in the chain, below 64
 
   /// Returns block `index` (below 2^26) of this sequence. Bit layout:

@@ -38,8 +38,8 @@ SLIPSTREAM_HOST_DEVICE inline float clamped(float v, float low, float high) {
 /// Rounds `v` to the nearest integer, ties to even.
 /// REQUIRES: 0 <= v < 2^22
 SLIPSTREAM_HOST_DEVICE inline float rounded(float v) {
-  constexpr float kWhole =
-      8388608.0F;  // 2^23: adding it leaves no bits for a fraction, so the addition rounds
+  // 2^23: adding it leaves no bits for a fraction, so the addition rounds.
+  constexpr float kWhole = 8388608.0F;
   return (v + kWhole) - kWhole;
 }
 

@@ -57,8 +57,8 @@ struct RandomRotation {
 struct RandomAffine {
   static constexpr std::string_view kName = "random_affine";
   std::array<double, 2> degrees = {0, 0};  ///< from -360 to 360
-  std::array<double, 2> translate = {
-      0, 0};  ///< maximum translations as fractions of width and height; 0 to 1
+  /// Maximum translations as fractions of width and height; 0 to 1.
+  std::array<double, 2> translate = {0, 0};
   std::array<double, 2> scale = {1, 1};  ///< 0.01 to 100
   /// Degrees, from -80 to 80: the smallest and largest along x, then those along y.
   std::array<double, 4> shear = {0, 0, 0, 0};
