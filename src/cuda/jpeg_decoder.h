@@ -19,12 +19,11 @@ struct JpegImage {
   std::byte* pixels = nullptr;  ///< device memory: interleaved RGB, uint8, rows of 3 * width bytes
 };
 
-/// Decodes batches of JPEG files by nvJPEG: on the GPU's JPEG engines where it has them (chips for
-/// data centers from the A100 on, with the driver's libnvcuvid.so.1), otherwise by CUDA kernels.
-/// Baseline files of one scan alone. Chroma is interpolated, as libjpeg-turbo does; levels differ
-/// from those of libjpeg-turbo by a few (docs/jpeg.md), and may differ between engines and
-/// kernels. Damage within the coded pixels may pass unnoticed.
-/// One thread at a time.
+/// Decodes batches of JPEG files with nvJPEG: on the GPU's JPEG engines if it has them (data center
+/// chips from the A100 on, with the driver's libnvcuvid.so.1), otherwise with CUDA kernels. It
+/// decodes only baseline files of one scan. Chroma is interpolated, as libjpeg-turbo does; levels
+/// differ from those of libjpeg-turbo by a few (docs/jpeg.md), and may differ between engines and
+/// kernels. Damage in the coded pixels may go unnoticed. One thread at a time may use a decoder.
 class JpegDecoder {
  public:
   struct Options {
