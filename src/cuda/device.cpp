@@ -58,7 +58,7 @@ DeviceInfo describe(int index) {
 }
 
 std::string_view variable(const char* name) {
-  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody sets it meanwhile
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): no thread changes it
   return value == nullptr ? "" : value;
 }
 

@@ -58,7 +58,7 @@ bool keep(const fs::path& path, std::span<const std::byte> bytes) {
 }
 
 fs::path absolute_variable(const char* name) {
-  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody sets it meanwhile
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): no thread changes it
   const fs::path path = value == nullptr ? "" : value;
   return path.is_absolute() ? path : fs::path();
 }
