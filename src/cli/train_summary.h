@@ -11,7 +11,7 @@ namespace slipstream {
 /// Prints an epoch and its scores as a line. `lr`: the learning rate of its last step.
 void print_epoch(const EpochResult& epoch, std::optional<double> lr);
 
-/// Prints what a training of `steps` steps did, as `report` has it.
+/// Prints the summary of a training of `steps` steps.
 void print_summary(const RunReport& report, std::uint64_t steps);
 
 /// Prints the last and the best value of each score. REQUIRES: at least one row

@@ -140,7 +140,7 @@ bool Fit::judge(const ScoreRow& row) {
   const double* found = find_score(row, name);
   if (found == nullptr) throw Error(options_.criterion_option + ": this loss does not give it");
   const double value = *found;
-  for (const auto& [other, score] : row.scores) update_best_of(other, score, row.step);
+  for (const auto& [other, score] : row.scores) update_best_value(other, score, row.step);
   history_.score = name + " " + rounded_text(value, kDigits);
   history_.scored_step = row.step;
   const bool is_best = is_better(name, value, history_.best);
@@ -159,7 +159,7 @@ bool Fit::judge(const ScoreRow& row) {
   return is_best;
 }
 
-void Fit::update_best_of(const std::string& name, double value, std::uint64_t step) {
+void Fit::update_best_value(const std::string& name, double value, std::uint64_t step) {
   std::vector<BestOfScore>& all = history_.best_scores;
   const auto found = std::find_if(all.begin(), all.end(),
                                   [&](const BestOfScore& best) { return best.metric == name; });

@@ -14,7 +14,7 @@
 
 namespace slipstream {
 
-/// What the user chose for a training.
+/// Options of a training.
 struct FitOptions {
   std::uint64_t steps = 0;     ///< of the whole training, including the steps of earlier runs
   bool ends_epochs = false;    ///< whether FitSteps::end_epoch() is called; `evaluates` implies it
@@ -26,8 +26,8 @@ struct FitOptions {
   std::optional<std::uint64_t> early_stop = {};
 };
 
-/// What a training remembers of the steps before: from one Fit to the next one of this process, and
-/// from the checkpoint that it resumed.
+/// The scores and the time of a training so far. It is passed from one Fit to the next one of the
+/// same trainer, and begins with the scores of the checkpoint that was resumed.
 struct FitHistory {
   FitHistory() = default;
   /// Starts at `position`, to which `loaded` may have brought the trainer. The best score is known
@@ -55,7 +55,7 @@ struct EpochResult {
 };
 
 /// The steps of a training that the command line and Python do differently. All are called on the
-/// thread of Fit::run(), except show(). What they throw ends the training.
+/// thread of Fit::run(), except show(). An exception from any of them ends the training.
 class FitSteps {
  public:
   virtual ~FitSteps() = default;
@@ -73,7 +73,7 @@ class FitSteps {
   virtual void end_epoch(const EpochResult& epoch) = 0;
 };
 
-/// What one Fit did.
+/// Result of one Fit.
 struct FitResult {
   RunResult run;                 ///< all its steps; without the digest
   std::vector<ScoreRow> scores;  ///< of each evaluation
@@ -88,8 +88,8 @@ class Fit {
   /// `log`: the run folder, or nullptr. All but `options` must outlive this.
   Fit(Trainer& trainer, FitOptions options, FitHistory& history, FitSteps& steps, RunLogging* log);
 
-  /// Trains up to the last step, and saves. Where a step throws, saves what was trained before, and
-  /// throws what it threw. Called once.
+  /// Trains up to the last step, and saves. After an exception saves the steps before it, and
+  /// rethrows it. Called once.
   FitResult run();
 
  private:
@@ -98,7 +98,7 @@ class Fit {
   void train_part();
   void end_epoch();
   bool judge(const ScoreRow& row);
-  void update_best_of(const std::string& name, double value, std::uint64_t step);
+  void update_best_value(const std::string& name, double value, std::uint64_t step);
   bool save(const std::optional<CheckpointScore>& score);
   void end_early_where_due();
 
@@ -113,15 +113,16 @@ class Fit {
 };
 
 /// The score that decides which epoch is best: `chosen`, or, without it, the first metric of the
-/// pipeline or the loss. Throws Refused for a name of no score; `option` is what the user
-/// chose it with, for the message.
+/// pipeline or the loss. Throws Refused for a name of no score. `option`: the name of the
+/// user's option, for the message.
 std::string fit_criterion(const Pipeline& pipeline, const std::optional<std::string>& chosen,
                           const std::string& option);
 
 /// The number of epochs in `steps` steps.
 double epochs_in(std::uint64_t steps, const Pipeline& pipeline);
 
-/// What the progress line shows of a training of `steps` steps in all.
+/// Returns the epoch, the score and the learning rate that the progress line shows. `steps`: of the
+/// whole training.
 TrainingFacts training_facts(const Pipeline& pipeline, std::uint64_t steps,
                              const FitHistory& history, const Progress& progress);
 

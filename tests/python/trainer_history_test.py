@@ -1,4 +1,4 @@
-"""What one call of fit() leaves to the next one, to a checkpoint and to the run folder."""
+"""Scores, plans and lost checkpoints over several calls of fit(), and in a resumed training."""
 
 import json
 import math
