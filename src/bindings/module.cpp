@@ -25,10 +25,8 @@
 #include "core/number_text.h"
 #include "datasets/scan_watch.h"
 #include "engine/copy_values.h"
-#include "engine/placement.h"
 #include "slipstream/cli/cli.h"
 #include "slipstream/datasets/datasets.h"
-#include "slipstream/transforms/chain.h"
 
 namespace slipstream {
 namespace {

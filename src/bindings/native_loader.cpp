@@ -140,8 +140,8 @@ void NativeLoader::start(std::uint64_t batch) {
     dataset = used_by(user_, std::move(dataset));
     transforms = used_by(user_, std::move(transforms));
   }
-  feed_->seek(dataset, transforms, options_, get_lane(*context_, "copy", 0));
   returned_ = std::make_shared<Returned>();
+  feed_->seek(dataset, transforms, options_, get_lane(*context_, "copy", 0));
 }
 
 void NativeLoader::check_process() const {

@@ -126,7 +126,13 @@ void NativeTrainer::begin() {
                     ": go on from there with resume=\"auto\", or give another folder");
     if (!found.empty()) {
       const State now = trainer_->state();
-      taken->load_latest();  // for its best score
+      try {
+        taken->load_latest();  // for its best score
+      } catch (const DeviceLost&) {
+        throw;
+      } catch (const Error&) {
+        // Checkpoints of another training, or damaged ones, have no score of this training.
+      }
       trainer_->restore(now);
     }
     checkpoints_ = std::move(taken);

@@ -34,6 +34,7 @@ void DeviceFeed::prepare(const std::shared_ptr<const Dataset>& dataset,
   if (!has_format(options.wire, Wire::jpeg)) return;
   const SlabLayout layout = DataLoader::plan_layout(*dataset, transforms, options);
   if (unpacker_ != nullptr && unpacker_->fits(layout)) return;
+  stop();  // the loader needs the unpacker that is replaced
   unpacker_.reset();
   JpegUnpacker::Options made;
   made.device = context_.device().index();
@@ -58,17 +59,18 @@ DeviceFeed::Counted DeviceFeed::seek(const std::shared_ptr<const Dataset>& datas
   stop();
   prepare(dataset, transforms, options);
   Counted before{.disk_cache = disk_cache_state(*dataset)};
+  has_failed_ = true;  // until all parts of the new loader are there
   loader_ = std::make_unique<DataLoader>(dataset, transforms, options);
   dataset_ = dataset;
   options_ = options;
   next_ = options.first_batch;
-  has_failed_ = false;
   marks_.clear();
   is_recorded_.assign(loader_->slabs(), false);
   while (marks_.size() < loader_->slabs()) marks_.push_back(lane.make_untimed_mark());
   // The new loader's workers may have counted already, for the batches that follow.
   before.counters.resize(loader_->counters().size());
   before.jpeg = counted().jpeg;
+  has_failed_ = false;
   return before;
 }
 

@@ -175,6 +175,7 @@ bool Fit::save(const std::optional<CheckpointScore>& score) {
   const std::uint64_t position = trainer_.position();
   const bool is_there = saved_ == position || (position == begun_at_ && !history_.is_lost);
   if (is_there && !score) return true;
+  history_.is_lost = true;  // if save() throws
   history_.is_lost = !steps_.save(score);
   if (!history_.is_lost) saved_ = position;
   steps_.report_problem();

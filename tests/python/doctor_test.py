@@ -193,6 +193,15 @@ def test_worker_init_fn_gets_the_users_data_set():
 # Errors
 
 
+def test_failing_second_worker_is_reported_with_its_reason():
+    def start(worker):
+        if worker == 1:
+            raise ValueError("no camera for worker 1")
+
+    report = run_doctor(Images(slow(0.01)), worker_init_fn=start, workers=2, budget=1)
+    assert "no camera for worker 1" in report.text()
+
+
 def test_invalid_doctor_arguments_are_refused():
     loader = DataLoader(Images(), 4)
     with pytest.raises(ss.Refused, match=r"a torch.utils.data.DataLoader or a slipstream.DataLoader, not list.*\n.*step cannot be called"):

@@ -255,10 +255,8 @@ class LevelMeasurements:
             cost.group = "read" if number == 0 else "transforms"
             cost.wall_s, cost.cpu_s, made = one[number]
             cost.bytes = mean([each for each in made if each > 0])
-            cost.wall_of_all_s, cost.cpu_of_all_s = (
-                mean(together[number][0]),
-                mean(together[number][1]),
-            )
+            if together:  # empty if no batch of all workers could be measured
+                cost.wall_of_all_s, cost.cpu_of_all_s = mean(together[number][0]), mean(together[number][1])
             costs.append(cost)
         costs[-1].bytes = self._bytes_of_batch / self.batch_size
         return costs
