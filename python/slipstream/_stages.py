@@ -1,4 +1,4 @@
-"""Stages of a loop, which change each batch before the loop's body gets it."""
+"""slipstream.Stage: a function that changes each batch before the loop body gets it."""
 
 from __future__ import annotations
 
@@ -20,23 +20,28 @@ Keys = Key | Sequence[Key] | None
 
 @dataclasses.dataclass
 class Stage:
-    """What is done to each batch ahead of the loop's body, on a stream of its own.
+    """A function that a slipstream.Pipeline applies to each batch before the loop body gets it, on a separate stream.
 
-    function: a module in evaluation mode without parameters that require gradients, or any
-        callable. It runs without gradients, on the stage's stream, which is the current one, and
-        must not wait for the device. On a GPU a torch.jit.ScriptModule is called by a thread
-        without Python's lock, where it neither calls Python nor draws random numbers.
-    input: where its arguments are in the batch: an index of a tuple or list, a key of a mapping, a
-        name of a named tuple or data class, or several of these. By default the first element of a
-        tuple or list, or the whole batch where it is a tensor.
-    output: where its result goes; by default to the first `input`. A mapping may get a new key. Of
-        several outputs the function returns a tuple.
-    seed: the stage draws random numbers from PyTorch's generators. They then hold numbers made of
-        this seed, its name, the pass and the batch while it runs, and go on as before afterwards.
-    autocast: torch.bfloat16 or torch.float16: the function runs under torch.autocast with it; False: without
-        autocast. By default it runs under the autocast that is active where the loop asks for the
-        next batch, so one that is entered in the loop's body does not apply to it, which is an error
-        where the two differ.
+    Arguments:
+        name (str): name of the stage in error messages. It is also part of the stage's seed.
+        function (callable): a module in evaluation mode without parameters that require gradients, or any callable.
+            It runs without gradients, and the current stream is that of the stage. It should not wait for the
+            device, because nothing overlaps while the host waits. On a GPU, a torch.jit.ScriptModule that neither
+            calls Python nor uses random numbers is called by a separate thread without the GIL.
+        input (int, str or list of them, default None): where the arguments of `function` are in the batch: an index
+            of a tuple or list, a key of a mapping, or an attribute of a named tuple or data class. None means the
+            first element of a tuple or list, or the whole batch if it is a tensor.
+        output (int, str or list of them, default None): where the result is stored; None means at the first `input`.
+            A mapping may get a new key. With several outputs, the function returns a tuple.
+        seed (int, default None): allows the stage to use PyTorch's default generators. While the stage runs, they are
+            seeded by this seed, the name of the stage, the epoch and the batch; afterwards they continue as before.
+            From 0 to 2**63 - 1.
+        autocast (torch.dtype or False, default None): torch.bfloat16 or torch.float16 runs the function under
+            torch.autocast with this dtype, False without autocast. None uses the autocast that is active when the
+            loop requests the next batch. Autocast that is entered in the loop body is therefore too late for the
+            stage; if the two differ, iterating raises Error.
+
+    Raises Refused for invalid arguments. Calling a stage raises Error if the batch does not have its input or output.
 
     >>> halve = ss.Stage("halve", lambda image: image / 2, input="image", output="half")
     >>> halve({"image": torch.tensor([3.0]), "name": "a.jpg"})
@@ -68,7 +73,7 @@ class Stage:
         self._outputs = self._inputs[:1] if self.output is None else self._keys("output", self.output)
 
     def __call__(self, batch: Any) -> Any:
-        """The batch with the stage's result in it; `batch` is not changed."""
+        """Returns a copy of the batch with the result of the function in it. `batch` itself is not changed."""
         arguments = self._arguments(batch)
         if self.autocast is None:
             return self._placed(batch, self.function(*arguments))
@@ -124,13 +129,14 @@ class Stage:
             raise self._misfit("writes", outputs, batch) from None
 
     def _direct(self) -> tuple[Any, ...]:
-        """The keys of the only input and output, where nothing but the function comes between."""
+        """Returns the keys of input and output if there is one of each and only `function` has to be called; otherwise
+        (). The native loop then reads and writes the batch without calling this class."""
         is_one = len(self._inputs) == len(self._outputs) == 1 and type(self).__call__ is _CALL
         is_one = is_one and self.autocast is None
         return (self._inputs[0], self._outputs[0]) if is_one else ()
 
     def _script(self, device: str) -> torch.jit.ScriptModule | None:
-        """The script that a thread without Python's lock may call instead of this stage; None: none."""
+        """Returns the script that a thread without the GIL may call instead of this stage, or None."""
         is_alone = self.seed is None and self.autocast is None and type(self).__call__ is _CALL
         return compile_script(self.function, device) if is_alone else None
 

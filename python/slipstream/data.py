@@ -1,4 +1,4 @@
-"""The native loader."""
+"""slipstream.DataLoader: the loader whose threads read, decode and transform samples without Python."""
 
 from __future__ import annotations
 
@@ -30,41 +30,64 @@ _MOST_PREFETCHED = 1024
 
 
 class DataLoader:
-    """The native loader: threads read, decode and transform samples straight into page-locked
-    batches, without Python. What is written in Python, a data set or a transform, runs in worker
-    processes, of which each thread has one. Arguments mean what they do in
-    torch.utils.data.DataLoader.
+    """Loads batches of samples with threads that do not use Python. Each iteration over it is one epoch.
 
-    dataset: a slipstream data set, whose transform is done here, sample by sample, with MixUp, CutMix and
-        OneHot in its end, to the whole batch; or any map-style data set (PythonDataset).
-    device: where tensors of batches are: "cpu", or "cuda" or "cuda:N", to which they are copied ahead
-        of the loop, on a stream of their own; they may be kept for any time.
-    num_workers: threads, at least 1, and as many processes where something is in Python.
-    prefetch_factor: batches that each worker fills ahead.
-    seed: of the order and of all random transforms: what a batch holds depends on it, the epoch and
-        the batch's number alone, not on the number of workers.
-    on_bad_sample: "stop", or "skip": the next good sample takes the place of a bad one. In the order of an
-        evaluation, without shuffle and drop_last in one process, bad samples are left out instead, so that each
-        good one is counted once, and batches are smaller. A warning after an epoch names new ones; `skipped` has all.
-    decode: "tolerant": damage that libjpeg-turbo or libpng reads past with a warning, such as bytes before
-        a JPEG's end marker, gives the pixels that they give. "strict": such a file is a bad sample.
-    transforms_device: "cpu": the workers do the transforms; "cuda": the device does those that it
-        can, from one of them to the last, in the stream of the copies, with the same bits.
-    wire: how fields travel to a GPU, such as {"image": "jpeg"}: as files, which its JPEG engines
-        decode, crop and resize (docs/plan.md has the other forms).
-    rank, world_size: loads the share of one process, its batch of each step; by default those of
-        torch.distributed, if it is initialized when an iteration starts. batch_size is that of each process. Without
-        drop_last they share what is left for the last step, in batches that are smaller and equally
-        large: less than world_size samples come a second time, as with DistributedSampler.
-    multiprocessing_context: how processes are started: "fork", "forkserver", "spawn" or a context;
-        None: as multiprocessing does by default. They start with the loader and live as long.
-    worker_init_fn: called with its number in each process. Before each sample, the generators of
-        `random`, NumPy and PyTorch there are seeded by `seed`, the epoch and the sample.
+    The threads read, decode and transform samples and write them into page-locked batches. A data set or a
+    transform that is written in Python runs in worker processes, one for each thread. Arguments that
+    torch.utils.data.DataLoader also has mean the same as there.
 
-    Before the first pass nothing is read but, where something is in Python, the first sample. Each pass is
-    the next epoch, also after a `break`; but an epoch of which only the first batch was taken, as by
-    next(iter(loader)), begins again. set_epoch() goes to another one; state_dict() and load_state_dict() go on in
-    the middle of one.
+    Arguments:
+        dataset: a slipstream data set, or any map-style data set, which is treated as PythonDataset(dataset). The
+            loader applies its transform to each sample. MixUp, CutMix and OneHot, which are last in the transform,
+            are applied to the whole batch.
+        batch_size (int, default 1): samples in a batch of this process.
+        shuffle (bool, default False): another order of the samples in each epoch.
+        num_workers (int, default 1): number of threads, 1 to 1024; also the number of worker processes, if the data
+            set or a transform is written in Python.
+        drop_last (bool, default False): drops the last batch of an epoch if it is incomplete.
+        prefetch_factor (int, default 2): batches that each worker loads in advance, 1 to 1024.
+        seed (int, default 0): seed of the order and of all random transforms, from 0 to 2**64 - 1. The content of a
+            batch depends only on the seed, the epoch and the batch's index, not on the number of workers.
+            torch.manual_seed() has no effect on it.
+        device (str or torch.device, default "cpu"): device of the batches: "cpu", "cuda" or "cuda:N".
+        on_bad_sample (str, default "stop"): "stop" raises Error for a sample that cannot be loaded. "skip" uses the
+            next good sample instead. An evaluation order (no shuffle, no drop_last, one process) leaves bad samples
+            out instead, so that each good one counts once, and some batches are smaller. A warning after an epoch
+            names new bad samples, and the attribute `skipped` has all of them.
+        decode (str, default "tolerant"): "tolerant" accepts files that libjpeg-turbo or libpng can read with a
+            warning, such as one with extra bytes before a JPEG's end marker, with the pixels that these libraries
+            return. "strict" treats such a file as a bad sample.
+        transforms_device (str, default "cpu"): "cpu": the workers apply the transforms. "cuda": the GPU applies the
+            last transforms, as many as it can, on the stream of the copies, with the same bits.
+        wire (mapping, default None): format of fields in the copy to the GPU. {"image": "jpeg"} copies the files,
+            which the JPEG engines of the GPU decode, crop and resize. docs/plan.md lists the other formats.
+        rank, world_size (int, default None): load the share of one process in each step. The default is the rank and
+            world size of torch.distributed, if it is initialized when an iteration starts. Without drop_last, the
+            processes share the samples of the last step in smaller batches of equal size, for which fewer than
+            world_size samples are used twice, as DistributedSampler does.
+        multiprocessing_context (str or context, default None): how worker processes are started: "fork",
+            "forkserver", "spawn" or a context of multiprocessing. None uses the default of multiprocessing. The
+            processes start when the loader is created and end with it.
+        worker_init_fn (callable, default None): called in each worker process with the number of the process.
+            Before each sample, the generators of `random`, NumPy and PyTorch in the process are seeded by `seed`,
+            the epoch and the sample.
+
+    Batches: native data sets give a tuple of tensors, one for each of `dataset.fields`. Images are uint8, or float32
+    after Normalize or ToDtype, batch x channels x height x width, channels-last. Labels are int64. A data set in
+    Python gives batches with the structure of its samples.
+
+    On a GPU, batches are copied on a separate stream while the loop works on earlier ones. The stream that is current
+    when the loop requests a batch waits for its copy. The host waits only for samples that have not been loaded yet,
+    and for the device if it is several batches behind. Tensors of a batch may be kept for any time.
+
+    When the loader is created, no sample is read, except for the first one if the data set is written in Python. An
+    iteration that ends with a `break` counts as an epoch. If only the first batch was taken, as by
+    next(iter(loader)), the next iteration starts the same epoch again. set_epoch() selects the next epoch, and
+    load_state_dict() a position inside an epoch.
+
+    Raises Refused for invalid arguments, with all problems in one message. Iterating raises Error for a sample that
+    cannot be loaded, and the exception of a data set or transform in Python with its type and the traceback of the
+    worker process. The next call of next() then gives the batch that follows.
 
     >>> data = ss.ImageFolder("photos", ss.transforms.RandomResizedCrop(32))
     >>> loader = ss.DataLoader(data, batch_size=8, shuffle=True, drop_last=True, num_workers=2)
@@ -120,9 +143,10 @@ class DataLoader:
         self.dataset = wrap_dataset(dataset)
         self.drop_last = bool(drop_last)
         self.transforms_device, self.device = transforms_device, place
-        self._position = 0  # of the batch behind the last one given, through all epochs
+        self._position = 0  # index of the next batch, counted through all epochs
         self._resumes, self._pass_number = False, 0
-        # Where an iteration began of which only the first batch was taken, and whether it resumed there.
+        # Set while an iteration has given only its first batch, because looking at one batch must not use up an
+        # epoch: the position at which that iteration began, and whether it resumed there.
         self._peeked: tuple[int, bool] | None = None
         chain = Compose._wrap(self.dataset.transform)
         settings = self._settings(chain, wire)
@@ -175,7 +199,7 @@ class DataLoader:
         context: BaseContext,
         init: Callable[[int], None] | None,
     ) -> _native.Dataset:
-        """The native data set of `dataset`; starts processes where something is in Python."""
+        """Returns the native data set to read. Starts worker processes if the data set or a transform is in Python."""
         native, runs = self.dataset._native, chain._runs()
         source = native.source if isinstance(native, PythonSource) else None
         if source is None and not runs:
@@ -223,8 +247,10 @@ class DataLoader:
 
     @property
     def epoch(self) -> int:
-        """Index of the next epoch, from 0. It advances with the second batch that is asked for in an epoch: a look
-        at one batch, next(iter(loader)), costs none, and a loop that is left by `break` later does."""
+        """Index of the next epoch, starting at 0.
+
+        The index advances when the second batch of an epoch is requested. Looking at one batch with
+        next(iter(loader)) therefore does not use up an epoch, and a loop that is left later with `break` does."""
         self._take_ranks_between_epochs()
         return self._next_epoch()
 
@@ -235,11 +261,12 @@ class DataLoader:
 
     @property
     def skipped(self) -> dict[str, str]:
-        """With on_bad_sample="skip": the bad samples met so far by name, and what is wrong with each."""
+        """With on_bad_sample="skip": a new dict from the name of each bad sample so far to the reason. Otherwise
+        empty."""
         return dict(self._native.skipped()) if self._skips else {}
 
     def _warn_of_skipped(self) -> None:
-        """Names the bad samples that no earlier warning counted."""
+        """Warns of bad samples if there are new ones since the previous warning."""
         skipped = self.skipped
         if len(skipped) <= self._reported_skipped:
             return
@@ -252,8 +279,12 @@ class DataLoader:
         )
 
     def set_epoch(self, epoch: int) -> None:
-        """The next pass is that of `epoch`, from its beginning; but where load_state_dict() has gone to
-        a place in that epoch, it stays there. set_epoch() of a data set in Python is called with it."""
+        """Selects the epoch of the next iteration, which starts at its first batch.
+
+        If load_state_dict() has set a position inside this epoch, the position is kept. If a data set in Python has a
+        method set_epoch(), it is called with the epoch, too.
+
+        epoch (int): index of the epoch, 0 to 2**32 - 1. Raises Refused for other values."""
         check(epoch=(epoch, 0, EPOCHS - 1))
         self._take_ranks()
         self._forget_peek()
@@ -264,8 +295,11 @@ class DataLoader:
             each.set_epoch(operator.index(epoch))
 
     def state_dict(self) -> dict[str, int]:
-        """Where the loop is: behind the last batch that it was given, also after it was left. All else
-        says which samples come, with the batch size of all processes together.
+        """Returns the position of the loop as a dict of integers. It does not wait for the device.
+
+        "position" is the number of batches given so far, through all epochs, also after the loop was left.
+        "batches_per_epoch", the number of samples, the total batch size of all processes, the seed and `shuffle`
+        describe the order of the samples; load_state_dict() compares them.
 
         >>> data = ss.ImageFolder("photos", ss.transforms.CenterCrop(32))
         >>> loader = ss.DataLoader(data, batch_size=10)
@@ -282,9 +316,12 @@ class DataLoader:
         return {"position": self._position, "batches_per_epoch": length} | self._order
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """The next pass goes on there, without reading the batches before, also behind a set_epoch() of
-        the epoch that it is in. Raises Refused for the state of a loader that gives other samples, and
-        for what is no state. Position and batches_per_epoch suffice.
+        """Makes the next iteration start at the position of `state`, without reading the batches before it. A later
+        set_epoch() with the same epoch does not change the position.
+
+        state (mapping): the result of state_dict(). The keys "position" and "batches_per_epoch" are required.
+
+        Raises Refused if `state` is something else, or the state of a loader that gives other samples.
 
         >>> data = ss.ImageFolder("photos", ss.transforms.CenterCrop(32))
         >>> loader = ss.DataLoader(data, batch_size=10)
@@ -316,7 +353,7 @@ class DataLoader:
         self._pass_number += 1
 
     def _forget_peek(self) -> None:
-        """Goes back to where an iteration began of which only the first batch was taken."""
+        """Undoes an iteration that gave only its first batch, so that its epoch starts again."""
         if self._peeked is not None:
             self._seek(*self._peeked)
 
@@ -326,13 +363,16 @@ class DataLoader:
             self._workers.revive(self._native.halt)
 
     def _take_ranks_between_epochs(self) -> None:
-        """Follows torch.distributed once it is initialized. Within an epoch the position counts batches of the
-        ranks that the iteration started with."""
+        """Takes over the rank and world size of torch.distributed between two epochs. Inside an epoch they must not
+        change, because the position counts batches of the world size with which the iteration started."""
         if _is_distributed() and self._position % self._native.batches_per_epoch() == 0:
             self._take_ranks()
 
     def _take_ranks(self, resumes: bool = True) -> None:
-        """Loads the share that this process has by now. The next iteration stays in its epoch."""
+        """Changes to the share of samples that this process has now. The epoch of the next iteration stays the same.
+
+        resumes: whether a position inside an epoch, set by load_state_dict(), must remain valid. Raises Refused if it
+        does not."""
         ranks = _ranks(*self._given_ranks)
         if ranks == self._ranks:
             return
@@ -349,7 +389,8 @@ class DataLoader:
         self._seek(epoch * self._native.batches_per_epoch(), False)
 
     def _first_number(self) -> int:
-        """By which a stage's draws are keyed in the first batch of the next pass."""
+        """Number of the first batch of the next iteration, which selects the random numbers of stages with a seed.
+        The epoch is in the upper 32 bits, so that no two epochs share a number."""
         self._take_ranks()
         self._forget_peek()
         return (self.epoch << 32) + (self._position % len(self) if self._resumes else 0)

@@ -1,4 +1,4 @@
-"""Stages of a training loop that run ahead of its body."""
+"""slipstream.Pipeline: runs the copies and stages of a training loop in advance, on separate streams."""
 
 from __future__ import annotations
 
@@ -19,31 +19,39 @@ from .datasets import Dataset
 
 
 class Pipeline:
-    """A loop over `loader` whose copies and stages run ahead of its body.
+    """Iterates over the batches of a loader; copies to the device and frozen stages run in advance on separate streams.
 
-    loader: batches in host memory, page-locked where copies are to overlap (pin_memory=True): a
-        torch.utils.data.DataLoader, a slipstream.DataLoader, or any iterable of tensors and of
-        tuples, lists, mappings, named tuples and data classes of them, nested. Other objects
-        pass through, changed by their to(device) where they have one.
-    stages: names and callables, or `Stage`s, in their order.
-    device: where tensors are copied: "cuda", "cuda:N" or "cpu", where nothing overlaps. By default
-        that of `loader` if it is a slipstream.DataLoader, else "cuda" if there is one.
-    run_ahead: batches that the host may enqueue, beyond those in flight, before the device has
-        finished.
-    serial: does everything on the caller's stream, in the order of a plain loop; for comparison.
-        Only the copies of a slipstream.DataLoader stay ahead.
+    While the loop body works on batch n, a stage works on batch n + 1 and the copy on a later batch. Each batch has
+    the same bits as in a plain loop on one stream, as long as stages and loop body do not write to anything that they
+    share.
 
-    While the body works on batch n, the stages work on n + 1 and the copies on n + 2. Each batch is
-    what a plain loop on one stream gives, bit for bit, as long as stages and body share nothing
-    that either of them writes. What can be seen of that is checked: a stage with trained
-    parameters, in training mode, or whose weights are written meanwhile, one that gives the same
-    memory twice, and two that draw from one generator of random numbers are errors.
+    Arguments:
+        loader: a torch.utils.data.DataLoader, a slipstream.DataLoader, or any iterable of batches in host memory. A
+            batch is a tensor of any shape and dtype, or a tuple, list, mapping, named tuple or data class of
+            tensors, also nested. Other objects in it are passed on; if they have a method to(), its result for the
+            device is used. Copies overlap with other work only if the memory is page-locked (pin_memory=True).
+        stages (sequence, default ()): pairs of a name and a callable, or `Stage` objects, in the order in which they
+            run.
+        device (str or torch.device, default None): where tensors are copied: "cuda", "cuda:N", or "cpu", on which
+            nothing overlaps. None means the device of a slipstream.DataLoader, otherwise "cuda" if there is a GPU
+            and "cpu" if there is none.
+        run_ahead (int, default 2): number of batches, at least 1, that the host may enqueue before it waits for the
+            device, in addition to the len(stages) + 2 batches that have device memory.
+        serial (bool, default False): runs everything on the caller's stream in the order of a plain loop, for
+            comparison. Only the copies of a slipstream.DataLoader still run in advance.
 
-    The body runs on the caller's current stream, which waits for each batch. Its tensors may be
-    kept for any time. The host waits for the device only to stay within `run_ahead`.
+    The loop body runs on the caller's current stream, which waits for each batch. The tensors of a batch may be kept
+    for any time. The host waits for the device only to stay within `run_ahead`.
 
-    Around a loader with state_dict() and load_state_dict() it has both, too: where the body is, while the
-    loader's own is as far as was read ahead. Around a slipstream.DataLoader they are that one's.
+    If the loader has state_dict() and load_state_dict(), so does the pipeline. Its state is the position of the loop
+    body; the state of the loader itself is further, because batches are read in advance. With a slipstream.DataLoader
+    the two methods are those of the loader.
+
+    Raises Refused for invalid arguments, for a stage in training mode, and for one whose parameters require gradients.
+    Iterating raises Error for conflicts that can be detected: weights of a stage that change during the epoch, a
+    stage that returns the same memory for two batches, and one random generator that is used by two of loader,
+    stages and loop body. Exceptions of the loader and of stages are raised in place of their batch, and the next call
+    of next() gives the batch that follows.
 
     >>> encoder = torch.nn.Linear(4, 2).eval().requires_grad_(False)
     >>> batches = [(torch.ones(8, 4), ["a.jpg"] * 8) for _ in range(3)]
@@ -101,9 +109,12 @@ class Pipeline:
         return f"Pipeline({type(self.loader).__name__}, stages=[{stages}], device={self.device})"
 
     def set_epoch(self, epoch: int) -> None:
-        """The next pass is that of `epoch`: stages with a seed draw by it. The loader's set_epoch() is
-        called with it, or where it has none, those of its sampler, batch_sampler and data set, such as
-        torch.utils.data.DistributedSampler's."""
+        """Selects the epoch of the next iteration, which determines the random numbers of stages with a seed.
+
+        Also calls set_epoch() of the loader. If the loader has no such method, calls those of its sampler,
+        batch_sampler and data set, for example that of torch.utils.data.DistributedSampler.
+
+        epoch (int): index of the epoch, 0 to 2**32 - 1. Raises Refused for other values."""
         check(epoch=(epoch, 0, EPOCHS - 1))
         self._place.seek(operator.index(epoch))
         set_epochs(self.loader, operator.index(epoch))
@@ -121,8 +132,10 @@ class Pipeline:
         return self.loader._pass(self.stages, self.run_ahead)
 
     def _foreign_iteration(self) -> Iteration:
-        """The loader's own iterator is made here, as in a plain loop: it may draw random numbers. The epoch begins
-        with the first batch, for frameworks iterate a loader only to see whether they can."""
+        """Iterates over a loader that is not a slipstream.DataLoader.
+
+        The loader's iterator is created at once, as in a plain loop, because creating it may use random numbers. The
+        epoch begins with the first batch, because frameworks call iter() only to find out whether it works."""
         states = States(self.loader) if has_state(self.loader) else None
         source, ready = make_source(self.loader, states)
         progress: Progress | None = None

@@ -1,4 +1,4 @@
-"""Training a PyTorch module with the whole run native."""
+"""slipstream.Trainer: trains a PyTorch module with a native loop."""
 
 from __future__ import annotations
 
@@ -28,42 +28,85 @@ from .pipeline import Pipeline
 
 
 class Trainer:
-    """Trains `model` on the batches of `loader` natively: loader, copies, frozen stages, optimizer,
-    schedule, evaluation and checkpoints run as in `slipstream train`. Python is called for the model and
-    the loss alone, on the training lane's stream, and holds its lock only while it enqueues.
+    """Trains `model` on the batches of `loader`. The loader, the copies, frozen stages, the optimizer, the schedule,
+    evaluation and checkpoints are those of `slipstream train`; Python is called only for the model and the loss.
 
-    loader: a slipstream.DataLoader, or a slipstream.Pipeline around one, whose stages run ahead on streams of
-        their own. Its data set, transforms, order, seed, workers and device are the training's; it is not
-        iterated itself. A short last batch stays short, as in a loop over it.
-    model: moved to the loader's device, and trained in place; its 4-dimensional parameters become
-        channels-last in memory with `channels_last`. model(*input) gives a tensor, or something with
-        `output` in it. Modules in it keep their modes; model.train() is called where it is in evaluation
-        mode, and afterwards all modes are as they were.
-    loss: "cross_entropy", or a function(output, *target) that gives a scalar. What the model gives other than
-        a tensor goes to the function as it is.
-    input, target: names of the batch's fields (loader.dataset.fields); by default "image" and "label".
-    output: key or index of the tensor in what the model gives, for losses and metrics by name.
-    steps, epochs: how long to train in all, with what is resumed; one of them.
-    metrics: of `val` and of evaluate(loader), by name ("top1", "top5", "class_accuracy", "mean_iou"), or a
-        mapping to a name or a function(output, *target) that gives a score for each sample. Larger is
-        better. By default those that fit the target. num_classes: for those that need it, where the data set does not say.
-    param_groups: as torch.optim's: mappings of params, and lr, weight_decay or both.
-    plan: "pipelined", "serial", or "auto", which measures both. All give the same bits on a CPU, and on a GPU
-        with deterministic=True.
-    transforms_device: "cpu" (the loader's workers) or "cuda" (the GPU, with plan="pipelined" in a stream of
-        their own); by default as the loader's.
-    val: a slipstream.DataLoader on which the model is evaluated after each epoch, without random transforms,
-        but with functions in Python. Its images have the dtype and the shape of those in training, and values of
-        about the same range (0 to 255 next to 0 to 1 is refused). Bad samples are left out with its
-        on_bad_sample="skip".
-    val_may_differ: True lets images of `val` have another shape or range on purpose.
-    resume: "auto" goes on from the latest checkpoint in `checkpoint`, if there is one; a path from that one.
-    progress: shows a live line on standard error; by default on a terminal.
-    on_step: called with a TrainingStep, a few steps behind the device; on a CPU by another thread.
-    on_epoch: called with a TrainingEpoch between two epochs.
+    The model and the loss are called on the stream of the training lane. The GIL is held only while they enqueue
+    their work.
 
-    All others are the options of `slipstream train`, with underscores (docs/training.md). Raises Refused for
-    what makes no sense, before anything is read.
+    Arguments for data and model:
+        loader: a slipstream.DataLoader, or a slipstream.Pipeline around one, whose stages run in advance on separate
+            streams. The training uses its data set, transforms, order, seed, workers and device; the loader itself is
+            not iterated. If the last batch of an epoch is smaller than the others, it stays smaller.
+        model (torch.nn.Module): is moved to the loader's device and trained in place. model(*input) returns a tensor,
+            or a tuple or mapping that contains it (see `output`). If the model is in evaluation mode, model.train()
+            is called; otherwise its modules keep their modes. All modes are restored afterwards.
+        loss (str or callable, default "cross_entropy"): "cross_entropy", or a function(output, *target) that returns
+            a scalar. If the model returns something else than a tensor, the function receives it unchanged.
+        input, target (str or sequence of str, default None): names of the fields that the model and the loss receive
+            (loader.dataset.fields). The defaults are "image", or else the first field, and "label", or else "mask".
+        output (str or int, default None): key or index of the tensor in the model's output, which losses and metrics
+            that are given by name use.
+        steps, epochs (int): how long to train in total, including the steps before a resume. Give one of the two.
+        channels_last (bool, default True): stores four-dimensional parameters channels-last.
+
+    Arguments for updates of the weights:
+        optimizer (str, default "sgd"): "sgd" or "adamw", as in torch.optim.
+        lr (float, default 1e-3): learning rate.
+        momentum (float, default None: 0), nesterov (bool, default False): only for "sgd".
+        weight_decay (float, default None: 0 for "sgd", 0.01 for "adamw"): weight decay, as in torch.optim.
+        betas (default None: (0.9, 0.999)), eps (float, default None: 1e-8): only for "adamw".
+        no_weight_decay_on (str or sequence of str, default ()): parameters without weight decay: "norm"
+            (one-dimensional parameters other than biases) and "bias" (parameters whose name ends with "bias").
+        param_groups (sequence of mappings, default ()): as in torch.optim: `params`, and `lr`, `weight_decay` or both.
+        schedule (str, default "constant"): "constant", "step", "cosine", "linear" or "one-cycle".
+        warmup_epochs (float), warmup_steps (int, default None: no warm-up): length of a linear warm-up from a
+            hundredth of `lr` to `lr`.
+        lr_step_size (float), lr_gamma (float, default None: 0.1): for "step": multiplies the learning rate by
+            lr_gamma each time lr_step_size epochs have passed.
+        lr_min (float, default None: 0): for "cosine" and "linear": learning rate at the end.
+        accumulate (int, default 1): averages the gradients of this number of batches for one update.
+        clip_grad (float, default 0: off): clips the norm of all gradients together.
+        ema (float, default 0: off): decay of a moving average of weights and buffers, which evaluations use.
+        on_nan (str, default "stop"): "stop" ends the run at the first loss that is not finite; "skip" skips each
+            update whose loss or gradients are not finite.
+        label_smoothing (float, default 0): as in torch.nn.CrossEntropyLoss.
+        precision (str, default "tf32"): "tf32", "fp32", "bf16" or "fp16"; the last two use torch.autocast.
+        deterministic (bool, default False): uses deterministic algorithms only. Always on if the device is a CPU.
+
+    Arguments for the run:
+        plan (str, default "pipelined"): "pipelined", "serial", or "auto", which measures both. All plans give the
+            same bits on a CPU, and on a GPU with deterministic=True.
+        transforms_device (str, default None: that of the loader): "cpu" applies transforms in the loader's workers,
+            "cuda" on the GPU, with plan="pipelined" on a separate stream.
+        log_dir (path, default None): folder to which the run writes its scores. log_every (int, default 50): steps
+            between two rows.
+        progress (bool, default None: on a terminal): shows a live line on standard error.
+        on_step (callable, default None): called with a TrainingStep for each step that the device has finished, which
+            is a few steps late. On a CPU another thread calls it.
+        on_epoch (callable, default None): called with a TrainingEpoch between two epochs.
+
+    Arguments for evaluation:
+        val (slipstream.DataLoader, default None): the model is evaluated on it after each epoch, without random
+            transforms, but with Python functions among the transforms. Its images must have the dtype and shape of
+            those in training and a similar range of values, so 0 to 255 is refused if the training has 0 to 1.
+        val_may_differ (bool, default False): accepts images of `val` with another shape or range.
+        metrics (sequence of str, or mapping, default None): names of scores ("top1", "top5", "class_accuracy",
+            "mean_iou"), or a mapping from a name to one of these or to a function(output, *target) that returns a
+            score for each sample. Larger is better. The default is the metrics that fit the target.
+        num_classes (int, default None: that of the data set): for metrics that need it.
+        keep_best (str, default None: the first of the scores): the score that decides which checkpoint is the best.
+        early_stop (int, default None): ends the training when that score has not improved for this number of epochs.
+
+    Arguments for checkpoints:
+        checkpoint (path, default None): folder for checkpoints. One is written at the end, on an interrupt and after
+            each evaluation. save_every (int, default None): also saves each time after this number of steps.
+        keep (int, default 3): number of latest checkpoints to keep, in addition to the best one.
+        resume (str or path, default None): "auto" continues from the latest checkpoint in `checkpoint`, if there is
+            one; a path from that checkpoint.
+
+    docs/training.md describes the options in detail. Raises Refused for invalid arguments and combinations, before
+    any sample is read. Warns of damaged checkpoints that resume="auto" passes over.
 
     >>> resize, to_float = ss.transforms.Resize([16, 16]), ss.transforms.ToDtype(torch.float32, scale=True)
     >>> data = ss.ImageFolder("photos", ss.transforms.Compose([resize, to_float]))
@@ -167,17 +210,19 @@ class Trainer:
 
     @property
     def position(self) -> int:
-        """Steps trained so far, of all runs: the number of the next one."""
+        """Number of steps trained so far, including those before a resume; also the index of the next step."""
         return self._native.position()
 
     def fit(self) -> TrainingResult:
-        """Trains up to the last step, and saves. Waits until the device is done.
+        """Trains up to the last step, saves, and returns a TrainingResult. Waits until the device has finished.
 
-        The first Ctrl-C ends it behind the steps in flight, saves, and raises KeyboardInterrupt. So does a
-        signal whose handler raises, with what that raised. What the model, the loss or a callback raises
-        comes out with its traceback, and a note of the step. Where the weights are those of a step then,
-        they are saved before. Calls from on_step and the model may not come back to the trainer, but for
-        stop()."""
+        The first Ctrl-C ends the training after the steps in flight, saves, and raises KeyboardInterrupt. If the
+        handler of another signal raises an exception, the same is done and that exception is raised.
+
+        Exceptions of the model, the loss and callbacks are raised with their traceback and a note that names the
+        step. If the weights are those of a complete step at that time, they are saved before. on_step and the model
+        must not call methods of the trainer other than stop(). Raises Refused if torch.distributed has several
+        processes."""
         refuse_several_processes(self._loader)
         wait_for_closed()
         self._loader._revive_workers()
@@ -211,12 +256,14 @@ class Trainer:
             )
 
     def stop(self) -> None:
-        """Lets fit() end behind the steps in flight. Any thread may call it, and any callback."""
+        """Makes fit() end after the steps in flight. Returns at once. Any thread and any callback may call it."""
         self._native.stop()
 
     def restore(self, path: Path) -> int:
-        """Goes to a checkpoint and its best score, and returns its step. Raises Refused for one of another
-        training, with log_dir, whose rows do not go back, and in on_epoch."""
+        """Loads a checkpoint together with the best score so far, and returns the step of the checkpoint.
+
+        Raises Refused for a checkpoint of another training, during fit() (which includes on_epoch), and with log_dir,
+        because rows that were written there cannot be taken back."""
         if self._fits:
             raise _native.Refused(
                 "fit() is at work: restore a checkpoint before or after it. trainer.stop() ends it"
@@ -226,22 +273,28 @@ class Trainer:
         return self.position
 
     def digest(self) -> str:
-        """Of all losses, weights, buffers and the optimizer's state. Waits for the device."""
+        """Returns a hash of all losses, the weights, the buffers and the optimizer's state, as 16 hexadecimal digits.
+        Waits for the device."""
         wait_for_closed()
         return f"{self._native.digest():016x}"
 
     def averages(self) -> dict[str, torch.Tensor]:
-        """With `ema`: copies of the averages, by their names in the model's state_dict()."""
+        """With `ema`: returns copies of the averaged weights and buffers, by their names in the model's
+        state_dict()."""
         wait_for_closed()
         return dict(self._native.averages())
 
     def evaluate(self, loader: DataLoader | None = None, may_differ: bool = False) -> dict[str, float]:
-        """Returns the scores of `loader`, by default `val`: each sample counts once, without random transforms, but
-        with functions in Python, and with the averages of the weights where there are any. Waits until it is
-        done.
+        """Evaluates the model and returns the scores by name. Waits until the evaluation has finished.
 
-        Bad samples of a loader with on_bad_sample="skip" are left out: loader.skipped has them, and a warning names
-        new ones. may_differ: for `loader`, what val_may_differ is for `val`."""
+        Each sample counts once. Random transforms are left out, Python functions among the transforms are applied.
+        With `ema`, the averages are used instead of the weights. If the loader has on_bad_sample="skip", bad samples
+        are left out; loader.skipped has the reasons, and a warning names new ones.
+
+        loader (slipstream.DataLoader, default None: `val`): the samples to evaluate.
+        may_differ (bool, default False): accepts images of `loader` with another shape or range than in training.
+
+        Raises Refused for a loader that does not fit the training, and KeyboardInterrupt on Ctrl-C."""
         refuse_several_processes(self._loader)
         check(choose(may_differ=(may_differ, (True, False))))
         evaluator = self._val if loader is None else self._evaluator(loader, "the loader", bool(may_differ))
@@ -254,10 +307,11 @@ class Trainer:
         return scores
 
     def predict(self, loader: DataLoader) -> Iterator[torch.Tensor]:
-        """What the model makes of the samples of `loader`, in the order of its data set, batch by batch, in
-        host memory; as evaluate() does. Another thread computes a few batches ahead until the iterator
-        ends or is closed, which wait for it, and has the device meanwhile. An iterator that is let go of
-        ends it too, without waiting."""
+        """Returns an iterator over the outputs of the model: one tensor in host memory for each batch, in the order of
+        the data set. Transforms and averages are used as in evaluate().
+
+        Another thread computes a few batches in advance and uses the device until the iterator ends or its close() is
+        called. Both wait for this thread. Dropping the iterator also ends the computation, but does not wait."""
         return Outputs(self._evaluator(loader, "the loader", counts_scores=False), self._loader.device)
 
     def _evaluator(
