@@ -1,4 +1,4 @@
-"""Data sets: native ones, and such in Python."""
+"""Data sets that slipstream.DataLoader reads: native ones, and wrappers for data sets written in Python."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Path = str | os.PathLike[str]
 
 
 class PythonSource:
-    """A map-style data set in Python, as a native one answers."""
+    """Gives a map-style data set in Python the methods that a native data set has."""
 
     def __init__(self, source: Any) -> None:
         self.source = source
@@ -46,8 +46,10 @@ class PythonSource:
 
 
 class Dataset:
-    """A data set: samples in files, which the native loader reads without Python, or PythonDataset. Pickled
-    or copied, it opens its files again. With `data[index]` it serves torch.utils.data.DataLoader, too."""
+    """Base class of all data sets: samples in files that are read without Python, or a PythonDataset.
+
+    A pickled or copied data set opens its files again. `len(data)` is the number of samples. Because of `data[index]`,
+    a torch.utils.data.DataLoader accepts these data sets, too."""
 
     def __init__(
         self,
@@ -60,7 +62,8 @@ class Dataset:
         self.transform = transform
 
     def _warn_of_remarks(self) -> None:
-        """Warns of files that are passed over. Called once, where the user opens the data set."""
+        """Warns of files that are skipped. Called only when the user opens the data set, so that copies of it in
+        worker processes do not warn again."""
         if isinstance(self._native, PythonSource):
             return
         for remark in self._native.remarks():
@@ -80,23 +83,27 @@ class Dataset:
             )
 
     def _take_attributes(self) -> None:
-        """Copies attributes that the caller changed after a loader was created from this data set."""
+        """Copies attributes that the caller changed after a loader was created from this data set. Only
+        PythonDataset needs it."""
 
     def __len__(self) -> int:
         return len(self._native)
 
     def __getitem__(self, index: int) -> Any:
-        """One sample behind the transforms, in host memory: a tuple with a part for each of `fields`, or
-        for PythonDataset what its data set gives. Images are tensors of channels x height x width, of
-        uint8 where no transform makes others, masks int64, height x width, and a class an int. A
-        negative index counts from the end.
+        """Returns one sample after the transforms, in host memory.
 
-        Random transforms draw anew each time, as torchvision's do: from a seed that PyTorch's generator
-        in this process gives, and functions in Python from what they use. A slipstream.DataLoader draws by
-        seed, epoch and sample instead.
+        The sample is a tuple with an element for each of `fields`, or for PythonDataset an object with the structure
+        that its data set returns. Images are tensors of channels x height x width, uint8 unless a transform converts
+        them; masks are int64, height x width; a class is an int.
 
-        Raises IndexError where there is no such sample, Error for one that cannot be read or does not
-        fit a transform, and Refused for transforms that mix batches or change none of its fields.
+        index (int): index of the sample; a negative index counts from the end.
+
+        Random transforms give another result each time, as in torchvision. Native ones are seeded from PyTorch's
+        default generator in this process, and functions in Python use their own generators. In a
+        slipstream.DataLoader, random numbers depend on its seed, the epoch and the sample instead.
+
+        Raises IndexError if there is no such sample, Error if it cannot be read or does not fit a transform, and
+        Refused for transforms that mix batches or change none of the fields.
         """
         try:
             place = operator.index(index)
@@ -113,20 +120,23 @@ class Dataset:
 
     @property
     def classes(self) -> list[str]:
-        """The names of the classes by number; empty where they are unknown."""
+        """Names of the classes, indexed by class number; empty if they are not known."""
         return self._native.class_names()
 
     @property
     def fields(self) -> list[str]:
-        """What each sample has, such as ["image", "label"]: the order in a batch."""
+        """Names of the fields of a sample, in the order that they have in a batch, such as ["image", "label"].
+        PythonDataset reads its first sample to find them."""
         return self._native.field_names()
 
     def name(self, index: int) -> str:
-        """The name of a sample in messages, for example its file."""
+        """Returns the name of a sample in messages, for example its file. Raises IndexError if there is no such
+        sample."""
         return self._native.name(*whole_numbers("index", [index]))
 
     def label(self, index: int) -> int:
-        """The class of a sample. Raises Refused where samples have none, and IndexError for none of them."""
+        """Returns the class number of a sample. Raises Refused if samples have no class, and IndexError if there is no
+        such sample."""
         return self._native.label(*whole_numbers("index", [index]))
 
     def __repr__(self) -> str:
@@ -136,14 +146,19 @@ class Dataset:
 
 
 class ImageFolder(Dataset):
-    """The images in a folder of class folders, ROOT/CLASS/**/*.jpg, .jpeg, .jpe, .jfif, .png, .ppm or .pgm,
-    in torchvision's order. Warns of images of other formats, which are skipped. A batch is (images, labels): uint8, batch x 3 x height x width, channels-last; int64.
+    """The images in a folder of class folders, in torchvision's order.
 
-    transform: from slipstream.transforms.
-    classes: the classes in the order of their numbers; by default every folder, sorted.
+    Files are ROOT/CLASS/**/*.jpg, .jpeg, .jpe, .jfif, .png, .ppm or .pgm. Images of other formats are skipped with a
+    warning. A batch is (images, labels): uint8, batch x 3 x height x width, channels-last; int64, batch.
 
-    Raises Refused where there is no such folder or its folders are others than `classes`, and Error where
-    one of them has no image.
+    Arguments:
+        root (path): the folder that contains the class folders.
+        transform (default None): a transform of slipstream.transforms, or a function of an image.
+        classes (sequence of str, default ()): the classes in the order of their numbers. () means all folders,
+            sorted by name.
+
+    Raises Refused if there is no such folder or if its folders differ from `classes`, and Error if a class folder has
+    no image.
 
     >>> data = ss.ImageFolder("photos", ss.transforms.CenterCrop(32))
     >>> len(data), data.classes, data.fields
@@ -164,17 +179,17 @@ class ImageFolder(Dataset):
 
     @property
     def class_to_idx(self) -> dict[str, int]:
-        """The numbers of the classes by name."""
+        """Maps the name of each class to its number."""
         return {name: number for number, name in enumerate(self.classes)}
 
     @functools.cached_property
     def targets(self) -> list[int]:
-        """The class of each sample."""
+        """The class number of each sample."""
         return [self._native.label(index) for index in range(len(self))]
 
     @functools.cached_property
     def samples(self) -> list[tuple[str, int]]:
-        """The file of each sample, and its class."""
+        """The file and the class number of each sample."""
         return [(self._native.name(index), label) for index, label in enumerate(self.targets)]
 
 
@@ -193,21 +208,26 @@ def _opened(path: str, num_classes: int, classes: list[str]) -> _native.Dataset:
 
 
 class PythonDataset(Dataset):
-    """A map-style data set that is written in Python (`__len__`, and `__getitem__` or `__getitems__`), with
-    transforms after it. slipstream.DataLoader reads it in worker processes, sample by sample, and as
-    torch.utils.data.DataLoader does by `__getitems__` where the data set has both.
+    """A map-style data set that is written in Python, with transforms applied to its images.
 
-    A sample is a tensor, number, str, bytes, NumPy array or PIL image, or a tuple, list, mapping or
-    named tuple of such, nested; a batch has the same form, with tensors, and lists or tuples of
-    strings, as torch.utils.data.default_collate makes them. PIL images become uint8, batch x channels
-    x height x width, channels-last. Strings have any length and stay in host memory. All samples
-    have the form of the first; images may differ in size where a transform gives them one.
+    slipstream.DataLoader reads it in worker processes, sample by sample. A sample is a tensor, number, str, bytes,
+    NumPy array or PIL image, or a tuple, list, mapping or named tuple of these, also nested. A batch has the same
+    structure, with tensors, and with lists or tuples of strings, as torch.utils.data.default_collate returns them. PIL
+    images become uint8, batch x channels x height x width, channels-last. Strings may have any length and stay in host
+    memory. All samples must have the structure of the first one. Images may differ in size if a transform gives them
+    the same size.
 
-    transform: from slipstream.transforms, or functions in Python; done to the PIL images of a
-        sample, or else to a tensor of channels x height x width, or array of height x width x channels,
-        of uint8 or float32 with 1 to 4 channels: of several the one with the key "image", or the first in
-        tuples and lists. Where that leaves it open, a loader refuses the sample. Nothing else is moved with
-        it, so a loader refuses those that move pixels where another field has the image's height x width.
+    Arguments:
+        dataset: an object with `__len__`, and with `__getitem__` or `__getitems__`. If it has both,
+            `__getitems__` is used, as in torch.utils.data.DataLoader.
+        transform (default None): a transform of slipstream.transforms, or a function of an image. It is applied to
+            the PIL images of a sample. If there are none, it is applied to one tensor of channels x height x width
+            or array of height x width x channels, uint8 or float32, with 1 to 4 channels: the one with the key
+            "image", or the first one in tuples and lists.
+
+    Raises Refused for other data sets, such as an IterableDataset. A loader refuses a sample in which several fields
+    could be the image. It also refuses transforms that move pixels if another field has the height x width of the
+    image, because that field would not be moved.
     """
 
     def __init__(self, dataset: Any, transform: Transform | Function | None = None) -> None:
@@ -233,8 +253,16 @@ class PythonDataset(Dataset):
 
 
 class Subset(Dataset):
-    """The samples `indices` of a data set, in that order, with its transform. A loader takes
-    torch.utils.data.Subset of a slipstream data set, and what random_split() makes, as this.
+    """The samples of a data set with the given indices, in this order, with the transform of the data set.
+
+    A loader treats a torch.utils.data.Subset of a slipstream data set, such as a result of random_split(), in the
+    same way.
+
+    Arguments:
+        dataset: a slipstream data set, or a map-style data set in Python.
+        indices: list, tensor or array of integers, counted from 0. An index may appear several times.
+
+    Raises Refused for an index that the data set does not have.
 
     >>> data = ss.ImageFolder("photos")
     >>> [ss.Subset(data, [49, 0]).label(i) for i in range(2)] == [data.label(49), data.label(0)]
@@ -259,9 +287,14 @@ def _subset(dataset: Dataset, indices: list[int]) -> _native.Dataset | PythonSou
 
 
 class ConcatDataset(Dataset):
-    """The samples of several data sets, one after the other, with the transform of all. A loader takes
-    torch.utils.data.ConcatDataset of slipstream data sets as this. Raises Refused where they have
-    different transforms.
+    """The samples of several data sets, one data set after the other.
+
+    A loader treats a torch.utils.data.ConcatDataset of slipstream data sets in the same way.
+
+    Arguments:
+        datasets (sequence): at least one data set; all of them native, or all in Python, with the same transform.
+
+    Raises Refused if their transforms differ, or if native data sets and data sets in Python are combined.
 
     >>> data = ss.ImageFolder("photos")
     >>> len(ss.ConcatDataset([data, ss.Subset(data, [0, 1])]))
@@ -292,7 +325,8 @@ def _concat(parts: list[Dataset]) -> _native.Dataset | PythonSource:
 
 
 def wrap_dataset(dataset: Any) -> Dataset:
-    """What a loader reads: torch.utils.data's parts of slipstream data sets are such, too."""
+    """Returns the data set that a loader reads for `dataset`. Converts torch.utils.data.Subset and ConcatDataset of
+    slipstream data sets to the native classes, and wraps any other data set in a PythonDataset."""
     if isinstance(dataset, Dataset):
         return _as_its_class_reads(dataset)
     if not _holds_ours(dataset):
@@ -303,7 +337,10 @@ def wrap_dataset(dataset: Any) -> Dataset:
 
 
 def _as_its_class_reads(dataset: Dataset) -> Dataset:
-    """The caller's classes may read samples in Python."""
+    """Returns `dataset`, or a PythonDataset if the caller's class overrides how samples are read.
+
+    The PythonDataset holds a copy without the transform, because super().__getitem__() in the caller's class would
+    otherwise apply the transform that the loader applies afterwards."""
     if _reads_itself(dataset):
         plain = object.__new__(type(dataset))
         for each in type(dataset).__mro__:
@@ -323,7 +360,7 @@ def _as_its_class_reads(dataset: Dataset) -> Dataset:
 
 
 def _reads_itself(dataset: Dataset) -> bool:
-    """Whether a class of the caller's reads samples, by one of the methods that PyTorch's loader calls."""
+    """Returns true if the caller's class overrides one of the methods by which PyTorch's loader reads samples."""
     is_own = type(dataset).__getitem__ is not Dataset.__getitem__
     return is_own or bool(getattr(dataset, "__getitems__", None))
 
@@ -345,13 +382,16 @@ def open_dataset(
     num_classes: int = 0,
     classes: Sequence[str] = (),
 ) -> Dataset:
-    """Opens what `path` looks like: a folder of class folders, of images/ and masks/, or of arrays,
-    a .tar shard or a folder of shards, a .csv or .jsonl list, a .npy file.
+    """Opens a data set and detects its kind: a folder of class folders, of images/ and masks/, or of arrays, a .tar
+    shard or a folder of shards, a .csv or .jsonl list, or a .npy file.
 
-    num_classes: for shards and arrays that do not say it; 0: unknown.
-    classes: the names of the classes in the order of their numbers.
+    Arguments:
+        path (path): the file or folder.
+        transform (default None): a transform of slipstream.transforms, or a function of an image.
+        num_classes (int, default 0): number of classes, for shards and arrays that do not contain it; 0: not known.
+        classes (sequence of str, default ()): names of the classes in the order of their numbers.
 
-    Raises Refused for what is none of these, and Error for files that are damaged.
+    Raises Refused for anything else, and Error for damaged files. Ctrl-C ends the search of a large folder.
 
     >>> ss.open_dataset("photos")
     Dataset(50 samples, fields=['image', 'label'])

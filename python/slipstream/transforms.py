@@ -1,7 +1,7 @@
-"""Transforms under torchvision's names (torchvision.transforms.v2), done natively.
+"""Native transforms of images with the names of torchvision.transforms.v2.
 
-The native loader does them on its threads, sample by sample. Called with a batch, they do it there, on
-a GPU in few kernels. Semantics that differ from torchvision's on purpose are in docs/transforms.md.
+slipstream.DataLoader applies them to each sample on its threads. Called with a batch, they run on the device of the
+batch, on a GPU in few kernels. docs/transforms.md lists the differences to torchvision.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Numbers = Sequence[float] | Array
 
 
 class Transform:
-    """One operation, by its name and keys in a file of transforms."""
+    """Base class of all transforms. A transform is described by its operation and keys in a file of transforms."""
 
     _steps: list[Step]
     _parsed: _native.TransformChain | None = None
@@ -41,7 +41,7 @@ class Transform:
         given = {key: plain(key, value) for key, value in keys.items() if value is not None}
         step = {"op": op} | given
         self._steps = [step]
-        self._native_chain()  # refuses what makes no sense
+        self._native_chain()  # parses the step at once, so that invalid arguments are refused here
 
     def __call__(
         self,
@@ -50,17 +50,20 @@ class Transform:
         epoch: int = 0,
         seed: int = 0,
     ) -> torch.Tensor:
-        """The transformed images: batch x channels x height x width, channels-last.
+        """Applies the transform to a batch. Returns batch x channels x height x width, channels-last, on the device of
+        `images`.
 
-        images: batch x channels x height x width, uint8 or float32, on a CPU or on a GPU, where
-            kernels are enqueued on the current stream; the host does not wait. The first call for
-            a shape compiles kernels, which takes a second or so.
-        sample_ids: the number of each sample, on the host. What is random depends on it, `epoch`
-            and `seed` alone: the bits are those of slipstream.DataLoader for these.
+        images (Tensor): batch x channels x height x width, uint8 or float32, on a CPU or a GPU. On a GPU, kernels are
+            enqueued on the current stream and the host does not wait. The first call for a shape compiles the
+            kernels, which takes about a second.
+        sample_ids (list, tensor or array of integers, default None): the number of each sample, on the host. Random
+            numbers depend only on this number, `epoch` and `seed`, so the result has the bits that
+            slipstream.DataLoader produces for them. Not needed if no transform is random.
+        epoch (int, default 0), seed (int, default 0): the epoch and seed that random numbers depend on.
 
-        Gradients do not flow through it. Raises Refused for images that it does not take, those that
-        require gradients among them, for what is random without sample_ids, and for
-        MixUp, CutMix and OneHot, which change labels too.
+        Gradients do not flow through a transform. Raises Refused for images of another shape or dtype, for images that
+        require gradients, for random transforms without sample_ids, for functions in Python, and for MixUp, CutMix and
+        OneHot, which also change labels.
 
         >>> images = torch.zeros(2, 3, 40, 60, dtype=torch.uint8)
         >>> crop = ss.transforms.RandomResizedCrop(32)
@@ -87,7 +90,7 @@ class Transform:
         return chain(images, whole_numbers("sample_ids", sample_ids), seed, epoch)
 
     def _native_chain(self) -> _native.TransformChain:
-        """The native steps, parsed once."""
+        """Returns the native steps. They are parsed only once."""
         if self._parsed is None:
             self._parsed = _native.TransformChain(
                 steps_to_json([step for step in self._steps if isinstance(step, dict)])
@@ -121,9 +124,13 @@ class Transform:
 
 
 class Compose(Transform):
-    """Transforms one after the other: those of this module, and functions in Python, which
-    slipstream.DataLoader calls in worker processes. Such a function gets one image, a tensor of
-    channels x height x width, uint8 or float32, and returns one, as transforms of torchvision.
+    """Applies several transforms one after the other.
+
+    transforms (sequence): transforms of this module, and functions in Python, which slipstream.DataLoader calls in
+        worker processes. Such a function takes one image, a tensor of channels x height x width, uint8 or float32, on
+        the CPU, and returns one, as transforms of torchvision do.
+
+    Raises Refused for anything else in the sequence.
 
     >>> T = ss.transforms
     >>> chain = T.Compose([T.CenterCrop((2, 4)), T.Normalize([0.5], [0.5])])
@@ -156,14 +163,15 @@ class Compose(Transform):
         return cls([] if transform is None else [transform])
 
     def to_json(self) -> str:
-        """A file of transforms, as `slipstream train --transforms` takes it; "" for none. Raises
-        Refused where there are functions in Python among them."""
+        """Returns the text of a file for `slipstream train --transforms`, or "" if there are no transforms. Raises
+        Refused if one of them is a function in Python."""
         if self._runs():
             raise _native.Refused("a file of transforms cannot hold functions in Python: leave them out")
         return self._native_chain().to_json() if self._steps else ""
 
     def _runs(self) -> list[tuple[int, str, list[Function]]]:
-        """Functions that follow each other: their place among runs and native steps, name and all."""
+        """Groups functions in Python that follow each other into runs. Returns for each run its index among the runs
+        and native steps, its name and its functions."""
         runs: list[tuple[int, str, list[Function]]] = []
         place = 0
         for step in self._steps:
@@ -179,7 +187,10 @@ class Compose(Transform):
 
 
 class Resize(Transform):
-    """To `size` pixels: (height, width), or one number, which the shorter side gets.
+    """Resizes images bilinearly.
+
+    size: (height, width), or one number for the length of the shorter side, which keeps the proportions.
+    antialias (bool, default True): averages all pixels along an axis that shrinks.
 
     >>> ss.transforms.Resize(20)(torch.zeros(1, 3, 40, 60)).shape
     torch.Size([1, 3, 20, 30])
@@ -190,22 +201,29 @@ class Resize(Transform):
 
 
 class CenterCrop(Transform):
-    """The middle, `size` pixels: (height, width), or one number for a square."""
+    """Crops the central part. size: (height, width) in pixels, or one number for a square."""
 
     def __init__(self, size: Size) -> None:
         super().__init__("center_crop", size=size)
 
 
 class RandomCrop(Transform):
-    """A part of `size` pixels from anywhere, `padding` black pixels put on each side first."""
+    """Crops a part at a random position.
+
+    size: (height, width) in pixels, or one number for a square.
+    padding (int, default 0): black pixels that are added on each side first."""
 
     def __init__(self, size: Size, padding: int = 0) -> None:
         super().__init__("random_crop", size=size, padding=padding)
 
 
 class RandomResizedCrop(Transform):
-    """A random part, resized to `size` pixels: its share of the area within `scale`, its width /
-    height within `ratio`."""
+    """Crops a random part and resizes it.
+
+    size: (height, width) of the result in pixels, or one number for a square.
+    scale (default (0.08, 1.0)): range of the part's share of the area.
+    ratio (default (3/4, 4/3)): range of the part's width / height.
+    antialias (bool, default True): averages all pixels along an axis that shrinks."""
 
     def __init__(
         self,
@@ -221,7 +239,7 @@ class RandomResizedCrop(Transform):
 
 
 class RandomHorizontalFlip(Transform):
-    """Left and right change places with probability `p`.
+    """Swaps left and right with probability `p`, by default 0.5.
 
     >>> ss.transforms.RandomHorizontalFlip(p=1)(torch.tensor([[[[1.0, 2.0]]]]), sample_ids=[0])
     tensor([[[[2., 1.]]]])
@@ -232,17 +250,19 @@ class RandomHorizontalFlip(Transform):
 
 
 class RandomVerticalFlip(Transform):
-    """Top and bottom change places with probability `p`."""
+    """Swaps top and bottom with probability `p`, by default 0.5."""
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__("random_vertical_flip", p=p)
 
 
 class RandomRotation(Transform):
-    """Turns about the middle, counter-clockwise, by `degrees` from (least, most) or (-d, d).
+    """Rotates images around their center by a random angle, counter-clockwise.
 
-    interpolation: "nearest" or "bilinear". fill: outside of the image, in all channels, in the image's
-        units; for uint8 a whole number from 0 to 255.
+    degrees: range of the angle (least, most), or one number d for (-d, d).
+    interpolation (str, default "nearest"): "nearest" or "bilinear".
+    fill (float, default 0): value outside of the image, in all channels and in the image's units; for uint8 an integer
+        from 0 to 255.
     """
 
     def __init__(self, degrees: Range, interpolation: str = "nearest", *, fill: float = 0) -> None:
@@ -250,9 +270,14 @@ class RandomRotation(Transform):
 
 
 class RandomAffine(Transform):
-    """Turns by `degrees`, clockwise, moves by at most `translate` (shares of width and height),
-    scales by a factor within `scale` and shears by `shear` degrees. interpolation, fill: as in
-    RandomRotation."""
+    """Rotates, shifts, scales and shears images by random amounts.
+
+    degrees: range of the rotation around the center, clockwise: (least, most), or one number d for (-d, d).
+    translate (default None: no shift): largest shift along x and y, as shares of width and height.
+    scale (default None: 1): range of the scale factor.
+    shear (default None: 0): degrees: (least, most) along x, four numbers for ranges along x and y, or one number d for
+        (-d, d) along x.
+    interpolation (default "nearest"), fill (default 0): as in RandomRotation."""
 
     def __init__(
         self,
@@ -275,16 +300,21 @@ class RandomAffine(Transform):
 
 
 class GaussianBlur(Transform):
-    """Blurs with a kernel of `kernel_size` pixels, odd; its standard deviation, in pixels, is drawn
-    from `sigma`."""
+    """Blurs images with a Gaussian kernel.
+
+    kernel_size: height and width of the kernel in pixels, odd, from 1 to 63.
+    sigma (default (0.1, 2.0)): range of the standard deviation in pixels, or one number."""
 
     def __init__(self, kernel_size: Size, sigma: Range = (0.1, 2.0)) -> None:
         super().__init__("gaussian_blur", kernel_size=kernel_size, sigma=sigma)
 
 
 class ColorJitter(Transform):
-    """Changes brightness, contrast and saturation by factors from (1 - x, 1 + x), and turns hues by
-    a part of the circle from (-x, x), in random order."""
+    """Changes brightness, contrast, saturation and hue by random amounts, in random order.
+
+    brightness, contrast, saturation (default None: unchanged): range of a factor, or one number x for
+        (max(0, 1 - x), 1 + x).
+    hue (default None: unchanged): range of a shift, as a part of the color circle, or one number x for (-x, x)."""
 
     def __init__(
         self,
@@ -299,24 +329,30 @@ class ColorJitter(Transform):
 
 
 class Grayscale(Transform):
-    """Makes each of the three channels the gray one. num_output_channels: 3 alone, for images keep their
-    channels; torchvision's 1 is refused."""
+    """Replaces each of the three channels by the gray value.
+
+    num_output_channels (int): must be 3, because images keep their number of channels. The default of torchvision, 1,
+        is refused."""
 
     def __init__(self, num_output_channels: int = 1) -> None:
         super().__init__("grayscale", num_output_channels=num_output_channels)
 
 
 class RandomGrayscale(Transform):
-    """Makes an image gray with probability `p`."""
+    """Converts an image of three channels to gray with probability `p`, by default 0.1. The channels stay three."""
 
     def __init__(self, p: float = 0.1) -> None:
         super().__init__("random_grayscale", p=p)
 
 
 class RandomErasing(Transform):
-    """Fills a rectangle with `value` with probability `p`: its share of the area within `scale`, its
-    height / width within `ratio`. value: in all channels, in the image's units; for uint8 a whole number
-    from 0 to 255."""
+    """Fills a random rectangle with one value.
+
+    p (float, default 0.5): probability.
+    scale (default (0.02, 0.33)): range of the rectangle's share of the area.
+    ratio (default (0.3, 3.3)): range of the rectangle's height / width.
+    value (float, default 0): fill value in all channels and in the image's units; for uint8 an integer from 0 to
+        255."""
 
     def __init__(
         self,
@@ -329,9 +365,9 @@ class RandomErasing(Transform):
 
 
 class Normalize(Transform):
-    """(value - mean) / std, as float32; uint8 images are divided by 255 first.
+    """Computes (value - mean) / std as float32. uint8 images are divided by 255 first.
 
-    mean, std: a number for each channel, or one for all: a list, tensor or array.
+    mean, std: list, tensor or array with a number for each channel, or with one number for all.
 
     >>> ss.transforms.Normalize(mean=[0.5], std=[0.25])(torch.tensor([[[[0.5, 1.0]]]]))
     tensor([[[[0., 2.]]]])
@@ -342,7 +378,10 @@ class Normalize(Transform):
 
 
 class ToDtype(Transform):
-    """To float32, from 0 to 1 with `scale`.
+    """Converts images to float32. float32 images are not changed.
+
+    dtype (default "float32"): must be "float32" or torch.float32.
+    scale (bool, default False): divides uint8 images by 255, so that values are from 0 to 1.
 
     >>> ss.transforms.ToDtype(torch.float32, scale=True)(torch.full((1, 1, 1, 2), 255, dtype=torch.uint8))
     tensor([[[[1., 1.]]]])
@@ -353,16 +392,20 @@ class ToDtype(Transform):
 
 
 class MixUp(Transform):
-    """Over the batch: mixes every image (float32) and its label with those of the sample before it, the
-    first with the last: lambda x own + (1 - lambda) x other, lambda drawn for each from Beta(alpha, alpha).
+    """Mixes every image of a batch, and its label, with those of another sample.
 
-    It comes last in the transform of a data set that has one label for each image and knows its classes.
-    slipstream.DataLoader and slipstream.Trainer do it on the loader's device, on a GPU in the stream of the
-    copies; labels are float32 then, batch x classes. It draws by `seed`, the batch's number through all
-    epochs and the place in it. A smaller last batch is mixed as if it were full: its first image with one
-    from the epoch's beginning.
+    Each image becomes lambda x own + (1 - lambda) x other. The other sample is the one before it in the batch; for the
+    first sample it is the last one. lambda is sampled for each image from Beta(alpha, alpha). Images must be float32.
+    Labels become float32, batch x classes.
 
-    alpha: above 0, at most 1000. num_classes: as many as the data set has, which need not be said.
+    MixUp must be last in the transform of a data set that has one label for each image and known classes.
+    slipstream.DataLoader and slipstream.Trainer apply it on the loader's device, on a GPU on the stream of the copies.
+    Random numbers depend on the loader's seed, the index of the batch through all epochs, and the position in the
+    batch. A smaller last batch is treated as part of a full one: its first image is mixed with an image from the
+    beginning of the epoch.
+
+    alpha (float, default 1): above 0, at most 1000.
+    num_classes (int, default None): number of classes of the data set. It is known from the data set and only checked.
 
     >>> T = ss.transforms
     >>> chain = T.Compose([T.CenterCrop(32), T.ToDtype(torch.float32, scale=True), T.MixUp(alpha=0.2)])
@@ -376,18 +419,24 @@ class MixUp(Transform):
 
 
 class CutMix(Transform):
-    """Over the batch: puts a box of the sample before it (of the last into the first) into every image,
-    uint8 or float32, and mixes labels by the box's area, of which the image's sides have
-    sqrt(1 - lambda), lambda drawn from Beta(alpha, alpha). All else as in MixUp."""
+    """Replaces a box of every image of a batch by the same box of another sample, and mixes the labels by its area.
+
+    The sides of the box are sqrt(1 - lambda) of the image's sides; lambda is sampled from Beta(alpha, alpha). Images
+    are uint8 or float32. The choice of the other sample, the labels, the position in a transform and the arguments
+    are those of MixUp."""
 
     def __init__(self, *, alpha: float = 1.0, num_classes: int | None = None) -> None:
         super().__init__("cutmix", alpha=alpha, num_classes=checked_num_classes(num_classes))
 
 
 class OneHot(Transform):
-    """Over the batch: makes labels float32, batch x classes: 1 - label_smoothing + label_smoothing /
-    classes for the class, label_smoothing / classes for the others. Beside MixUp or CutMix it adds the
-    smoothing. Where it stands, and num_classes: as in MixUp."""
+    """Converts the labels of a batch to probabilities, float32, batch x classes.
+
+    The class of a sample gets 1 - label_smoothing + label_smoothing / classes, each other class
+    label_smoothing / classes. Together with MixUp or CutMix it adds the smoothing to their labels. The position in a
+    transform and num_classes are as in MixUp.
+
+    label_smoothing (float, default 0): from 0 to 1."""
 
     def __init__(self, *, label_smoothing: float = 0.0, num_classes: int | None = None) -> None:
         super().__init__(
