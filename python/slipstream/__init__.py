@@ -1,9 +1,8 @@
 """Slipstream: training on a GPU that does not wait for its input.
 
-`Pipeline` runs the copies and the frozen stages of a training loop ahead of its body, on streams of
-their own, with the plain loop's values bit for bit. `DataLoader` is a native loader of images.
-`Trainer` trains a module natively.
-`doctor` says what holds a PyTorch loop up. `verify` finds its races.
+`Pipeline` runs the copies and the frozen stages of a training loop in advance, on separate streams, with the same
+bits as a plain loop. `DataLoader` loads images with threads that do not use Python. `Trainer` trains a module without
+a loop in Python. `doctor` finds the bottleneck of a PyTorch loop, and `verify` finds race conditions in it.
 """
 
 import os

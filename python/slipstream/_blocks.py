@@ -1,4 +1,4 @@
-"""Context managers that do not change the exceptions that pass through them."""
+"""Context managers that do not change the exceptions that propagate through them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Block(contextlib.AbstractContextManager[_Given], Generic[_Given]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None:
-            next(self._steps, None)  # the function ends
+            next(self._steps, None)  # runs the function to its end
             return
         try:
             self._steps.throw(error)  # type: ignore[attr-defined]
@@ -32,14 +32,15 @@ class _Block(contextlib.AbstractContextManager[_Given], Generic[_Given]):
             is_converted = isinstance(error, StopIteration) and raised.__cause__ is error
             if raised is not error and not is_converted:
                 raise
-        BaseException.with_traceback(error, trace)  # without the frames of the generator
+        # Removes the frames of the generator that throw() added, without an assignment, which the class may refuse.
+        BaseException.with_traceback(error, trace)
 
 
 def contextmanager(
     function: Callable[_Arguments, Iterator[_Given]],
 ) -> Callable[_Arguments, contextlib.AbstractContextManager[_Given]]:
-    """A decorator like contextlib.contextmanager for functions that let exceptions pass. That one assigns to
-    `__traceback__` of the exception, so one whose `__setattr__` raises would be lost."""
+    """A decorator like contextlib.contextmanager, for functions that do not catch exceptions. contextlib's version
+    assigns to `__traceback__` of the exception, so an exception whose `__setattr__` raises would be lost."""
 
     @functools.wraps(function)
     def made(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Block[_Given]:

@@ -1,4 +1,4 @@
-"""Checks of what functions are given."""
+"""Checks of arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 from ._native import Refused
 
-EPOCHS = 1 << 32  # that can be told apart
+EPOCHS = 1 << 32  # number of different epochs: the epoch is the upper half of the 64-bit number of a batch
 SEEDS = 1 << 64
 _MOST = (1 << 63) - 1
 
@@ -26,8 +26,11 @@ Indices = Iterable[int] | Array
 
 
 def check(problems: Iterable[str] = (), **numbers: tuple[Any, int] | tuple[Any, int, int]) -> None:
-    """Raises Refused with all `problems`, and those of `numbers`: by name, what must be a whole number,
-    its least value and its largest, if another than 2**63 - 1."""
+    """Raises Refused with all problems in one message, if there are any.
+
+    problems: sentences about other arguments.
+    numbers: for the name of each argument that must be an integer, its value, the smallest allowed value and the
+        largest one (by default 2**63 - 1)."""
     found = []
     for name, (value, least, *given) in numbers.items():
         most = given[0] if given else _MOST
@@ -42,7 +45,7 @@ def check(problems: Iterable[str] = (), **numbers: tuple[Any, int] | tuple[Any, 
 
 
 def to_index(value: Any, otherwise: Any = None) -> Any:
-    """A whole number, of Python, NumPy or PyTorch, as Python's; None, or another, of what is none."""
+    """Converts an integer of Python, NumPy or PyTorch to int. Returns `otherwise` for anything else, also for bool."""
     try:
         return otherwise if isinstance(value, bool) else operator.index(value)
     except TypeError:
@@ -50,7 +53,8 @@ def to_index(value: Any, otherwise: Any = None) -> Any:
 
 
 def choose(**given: tuple[Any, Iterable[Any]]) -> list[str]:
-    """The problems of what must be one of a few values: by name, what was given and these."""
+    """Returns a sentence for each argument that is none of its allowed values. given: value and allowed values, by
+    name."""
     return [
         f"{name} is {shortened(value)}: give {' or '.join(map(repr, choices))}"
         for name, (value, choices) in given.items()
@@ -59,12 +63,13 @@ def choose(**given: tuple[Any, Iterable[Any]]) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    """Booleans of NumPy as Python's."""
+    """Converts booleans of NumPy to bool."""
     return bool(value) if type(value).__name__ in ("bool", "bool_") and hasattr(value, "dtype") else value
 
 
 def whole_numbers(name: str, given: Any) -> list[int]:
-    """A list, tensor or array of whole numbers, at least 0, as a list of them."""
+    """Converts a list, tensor or array of integers to a list of int. Raises Refused for other values and for negative
+    numbers."""
     try:
         all_of_them = given.tolist() if hasattr(given, "tolist") else list(given)
         numbers = [to_index(each, -1) for each in all_of_them]
@@ -76,7 +81,7 @@ def whole_numbers(name: str, given: Any) -> list[int]:
 
 
 def check_path(name: str, given: Any) -> str:
-    """A path of files, with "~" as the home folder."""
+    """Returns a path as a string, with "~" replaced by the home folder. Raises Refused if `given` is no path."""
     try:
         path = os.path.expanduser(os.fsdecode(given))
         if "\0" in path:
@@ -87,7 +92,7 @@ def check_path(name: str, given: Any) -> str:
 
 
 def device_named(given: Any) -> str:
-    """As the native side names it: "cpu", or "cuda:N"."""
+    """Returns the device as "cpu" or "cuda:N". Raises Refused for other devices, and for GPUs that do not exist."""
     try:
         if isinstance(given, bool | None):
             raise TypeError
@@ -110,12 +115,12 @@ def device_named(given: Any) -> str:
 
 
 def is_device(given: str | torch.device, named: str) -> bool:
-    """Whether it is the one that device_named() named so."""
+    """Returns true if `given` is the device with this result of device_named()."""
     device = torch.device(given)
     return device.type == torch.device(named).type and (named == "cpu" or device_named(device) == named)
 
 
 def shortened(value: Any) -> str:
-    """Its repr(), as far as a message has room for it."""
+    """Returns repr(), cut to 80 characters for messages."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."

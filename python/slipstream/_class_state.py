@@ -1,4 +1,4 @@
-"""Attributes of classes, which a copy of an object shares with the object."""
+"""Restores attributes of classes. Copying an object does not protect them, because the copy has the same class."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from ._held_objects import is_of_library, walk
 from ._plain_state import PLAIN
 
 _CONTAINERS = (list, dict, set)
-_MOST_ELEMENTS = 256  # of a container that are compared
-_MOST_NAMED = 8  # in one message
+_MOST_ELEMENTS = 256  # longer containers are not copied, so changes of their elements are not seen
+_MOST_NAMED = 8  # attributes that one message names
 _MISSING = object()
 
 
 class ClassStates:
-    """Keeps the attributes of the user's classes of which `roots` hold objects, and restores numbers, strings and
-    tuples of them. Changes of lists, dicts and sets, and of what else an attribute refers to, are only named."""
+    """Saves the attributes of the user's classes of all objects that `roots` refer to.
+
+    restore() restores numbers, strings and tuples of them. Changes of lists, dicts, sets and other objects are only
+    reported."""
 
     def __init__(self, roots: Sequence[Any]) -> None:
         named = [("", root) for root in roots]
@@ -26,7 +28,7 @@ class ClassStates:
         self._kept = {each: _attributes(each) for each in classes}
 
     def restore(self) -> list[str]:
-        """Returns a sentence about what was restored, and one about what was not; none where nothing changed."""
+        """Returns a sentence that names the restored attributes and one that names the others; [] if none changed."""
         restored: list[str] = []
         changed: list[str] = []
         for each, before in self._kept.items():
@@ -50,7 +52,7 @@ def _is_of_user(each: type) -> bool:
 
 
 def _attributes(each: type) -> dict[str, Any]:
-    """A copy, with copies of containers."""
+    """Returns the attributes of a class, with shallow copies of short containers."""
     own = {key: value for key, value in vars(each).items() if not key.startswith("__")}
     return {key: _copied(value) for key, value in own.items()}
 

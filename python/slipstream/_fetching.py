@@ -11,27 +11,28 @@ from ._signals import add_note
 
 
 def fetched(dataset: Any, indices: Sequence[Any]) -> Any:
-    """The samples of a batch, by `__getitems__` where the data set has it: a data set may have no other way to read."""
+    """Returns the samples of a batch. Calls `__getitems__` if the data set has it, because a data set may have no other
+    method for reading."""
     fetch = getattr(dataset, "__getitems__", None)
     return fetch(indices) if fetch else [dataset[index] for index in indices]
 
 
 def item(dataset: Any, index: int) -> Any:
-    """One sample of a batch."""
+    """Returns one sample, read in the same way as a batch."""
     try:
         samples = fetched(dataset, [index])
         if isinstance(samples, list | tuple) and len(samples) == 1:
             return samples[0]
-        return dataset[index]  # __getitems__() makes a whole batch, for a custom collate_fn
+        return dataset[index]  # __getitems__() returned a whole batch, for a custom collate_fn
     except IndexError as error:
         add_note(error, f"the data set's len() is {len(dataset)}, so it has to have a sample {index}")
         raise
 
 
 def fetches_batches(dataset: Any) -> bool:
-    """Returns true if the data set makes several samples at once in its own way."""
+    """Returns true if the data set has a custom __getitems__() for several samples at once."""
     while getattr(dataset, "__getitems__", None):
         if getattr(type(dataset), "__getitems__", None) is not Subset.__getitems__:
             return True
-        dataset = dataset.dataset  # a Subset reads its samples as the data set in it does
+        dataset = dataset.dataset  # Subset.__getitems__() calls the inner data set, so that one decides
     return False

@@ -1,4 +1,4 @@
-"""The course of slipstream.Trainer.fit()."""
+"""The results of slipstream.Trainer.fit(), and the functions that its native loop calls."""
 
 from __future__ import annotations
 
@@ -16,53 +16,54 @@ from ._runs import wait_for_closed
 
 @dataclasses.dataclass(frozen=True)
 class TrainingStep:
-    """What on_step is told: a step that the device has finished."""
+    """Argument of on_step: a step that the device has finished."""
 
-    step: int  #: steps trained, of all runs
-    loss: float
-    lr: float | None  #: of parameters without an lr of their own; None: the training has none
-    seconds: float  #: of training since the trainer was made or a checkpoint restored, without evaluations
-    input_wait_share: float  #: of the time, in which the device waited for input
+    step: int  #: number of steps trained, including those before a resume
+    loss: float  #: loss of this step
+    lr: float | None  #: learning rate of parameters without a separate one; None if the training has no such rate
+    seconds: float  #: time spent training since the trainer was created or a checkpoint restored, without evaluations
+    input_wait_share: float  #: share of the time in which the device waited for input, from 0 to 1
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingEpoch:
-    """What on_epoch is told: the end of an epoch, and its evaluation on `val`."""
+    """Argument of on_epoch: the end of an epoch, and its evaluation on `val`."""
 
-    step: int  #: steps trained, of all runs
-    epoch: float  #: the same in epochs
-    loss: float  #: mean over the steps of the epoch so far, with those before a resumed checkpoint
-    scores: dict[str, float]  #: of `val`; empty without
-    is_best: bool
+    step: int  #: number of steps trained, including those before a resume
+    epoch: float  #: number of epochs trained, including those before a resume
+    loss: float  #: mean over the steps of this epoch so far, including those before a resume
+    scores: dict[str, float]  #: scores of `val` by name; empty without `val`
+    is_best: bool  #: whether this evaluation has the best score so far
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingResult:
-    """What fit() did."""
+    """Result of fit()."""
 
-    steps: int  #: trained by this call
-    position: int  #: steps trained, of all runs
-    losses: list[float]  #: of each step of this call
-    epochs: list[TrainingEpoch]
-    seconds: float
-    steps_per_second: float | None  #: without warming up, of the last epoch with enough steps; None: too few steps
-    digest: str  #: of all losses, weights, buffers and the optimizer's state
-    ended: str  #: why it ended before its last step; "": it did not
+    steps: int  #: number of steps that this call trained
+    position: int  #: number of steps trained, including those before a resume
+    losses: list[float]  #: loss of each step of this call
+    epochs: list[TrainingEpoch]  #: one entry for each epoch that ended
+    seconds: float  #: duration of the training
+    steps_per_second: float | None  #: steady rate in the last epoch with enough steps; None if there is none
+    digest: str  #: hash of all losses, the weights, the buffers and the optimizer's state
+    ended: str  #: why the training ended before its last step; "" if it did not
     is_saved: bool  #: whether there is a checkpoint of the last step
 
     @property
     def loss(self) -> float:
-        """That of the last step; NaN where none was trained."""
+        """Loss of the last step of this call; NaN if it trained no step."""
         return self.losses[-1] if self.losses else math.nan
 
     @property
     def scores(self) -> dict[str, float]:
-        """Of the last evaluation."""
+        """Scores of the last evaluation; empty if there was none."""
         return self.epochs[-1].scores if self.epochs else {}
 
 
 def end_forked(error: BaseException | None) -> NoReturn:
-    """Ends a process that was forked in the midst of a run, of whose threads it has none."""
+    """Ends a forked process whose code returns into a running fit(). The threads of the run exist only in the parent,
+    so the run cannot continue here. Uses os._exit(), because exit handlers would wait for these threads."""
     code = error.code if isinstance(error, SystemExit) else 1
     status = code if isinstance(code, int) else int(code is not None)
     try:
@@ -82,7 +83,7 @@ def end_forked(error: BaseException | None) -> NoReturn:
 
 
 class FitCalls:
-    """Functions for the native loop over epochs, which calls them on the thread of fit(), end_step() on any."""
+    """The functions that the native loop over epochs calls: end_step() on any thread, the others on that of fit()."""
 
     def __init__(self, trainer: Any) -> None:
         """trainer: a slipstream.Trainer."""
@@ -93,7 +94,7 @@ class FitCalls:
         wait_for_closed()
 
     def evaluate(self) -> list[tuple[str, float]] | None:
-        """Returns None if it was interrupted."""
+        """Evaluates on `val` and returns the scores, or None if the evaluation was interrupted."""
         scores = self._trainer._scores(self._trainer._val)
         return None if scores is None else list(scores.items())
 

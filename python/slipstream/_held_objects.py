@@ -1,5 +1,5 @@
-"""The objects that others hold, by one rule (docs/verify.md): attributes, elements, arguments of partials, the bound
-`self` of methods, and of functions the variables that they close over, their defaults and the globals that they name."""
+"""Finds the objects that an object refers to (docs/verify.md): attributes, elements, arguments of partials, the bound
+`self` of methods, and for functions their closure variables, default arguments and the globals that they name."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ import torch
 
 _MOST_DEEP = 6
 _MOST_OBJECTS = 10_000
-_MOST_ELEMENTS = 256  # of a container that are looked at, as longer ones hold data
+_MOST_ELEMENTS = 256  # elements of a container that are searched; longer containers usually hold data, not state
 _HOLD_NOTHING = (torch.Tensor, str, bytes, bytearray, int, float, complex, type(None), type, types.ModuleType)
 _SEQUENCES = (list, tuple, collections.deque)
-_LIBRARIES = {"torch", "torchvision", "numpy", "slipstream", *sys.stdlib_module_names}  # their globals are their own
-_OF_MODULES = tuple(vars(torch.nn.Module()))  # attributes that each module has
+# Globals of these libraries are not searched, because they are not state of the user's program.
+_LIBRARIES = {"torch", "torchvision", "numpy", "slipstream", *sys.stdlib_module_names}
+_OF_MODULES = tuple(vars(torch.nn.Module()))  # attributes that every module has, such as _parameters
 _NAME_GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL")
 
 
 @runtime_checkable
 class Stateful(Protocol):
-    """Modules, optimizers, learning rate schedulers, gradient scalers and what else has these two methods."""
+    """Any object with these two methods, such as a module, optimizer, learning rate scheduler or gradient scaler."""
 
     def state_dict(self) -> Any: ...
     def load_state_dict(self, state: Any, /) -> Any: ...
@@ -37,15 +38,18 @@ STATEFUL: tuple[type, ...] = (torch.nn.Module, torch.optim.Optimizer, Stateful)
 
 
 class HeldObject(NamedTuple):
-    name: str  # where it is: models[0], trainer.model
+    name: str  # how to reach it from the root, such as models[0] or trainer.model
     content: Any
-    depth: int  # how many other objects hold it in turn
+    depth: int  # number of objects between the root and this one
 
 
 def reachable_from(root: Any, kinds: tuple[type, ...]) -> list[HeldObject]:
-    """Objects of these kinds that `root` holds, directly and a few levels deeper, each once, nearest first. They are
-    looked into only if they have a state, and modules only for what they hold beside parameters, buffers and modules.
-    No code of the objects is called."""
+    """Returns the objects of these classes that `root` refers to, directly or through a few other objects, each once,
+    nearest first.
+
+    An object of these classes is searched further only if it has a state. In modules, parameters, buffers and
+    submodules are not listed. No method of the objects is called, because that could have side effects; this is also
+    why the functions below use type(each) and unbound methods instead of isinstance() and attribute access."""
     found = [HeldObject("run", root, 0)] if issubclass(type(root), kinds) else []
     if not found or issubclass(type(root), STATEFUL):
         found += [each for each in walk([("", root)], kinds) if issubclass(type(each.content), kinds)]
@@ -57,8 +61,10 @@ def walk(
     leaves: tuple[type, ...],
     is_searched: Callable[[Any], bool] = lambda each: True,
 ) -> Iterator[HeldObject]:
-    """What named roots hold, as reachable_from() does. Of objects that hold nothing, such as tensors and numbers, only
-    `leaves` are included."""
+    """Yields the objects that named roots refer to, in the order of reachable_from(). Objects that cannot refer to
+    others, such as tensors and numbers, are yielded only if they are of the classes `leaves`.
+
+    is_searched: decides whether the objects that an object refers to are yielded, too."""
     seen, level = {id(root) for _, root in roots}, list(roots)
     for depth in range(_MOST_DEEP):
         deeper: list[tuple[str, Any]] = []
@@ -80,7 +86,7 @@ def walk(
 
 
 def modules_in(module: torch.nn.Module) -> list[torch.nn.Module]:
-    """The module and those in it, each once."""
+    """Returns the module and all its submodules, each once. Does not call module.modules(), which can be overridden."""
     found: dict[int, torch.nn.Module] = {}
     rest = [module]
     while rest:
@@ -126,7 +132,8 @@ def _elements(name: str, pairs: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _of_callee(callee: Any, name: str, kinds: tuple[type, ...]) -> Iterator[tuple[str, Any]]:
-    """Of what a call is passed on to, whose parts are named as if it were called itself."""
+    """Yields the objects that `callee` refers to. A partial or a method passes its call on to `callee`, so the names
+    are the same as if `callee` were called directly."""
     if issubclass(type(callee), kinds):
         yield (f"{name}." if name else "") + type(callee).__name__, callee
     elif not issubclass(type(callee), _HOLD_NOTHING):
@@ -134,7 +141,7 @@ def _of_callee(callee: Any, name: str, kinds: tuple[type, ...]) -> Iterator[tupl
 
 
 def callees(callee: Any) -> Iterator[Any]:
-    """The object, and the functions and objects to which it passes a call on."""
+    """Yields the object, and the functions and objects to which a call of it is passed on."""
     yield callee
     if issubclass(type(callee), functools.partial):
         yield from callees(callee.func)
@@ -146,7 +153,7 @@ def callees(callee: Any) -> Iterator[Any]:
 
 
 def _methods_named(function: Any, owner: Any) -> Iterator[tuple[str, types.FunctionType]]:
-    """Methods of `owner` that one of them calls."""
+    """Yields the methods of `owner` whose names appear in the code of `function`."""
     if isinstance(function, types.FunctionType):
         for name in names_in(function):
             method = inspect.getattr_static(type(owner), name, None)
@@ -158,7 +165,7 @@ def _variables(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:
             yield variable, cell.cell_contents
-        except ValueError:  # not bound yet
+        except ValueError:  # the variable has no value yet
             continue
     parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
     values = function.__defaults__ or ()
@@ -170,8 +177,8 @@ def _variables(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def globals_named(function: types.FunctionType) -> Iterator[tuple[dict[str, Any], str]]:
-    """The globals that a function of the user's names, and those of the user's modules of which it names an
-    attribute: the dictionary that holds it, and the name."""
+    """Yields the globals that the code of a function of the user names, as pairs of the dictionary that holds the
+    global and its name. Includes attributes of the user's own modules, as in `settings.model`."""
     if is_of_library(function.__globals__):
         return
     for name in _global_names(function.__code__):
@@ -182,13 +189,14 @@ def globals_named(function: types.FunctionType) -> Iterator[tuple[dict[str, Any]
 
 
 def is_of_library(module: dict[str, Any]) -> bool:
-    """By its globals. What is installed keeps no state of the user's."""
+    """Returns true if the module with these globals is part of a library. Installed packages are assumed to hold no
+    state of the user's program."""
     name, file = str(module.get("__name__")), str(module.get("__file__"))
     return name.partition(".")[0] in _LIBRARIES or "site-packages" in file or "dist-packages" in file
 
 
 def names_in(function: types.FunctionType) -> list[str]:
-    """The names of globals and attributes in its code."""
+    """Returns the names of globals and attributes in the code of a function."""
     return [name for code in _codes(function.__code__) for name in code.co_names]
 
 
@@ -199,7 +207,7 @@ def _global_names(code: types.CodeType) -> list[str]:
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    """With the code of functions in it."""
+    """Yields the code object and those of functions that are defined inside it."""
     yield code
     for each in code.co_consts:
         if isinstance(each, types.CodeType):
@@ -207,7 +215,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _attributes(holder: Any) -> Iterator[tuple[str, Any]]:
-    """What is in its __dict__, unless that is computed, and in its slots."""
+    """Yields the attributes in `__dict__` and in slots, without calling properties or `__getattr__`."""
     yield from list((own_dict(holder) or {}).items())
     for each in type(holder).__mro__:
         slots = vars(each).items() if "__slots__" in vars(each) else ()
@@ -215,12 +223,12 @@ def _attributes(holder: Any) -> Iterator[tuple[str, Any]]:
             if isinstance(slot, types.MemberDescriptorType):
                 try:
                     yield name, slot.__get__(holder)
-                except AttributeError:  # nothing in it
+                except AttributeError:  # the slot is empty
                     continue
 
 
 def own_dict(holder: Any) -> dict[str, Any] | None:
-    """Its __dict__, unless it has none, or that is computed."""
+    """Returns `__dict__`, or None if there is none or if a property computes it."""
     classes = type(holder).__mro__
     own = next((vars(each)["__dict__"] for each in classes if "__dict__" in vars(each)), None)
     found = own.__get__(holder) if isinstance(own, types.GetSetDescriptorType) else None

@@ -1,4 +1,4 @@
-"""Iterators over the batches of a loop."""
+"""Iterators over the batches of slipstream.Pipeline and slipstream.DataLoader."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from ._worker_errors import with_type
 
 
 class Loop(Protocol):
-    """Gives batches, and after an error the batch that follows it."""
+    """Gives batches. After an error, the next call gives the batch that follows the failed one."""
 
     def __next__(self) -> Any: ...
     def failed(self) -> str:
-        """The stage that raised the last error; "" for none."""
+        """Returns the name of the stage that raised the last error; "" if no stage did."""
         ...
 
     def given(self) -> int:
-        """Number of batches that it gave or raised an error for."""
+        """Returns the number of batches so far, including those for which an error was raised."""
         ...
 
     def close(self) -> None: ...
 
 
 class SerialLoop:
-    """Does everything on the caller's stream, in the order of a plain loop."""
+    """Runs copies and stages on the caller's stream, in the order of a plain loop (`serial=True`)."""
 
     def __init__(self, source: Iterator[Any], stages: Sequence[Stage], device: str, first: int) -> None:
         self._source, self._stages, self._device, self._first = source, stages, device, first
@@ -68,7 +68,7 @@ class SerialLoop:
                 if is_watched:
                     self._autocast.end_stage(stage.name)
                 return batch
-        except StopIteration as error:  # would end the caller's loop
+        except StopIteration as error:  # would silently end the caller's loop
             self._failed = stage.name
             raise RuntimeError(f"stage '{stage.name}' raised StopIteration") from error
         except BaseException as error:
@@ -92,7 +92,8 @@ class SerialLoop:
 
 
 class Pass:
-    """One pass over a source: as a context, its batches; what ends it ends what runs ahead."""
+    """The native loop of one iteration over a source. As a context manager it gives the loop and closes it at the end;
+    batches that were prepared in advance are then dropped."""
 
     def __init__(
         self,
@@ -103,7 +104,9 @@ class Pass:
         run_ahead: int,
         first: int,
     ) -> None:
-        self._kept: list[Any] = []  # objects that the native loop uses, kept where the garbage collector sees them
+        # References of the native loop to Python objects. They are kept here because the garbage collector cannot see
+        # references in C++, so cycles through the loop would never be freed.
+        self._kept: list[Any] = []
         native = [
             _native.LoopStage(
                 stage.name,
@@ -123,24 +126,27 @@ class Pass:
 
     @property
     def loop(self) -> _native.Loop:
-        """Ends what runs ahead when it is closed or deleted."""
+        """The native loop. Closing or deleting it drops the batches that were prepared in advance."""
         return self._loop
 
     def __enter__(self) -> _native.Loop:
         return self._loop
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        """The host waits for nothing."""
+        """Closes the loop without waiting for the device."""
         self._loop.close()
 
 
 class Iteration(Iterator[Any]):
-    """The batches of one epoch. An error takes the place of its batch: the next call of next() gives the batch
-    that follows it, as iterators of torch.utils.data.DataLoader do.
+    """An iterator over the batches of one epoch. An error is raised in place of its batch: the next call of next()
+    gives the batch that follows it, as iterators of torch.utils.data.DataLoader do.
 
-    begin: called for the first batch; gives what owns the loop.
-    passed: called after each batch with the number of batches given so far, errors among them. It is not called
-        after an error, so a state that is taken then is the one before the batch that failed.
+    begin: called when the first batch is requested; returns the object that owns the loop.
+    passed: called after each batch with the number of batches so far, including those with an error. It is not called
+        after an error, so a state that is saved then is the one before the failed batch.
+    check: called before each later batch; raises an exception if the iteration is no longer valid.
+    ended: called when a batch is requested after the last one.
+    left: called with the loop if the iteration is closed before its end.
     """
 
     def __init__(
@@ -183,7 +189,7 @@ class Iteration(Iterator[Any]):
         return batch
 
     def close(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        """Ends the epoch; what ran ahead is dropped. The host waits for nothing."""
+        """Ends the iteration and drops batches that were prepared in advance, without waiting for the device."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -206,7 +212,8 @@ def _note(error: BaseException, stage: str) -> None:
 
 
 def warn_of_lost_batches(loop: Any, source: str) -> bool:
-    """For a loop that is left early over an iterator, which cannot give them again. Returns whether it warned."""
+    """Warns if a loop over an iterator ended early and batches that were taken in advance are lost, because an iterator
+    cannot give them again. Returns true if it warned."""
     lost: int = loop.lost()
     if lost > 0:
         warnings.warn(

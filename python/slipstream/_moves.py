@@ -1,4 +1,4 @@
-"""Transforms that move pixels of images, and fields that must not stay where they are."""
+"""Refuses transforms that would move the pixels of an image, but not those of its mask or another field of its size."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from ._torchvision import movers_in
 
 
 def refuse_moving_images_alone(fields: list[str], functions: Iterable[Callable[..., Any]]) -> None:
-    """`fields`: those of a native data set that native transforms move with its images, in words."""
+    """Raises Refused if a torchvision transform moves pixels and the data set has fields that must move with them.
+
+    fields: descriptions of the fields of a native data set that native transforms move together with its images."""
     theirs = movers_in(functions)
     if not fields or not theirs:
         return
@@ -35,7 +37,8 @@ _Fitting = list[tuple[Leaf, tuple[int, int], str]]
 
 
 def fitting(leaves: list[Leaf]) -> _Fitting:
-    """What of a sample that was made in Python has the height x width of an image: it, the size, the image."""
+    """Returns the fields of a sample made in Python that have the height x width of an image in it: the field, the size
+    and the name of the image. Such a field may be a mask."""
     sizes = {leaf.shape[:2]: leaf.name for leaf in leaves if leaf.is_image}
     found = []
     for leaf in leaves:
@@ -49,7 +52,9 @@ def fitting(leaves: list[Leaf]) -> _Fitting:
 def refuse_moving_with(
     beside: _Fitting, chain: _native.TransformChain, functions: Iterable[Callable[..., Any]]
 ) -> None:
-    """`beside`: what has the size of the images of a sample, which `chain` and `functions` are done to."""
+    """Raises Refused if `chain` or `functions` move pixels while another field has the size of the image.
+
+    beside: the result of fitting()."""
     movers = [each.title().replace("_", "") for each in chain.moving_ops()]
     movers += movers_in(functions)
     for leaf, size, image in beside if movers else ():

@@ -1,4 +1,4 @@
-"""One sample of a data set, made where it is asked for."""
+"""Loads one sample in the calling thread, for `data[index]`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def python_sample(source: Any, chain: Compose, index: int) -> Any:
 
 
 def _transforms(chain: Compose, keeps_sizes: bool) -> _native.Transforms:
-    """Native ones draw from a seed of PyTorch's generator, which is left alone where nothing is random."""
+    """Returns the transforms of a chain, with a seed from PyTorch's default generator. Without random transforms the
+    generator is not used, so that reading a sample does not change later random numbers of the program."""
     native = chain._native_chain()
     seed = int(torch.randint(1 << 62, ())) if native.is_random() else 0
     called = [(place, name, _SameDraws(step)) for place, name, step in chain._runs()]
@@ -58,7 +59,8 @@ def _transforms(chain: Compose, keeps_sizes: bool) -> _native.Transforms:
 
 
 class _SameDraws:
-    """Functions that draw the same for each image of a sample from torch, numpy and random."""
+    """Calls functions with the same random numbers for each image of a sample, so that all its images are transformed
+    alike. Restores the generators of torch, numpy and random before each image but the first."""
 
     def __init__(self, functions: Sequence[Function]) -> None:
         self._functions = functions

@@ -1,4 +1,4 @@
-"""Numbers and strings in the attributes of objects, which say whether an object changed."""
+"""Detects changes of objects by the numbers and strings in their attributes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _CLOSED = (type, types.ModuleType, torch.Tensor)
 
 
 def plain_state(*roots: Any) -> dict[tuple[Any, ...], Any]:
-    """The attributes of `roots`, and of what they hold, that are numbers, strings or None. Long lists are looked
-    at in part, so equal states do not prove that nothing changed."""
+    """Returns the attributes of `roots`, and of objects that they refer to, that are numbers, strings or None. Only the
+    beginning of long lists is read, to limit the time, so equal states do not prove that nothing changed."""
     found: dict[tuple[Any, ...], Any] = {}
     seen: set[int] = set()
     waiting: list[tuple[tuple[Any, ...], Any]] = [((number,), root) for number, root in enumerate(roots)]
@@ -43,5 +43,5 @@ def _parts(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def change(before: dict[tuple[Any, ...], Any], after: dict[tuple[Any, ...], Any]) -> bool:
-    """Whether they differ; NaN equals itself."""
+    """Returns true if two states differ. Compares with repr(), so that NaN equals itself."""
     return repr(before) != repr(after)

@@ -1,4 +1,4 @@
-"""Flags of a loader that say where its iteration is, such as those of Accelerate's loaders."""
+"""Delays the flags by which a loader reports the state of its iteration, such as those of Accelerate's loaders."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ _MISSING = object()
 
 
 class Progress(Iterator[Any]):
-    """Gives the batches of `source`, an iterator over `loader`, and holds back what the loader changes about itself
-    while it is asked ahead of the loop body. The change is applied once the loop body gets that batch: Accelerate's
-    accumulate(), gather_for_metrics() and save_state() read the loader's attributes there.
+    """Gives the batches of `source`, an iterator over `loader`, and delays changes of the loader's attributes.
 
-    It reports the end after the batch that the loader marks as its last, without asking the loader, which ends its
-    iteration in end()."""
+    A pipeline requests a batch before the loop body gets it. Attributes that the loader changes meanwhile are set back,
+    and changed again when the loop body gets that batch, because Accelerate's accumulate(), gather_for_metrics() and
+    save_state() read them in the loop body.
+
+    The iteration ends after the batch that the loader marks as its last one. The loader's own iteration ends only in
+    end(), because the loader then resets its flags."""
 
     def __init__(self, loader: Any, source: Iterator[Any]) -> None:
         self._values, self._source = vars(loader), source
-        self._ahead: dict[str, Any] = {}  # after the last batch taken, where that differs
-        self._pending: collections.deque[dict[str, Any]] = collections.deque()
+        self._ahead: dict[str, Any] = {}  # changed attributes, with the values that the loader last gave them
+        self._pending: collections.deque[dict[str, Any]] = collections.deque()  # changes of each batch not yet given
         self._given = 0
         self._is_at_end = False
 
@@ -46,7 +48,7 @@ class Progress(Iterator[Any]):
             name for name in {**before, **now} if now.get(name, _MISSING) is not before.get(name, _MISSING)
         ]
         self._set({name: before.get(name, _MISSING) for name in changed} | in_body)
-        # A state is a dict, which the loader may continue to fill.
+        # A dict, such as a state, is copied because the loader may later change it in place.
         made = {name: now.get(name, _MISSING) for name in changed}
         made = {name: copy.deepcopy(each) if isinstance(each, dict) else each for name, each in made.items()}
         self._ahead |= made
@@ -60,7 +62,7 @@ class Progress(Iterator[Any]):
                 self._values[name] = value
 
     def give(self, count: int) -> None:
-        """The loop body got the first `count` batches, errors among them."""
+        """Applies the changes of the first `count` batches (including errors), which the loop body now has."""
         for _ in range(self._given, count):
             self._apply()
         self._given = count
@@ -71,20 +73,21 @@ class Progress(Iterator[Any]):
             self._ahead = {}
 
     def end(self) -> None:
-        """The loop body asked for a batch after the last one."""
+        """Applies all changes and ends the loader's iteration. Called when the loop body requests a batch after the
+        last one."""
         while self._pending:
             self._apply()
         next(self._source, None)
 
 
 def has_progress(loader: Any) -> bool:
-    """Whether the loader marks its last batch, as Accelerate's loaders do."""
+    """Returns true if the loader marks its last batch, as Accelerate's loaders do."""
     return hasattr(loader, "end_of_dataloader") and hasattr(loader, "__dict__")
 
 
 def refusing_hidden(source: Iterator[Any]) -> Iterator[Any]:
-    """The same batches. Refuses a loader of Accelerate's somewhere inside `source`, whose flags would be ahead of the
-    loop body."""
+    """Returns an iterator over the same batches. It raises Refused if `source` iterates over a loader of Accelerate,
+    because nothing delays the flags of a loader that is inside another iterable."""
     state = getattr(sys.modules.get("accelerate.state"), "GradientState", None)
     return source if state is None else _Watched(source, state())
 

@@ -1,4 +1,4 @@
-"""States of the generators of random numbers: of torch, numpy and random."""
+"""Saves, compares and restores states of the random generators of torch, numpy and random."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._held_objects import reachable_from
 
 
 def random_states() -> tuple[Any, ...]:
-    """Of the generators of torch, numpy and random."""
+    """Returns the states of the default generators of torch (on the CPU), numpy and random, for comparison."""
     numpy = sys.modules.get("numpy")
     return (
         torch.get_rng_state().numpy().tobytes(),
@@ -29,7 +29,7 @@ def _plain(state: Any) -> tuple[Any, ...]:
 
 
 class RandomStates:
-    """Of the generators of torch (of all its devices), numpy, random and these, as they are now."""
+    """Saves the states of the default generators of torch (on all devices), numpy and random, and of `generators`."""
 
     def __init__(self, generators: Iterable[Any] = ()) -> None:
         numpy = sys.modules.get("numpy")
@@ -52,7 +52,8 @@ class RandomStates:
 
 @contextmanager
 def preserved_random_states(generators: Iterable[Any] = ()) -> Iterator[None]:
-    """Puts the generators of torch (of all its devices), numpy, random and these back."""
+    """Restores the default generators of torch (on all devices), numpy and random, and `generators`, at the end of the
+    block."""
     states = RandomStates(generators)
     try:
         yield
@@ -61,7 +62,7 @@ def preserved_random_states(generators: Iterable[Any] = ()) -> Iterator[None]:
 
 
 def seed_all(seed: int) -> None:
-    """Seeds the generators of torch, numpy and random on the host."""
+    """Seeds the default generators of torch, numpy and random on the host."""
     random.seed(seed)
     torch.default_generator.manual_seed(seed)
     numpy = sys.modules.get("numpy")
@@ -70,7 +71,8 @@ def seed_all(seed: int) -> None:
 
 
 def free_numpy() -> None:
-    """For a process that was forked while another thread was within numpy's generator: gives it another one."""
+    """Replaces numpy's default generator in a forked process if its lock is held. A thread that held the lock at the
+    fork does not exist in this process, so the lock would never be released."""
     random = sys.modules.get("numpy.random")
     generator = getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
     if generator is None or not hasattr(random, "set_bit_generator"):
@@ -83,7 +85,8 @@ def free_numpy() -> None:
 
 
 def find_generators(holder: Any) -> list[Any]:
-    """Generators of torch, numpy and random that an object holds, and that have a state."""
+    """Returns the generators of torch, numpy and random that an object refers to. Generators without a state, such as
+    random.SystemRandom, are left out."""
     return with_state(each.content for each in reachable_from(holder, generator_kinds()))
 
 
@@ -102,7 +105,7 @@ def generator_kinds() -> tuple[type, ...]:
 
 
 def generator_state(generator: Any) -> Any:
-    """The state of a generator of torch, numpy or random."""
+    """Returns the state of a generator of torch, numpy or random."""
     if hasattr(generator, "bit_generator"):
         return generator.bit_generator.state
     return generator.getstate() if isinstance(generator, random.Random) else generator.get_state()
@@ -121,13 +124,13 @@ _OF_LIBRARIES = ("multiprocessing.queues", "torch.utils.data._utils.pin_memory",
 
 
 def other_threads() -> list[int]:
-    """Numbers of Python's other threads, but for those of libraries that draw no random numbers."""
+    """Returns the native ids of Python's other threads, except for threads of libraries that use no random numbers."""
     own = threading.get_ident()
     others = [each for each in list(threading._active.values()) if each.ident != own]  # type: ignore[attr-defined]
     return [each.native_id for each in others if each.native_id and _runs_in(each) not in _OF_LIBRARIES]
 
 
 def _runs_in(thread: threading.Thread) -> str | None:
-    """The module of what a thread runs."""
+    """Returns the name of the module whose function or class a thread runs."""
     target = getattr(thread, "_target", None)
     return getattr(target, "__module__", None) if type(thread) is threading.Thread else type(thread).__module__

@@ -1,4 +1,4 @@
-"""Remedies for errors that the code of users raises, as notes on these errors."""
+"""Adds remedies, as notes, to errors that the user's code raises."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ._signals import add_note
 from ._trees import leaves
 
 _NAMES_BYTES = re.compile(r"\b(Byte|ByteTensor|unsigned char|uint8)\b")
-_NAMES_LABELS = re.compile(r"\b(Long|LongTensor|long|int64)\b")  # that is about class numbers
+_NAMES_LABELS = re.compile(r"\b(Long|LongTensor|long|int64)\b")  # such an error is about class numbers, not images
 
 
 def add_remedy(error: BaseException, values: Any) -> None:
-    """Adds a note where a model refuses the uint8 images that `values`, its input, hold."""
+    """Adds a note if the error says that a model does not accept uint8, and its input `values` has uint8 images."""
     image = _bytes_image(error, values)
     if image is None:
         return
@@ -37,8 +37,8 @@ def _bytes_image(error: BaseException, values: Any) -> torch.Tensor | None:
         if not _NAMES_BYTES.search(text) or _NAMES_LABELS.search(text):
             return None
         found = [each for each in leaves(values) if isinstance(each, torch.Tensor) and each.dim() >= 3]
-    except Exception:  # raised by methods of the user's classes
+    except Exception:  # methods of the user's classes may raise anything; the original error matters more
         return None
-    if any(each.is_floating_point() for each in found):  # those are the images, and uint8 ones are masks
+    if any(each.is_floating_point() for each in found):  # then these are the images, and uint8 tensors are masks
         return None
     return max((each for each in found if each.dtype == torch.uint8), key=torch.Tensor.dim, default=None)

@@ -1,4 +1,4 @@
-"""Runs of slipstream.Trainer: what ends them, what waits for them, and those of predict()."""
+"""Ends runs of slipstream.Trainer when the program ends, and runs predict() on a separate thread."""
 
 from __future__ import annotations
 
@@ -17,19 +17,25 @@ from ._blocks import contextmanager
 
 
 def interrupts() -> contextlib.AbstractContextManager[Any]:
-    """Signals belong to the main thread."""
+    """Returns the native handler of Ctrl-C, or nothing outside of the main thread, because only that one may set
+    signal handlers."""
     is_main = threading.current_thread() is threading.main_thread()
     return _native.Interrupts() if is_main else contextlib.nullcontext()
 
 
 _runs: set[tuple[Callable[[], None], threading.Event]] = set()
-_ends = threading.Event()  # the interpreter does
+_ends = threading.Event()  # set when the interpreter begins to exit
 
 
 @contextmanager
 def running(stop: Callable[[], None], is_over: threading.Event | None = None) -> Iterator[None]:
-    """What another thread runs in it is stopped at the interpreter's end, which takes Python away from
-    such threads in the middle of C++: none goes on from here then."""
+    """Registers a run, so that the interpreter stops it and waits for it before it exits.
+
+    A thread that requests the GIL during the exit is ended by Python in the middle of C++ code. A thread other than the
+    main one therefore does not leave this block any more once the exit has begun; it waits here indefinitely.
+
+    stop: makes the run end; called on the main thread.
+    is_over: set when the run has ended."""
     run = stop, is_over or threading.Event()
     _runs.add(run)
     try:
@@ -51,7 +57,7 @@ def _end_runs() -> None:
         is_over.wait()
 
 
-_closed: set[threading.Event] = set()  # what an iterator that was let go of still waits for
+_closed: set[threading.Event] = set()  # ends of computations whose iterator was dropped before they had finished
 
 
 def wait_for_closed() -> None:
@@ -65,11 +71,13 @@ def _forget() -> None:
     _closed.clear()
 
 
-os.register_at_fork(after_in_child=_forget)  # the threads that would end these are its parent's
+os.register_at_fork(after_in_child=_forget)  # the threads of these runs exist only in the parent process
 
 
 class Outputs(Iterator[torch.Tensor]):
-    """Of predict(). Letting go of it does not wait: garbage may be collected by the thread that computes."""
+    """The iterator that predict() returns. Any thread may call next() and close().
+
+    __del__() does not wait for the computing thread, because the garbage collector may call it on that very thread."""
 
     def __init__(self, evaluator: _native.NativeEvaluator, device: str) -> None:
         self._evaluator, self._device = evaluator, device
@@ -95,17 +103,17 @@ class Outputs(Iterator[torch.Tensor]):
         if isinstance(output, torch.Tensor):
             return output
         self.close()
-        if isinstance(output, StopIteration):  # which would end a loop over the outputs as if all were there
+        if isinstance(output, StopIteration):  # would end a loop over the outputs as if it were complete
             raise RuntimeError("the model raised StopIteration") from output
         raise output or StopIteration
 
     def close(self) -> None:
-        """Ends it, and waits until the device is free."""
+        """Ends the computation, and waits until the device is free."""
         self._is_closed.set()
         if self._has_begun and self._process == os.getpid():
             self._is_over.wait()
             with contextlib.suppress(queue.Full):
-                self._ready.put_nowait(None)  # for another thread that waits; it does the same
+                self._ready.put_nowait(None)  # wakes a thread that waits in next(), which then wakes the next one
 
     def __del__(self) -> None:
         if self._has_begun and not self._is_closed.is_set() and self._process == os.getpid():
@@ -134,7 +142,8 @@ def _make_work(
     is_over: threading.Event,
 ) -> Callable[[], None]:
     is_cuda = torch.device(device).type == "cuda"
-    stream = torch.cuda.current_stream(device) if is_cuda else None  # what is computed comes behind it
+    # The computation follows the caller's earlier work, which may have written the weights, on the caller's stream.
+    stream = torch.cuda.current_stream(device) if is_cuda else None
 
     def take(output: torch.Tensor | BaseException | None) -> bool:
         while not is_closed.is_set():
@@ -143,13 +152,16 @@ def _make_work(
                 return True
         return False
 
-    held = [evaluator]  # let go of ahead of is_over, with all that refers to its trainer
+    # A list, so that work() can drop the only reference of this thread to the evaluator and its trainer before is_over
+    # is set. A thread that waits for is_over may then free the trainer.
+    held = [evaluator]
 
     def work() -> None:
         end = None
         try:
             if stream is not None:
-                # Leaving the stream goes back to the thread's own device, and would make a context there.
+                # torch.cuda.stream() restores the previous device at its end, by default device 0, and this would
+                # create a CUDA context there.
                 torch.cuda.set_device(stream.device)
             with torch.cuda.stream(stream), running(is_closed.set, is_over):
                 held.pop().predict(take)

@@ -1,4 +1,4 @@
-"""Reports on the screen."""
+"""Shows reports on the terminal or in a notebook."""
 
 from __future__ import annotations
 

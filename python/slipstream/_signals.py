@@ -1,4 +1,5 @@
-"""What handlers of signals raise, wherever Python calls them."""
+"""Detects exceptions that signal handlers raise. Python calls a handler between any two instructions, so its exception
+may appear to come from unrelated code."""
 
 from __future__ import annotations
 
@@ -11,13 +12,14 @@ from typing import Any
 
 
 def describe_place(error: BaseException, trace: TracebackType | None, place: str) -> str:
-    """`place`, and that it is not to blame where a handler of a signal raised the error in it."""
+    """Returns a description of where the error was raised. If a signal handler raised it, the description says that
+    this place is not its cause."""
     is_for_a_signal = isinstance(error, KeyboardInterrupt) or is_of_handler(error, trace)
     return f"raised for a signal, which came here: {place}" if is_for_a_signal else place
 
 
 def add_note(error: BaseException, note: str) -> None:
-    """Adds a note, from Python 3.11 on. An exception whose class refuses it is raised without one."""
+    """Adds a note to an exception. Does nothing before Python 3.11, or if the class of the exception refuses it."""
     add = getattr(BaseException, "add_note", None)
     if add is not None:
         with contextlib.suppress(Exception):
@@ -25,7 +27,7 @@ def add_note(error: BaseException, note: str) -> None:
 
 
 def is_of_handler(error: BaseException, trace: TracebackType | None) -> bool:
-    """Whether a handler of a signal raised it."""
+    """Returns true if a signal handler raised the exception, which is the case if its traceback has a frame of one."""
     handlers = {_handler_code(signal.getsignal(each)) for each in signal.valid_signals()} - {None}
     return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(trace))
 
@@ -33,7 +35,7 @@ def is_of_handler(error: BaseException, trace: TracebackType | None) -> bool:
 def _handler_code(handler: Any) -> Any:
     while isinstance(handler, functools.partial):
         handler = handler.func
-    if not callable(handler):  # such as SIG_DFL
+    if not callable(handler):  # SIG_DFL, SIG_IGN or None
         return None
     call = handler if hasattr(handler, "__code__") else getattr(type(handler), "__call__", None)
     return getattr(call, "__code__", None)

@@ -1,4 +1,4 @@
-"""The doctor for an unchanged PyTorch loop: what holds it up, and what a change would gain."""
+"""slipstream.doctor: finds the bottleneck of an unmodified PyTorch loop, and predicts the gain of changes."""
 
 from __future__ import annotations
 
@@ -30,8 +30,13 @@ __all__ = ["Advice", "DoctorReport", "doctor"]
 
 @dataclasses.dataclass(frozen=True)
 class Advice:
-    """Something to change. `predicted`: steps/s afterwards, with the 95 % interval `.low` to
-    `.high`. `gain`: that over the rate as it is. is_upper_bound: it gives at most that."""
+    """A change that would make training faster.
+
+    description: what to change. action: what to write in Python for it.
+    predicted: the rate in steps/s after the change; `.low` to `.high` is its 95 % interval.
+    gain: `predicted` divided by the measured rate.
+    is_upper_bound: whether the change gives at most this gain.
+    """
 
     description: str
     action: str
@@ -45,14 +50,16 @@ class Advice:
 
 
 class DoctorReport:
-    """What doctor() found.
+    """The result of doctor().
 
-    verdict: "gpu" (the device, or the CPU that trains, is the limit), "copy", "transforms",
-        "read" (the data set's own code), "launch_overhead", "lock_contention", "memory_bandwidth", "none" or
-        "not_enough_evidence". `reason` is the same as a sentence.
-    bottlenecks: of these names, most gain first; empty where training does not wait for input.
-    ceiling, rate: steps/s with batches on the device, and with nothing cached.
-    advice: what to change, most gain first.
+    verdict (str): the bottleneck: "gpu" (the device that trains, also if it is a CPU), "copy", "transforms", "read"
+        (the data set's own code), "launch_overhead", "lock_contention", "memory_bandwidth", "none" or
+        "not_enough_evidence".
+    reason (str): the verdict as a sentence.
+    bottlenecks (list of str): all bottlenecks by these names, largest gain first; empty if training does not wait for
+        input.
+    ceiling, rate (Measured): steps/s with all batches cached on the device, and with nothing cached.
+    advice (list of Advice): what to change, largest gain first.
     """
 
     def __init__(self, diagnosis: _native.Diagnosis, report: _native.DoctorReport) -> None:
@@ -68,20 +75,24 @@ class DoctorReport:
         ]
 
     def text(self) -> str:
-        """The ladder, the verdict, what to change and what each part costs, as plain text."""
+        """Returns the report as plain text: the rate of each cache level, the verdict, what to change, and the cost of
+        each step."""
         return str(self._report.text())
 
     def show(self) -> None:
-        """Prints text(); in a notebook, shows the page."""
+        """Prints text(); in a notebook, shows the page of to_html()."""
         show(self)
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
-        """Writes the report: schema slipstream.doctor, version 1 (docs/doctor.md). A file that is there is replaced by
-        the whole report, or stays as it was. Raises Error."""
+        """Writes the report as JSON, schema slipstream.doctor, version 1 (docs/doctor.md).
+
+        An existing file is replaced only when the whole report has been written. Raises Error if it cannot be
+        written."""
         _native.write_file_atomically(path, self._report.json())
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Writes the report as one page that loads nothing, as to_json() does."""
+        """Writes the report as an HTML page that loads no other files. An existing file is replaced as by to_json().
+        Raises Error if it cannot be written."""
         _native.write_file_atomically(path, self._report.html())
 
     def __repr__(self) -> str:
@@ -100,25 +111,29 @@ def doctor(
     budget: float = 60,
     state: Any = (),
 ) -> DoctorReport:
-    """Measures a training loop with more and more of its input taken from a cache, and says what
-    holds it up.
+    """Finds the bottleneck of a training loop. It measures the loop several times, with more and more of the input
+    taken from a cache.
 
-    loader: any torch.utils.data.DataLoader. It is not used itself: loaders with its settings are made. With workers,
-        samples are made only in worker processes of these, and without by deep copies of the data set, the sampler
-        and collate_fn. Or a slipstream.DataLoader of what is native alone: other native loaders of its data set
-        are made.
-    step: trains on one batch, `step(batch)`. It really trains while it is measured. The state that it reaches through
-        its variables, the globals that it names and its `self` is restored afterwards, to the bit: tensors, modules
-        with gradients and modes, optimizers, schedulers and other objects that have state_dict() and
-        load_state_dict() (docs/python-doctor.md). On a GPU, tensors of the batch are on `device` already,
-        copied as with non_blocking=True.
-    device: where the step trains; by default "cuda" if there is one, else "cpu".
-    budget: seconds that measuring takes, about.
-    state: more objects to restore, which the step does not reach like that: one, or a list or mapping of them.
+    Arguments:
+        loader: a torch.utils.data.DataLoader, or a slipstream.DataLoader whose data set and transforms are native. The
+            loader itself is not used: loaders with its settings are created. With workers, samples are created only
+            in their worker processes; without workers, by deep copies of the data set, the sampler and collate_fn.
+        step (callable): trains on one batch, `step(batch)`. On a GPU, the tensors of the batch are already on
+            `device`, copied as with non_blocking=True on the current stream.
+        device (str or torch.device, default None): where the step trains. None means the device of a
+            slipstream.DataLoader, otherwise "cuda" if there is a GPU and "cpu" if there is none.
+        budget (float, default 60): approximate time for the measurements, in seconds.
+        state (default ()): more objects to restore, which the step does not refer to: one object, or a list or mapping
+            of them, each with state_dict() and load_state_dict().
 
-    The random generators of torch, numpy and random are as before afterwards, and no worker process
-    is left. Warns (RuntimeWarning) of what the step changed and what is not restored. Raises Refused for arguments that make no sense, Error where nothing can be measured,
-    and whatever the first step and the first samples raise.
+    The step really trains. Afterwards the state that it refers to through its variables, the globals that it names and
+    its `self` is restored to the same bits: tensors, modules with gradients and modes, optimizers, schedulers and other
+    objects with state_dict() and load_state_dict() (docs/python-doctor.md). The random generators of torch, numpy and
+    random are restored, and no worker process remains. A RuntimeWarning names what the step changed and what is not
+    restored.
+
+    Returns when all measurements have finished. Raises Refused for invalid arguments and Error if nothing can be
+    measured. Exceptions of the first step and of the first samples are raised unchanged.
 
     >>> model = torch.nn.Linear(64, 2)
     >>> loader = torch.utils.data.DataLoader([torch.ones(64) for _ in range(100)], batch_size=10)
@@ -205,7 +220,8 @@ def _refuse(loader: Any, step: Any, budget: float, state: Sequence[Any]) -> None
 
 
 def _resolve_device(loader: Any, device: str | torch.device | None) -> str:
-    """The batches of a native loader are on its device already."""
+    """Returns the device on which the step trains. It must be that of a native loader, whose batches are already
+    there."""
     if isinstance(loader, data.DataLoader):
         if device is not None and device_named(device) != loader.device:
             raise _native.Refused(
@@ -220,7 +236,7 @@ def _resolve_device(loader: Any, device: str | torch.device | None) -> str:
 
 @contextmanager
 def _kept_classes(roots: Sequence[Any]) -> Iterator[list[str]]:
-    """Restores attributes of the classes of which `roots` hold objects, and warns of changes."""
+    """Restores attributes of the classes of all objects that `roots` refer to, and warns of changes."""
     classes = ClassStates(roots)
     changed: list[str] = []
     try:
@@ -233,7 +249,7 @@ def _kept_classes(roots: Sequence[Any]) -> Iterator[list[str]]:
 
 @contextmanager
 def _kept(step: Any, states: Sequence[Any], common: Sequence[tuple[str, Any]] = ()) -> Iterator[list[str]]:
-    """Restores the state that the step reaches, and random generators, and warns of what is not restored."""
+    """Restores the state that the step refers to and the random generators, and warns of what is not restored."""
     given = [(f"state[{i}]", each) for i, each in enumerate(states)]
     not_restored: list[str] = []
     with preserved_random_states():

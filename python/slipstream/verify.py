@@ -1,4 +1,4 @@
-"""Finds races of a training loop: what it gives must not depend on timing."""
+"""slipstream.verify: finds race conditions in a training loop, whose results must not depend on timing."""
 
 from __future__ import annotations
 
@@ -36,20 +36,22 @@ _SENTENCES = {
 
 @dataclasses.dataclass(frozen=True)
 class VerifyReport:
-    """What verify() found.
+    """The result of verify().
 
-    verdict: "equal"; "race"; "hang" (a schedule did not end within `timeout`); "not_repeatable" (two
-        references differ, so that races cannot be told).
-    schedules: how many were compared.
-    seed: of the schedule that differs. verify(make_run, seed=seed, schedules=1) runs it again.
+    verdict: "equal"; "race"; "hang" (a delayed run did not end within `timeout`); or "not_repeatable" (two runs
+        without overlap differ, so that race conditions cannot be detected).
+    schedules: number of delayed runs that were compared.
+    seed: seed of the delayed run that differs. verify(make_run, seed=seed, schedules=1) repeats it.
     value: name of the first value that differs, such as "yielded[3]['loss']".
-    operation: the first one that read or gave something else than in the reference.
-    source: file, line and function that called it; in a backward pass, that called that.
-    reason: how they differ. error: what a delayed run raised, or a thread of it, with its traceback, whose
-        frames hold no values any more, unless the device is lost.
-    notes: what else there is to know.
-    operations, streams, threads: how many the reference had.
-    values: how many were compared: tensors, numbers and what else they are made of.
+    operation: the first operation whose input or output differs from the reference.
+    source: file, line and function that called this operation; for an operation of a backward pass, that called
+        backward().
+    reason: how the values differ.
+    error: the exception that a delayed run or one of its threads raised. The frames of its traceback do not hold
+        values, except after the device was lost.
+    notes: further information, as sentences.
+    operations, streams, threads: numbers of them in the reference.
+    values: number of values that were compared, each a tensor, number, string or array.
     """
 
     verdict: str
@@ -68,11 +70,11 @@ class VerifyReport:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing differed in any schedule: the verdict is "equal"."""
+        """True if no delayed run differed, so that the verdict is "equal"."""
         return self.verdict == "equal"
 
     def text(self) -> str:
-        """The verdict and all that is known about it, as plain text."""
+        """Returns the verdict and all details as plain text."""
         counts = {"schedule": self.schedules, "operation": self.operations}
         counts |= {"stream": self.streams, "thread": self.threads}
         size = ", ".join(f"{n} {what}{'s' * (n != 1)}" for what, n in counts.items())
@@ -88,19 +90,21 @@ class VerifyReport:
         return "\n".join(lines)
 
     def show(self) -> None:
-        """Prints text(); in a notebook, shows it."""
+        """Prints text(); in a notebook, displays it."""
         show(self)
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
-        """Writes the report: its fields, the error as text, schema slipstream.verify, version 1. A file that is there
-        is replaced by the whole report, or stays as it was. Raises Error."""
+        """Writes the fields of the report as JSON, schema slipstream.verify, version 1, with the error as text.
+
+        An existing file is replaced only when the whole report has been written. Raises Error if it cannot be
+        written."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         fields["error"] = None if self.error is None else repr(self.error)
         report = {"schema": "slipstream.verify", "version": 1, "passed": self.passed, **fields}
         _native.write_file_atomically(path, json.dumps(report, indent=2) + "\n")
 
     def raise_if_failed(self) -> None:
-        """Raises Error with text(), from `error` if there is one, unless the loop passed."""
+        """Raises Error with text() if a difference was found. The exception in `error` becomes its cause."""
         if not self.passed:
             raise _native.Error(self.text()) from self.error
 
@@ -118,30 +122,32 @@ def verify(
     seed: int = 0,
     timeout: float | None = None,
 ) -> VerifyReport:
-    """Runs a training loop again and again, with its operations, copies and threads delayed in other
-    places each time, and compares all that it gives, byte by byte, with a run without any overlap.
+    """Finds race conditions in a training loop. It runs the loop several times, each time with other operations, copies
+    and threads delayed, and compares all results, byte by byte, with a run in which nothing overlaps.
 
-    make_run: builds seeds, data, model and optimizer anew and returns a function without arguments,
-        `run`. It trains some steps and returns, or yields, what is to be compared: tensors, numbers,
-        arrays, modules, optimizers and what else has state_dict(), and containers of them. What is
-        yielded is copied at once, on the current stream; what is returned is read after the device
-        has finished. Modules, optimizers, schedulers and gradient scalers that `run` refers to are compared at the
-        end, too (docs/verify.md).
-    schedules: how many delayed runs there are, at most: the first that differs ends it.
-    seed: of the first of them; the next ones have the numbers that follow. A seed of a report, with
-        schedules=1, runs what differed again.
-    timeout: seconds that one run may take. By default, none: Ctrl-C ends it. Only on the main thread. It
-        interrupts what waits in Python, again each second, until the run has ended.
+    Arguments:
+        make_run (callable): creates seeds, data, model and optimizer anew and returns a function without arguments,
+            `run`. `run` trains some steps and returns or yields the values to compare: tensors, numbers, arrays,
+            modules, optimizers, other objects with state_dict(), and containers of these. Yielded values are copied
+            at once, on the current stream; returned values are read after the device has finished. Modules,
+            optimizers, schedulers and gradient scalers that `run` refers to are also compared at the end
+            (docs/verify.md).
+        schedules (int, default 20): maximum number of delayed runs. The first difference ends the verification.
+        seed (int, default 0): seed of the first delayed run. The next ones use the numbers that follow. The seed of a
+            report, together with schedules=1, repeats the run that differed.
+        timeout (float, default None: no limit): seconds that one run may take; only on the main thread. The exception
+            that ends the run is raised again each second until it has ended, because the run may catch it.
 
-    The reference, which runs twice, waits for the device after each operation, and lets a thread work
-    only while those that were started before it wait. Where its first run calls other operations than
-    the second, to compile for example, a third takes the place of the first. Each delayed run spends
-    about a quarter of a second on delays, or 0.1 ms for each operation if that is more. Without a GPU,
-    only threads of the host are delayed.
+    Two reference runs come first. In them the host waits for the device after each operation, and a thread works only
+    while all threads that were started before it wait. If the first of them calls other operations than the second,
+    for example because it compiles, a third run replaces it. A delayed run spends about 0.25 s on delays, or 0.1 ms
+    per operation if that is longer. Without a GPU, only threads of the host are delayed.
 
-    The generators of torch, numpy and random are as before afterwards. Where there is a GPU, CUDA is
-    initialized. Raises Refused for arguments and values that make no sense, whatever make_run raises, and
-    whatever `run` raises in a reference; KeyboardInterrupt always.
+    The call returns after the last run. The random generators of torch, numpy and random are restored. If there is a
+    GPU, CUDA is initialized. One call at a time is possible in a process.
+
+    Raises Refused for invalid arguments and for values that cannot be compared. Exceptions of make_run, exceptions of
+    `run` in a reference run, and KeyboardInterrupt are raised unchanged.
     """
     _refuse(make_run, schedules, seed, timeout)
     verification = Verification(make_run, timeout)
@@ -168,7 +174,8 @@ def verify(
 
 @contextmanager
 def _cheap_collections() -> Iterator[None]:
-    """Garbage is looked for after each run: only among what is new."""
+    """Excludes all existing objects from garbage collection. The collector runs after each run, and this way it has to
+    search only the objects that the runs create."""
     if gc.get_freeze_count() > 0:  # by the program, which unfreezes it
         yield
         return
