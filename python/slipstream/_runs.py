@@ -142,7 +142,7 @@ def _make_work(
     is_over: threading.Event,
 ) -> Callable[[], None]:
     is_cuda = torch.device(device).type == "cuda"
-    # The computation follows the caller's earlier work, which may have written the weights, on the caller's stream.
+    # The thread uses the caller's current stream, so that its work runs after all that the caller has enqueued.
     stream = torch.cuda.current_stream(device) if is_cuda else None
 
     def take(output: torch.Tensor | BaseException | None) -> bool:
@@ -152,8 +152,8 @@ def _make_work(
                 return True
         return False
 
-    # A list, so that work() can drop the only reference of this thread to the evaluator and its trainer before is_over
-    # is set. A thread that waits for is_over may then free the trainer.
+    # A list, so that work() can drop its reference to the evaluator, and thereby to the trainer, before is_over is set.
+    # Otherwise the trainer might not be freed yet when close() returns.
     held = [evaluator]
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""How samples made in Python lie in memory, and how batches get their form again."""
+"""Takes samples made in Python apart into tensors and strings, and builds batches with the same structure."""
 
 from __future__ import annotations
 
@@ -15,44 +15,47 @@ from ._checks import shortened
 from ._trees import mapping_with, tuple_like
 
 _PLAIN = (bool, int, float, complex)
-_AS_THEY_ARE = ("L", "RGB", "RGBA", "HSV", "LAB", "YCbCr")  # modes of PIL images
-_Path = tuple[tuple[bool, int], ...]  # to a part, in each container: whether it is a mapping, and which part
+_AS_THEY_ARE = ("L", "RGB", "RGBA", "HSV", "LAB", "YCbCr")  # modes of PIL images that are not converted to RGB
+_Path = tuple[tuple[bool, int], ...]  # for each container on the way to a part: whether it is a mapping, and the index
 _NAMES_OF_THE_LOADER = ("slipstream.texts", "augment.parameters", "mix.parameters")
 
 
 class Unfit(TypeError):
-    """A sample that cannot be put into a batch. The message says all."""
+    """Raised for a sample that cannot be put into a batch. The message is complete and needs no traceback."""
 
 
 @dataclasses.dataclass
 class Leaf:
-    """One tensor of a sample."""
+    """Describes one tensor of a sample."""
 
     name: str
     is_image: bool
     dtype: torch.dtype
-    shape: tuple[int, ...]  # of an image height, width, channels
+    shape: tuple[int, ...]  # (height, width, channels) for an image
 
 
 @dataclasses.dataclass
 class Template:
-    """The form of a sample: containers with numbers in the places of tensors and texts."""
+    """The structure of a sample: its containers, with the index of each tensor or string instead of its value."""
 
     tree: Any
-    leaves: list[Leaf]
-    is_text: list[bool]  # of each place
+    leaves: list[Leaf]  # one for each tensor
+    is_text: list[bool]  # for each index in the tree, whether it is a string
 
     def build(self, tensors: tuple[torch.Tensor, ...], packed: list[bytes]) -> Any:
-        """A batch of that form. `packed`: the texts of each sample, where there are any."""
+        """Builds a batch with this structure.
+
+        tensors: the tensors of the batch, in the order of `leaves`.
+        packed: for each sample its pickled strings; empty if samples have none."""
         rest, texts = iter(tensors), zip(*map(pickle.loads, packed), strict=True)
         values = [next(texts) if is_text else next(rest) for is_text in self.is_text]
         return _filled(self.tree, values)
 
 
 class Sample:
-    """A sample as the tensors and texts that it holds.
+    """A sample, taken apart into its tensors and strings. Raises Unfit if that is not possible.
 
-    wants_image: transforms follow, so it must have an image, and images may differ in size.
+    wants_image: whether transforms follow. Then the sample must have an image, and images may differ in size.
     """
 
     def __init__(self, value: Any, wants_image: bool) -> None:
@@ -90,7 +93,8 @@ class Sample:
             )
 
     def _images_among(self, pictures: set[int], tensors: list[int]) -> set[int]:
-        """What transforms are done to: PIL images, or else one tensor or array. Which must be clear."""
+        """Selects the fields that image transforms apply to: all PIL images, or else one tensor or array. Raises Unfit
+        if it is ambiguous. Returns {-1} if there is none."""
         if not tensors or not (pictures or len(tensors) > 1):
             return pictures or {*tensors} or {-1}
         named = [i for i in sorted({*pictures, *tensors}) if "image" in self._found[i][0].split(".")]
@@ -106,13 +110,14 @@ class Sample:
         return pictures or {tensors[0]}
 
     def _is_first(self, number: int, others: list[int]) -> bool:
-        """Whether a part comes before the others. Those of a mapping have no order."""
+        """Returns true if a part comes before all others. Parts of a mapping have no order."""
         ours, theirs = self._paths[number], [self._paths[other] for other in others if other != number]
         parted = [next(pair for pair in zip(ours, path, strict=False) if pair[0] != pair[1]) for path in theirs]
         return all(not one[0] and one[1] < other[1] for one, other in parted)
 
     def _refuse_palettes(self, pictures: set[int], tensors: list[int]) -> None:
-        """Beside another image one is a mask, more often than not, whose colors mean nothing."""
+        """Raises Unfit for a palette image next to another image. It is usually a mask, whose values are class numbers
+        and must not be converted to colors."""
         for i in pictures:
             is_alone = len(pictures) == 1 and self._is_first(i, tensors)
             if self._found[i][1].mode == "P" and not is_alone:
@@ -123,7 +128,7 @@ class Sample:
                 )
 
     def with_images(self, value: Any, images: Iterable[torch.Tensor]) -> Any:
-        """`value`, of which it was made, with these in the places of its images."""
+        """Returns a copy of `value`, the original of this sample, with its images replaced by `images`."""
         given, parts = iter(images), []
         leaves = zip(self.leaves, self.tensors, strict=True)
         for (_, part), is_text in zip(self._found, self.is_text, strict=True):
@@ -137,7 +142,7 @@ class Sample:
         return _filled(make_template(value, self).tree, parts)
 
     def packed_texts(self) -> torch.Tensor:
-        """For Template.build()."""
+        """Returns the pickled strings of the sample as a uint8 tensor, for Template.build()."""
         texts = [value for (_, value), is_text in zip(self._found, self.is_text, strict=True) if is_text]
         return torch.frombuffer(bytearray(pickle.dumps(texts)), dtype=torch.uint8)
 
@@ -166,18 +171,19 @@ class Sample:
 
 
 def make_template(value: Any, sample: Sample) -> Template:
-    """That of `sample`, which was made of `value`."""
+    """Returns the structure of `value`. sample: the result of Sample(value, ...)."""
     numbers = iter(range(len(sample.names)))
     return Template(_tree(value, numbers), sample.leaves, sample.is_text)
 
 
 def field_names(value: Any) -> list[str]:
-    """Of what `value` holds."""
+    """Returns the names of the tensors and strings in `value`."""
     return Sample(value, False).names
 
 
 def _unlike(names: list[str]) -> list[str]:
-    """{"a.b": 1, "a": {"b": 2}} has two fields of one name."""
+    """Makes names different by appending numbers, because {"a.b": 1, "a": {"b": 2}} has two fields with the same
+    name."""
     taken = {*_NAMES_OF_THE_LOADER}
     for i, name in enumerate(names):
         number = 1
@@ -200,7 +206,7 @@ def _tree(value: Any, numbers: Any, texts: type = list) -> Any:
 @dataclasses.dataclass
 class _LeafSite:
     number: int
-    texts: type  # what default_collate makes of strings there
+    texts: type  # list or tuple: what default_collate() returns for strings at this position
 
 
 def _filled(tree: Any, values: list[Any]) -> Any:
@@ -249,14 +255,14 @@ def _may_be_image(value: Any) -> bool:
 
 
 def is_image(value: Any) -> bool:
-    """Whether native transforms take `value`: channels x height x width."""
+    """Returns true if native transforms accept `value`: a tensor of channels x height x width."""
     if not isinstance(value, torch.Tensor) or value.dim() != 3 or not 1 <= value.shape[0] <= 4:
         return False
     return value.dtype in (torch.uint8, torch.float32) and value.shape[1] * value.shape[2] > 0
 
 
 def _image(value: Any, name: str) -> torch.Tensor:
-    """Height x width x channels."""
+    """Converts an image to a tensor of height x width x channels."""
     if isinstance(value, torch.Tensor):
         return _tensor(value, name).permute(1, 2, 0)
     if not _is_pil(value):

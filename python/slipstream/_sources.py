@@ -1,4 +1,4 @@
-"""Where the batches of a loop come from."""
+"""Takes batches from a user's loader, and follows its workers, its states and its epochs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ._signals import is_of_handler
 
 
 class _Queue:
-    """What PyTorch's iterator takes its workers' batches from, (number, batch, ...) in the order in which they
-    were made; shows what is there."""
+    """Replaces the queue from which PyTorch's iterator takes the batches of its workers, (number, batch, ...) in the
+    order in which they were finished. It can show its items without removing them, which a queue cannot."""
 
     def __init__(self, batches: Any) -> None:
-        self.passes = 0  # over the same workers
+        self.passes = 0  # number of iterations over the same persistent workers
         self._batches = batches
         self._seen: collections.deque[Any] = collections.deque()
 
@@ -39,7 +39,7 @@ class _Queue:
         return item
 
     def seen(self) -> Iterator[Any]:
-        """All that is there, in turn."""
+        """Yields all items that have arrived, without waiting. They stay in the queue."""
         yield from list(self._seen)
         while True:
             try:
@@ -55,24 +55,25 @@ class _Queue:
 
 
 class _Workers:
-    """The batches of a loader with workers of its own: one that they have not made yet holds up none that is
-    there."""
+    """The batches of a loader with worker processes. ready() tells whether the next one has arrived, so that the loop
+    can continue with earlier batches instead of waiting for a late one."""
 
     _iterator: Any
 
     def __init__(self, loader: torch.utils.data.DataLoader[Any]) -> None:
         self._iterator = iter(loader)
         self._queue: _Queue | None = None
-        own = getattr(self._iterator, "__dict__", {})  # not of another iterator within
+        own = getattr(self._iterator, "__dict__", {})  # getattr() could return attributes of a wrapped iterator
         if own.keys() >= {"_data_queue", "_rcvd_idx", "_send_idx", "_task_info", "_workers_status"}:
-            batches = own["_data_queue"]  # of persistent workers, that of the pass before
+            batches = own["_data_queue"]  # with persistent workers, the _Queue of the previous iteration
             self._queue = batches if isinstance(batches, _Queue) else _Queue(batches)
             self._queue.passes += 1
             self._number = self._queue.passes
             self._iterator._data_queue = self._queue
 
     def ready(self) -> bool:
-        """Whether the iterator has a batch that comes next, or an error. At its end it may wait for workers."""
+        """Returns true if next() would not wait for a batch. At the end of the iteration it may still wait for
+        workers."""
         if self._queue is None or self._is_stale():
             return True
         is_in_order = getattr(self._iterator, "_in_order", True)
@@ -95,7 +96,10 @@ class _Workers:
         return False
 
     def _has_next(self, there: set[int], ended: set[int]) -> bool:
-        """there, ended: what the queue has, numbers of batches and workers that have come to their end."""
+        """Returns true if the next batch in order has arrived. Follows PyTorch's _MultiProcessingDataLoaderIter, which
+        skips the batches of workers that have ended.
+
+        there: numbers of the batches in the queue. ended: workers whose end is in the queue."""
         it = self._iterator
         for number in range(it._rcvd_idx, it._send_idx):
             info = it._task_info.get(number)
@@ -123,19 +127,22 @@ class _Workers:
 
 
 def _ended_worker(made: Any) -> int | None:
-    """The worker that says that it has come to its end, in place of a batch; in TorchData's loader ahead of its
-    number and state."""
+    """Returns the number of the worker that reports its end instead of a batch, or None for a batch. TorchData's
+    loader wraps the report in a tuple with the worker's state."""
     said = made[0] if type(made) is tuple and made else made
     return said.worker_id if type(said).__name__ == "_IterableDatasetStopIteration" else None
 
 
 @dataclasses.dataclass
 class _RaisedError:
+    """An exception that is stored until the value in whose place it was raised is requested."""
+
     error: BaseException
 
 
 class States:
-    """The states of a loader with state_dict() and load_state_dict(), after each batch or error of an epoch."""
+    """Saves the state of a loader after each batch or error of an epoch. A pipeline reads batches in advance, so its
+    own state is an older state of the loader."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
@@ -148,13 +155,14 @@ class States:
     def _remember(self) -> None:
         try:
             self._taken.append(copy.deepcopy(self._loader.state_dict()))
-        except Exception as error:  # told to whoever asks for it
+        except Exception as error:  # raised only if the user requests this state
             if is_of_handler(error, error.__traceback__):
                 raise
             self._taken.append(_RaisedError(error))
 
     def given(self, count: int) -> Any:
-        """The state after the first `count` batches, which the loop got; None where it got no other."""
+        """Returns the state after the first `count` batches, which the loop now has, and drops older ones. Returns
+        None if the loop has no new batch."""
         state = None
         for _ in range(self._given, count):
             state = self._taken.popleft()
@@ -163,7 +171,7 @@ class States:
 
 
 class _ObservedIterator(Iterator[Any]):
-    """The same batches and errors, with a call after each."""
+    """Gives the same batches and errors as another iterator, and calls a function after each."""
 
     def __init__(self, batches: Iterator[Any], remember: Callable[[], None]) -> None:
         self._batches, self._remember = batches, remember
@@ -185,18 +193,19 @@ def has_state(loader: Any) -> bool:
 
 
 class LoaderPosition:
-    """Where a loop over a loader that is not slipstream.DataLoader is.
+    """The position of a loop over a loader that is not a slipstream.DataLoader.
 
-    resumes: behind the last batch of a pass the loader's state begins the next one, without an empty pass.
+    resumes: whether the loader's state after the last batch of an epoch means the start of the next epoch. Otherwise
+        the loader first gives an epoch without batches.
     """
 
     def __init__(self, loader: Any, resumes: bool) -> None:
         self._loader, self._resumes = loader, resumes
-        self.epoch = self._batch = 0  # that the next pass begins with
-        self._now: dict[str, Any] | None = None  # within a pass, or where it was left
+        self.epoch = self._batch = 0  # position at which the next iteration starts
+        self._now: dict[str, Any] | None = None  # state inside an epoch, also after the loop was left there
 
     def begin(self) -> tuple[int, int]:
-        """A pass: gives its epoch and first batch."""
+        """Starts an iteration, and returns its epoch and the index of its first batch."""
         epoch, batch = self.epoch, self._batch
         self.epoch, self._batch = epoch + 1, 0
         return epoch, batch
@@ -214,7 +223,7 @@ class LoaderPosition:
         self._now = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Behind the last batch that the loop was given."""
+        """Returns the state after the last batch that the loop got."""
         if self._now is None:
             return {"loader": self._loader.state_dict(), "epoch": self.epoch, "batch": self._batch}
         if isinstance(self._now["loader"], _RaisedError):
@@ -222,7 +231,7 @@ class LoaderPosition:
         return copy.deepcopy(self._now)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The next pass goes on there."""
+        """Makes the next iteration start at the position of `state`."""
         if not isinstance(state, Mapping) or {*state} != {"loader", "epoch", "batch"}:
             raise _native.Refused(
                 f"{shortened(state)} is no state of a slipstream.Pipeline around "
@@ -237,7 +246,7 @@ class LoaderPosition:
 
 
 def with_epochs(loader: Any) -> list[Any]:
-    """What of a loader has set_epoch()."""
+    """Returns the loader, or those of its samplers and data sets, that have set_epoch()."""
     if hasattr(loader, "set_epoch"):
         return [loader]
     batches = getattr(loader, "batch_sampler", None)
@@ -247,7 +256,7 @@ def with_epochs(loader: Any) -> list[Any]:
 
 
 def datasets_with_epochs(dataset: Any) -> list[Any]:
-    """The data set, or the data sets in it, that have set_epoch()."""
+    """Returns the data set, or the data sets inside it, that have set_epoch()."""
     if hasattr(dataset, "set_epoch"):
         return [dataset]
     inner = [getattr(dataset, "dataset", None), *(getattr(dataset, "datasets", None) or ())]
@@ -274,7 +283,8 @@ def set_epochs(loader: Any, epoch: int) -> None:
 def make_source(
     loader: Iterable[Any], states: States | None
 ) -> tuple[Iterator[Any], Callable[[], bool] | None]:
-    """The batches of a pass, and what tells whether the next one comes without waiting; None if it does."""
+    """Returns an iterator over the batches of an epoch, and a function that returns true if the next batch can be taken
+    without waiting. The function is None if that is not known."""
     workers = None
     if isinstance(loader, torch.utils.data.DataLoader) and loader.num_workers > 0:
         workers = _Workers(loader)

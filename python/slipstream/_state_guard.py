@@ -1,4 +1,4 @@
-"""Restores the state that a function changes: of modules, optimizers, schedulers and tensors that it reaches."""
+"""Restores the state that a function changes: modules, optimizers, schedulers and tensors that it refers to."""
 
 from __future__ import annotations
 
@@ -19,33 +19,35 @@ from ._plain_state import PLAIN
 from ._random_states import RandomStates, generator_kinds, with_state
 
 _CONTAINERS = (dict, list, set, collections.deque)
-_DATA = (Dataset, DataLoader)  # which the doctor does not use
-# Their attributes describe buffers and handles in C++, which stay as the first step leaves them.
+_DATA = (Dataset, DataLoader)  # not saved, because the doctor uses copies of them
+# Modules of these packages keep attributes that describe buffers and handles in C++. These cannot be restored, so the
+# attributes must keep the values that the first step gave them, too.
 _ATTRIBUTES_STAY = ("torch.distributed", "torch.nn.parallel", "torch._dynamo", "torch.fx", "torch.jit")
 _REGISTRIES = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "training")
 _NO_STATE = {"logging", "threading", "queue", "multiprocessing", "concurrent", "asyncio", "slipstream", "torchdata"}
 _IN_REGISTRIES = re.compile(r"\._(?:modules|parameters|buffers)\[(\w+)\]")
 _MISSING = object()
-_MOST_NAMED = 8  # in one message
+_MOST_NAMED = 8  # names in one message
 
 
 class StateGuard:
-    """Keeps the state that named roots reach, and restores it. One thread uses it.
+    """Saves the state that named objects refer to, and restores it. Only one thread may use it.
 
-    roots: functions, modules and other objects. Restored are tensors, modules, optimizers, schedulers, gradient
-        scalers, what else has state_dict() and load_state_dict(), random generators, and which of these a variable or
-        an attribute refers to. Of all else, changes are only named.
-    most_bytes: of tensors and arrays that no module or optimizer holds, as they may be data. Writes into larger
-        tensors are only named, those into larger arrays are not seen.
+    roots: names and functions, modules or other objects. Restored are tensors, modules, optimizers, schedulers,
+        gradient scalers, other objects with state_dict() and load_state_dict(), random generators, and variables and
+        attributes that refer to one of these. Other changes are only reported.
+    most_bytes: limit for copies of tensors and arrays that belong to no module or optimizer, because these may be a
+        whole data set. Without copies, changes of tensors are only reported, and changes of arrays are not detected.
+        By default an eighth of the free memory.
     """
 
     def __init__(self, roots: Sequence[tuple[str, Any]], most_bytes: int | None = None) -> None:
         self._most_bytes = _native.free_memory_bytes() // 8 if most_bytes is None else most_bytes
-        self._kept: dict[tuple[int, str], Any] = {}  # objects of which a record exists
+        self._kept: dict[tuple[int, str], Any] = {}  # objects that have a record; holding them keeps each id() unique
         self._records: list[_Tensor | _Array | _Position | _Owned | _Loaded | _Observed] = []
         generators: list[Any] = []
         leaves = (torch.Tensor, *_trees.array_kinds(), *generator_kinds(), *STATEFUL, *_DATA)
-        self._beyond: list[tuple[str, Any]] = []  # objects that modules and optimizers hold
+        self._beyond: list[tuple[str, Any]] = []  # objects that modules and optimizers refer to, searched afterwards
         for name, root in roots:
             self._take(name, root, generators)
             self._take_all([("", root)], leaves, generators)
@@ -53,14 +55,18 @@ class StateGuard:
         self._generators = RandomStates(generators)
 
     def restore(self) -> list[str]:
-        """Restores all that can be restored. Returns a sentence about what could not be, and one about what changed
-        and is not restored; none where there is nothing to say."""
+        """Restores all saved state. Waits for the device first, because its work may still change tensors.
+
+        Returns a sentence that names what could not be restored and one that names what changed and is not restored;
+        [] if there is neither."""
         failed: list[str] = []
         changed: dict[type, list[str]] = {}
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             _try(torch.cuda.synchronize, "the device", failed)
         for kind in (_Owned, _Observed, _Tensor, _Array, _Position, _Loaded, _Observed):
-            seen = changed[kind] = []  # of the last time alone, as load_state_dict() restores other attributes
+            # _Observed runs twice, because load_state_dict() in between may change attributes. Only the second result
+            # counts.
+            seen = changed[kind] = []
             for record in self._records:
                 if isinstance(record, kind):
                     _try(lambda record=record: seen.extend(record.restore()), record.name, failed)  # type: ignore[misc]
@@ -87,7 +93,7 @@ class StateGuard:
                 self._observe(name, callee)
 
     def _own(self, name: str, root: Any) -> None:
-        """Keeps all that belongs to a module, an optimizer or another object with a state."""
+        """Saves everything that belongs to a module, an optimizer or another object with a state."""
         rest = [(name, root)]
         while rest:
             name, each = rest.pop()
@@ -135,11 +141,13 @@ class StateGuard:
 
 
 class _Tensor:
-    """A tensor's content, its gradient and whether it requires one. is_copied: otherwise writes are only named."""
+    """Content, gradient and `requires_grad` of a tensor.
+
+    is_copied: whether the content is copied. Otherwise writes are only reported, by the tensor's version counter."""
 
     def __init__(self, name: str, tensor: torch.Tensor, is_copied: bool) -> None:
         self.name, self._tensor, self._class = name, tensor, type(tensor)
-        self._alias = tensor.data  # the same memory, also after the step has assigned to `data`
+        self._alias = tensor.data  # still refers to the original memory after the step assigns to tensor.data
         self._version, self._kept = tensor._version, _cloned(self._alias) if is_copied else None
         self._requires_grad = tensor.requires_grad
         self.grad = tensor.grad if tensor.is_leaf else None
@@ -148,7 +156,7 @@ class _Tensor:
         tensor = self._tensor
         if self._kept is None:
             return [] if tensor._version == self._version else [f"'{self.name}' (written in place)"]
-        if type(tensor) is not self._class:  # of a lazy module, whose first call makes parameters of it
+        if type(tensor) is not self._class:  # the first call of a lazy module turns it into a Parameter
             tensor.data = self._alias
             tensor.__class__ = self._class
         if not _is_same_memory(tensor, self._alias):
@@ -175,7 +183,7 @@ class _Array:
 
 
 class _Position:
-    """Where a file is read."""
+    """The position of a file that is open for reading."""
 
     def __init__(self, name: str, file: Any) -> None:
         self.name, self._file, self._position = name, file, file.tell()
@@ -187,7 +195,7 @@ class _Position:
 
 
 class _Owned:
-    """The attributes of a module or optimizer, or a container that one of them holds."""
+    """The attributes of a module or optimizer, or the elements of a container that belongs to one."""
 
     def __init__(self, name: str, each: Any) -> None:
         self.name, self._each, self._class = name, each, type(each)
@@ -221,7 +229,7 @@ class _Owned:
 
 
 class _Loaded:
-    """An object that keeps and restores its state itself."""
+    """The state_dict() of an object, restored with load_state_dict()."""
 
     def __init__(self, name: str, each: Stateful) -> None:
         self.name, self._each = name, each
@@ -242,8 +250,8 @@ class _Loaded:
 
 
 class _Observed:
-    """What the variables of a function or the attributes or elements of an object refer to. References to state are
-    restored, other changes are named."""
+    """The variables of a function, or the attributes and elements of an object. Those that refer to state are restored,
+    changes of others are only reported."""
 
     def __init__(self, name: str, each: Any) -> None:
         self.name, self._each = name, each
@@ -285,7 +293,7 @@ class _Observed:
 
 
 class _Cell(dict[str, Any]):
-    """A variable that a function closes over, as a mapping of one key."""
+    """A closure variable of a function, as a mapping with one key, so that it is restored like an attribute."""
 
     def __init__(self, cell: types.CellType) -> None:
         self._cell = cell
@@ -293,7 +301,7 @@ class _Cell(dict[str, Any]):
     def get(self, key: str, default: Any = None) -> Any:
         try:
             return self._cell.cell_contents
-        except ValueError:  # not bound
+        except ValueError:  # the variable has no value yet
             return default
 
     def __contains__(self, key: object) -> bool:
@@ -307,7 +315,8 @@ class _Cell(dict[str, Any]):
 
 
 def _slots(name: str, each: Any) -> list[tuple[str, dict[str, Any], str]]:
-    """The variables of a function, or the attributes of an object: name, and the mapping and key that hold it."""
+    """Returns the variables of a function, or the attributes of an object: the name of each, and the mapping and key
+    that contain its value."""
     held = own_dict(each) or {}
     found = [(f"{name}.{key}", held, key) for key in held]
     if isinstance(each, types.FunctionType):
@@ -326,14 +335,14 @@ def _put(holder: Any, key: str, value: Any) -> None:
 
 
 def _elements(each: Any) -> dict[Any, Any] | list[Any]:
-    """The elements of a container; nothing for other objects."""
+    """Returns the elements of a container; empty for other objects."""
     if issubclass(type(each), dict):
         return dict(dict.items(each))
     return list(each) if issubclass(type(each), _CONTAINERS) else []
 
 
 def _parts(name: str, pairs: Iterable[tuple[Any, Any]]) -> list[tuple[str, Any]]:
-    """The elements that may hold state, with their names."""
+    """Returns the elements that may contain state, with their names."""
     return [(f"{name}[{key}]" if type(key) in (int, str) else name, value) for key, value in pairs
             if not isinstance(value, PLAIN)]  # fmt: skip
 
@@ -368,7 +377,8 @@ def _is_searched(each: Any) -> bool:
 
 
 def _cloned(tensor: torch.Tensor) -> torch.Tensor:
-    """On the host where the device is short of memory."""
+    """Returns a copy of a tensor: on the host if the device has not twice the memory for it, otherwise on its
+    device."""
     if tensor.is_cuda and 2 * _trees.byte_size(tensor) > torch.cuda.mem_get_info(tensor.device)[0]:
         return tensor.to("cpu", copy=True)
     return tensor.clone()
