@@ -1,4 +1,4 @@
-"""The steps of a chain of transforms: operations of the file of transforms, and functions in Python."""
+"""The steps of a chain of transforms: operations as in a file of transforms, and functions in Python."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _OF_ONES_OWN = (
 
 
 def checked_function(given: Any) -> Function:
-    """Refuses what is no function of an image."""
+    """Returns `given` if it can be a function of one image, otherwise raises Refused. Detects common mistakes, such as
+    a class in place of an object, and transforms of torchvision that mix batches or create tensors."""
     kind = type(given).__name__
     if isinstance(given, type):
         raise _native.Refused(f"{given.__name__} is a class, not a transform: give {given.__name__}()")
@@ -53,8 +54,8 @@ def checked_function(given: Any) -> Function:
 
 
 def plain(key: str, value: Any) -> Any:
-    """As JSON holds it: tensors, arrays and enumerations (of torchvision's interpolations) become what is
-    in them."""
+    """Converts an argument to a type of JSON: tensors and arrays to lists, and enumerations, such as torchvision's
+    InterpolationMode, to their values. Raises Refused for other types."""
     if isinstance(value, list | tuple):
         return [plain(key, each) for each in value]
     if isinstance(value, enum.Enum):
@@ -70,13 +71,14 @@ def plain(key: str, value: Any) -> Any:
 
 
 def steps_to_json(steps: Sequence[Mapping[str, Any]]) -> str:
-    """The file of transforms that holds them."""
+    """Returns the text of a file of transforms with these steps."""
     numbered = [{"name": f"{step['op']}_{index}"} | _written(step) for index, step in enumerate(steps)]
     return json.dumps({"version": 1, "transforms": numbered})
 
 
 def _written(step: Mapping[str, Any]) -> dict[str, Any]:
-    """Classes are those of the data set; what the caller says of them is checked by the loader."""
+    """Returns the keys of a step for a file. Leaves num_classes out, which is not a key of a file: the number of
+    classes is that of the data set, and the loader compares the caller's number with it."""
     is_left_out = step["op"] in _OVER_BATCH
     return {key: value for key, value in step.items() if not (is_left_out and key == "num_classes")}
 
@@ -88,7 +90,8 @@ def checked_num_classes(num_classes: int | None) -> int | None:
 
 
 def find_num_classes(steps: Sequence[Step]) -> int:
-    """As operations over the batch have been told; 0: nothing."""
+    """Returns the number of classes that the caller gave to MixUp, CutMix or OneHot; 0 if none was given. Raises
+    Refused if there are several different numbers."""
     given_classes = {step["num_classes"] for step in steps if isinstance(step, dict) and "num_classes" in step}
     if len(given_classes) > 1:
         raise _native.Refused(
@@ -99,13 +102,13 @@ def find_num_classes(steps: Sequence[Step]) -> int:
 
 
 def over_batch(steps: Sequence[Step]) -> str:
-    """The name of the first operation over the batch; "" for none."""
+    """Returns the name of the first step that works on whole batches; "" if there is none."""
     names = (_OVER_BATCH.get(step["op"], "") for step in steps if isinstance(step, dict))
     return next(filter(None, names), "")
 
 
 def refuse_over_batch(steps: Sequence[Step]) -> None:
-    """In a call with images alone."""
+    """Raises Refused if a chain that is called with images also changes labels."""
     if name := over_batch(steps):
         raise _native.Refused(
             f"{name} changes a batch's labels as well, so it cannot be called with images: give it last in "
@@ -115,7 +118,8 @@ def refuse_over_batch(steps: Sequence[Step]) -> None:
 
 
 def refuse_after_batch(steps: Sequence[Step]) -> None:
-    """Functions in Python, which get single images; native steps are looked at natively."""
+    """Raises Refused if a function in Python, which gets single images, follows a step that works on whole batches. The
+    C++ library checks the order of native steps."""
     for index, step in enumerate(steps):
         if not isinstance(step, dict) and (name := over_batch(steps[:index])):
             raise _native.Refused(

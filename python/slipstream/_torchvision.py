@@ -1,4 +1,4 @@
-"""Transforms of torchvision, known by their names: it may not be installed."""
+"""Recognizes transforms of torchvision by their names, because torchvision may not be installed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def is_of_torchvision(function: Any) -> bool:
 
 
 def iterate_parts(function: Any) -> Iterator[Any]:
-    """It, and those that it does one after the other or some of, if it is a container."""
+    """Yields the transform and, if it is a container such as Compose or RandomChoice, all transforms inside it."""
     yield function
     inner: Iterable[Any] = ()
     if isinstance(function, torch.nn.Sequential):
@@ -39,7 +39,7 @@ def iterate_parts(function: Any) -> Iterator[Any]:
 
 
 def movers_in(functions: Iterable[Any]) -> list[str]:
-    """The names of those of torchvision among them, and in them, that move pixels."""
+    """Returns the names of torchvision's transforms that move pixels, among `functions` and inside of containers."""
     parts = (part for each in functions for part in iterate_parts(each))
     return list(dict.fromkeys(name for name in map(_mover, parts) if name))
 

@@ -1,4 +1,4 @@
-"""What slipstream.Trainer makes of its arguments."""
+"""Checks the arguments of slipstream.Trainer and converts them to native settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from .pipeline import Pipeline
 
 
 def require_loader(source: Any, what: str = "slipstream.Trainer") -> DataLoader:
-    """The native loader of `source`, which the trainer reads as its own loader does."""
+    """Returns the slipstream.DataLoader of `source`. Raises Refused if it is none, or if its data set is in Python.
+
+    what: the beginning of error messages."""
     loader = source.loader if isinstance(source, Pipeline) else source
     if not isinstance(loader, DataLoader):
         raise _native.Refused(
@@ -37,7 +39,8 @@ def require_loader(source: Any, what: str = "slipstream.Trainer") -> DataLoader:
 
 
 def refuse_several_processes(loader: DataLoader) -> None:
-    """A trainer's processes would all train on all samples, without averaging gradients."""
+    """Raises Refused if torch.distributed has several processes. A trainer does not average gradients, so each process
+    would train a different model."""
     loader._take_ranks()
     if loader._ranks[1] > 1:
         raise _native.Refused(
@@ -47,7 +50,8 @@ def refuse_several_processes(loader: DataLoader) -> None:
 
 
 class Calls:
-    """What the training stage calls of Python, on its stream."""
+    """The functions that the native training stage calls, with its stream as the current one. forward() keeps the
+    model's output until loss() is called for the same batch, because a custom loss gets the unchanged output."""
 
     def __init__(
         self, model: torch.nn.Module, output: str | int | None, loss: Callable[..., Any] | None
@@ -96,7 +100,8 @@ def _form(whole: Any) -> str:
 
 
 class _NumberedStage:
-    """A stage whose draws are those that it has in a slipstream.Pipeline."""
+    """A stage that gets the same random numbers as in a slipstream.Pipeline. It converts the number of a batch through
+    all epochs to epoch and index, from which a pipeline derives them."""
 
     def __init__(self, stage: Stage, device: str, batches_per_epoch: int) -> None:
         self._stage, self._device, self._batches = stage, device, batches_per_epoch
@@ -110,7 +115,9 @@ class _NumberedStage:
 def make_settings(
     source: Any, model: torch.nn.Module, options: dict[str, Any]
 ) -> _native.TrainerSettings:
-    """Of the arguments of Trainer, by name. Moves the model to the loader's device."""
+    """Returns the native settings for the arguments of Trainer, and moves the model to the loader's device.
+
+    options: arguments by name, except for those that Trainer handles itself. Raises Refused for invalid ones."""
     loader = require_loader(source)
     given = dict(options)
     settings = _native.TrainerSettings()
@@ -153,7 +160,8 @@ def check_callable(**functions: Any) -> None:
 
 
 def optional_path(name: str, value: Any) -> str:
-    """Of a file or folder that may be None: ""."""
+    """Returns a path as a string, and "" for None. Raises Refused for paths that are not UTF-8, because native settings
+    are."""
     path = "" if value is None else check_path(name, value)
     try:
         path.encode()
@@ -163,7 +171,7 @@ def optional_path(name: str, value: Any) -> str:
 
 
 def _readable(word: Any) -> str:
-    """In UTF-8, as records have it."""
+    """Returns a string that can be encoded as UTF-8, as JSON files require."""
     return str(word).encode("utf-8", "backslashreplace").decode()
 
 
@@ -175,7 +183,7 @@ def _set(settings: _native.TrainerSettings, name: str, value: Any) -> None:
         raise _not_taken(told.get(name, name), value) from None
 
 
-#: The arguments that the native functions take together, in order, and what each may be.
+# Arguments that are passed to one native function together, in its order, with the types that each may have.
 _Kinds = dict[str, tuple[type, ...]]
 _OR_NOT = (float, int, type(None))
 _TRAINING: _Kinds = {"accumulate": (int,), "clip_grad": (float, int), "ema": (float, int), "on_nan": (str,)}
@@ -295,7 +303,7 @@ def _set_stages(settings: _native.TrainerSettings, source: Any) -> None:
         if module is not None:
             module.to(loader.device)
         settings.add_stage(stage.name, module, _NumberedStage(stage, loader.device, len(loader)))
-    # Generators of random numbers are the process's: two threads would draw from one.
+    # The default random generators belong to the process. With several threads, two parts could use one at a time.
     settings.in_one_thread = any(stage.seed is not None for stage in stages)
 
 
@@ -344,7 +352,7 @@ def _group_parameters(group: Mapping[str, Any]) -> list[Any]:
     if not isinstance(params, torch.Tensor | Iterable):
         raise _not_taken("params of param_groups", params)
     params = [params] if isinstance(params, torch.Tensor) else list(params)
-    # With their names, as torch.optim takes them as well.
+    # Pairs of a name and a parameter are accepted, as in torch.optim.
     return [p[1] if isinstance(p, tuple) and len(p) == 2 else p for p in params]
 
 
@@ -390,7 +398,8 @@ def _names(option: str, given: Any, otherwise: list[str]) -> list[str]:
 
 
 def as_arguments(refused: _native.Refused) -> _native.Refused:
-    """With the names that options of the command line have in Python. Paths stay as they are."""
+    """Returns the error with the options of the command line renamed to arguments of Python, such as --save-every to
+    save_every. Paths that contain such a word are not changed."""
     option = r"(?<![^\s'\"(])--([a-z][a-z-]*)(?![\w/-]|\.\w)"
     text = re.sub(option, lambda match: match[1].replace("-", "_"), str(refused))
     return _native.Refused(text)

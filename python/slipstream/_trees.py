@@ -1,4 +1,5 @@
-"""Samples, batches and arguments as trees of tuples, lists, mappings and data classes."""
+"""Functions for nested tuples, lists, mappings and data classes, such as samples and batches. Everything else in such a
+tree is a leaf."""
 
 from __future__ import annotations
 
@@ -12,11 +13,11 @@ from typing import Any
 import torch
 
 Key = int | str
-_PLAIN = (torch.Tensor, int, float, str, type(None))  # told first, as most leaves are
+_PLAIN = (torch.Tensor, int, float, str, type(None))  # tested first, because most leaves have one of these types
 
 
 def mapped(tree: Any, function: Callable[[Any], Any]) -> Any:
-    """A tree of the same form with `function` of each leaf."""
+    """Returns a tree with the same structure, in which each leaf is replaced by the result of `function`."""
     if isinstance(tree, _PLAIN):
         return function(tree)
     if isinstance(tree, Mapping):
@@ -36,15 +37,17 @@ def mapped(tree: Any, function: Callable[[Any], Any]) -> Any:
 
 
 def tuple_like(tree: tuple[Any, ...], elements: list[Any]) -> Any:
-    """A tuple of the type of `tree`."""
+    """Returns a tuple of the type of `tree`."""
     if type(tree) is tuple or hasattr(tree, "n_sequence_fields"):  # such as torch.return_types.max
         return type(tree)(elements)
-    return tuple.__new__(type(tree), elements)  # whatever its constructor takes
+    return tuple.__new__(type(tree), elements)  # the constructor of a derived class may have other parameters
 
 
 def mapping_with(tree: Mapping[Any, Any], items: Mapping[Any, Any]) -> Any:
-    """A copy of `tree` with `items` in it; `tree` stays as it is. It has the type of `tree`, or is a dict
-    where no copy can be had that shares nothing with it."""
+    """Returns a copy of `tree` with `items` in it. `tree` itself is not changed.
+
+    The copy has the type of `tree` if the class can be copied. Some classes share their content with their copies: then
+    writing to the copy changes `tree`, which is detected and undone, and the result is a dict."""
     before = dict(tree.items())
     if type(tree) is dict or not hasattr(tree, "__setitem__"):
         return before | dict(items)
@@ -70,7 +73,8 @@ def mapping_with(tree: Mapping[Any, Any], items: Mapping[Any, Any]) -> Any:
 
 
 def copied(tree: Any) -> Any:
-    """A copy of an object that shares no mapping or list with it."""
+    """Returns a copy of an object. Mappings and lists in its attributes are copied, too, unless the class defines how
+    it is copied."""
     changed = copy.copy(tree)
     if isinstance(tree, dict) or hasattr(tree, "__copy__"):
         return changed
@@ -84,14 +88,14 @@ def copied(tree: Any) -> Any:
 
 
 def value_at(tree: Any, key: Key) -> Any:
-    """What a stage reads of a batch."""
+    """Returns the element, value or attribute of a batch at `key`."""
     if isinstance(key, str) and not isinstance(tree, Mapping):
         return getattr(tree, key)
     return tree[key]
 
 
 def with_values(tree: Any, keys: list[Key], values: list[Any]) -> Any:
-    """A copy of a batch with other values."""
+    """Returns a copy of a batch with `values` at `keys`."""
     pairs: list[tuple[Any, Any]] = list(zip(keys, values, strict=True))
     if type(tree) is list:
         elements = tree[:]
@@ -121,7 +125,7 @@ def with_values(tree: Any, keys: list[Key], values: list[Any]) -> Any:
 
 
 def leaves(tree: Any) -> list[Any]:
-    """All leaves, in order."""
+    """Returns all leaves of a tree, in order."""
     found: list[Any] = []
     _add_leaves(tree, found)
     return found
@@ -137,7 +141,7 @@ def _add_leaves(tree: Any, found: list[Any]) -> None:
 
 
 def _parts(tree: Any) -> Iterable[Any] | None:
-    """What a tree holds; None of a leaf."""
+    """Returns the direct parts of a tree; None for a leaf."""
     if isinstance(tree, _PLAIN):
         return None
     if isinstance(tree, list | tuple):
@@ -156,7 +160,7 @@ def _names(tree: Any) -> list[str]:
 
 
 def byte_size(tree: Any) -> int:
-    """Bytes of the tensors, arrays, images and strings in a tree."""
+    """Returns the number of bytes of the tensors, arrays, images and strings in a tree."""
     return sum(_leaf_size(leaf) for leaf in leaves(tree))
 
 
@@ -167,17 +171,17 @@ def _leaf_size(leaf: Any) -> int:
         return _leaf_size(leaf._indices()) + _leaf_size(leaf._values())
     try:
         size = getattr(leaf, "nbytes", None)
-    except RuntimeError:  # of tensors in other layouts
+    except RuntimeError:  # raised for tensors of some layouts
         size = None
     if isinstance(size, int):
         return size
-    if hasattr(leaf, "getbands"):  # an image of PIL
+    if hasattr(leaf, "getbands"):  # a PIL image
         return int(leaf.width * leaf.height * len(leaf.getbands()))
     return 8
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two trees are known to hold the same values."""
+    """Returns true if two trees have the same values. Returns false if that cannot be determined."""
     ours, theirs = leaves(a), leaves(b)
     return type(a) is type(b) and len(ours) == len(theirs) and all(map(_same_leaf, ours, theirs))
 
@@ -208,13 +212,13 @@ def _same_tensor(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def array_kinds() -> tuple[type, ...]:
-    """The class of NumPy's arrays, if NumPy is imported."""
+    """Returns the class of NumPy's arrays in a tuple, or () if NumPy is not imported."""
     numpy = sys.modules.get("numpy")
     return (numpy.ndarray,) if numpy else ()
 
 
 def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two tensors of one shape and dtype hold the same bytes, on whatever devices."""
+    """Returns true if two tensors of the same shape and dtype have the same bytes. They may be on different devices."""
     if a.device.type == "meta" or a.numel() == 0:
         return True
     if a.is_nested or a.layout != torch.strided:
@@ -223,7 +227,7 @@ def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def view_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """The bytes of a dense tensor's elements, one after the other."""
+    """Returns the bytes of a dense tensor's elements as a one-dimensional uint8 tensor."""
     tensor = tensor.resolve_conj().resolve_neg()
     if tensor.is_quantized:
         tensor = tensor.int_repr()

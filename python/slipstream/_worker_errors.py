@@ -1,4 +1,4 @@
-"""The types of exceptions that were raised in worker processes."""
+"""Restores the types of exceptions that were raised in worker processes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _HEADLINE = re.compile(r"(?:^|: )([A-Za-z_][\w.]*)(?:: [^\n]*)?\nin worker proce
 
 
 def with_type(error: BaseException) -> BaseException:
-    """The error of a worker process that is also of the type that was raised there, as PyTorch's loader raises it:
-    `except KeyError` catches it, and so does `except slipstream.Error`. Types that this process does not know stay
-    slipstream.Error."""
+    """Returns an error that also has the type of the exception in the worker process, as in PyTorch's loader. Both
+    `except KeyError` and `except slipstream.Error` then catch a KeyError of a worker. If this process does not know the
+    type, returns the error unchanged."""
     found = _HEADLINE.search(str(error))
     kind = None if found is None else _exception_named(found[1])
     if kind is None or isinstance(error, kind):
         return error
     try:
         typed: BaseException = kind.__new__(_both(type(error), kind), str(error))
-    except Exception:  # the two classes cannot be combined, or the user's class makes no such object
+    except Exception:  # the two classes cannot be combined, or the user's class cannot be created from a text
         return error
-    BaseException.__init__(typed, str(error))  # sets `args`, where the class may refuse an assignment
+    BaseException.__init__(typed, str(error))  # sets `args` without an assignment, which the class may refuse
     typed.__dict__.update(error.__dict__)
     return BaseException.with_traceback(typed, error.__traceback__)
 
@@ -33,7 +33,7 @@ def _exception_named(name: str) -> Any:
     value = getattr(owner, kind, None) or getattr(sys.modules.get("__main__"), kind, None)
     if not isinstance(value, type) or not issubclass(value, Exception):
         return None
-    return None if issubclass(value, StopIteration) else value  # which would end the loop in silence
+    return None if issubclass(value, StopIteration) else value  # StopIteration would silently end the user's loop
 
 
 def _both(error: Any, kind: Any) -> Any:

@@ -1,4 +1,6 @@
-"""What a worker process of `DataLoader` does: the other end of the native WorkerPool."""
+"""The main loop of a worker process of slipstream.DataLoader. It answers requests of the native WorkerPool.
+
+Requests and answers are fixed structures of 64-bit words on a socket; samples are in memory that both processes map."""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ _DONE, _SAMPLE_FAILED, _PROCESS_FAILED = range(3)
 _DTYPES = [torch.uint8, torch.int32, torch.int64, torch.float32]
 _ALIGNMENT = 64
 _STEP = 64 << 10
-_MOST_FIELDS, _MOST_BYTES_OF_TEXT = 4096, 1 << 24  # as the loader takes them
+_MOST_FIELDS, _MOST_BYTES_OF_TEXT = 4096, 1 << 24  # limits of the loader, which refuses longer answers
 _LOOK_FOR_PARENT_MS = 2000
 _GRACE_S = 0.5
 _OWN_FILES = (__file__, item.__code__.co_filename)
@@ -41,22 +43,22 @@ _OWN_FILES = (__file__, item.__code__.co_filename)
 
 @dataclasses.dataclass
 class Job:
-    """What all worker processes of a loader get."""
+    """The data that all worker processes of a loader receive. Pickled unless processes are forked."""
 
-    dataset: Any  # None: only the steps are in Python
-    steps: list[list[Callable[[torch.Tensor], torch.Tensor]]]
-    wants_image: bool
-    init: Callable[[int], None] | None
+    dataset: Any  # None if only transforms are in Python
+    steps: list[list[Callable[[torch.Tensor], torch.Tensor]]]  # runs of functions that follow each other
+    wants_image: bool  # whether transforms follow, so that samples must have an image
+    init: Callable[[int], None] | None  # worker_init_fn
     workers: int
     seed: int
 
 
 class _Failed(Exception):
-    """The process cannot go on, whatever the sample."""
+    """Raised if the process cannot answer any request, so that skipping the sample would not help."""
 
 
 class _Memory:
-    """Memory that is shared with the loader. It only grows."""
+    """Memory that is shared with the loader. It never shrinks."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -167,7 +169,7 @@ class _Worker:
         if is_image:
             place.view(tensor.dtype).view(tensor.shape).copy_(tensor)
             return _FIELD.pack(offset, _DTYPES.index(tensor.dtype), 3, *tensor.shape, 0)
-        if size > 0:  # of a single element any stride counts as contiguous
+        if size > 0:  # a single element counts as contiguous with any stride, which view() would refuse
             elements = tensor.reshape(-1).as_strided((tensor.numel(),), (1,))
             place.copy_(elements.view(torch.uint8))
         return _FIELD.pack(offset, 0, 1, size, 0, 0, 0)
@@ -203,7 +205,8 @@ class _Worker:
 def transformed(
     functions: Sequence[Callable[[torch.Tensor], torch.Tensor]], image: torch.Tensor
 ) -> torch.Tensor:
-    """What they make of an image, channels x height x width, one after the other."""
+    """Applies functions to an image of channels x height x width, one after the other. Raises Unfit if one of them does
+    not return an image."""
     for function in functions:
         image = function(image)
         if not is_image(image) or image.device.type != "cpu":
@@ -222,14 +225,15 @@ def _described(value: Any) -> str:
 
 
 def display_name(function: Any) -> str:
-    """That of a transform in messages."""
+    """Returns the name of a transform in messages."""
     return str(getattr(function, "__name__", type(function).__name__))
 
 
 def _end_with(connection: int, parent: int) -> None:
-    """Ends this process, whatever it works on, a little after the loader is gone."""
+    """Ends this process shortly after the loader has closed the connection or the parent has ended, even if the user's
+    code does not return."""
     poll = select.poll()
-    poll.register(connection, 0)  # its end alone
+    poll.register(connection, 0)  # without events, poll() reports only that the connection was closed
     while not poll.poll(_LOOK_FOR_PARENT_MS) and os.getppid() == parent:
         pass
     time.sleep(_GRACE_S)
@@ -237,7 +241,8 @@ def _end_with(connection: int, parent: int) -> None:
 
 
 def _rehearse(number: int) -> None:
-    """Takes every step of an answer once, without anything of the user's."""
+    """Runs all library code of an answer once, without the user's code. If another thread held a lock of a library at
+    the fork, the process hangs here, and the loader, which waits for a byte, starts another process."""
     free_numpy()
     image = torch.zeros(1, 2, 2, dtype=torch.uint8, device="cpu")
     job = Job([(image, image[0, 0], 1, 0.5, "text")], [[]], True, None, 1, 0)
@@ -251,15 +256,18 @@ def _rehearse(number: int) -> None:
 def main(
     connection: socket.socket, job: Job, number: int, unwanted: Sequence[int], is_forked: bool
 ) -> None:
-    """Answers until the loader's end of the connection is gone. `unwanted`: descriptors that a fork
-    has copied, which would keep other processes from noticing the loader's end. A forked process
-    sends a byte once it is clear that it waits for no lock that another thread held at the fork."""
+    """Answers requests until the loader closes its end of the connection.
+
+    unwanted: descriptors of other workers that a fork has copied. They must be closed here; otherwise the connections
+        of those workers stay open when the loader ends, and the workers do not notice it.
+    is_forked: whether the process was forked. Then it sends a byte after _rehearse(), which shows the loader that it
+        does not wait for a lock that another thread held at the fork."""
     for descriptor in unwanted:
         with contextlib.suppress(OSError):
             os.close(descriptor)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the loader's to handle
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the program's handler is for the program
-    gc.freeze()  # what the fork copied is not this process's to destroy
+    gc.freeze()  # excludes copies of the parent's objects, whose finalizers must run only in the parent
     gc.enable()
     torch.set_num_threads(1)
     memory = _Memory(socket.recv_fds(connection, 1, 1)[1][0])

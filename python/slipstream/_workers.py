@@ -1,4 +1,4 @@
-"""Worker processes of `DataLoader`, for data sets and transforms that are written in Python."""
+"""Starts and ends the worker processes of slipstream.DataLoader, which run data sets and transforms in Python."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ _PATIENCE_S = 0.3
 _BEGINS_WITHIN_S = [10, 20, 40]
 
 _starting = threading.RLock()
-_running: dict[_native.WorkerPool, tuple[dict[int, BaseProcess], int]] = {}  # and whose they are
+_running: dict[_native.WorkerPool, tuple[dict[int, BaseProcess], int]] = {}  # processes, and the pid of their parent
 
 
 def _unlock() -> None:
-    """A forked process has a copy of the lock that whoever holds it will not release there."""
+    """Replaces the lock in a forked process. If a thread of the parent holds it, the copy is never released, because
+    that thread does not exist in the forked process."""
     global _starting
     _starting = threading.RLock()
 
@@ -43,7 +44,7 @@ os.register_at_fork(after_in_child=_unlock)
 
 
 class Workers:
-    """The processes of one loader. They end with it."""
+    """The worker processes of one loader. They end with the loader."""
 
     def __init__(self, job: Job, context: BaseContext) -> None:
         process = multiprocessing.current_process()
@@ -54,7 +55,9 @@ class Workers:
                 "and transforms in here, or PyTorch's DataLoader with num_workers=0"
             )
         if sys.modules.get("numpy") is not None:
-            importlib.import_module("numpy.random")  # no forked process can while a thread imports it
+            # Imported here because a forked process would wait forever for the import lock if another thread is
+            # importing the module at the fork.
+            importlib.import_module("numpy.random")
         self.pool = _native.WorkerPool()
         self._job, self._context = job, context
         self._is_fork = context.get_start_method() == "fork"
@@ -71,13 +74,14 @@ class Workers:
             raise
 
     def close(self) -> None:
-        """Ends the processes."""
+        """Ends the processes. May be called several times."""
         self._end()
 
     def revive(self, halt: Callable[[], None]) -> None:
-        """Starts others in the place of processes that have ended, and of all processes if an attribute of the
-        data set or of a transform changed, which they have copies of. `halt` ends what is asked of the rest, and
-        those that work on it still, for it may end them too."""
+        """Replaces processes that have ended. Replaces all processes if an attribute of the data set or of a transform
+        changed, because they have copies of the old value.
+
+        halt: cancels the current requests. It may end processes that still work on one; these are replaced, too."""
         if _running.get(self.pool, (None, 0))[1] != os.getpid():
             return
         state = self._read_state()
@@ -100,7 +104,7 @@ class Workers:
         return plain_state(self._job.dataset, self._job.steps)
 
     def describe(self, samples: int, skips: bool) -> tuple[str, Template]:
-        """The form of the first good sample."""
+        """Returns the structure of the first good sample, as text and as a template."""
         for index in range(samples):
             try:
                 form, _, template = self.pool.describe(index, self._job.seed).partition(b"\0")
@@ -116,7 +120,8 @@ class Workers:
         raise _native.Refused("the data set is empty")
 
     def _start(self, number: int) -> None:
-        """Starts a process; a forked one again, if it waits for a lock that another thread held at the fork."""
+        """Starts a process. If a forked one does not begin in time, probably because another thread held a lock at the
+        fork, it is ended and another one is forked, with more patience each time."""
         if any(self._has_started(number, patience) for patience in _BEGINS_WITHIN_S):
             return
         raise _native.Error(
@@ -152,8 +157,8 @@ class Workers:
         return True
 
     def _uncut(self) -> contextlib.AbstractContextManager[None]:
-        """For a start. A fork calls functions, as of logging, in which an exception is lost; other
-        methods pickle, which may take long."""
+        """Delays Ctrl-C during a fork. A fork calls functions, for example of logging, in which an exception would be
+        lost. Other start methods pickle the data set, which may take long, so Ctrl-C must work meanwhile."""
         return _native.LateInterrupts() if self._is_fork else contextlib.nullcontext()
 
     def _launched(self, connection: socket.socket, number: int, own: list[int]) -> BaseProcess:
@@ -167,7 +172,7 @@ class Workers:
         )
         collects = gc.isenabled()
         try:
-            gc.disable()  # a forked process must not destroy what it has a copy of
+            gc.disable()  # the forked process must not run finalizers of the parent's objects; it calls gc.freeze()
             process.start()
         except OSError as error:
             raise _native.Error(f"no worker process could be started: {error}") from error
@@ -184,7 +189,7 @@ class Workers:
 
 
 def _has_word(connection: socket.socket, patience: float) -> bool:
-    """Whether a process has begun in this time, or ended."""
+    """Waits until a process has sent its first byte or has ended. Returns false if it did neither in this time."""
     connection.settimeout(patience)
     try:
         connection.recv(1)
@@ -212,7 +217,7 @@ def _advice_for_unforked() -> str:
 
 
 def parse_context(given: str | BaseContext | None) -> BaseContext:
-    """That of multiprocessing_context."""
+    """Returns the context for the argument multiprocessing_context, or raises Refused."""
     if given is None or isinstance(given, str):
         methods = multiprocessing.get_all_start_methods()
         if given is not None and given not in methods:
