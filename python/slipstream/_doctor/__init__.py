@@ -1,1 +1,1 @@
-"""What slipstream.doctor is made of."""
+"""Parts of slipstream.doctor."""

@@ -1,4 +1,4 @@
-"""What to change, in words of Python, and what native transforms would gain."""
+"""Describes changes in terms of Python, and predicts the gain of native transforms."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .. import _native, transforms
 from .._steps import over_batch, steps_to_json
 from .parts import Parts, Step, display_name
 
-_WORTH_SAYING = 1.02  # of gain
-_NATIVE_S = 0.03  # that measuring a native transform takes
+_WORTH_SAYING = 1.02  # smallest gain that is reported
+_NATIVE_S = 0.03  # seconds for measuring a native transform
 
 
 def rewrite(observed: _native.Observations, diagnosis: _native.Diagnosis, parts: Parts) -> None:
-    """Puts changes that a PyTorch loader can take into words of Python, and adds native transforms;
-    most gain first."""
+    """Describes the changes that are possible for a PyTorch loader in terms of Python, removes the others, and adds
+    native transforms. The largest gain is first."""
     workers = max(1, observed.workers)
     changes = [change for change in diagnosis.changes if _in_python(change, workers, parts.steps)]
     changes += _native_changes(observed, diagnosis, parts)
@@ -25,7 +25,8 @@ def rewrite(observed: _native.Observations, diagnosis: _native.Diagnosis, parts:
 
 
 def rewrite_native(observed: _native.Observations, diagnosis: _native.Diagnosis) -> None:
-    """The same for a slipstream.DataLoader, which does transforms natively and copies ahead."""
+    """Describes the changes that are possible for a slipstream.DataLoader in terms of Python, and removes the others.
+    Its transforms are native already, and its copies run in advance."""
     changes = diagnosis.changes
     diagnosis.changes = [each for each in changes if _put(each, _native_words(each, observed.workers))]
     _rewrite_reason(diagnosis)
@@ -55,7 +56,9 @@ def _native_words(change: _native.Change, workers: int) -> dict[str, tuple[str, 
 
 
 def _put(change: _native.Change, own: dict[str, tuple[str, str]]) -> bool:
-    """Rewrites the change in words of a loader's own or of all; false where there are none."""
+    """Replaces description and action of a change. Returns false if there is no text for it.
+
+    own: texts for this kind of loader by the id of the change; an empty description keeps the native one."""
     words = own | {
         "lock_contention": ("", change.action),
         "memory_bandwidth": ("", change.action),
@@ -72,14 +75,14 @@ def _put(change: _native.Change, own: dict[str, tuple[str, str]]) -> bool:
 
 
 def _looked_fixed(name: str, steps: Sequence[Step]) -> str:
-    """The evidence that nothing up to the step of this name is random."""
+    """Returns the evidence that no step up to the one of this name is random, as a clause."""
     names = [step.name for step in steps]
     reads = min(step.reads for step in steps[: names.index(name) + 1]) if name in names else 0
     return f"no random generator was used up to there, and {reads} of {reads} readings looked fixed"
 
 
 def _in_python(change: _native.Change, workers: int, steps: Sequence[Step]) -> bool:
-    """Rewrites the change; false where no PyTorch loader can do it."""
+    """Describes a change for a PyTorch loader. Returns false if such a loader cannot make it."""
     words: dict[str, tuple[str, str]] = {
         "num_workers": (
             "",
@@ -112,8 +115,8 @@ def _in_python(change: _native.Change, workers: int, steps: Sequence[Step]) -> b
 
 
 def late_crop(parts: Parts, costs: Sequence[_native.HostStepCost]) -> tuple[str, str] | None:
-    """A crop that gives the same images if it is done before transforms that it follows: its name, and that of the
-    first of them. Transforms of which the library knows nothing are never crossed."""
+    """Finds a crop that gives the same images if it is moved before the transforms that it follows. Returns its name
+    and that of the first of these, or None. A crop is never moved before a transform that the library does not know."""
     for hook in range(len(parts.hooks)):
         numbers = [number for number, step in enumerate(parts.steps) if step.hook == hook]
         if not numbers:
@@ -127,7 +130,9 @@ def late_crop(parts: Parts, costs: Sequence[_native.HostStepCost]) -> tuple[str,
 
 
 def late_native_crop(transform: Any, costs: Sequence[_native.HostStepCost]) -> tuple[str, str] | None:
-    """The same for a native loader's chain, whose costs follow those of reading and decoding."""
+    """Does the same as late_crop() for the chain of a native loader.
+
+    costs: of read, decode, each transform and collate."""
     steps = transforms.Compose._wrap(transform)._steps
     chain = [
         _native.TransformChain(steps_to_json([step])) if isinstance(step, dict) and not over_batch([step]) else None
@@ -138,7 +143,7 @@ def late_native_crop(transform: Any, costs: Sequence[_native.HostStepCost]) -> t
 
 
 def _native_chain(part: Any) -> _native.TransformChain | None:
-    """Returns the chain that replaces `part`, or None where the library has none."""
+    """Returns the chain that is equivalent to `part`, or None if the library has none."""
     form = native_form(part)
     if form is None or getattr(part, "pad_if_needed", False):
         return None
@@ -148,7 +153,7 @@ def _native_chain(part: Any) -> _native.TransformChain | None:
 def _native_changes(
     observed: _native.Observations, diagnosis: _native.Diagnosis, parts: Parts
 ) -> list[_native.Change]:
-    """A change for each transform that the library has, and one for all of them."""
+    """Returns a change for each transform that has a native version, and one for all of them together."""
     seconds: dict[str, float] = {}
     changes = []
     for step in parts.steps[1:]:
@@ -176,7 +181,8 @@ def _native_changes(
 
 
 def native_seconds(form: transforms.Transform, step: Step) -> float | None:
-    """Seconds for what the step takes, in one thread; None where that is no image."""
+    """Returns the seconds that a native transform takes for one input of the step, in one thread. Returns None if the
+    input is no image that the transform accepts."""
     if step.takes is None:
         return None
     if form is NOTHING:
@@ -188,7 +194,8 @@ def native_seconds(form: transforms.Transform, step: Step) -> float | None:
 
 
 class _Nothing(transforms.Transform):
-    """Stands for what makes tensors of images: those of the native loader are uint8 tensors."""
+    """The equivalent of transforms that convert images to tensors. The native loader needs none, because its images are
+    uint8 tensors already."""
 
     def __init__(self) -> None:
         self._steps = []
@@ -227,7 +234,7 @@ _FORMS: dict[str, Callable[[Any], transforms.Transform]] = {
 
 
 def native_form(part: Any) -> transforms.Transform | None:
-    """The transform of slipstream that does what `part` does; None where there is none."""
+    """Returns the native transform that is equivalent to `part`, or None if there is none."""
     make = _FORMS.get(display_name(part))
     try:
         return None if make is None else make(part)

@@ -1,4 +1,4 @@
-"""Copies of data sets and samplers, for the doctor to use in place of the user's."""
+"""Copies data sets and samplers, so that the doctor does not use those of the user."""
 
 from __future__ import annotations
 
@@ -17,25 +17,29 @@ from .. import _native, _trees
 from .._held_objects import own_dict, walk
 from .._plain_state import PLAIN
 
-_LONG = 256  # elements of a container; walk() looks at no more of a longer one
-_MOST_DEPTH = 5  # of data sets around data sets
+_LONG = 256  # a container with more elements counts as data; walk() searches only this number of them
+_MOST_DEPTH = 5  # data sets that wrap each other
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 _METHODS = ("__getitem__", "__getitems__", "__iter__", "__call__")
 
 
 class Copier:
-    """Copies objects as copy.deepcopy() does, all with one memo, so that copies refer to each other as the objects do.
-    An object that cannot be copied is taken apart, down to what then stays the user's own.
+    """Copies objects as copy.deepcopy() does. All copies use one memo, so that they refer to each other as the
+    originals do. If an object cannot be copied, its parts are copied one by one, and parts that cannot be copied are
+    shared with the original.
 
-    shared: objects that are not to be copied.
-    most_bytes: of tensors and arrays together. Larger ones, and what is mapped from a file or read-only, stay.
-    not_copied: name and object of all that stays and might change.
+    shared: objects that are not copied.
+    most_bytes: limit for all copied tensors and arrays together, by default a quarter of the free memory. Larger ones,
+        and those that are read-only or mapped from a file, are not copied.
+    not_copied: names and objects that are shared with the originals and might change.
     """
 
     def __init__(self, shared: Iterable[Any] = (), most_bytes: int | None = None) -> None:
         self.not_copied: list[tuple[str, Any]] = []
         self._memo: dict[int, Any] = {id(each): each for each in shared}
-        self._memos: list[Any] = []  # deepcopy() stores into a memo under the memo's own address, so none may be freed
+        # deepcopy() stores a list in the memo under the id of the memo itself. All memos are kept, because the id of a
+        # freed one could be that of a later object, which would then seem to be copied already.
+        self._memos: list[Any] = []
         self._shared = set(self._memo)
         self._most_bytes = _native.free_memory_bytes() // 4 if most_bytes is None else most_bytes
         self._roots: list[tuple[Any, Any]] = []
@@ -49,7 +53,8 @@ class Copier:
         return made
 
     def common(self) -> list[tuple[str, Any]]:
-        """What the copies and the user's objects both reach: functions, what these refer to, and what is not copied."""
+        """Returns objects that both the copies and the user's objects refer to: functions, what these refer to, and
+        objects that were not copied. The doctor must restore their state."""
         found = []
         for root, made in self._roots:
             theirs = {id(each) for _, each in self._reached(root)}
@@ -86,7 +91,7 @@ class Copier:
             made = copy.deepcopy(each, memo)
         except Exception:
             return self._copied_in_parts(name, each)
-        self._memo = memo  # one of a failed copy holds objects without their content
+        self._memo = memo  # not after a failed copy, whose memo contains objects without their content
         self._memos.append(memo)
         return made
 
@@ -124,13 +129,15 @@ def _is_function(each: Any) -> bool:
 
 
 def _is_immutable(each: Any) -> bool:
-    """Tables of Arrow, whose copies would be in memory, and read-only arrays."""
+    """Returns true for read-only arrays and for objects of Arrow, which may be mapped from a file: a copy would load
+    them into memory."""
     is_read_only = not getattr(getattr(each, "flags", None), "writeable", True)
     return is_read_only or type(each).__module__.partition(".")[0] == "pyarrow"
 
 
 def _data_size(each: Any) -> int:
-    """Bytes of a tensor or an array, or of what a long container holds, by its first elements."""
+    """Returns the bytes of a tensor or an array, or the approximate bytes of the elements of a long container,
+    estimated from the first ones."""
     if isinstance(each, (torch.Tensor, *_trees.array_kinds())):
         return _trees.byte_size(each)
     if len(each) <= _LONG:
@@ -140,7 +147,7 @@ def _data_size(each: Any) -> int:
 
 
 def _is_mapped(each: Any) -> bool:
-    """Whether it is an array of NumPy in the memory of a file."""
+    """Returns true for a NumPy array that is mapped from a file, or a view of one."""
     while each is not None:
         if type(each).__name__ == "memmap":
             return True
@@ -149,7 +156,7 @@ def _is_mapped(each: Any) -> bool:
 
 
 def datasets_in(dataset: Any) -> list[Any]:
-    """The data set, and those that it is a Subset of or a wrapper around."""
+    """Returns the data set, and those that it is a Subset of or wraps as `dataset`."""
     found = [dataset]
     while (inner := getattr(found[-1], "__dict__", {}).get("dataset")) is not None and len(found) < _MOST_DEPTH:
         found.append(inner)
@@ -157,7 +164,7 @@ def datasets_in(dataset: Any) -> list[Any]:
 
 
 def shared_tensors(dataset: Any) -> list[tuple[str, Any]]:
-    """Tensors in shared memory, into which worker processes write for all."""
+    """Returns tensors in shared memory. If a worker process writes to one, the user's tensor changes, too."""
     held = [each for each in walk([("dataset", dataset)], (torch.Tensor,)) if isinstance(each.content, torch.Tensor)]
     return [(each.name, each.content) for each in held if each.content.is_shared() and not each.content.is_cuda]
 
@@ -172,5 +179,5 @@ def refuse_iterators(not_copied: Sequence[tuple[str, Any]]) -> None:
 
 
 def is_harmless(each: Any) -> bool:
-    """Locks, and files whose position is restored."""
+    """Returns true for objects that may be shared with the originals: locks, and files, whose position is restored."""
     return isinstance(each, _LOCKS) or (isinstance(each, io.IOBase) and not each.writable())

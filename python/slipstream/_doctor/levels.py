@@ -1,4 +1,4 @@
-"""Levels of the doctor's ladder, and what is made of their measurements."""
+"""The cache levels that the doctor measures, and helpers for their measurements."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from .._blocks import contextmanager
 from .rates import LoaderAlone, TrainingRate
 
 _DATA = (int, float, str, bytes, type(None))
-_FEW = 16  # elements, each of which may be a container
+_FEW = 16  # a longer list that begins with a number or string is treated as data, without looking at each element
 
 
 @dataclasses.dataclass
 class CacheLevel:
-    """A level of the ladder.
+    """A cache level: one measurement, in which a cache replaces all steps up to a certain one.
 
     after: the last step that is cached.
-    items: samples or batches in the cache.
-    training, alone: its rates; the last level has no `alone`, which is measured apart.
-    is_essential: whether a diagnosis needs it.
-    error: why it cannot be measured, where that is known.
+    items: number of samples or batches in the cache.
+    training, alone: the rate with training, and that of the loader alone. The last level has no `alone`, because the
+        loader with nothing cached is measured separately.
+    is_essential: whether a diagnosis is impossible without this level.
+    error: why the level cannot be measured; "" if no reason is known in advance.
     """
 
     name: str
@@ -38,7 +39,7 @@ class CacheLevel:
 
 
 def by_step(costs: list[list[list[float]]]) -> list[tuple[list[float], list[float], list[float]]]:
-    """Wall times, CPU times and bytes of each step."""
+    """Returns the wall times, CPU times and bytes of each step. costs: for each sample, those of each step."""
     by_step = [list(zip(*step, strict=True)) for step in zip(*costs, strict=True)]
     return [(list(wall), list(cpu), list(made)) for wall, cpu, made in by_step]
 
@@ -52,8 +53,8 @@ def device_cost(name: str, rate: TrainingRate, enqueue_s: float, size: int) -> _
 
 
 def fresh(batch: Any) -> Any:
-    """With the same tensors, in containers and objects of its own: a step may take out what is in them, and some
-    are moved in place by their to()."""
+    """Returns a batch with the same tensors in new containers and objects. A step may remove elements from a container,
+    and the to() of some objects changes them in place, which must not affect the cached batch."""
     kind = type(batch)
     if kind is list or kind is tuple:
         is_data = len(batch) > _FEW and isinstance(batch[0], _DATA)
@@ -83,7 +84,8 @@ def page_locked(batch: Any) -> Any:
 
 @contextmanager
 def counting_waits(on_gpu: bool) -> Iterator[list[Any]]:
-    """Messages of PyTorch about calls that wait for the device."""
+    """Collects PyTorch's warnings about calls that wait for the device, in a list that is filled at the end of the
+    block."""
     if not on_gpu:
         yield []
         return

@@ -1,4 +1,4 @@
-"""Loaders like a user's own with caches, clocks or an endless order in them."""
+"""Creates loaders with the settings of the user's loader that use a cache, measure time, or never end."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ from .parts import Clock, Parts, RawSample
 from .rates import iterating
 
 METHODS = ("__getitem__", "__getitems__", "__iter__")
-_SIZES_SEEN, _SIZES_S = 64, 0.5  # batches of a sampler of the user's own, at most, and seconds
+_SIZES_SEEN, _SIZES_S = 64, 0.5  # limits for reading batches of a custom sampler: their number, and seconds
 
 
 class Cached(Dataset[Any]):
-    """Samples from a cache, by `rest` of their parts; any number of them, in turn."""
+    """A data set of cached samples, which repeat without an end. Each sample is finished by the transforms `rest`.
+
+    copies: whether the cached value is copied first, because a transform writes into it."""
 
     def __init__(self, items: Sequence[RawSample], rest: Any, copies: bool) -> None:
         self.items, self.rest, self.copies = items, rest, copies
@@ -43,7 +45,7 @@ class Cached(Dataset[Any]):
 
 
 class CachedStream(IterableDataset[Any]):
-    """The same, as a stream of each worker."""
+    """Cached samples as an iterable-style data set; each worker iterates over all of them."""
 
     def __init__(self, samples: Cached) -> None:
         self.samples = samples
@@ -53,7 +55,7 @@ class CachedStream(IterableDataset[Any]):
 
 
 class Whole:
-    """A cached batch of collated samples, as workers hand it over."""
+    """A data set of cached, collated batches, which repeat without an end."""
 
     def __init__(self, batches: Sequence[Any]) -> None:
         self.batches = batches
@@ -63,7 +65,7 @@ class Whole:
 
 
 class Repeated(IterableDataset[Any]):
-    """A stream that begins anew when it ends."""
+    """An iterable-style data set that starts again when it ends."""
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
@@ -78,14 +80,15 @@ class Repeated(IterableDataset[Any]):
 
 
 class _Timed:
-    """Gives (sample, costs of its parts), with the clock that the parts report to."""
+    """Gives (sample, costs of its parts). The parts add their costs to `clock`."""
 
     def __init__(self, parts: Parts) -> None:
         self.clock = Clock(len(parts.steps))
         self.dataset = parts.timed(self.clock)
 
     def timed(self, make: Callable[[], Any], count: int = 1) -> tuple[Any, list[list[float]]]:
-        """What `make` gives, with what each part of it costs, divided by `count`."""
+        """Calls `make`. Returns its result and the costs of each part, divided by `count`, the number of samples. The
+        cost of part 0, the data set's own code, is the total minus the other parts."""
         self.clock.begin()
         wall, cpu = time.perf_counter(), time.thread_time()
         made = make()
@@ -99,7 +102,7 @@ class _Timed:
 
 
 class Timed(_Timed, Dataset[Any]):
-    """A map-style data set with costs."""
+    """A map-style data set that returns the costs with each sample."""
 
     def __getitem__(self, index: Any) -> tuple[Any, list[list[float]]]:
         return self.timed(lambda: self.dataset[index])
@@ -112,7 +115,7 @@ class Timed(_Timed, Dataset[Any]):
 
 
 class TimedStream(_Timed, IterableDataset[Any]):
-    """An iterable-style data set with costs, which begins anew when it ends."""
+    """An iterable-style data set that yields the costs with each sample, and starts again when it ends."""
 
     def __iter__(self) -> Iterator[tuple[Any, list[list[float]]]]:
         samples = iter(Repeated(self.dataset))
@@ -125,7 +128,7 @@ class TimedStream(_Timed, IterableDataset[Any]):
 
 
 class TimedCollate:
-    """Collates timed samples into (batch, (costs by sample, costs of collating a sample))."""
+    """Collates timed samples to (batch, (costs of each sample, mean costs of collating one sample))."""
 
     def __init__(self, collate: Callable[[Any], Any], is_single: bool) -> None:
         self.collate, self.is_single = collate, is_single
@@ -141,7 +144,8 @@ class TimedCollate:
 
 
 class WorkerStart:
-    """Starts a worker as the user's function does, which finds the user's data set."""
+    """Calls the user's worker_init_fn. In it, get_worker_info().dataset is the user's data set, as in the user's
+    loader, and not the wrapper that the doctor's loader reads."""
 
     def __init__(self, dataset: Any, function: Callable[[int], None] | None) -> None:
         self.dataset, self.function = dataset, function
@@ -155,8 +159,8 @@ class WorkerStart:
 
 
 class EndlessBatches:
-    """The batches of a sampler (lists of indices, or indices), again and again; without the last one of a
-    pass where it is shorter than the one before."""
+    """Repeats the batches of a sampler (lists of indices, or indices) without an end. The last batch of an epoch is
+    left out if it is smaller than the one before."""
 
     def __init__(self, sampler: Any) -> None:
         self.sampler = copy.copy(sampler)
@@ -178,12 +182,12 @@ class EndlessBatches:
 def _length(batch: Any) -> int:
     try:
         return 0 if isinstance(batch, str | bytes) else len(batch)
-    except TypeError:  # of an index
+    except TypeError:  # an index has no length
         return 0
 
 
 class SmallBatches:
-    """The same indices in the same order, `size` to a batch."""
+    """The indices of a sampler in the same order, in batches of `size`."""
 
     def __init__(self, sampler: Any, size: int) -> None:
         self.batches, self.size = EndlessBatches(sampler), size
@@ -194,8 +198,10 @@ class SmallBatches:
 
 
 class Counted:
-    """0, 1, 2, ... in lists of these sizes in turn, which begin anew with 0 where there are several; without lists
-    for none."""
+    """Batches of the indices 0, 1, 2, ... without an end.
+
+    sizes: sizes of the batches. With several sizes, the indices start again at 0 after the last size. Without sizes,
+        the indices are given one by one."""
 
     def __init__(self, sizes: Sequence[int] = ()) -> None:
         self.sizes = sizes
@@ -212,7 +218,10 @@ class Counted:
 
 
 class _Task(Dataset[Any]):
-    """A data set of one sample: the pickled result of a function."""
+    """A data set with one sample, the pickled result of a function, so that a worker process calls the function.
+
+    The result is pickled here, so that an object that cannot be pickled raises a clear error. A Refused is returned as
+    a value, because PyTorch would raise it in the parent with the traceback of the worker as its text."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
         self.function = function
@@ -234,15 +243,16 @@ class _Refusal:
 
 
 class Loaders:
-    """Makes loaders with the settings of a user's loader. With workers, samples are made in worker processes alone,
-    otherwise by copies of the data set and of collate_fn.
+    """Creates loaders with the settings of the user's loader. With workers, samples are created only in worker
+    processes, otherwise by copies of the data set and of collate_fn, so that the user's objects do not change.
 
-    dataset, collate_fn: what these loaders use.
-    common: objects of the user that are used all the same (copies.Copier.common).
-    is_stream: whether its data set is iterable-style.
-    sizes: samples in a batch; where a sampler of the user's own gives batches of several sizes, those of
-        its first ones; 1 where the data set gives whole batches (batch_size=None).
-    batch_size: their mean.
+    dataset, collate_fn: the objects that these loaders use.
+    common: objects of the user that are used nevertheless (copies.Copier.common).
+    is_stream: whether the data set is iterable-style.
+    is_single: whether the data set gives whole batches (batch_size=None).
+    sizes: number of samples in a batch. A custom sampler may give batches of different sizes; then these are the sizes
+        of its first batches. [1] if the data set gives whole batches.
+    batch_size: mean of `sizes`.
     """
 
     def __init__(self, loader: DataLoader[Any], on_gpu: bool) -> None:
@@ -270,8 +280,8 @@ class Loaders:
         self.batch_size = max(1, round(sum(self.sizes) / len(self.sizes)))
 
     def run(self, function: Callable[[], Any]) -> Any:
-        """Calls a function that makes samples, and returns its result. With workers it is called in a worker process
-        that is started as the loader's are, and its result is pickled."""
+        """Calls a function that creates samples, and returns its result. With workers, the function is called in a
+        worker process that is started like those of the loader, and its result is pickled."""
         if self.loader.num_workers == 0:
             return function()
         settings = self._settings(self.dataset, 1) | {"timeout": 0, "pin_memory": False}
@@ -283,21 +293,22 @@ class Loaders:
         return result
 
     def warnings(self) -> list[str]:
-        """Names what could not be copied."""
+        """Returns a sentence that names the objects that could not be copied; [] if there are none."""
         if not self.not_copied:
             return []
         named = ", ".join(f"'{name}' ({type(each).__name__})" for name, each in self.not_copied)
         return [f"not copied, so that the doctor uses the loader's own: {named}"]
 
     def whole(self, parts: Parts) -> DataLoader[Any]:
-        """With nothing cached."""
+        """Returns an endless loader with nothing cached."""
         dataset = parts.plain()
         if self.is_stream:
             return self._made(Repeated(dataset), dataset, None, self.batch_size)
         return self._made(dataset, dataset, self.index_batches(), self.batch_size)
 
     def timed(self, parts: Parts, workers: int, size: int) -> DataLoader[Any]:
-        """With nothing cached, in batches of `size`, each with what its samples cost."""
+        """Returns an endless loader with nothing cached and batches of `size`, which contain the costs of their
+        samples."""
         collate = TimedCollate(self.collate_fn, self.is_single)
         if self.is_stream:
             stream = TimedStream(parts)
@@ -307,14 +318,16 @@ class Loaders:
         return self._made(samples, samples.dataset, sampler, size, workers, collate)
 
     def cached(self, samples: Cached, user_dataset: Any, sizes: Sequence[int]) -> DataLoader[Any]:
-        """Of cached samples, in batches of these sizes in turn."""
+        """Returns an endless loader of cached samples, in batches of these sizes.
+
+        user_dataset: the data set that the user's worker_init_fn finds."""
         if self.is_stream:
             return self._made(CachedStream(samples), user_dataset, None, sizes[0])
         counted = Counted(() if self.is_single else sizes)
         return self._made(samples, user_dataset, counted, sizes[0])
 
     def collated(self, batches: Sequence[Any], user_dataset: Any) -> DataLoader[Any]:
-        """Of cached batches, handed over by workers."""
+        """Returns an endless loader of cached batches that are sent by worker processes."""
         return DataLoader(
             Whole(batches),  # type: ignore[arg-type]
             batch_size=None,
@@ -324,7 +337,7 @@ class Loaders:
         )
 
     def index_batches(self) -> EndlessBatches:
-        """Of the loader's sampler: lists of indices, or indices."""
+        """Returns the endless batches of the loader's sampler: lists of indices, or indices."""
         return EndlessBatches(self._sampler)
 
     def _sizes(self) -> list[int]:
@@ -380,13 +393,13 @@ def _unchanged(batch: Any) -> Any:
 
 
 def copied_parts(loader: DataLoader[Any]) -> list[Any]:
-    """Objects of the user of which Loaders uses copies in this process."""
+    """Returns the user's objects of which Loaders uses copies in this process."""
     inner = [loader.dataset, loader.collate_fn] if loader.num_workers == 0 else []
     return [*inner, loader.sampler, loader.batch_sampler]
 
 
 def generators_of_loader(loader: DataLoader[Any]) -> list[Any]:
-    """Generators of random numbers that a pass over the loader may draw from, beside the default ones."""
+    """Returns the random generators that an iteration over the loader may use, except for the default ones."""
     methods = [getattr(type(each), name, None) for each in datasets_in(loader.dataset) for name in METHODS]
     holders = [loader.dataset, methods, loader.sampler, loader.batch_sampler, loader.collate_fn, loader.generator]
     return find_generators(holders)

@@ -1,4 +1,4 @@
-"""What the doctor measures of a loader and a step, as `_native.Observations`."""
+"""Measures a loader and a step for the doctor, and collects the results in `_native.Observations`."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from .parts import COLLATE, noted
 from .rates import LoaderAlone, LoaderRate, TrainingRate
 from .samples import Samples
 
-_MOST_SIZES = 16  # batches that are cached where sizes differ
+_MOST_SIZES = 16  # number of cached batches if their sizes differ
 
 
 class LevelMeasurements:
-    """Runs a loader and a step as `_native.examine_loop()` asks for it, which decides what is measured and for how long.
-    Use it once.
+    """Runs a loader and a step. The native examine_loop() calls the methods of this class and decides what is measured
+    and for how long. An object can be used once, on one thread.
 
     loaders: loaders.Loaders, or an object with the same attributes.
     """
 
-    _one: Any  # by one worker, and by all
-    _all: Any
+    _one: Any  # rate of the loader with one worker
+    _all: Any  # rate of the loader with all workers
 
     def __init__(
         self, loaders: Any, step: Callable[[Any], Any], device: str, budget_s: float
@@ -60,7 +60,7 @@ class LevelMeasurements:
             self.warnings.append(f"not measured: what {type(loader).__name__}.__iter__() does with batches")
 
     def measured(self) -> _native.Observations:
-        """Measures all. Exceptions of the step and of the data set propagate."""
+        """Makes all measurements. Exceptions of the step and of the data set are raised unchanged."""
         try:
             return _native.examine_loop(self, self.budget_s)
         except _native.Error as error:
@@ -69,17 +69,17 @@ class LevelMeasurements:
                 raise error from ceiling.failure
             raise
 
-    # What examine_loop() calls.
+    # Methods that examine_loop() calls
 
     def seconds(self) -> float:
-        """Since it began."""
+        """Returns the seconds since this object was created."""
         return time.perf_counter() - self._start
 
     def capacity(self, cores: int) -> _native.MachineCapacity:
         return _native.measure_capacity(cores)
 
     def describe(self) -> _native.Observations:
-        """What is known without a measurement."""
+        """Returns the observations that need no measurement."""
         observed = _native.Observations()
         observed.batch_size = self.batch_size
         observed.workers = self.workers
@@ -91,7 +91,9 @@ class LevelMeasurements:
         return observed
 
     def loader_alone(self, count: str) -> LoaderAlone:
-        """The loader with nothing cached. count: of its workers, "one", then "all", then "half"."""
+        """Returns the measurement of the loader with nothing cached.
+
+        count: number of its workers, "one", "all" or "half"; called in this order."""
         alone: LoaderAlone
         if count == "half":
             alone = self._timed(self.workers // 2)
@@ -108,7 +110,8 @@ class LevelMeasurements:
 
     @functools.cached_property
     def _counted_size(self) -> int:
-        """Of batches that are short enough to count often, by the time that samples take here."""
+        """Batch size with which a loader is measured alone. If samples take long, it is smaller than that of the user,
+        so that enough batches end within the budget."""
         self.samples.fill(2)
         return _native.counted_batch_size(self.batch_size, self.samples.seconds)
 
@@ -118,7 +121,8 @@ class LevelMeasurements:
         return _native.SampleCosts([sum(part[0] for part in sample) for sample in costs], made)
 
     def make_levels(self, sizes: _native.CacheSizes) -> list[CacheLevel]:
-        """From the device batch to nothing cached. Exceptions of the step propagate."""
+        """Returns all cache levels, from batches on the device to nothing cached. Exceptions of the step are raised
+        unchanged."""
         self._fill_caches(sizes)
         self._try_step()
         self._levels = list(self._declare(sizes))
@@ -128,7 +132,7 @@ class LevelMeasurements:
         return [] if self._copy is None else [("copy alone", self._copy)]
 
     def add_findings(self, observed: _native.Observations) -> None:
-        """All that follows from measurements, beyond the rates of levels and of the loader."""
+        """Adds everything to the observations except for the rates of cache levels and of the loader."""
         observed.host = self._host_costs()
         self._note_device(observed)
         self._note_crop(observed)
@@ -138,14 +142,15 @@ class LevelMeasurements:
     # Caches
 
     def _fill_caches(self, sizes: _native.CacheSizes) -> None:
-        """With samples that tell their mean cost, and a few batches of them."""
+        """Fills the caches with enough samples to determine their mean cost, and with a few batches of them."""
         self._kept = self.samples.fill(sizes.samples_after(0))
         of_batches = [0] if self.loaders.is_single else self._sizes()
         self._batches = self.samples.batches(of_batches if len(of_batches) > 1 else of_batches * sizes.batches())
         self._bytes_of_batch = sum(map(_trees.byte_size, self._batches)) // len(self._batches)
 
     def _sizes(self) -> list[int]:
-        """Of cached batches, in turn: whose samples are cached, where there are several."""
+        """Returns the sizes of cached batches: with several sizes, those of the first batches whose samples all fit
+        into the cache."""
         ends = itertools.accumulate(self.loaders.sizes[:_MOST_SIZES])
         whole = [size for size, end in zip(self.loaders.sizes, ends, strict=False) if end <= self._kept]
         return whole if len(whole) > 1 else [self.batch_size]
@@ -153,13 +158,15 @@ class LevelMeasurements:
     # The step
 
     def _try_step(self) -> None:
-        """One step, whose errors the caller sees, and what it does to its batch."""
+        """Runs the step twice and finds out whether it writes to its batch and whether it waits for the device. Its
+        exceptions are raised with a note."""
         on_device = self._moved(fresh(self._batches[0]))
         kept = _trees.mapped(on_device, lambda x: x.clone() if isinstance(x, torch.Tensor) else x)
         with noted("in the step given to slipstream.doctor, on a batch of the loader", on_device):
             self._user_step(fresh(on_device))
             is_written = not _trees.same(kept, on_device)
-            with counting_waits(self._on_gpu) as waits:  # not in the first step, which prepares much
+            # Waits are counted in the second step, because the first one initializes libraries, which may wait.
+            with counting_waits(self._on_gpu) as waits:
                 self._user_step(fresh(on_device))
         self._step_waits = bool(waits)
         if is_written:
@@ -181,7 +188,7 @@ class LevelMeasurements:
     # Levels
 
     def _declare(self, sizes: _native.CacheSizes) -> Iterator[CacheLevel]:
-        """The levels, from the device batch to nothing cached."""
+        """Yields the cache levels, from batches on the device to nothing cached."""
         batches, count = self._batches, len(self._batches)
         on_device = [self._moved(fresh(batch)) for batch in batches]
         yield CacheLevel(
@@ -243,7 +250,7 @@ class LevelMeasurements:
             observed.set_late_crop(*crop)
 
     def _host_costs(self) -> list[_native.HostStepCost]:
-        """Of the data set's own code, each transform, and collating."""
+        """Returns the costs of the data set's own code, each transform, and collating."""
         one, together = by_step(self._one.costs), by_step(self._all.costs)
         steps = [(step.name, step.is_random) for step in self.samples.parts.steps] + [
             (COLLATE, False)
@@ -255,7 +262,7 @@ class LevelMeasurements:
             cost.group = "read" if number == 0 else "transforms"
             cost.wall_s, cost.cpu_s, made = one[number]
             cost.bytes = mean([each for each in made if each > 0])
-            if together:  # empty if no batch of all workers could be measured
+            if together:  # empty if no batch was measured with all workers
                 cost.wall_of_all_s, cost.cpu_of_all_s = mean(together[number][0]), mean(together[number][1])
             costs.append(cost)
         costs[-1].bytes = self._bytes_of_batch / self.batch_size
@@ -287,5 +294,5 @@ class LevelMeasurements:
 
 
 def again(batches: list[Any]) -> Iterator[Any]:
-    """The cached batches in turn, without an end."""
+    """Repeats cached batches without an end."""
     return map(fresh, itertools.cycle(batches))

@@ -1,4 +1,4 @@
-"""The ladder of a native loader: it caches samples behind each of its steps itself."""
+"""Measures the cache levels of a slipstream.DataLoader, which can cache the results of each of its steps itself."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from .measurements import LevelMeasurements, again
 from .parts import COLLATE
 from .rates import TrainingRate
 
-_RUN_AHEAD = 2  # as in a pass of the loader
+_RUN_AHEAD = 2  # the same value as in an iteration over the loader
 
 
 class NativeLoaders:
-    """Loaders with the settings of a slipstream.DataLoader, and what a Ladder asks of it."""
+    """Creates native loaders with the settings of a slipstream.DataLoader. Has the attributes of loaders.Loaders that
+    LevelMeasurements reads."""
 
     is_stream = is_single = False
     pin_memory = True
@@ -34,11 +35,12 @@ class NativeLoaders:
         self.prefetch = loader.prefetch_factor
 
     def made(self, after: str = "", items: int = 0, workers: int | None = None) -> _native.Loader:
-        """With what is ahead of the cut cached; in full batches."""
+        """Returns a native loader with full batches. If `after` names a step, it starts with `items` cached results of
+        this step."""
         return _native.examined(self.loader._native, after, items, workers or self.loader.num_workers)
 
     def batches(self, after: str = "", items: int = 0) -> Iterator[Any]:
-        """Of all epochs, by a loader that is made with the call."""
+        """Returns the batches of all epochs. The loader is created at once, not with the first batch."""
         return self._endless(self.made(after, items))
 
     def _endless(self, native: _native.Loader) -> Iterator[Any]:
@@ -56,7 +58,7 @@ class NativeLevelMeasurements(LevelMeasurements):
     _all: _native.LoaderDrain
 
     def _prepare(self) -> None:
-        self.loaders.made()  # says what cannot be examined
+        self.loaders.made()  # raises an error now if this loader cannot be examined
 
     def _timed(self, workers: int) -> _native.LoaderDrain:
         return _native.LoaderDrain(self.loaders.made(workers=workers))

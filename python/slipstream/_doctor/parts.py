@@ -1,6 +1,7 @@
-"""The parts of a PyTorch data set: its own code, and the transforms that it holds.
+"""Takes a PyTorch data set apart into its own code and the transforms that it holds.
 
-Nothing of the user's is changed: data sets are copied shallowly and transforms deeply.
+The user's objects are not changed: data sets are copied shallowly, because they may hold much data, and transforms
+deeply.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from ..datasets import Dataset
 ATTRIBUTES = ("transform", "transforms", "target_transform")
 DATA_SET = "data set"
 COLLATE = "collate"
-_COUNTED = 4  # samples of which the bytes of one are counted
-_MOST_DEPTH = 5  # of data sets around data sets
+_COUNTED = 4  # bytes are counted for one of this number of samples, because counting takes time
+_MOST_DEPTH = 5  # data sets that wrap each other
 
 
 @dataclasses.dataclass
 class Call:
-    """One call of a transform, with the value that its parts have made so far."""
+    """One call of a transform by the data set, with the result of the parts that have been applied so far."""
 
     number: int
-    hook: int
-    style: str  # how a part takes the value: "one", "several" or "named" arguments
+    hook: int  # index of the transform
+    style: str  # how a part receives the value: as "one", "several" or "named" arguments
     value: Any
 
     @classmethod
@@ -52,7 +53,7 @@ class Call:
         )
 
     def after(self, parts: Sequence[Callable[..., Any]]) -> Call:
-        """The call with what these parts make of its value."""
+        """Returns the call after these parts were applied to its value."""
         value = self.value
         for part in parts:
             value = applied(part, value, self.style)
@@ -66,9 +67,10 @@ def applied(part: Callable[..., Any], value: Any, style: str) -> Any:
 
 
 class TransformSite:
-    """Stands in a sample for what a call of a transform will make, or for an item of that."""
+    """A placeholder in a sample for the result of a transform that has not been applied yet, or for an element of the
+    result."""
 
-    __iter__ = None  # otherwise __getitem__ would make it iterable, without an end
+    __iter__ = None  # with __getitem__ alone, Python would treat it as an endless sequence
 
     def __init__(self, call: Call, keys: tuple[Any, ...] = ()) -> None:
         self.call = call
@@ -79,7 +81,8 @@ class TransformSite:
 
 
 class Slot:
-    """A Place in a sample that is kept, which must not keep what the call was given."""
+    """A placeholder in the template of a cached sample. Unlike a TransformSite it does not refer to the call, so that
+    the template does not keep the call's input in memory."""
 
     def __init__(self, call: int, keys: tuple[Any, ...]) -> None:
         self.call = call
@@ -91,14 +94,15 @@ class Slot:
 
 @dataclasses.dataclass
 class RawSample:
-    """A sample ahead of its transforms, or behind the first of them: slots, and what fills them."""
+    """A sample of which no transforms or only the first ones have been applied: a template with slots, and the calls
+    whose results fill them."""
 
     template: Any
     calls: list[Call]
 
     @classmethod
     def of(cls, sample: Any) -> RawSample:
-        """Of a sample with places."""
+        """Converts a sample that contains TransformSites."""
         places = [leaf for leaf in _trees.leaves(sample) if isinstance(leaf, TransformSite)]
         calls = {place.call.number: place.call for place in places}
         template = _trees.mapped(
@@ -107,7 +111,7 @@ class RawSample:
         return cls(template, [calls[number] for number in sorted(calls)])
 
     def copied(self) -> RawSample:
-        """With values of its own for parts to write into."""
+        """Returns a sample with copies of the values, for parts that write into their input."""
         return RawSample(self.template, copy.deepcopy(self.calls))
 
     def after(self, hook: int, part: Callable[..., Any]) -> RawSample:
@@ -115,13 +119,14 @@ class RawSample:
         return RawSample(self.template, calls)
 
     def finished(self, rest: Sequence[Sequence[Callable[..., Any]]]) -> Any:
-        """The sample, by the parts `rest` of each hook."""
+        """Returns the finished sample. rest: for each hook, the parts that have not been applied yet."""
         made = {call.number: call.after(rest[call.hook]).value for call in self.calls}
         return _trees.mapped(self.template, lambda x: x.filled(made) if isinstance(x, Slot) else x)
 
 
 class Clock:
-    """What the parts of one sample cost: wall time, CPU time of the thread (s) and bytes made."""
+    """Measures the costs of the parts of one sample: wall time and CPU time of the thread in s, and bytes of the
+    result."""
 
     def __init__(self, steps: int) -> None:
         self.samples = 0
@@ -129,12 +134,12 @@ class Clock:
         self.begin()
 
     def begin(self) -> None:
-        """Begins with a sample."""
-        self.inside = [0.0, 0.0]  # hooks, with what counting takes
+        """Starts a new sample."""
+        self.inside = [0.0, 0.0]  # wall time and CPU time inside of transforms, including that of counting bytes
         self.costs = [[0.0, 0.0, 0.0] for _ in range(self._steps)]
 
     def counts(self) -> bool:
-        """Whether the bytes of this sample are counted, which takes time itself."""
+        """Returns true if the bytes of this sample are counted."""
         return self.samples % _COUNTED == 0
 
     def timed(self, step: int, function: Callable[[], Any]) -> Any:
@@ -149,7 +154,9 @@ class Clock:
 
 
 class TimingHook:
-    """Stands where a transform stood, and times its parts. `first`: the number of the first one."""
+    """Replaces a transform of the data set, applies its parts and measures their time.
+
+    first: number of the first part. loads: see Parts."""
 
     def __init__(self, clock: Clock, first: int, parts: list[Callable[..., Any]], loads: bool) -> None:
         self.clock, self.first, self.parts, self.loads = clock, first, parts, loads
@@ -170,7 +177,7 @@ class TimingHook:
 
 
 class CuttingHook:
-    """Stands where a transform stood, and puts off its work."""
+    """Replaces a transform of the data set, and returns placeholders instead of applying it."""
 
     def __init__(self, hook: int, numbers: Iterator[int], loads: bool) -> None:
         self.hook, self.numbers, self.loads = hook, numbers, loads
@@ -185,14 +192,16 @@ class CuttingHook:
 
 
 def _load_images(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Lets PIL decode, which it otherwise does in the first transform: it is reading, as in data sets that do so."""
+    """Makes PIL decode its images. Otherwise the first transform would trigger the decoding, and its time would count
+    as that of the transform instead of reading."""
     for given in (*args, *kwargs.values()):
         if hasattr(given, "getbands") and hasattr(given, "load"):
             given.load()
 
 
 def split_transform(transform: Callable[..., Any]) -> list[Callable[..., Any]]:
-    """The transforms that a Compose, of whatever library, or an nn.Sequential does in turn."""
+    """Returns the transforms that a Compose of any library, or an nn.Sequential, applies one after the other. Any other
+    transform is returned as a whole."""
     is_compose = any(each.__name__ == "Compose" for each in type(transform).__mro__)
     if isinstance(transform, torch.nn.Sequential):
         children = list(transform)
@@ -208,7 +217,7 @@ def split_transform(transform: Callable[..., Any]) -> list[Callable[..., Any]]:
 
 
 def display_name(part: Any) -> str:
-    """The name of a function, a method, what a partial calls, or a class."""
+    """Returns the name of a function or method, of the function that a partial calls, or of an object's class."""
     while isinstance(part, functools.partial):
         part = part.func
     name = getattr(part, "__name__", None)
@@ -217,23 +226,23 @@ def display_name(part: Any) -> str:
 
 @dataclasses.dataclass
 class Step:
-    """A part of a data set, in order. Step 0 is the data set's own code, with hook -1."""
+    """A step of a data set. Step 0 is the data set's own code, with hook -1; the others are parts of transforms."""
 
     name: str
     hook: int = -1
     part: int = 0
     is_random: bool = False
-    reads: int = 0  # of samples, by which it was judged whether it is random
-    writes: bool = False  # into what it is given
-    takes: tuple[int, int, bool] | None = None  # height, width, whether of float, of the images that it is given
+    reads: int = 0  # number of samples from which is_random was determined
+    writes: bool = False  # whether it writes into its input
+    takes: tuple[int, int, bool] | None = None  # height and width of its input image, and whether it is floating-point
 
 
 class Parts:
-    """A data set and the parts that its transforms are taken apart into.
+    """A data set, with its transforms taken apart into parts.
 
-    attributes: names of those that may hold transforms.
-    whole: takes no transform apart.
-    loads: lets PIL decode images ahead of transforms.
+    attributes: names of the attributes of the data set that may contain transforms.
+    whole: keeps each transform as one part.
+    loads: makes PIL decode images before transforms are applied.
     """
 
     def __init__(
@@ -259,12 +268,12 @@ class Parts:
                 self.steps.append(Step(self._unique(name), hook, number))
 
     def own_parts(self) -> list[list[Callable[..., Any]]]:
-        """Copies of all parts, by hook."""
+        """Returns copies of all parts, by hook."""
         own = [_copied_deeply(transform) for transform in self._transforms]
         return [[each] if self._whole else split_transform(each) for each in own]
 
     def timed(self, clock: Clock) -> Any:
-        """A copy of the data set that times its parts."""
+        """Returns a copy of the data set that measures the time of its parts."""
         hooks: list[Any] = []
         first = 1
         for parts in self.own_parts():
@@ -273,17 +282,17 @@ class Parts:
         return self._with(hooks)
 
     def cutting(self) -> Any:
-        """A copy of the data set that makes the templates of RawSamples."""
+        """Returns a copy of the data set whose samples contain TransformSites in place of transformed values."""
         numbers = itertools.count()
         hooks = [CuttingHook(hook, numbers, self._loads) for hook in range(len(self.hooks))]
         return self._with(hooks)
 
     def plain(self) -> Any:
-        """A copy of the data set that does what the original does."""
+        """Returns a copy of the data set with the same behavior."""
         return self._with([_copied_deeply(transform) for transform in self._transforms])
 
     def rest(self, after: int) -> list[list[Callable[..., Any]]]:
-        """The parts behind step `after`, by hook."""
+        """Returns the parts that follow step `after`, by hook."""
         done = [0] * len(self.hooks)
         for step in self.steps[1 : after + 1]:
             done[step.hook] += 1
@@ -315,7 +324,7 @@ class Parts:
 def _find_transforms(
     dataset: Any, attributes: Sequence[str]
 ) -> tuple[list[str], dict[str, Callable[..., Any]]]:
-    """The way, by attributes, to the data set that holds transforms, and these."""
+    """Returns the attributes that lead to the data set that contains transforms, and these transforms by name."""
     path: list[str] = []
     for _ in range(_MOST_DEPTH):
         if isinstance(dataset, Dataset):
@@ -338,13 +347,14 @@ def _is_standard(transform: Any) -> bool:
 
 
 def _copied_dataset(dataset: Any) -> Any:
-    """A shallow copy, with its own random generators and iterators, as far as these can be copied."""
+    """Returns a shallow copy. Random generators and iterators are copied as well, if possible, because using them
+    changes them."""
     with noted("slipstream.doctor works on a shallow copy of the data set (copy.copy)"):
         copied = copy.copy(dataset)
     held = getattr(copied, "__dict__", {})
     for name, each in held.items():
         if is_generator(each) or hasattr(type(each), "__next__"):
-            with contextlib.suppress(TypeError):  # of generator functions and files
+            with contextlib.suppress(TypeError):  # generators of functions, and files, cannot be copied
                 held[name] = copy.deepcopy(each)
     return copied
 
@@ -357,7 +367,7 @@ def _put(holder: Any, name: str, value: Any) -> None:
 
 
 def _copied_deeply(transform: Callable[..., Any]) -> Callable[..., Any]:
-    if hasattr(transform, "__self__"):  # its object may be the data set
+    if hasattr(transform, "__self__"):  # a bound method, whose object may be the whole data set
         return transform
     try:
         return copy.deepcopy(transform)
@@ -367,7 +377,7 @@ def _copied_deeply(transform: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def noted(note: str, values: Any = ()) -> Iterator[None]:
-    """Adds a note to what is raised in the block, and the remedy, if there is one for these values."""
+    """Adds a note to an exception that is raised in the block, and a remedy, if there is one for these values."""
     try:
         yield
     except Exception as error:

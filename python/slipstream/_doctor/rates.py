@@ -1,4 +1,4 @@
-"""Rates of loaders, alone and with training."""
+"""Measures rates of loaders, alone and with training."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ import torch
 from .. import _native
 from .._blocks import contextmanager
 
-_KEPT = 4096  # samples of which costs are kept
-_RUN_AHEAD = 8  # steps that the host may be ahead of the device
+_KEPT = 4096  # number of the latest samples whose costs are kept
+_RUN_AHEAD = 8  # number of steps that the host may run ahead of the device
 
-Sample = list[list[float]]  # (wall s, CPU s, bytes) of each part
+Sample = list[list[float]]  # (wall time in s, CPU time in s, bytes) of each part
 
 
 @contextmanager
 def iterating(loader: Iterable[Any]) -> Iterator[Iterator[Any]]:
-    """An iterator whose worker processes end with the block."""
+    """Gives an iterator over the loader, and ends its worker processes at the end of the block. Otherwise they would
+    run until the garbage collector frees the iterator."""
     iterator = iter(loader)
     try:
         yield iterator
@@ -31,7 +32,7 @@ def iterating(loader: Iterable[Any]) -> Iterator[Iterator[Any]]:
 
 
 class LoaderAlone(Protocol):
-    """Samples/s of a loader by itself."""
+    """Measures samples/s of a loader without training."""
 
     def measure(self, time: _native.TurnTime, /) -> None: ...
 
@@ -39,10 +40,10 @@ class LoaderAlone(Protocol):
 
 
 class LoaderRate:
-    """Samples/s of a loader whose batches are thrown away.
+    """Measures samples/s of a loader whose batches are not used.
 
-    make: makes the loader. workers, batch_size: its own.
-    is_timed: its batches contain costs (loaders.TimedCollate), which are kept.
+    make: creates the loader. workers, batch_size: those of this loader.
+    is_timed: whether its batches contain costs (loaders.TimedCollate), which are then kept.
     """
 
     def __init__(
@@ -55,10 +56,10 @@ class LoaderRate:
         self.make, self.is_timed = make, is_timed
         self._turns = _native.PeriodicTurns.of_loader(workers, batch_size)
         self.rate = self._turns.rate
-        self.costs: list[Sample] = []  # of samples; collating comes last
+        self.costs: list[Sample] = []  # costs of samples; the last part of each is collating
 
     def measure(self, given: _native.TurnTime) -> None:
-        """For one turn."""
+        """Measures for one turn."""
         ends = [time.perf_counter()]
         self._turns.begin(given, ends[0])
         with iterating(self.make()) as batches:
@@ -82,13 +83,14 @@ class LoaderRate:
 
 
 class TrainingRate:
-    """Steps/s of a training loop over batches.
+    """Measures steps/s of a training loop over batches.
 
-    make: makes the iterable of batches. workers: those whose batches arrive together; 1 for cached batches.
-    device: "cpu" or "cuda:N", by whose events steps are timed: the host waits for it only where it
-    is far ahead.
-    usage: measures how busy the device is meanwhile.
-    failure: what was raised last.
+    make: creates the iterable of batches.
+    workers: number of workers, whose batches may arrive together; 1 for cached batches.
+    device: "cpu" or "cuda:N". On a GPU, steps are timed with CUDA events, and the host waits only if it is several
+        steps ahead of the device.
+    usage: measures the utilization of the device at the same time.
+    failure: the last exception that was raised.
     """
 
     def __init__(
@@ -104,10 +106,10 @@ class TrainingRate:
         self._device = torch.device(device)
         self._turns = _native.PeriodicTurns.of_training(workers)
         self.rate = self._turns.rate
-        self.enqueue_s = self.cpu_s = 0.0  # of a step, on the thread that trains
+        self.enqueue_s = self.cpu_s = 0.0  # wall time and CPU time of one step on the training thread
 
     def measure(self, given: _native.TurnTime) -> None:
-        """For one turn."""
+        """Measures for one turn."""
         try:
             if self.usage is None:
                 self._train(given)
@@ -139,7 +141,8 @@ class TrainingRate:
             self._turns.end(self._seconds(marks))
 
     def finding(self, items: int) -> str:
-        """A sentence if the step's time depends on which of `items` cached batches it takes; otherwise ""."""
+        """Returns a sentence if the time of a step depends on which of the `items` cached batches it gets, otherwise
+        ""."""
         return _native.depends_on_data(self._turns.by_item(items))
 
     def _mark(self) -> Any:
@@ -154,7 +157,7 @@ class TrainingRate:
             marks[-_RUN_AHEAD].synchronize()
 
     def _seconds(self, marks: Sequence[Any]) -> list[float]:
-        """Between consecutive marks."""
+        """Returns the seconds between consecutive marks. Waits for the last one."""
         if self._device.type != "cuda":
             return _differences(marks)
         marks[-1].synchronize()

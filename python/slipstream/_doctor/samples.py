@@ -1,4 +1,4 @@
-"""Samples of a data set in a cache, and what can be found out about their parts with them."""
+"""Caches samples of a data set, and finds out with them what its parts do."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from .._random_states import find_generators, generator_kinds, generator_state, 
 from .loaders import METHODS, Cached, Loaders
 from .parts import ATTRIBUTES, Call, Clock, Parts, RawSample, Slot, Step, applied
 
-_CHECKED = 2  # samples, by which cuts are checked
-_LOOKED_AT = 8  # samples, at most, by which it is judged what parts do
-_LOOKING_S = 0.5  # that this takes, about
-_READS = 48  # after which a part that changes one sample of ten is found with a probability above 0.99
-_REPEATING_S = 0.5  # that these take, about: the data set's own code, and all its transforms together
+_CHECKED = 2  # number of samples with which it is checked whether transforms can be applied later
+_LOOKED_AT = 8  # largest number of samples with which it is determined what parts do
+_LOOKING_S = 0.5  # approximate seconds for loading these samples once
+_READS = 48  # 1 - 0.9 ** 48 > 0.99: a part that changes one sample of ten is found with this probability
+_REPEATING_S = 0.5  # approximate seconds for these reads, for the data set's own code and for all transforms together
 
 
 @dataclasses.dataclass
 class _Findings:
-    """How a data set is taken apart (arguments of Parts), and what its parts do."""
+    """How a data set is taken apart, and what its parts do. Can be pickled, because a worker process may create it."""
 
-    how: dict[str, Any]
+    how: dict[str, Any]  # arguments of Parts
     steps: list[Step]
     why_not: str
     warnings: list[str]
@@ -47,14 +47,14 @@ class _Findings:
 
 
 class Samples:
-    """The data set of a loader, taken apart as far as that gives the same samples. Samples are made where the loader
-    makes them (Loaders.run).
+    """The data set of a loader, taken apart into as many parts as possible without changing the samples. Samples are
+    created in the process in which the loader creates them (Loaders.run).
 
-    parts: of the data set.
-    why_not: why samples cannot be cached ahead of transforms; "" where they can.
-    warnings: what makes figures less sure, in sentences.
+    parts: the parts of the data set.
+    why_not: why samples cannot be cached before their transforms; "" if they can.
+    warnings: sentences about reasons why results are less certain.
     size: number of samples in the data set; None if it is not known.
-    seconds: that making a sample took when samples were cached last.
+    seconds: time for creating one sample, measured when samples were last cached.
     """
 
     def __init__(self, loaders: Loaders) -> None:
@@ -71,8 +71,8 @@ class Samples:
         self.seconds = 0.0
 
     def fill(self, count: int) -> int:
-        """Caches `count` samples behind every step, or finished ones where there are no cuts; fewer where a stream ends.
-        Returns the number of them."""
+        """Caches the results of every step for `count` samples, or only finished samples if they cannot be cached
+        before their transforms. Returns the number of samples, which is smaller if an iterable-style data set ends."""
         indices = None if self._loaders.is_stream else self._indices(count)
         size = 0 if self._loaders.is_single else self._loaders.batch_size
         work = functools.partial(_filled, self._loaders.dataset, self._findings, indices, count, size)
@@ -81,18 +81,18 @@ class Samples:
         return len(self._behind[len(self.parts.steps) - 1])
 
     def batches(self, sizes: Sequence[int]) -> list[Any]:
-        """Batches of cached samples, of these sizes; of none, one sample each."""
+        """Returns batches of these sizes of cached samples. With size 0 a sample is a whole batch."""
         samples = self.finished(sum(size or 1 for size in sizes))
         return self._loaders.run(functools.partial(_collated, self._loaders.collate_fn, samples, sizes))  # type: ignore[no-any-return]
 
     def behind(self, step: int) -> Cached:
-        """Those samples, cached behind step `step`."""
+        """Returns a data set of the samples, for which the results of step `step` are cached."""
         rest = [] if self.why_not else self.parts.rest(step)
         writes = any(each.writes for each in self.parts.steps[step + 1 :])
         return Cached(self._behind[step], rest, writes)
 
     def finished(self, count: int) -> list[Any]:
-        """`count` samples as the data set gives them, the cached ones in turn."""
+        """Returns `count` finished samples; cached ones are repeated if there are fewer."""
         cached = self.behind(len(self.parts.steps) - 1)
         return [cached[index] for index in range(count)]
 
@@ -102,7 +102,7 @@ class Samples:
         return list(itertools.islice(indices, count))
 
     def last_fixed_step(self) -> str:
-        """The last step before the first one that draws random numbers; "" for none, or where that is not known."""
+        """Returns the name of the last step before the first random one; "" if there is none, or if it is not known."""
         if self.why_not:
             return ""
         fixed = itertools.takewhile(lambda step: not step.is_random, self.parts.steps)
@@ -112,11 +112,14 @@ class Samples:
 
 
 class _Examination:
-    """Finds out how a data set can be taken apart, and what its parts do, by its first samples. indices: of them."""
+    """Finds out from the first samples how a data set can be taken apart, and what its parts do.
+
+    indices: indices of the first samples or, if is_single, of the first batches; None for an iterable-style data set.
+    """
 
     def __init__(self, dataset: Any, indices: list[Any] | None, is_single: bool) -> None:
         self._first, self._is_single = indices, is_single
-        self._count = _CHECKED  # samples that are looked at
+        self._count = _CHECKED  # number of samples that are read
         self.warnings: list[str] = []
         self.parts = Parts(dataset)
 
@@ -124,7 +127,7 @@ class _Examination:
         dataset, size = self.parts.dataset, None
         if self._first is not None and not self._is_single and fetches_batches(dataset):
             self._refuse_whole_batches()
-        with contextlib.suppress(Exception):  # of a length that is not known
+        with contextlib.suppress(Exception):  # the data set may have no len()
             size = len(dataset)
         why_not = self._check()
         if crosses_processes and not why_not:
@@ -148,7 +151,10 @@ class _Examination:
         return _some(dataset, self._first, count, 0 if self._is_single else 1)
 
     def _check(self) -> str:
-        """Finds parts and cuts that give what the data set gives; why there are no cuts, or ""."""
+        """Selects a way to take the data set apart with which it gives the same samples. Returns the reason why samples
+        cannot be cached before their transforms, or "".
+
+        The same seed is set before each reading, so that samples with random transforms can be compared."""
         start = time.perf_counter()
         wanted = self._checked(self.parts.plain(), _unchanged)
         if not wanted:
@@ -161,12 +167,13 @@ class _Examination:
             self.parts = Parts(self.parts.dataset, whole=True)
             return "samples differ from one reading to the next, so that no cut can be checked"
         loads, whole = self._gives_timed(wanted), False
-        if not loads:  # as with Image.draft(), which is for images that are not decoded yet
+        if not loads:  # a transform may call Image.draft(), which works only for images that are not decoded yet
             self.parts = Parts(self.parts.dataset, loads=False)
             whole = not self._gives_timed(wanted)
         if whole:
             self.warnings.append("the transforms are one part: taken apart they give other samples")
-        for attributes in (ATTRIBUTES, ATTRIBUTES[:2]):  # a label is often worked on behind its own
+        # The second attempt leaves target_transform out, because data sets often process a label after its transform.
+        for attributes in (ATTRIBUTES, ATTRIBUTES[:2]):
             parts = Parts(self.parts.dataset, attributes, whole, loads)
             if self._can_cut(wanted, parts):
                 self.parts = parts
@@ -184,11 +191,12 @@ class _Examination:
     def _gives(self, wanted: list[Any], dataset: Any, finish: Callable[[Any], Any]) -> bool:
         try:
             return _trees.same(wanted, self._checked(dataset, finish))
-        except Exception:  # of code that meets a Place, or a part that wants more than the sample
+        except Exception:  # the data set's code cannot work with a placeholder, or a part needs more than its input
             return False
 
     def _lost_between_processes(self) -> str:
-        """As with images of PIL that are not decoded yet, and objects that cannot be pickled; "" for nothing."""
+        """Returns why samples before their transforms cannot be sent between processes, or "". Examples are PIL images
+        that are not decoded yet, and objects that cannot be pickled."""
         rest = self.parts.rest(0)
         wanted = self._checked(self.parts.cutting(), functools.partial(_finished, rest=rest))
         try:
@@ -210,7 +218,8 @@ class _Examination:
             )
 
     def _judge(self, step: Step, dataset: Any, compared: Callable[[Any], Any]) -> None:
-        """Finds out whether reading draws random numbers, or gives other samples when it is repeated."""
+        """Finds out whether a step is random: whether reading uses a random generator, or gives other samples with
+        another seed."""
         end = time.perf_counter() + _REPEATING_S
         first: list[Any] = []
         for seed in itertools.count(1):
@@ -224,7 +233,7 @@ class _Examination:
                 return
 
     def _examine_parts(self) -> None:
-        """Finds the parts that draw random numbers or write into their input, and what each of them takes."""
+        """Finds out which parts are random, which write into their input, and the size of their input image."""
         self._judge(self.parts.steps[0], self.parts.cutting(), _without_slots)
         seed_all(2)
         for sample in self._some(self.parts.cutting(), self._count):
@@ -248,7 +257,7 @@ class _Examination:
                 step.is_random |= not is_same or draws.seen() or can_draw(part)
 
     def _repeat(self, step: Step, call: Callable[[], Any], wanted: Any) -> bool:
-        """Repeats a call, and returns whether each one gives the same."""
+        """Repeats a call, and returns true if all results are equal to `wanted`."""
         end = time.perf_counter() + _REPEATING_S / (self._count * len(self.parts.steps))
         step.reads += 1
         for _ in range(max(1, math.ceil(_READS / self._count) - 1)):
@@ -265,7 +274,8 @@ def _applied_to_copy(part: Callable[..., Any], value: Any, style: str) -> Any:
 
 
 def can_draw(part: Any) -> bool:
-    """Whether a transform holds a random generator, or a probability: then results that are equal prove little."""
+    """Returns true if a transform has a probability or refers to a random generator. Equal results of a few calls then
+    do not show that it is not random."""
     probability = getattr(part, "p", None)
     if isinstance(probability, float) and 0 < probability < 1:
         return True
@@ -274,7 +284,8 @@ def can_draw(part: Any) -> bool:
 
 
 class _Draws:
-    """Notices draws from the default generators of torch, numpy and random, and from those that `holder` holds."""
+    """Detects uses of the default generators of torch, numpy and random, and of generators that `holder` refers to, by
+    comparing their states."""
 
     def __init__(self, holder: Any) -> None:
         methods = [getattr(type(holder), name, None) for name in METHODS]
@@ -296,7 +307,8 @@ def _findings(dataset: Any, indices: list[Any] | None, is_single: bool, crosses_
 def _filled(
     dataset: Any, findings: _Findings, indices: list[Any] | None, count: int, size: int
 ) -> tuple[dict[int, list[RawSample]], list[Step], float]:
-    """Samples after each step, the steps, and seconds for a sample. What draws random numbers for any sample is random."""
+    """Returns samples after each step, the steps, and the seconds for one sample. A step that uses a random generator
+    for any of these samples is marked as random."""
     start = time.perf_counter()
     parts = findings.parts(dataset)
     source = parts.plain() if findings.why_not else parts.cutting()
@@ -328,7 +340,9 @@ def _collated(collate: Callable[[Any], Any], samples: list[Any], sizes: Sequence
 
 
 def _some(dataset: Any, indices: list[Any] | None, count: int, size: int) -> Iterator[Any]:
-    """The first samples, read as the loader reads them. size: of a batch; 0: an index gives a whole batch."""
+    """Yields the first samples, read in the way in which the loader reads them.
+
+    size: samples in a batch; 0 if an index gives a whole batch."""
     if indices is None:
         return itertools.islice(iter(dataset), count)
     if size == 0:
@@ -338,7 +352,8 @@ def _some(dataset: Any, indices: list[Any] | None, count: int, size: int) -> Ite
 
 
 def _image_in(value: Any) -> tuple[int, int, bool] | None:
-    """Height, width and whether values are floating-point numbers, of the first image in it."""
+    """Returns height and width of the first image in `value`, and whether it is floating-point. Returns None if there
+    is no image."""
     found = (_find_image_size(leaf) for leaf in _trees.leaves(value))
     return next((each for each in found if each is not None), None)
 
@@ -355,7 +370,8 @@ def _find_image_size(leaf: Any) -> tuple[int, int, bool] | None:
 
 
 def _without_slots(sample: Any) -> Any:
-    """What a data set makes of its own, and gives to transforms."""
+    """Returns the values that the data set's own code creates: the parts of the sample that no transform changes, and
+    the inputs of its transforms."""
     raw = RawSample.of(sample)
     template = _trees.mapped(raw.template, lambda x: x.keys if isinstance(x, Slot) else x)
     return template, [call.value for call in raw.calls]
