@@ -54,7 +54,7 @@ def refuse_moving_with(
 ) -> None:
     """Raises Refused if `chain` or `functions` move pixels while another field has the size of the image.
 
-    beside: the result of fitting()."""
+    beside: result of fitting()."""
     movers = [each.title().replace("_", "") for each in chain.moving_ops()]
     movers += movers_in(functions)
     for leaf, size, image in beside if movers else ():

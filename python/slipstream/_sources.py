@@ -55,8 +55,8 @@ class _Queue:
 
 
 class _Workers:
-    """The batches of a loader with worker processes. ready() tells whether the next one has arrived, so that the loop
-    can continue with earlier batches instead of waiting for a late one."""
+    """The batches of a loader with worker processes. ready() returns true if the next one has arrived. The loop asks it
+    before it takes a batch in advance, so that a late batch does not delay earlier ones."""
 
     _iterator: Any
 

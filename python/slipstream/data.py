@@ -78,7 +78,8 @@ class DataLoader:
 
     On a GPU, batches are copied on a separate stream while the loop works on earlier ones. The stream that is current
     when the loop requests a batch waits for its copy. The host waits only for samples that have not been loaded yet,
-    and for the device if it is several batches behind. Tensors of a batch may be kept for any time.
+    and for the device if several batches are enqueued that it has not finished. Tensors of a batch may be kept for any
+    time.
 
     When the loader is created, no sample is read, except for the first one if the data set is written in Python. An
     iteration that ends with a `break` counts as an epoch. If only the first batch was taken, as by

@@ -155,14 +155,16 @@ def verify(
         raise _native.Refused("verify is running already, in this or another thread: wait until it ends")
     try:
         if torch.cuda.is_available():
-            with contextlib.suppress(RuntimeError):  # of a process that was forked
-                torch.cuda.init()  # type: ignore[no-untyped-call]  # so that its generators are put back
+            # The generators of CUDA can be saved and restored only if CUDA is initialized. In a forked process
+            # initializing it raises RuntimeError.
+            with contextlib.suppress(RuntimeError):
+                torch.cuda.init()  # type: ignore[no-untyped-call]
         with preserved_random_states(), _cheap_collections():
             if verification.reference():
                 for each in range(seed, seed + schedules):
                     if not verification.schedule(each, traced_first=schedules == 1):
                         break
-    except RuntimeError:  # a lost device takes no random state back
+    except RuntimeError:  # the random state of a lost device cannot be restored
         if verification.has_lost_device and verification.error_of_reference is not None:
             raise verification.error_of_reference from None
         if not verification.has_found_on_lost_device():
@@ -176,7 +178,7 @@ def verify(
 def _cheap_collections() -> Iterator[None]:
     """Excludes all existing objects from garbage collection. The collector runs after each run, and this way it has to
     search only the objects that the runs create."""
-    if gc.get_freeze_count() > 0:  # by the program, which unfreezes it
+    if gc.get_freeze_count() > 0:  # the program has frozen objects itself, which gc.unfreeze() would unfreeze
         yield
         return
     gc.collect()

@@ -1,1 +1,1 @@
-"""What slipstream.verify is made of."""
+"""Parts of slipstream.verify."""

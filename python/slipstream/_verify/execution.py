@@ -1,4 +1,4 @@
-"""One run of a loop under a treatment, up to the values that it gave."""
+"""Executes one run of a loop, with delays or as a reference, and collects the values that it returned."""
 
 from __future__ import annotations
 
@@ -31,9 +31,16 @@ _LEAST_S = 1e-3
 
 @dataclasses.dataclass
 class Outcome:
-    """error: what the run raised. hung: that is that it did not end in time. failed: what its threads
-    raised. has_lost_device: CUDA cannot be used in this process any more. notes: of threads that raised,
-    or go on after the run. devices: of CUDA, that it used."""
+    """The result of one run.
+
+    values: the values that it returned and yielded, and those of objects that it refers to.
+    error: the exception that it raised, or None.
+    hung: whether this exception is that it did not end in time.
+    failed: exceptions of its threads.
+    has_lost_device: whether CUDA cannot be used in this process any more.
+    notes: sentences about threads that raised an exception or continue after the run.
+    devices: CUDA devices that it used.
+    """
 
     values: list[Value]
     error: BaseException | None
@@ -57,7 +64,8 @@ class RunTimedOut(BaseException):
 def execute(
     make_run: Callable[[], Any], treatment: Reference | Delayed, timeout: float | None
 ) -> Outcome:
-    """Makes a run and runs it. What the run raises is in the outcome, what make_run raises is not."""
+    """Calls make_run and executes the run that it returns. Exceptions of the run are part of the outcome, exceptions of
+    make_run are raised."""
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         gc.collect()
         torch.cuda.synchronize()
@@ -99,7 +107,8 @@ def execute(
 
 
 def free_frames(error: BaseException | None) -> None:
-    """Puts frames without values in place of those that an error went through, which hold models."""
+    """Replaces the frames in the traceback of an error by empty ones. The variables of the original frames would keep
+    models and batches in memory during the following runs."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -107,9 +116,9 @@ def free_frames(error: BaseException | None) -> None:
         for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
             file, name = frame.f_code.co_filename, frame.f_code.co_name
             code = _nothing.__code__.replace(co_filename=file, co_name=name)
-            empty = FunctionType(code, {})().gi_frame  # which has no caller
+            empty = FunctionType(code, {})().gi_frame  # the frame of a generator that was not started has no caller
             rest = TracebackType(rest, empty, -1, line)
-        BaseException.with_traceback(error, rest)  # its class may refuse an assignment
+        BaseException.with_traceback(error, rest)  # not an assignment, which the class of the error may refuse
         error = error.__cause__ or error.__context__
 
 
@@ -148,7 +157,7 @@ def _values_of_run(run: Callable[[], Any], watch: Watch) -> list[Value]:
 def _values_held(held: HeldObject) -> list[Value]:
     try:
         return collect_values(held.content, held.name, False)
-    except Exception as error:  # of a state that cannot be had, which nobody asked for
+    except Exception as error:  # the user did not ask for this object, so its broken state_dict() is ignored
         if held.depth > 0 and not isinstance(error, RunTimedOut | torch.AcceleratorError):
             return []
         raise
@@ -159,7 +168,7 @@ def _as_generator(values: Any) -> Any:
 
 
 def _taken(yielded: Any, found: list[Value], watch: Watch) -> Any:
-    """Takes what a generator yields, and returns what it returns."""
+    """Collects the values that a generator yields, and returns its return value."""
     number = 0
     while True:
         try:
@@ -193,7 +202,7 @@ def _has_lost_device(devices: set[int]) -> bool:
 
 
 def _still_alive(watch: Watch) -> list[str]:
-    """Of threads that do not end within a second."""
+    """Waits up to a second for the threads of the run, and returns a sentence about each that is still alive."""
     end = time.monotonic() + _JOIN_S
     threads = [each for each in watch.started if each not in watch.of_torch]
     for thread in threads:
@@ -205,8 +214,10 @@ def _still_alive(watch: Watch) -> list[str]:
 
 @contextmanager
 def _time_limit(seconds: float | None, late: list[RunTimedOut]) -> Iterator[None]:
-    """Raises RunTimedOut after so many seconds, and again each second, as what it interrupts may wait for
-    something else, or go on. late: all of them."""
+    """Raises RunTimedOut in the block after this number of seconds, and then once a second, because the block may catch
+    the exception and continue, or wait for something else.
+
+    late: list to which all raised exceptions are appended."""
     if seconds is None:
         yield
         return
@@ -215,7 +226,7 @@ def _time_limit(seconds: float | None, late: list[RunTimedOut]) -> Iterator[None
         late.append(RunTimedOut(seconds))
         raise late[-1]
 
-    rest, interval = signal.setitimer(signal.ITIMER_REAL, 0)  # of the program's own timer
+    rest, interval = signal.setitimer(signal.ITIMER_REAL, 0)  # the program's own timer, which is restored at the end
     before, start = signal.signal(signal.SIGALRM, interrupt), time.monotonic()
     try:
         signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_S)
@@ -223,7 +234,7 @@ def _time_limit(seconds: float | None, late: list[RunTimedOut]) -> Iterator[None
     finally:
         try:
             signal.setitimer(signal.ITIMER_REAL, 0)
-        finally:  # where it was interrupted
+        finally:  # once more, because RunTimedOut may have been raised before the timer was stopped
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
             if rest > 0:

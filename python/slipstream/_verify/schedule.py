@@ -1,4 +1,4 @@
-"""Delays of one run, drawn from a seed."""
+"""Computes the delays of one run from a seed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _MEAN_S = 0.003
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """How many operations a run has in all, on devices, and copies on devices; and the threads that
-    call operations."""
+    """Size of a run: number of all operations, of operations on devices, of copies on devices, and of threads that call
+    operations."""
 
     operations: int
     on_device: int
@@ -26,8 +26,11 @@ class Size:
 
 @dataclasses.dataclass(frozen=True)
 class OperationSite:
-    """An operation of a run: its thread, its number there, and which of the streams that the thread
-    used it runs on, in order of first use; None on a CPU."""
+    """Identifies an operation of a run in a way that does not depend on timing.
+
+    thread: name of the thread that called it. number: its index among the operations of this thread.
+    stream: index of its stream, in the order in which the thread first used its streams; None on a CPU.
+    """
 
     thread: str
     number: int
@@ -36,8 +39,8 @@ class OperationSite:
 
 
 class Delays(NamedTuple):
-    """Seconds: of the host's thread before and after the operation, and of a kernel that keeps its
-    stream busy before and after it."""
+    """Delays in seconds: of the calling thread before and after the operation, and of its stream before and after it,
+    by a kernel that only waits."""
 
     host_before: float = 0
     host_after: float = 0
@@ -46,8 +49,11 @@ class Delays(NamedTuple):
 
 
 class Schedule:
-    """Which operations are delayed is a function of the seed, the thread, the operation's number in
-    it and the size of the run alone. `only`: of those, these (thread, number) alone."""
+    """The delays of one run. They depend only on the seed, the thread, the operation's index in it and the size of the
+    run, so the same seed repeats them.
+
+    only: if given, restricts the delays to these pairs of thread and number.
+    """
 
     def __init__(
         self, seed: int, size: Size, only: Collection[tuple[str, int]] | None = None
@@ -72,7 +78,7 @@ class Schedule:
         if place.stream is None:
             return delays
         if self.kind == "streams":
-            owner = place.thread.partition(" ")[0]  # of a backward pass: the thread that called it
+            owner = place.thread.partition(" ")[0]  # for a backward pass, the thread that called backward()
             is_first = owner == "main" and place.stream == 0
             return self._of_stream(place) if self._is_slow(is_first, f"{owner} {place.stream}") else delays
         if self.kind in ("copies", "everything") and place.is_copy:
@@ -127,6 +133,7 @@ def _between(draw: float, least: float, most: float) -> float:
 
 
 def _share(most: float, count: int, seconds: float) -> float:
-    """The share of `count` operations that may be delayed by `seconds` each."""
+    """Returns the share of `count` operations that may be delayed by `seconds` each within the budget of a run; at most
+    `most`."""
     budget_s = max(_LEAST_BUDGET_S, _BUDGET_S_PER_OPERATION * count)
     return min(most, budget_s / (max(count, 1) * seconds))

@@ -1,4 +1,4 @@
-"""From runs that differ to the operation that is to blame."""
+"""Finds the operation that causes a difference between runs."""
 
 from __future__ import annotations
 
@@ -15,16 +15,20 @@ _CHECKS_WHAT_IT_READS = ("nll_loss", "index", "gather", "scatter", "embedding", 
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """kind: "read" (the operation read something else than in the reference), "gave" (it gave something
-    else, of the same input), "called" (another operation stands there in the reference)."""
+    """The first operation that differs from the reference.
+
+    kind: "read": its input differs; "gave": its output differs, with the same input; "called": the reference calls
+        another operation there; "delayed": a delay of this operation causes the difference; "running": it ran when
+        the device failed.
+    """
 
     step: Step
     kind: str
 
 
 class Expected:
-    """What the references have in common: an operation's digests where all agree, and up to where each
-    thread calls the same operations."""
+    """The common part of all reference runs: for each thread the operations that all of them call, and the digests that
+    are equal in all of them. Digests that differ are unknown, because they depend on more than timing."""
 
     def __init__(self, references: Sequence[Trace]) -> None:
         by_thread = [_by_thread(each) for each in references]
@@ -34,7 +38,8 @@ class Expected:
         }
 
     def first_difference(self, seen: Trace) -> Difference | None:
-        """In the order in which the host called them."""
+        """Returns the first difference, in the order in which the host called the operations. An operation whose output
+        is unchanged although its input differs is returned only if there is no other difference."""
         read_only = None
         for step in seen.steps:
             kind = self._difference(step)
@@ -45,8 +50,9 @@ class Expected:
         return read_only
 
     def running(self, seen: Trace) -> list[Step]:
-        """Of each stream the operation that had read its input, but had not ended when the device failed.
-        First those that assert what they read."""
+        """Returns for each stream the operation that had read its input, but had not finished when the device failed.
+        Operations with assertions about their input, such as indexing, are first, because an assertion is a likely
+        cause of the failure."""
         found: dict[str, Step] = {}
         for step in seen.steps:
             expected = self._steps.get(step.thread, [])[step.number : step.number + 1]
@@ -71,7 +77,7 @@ class Expected:
 
 
 def call_the_same(*traces: Trace) -> bool:
-    """Whether each thread calls the same operations in all of them."""
+    """Returns true if each thread calls the same operations in all of these runs."""
     calls = [
         {
             thread: [(step.name, step.arguments) for step in steps]
@@ -83,7 +89,8 @@ def call_the_same(*traces: Trace) -> bool:
 
 
 def narrowed(all_of_them: list[T], fails: Callable[[list[T]], bool], most_runs: int) -> list[T]:
-    """Some of them that still fail, one if possible (delta debugging); each try is a run."""
+    """Returns a small part of a list that still fails, one element if possible, by delta debugging. Each call of
+    `fails` is a run of the loop, so there are at most `most_runs`."""
     left, parts, runs = all_of_them, 2, 0
     while len(left) > 1 and runs < most_runs:
         size = -(-len(left) // parts)

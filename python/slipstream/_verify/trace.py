@@ -1,4 +1,4 @@
-"""What each operation of a run read and gave, as digests that are made on its stream."""
+"""Records digests of the inputs and outputs of each operation. They are computed on the stream of the operation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .values import describe_tensor
 from .watch import Operation, base_name, is_of_stdlib, tensors_in
 
 Digest = int | str | None
-"""None: not known."""
+"""A sum, the text of a number, or None if it is not known."""
 
 _OVERWRITES = {
     "bernoulli_", "cauchy_", "copy_", "exponential_", "fill_", "geometric_", "log_normal_", "normal_",
@@ -35,7 +35,12 @@ _ODD = 0x1E3779B97F4A7C15
 
 @dataclasses.dataclass(slots=True)
 class Step:
-    """An operation. source: file, line and function. node: of autograd, in a backward pass."""
+    """An operation in a trace.
+
+    source: file, line and function that called it.
+    node: name of the autograd node in a backward pass, otherwise "".
+    inputs, outputs: digests.
+    """
 
     thread: str
     number: int
@@ -50,11 +55,19 @@ class Step:
 
 
 class Trace:
-    """Digests of a run, made on the stream of the operation: sums of its 64-bit words, each times a
-    number that stands for its place. With room for so many the host waits for none: they travel to
-    page-locked memory, which outlives a failed device. Without, it waits for each. devices: of CUDA, on
-    which there is room from the beginning, as to make some later waits for the device. is_light: of a
-    tensor on a device, only the first block is looked at."""
+    """The digests of one run. The digest of a tensor is the sum of its 64-bit words, each multiplied by a weight that
+    depends on its position. It is computed on the stream of the operation, so that it sees the data that the operation
+    sees.
+
+    room: number of digests for which memory is allocated. The host then waits for none of them: they are copied
+        asynchronously to page-locked memory, which can be read even after the device failed. None: the host waits for
+        each digest.
+    devices: CUDA devices on which the memory is allocated at the beginning, because a later allocation would wait for
+        the device and change the timing of the run.
+    is_light: digests of tensors on a device cover only the first block, which takes less time.
+
+    Any thread may call before() and after().
+    """
 
     def __init__(
         self, room: int | None = None, devices: Collection[int] = (), is_light: bool = False
@@ -66,7 +79,7 @@ class Trace:
         self._room = room
         self._most_blocks = 1 if is_light else None
         self._slots: dict[int, _Slots] = {}
-        _weights()  # made here, outside of modes of the loop
+        _weights()  # created here, because a mode that is active in the loop would see the operations
         for device in devices:
             self._device_slots(device)
 
@@ -110,7 +123,7 @@ class Trace:
                 step.outputs = outputs
 
     def finish(self, has_lost_device: bool) -> None:
-        """Reads the digests. The device has finished, or failed."""
+        """Converts the digests to numbers. Called when the device has finished or failed."""
         with self._lock:
             self._is_finished = True
         host = {device: slots.on_host.tolist() for device, slots in self._slots.items()}
@@ -164,7 +177,8 @@ class Trace:
 
 
 class _Slots(NamedTuple):
-    """Of one device: weights of the words of a block, and digests there and on the host."""
+    """The memory of a trace for one device: the weights of the words of a block, and the digests on the device and on
+    the host."""
 
     weights: torch.Tensor
     on_device: torch.Tensor
@@ -172,26 +186,28 @@ class _Slots(NamedTuple):
 
 
 def compute_digest(tensor: torch.Tensor) -> int:
-    """Of a tensor on the host: another one if any of its bytes is another one, or stands elsewhere."""
+    """Returns the digest of a tensor on the host. It changes if a byte changes or is moved."""
     sum_ = torch.zeros((), dtype=torch.int64, device="cpu")
     _add_up(tensor, _weights(), sum_)
     return int(sum_)
 
 
 def keep_forever(holder: object) -> None:
-    """To free memory of a lost device, or page-locked memory, can end the process."""
+    """Prevents an object from ever being freed. Freeing memory of a lost device, or page-locked memory after it was
+    lost, can end the process."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(holder))
 
 
 def find_source(operation: Operation) -> str:
-    """Where the program calls an operation; in a backward pass, where it calls that."""
+    """Returns the line of the program that calls an operation. An operation of a backward pass runs on a thread of
+    autograd's engine; then it is the line that called backward()."""
     if threading.get_ident() == operation.thread.ident:
         return _source_line(_frames(sys._getframe()))
     return _source_line(_frames(sys._current_frames().get(operation.thread.ident)))
 
 
 def source_of_error(traceback: TracebackType | None) -> str:
-    """The innermost line of the program that an exception went through."""
+    """Returns the innermost line of the program in a traceback."""
     frames = []
     while traceback is not None:
         frames.append((traceback.tb_frame, traceback.tb_lineno))
@@ -228,7 +244,7 @@ def _is_of_program(file: str) -> bool:
 
 @functools.cache
 def _writes(function: Any) -> frozenset[int | str]:
-    """Positions and names of the arguments that an operation writes; names of those given by name."""
+    """Returns the arguments that an operation writes: positions, and names for keyword-only arguments."""
     schema = getattr(function, "_schema", None)
     found: set[int | str] = set()
     for position, argument in enumerate(schema.arguments if schema else ()):
@@ -239,7 +255,8 @@ def _writes(function: Any) -> frozenset[int | str]:
 
 @functools.cache
 def _reads(function: Any) -> bool:
-    """Whether it touches memory: not a view, and not one of those that only say something about it."""
+    """Returns true if an operation accesses the content of tensors. Views do not, and neither do operations that only
+    query or mark memory."""
     schema = getattr(function, "_schema", None)
     aliases = [each.alias_info for each in schema.returns] if schema else []
     is_view = any(each is not None and not each.is_write for each in aliases)
@@ -259,7 +276,8 @@ def _has_bytes(tensor: torch.Tensor) -> bool:
 
 @functools.cache
 def _weights() -> torch.Tensor:
-    """Odd numbers, so that no difference of a word is lost."""
+    """Returns the weight of each word of a block. Weights are odd: modulo 2**64, multiplication by an odd number can be
+    inverted, so different words always give different products."""
     generator = torch.Generator(device="cpu").manual_seed(0)
     some = torch.randint(-(1 << 62), 1 << 62, [_BLOCK], generator=generator, dtype=torch.int64, device="cpu")
     return 2 * some + 1
@@ -268,13 +286,14 @@ def _weights() -> torch.Tensor:
 def _add_up(
     tensor: torch.Tensor, weights: torch.Tensor, sum_: torch.Tensor, most_blocks: int | None = None
 ) -> None:
-    """Modulo 2 ** 64, in which the order of additions does not matter."""
+    """Adds the weighted words of a tensor to `sum_`, modulo 2**64. Integer addition gives the same result in any order,
+    so the parallel sum on a GPU is exact."""
     for block in itertools.islice(_blocks(tensor), most_blocks):
         sum_.mul_(_ODD).add_((block * weights[: block.numel()]).sum())
 
 
 def _blocks(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Its bytes as int64, and those left over as uint8, in parts; no copy of most tensors."""
+    """Yields the bytes of a tensor in blocks of int64, and the rest as uint8. Most tensors are not copied."""
     tensor = tensor.detach().resolve_conj().resolve_neg()
     for dimension in reversed(range(tensor.dim())):
         if tensor.stride(dimension) == 0:

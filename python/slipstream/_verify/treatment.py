@@ -1,4 +1,4 @@
-"""What is done around the operations of a run: the reference waits after each, the others are delayed."""
+"""Code that runs before and after each operation: the reference waits for the device, other runs are delayed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .schedule import Delays, Schedule
 from .trace import Trace
 from .watch import Operation, Thread, Watch
 
-_CYCLES_PER_SECOND = 1.7e9  # of any recent GPU, about
-_CLOCK_OF_THREAD = 6  # of Linux: CPUCLOCK_PERTHREAD_MASK and CPUCLOCK_SCHED
+_CYCLES_PER_SECOND = 1.7e9  # approximate clock rate of recent GPUs; the length of a delay need not be exact
+_CLOCK_OF_THREAD = 6  # CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED of Linux: the CPU time of one thread
 _LOOK_S = 0.001
 _BACKWARD = torch.autograd.graph._engine_run_backward.__code__
 _LONGEST_TURN_S = 0.25
@@ -23,8 +23,8 @@ _LONGEST_TURNS_S = 5.0
 
 
 class Reference:
-    """The device has finished each operation before the host goes on, and threads work only while those
-    that were started before them wait for something."""
+    """A run without overlap. The host waits for the device after each operation, and a thread works only while all
+    threads that were started before it wait."""
 
     def __init__(self, trace: Trace | None) -> None:
         self.trace = trace
@@ -47,8 +47,11 @@ class Reference:
                     torch.cuda.synchronize()
 
     def _await_turn(self, thread: Thread) -> float:
-        """The seconds that it waited in vain: threads that call no operations may wait for this one, and
-        so may those that go on to call some for too long."""
+        """Waits until all threads that were started before this one wait. Returns the seconds that were lost if they
+        did not.
+
+        The waiting is limited, because an earlier thread may itself be waiting for this one without that being visible:
+        it stops if the earlier threads call no operations for a while, and if they call operations for too long."""
         begin = last_call = time.monotonic()
         seen = calls = None
         while (now_s := time.monotonic()) < last_call + _LONGEST_TURN_S:
@@ -67,8 +70,12 @@ class Reference:
 
 
 class Delayed:
-    """applied: threads and numbers of the operations that were delayed. scale: of all delays, as a trace
-    takes time, in which what is late may still arrive."""
+    """A run with delays.
+
+    applied: threads and numbers of the operations that were delayed.
+    scale: factor for all delays. With a trace they must be longer, because tracing takes time, in which a late write
+        may still arrive.
+    """
 
     def __init__(
         self,
@@ -78,7 +85,7 @@ class Delayed:
         scale: int = 1,
     ) -> None:
         for device in devices:
-            _keep_busy(device, 1)  # loads it: to do so later waits for the device
+            _keep_busy(device, 1)  # loads the kernel now, because loading it later would wait for the device
         self.schedule = schedule
         self.trace = trace
         self.scale = scale
@@ -116,8 +123,8 @@ def _keep_busy(device: int, cycles: int) -> None:
 
 
 def _rest(thread: Thread) -> Any:
-    """Where a thread waits, with the time that it has computed: it rests if that stays the same. None if
-    it works, or autograd's engine for it."""
+    """Returns what identifies the waiting position of a thread, with its CPU time. If the result stays the same, the
+    thread waits. Returns None if the thread, or autograd's engine for it, is working."""
     if thread.has_ended:
         return "ended"
     if thread.in_operation or _is_running(thread.native_id):

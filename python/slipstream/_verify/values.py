@@ -1,4 +1,4 @@
-"""What a run returned and yielded, as a flat list of named values that compare byte by byte."""
+"""Converts the results of a run to a flat list of named values, which are compared byte by byte."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COMPARED = (torch.nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LR
 
 @dataclasses.dataclass
 class Value:
-    """content: a tensor, or something that is compared with ==."""
+    """A named value. content: a tensor, or an object that is compared with ==."""
 
     name: str
     content: Any
@@ -33,13 +33,17 @@ class Value:
 
 
 def collect_values(tree: Any, name: str, is_copied: bool) -> list[Value]:
-    """The values of a tree. is_copied: tensors are cloned on the current stream, without waiting."""
+    """Returns the values in a tree. Raises Refused for objects that cannot be compared.
+
+    is_copied: clones tensors on the current stream, without waiting, because the loop may overwrite them."""
     return list(_values(tree, name, is_copied, True, 0))
 
 
 def find_holders(run: Callable[..., Any]) -> list[HeldObject]:
-    """Modules, optimizers, schedulers and gradient scalers that a function closes over, names, is bound to or is called
-    with. Of modules that other objects hold in turn, only those that are trained: a loader's own may run ahead."""
+    """Returns the modules, optimizers, schedulers and gradient scalers that a function refers to.
+
+    Modules that belong to another object are included only if they have parameters that require gradients. Other
+    modules may belong to a loader that runs ahead, so their state at the end depends on timing."""
     found = [each for each in reachable_from(run, STATEFUL) if isinstance(each.content, _COMPARED)]
     return [each for each in found if each.depth == 0 or _is_trained(each.content)]
 
@@ -49,7 +53,8 @@ def _is_trained(each: Any) -> bool:
 
 
 def first_difference(expected: list[Value], seen: list[Value]) -> tuple[str, str, int] | None:
-    """Name of the first value that differs, how it does, and how many do; None if none does."""
+    """Returns the name of the first value that differs, how it differs, and the number of values that differ. Returns
+    None if all are equal."""
     ours, theirs = _by_place(expected), _by_place(seen)
     places = [*ours, *(place for place in theirs if place not in ours)]
     first, count = None, 0
@@ -67,7 +72,8 @@ def first_difference(expected: list[Value], seen: list[Value]) -> tuple[str, str
 
 
 def _by_place(values: list[Value]) -> dict[tuple[str, int], Any]:
-    """By name, and which of those of that name, as keys of a mapping may be written alike."""
+    """Returns contents by name and a counter for equal names, because different keys of a mapping may have the same
+    repr()."""
     counts: collections.Counter[str] = collections.Counter()
     found = {}
     for each in values:
@@ -118,7 +124,8 @@ def _plain(tensor: torch.Tensor, is_copied: bool) -> torch.Tensor:
 
 
 def _parts_of_array(tree: Any) -> Any:
-    """Of an array of NumPy whose bytes are not only its content: pointers, or padding."""
+    """Returns the parts of a NumPy array whose bytes cannot be compared, because they contain pointers or padding.
+    Returns None for other objects."""
     dtype = getattr(tree, "dtype", None)
     if getattr(dtype, "names", None):
         return {name: tree[name] for name in dtype.names}  # type: ignore[union-attr]
@@ -132,13 +139,13 @@ def _comparable(leaf: Any) -> Any:
         return ("float", struct.pack("d", leaf))
     if isinstance(leaf, complex | torch.dtype | torch.device | torch.Size):
         return (type(leaf).__name__, repr(leaf))
-    if all(hasattr(leaf, name) for name in ("tobytes", "dtype", "shape")):  # of NumPy
+    if all(hasattr(leaf, name) for name in ("tobytes", "dtype", "shape")):  # an array or number of NumPy
         return (str(leaf.dtype), tuple(leaf.shape), leaf.tobytes())
     return None
 
 
 def _difference(a: Any, b: Any) -> str:
-    """How two contents differ; empty if they do not."""
+    """Returns how two contents differ; "" if they are equal."""
     if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
         return "" if type(a) is type(b) and not isinstance(a, torch.Tensor) and a == b else "another value"
     if a.dtype != b.dtype or a.shape != b.shape:

@@ -1,4 +1,4 @@
-"""The runs that a verification takes, one after the other, until a difference or the last of them."""
+"""Executes the reference runs and the delayed runs of a verification, and looks for the cause of a difference."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_RUNS_TO_NARROW = 24
 
 @dataclasses.dataclass
 class Finding:
-    """What a verification came to. The fields are those of slipstream.VerifyReport."""
+    """The result of a verification. The fields are those of slipstream.VerifyReport."""
 
     verdict: str = "equal"
     schedules: int = 0
@@ -55,12 +55,12 @@ class Verification:
         self.has_lost_device = False
 
     def reference(self) -> bool:
-        """Runs the reference twice; False if the two differ. Where the first one calls something else, to
-        compile for example, another one takes its place."""
+        """Executes the reference twice. Returns false if the two runs differ, which the finding then describes. If the
+        first run calls other operations, for example because it compiles, a third run replaces it."""
         self._expects(self._reference())
         if not self._is_frozen:
             gc.collect()
-            gc.freeze()  # what is imported by now
+            gc.freeze()  # excludes the modules that the first run imported from later collections
         again = self._reference()
         if again.error is None and not call_the_same(*self._traces):
             del self._traces[0]
@@ -76,7 +76,7 @@ class Verification:
         self.finding.values = len(outcome.values)
 
     def _repeats(self, times: int) -> bool:
-        """Runs the reference again; False if it differs, which the finding then says."""
+        """Executes the reference again. Returns false if it differs, which the finding then describes."""
         return all(self._is_repeated_by(self._reference()) for _ in range(times))
 
     def _is_repeated_by(self, again: Outcome) -> bool:
@@ -108,7 +108,9 @@ class Verification:
         return self.has_lost_device and self.finding.verdict != "equal"
 
     def schedule(self, seed: int, traced_first: bool) -> bool:
-        """Runs one schedule; False if it differs."""
+        """Executes one delayed run. Returns false if it differs from the reference.
+
+        traced_first: records a trace already in the first run. Used when one seed is repeated."""
         self.finding.schedules += 1
         if traced_first and self._differs_when_traced(seed):
             return False
@@ -120,21 +122,24 @@ class Verification:
         return False
 
     def _differs_when_traced(self, seed: int) -> bool:
-        """Digests of large tensors take time, in which a late write may still arrive: then lighter ones,
-        and longer delays."""
+        """Executes a delayed run with a trace. Returns true if it differs.
+
+        Digests of large tensors take time, and a late write may arrive during it, which hides the race. If the run does
+        not differ, digests become lighter and delays longer."""
         for scale in (1, *self._longer_scales()):
             if scale > 1 and not self._run_lightly():
                 return True
             outcome, treatment = self._delayed(seed, is_traced=True, scale=scale)
             if scale > 1 and outcome.error is not None and not outcome.has_lost_device:
-                return False  # a time limit of the loop's own, perhaps, which the longer delays pass
+                return False  # the longer delays may have exceeded a time limit in the loop, which is no race
             if self._report(seed, outcome):
                 self._explain(seed, outcome, treatment)
                 return True
         return False
 
     def _run_lightly(self) -> bool:
-        """From now on. False if the reference does not repeat itself, which the finding then says."""
+        """Uses light digests from now on, and repeats the reference with them. Returns false if it differs, which the
+        finding then describes."""
         if self._is_light:
             return True
         self._is_light, self._traces = True, []
@@ -173,7 +178,7 @@ class Verification:
         return outcome, treatment
 
     def _report(self, seed: int, outcome: Outcome) -> bool:
-        """Whether an outcome differs, which the finding then says."""
+        """Returns true if an outcome differs from the reference, which the finding then describes."""
         finding = self.finding
         if outcome.error is not None:
             finding.verdict = "hang" if outcome.hung else "race"
@@ -214,7 +219,7 @@ class Verification:
             self._narrow(seed)
 
     def _narrow(self, seed: int) -> None:
-        """Where digests show nothing: which delays it takes."""
+        """Finds the delays that cause the difference, for the case that digests show no difference."""
         for _ in range(_TRIES):
             outcome, treatment = self._delayed(seed)
             if self._differs(outcome):
@@ -240,7 +245,7 @@ class Verification:
                 self.finding.notes.append(f"it takes the delays of {len(delays) - 1} more operations")
 
     def _differs(self, outcome: Outcome) -> bool:
-        if isinstance(outcome.error, torch.OutOfMemoryError):  # may be of the digests
+        if isinstance(outcome.error, torch.OutOfMemoryError):  # the digests may have used the memory
             return isinstance(self.finding.error, torch.OutOfMemoryError)
         return outcome.error is not None or bool(first_difference(self._expected.values, outcome.values))
 
@@ -270,7 +275,8 @@ class Verification:
             )
 
     def _blame_running(self, steps: list[Step]) -> None:
-        """Where an operation lost its input after it was looked at, and the device failed with it."""
+        """Reports the operations that were running when the device failed. Their digests are equal, so the input was
+        overwritten after it had been read for the digest."""
         for step in steps[:1]:
             self._blame(Difference(step, "running"))
         for step in steps[1:]:

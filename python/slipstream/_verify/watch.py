@@ -1,4 +1,4 @@
-"""Sees every operation of a run before and after it is called, in the threads that it starts, too."""
+"""Calls a function before and after each operation of a run, also in the threads that the run starts."""
 
 from __future__ import annotations
 
@@ -26,8 +26,13 @@ _FOR_A_DEVICE = ("is_pinned", "pin_memory", "_pin_memory")
 
 
 class Thread:
-    """A thread of the host in the order of its operations. Threads of autograd's engine that work for
-    it are threads of their own here, with `caller`. rank: by order of start."""
+    """A thread of the host and its counters.
+
+    A thread of autograd's engine that works for another thread has a separate object, whose `caller` is that thread.
+
+    name: does not depend on timing: "main", "main/1" for its first child.
+    rank: position in the order in which threads were started.
+    """
 
     def __init__(self, name: str, rank: int, caller: Thread | None = None) -> None:
         self.name = name
@@ -45,7 +50,11 @@ class Thread:
 
 @dataclasses.dataclass
 class Operation:
-    """order: among all operations of the run. device: the CUDA device it works on, if any."""
+    """One call of an operation of PyTorch.
+
+    order: index among all operations of the run.
+    device: index of the CUDA device on which it works, or None.
+    """
 
     thread: Thread
     place: OperationSite
@@ -63,7 +72,7 @@ class Operation:
 
 
 class Treatment(Protocol):
-    """What is done around each operation. Called in its thread."""
+    """Code that runs before and after each operation, on the thread that calls the operation."""
 
     def before(self, operation: Operation) -> None: ...
     def after(self, operation: Operation, result: Any) -> None: ...
@@ -93,13 +102,14 @@ class Watch:
         return len(self._streams)
 
     def devices(self) -> set[int]:
-        """CUDA devices that were used up to now."""
+        """Returns the indices of the CUDA devices that were used so far."""
         with self._lock:
             return {device for device, _ in self._streams}
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Operations of this thread and of those started meanwhile are seen. Not for two at a time."""
+        """Watches the operations of this thread and of all threads that are started in the block. Replaces
+        threading.Thread.start() meanwhile, so only one Watch may be active."""
         start = threading.Thread.start
 
         def start_watched(of_thread: threading.Thread) -> None:
@@ -116,7 +126,7 @@ class Watch:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Operations of this thread are none of the loop's."""
+        """Ignores operations of the main thread in the block, because they do not belong to the loop."""
         self._is_paused = True
         try:
             yield
@@ -124,7 +134,7 @@ class Watch:
             self._is_paused = False
 
     def end(self) -> None:
-        """Threads that are still alive are left alone from now on."""
+        """Ends the watch. Operations of threads that are still alive are then called without further action."""
         self._is_over = True
 
     def call(self, thread: Thread, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -149,7 +159,8 @@ class Watch:
         return {each.ident: each for each in list(self.threads.values()) if not each.has_ended}
 
     def _is_by_others(self) -> bool:
-        """Whether this is a thread of Python's that the run has not started."""
+        """Returns true on a thread of Python that the run has not started. Threads of C++ code, such as those of
+        autograd's engine, appear as dummy threads and count as part of the run."""
         is_of_python = not isinstance(threading.current_thread(), threading._DummyThread)
         return is_of_python and threading.get_ident() not in self._by_ident()
 
@@ -195,7 +206,7 @@ class Watch:
         return Operation(thread, place, order, function, args, kwargs, device, stream)
 
     def _of_engine(self, thread: Thread) -> Thread:
-        """The thread itself, or what stands for the engine's thread that works for it."""
+        """Returns `thread`, or the object for the current thread of autograd's engine, which works for `thread`."""
         if threading.get_ident() == thread.ident:
             return thread
         name = f"{thread.name} backward"
@@ -217,7 +228,8 @@ class Watch:
 
 
 class _Mode(_python_dispatch.TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """What torch.compile made stays compiled, and is not seen."""
+    """The dispatch mode that sees the operations of a thread. Compiled functions of torch.compile stay compiled; the
+    operations inside them are not seen."""
 
     supports_higher_order_operators = True
 
@@ -245,7 +257,7 @@ def is_of_stdlib(file: str) -> bool:
 
 
 def _is_called_by_torch() -> bool:
-    """Whether the first caller outside of the standard library is PyTorch."""
+    """Returns true if the first caller outside of the standard library is PyTorch."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and is_of_stdlib(frame.f_code.co_filename):
         frame = frame.f_back
