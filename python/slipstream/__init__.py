@@ -9,7 +9,9 @@ import os
 
 import torch  # noqa: F401  its libraries are those that the module below needs
 
-os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")  # CUDA reads it when it is first used
+# Streams that share a hardware queue wait for each other, so CUDA gets the largest number of queues. CUDA reads the
+# variable when it is first used.
+os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
 from . import transforms
 from ._fit import TrainingEpoch, TrainingResult, TrainingStep

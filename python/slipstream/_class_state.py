@@ -81,6 +81,7 @@ def _is_same(a: Any, b: Any) -> bool:
 
 
 def _put(each: type, key: str, value: Any) -> None:
+    # Methods of `type` are called because a metaclass of the user may override how attributes are set.
     if value is _MISSING:
         type.__delattr__(each, key)
     else:

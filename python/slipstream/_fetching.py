@@ -1,4 +1,4 @@
-"""Reading samples of a map-style data set as the loader of torch.utils.data reads them."""
+"""Reads samples of a map-style data set in the way in which torch.utils.data.DataLoader does."""
 
 from __future__ import annotations
 

@@ -183,6 +183,7 @@ class Iteration(Iterator[Any]):
             _note(error, loop.failed())
             if not isinstance(error, _native.Error):
                 raise
+            # The new exception keeps the cause. Without `from`, the traceback would show `error` as a second exception.
             raise with_type(error) from error.__cause__
         if self._passed is not None:
             self._passed(loop.given())

@@ -94,7 +94,7 @@ class Stage:
         return keys
 
     def _draw_seed(self) -> int | None:
-        """A seed for this stage only, because other stages may have the same `seed`."""
+        """Returns a seed for this stage only, because other stages may have the same `seed`. None without a seed."""
         if self.seed is None:
             return None
         key = f"{self.seed}/{self.name}".encode(errors="backslashreplace")
@@ -181,7 +181,8 @@ def refuse_stages(stages: Sequence[Stage], run_ahead: int) -> None:
                 "runs ahead of the body, which would train them. Freeze them "
                 "(module.requires_grad_(False)), or call it in the body"
             )
-        # A frozen module of TorchScript has no mode, and that of an exported one means nothing.
+        # A frozen TorchScript module has no attribute `training`, and a module of torch.export cannot be put into
+        # evaluation mode, whatever its attribute says.
         has_mode = not (isinstance(module, torch.fx.GraphModule) and "eval" in vars(module))
         if has_mode and getattr(module, "training", False):
             problems.append(

@@ -161,6 +161,8 @@ class _Tensor:
             tensor.__class__ = self._class
         if not _is_same_memory(tensor, self._alias):
             tensor.data = self._alias
+        # copy_values() also writes tensors whose elements share memory, such as results of expand(), which copy_()
+        # refuses.
         if not _trees.same_bytes(self._alias, self._kept):
             _native.copy_values(self._alias, self._kept)
         if tensor.is_leaf and tensor.requires_grad != self._requires_grad:

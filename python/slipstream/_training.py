@@ -303,7 +303,7 @@ def _set_stages(settings: _native.TrainerSettings, source: Any) -> None:
         if module is not None:
             module.to(loader.device)
         settings.add_stage(stage.name, module, _NumberedStage(stage, loader.device, len(loader)))
-    # The default random generators belong to the process. With several threads, two parts could use one at a time.
+    # The default random generators belong to the process, so two threads could use the same one at the same time.
     settings.in_one_thread = any(stage.seed is not None for stage in stages)
 
 

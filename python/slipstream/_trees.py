@@ -51,6 +51,8 @@ def mapping_with(tree: Mapping[Any, Any], items: Mapping[Any, Any]) -> Any:
     before = dict(tree.items())
     if type(tree) is dict or not hasattr(tree, "__setitem__"):
         return before | dict(items)
+    # Some classes return new objects each time they are read. Only values that are the same object in two reads can
+    # show afterwards whether writing to the copy changed `tree`.
     again = dict(tree.items())
     kept = {key for key in items if key in before and again[key] is before[key]}
     changed = None

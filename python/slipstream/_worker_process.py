@@ -186,10 +186,12 @@ class _Worker:
     def _explained(self, error: Exception) -> str:
         if isinstance(error, Unfit):
             return str(error)
+        # The traceback starts at the user's code. Frames of this package would not help to find the cause.
         first = error.__traceback__
         while first is not None and first.tb_frame.f_code.co_filename in _OWN_FILES:
             first = first.tb_next
         trace = traceback.format_exception(type(error), error, first or error.__traceback__)
+        # The first line must be the exception itself, from which the loader reads its type, and not one of its notes.
         alone = traceback.TracebackException(type(error), error, None)
         alone.__notes__ = None
         headline = list(alone.format_exception_only())[-1].strip()
@@ -265,8 +267,10 @@ def main(
     for descriptor in unwanted:
         with contextlib.suppress(OSError):
             os.close(descriptor)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the loader's to handle
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the program's handler is for the program
+    # Ctrl-C reaches all processes of the terminal, but only the loader's process handles it. A handler for SIGTERM that
+    # the program has installed must not run here.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     gc.freeze()  # excludes copies of the parent's objects, whose finalizers must run only in the parent
     gc.enable()
     torch.set_num_threads(1)

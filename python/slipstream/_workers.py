@@ -27,7 +27,7 @@ from ._worker_process import Job, main
 
 _TRIES = 100
 _PATIENCE_S = 0.3
-_BEGINS_WITHIN_S = [10, 20, 40]
+_BEGINS_WITHIN_S = [10, 20, 40]  # for each attempt to start a process; a busy machine may need longer than the first
 
 _starting = threading.RLock()
 _running: dict[_native.WorkerPool, tuple[dict[int, BaseProcess], int]] = {}  # processes, and the pid of their parent
@@ -147,6 +147,7 @@ class Workers:
                     process.kill()
                     process.join()
                     return False
+                # Ctrl-C between these lines would leave open who has to close the descriptors.
                 with _native.LateInterrupts():
                     self.pool.add(ours.detach(), memory, number, process.pid or 0)
                     is_added = True

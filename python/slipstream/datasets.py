@@ -140,7 +140,7 @@ class Dataset:
         return self._native.label(*whole_numbers("index", [index]))
 
     def __repr__(self) -> str:
-        if isinstance(self._native, PythonSource):  # which would have to read one
+        if isinstance(self._native, PythonSource):  # finding its fields would read a sample
             return f"{type(self).__name__}({len(self)} samples)"
         return f"{type(self).__name__}({len(self)} samples, fields={self.fields})"
 
@@ -247,7 +247,8 @@ class PythonDataset(Dataset):
         self._copied_from: Dataset | None = None
 
     def _take_attributes(self) -> None:
-        if self._copied_from is not None:  # the loader does the transform, so super() must not
+        # Without the transform, because the loader applies it to what super().__getitem__() returns.
+        if self._copied_from is not None:
             assert isinstance(self._native, PythonSource)
             self._native.source.__dict__.update(vars(self._copied_from), transform=None)
 

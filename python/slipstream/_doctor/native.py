@@ -51,7 +51,7 @@ class NativeLoaders:
 
 
 class NativeLevelMeasurements(LevelMeasurements):
-    """Measures a native loader and a step within a budget. Use it once."""
+    """Measures a native loader and a step within a budget. An object can be used once."""
 
     loaders: NativeLoaders
     _one: _native.LoaderDrain

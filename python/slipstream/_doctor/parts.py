@@ -332,7 +332,7 @@ def _find_transforms(
         held = getattr(dataset, "__dict__", {})
         found = {name: held[name] for name in attributes if callable(held.get(name))}
         if _is_standard(found.get("transforms")):
-            del found["transforms"]  # it calls the other two
+            del found["transforms"]  # a StandardTransform only calls `transform` and `target_transform`, found as well
         if found:
             return path, found
         if "dataset" not in held:
@@ -343,7 +343,7 @@ def _find_transforms(
 
 
 def _is_standard(transform: Any) -> bool:
-    return type(transform).__name__ == "StandardTransform"  # of torchvision's VisionDataset
+    return type(transform).__name__ == "StandardTransform"  # created by torchvision's VisionDataset
 
 
 def _copied_dataset(dataset: Any) -> Any:

@@ -289,12 +289,15 @@ def _add_up(
     """Adds the weighted words of a tensor to `sum_`, modulo 2**64. Integer addition gives the same result in any order,
     so the parallel sum on a GPU is exact."""
     for block in itertools.islice(_blocks(tensor), most_blocks):
+        # Blocks share their weights. The multiplication makes the digest depend on the order of the blocks.
         sum_.mul_(_ODD).add_((block * weights[: block.numel()]).sum())
 
 
 def _blocks(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     """Yields the bytes of a tensor in blocks of int64, and the rest as uint8. Most tensors are not copied."""
     tensor = tensor.detach().resolve_conj().resolve_neg()
+    # Along a dimension with stride 0, as after expand(), all elements are the same memory, so one of them is enough.
+    # Copying such a tensor with contiguous() could need far more memory than it has.
     for dimension in reversed(range(tensor.dim())):
         if tensor.stride(dimension) == 0:
             tensor = tensor.select(dimension, 0)

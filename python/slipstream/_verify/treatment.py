@@ -129,9 +129,12 @@ def _rest(thread: Thread) -> Any:
         return "ended"
     if thread.in_operation or _is_running(thread.native_id):
         return None
+    # In backward() the thread waits for autograd's engine, whose threads work for it.
     frame = sys._current_frames().get(thread.ident)
     if frame and frame.f_code is _BACKWARD:
         return None
+    # The CPU clock of another thread, by its native id as Linux defines it. time.pthread_getcpuclockid() would be
+    # undefined behavior if the thread has ended meanwhile.
     try:
         computed_ns = time.clock_gettime_ns(~thread.native_id << 3 | _CLOCK_OF_THREAD)
     except OSError:

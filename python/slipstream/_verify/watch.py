@@ -165,6 +165,7 @@ class Watch:
         return is_of_python and threading.get_ident() not in self._by_ident()
 
     def _adopt(self, of_thread: threading.Thread, is_of_torch: bool) -> None:
+        # Names follow the tree of threads and the order of children in it, so that they are the same in every run.
         parent = self._by_ident().get(threading.get_ident(), self.main)
         parent = parent.caller or parent
         parent.children += 1
