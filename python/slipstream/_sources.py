@@ -100,6 +100,8 @@ class _Workers:
         skips the batches of workers that have ended.
 
         there: numbers of the batches in the queue. ended: workers whose end is in the queue."""
+        # An entry of _task_info is (worker,) while its batch is not there, and (worker, batch) if the batch arrived
+        # before an earlier one.
         it = self._iterator
         for number in range(it._rcvd_idx, it._send_idx):
             info = it._task_info.get(number)
@@ -264,8 +266,8 @@ def datasets_with_epochs(dataset: Any) -> list[Any]:
 
 
 def set_epochs(loader: Any, epoch: int) -> None:
-    """Calls set_epoch() of the loader, or of its samplers and data sets that have it. Warns if worker processes keep copies
-    of a data set that it does not reach."""
+    """Calls set_epoch() of the loader, or of its samplers and data sets that have it. Warns if persistent workers have
+    copies of a data set, which set_epoch() does not change."""
     is_copied = getattr(loader, "persistent_workers", False) and getattr(loader, "_iterator", None) is not None
     copied = {id(each) for each in datasets_with_epochs(loader.dataset)} if is_copied else set()
     for each in with_epochs(loader):

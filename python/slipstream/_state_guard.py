@@ -244,6 +244,7 @@ class _Loaded:
     def restore(self) -> list[str]:
         if self._error is not None:
             raise self._error
+        # The saved state is copied, because the object may keep and later change what it loads.
         if not _trees.same(self._kept, self._each.state_dict()):
             self._each.load_state_dict(copy.deepcopy(self._kept))
             if not _trees.same(self._kept, self._each.state_dict()):

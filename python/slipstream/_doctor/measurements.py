@@ -265,6 +265,7 @@ class LevelMeasurements:
             if together:  # empty if no batch was measured with all workers
                 cost.wall_of_all_s, cost.cpu_of_all_s = mean(together[number][0]), mean(together[number][1])
             costs.append(cost)
+        # Bytes of collating were not counted with the samples. A collated batch has the same number for each sample.
         costs[-1].bytes = self._bytes_of_batch / self.batch_size
         return costs
 
@@ -274,6 +275,7 @@ class LevelMeasurements:
         if self._copy is not None and self._copy.rate().n > 0:
             device.append(device_cost("copy", self._copy, self._copy.enqueue_s, self._bytes_of_batch))
         if step.rate().n > 0:
+            # If the step waits for the device, the time of the call is not that of launching its work.
             enqueue_s = 0.0 if self._step_waits else step.enqueue_s
             device.append(device_cost("step", step, enqueue_s, 0))
             note = step.finding(len(self._batches))

@@ -330,6 +330,7 @@ def _filled(
             given = [item.copied() for item in before] if step.writes else before
             draws = _Draws(part)
             behind[number] = [item.after(step.hook, part) for item in given]
+            # The few samples of the examination may not have shown it, for example with a small probability.
             step.is_random |= draws.seen()
     return behind, parts.steps, (time.perf_counter() - start) / len(samples)
 

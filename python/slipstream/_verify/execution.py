@@ -95,6 +95,7 @@ def execute(
         keep_forever(error)
     if treatment.trace and not late:
         treatment.trace.finish(has_lost_device)
+    # Threads of loaders end when their iterator is freed, which may be part of a reference cycle.
     if any(thread.is_alive() for thread in watch.started) and not has_lost_device:
         gc.collect()
     alive = _still_alive(watch)
