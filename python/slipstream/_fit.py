@@ -27,7 +27,7 @@ class TrainingStep:
 
 @dataclasses.dataclass(frozen=True)
 class TrainingEpoch:
-    """Argument of on_epoch: the end of an epoch, and its evaluation on `val`."""
+    """Argument of on_epoch: the end of an epoch, or of the training, and its evaluation on `val`."""
 
     step: int  #: number of steps trained, including those before a resume
     epoch: float  #: number of epochs trained, including those before a resume
@@ -43,7 +43,7 @@ class TrainingResult:
     steps: int  #: number of steps that this call trained
     position: int  #: number of steps trained, including those before a resume
     losses: list[float]  #: loss of each step of this call
-    epochs: list[TrainingEpoch]  #: one entry for each epoch that ended
+    epochs: list[TrainingEpoch]  #: one entry for each end of an epoch; empty without `val` and on_epoch
     seconds: float  #: duration of the training
     steps_per_second: float | None  #: steady rate in the last epoch with enough steps; None if there is none
     digest: str  #: hash of all losses, the weights, the buffers and the optimizer's state

@@ -40,7 +40,7 @@ class DataLoader:
         dataset: a slipstream data set, or any map-style data set, which is treated as PythonDataset(dataset). The
             loader applies its transform to each sample. MixUp, CutMix and OneHot, which are last in the transform,
             are applied to the whole batch.
-        batch_size (int, default 1): samples in a batch of this process.
+        batch_size (int, default 1): samples in a batch of this process; at most the number of samples.
         shuffle (bool, default False): another order of the samples in each epoch.
         num_workers (int, default 1): number of threads, 1 to 1024; also the number of worker processes, if the data
             set or a transform is written in Python.

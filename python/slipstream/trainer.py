@@ -44,7 +44,8 @@ class Trainer:
         loss (str or callable, default "cross_entropy"): "cross_entropy", or a function(output, *target) that returns
             a scalar. If the model returns something else than a tensor, the function receives it unchanged.
         input, target (str or sequence of str, default None): names of the fields that the model and the loss receive
-            (loader.dataset.fields). The defaults are "image", or else the first field, and "label", or else "mask".
+            (loader.dataset.fields). The default input is "image", or else the first field; the default target is
+            "label", or else "mask", or else the second field.
         output (str or int, default None): key or index of the tensor in the model's output, which losses and metrics
             that are given by name use.
         steps, epochs (int): how long to train in total, including the steps before a resume. Give one of the two.
