@@ -442,8 +442,8 @@ void StagedLoop::drop(std::size_t lane, std::size_t slot) {
     locked.emplace();
     values_[slot][lane] = {};
   }
-  std::vector<LaneMemory::BatchMemory>
-      gone;  // destroyed after the lock of keeping_ is free: it may ask for Python's lock
+  // Destroyed after the lock of keeping_ is free: it may ask for Python's lock.
+  std::vector<LaneMemory::BatchMemory> gone;
   const std::lock_guard keeping(keeping_);
   if (is_ending_) {
     if (stream_) memory_[lane].hand_to_holders(std::nullopt, *stream_);

@@ -121,8 +121,8 @@ bool runs_to_its_end(std::span<const std::byte> data, bool has_restarts) {
     while (at < data.size() && u8_at(data, at) == 0xff) ++at;
     if (at == data.size()) return false;
     const std::uint32_t marker = u8_at(data, at++);
-    if (marker == 0 && at == after + 1)
-      continue;  // byte stuffing: 0xff 0x00 encodes a data byte 0xff
+    // Byte stuffing: 0xff 0x00 encodes a data byte 0xff.
+    if (marker == 0 && at == after + 1) continue;
     if (marker == kEndOfImage) return true;
     if (!has_restarts || marker != kFirstRestart + restarts++ % 8) return false;
   }

@@ -53,8 +53,8 @@ unsigned usable_cores(const std::filesystem::path& cgroup) {
       allowed > 0 ? allowed
                   : static_cast<std::size_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))));
   std::ifstream file(cgroup / "cpu.max");
-  double quota = 0,
-         period = 0;  // microseconds; without a quota the file says "max", which does not parse
+  // Microseconds; without a quota the file says "max", which does not parse.
+  double quota = 0, period = 0;
   if (!(file >> quota >> period) || quota <= 0 || period <= 0) return static_cast<unsigned>(cores);
   return static_cast<unsigned>(std::min(cores, std::ceil(quota / period)));
 }

@@ -17,8 +17,8 @@ namespace slipstream {
 class ForkTrial {
  public:
   static constexpr std::size_t kWarmUpCalls = 2;  ///< calls per form that are not measured
-  static constexpr std::size_t kMeasuredCalls =
-      6;  ///< calls per form: 6 ratios are all above or all below 1 by chance in 3 % of cases
+  /// Calls per form: 6 ratios are all above or all below 1 by chance in 3 % of cases.
+  static constexpr std::size_t kMeasuredCalls = 6;
 
   /// Measurement of one forward or one backward pass through the branches.
   class Pass {

@@ -79,8 +79,8 @@ class NpyMaps final : public Dataset {
         if (!std::equal(first.begin(), first.end(), at)) return std::nullopt;
     }
     std::int64_t label = 0;
-    std::memcpy(&label, first.data(),
-                bytes);  // class indices are not negative, so the high bytes are 0
+    // Class indices are not negative, so the high bytes are 0.
+    std::memcpy(&label, first.data(), bytes);
     return label;
   }
 

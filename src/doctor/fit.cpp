@@ -174,8 +174,8 @@ void fit_line(const Observations& observed, PipelineModel& model) {
   if (processed <= line || model.steps.empty()) return;
   const PipelineModel collating = cut_after(model, model.steps.size() - 1);
   const double simulated = simulated_step_s(collating);
-  const bool is_determined =
-      model.slabs == 1 || simulated < 1.05 * line;  // else workers may be why
+  // Else workers may be why.
+  const bool is_determined = model.slabs == 1 || simulated < 1.05 * line;
   if (is_determined && processed > simulated) set(line + processed - simulated);
 }
 

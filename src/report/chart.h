@@ -35,8 +35,8 @@ struct ChartPanel {
   std::vector<ChartSeries> series = {};
   /// Width of bars in units of x; 0 for lines, with dots if there are few points.
   double bar_width = 0;
-  std::optional<double> level =
-      {};  ///< the vertical axis includes it; lines have a dashed one there
+  /// The vertical axis includes it; lines have a dashed one there.
+  std::optional<double> level = {};
 };
 
 struct Chart {

@@ -15,8 +15,8 @@ struct MetricsRow {
   std::uint64_t step = 0;
   double epoch = 0;
   double time_s = 0;
-  std::vector<std::pair<std::size_t, double>>
-      values;  ///< index of the name, and the value (NaN for null)
+  /// Index of the name, and the value (NaN for null).
+  std::vector<std::pair<std::size_t, double>> values;
 };
 
 /// The metrics that a run has reported so far, one row per report. Names keep the order in which

@@ -92,8 +92,8 @@ struct BenchRow {
   std::optional<Measured> gain;
   /// With "cuda": steps/s divided by those of the same plan with "cpu".
   std::optional<Measured> offloading_gain;
-  std::optional<Measured>
-      share_of_slowest_lane;  ///< steps/s divided by those of the slowest lane alone
+  /// Steps/s divided by those of the slowest lane alone.
+  std::optional<Measured> share_of_slowest_lane;
   std::optional<Measured> overlap_efficiency;
   std::string error;  ///< why the row could not be measured; "" otherwise
 };

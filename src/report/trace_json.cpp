@@ -114,8 +114,8 @@ class Writer {
   };
 
   void write_flows() {
-    std::map<std::uint64_t, std::vector<End>>
-        ways;  // by batch: its slab, then its events on the lanes
+    // By batch: its slab, then its events on the lanes.
+    std::map<std::uint64_t, std::vector<End>> ways;
     for (const TraceRow::Kind kind : {TraceRow::Kind::slab, TraceRow::Kind::lane})
       for (std::size_t i = 0; i < rows_.size(); ++i) {
         if (rows_[i]->kind() != kind) continue;

@@ -40,9 +40,8 @@ void mirror_blocks(const std::byte* in, std::byte* out, std::size_t pixels) {
     Block block;
     std::memcpy(&block, in + pixels * N - sizeof(Block), sizeof(Block));
     block = reversed<N>(block, std::make_integer_sequence<int, sizeof(Block)>());
-    std::memcpy(
-        out, &block,
-        sizeof(Block));  // also writes bytes after its pixels, which the next block overwrites
+    // This also writes bytes after the block's pixels, which the next block overwrites.
+    std::memcpy(out, &block, sizeof(Block));
   }
   // The rest is smaller than a block, and a block would read before the row.
   mirror_pixels(in, out, pixels, N);

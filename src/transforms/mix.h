@@ -41,8 +41,8 @@ struct MixBatch {
   const DrawnMix* drawn = nullptr;  ///< one per sample; nullptr if nothing is mixed
   const void* images = nullptr;     ///< layout as in MixForm; not read if no images are mixed
   void* mixed = nullptr;
-  const void* labels =
-      nullptr;  ///< one per sample; an index outside of the classes sets no probability
+  /// One per sample; an index outside of the classes sets no probability.
+  const void* labels = nullptr;
   float* targets = nullptr;  ///< size x classes
 };
 

@@ -245,8 +245,8 @@ constexpr std::int32_t kMostSteps = 8;
   for (std::int32_t tap = 0; tap < count; tap += kTaps, ++all_weights) {
     __m512i rows[kTaps];
     for (std::int32_t k = 0; k < kTaps; ++k) {
-      rows[k] =
-          load(in + std::min(tap + k, count - 1) * stride);  // rows after the last have weight 0
+      // Rows after the last have weight 0.
+      rows[k] = load(in + std::min(tap + k, count - 1) * stride);
     }
     const __m512i upper[2] = {_mm512_unpacklo_epi8(rows[0], rows[1]),
                               _mm512_unpackhi_epi8(rows[0], rows[1])};

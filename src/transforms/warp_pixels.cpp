@@ -81,8 +81,8 @@ class BilinearWarp {
 
   void make_row(std::int32_t y, float* to) const {
     with_best_code([=, this] {
-      const BilinearWarp row =
-          *this;  // a copy, because the compiler must assume that `to` may alias *this
+      // A copy, because the compiler must assume that `to` may alias *this.
+      const BilinearWarp row = *this;
       for (std::int32_t x = 0; x < row.width_; ++x)
         row.make_pixel(y, x, to + std::ptrdiff_t{x} * C);
     });

@@ -29,8 +29,8 @@ struct DiskCacheState {
   std::uint64_t misses = 0;  ///< samples that it read from the data set
   std::uint64_t stored = 0;  ///< samples among the misses that it stored in the cache
   std::uint64_t bytes = 0;   ///< total size of the files, limited by DiskCacheOptions::max_bytes
-  std::string stop_reason =
-      {};  ///< why storing has stopped: the cache is full, or an error; empty while it continues
+  /// Why storing has stopped: the cache is full, or an error; empty while it continues.
+  std::string stop_reason = {};
 
   /// Adds the counts of another part of the run. The size of the files does not change.
   void add(const DiskCacheState& other) {

@@ -102,8 +102,8 @@ struct Situation {
   /// cached after decoding are whole.
   bool decodes_parts = false;
   std::string on_device_from;  ///< the first transform that the device could do; "": none
-  std::optional<Measured>
-      augment_s;                  ///< seconds for a batch of these transforms on the device alone
+  /// Seconds for a batch of these transforms on the device alone.
+  std::optional<Measured> augment_s;
   std::string crop;               ///< a crop after transforms that need no more than it; "": none
   std::string crop_moved_before;  ///< the first of these transforms
   bool has_frozen_stage = false;
@@ -127,8 +127,8 @@ struct Observations {
   std::size_t batch_size = 1;
   unsigned workers = 1;   ///< of the loader; 0: the thread that trains makes the samples, too
   std::size_t slabs = 4;  ///< batches for which the loader has memory
-  std::size_t slabs_per_worker =
-      0;  ///< that each worker brings with it; 0: `slabs` is all there are
+  /// That each worker brings with it; 0: `slabs` is all there are.
+  std::size_t slabs_per_worker = 0;
   MachineCapacity capacity;
   std::vector<Level> levels;  ///< from the device batch to nothing cached
   std::vector<HostStepCost> host;
@@ -176,8 +176,8 @@ struct Diagnosis {
   std::shared_ptr<const PipelineModel> model;  ///< the model that explains what was measured
   Bottleneck verdict = Bottleneck::not_enough_evidence;
   std::string reason;  ///< why, in a sentence
-  std::vector<Bottleneck>
-      bottlenecks;              ///< most gain first; empty where the device does not wait for input
+  /// Most gain first; empty where the device does not wait for input.
+  std::vector<Bottleneck> bottlenecks;
   Measured ceiling;             ///< steps/s with batches on the device: input costs nothing
   Measured rate;                ///< steps/s with nothing cached
   Measured share;               ///< rate / ceiling

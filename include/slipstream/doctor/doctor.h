@@ -16,8 +16,8 @@ struct DoctorOptions {
   /// `log_line` is called with a warning first.
   double budget_s = 60;
   std::function<bool()> stop = {};  ///< asked often; true ends measuring with what there is
-  std::function<void(const std::string& line)> log_line =
-      {};  ///< called with what is being measured
+  /// Called with what is being measured.
+  std::function<void(const std::string& line)> log_line = {};
 };
 
 /// What examine() measured.

@@ -40,8 +40,8 @@ struct LoadedWeights {
   /// Not converted, since one of the two is not a floating-point type: such as "fc.weight (float32
   /// here, int8 there)".
   std::vector<std::string> other_dtype;
-  std::vector<std::string>
-      converted;  ///< loaded, such as "fc.weight (float32 here, float16 there)"
+  /// Loaded, such as "fc.weight (float32 here, float16 there)".
+  std::vector<std::string> converted;
 };
 
 /// Copies weights of a .safetensors file, or of a checkpoint (a folder; its averages, where it has

@@ -33,8 +33,8 @@ struct SlabField {
   DType dtype = DType::uint8;    ///< as stages see it: labels of up to 256 classes are uint8
   std::size_t offset_bytes = 0;  ///< in the slab, a multiple of 256
   std::size_t sample_bytes = 0;  ///< size of one sample in the slab
-  std::size_t device_offset_bytes =
-      0;  ///< in the device's block, a multiple of 256; unless Wire::host
+  /// In the device's block, a multiple of 256; unless Wire::host.
+  std::size_t device_offset_bytes = 0;
 };
 
 /// How all fields of a batch lie in one block of memory, so that one copy moves a batch. The first

@@ -21,8 +21,8 @@ struct RandomErasing {
   double p = 0.5;                              ///< 0 to 1
   std::array<double, 2> scale = {0.02, 0.33};  ///< fraction of the image's area; above 0, at most 1
   std::array<double, 2> ratio = {0.3, 3.3};    ///< height / width; 0.001 to 1000
-  double value =
-      0;  ///< fills all channels, in the image's units; for uint8 a whole number, 0 to 255
+  /// Fills all channels, in the image's units; for uint8 a whole number, 0 to 255.
+  double value = 0;
 
   using Drawn = DrawnErasing;
 

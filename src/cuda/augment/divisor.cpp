@@ -7,8 +7,8 @@
 namespace slipstream::augment {
 namespace {
 
-constexpr std::int64_t kOne = std::int64_t{1}
-                              << 23;  ///< the smallest mantissa of a float as an integer
+/// The smallest mantissa of a float as an integer.
+constexpr std::int64_t kOne = std::int64_t{1} << 23;
 
 /// Returns the inverse of an odd number modulo 2^64, by Newton's iteration: each step doubles the
 /// number of correct bits.

@@ -146,8 +146,8 @@ __device__ __forceinline__ void store_patches(const PassProgram& pass, bool is_p
     const std::int32_t y = (lane + i) / kWords;
     const std::int32_t at = (lane + i) % kWords * 4;
     const std::int32_t channel = is_planar ? at / kPatchesWidth : 0;
-    const std::int32_t value =
-        left * of_pixel + at - channel * kPatchesWidth;  // index in the row of the image
+    // Index in the row of the image.
+    const std::int32_t value = left * of_pixel + at - channel * kPatchesWidth;
     if (top + y >= pass.out_height || value >= pass.out_width * of_pixel) continue;
     *reinterpret_cast<FourWide<T>*>(image + channel * plane +
                                     (top + y) * pass.out_width * of_pixel + value) =
