@@ -1,17 +1,13 @@
 #include "slipstream/core/wire.h"
 
 #include <algorithm>
-#include <array>
-#include <utility>
-#include <vector>
 
-#include "slipstream/core/error.h"
+#include "core/enum_names.h"
 
 namespace slipstream {
 namespace {
 
-// In the order of the enumerators, because to_string() uses the enumerator as index.
-constexpr std::array<std::pair<Wire, std::string_view>, 8> kNames = {{
+constexpr EnumNames<Wire, 8> kNames = {{
     {Wire::plain, "plain"},
     {Wire::smallest, "smallest"},
     {Wire::bits, "bits"},
@@ -29,15 +25,8 @@ bool has_format(const WireFormats& formats, Wire wire) {
                      [&](const auto& each) { return each.second == wire; });
 }
 
-std::string_view to_string(Wire wire) { return kNames.at(static_cast<std::size_t>(wire)).second; }
+std::string_view to_string(Wire wire) { return enum_name(kNames, wire); }
 
-Wire wire_named(const std::string& name) {
-  std::vector<std::string> known;
-  for (const auto& [wire, known_name] : kNames) {
-    if (known_name == name) return wire;
-    known.emplace_back(known_name);
-  }
-  throw Refused(unknown_name("wire format", name, known));
-}
+Wire wire_named(const std::string& name) { return enum_named(kNames, "wire format", name); }
 
 }  // namespace slipstream

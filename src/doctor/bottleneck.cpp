@@ -1,13 +1,10 @@
-#include <array>
-#include <utility>
-
+#include "core/enum_names.h"
 #include "doctor/pipeline_model.h"
-#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {
 
-constexpr std::array<std::pair<Bottleneck, std::string_view>, 10> kNames = {
+constexpr EnumNames<Bottleneck, 10> kNames = {
     {{Bottleneck::gpu, "gpu"},
      {Bottleneck::copy, "copy"},
      {Bottleneck::transforms, "transforms"},
@@ -21,19 +18,10 @@ constexpr std::array<std::pair<Bottleneck, std::string_view>, 10> kNames = {
 
 }  // namespace
 
-std::string_view to_string(Bottleneck bottleneck) {
-  for (const auto& [value, name] : kNames)
-    if (value == bottleneck) return name;
-  throw Error("no such bottleneck");
-}
+std::string_view to_string(Bottleneck bottleneck) { return enum_name(kNames, bottleneck); }
 
 Bottleneck bottleneck_named(std::string_view name) {
-  std::vector<std::string> known;
-  for (const auto& [value, known_name] : kNames) {
-    if (known_name == name) return value;
-    known.emplace_back(known_name);
-  }
-  throw Refused(unknown_name("bottleneck", std::string(name), known));
+  return enum_named(kNames, "bottleneck", name);
 }
 
 Bottleneck host_step_group(std::size_t index) {

@@ -1,10 +1,8 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numbers>
-#include <utility>
 
-#include "slipstream/core/error.h"
+#include "core/enum_names.h"
 #include "slipstream/engine/optimizer.h"
 
 namespace slipstream {
@@ -12,9 +10,11 @@ namespace {
 
 using Kind = LrSchedule::Kind;
 
-constexpr std::array kNames = {std::pair{"constant", Kind::constant}, std::pair{"step", Kind::step},
-                               std::pair{"cosine", Kind::cosine}, std::pair{"linear", Kind::linear},
-                               std::pair{"one-cycle", Kind::one_cycle}};
+constexpr EnumNames<Kind, 5> kNames = {{{Kind::constant, "constant"},
+                                        {Kind::step, "step"},
+                                        {Kind::cosine, "cosine"},
+                                        {Kind::linear, "linear"},
+                                        {Kind::one_cycle, "one-cycle"}}};
 
 constexpr double kShareThatRises = 0.3;
 constexpr double kBeginOfCycle = 1.0 / 25;
@@ -70,12 +70,7 @@ void LrSchedule::validate() const {
 }
 
 LrSchedule::Kind schedule_named(const std::string& name) {
-  std::vector<std::string> known;
-  for (const auto& [each, kind] : kNames) {
-    if (name == each) return kind;
-    known.emplace_back(each);
-  }
-  throw Refused(unknown_name("schedule", name, known));
+  return enum_named(kNames, "schedule", name);
 }
 
 }  // namespace slipstream

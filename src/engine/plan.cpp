@@ -1,9 +1,8 @@
 #include "slipstream/engine/plan.h"
 
 #include <algorithm>
-#include <array>
-#include <utility>
 
+#include "core/enum_names.h"
 #include "core/text.h"
 #include "loader/plan_limits.h"
 
@@ -15,7 +14,7 @@ using Names = std::vector<std::string>;
 constexpr int kTrainingPriority = 2;
 const char* const kAnyStage = "*";
 
-constexpr std::array<std::pair<Precision, std::string_view>, 4> kPrecisions = {{
+constexpr EnumNames<Precision, 4> kPrecisions = {{
     {Precision::tf32, "tf32"},
     {Precision::fp32, "fp32"},
     {Precision::bf16, "bf16"},
@@ -212,20 +211,10 @@ WireFormats wire_formats(const Plan& plan) {
   return all;
 }
 
-std::string_view to_string(Precision precision) {
-  for (const auto& [value, name] : kPrecisions)
-    if (value == precision) return name;
-  ensure(false, "every precision has a name");
-  return {};
-}
+std::string_view to_string(Precision precision) { return enum_name(kPrecisions, precision); }
 
 Precision precision_named(const std::string& name) {
-  Names known;
-  for (const auto& [value, known_name] : kPrecisions) {
-    if (known_name == name) return value;
-    known.emplace_back(known_name);
-  }
-  throw Refused(unknown_name("precision", name, known));
+  return enum_named(kPrecisions, "precision", name);
 }
 
 }  // namespace slipstream
