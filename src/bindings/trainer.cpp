@@ -10,6 +10,7 @@
 #include "engine/checkpoint_folder.h"
 #include "engine/context_parts.h"
 #include "engine/environment.h"
+#include "engine/placement.h"
 
 namespace slipstream {
 namespace {
@@ -281,16 +282,8 @@ NativeEvaluator::NativeEvaluator(std::shared_ptr<NativeTrainer> trainer,
       std::make_unique<Evaluator>(of.trainer_->pipeline(), data, context, of.numerics_, options);
   LoaderPlan loading = make_loader_plan(*loader);
   loading.wire = of.loading_.wire;
-  loading.on_device.clear();
-  const auto plan_at = [&](const std::string& transforms_device) {
-    return placed_plan(evaluator_->pipeline(), of.plan_.schedule.mode, transforms_device,
-                       context.kind(), loading, of.numerics_);
-  };
-  try {
-    plan_ = plan_at(of.transforms_device_);
-  } catch (const Refused&) {  // without its random transforms nothing may be left for the device
-    plan_ = plan_at("cpu");
-  }
+  plan_ = evaluation_plan(evaluator_->pipeline(), of.plan_.schedule.mode, of.transforms_device_,
+                          context.kind(), loading, of.numerics_);
   plan_.schedule.driver = of.plan_.schedule.driver;
 }
 

@@ -10,6 +10,7 @@
 #include "core/files.h"
 #include "core/number_text.h"
 #include "cuda/gpu_meter.h"
+#include "engine/placement.h"
 #include "report/progress_line.h"
 #include "report/watch_report.h"
 #include "slipstream/engine/trainer.h"
@@ -68,26 +69,16 @@ std::optional<Validation> make_validation(const TrainOptions& options, const Tra
   if (options.validation.val.empty()) return std::nullopt;
   const Pipeline data = options.common.declare_on(options.validation.val);
   check_same_classes(*trainer.pipeline().dataset(), *data.dataset());
-  Validation made{.evaluator = std::make_unique<Evaluator>(trainer.pipeline(), data,
-                                                           trainer.context(), trainer.numerics()),
-                  .plan = {}};
-  const Pipeline& pipeline = made.evaluator->pipeline();
+  auto evaluator =
+      std::make_unique<Evaluator>(trainer.pipeline(), data, trainer.context(), trainer.numerics());
   LoaderPlan own = file ? file->schedule.loader : loader;
-  own.on_device.clear();
   own.cache.reset();
   const std::string mode = file                       ? file->schedule.mode
                            : options.plan == "serial" ? "serial"
                                                       : "pipelined";
-  const auto plan_at = [&](const std::string& transforms_device) {
-    return placed_plan(pipeline, mode, transforms_device, trainer.context().kind(), own,
-                       trainer.numerics());
-  };
-  try {
-    made.plan = plan_at(options.transforms_device);
-  } catch (const Refused&) {  // without its random transforms nothing may be left for the device
-    made.plan = plan_at("cpu");
-  }
-  return made;
+  Plan plan = evaluation_plan(evaluator->pipeline(), mode, options.transforms_device,
+                              trainer.context().kind(), own, trainer.numerics());
+  return Validation{std::move(evaluator), std::move(plan)};
 }
 
 void refuse_clashes(const TrainOptions& options) {

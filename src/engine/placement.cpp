@@ -91,4 +91,15 @@ Plan placed_plan(const Pipeline& pipeline, const std::string& mode,
   return plan;
 }
 
+Plan evaluation_plan(const Pipeline& pipeline, const std::string& mode,
+                     const std::string& transforms_device, DeviceKind device, LoaderPlan loader,
+                     const Plan::Numerics& numerics) {
+  loader.on_device.clear();
+  try {
+    return placed_plan(pipeline, mode, transforms_device, device, loader, numerics);
+  } catch (const Refused&) {
+    return placed_plan(pipeline, mode, "cpu", device, loader, numerics);
+  }
+}
+
 }  // namespace slipstream

@@ -13,4 +13,10 @@ namespace slipstream {
 std::size_t transforms_on_device(const Dataset& dataset, const std::vector<NamedOp>& transforms,
                                  const DataLoaderOptions& options);
 
+/// Returns placed_plan() for evaluation, which has no random transforms. If that leaves none that
+/// the device can apply, the loader's threads apply all. `loader.on_device` is ignored.
+Plan evaluation_plan(const Pipeline& pipeline, const std::string& mode,
+                     const std::string& transforms_device, DeviceKind device, LoaderPlan loader,
+                     const Plan::Numerics& numerics);
+
 }  // namespace slipstream
