@@ -11,13 +11,12 @@
 #include "engine/context_parts.h"
 #include "engine/environment.h"
 #include "engine/placement.h"
+#include "training/resume.h"
 
 namespace slipstream {
 namespace {
 
 namespace py = pybind11;
-
-constexpr const char* kLatest = "auto";
 
 /// Those of the loader's forms that are exact, or the others.
 WireFormats choose_wire(const NativeLoader& loader, bool exact) {
@@ -154,24 +153,13 @@ void NativeTrainer::select_criterion(const std::optional<std::string>& chosen) {
 
 std::vector<std::string> NativeTrainer::open(const std::string& resume) {
   const GilRelease unlocked;
-  std::optional<LoadedCheckpoint> loaded;
   const std::unique_ptr<Checkpoints> taken = taken_folder();
-  if (resume == kLatest) {
-    if (taken == nullptr) throw Refused("resume=\"auto\" needs checkpoint=DIR");
-    loaded = taken->load_latest();
+  if (resume == kLatest && taken == nullptr) throw Refused("resume=\"auto\" needs checkpoint=DIR");
+  const std::optional<LoadedCheckpoint> loaded =
+      load_resumed(*trainer_, taken.get(), saving_.folder, resume, "resume=\"auto\"");
+  if (resume == kLatest)
     for (const FoundCheckpoint& each : checkpoints_in(saving_.folder))
       if (each.step > trainer_->position()) passed_over_.insert(each.path);
-  } else if (!resume.empty()) {
-    const std::vector<FoundCheckpoint> in_it = checkpoints_in(resume);
-    const std::filesystem::path path =
-        in_it.empty() ? std::filesystem::path(resume) : in_it.front().path;
-    loaded = taken != nullptr ? taken->load(path) : load_checkpoint(*trainer_, path);
-  } else if (taken != nullptr && !checkpoints_in(saving_.folder).empty()) {
-    throw Refused(saving_.folder.string() +
-                  " has checkpoints of an earlier run, the latest of step " +
-                  std::to_string(checkpoints_in(saving_.folder).front().step) +
-                  ": go on with resume=\"auto\", or give another folder");
-  }
   history_ = {position(), loaded, criterion_};
   if (!logging_.dir.empty())
     log_.emplace(logging_, *trainer_, !resume.empty(),

@@ -1,19 +1,16 @@
 #include "cli/checkpoint_flags.h"
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <iostream>
 
 #include "core/environment.h"
 #include "core/files.h"
 #include "core/number_text.h"
-#include "engine/checkpoint_folder.h"
 #include "slipstream/engine/weights.h"
+#include "training/resume.h"
 
 namespace slipstream {
 namespace {
-
-constexpr const char* kLatest = "auto";
 
 void print_names(const std::string& what, const std::vector<std::string>& names) {
   if (names.empty()) return;
@@ -97,23 +94,12 @@ std::unique_ptr<Checkpoints> CheckpointFlags::open(Trainer& trainer, std::uint64
 
 std::optional<LoadedCheckpoint> CheckpointFlags::load(Trainer& trainer,
                                                       Checkpoints* checkpoints) const {
-  std::optional<LoadedCheckpoint> loaded;
-  if (resume == kLatest) {
-    loaded = checkpoints->load_latest();
-  } else if (!resume.empty()) {
-    const std::vector<FoundCheckpoint> in_it = checkpoints_in(resume);
-    const std::filesystem::path path =
-        in_it.empty() ? std::filesystem::path(resume) : in_it.front().path;
-    loaded = checkpoints != nullptr ? checkpoints->load(path) : load_checkpoint(trainer, path);
-  }
+  std::optional<LoadedCheckpoint> loaded =
+      load_resumed(trainer, checkpoints, checkpoint, resume, "--resume auto");
   if (loaded) {
     for (const std::string& damaged : loaded->passed_over)
       std::cerr << "warning: passed over a damaged checkpoint: " << printable(damaged) << "\n";
     std::cout << "goes on from step " << loaded->step << " (" << loaded->path.string() << ")\n";
-  } else if (checkpoints != nullptr && resume.empty() && !checkpoints_in(checkpoint).empty()) {
-    throw Refused(checkpoint + " has checkpoints of an earlier run, the latest of step " +
-                  std::to_string(checkpoints_in(checkpoint).front().step) +
-                  ": go on with --resume auto, or give another folder");
   }
   return loaded;
 }

@@ -1,0 +1,27 @@
+#include "training/resume.h"
+
+#include <vector>
+
+#include "engine/checkpoint_folder.h"
+
+namespace slipstream {
+
+std::optional<LoadedCheckpoint> load_resumed(Trainer& trainer, Checkpoints* checkpoints,
+                                             const std::filesystem::path& folder,
+                                             const std::string& resume, const std::string& remedy) {
+  if (resume == kLatest) return checkpoints->load_latest();
+  if (!resume.empty()) {
+    const std::vector<FoundCheckpoint> in_it = checkpoints_in(resume);
+    const std::filesystem::path path =
+        in_it.empty() ? std::filesystem::path(resume) : in_it.front().path;
+    return checkpoints != nullptr ? checkpoints->load(path) : load_checkpoint(trainer, path);
+  }
+  if (checkpoints == nullptr) return std::nullopt;
+  if (const std::vector<FoundCheckpoint> found = checkpoints_in(folder); !found.empty())
+    throw Refused(folder.string() + " has checkpoints of an earlier run, the latest of step " +
+                  std::to_string(found.front().step) + ": go on with " + remedy +
+                  ", or give another folder");
+  return std::nullopt;
+}
+
+}  // namespace slipstream
