@@ -173,7 +173,11 @@ void NativeTrainer::show(const Progress& progress) {
   if (line_ == nullptr)
     line_ = std::make_unique<ProgressLine>(
         std::cerr, ProgressLineOptions{.columns = [] { return terminal_columns(2); },
-                                       .facts = [this](const Progress& p) { return facts(p); }});
+                                       .facts =
+                                           [this](const Progress& p) {
+                                             return training_facts(trainer_->pipeline(), steps_,
+                                                                   history_, p);
+                                           }});
   line_->update(progress);
 }
 

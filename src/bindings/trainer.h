@@ -58,8 +58,9 @@ class NativeTrainer {
   bool save(const std::optional<CheckpointScore>& score);
   /// FitSteps::show() for the progress line.
   void show(const Progress& progress);
-  TrainingFacts facts(const Progress& progress) const {
-    return training_facts(trainer_->pipeline(), steps_, history_, progress);
+  /// TrainStep::lr() of the trained module.
+  std::optional<double> lr(std::uint64_t batch) const {
+    return trainer_->pipeline().train_step()->lr(batch);
   }
   std::uint64_t first_step() const { return history_.first_step; }
   /// What went wrong with checkpoints since the last call, in a sentence; "" for nothing.

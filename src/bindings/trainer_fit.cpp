@@ -51,8 +51,8 @@ class PythonSteps final : public FitSteps {
     const GilAcquire locked;
     try {
       call_in_run(calls_.attr("end_step"),
-                  py::make_tuple(step, progress.loss, trainer_.facts(progress).lr,
-                                 progress.elapsed_s, progress.input_wait_share));
+                  py::make_tuple(step, progress.loss, trainer_.lr(step - 1), progress.elapsed_s,
+                                 progress.input_wait_share));
     } catch (const py::error_already_set&) {
       raised_ = std::current_exception();
     }

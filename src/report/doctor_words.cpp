@@ -83,9 +83,7 @@ std::string percent(const Measured& share) {
   return percent(share.value) + " [" + percent(share.low) + ", " + percent(share.high) + "]";
 }
 
-Measured in_ms(const Measured& seconds) {
-  return {1e3 * seconds.value, 1e3 * seconds.low, 1e3 * seconds.high, "ms", seconds.n};
-}
+Measured in_ms(const Measured& seconds) { return scaled(seconds, 1e3, "ms"); }
 
 Measured waiting_share(const Diagnosis& diagnosis) {
   const Measured& share = diagnosis.share;
