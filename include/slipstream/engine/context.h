@@ -9,17 +9,18 @@
 
 namespace slipstream {
 
-/// What outlives a run on one device: streams, the threads of lanes and page-locked memory. The
-/// caller makes it once; the command line makes one for the process. A second run in it takes no
-/// more memory. Only one run at a time may use it.
+/// The resources of one device that are kept between runs: streams, the threads of lanes and
+/// page-locked memory. The caller creates it once; the command line has one for the process. A
+/// second run in the same Context allocates no further memory. Only one run at a time may use it.
 class Context {
  public:
-  /// Takes the device of that name: "cpu", "cuda", "cuda:N" or "auto" (the first GPU, else the
-  /// CPU). Throws Refused, naming the devices there are, for a device that is not there. On a GPU
-  /// it sets CUBLAS_WORKSPACE_CONFIG to ":4096:8" in the environment where that is not set, because
-  /// cuBLAS is not deterministic without, and CUDA_DEVICE_MAX_CONNECTIONS to 32, so that streams do
-  /// not share a queue of the device. A program that uses CUDA before it makes a Context sets them
-  /// itself.
+  /// Opens the device of that name: "cpu", "cuda", "cuda:N" or "auto" (the first GPU, or the CPU if
+  /// there is none). Throws Refused, with the available devices, if the device does not exist.
+  ///
+  /// On a GPU it sets two environment variables, unless they are already set:
+  /// CUBLAS_WORKSPACE_CONFIG to ":4096:8", because cuBLAS is not deterministic otherwise, and
+  /// CUDA_DEVICE_MAX_CONNECTIONS to 32, so that streams do not share a hardware queue. CUDA reads
+  /// them only once: a program that uses CUDA before it creates a Context must set them itself.
   explicit Context(const std::string& device);
   ~Context();
   Context(const Context&) = delete;
@@ -27,7 +28,7 @@ class Context {
 
   /// The device.
   c10::Device device() const { return device_; }
-  /// Whether the device is a CPU or a GPU.
+  /// Returns the kind of the device: CPU or GPU.
   DeviceKind kind() const;
 
  private:

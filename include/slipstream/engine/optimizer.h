@@ -21,41 +21,42 @@ struct NamedTensor {
 
 /// One update of the parameters.
 struct Update {
-  double lr_factor = 1;  ///< by which all learning rates are multiplied
-  /// A float32 scalar on the parameters' device: where it is 1, nothing changes. Undefined: this
-  /// is an update in any case.
+  double lr_factor = 1;  ///< factor that multiplies all learning rates
+  /// A float32 scalar on the parameters' device. If its value is 1, the update changes nothing. If
+  /// the tensor is undefined, the update always applies.
   at::Tensor skip = {};
 };
 
-/// Updates parameters from their gradients. It must never wait for the device.
+/// Updates parameters from their gradients. No function may wait for the device.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  /// Takes the parameters, which are on their device, and makes the state for them. Throws Refused
-  /// where it cannot train them.
+  /// Receives the parameters, which are already on their device, and creates the state for them.
+  /// Throws Refused if it cannot train them.
   virtual void bind(std::vector<NamedTensor> parameters) = 0;
-  /// Enqueues an update on the current stream. Parameters without a gradient are left alone.
+  /// Enqueues an update on the current stream. Parameters without a gradient do not change.
   virtual void step(const Update& update) = 0;
-  /// The tensors of the state themselves, not copies, in a fixed order. Their names differ: those
-  /// of sgd() and adamw() are what torch.optim calls them and the parameter's name, such as
-  /// "momentum_buffer.fc.weight" and "exp_avg.fc.weight".
+  /// Returns the tensors of the state themselves, not copies, in a fixed order and with distinct
+  /// names. The names in sgd() and adamw() consist of torch.optim's name and the parameter's name,
+  /// such as "momentum_buffer.fc.weight" and "exp_avg.fc.weight".
   virtual std::vector<NamedTensor> state() const = 0;
-  /// The learning rate, without Update::lr_factor and ParameterGroup::lr_factor.
+  /// Returns the learning rate, without Update::lr_factor and ParameterGroup::lr_factor.
   virtual double lr() const = 0;
 };
 
-/// Parameters that are trained otherwise than the rest.
+/// A group of parameters with a different learning rate or weight decay.
 struct ParameterGroup {
-  /// Whether a parameter, on its device, belongs to the group. The first group that takes a
-  /// parameter has it.
+  /// Returns true if a parameter, which is on its device, belongs to the group. A parameter belongs
+  /// to the first group that accepts it.
   std::function<bool(const NamedTensor& parameter)> takes;
-  double lr_factor = 1;                               ///< by which the learning rate is multiplied
-  std::optional<double> weight_decay = std::nullopt;  ///< no value: that of the optimizer
+  double lr_factor = 1;  ///< factor that multiplies the learning rate
+  /// No value: the optimizer's weight decay applies.
+  std::optional<double> weight_decay = std::nullopt;
 };
 
-/// A group of parameters that do not decay: those of every kind in `kinds`. "bias": parameters
-/// whose name ends with "bias". "norm": parameters of one dimension that are no bias, as the
-/// weights of normalizations are. Throws Refused for another kind.
+/// Returns a group of parameters without weight decay: all parameters of the given kinds. "bias":
+/// parameters whose name ends with "bias". "norm": other parameters with one dimension, such as the
+/// weights of normalization layers. Throws Refused for any other kind.
 ParameterGroup no_weight_decay_on(const std::vector<std::string>& kinds);
 
 /// Options of sgd(). Numbers are finite and at least 0.
@@ -83,9 +84,9 @@ struct AdamWOptions {
 /// "Decoupled weight decay regularization", ICLR 2019. Throws Refused for bad options.
 std::shared_ptr<Optimizer> adamw(const AdamWOptions& options);
 
-/// How the learning rate goes over the updates of a training: a factor by which it is multiplied.
-/// During the first `warmup` updates it rises linearly from `warmup_factor` to 1, as LinearLR of
-/// torch.optim.lr_scheduler does; what follows begins then.
+/// The learning rate over the updates of a training, as a factor that multiplies it. During the
+/// first `warmup` updates it rises linearly from `warmup_factor` to 1, as LinearLR of
+/// torch.optim.lr_scheduler does. The schedule of `kind` starts after that.
 struct LrSchedule {
   enum class Kind : std::uint8_t {
     constant,
@@ -96,7 +97,8 @@ struct LrSchedule {
                ///< falls to 1/250,000, by half cosines; it has no further warm-up
   };
   Kind kind = Kind::constant;
-  std::uint64_t updates = 0;    ///< of the whole training; for all kinds but constant and step
+  /// Number of updates in the whole training; unused by constant and step.
+  std::uint64_t updates = 0;
   std::uint64_t step_size = 0;  ///< at least 1 for step
   double gamma = 0.1;
   double end_factor = 0;
@@ -104,13 +106,14 @@ struct LrSchedule {
   double warmup_factor = 0.01;
   bool operator==(const LrSchedule&) const = default;
 
-  /// The factor of update number `update`, counted from 0. Behind the last update it stays.
+  /// Returns the factor for update number `update`, counted from 0. After the last update it stays
+  /// constant.
   double factor(std::uint64_t update) const;
-  /// Throws Refused, saying what is wrong, for numbers that do not fit together.
+  /// Throws Refused, with the reason, if the numbers do not fit together.
   void validate() const;
 };
-/// The kind of that name: "constant", "step", "cosine", "linear" or "one-cycle". Throws Refused for
-/// another name.
+/// Returns the kind of that name: "constant", "step", "cosine", "linear" or "one-cycle". Throws
+/// Refused for any other name.
 LrSchedule::Kind schedule_named(const std::string& name);
 
 }  // namespace slipstream

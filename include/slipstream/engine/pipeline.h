@@ -13,83 +13,89 @@
 
 namespace slipstream {
 
-/// The name of the device step that does the transforms which a plan gives to the device. No stage
-/// may then have this name.
+/// Name of the device step that applies the transforms which a plan assigns to the device. While a
+/// plan has this step, no stage may have this name.
 inline constexpr const char* kAugmentStep = "augment";
-/// The name of the device step that does the operations over batches (batch_ops.h).
+/// Name of the device step that applies the operations on whole batches (batch_ops.h).
 inline constexpr const char* kMixStep = "mix";
 
 struct StepCosts;
 
 /// A training pipeline, declared once: data set -> transforms of samples -> batch -> copy -> device
 /// stages -> training stage. Plans and measurements are derived from it. Only the last stage
-/// trains, so running the earlier ones ahead changes no result.
+/// trains. The results of earlier stages therefore do not depend on the weights being trained, and
+/// a plan can run these stages in advance without changing any result.
+///
+/// A Pipeline is a value. Copies share the data set, the modules and the training step. Building
+/// one reads no sample and enqueues no work on a device.
 class Pipeline {
  public:
-  /// Begins a pipeline over `dataset`. Throws Refused for a null data set and a batch size of 0.
+  /// Starts a declaration over `dataset`. Throws Refused if the data set is null or the batch size
+  /// is 0.
   Pipeline(std::shared_ptr<const Dataset> dataset, SampleOptions options);
 
-  /// Adds an operation on samples, which loader threads do unless a plan gives it to the device, or
-  /// an operation over batches, which comes last and is done by the device (batch_ops.h). Throws
-  /// Refused for an empty name or one that is taken, for bad parameters, and where BatchOps::take()
-  /// does.
+  /// Adds an operation on samples or on whole batches (batch_ops.h). Loader threads apply an
+  /// operation on samples, unless the plan assigns it to the device. The device applies operations
+  /// on whole batches, so they must follow all operations on samples. Throws Refused if the name is
+  /// empty or already used, if parameters are invalid, or if BatchOps::take() throws it.
   Pipeline transform(std::string name, AnyOp op) &&;
-  /// Adds a stage ahead of training. Throws Refused for an empty name or one that is taken.
+  /// Adds a device stage that runs before the training stage. Throws Refused if the name is empty
+  /// or already used.
   Pipeline stage(std::string name, FrozenStage stage) &&;
-  /// Adds the last stage, which trains `module`. It may have the name of a host step ("decode"),
-  /// for no Cut can mean it. Throws Refused with all that is wrong: an empty name or one that is
-  /// taken, no optimizer, a module without a parameter to train, what find_problems() says of the
-  /// stages, and options that are out of range.
+  /// Adds the last stage, which trains `module`. It may have the name of a host step, such as
+  /// "decode", because a Cut cannot name the last stage. Throws Refused with all problems at once:
+  /// an empty or used name, no optimizer, a module without trainable parameters, the problems that
+  /// find_problems() reports for the stages, and options that are out of range.
   Pipeline train(std::string name, ModuleRef module, std::shared_ptr<Optimizer> optimizer,
                  Loss loss, TrainingOptions options = {}) &&;
-  /// Adds a last stage of your own. Throws Refused as above.
+  /// Adds a custom last stage. Throws Refused for the problems listed above.
   Pipeline train(std::string name, std::shared_ptr<TrainStep> step) &&;
-  /// Adds a score that is counted where the pipeline is evaluated. Throws Refused for a name that
-  /// is taken; "loss" and "accuracy" are.
+  /// Adds a score that is computed when the pipeline is evaluated. Throws Refused if the name is
+  /// already used; "loss" and "accuracy" always are.
   Pipeline metric(Metric metric) &&;
-  /// Trains with other options than were declared. Throws Refused where the last stage is one of
-  /// your own, or there is none yet, and for options that are out of range.
+  /// Replaces the training options. Throws Refused if the last stage is a custom TrainStep or has
+  /// not been declared yet, and if options are out of range.
   Pipeline with_training(TrainingOptions options) &&;
 
-  /// A stage ahead of training and its name.
+  /// A stage that runs before the training stage, and its name.
   struct NamedStage {
     std::string name;
     FrozenStage stage;
   };
   const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
   const SampleOptions& options() const { return options_; }
-  /// The operations on samples; batch_ops() has those over batches.
+  /// The operations on samples. batch_ops() returns the operations on whole batches.
   const std::vector<NamedOp>& transforms() const { return transforms_; }
   const BatchOps& batch_ops() const { return batch_ops_; }
   const std::vector<NamedStage>& stages() const { return stages_; }
   const std::string& train_name() const { return train_name_; }
   const std::vector<Metric>& metrics() const { return metrics_; }
-  /// How the module of the last stage is trained.
+  /// The options with which the module of the last stage is trained.
   const TrainingOptions& training() const { return training_; }
-  /// The last stage; nullptr where there is none yet.
+  /// The last stage; nullptr if none has been declared.
   const std::shared_ptr<TrainStep>& train_step() const { return step_; }
-  /// What the last stage was made of; empty for one of your own.
+  /// The module, optimizer and loss of the last stage; empty if it is a custom TrainStep.
   const TrainStage& train_stage() const { return stage_; }
-  /// The options of a loader for this pipeline under `plan`. The caller sets where batches begin
-  /// (first_batch) and where their memory comes from (memory). Throws Refused where the plan names
-  /// a transform that the pipeline does not have.
+  /// Returns the options of a DataLoader for this pipeline under `plan`. The caller sets the first
+  /// batch (first_batch) and the memory resource of the slabs (memory). Throws Refused if the plan
+  /// names a transform that the pipeline does not have.
   DataLoaderOptions loader_options(const Plan& plan) const;
-  /// How many steps an epoch has, whatever the plan: samples / (batch_size * rank.count), rounded
-  /// down or, without drop_last, up. Throws Refused for a batch of all ranks that is larger than
-  /// the data set.
+  /// Returns the number of steps in an epoch, which is the same for every plan: samples /
+  /// (batch_size * rank.count), rounded down or, without drop_last, up. Throws Refused if one batch
+  /// of all ranks together is larger than the data set.
   std::uint64_t batches_per_epoch() const;
 
-  /// The names of the host's steps in order: read, decode, the transforms ahead of `on_device`
-  /// (LoaderPlan::on_device; empty: all of them), collate. Throws Refused where no transform has
-  /// that name.
+  /// Returns the names of the host steps in order: read, decode, the transforms before `on_device`
+  /// (LoaderPlan::on_device; all of them if it is empty), collate. Throws Refused if no transform
+  /// has the name `on_device`.
   std::vector<std::string> host_steps(const std::string& on_device = "") const;
-  /// The names of the device's steps in order: copy, "augment" where `on_device` is not empty,
-  /// "mix" where there are operations over batches, the stages, the training stage. Throws Refused
-  /// where no transform has the name `on_device`, and where a stage is called "augment" beside that
-  /// step.
+  /// Returns the names of the device steps in order: copy, "augment" if `on_device` is not empty,
+  /// "mix" if there are operations on whole batches, the stages, the training stage. Throws Refused
+  /// if no transform has the name `on_device`, or if a stage is also called "augment" although that
+  /// step exists.
   std::vector<std::string> device_steps(const std::string& on_device = "") const;
-  /// The number of transforms from `on_device` on; 0 where it is empty. Throws Refused where no
-  /// transform has that name.
+  /// Returns the number of transforms from `on_device` to the last one; 0 if `on_device` is empty.
+  /// Throws Refused if no transform has that name.
   std::size_t transforms_from(const std::string& on_device) const;
 
  private:
@@ -110,32 +116,35 @@ class Pipeline {
   std::shared_ptr<const StepCosts> costs_;  ///< nullptr: none
 };
 
-/// Begins a pipeline over `dataset`, for .transform(), .stage() and .train() to be called on.
-/// Throws Refused for a null data set and a batch size of 0.
+/// Starts a declaration over `dataset`, to be completed with .transform(), .stage() and .train().
+/// Throws Refused if the data set is null or the batch size is 0.
 inline Pipeline pipeline(std::shared_ptr<const Dataset> dataset, SampleOptions options) {
   return {std::move(dataset), std::move(options)};
 }
 
-/// The first transform from which on the device can do all, where fields travel in `wire`; of
-/// images that differ in size rather a random resized crop or what stands behind such a transform,
-/// for others make samples that are smaller to copy and to cache. For LoaderPlan::on_device. Throws
-/// Refused, saying why, where the device cannot do even the last.
+/// Returns the name of the first transform that the device should apply, together with all that
+/// follow it, if fields travel in the formats `wire`. The result is a value for
+/// LoaderPlan::on_device. If images differ in size, this is a random resized crop or a transform
+/// after the images have one size. Other crops and resizes stay on the host, because they make
+/// samples smaller to copy and to cache. If no such transform exists, returns the first one that
+/// the device can apply. Throws Refused, with the reason, if the device cannot apply even the last
+/// transform.
 std::string first_on_device(const Pipeline& pipeline, const WireFormats& wire = {});
-/// The same, but "" where nothing is gained by it.
+/// Returns what first_on_device() returns, or "" if moving transforms to the device gains nothing.
 std::string first_worth_doing_on_device(const Pipeline& pipeline, const WireFormats& wire = {});
 
-/// Throws Refused unless `transforms_device` is "cpu" (the loader's threads do the transforms) or
-/// "cuda" (the GPU does those that it can), and the latter only where the training's `device` is a
-/// GPU.
+/// Throws Refused unless `transforms_device` is "cpu" (loader threads apply the transforms) or
+/// "cuda" (the GPU applies those that it can), and if it is "cuda" although the training's `device`
+/// is a CPU.
 void check_transforms_device(const std::string& transforms_device, DeviceKind device);
 
-/// make_plan for `pipeline`, with the loader's threads doing its transforms ("cpu"), or with the
-/// device doing them ("cuda") from `loader.on_device` on or, if that is empty, from
-/// first_on_device. In a pipelined plan those on the device have a lane of their own, and so have
-/// operations over batches; these two share a lane. Where `device` is a CPU, "cuda" means lanes on
-/// the CPU, which do the same operations: this is for tests, and check_transforms_device() refuses
-/// it to users. Throws Refused as make_plan and first_on_device do, and for another
-/// `transforms_device`.
+/// Makes a plan for `pipeline`. If `transforms_device` is "cpu", loader threads apply its
+/// transforms. If it is "cuda", the device applies the transforms from `loader.on_device` to the
+/// last one or, if that is empty, from first_on_device(). In a pipelined plan, the transforms on
+/// the device and the operations on whole batches share one lane, separate from the other steps. If
+/// `device` is a CPU, "cuda" selects CPU lanes that apply the same operations. Only tests use this:
+/// check_transforms_device() refuses it for users. Throws Refused as make_plan() and
+/// first_on_device() do, and for any other `transforms_device`.
 Plan placed_plan(const Pipeline& pipeline, const std::string& mode,
                  const std::string& transforms_device, DeviceKind device, LoaderPlan loader,
                  const Plan::Numerics& numerics);

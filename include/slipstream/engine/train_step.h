@@ -16,86 +16,91 @@ class Module;
 
 namespace slipstream {
 
-/// What a step of the training has to know of the run.
+/// Properties of the run that a training step must know.
 struct StepSettings {
   bool fp16 = false;  ///< whether the module computes in fp16, so that losses must be scaled
 };
 
-/// A module that a step trains, and its name. Its parameters and buffers have that name and '.'
-/// ahead of their own, or their own alone where the name is "".
+/// A module that a step trains, and its name. The names of its parameters and buffers are prefixed
+/// with that name and '.', or with nothing if the name is "".
 struct NamedModule {
   std::string name;
   std::shared_ptr<torch::nn::Module> module;
 };
 
-/// The last stage of a pipeline, which trains. Pipeline::train() makes one of a module, an
-/// optimizer and a loss. A class of your own does what that cannot, such as training two modules
-/// with two optimizers against each other (docs/programs.md has an example).
+/// The last stage of a pipeline, which trains. Pipeline::train() makes one from a module, an
+/// optimizer and a loss. Derive a class for a training that needs more, such as an adversarial
+/// training of two modules with two optimizers (docs/programs.md has an example).
 ///
-/// The functions are called with the device's stream of the training lane as the current stream.
-/// They enqueue work and never wait for the device. Between two calls of train() all that later
-/// ones depend on is in the parameters and buffers of modules() and in the tensors of state(): that
-/// is what State, checkpoints and digests hold.
+/// The functions are called while the stream of the training lane is the current one. They enqueue
+/// work and must not wait for the device. Everything that later calls of train() depend on must be
+/// in the parameters and buffers of modules() or in the tensors of state(), because State,
+/// checkpoints and digests contain exactly these tensors.
 class TrainStep {
  public:
   virtual ~TrainStep() = default;
-  /// The modules that it trains. Names differ.
+  /// Returns the modules that this step trains. Their names must be distinct.
   virtual std::vector<NamedModule> modules() const = 0;
-  /// Is called once, when the modules are on the device, in the plan's memory layout and in
-  /// training mode. Makes optimizers' states there.
+  /// Called once, when the modules are on the device, in the plan's memory layout and in training
+  /// mode. Creates the optimizers' state there.
   virtual void bind(const StepSettings& settings) = 0;
-  /// Trains on a batch: forward, loss, backward and what updates it asks for. PyTorch's default
-  /// generator of the device has been seeded with the pipeline's seed and the number of the batch.
+  /// Trains on a batch: forward, loss, backward and the update, if one is due. PyTorch's default
+  /// generator of the device has been seeded from the pipeline's seed and the number of the batch.
   /// The gradients that the modules' parameters have afterwards are dropped.
   virtual LossValue train(const Batch& batch) = 0;
-  /// The tensors, other than those of modules(), that train() changes: themselves, not copies, in a
-  /// fixed order, each with a name of its own. Those of averaged() are called "ema." and their name
-  /// there; checkpoints write them into a file of their own.
+  /// Returns the tensors, other than those of modules(), that train() changes. These are the
+  /// tensors themselves, not copies, in a fixed order and with distinct names. The tensors of
+  /// averaged() are included, with "ema." before their name; checkpoints write them to a separate
+  /// file.
   virtual std::vector<NamedTensor> state() const = 0;
-  /// After train() threw: whether the parameters and buffers and the tensors of state() are still
-  /// as they were before it. Where it returns false the training goes on from a State alone.
+  /// Returns true if, after train() threw, the parameters, the buffers and the tensors of state()
+  /// are still as they were before that call. If it returns false, training can continue only after
+  /// a State has been restored.
   virtual bool is_intact() const { return false; }
 
-  /// Computes what the model makes of a batch, its first dimension the samples, with modules in
-  /// evaluation mode and without gradients, and changes nothing but fields of `batch`, which it may
-  /// set as further outputs. Throws Error where there is no such thing (the default).
+  /// Computes the model's output for a batch. The first dimension of the output is the samples.
+  /// Modules are in evaluation mode, and no gradients are computed. The call changes nothing except
+  /// fields of `batch`, which it may set as further outputs. The default throws Error, because the
+  /// step has no prediction.
   virtual at::Tensor predict(Batch& batch);
-  /// The loss of what predict() returned, with the fields that it left. Without a loss (the
-  /// default): an undefined tensor.
+  /// Returns the loss of `output`, which predict() returned, with the fields that predict() left in
+  /// `batch`. The default returns an undefined loss tensor, which means that there is no loss.
   virtual LossValue compute_loss(const at::Tensor& output, const Batch& batch);
-  /// Tensors to evaluate with instead of the parameters and buffers of modules() that have their
-  /// names: running averages. They are part of state().
+  /// Returns tensors, such as running averages, that replace the parameters and buffers of the same
+  /// name for evaluation. They are part of state().
   virtual std::vector<NamedTensor> averaged() const { return {}; }
-  /// The learning rate with which batch number `batch` is trained; no value: there is none.
+  /// Returns the learning rate for batch number `batch`; no value if there is none.
   virtual std::optional<double> lr(std::uint64_t batch) const;
 };
 
-/// What happens to an update whose gradients, or whose loss, are not finite.
+/// What happens to an update if its gradients or its loss are not finite.
 enum class OnNonFinite : std::uint8_t {
   stop,  ///< a loss that is not finite ends the run with an error
-  /// The update is left out: parameters and the optimizer's state stay, and with a loss that is not
-  /// finite the buffers, too. Averages take the parameters as they are.
+  /// The update is skipped: the parameters and the optimizer's state stay unchanged. If the loss is
+  /// not finite, the buffers stay unchanged, too. Averages are updated with the unchanged
+  /// parameters.
   skip
 };
 
 /// How a module is trained with an optimizer and a loss.
 struct TrainingOptions {
-  /// The batches whose gradients are averaged for one update, at least 1. Batches are counted
-  /// through all epochs: batch n belongs to update n / accumulate. With more than 1 a parameter
-  /// that has no gradient counts as one with a gradient of zeros.
+  /// The number of batches whose gradients are averaged for one update, at least 1. Batches are
+  /// counted through all epochs: batch n belongs to update n / accumulate. If it is more than 1, a
+  /// parameter without a gradient counts as having a gradient of zeros.
   unsigned accumulate = 1;
-  /// The largest norm of all gradients together; larger ones are scaled down to it, as
-  /// torch.nn.utils.clip_grad_norm_ does. 0: they are not.
+  /// The largest norm of all gradients together. Gradients with a larger norm are scaled down to
+  /// it, as torch.nn.utils.clip_grad_norm_ does. 0 disables this.
   double clip_grad_norm = 0;
-  /// After each update an average of each parameter and each float buffer becomes ema_decay *
-  /// average + (1 - ema_decay) * parameter; other buffers are copied. 0: there is no average.
+  /// After each update, the average of each parameter and of each floating-point buffer becomes
+  /// ema_decay * average + (1 - ema_decay) * value; other buffers are copied. 0: no averages are
+  /// kept.
   double ema_decay = 0;
   OnNonFinite on_nan = OnNonFinite::stop;
-  LrSchedule schedule = {};  ///< of updates, not batches
+  LrSchedule schedule = {};  ///< the learning rate, counted in updates, not in batches
 };
 
-/// How a stage calls a module: it makes an output of a batch, whose field `input` goes in. It may
-/// set fields of the batch, as further outputs.
+/// A function that computes a module's output for a batch. `input` is the name of the field that is
+/// passed to the module. The function may set fields of the batch as further outputs.
 using BatchForward = std::function<at::Tensor(Batch& batch, const std::string& input)>;
 
 /// A module, how it is called, and how it is trained.
@@ -106,11 +111,11 @@ struct TrainStage {
   Loss loss;
 };
 
-/// The step that trains the module of `stage`: forward, loss, backward, and an update after every
-/// `accumulate` batches. It computes an output in fp16 as float32 before the loss. Losses are then
-/// scaled by a factor that is halved after gradients that are not finite, whose update is left out,
-/// and doubled after 2,000 that were, as torch.amp.GradScaler does. Throws Refused for options that
-/// are out of range.
+/// Returns the step that trains the module of `stage`: forward, loss, backward, and an update after
+/// every `accumulate` batches. An fp16 output is converted to float32 before the loss. For a module
+/// in fp16, losses are scaled by a factor, as torch.amp.GradScaler does: it is halved after
+/// gradients that are not finite, whose update is skipped, and doubled after 2,000 updates with
+/// finite gradients. Throws Refused if options are out of range.
 std::shared_ptr<TrainStep> train_step(TrainStage stage, TrainingOptions options = {});
 
 }  // namespace slipstream
