@@ -6,8 +6,8 @@
 
 namespace slipstream {
 
-/// What public types of this room keep from their users: for this room's sources alone, which hand
-/// on what tests and other rooms need (context_parts.h, run_hooks.h, step_costs.h).
+/// Gives access to the private parts of public types. Only sources of this module include it; they
+/// pass on what tests and other modules need (context_parts.h, run_hooks.h, step_costs.h).
 struct Access {
   static auto& of(Context& context) { return *context.impl_; }
   static auto& of(Trainer& trainer) { return *trainer.impl_; }

@@ -21,7 +21,7 @@ constexpr const char* kModel = "model";
 constexpr const char* kRemedy = "; make the package again as docs/own-models.md says";
 constexpr std::string_view kChannelsLast = " channels_last";
 
-/// Whether `text` is `form`, in which each '*' stands for a number.
+/// Returns true if `text` matches `form`, in which each '*' matches a number.
 bool fits(std::string_view form, std::string_view text) {
   while (!form.empty() && !text.empty()) {
     const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
@@ -43,7 +43,8 @@ std::vector<std::string> split_list(std::string_view list) {
   return parts;
 }
 
-/// What a processor lacks that the package was compiled for; "" where it lacks nothing.
+/// Returns the instruction sets that the package was compiled for but this processor lacks; "" if
+/// it has all.
 std::string missing_instructions(const std::string& compiled_for) {
   const auto has = at::cpu::get_cpu_capabilities();
   for (const auto& [name, capability] :
@@ -54,7 +55,8 @@ std::string missing_instructions(const std::string& compiled_for) {
   return "";
 }
 
-/// Whether a GPU of compute capability `major`.`minor` runs what was compiled for `compiled_for`.
+/// Returns true if a GPU of compute capability `major`.`minor` can run code compiled for
+/// `compiled_for`.
 bool runs_on(const std::string& compiled_for, int major, int minor) {
   if (compiled_for.find_first_not_of("0123456789") != std::string::npos) return true;
   return compiled_for.size() < 2 ||
@@ -82,7 +84,8 @@ class AotInductor final : public Imported {
     const c10::DeviceGuard guard(device);
     loader_.reset();
     try {
-      // Not single-threaded, a run would wait for the one before it to end on the device.
+      // In the multi-threaded mode, a run waits until the previous run has finished on the device,
+      // which would block the host.
       constexpr bool kSingleThreaded = true;
       loader_ = std::make_unique<AOTIModelPackageLoader>(file_, kModel, kSingleThreaded, 1,
                                                          device.is_cuda() ? device.index() : -1);
@@ -160,7 +163,8 @@ class AotInductor final : public Imported {
     if (loader_ == nullptr) throw Error(file_ + ": it is on no device; call to(device) first");
     std::vector<at::Tensor> taken;
     for (std::size_t i = 0; i < inputs.size(); ++i) taken.push_back(checked(inputs[i], i));
-    // Operations of PyTorch that the package calls must return the types it was compiled for.
+    // Autocast would change the dtypes that PyTorch's operations return, and the package was
+    // compiled for fixed dtypes.
     const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
     void* stream =
         device_.is_cuda() ? c10::cuda::getCurrentCUDAStream(device_.index()).stream() : nullptr;
@@ -169,7 +173,7 @@ class AotInductor final : public Imported {
   }
 
   std::unordered_map<std::string, std::string> metadata_;
-  std::vector<std::string> forms_;  ///< of the inputs, as Python wrote them
+  std::vector<std::string> forms_;  ///< descriptions of the inputs, as Python wrote them
   c10::Device device_ = c10::kCPU;
   std::unique_ptr<AOTIModelPackageLoader> loader_;
   std::mutex running_;

@@ -13,16 +13,16 @@
 namespace slipstream {
 namespace {
 
-/// What becomes of one field.
+/// How one field is augmented.
 struct Part {
   std::size_t field;
   FieldSpec output;
-  std::optional<AugmentPlan> plan;  ///< for a GPU
+  std::optional<AugmentPlan> plan;  ///< set on a GPU
 };
 
 struct Stage {
   std::vector<Part> parts;
-  std::once_flag is_specialized;  ///< by the first batch, on its device
+  std::once_flag is_specialized;  ///< set by the first batch, on its device
 };
 
 void specialize(std::vector<Part>& parts) {
@@ -39,7 +39,8 @@ std::vector<Part> make_parts(const SlabLayout& layout, bool on_gpu) {
     const bool is_touched =
         std::any_of(chain.steps().begin(), chain.steps().end(),
                     [&](const DeviceChain::Step& step) { return step.named.op.touches(kind); });
-    // Boxes came with the batch as they are behind the chain.
+    // The host has already applied the geometry of the chain to boxes, so the device must not
+    // change them again.
     if (!is_touched || kind == FieldKind::boxes || layout.fields[i].wire == Wire::host) continue;
     Part& part = parts.emplace_back(Part{i, chain.outputs()[i], std::nullopt});
     if (on_gpu) part.plan.emplace(chain, i);

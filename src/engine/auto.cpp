@@ -20,7 +20,7 @@ class Auto {
  public:
   Auto(Trainer& trainer, const RunOptions& options) : trainer_(trainer), options_(options) {}
 
-  /// Real steps of the run under `plan`; the steady ones are added to `rate`.
+  /// Trains `steps` real steps of the run under `plan` and adds the steady ones to `rate`.
   void train(const Plan& plan, std::uint64_t steps, SteadyRate* rate) {
     if (stopped_ || steps == 0) return;
     RunOptions part = options_;
@@ -42,7 +42,8 @@ class Auto {
     started_ = true;
   }
 
-  /// Each lane of `plan` alone; empty where the run was stopped meanwhile.
+  /// Measures each lane of `plan` alone. Returns no rates if the run was stopped during the
+  /// measurement.
   LaneRates measure_alone(const Plan& plan, std::uint64_t steps) {
     const auto stop = [this] {
       stopped_ = stopped_ || (options_.stop && options_.stop());
@@ -66,7 +67,7 @@ class Auto {
   }
 
   std::uint64_t left() const { return stopped_ ? 0 : options_.steps - total_.steps; }
-  /// All that was trained, digested if asked for.
+  /// Returns the result of all trained steps, with the digest if it was requested.
   RunResult result() {
     if (options_.digest) total_.digest = trainer_.digest();
     return std::move(total_);
@@ -86,11 +87,14 @@ class Auto {
 Measured overlap_efficiency(const Measured& serial, const Measured& pipelined,
                             const Measured& bound) {
   const auto of = [](double s, double p, double m) {
+    // The shortest possible time of a step is that of the slowest lane alone.
     const double gain = 1 / s - 1 / m;
     return gain > 0 ? (1 / s - 1 / p) / gain : 0;
   };
   Measured result{of(serial.value, pipelined.value, bound.value), 0, 0, "1", pipelined.n};
   result.low = result.high = result.value;
+  // The efficiency may rise or fall with each rate, so its interval is taken from all combinations
+  // of the ends of the three intervals.
   for (double s : {serial.low, serial.high})
     for (double p : {pipelined.low, pipelined.high})
       for (double m : {bound.low, bound.high}) {
@@ -106,6 +110,8 @@ LaneRates measure_lanes_alone(Trainer& trainer, const Plan& plan, std::uint64_t 
                               const std::function<void(const Progress&)>& progress) {
   StateGuard guard(trainer);
   LaneRates alone;
+  // Each lane starts from a cached result of the lane before it, so it is measured without waiting
+  // for any other work.
   std::string after = "collate";
   for (const LanePlan& lane : plan.schedule.lanes) {
     RunOptions options;
@@ -132,6 +138,7 @@ AutoResult run_auto(Trainer& trainer, const Plan& serial, const Plan& pipelined,
                     const RunOptions& options) {
   Auto run(trainer, options);
   AutoChoice choice{"serial", "too few steps to measure both", {}, {}};
+  // The four turns together take at most half of the run's steps.
   const std::uint64_t block = std::min(kMostSteps, options.steps / (4 * kTurns));
   LaneRates alone;
   if (block >= kFewestSteps) {

@@ -14,7 +14,8 @@ std::string figure(double value) {
   return text;
 }
 
-/// Whether the faster is faster by more than both intervals, the halves that face each other, say.
+/// Returns true if the difference is larger than the two halves of the intervals between the values
+/// together, that is, if the intervals do not overlap.
 bool differ(const Measured& a, const Measured& b) {
   const Measured& fast = a.value > b.value ? a : b;
   const Measured& slow = a.value > b.value ? b : a;

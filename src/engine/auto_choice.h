@@ -4,8 +4,9 @@
 
 namespace slipstream {
 
-/// Which plan `auto` keeps: pipelined where its steady steps were faster, serial where they were
-/// not or where one of both had none; and whether the difference is beyond noise.
+/// Chooses the plan that `auto` keeps: pipelined if its steady steps were faster; serial if they
+/// were not, or if either plan had no steady steps. The reason says whether the difference is
+/// larger than the noise.
 AutoChoice choose_mode(const SteadyRate& serial, const SteadyRate& pipelined);
 
 }  // namespace slipstream

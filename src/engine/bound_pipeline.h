@@ -12,16 +12,19 @@
 
 namespace slipstream {
 
-/// A declaration with its modules on a context's device, its optimizer bound to them.
+/// A declared pipeline whose modules are on a context's device and whose optimizer has their
+/// parameters.
 struct BoundPipeline {
-  /// Throws Refused for what cannot be trained.
+  /// Throws Refused if the pipeline cannot be trained.
   BoundPipeline(Pipeline declared, Context& where, const Plan::Numerics& how);
 
-  /// The layout of a batch under `plan`, of the pipeline's batch size or of `batch_size`.
+  /// Returns the layout of a batch under `plan`, for `batch_size` or, without a value, the
+  /// pipeline's batch size.
   SlabLayout layout(const Plan& plan, std::optional<std::size_t> batch_size = std::nullopt) const;
-  /// The options of a loader under `plan` that begins with batch `first_batch`.
+  /// Returns the options of a loader under `plan` that starts with batch `first_batch`.
   DataLoaderOptions loader_options(const Plan& plan, std::uint64_t first_batch) const;
-  /// What puts values of trained modules back that no State holds (Unsaved).
+  /// Returns a function that restores the values of trained modules that no State contains
+  /// (UnsavedState) to their present values.
   std::function<void()> keep_unsaved() const;
   /// Waits for the device.
   void synchronize() const;
@@ -29,7 +32,7 @@ struct BoundPipeline {
   Pipeline pipeline;
   Context& context;
   Plan::Numerics numerics;
-  std::vector<at::Tensor> parameters;   ///< of the training stage, those that train
+  std::vector<at::Tensor> parameters;   ///< trainable parameters of the training stage
   std::vector<at::Tensor> buffers;      ///< of the training stage
   std::vector<NamedTensor> persistent;  ///< parameters and buffers of the training stage
 

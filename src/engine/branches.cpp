@@ -20,8 +20,8 @@ namespace {
 using torch::autograd::Node;
 using torch::autograd::variable_list;
 
-/// A weight that autocast has cast is part of the graph in which it was cast first, and a branch's
-/// graph is one of its own.
+/// Disables autocast's cache of converted weights. A cached weight belongs to the autograd graph in
+/// which it was converted first, but each branch has a separate graph.
 class NoAutocastCache {
  public:
   NoAutocastCache() : before_(at::autocast::is_autocast_cache_enabled()) {
@@ -35,7 +35,8 @@ class NoAutocastCache {
   bool before_;
 };
 
-/// Where a branch's own graph begins: keeps the gradient that comes back to the branch's input.
+/// The start of a branch's separate autograd graph. It stores the gradient with respect to the
+/// branch's input.
 struct BranchInput final : Node {
   variable_list apply(variable_list&& gradients) override {
     gradient = std::move(gradients.front());
@@ -46,9 +47,9 @@ struct BranchInput final : Node {
   at::Tensor gradient;
 };
 
-/// The way back: backward() of each branch's own graph, from its output to its input. Its next
-/// edges, one a branch, all lead to the input of the branches, so that PyTorch adds their
-/// gradients.
+/// The backward of all branches. It runs backward() of each branch's separate graph, from its
+/// output to its input. It has one next edge for each branch, and all of them lead to the input of
+/// the branches, so that PyTorch adds up their gradients.
 struct ForkJoinBackward final : Node {
   variable_list apply(variable_list&& gradients) override {
     if (outputs.empty())
@@ -61,7 +62,9 @@ struct ForkJoinBackward final : Node {
     route.run(outputs.size(), ForkPass::backward, [&](std::size_t k) {
       if (gradients[k].defined()) torch::autograd::backward({outputs[k]}, {gradients[k]});
     });
-    variable_list backwards;  // PyTorch adds the last user's gradient first
+    // The order is reversed, because PyTorch adds the gradient of the last user first, and the
+    // order of a sum changes its bits.
+    variable_list backwards;
     for (std::size_t k = begins.size(); k-- > 0;)
       backwards.push_back(std::move(begins[k]->gradient));
     return backwards;
@@ -74,7 +77,7 @@ struct ForkJoinBackward final : Node {
   std::string name() const override { return "ForkJoinBackward"; }
 
   Route route;
-  at::Tensor input;  ///< held until the branches on their streams have read it
+  at::Tensor input;  ///< kept alive until the branches have read it on their streams
   std::vector<std::shared_ptr<BranchInput>> begins;
   std::vector<at::Tensor> outputs;
 };
@@ -83,8 +86,9 @@ std::int64_t tensor_version(const at::Tensor& tensor) {
   return tensor.is_inference() ? 0 : tensor._version();
 }
 
-/// Whether the graph of `output` goes on into one from before `first`, a number of this thread's
-/// sequence.
+/// Returns true if the graph of `output` contains a node that is older than `first`, a number of
+/// this thread's autograd sequence. Such a node does not belong to the branch, so its gradient
+/// would be lost.
 bool goes_beyond(const at::Tensor& output, std::uint64_t first) {
   std::vector<const Node*> open = {output.grad_fn().get()};
   std::unordered_set<const Node*> seen = {nullptr};
@@ -99,14 +103,14 @@ bool goes_beyond(const at::Tensor& output, std::uint64_t first) {
   return false;
 }
 
-/// `input` without its graph, at the beginning of another one.
+/// Returns `input` detached from its graph, as the start of a branch's separate graph.
 at::Tensor begun_at(const std::shared_ptr<BranchInput>& begin, const at::Tensor& input) {
   at::Tensor detached = input.detach();
   if (input.requires_grad()) torch::autograd::set_history(detached, begin);
   return detached;
 }
 
-/// `outputs` without their graphs, which become part of the graph that `input` is in.
+/// Returns `outputs` detached from the branches' graphs and connected to the graph of `input`.
 std::vector<at::Tensor> joined_to(const at::Tensor& input, Route route,
                                   std::vector<std::shared_ptr<BranchInput>> begins,
                                   std::vector<at::Tensor> outputs) {
@@ -158,6 +162,7 @@ void Route::run(std::size_t branches, ForkPass pass, const std::function<void(st
 std::vector<at::Tensor> run_branches(Route route, const std::vector<Forward>& branches,
                                      const at::Tensor& input) {
   const bool tracks = at::GradMode::is_enabled();
+  // PyTorch increases a tensor's version with every write in place.
   const std::int64_t version = tensor_version(input);
   std::vector<std::shared_ptr<BranchInput>> begins(branches.size());
   std::vector<at::Tensor> outputs(branches.size());

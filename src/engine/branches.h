@@ -10,15 +10,17 @@
 
 namespace slipstream {
 
-/// Where one call of the branches goes, and later its way back.
+/// Decides on which lanes one call of the branches runs. The same object is used for forward and
+/// later for backward.
 class Route {
  public:
-  /// On the current stream alone.
+  /// Runs all branches on the current stream.
   Route() = default;
-  /// From `lane`, on its branches' lanes or on itself. `call` may be nullptr.
+  /// Runs the branches of a stage on `lane`: each on a separate lane if `on_streams`, otherwise all
+  /// on `lane`. `call` receives the times of a trial; it may be nullptr.
   Route(const CurrentLane& lane, bool on_streams, std::shared_ptr<ForkTrial::Call> call);
 
-  /// work(k) for each branch, in turn.
+  /// Calls work(k) for each branch, one after the other on the calling thread.
   void run(std::size_t branches, ForkPass pass, const std::function<void(std::size_t)>& work);
 
  private:
@@ -28,8 +30,8 @@ class Route {
   std::shared_ptr<ForkTrial::Call> call_;
 };
 
-/// The branches' results, differentiable where gradients are on. Throws Error when a branch writes
-/// into `input`.
+/// Returns the branches' results, differentiable if gradients are enabled. Throws Error if a branch
+/// writes into `input`.
 std::vector<at::Tensor> run_branches(Route route, const std::vector<Forward>& branches,
                                      const at::Tensor& input);
 

@@ -8,9 +8,9 @@
 
 namespace slipstream {
 
-/// The batches that stand in for everything up to a step on the device: the first `cut.items` from
-/// `first_batch` on, with every field that the steps up to there gave. Waits for the device, and
-/// ends the loader of `feed`. `doing`: as of run_frozen().
+/// Makes the batches that replace all steps up to a step on the device: the first `cut.items`
+/// batches, starting with `first_batch`, with every field that those steps set. Waits for the
+/// device, and stops the loader of `feed`. `doing` is used as in run_frozen().
 std::vector<Fields> fill_cache(const BoundPipeline& bound, DeviceSteps& device_steps,
                                DeviceFeed& feed, const Plan& plan, const Cut& cut,
                                std::uint64_t first_batch, std::string& doing);

@@ -32,7 +32,7 @@ std::string describe_order(const SampleOptions& options) {
   return order;
 }
 
-/// What does not change while it is trained.
+/// Returns a record with the values that stay the same during a training.
 CheckpointRecord make_record(const Pipeline& pipeline) {
   return {.seed = pipeline.options().seed,
           .batch_size = pipeline.options().batch_size,
@@ -115,6 +115,8 @@ struct Checkpoints::Impl {
   bool is_due(std::uint64_t position) {
     if (options.save_every == 0 || position % options.save_every != 0) return false;
     const std::lock_guard lock(mutex);
+    // At most one copy of the state exists at a time, because it takes device memory. While one is
+    // requested or being written, a checkpoint is skipped.
     if (next || is_writing || is_awaited) return false;
     is_awaited = true;
     return true;
@@ -132,6 +134,7 @@ struct Checkpoints::Impl {
     std::optional<c10::StreamGuard> stream;
     if (device.is_cuda()) {
       cuda::begin_thread(device.index());
+      // The copies to the host run on a separate stream, not on the stream of a lane.
       stream.emplace(
           c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device.index()).unwrap());
     }
@@ -144,6 +147,7 @@ struct Checkpoints::Impl {
       is_writing = true;
       lock.unlock();
       write(state);
+      // Frees the copy on the device before the next one is requested.
       state = {};
       lock.lock();
       is_writing = false;
@@ -151,7 +155,8 @@ struct Checkpoints::Impl {
     }
   }
 
-  /// Where the process was killed before `best` could be set, it is set now.
+  /// Takes over the scores of a loaded checkpoint. Also sets the link `best`, because the process
+  /// may have been killed before it was set.
   void go_on_from(const LoadedCheckpoint& loaded) {
     scored_step = loaded.scored_step;
     best_scores = loaded.best_scores;
@@ -169,7 +174,8 @@ struct Checkpoints::Impl {
     if (score.is_best) best = BestScore{score.metric, score.value, step};
   }
 
-  /// The loss of a step does not tell what its gradients made of the weights.
+  /// Checks the weights themselves, because a finite loss does not show whether the step's update
+  /// made them infinite or NaN.
   void check_finite(const State& state) const {
     for (const auto& [name, tensor] : state.model)
       if (parameters.contains(name) && tensor.is_floating_point() &&
@@ -208,7 +214,7 @@ struct Checkpoints::Impl {
     });
   }
 
-  /// Writes the state, and tells whether it could.
+  /// Writes the state. Returns true if it was written.
   bool write(const State& state) {
     const std::string what = "the checkpoint of step " + std::to_string(state.position);
     if (!try_to([&] { add(state); }, what)) return false;
@@ -233,7 +239,7 @@ struct Checkpoints::Impl {
   CheckpointOptions options;
   Trainer& trainer;
   CheckpointFolder folder;
-  const CheckpointRecord training;  ///< what all records have in common
+  const CheckpointRecord training;  ///< the values that are the same in all records
   const double steps_of_epoch;
   std::set<std::string> parameters;  ///< names
   std::string plan;
@@ -243,7 +249,7 @@ struct Checkpoints::Impl {
   std::mutex mutex;
   std::condition_variable changed;
   std::optional<State> next;
-  bool is_awaited = false;  ///< a state that was asked for and has not come
+  bool is_awaited = false;  ///< a state was requested and has not arrived yet
   bool is_writing = false;
   bool is_over = false;
   std::string problem;
@@ -290,7 +296,8 @@ std::optional<LoadedCheckpoint> Checkpoints::load_latest() {
       load_latest_checkpoint(impl_->trainer, impl_->folder.path());
   if (!loaded) return loaded;
   impl_->go_on_from(*loaded);
-  // The process may have been killed before it was set, or its checkpoint be damaged.
+  // The link may be missing because the process was killed before it was set, or it may refer to
+  // the damaged checkpoint that was skipped.
   impl_->try_to([&] { impl_->folder.set_last(loaded->step); }, "the last checkpoint");
   return loaded;
 }

@@ -48,8 +48,8 @@ void name_anew(const fs::path& from, const fs::path& to) {
                 errno_message(errno));
 }
 
-/// Removes a file, or a folder with all that is in it. Not by remove_all(): LibTorch exports one of
-/// its own, which calls a function that is not there.
+/// Removes a file, or a folder with its content. std::filesystem::remove_all() cannot be used:
+/// LibTorch exports its own version of it, which calls a function that does not exist.
 void remove_files(const fs::path& path) {
   std::error_code ignored;
   std::vector<fs::path> files;
@@ -60,7 +60,8 @@ void remove_files(const fs::path& path) {
   fs::remove(path, ignored);
 }
 
-/// Removes a folder so that its name never stands for a part of it.
+/// Removes a folder. It is renamed first, so that no checkpoint's name ever refers to a partly
+/// removed folder.
 void remove_whole(const fs::path& folder) {
   const fs::path away = folder.parent_path() / (std::string(kUnfinished) + "removed");
   remove_files(away);
@@ -68,8 +69,8 @@ void remove_whole(const fs::path& folder) {
   remove_files(away);
 }
 
-/// A copy that followed links has a checkpoint where the link was, which the next link would
-/// replace.
+/// Throws Refused if `best` or `last` is a folder. A copying program that follows links creates a
+/// folder in place of the link, and setting the link would destroy it.
 void require_links(const fs::path& folder) {
   std::error_code ignored;
   for (const char* name : {kBest, kLast}) {
@@ -85,7 +86,8 @@ bool is_folder(const fs::directory_entry& entry) {
   return entry.is_directory(failed);
 }
 
-/// What exchange() had given another name when the process ended is put back.
+/// Restores a checkpoint that exchange() had renamed when the process ended, or removes an
+/// unfinished folder.
 void restore_or_remove(const fs::path& unfinished) {
   std::string name = unfinished.filename().string();
   if (name.ends_with(kReplaced)) {
@@ -109,12 +111,14 @@ void remove_unfinished(const fs::path& folder) {
   for (const fs::path& path : unfinished) restore_or_remove(path);
 }
 
-/// Gives `from` the name of `to`, and, where there is one already, `to` that of `from`, at once
-/// where the file system can do that.
+/// Renames `from` to `to`. If `to` exists, the two names are exchanged, atomically if the file
+/// system supports it. Otherwise the old folder is renamed first; restore_or_remove() restores it
+/// if the process ends in between.
 void exchange(const fs::path& from, const fs::path& to) {
   std::error_code failed;
   if (!fs::exists(fs::symlink_status(to, failed))) return name_anew(from, to);
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
+  // File systems without RENAME_EXCHANGE report one of these two errors.
   if (errno != EINVAL && errno != ENOSYS)
     throw Error("cannot rename " + from.string() + " to " + to.string() + ": " +
                 errno_message(errno));
@@ -125,7 +129,8 @@ void exchange(const fs::path& from, const fs::path& to) {
   name_anew(away, from);
 }
 
-/// A folder that is removed at the end of its life unless it was renamed.
+/// A folder that the destructor removes. become() renames it; the destructor then removes what had
+/// the name before.
 class UnfinishedFolder {
  public:
   explicit UnfinishedFolder(fs::path path) : path_(std::move(path)) {
@@ -139,7 +144,9 @@ class UnfinishedFolder {
   UnfinishedFolder& operator=(const UnfinishedFolder&) = delete;
 
   const fs::path& path() const { return path_; }
-  /// What has the name already goes in its place, and away.
+  /// Renames the folder to `named`. An existing folder of that name gets the temporary name and is
+  /// removed with this object. The parent folder is synced so that the new name survives a power
+  /// failure.
   void become(const fs::path& named) {
     exchange(path_, named);
     sync_folder(named.parent_path());
@@ -185,7 +192,8 @@ void CheckpointFolder::release_lock() {
   lock_ = -1;
 }
 
-/// Where the folder was removed and made again, the lock of the old one is worth nothing.
+/// Locks the folder for this process. If the folder was removed and created again, the lock file of
+/// the old one protects nothing, so it is closed first.
 void CheckpointFolder::take() {
   release_lock();
   std::error_code failed;
@@ -194,6 +202,8 @@ void CheckpointFolder::take() {
   const fs::path lock = folder_ / kLock;
   lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (lock_ < 0) throw Error("cannot write into " + folder_.string() + ": " + errno_message(errno));
+  // The system releases this lock when the process ends, however it ends, so a killed run leaves no
+  // lock.
   if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
   const int error = errno;
   release_lock();
@@ -203,7 +213,8 @@ void CheckpointFolder::take() {
   throw Error("cannot lock " + lock.string() + ": " + errno_message(error));
 }
 
-/// Whether the lock is that of the folder which has the name now.
+/// Returns true if the locked file is the one that the path refers to now. A removed and recreated
+/// lock file has another inode.
 bool CheckpointFolder::is_taken() const {
   struct stat own {
   }, there{};
@@ -218,12 +229,16 @@ fs::path CheckpointFolder::add(std::uint64_t step,
   fs::path named = folder_ / checkpoint_name(step);
   UnfinishedFolder unfinished(folder_ / (std::string(kUnfinished) + checkpoint_name(step)));
   fill(unfinished.path());
+  // The files must be on the disk before the rename: after a power failure, the name must not refer
+  // to an incomplete folder.
   sync_folder(unfinished.path());
   unfinished.become(named);
   return named;
 }
 
-/// Gives why there could be no link.
+/// Sets the link `name` to the checkpoint of `step`. The link is created under a temporary name and
+/// renamed, because a rename replaces the old link atomically. Returns an error if no link could be
+/// created.
 std::error_code CheckpointFolder::link_to(std::uint64_t step, const std::string& name) {
   const fs::path link = folder_ / (std::string(kUnfinished) + name);
   std::error_code failed;

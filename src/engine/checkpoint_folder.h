@@ -16,38 +16,41 @@ struct FoundCheckpoint {
   std::uint64_t step = 0;
 };
 
-/// The step that the name of a checkpoint says; no value for another name.
+/// Returns the step in the name of a checkpoint; no value if it is not the name of a checkpoint.
 std::optional<std::uint64_t> parse_step(const std::filesystem::path& path);
 
-/// The checkpoints in `folder`, by its names alone, the one of the latest step first; empty where
-/// there is no such folder.
+/// Returns the checkpoints in `folder`, found only by their names, the latest step first. Empty if
+/// the folder does not exist.
 std::vector<FoundCheckpoint> checkpoints_in(const std::filesystem::path& folder);
 
-/// The folder in which one run keeps its checkpoints: step-N, each whole, and `best` and `last`,
-/// links to two of them. Whenever the process ends, and even if the machine loses power, each name
-/// is a checkpoint that was written to its end, and the one before was not removed earlier.
+/// The folder in which one run keeps its checkpoints: complete folders step-N, and the links `best`
+/// and `last` to two of them. Whenever the process ends, and even if the machine loses power, each
+/// of these names refers to a checkpoint that was written completely, and the previous checkpoint
+/// is removed only after that.
 class CheckpointFolder {
  public:
-  /// Makes the folder where it is missing, takes it for this process, and removes what a process
-  /// that was killed had left unfinished. Throws Refused where it cannot be made or written, where
-  /// another run has it, and where `best` or `last` is a folder, which a link would replace.
+  /// Creates the folder if it does not exist, locks it for this process, and removes unfinished
+  /// files of a process that was killed. Throws Refused if it cannot be created or written, if
+  /// another run has locked it, and if `best` or `last` is a folder, which a link would replace.
   explicit CheckpointFolder(std::filesystem::path folder);
   ~CheckpointFolder();
   CheckpointFolder(const CheckpointFolder&) = delete;
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
   const std::filesystem::path& path() const { return folder_; }
-  /// Makes step-N of the files that `fill` writes, each onto the disk, into the folder that it is
-  /// given. Replaces a checkpoint of that step. Makes the folder anew where it is gone. Throws
-  /// Error, or what `fill` throws; what was there is left as it was.
+  /// Creates step-N: calls `fill` with a temporary folder, to which it writes files durably, and
+  /// renames that folder. Replaces an existing checkpoint of that step. Creates the checkpoint
+  /// folder again if it was removed. Throws Error, or what `fill` throws; existing checkpoints are
+  /// then unchanged.
   std::filesystem::path add(std::uint64_t step,
                             const std::function<void(const std::filesystem::path&)>& fill);
-  /// Lets `best` name the checkpoint of `step`. Throws Error.
+  /// Sets the link `best` to the checkpoint of `step`. Throws Error.
   void set_best(std::uint64_t step);
-  /// The same of `last`; does nothing where the file system has no links.
+  /// Sets the link `last` to the checkpoint of `step`. Does nothing if the file system does not
+  /// support links. Throws Error.
   void set_last(std::uint64_t step);
-  /// Of the checkpoints up to step `latest`, removes all but the `count` latest, at least one, and
-  /// those that `best` and `last` name. Throws Error.
+  /// Removes checkpoints up to step `latest`, except the `count` latest of them (at least one) and
+  /// those that `best` and `last` refer to. Later checkpoints are not touched. Throws Error.
   void keep(std::size_t count, std::uint64_t latest);
 
  private:

@@ -96,7 +96,7 @@ void refuse_foreign(const Json& document) {
                           "): update the program");
 }
 
-/// Of all that stands in the document but its own fingerprint.
+/// Returns the fingerprint of the document without its own fingerprint.
 std::string json_fingerprint(Json document) {
   document.erase(kOwnFingerprint);
   const std::string text = document.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -16,11 +16,12 @@ constexpr std::string_view kAverage = "ema.";
 
 bool is_average(const NamedTensor& tensor) { return tensor.name.starts_with(kAverage); }
 
-/// The tensors of one file, by their names there: those of the averages are the model's.
+/// The tensors of one file, with their names in the file. Averages have the names of the model's
+/// tensors.
 struct File {
   const char* name;
   std::vector<NamedTensor> tensors;
-  std::vector<NamedTensor*> filled;  ///< the same ones in the state
+  std::vector<NamedTensor*> filled;  ///< the corresponding tensors in the state
 };
 
 std::vector<File> list_files(State& state) {
@@ -48,7 +49,7 @@ SafetensorsFile opened(const fs::path& path) {
   }
 }
 
-/// By name.
+/// Reads all tensors of a file, by name, and checks their fingerprint.
 std::map<std::string, at::Tensor> read_whole(const SafetensorsFile& stored,
                                              std::uint64_t fingerprint) {
   std::map<std::string, at::Tensor> tensors;

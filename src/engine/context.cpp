@@ -60,10 +60,11 @@ struct Context::Impl {
 Context::Context(const std::string& device)
     : device_(device_named(device)), impl_(std::make_unique<Impl>()) {
   if (!device_.is_cuda()) return;
-  // cuBLAS is deterministic only with a workspace of fixed size; read when its first handle is
-  // made.
+  // cuBLAS is deterministic only with a workspace of fixed size. It reads this variable when the
+  // first cuBLAS handle is created.
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);  // NOLINT(concurrency-mt-unsafe)
-  // Else the allocator of device memory is not there until the first tensor is.
+  // PyTorch would otherwise create its device allocator with the first tensor, but memory is
+  // requested from it before that.
   at::globalContext().lazyInitDevice(c10::kCUDA);
   bind_autograd_thread(device_);
 }

@@ -10,7 +10,8 @@ void append(std::vector<T>& to, const std::vector<T>& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
-/// The same steps, in the order of `to`; those that it lacks behind.
+/// Adds the counters of equal steps, in the order of `to`, and appends steps that `to` does not
+/// have.
 void add_counters(std::vector<StepCounter>& to, const std::vector<StepCounter>& from) {
   for (const StepCounter& counter : from) {
     const auto same = std::find_if(to.begin(), to.end(),

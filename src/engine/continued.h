@@ -4,8 +4,8 @@
 
 namespace slipstream {
 
-/// Adds a later part of a training to the result of those before it. The rate, the wait for input,
-/// lanes, memory and plan are the later part's; all else is of both.
+/// Adds the result of a later part of a training to the result of the parts before it. Rate, wait
+/// for input, lanes, memory and plan are those of the later part; everything else covers both.
 void continue_with(RunResult& total, RunResult next);
 
 }  // namespace slipstream

@@ -18,7 +18,7 @@ bool has_repeats(const at::Tensor& tensor) {
   return false;
 }
 
-/// Elements of `values`, one for each distinct address in `expanded`.
+/// Returns one element of `values` for each distinct address in `expanded`.
 at::Tensor without_repeats(at::Tensor values, const at::Tensor& expanded) {
   for (std::int64_t i = 0; i < expanded.dim(); ++i)
     if (is_repeated_along(expanded, i)) values = values.narrow(i, 0, 1);

@@ -7,7 +7,8 @@
 
 namespace slipstream {
 
-/// Adds one call to a counter of the thread that makes it, unless it is nullptr.
+/// Measures one call from construction to destruction and adds it to a counter, unless the counter
+/// is nullptr. The CPU time is that of the calling thread.
 class Counting {
  public:
   explicit Counting(StepCounter* counter);

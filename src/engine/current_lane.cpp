@@ -24,6 +24,7 @@ CurrentLane::CurrentLane(Context& context, Lane& lane)
   if (const auto* stream = dynamic_cast<const cuda::CudaLane*>(&lane)) {
     impl_->guard.emplace(
         c10::cuda::getStreamFromExternal(stream->stream().get(), context.device().index()));
+    // The stream guard alone does not create the CUDA context on a new thread.
     bind_this_thread(context.device());
   }
   innermost_lane = this;

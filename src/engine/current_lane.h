@@ -6,15 +6,17 @@
 
 namespace slipstream {
 
-/// Makes a lane the calling thread's while it lives, with its stream the current one (CUDA).
+/// Makes a lane the calling thread's current lane during the lifetime of this object. On a GPU, the
+/// lane's stream is the current stream during that time.
 class CurrentLane {
  public:
   /// `lane` is one of `context` or of one of its forks.
   CurrentLane(Context& context, Lane& lane);
   ~CurrentLane();
-  /// The last one made of those that live on this thread; nullptr where there is none.
+  /// Returns the most recently created object that is still alive on this thread; nullptr if there
+  /// is none.
   static const CurrentLane* innermost();
-  /// Whether its stream is the current one still; on a CPU it is.
+  /// Returns true if the lane's stream is still the current one. Always true on a CPU.
   bool is_current() const;
   Context& context() const { return context_; }
   Lane& lane() const { return lane_; }

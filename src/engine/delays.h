@@ -10,14 +10,16 @@
 
 namespace slipstream {
 
-/// Keeps `lane` busy for about `microseconds`: a spinning kernel, or sleep.
+/// Keeps `lane` busy for about `microseconds`: with a spinning kernel on a GPU, by sleeping on a
+/// CPU.
 void delay_lane(Lane& lane, double microseconds);
 
-/// Adds what the hooks of a run on `lanes` say to its probes. `lanes` must outlive them.
+/// Adds the delays and probes that `hooks` requests for a run on `lanes` to `probe` and `forks`.
+/// `lanes` must outlive them.
 void apply_hooks(const RunHooks& hooks, const std::vector<LaneBinding>& lanes, ScheduleProbe& probe,
                  ForkProbe& forks);
 
-/// Runs a context's forks with a probe while it lives.
+/// Makes the forks of a context run with a probe during the lifetime of this object.
 class ProbedForks {
  public:
   ProbedForks(Context& context, const ForkProbe& probe) : context_(context) {

@@ -34,7 +34,7 @@ void DeviceFeed::prepare(const std::shared_ptr<const Dataset>& dataset,
   if (!has_format(options.wire, Wire::jpeg)) return;
   const SlabLayout layout = DataLoader::plan_layout(*dataset, transforms, options);
   if (unpacker_ != nullptr && unpacker_->fits(layout)) return;
-  stop();  // the loader needs the unpacker that is replaced
+  stop();  // the loader uses the unpacker that is replaced
   unpacker_.reset();
   JpegUnpacker::Options made;
   made.device = context_.device().index();
@@ -59,7 +59,7 @@ DeviceFeed::Counted DeviceFeed::seek(const std::shared_ptr<const Dataset>& datas
   stop();
   prepare(dataset, transforms, options);
   Counted before{.disk_cache = disk_cache_state(*dataset)};
-  has_failed_ = true;  // until all parts of the new loader are there
+  has_failed_ = true;  // until the new loader is complete
   loader_ = std::make_unique<DataLoader>(dataset, transforms, options);
   dataset_ = dataset;
   options_ = options;
@@ -67,7 +67,8 @@ DeviceFeed::Counted DeviceFeed::seek(const std::shared_ptr<const Dataset>& datas
   marks_.clear();
   is_recorded_.assign(loader_->slabs(), false);
   while (marks_.size() < loader_->slabs()) marks_.push_back(lane.make_untimed_mark());
-  // The new loader's workers may have counted already, for the batches that follow.
+  // The counters start at 0, not at the loader's current values: its workers may already have
+  // counted work for the batches that follow.
   before.counters.resize(loader_->counters().size());
   before.jpeg = counted().jpeg;
   has_failed_ = false;
@@ -77,9 +78,10 @@ DeviceFeed::Counted DeviceFeed::seek(const std::shared_ptr<const Dataset>& datas
 void DeviceFeed::stop() noexcept {
   if (loader_ == nullptr) return;
   for (std::size_t slab = 0; slab < marks_.size(); ++slab) try {
+      // Slabs that were never copied have no recorded mark to wait for.
       if (is_recorded_[slab]) marks_[slab]->synchronize();
     } catch (const std::exception&) {
-      // The device is lost, and so are its copies.
+      // If the device is lost, no copy runs any more, so there is nothing to wait for.
     }
   loader_.reset();
 }
@@ -114,7 +116,8 @@ void DeviceFeed::copy(const HostBatch& batch, DeviceSlab& slab, Lane& lane) {
     error = std::current_exception();
   }
   try {
-    // What was enqueued before an error reads the slab, too.
+    // The mark is recorded also after an error, because work that was enqueued before it still
+    // reads the slab.
     Mark& mark = *marks_[batch.slab];
     lane.record(mark);
     is_recorded_[batch.slab] = true;

@@ -12,6 +12,8 @@ void* DeviceMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
   ensure(alignment <= 512, "PyTorch's allocator aligns to 512 bytes");
   void* pointer = c10::cuda::CUDACachingAllocator::raw_alloc(bytes);
   try {
+    // A block from the allocator's cache may still be in use by earlier work on the current stream.
+    // The new owner may use other streams, which are not ordered after that work.
     cuda::check_cuda(cudaStreamSynchronize(c10::cuda::getCurrentCUDAStream().stream()));
   } catch (...) {
     do_deallocate(pointer, bytes, alignment);

@@ -13,7 +13,7 @@
 namespace slipstream {
 namespace {
 
-/// Masks of bytes are said to have so many where nobody knows it.
+/// Masks of bytes are declared with this number of classes if the real number is unknown.
 constexpr std::int64_t kClassesOfBytes = 256;
 
 std::int64_t known_classes(const FieldSpec& field) {
@@ -33,7 +33,8 @@ at::Tensor make_view(const at::Tensor& memory, const SlabField& field, std::size
                         .view(scalar_type(field.dtype))
                         .view(sizes);
   if (field.spec.kind == FieldKind::image && sizes.size() == 4) view = view.permute({0, 3, 1, 2});
-  return view.variable_data();  // a view would hold references to what it was made from
+  // A view would keep a reference to its base, and is_held_outside() counts references.
+  return view.variable_data();
 }
 
 std::size_t count_bytes(const Fields& fields) {
@@ -43,6 +44,8 @@ std::size_t count_bytes(const Fields& fields) {
 }
 
 bool is_held_outside(const at::Tensor& tensor, std::span<const Fields* const> own) {
+  // A storage is referenced once by each distinct tensor, and a tensor once by each entry of `own`
+  // that contains it. Every further reference belongs to code outside.
   struct Counted {
     const at::Tensor* tensor;
     std::size_t own;
@@ -68,6 +71,8 @@ void release_tensors(Fields& fields, c10::Device device, std::span<void* const> 
                      std::span<const Fields* const> own) {
   if (device.is_cuda()) {
     for (auto& [name, tensor] : fields) {
+      // The allocator gives a freed block to the next allocation on its stream. Without
+      // record_stream, memory that outside code still uses on another stream would be overwritten.
       if (!is_held_outside(tensor, own)) continue;
       for (void* const stream : streams)
         c10::cuda::CUDACachingAllocator::recordStream(
@@ -114,6 +119,8 @@ Batch zero_batch(const DeviceSlab& slab) {
 
 void copy_slab(const DeviceSlab& slab, const HostBatch& from, const SlabLayout& layout, Lane& lane,
                JpegUnpacker* jpeg) {
+  // All fields share one block, and the layout's offsets count from its start, so one copy moves
+  // the batch.
   auto* to = static_cast<std::byte*>(slab.fields.front().second.storage().mutable_data());
   if (auto* stream = dynamic_cast<cuda::CudaLane*>(&lane)) {
     if (layout.copied_bytes > 0)

@@ -11,8 +11,8 @@
 
 namespace slipstream {
 
-/// The device steps of a declaration, on the lanes of a plan. Stages that the declaration does not
-/// name (augment, mix) are made here and live as long as this.
+/// The device steps of a declared pipeline, on the lanes of a plan. Stages that the declaration
+/// does not name (augment, mix) are created and owned by this object.
 class DeviceSteps {
  public:
   /// `bound` must outlive this.
@@ -20,30 +20,31 @@ class DeviceSteps {
   DeviceSteps(const DeviceSteps&) = delete;
   DeviceSteps& operator=(const DeviceSteps&) = delete;
 
-  /// Those between the cut and the last step of `options`, in order. Throws Refused where there are
-  /// none. What an earlier call gave for other transforms on the device, or other wire formats, is
-  /// no longer valid.
+  /// Returns the steps between the cut and the last step of `options`, in order. Throws Refused if
+  /// there are none. A call with other transforms on the device, or other wire formats, invalidates
+  /// the steps that earlier calls returned.
   std::vector<DeviceStep> of(const Plan& plan, const RunOptions& options);
-  /// The same, by lane.
+  /// Returns the steps of of(), grouped by lane.
   std::vector<LaneBinding> on_lanes(const Plan& plan, const RunOptions& options);
 
  private:
-  /// Of the transforms that are the device's; nullptr where none are.
+  /// Returns the stage of the transforms that the plan assigns to the device; nullptr if there are
+  /// none.
   const FrozenStage* augmenting(const Plan& plan);
 
   const BoundPipeline& bound_;
-  std::optional<FrozenStage> mix_;  ///< of the operations over batches, where there are any
+  std::optional<FrozenStage> mix_;  ///< stage of the operations on whole batches, if there are any
   std::optional<FrozenStage> augment_;
-  std::string augmented_from_;  ///< what augment_ was made for
+  std::string augmented_from_;  ///< LoaderPlan::on_device for which augment_ was made
   WireFormats augmented_wire_;
 };
 
-/// Does the frozen steps among `steps` to `batch` on the current lane, and returns what they made.
-/// `doing` says which one runs, and after an exception which one threw.
+/// Applies the frozen steps among `steps` to `batch` on the current lane, and returns the fields
+/// that they set. `doing` names the step that runs and, after an exception, the step that threw.
 Fields run_frozen(const BoundPipeline& bound, const std::vector<DeviceStep>& steps, Batch batch,
                   std::string& doing);
 
-/// Fields that `after` has and `before` lacks, or that are others.
+/// Returns the fields of `after` that `before` does not have or whose tensor is another one.
 Fields made_between(const Batch& before, const Batch& after);
 
 }  // namespace slipstream

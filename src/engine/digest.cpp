@@ -17,7 +17,7 @@ at::Tensor dense(const at::Tensor& tensor) {
   return tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
 }
 
-/// Of tensors of one GPU.
+/// Computes the digests of tensors on one GPU.
 std::vector<std::uint64_t> cuda_digests(const std::vector<at::Tensor>& tensors) {
   const c10::Device where = tensors.front().device();
   const c10::cuda::CUDAGuard device(where);
@@ -26,7 +26,8 @@ std::vector<std::uint64_t> cuda_digests(const std::vector<at::Tensor>& tensors) 
       at::zeros({static_cast<std::int64_t>(tensors.size())}, at::dtype(at::kLong).device(where));
   std::vector<at::Tensor> values;
   for (const at::Tensor& tensor : tensors) values.push_back(dense(tensor));
-  // Copies and zeros are made on the current stream.
+  // The zeros and the dense copies were enqueued on the current stream, but the kernels below run
+  // on another one.
   cuda::check_cuda(cudaDeviceSynchronize());
   auto* out = reinterpret_cast<std::uint64_t*>(digests.data_ptr<std::int64_t>());
   for (const at::Tensor& each : values)
@@ -61,7 +62,7 @@ std::vector<std::uint64_t> compute_digests(std::span<const Fields> batches) {
 }  // namespace
 
 std::uint64_t compute_digest(std::span<const at::Tensor> tensors) {
-  std::map<c10::DeviceIndex, OnDevice> devices;  // the host's is -1
+  std::map<c10::DeviceIndex, OnDevice> devices;  // key -1 is the host
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const bool is_cuda = tensors[i].is_cuda();
     OnDevice& on = devices[is_cuda ? tensors[i].device().index() : c10::DeviceIndex{-1}];
@@ -73,6 +74,8 @@ std::uint64_t compute_digest(std::span<const at::Tensor> tensors) {
     const auto digests = index < 0 ? host_digests(on.tensors) : cuda_digests(on.tensors);
     for (std::size_t i = 0; i < digests.size(); ++i) words[on.places[i]] = digests[i];
   }
+  // The digests are combined in the order of the tensors, not of the devices, so the result does
+  // not depend on where a tensor is.
   std::uint64_t digest = 0;
   for (const std::uint64_t word : words) digest = chain64(digest, word);
   return digest;

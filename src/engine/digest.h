@@ -11,19 +11,20 @@
 
 namespace slipstream {
 
-/// Digest of tensors' values, in order: each one's bytes as they lie in memory, the same on the
-/// host and on any GPU, also where they are on several. Waits for their devices.
+/// Computes a digest of the values of tensors, in order, from the bytes of each tensor in memory.
+/// The result is the same on the host, on any GPU, and if the tensors are on several devices. Waits
+/// for their devices.
 std::uint64_t compute_digest(std::span<const at::Tensor> tensors);
 
-/// Finds fields of batches whose values change.
+/// Finds out which fields of batches have changed.
 class FieldDigests {
  public:
-  /// Of none.
+  /// Makes the digests of no batch.
   FieldDigests() = default;
-  /// As they are now; waits for their devices.
+  /// Computes the digests of `batches`. Waits for their devices.
   explicit FieldDigests(std::span<const Fields> batches);
-  /// Names of those that have changed since, sorted. Waits as above.
-  /// REQUIRES: `batches` are those that this was made of
+  /// Returns the sorted names of the fields that have changed since construction. Waits for their
+  /// devices. REQUIRES: `batches` are those that were given to the constructor
   std::vector<std::string> changed_in(std::span<const Fields> batches) const;
 
  private:

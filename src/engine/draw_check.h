@@ -9,12 +9,13 @@
 
 namespace slipstream {
 
-/// Those whose default generators work on `device` may draw from: the CPU and `device`.
+/// Returns the devices whose default generators work on `device` may use: the CPU and `device`.
 std::vector<c10::Device> drawing_devices(c10::Device device);
-/// Of PyTorch's default generator for `device`, a copy in host memory.
+/// Returns the state of PyTorch's default generator for `device`, as a copy in host memory.
 at::Tensor generator_state(c10::Device device);
 
-/// PyTorch's default generators (the CPU's and `device`'s) as they were when this was made.
+/// A copy of the states of PyTorch's default generators (the CPU's and `device`'s), which can be
+/// restored.
 class GeneratorStates {
  public:
   explicit GeneratorStates(c10::Device device);
@@ -24,13 +25,14 @@ class GeneratorStates {
   std::vector<std::pair<at::Generator, at::Tensor>> states_;
 };
 
-/// Sees whether PyTorch's default generators (the CPU's and `device`'s) were drawn from since it
-/// was made. A stage ahead of training must not: its numbers would depend on the plan.
+/// Detects whether PyTorch's default generators (the CPU's and `device`'s) were used since
+/// construction. A stage before training must not use them, because its random numbers would depend
+/// on the plan.
 class DrawCheck {
  public:
   explicit DrawCheck(c10::Device device);
 
-  /// Throws Error with the remedy if one was.
+  /// Throws Error, with the remedy, if a generator was used.
   void expect_none() const;
 
  private:

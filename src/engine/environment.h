@@ -5,7 +5,7 @@
 
 namespace slipstream {
 
-/// The environment with PyTorch's version and the context's GPU, if it has one.
+/// Returns the environment with PyTorch's version and, if the context has a GPU, its properties.
 Environment collect_environment(const Context& context);
 
 }  // namespace slipstream

@@ -43,7 +43,8 @@ std::size_t evaluation_batch_size(const Pipeline& data) {
   return std::min(data.options().batch_size, data.dataset()->size());
 }
 
-/// Modules in evaluation mode, with the averages of their weights; as they were at the end.
+/// Puts modules into evaluation mode, with their averaged weights, and restores modes and weights
+/// at the end.
 class Evaluating {
  public:
   explicit Evaluating(const TrainStep& step) {
@@ -69,10 +70,11 @@ class Evaluating {
     try {
       restore();
     } catch (...) {
-      // The exception under way tells, or the next use.
+      // An exception that is already propagating, or the next use of the device, reports the error.
     }
   }
-  /// What a module throws where it is told its mode is thrown when all is as it was.
+  /// Restores modes and weights. An exception of a module's train() is rethrown only after
+  /// everything has been restored.
   void restore() {
     if (std::exchange(is_back_, true)) return;
     const at::NoGradGuard no_gradients;
@@ -85,8 +87,9 @@ class Evaluating {
       }
     };
     for (std::size_t i = 0; i < own_.size(); ++i) attempt([&] { copy_values(own_[i], kept_[i]); });
-    // train() sets the modes of all that is in a module as well: modules() gives that behind each
-    // module that it is in, as often as there are such.
+    // train() also changes the modes of all submodules. modules() lists a submodule after each
+    // module that contains it, so setting modes in this order leaves every module with its own
+    // mode.
     for (auto& [module, mode] : modes_) attempt([&, of = module, to = mode] { of->train(to); });
     if (raised) std::rethrow_exception(raised);
   }
@@ -139,7 +142,8 @@ struct Evaluator::Impl {
     return result;
   }
 
-  /// Of an epoch: behind an evaluation that ended early. Nothing here is a state of training.
+  /// Goes to the start of the epoch, after an evaluation that ended early. Restarting is safe
+  /// because nothing here is a state of training.
   void seek_to_start() { Access::of(trainer).restart(); }
 
   std::shared_ptr<TrainStep> model_step;

@@ -8,11 +8,11 @@
 
 namespace slipstream {
 
-/// A last stage that trains nothing: it counts how good another one's model is.
+/// A last stage that trains nothing and instead computes the scores of another last stage's model.
 class EvaluationStep final : public TrainStep {
  public:
-  /// Batches of `batch_size` samples of a data set with `samples`; those behind the last sample do
-  /// not count.
+  /// Evaluates batches of `batch_size` samples from a data set of `samples` samples. Positions
+  /// after the last sample of the data set are not counted.
   EvaluationStep(std::shared_ptr<TrainStep> model, std::vector<Metric> metrics,
                  std::uint64_t samples, std::uint64_t batch_size);
 
@@ -22,14 +22,15 @@ class EvaluationStep final : public TrainStep {
   std::vector<NamedTensor> state() const override { return {}; }
   bool is_intact() const override { return true; }
 
-  /// What is made of an output, for RunOptions::on_outputs, instead of a loss and metrics.
+  /// Function that computes tensors for RunOptions::on_outputs from the model's output, instead of
+  /// a loss and metrics.
   using Keep = std::function<std::vector<at::Tensor>(const at::Tensor& output)>;
-  /// Empty: losses and metrics are counted.
+  /// Sets the function. If it is empty, losses and metrics are computed.
   void set_keep(Keep keep) { keep_ = std::move(keep); }
 
-  /// Before the first batch of an evaluation on `device`.
+  /// Resets all counts. Must be called before the first batch of an evaluation on `device`.
   void begin(at::Device device);
-  /// Behind the last one: the scores by name, and the counts of the metrics. Waits for the device.
+  /// Returns the scores by name. Must be called after the last batch. Waits for the device.
   std::vector<std::pair<std::string, double>> scores() const;
   const std::vector<Metric>& metrics() const { return metrics_; }
   at::Tensor counts(std::size_t metric) const { return counts_[metric].cpu(); }
@@ -37,10 +38,10 @@ class EvaluationStep final : public TrainStep {
   std::uint64_t samples() const { return counted_; }
 
  private:
-  /// The positions in a batch of the samples that count: none that fills up the last batch or takes
-  /// the place of a bad one.
+  /// Returns the positions in a batch of the samples that count. Samples that complete the last
+  /// batch, or that replace a bad sample, do not count.
   std::vector<std::int64_t> positions_in(const Batch& batch) const;
-  /// The batch of these samples alone.
+  /// Returns the batch reduced to these samples.
   Batch selected(const Batch& batch, const std::vector<std::int64_t>& positions) const;
 
   std::shared_ptr<TrainStep> model_;

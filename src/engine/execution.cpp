@@ -20,7 +20,8 @@
 namespace slipstream {
 namespace {
 
-/// `tensor`, or the same view of the slab without references to what it was made from.
+/// Returns `tensor` or, if it is a view of the slab, a tensor of the same memory without a
+/// reference to its base. That reference would make the slab look as if code outside still used it.
 at::Tensor own_view(const DeviceSlab& slab, at::Tensor tensor) {
   return tensor.is_view() && slab.has(tensor) ? tensor.variable_data() : tensor;
 }
@@ -38,6 +39,8 @@ Execution::Execution(Setup setup)
       feed_(setup_.before ? &setup_.feed : nullptr),
       context_(setup_.bound.context),
       slots_(setup_.plan.schedule.depth),
+      // The most batches that can be enqueued and not yet retired, so per-batch data is kept in
+      // rings of this length.
       window_(setup_.plan.schedule.depth + setup_.plan.schedule.run_ahead),
       train_(setup_.bound, setup_.first_step, window_),
       loss_digest_(setup_.state.loss_digest()),
@@ -99,6 +102,8 @@ void Execution::drop(std::size_t lane, std::size_t slot_index) {
   const std::lock_guard lock(slot.changing);
   clear_part(slot, lane);
   const bool owns_slab = feed_ != nullptr && lane == 0;
+  // If code outside still references the slab's memory, that memory keeps its values, and the slot
+  // gets a new slab.
   if (!owns_slab || !is_held_outside(slot.slab.fields.front().second, slot.own())) return;
   release_tensors(slot.slab.fields, context_.device(), streams_, slot.own());
   slot.slab = make_slab();
@@ -106,6 +111,7 @@ void Execution::drop(std::size_t lane, std::size_t slot_index) {
 
 void Execution::clear_part(Slot& slot, std::size_t lane) {
   Fields& part = slot.parts[lane];
+  // Tensors of the slab stay in it: the slab's memory is reused for the next batch, not released.
   std::erase_if(part, [&](const auto& field) { return slot.slab.has(field.second); });
   release_tensors(part, context_.device(), streams_, slot.own());
 }
@@ -142,6 +148,8 @@ void Execution::run(std::size_t lane, std::uint64_t batch, std::size_t slot_inde
     for (auto& [name, tensor] : made)
       slot.parts[lane].emplace_back(std::move(name), own_view(slot.slab, std::move(tensor)));
   }
+  // cuDNN times its algorithms in the first batch. The lanes take turns for it, and each waits
+  // until its work has finished, so that other lanes' work does not distort the times.
   if (turn.owns_lock()) binding.lane->synchronize();
   if (turn.owns_lock() && batch == 0) --untuned_lanes_;
 }
@@ -158,7 +166,9 @@ void Execution::run_step(const DeviceStep& step, Lane& lane, std::uint64_t batch
       const at::NoGradGuard no_gradients;
       const Batch before = fields;
       std::optional<DrawCheck> draws;
-      if (batch == 0) draws.emplace(context_.device());  // nobody else draws yet
+      // The generator is checked only in the first batch: the training stage, which may use it, has
+      // not run yet.
+      if (batch == 0) draws.emplace(context_.device());
       step.frozen->run(fields);
       if (draws) draws->expect_none();
       made = made_between(before, fields);
@@ -171,7 +181,8 @@ void Execution::run_step(const DeviceStep& step, Lane& lane, std::uint64_t batch
   }
 }
 
-/// The step is done: where the copy fails, the training goes on.
+/// Copies the state if the run's options request it. If there is no memory for the copy, training
+/// continues, because the step itself succeeded.
 void Execution::take_state(std::uint64_t batch) {
   const RunOptions& options = setup_.options;
   if (!options.wants_state || options.cut || !options.last_step.empty()) return;
@@ -198,6 +209,7 @@ void Execution::copy(Lane& lane, std::uint64_t batch, Slot& slot, Batch& fields)
   staged_.reset();
   if (batch == 0) first_taken_ = std::chrono::steady_clock::now();
   inputs_[batch % window_] = {host.filled, host.blocked_s, seconds_since(first_taken_)};
+  // The loader may reuse the host slab after this copy; DeviceFeed records the mark.
   feed_->copy(host, slot.slab, lane);
   fields.set_stand_ins(host.stand_ins);
   const DeviceSlab& slab = slot.slab;
@@ -214,7 +226,7 @@ void Execution::simulate_cost(Lane& lane) const {
 
 void Execution::retired(std::uint64_t batch, std::span<const Mark* const> begin,
                         std::span<const Mark* const> end) {
-  if (has_diverged_) return;  // it trained what is none of the training
+  if (has_diverged_) return;  // these steps used weights from after the loss that was not finite
   if (setup_.lanes.back().steps.back().kind == DeviceStep::Kind::train) take_metrics(batch);
   hand_state_over(batch);
   time_lanes(batch, begin, end);
@@ -239,8 +251,9 @@ void Execution::take_metrics(std::uint64_t batch) {
               [&] { setup_.options.on_outputs(setup_.first_step + batch, batch_result.outputs); });
 }
 
-/// A cut, or a last step, measures: it trains again and again on the same batches, and takes as
-/// long whatever the loss. With a probe that leaves waits out, anything may be the loss.
+/// Runs with a cut or a last step only measure: they train repeatedly on the same batches, and the
+/// value of the loss does not affect the time. A probe may leave out waits, so the loss may have
+/// any value.
 void Execution::check_loss(std::uint64_t batch, float loss) {
   const RunOptions& options = setup_.options;
   const bool measures = !options.check_loss || options.cut || !options.last_step.empty() ||
@@ -262,7 +275,8 @@ void Execution::check_loss(std::uint64_t batch, float loss) {
 
 void Execution::time_lanes(std::uint64_t batch, std::span<const Mark* const> begin,
                            std::span<const Mark* const> end) {
-  // Where a test has left waits out, the last lane's end does not say that the others' are past.
+  // If a test leaves out waits, the end of the last lane does not imply that the other lanes have
+  // finished.
   if (setup_.hooks.probe != nullptr)
     for (const Mark* mark : end) mark->synchronize();
   times_.add(setup_.first_step + batch, begin, end, record_.lanes);

@@ -23,7 +23,7 @@
 
 namespace slipstream {
 
-/// What retired steps left behind.
+/// The results of retired steps.
 struct Record {
   std::vector<float> losses, accuracies;
   std::vector<double> step_end_s;
@@ -32,7 +32,8 @@ struct Record {
   std::size_t reserved_after_warm_up_bytes = 0;
 };
 
-/// Does the lanes' work for one run.
+/// Executes the work of the lanes in one run. The Schedule calls it; with the threaded driver, each
+/// lane calls from its own thread.
 class Execution final : public Work {
  public:
   struct Setup {
@@ -41,13 +42,15 @@ class Execution final : public Work {
     const RunOptions& options;
     const RunHooks& hooks;
     std::vector<LaneBinding> lanes;
-    DeviceFeed& feed;  ///< where the copy step takes batches
+    DeviceFeed& feed;  ///< source of the batches for the copy step
     /// The feed's counters before the run; no value: no step takes batches from it.
     const std::optional<DeviceFeed::Counted>& before;
-    std::span<const Fields> cached;  ///< instead of the steps left out; may be empty
-    const TrainingState& state;      ///< as it is before the run
+    /// Batches that replace the steps before the cut; may be empty.
+    std::span<const Fields> cached;
+    const TrainingState& state;  ///< state before the run
     std::uint64_t first_step = 0;
-    bool tune_first_batch = false;  ///< lanes take turns for the first batch
+    /// If true, lanes process their first batches one at a time, while cuDNN measures.
+    bool tune_first_batch = false;
   };
   explicit Execution(Setup setup);
   ~Execution() override;
@@ -62,21 +65,21 @@ class Execution final : public Work {
   Record& record() { return record_; }
   std::vector<StepCounter> counters() const;
   std::optional<Gain> loading_gain() const;
-  /// What failed with `batch` on `lane`: "stage 'NAME'", "input" or "progress"; "" where nothing
-  /// had run.
+  /// What failed with `batch` on `lane`: "stage 'NAME'", "input" or "progress"; "" if nothing had
+  /// run.
   const std::string& failed(std::size_t lane, std::uint64_t batch) const;
-  /// Whether the last step changed the state in part.
+  /// Returns true if the last step changed the state only in part.
   bool is_midway() const { return train_.is_midway(); }
-  /// Whether a loss was not finite.
+  /// Returns true if a loss was not finite.
   bool has_diverged() const { return has_diverged_; }
 
  private:
   struct Slot {
     DeviceSlab slab;
-    std::vector<Fields> parts;  ///< per lane: what it put into this slot
+    std::vector<Fields> parts;  ///< for each lane, the tensors that it stored in this slot
     std::mutex changing;        ///< held to change slab or parts, and to look at other lanes' parts
 
-    /// Everything of this slot that holds tensors.
+    /// Returns all collections of this slot that hold tensors.
     std::vector<const Fields*> own() const;
   };
 
@@ -95,29 +98,29 @@ class Execution final : public Work {
   HostBatch take_input();
   DeviceSlab make_slab() const;
   void report_progress(std::uint64_t batch);
-  /// Calls what was given to the run; where it throws, that is what failed.
+  /// Calls a function given by the user of the run. If it throws, the run's error names `what`.
   void call_user(const char* what, std::uint64_t batch, const std::function<void()>& call);
   std::vector<StepCounter> host_counters() const;
 
   Setup setup_;
-  DeviceFeed* const feed_;  ///< nullptr where batches are cached
+  DeviceFeed* const feed_;  ///< nullptr if batches are cached
   Context& context_;
   SlotRing<Slot> slots_;
   std::size_t window_;
   TrainingStage train_;
-  std::uint64_t loss_digest_;                 ///< up to the last batch that retired
-  EpochLosses epoch_losses_;                  ///< the same
-  std::vector<std::optional<State>> states_;  ///< behind batches in the window
+  std::uint64_t loss_digest_;                 ///< digest of losses up to the last retired batch
+  EpochLosses epoch_losses_;                  ///< up to the last retired batch
+  std::vector<std::optional<State>> states_;  ///< states after batches in the window
   std::vector<StepInput> inputs_;             ///< of the batches in the window
   std::vector<std::string> running_;
-  /// What threw first in retired(), and with which batch.
+  /// The first user function that threw in retired(), and the number of its batch.
   std::optional<std::pair<std::uint64_t, std::string>> failed_retiring_;
   bool has_diverged_ = false;
   std::vector<std::vector<StepCounter>> counters_;  ///< [lane][step]
   LaneTimes times_;
   Record record_;
   LoadingGain loading_;
-  std::vector<void*> streams_;       ///< CUDA: the caller's and those of the lanes
+  std::vector<void*> streams_;       ///< CUDA streams of the caller and of all lanes
   std::optional<HostBatch> staged_;  ///< taken from the loader, not yet copied
   std::optional<LaneTrace> trace_;
   std::mutex tuning_;

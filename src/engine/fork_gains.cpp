@@ -5,7 +5,7 @@
 namespace slipstream {
 namespace {
 
-/// Of the forks that `module`, a stage called `stage`, is or holds.
+/// Adds the gains of the forks that `module`, a stage called `stage`, is or contains.
 void add_forks(const std::string& stage, const torch::nn::Module* module,
                std::vector<Gain>& gains) {
   if (module == nullptr) return;

@@ -7,7 +7,7 @@
 
 namespace slipstream {
 
-/// Of the forks in the modules of a declaration.
+/// Returns the gain of each ForkJoin in the modules of a declared pipeline.
 std::vector<Gain> fork_gains(const Pipeline& pipeline);
 
 }  // namespace slipstream

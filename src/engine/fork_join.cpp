@@ -16,6 +16,8 @@ bool share_state(const std::vector<ModuleRef>& branches) {
   for (const ModuleRef& branch : branches) {
     std::unordered_set<const void*> own;
     for (const auto& tensors : {branch.module->parameters(), branch.module->buffers()})
+      // Tensors are collected for each branch first, because one branch may use a tensor twice
+      // without sharing it with another.
       for (const at::Tensor& tensor : tensors) own.insert(tensor.unsafeGetTensorImpl());
     for (const void* tensor : own)
       if (!seen.insert(tensor).second) return true;
@@ -62,6 +64,7 @@ struct ForkJoinImpl::Impl {
           "ForkJoin: another stream is current than its stage's; inside a stage, give what should "
           "overlap to a ForkJoin instead of a stream");
     is_on_cpu = lane->context().kind() == DeviceKind::cpu;
+    // Backward runs with the same choice as its forward: the Route is stored in the autograd graph.
     auto call = mode == ForkMode::automatic && !shares_state ? trial.next() : nullptr;
     const bool on_streams = call != nullptr ? call->on_streams : keeps_streams();
     return {*lane, on_streams, std::move(call)};

@@ -16,7 +16,7 @@
 namespace slipstream {
 namespace {
 
-// Those of torch.amp.GradScaler.
+// The defaults of torch.amp.GradScaler.
 constexpr double kFirstScale = 65536;
 constexpr double kScaleGrowth = 2;
 constexpr double kScaleBackoff = 0.5;
@@ -66,6 +66,8 @@ at::Tensor GradientScaler::unscale(std::vector<at::Tensor>& gradients,
                                    const at::Tensor& not_finite) {
   at::Tensor found = at::zeros({}, one_.options());
   const at::Tensor inverse =
+      // The reciprocal is computed in double, as torch.amp.GradScaler does, so that results have
+      // the same bits.
       scale_.defined() ? scale_.to(at::kDouble).reciprocal_().to(at::kFloat) : one_;
   if (!gradients.empty()) at::_amp_foreach_non_finite_check_and_unscale_(gradients, found, inverse);
   found = at::maximum(found, not_finite);

@@ -12,14 +12,15 @@
 
 namespace slipstream {
 
-/// A module that Python wrote into a file. to(device) alone moves it.
+/// A module that was saved to a file by Python. Only to(device) may move it.
 class Imported : public torch::nn::Module {
  public:
-  /// Throws Refused where there is no file, no input or no output.
+  /// Throws Refused if the file does not exist, or if there are no inputs or no outputs.
   Imported(const std::filesystem::path& file, std::vector<std::string> inputs,
            std::vector<std::string> outputs);
 
-  /// Reads the inputs and sets the outputs. Throws Error, naming the file.
+  /// Runs the module on the input fields of `batch` and sets the output fields. Throws Error with
+  /// the file's name.
   void run(Batch& batch);
 
   using torch::nn::Module::to;
@@ -35,11 +36,11 @@ class Imported : public torch::nn::Module {
 
 FrozenStage make_stage(std::shared_ptr<Imported> module);
 
-/// "uint8[8, 3, 64, 64]".
+/// Returns a tensor's dtype and shape, such as "uint8[8, 3, 64, 64]".
 std::string describe_tensor(const at::Tensor& tensor);
-/// what(), of PyTorch's errors without the backtrace.
+/// Returns what(), for PyTorch's errors without the backtrace.
 std::string error_text(const std::exception& error);
-/// The first line of error_text(), without what PyTorch guesses of damaged checkpoints.
+/// Returns the first line of error_text(), without PyTorch's guesses about damaged checkpoints.
 std::string failure_reason(const std::exception& error);
 
 }  // namespace slipstream

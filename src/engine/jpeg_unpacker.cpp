@@ -70,9 +70,11 @@ void JpegUnpacker::release() noexcept {
   }
 }
 
-/// An eighth more than is asked for, so that batches of much the same size do not grow it again.
+/// Grows a block to an eighth more than requested, so that later batches of similar size do not
+/// grow it again.
 void JpegUnpacker::grow(Memory& memory, std::size_t bytes) {
   if (bytes <= memory.bytes) return;
+  // `memory` is cleared first: if allocate() throws, it must not refer to the freed block.
   const Memory old = std::exchange(memory, {});
   if (old.data != nullptr) options_.memory->deallocate(old.data, old.bytes, kAlignment);
   const std::size_t wanted = round_up(bytes + bytes / 8, kMemoryStep);
@@ -83,6 +85,7 @@ void JpegUnpacker::grow(Memory& memory, std::size_t bytes) {
 void JpegUnpacker::unpack_async(const std::byte* slab, std::byte* block, cuda::StreamView stream) {
   const cuda::DeviceGuard device(options_.device);
   Page& page = pages_[turn_++ % pages_.size()];
+  // Two batches share this page's memory alternately, so the earlier one must have finished.
   cuda::check_cuda(cudaEventSynchronize(page.done));
   std::byte* const to = block + field_.device_offset_bytes;
   try {
@@ -94,6 +97,8 @@ void JpegUnpacker::unpack_async(const std::byte* slab, std::byte* block, cuda::S
     throw;
   }
   cuda::check_cuda(cudaEventRecord(page.done, stream.get()));
+  // Files that nvJPEG refused are decoded after the event has been recorded, because decoding on
+  // the host does not use the page.
   for (const std::size_t position : failed_) decode_on_host(slab, position, to, stream);
   images_ += batch_size_;
   by_cpu_ += batch_size_ - files_.size() + failed_.size();
@@ -107,6 +112,7 @@ void JpegUnpacker::sort_out(const std::byte* slab, std::byte* to, Page& page,
   for (std::size_t i = 0; i < batch_size_; ++i) {
     const JpegSlot slot = jpeg_slot(field_, slab, i);
     const auto payload = jpeg_payload(field_, slab, i);
+    // A worker has already decoded this image, so its pixels only have to be copied.
     if (slot.holds == JpegSlot::Holds::pixels) {
       cuda::copy_async(to + i * image_bytes_, payload.data(), image_bytes_, stream);
       continue;
@@ -162,6 +168,7 @@ void JpegUnpacker::decode_on_host(const std::byte* slab, std::size_t position, s
   }
   cuda::check_cuda(cudaMemcpyAsync(to + position * image_bytes_, pixels.data, image_bytes_,
                                    cudaMemcpyHostToDevice, stream.get()));
+  // `image` is local and not page-locked; the copy must have finished before it is freed.
   cuda::check_cuda(cudaStreamSynchronize(stream.get()));
 }
 

@@ -12,51 +12,52 @@
 
 namespace slipstream {
 
-/// Makes the images of batches whose field travels as Wire::jpeg: files are decoded on the GPU, or
-/// on the calling thread where nvJPEG cannot, and cropped, resized and mirrored there. One thread
-/// at a time.
+/// Decodes the images of batches whose field travels as Wire::jpeg, and crops, resizes and mirrors
+/// them on the GPU. Files that nvJPEG cannot decode are decoded on the calling thread. Used by one
+/// thread at a time.
 class JpegUnpacker {
  public:
   struct Options {
     int device = 0;
-    /// Device memory; what it hands out must not be in use by anything on the device. It is taken
-    /// for the largest batch so far, twice.
+    /// Device memory. No work on the device may use memory that it returns. Enough for the largest
+    /// batch so far is allocated twice.
     std::pmr::memory_resource* memory = nullptr;
     DecodeOptions decode = {};
-    /// Names a sample in messages.
+    /// Returns a sample's name for messages.
     std::function<std::string(std::uint64_t)> name;
     bool may_use_engines = true;
   };
 
-  /// For batches of `layout`. Throws Refused where nvJPEG is not installed.
+  /// Makes an unpacker for batches of `layout`. Throws Refused if nvJPEG is not installed.
   JpegUnpacker(const SlabLayout& layout, Options options);
   /// Waits for the device.
   ~JpegUnpacker();
   JpegUnpacker(const JpegUnpacker&) = delete;
   JpegUnpacker& operator=(const JpegUnpacker&) = delete;
 
-  /// Makes the field's images in the device block `block`, enqueued on `stream`; `slab` must stay
-  /// unchanged until work enqueued on `stream` afterwards has run. Blocks the host while the batch
-  /// before the last is being made. Throws Error naming the sample whose file nothing can decode.
+  /// Writes the field's images to the device block `block`, enqueued on `stream`. `slab` must not
+  /// change until work enqueued on `stream` afterwards has run. Blocks the host until the batch
+  /// before the previous one is finished, because both use the same memory. Throws Error, naming
+  /// the sample, if a file cannot be decoded at all.
   void unpack_async(const std::byte* slab, std::byte* block, cuda::StreamView stream);
 
-  /// Whether batches of `layout` have the same images at the same offsets.
+  /// Returns true if batches of `layout` have the same images at the same offsets.
   bool fits(const SlabLayout& layout) const;
 
   bool uses_engines() const { return decoder_.uses_engines(); }
   const SlabField& field() const { return field_; }
-  /// Images since construction, and those of them that the CPU decoded: a worker, or unpack_async()
-  /// where nvJPEG refused the file.
+  /// Number of images since construction, and of those that the CPU decoded: in a worker, or in
+  /// unpack_async() if nvJPEG refused the file.
   std::uint64_t images() const { return images_; }
   std::uint64_t decoded_by_cpu() const { return by_cpu_; }
 
  private:
-  /// Device memory that only grows.
+  /// A block of device memory that only grows.
   struct Memory {
     std::byte* data = nullptr;
     std::size_t bytes = 0;
   };
-  /// What one batch needs on the device, until `done` is reached.
+  /// The device memory of one batch, in use until `done` is reached.
   struct Page {
     Memory pixels;
     Memory scratch;
@@ -82,7 +83,7 @@ class JpegUnpacker {
   std::uint64_t by_cpu_ = 0;
 
   std::vector<cuda::JpegImage> files_;
-  std::vector<cuda::ImageSource> sources_;  ///< of files_, one each
+  std::vector<cuda::ImageSource> sources_;  ///< source of each image, parallel to files_
   std::vector<std::size_t> failed_;         ///< positions in the batch
 };
 

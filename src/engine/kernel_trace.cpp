@@ -24,9 +24,11 @@ torch::profiler::impl::ProfilerConfig config() {
   return torch::profiler::impl::ProfilerConfig(torch::profiler::impl::ProfilerState::KINETO);
 }
 
-/// What to add to Kineto's times, which count from 1970, for the clock of traces.
+/// Returns the offset from Kineto's times, which count from 1970, to the clock of traces.
 std::int64_t to_trace_clock_ns() {
   using std::chrono::nanoseconds;
+  // The two clocks cannot be read at the same moment, so the system clock is read between two
+  // readings of the other one.
   const std::int64_t before = trace_now_ns();
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const std::int64_t after = trace_now_ns();
@@ -80,7 +82,7 @@ KernelTrace::~KernelTrace() {
   if (!running_) return;
   try {
     profiler::disableProfiler();
-  } catch (...) {  // there is nothing left to save
+  } catch (...) {  // a destructor must not throw, and the recorded data is discarded anyway
   }
 }
 

@@ -8,22 +8,22 @@
 
 namespace slipstream {
 
-/// The GPU's kernels and copies, as PyTorch's profiler (Kineto, on CUPTI) records them. On a CPU it
-/// does nothing. One at a time; all calls from one thread.
+/// Records the GPU's kernels and copies with PyTorch's profiler (Kineto, on CUPTI). On a CPU it
+/// does nothing. Only one object may exist at a time, and one thread must make all calls.
 class KernelTrace {
  public:
-  /// Prepares the profiler, which takes a while the first time.
+  /// Prepares the profiler, which takes some time for the first object.
   explicit KernelTrace(const Context& context);
-  /// Throws away what was recorded and not taken by stop().
+  /// Discards everything that was recorded and not taken by stop().
   ~KernelTrace();
   KernelTrace(const KernelTrace&) = delete;
   KernelTrace& operator=(const KernelTrace&) = delete;
 
   void start();
-  /// Adds a row for each stream that worked since start(). REQUIRES: the device is idle
+  /// Adds a row for each stream that was used since start(). REQUIRES: the device is idle
   void stop(TraceRecorder& recorder);
 
-  /// Why a GPU's kernels are missing, a sentence; "" where they are there, and on a CPU.
+  /// Returns why a GPU's kernels were not recorded, a sentence; "" if they were, and on a CPU.
   const std::string& problem() const { return problem_; }
 
  private:

@@ -8,15 +8,16 @@
 
 namespace slipstream {
 
-/// When the lanes of a run were busy, from their marks.
+/// Computes from marks when the lanes of a run were busy.
 class LaneTimes {
  public:
   explicit LaneTimes(std::size_t lanes) : previous_end_(lanes), end_s_(lanes) {}
 
-  /// Adds a batch that all lanes have finished, the next one, to their results.
+  /// Adds the next batch, which all lanes have finished, to the results in `lanes`.
   void add(std::uint64_t step, std::span<const Mark* const> begin, std::span<const Mark* const> end,
            std::vector<LaneResult>& lanes);
-  /// When each lane ended the last batch, since the first lane began the first one.
+  /// Returns when each lane ended the last batch, in seconds since the first lane began the first
+  /// batch.
   const std::vector<double>& end_s() const { return end_s_; }
 
  private:

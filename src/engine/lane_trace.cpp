@@ -36,8 +36,8 @@ LaneTrace::LaneTrace(TraceRecorder& recorder, Context& context, std::span<const 
   join_clocks(recorder);
 }
 
-/// The moment of a mark lies between two readings of the host's clock; of several tries the pair
-/// that is closest together counts.
+/// Relates the lane's clock to the host's. A mark is recorded between two readings of the host's
+/// clock; of several attempts, the one with the closest readings is used.
 void LaneTrace::join_clocks(TraceRecorder& recorder) {
   Lane& lane = *lanes_.front().lane;
   lane.synchronize();

@@ -11,34 +11,35 @@
 
 namespace slipstream {
 
-/// Records when the lanes of a run did each step, and on a GPU when the host enqueued it.
+/// Records when the lanes of a run executed each step and, on a GPU, when the host enqueued it.
 class LaneTrace {
  public:
-  /// `window`: of how many batches the marks are needed at once. Waits for the first lane.
+  /// `window` is the number of batches whose marks are needed at once. Waits for the first lane.
   LaneTrace(TraceRecorder& recorder, Context& context, std::span<const LaneBinding> lanes,
             std::size_t window, std::uint64_t first_step);
 
-  /// While the host does or enqueues step `step` of a lane. With no `trace` it does nothing.
+  /// Records that the host executes or enqueues step `step` of a lane, from construction to
+  /// destruction. Does nothing if `trace` is nullptr.
   class Step {
    public:
     Step(LaneTrace* trace, std::size_t lane, std::uint64_t batch, std::size_t step);
     ~Step();
     Step(const Step&) = delete;
     Step& operator=(const Step&) = delete;
-    /// The step is done or enqueued; not called where it threw.
+    /// Records the end of the step. Not called if the step threw.
     void done();
 
    private:
-    LaneTrace* trace_;  ///< nullptr where nothing is wanted of this batch
+    LaneTrace* trace_;  ///< nullptr if this batch is not recorded
     std::size_t lane_;
     std::uint64_t batch_;
     std::size_t step_;
     std::int64_t begin_ns_ = 0;
-    bool in_range_ = false;  ///< of NVTX
+    bool in_range_ = false;  ///< whether an NVTX range is open
   };
 
-  /// As Work::retired; `end_s`: of each lane, since the first lane's begin of the run's first
-  /// batch.
+  /// Called like Work::retired. `end_s` has the end of each lane, in seconds since the first lane
+  /// began the run's first batch.
   void retired(std::uint64_t batch, std::span<const double> end_s,
                std::span<const Mark* const> begin, std::span<const Mark* const> end);
 
@@ -47,7 +48,7 @@ class LaneTrace {
     Lane* lane = nullptr;
     std::vector<std::string> steps;
     TraceWriter device, host;
-    /// [batch modulo window][step]: the end of every step but the last.
+    /// End marks of every step except the last, indexed [batch modulo window][step].
     std::vector<std::vector<std::unique_ptr<Mark>>> ends;
   };
 
@@ -61,7 +62,7 @@ class LaneTrace {
   bool on_gpu_;
   std::unique_ptr<Mark> origin_;
   std::int64_t origin_ns_ = 0;  ///< when origin_ was, on the host's clock
-  double first_begin_s_ = 0;    ///< of the first batch, after origin_
+  double first_begin_s_ = 0;    ///< begin of the first batch, in seconds after origin_
 };
 
 }  // namespace slipstream

@@ -43,7 +43,8 @@ std::size_t LaneWarmUp::warm(const Plan& plan, const std::vector<LaneBinding>& l
   const auto known = warmed_.find(warm_up_key(plan, lanes));
   if (known != warmed_.end()) return known->second;
 
-  // cuDNN's trials are not part of the need.
+  // cuDNN's trials allocate workspaces that later runs do not need, so they run before the
+  // measurement.
   if (bound_.numerics.cudnn_benchmark) fill(plan, lanes, doing);
   c10::cuda::CUDACachingAllocator::emptyCache();
   const std::size_t before = reserved_bytes(device);
@@ -67,6 +68,7 @@ std::size_t LaneWarmUp::fill(const Plan& plan, const std::vector<LaneBinding>& l
       batch = zero_batch(slabs.front());
     }
     std::deque<Fields> held;
+    // One turn more than `depth`, so that a slot is also refilled once, as in a run.
     for (std::size_t turn = 0; turn <= plan.schedule.depth; ++turn) {
       if (held.size() == plan.schedule.depth) held.pop_front();
       held.push_back(run_frozen(bound_, lanes[k].steps, batch, doing));

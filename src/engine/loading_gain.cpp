@@ -6,10 +6,12 @@
 namespace slipstream {
 namespace {
 
-constexpr std::size_t kParts = 2;  ///< that a gain is of, at most
+constexpr std::size_t kParts = 2;  ///< most intervals that one gain covers
 constexpr std::size_t kKept = kParts + 2;
-constexpr double kFilledUp = 0.97;  ///< share of the samples taken that were loaded meanwhile
-constexpr double kNoise = 1.02;     ///< host and device read their clocks at other moments
+/// Least share of the used samples that must have been loaded during the interval.
+constexpr double kFilledUp = 0.97;
+/// Tolerance, because host and device read their clocks at different moments.
+constexpr double kNoise = 1.02;
 
 }  // namespace
 

@@ -20,12 +20,12 @@ using cuda::LogitLayout;
 
 constexpr std::int64_t kPixelsPerBlock = 4096;
 
-/// Logits as images x classes x pixels whatever their layout; nothing when height and width cannot
-/// be walked as one dimension.
+/// Returns the layout of logits as images x classes x pixels, whatever their memory layout. Returns
+/// no value if height and width cannot be traversed as one dimension.
 std::optional<LogitLayout> find_layout(const at::Tensor& logits) {
   LogitLayout layout{logits.size(0), logits.size(1), 1, logits.stride(0), logits.stride(1), 1};
   if (logits.dim() == 4) {
-    // The stride of a dimension of size 1 means nothing, and contiguous() leaves it as it is.
+    // The stride of a dimension of size 1 has no meaning, and contiguous() does not change it.
     const bool one_row = logits.size(2) == 1;
     const bool one_column = logits.size(3) == 1;
     layout.pixels = logits.size(2) * logits.size(3);
@@ -83,7 +83,8 @@ std::int64_t first_largest(const float* x, std::int64_t count, std::int64_t step
   return best;
 }
 
-/// g = exp(x - largest), whose sum it returns.
+/// Computes g = exp(x - largest) and returns the sum. Subtracting the largest logit keeps exp()
+/// from overflowing.
 float exponentials(const float* x, float largest, const LogitLayout& l, float* g) {
   float total = 0;
   for (std::int64_t c = 0; c < l.classes; ++c) {
@@ -93,7 +94,7 @@ float exponentials(const float* x, float largest, const LogitLayout& l, float* g
   return total;
 }
 
-/// Of one pixel, with probabilities `t`.
+/// Adds the loss of one pixel with target probabilities `t`.
 void add_soft(const float* x, const float* t, float* g, float weight, const LogitLayout& l,
               Sums& sums) {
   const std::int64_t best = first_largest(x, l.classes, l.cls);
@@ -147,7 +148,8 @@ LossValue on_cpu(const at::Tensor& logits, const at::Tensor& labels, const Logit
   at::Tensor gradient = at::empty_like(logits);
   std::vector<Sums> blocks(
       static_cast<std::size_t>((count + kPixelsPerBlock - 1) / kPixelsPerBlock));
-  // Blocks do not depend on the number of threads, so neither does the sum.
+  // Blocks have a fixed size that does not depend on the number of threads, so the order of
+  // summation, and with it the result, does not either.
   at::parallel_for(0, static_cast<std::int64_t>(blocks.size()), 1, [&](auto first, auto last) {
     for (auto block = first; block < last; ++block)
       blocks[static_cast<std::size_t>(block)] = compute_cross_entropy(

@@ -24,7 +24,7 @@ double half_cosine(double from, double to, double share) {
   return to + (from - to) * (1 + std::cos(std::numbers::pi * share)) / 2;
 }
 
-/// As OneCycleLR counts: update 0 has the lowest rate, and the last one the end.
+/// Counts as OneCycleLR does: update 0 has the lowest rate, and the last update has the final rate.
 double one_cycle(double update, double updates) {
   const double top = kShareThatRises * updates - 1;
   const double last = updates - 1;

@@ -11,9 +11,11 @@ namespace slipstream {
 namespace {
 
 constexpr std::uint64_t kMostWarmUpSteps = 20;
-constexpr double kFewSpared = 0.05;  ///< share of steps that batches filled ahead may feed
+/// Largest share of steps that may use prefetched batches and still all count.
+constexpr double kFewSpared = 0.05;
 
-/// The first step that counts for the rate.
+/// Returns the first step that counts for the rate. Steps after the warm-up that used prefetched
+/// batches are left out only if at least half of the steps remain.
 std::size_t first_rated(const RunResult& result, const std::optional<Cut>& cut,
                         std::size_t batch_size) {
   const std::size_t steps = result.step_end_s.size();

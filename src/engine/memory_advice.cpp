@@ -47,7 +47,8 @@ std::size_t peak_of_batch(const BoundPipeline& bound, SupervisedStep& train, Dev
   return peak_bytes(device);
 }
 
-/// What this process may take, once PyTorch's allocator has given up its cache.
+/// Returns how much memory this process could allocate after PyTorch's allocator has freed its
+/// cache.
 double available_bytes(c10::Device device) {
   c10::cuda::CUDACachingAllocator::emptyCache();
   std::size_t free = 0, total = 0;
@@ -61,6 +62,8 @@ std::string measured_advice(const BoundPipeline& bound, SupervisedStep& train, D
                             const Plan& plan) {
   const std::size_t batch_size = bound.pipeline.options().batch_size;
   const double available = available_bytes(bound.context.device());
+  // The need grows linearly with the batch size. Two small batches give the slope and the constant
+  // part without running out of memory again.
   const auto one = static_cast<double>(peak_of_batch(bound, train, steps, plan, 1));
   const auto three = static_cast<double>(peak_of_batch(bound, train, steps, plan, 3));
   const double each = std::max(1.0, (three - one) / 2);
@@ -89,7 +92,8 @@ std::string memory_advice(const BoundPipeline& bound, DeviceSteps& steps, const 
   auto* const train = dynamic_cast<SupervisedStep*>(bound.pipeline.train_step().get());
   if (!context.device().is_cuda() || train == nullptr) return plain_remedy();
   const LanePlan& training = plan.schedule.lanes.back();
-  // The stream alone: without a current lane, branches take no part of their trial's measurements.
+  // Only the stream is made current, not the lane. Without a current lane, a ForkJoin does not
+  // include these batches in its own measurements.
   const auto& lane = dynamic_cast<const cuda::CudaLane&>(
       get_lane(context, training.steps.back(), training.priority));
   const c10::cuda::CUDAStreamGuard current(
@@ -101,7 +105,7 @@ std::string memory_advice(const BoundPipeline& bound, DeviceSteps& steps, const 
            ", or stop what else uses the device.";
   } catch (const DeviceLost&) {
     throw;
-  } catch (const std::exception&) {  // of a user's stage, on the trial batches
+  } catch (const std::exception&) {  // thrown by a user's stage for a trial batch
     return plain_remedy();
   }
 }

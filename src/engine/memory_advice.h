@@ -7,11 +7,11 @@
 
 namespace slipstream {
 
-/// What to do about too little memory where nothing more is known, as a sentence.
+/// Returns the remedy for insufficient memory if nothing more is known, as a sentence.
 std::string plain_remedy();
 
-/// What fits instead of `plan`, in words. Runs small batches to find out; trains nothing. Waits for
-/// the device. Throws DeviceLost.
+/// Returns which batch size would fit instead of `plan`, as text. Runs small batches to measure it
+/// and trains nothing. Waits for the device. Throws DeviceLost.
 std::string memory_advice(const BoundPipeline& bound, DeviceSteps& steps, const Plan& plan);
 
 }  // namespace slipstream

@@ -5,7 +5,8 @@
 
 namespace slipstream {
 
-/// what(), of PyTorch's errors without the backtrace; plain_message() where memory ran out.
+/// Returns what(), for PyTorch's errors without the backtrace, and plain_message() if memory ran
+/// out.
 std::string describe_error(const std::exception& error);
 
 }  // namespace slipstream

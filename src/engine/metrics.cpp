@@ -9,7 +9,7 @@
 namespace slipstream {
 namespace {
 
-/// As whole numbers, one a sample or pixel.
+/// Returns the labels as whole numbers, one for each sample or pixel.
 at::Tensor target_labels(const Batch& batch, const std::string& target) {
   return batch.at(target).to(at::kLong);
 }
@@ -32,7 +32,8 @@ Metric of_confusion(std::string name, std::string target, std::int64_t classes,
   return {std::move(name), {classes, classes}, std::move(add), std::move(value)};
 }
 
-/// The mean of part / whole where the whole is not 0; 0 where it is 0 everywhere.
+/// Returns the mean of part / whole over the entries where the whole is not 0; 0 if it is 0
+/// everywhere.
 double mean_share(const at::Tensor& part, const at::Tensor& whole) {
   const at::Tensor counts = whole > 0;
   if (!counts.any().item<bool>()) return 0;
@@ -49,7 +50,8 @@ Metric top_k(std::string target, std::int64_t k) {
     const at::Tensor own = output.gather(1, labels);
     const at::Tensor places = at::arange(output.size(1), labels.options()).unsqueeze(0);
     const at::Tensor is_ahead = (output > own).logical_or_((output == own) & (places < labels));
-    // An output that is not a number is ahead of none and behind none.
+    // Comparisons with NaN are false, so an output of NaN would seem to have no larger outputs.
+    // Such a sample does not count as correct.
     const at::Tensor is_in = (is_ahead.sum(1) < k) & (own == own).squeeze(1);
     counts.select(0, 0).add_(is_in.sum());
     counts.select(0, 1).add_(output.size(0));

@@ -6,8 +6,8 @@
 
 namespace slipstream {
 
-/// The stage that does layout.batch_chain to a batch, on its device: images stay batch x channels x
-/// height x width (channels-last), the label becomes float32, batch x classes.
+/// Returns the stage that applies layout.batch_chain to a batch, on the batch's device. Images stay
+/// batch x channels x height x width (channels-last); the label becomes float32, batch x classes.
 FrozenStage mix_stage(const SlabLayout& layout);
 
 }  // namespace slipstream

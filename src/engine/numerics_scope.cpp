@@ -16,7 +16,8 @@ using at::Float32MatmulPrecision;
 using at::Float32Op;
 using at::Float32Precision;
 
-/// Where precisions are set: by the newer interface, which the older one sets as well.
+/// The settings of float32 precision in PyTorch's newer interface. The older interface sets them as
+/// well.
 constexpr std::array<std::pair<Float32Backend, Float32Op>, 4> kPlaces = {{
     {Float32Backend::CUDA, Float32Op::CONV},
     {Float32Backend::CUDA, Float32Op::RNN},
@@ -24,7 +25,9 @@ constexpr std::array<std::pair<Float32Backend, Float32Op>, 4> kPlaces = {{
     {Float32Backend::MKLDNN, Float32Op::MATMUL},
 }};
 
-/// What is set there itself, not above it.
+/// Returns the precision that is set at this level itself, not inherited from a higher one. PyTorch
+/// only returns the effective value. Two different values are therefore set at the higher level: if
+/// the effective value follows them, it is inherited.
 Float32Precision own_precision(Float32Backend backend, Float32Op op) {
   auto& torch = at::globalContext();
   const bool is_all = op == Float32Op::ALL;
@@ -69,7 +72,7 @@ NumericsScope::NumericsScope(const Plan::Numerics& numerics) {
   torch.setBenchmarkCuDNN(numerics.cudnn_benchmark);
   torch.setDeterministicCuDNN(numerics.deterministic);
   torch.setDeterministicAlgorithms(numerics.deterministic, false);
-  // Filling fresh memory would hide or change what a missing wait shows.
+  // Filling new memory would hide a missing wait between lanes, or change its effect.
   torch.setDeterministicFillUninitializedMemory(false);
 }
 
@@ -82,7 +85,8 @@ NumericsScope::~NumericsScope() {
   torch.setDeterministicFillUninitializedMemory(fill_);
 }
 
-/// What the older interface has can be read where the newer one says the same.
+/// Saves the current precisions. The older interface can only be read while the newer one has the
+/// same values, so all values of the newer one are saved and made equal first.
 void NumericsScope::keep_precisions() {
   auto& torch = at::globalContext();
   for (std::size_t i = 0; i < kPlaces.size(); ++i)

@@ -10,7 +10,8 @@
 
 namespace slipstream {
 
-/// PyTorch's process-wide switches as `numerics` wants them; put back at the end.
+/// Sets PyTorch's process-wide numerics options to `numerics` during the lifetime of this object,
+/// and restores them in the destructor.
 class NumericsScope {
  public:
   explicit NumericsScope(const Plan::Numerics& numerics);
@@ -26,11 +27,12 @@ class NumericsScope {
 
   bool allows_tf32_cudnn_, benchmark_, deterministic_cudnn_, deterministic_, warn_only_, fill_;
   at::Float32MatmulPrecision matmul_ = at::Float32MatmulPrecision::HIGHEST;
-  std::array<at::Float32Precision, kPrecisions> precisions_{};  ///< NONE: as the one above it
+  /// NONE: inherited from the next higher level.
+  std::array<at::Float32Precision, kPrecisions> precisions_{};
 };
 
-/// The calling thread's switches for one step: autocast, and on CPU lanes the number of threads
-/// inside an operation; put back at the end.
+/// Sets the calling thread's options for one step during the lifetime of this object: autocast and,
+/// on CPU lanes, the number of threads inside an operation. Restores them in the destructor.
 class StageScope {
  public:
   StageScope(const Plan::Numerics& numerics, c10::Device device, const std::string& stage);

@@ -9,10 +9,12 @@
 namespace slipstream {
 namespace {
 
-/// The calling thread is one of `count`. OpenMP has a pool for each thread that calls operations,
-/// and the first call of at::set_num_threads() makes another one, for the process.
+/// Starts the threads of the pools, where the calling thread counts as one of `count`. OpenMP has
+/// one pool for each thread that calls operations. The first call of at::set_num_threads() also
+/// creates a pool for the process, so two pools are needed then.
 void start_pools(int count) {
-  static std::mutex starting;  // so that no other thread takes what was tried out
+  // Locked so that no other thread uses up the threads that require_threads() just found available.
+  static std::mutex starting;
   static std::size_t pools = 2;
   const std::lock_guard lock(starting);
   require_threads(pools * static_cast<std::size_t>(count - 1));

@@ -2,10 +2,11 @@
 
 namespace slipstream {
 
-/// Lets operations that the calling thread calls use `count` threads, as at::set_num_threads()
-/// does. The first time on a thread it starts them at once: where PyTorch and OpenMP start them
-/// later and cannot, PyTorch waits indefinitely and OpenMP ends the process. Throws Error, with
-/// what to do, where the system does not start that many. Any thread may call it.
+/// Sets the number of threads that operations called by this thread use, as at::set_num_threads()
+/// does. The first call on a thread starts them at once. If PyTorch or OpenMP started them later
+/// and failed, PyTorch would wait indefinitely and OpenMP would terminate the process. Throws
+/// Error, with the remedy, if the system cannot start that many threads. May be called from any
+/// thread.
 void set_operation_threads(int count);
 
 }  // namespace slipstream

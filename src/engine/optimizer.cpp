@@ -22,7 +22,7 @@ void require(bool ok, const std::string& message) {
 
 bool is_amount(double value) { return std::isfinite(value) && value >= 0; }
 
-/// Parameters of one group that have a gradient now, and their indices.
+/// The parameters of one group that currently have a gradient, and their indices.
 struct Active {
   std::vector<at::Tensor> parameters, gradients;
   std::vector<std::size_t> indices;
@@ -60,7 +60,7 @@ void check_groups(const std::string& who, const std::vector<ParameterGroup>& gro
                 "and not negative");
 }
 
-/// The groups that have parameters, and behind them the parameters of none.
+/// Returns the groups that have parameters, followed by the group of all other parameters.
 std::vector<Group> grouped(const std::vector<NamedTensor>& parameters, double lr,
                            double weight_decay, const std::vector<ParameterGroup>& declared) {
   std::vector<Group> groups;
@@ -81,7 +81,7 @@ std::optional<at::Tensor> found_inf(const Update& update) {
   return update.skip;
 }
 
-/// Adds the state `what` of each parameter, or nothing where there is none.
+/// Adds the state `what` of each parameter; nothing if there is no such state.
 void add_named(const std::string& what, const std::vector<at::Tensor>& state,
                const std::vector<NamedTensor>& parameters, std::vector<NamedTensor>& all) {
   for (std::size_t i = 0; i < state.size(); ++i)
@@ -109,13 +109,14 @@ class Sgd final : public Optimizer {
     for (const Group& group : groups_) {
       const Active active(parameters_, group.indices);
       if (active.parameters.empty()) continue;
-      // Momenta start at zero, so the first step needs no case of its own without dampening.
+      // Momenta start at zero. Without dampening, the first step then gives the same result as
+      // PyTorch's special case for it.
       at::_fused_sgd_(active.parameters, active.gradients, active.pick(momenta_),
                       group.weight_decay, options_.momentum, group.lr * update.lr_factor,
                       /*dampening=*/0, options_.nesterov, /*maximize=*/false,
                       /*is_first_step=*/false, /*grad_scale=*/std::nullopt, found_inf(update));
     }
-    at::autocast::clear_cache();  // which holds the parameters as they were
+    at::autocast::clear_cache();  // it contains converted copies of the old parameters
   }
 
   std::vector<NamedTensor> state() const override {

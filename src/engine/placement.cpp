@@ -10,7 +10,7 @@ namespace slipstream {
 namespace {
 
 struct FirstOnDevice {
-  std::string worthwhile, possible;  ///< transforms; "" for none
+  std::string worthwhile, possible;  ///< names of transforms; "" if there is none
   std::string reason;                ///< why there is none
 };
 
@@ -24,7 +24,8 @@ FirstOnDevice find_first(const Dataset& dataset, const std::vector<NamedOp>& tra
       options.on_device = transforms.size() - i;
       const SlabLayout layout = DataLoader::plan_layout(dataset, transforms, options);
       static_cast<void>(augment_stage(layout, true));
-      // A crop is a copy anywhere, and what a resize makes is smaller to cache and to copy.
+      // A crop only copies, which is no faster on the device. A resized image is smaller to cache
+      // and to copy, so resizing stays on the host.
       const bool has_canvas = layout.device_chain->before_canvas() != nullptr;
       if (first.possible.empty()) first.possible = transforms[i].name;
       if (has_canvas && transforms[i].op.get_if<RandomResizedCrop>() == nullptr) continue;

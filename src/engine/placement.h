@@ -7,9 +7,9 @@
 
 namespace slipstream {
 
-/// How many transforms, counted from the last, a GPU applies where it applies those that
-/// first_on_device names, to batches of a loader with `options`, whose on_device and batch_ops are
-/// ignored. Throws Refused as that does.
+/// Returns the number of transforms, counted from the last, that a GPU applies if the first of them
+/// is the one that first_on_device() selects. The batches come from a loader with `options`, whose
+/// on_device and batch_ops are ignored. Throws Refused as first_on_device() does.
 std::size_t transforms_on_device(const Dataset& dataset, const std::vector<NamedOp>& transforms,
                                  const DataLoaderOptions& options);
 

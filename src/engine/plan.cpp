@@ -45,7 +45,7 @@ void check_mode(const Plan::Schedule& schedule, Names& problems) {
                        " lanes; put all steps on one lane, or use mode pipelined");
 }
 
-/// Steps of all lanes that are steps of the pipeline, each once, in the plan's order.
+/// Returns the steps of all lanes that are steps of the pipeline, each once, in the plan's order.
 Names check_lane_steps(const Plan::Schedule& schedule, const Names& steps, Names& problems) {
   Names known;
   for (std::size_t i = 0; i < schedule.lanes.size(); ++i) {

@@ -20,7 +20,8 @@ std::string to_string(Driver driver) {
   return driver == Driver::threaded ? "threaded" : "interleaved";
 }
 
-// Before the templates that call them: argument-dependent lookup skips unnamed namespaces.
+// Declared before the templates that call them, because argument-dependent lookup does not search
+// unnamed namespaces.
 void take(const Json& value, const std::string& path, LanePlan& out, Problems& problems);
 void take(const Json& value, const std::string& path, LoaderPlan& out, Problems& problems);
 void take(const Json& value, const std::string& path, ReadAhead& out, Problems& problems);
@@ -42,7 +43,7 @@ void take_integer(const Json& value, const std::string& path, const std::string&
 
 template <std::unsigned_integral T>
 void take(const Json& value, const std::string& path, T& out, Problems& problems) {
-  // Not what T can hold: what check_count() of plan.cpp will take.
+  // The limit is what check_count() in plan.cpp accepts, not the range of T.
   const bool threads = path.starts_with("numerics.intra_op_threads");
   const std::size_t most = threads ? kMostIntraOpThreads : kMostOfAnything;
   take_integer(value, path, "from 1 to " + std::to_string(most), out, problems);
@@ -131,7 +132,7 @@ class Fields : public json::Fields {
   }
 };
 
-/// A whole number that may be 0.
+/// Reads a whole number that may be 0.
 template <std::unsigned_integral T>
 void take_count(Fields& fields, const std::string& key, T& out, Problems& problems) {
   const Json* value = fields.find(key);
@@ -150,7 +151,7 @@ void take(const Json& value, const std::string& path, ReadAhead& out, Problems& 
   fields.refuse_others();
 }
 
-/// Not CpuList's own type: a text, "0-3,8".
+/// Reads a list of CPUs, which is a text such as "0-3,8" in JSON.
 void take(const Json& value, const std::string& path, CpuList& out, Problems& problems) {
   take_named(
       value, path,

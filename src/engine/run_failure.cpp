@@ -28,6 +28,7 @@ void throw_failure(const BoundPipeline& bound, DeviceSteps& steps, const Plan& p
   try {
     bound.synchronize();
   } catch (const DeviceLost& e) {
+    // Synchronizing may reveal that the device is lost; the message then has both errors.
     throw DeviceLost(where + what + "\n" + e.what());
   }
   std::throw_with_nested(Error(

@@ -8,9 +8,9 @@
 
 namespace slipstream {
 
-/// Throws what ended a run as a DeviceLost or an Error that begins with `where`, once the device is
-/// idle; out of device memory with what would fit. An Error has what was caught nested in it. No
-/// gradient is left.
+/// Throws the error that ended a run, as a DeviceLost or as an Error that begins with `where`,
+/// after waiting for the device. If the device ran out of memory, the message states what would
+/// fit. The caught exception is nested in the Error. All gradients are removed.
 [[noreturn]] void throw_failure(const BoundPipeline& bound, DeviceSteps& steps, const Plan& plan,
                                 const std::string& where, const std::exception_ptr& error);
 

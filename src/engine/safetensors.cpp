@@ -20,10 +20,11 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "files hold little-endian numbers");
 
 constexpr std::size_t kLengthBytes = sizeof(std::uint64_t);
-constexpr std::uint64_t kMostHeaderBytes = 100'000'000;  ///< that the format allows
+constexpr std::uint64_t kMostHeaderBytes = 100'000'000;  ///< limit of the format
 constexpr std::size_t kAlignment = 8;
 
-/// What read_at does, where all must come. "" or what went wrong.
+/// Reads all bytes of `to`, where read_at() may return fewer. Returns "" or a description of the
+/// error.
 std::string read_all(int descriptor, std::uint64_t at, std::span<std::byte> to) {
   const auto got = read_at(descriptor, at, to);
   if (!got) return errno_message(errno);

@@ -32,50 +32,53 @@ enum class StoredType : std::uint8_t {
   float64
 };
 
-/// As the format calls it: "F32", "BF16", "I64".
+/// Returns the format's name of a type: "F32", "BF16", "I64".
 std::string_view to_string(StoredType type);
-/// Bytes of one value.
+/// Returns the number of bytes of one value.
 std::size_t size_bytes(StoredType type);
-/// Bytes of all values; nothing where a side is negative or 64 bits do not hold the number.
+/// Returns the number of bytes of all values; no value if a dimension is negative or the number
+/// exceeds 64 bits.
 std::optional<std::uint64_t> tensor_bytes(StoredType type, const std::vector<std::int64_t>& shape);
 
-/// A tensor in a file: contiguous, the last dimension innermost, little-endian.
+/// A tensor in a file. Its values are contiguous, with the last dimension innermost, and
+/// little-endian.
 struct StoredTensor {
   std::string name;
   StoredType type = StoredType::float32;
   std::vector<std::int64_t> shape;  ///< empty: a scalar
-  std::uint64_t offset = 0;         ///< of its first byte, behind the file's header
+  /// Offset of the first byte, counted from the end of the file's header.
+  std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
 };
 
-/// What stands ahead of the values of a .safetensors file.
+/// The header of a .safetensors file.
 struct StoredTensors {
   std::vector<StoredTensor> tensors;  ///< by offset, without gaps
   std::map<std::string, std::string> metadata;
 
-  const StoredTensor* find(std::string_view name) const;  ///< nullptr: there is none
+  const StoredTensor* find(std::string_view name) const;  ///< returns nullptr if there is none
 };
 
-/// The header, a text of JSON, of a file with `value_bytes` bytes behind it. Throws Error for what
-/// the format does not allow: names that come twice, types that StoredType has not, shapes that do
-/// not fit their bytes, gaps, overlaps and bytes of no tensor. Source: the description of the
-/// format at github.com/huggingface/safetensors.
+/// Parses the header, a JSON text, of a file with `value_bytes` bytes after the header. Throws
+/// Error for content that the format does not allow: duplicate names, types that are not in
+/// StoredType, shapes that do not match their bytes, gaps, overlaps, and bytes that belong to no
+/// tensor. Source: the description of the format at github.com/huggingface/safetensors.
 StoredTensors parse_safetensors_header(std::string_view json, std::uint64_t value_bytes);
 
-/// The key of a file's header that holds metadata, and so names no tensor.
+/// The key of a file's header that holds metadata and therefore cannot be the name of a tensor.
 inline constexpr const char* kMetadataKey = "__metadata__";
 
-/// An open .safetensors file. It is read, not mapped: a file that is shortened meanwhile is an
-/// error, not the end of the process.
+/// An open .safetensors file. It is read, not mapped: if another process truncates a mapped file,
+/// reading it kills this process with SIGBUS, whereas a read returns an error.
 class SafetensorsFile {
  public:
-  /// Throws Error, naming the path, for what cannot be read and what is not such a file.
+  /// Throws Error, with the path, if the file cannot be read or is not a .safetensors file.
   explicit SafetensorsFile(std::filesystem::path path);
 
   const std::filesystem::path& path() const { return path_; }
   const StoredTensors& header() const { return header_; }
   /// Reads the values of one of header().tensors. Throws Error with the path, the tensor and the
-  /// reason. REQUIRES: to.size() == tensor.bytes. Several threads may read at once.
+  /// reason. May be called from several threads. REQUIRES: to.size() == tensor.bytes
   void read(const StoredTensor& tensor, std::span<std::byte> to) const;
 
  private:
@@ -93,10 +96,10 @@ struct TensorToStore {
   std::span<const std::byte> values;
 };
 
-/// Makes or replaces the file `path`, as write_file_durably does. The widest types come first, so
-/// that all values are aligned, then those of the first name: equal tensors make equal files.
-/// Throws Error for what cannot be written. REQUIRES: names in UTF-8 that differ, none of them
-/// kMetadataKey, and values that fit their shapes.
+/// Creates or replaces the file `path`, as write_file_durably() does. Tensors are ordered by the
+/// size of their type, largest first, so that all values are aligned, and then by name, so that
+/// equal tensors give equal files. Throws Error if the file cannot be written. REQUIRES: names are
+/// distinct, in UTF-8, and not kMetadataKey; values match their shapes
 void write_safetensors(const std::filesystem::path& path, std::vector<TensorToStore> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 

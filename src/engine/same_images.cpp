@@ -15,8 +15,9 @@
 namespace slipstream {
 namespace {
 
-constexpr std::size_t kRangeSamples = 8;  ///< that are read of each data set
-constexpr double kRangeFactor = 16;       ///< normalized images and those from 0 to 1 are closer
+constexpr std::size_t kRangeSamples = 8;  ///< samples that are read from each data set
+/// Larger than the factor between normalized images and images from 0 to 1.
+constexpr double kRangeFactor = 16;
 constexpr int kRangeDigits = 3;
 
 std::vector<FieldSpec> collect_fields(const Dataset& dataset, const std::vector<NamedOp>& chain) {
@@ -40,7 +41,8 @@ std::string if_intended(const EvaluationOptions& options) {
   return options.allowed_by.empty() ? "" : ". If it is intended, " + options.allowed_by;
 }
 
-/// Samples from the whole data set: the first ones may be of one class, or black.
+/// Returns a few samples spread over the whole data set, because the first ones may be of one
+/// class, or black.
 std::shared_ptr<const Dataset> few_samples(const std::shared_ptr<const Dataset>& dataset) {
   const std::uint64_t count = std::min<std::uint64_t>(kRangeSamples, dataset->size());
   std::vector<std::uint64_t> indices;
@@ -48,8 +50,8 @@ std::shared_ptr<const Dataset> few_samples(const std::shared_ptr<const Dataset>&
   return subset(dataset, std::move(indices));
 }
 
-/// The largest absolute value of each field of float32 images, by name. Empty where no sample can
-/// be read, which a run reports.
+/// Returns the largest absolute value of each field of float32 images, by name. Empty if a sample
+/// cannot be read; the run itself reports that error.
 std::map<std::string, double> largest_values(const Pipeline& pipeline) try {
   const std::shared_ptr<const Dataset> samples = few_samples(pipeline.dataset());
   DataLoaderOptions options{pipeline.options(), {.prefetch_batches = 1}};
@@ -108,7 +110,7 @@ void require_range_of_training(const Pipeline& model, const Pipeline& evaluated,
     const auto found = trained.find(name);
     if (found == trained.end()) continue;
     const double least = std::min(value, found->second), most = std::max(value, found->second);
-    // Black images, and values that are not finite, say nothing about a scale.
+    // Black images and values that are not finite do not allow a conclusion about the scale.
     if (!std::isfinite(most) || least <= 0 || most < kRangeFactor * least) continue;
     throw Refused("evaluation: the absolute values of the images in the field '" + name +
                   "' reach " + rounded_text(value, kRangeDigits) +

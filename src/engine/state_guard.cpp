@@ -18,7 +18,8 @@ StateGuard::~StateGuard() {
   try {
     restore();
   } catch (const std::exception&) {
-    // Only where the device is lost, which the exception under way or the next use tells.
+    // Happens only if the device is lost, which the propagating exception or the next use of the
+    // device reports.
   }
 }
 

@@ -7,8 +7,8 @@
 
 namespace slipstream {
 
-/// A trainer and PyTorch's default generators as they were when this was made: put back on demand,
-/// and at the end if it was not for good before.
+/// Saves the state of a trainer and of PyTorch's default generators at construction. restore()
+/// restores it, and so does the destructor, unless restore_and_release() was called before.
 class StateGuard {
  public:
   explicit StateGuard(Trainer& trainer);

@@ -6,12 +6,15 @@
 namespace slipstream {
 namespace {
 
-constexpr std::size_t kTelling = 3;  ///< times as many steps as batches may lie ready
-constexpr std::size_t kDrained = 1;  ///< batches that lie ready where the loader is behind
+/// A run is conclusive if it has this many times more steps than batches may be ready.
+constexpr std::size_t kTelling = 3;
+/// Number of ready batches at which the loader counts as too slow.
+constexpr std::size_t kDrained = 1;
 
 bool found_used_up(const StepInput& input) { return input.filled <= kDrained; }
 
-/// Batches that had been taken, but not been done with, when a step ended.
+/// Returns the number of batches that had been taken from the loader, but not processed, when a
+/// step ended.
 std::size_t on_the_way(const std::vector<StepInput>& inputs, const std::vector<double>& step_end_s,
                        std::size_t step) {
   std::size_t last = step;
@@ -19,7 +22,8 @@ std::size_t on_the_way(const std::vector<StepInput>& inputs, const std::vector<d
   return last - step;
 }
 
-/// The last step from `first` on whose count the end of the run does not touch.
+/// Returns the last step, not before `first`, whose count is not cut off by the end of the run: no
+/// batches are taken after the last one, so later counts are too small.
 std::optional<std::size_t> last_followed(const std::vector<StepInput>& inputs,
                                          const std::vector<double>& step_end_s, std::size_t first) {
   for (std::size_t step = std::min(inputs.size(), step_end_s.size()); step-- > first;)
@@ -27,7 +31,8 @@ std::optional<std::size_t> last_followed(const std::vector<StepInput>& inputs,
   return std::nullopt;
 }
 
-/// The median count of the later half of the steps from `first` to `last`.
+/// Returns the median of the counts of the later half of the steps from `first` to `last`. The
+/// later half is used because the earlier steps may still process batches that were taken before.
 std::size_t usually_on_the_way(const std::vector<StepInput>& inputs,
                                const std::vector<double>& step_end_s, std::size_t first,
                                std::size_t last) {
@@ -39,8 +44,8 @@ std::size_t usually_on_the_way(const std::vector<StepInput>& inputs,
   return *middle;
 }
 
-/// Batches that had been taken before step `first`, beyond those that usually are: they may have
-/// fed it and the steps behind it.
+/// Returns how many more batches than usual had been taken before step `first`. They may have been
+/// the input of that step and of the following ones.
 std::size_t taken_ahead(const std::vector<StepInput>& inputs, const std::vector<double>& step_end_s,
                         std::size_t first) {
   const std::size_t taken = on_the_way(inputs, step_end_s, first - 1);
@@ -53,6 +58,7 @@ std::size_t taken_ahead(const std::vector<StepInput>& inputs, const std::vector<
 
 std::size_t first_steady_step(const std::vector<StepInput>& inputs,
                               const std::vector<double>& step_end_s, std::size_t lanes) {
+  // The first steps fill the lanes, so their durations are not those of the steady state.
   const std::size_t filled = lanes + 1;
   const auto drained = std::find_if(inputs.begin(), inputs.end(), found_used_up);
   if (drained == inputs.end()) return filled;
@@ -86,7 +92,8 @@ double spared_steps(const std::vector<StepInput>& inputs, const std::vector<doub
 }
 
 double draining_factor(const std::vector<StepInput>& inputs, std::size_t first) {
-  constexpr std::size_t kThird = 4;  ///< steps at least, for depths swing by one or two
+  /// Fewest steps in a third, because the number of ready batches varies by one or two.
+  constexpr std::size_t kThird = 4;
   const std::size_t third = inputs.size() > first ? (inputs.size() - first) / 3 : 0;
   if (third < kThird) return 1;
   const auto mean_filled = [&](std::size_t from) {
@@ -96,6 +103,8 @@ double draining_factor(const std::vector<StepInput>& inputs, std::size_t first) 
   };
   const double fallen = mean_filled(first) - mean_filled(inputs.size() - third);
   const auto steps = static_cast<double>(inputs.size() - first - third);
+  // While the queue drains, it provides `fallen` of the `steps` batches, so the loader alone would
+  // need steps / (steps - fallen) times as long.
   return fallen >= 1 && fallen < steps ? steps / (steps - fallen) : 1;
 }
 
@@ -119,6 +128,8 @@ bool SteadyRate::is_conclusive_run(const RunResult& result, std::size_t first) c
   if (!fills_batches(result, cut_)) return true;
   if (is_used_up(result.inputs, first) && taken_ahead(result.inputs, result.step_end_s, first) == 0)
     return true;
+  // With many more steps than batches that could have been prefetched, those batches hardly change
+  // the rate.
   const std::size_t ahead = 1 + batches_ahead(result.plan.schedule);
   return spared_steps(result.inputs, result.step_end_s, first, 0) <= 0 ||
          result.step_end_s.size() >= first + kTelling * ahead;
@@ -133,6 +144,8 @@ bool SteadyRate::add(const RunResult& result, std::size_t batch_size) {
 }
 
 void SteadyRate::add_from(std::size_t first, const RunResult& result, std::size_t batch_size) {
+  // Steps of inconclusive runs are dropped as soon as there is a conclusive run: they may be too
+  // fast, because they used prefetched batches.
   const bool is_conclusive_now = is_conclusive_run(result, first);
   if (is_conclusive_ && !is_conclusive_now) return;
   if (is_conclusive_now && !is_conclusive_) {
@@ -145,7 +158,7 @@ void SteadyRate::add_from(std::size_t first, const RunResult& result, std::size_
   if (fills_batches(result, cut_)) {
     factor = draining_factor(result.inputs, first);
     const std::size_t begun = partly_filled_batches(result, batch_size);
-    const bool drains = factor > 1;  // which the factor makes up for
+    const bool drains = factor > 1;  // the factor already accounts for the lost batches
     spared_steps_ += drains && !is_used_up(result.inputs, first)
                          ? static_cast<double>(begun)
                          : spared_steps(result.inputs, result.step_end_s, first, begun);
@@ -160,6 +173,7 @@ void SteadyRate::add_from(std::size_t first, const RunResult& result, std::size_
 Measured SteadyRate::rate() const {
   Measured rate = rate_from_durations(durations_s_, "steps/s");
   const double hidden = spared_steps_ / static_cast<double>(durations_s_.size());
+  // If all hidden steps had to wait, the rate would be lower by their share.
   rate.low = std::min(rate.low, rate.value * std::max(0.0, 1 - hidden));
   return rate;
 }

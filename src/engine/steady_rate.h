@@ -8,30 +8,32 @@
 
 namespace slipstream {
 
-/// Steps of a run, at the end, that first_steady_step() leaves for measuring where it can.
+/// Number of steps at the end of a run that first_steady_step() leaves for the measurement, if
+/// possible.
 inline constexpr std::size_t kFewestSteadySteps = 4;
 
-/// Steps/s of a plan in its steady state, from one run or several.
+/// Measures the steps/s of a plan in its steady state, from one or several runs.
 class SteadyRate {
  public:
-  /// Of runs with this cut.
+  /// Measures runs with this cut.
   explicit SteadyRate(std::optional<Cut> cut = {});
 
-  /// Takes the steady steps of a run; false where it had none. Where some runs are telling, only
-  /// those count.
+  /// Adds the steady steps of a run; returns false if it had none. As soon as some run is
+  /// conclusive, only conclusive runs count.
   bool add(const RunResult& result, std::size_t batch_size);
-  /// The same from step `first` on, which is not the run's first, whether it is steady or not.
-  /// REQUIRES: the run has that step
+  /// Adds the steps from `first` to the last one, whether they are steady or not. `first` is not
+  /// the first step of the run, because its duration is unknown. REQUIRES: the run has that step
   void add_from(std::size_t first, const RunResult& result, std::size_t batch_size);
 
   bool is_measured() const { return !durations_s_.empty(); }
-  /// Whether it is known that batches filled ahead are not what fed the steps.
+  /// Returns true if it is certain that the measured steps did not mainly use prefetched batches.
   bool is_conclusive() const { return is_conclusive_; }
   std::size_t steps() const { return durations_s_.size(); }
-  /// The interval reaches down to what batches that were filled or taken ahead may have hidden.
-  /// REQUIRES: is_measured()
+  /// Returns the rate. The lower end of its interval takes into account the time that prefetched
+  /// batches may have hidden. REQUIRES: is_measured()
   Measured rate() const;
-  /// Seconds of steady steps, by the cached item that they took; empty without a cut.
+  /// Returns the durations of steady steps in seconds, by the cached item that each step used;
+  /// empty without a cut.
   const std::vector<std::vector<double>>& by_item() const { return by_item_; }
 
  private:
@@ -39,38 +41,43 @@ class SteadyRate {
 
   std::optional<Cut> cut_;
   std::vector<double> durations_s_;
-  double spared_steps_ = 0;  ///< of them; see spared_steps()
+  /// Number of the measured steps whose wait was hidden, see spared_steps().
+  double spared_steps_ = 0;
   bool is_conclusive_ = false;
   std::vector<std::vector<double>> by_item_;
 };
 
-/// Whether batches were filled while this run with this cut went on, not cached whole.
+/// Returns true if the loader assembled batches during this run with this cut, that is, if the
+/// batches were not cached completely.
 bool fills_batches(const RunResult& result, const std::optional<Cut>& cut);
 
-/// How many batches may have been filled, or taken, ahead of the one that the last lane is at.
+/// Returns the largest number of batches that may have been filled or taken before the last lane
+/// uses them.
 std::size_t batches_ahead(const Plan::Schedule& schedule);
 
-/// How many batches workers may have begun, but not filled, when one was asked for.
+/// Returns how many batches may have been started by workers, but not completed, when a batch was
+/// requested.
 std::size_t partly_filled_batches(const RunResult& result, std::size_t batch_size);
 
-/// The first step of a run after which it is in its steady state: batches that were filled ahead
-/// are used up, also those that had been taken and waited for the device, or the queue of them
-/// stays as full as it is.
+/// Returns the first step of a run's steady state. From this step on, either the prefetched batches
+/// have been used up, including those that had been taken and waited for the device, or the number
+/// of batches in the queue does not change.
 std::size_t first_steady_step(const std::vector<StepInput>& inputs,
                               const std::vector<double>& step_end_s, std::size_t lanes);
 
-/// Whether some step from `first` on found its queue used up.
+/// Returns true if some step, not before `first`, found the queue of batches used up.
 bool is_used_up(const std::vector<StepInput>& inputs, std::size_t first);
 
-/// Of the steps from `first` on, how many may not have waited only for batches that lay ready: as
-/// many as the queue lost; where it was used up, also the batches that had been taken before
-/// `first`, as far as they are more than usually; where it was neither that nor at both ends as
-/// full as it ever was, also the `partly_filled_batches` ones that workers had begun.
+/// Returns the number of steps, not before `first`, whose wait for loading may have been hidden by
+/// batches that were ready earlier. It is the sum of the batches that the queue lost during these
+/// steps and one of the following: if the queue was used up, the batches that had been taken before
+/// `first` in excess of the usual number; if it was not used up and was not at its fullest at both
+/// ends, the `partly_filled_batches` that workers had started.
 double spared_steps(const std::vector<StepInput>& inputs, const std::vector<double>& step_end_s,
                     std::size_t first, std::size_t partly_filled_batches);
 
-/// By how much longer steps would take from then on were the queue not drained meanwhile: 1 where
-/// it was not.
+/// Returns the factor by which steps would take longer if the queue were not being drained during
+/// the measurement; 1 if it was not drained.
 double draining_factor(const std::vector<StepInput>& inputs, std::size_t first);
 
 }  // namespace slipstream

@@ -18,7 +18,7 @@ namespace {
 struct Type {
   at::ScalarType here;
   StoredType stored;
-  std::string_view name;  ///< of PyTorch
+  std::string_view name;  ///< PyTorch's name
 };
 constexpr std::array kTypes = {Type{at::kBool, StoredType::boolean, "bool"},
                                Type{at::kByte, StoredType::uint8, "uint8"},
@@ -66,7 +66,7 @@ bool is_plain_float(at::ScalarType type) {
   return type == at::kHalf || type == at::kBFloat16 || type == at::kFloat || type == at::kDouble;
 }
 
-/// "fc.weight (A here, B there)".
+/// Returns a text such as "fc.weight (A here, B there)".
 std::string difference(const std::string& name, const std::string& here, const std::string& there) {
   return printable_name(name) + " (" + here + " here, " + there + " there)";
 }
@@ -80,7 +80,7 @@ bool is_utf8(const std::string& text) {
   }
 }
 
-/// "" where a .safetensors file can hold it.
+/// Returns why a .safetensors file cannot store a tensor; "" if it can.
 std::string why_unstorable(const NamedTensor& each) {
   if (each.name == kMetadataKey)
     return "has the name of the key under which a .safetensors file keeps its metadata; rename it";

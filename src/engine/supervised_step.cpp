@@ -20,7 +20,7 @@
 namespace slipstream {
 namespace {
 
-/// The number of tensors where it is not there.
+/// Returns the index of `tensor`; the number of tensors if it is not among them.
 std::size_t place_in(const std::vector<at::Tensor>& tensors, const at::Tensor& tensor) {
   const auto same = [&](const at::Tensor& other) { return other.is_same(tensor); };
   return static_cast<std::size_t>(std::find_if(tensors.begin(), tensors.end(), same) -
@@ -68,7 +68,7 @@ void SupervisedStep::bind(const StepSettings& settings) {
   make_averages();
 }
 
-/// A tensor that has two names has one average, under both.
+/// Creates the averages. A tensor with two names has one average, listed under both names.
 void SupervisedStep::make_averages() {
   averages_.clear();
   for (auto* list : {&averaged_, &float_averages_, &copied_, &copies_}) list->clear();
@@ -101,11 +101,13 @@ void SupervisedStep::backward(const at::Tensor& output, const LossValue& value) 
   const bool has_gradient = value.gradient.defined();
   at::Tensor from = has_gradient ? value.gradient : value.loss;
   if (scaler_ && scaler_->scale().defined()) from = from * scaler_->scale();
+  // Dividing each batch's gradient makes the sum over an update an average.
   if (options_.accumulate > 1) from = from / static_cast<double>(options_.accumulate);
   has_gradient ? output.backward(from) : from.backward();
 }
 
 LossValue SupervisedStep::differentiate(const Batch& batch) {
+  // Forward may set fields; the caller's batch must stay unchanged.
   Batch fields = batch;
   const at::Tensor output = predict(fields);
   LossValue value = compute_loss(output, fields);
@@ -116,6 +118,8 @@ LossValue SupervisedStep::differentiate(const Batch& batch) {
 }
 
 LossValue SupervisedStep::train(const Batch& batch) {
+  // Forward may update buffers, such as those of batch normalization. If it throws, a module with
+  // buffers may be changed in part.
   is_intact_ = buffers_.empty();
   std::vector<at::Tensor> kept;
   if (options_.on_nan == OnNonFinite::skip)
@@ -138,6 +142,7 @@ void SupervisedStep::restore_buffers(const at::Tensor& loss, const std::vector<a
   if (kept.empty()) return;
   const at::Tensor is_good = loss.isfinite();
   for (std::size_t i = 0; i < kept.size(); ++i)
+    // Selected on the device, because reading the loss would make the host wait.
     copy_values(buffers_[i], at::where(is_good, buffers_[i], kept[i]));
 }
 
@@ -155,6 +160,7 @@ void SupervisedStep::accumulate(const at::Tensor& loss) {
 
 void SupervisedStep::update(std::uint64_t number, const at::Tensor& loss) {
   for (std::size_t i = 0; i < accumulated_.size(); ++i)
+    // Optimizer::step() reads gradients from the parameters.
     tensors_[i].mutable_grad() = accumulated_[i];
   std::vector<at::Tensor> gradients = collect_gradients(tensors_);
   Update update{options_.schedule.factor(number), {}};

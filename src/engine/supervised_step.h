@@ -8,7 +8,7 @@
 
 namespace slipstream {
 
-/// What train_step() makes.
+/// The TrainStep that train_step() returns.
 class SupervisedStep final : public TrainStep {
  public:
   SupervisedStep(TrainStage stage, TrainingOptions options);
@@ -23,7 +23,7 @@ class SupervisedStep final : public TrainStep {
   std::vector<NamedTensor> averaged() const override { return averages_; }
   std::optional<double> lr(std::uint64_t batch) const override;
 
-  /// Forward and backward alone: what takes the memory of a step.
+  /// Computes forward and backward without an update. These two determine the memory of a step.
   LossValue differentiate(const Batch& batch);
   const TrainStage& stage() const { return stage_; }
 
@@ -38,15 +38,17 @@ class SupervisedStep final : public TrainStep {
   TrainStage stage_;
   TrainingOptions options_;
   bool is_intact_ = true;
-  std::vector<NamedTensor> parameters_;  ///< that train
-  std::vector<at::Tensor> tensors_;      ///< the same
+  std::vector<NamedTensor> parameters_;  ///< parameters that are trained
+  std::vector<at::Tensor> tensors_;      ///< tensors of parameters_
   std::vector<at::Tensor> buffers_;
-  std::optional<GradientScaler> scaler_;  ///< where updates may be left out
-  std::vector<at::Tensor> accumulated_;   ///< of gradients; empty where each batch is an update
-  at::Tensor not_finite_;  ///< whether a loss since the last update was; defined where it matters
+  std::optional<GradientScaler> scaler_;  ///< set if updates may be skipped
+  std::vector<at::Tensor> accumulated_;   ///< sums of gradients; empty if each batch is one update
+  /// 1 if a loss since the last update was not finite; defined only if needed.
+  at::Tensor not_finite_;
   std::vector<NamedTensor> averages_;
-  std::vector<at::Tensor> averaged_, float_averages_;  ///< floats: what is averaged, and to what
-  std::vector<at::Tensor> copied_, copies_;            ///< the others
+  /// floating-point tensors, and their averages.
+  std::vector<at::Tensor> averaged_, float_averages_;
+  std::vector<at::Tensor> copied_, copies_;  ///< other tensors, and their copies
 };
 
 }  // namespace slipstream

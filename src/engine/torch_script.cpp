@@ -11,7 +11,8 @@ namespace {
 
 namespace jit = torch::jit;
 
-/// The parameters and buffers of `script` by their names, as the same tensors.
+/// Returns a module whose parameters and buffers are the same tensors as those of `script`, under
+/// the same names.
 std::shared_ptr<torch::nn::Module> make_module(const jit::Module& script) {
   auto weights = std::make_shared<torch::nn::Module>("TorchScript");
   for (const auto& item : script.named_parameters(false))
@@ -32,7 +33,8 @@ class TorchScript final : public Imported {
     check_arguments();
   }
 
-  /// Reads the file again: the constants of a trace belong to the device it was read for.
+  /// Moves the module by reading the file again, because the constants in a trace belong to the
+  /// device that they were read for.
   void to(c10::Device device, bool) override {
     if (device == device_) return;
     device_ = device;
@@ -74,12 +76,13 @@ class TorchScript final : public Imported {
   }
 
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs) override {
-    // The optimizer of TorchScript fuses only after the first calls, which changes bits.
+    // TorchScript's optimizer fuses operations only after the first calls, which changes bits.
     const jit::GraphOptimizerEnabledGuard unoptimized(false);
     try {
       return collect_tensors(script_.forward({inputs.begin(), inputs.end()}));
     } catch (const std::runtime_error& error) {
-      // The interpreter passes errors of operations on as text.
+      // The interpreter converts errors of operations to text, so running out of memory is
+      // recognized by the message.
       TORCH_CHECK_WITH(
           OutOfMemoryError,
           std::string_view(error.what()).find("CUDA out of memory") == std::string_view::npos,

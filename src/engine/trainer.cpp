@@ -43,6 +43,7 @@ void Trainer::Impl::check(const Plan& plan, const RunOptions& options) const {
 void Trainer::Impl::wait_for_caller(const Plan& plan) {
   const c10::Device device = bound.context.device();
   if (!device.is_cuda()) return;
+  // An event on the caller's stream orders the lanes after its work without blocking the host.
   cudaEvent_t here = nullptr;
   cuda::check_cuda(cudaEventCreateWithFlags(&here, cudaEventDisableTiming));
   const auto stream = c10::cuda::getCurrentCUDAStream(device.index());
@@ -116,7 +117,7 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options, const 
     feed_.stop();
     std::string where = has_run ? "after the last step: " : preparing + "before the first step: ";
     if (schedule && !has_run) where = settle(options, *execution, *schedule);
-    // What the failed run held is free again when throw_failure() looks for what would fit.
+    // Frees the memory of the failed run before throw_failure() measures what would fit.
     schedule.reset();
     execution.reset();
     cached.clear();

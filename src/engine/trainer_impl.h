@@ -10,24 +10,24 @@
 
 namespace slipstream {
 
-/// Binds a declaration to a device, and runs it.
+/// Binds a declared pipeline to a device, and runs it.
 struct Trainer::Impl {
   Impl(Pipeline pipeline, Context& context, const Plan::Numerics& numerics);
 
   RunResult run(const Plan& plan, const RunOptions& options, const RunHooks& hooks);
   void restore(const State& given);
-  /// Goes back to the first step, whatever the weights are.
+  /// Sets the position to the first step without changing the weights.
   void restart();
 
   BoundPipeline bound;
   TrainingState state;
 
  private:
-  /// Throws Refused for what cannot be run now.
+  /// Throws Refused if the plan or the options cannot be run now.
   void check(const Plan& plan, const RunOptions& options) const;
   void wait_for_caller(const Plan& plan);
-  /// Moves the feed to the first batch of a run and returns what was counted before. No value: no
-  /// lane takes batches from the feed, which is only prepared to fill a cache.
+  /// Moves the feed to the first batch of a run and returns the counters before it. Returns no
+  /// value if no lane takes batches from the feed; the feed is then only prepared to fill a cache.
   std::optional<DeviceFeed::Counted> seek(const Plan& plan, const RunOptions& options,
                                           const RunHooks& hooks,
                                           const std::vector<LaneBinding>& lanes);
@@ -38,7 +38,7 @@ struct Trainer::Impl {
   void count_input(const DeviceFeed::Counted& before, RunResult& result) const;
   /// Counts the trained steps of a whole run.
   void absorb(const RunOptions& options, const Record& record);
-  /// Counts what a run that failed had trained before, and says in words where it failed.
+  /// Counts the steps that were trained before a run failed, and returns where it failed, as text.
   std::string settle(const RunOptions& options, Execution& execution, const Schedule& schedule);
 
   DeviceSteps steps_;

@@ -26,7 +26,8 @@ TrainingStage::TrainingStage(const BoundPipeline& bound, std::uint64_t first_ste
 
 namespace {
 
-/// A copy that is there once the current stream has come so far.
+/// Returns a copy in host memory that is complete when the current stream has reached this point.
+/// The memory is page-locked, because a copy to other memory would block the host.
 at::Tensor on_host(const at::Tensor& tensor) {
   const at::Tensor values = tensor.detach().contiguous();
   const bool is_cuda = values.is_cuda();
@@ -47,14 +48,16 @@ void TrainingStage::run(std::uint64_t batch, const Batch& fields) {
     is_midway_ = !step_.is_intact();
     throw;
   }
+  // The weights are already updated. If something below throws, the state is not that of a
+  // completed step.
   is_midway_ = true;
   drop_gradients(bound_.parameters);
   keep_metrics(batch, value);
   is_midway_ = false;
 }
 
-/// What the training stage draws from PyTorch's generator (dropout) depends on the step alone, in
-/// every plan and after every restart.
+/// Seeds PyTorch's generator for the training stage, for example for dropout. The random numbers
+/// depend only on the step, so they are the same in every plan and after every restart.
 void TrainingStage::key_generator(std::uint64_t batch) const {
   at::Generator generator = at::globalContext().defaultGenerator(bound_.context.device());
   const std::lock_guard lock(generator.mutex());

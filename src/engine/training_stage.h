@@ -8,24 +8,25 @@
 
 namespace slipstream {
 
-/// The training stage, batch by batch, and what it tells of each.
+/// Runs the training stage for each batch and keeps the results of each batch until it retires.
 class TrainingStage {
  public:
   struct BatchResult {
     float loss = 0;
-    std::optional<float> accuracy = std::nullopt;  ///< where the loss counts correct labels
+    std::optional<float> accuracy = std::nullopt;  ///< set if the loss counts correct labels
     std::vector<at::Tensor> outputs = {};          ///< in host memory
   };
 
-  /// Batches are counted from `first_step` on; of `window` of them metrics are kept at once.
-  /// `bound` must outlive this.
+  /// Batches are numbered from `first_step`. The metrics of `window` batches are kept at once.
+  /// `bound` must outlive this object.
   TrainingStage(const BoundPipeline& bound, std::uint64_t first_step, std::size_t window);
 
-  /// Trains on the current lane. Metrics leave the device behind it, without a wait.
+  /// Trains on the current lane. Metrics are copied to the host asynchronously after it, without a
+  /// wait.
   void run(std::uint64_t batch, const Batch& fields);
-  /// REQUIRES: the lane has finished `batch`
+  /// Returns the results of `batch`. REQUIRES: the lane has finished `batch`
   BatchResult take_result(std::uint64_t batch);
-  /// Whether the last step changed the state in part: it threw.
+  /// Returns true if the last step threw and changed the state only in part.
   bool is_midway() const { return is_midway_; }
 
  private:

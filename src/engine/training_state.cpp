@@ -18,7 +18,7 @@ std::vector<NamedTensor> copies(const std::vector<NamedTensor>& tensors) {
   return all;
 }
 
-/// Throws Error where `given` is not the state of the tensors `own`, in their order.
+/// Throws Error if `given` is not a state of the tensors `own`, in the same order.
 void check_same(const std::string& whose, const std::vector<NamedTensor>& given,
                 const std::vector<NamedTensor>& own) {
   const std::string start = "this state belongs to another pipeline: ";
@@ -125,6 +125,7 @@ State TrainingState::copy() const {
 void TrainingState::restore(const State& state) {
   const at::NoGradGuard no_gradients;
   const std::vector<NamedTensor> training = training_tensors();
+  // Both checks come before the first copy, so that an error leaves the trainer unchanged.
   check_same("the model", state.model, bound_.persistent);
   check_same("the training step", state.training, training);
   restore_tensors(state.model, bound_.persistent);

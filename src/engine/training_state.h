@@ -9,23 +9,23 @@
 
 namespace slipstream {
 
-/// The digest of losses, with the next one.
+/// Returns the digest of losses extended by the next loss.
 std::uint64_t digest_with(std::uint64_t digest, float loss);
 
-/// What steps of training change: weights, buffers, the tensors of the training step, the position
-/// and the digest of all losses.
+/// The state that training steps change: weights, buffers, the tensors of the training step, the
+/// position and the digest of all losses.
 class TrainingState {
  public:
   /// `bound` must outlive this.
   explicit TrainingState(const BoundPipeline& bound) : bound_(bound) {}
 
-  /// Of the next batch.
+  /// Returns the number of the next batch.
   std::uint64_t position() const { return position_; }
-  /// Counts steps that were trained.
+  /// Counts trained steps, given the loss of each.
   void add_steps(std::span<const float> losses);
-  /// Says why these are the weights of no step.
+  /// Marks the weights as not belonging to any step, with the reason.
   void spoil(std::string why) { failure_ = std::move(why); }
-  /// Throws Refused where these are the weights of no step.
+  /// Throws Refused if the weights do not belong to any step.
   void check_sound() const;
 
   std::uint64_t loss_digest() const { return loss_digest_; }
@@ -33,14 +33,14 @@ class TrainingState {
 
   /// Waits for the device.
   std::uint64_t digest() const;
-  /// Copies of the tensors alone, enqueued on the current stream.
+  /// Returns copies of only the tensors, enqueued on the current stream.
   State copied_tensors() const;
   State copy() const;
-  /// The tensors themselves, with position and digest: for as long as nothing is trained.
+  /// Returns the tensors themselves, with position and digest. Valid until the next training step.
   State live() const;
-  /// Goes back to the first step; the weights stay.
+  /// Sets the position to the first step; the weights stay.
   void restart();
-  /// Throws Error for a state of another pipeline.
+  /// Copies `state` into the tensors. Throws Error if it belongs to another pipeline.
   void restore(const State& state);
 
  private:
@@ -50,7 +50,7 @@ class TrainingState {
   std::uint64_t position_ = 0;
   std::uint64_t loss_digest_ = 0;
   EpochLosses epoch_losses_;
-  std::string failure_;  ///< why the state is of no step; "": it is
+  std::string failure_;  ///< why the weights do not belong to any step; "" if they do
 };
 
 }  // namespace slipstream

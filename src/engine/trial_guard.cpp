@@ -29,9 +29,10 @@ TrialGuard::~TrialGuard() {
     for (std::size_t i = 0; i < buffers_.size(); ++i) copy_values(buffers_[i], kept_[i]);
     if (restore_) restore_();
   } catch (const std::exception&) {
-    // Only where the device is lost, which whoever uses it next is told.
+    // Happens only if the device is lost, which the next use of the device reports.
   }
-  // Nothing orders the caller's stream behind the one of the trial.
+  // The caller's stream is not ordered after the stream of the trial, so the whole device is
+  // synchronized.
   if (parameters_.empty() || !parameters_.front().is_cuda()) return;
   const cuda::DeviceGuard device(parameters_.front().get_device(), std::nothrow);
   cuda::ignore_failure(cudaDeviceSynchronize());

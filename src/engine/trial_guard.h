@@ -8,9 +8,9 @@
 
 namespace slipstream {
 
-/// Batches on trial, which train nothing: when this goes out of scope, for whatever reason, the
-/// device has finished, `buffers` are as they were when it was made, `restore` was called, and
-/// `parameters` have no gradients.
+/// Undoes the side effects of trial batches, which train nothing. When this object is destroyed,
+/// the device has finished, `buffers` have the values that they had at construction, `restore` has
+/// been called, and `parameters` have no gradients.
 class TrialGuard {
  public:
   TrialGuard(std::span<const at::Tensor> buffers, std::span<const at::Tensor> parameters,

@@ -4,12 +4,13 @@
 
 namespace slipstream {
 
-/// A trained module with values that no State holds, such as buffers of Python that are not
-/// persistent.
+/// A trained module with values that no State contains, such as buffers that Python registered as
+/// not persistent.
 class UnsavedState {
  public:
   virtual ~UnsavedState() = default;
-  /// What puts them back as they are now. Both copy on the current stream.
+  /// Returns a function that restores these values as they are now. Both this call and the function
+  /// copy on the current stream.
   virtual std::function<void()> keep_unsaved() const = 0;
 };
 
