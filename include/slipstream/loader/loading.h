@@ -11,42 +11,43 @@
 
 namespace slipstream {
 
-/// Reading ahead, for storage where each read waits, such as a network. Threads that do nothing
-/// else read raw samples before the workers need them, in the order in which they are used.
-/// Samples, bits and errors stay the same.
+/// Reading ahead, for storage with a high latency, such as a network. Additional threads read raw
+/// samples before the workers need them, in the order in which they are used. Samples, bits and
+/// errors stay the same.
 struct ReadAhead {
-  /// Calls of Dataset::read() in flight at once, at most 1024. Each has a thread. Up to twice as
-  /// many raw samples are held in memory, beyond the batches that are filled ahead. A sample that
-  /// stands in for a bad one is read by its worker, and so are the items of a HostCut. 0: each
+  /// The number of concurrent calls of Dataset::read(), at most 1024. Each has a thread. Up to
+  /// twice this number of raw samples is held in memory, in addition to the prefetched batches. A
+  /// sample that replaces a bad one, and the items of a HostCut, are read by a worker. 0: each
   /// worker reads its own samples.
   unsigned reads = 0;
-  /// The largest request for file bytes that a thread of the loader makes of the operating system,
-  /// at least 4096. It holds for read_file() and the data sets of the library, whatever `reads` is,
-  /// but not for the items of a HostCut. The requests for one file follow each other. 0: one
-  /// request for all bytes.
+  /// The largest number of bytes that a thread of the loader requests from the operating system at
+  /// once, at least 4096. It applies to read_file() and the data sets of the library, whatever
+  /// `reads` is, but not to the items of a HostCut. The requests for one file are made one after
+  /// the other. 0: one request for all bytes.
   std::size_t chunk_bytes = 0;
   bool operator==(const ReadAhead&) const = default;
 };
 
-/// A cache that keeps samples in memory as one host step leaves them. Later epochs begin after that
-/// step and have the same samples and bits, sooner. The first samples that come fill the cache.
-/// Once a sample does not fit, nothing is added. No sample is replaced by another: an epoch takes
-/// every sample once, so the sample used longest ago is the next one needed, and a small cache that
-/// replaced it would never be hit.
+/// A cache that keeps samples in memory in the state after one host step. Later epochs start after
+/// that step and have the same samples and bits, in less time. The first samples that are loaded
+/// fill the cache. As soon as a sample does not fit, nothing is added any more. No sample is
+/// evicted: an epoch takes every sample once, so the least recently used sample is the next one
+/// needed, and a small cache that evicted it would never be hit.
 struct CacheOptions {
   /// The step after which samples are kept: "read" (the bytes of files), "decode" (whole images,
-  /// even where the first transform reads a part) or a transform's name. No transform up to there
-  /// may be random.
+  /// even if the first transform reads only a part) or a transform's name. No transform up to that
+  /// step may be random.
   std::string after = "read";
-  /// The memory that the cache takes at most, all included. When the loader is constructed the
-  /// cache takes an index of 8 bytes for each sample of the data set: 800 MB for 10^8 samples. With
-  /// it a sample is found without a lock or a search. As samples come the cache takes blocks of up
-  /// to 64 MiB, in which each field has 64 bytes besides its values. The limit must hold the index.
-  /// Leave memory for the rest of the machine: where it is overcommitted, the operating system ends
-  /// the process instead of refusing memory.
+  /// The largest number of bytes that the cache may use, including everything. When the loader is
+  /// constructed, the cache allocates an index of 8 bytes for each sample of the data set (800 MB
+  /// for 10^8 samples), with which a sample is found without a lock or a search. The limit must be
+  /// large enough for the index. For the samples, the cache allocates blocks of up to 64 MiB, in
+  /// which each field takes 64 bytes in addition to its values. Leave memory for the rest of the
+  /// machine: if memory is overcommitted, the operating system kills the process instead of
+  /// refusing an allocation.
   std::size_t bytes = 0;
-  /// Where the memory comes from; nullptr: the default resource. When it throws because it has no
-  /// more, nothing is added to the cache, and the loader goes on.
+  /// The memory resource; nullptr: the default resource. If it throws because it has no more
+  /// memory, nothing is added to the cache any more, and the loader continues.
   std::pmr::memory_resource* memory = nullptr;
   bool operator==(const CacheOptions&) const = default;
 };
@@ -54,38 +55,38 @@ struct CacheOptions {
 /// What a cache holds and how often it was used.
 struct CacheCounters {
   std::uint64_t samples = 0;  ///< samples in the cache
-  std::uint64_t bytes = 0;    ///< memory taken, of CacheOptions::bytes
-  std::uint64_t hits = 0;     ///< how often a sample was taken from the cache
-  std::uint64_t misses = 0;   ///< how often a sample was not in the cache
-  bool is_filling = false;    ///< false: full, out of memory, or no cache
+  std::uint64_t bytes = 0;    ///< memory in use, at most CacheOptions::bytes
+  std::uint64_t hits = 0;     ///< number of samples taken from the cache
+  std::uint64_t misses = 0;   ///< number of samples that were not in the cache
+  bool is_filling = false;    ///< false if the cache is full, out of memory, or does not exist
 
-  /// Adds hits and misses of another part of the run. The cache's content stays as it is.
+  /// Adds the hits and misses of another part of the run. The size of the cache does not change.
   void add(const CacheCounters& other) {
     hits += other.hits;
     misses += other.misses;
   }
-  /// Takes the hits and misses of `earlier` away, a reading of the same counters, so that those
-  /// after it are left.
+  /// Subtracts the hits and misses of `earlier`, an earlier reading of the same counters.
   void subtract(const CacheCounters& earlier) {
     hits -= earlier.hits;
     misses -= earlier.misses;
   }
 };
 
-/// How a loader works. Only `wire` can change the bits of a result, by a form that is not
-/// is_exact().
+/// How a loader works. Only `wire` can change the bits of a result, by a wire format for which
+/// is_exact() is false.
 struct LoadingOptions {
-  unsigned num_workers = 1;  ///< threads, at least 1
-  /// Batches that all workers together fill ahead, at least 1. PyTorch's prefetch_factor counts the
-  /// batches of one worker.
+  unsigned num_workers = 1;  ///< worker threads, at least 1
+  /// The number of batches that all workers together prefetch, at least 1. PyTorch's
+  /// prefetch_factor is the number for each worker.
   std::size_t prefetch_batches = 4;
-  WireFormats wire = {};  ///< the forms in which fields travel to the device; others travel plain
+  WireFormats wire = {};  ///< wire formats by field; other fields travel plain
   ReadAhead read_ahead = {};
-  /// The CPUs on which all threads of the loader may run; empty: those of the caller. The slabs are
-  /// first written from there, so that new memory is placed in the NUMA node of these CPUs.
+  /// The CPUs on which all threads of the loader may run; empty: those of the calling thread. The
+  /// slabs are first written by these threads, so that the operating system places new memory in
+  /// the NUMA node of these CPUs.
   CpuList cpus = {};
-  /// The cache in memory; no value: none. It belongs to one loader and begins empty. It is not used
-  /// together with a HostCut, whose items replace the same steps.
+  /// The cache in memory; no value: none. It belongs to one loader and is initially empty. It is
+  /// not used together with a HostCut, whose items replace the same steps.
   std::optional<CacheOptions> cache = std::nullopt;
   bool operator==(const LoadingOptions&) const = default;
 };
