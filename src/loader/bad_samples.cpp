@@ -40,6 +40,7 @@ SkippedSamples BadSamples::skipped() const {
 }
 
 bool BadSamples::is_known(std::uint64_t sample) const {
+  // Most runs have no bad sample, so most calls need no lock.
   if (!any_) return false;
   const Lock lock(mutex_);
   return known_.contains(sample);
@@ -52,6 +53,7 @@ void BadSamples::add(std::uint64_t sample, std::string message) {
 }
 
 void BadSamples::check_distance(const SamplePosition& place, std::uint16_t distance) const {
+  // A distance has 16 bits.
   constexpr std::uint64_t kFarthest = std::numeric_limits<std::uint16_t>::max();
   const std::uint64_t farthest = std::min(order_.places(), kFarthest);
   if (distance < farthest) return;

@@ -11,28 +11,31 @@
 
 namespace slipstream {
 
-/// One sample cannot be read, decoded or put into a batch, or does not fit a transform.
+/// Thrown if one sample cannot be read, decoded or put into a batch, or is not valid for a
+/// transform.
 class BadSample : public Error {
  public:
   using Error::Error;
 };
 
-/// Whether one sample is to blame for what a step threw, which may be a transform.
+/// Returns true if one sample is the cause of the exception that is being handled, which a step
+/// threw. `is_transform`: the step is a transform, whose other errors are faults of the program.
 /// REQUIRES: called while an exception is handled
 bool current_exception_is_the_samples(bool is_transform);
 
-/// "all 3 samples are bad", or "the only sample is bad".
+/// Returns a text such as "all 3 samples are bad" or "the only sample is bad".
 std::string all_are_bad(std::size_t samples);
 
-/// What to do about bad samples, and which were met. Workers share it.
+/// How bad samples are handled, and which ones have been found. All workers share one object.
 class BadSamples {
  public:
   BadSamples(OnBadSample what, const RunningOrder& order);
 
-  /// Calls `make(place)` for the sample that stands at this position. Where samples are skipped and
-  /// it is bad, calls it for the next good one of this rank's order instead, whose occurrence tells
-  /// its distance, so the outcome depends on nothing else. Returns true if another sample took the
-  /// place of this one. Throws Error when no sample is good.
+  /// Calls `make(place)` for the sample at this position. If that sample is bad and bad samples are
+  /// skipped, calls it for the next good sample in this rank's order. The replacement's occurrence
+  /// contains its distance, so its random numbers depend only on the order, not on which worker
+  /// found the bad sample first. Returns true if the sample was replaced. Throws Error if no sample
+  /// is good.
   template <typename Make>
   bool make_good(std::uint64_t batch, std::size_t position, const Make& make) {
     for (std::uint16_t distance = 0;; ++distance) {
@@ -51,7 +54,8 @@ class BadSamples {
   }
 
   bool skips() const { return what_ == OnBadSample::skip; }
-  /// Whether it was found to be bad, where such samples are skipped.
+  /// Returns true if the sample is known to be bad. Samples are only remembered if they are
+  /// skipped.
   bool is_known(std::uint64_t sample) const SLIPSTREAM_EXCLUDES(mutex_);
   SkippedSamples skipped() const SLIPSTREAM_EXCLUDES(mutex_);
 

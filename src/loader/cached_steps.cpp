@@ -37,7 +37,7 @@ void copy(std::span<const CachedField> from, Sample& to) {
 void check_cache(const CacheOptions& options, const std::vector<NamedOp>& transforms,
                  std::size_t samples, Problems& problems) {
   Problems steps = step_names(transforms);
-  steps.pop_back();  // batches are not cached
+  steps.pop_back();  // the last step is "collate", and batches are not cached
   const auto step = std::find(steps.begin(), steps.end(), options.after);
   if (step == steps.end()) {
     problems.push_back(unknown_name("step to cache after", options.after, steps));

@@ -9,20 +9,21 @@
 
 namespace slipstream {
 
-/// Adds to `problems` what is wrong with a cache for `samples` samples.
+/// Adds the problems of a cache for `samples` samples to `problems`.
 void check_cache(const CacheOptions& options, const std::vector<NamedOp>& transforms,
                  std::size_t samples, std::vector<std::string>& problems);
 
-/// The host steps with the cache that stands in for the first of them, if there is one.
+/// The host steps, with a cache that replaces the first of them, if there is one.
 class CachedSteps {
  public:
-  /// `steps` must outlive it. REQUIRES: check_cache() finds no problem
+  /// `steps` must outlive this object. REQUIRES: check_cache() finds no problem
   CachedSteps(const SampleSteps& steps, std::size_t samples,
               const std::optional<CacheOptions>& options);
 
-  /// Makes the sample of `place` and puts it there, from step `first` on where it is not cached: 0,
-  /// or 1 with what was read in `buffers`. Throws what SampleSteps throws; a sample for which a
-  /// step up to the cached one throws is not cached.
+  /// Makes the sample of `place` and writes it to its position in the slab. Starts with the cached
+  /// sample or, if it is not cached, with step `first`: 0, or 1 if `buffers` contains what was
+  /// read. Throws what SampleSteps throws. A sample for which a step up to the cached one throws is
+  /// not cached.
   void make(const SamplePosition& place, std::size_t first, SampleBuffers& buffers, std::byte* slab,
             StepMeter& meter);
   bool has(std::uint64_t sample) const { return cache_ && cache_->has(sample); }
@@ -31,7 +32,7 @@ class CachedSteps {
  private:
   const SampleSteps& steps_;
   std::optional<SampleCache> cache_;
-  std::size_t next_step_ = 0;  ///< the first step that the cache does not stand in for
+  std::size_t next_step_ = 0;  ///< the first step that the cache does not replace
 };
 
 }  // namespace slipstream

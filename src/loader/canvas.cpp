@@ -58,6 +58,8 @@ void collate_on_canvas(const DeviceChain& chain, const SlabField& field, const C
     from = memory.resized.view();
     region = place.there.region;
   }
+  // A value that needs no conversion is copied straight to the slab, which saves one copy of the
+  // image.
   const bool is_direct = lies_plain(field, value.dtype) && shape == field.spec.shape;
   std::byte* const at = slab + field.offset_bytes + position * field.sample_bytes;
   const MutableArray canvas =

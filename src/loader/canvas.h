@@ -13,24 +13,25 @@ struct CanvasMemory {
   Scratch scratch;
 };
 
-/// How the images of one sample come onto their canvases.
+/// The position of one sample's images on their canvases.
 struct CanvasPosition {
-  DrawnCrop crop;           ///< of the image
-  DrawnCrop there;          ///< of the canvas
-  bool is_resized = false;  ///< by the host: it does not fit, or is odd
+  DrawnCrop crop;           ///< region of the image that is copied
+  DrawnCrop there;          ///< region of the canvas that is written
+  bool is_resized = false;  ///< resized by the host, because it does not fit or is_odd is true
 };
 
-/// `key`: of the sample; `image`: its shape; `is_odd`: whether one of its fields is shrunk or of
-/// another size. Throws what the chain's first operation throws. REQUIRES: the chain has canvases
+/// Computes the position on the canvas. `key` is the sample's random key and `image` the shape of
+/// its image. `is_odd` is true if a field of the sample has been shrunk or has another size than
+/// the image. Throws what the chain's first operation throws. REQUIRES: the chain has canvases
 CanvasPosition place_on_canvas(const DeviceChain& chain, const RandomKey& key, const Shape& image,
                                bool is_odd);
 
-/// Whether `field` holds canvases of `chain`, which may be nullptr.
+/// Returns true if `field` holds canvases of `chain`, which may be nullptr.
 bool holds_canvases(const DeviceChain* chain, const SlabField& field);
 
-/// Puts what the device reads of one sample's value of `field` into the slab. `part`: which window
-/// of its image the value is; nullptr: all of it. Throws Error as collate() and the chain's first
-/// operation do.
+/// Copies the part of one sample's value of `field` that the device reads to the slab. `part` is
+/// the window of the image that the value contains; nullptr: all of it. Throws Error as collate()
+/// and the chain's first operation do.
 void collate_on_canvas(const DeviceChain& chain, const SlabField& field, const ConstArray& value,
                        const Window* part, const CanvasPosition& place, std::size_t position,
                        CanvasMemory& memory, std::byte* slab);

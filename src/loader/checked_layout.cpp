@@ -23,7 +23,7 @@ void check_cut(const HostCut& cut, const std::vector<NamedOp>& transforms,
   if (cut.items == 0) problems.push_back("a cut needs at least 1 cached item");
 }
 
-/// What else cannot be done where images travel as files.
+/// Adds the options that cannot be combined with images that travel as JPEG files.
 void check_jpeg(const DataLoaderOptions& options, std::vector<std::string>& problems) {
   if (!has_format(options.wire, Wire::jpeg)) return;
   if (options.decode.scaled) {

@@ -6,7 +6,7 @@
 
 namespace slipstream {
 
-/// The layout of a loader's slabs, once everything about its options is in order. Throws Refused as
+/// Returns the layout of a loader's slabs after checking all of its options. Throws Refused as
 /// DataLoader does.
 SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& transforms,
                           const DataLoaderOptions& options);

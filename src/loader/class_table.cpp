@@ -17,6 +17,8 @@ ClassTable::ClassTable(const std::vector<std::int64_t>& labels) : members_(label
   rounds_ = (size() + classes() - 1) / classes();
   for (std::uint64_t k = 0; k < classes(); ++k) {
     const std::uint64_t members = first_[k + 1] - first_[k];
+    // The first member of an epoch is a multiple of the greatest common divisor of the two numbers.
+    // The latest possible one decides how often an epoch can take the same member.
     const std::uint64_t latest_start = members - std::gcd(members, rounds_);
     const std::uint64_t last = latest_start + rounds_ - 1;
     occurrences_ = std::max(occurrences_, last / members + 1);
@@ -32,6 +34,8 @@ TakenSample ClassTable::take(const OrderSeed& order, std::uint32_t epoch,
     k = permuted_few(k, classes(), {order.seed, OrderPurpose::classes, epoch, low(round)});
   }
   const std::uint64_t members = first_[k + 1] - first_[k];
+  // A class continues in each epoch where the previous one ended. Its position therefore follows
+  // from the number of rounds so far, without any stored state.
   const std::uint64_t before = epoch * rounds_;
   const std::uint64_t pass = (before + round) / members;
   std::uint64_t member = (before + round) % members;

@@ -23,6 +23,7 @@ void check_form(const FieldSpec& spec, const ConstArray& value) {
 template <typename T>
 void check_classes(const FieldSpec& spec, const T* values, std::size_t count) {
   constexpr auto kLargest = static_cast<std::int64_t>(std::numeric_limits<T>::max());
+  // Every value of this type is a valid class, so the values need not be read.
   if (std::is_unsigned_v<T> && spec.classes > kLargest) return;
   T low = 0;
   T high = 0;

@@ -39,6 +39,7 @@ class DataLoader::Impl {
             steps_.layout().bytes, options.memory),
         next_whole_(options.first_batch) {
     start();
+    // The constructor's thread gets its own CPUs back; only the loader's threads stay bound.
     binding_.reset();
   }
 
@@ -92,7 +93,7 @@ class DataLoader::Impl {
   double blocked_s() const { return ring_ ? ring_->blocked_s() : 0; }
 
  private:
-  /// Whether whole slabs are cached, so that no worker runs.
+  /// Returns true if whole batches are cached, in which case no worker runs.
   bool is_filled_once() const { return first_step_ > steps_.collate_step(); }
 
   void start() {
@@ -180,7 +181,8 @@ class DataLoader::Impl {
 
   const DataLoaderOptions options_;
   const SampleSteps steps_;
-  std::optional<CpuBinding> binding_;  ///< of the constructing thread, which starts all others
+  /// Binds the constructing thread, whose CPUs all threads started by it inherit.
+  std::optional<CpuBinding> binding_;
   const RunningOrder order_;
   BadSamples bad_;
   CachedSteps cached_steps_;
@@ -191,11 +193,12 @@ class DataLoader::Impl {
   std::vector<StepMeter> meters_;
   std::vector<SampleBuffers> buffers_;
   Mutex mutex_;
-  /// Positions of a batch that another sample filled.
+  /// For each batch, the positions at which a bad sample was replaced.
   std::map<std::uint64_t, std::vector<std::size_t>> stand_ins_ SLIPSTREAM_GUARDED_BY(mutex_);
   std::optional<SlabRing> ring_;
   std::optional<ReadRing> read_ring_;
-  std::vector<std::jthread> threads_;  // last: joined before what they use is gone
+  // Declared last, so that the threads are joined before the members that they use are destroyed.
+  std::vector<std::jthread> threads_;
 };
 
 DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, std::vector<NamedOp> transforms,

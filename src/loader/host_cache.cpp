@@ -19,7 +19,7 @@ struct Filler {
 
 void fill_all(std::size_t items, unsigned threads, const SampleSteps& steps, const Fill& fill) {
   parallel_for(items, threads, [&]() -> ItemWork {
-    // Shared because a std::function must be copyable, and a meter is not.
+    // Held by a shared_ptr, because a std::function must be copyable and a StepMeter is not.
     return [&fill, filler = std::make_shared<Filler>(steps)](std::size_t item) {
       fill(item, filler->buffers, filler->unread);
       return true;
@@ -34,6 +34,8 @@ std::vector<CachedSample> cache_samples(const SampleSteps& steps, BadSamples& ba
   std::vector<CachedSample> cached(items);
   const std::size_t batch_size = steps.layout().batch_size;
   fill_all(items, threads, steps, [&](std::size_t item, SampleBuffers& buffers, StepMeter& meter) {
+    // The later steps write to a temporary slab: they are run only to find out whether the sample
+    // is bad.
     std::vector<std::byte> trial(bad.skips() ? steps.layout().bytes : 0);
     bad.make_good(item / batch_size, item % batch_size, [&](const SamplePosition& place) {
       steps.run(0, end, place, buffers, meter, true);

@@ -14,13 +14,13 @@ struct CachedSample {
   std::uint16_t occurrence = 0;
 };
 
-/// The first samples of the running order as they are before step `end`, made by `threads`
-/// threads. Where bad samples are skipped, each has gone through the later steps too. Throws what
-/// the first of them that failed threw.
+/// Makes the first samples of the running order, in the state before step `end`, with `threads`
+/// threads. If bad samples are skipped, the later steps are also applied to each, because a sample
+/// may fail in one of them. Throws the error of the first sample that failed.
 std::vector<CachedSample> cache_samples(const SampleSteps& steps, BadSamples& bad,
                                         std::size_t items, std::size_t end, unsigned threads);
 
-/// Fills every slab with the batch of its number. Throws like cache_samples.
+/// Fills every slab with the batch of its number. Throws as cache_samples() does.
 void fill_slabs(const SampleSteps& steps, BadSamples& bad, const SlabMemory& slabs,
                 unsigned threads);
 

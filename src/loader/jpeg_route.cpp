@@ -95,12 +95,13 @@ std::optional<JpegSlot> JpegRoute::slot_for(std::span<const std::byte> file, Ran
   try {
     key.operation = static_cast<std::uint32_t>(resize_);
     slot.region = transforms_[resize_].op.window(key, {(*shape)[0], (*shape)[1], 3}).region;
-  } catch (const Error&) {  // thrown again by the transform's own step
+  } catch (const Error&) {  // the transform's own step throws it again and is named in the message
     return std::nullopt;
   }
   if (!lies_in(slot.region, *shape)) return std::nullopt;
   for (std::size_t i = resize_ + 1; i < transforms_.size(); ++i) {
     key.operation = static_cast<std::uint32_t>(i);
+    // Two flips in the same direction cancel each other.
     slot.flips_across ^= flips<RandomHorizontalFlip>(transforms_[i].op, key);
     slot.flips_down ^= flips<RandomVerticalFlip>(transforms_[i].op, key);
   }

@@ -9,15 +9,15 @@
 
 namespace slipstream {
 
-/// What keeps images from traveling as Wire::jpeg, each with its remedy.
+/// Returns the reasons why images cannot travel as Wire::jpeg, each with its remedy.
 std::vector<std::string> problems_of_jpeg(const Dataset& dataset,
                                           const std::vector<NamedOp>& transforms);
 
-/// A slot's size, for files of up to `most_bytes` and for the finished image.
+/// Returns the size of a slot for files of up to `most_bytes` and for the finished image.
 std::size_t jpeg_slot_bytes(const FieldSpec& image, std::size_t most_bytes);
 
-/// What is done on the device to the files of one field, by transforms that have no
-/// problems_of_jpeg().
+/// The operations that the device applies to the JPEG files of one field. Created from transforms
+/// for which problems_of_jpeg() is empty.
 class JpegRoute {
  public:
   JpegRoute(const std::vector<NamedOp>& transforms, const SlabLayout& layout);
@@ -25,15 +25,15 @@ class JpegRoute {
   bool is_taken() const { return field_.has_value(); }
   std::size_t field() const { return *field_; }
 
-  /// The slot's head for a file that can travel; nothing for all others. `key` is the sample's for
-  /// operation 0.
+  /// Returns the head of the slot for a file that can be transferred; no value for any other file.
+  /// `key` is the sample's key for operation 0.
   std::optional<JpegSlot> slot_for(std::span<const std::byte> file, RandomKey key) const;
 
  private:
   const std::vector<NamedOp>& transforms_;
   std::optional<std::size_t> field_;
   std::size_t most_bytes_ = 0;
-  std::size_t resize_ = 0;  ///< the transform that crops or resizes
+  std::size_t resize_ = 0;  ///< index of the transform that crops or resizes
 };
 
 }  // namespace slipstream

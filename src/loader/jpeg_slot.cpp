@@ -27,6 +27,7 @@ void mirror(const MutableArray& image, HostArray& copy, Scratch& scratch) {
 
 JpegSlot jpeg_slot(const SlabField& field, const std::byte* slab, std::size_t position) {
   JpegSlot slot;
+  // The head is copied, because the slab contains bytes and no JpegSlot object.
   std::memcpy(&slot, slot_at(field, slab, position), sizeof(slot));
   return slot;
 }

@@ -20,7 +20,7 @@ double seconds_between(Clock::time_point a, Clock::time_point b) {
 }
 
 struct Collected {
-  std::vector<double> durations_s;  ///< between two batches
+  std::vector<double> durations_s;  ///< seconds between two batches
   std::vector<StepCounter> steps;
   std::optional<CacheCounters> cache;
   std::optional<DiskCacheState> disk_cache;
@@ -35,7 +35,8 @@ void add_to(std::vector<StepCounter>& totals, const std::vector<StepCounter>& co
   for (std::size_t i = 0; i < totals.size(); ++i) totals[i].add(counters[i]);
 }
 
-/// The slabs that were filled before the clock ran are taken first.
+/// Measures the loader. The slabs that were filled before the clock started are taken first,
+/// because they cost no waiting time.
 void measure(DataLoader& loader, const LoaderBenchOptions& options, Collected& collected) {
   const auto stopped = [&] { return options.stop && options.stop(); };
   const auto take = [&] { loader.release(loader.next(), nullptr); };
@@ -52,7 +53,8 @@ void measure(DataLoader& loader, const LoaderBenchOptions& options, Collected& c
   add_to(collected.steps, loader.counters());
 }
 
-/// What is `now` without what was `before`, with what `total` counted in earlier rounds.
+/// Adds the difference between `now` and `before` to `total`, which has the counts of earlier
+/// rounds.
 template <typename Counters>
 void add_round(std::optional<Counters>& total, std::optional<Counters> now,
                const std::optional<Counters>& before) {

@@ -21,11 +21,14 @@ __attribute__((target("avx,f16c"))) void pack_f16_f16c(const float* values, std:
     const __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(values + i), _MM_FROUND_TO_NEAREST_INT);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), halves);
   }
+  // The last values, fewer than 8, are converted one by one. Both ways round to nearest, so the
+  // bits are the same.
   pack_f16_anywhere(values + i, count - i, to + i);
 }
 
 Pack best_pack_f16() {
-  // clang 14 cannot ask for f16c; every processor with AVX2 has it.
+  // AVX2 is tested instead of F16C, because clang 14 cannot test for F16C, and every processor with
+  // AVX2 has it.
   return __builtin_cpu_supports("avx2") ? pack_f16_f16c : pack_f16_anywhere;
 }
 #else

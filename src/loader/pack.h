@@ -7,7 +7,8 @@
 
 namespace slipstream {
 
-/// `count` class numbers below 2^bits, packed from the lowest bit on. bits: 1, 2 or 4.
+/// Packs `count` class numbers below 2^bits, starting with the lowest bit of a byte. `bits` is 1, 2
+/// or 4.
 template <typename T>
 void pack_bits(const T* values, std::size_t count, unsigned bits, std::byte* to) {
   const std::size_t of_a_byte = 8 / bits;

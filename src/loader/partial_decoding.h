@@ -7,17 +7,18 @@
 
 namespace slipstream {
 
-/// How a loader decodes. Where bad samples are skipped, files are decoded whole: a file that is
-/// damaged outside of what the crop of one epoch reads would be bad in some epochs alone, and known
-/// in later ones.
+/// Returns how a loader decodes. If bad samples are skipped, files are decoded completely.
+/// Otherwise a file that is damaged outside of one epoch's crop would be bad in some epochs only,
+/// and known as bad in later ones.
 DecodeOptions decode_options(const DataLoaderOptions& options);
 
-/// What reads an image once it is decoded: the first of the transforms `on_host`, or without one
-/// what puts images on the canvases of `layout`. Nothing where neither is there.
+/// Returns the operation that first reads a decoded image: the first of the transforms `on_host`
+/// or, if there is none, the one that puts images on the canvases of `layout`. No value if there is
+/// neither.
 std::optional<AnyOp> first_reader(const std::vector<NamedOp>& on_host, const SlabLayout& layout);
 
-/// Whether decoding makes no more of an image than `first` reads, a part of it or fewer pixels:
-/// where the options and the data set allow it.
+/// Returns true if only the part of an image that `first` reads, or fewer pixels of it, is decoded.
+/// The options and the data set must allow it.
 bool decodes_parts(const Dataset& dataset, const std::optional<AnyOp>& first,
                    const DecodeOptions& decode);
 

@@ -23,7 +23,7 @@ std::uint32_t high(std::uint64_t value) { return static_cast<std::uint32_t>(valu
 
 std::uint32_t order_word(const OrderKey& key, std::uint32_t word0, unsigned round) {
   const std::uint32_t word1 = round | static_cast<std::uint32_t>(key.purpose) << kRoundBits;
-  // Keeps the keys of the order apart from those of RandomKey.
+  // The seed is inverted so that these Philox keys differ from those of RandomKey.
   const std::uint64_t seed = ~key.seed;
   return philox({word0, word1, key.word2, key.word3}, {low(seed), high(seed)})[0];
 }
@@ -39,6 +39,8 @@ std::uint64_t permuted(std::uint64_t index, std::uint64_t size, const OrderKey& 
       left = std::exchange(right, left ^ (order_word(key, low(right), round) & mask));
     }
     index = left << half_bits | right;
+    // The network permutes a power of two of positions. Applying it again until the result is in
+    // range keeps it a permutation of [0, size).
   } while (index >= size);
   return index;
 }
@@ -49,6 +51,7 @@ std::uint64_t permuted_few(std::uint64_t index, std::uint64_t size, const OrderK
   std::iota(order.begin(), order.end(), std::uint8_t{0});
   for (std::uint64_t i = size - 1; i > 0; --i) {
     const std::uint64_t drawn = order_word(key, low(i), 0);
+    // drawn * (i + 1) / 2^32 is a number from 0 to i.
     std::swap(order[i], order[drawn * (i + 1) >> 32]);
   }
   return order[index];

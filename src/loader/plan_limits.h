@@ -4,9 +4,10 @@
 
 namespace slipstream {
 
-/// Counts in a plan go from 1 to this.
+/// The largest value of a count in a plan; the smallest is 1.
 inline constexpr std::size_t kMostOfAnything = 4096;
-/// Threads inside an operation: more cost time in every operation.
+/// The largest number of threads inside an operation. Each further thread costs time in every
+/// operation.
 inline constexpr std::size_t kMostIntraOpThreads = 256;
 
 }  // namespace slipstream

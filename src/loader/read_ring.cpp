@@ -26,7 +26,7 @@ void check_read_ahead(const ReadAhead& options, std::vector<std::string>& proble
   }
 }
 
-/// Empties a slot when its sample has been copied or its error taken.
+/// Empties a slot in its destructor, also if copying the sample throws.
 class ReadRing::SlotRelease {
  public:
   SlotRelease(ReadRing& ring, std::uint64_t number) : ring_(ring), number_(number) {}
@@ -46,6 +46,8 @@ ReadRing::ReadRing(const SampleSteps& steps, const RunningOrder& order, const Ba
       bad_(bad),
       cached_(cached),
       options_(options),
+      // Twice the number of reads, so that a reader can start the next sample while an earlier one
+      // waits for its worker.
       raws_(2 * std::size_t{options.read_ahead.reads}),
       slots_(raws_.size()) {
   const unsigned reads = options.read_ahead.reads;
@@ -111,6 +113,7 @@ void ReadRing::read(std::uint64_t number, StepMeter& meter) {
       order_.at(options_.first_batch + number / options_.batch_size, number % options_.batch_size);
   Raw& to = raw(number);
   to.arrived.sample = place.sample;
+  // The worker will not use these bytes, so they are not read.
   if (bad_.is_known(place.sample) || cached_.has(place.sample)) return;
   try {
     steps_.read(place, to.sample, meter);

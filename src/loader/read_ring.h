@@ -17,15 +17,16 @@
 
 namespace slipstream {
 
-/// Adds what is wrong with the options to `problems`.
+/// Adds the problems of the options to `problems`.
 void check_read_ahead(const ReadAhead& options, std::vector<std::string>& problems);
 
-/// Raw samples on their way from reader threads to workers, numbered along the running order.
-/// Sample n goes through slot n modulo slots(): empty -> being read -> arrived -> taken, which
-/// empties it for the next.
+/// Transfers raw samples from reader threads to workers. Samples are numbered in the running order.
+/// Sample n uses slot n modulo slots(). A slot changes from empty to being read, then to arrived;
+/// taking the sample empties the slot for the next one.
 ///
-/// Readers begin samples in order, and the lowest one that is not taken always has its slot: the
-/// worker that waits for it goes on, however many others wait, and whatever the number of slots.
+/// Readers start samples in order, so the lowest sample that has not been taken always has a slot.
+/// The worker that waits for it can therefore continue, however many other workers wait and
+/// whatever the number of slots: there is no deadlock.
 class ReadRing {
  public:
   struct Options {
@@ -35,38 +36,41 @@ class ReadRing {
     TraceRecorder* trace = nullptr;
   };
 
-  /// What stands at a position, as the reader found it.
+  /// The sample at a position, as the reader found it.
   struct FetchResult {
     std::uint64_t sample = 0;  ///< index in the data set
-    bool is_read = false;      ///< false: it is known as bad, cached, or
-    std::exception_ptr error;  ///< what reading it threw
+    bool is_read = false;      ///< false: known as bad, cached, or reading it threw `error`
+    std::exception_ptr error;  ///< the exception thrown by reading it
   };
 
-  /// Starts the readers. All arguments but the options must outlive the ring.
+  /// Starts the readers. All arguments except the options must outlive the ring.
   ReadRing(const SampleSteps& steps, const RunningOrder& order, const BadSamples& bad,
            const CachedSteps& cached, const Options& options);
 
-  /// Waits until the sample of this position has come, and copies what was read to `to`. Copied
-  /// rather than swapped: workers' arrays grow to decoded images, the ring's to files alone. Throws
-  /// Error once the ring is stopped. REQUIRES: called once for every position
+  /// Waits until the sample of this position has arrived, and copies what was read to `to`. The
+  /// data is copied, not swapped, because workers' arrays grow to the size of decoded images, while
+  /// those of the ring only grow to the size of files. Throws Error if the ring is stopped.
+  /// REQUIRES: called once for every position
   FetchResult take(std::uint64_t batch, std::size_t position, Sample& to)
       SLIPSTREAM_EXCLUDES(mutex_);
-  /// No read begins any more, and whoever waits in take() is woken.
+  /// Prevents further reads, and wakes all threads that wait in take().
   void stop() SLIPSTREAM_EXCLUDES(mutex_);
 
   std::size_t slots() const { return raws_.size(); }
-  /// Adds what the readers' steps cost to `totals`, one per step.
+  /// Adds the cost of the readers' steps to `totals`, one entry for each step.
   void add_to(std::span<StepCounter> totals) const;
   void add_to(std::span<StepLaps> laps) const;
 
  private:
-  /// Belongs to its reader until the sample has arrived, then to the worker that takes it.
+  /// Belongs to its reader until the sample has arrived, then to the worker that takes it. It
+  /// therefore needs no lock.
   struct Raw {
     Sample sample;
     FetchResult arrived;
   };
   struct Slot {
-    std::uint64_t number = 0;  ///< of the sample that is in it, or the next one to be
+    /// Number of the sample in the slot or, if it is empty, of the next one.
+    std::uint64_t number = 0;
     bool has_arrived = false;
     ConditionVariable changed;
   };
@@ -95,9 +99,11 @@ class ReadRing {
   Mutex mutex_;
   ConditionVariable can_begin_;
   std::vector<Slot> slots_ SLIPSTREAM_GUARDED_BY(mutex_);
-  std::uint64_t next_ SLIPSTREAM_GUARDED_BY(mutex_) = 0;  ///< the first that no reader has begun
+  /// The first sample that no reader has started.
+  std::uint64_t next_ SLIPSTREAM_GUARDED_BY(mutex_) = 0;
   bool stopped_ SLIPSTREAM_GUARDED_BY(mutex_) = false;
-  std::vector<std::jthread> readers_;  // last: joined before what they use is gone
+  // Declared last, so that the threads are joined before the members that they use are destroyed.
+  std::vector<std::jthread> readers_;
 };
 
 }  // namespace slipstream

@@ -21,6 +21,8 @@ RunningOrder::RunningOrder(std::uint64_t samples, const DataLoaderOptions& optio
     const std::size_t share = options.shares_last_step ? last_share(samples, options) : batch_size_;
     last_offset_ = share * options.rank.index;
     places_ += share;
+    // Samples from the beginning of the epoch that complete the last batches are taken a second
+    // time.
     occurrences_ *= 2;
   }
 }
@@ -59,7 +61,8 @@ void check_order(std::uint64_t samples, const DataLoaderOptions& options,
     problems.push_back("rank " + std::to_string(index) + " of " + std::to_string(count) +
                        ": ranks are counted from 0");
   }
-  // A batch that is too large for one rank is refused with the layout.
+  // A batch that is too large for one rank is reported with the layout, so it is not reported again
+  // here.
   const bool fits_one = options.batch_size > 0 && options.batch_size <= samples;
   if (fits_one && count > samples / options.batch_size) {
     problems.push_back(

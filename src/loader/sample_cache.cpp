@@ -13,10 +13,11 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kBlockBytes = std::size_t{64} << 20;
-/// Larger samples have a block of their own, so that less than an eighth of a block stays unused.
+/// Samples larger than this get a separate block, so that less than an eighth of a shared block
+/// stays unused.
 constexpr std::size_t kSharedBytes = kBlockBytes / 8;
 
-/// Marks a sample in the index while it is being copied.
+/// Marks a sample in the index as being copied, so that no other thread stores the same sample.
 constexpr CachedField kBeingPut;
 
 }  // namespace
@@ -69,7 +70,7 @@ void SampleCache::put(std::uint64_t sample, const Sample& from) {
   std::size_t bytes = fields_ * sizeof(CachedField);
   for (const Field& field : from.fields) bytes += round_up(field.array.view().bytes(), kAlignment);
   std::byte* at = reserve(bytes);
-  if (at == nullptr) return;  // and so for all others: the mark may stay
+  if (at == nullptr) return;  // the cache is full from now on, so the mark of this sample can stay
   auto* const fields = reinterpret_cast<CachedField*>(at);
   at += fields_ * sizeof(CachedField);
   for (std::size_t i = 0; i < fields_; ++i) {
@@ -79,6 +80,8 @@ void SampleCache::put(std::uint64_t sample, const Sample& from) {
     std::construct_at(fields + i, CachedField{value, from.fields[i].encoded});
     at += round_up(value.bytes(), kAlignment);
   }
+  // A thread that loads this pointer with acquire order also sees the copied values, so readers
+  // need no lock.
   slot.store(fields, std::memory_order_release);
   samples_.fetch_add(1, std::memory_order_relaxed);
 }
@@ -102,6 +105,7 @@ std::byte* SampleCache::reserve(std::size_t bytes) {
     reserved = bytes > kSharedBytes ? add_block(bytes) : take_from_block(bytes);
   } catch (const std::exception&) {
   }
+  // As CacheOptions promises, nothing is added after the first sample that does not fit.
   if (reserved == nullptr) is_filling_ = false;
   return reserved;
 }

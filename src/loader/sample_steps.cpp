@@ -173,7 +173,7 @@ void SampleSteps::find_part(const SamplePosition& place, SampleBuffers& buffers)
     if (wanted == whole) return;
     buffers.part.wanted = wanted;
   } catch (...) {
-    return;  // thrown again by the step that it belongs to
+    return;  // the step that reads the image throws it again and is named in the message
   }
   buffers.part.fields.assign(stored_.size(), std::nullopt);
   buffers.part.elsewhere.clear();
@@ -187,7 +187,7 @@ void SampleSteps::find_file(const SamplePosition& place, SampleBuffers& buffers)
   buffers.file = route_.slot_for(encoded_file(field), random_key(seed_, 0, place));
   if (!buffers.file) return;
   if (buffers.file->height > decode_.pixel_limit / buffers.file->width) {
-    return buffers.file.reset();  // the decode step refuses it
+    return buffers.file.reset();  // too large; the decode step throws the error
   }
   if (!check_->is_sound(place.sample, encoded_file(field))) return buffers.file.reset();
   buffers.part.whole = {buffers.file->height, buffers.file->width, 3};

@@ -18,7 +18,7 @@
 
 namespace slipstream {
 
-/// One worker's memory, reused from sample to sample.
+/// The buffers of one worker, reused for each sample.
 struct SampleBuffers {
   explicit SampleBuffers(std::size_t fields) : spare(fields) {
     sample.fields.resize(fields);
@@ -29,17 +29,18 @@ struct SampleBuffers {
   std::vector<HostArray> spare;
   Scratch scratch;
   CanvasMemory canvas;
-  DecodedPart part;  ///< of the sample, where has_part
+  DecodedPart part;  ///< the decoded part of the sample, if has_part
   bool has_part = false;
-  std::optional<JpegSlot> file;  ///< of the image that travels as a file: field.encoded stays set
+  /// Head of the image that travels as a file; its field stays encoded.
+  std::optional<JpegSlot> file;
 };
 
-/// Copies what `from` holds, reusing the memory of `to`.
+/// Copies the content of `from`, reusing the memory of `to`.
 void copy_sample(const Sample& from, Sample& to);
 
-/// The host steps, by index: read, decode, each transform, collate. Not to be moved: workers
-/// share it.
-/// What a step throws leaves as an Error that names step, sample, file, epoch and batch.
+/// The host steps, by index: read, decode, each transform, collate. It cannot be moved, because
+/// workers share it. An exception of a step is rethrown as an Error that names step, sample, file,
+/// epoch and batch.
 class SampleSteps {
  public:
   SampleSteps(std::shared_ptr<const Dataset> dataset, std::vector<NamedOp> transforms,
@@ -49,33 +50,35 @@ class SampleSteps {
 
   const std::vector<std::string>& names() const { return names_; }
   std::size_t collate_step() const { return names_.size() - 1; }
-  /// The step behind the one of this name. REQUIRES: there is one
+  /// Returns the index of the step after the one of this name. REQUIRES: there is one
   std::size_t step_after(const std::string& name) const;
   const std::vector<FieldSpec>& stored() const { return stored_; }
   const SlabLayout& layout() const { return layout_; }
-  /// The samples whose files were decoded in spite of damage.
+  /// Returns the samples whose files were decoded although they are damaged.
   std::vector<SkippedSample> tolerated() const { return tolerated_.samples(); }
-  /// For the row of thread `index`, its events called as the steps; where there is no recorder, for
-  /// none.
+  /// Returns a writer for the row of thread `index`, with events named after the steps; without a
+  /// recorder, a writer that records nothing.
   TraceWriter traced(TraceRecorder* recorder, TraceRow::Kind kind, unsigned index) const;
 
-  /// The first step alone: what the data set holds at `place`, into `out`.
+  /// Runs only the first step: reads what the data set has at `place` into `out`.
   void read(const SamplePosition& place, Sample& out, StepMeter& meter) const;
-  /// Runs the steps from `first` until before `last` (at most collate_step()) on buffers.sample.
-  /// `is_kept`: for other epochs, so what this one's crop does not read is needed too.
+  /// Runs the steps from `first` up to, but excluding, `last` (at most collate_step()) on
+  /// buffers.sample. If `is_kept`, the result is used in other epochs too, so the whole image is
+  /// decoded, not only the part that this epoch's crop reads.
   void run(std::size_t first, std::size_t last, const SamplePosition& place, SampleBuffers& buffers,
            StepMeter& meter, bool is_kept = false) const;
-  /// The last step: copies buffers.sample, as run() left it, to its position in the slab.
+  /// Runs the last step: copies buffers.sample, as run() left it, to its position in the slab.
   void collate(const SamplePosition& place, SampleBuffers& buffers, std::byte* slab,
                StepMeter& meter) const;
-  /// The same for a whole sample that is somewhere else; `memory` is that alone.
+  /// Runs the last step for a whole sample that is not in the buffers; `memory` is used only for
+  /// canvases.
   void collate(const SamplePosition& place, const Sample& sample, CanvasMemory& memory,
                std::byte* slab, StepMeter& meter) const;
   void collate(const SamplePosition& place, std::span<const CachedField> sample,
                CanvasMemory& memory, std::byte* slab, StepMeter& meter) const;
 
  private:
-  /// `work`: gives the bytes it made.
+  /// Runs and measures a step. `work` returns the number of bytes that it made.
   template <typename Work>
   void metered(std::size_t step, const SamplePosition& place, StepClock& clock, StepMeter& meter,
                const Work& work) const;
@@ -96,14 +99,15 @@ class SampleSteps {
   std::vector<NamedOp> transforms_;
   SlabLayout layout_;
   JpegRoute route_;
-  const std::unique_ptr<JpegCheck> check_;  ///< damaged files must not reach the device
+  /// Finds damaged files, which must not reach the device.
+  const std::unique_ptr<JpegCheck> check_;
   std::uint64_t seed_;
   DecodeOptions decode_;
   mutable ToleratedDamage tolerated_;
   std::vector<std::string> names_;
-  std::vector<std::size_t> key_numbers_;  ///< of the transforms
-  std::optional<AnyOp> first_;     ///< of the transforms, here or on canvases, where there is one
-  bool decodes_parts_;             ///< where the options, that transform and the data set allow it
+  std::vector<std::size_t> key_numbers_;  ///< numbers of the transforms in random keys
+  std::optional<AnyOp> first_;            ///< first transform, here or on canvases, if there is one
+  bool decodes_parts_;             ///< if the options, that transform and the data set allow it
   std::vector<FieldSpec> stored_;  ///< as the data set declares its fields
   SlabWriter writer_;
 };

@@ -79,7 +79,7 @@ std::vector<FieldSpec> transformed(std::vector<FieldSpec> specs,
   return specs;
 }
 
-/// Sets the slots of the field that travels as files, if any.
+/// Sets the size of the slots of the field that travels as JPEG files, if there is one.
 void choose_slots(const Dataset& dataset, const std::vector<NamedOp>& transforms,
                   std::size_t most_bytes, SlabLayout& layout, Problems& problems) {
   for (SlabField& field : layout.fields) {
@@ -91,8 +91,9 @@ void choose_slots(const Dataset& dataset, const std::vector<NamedOp>& transforms
   }
 }
 
-/// Where images that the first transform on the device resizes differ in size, they and their masks
-/// become canvases: returns whether they do.
+/// If images differ in size and the first transform on the device resizes them, gives them and
+/// their masks the form of canvases, because all samples of a slab must have the same size. Returns
+/// true if it did.
 bool put_on_canvases(const std::vector<NamedOp>& transforms, std::size_t first,
                      std::vector<FieldSpec>& specs, Problems& problems) {
   if (first >= transforms.size()) return false;
@@ -124,7 +125,7 @@ bool put_on_canvases(const std::vector<NamedOp>& transforms, std::size_t first,
   return true;
 }
 
-/// The transforms from `first` on are the device's.
+/// Adds the chain of transforms that the device applies, starting with `first`.
 void add_chain(const std::vector<NamedOp>& transforms, std::size_t first, bool has_canvas,
                SlabLayout& layout, Problems& problems) {
   if (first == transforms.size()) {
@@ -200,7 +201,8 @@ SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transfo
   layout.batch_size = options.batch_size;
   if (dataset.size() == 0) return layout;
   std::vector<FieldSpec> specs = dataset.fields();
-  for (const auto& [name, op] : transforms)  // which keep the kinds of fields
+  // Transforms do not change the kinds of fields, so all can be checked with these.
+  for (const auto& [name, op] : transforms)
     if (const std::string problem = problem_of_fields(op, specs); !problem.empty())
       problems.emplace_back("transform '" + name + "': ") += problem;
   specs = transformed(std::move(specs), host, problems);
@@ -226,7 +228,7 @@ SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transfo
   if (problems.empty() && !options.batch_ops.empty())
     add_batch_chain(options.batch_ops, key_number(transforms, transforms.size()), layout, problems);
   if (problems.empty()) place_fields(layout);
-  if (problems.empty() && layout.bytes == 0)  // samples without elements; memory has an address
+  if (problems.empty() && layout.bytes == 0)  // all samples are empty, but a slab needs an address
     layout.bytes = layout.copied_bytes = layout.device_bytes = kSlabAlignment;
   if (layout.device_bytes == 0 && problems.empty())
     problems.emplace_back("every field stays on the host: let one travel");

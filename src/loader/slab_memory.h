@@ -14,8 +14,8 @@
 
 namespace slipstream {
 
-/// `count` zeroed blocks of `bytes`, each aligned to kSlabAlignment. Throws Error where there is no
-/// memory for them.
+/// Memory for `count` slabs of `bytes` bytes, filled with zeros and aligned to kSlabAlignment.
+/// Throws Error if there is not enough memory.
 class SlabMemory {
  public:
   SlabMemory(std::size_t count, std::size_t bytes, std::pmr::memory_resource* memory)
@@ -35,7 +35,7 @@ class SlabMemory {
 
   std::size_t size() const { return slabs_.size(); }
   std::byte* operator[](std::size_t slab) const { return slabs_[slab].get(); }
-  /// The slab, which lives as long as the pointer.
+  /// Returns the slab, which is valid as long as the pointer exists.
   std::shared_ptr<const std::byte> shared(std::size_t slab) const { return slabs_[slab]; }
 
  private:
@@ -49,7 +49,8 @@ class SlabMemory {
 
   std::size_t bytes_;
   std::pmr::memory_resource* memory_;
-  std::vector<std::shared_ptr<std::byte>> slabs_;  // shared: callers may keep one of them
+  // Shared, because callers may keep a slab after the loader has been destroyed.
+  std::vector<std::shared_ptr<std::byte>> slabs_;
 };
 
 }  // namespace slipstream

@@ -41,6 +41,8 @@ std::optional<SlabRing::Ticket> SlabRing::take(Worker& worker) {
       freed = pop_freed();
       is_opening_ = true;
     }
+    // Waiting for the last use of a slab may take long, so it happens without the lock; is_opening_
+    // keeps other workers from opening another slab.
     open(freed);
   }
 }
@@ -102,6 +104,7 @@ double SlabRing::blocked_s() const {
 void SlabRing::sleep(Worker& worker, Lock& lock) {
   worker.is_woken_ = false;
   worker.next_ = std::exchange(idle_, &worker);
+  // The flag distinguishes a real wake-up from a spurious one.
   while (!worker.is_woken_) worker.changed_.wait(lock);
 }
 
@@ -126,6 +129,7 @@ bool SlabRing::can_open() const { return !is_open_ && !is_opening_ && freed_coun
 
 bool SlabRing::is_settled(std::uint64_t batch) {
   if (batch > taking_ || (batch == taking_ && !is_open_)) return false;
+  // After a failure no further positions are handed out, so only those that were must be finished.
   const bool failed = failure_ && failure_->batch == batch;
   return filling(batch).finished == (failed ? filling(batch).taken : options_.batch_size);
 }

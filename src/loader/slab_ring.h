@@ -12,18 +12,18 @@
 
 namespace slipstream {
 
-/// Slabs on their way round: free -> filled by workers, position by position -> lent to the
-/// caller -> free again when the caller's last use of them is over.
+/// The cycle of slabs: free -> filled by workers, position by position -> lent to the caller ->
+/// free again when the caller's last use is over.
 ///
-/// Positions are handed out in order, so all positions before one that fails have been handed out
-/// when it does, and are finished: the first failure in that order does not depend on timing.
+/// Positions are handed out in order. When a position fails, all earlier ones have therefore been
+/// handed out and will be finished, so which failure is reported first does not depend on timing.
 class SlabRing {
  public:
   struct Options {
     std::size_t batch_size = 1;
     std::size_t lent = 1;
     std::uint64_t first_batch = 0;
-    TraceRecorder* trace = nullptr;  ///< takes each slab's filling
+    TraceRecorder* trace = nullptr;  ///< records the filling of each slab
   };
 
   /// One position of one batch, to be filled by the worker that took it.
@@ -43,20 +43,21 @@ class SlabRing {
   /// `memory` must outlive the ring.
   SlabRing(const SlabMemory& memory, const Options& options);
 
-  /// One for each thread that takes. Of those without work one is woken at a time, the last to have
-  /// fallen idle first, and it wakes the next if there is more: as few threads run, and as warm
-  /// ones, as the work needs.
+  /// One object for each thread that calls take(). Idle threads are woken one at a time, the one
+  /// that became idle last first, and a woken thread wakes the next one if there is more work. As
+  /// few threads as possible run then, and their caches are warm.
   class Worker {
     friend SlabRing;
     ConditionVariable changed_;
     bool is_woken_ = false;
-    Worker* next_ = nullptr;  ///< idle for longer
+    Worker* next_ = nullptr;  ///< the thread that became idle before this one
   };
 
-  /// The next position, as soon as there is a slab for it; nothing once the ring is stopped or a
-  /// position failed.
+  /// Waits for a slab and returns the next position in it. Returns no value after the ring was
+  /// stopped or a position failed.
   std::optional<Ticket> take(Worker& worker) SLIPSTREAM_EXCLUDES(mutex_);
-  /// `error`: what went wrong with it; nullptr if it is filled.
+  /// Marks a position as finished. `error` is the error that occurred; nullptr if the position is
+  /// filled.
   void finish(const Ticket& ticket, std::exception_ptr error) SLIPSTREAM_EXCLUDES(mutex_);
   /// Wakes all workers that wait in take().
   void stop() SLIPSTREAM_EXCLUDES(mutex_);
@@ -71,7 +72,7 @@ class SlabRing {
     std::size_t slab = 0;
     std::size_t taken = 0;
     std::size_t finished = 0;
-    std::int64_t begin_ns = 0;  ///< of its first position; 0: not traced
+    std::int64_t begin_ns = 0;  ///< start of its first position; 0: not traced
   };
   struct FreedSlab {
     std::size_t slab = 0;
@@ -103,7 +104,7 @@ class SlabRing {
   const Options options_;
 
   mutable Mutex mutex_;
-  Worker* idle_ SLIPSTREAM_GUARDED_BY(mutex_) = nullptr;  ///< the last to have fallen idle
+  Worker* idle_ SLIPSTREAM_GUARDED_BY(mutex_) = nullptr;  ///< the thread that became idle last
   ConditionVariable settled_;
   std::vector<Filling> filling_ SLIPSTREAM_GUARDED_BY(mutex_);
   std::vector<FreedSlab> freed_ SLIPSTREAM_GUARDED_BY(mutex_);  ///< a ring, oldest first
@@ -111,14 +112,15 @@ class SlabRing {
   std::size_t freed_count_ SLIPSTREAM_GUARDED_BY(mutex_) = 0;
   std::vector<std::optional<std::uint64_t>> lent_slabs_ SLIPSTREAM_GUARDED_BY(mutex_);  ///< by slab
   std::size_t lent_count_ SLIPSTREAM_GUARDED_BY(mutex_) = 0;
-  std::uint64_t taking_ SLIPSTREAM_GUARDED_BY(mutex_);  ///< the batch that tickets are taken from
-  bool is_open_ SLIPSTREAM_GUARDED_BY(mutex_) = false;  ///< it has a slab
+  /// The batch whose positions are handed out.
+  std::uint64_t taking_ SLIPSTREAM_GUARDED_BY(mutex_);
+  bool is_open_ SLIPSTREAM_GUARDED_BY(mutex_) = false;     ///< the batch taking_ has a slab
   bool is_opening_ SLIPSTREAM_GUARDED_BY(mutex_) = false;  ///< a worker waits for its slab
   std::uint64_t next_ SLIPSTREAM_GUARDED_BY(mutex_);
   std::optional<Failure> failure_ SLIPSTREAM_GUARDED_BY(mutex_);
   bool stopped_ SLIPSTREAM_GUARDED_BY(mutex_) = false;
   double blocked_s_ SLIPSTREAM_GUARDED_BY(mutex_) = 0;
-  std::vector<TraceWriter> traces_ SLIPSTREAM_GUARDED_BY(mutex_);  ///< by slab, where traced
+  std::vector<TraceWriter> traces_ SLIPSTREAM_GUARDED_BY(mutex_);  ///< by slab; empty if not traced
 };
 
 }  // namespace slipstream

@@ -13,21 +13,22 @@
 
 namespace slipstream {
 
-/// Writes finished samples into their places in slabs, with the parameters of what the device does
-/// to them. Workers share it. Everything that it is made of must outlive it.
+/// Writes finished samples to their positions in slabs, with the random parameters of the
+/// operations on the device. Workers share it. Everything that it was constructed from must outlive
+/// it.
 class SlabWriter {
  public:
-  /// `stored`: as the data set declares its fields.
+  /// `stored` has the fields as the data set declares them.
   SlabWriter(const SlabLayout& layout, const std::vector<FieldSpec>& stored, std::uint64_t seed)
       : layout_(layout), stored_(stored), seed_(seed) {}
 
-  /// `file`: the head of the slot of the image that travels as a file; `part`: which parts of its
-  /// fields `sample` holds, nullptr where it is whole. Returns the bytes written. Throws what
-  /// collate() and collate_on_canvas() throw.
+  /// Writes one sample and returns the number of bytes. `file` is the head of the slot of the image
+  /// that travels as a file. `part` describes which parts of its fields `sample` contains; nullptr
+  /// if it is whole. Throws what collate() and collate_on_canvas() throw.
   std::size_t write(const SamplePosition& place, const Sample& sample,
                     const std::optional<JpegSlot>& file, const DecodedPart* part,
                     CanvasMemory& memory, std::byte* slab) const;
-  /// The same for a whole sample of a cache.
+  /// Writes a whole sample of a cache.
   std::size_t write(const SamplePosition& place, std::span<const CachedField> sample,
                     CanvasMemory& memory, std::byte* slab) const;
 
@@ -39,7 +40,7 @@ class SlabWriter {
   template <typename ValueOf>
   std::optional<CanvasPosition> canvas_place(const SamplePosition& place, const ValueOf& get_value,
                                              const DecodedPart* part) const;
-  /// The parameters of what is done on the device, into their fields.
+  /// Writes the random parameters of the operations on the device into their fields.
   void draw_for_device(const SamplePosition& place, const CanvasPosition* canvas,
                        std::byte* slab) const;
 

@@ -12,13 +12,13 @@
 
 namespace slipstream {
 
-/// Wall time and this thread's CPU time since the last lap, ns.
+/// Measures wall time and this thread's CPU time since the last lap, in ns.
 class StepClock {
  public:
   struct Lap {
     std::uint64_t wall_ns;
     std::uint64_t cpu_ns;
-    std::uint64_t end_ns;  ///< of the lap, on the clock of traces
+    std::uint64_t end_ns;  ///< end of the lap, on the clock of traces
   };
 
   StepClock();
@@ -28,17 +28,17 @@ class StepClock {
   Lap last_;
 };
 
-/// What each step cost one worker. Written by that worker, read by anyone.
+/// The cost of each step for one worker. Only that worker writes it; any thread may read it.
 class StepMeter {
  public:
-  /// `trace`, where there is one, has the steps' names, in their order.
+  /// If `trace` records, its names are those of the steps, in order.
   explicit StepMeter(std::size_t steps, TraceWriter trace = {});
 
   void add(std::size_t step, const SamplePosition& place, const StepClock::Lap& lap,
            std::size_t bytes);
-  /// Adds this worker's counts to `totals`, one per step.
+  /// Adds this worker's counts to `totals`, which has one entry for each step.
   void add_to(std::span<StepCounter> totals) const;
-  /// Adds this worker's last samples, in their order, at most kKeptLaps a step.
+  /// Adds the times of this worker's last samples, in order, at most kKeptLaps for each step.
   void add_to(std::span<StepLaps> laps) const;
 
  private:
@@ -48,11 +48,13 @@ class StepMeter {
     std::atomic<std::uint64_t> cpu_ns{0};
     std::atomic<std::uint64_t> bytes{0};
   };
-  /// Wall time in the upper half, CPU time in the lower, both in kLapUnit.
+  /// Returns one entry: wall time in the upper 32 bits, CPU time in the lower 32 bits, both in
+  /// units of kLapUnit. Both are in one word so that a reader never sees the wall time of one
+  /// sample with the CPU time of another.
   std::atomic<std::uint64_t>& lap_counter(std::size_t step, std::uint64_t call) const {
     return laps_[step * kKeptLaps + call % kKeptLaps];
   }
-  std::unique_ptr<Cell[]> cells_;  ///< one a step
+  std::unique_ptr<Cell[]> cells_;  ///< one for each step
   std::unique_ptr<std::atomic<std::uint64_t>[]> laps_;
   TraceWriter trace_;
 };

@@ -9,13 +9,14 @@
 
 namespace slipstream {
 
-/// The samples whose files were used although a decoder warned of damage. Any thread.
+/// The samples whose files were used although a decoder warned of damage. Any thread may call all
+/// functions.
 class ToleratedDamage {
  public:
   /// Keeps the first message about a sample.
   void add(const Dataset& dataset, std::uint64_t sample, const std::string& warning)
       SLIPSTREAM_EXCLUDES(mutex_);
-  /// By number.
+  /// Returns the samples in the order of their indices.
   std::vector<SkippedSample> samples() const SLIPSTREAM_EXCLUDES(mutex_);
 
  private:

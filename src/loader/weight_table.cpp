@@ -13,8 +13,8 @@ __extension__ using Wide = unsigned __int128;
 
 constexpr unsigned kPlaceBits = 32;
 
-/// The weights times one power of two, rounded down, such that their sum is below 2^63. Nothing
-/// else is rounded, so all machines have the same.
+/// Returns the weights multiplied by one power of two and rounded down, such that their sum is
+/// below 2^63. Nothing else is rounded, so the result is the same on all machines.
 std::vector<std::uint64_t> whole_weights(const std::vector<double>& weights) {
   int exponent = 0;
   std::frexp(*std::max_element(weights.begin(), weights.end()), &exponent);

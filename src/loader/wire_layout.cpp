@@ -26,7 +26,7 @@ Element dtype_element(DType dtype) {
   throw Error("unknown dtype");
 }
 
-/// The smallest that holds 0 ... classes-1.
+/// Returns the smallest type that represents 0 ... classes - 1.
 Element smallest_element(const SlabField& field) {
   const Element plain = dtype_element(field.dtype);
   if (plain == Element::u8 || field.spec.classes > std::numeric_limits<std::int32_t>::max()) {
@@ -40,7 +40,7 @@ Element bits_element(const FieldSpec& spec) {
   return spec.classes <= 4 ? Element::u2 : Element::u4;
 }
 
-/// What keeps `field` from traveling so, with the remedy; empty where nothing does.
+/// Returns why `field` cannot travel in its wire format, with the remedy; empty if it can.
 std::string find_problem(const SlabField& field) {
   const FieldSpec& spec = field.spec;
   const Shape& shape = spec.shape;
@@ -80,7 +80,7 @@ std::string find_problem(const SlabField& field) {
   return "unknown";
 }
 
-/// Whether the field's slab is not a part of the batch's one copy.
+/// Returns true if the field is not part of the batch's single copy.
 bool stays(const SlabField& field) { return field.wire == Wire::host || field.wire == Wire::jpeg; }
 
 bool is_packed(const SlabField& field) {
@@ -160,6 +160,7 @@ void choose_wires(const WireFormats& wire, SlabLayout& layout, std::vector<std::
 void place_fields(SlabLayout& layout) {
   std::vector<SlabField*> order;
   for (SlabField& field : layout.fields) order.push_back(&field);
+  // Fields that stay on the host come last, so that the copied part of the slab is contiguous.
   std::stable_sort(order.begin(), order.end(), [](const SlabField* a, const SlabField* b) {
     return layout_rank(*a) < layout_rank(*b);
   });

@@ -8,16 +8,17 @@
 
 namespace slipstream {
 
-/// Sets every field's wire format. Adds to `problems`, each with its remedy, those that it cannot
-/// take and names that no field has.
+/// Sets the wire format of every field. Adds to `problems`, each with its remedy, the formats that
+/// a field does not support and the names that no field has.
 void choose_wires(const WireFormats& wire, SlabLayout& layout, std::vector<std::string>& problems);
 
-/// Places the fields, whose forms and wire formats (and slots, of Wire::jpeg) are set and fit.
+/// Assigns offsets to the fields. REQUIRES: forms, wire formats and sizes of slots are set and
+/// valid
 void place_fields(SlabLayout& layout);
 
-/// How `field` is stored in the slab.
+/// Returns the type of the elements of `field` in the slab.
 Element packed_element(const SlabField& field);
-/// Of the vectors of Wire::one_hot, their length; 0 for other formats.
+/// Returns the length of the vectors if the wire format is Wire::one_hot; 0 for other formats.
 std::uint32_t one_hot_classes(const SlabField& field);
 
 }  // namespace slipstream
