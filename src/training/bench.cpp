@@ -24,8 +24,9 @@ struct Measurement {
   Variant variant;
   Plan how;
   RunOptions run = {};
-  SteadyRate steady = SteadyRate();      ///< where a loader feeds it
-  std::vector<double> durations_s = {};  ///< of steps behind the first ones of each round
+  SteadyRate steady = SteadyRate();  ///< rate of steps whose batches come from a loader
+  /// Durations of all steps except the first ones of each round.
+  std::vector<double> durations_s = {};
 };
 
 void refuse_repeated(const std::string& what, const std::vector<std::string>& names) {
@@ -72,14 +73,17 @@ std::vector<Measurement> plan_measurements(const Trainer& trainer, const BenchOp
   return all;
 }
 
-/// More where batches filled ahead may have fed `run`: some steps are left when they are used up.
+/// Returns the smallest number of steps for a valid rate. If prefetched batches may have been the
+/// input of `run`, more steps are needed, so that some are left after those batches have been used
+/// up.
 std::uint64_t fewest_steps(const Measurement& m, const RunResult& run, std::size_t batch_size) {
   SteadyRate rate(m.run.cut);
   if (m.run.cut || (rate.add(run, batch_size) && rate.is_conclusive())) return kFewestSteps;
   return batches_ahead(m.how.schedule) + m.how.schedule.lanes.size() + kFewestSteadySteps;
 }
 
-/// As many steps as fit into the time, by a short run that also warms everything up.
+/// Returns the number of steps that fit into the time. Measures this in a short run, after one that
+/// warms everything up.
 std::uint64_t steps_for(Trainer& trainer, Measurement& m, const BenchOptions& options) {
   m.run.steps = std::min(options.steps, kFewestSteps);
   trainer.run(m.how, m.run);
@@ -93,12 +97,14 @@ std::uint64_t steps_for(Trainer& trainer, Measurement& m, const BenchOptions& op
 void measure(Trainer& trainer, Measurement& m) {
   const RunResult result = trainer.run(m.how, m.run);
   if (!m.run.cut) m.steady.add(result, trainer.pipeline().options().batch_size);
+  // The first fifth of a run's steps is left out, because the run has not reached its steady state.
   const std::size_t first = std::max<std::size_t>(1, result.step_end_s.size() / 5);
   for (std::size_t i = first; i < result.step_end_s.size(); ++i)
     m.durations_s.push_back(result.step_end_s[i] - result.step_end_s[i - 1]);
 }
 
-/// Where batches filled ahead may have fed nearly all steps, the interval reaches down to 0.
+/// Returns the rate. If prefetched batches may have been the input of nearly all steps, the
+/// interval reaches down to 0.
 Measured measured_rate(const Measurement& m) {
   if (m.steady.steps() >= kFewestSteadySteps) return m.steady.rate();
   Measured rate = rate_from_durations(m.durations_s, "steps/s");
@@ -143,7 +149,7 @@ void add_comparisons(std::vector<BenchRow>& rows) {
   }
 }
 
-/// What is told of a measurement.
+/// Returns the text that describes a measurement in progress messages.
 std::string variant_name(const Variant& variant, const BenchOptions& options) {
   const bool one = options.transforms_devices.size() == 1;
   return one ? variant.plan : variant.plan + ", transforms " + variant.transforms_device;
@@ -184,7 +190,7 @@ std::vector<BenchRow> bench_batch_size(Trainer& trainer, std::size_t batch_size,
 
 std::vector<BenchRow> run_bench(Context& context, const std::function<Pipeline(std::size_t)>& make,
                                 const BenchOptions& options) {
-  // What no batch size can mend is refused at once.
+  // Options that are invalid for every batch size are refused before anything is measured.
   parse_cut(options.input);
   refuse_repeated("plan", options.plans);
   refuse_repeated("transforms device", options.transforms_devices);
@@ -199,7 +205,7 @@ std::vector<BenchRow> run_bench(Context& context, const std::function<Pipeline(s
       for (BenchRow& row : bench_batch_size(trainer, batch_size, options))
         rows.push_back(std::move(row));
     } catch (const std::exception& e) {
-      // Nothing of this batch size was measured, and nothing failed.
+      // After a stop, an exception only means that this batch size was not measured.
       if (options.stop && options.stop()) break;
       if (rows.empty() && dynamic_cast<const Refused*>(&e) != nullptr) throw;
       BenchRow& row = rows.emplace_back();

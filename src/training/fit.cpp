@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kDigits = 4;
 
-/// nullptr where there is none of that name.
+/// Returns the score of that name; nullptr if there is none.
 const double* find_score(const ScoreRow& row, const std::string& name) {
   for (const auto& [other, value] : row.scores)
     if (other == name) return &value;
@@ -23,7 +23,8 @@ bool is_better(const std::string& name, double value, const std::optional<double
   return std::isfinite(value) && (!than || is_better_score(name, value, *than));
 }
 
-/// A part of a few steps has no rate to report; that of the parts before stays.
+/// Adds a part to the result. A part with few steps has no rate to report, so the rate of the
+/// earlier parts is kept.
 void add_part(RunResult& total, RunResult part) {
   const Measured before = total.steps_per_second;
   continue_with(total, std::move(part));
@@ -65,7 +66,8 @@ FitResult Fit::run() {
     try {
       if (trainer_.position() != begun_at_) save(std::nullopt);
     } catch (const std::exception&) {
-      // What ended the training matters more. Checkpoints refuse weights that are those of no step.
+      // An error while saving must not hide the error that ended the training. Checkpoints
+      // themselves refuse weights that do not belong to any step.
     }
     throw;
   }
@@ -74,7 +76,8 @@ FitResult Fit::run() {
 }
 
 void Fit::train_parts() {
-  // An earlier run may have ended between the last step of an epoch and its score.
+  // An earlier run may have ended after the last step of an epoch and before its evaluation, which
+  // is then made now.
   const bool is_epochs_end = begun_at_ % trainer_.pipeline().batches_per_epoch() == 0;
   if (options_.evaluates && begun_at_ > 0 && is_epochs_end && history_.scored_step != begun_at_)
     end_epoch();
@@ -105,7 +108,7 @@ void Fit::train_part() {
     progress.elapsed_s += before_s;
     progress.part_began_s += before_s;
     progress.part_ends = done + (progress.part_ends > 0 ? progress.part_ends : steps);
-    history_.seconds = progress.elapsed_s;  // for a run that throws
+    history_.seconds = progress.elapsed_s;  // kept up to date in case the run throws
     if (log_ != nullptr) log_->update(progress);
     steps_.show(progress);
   };
@@ -149,8 +152,8 @@ bool Fit::judge(const ScoreRow& row) {
     history_.best = value;
     history_.best_step = row.step;
   }
-  // An epoch whose checkpoint could not be saved does not stay the best one: a later epoch that is
-  // better than the saved best takes its place.
+  // The best saved score is kept apart from the best score. If the checkpoint of the best epoch
+  // could not be saved, a later epoch that is better than the best saved one replaces it.
   const bool saves_best = is_better(name, value, history_.best_saved);
   if (save(CheckpointScore{name, value, saves_best, history_.epochs_since_best,
                            history_.best_scores}) &&
@@ -175,7 +178,7 @@ bool Fit::save(const std::optional<CheckpointScore>& score) {
   const std::uint64_t position = trainer_.position();
   const bool is_there = saved_ == position || (position == begun_at_ && !history_.is_lost);
   if (is_there && !score) return true;
-  history_.is_lost = true;  // if save() throws
+  history_.is_lost = true;  // in case save() throws
   history_.is_lost = !steps_.save(score);
   if (!history_.is_lost) saved_ = position;
   steps_.report_problem();

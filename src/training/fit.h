@@ -16,18 +16,19 @@ namespace slipstream {
 
 /// Options of a training.
 struct FitOptions {
-  std::uint64_t steps = 0;     ///< of the whole training, including the steps of earlier runs
+  std::uint64_t steps = 0;     ///< steps of the whole training, including those of earlier runs
   bool ends_epochs = false;    ///< whether FitSteps::end_epoch() is called; `evaluates` implies it
   bool evaluates = false;      ///< whether the model is evaluated after each epoch
   bool saves = false;          ///< whether there is a folder of checkpoints
   std::string criterion = {};  ///< the score that decides which epoch is best: fit_criterion()
-  std::string criterion_option = {};  ///< how it is chosen, for messages: "--keep-best top1"
-  /// Epochs without a better score that end the training.
+  /// The user's option that selects it, for messages: "--keep-best top1".
+  std::string criterion_option = {};
+  /// The number of epochs without a better score after which the training ends.
   std::optional<std::uint64_t> early_stop = {};
 };
 
-/// The scores and the time of a training so far. It is passed from one Fit to the next one of the
-/// same trainer, and begins with the scores of the checkpoint that was resumed.
+/// The scores and the duration of a training so far. It is passed from one Fit to the next one of
+/// the same trainer, and starts with the scores of the checkpoint that was resumed.
 struct FitHistory {
   FitHistory() = default;
   /// Starts at `position`, to which `loaded` may have brought the trainer. The best score is known
@@ -35,34 +36,36 @@ struct FitHistory {
   FitHistory(std::uint64_t position, const std::optional<LoadedCheckpoint>& loaded,
              const std::string& criterion);
 
-  std::uint64_t first_step = 0;      ///< position of the trainer at the beginning of this history
-  double seconds = 0;                ///< how long was trained since then
+  std::uint64_t first_step = 0;      ///< position of the trainer at the start of this history
+  double seconds = 0;                ///< duration of the training since then
   std::optional<double> best;        ///< best value of the criterion, finite
-  std::optional<double> best_saved;  ///< the same of epochs whose checkpoint could be saved
+  std::optional<double> best_saved;  ///< best value among the epochs whose checkpoint was saved
   std::uint64_t best_step = 0;
   std::uint64_t epochs_since_best = 0;
-  std::uint64_t scored_step = 0;         ///< of the last evaluation; 0: there was none
-  std::vector<BestOfScore> best_scores;  ///< of all scores
+  std::uint64_t scored_step = 0;         ///< step of the last evaluation; 0: there was none
+  std::vector<BestOfScore> best_scores;  ///< best values of all scores
   std::string score;                     ///< the latest criterion, such as "top1 0.761"
   bool is_lost = false;                  ///< whether the last checkpoint could not be saved
 };
 
-/// The end of an epoch, or of the training within an epoch.
+/// Reported at the end of an epoch, or when the training ends during an epoch.
 struct EpochResult {
-  ScoreRow row;        ///< without scores where the model is not evaluated
-  EpochLosses losses;  ///< of the steps of the epoch so far
+  ScoreRow row;        ///< without scores if the model is not evaluated
+  EpochLosses losses;  ///< losses of the epoch so far
   bool is_best = false;
 };
 
-/// The steps of a training that the command line and Python do differently. All are called on the
-/// thread of Fit::run(), except show(). An exception from any of them ends the training.
+/// The parts of a training that differ between the command line and Python. All functions are
+/// called on the thread of Fit::run(), except show(). An exception from any of them ends the
+/// training.
 class FitSteps {
  public:
   virtual ~FitSteps() = default;
-  /// Trains with `options`, adds what stops a run, and lets checkpoints be saved during the run.
+  /// Trains with `options`, to which it adds the condition that stops a run and the saving of
+  /// checkpoints during the run.
   virtual RunResult train(RunOptions options) = 0;
   virtual EvaluationResult evaluate() = 0;
-  /// Checkpoints::save()
+  /// Calls Checkpoints::save().
   virtual bool save(const std::optional<CheckpointScore>& score) = 0;
   /// Reports Checkpoints::problem(), if there is any.
   virtual void report_problem() = 0;
@@ -75,21 +78,21 @@ class FitSteps {
 
 /// Result of one Fit.
 struct FitResult {
-  RunResult run;                 ///< all its steps; without the digest
-  std::vector<ScoreRow> scores;  ///< of each evaluation
-  std::string ended;             ///< why it ended before its last step; "": it did not
+  RunResult run;                 ///< all steps; without the digest
+  std::vector<ScoreRow> scores;  ///< scores of each evaluation
+  std::string ended;             ///< why the training ended before its last step; "" if it did not
   bool is_saved = false;         ///< whether there is a checkpoint of the last step
 };
 
-/// The loop over epochs of a training: it trains an epoch, evaluates, compares the score with the
-/// best one, saves, writes the run folder, and ends early where nothing gets better.
+/// The loop over epochs of a training. It trains an epoch, evaluates, compares the score with the
+/// best one, saves and writes the run folder. It ends early if the score does not improve.
 class Fit {
  public:
-  /// `log`: the run folder, or nullptr. All but `options` must outlive this.
+  /// `log` is the run folder, or nullptr. All arguments except `options` must outlive this object.
   Fit(Trainer& trainer, FitOptions options, FitHistory& history, FitSteps& steps, RunLogging* log);
 
-  /// Trains up to the last step, and saves. After an exception saves the steps before it, and
-  /// rethrows it. Called once.
+  /// Trains up to the last step and saves. After an exception, saves the steps that were trained
+  /// before it, and rethrows it. May be called once.
   FitResult run();
 
  private:
@@ -112,17 +115,17 @@ class Fit {
   FitResult result_;
 };
 
-/// The score that decides which epoch is best: `chosen`, or, without it, the first metric of the
-/// pipeline or the loss. Throws Refused for a name of no score. `option`: the name of the
-/// user's option, for the message.
+/// Returns the score that decides which epoch is best: `chosen` or, without it, the first metric of
+/// the pipeline, or the loss if there is none. Throws Refused if no score has that name. `option`
+/// is the name of the user's option in the message.
 std::string fit_criterion(const Pipeline& pipeline, const std::optional<std::string>& chosen,
                           const std::string& option);
 
-/// The number of epochs in `steps` steps.
+/// Returns the number of epochs in `steps` steps.
 double epochs_in(std::uint64_t steps, const Pipeline& pipeline);
 
-/// Returns the epoch, the score and the learning rate that the progress line shows. `steps`: of the
-/// whole training.
+/// Returns the epoch, the score and the learning rate that the progress line shows. `steps` is the
+/// number of steps of the whole training.
 TrainingFacts training_facts(const Pipeline& pipeline, std::uint64_t steps,
                              const FitHistory& history, const Progress& progress);
 

@@ -9,7 +9,7 @@ namespace slipstream {
 
 inline constexpr std::size_t kCachedBatches = 4;
 
-/// The cut for an input: "loader", "host" or "device". Throws Refused for any other name.
+/// Returns the cut for an input: "loader", "host" or "device". Throws Refused for any other name.
 std::optional<Cut> parse_cut(const std::string& input);
 
 }  // namespace slipstream

@@ -6,7 +6,7 @@
 namespace slipstream {
 namespace {
 
-/// Refuses options that the schedule does not read.
+/// Throws Refused for options that the schedule does not use.
 void refuse_unread(const ScheduleSettings& settings, LrSchedule::Kind kind) {
   using Kind = LrSchedule::Kind;
   std::vector<std::string> problems;

@@ -44,7 +44,9 @@ Trace run_trace(Trainer& trainer, const Plan& plan, const TraceOptions& options)
   trace.recorder = std::make_shared<TraceRecorder>(recorded);
 
   KernelTrace kernels(trainer.context());
-  // The loader of both runs is one only if it records for both. Batches of a cut are numbered anew.
+  // The warm-up run records too, because a loader is reused only if its options, including the
+  // recorder, are the same. With a cut, batches are numbered anew, so the warm-up would be recorded
+  // as traced batches.
   RunHooks warm_up, traced;
   if (!run.cut) warm_up.trace = trace.recorder;
   run.steps = options.warm_up;
