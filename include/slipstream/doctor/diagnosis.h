@@ -17,80 +17,87 @@ namespace slipstream {
 
 struct PipelineModel;
 
-/// What can hold a pipeline up. docs/doctor.md says how it is found.
+// All functions of this header compute on the host from their arguments alone, except that
+// Change::apply and Change::model modify the object passed to them. They use no device and no
+// stream, and any threads may call them at the same time.
+
+/// The bottleneck of a pipeline. docs/doctor.md describes how it is found and what to do about it.
 enum class Bottleneck : std::uint8_t {
-  gpu,                  ///< the device is busy: input keeps up with it
+  gpu,                  ///< the device is busy, and input keeps up with it
   copy,                 ///< copying batches to the device
   transforms,           ///< transforms of samples and collating, on loader threads
-  decode,               ///< making pixels of file bytes
-  read,                 ///< getting at file bytes
-  launch_overhead,      ///< the host enqueues the device's work more slowly than the device does it
+  decode,               ///< decoding file bytes to pixels
+  read,                 ///< reading file bytes
+  launch_overhead,      ///< the host enqueues work more slowly than the device executes it
   lock_contention,      ///< workers wait for each other
   memory_bandwidth,     ///< workers wait for memory
-  none,                 ///< input keeps up, and the device is not full
-  not_enough_evidence,  ///< the intervals are too wide to say
+  none,                 ///< input keeps up, but the device is less than half busy
+  not_enough_evidence,  ///< the measurements do not allow a verdict
 };
-/// The enumerator's name, such as "read".
+/// Returns the enumerator's name, for example "read". Throws Error for a value that is not an
+/// enumerator. The characters are static, so the view stays valid.
 std::string_view to_string(Bottleneck bottleneck);
-/// The bottleneck of that name. Throws Refused for another name.
+/// Returns the bottleneck with this name. Throws Refused for an unknown name and lists the known
+/// ones.
 Bottleneck bottleneck_named(std::string_view name);
-/// The group of a loader's host step by its index: read for 0, decode for 1, transforms for
-/// all others.
+/// Returns the group of a loader's host step: `read` for index 0, `decode` for index 1, and
+/// `transforms` for all others.
 Bottleneck host_step_group(std::size_t index);
 
-/// How much work a machine does at once.
+/// How much work a machine can do at the same time.
 struct MachineCapacity {
-  /// Work of all cores together, in units of the work of a thread that has the machine to itself.
+  /// Work of all cores together, divided by the work of one thread that has the machine to itself.
   double cores = 1;
-  /// Reading from memory by all cores together, in units of what such a thread reads.
+  /// Rate at which all cores together read from memory, divided by the rate of one such thread.
   double memory_streams = 1;
-  double copy_bytes_per_second = 4e9;  ///< by one thread, between blocks larger than caches
+  double copy_bytes_per_second = 4e9;  ///< of one thread, between blocks larger than CPU caches
 };
-/// One level of the ladder: a measurement of the pipeline in which everything up to one point comes
-/// from a cache.
+/// One cache level: a measurement of the pipeline in which a cache replaces all steps up to a
+/// certain one.
 struct Level {
   std::string name;       ///< "device batch", "host batch, pinned", ..., "nothing cached"
   std::string after;      ///< the step whose results are cached; "" for nothing cached
   std::size_t items = 0;  ///< samples or batches in the cache
   std::optional<Measured> with_training;  ///< steps/s
-  std::optional<Measured> loader_alone;   ///< steps/s that the loader makes while nobody trains
+  std::optional<Measured> loader_alone;   ///< steps/s of the loader while no training runs
   std::string error;                      ///< why `with_training` is missing; "" otherwise
   std::string loader_alone_error;         ///< why `loader_alone` is missing; "" otherwise
 };
 
-/// What one host step costs, sample by sample.
+/// Cost of one host step, sample by sample.
 struct HostStepCost {
   std::string name;
   Bottleneck group = Bottleneck::transforms;  ///< read, decode or transforms
-  std::vector<float> wall_s;                  ///< for single samples, with one worker alone
-  std::vector<float> cpu_s;                   ///< for the same samples, the worker's CPU time
-  double wall_of_all_s = 0;  ///< mean for a sample with all workers while nobody trains
-  double cpu_of_all_s = 0;   ///< the same workers' CPU time for a sample, mean
-  double bytes = 0;          ///< bytes that it makes of a sample
-  bool is_random = false;    ///< whether it draws random numbers
+  std::vector<float> wall_s;                  ///< of each measured sample, with one worker alone
+  std::vector<float> cpu_s;                   ///< the worker's CPU time for the same samples
+  double wall_of_all_s = 0;  ///< mean of a sample with all workers while no training runs
+  double cpu_of_all_s = 0;   ///< mean CPU time of a sample with all workers
+  double bytes = 0;          ///< size of the step's result for one sample
+  bool is_random = false;    ///< whether the step uses random numbers
 };
 
-/// What one device step or lane costs when it works alone on a cached batch.
+/// Cost of one device step or lane that runs alone on a cached batch.
 struct DeviceCost {
   std::string name;       ///< "copy", a stage, the training stage, or the steps of a lane
   Measured seconds;       ///< for a batch
-  double enqueue_s = 0;   ///< time that the host takes to enqueue it
-  std::size_t bytes = 0;  ///< bytes that it moves or makes
+  double enqueue_s = 0;   ///< time that the host needs to enqueue the step for a batch
+  std::size_t bytes = 0;  ///< bytes that the step copies, or the size of its result
 };
 
-/// Another form in which a field could travel to the device, with fewer bytes than its own.
+/// A wire format in which a field would be copied with fewer bytes than in its present one.
 struct WireChoice {
   std::string field;
   Wire wire = Wire::plain;
-  double less = 0;  ///< share of the bytes copied for a batch that it saves; unused for Wire::jpeg
-  std::optional<Measured> decode_s = {};  ///< for Wire::jpeg: decoding a batch on the device alone
-  /// For Wire::jpeg: the first transform that the device then has to do, where the plan has it done
-  /// on the host; "" for none.
+  double less = 0;  ///< share of a batch's copied bytes that is saved; unused for Wire::jpeg
+  /// For Wire::jpeg: seconds that the device needs to decode a batch while nothing else runs.
+  std::optional<Measured> decode_s = {};
+  /// For Wire::jpeg: the first transform that would have to move from the host to the device, or
+  /// "" if none would.
   std::string on_device_from = {};
 };
 
-/// Facts that decide which changes can be made and what they would cost. Measured values are absent
-/// where they were not measured.
+/// Facts that decide which changes are possible and what they cost. A measured value is empty if
+/// it was not measured.
 struct Situation {
   Plan plan;
   bool on_gpu = false;
@@ -98,141 +105,148 @@ struct Situation {
   std::uint64_t free_memory_bytes = 0;
   std::uint64_t samples = 0;    ///< number of samples in the data set
   std::string last_fixed_step;  ///< the last host step before the first random one
-  /// Whether decoding makes no more of an image than the first transform reads. Images that are
-  /// cached after decoding are whole.
+  /// Whether the loader decodes only the part of an image that the first transform reads. A level
+  /// that caches decoded samples decodes whole images instead.
   bool decodes_parts = false;
-  std::string on_device_from;  ///< the first transform that the device could do; "": none
-  /// Seconds for a batch of these transforms on the device alone.
-  std::optional<Measured> augment_s;
-  std::string crop;               ///< a crop after transforms that need no more than it; "": none
-  std::string crop_moved_before;  ///< the first of these transforms
+  std::string on_device_from;  ///< the first transform that the device could run; "": none
+  std::optional<Measured>
+      augment_s;     ///< seconds for these transforms of a batch, alone on the device
+  std::string crop;  ///< a crop that can be moved before other transforms unchanged; "": none
+  std::string crop_moved_before;  ///< the first of the transforms that `crop` can be moved before
   bool has_frozen_stage = false;
-  bool frozen_input_is_fixed = false;      ///< whether nothing ahead of that stage is random
+  bool frozen_input_is_fixed = false;      ///< whether nothing before the frozen stages is random
   std::vector<std::string> unused_fields;  ///< fields that are copied although no stage reads them
-  std::vector<WireChoice> wires;           ///< forms that the plan does not use, on a GPU
+  std::vector<WireChoice> wires;  ///< smaller formats that the plan does not use; empty on a CPU
 };
 
 /// How busy the device and the cores were while the whole pipeline was measured.
 struct Utilization {
-  std::optional<double> sm_activity;      ///< share of cycles in which a multiprocessor had a warp
-  std::optional<double> dram_use;         ///< share of the peak bandwidth of device memory
-  std::optional<double> gpu_utilization;  ///< share of time with any kernel; it says little
-  std::string note;                       ///< why one of these is missing
-  double cpu_share = 0;                   ///< share of the cores that this process may use
-  double read_bytes_per_second = 0;       ///< NaN: not known
+  std::optional<double> sm_activity;  ///< share of cycles in which a multiprocessor had a warp
+  std::optional<double> dram_use;     ///< share of the peak bandwidth of device memory
+  std::optional<double>
+      gpu_utilization;               ///< share of time in which any kernel ran, even a small one
+  std::string note;                  ///< why one of these is missing
+  double cpu_share = 0;              ///< used share of the cores that this process may use
+  double read_bytes_per_second = 0;  ///< NaN: not known
 };
 
-/// All that was measured of a pipeline.
+/// All measurements of a pipeline.
 struct Observations {
   std::size_t batch_size = 1;
-  unsigned workers = 1;   ///< of the loader; 0: the thread that trains makes the samples, too
-  std::size_t slabs = 4;  ///< batches for which the loader has memory
-  /// That each worker brings with it; 0: `slabs` is all there are.
-  std::size_t slabs_per_worker = 0;
+  unsigned workers = 1;   ///< of the loader; 0: the training thread produces the samples
+  std::size_t slabs = 4;  ///< number of batches for which the loader has memory
+  std::size_t slabs_per_worker =
+      0;  ///< number of slabs that each worker adds; 0: `slabs` is the total
   MachineCapacity capacity;
   std::vector<Level> levels;  ///< from the device batch to nothing cached
   std::vector<HostStepCost> host;
-  Measured rate_of_all_workers;      ///< samples/s of all workers while nobody trains
+  Measured rate_of_all_workers;      ///< samples/s of all workers while no training runs
   Measured rate_of_one_worker;       ///< samples/s of one worker
   Measured rate_of_half_of_workers;  ///< samples/s of workers / 2; n = 0: not measured
   std::vector<DeviceCost> device;
-  double line_cpu_s = 0;    ///< CPU time that a step takes on the thread that drives training
+  double line_cpu_s = 0;    ///< CPU time per step of the threads that enqueue or run device steps
   Utilization utilization;  ///< measured with nothing cached
   Situation situation;
-  std::vector<std::string> warnings;  ///< what makes the figures less sure
+  std::vector<std::string> warnings;  ///< facts that make the values less certain
 };
 
-/// Something to change, with what it is predicted to give.
+/// A proposed change, with its predicted rate.
 struct Change {
   std::string id;           ///< "num_workers", "cache", "device_transforms", ...
   std::string description;  ///< what to change, in a sentence
-  std::string action;       ///< a command or a change of code; "" where `apply` does it
-  std::string step = {};    ///< the host step that it is about; "" for none
-  std::size_t number = 0;   ///< of workers, batches, reads or cores that it asks for; 0: of nothing
+  std::string action;       ///< a command or a change of code; "" if `apply` is sufficient
+  std::string step = {};    ///< the host step that the change affects; "" for none
+  std::size_t number = 0;   ///< proposed number of workers, batches, reads or cores; 0: none
   Bottleneck bottleneck = Bottleneck::none;
   Measured predicted;           ///< steps/s after the change
-  Measured gain;                ///< `predicted` over the rate of the pipeline as it is, unit "1"
-  bool is_upper_bound = false;  ///< true: the most it can give, with the cost taken away
-  std::function<void(Plan&)> apply;  ///< changes a plan; empty where a plan cannot express it
-  std::function<void(PipelineModel&)> model;  ///< makes the change in the model
+  Measured gain;                ///< `predicted` divided by the present rate, unit "1"
+  bool is_upper_bound = false;  ///< whether `predicted` assumes that the cost disappears entirely
+  std::function<void(Plan&)> apply;  ///< changes a plan; empty if a plan cannot express the change
+  std::function<void(PipelineModel&)> model;  ///< applies the change to the model
 };
 
-/// One host step's row in the table of costs. Costs are those of one sample.
+/// One host step's row in the table of costs. All costs are per sample, in one worker alone.
 struct CostRow {
   std::string name;
   Bottleneck group = Bottleneck::transforms;
   Measured wall_ms;
   Measured cpu_ms;
-  double bytes = 0;              ///< bytes that it makes of a sample
-  double variation = 0;          ///< standard deviation of the time over its mean
-  double p99_ms = 0;             ///< 99th percentile of the time
-  double locked = 0;             ///< share of the step that only one worker at a time can be in
-  bool is_memory_bound = false;  ///< whether workers wait for memory in it
-  Measured without;              ///< steps/s if it cost nothing
+  double bytes = 0;              ///< size of the step's result for one sample
+  double variation = 0;          ///< standard deviation of the wall time divided by its mean
+  double p99_ms = 0;             ///< 99th percentile of the wall time
+  double locked = 0;             ///< share of the step that only one worker at a time can execute
+  bool is_memory_bound = false;  ///< whether workers wait for memory in this step
+  Measured without;              ///< predicted steps/s if the step took no time
 };
 
-/// What holds a pipeline up, and what would help.
+/// The bottleneck of a pipeline, and the changes that would help.
 struct Diagnosis {
-  std::shared_ptr<const PipelineModel> model;  ///< the model that explains what was measured
+  std::shared_ptr<const PipelineModel> model;  ///< the model that was fitted to the measurements
   Bottleneck verdict = Bottleneck::not_enough_evidence;
-  std::string reason;  ///< why, in a sentence
-  /// Most gain first; empty where the device does not wait for input.
-  std::vector<Bottleneck> bottlenecks;
-  Measured ceiling;             ///< steps/s with batches on the device: input costs nothing
+  std::string reason;  ///< reason for the verdict, in a sentence
+  std::vector<Bottleneck>
+      bottlenecks;              ///< largest gain first; empty if the device does not wait for input
+  Measured ceiling;             ///< steps/s with batches already on the device
   Measured rate;                ///< steps/s with nothing cached
   Measured share;               ///< rate / ceiling
   std::vector<CostRow> costs;   ///< for each host step
-  std::vector<Change> changes;  ///< most gain first
+  std::vector<Change> changes;  ///< largest gain first
   double model_error = 0;       ///< relative error of the simulated rates against the measured ones
-  /// Cores needed to keep the device busy: those of the loader, and training's own where it would
-  /// take them from workers.
+  /// Number of cores that keep the device busy: CPU time of the host steps for a batch times
+  /// `ceiling`. The CPU time of training is included only if the process's cores are too few for
+  /// both.
   std::optional<double> cores_needed;
 };
 
-/// Finds what holds the pipeline up and predicts what changes would give. docs/doctor.md says how.
+/// Finds the bottleneck of the pipeline, and predicts the rates after possible changes.
+/// docs/doctor.md describes the method. Values that were not measured lead to the verdict
+/// not_enough_evidence, not to an exception. REQUIRES: `observed` was returned by examine(), or has
+/// the same form.
 Diagnosis diagnose(const Observations& observed);
 
-/// Whether a pipeline delivers at least a share of its ceiling.
+/// Whether a pipeline reaches a required share of its ceiling.
 enum class ShareGate : std::uint8_t {
   passes,
-  fails,     ///< the whole interval of the share lies below
-  undecided  ///< the share lies below but not its whole interval, or there is too little evidence
+  fails,     ///< the whole interval of the share is below the required share
+  undecided  ///< only a part of the interval is below, or there is not enough evidence
 };
-/// Judges whether the pipeline delivers the share `least` of its ceiling. It is undecided where the
-/// share lies below `least` and its interval does not, where nothing was measured, and where the
-/// interval begins below `least` and the verdict is not_enough_evidence.
+/// Returns whether the pipeline reaches the share `least`, in [0, 1], of its ceiling. The result is
+/// `undecided` in three cases: the share is below `least` but the end of its interval is not;
+/// nothing was measured; or the interval begins below `least` and the verdict is
+/// not_enough_evidence.
 ShareGate judge_share(const Diagnosis& diagnosis, double least);
 
-/// A cost that a host step is supposed to have.
+/// An assumed cost of a host step.
 struct AssumedCost {
   static constexpr double kMostSeconds = 3600;  ///< the largest value of `seconds`
-  std::string step;                             ///< the name of the step
-  double seconds = 0;                           ///< for a sample
+  std::string step;                             ///< name of the step
+  double seconds = 0;                           ///< mean for a sample
 };
-/// Predicts what the pipeline would give if host steps had these costs, all together. Throws
-/// Refused for a step that is not there, and for a time that is not from 0 to
-/// AssumedCost::kMostSeconds. REQUIRES: diagnose() returned `diagnosis`.
+/// Predicts the rate of the pipeline if all these host steps had the assumed costs. The result has
+/// the id "what_if" and no `apply`. Throws Refused for an unknown step, and for a time that is not
+/// from 0 to AssumedCost::kMostSeconds. REQUIRES: diagnose(observed) returned `diagnosis`.
 Change what_if(const Observations& observed, const Diagnosis& diagnosis,
                const std::vector<AssumedCost>& supposed);
 
 /// A plan with changes applied.
 struct Remedy {
   Plan plan;
-  std::vector<std::string> changes;  ///< Change::id of those applied
-  Measured predicted;                ///< steps/s with all of them
+  std::vector<std::string> changes;  ///< Change::id of each applied change
+  Measured predicted;                ///< steps/s with all changes
 };
-/// Applies the changes that a plan can express to the plan that was examined, one after the other,
-/// as long as one still gains. REQUIRES: diagnose() returned `diagnosis`.
+/// Applies changes to the plan that was examined, one after the other, the one with the largest
+/// predicted gain first, until none gains at least 2 %. It uses only changes that a plan can
+/// express, and runs nothing. REQUIRES: diagnose(observed) returned `diagnosis`.
 Remedy find_remedy(const Observations& observed, const Diagnosis& diagnosis);
 
-/// What a changed plan was predicted to give, and what it gave.
+/// Predicted and measured rates of a changed plan.
 struct Outcome {
   Plan plan;
-  std::vector<std::string> changes;  ///< Change::what of those applied
-  Measured before;                   ///< steps/s
+  std::vector<std::string> changes;  ///< Change::description of each applied change
+  Measured before;                   ///< steps/s of the examined plan, measured again
   Measured predicted;                ///< steps/s
-  Measured measured;                 ///< steps/s
-  std::string note = {};             ///< what makes `measured` less sure; "" for nothing
+  Measured measured;                 ///< steps/s of the changed plan
+  std::string note = {};             ///< a fact that makes `measured` less certain; "" for none
 };
 
 }  // namespace slipstream

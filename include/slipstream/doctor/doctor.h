@@ -11,47 +11,53 @@ namespace slipstream {
 
 /// Options of examine() and try_out().
 struct DoctorOptions {
-  /// Seconds that measuring takes, about. What does not fit is left out and named. The measurements
-  /// that all others need are made with the fewest steps even where that takes longer. Then
-  /// `log_line` is called with a warning first.
+  /// Approximate time for the measurements, in seconds, above 0. Measurements that do not fit are
+  /// left out and listed as missing. The measurements that a verdict needs run with the fewest
+  /// possible steps even if these take longer than the budget; `log_line` then gets a warning in
+  /// advance.
   double budget_s = 60;
-  std::function<bool()> stop = {};  ///< asked often; true ends measuring with what there is
-  /// Called with what is being measured.
+  /// Called often, by the calling thread or the thread that feeds the first lane. If it returns
+  /// true, the examination ends and returns the values that were measured until then. May be empty.
+  std::function<bool()> stop = {};
+  /// Called with the name of each measurement before it begins; may be empty.
   std::function<void(const std::string& line)> log_line = {};
 };
 
-/// What examine() measured.
+/// Result of examine().
 struct Examination {
-  Observations observed;          ///< for diagnose()
-  std::vector<LaneResult> lanes;  ///< in a run with nothing cached
-  double seconds = 0;             ///< how long it took
+  Observations observed;          ///< input of diagnose()
+  std::vector<LaneResult> lanes;  ///< of a run with nothing cached; empty if there was none
+  double seconds = 0;             ///< duration of the examination
   bool interrupted = false;       ///< whether DoctorOptions::stop ended it
 };
 
-/// Measures `plan` from the trainer's position on, in these ways:
-/// - with everything up to a step from a cache, for each step, with training, and for host steps
-///   also while nobody trains;
-/// - each host step sample by sample in one worker;
+/// Measures `plan`, starting at the trainer's position, in these ways:
+/// - the rate with training at each cache level, and the rate of the loader alone at each level
+///   that caches samples or nothing;
+/// - each host step, sample by sample, in one worker;
 /// - the copy and each device step alone;
-/// - how busy device and cores are.
-/// The measurements that all others need come first. Then it measures in turns what is least sure,
-/// until all is known to within 1 % (the whole pipeline, which counts most, to within a quarter of
-/// that). A figure that cannot be taken has its reason (Level::error).
+/// - how busy the device and the cores are.
+/// The measurements that all others need run first. Then it repeatedly measures the least certain
+/// value, until all are certain to within 1 % (the whole pipeline, which has most influence, to
+/// within a quarter of that), or until the budget is used up. If a value cannot be measured, the
+/// result contains the reason (Level::error).
 ///
-/// Weights, buffers, optimizer state, position and PyTorch's default generators are as before when
-/// it returns or throws, so training goes on to the same bits. It uses loaders and caches of its
-/// own. On a GPU it takes memory for up to 4 batches more than training. It waits until its work is
-/// done.
+/// When the call returns or throws, weights, buffers, optimizer state, position and PyTorch's
+/// default generators are restored, so training continues with the same bits. The call uses
+/// separate loaders and caches. On a GPU it needs memory for up to 4 batches more than training.
+/// The work runs on the streams of the trainer's lanes, and the call waits until it has finished.
+/// No other thread may use the trainer during the call.
 ///
-/// Throws Refused for a plan that cannot be run. Throws Error where one worker alone cannot make
-/// samples, and where neither the ceiling nor the whole pipeline can be measured. Throws DeviceLost
-/// when the device cannot be used any more.
+/// Throws Refused if the plan cannot be run or the budget is not above 0. Throws Error if a single
+/// worker cannot produce samples, and if neither the ceiling nor the whole pipeline can be
+/// measured. Throws DeviceLost if the device cannot be used any more.
 Examination examine(Trainer& trainer, const Plan& plan, const DoctorOptions& options);
 
-/// Measures the plan of `remedy` beside the one that was examined, and returns what it gave. The
-/// two take turns where neither has a cache to fill. Where the new plan has a cache, as many
-/// samples as the budget allows go through it first. It puts the trainer back as examine() does.
-/// Throws Refused for a plan that cannot be run, Error where it cannot be measured, and DeviceLost.
+/// Measures the plan of `remedy` and, for comparison, the examined plan. If neither has a cache,
+/// the two alternate in up to 3 rounds, so that a change of the machine's speed affects both. If
+/// one has a cache, that cache is filled first, for at most 60 % of the budget. Restores the
+/// trainer, waits, and may be called as described for examine(). Throws Refused for a plan that
+/// cannot be run, Error if a plan fails, and DeviceLost.
 Outcome try_out(Trainer& trainer, const Plan& examined, const Remedy& remedy,
                 const Diagnosis& diagnosis, const DoctorOptions& options);
 
