@@ -12,13 +12,13 @@
 
 namespace slipstream {
 
-/// A level of the ladder before it is measured.
+/// A cache level before it is measured.
 struct LevelPlan {
   std::string name;
   Plan how;
-  std::optional<Cut> cut;     ///< nothing: nothing is cached
-  std::size_t step = 0;       ///< of the host, that the cut is behind
-  bool is_essential = false;  ///< a diagnosis needs it
+  std::optional<Cut> cut;     ///< empty: nothing is cached
+  std::size_t step = 0;       ///< index of the host step whose results are cached
+  bool is_essential = false;  ///< whether a diagnosis needs this level
 };
 
 /// A level of cached samples.
@@ -28,16 +28,17 @@ struct SampleLevel {
   std::size_t step = 0;  ///< its index
 };
 
-/// The levels of cached samples, from the one after the last step to the one after the first.
-/// `steps`: of the host, the last of which collates. `has_decoding`: whether the first two read and
-/// decode. `only_first`: no other step's results can be cached.
+/// Returns the levels that cache samples, beginning with the one that has most steps cached.
+/// `steps`: names of the host steps, the last of which collates. `has_decoding`: whether the first
+/// two steps read and decode. `only_first`: whether only the results of the first step can be
+/// cached.
 std::vector<SampleLevel> sample_levels(const std::vector<std::string>& steps, bool has_decoding,
                                        bool only_first);
 
-/// Whether images are decoded by the device.
+/// Returns whether images are copied as JPEG files, which the device decodes.
 bool travels_as_files(const Plan& plan);
 
-/// From the device batch to nothing cached; `items` of the cuts are not set.
+/// Returns all levels, from the device batch to nothing cached. The caller sets `Cut::items`.
 std::vector<LevelPlan> plan_levels(const Pipeline& pipeline, const Plan& plan, bool on_gpu);
 
 struct MeasuredLevel {
@@ -45,32 +46,33 @@ struct MeasuredLevel {
 
   LevelPlan plan;
   TrainingRate training;
-  std::optional<DrainedRate> loader_alone;  ///< of cached samples
+  std::optional<DrainedRate> loader_alone;  ///< only at levels that cache samples
 };
 
-/// A device step on cached batches, alone.
+/// A device step that runs alone on cached batches.
 struct MeasuredStep {
   std::string name;
   TrainingRate rate;
 };
 
-/// Every device step of `plan`, each with what comes before it cached.
+/// Returns each device step of `plan`, with the results of the step before it cached.
 std::deque<MeasuredStep> steps_alone(const Pipeline& pipeline, const Plan& plan, DeviceKind device,
                                      std::size_t batches);
 
-/// Single samples of one worker alone, which is measured, and means of all workers together.
+/// Returns the costs of each host step: those of single samples from `one`, a loader with one
+/// worker, and means from `all`, a loader with all workers. REQUIRES: `one` is measured
 std::vector<HostStepCost> host_costs(const DrainedRate& one, const DrainedRate& all,
                                      const std::vector<NamedOp>& transforms);
-/// REQUIRES: it is measured
+/// REQUIRES: step.rate is measured
 DeviceCost make_device_cost(const MeasuredStep& step);
 
-/// CPU time that a step takes of the threads that do or enqueue it, s.
+/// Seconds of CPU time per step of the threads that enqueue or execute the device steps.
 double line_cpu_s(const TrainingRate& rate);
 
-/// Bytes that each step makes of a sample.
+/// Mean size of each step's result for one sample, in bytes.
 std::vector<double> bytes_per_sample(const std::vector<StepCounter>& counters);
 
-/// Seconds that each single sample takes in all steps together.
+/// Seconds of each single sample, summed over all steps.
 std::vector<double> seconds_per_sample(const std::vector<StepLaps>& laps);
 
 }  // namespace slipstream

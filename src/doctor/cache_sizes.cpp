@@ -10,11 +10,11 @@
 namespace slipstream {
 namespace {
 
-constexpr double kFillBudget = 0.02;  ///< share of the budget, to make the samples of a cache
-constexpr double kFillTurn = 0.004;   ///< the same, where that takes time from each turn
-constexpr double kPrecision = 0.05;   ///< of the mean cost of cached samples
+constexpr double kFillBudget = 0.02;  ///< share of the budget for producing a cache's samples
+constexpr double kFillTurn = 0.004;   ///< the same if each turn has to fill the cache again
+constexpr double kPrecision = 0.05;   ///< relative error of the mean cost of cached samples
 constexpr double kFewestToCache = 8, kMostToCache = 65536;
-constexpr double kMostCopiedBytes = 512 << 20;  ///< of samples that worker processes get copies of
+constexpr double kMostCopiedBytes = 512 << 20;  ///< of samples that are copied to each worker
 
 }  // namespace
 
@@ -34,7 +34,7 @@ std::size_t CacheSizes::batches() const {
   return batch_s() > 0.02 * limits_.budget_s ? 2 : 4;
 }
 
-/// As many as the time for filling a cache allows.
+/// Number of samples that can be produced in the time for filling a cache.
 double CacheSizes::samples_in_time() const {
   if (costs_.filling == CacheFilling::in_turns)
     return kFillTurn * limits_.budget_s * samples_per_second_;
@@ -47,12 +47,13 @@ double CacheSizes::samples_in_time() const {
 
 std::size_t CacheSizes::samples_after(std::size_t step) const {
   const bool is_at_once = costs_.filling == CacheFilling::at_once;
-  double bytes = 0, all_bytes = 0;  // of a sample in one cache, and in all that are filled
+  double bytes = 0, all_bytes = 0;  // of a sample in one cache, and in all filled caches together
   for (std::size_t i = 0; i < costs_.bytes.size(); ++i)
     if (is_at_once || i == step) {
       bytes = std::max(bytes, costs_.bytes[i]);
       all_bytes += costs_.bytes[i];
     }
+  // The mean of n samples has a 95 % interval of +- 1.96 * variation / sqrt(n). Solved for n:
   const double by_variance = std::pow(1.96 * compute_variation(costs_.seconds) / kPrecision, 2);
   const double by_cpu_cache = 1.5 * limits_.cpu_cache_bytes / std::max(1.0, bytes);
   const double memory_bytes = limits_.free_bytes / 8;

@@ -13,33 +13,33 @@ enum class CacheFilling : std::uint8_t {
   at_once        ///< by one process, once for all levels; worker processes get copies
 };
 
-/// What samples cost that one worker made.
+/// Costs of samples that a single worker produced.
 struct SampleCosts {
-  std::vector<double> seconds;  ///< of single samples, in all steps together
+  std::vector<double> seconds;  ///< of each sample, summed over all steps
   std::vector<double> bytes;    ///< mean size of each step's result; 0: not known
   CacheFilling filling = CacheFilling::before_turns;
 };
 
-/// How much the caches hold that levels are measured with.
+/// Decides how many samples or batches the caches of the measured levels contain.
 class CacheSizes {
  public:
   struct Limits {
     double budget_s;         ///< of the examination
-    double free_bytes;       ///< of memory
+    double free_bytes;       ///< of host memory
     double cpu_cache_bytes;  ///< of the CPU's last cache level
   };
 
-  /// `samples_per_second`: that all workers make.
+  /// `samples_per_second`: rate of all workers together.
   CacheSizes(SampleCosts costs, double samples_per_second, std::size_t batch_size,
              const Limits& limits);
 
-  /// Seconds that all workers take for a batch; 0: not known.
+  /// Seconds that all workers together need for a batch; 0 if not known.
   double batch_s() const;
-  /// Batches that a cache of batches holds.
+  /// Number of batches in a cache of batches.
   std::size_t batches() const;
-  /// Samples that the cache after host step `step` holds. Their mean cost is within 5 % of all
-  /// samples', and they take more memory than the CPU's caches have, as far as memory and the time
-  /// it takes to make them allow.
+  /// Number of samples in the cache after host step `step`. If memory and time allow, there are
+  /// enough of them that their mean cost is within 5 % of that of all samples, and that they do not
+  /// fit into the caches of the CPU, which would make them cheaper to read than real samples.
   std::size_t samples_after(std::size_t step) const;
 
  private:

@@ -13,13 +13,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Many short ones: what else runs on the machine spoils some.
+// Many short windows, of which the best counts, because other programs disturb some of them.
 constexpr double kWindowS = 0.01;
 constexpr int kRounds = 8;
 constexpr int kCopies = 2;
-constexpr std::size_t kWords = (std::size_t{128} << 20) / sizeof(std::uint64_t);
+constexpr std::size_t kWords =
+    (std::size_t{128} << 20) / sizeof(std::uint64_t);  ///< beyond CPU caches
 
-/// Pieces of work that `threads` threads do at once, a second.
+/// Pieces of work per second of `threads` threads that run at the same time.
 template <typename Piece>
 double pieces_per_second(unsigned threads, const Piece& piece) {
   std::atomic<std::uint64_t> pieces = 0;
@@ -36,6 +37,7 @@ double pieces_per_second(unsigned threads, const Piece& piece) {
     for (unsigned thread = 0; thread < threads; ++thread)
       all.push_back(start_thread([&work, thread] { work(thread); }));
   } catch (...) {
+    // Threads that were started wait at the latch for the missing ones, and would never end.
     ready.count_down(threads - static_cast<std::ptrdiff_t>(all.size()));
     throw;
   }
@@ -45,6 +47,7 @@ double pieces_per_second(unsigned threads, const Piece& piece) {
 
 template <typename Piece>
 double measure_speedup(unsigned threads, const Piece& piece) {
+  // Both rates are measured in each round, so that a change of the clock rate affects both.
   double one = 0, all = 0;
   for (int round = 0; round < kRounds; ++round) {
     one = std::max(one, pieces_per_second(1, piece));
@@ -72,7 +75,7 @@ MachineCapacity measure_capacity(unsigned threads) {
   MachineCapacity capacity;
   capacity.copy_bytes_per_second = copy_rate();
   if (threads <= 1) return capacity;
-  std::atomic<std::uint64_t> kept = 0;  // so that nothing is optimized away
+  std::atomic<std::uint64_t> kept = 0;  // uses the results, so the compiler keeps the work
   capacity.cores = measure_speedup(threads, [&](unsigned thread, std::uint64_t turn) {
     std::uint64_t x = thread + turn;
     for (int i = 0; i < 20000; ++i) x = x * 6364136223846793005U + 1442695040888963407U;

@@ -39,6 +39,7 @@ std::vector<Change> Changes::all() {
 void Changes::add(Change change) {
   PipelineModel then = now_;
   change.model(then);
+  // This check needs no interval, so it is much cheaper than predicted_rate().
   if (now_step_s_ < kWorthSaying * mean_step_s(then)) return;
   change.predicted = predicted_rate(observed_, now_, then, error_);
   if (change.predicted.n == 0) return;

@@ -6,17 +6,17 @@
 
 namespace slipstream {
 
-/// Finds the changes that may help, each with what it alone is predicted to give.
+/// Finds the changes that may help, and predicts the rate after each of them alone.
 class Changes {
  public:
   Changes(const Observations& observed, const PipelineModel& now, double model_error);
 
-  /// Most gain first; without those that gain next to nothing.
+  /// Returns the changes with the largest gain first, without those that gain less than 2 %.
   std::vector<Change> all();
 
  private:
   void add(Change change);
-  /// At most: host step `step` costs nothing.
+  /// Returns a change after which host step `step` takes no time: an upper bound of the gain.
   Change without(std::size_t step) const;
 
   // host_changes.cpp

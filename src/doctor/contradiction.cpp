@@ -6,10 +6,10 @@
 namespace slipstream {
 namespace {
 
-constexpr double kAlike = 0.1;  ///< rates of what costs the same, at most
+constexpr double kAlike = 0.1;  ///< largest relative difference between equal costs
 constexpr double kSure = 1.96;  ///< standard errors
 
-/// Standard deviation over mean of what a sample costs in all host steps together.
+/// Standard deviation divided by the mean of a sample's time in all host steps together.
 double variation_of_samples(const Observations& observed) {
   std::size_t samples = 0;
   for (const HostStepCost& cost : observed.host) samples = std::max(samples, cost.wall_s.size());
@@ -20,7 +20,7 @@ double variation_of_samples(const Observations& observed) {
   return compute_variation(totals);
 }
 
-/// By how much, relative, cached samples may cost more or less than all do.
+/// Relative error by which the mean cost of the cached samples may differ from that of all samples.
 double sampling_error(const Level& level, double variation) {
   const bool is_of_samples =
       !level.after.empty() && level.after != "copy" && level.after != "collate";
@@ -28,8 +28,8 @@ double sampling_error(const Level& level, double variation) {
   return kSure * variation / std::sqrt(static_cast<double>(level.items));
 }
 
-/// By how much, relative, a level that does more is surely faster than `shorter`; 0 where it need
-/// not be, or by next to nothing.
+/// Returns by how much, relative, `longer` is faster than `shorter` although it does more work. 0
+/// if this is not certain, or too little to count.
 double contradiction(const Level& shorter, const Level& longer, double variation) {
   const Measured &less = *shorter.with_training, &more = *longer.with_training;
   if (less.n == 0 || more.n == 0 || !(less.value > 0)) return 0;
@@ -39,7 +39,7 @@ double contradiction(const Level& shorter, const Level& longer, double variation
   return less.high < more.low && by > alike ? by : 0;
 }
 
-/// The host steps up to and with `step`; 0 where it is none of them.
+/// Number of host steps up to and including `step`; 0 if it is not a host step.
 std::size_t steps_to(const Observations& observed, const std::string& step) {
   for (std::size_t i = 0; i < observed.host.size(); ++i)
     if (observed.host[i].name == step) return i + 1;
@@ -69,7 +69,7 @@ bool is_unordered(const Observations& observed, const Level& level) {
 std::optional<Contradiction> find_contradiction(const Observations& observed) {
   std::optional<Contradiction> worst;
   const double variation = variation_of_samples(observed);
-  const Level* shorter = nullptr;  // the slowest so far: with it what follows disagrees most
+  const Level* shorter = nullptr;  // the slowest so far, so later levels contradict it the most
   for (const Level& level : observed.levels) {
     if (!level.with_training || is_unordered(observed, level)) continue;
     if (shorter != nullptr) {

@@ -7,12 +7,12 @@
 namespace slipstream {
 namespace {
 
-constexpr double kNotOverlapped = 0.5;  ///< of the transforms on a lane of their own
+constexpr double kNotOverlapped = 0.5;  ///< share of the time that a separate lane does not hide
 
 }  // namespace
 
-/// The model's stage then shares the device with them. On a lane of their own they overlap, but
-/// as kernels of both fill the device, only in part (docs/doctor.md).
+/// The transforms then share the device with the training stage. On a separate lane they overlap
+/// with it only in part, because the kernels of both fill the device (docs/doctor.md).
 void Changes::device_transforms() {
   const PipelineModel::Step* from = now_.find(situation_.on_device_from);
   if (!situation_.on_gpu || from == nullptr) return;
@@ -35,7 +35,7 @@ void Changes::device_transforms() {
   add(std::move(change));
 }
 
-/// Whether each device step is: what was not may be the longest.
+/// Whether each device step was measured. If one was not, it may be the slowest.
 bool Changes::is_all_measured() const {
   std::size_t steps = 0;
   for (const LanePlan& lane : situation_.plan.schedule.lanes) steps += lane.steps.size();
@@ -60,7 +60,7 @@ void Changes::pinning() {
   add(std::move(change));
 }
 
-/// The slowest part of the device's work then is what a step takes.
+/// With pipelined lanes, a step takes as long as the slowest device step.
 void Changes::pipelining() {
   if (situation_.plan.schedule.lanes.size() != 1 || observed_.device.size() < 2) return;
   if (!is_all_measured()) return;
@@ -112,7 +112,7 @@ void Changes::wires() {
     choice.wire == Wire::jpeg ? send_files(choice) : pack(choice);
 }
 
-/// What the copy takes of a step shrinks with its bytes; expanding them again is not counted.
+/// The time of the copy shrinks with its bytes. The time to expand them on the device is ignored.
 void Changes::pack(const WireChoice& choice) {
   const std::string format(to_string(choice.wire));
   Change change;
@@ -123,7 +123,7 @@ void Changes::pack(const WireChoice& choice) {
   change.action = "--wire " + choice.field + "=" + format;
   change.bottleneck = Bottleneck::copy;
   change.is_upper_bound = true;
-  if (is_exact(choice.wire))  // a trainer's numerics stay what they are
+  if (is_exact(choice.wire))  // rounding would change the numerics, which is the user's decision
     change.apply = [choice](Plan& plan) { plan.schedule.loader.wire[choice.field] = choice.wire; };
   PipelineModel without = now_;
   take_copy_out(observed_, without);
@@ -134,7 +134,8 @@ void Changes::pack(const WireChoice& choice) {
   add(std::move(change));
 }
 
-/// The engines share nothing with kernels: a lane ahead of training hides what they take.
+/// The JPEG engines do not slow kernels down, so a lane that runs ahead of training hides their
+/// time.
 void Changes::send_files(const WireChoice& choice) {
   if (!choice.decode_s || now_.steps.size() < 3) return;
   const bool is_serial = situation_.plan.schedule.lanes.size() == 1;
@@ -162,7 +163,8 @@ void Changes::send_files(const WireChoice& choice) {
   add(std::move(change));
 }
 
-/// Training alone, on what a frozen encoder makes of input that is the same in every epoch.
+/// The frozen stages compute the same results in every epoch. If these are stored, only training
+/// runs.
 void Changes::feature_cache() {
   if (!situation_.has_frozen_stage || !situation_.frozen_input_is_fixed) return;
   if (observed_.device.empty() || !is_all_measured()) return;

@@ -11,13 +11,13 @@
 namespace slipstream {
 namespace {
 
-constexpr double kWorthNaming = 0.03;  ///< of gain
-constexpr double kWidest = 0.2;        ///< interval over value, on each side
-constexpr double kWrongModel = 0.3;
-constexpr double kMostSpread = 0.2;   ///< of simulations
-constexpr double kLeastWidth = 0.02;  ///< of a prediction, on each side
+constexpr double kWorthNaming = 0.03;  ///< smallest gain of a bottleneck
+constexpr double kWidest = 0.2;        ///< half of the interval / value that allows a verdict
+constexpr double kWrongModel = 0.3;    ///< model error that makes a verdict impossible
+constexpr double kMostSpread = 0.2;    ///< largest counted spread of simulations
+constexpr double kLeastWidth = 0.02;   ///< smallest half of a prediction's interval / value
 
-/// Takes a bottleneck's cost out of a model.
+/// Removes a bottleneck's cost from a model.
 void take_out(Bottleneck bottleneck, const Observations& observed, PipelineModel& model) {
   for (PipelineModel::Step& step : model.steps) {
     if (step.group == bottleneck) make_free(step);
@@ -30,20 +30,21 @@ void take_out(Bottleneck bottleneck, const Observations& observed, PipelineModel
 struct BottleneckGain {
   Bottleneck bottleneck;
   double gain = 1;
-  double cost_s = 0;  ///< of a sample in one worker
+  double cost_s = 0;  ///< seconds for a sample in one worker
 
   bool operator<(const BottleneckGain& other) const {
     return std::tie(other.gain, other.cost_s) < std::tie(gain, cost_s);
   }
 };
 
-/// What holds the input up, most gain first. Where workers wait for each other, the steps' own
-/// costs are judged as if they did not.
+/// Finds the bottlenecks of the input. Contention between workers is removed from the model first,
+/// because otherwise it would hide the costs of the steps themselves.
 class Search {
  public:
   explicit Search(const Observations& observed, const PipelineModel& model)
       : observed_(observed), now_(mean_step_s(model)), base_(model) {}
 
+  /// Returns the bottlenecks, largest gain first. Call it once.
   std::vector<BottleneckGain> suspects() {
     std::vector<BottleneckGain> found;
     for (const Bottleneck contention :
@@ -72,8 +73,9 @@ class Search {
     return then > 0 ? now_ / then : 1;
   }
 
-  /// As gain_without(). All that leave the line as the limit gain the same: what more a simulation
-  /// tells them apart by is chance.
+  /// Like gain_without(), for a group of steps. If training is the limit without any one of several
+  /// groups, these groups gain the same, and differences between their simulations are chance. The
+  /// gain is therefore computed from the line's time.
   double gain_without_group(Bottleneck group) const {
     PipelineModel model = base_;
     take_out(group, observed_, model);
@@ -91,7 +93,7 @@ class Search {
     return cost_s;
   }
 
-  /// Where no single one gains, several are as slow as each other: the pair that gains most.
+  /// If no single group gains, several are equally slow. Returns the pair with the largest gain.
   std::vector<BottleneckGain> together() const {
     std::vector<BottleneckGain> best;
     for (const Bottleneck first : kGroups)
@@ -151,7 +153,7 @@ std::vector<CostRow> cost_rows(const Observations& observed, const PipelineModel
   return rows;
 }
 
-/// Of a lane's steps, which one thread enqueues.
+/// Largest enqueue time of a lane, whose steps one thread enqueues one after the other.
 double longest_enqueue_s(const Observations& observed) {
   double longest_s = 0;
   for (const LanePlan& lane : observed.situation.plan.schedule.lanes) {
@@ -164,7 +166,7 @@ double longest_enqueue_s(const Observations& observed) {
   return longest_s;
 }
 
-/// Where input keeps up: what the device is busy with.
+/// Sets the verdict if input keeps up.
 void judge_device(const Observations& observed, Diagnosis& diagnosis) {
   const double step = 1 / diagnosis.ceiling.value;
   const double enqueue_s = longest_enqueue_s(observed);
@@ -178,7 +180,7 @@ void judge_device(const Observations& observed, Diagnosis& diagnosis) {
   }
 }
 
-/// Why the figures do not allow a verdict; "" where they do.
+/// Returns why the values do not allow a verdict, or "" if they do.
 std::string lacking(const Diagnosis& diagnosis) {
   if (diagnosis.ceiling.n == 0 || diagnosis.rate.n == 0)
     return "the ceiling or the whole pipeline could not be measured";
@@ -193,7 +195,8 @@ std::string lacking(const Diagnosis& diagnosis) {
   return {};
 }
 
-/// Whether a machine that was so much slower for a while may be all that the verdict comes from.
+/// Whether a temporary slowdown of the machine may be the only cause of the verdict. Contention is
+/// found from small differences between rates, so a slowdown always may be its cause.
 bool may_come_from(const Contradiction& found, const Diagnosis& diagnosis) {
   const Bottleneck verdict = diagnosis.verdict;
   if (verdict == Bottleneck::lock_contention || verdict == Bottleneck::memory_bandwidth)
@@ -201,7 +204,7 @@ bool may_come_from(const Contradiction& found, const Diagnosis& diagnosis) {
   return diagnosis.bottlenecks.empty() || diagnosis.share.high * (1 + found.by) >= kStarved;
 }
 
-/// Takes a verdict back where the levels contradict each other by enough to explain it.
+/// Withdraws the verdict if levels contradict each other by enough to explain it.
 void doubt(const Observations& observed, Diagnosis& diagnosis) {
   const std::optional<Contradiction> found = find_contradiction(observed);
   if (!found) return;
@@ -233,8 +236,9 @@ void judge(const Observations& observed, const PipelineModel& model, Diagnosis& 
   doubt(observed, diagnosis);
 }
 
-/// Relative, of what a prediction rests on where the loader does not keep up: of its costs and of
-/// the line, each by how much of the step, which takes `step_s`, depends on it.
+/// Relative noise of a prediction if the loader does not keep up. It consists of the noise of the
+/// loader's costs and of the line, each weighted by how much the step's time (`step_s`) depends on
+/// it. To find the weights, the loader's costs are increased a little.
 double estimate_noise(const Observations& observed, const PipelineModel& then, double step_s) {
   constexpr double kMore = 0.05;
   const double whole = half_width(*level_rate(observed, kWholeLevel));
@@ -261,7 +265,8 @@ Measured predicted_rate(const Observations& observed, const PipelineModel& now,
   const bool is_fed_now = is_fed(now, now_s);
   const double line_s = then.line_waiting_s + then.line_working_s;
   predicted.value = 1 / step_s.value;
-  // Where the loader keeps up, what was measured says all; but nothing beats its own line.
+  // If the loader keeps up, scaling the measured rate cancels the model's errors. No rate exceeds
+  // the line's.
   if (is_fed_now) predicted.value = rate->value * now_s / step_s.value;
   if (line_s > 0) predicted.value = std::min(predicted.value, 1 / line_s);
   const double spread = std::min(kMostSpread, half_width(step_s));

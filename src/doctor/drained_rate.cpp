@@ -12,18 +12,20 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kWarmUp = 0.1;               ///< of the time
-constexpr std::uint64_t kFewestSamples = 16;  ///< a worker
+constexpr double kWarmUp = 0.1;               ///< share of the turn that does not count
+constexpr std::uint64_t kFewestSamples = 16;  ///< for each worker
 constexpr std::size_t kBlocks = 16;
 constexpr auto kPause = std::chrono::milliseconds(1);
-constexpr double kSoon = 0.005;  ///< s between batches, below which the next is waited for
+constexpr double kSoon = 0.005;  ///< seconds between batches, below which take() blocks in next()
 
-/// Takes batches of a loader as they come.
+/// Takes and releases the batches of a loader as soon as they are ready.
 class BatchConsumer {
  public:
   explicit BatchConsumer(DataLoader& loader) : loader_(loader) {}
 
-  /// Those that lie ready; where they come fast, or none does, waits a little.
+  /// Takes all batches that are ready, but at most as many as there are slabs, so that the caller
+  /// can check its time limit. Fast batches are waited for in next(). If batches are slow, the call
+  /// sleeps instead, so that the caller can also stop in the middle of a batch.
   void take() {
     const bool comes_soon = seconds_since(last_) < kSoon;
     if (!comes_soon && !loader_.ready()) return std::this_thread::sleep_for(kPause);
@@ -39,7 +41,8 @@ class BatchConsumer {
   Clock::time_point last_ = {};
 };
 
-/// A step that did not run for every sample costs the others nothing.
+/// Keeps the times of the measured calls. A step that did not run for every sample gets a time of 0
+/// for the others, so that its mean is the cost per sample.
 void keep_last(StepLaps& laps, std::uint64_t calls, std::uint64_t samples) {
   const auto keep = [&](std::vector<float>& values) {
     const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(values.size(), calls));

@@ -9,30 +9,30 @@
 
 namespace slipstream {
 
-/// Samples/s of a plan's loader whose batches are taken as they come and thrown away, counted
-/// sample by sample, so that slow pipelines need not fill a batch for it.
+/// Measures samples/s of a plan's loader whose batches are discarded as soon as they are ready. It
+/// counts samples rather than batches, so that a slow loader need not complete a batch first.
 class DrainedRate {
  public:
   DrainedRate(Plan plan, std::optional<HostCut> cut);
 
-  /// For about `time.wanted_s`, and at least some samples of each worker; where these take longer
-  /// than `time.most_s`, one that counts. With a cache in the plan, `fill_s` more at most until it
-  /// holds what it can.
+  /// Measures a new loader for about `time.wanted_s`, and until each worker has produced some
+  /// samples. If this takes longer than `time.most_s`, one counted sample is enough. If the plan
+  /// has a cache, up to `fill_s` seconds before the measurement fill it. Waits until this is done.
   void measure(const Trainer& trainer, const TurnTime& time, double fill_s,
                const std::function<bool()>& stop);
 
-  /// The same of a loader that has just been made, with as many workers and no cache.
+  /// Measures a loader that has just been created with this number of workers and without a cache.
   void measure(DataLoader& loader, unsigned workers, const TurnTime& time,
                const std::function<bool()>& stop);
 
   bool is_measured() const { return !block_rates_.empty(); }
-  /// Samples/s; n = 0 where nothing is measured.
+  /// Samples/s; n = 0 if nothing has been measured.
   Measured rate() const;
-  /// Host steps, of what was measured.
+  /// Counters of the host steps, over all measured turns.
   const std::vector<StepCounter>& counters() const { return counters_; }
-  /// Of the last turn, the samples that were measured.
+  /// Times of single samples of the last turn.
   const std::vector<StepLaps>& laps() const { return laps_; }
-  /// Whether the plan's cache still missed samples when measuring began.
+  /// Whether the plan's cache was not yet full when the measurement began.
   bool is_cold() const { return is_cold_; }
 
  private:

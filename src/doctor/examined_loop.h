@@ -13,18 +13,18 @@ namespace slipstream {
 
 /// A rate that is measured in turns.
 struct RateInTurns {
-  std::function<void(const TurnTime& time)> measure = {};  ///< empty: there is nothing to measure
-  std::function<Measured()> figure = {};                   ///< n = 0 where nothing is measured yet
+  std::function<void(const TurnTime& time)> measure = {};  ///< empty: cannot be measured
+  std::function<Measured()> figure = {};                   ///< n = 0: not measured yet
 
   bool is_measured() const { return figure && figure().n > 0; }
 };
 
 /// A cache level of a loop.
 struct ExaminedLevel {
-  Level level;  ///< without rates; with an error where it is known that it cannot be measured
+  Level level;  ///< without rates; has an error if it is known that it cannot be measured
   bool is_essential = false;  ///< whether a diagnosis needs it
   RateInTurns training;       ///< steps/s
-  RateInTurns loader_alone;   ///< samples/s; of the last level, the examiner sets it
+  RateInTurns loader_alone;   ///< samples/s; the Examiner sets that of the last level
 };
 
 /// Another rate of a loop.
@@ -48,28 +48,28 @@ class ExaminedLoop {
   ExaminedLoop& operator=(const ExaminedLoop&) = delete;
   virtual ~ExaminedLoop() = default;
 
-  /// Since the examination began.
+  /// Seconds since the examination began.
   virtual double seconds() const = 0;
   virtual unsigned workers() const = 0;
   virtual std::size_t batch_size() const = 0;
-  /// Whether a cache of the loop's own is filled before its loader is measured.
+  /// Whether measuring the loader first fills a cache that is part of the loop.
   virtual bool fills_cache() const { return false; }
   virtual MachineCapacity capacity(unsigned cores) const = 0;
-  /// What is known without a measurement.
+  /// Returns the facts that are known without a measurement.
   virtual Observations describe() const = 0;
 
   /// Samples/s of the loader with nothing cached, while nothing trains.
   virtual RateInTurns loader_alone(WorkerCount count) = 0;
-  /// Costs of the samples that one worker made. Called after loader_alone() was measured.
+  /// Costs of the samples that one worker produced. Called after loader_alone(one) was measured.
   virtual SampleCosts sample_costs() const = 0;
-  /// From the device batch to nothing cached. Called once.
+  /// Returns all levels, from the device batch to nothing cached. Called once.
   virtual std::vector<ExaminedLevel> make_levels(const CacheSizes& sizes) = 0;
-  /// What else is measured. Called once, after make_levels().
+  /// Returns the other rates to measure. Called once, after make_levels().
   virtual std::vector<OtherRate> make_other_rates(const CacheSizes& sizes) = 0;
-  /// Called in a catch block, where measuring has failed: makes the loop ready for another
-  /// measurement and returns why. Throws again what must end the examination.
+  /// Called in a catch block after a measurement has failed. Makes the loop ready for another
+  /// measurement and returns the reason. Rethrows an exception that must end the examination.
   virtual std::string take_failure() = 0;
-  /// Adds all that follows from measurements, beyond the rates of levels and of the loader.
+  /// Adds all other results, which follow from the measurements, to the rates in `observed`.
   virtual void add_findings(Observations& observed) = 0;
 };
 

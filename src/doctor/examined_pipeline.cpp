@@ -12,7 +12,7 @@
 namespace slipstream {
 namespace {
 
-constexpr double kFillShare = 0.15;  ///< of the budget at most, to fill a plan's cache
+constexpr double kFillShare = 0.15;  ///< largest share of the budget for filling a plan's cache
 
 }  // namespace
 
@@ -121,7 +121,7 @@ void ExaminedPipeline::train_with_workers(const TurnTime& time) {
         else
           std::this_thread::sleep_for(std::chrono::microseconds(200));
     } catch (const std::exception&) {
-      // The loader's own task says what is wrong with it.
+      // The measurement of the loader alone reports this error.
     }
   });
   train(*with_workers_, time);

@@ -17,10 +17,10 @@
 
 namespace slipstream {
 
-/// A plan of a trainer, for the Examiner. The trainer is as before when it is destroyed.
+/// A trainer's plan, for the Examiner. The destructor restores the trainer's state.
 class ExaminedPipeline : public ExaminedLoop {
  public:
-  /// All must outlive it.
+  /// The arguments must outlive the object.
   ExaminedPipeline(Trainer& trainer, const Plan& plan, const DoctorOptions& options)
       : trainer_(trainer),
         plan_(plan),
@@ -41,7 +41,7 @@ class ExaminedPipeline : public ExaminedLoop {
   std::string take_failure() override;
   void add_findings(Observations& observed) override;
 
-  /// The lanes of a run with nothing cached; empty where none was measured.
+  /// Lanes of a run with nothing cached; empty if there was no such run.
   std::vector<LaneResult> lanes() const;
 
  private:
@@ -68,7 +68,7 @@ class ExaminedPipeline : public ExaminedLoop {
   std::optional<MeasuredStep> augment_;
   std::optional<JpegAlone> jpeg_;
   std::optional<TrainingRate> with_workers_;
-  Usage usage_;  ///< with nothing cached
+  Usage usage_;  ///< while nothing is cached
 };
 
 }  // namespace slipstream

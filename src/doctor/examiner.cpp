@@ -12,10 +12,10 @@ namespace {
 
 constexpr double kFirstShare = 0.08;  ///< of the budget: one worker alone
 constexpr double kPoolShare = 0.03;   ///< of the budget: all workers, before caches are sized
-constexpr double kLastShare = 0.05;   ///< of the budget, for what follows the turns
-constexpr double kWholeWeight = 4;    ///< nothing cached, with training: most depends on it
+constexpr double kLastShare = 0.05;   ///< of the budget, for work after the turns
+constexpr double kWholeWeight = 4;    ///< of "nothing cached", on which most results depend
 constexpr double kDrainedWeight = 2;
-constexpr unsigned kManyWorkers = 4;  ///< that may get in each other's way
+constexpr unsigned kManyWorkers = 4;  ///< fewest that may slow each other down
 
 TurnTime first_turn(double seconds) { return {seconds, 2 * seconds}; }
 
@@ -25,8 +25,8 @@ std::string about(double seconds) { return fixed(seconds, decimals_for(seconds, 
 
 double Examiner::left() const { return (1 - kLastShare) * options_.budget_s - loop_.seconds(); }
 
-/// The first turn of all workers, before caches are sized. A failure happens again, and is
-/// reported, in the next turn.
+/// Gives all workers their first turn before caches are sized, because the sizes depend on their
+/// rate. An error is ignored here: it occurs again in the next turn, which reports it.
 void Examiner::measure_all_workers() {
   all_ = loop_.loader_alone(WorkerCount::all);
   if (loop_.fills_cache() || all_.is_measured()) return;
@@ -40,7 +40,7 @@ void Examiner::measure_all_workers() {
   }
 }
 
-/// Samples/s.
+/// Samples/s, estimated from one worker if all of them were not measured.
 double Examiner::rate_of_all_workers() const {
   if (all_.is_measured()) return all_.figure().value;
   return one_.figure().value * loop_.workers();
@@ -55,13 +55,14 @@ CacheSizes Examiner::decide_cache_sizes() const {
            .cpu_cache_bytes = static_cast<double>(last_level_cache_bytes())}};
 }
 
-/// The ceiling's, for no step is faster; 0 where that is not known yet.
+/// Returns the seconds of a step at the ceiling, because no step is faster; 0 if not known yet.
 double Examiner::known_step_s() const {
   const RateInTurns& device = levels_.front().training;
   return device.is_measured() ? 1 / device.figure().value : 0;
 }
 
-/// Before the time is spent, that even the least takes longer than what is left.
+/// Reports in advance, and only once, that even the shortest possible examination takes longer than
+/// the remaining time, so that the user need not wait to find this out.
 void Examiner::report_least_time(double seconds, const std::string& why) {
   if (is_overrun_reported_ || seconds <= left()) return;
   is_overrun_reported_ = true;
@@ -90,7 +91,7 @@ void Examiner::declare_tasks() {
   whole.loader_alone = all_;
   declare_task(alone(whole), all_, whole.level.loader_alone_error, kDrainedWeight,
                !all_.is_measured());
-  tasks_.back().turn_s = all_turn_s_;
+  tasks_.back().turn_s = all_turn_s_;  // measure_all_workers() was this task's first turn
   if (loop_.workers() >= kManyWorkers) {
     half_ = loop_.loader_alone(WorkerCount::half);
     declare_task("half of the workers, loader alone", half_, half_error_);
@@ -106,6 +107,8 @@ void Examiner::attempt(Task& task, TurnTime time) {
   log_line(task.what);
   const double start_s = loop_.seconds();
   time.step_s = known_step_s();
+  // The first task measures the ceiling, which is the first time that the length of a step is
+  // known.
   if (&task == &tasks_.front())
     time.learned = [this](double step_s) {
       report_least_time(
@@ -121,8 +124,8 @@ void Examiner::attempt(Task& task, TurnTime time) {
   }
 }
 
-/// The ceiling and the whole loop, where that is surely faster: the machine was slower while one of
-/// both was measured.
+/// Returns the ceiling and the whole loop if the whole loop is certainly faster. This is
+/// impossible, so the machine was slower while one of the two was measured.
 std::vector<Task*> Examiner::doubtful() {
   const ExaminedLevel &ceiling = levels_.front(), &whole = levels_.back();
   if (!ceiling.training.is_measured() || !whole.training.is_measured()) return {};

@@ -15,11 +15,12 @@ namespace slipstream {
 /// Use it once.
 class Examiner {
  public:
-  /// Both must outlive it.
+  /// Both arguments must outlive the object.
   Examiner(ExaminedLoop& loop, const DoctorOptions& options) : loop_(loop), options_(options) {}
 
-  /// Exceptions of a loader with one worker propagate. Throws Error where neither the ceiling nor
-  /// the whole loop can be measured. For any other figure, the result has the reason.
+  /// Exceptions of a loader with one worker propagate. Throws Error if neither the ceiling nor the
+  /// whole loop can be measured. If any other value cannot be measured, the result contains the
+  /// reason.
   Observations run();
 
  private:
@@ -46,7 +47,7 @@ class Examiner {
   ExaminedLoop& loop_;
   const DoctorOptions& options_;
   RateInTurns one_, all_, half_;
-  double all_turn_s_ = 0;  ///< that the first turn of all workers took; 0: none, or it failed
+  double all_turn_s_ = 0;  ///< duration of the first turn of all workers; 0: none, or it failed
   std::string half_error_;
   std::optional<CacheSizes> sizes_;
   std::vector<ExaminedLevel> levels_;

@@ -9,9 +9,9 @@
 namespace slipstream {
 namespace {
 
-constexpr std::size_t kFewestRepeats = 4;
-constexpr double kApart = 0.05;
-constexpr double kSlower = 0.97;
+constexpr std::size_t kFewestRepeats = 4;  ///< steps on each cached batch
+constexpr double kApart = 0.05;            ///< relative difference that is worth a warning
+constexpr double kSlower = 0.97;           ///< rate with busy workers / rate without them
 
 }  // namespace
 

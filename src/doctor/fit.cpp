@@ -8,17 +8,19 @@
 namespace slipstream {
 namespace {
 
-/// Below this share of what the costs of one worker allow, workers hold each other up.
+/// If the rate is below this share of what the costs of one worker allow, workers slow each other
+/// down.
 constexpr double kContended = 0.92;
-/// A step's CPU time grows so much more than sharing cores explains where memory is the limit.
+/// A step is memory-bound if its CPU time grows by this factor more than shared cores explain.
 constexpr double kMemoryGrowth = 1.2;
-constexpr double kMostOfIt = 0.5;       ///< of what all steps together take longer
-constexpr double kEnoughToTell = 0.05;  ///< of the CPU time: to tell a step from the others
+constexpr double kMostOfIt = 0.5;  ///< a step's share of the growth that makes it the cause
+constexpr double kEnoughToTell =
+    0.05;  ///< share of the CPU time that the other steps need for a comparison
 constexpr int kBisections = 12;
-constexpr double kMostNoise = 0.2;  ///< of a rate, that its interval explains
-constexpr double kUntold = 0.5;     ///< half of an interval, of its value: says nothing
-constexpr double kSurest = 0.01;    ///< half of an interval, of its value
-constexpr double kFed = 1.03;       ///< of the line's time
+constexpr double kMostNoise = 0.2;  ///< largest error of a rate that its interval may excuse
+constexpr double kUntold = 0.5;     ///< half of the interval / value that makes a rate useless
+constexpr double kSurest = 0.01;    ///< smallest assumed half of the interval / value
+constexpr double kFed = 1.03;       ///< a step's time / the line's time, if the loader keeps up
 constexpr std::uint64_t kSeeds = 3;
 
 PipelineModel::Step make_step(const HostStepCost& cost) {
@@ -34,7 +36,7 @@ PipelineModel::Step make_step(const HostStepCost& cost) {
   return step;
 }
 
-/// What a worker spends between the steps goes to the last one.
+/// Adds the time that a worker spends between the steps to the last step.
 void add_overhead(const Observations& observed, PipelineModel& model) {
   const double simulated = drained_rate(model, 1);
   const double measured = observed.rate_of_one_worker.value;
@@ -43,7 +45,7 @@ void add_overhead(const Observations& observed, PipelineModel& model) {
   for (float& working : model.steps.back().working_s) working += more;
 }
 
-/// The value in [low, high] at which the drained rate is `measured`; rate_at falls with it.
+/// Finds the value in [low, high] at which the decreasing function rate_at() returns `measured`.
 template <typename Rate>
 double matched(double low, double high, double measured, const Rate& rate_at) {
   for (int i = 0; i < kBisections; ++i) {
@@ -53,11 +55,11 @@ double matched(double low, double high, double measured, const Rate& rate_at) {
   return (low + high) / 2;
 }
 
-/// What of the time that a sample takes longer with all workers a step adds, s.
+/// A step's part of the seconds that a sample takes longer with all workers than with one.
 struct Growth {
   std::size_t step = 0;
-  double working_s = 0;  ///< CPU time, beyond what the other steps' grew by as well
-  double waiting_s = 0;  ///< beyond what the other steps wait longer too, for each s of CPU time
+  double working_s = 0;  ///< CPU time beyond the growth that the other steps also have
+  double waiting_s = 0;  ///< waiting beyond that of the other steps per second of CPU time
 };
 
 double longer_wait_s(const HostStepCost& cost) {
@@ -65,8 +67,9 @@ double longer_wait_s(const HostStepCost& cost) {
   return std::max(0.0, cost.wall_of_all_s - cost.cpu_of_all_s - alone_s);
 }
 
-/// Of each step, and of all the whole. Where all steps take more CPU time alike, or wait longer in
-/// proportion to it, cores are shared or slower: no step is to blame.
+/// Returns the growth of each step, and the total growth. If the CPU times of all steps grow by the
+/// same factor, or all wait longer in proportion to their CPU time, the cores are shared or slower,
+/// and no step is the cause. This common growth is therefore subtracted.
 std::pair<std::vector<Growth>, double> find_growth(const Observations& observed,
                                                    const PipelineModel& model) {
   const double running = std::min(model.workers, observed.situation.cores);
@@ -95,7 +98,7 @@ std::pair<std::vector<Growth>, double> find_growth(const Observations& observed,
   return growth;
 }
 
-/// Finds what all workers together wait for, where costs alone do not explain their rate.
+/// Finds the step in which workers wait for each other, if costs alone do not explain their rate.
 void fit_contention(const Observations& observed, PipelineModel& model) {
   const double measured = observed.rate_of_all_workers.value;
   const auto whole = level_rate(observed, kWholeLevel);
@@ -113,6 +116,7 @@ void fit_contention(const Observations& observed, PipelineModel& model) {
   const Growth lock = *std::max_element(steps.begin(), steps.end(), by_waiting);
   if (memory.working_s > kMostOfIt * whole_s) {
     model.steps[memory.step].is_memory_bound = true;
+    // matched() needs a rate that falls with the tried value, so the sign is changed twice.
     model.capacity.memory_streams = matched(-static_cast<double>(model.workers), -0.25, measured,
                                             [&](double less) {
                                               PipelineModel tried = model;
@@ -131,7 +135,7 @@ void fit_contention(const Observations& observed, PipelineModel& model) {
   if (model.steps[lock.step].locked < 0.05) model.steps[lock.step].locked = 0;
 }
 
-/// What is left unexplained, every step has its part of.
+/// Scales the costs of all steps alike by the difference that is still unexplained.
 void fit_rest(const Observations& observed, PipelineModel& model) {
   const double measured = observed.rate_of_all_workers.value;
   const double simulated = drained_rate(model, model.workers);
@@ -139,8 +143,9 @@ void fit_rest(const Observations& observed, PipelineModel& model) {
   scale_costs(model, std::clamp(simulated / measured, 0.5, 2.0));
 }
 
-/// Costs with which training, too, goes at the rate that was measured, as far as that is surer than
-/// what the loader made alone; where the loader holds training up, for otherwise it tells nothing.
+/// Scales the costs so that the simulated rate with training approaches the measured one. The
+/// weight of this rate against that of the loader alone follows from their intervals. Does nothing
+/// if the loader keeps up: the rate with training then does not depend on its costs.
 void fit_whole(const Observations& observed, PipelineModel& model) {
   const auto whole = level_rate(observed, kWholeLevel);
   if (!whole || whole->value <= 0 || is_fed(model)) return;
@@ -159,8 +164,9 @@ double seconds(const std::optional<Measured>& rate) {
   return rate && rate->value > 0 ? 1 / rate->value : 0;
 }
 
-/// What a step costs when its batch is there: from batches of the host, or what more it costs to be
-/// handed batches that workers only collate, where these keep up or there are none.
+/// Sets the time of a step whose batch is ready. It is measured with cached host batches. If
+/// workers that only collate keep up, or there are no workers, the measured level of processed
+/// samples also shows the cost of passing a batch from a worker to training, which is added.
 void fit_line(const Observations& observed, PipelineModel& model) {
   const double device = seconds(level_rate(observed, kDeviceLevel));
   double line = seconds(level_rate(observed, host_level(observed)));
@@ -174,8 +180,8 @@ void fit_line(const Observations& observed, PipelineModel& model) {
   if (processed <= line || model.steps.empty()) return;
   const PipelineModel collating = cut_after(model, model.steps.size() - 1);
   const double simulated = simulated_step_s(collating);
-  // Else workers may be why.
-  const bool is_determined = model.slabs == 1 || simulated < 1.05 * line;
+  const bool is_determined =
+      model.slabs == 1 || simulated < 1.05 * line;  // otherwise workers may be the reason
   if (is_determined && processed > simulated) set(line + processed - simulated);
 }
 
@@ -237,7 +243,7 @@ PipelineModel fitted_model(const Observations& observed) {
   PipelineModel model;
   model.workers = std::max(1U, observed.workers);
   model.batch_size = std::max<std::size_t>(1, observed.batch_size);
-  // One: nobody fills the next batch while this one is trained on.
+  // Without workers there is one slab: no thread fills the next batch while this one is in use.
   model.slabs = observed.workers == 0 ? 1 : std::max<std::size_t>(2, observed.slabs);
   model.slabs_per_worker = observed.slabs_per_worker;
   model.capacity = observed.capacity;

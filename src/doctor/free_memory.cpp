@@ -23,7 +23,8 @@ std::uint64_t available_bytes() {
   return 0;
 }
 
-/// Of the control group's files in memory, what goes first when memory is short.
+/// Bytes of cached files that the kernel drops first when the control group is short of memory.
+/// They count as used in memory.current, although a process can still get this memory.
 std::uint64_t reclaimable_in_group() {
   std::ifstream file("/sys/fs/cgroup/memory.stat");
   std::string key;
@@ -33,7 +34,7 @@ std::uint64_t reclaimable_in_group() {
   return 0;
 }
 
-/// What is left in the control group, or the greatest number where it has no limit.
+/// Bytes that are left in the control group, or the largest number if it has no limit.
 std::uint64_t left_in_group() {
   std::uint64_t most = 0, used = 0;
   if (!(std::ifstream("/sys/fs/cgroup/memory.max") >> most) ||

@@ -5,11 +5,11 @@
 
 namespace slipstream {
 
-/// Bytes that this process may still take without anything being swapped out: of the machine and
-/// of its control group. 0: unknown.
+/// Bytes that this process can still allocate without swapping: the smaller one of what the machine
+/// and the process's control group have left. 0: unknown.
 std::uint64_t free_memory_bytes();
 
-/// Of the largest cache of the CPU; a guess where it does not tell.
+/// Size of the CPU's largest cache; 32 MiB if the system does not report it.
 std::size_t last_level_cache_bytes();
 
 }  // namespace slipstream

@@ -7,11 +7,11 @@
 namespace slipstream {
 namespace {
 
-constexpr double kEnough = 0.98;  ///< of the best rate: more workers or readers are not worth it
-constexpr double kShareOfMemory = 0.5;  ///< of what is free, for a cache
-constexpr double kWaits = 0.5;          ///< of a step's time: it waits rather than works
+constexpr double kEnough = 0.98;  ///< share of the best rate that needs no more workers or readers
+constexpr double kShareOfMemory = 0.5;  ///< share of the free memory for a cache
+constexpr double kWaits = 0.5;          ///< share of a step's time that is mostly waiting
 constexpr unsigned kMostThreads = 64;
-constexpr unsigned kMostPrefetched = 32;  ///< batches more
+constexpr unsigned kMostPrefetched = 32;  ///< largest number of additional batches
 
 double step_cost(const PipelineModel::Step& step) {
   return compute_mean(step.waiting_s) + compute_mean(step.working_s);
@@ -22,7 +22,8 @@ void set_cost(PipelineModel::Step& step, double working_s) {
   step.working_s = {static_cast<float>(working_s)};
 }
 
-/// The fewest of 1 ... most, doubled, for which what `set` makes of the model is fast enough.
+/// Returns the smallest n in 1 ... most for which the model, changed by set(model, n), is about as
+/// fast as with the best n. Tries 1 to 4 and then steps of a quarter, to run few simulations.
 template <typename Set>
 unsigned fewest(const PipelineModel& now, unsigned most, const Set& set) {
   std::vector<std::pair<unsigned, double>> tried;
@@ -45,7 +46,8 @@ unsigned enough_workers(const PipelineModel& now) {
   return fewest(now, kMostThreads, [](PipelineModel& model, unsigned n) { model.set_workers(n); });
 }
 
-/// Half of them make more than all: the simulation does not know what they do to each other.
+/// Proposes half of the workers if these were measured to be faster than all. The simulation cannot
+/// predict this, because it does not know how workers slow each other down.
 bool Changes::fewer_workers() {
   const Measured& half = observed_.rate_of_half_of_workers;
   const unsigned n = now_.workers / 2;
@@ -79,7 +81,7 @@ void Changes::workers() {
   add(std::move(change));
 }
 
-/// Batches that lie ready outlast the slow samples behind them.
+/// Prefetched batches keep training busy while slow samples of later batches are produced.
 void Changes::prefetch() {
   if (observed_.workers == 0) return;
   const double slab_bytes = observed_.host.back().bytes * static_cast<double>(now_.batch_size);
@@ -101,7 +103,8 @@ void Changes::prefetch() {
   add(std::move(change));
 }
 
-/// Behind the step whose samples fit and which saves most: none behind a random one.
+/// Caches after the latest fixed step whose results fit: results of a random step must not be
+/// reused.
 void Changes::cache() {
   const PipelineModel::Step* last = now_.find(situation_.last_fixed_step);
   if (last == nullptr || situation_.samples == 0) return;
@@ -234,7 +237,7 @@ void Changes::costliest_transform() {
   add(std::move(change));
 }
 
-/// With workers for all of them.
+/// Proposes as many cores as the input needs, with a worker for each.
 void Changes::cores() {
   const auto ceiling = level_rate(observed_, kDeviceLevel);
   if (!ceiling || ceiling->value <= 0) return;

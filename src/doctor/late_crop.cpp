@@ -6,7 +6,7 @@
 namespace slipstream {
 namespace {
 
-constexpr double kShrinks = 0.5;  ///< of the bytes before it
+constexpr double kShrinks = 0.5;  ///< largest ratio of bytes after and before the crop
 
 bool is_crop(const std::optional<AnyOp>& op) {
   if (!op) return false;
@@ -14,7 +14,7 @@ bool is_crop(const std::optional<AnyOp>& op) {
   return op->get_if<CenterCrop>() != nullptr || (random != nullptr && random->padding == 0);
 }
 
-/// Whether the result's pixels each depend on one pixel of the image alone, and not on where it is.
+/// Whether each output pixel depends only on the value of one input pixel, not on its position.
 bool changes_single_pixels(const std::optional<AnyOp>& op) {
   if (!op) return false;
   if (const auto* jitter = op->get_if<ColorJitter>()) return !jitter->changes_contrast();

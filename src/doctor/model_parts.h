@@ -11,80 +11,85 @@
 namespace slipstream {
 
 inline constexpr std::string_view kDeviceLevel = "device batch";
-inline constexpr std::string_view kHostLevel = "host batch";  ///< of a CPU; of a GPU one of:
+inline constexpr std::string_view kHostLevel =
+    "host batch";  ///< on a CPU; on a GPU, one of the next two
 inline constexpr std::string_view kPinnedLevel = "host batch, pinned";
 inline constexpr std::string_view kPageableLevel = "host batch, pageable";
-inline constexpr std::string_view kCollatedLevel = "collated batch";  ///< handed over by workers
+inline constexpr std::string_view kCollatedLevel = "collated batch";  ///< passed on by workers
 inline constexpr std::string_view kProcessedLevel = "processed sample";
 inline constexpr std::string_view kWholeLevel = "nothing cached";
 
-/// Rate with training of the level called `name`.
+/// Returns the rate with training of the level `name`, or nothing if it was not measured.
 std::optional<Measured> level_rate(const Observations& observed, std::string_view name);
-/// The level of host batches that are in memory as the plan's are.
+/// Returns the level of host batches in the kind of memory, pinned or pageable, that the plan uses.
 std::string_view host_level(const Observations& observed);
-/// Whether the level does other work than a part of what comes behind it on the ladder: batches in
-/// another kind of memory than the plan's, samples cut ahead of the plan's cache, which the cut
-/// switches off, or whole images where decoding makes parts.
+/// Whether the level does work that the levels with less cached do not do, so that its rate cannot
+/// be compared with theirs. There are three cases: batches in another kind of memory than the plan
+/// uses; samples cached before the plan's cache, which is then switched off; and whole images, if
+/// the plan decodes only parts of them.
 bool is_unordered(const Observations& observed, const Level& level);
 
-/// `model` with its first `steps` steps cached.
+/// Returns `model` with the first `steps` host steps cached, so that they take no time.
 PipelineModel cut_after(PipelineModel model, std::size_t steps);
 void make_free(PipelineModel::Step& step);
 
 void scale_costs(PipelineModel& model, double by);
 
-/// Samples/s that these workers make with nobody training.
+/// Samples/s of `workers` workers while no training runs.
 double drained_rate(PipelineModel model, unsigned workers);
 
 /// 0 for no values.
 double compute_mean(const std::vector<float>& values);
-/// Standard deviation over mean.
+/// Standard deviation divided by the mean.
 double compute_variation(const std::vector<double>& values);
-/// Half of the interval over the value; 1 for nothing measured.
+/// Half of the interval divided by the value; 1 if nothing was measured.
 double half_width(const Measured& measured);
 /// `rate` times `by`, in another unit.
 Measured scaled(const Measured& rate, double by, std::string unit);
-/// Seconds between the events of a rate, which is above 0.
+/// Seconds between the events of a rate. REQUIRES: rate.value > 0
 Measured seconds_per_event(const Measured& rate);
 
-/// Two levels that contradict each other, by the most.
+/// Two levels that contradict each other: the one that does more work is certainly faster.
 struct Contradiction {
-  std::string shorter;  ///< the level that has more cached, and was slower
+  std::string shorter;  ///< the level that has more cached, but was slower
   std::string longer;
-  double by = 0;
+  double by = 0;  ///< rate of `longer` / rate of `shorter` - 1
 };
+/// Returns the pair of levels with the largest contradiction, or nothing.
 std::optional<Contradiction> find_contradiction(const Observations& observed);
 
-/// Cores that the loader needs to keep a device busy which could make `ceiling` steps/s: the CPU
-/// time of a batch's host steps. That of its line counts only where the process's `cores` do not
-/// hold both, for there it takes them from workers.
+/// Number of cores that the loader needs to keep the device busy at `ceiling` steps/s: the CPU time
+/// of a batch's host steps times `ceiling`. The CPU time of the training thread is added only if
+/// `cores`, the number that the process may use, is too small for both: it then takes cores from
+/// workers.
 double cores_needed(const PipelineModel& model, double ceiling, unsigned cores);
 
-/// Of several simulations.
+/// Seconds per step of several simulations, each with another seed.
 std::vector<double> simulated_steps_s(const PipelineModel& model);
 double mean_step_s(const PipelineModel& model);
-/// Whether its loader keeps up with its line.
+/// Whether the loader of `model` keeps up with its training thread.
 bool is_fed(const PipelineModel& model);
-/// Where a step is known to take `step_s`, as mean_step_s() tells.
+/// The same if the caller already knows that mean_step_s(model) is `step_s`.
 bool is_fed(const PipelineModel& model, double step_s);
 
-/// As if batches were on the device already.
+/// Removes the time of the copy from the model, as if batches were already on the device.
 void take_copy_out(const Observations& observed, PipelineModel& model);
 
-/// Relative, in the mean of squares, of the simulated levels against the measured.
+/// Root mean square of the relative differences between simulated and measured levels.
 double compute_model_error(const Observations& observed, const PipelineModel& model);
 
-inline constexpr double kWorthSaying = 1.02;  ///< of gain
+inline constexpr double kWorthSaying = 1.02;  ///< smallest gain that is reported
 
-/// Lanes as make_plan() makes them of "pipelined".
+/// Replaces the lanes by those of make_plan("pipelined", ...).
 void pipeline_lanes(Plan& plan, bool on_gpu);
-/// The transforms from `first` on, on a lane of their own, but where all steps share one.
+/// Moves `first` and all later transforms to the device: to a separate lane, or to the first lane
+/// if that does more than copy.
 void put_transforms_on_device(Plan& plan, const std::string& first);
 
-/// The fewest workers that are about as fast as any number.
+/// The smallest number of workers that is about as fast as any larger number.
 unsigned enough_workers(const PipelineModel& now);
 
-/// All changes that may help, with what each alone is predicted to give.
+/// Returns all changes that may help, with the predicted rate after each of them alone.
 std::vector<Change> changes_for(const Observations& observed, const PipelineModel& now,
                                 double model_error);
 

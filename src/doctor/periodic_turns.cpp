@@ -8,8 +8,8 @@
 namespace slipstream {
 namespace {
 
-constexpr std::size_t kWarmUpSteps = 2;  ///< of training on cached batches
-constexpr double kBatchS = 0.1;          ///< that a batch takes which is counted
+constexpr std::size_t kWarmUpSteps = 2;  ///< uncounted steps of training on cached batches
+constexpr double kBatchS = 0.1;          ///< wanted seconds per counted batch
 
 }  // namespace
 

@@ -21,17 +21,17 @@ class PeriodicTurns {
   /// Begins a turn. It takes about `time.wanted_s`, and longer until a period has been counted,
   /// whatever `time.most_s` is.
   void begin(const TurnTime& time, double now_s);
-  /// Counts a batch that is done with. Returns whether the turn needs another one.
+  /// Counts a batch that has been processed. Returns whether the turn needs another one.
   bool add(double now_s);
-  /// Batches of this turn that count.
+  /// Number of counted batches of this turn.
   std::size_t counted() const { return done_ > skipped_ ? done_ - skipped_ : 0; }
-  /// Ends the turn. `durations_s`: seconds that each batch took, those that do not count included.
+  /// Ends the turn. `durations_s`: seconds of each batch, including batches that do not count.
   void end(const std::vector<double>& durations_s);
 
-  /// n = 0 where nothing is measured.
+  /// n = 0 if nothing has been measured.
   Measured rate() const;
-  /// Seconds that the last turn took for each batch, grouped by its cached batch: batch i of a turn
-  /// is number i modulo `items`.
+  /// Seconds of each counted batch of the last turn, grouped by cached batch: batch i of a turn is
+  /// cached batch i modulo `items`.
   std::vector<std::vector<double>> by_item(std::size_t items) const;
 
  private:
@@ -40,15 +40,16 @@ class PeriodicTurns {
   std::size_t period_;
   std::size_t skipped_;         ///< batches at the beginning of a turn that do not count
   std::size_t batch_size_ = 0;  ///< 0: the rate is one of steps
-  std::size_t done_ = 0;        ///< in this turn
+  std::size_t done_ = 0;        ///< batches of this turn
   double start_s_ = 0;
   double wanted_s_ = 0;
-  std::vector<double> last_s_;   ///< of single batches that count, of the last turn
-  std::vector<double> means_s_;  ///< of the batches of each period
+  std::vector<double> last_s_;   ///< seconds of each counted batch of the last turn
+  std::vector<double> means_s_;  ///< mean seconds of the batches of each period
 };
 
-/// Samples in the batches of such a loader while nothing trains: few enough that batches are
-/// counted often where making a sample takes `sample_s`.
+/// Returns a batch size for measuring such a loader while no training runs. If a sample takes long
+/// (`sample_s`), the batches are smaller than `batch_size`, so that one can be counted about every
+/// 0.1 s.
 std::size_t counted_batch_size(std::size_t batch_size, double sample_s);
 
 }  // namespace slipstream

@@ -44,7 +44,8 @@ Observations ExaminedPipeline::describe() const {
   return observed;
 }
 
-/// A step that takes next to nothing of the budget is tried although the turns used all of it.
+/// Tries formats while there is time. A trial of at most 1 % of the budget always runs, because the
+/// turns may have used all of it.
 void ExaminedPipeline::try_formats(Observations& observed) {
   constexpr double kNextToNothing = 0.01;  // of the budget
   const TrainingRate& device = levels_.front().training;

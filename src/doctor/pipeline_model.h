@@ -10,54 +10,59 @@
 
 namespace slipstream {
 
-/// Measures it for about 0.2 s: control groups, hyperthreads and clocks included. From any thread.
+/// Measures how much `threads` threads do at the same time, for about 0.2 s. The number of cores is
+/// not enough: control groups, hyperthreads and clock rates change it. Any thread may call this.
 MachineCapacity measure_capacity(unsigned threads);
 
-/// How a pipeline's parts share its time: costs that were measured, put together by simulation.
-/// Workers take samples in order, go through the host steps one after the other and share the
-/// cores; the training line takes full batches in order and gives their slabs back. With costs that
-/// vary little this is T = max(line, sum of the steps / workers, sum of CPU times / cores).
+/// A model of a pipeline: measured costs, from which a simulation computes the time of a step.
+/// Workers take samples in order, run the host steps one after the other and share the cores. The
+/// line, which is the thread that trains, takes full batches in order and returns their slabs. If
+/// costs vary little, the result is T = max(line, sum of the steps / workers, sum of CPU times /
+/// cores).
 struct PipelineModel {
-  /// What a sample costs in one host step, nothing else running: waiting (for storage, sleeping)
-  /// and working. Sample i has the i-th values, taken in turn. Not empty, of one length each.
+  /// Cost of one host step for each sample if nothing else runs: the time that it waits without a
+  /// core (for storage, asleep), and the time that it works. Sample i has the values at index i
+  /// modulo their number. The two vectors have the same length and are not empty.
   struct Step {
     std::string name;
     Bottleneck group = Bottleneck::transforms;
     std::vector<float> waiting_s;
     std::vector<float> working_s;
-    /// Share of the step that only one worker is in at once.
+    /// Share of the step that only one worker at a time can execute, because it holds a lock.
     double locked = 0;
-    /// Of work that is bound by memory, which all workers share.
+    /// Whether the work is limited by the memory bandwidth, which all workers share.
     bool is_memory_bound = false;
   };
   std::vector<Step> steps;
   unsigned workers = 1;
   std::size_t batch_size = 1;
   std::size_t slabs = 4;             ///< batches that are filled or in use at once
-  std::size_t slabs_per_worker = 0;  ///< more workers bring so many more each
+  std::size_t slabs_per_worker = 0;  ///< number of slabs that each additional worker adds
   MachineCapacity capacity;
-  /// Of a batch, once it is there, until the next may begin; none (0) where batches are thrown
-  /// away.
+  /// Seconds from the time when a batch is ready until the next one may begin, without
+  /// line_working_s. 0 if batches are discarded.
   double line_waiting_s = 0;
-  double line_working_s = 0;  ///< of it, CPU time of the thread that drives it
-  /// Threads that only read ahead (the first step); 0: workers read themselves.
+  double line_working_s = 0;  ///< CPU time that the line uses for a batch
+  /// Number of threads that only run the first step, in advance; 0: workers run it.
   unsigned readers = 0;
 
   const Step* find(std::string_view name) const;
-  /// With the slabs that they bring.
+  /// Sets the number of workers, and the number of slabs if it depends on that.
   void set_workers(unsigned n);
 };
 
-/// The model that explains what was measured: also where workers wait for each other.
+/// Returns the model that was fitted to the measurements, with any contention between workers.
 PipelineModel fitted_model(const Observations& observed);
 
-/// The rate, steps/s, that `change` makes of the observed one, with an interval that holds those of
-/// the measurements and the model's own error.
+/// Predicts the rate, in steps/s, of the pipeline if its model changes from `now` to `then`. The
+/// interval includes the noise of the measurements and `model_error`. n = 0 if the pipeline was not
+/// measured.
 Measured predicted_rate(const Observations& observed, const PipelineModel& now,
                         const PipelineModel& then, double model_error);
 
-/// Seconds a step in the steady state. `seed` chooses where in the measured values it begins.
-/// REQUIRES: workers, batch_size, slabs at least 1
+/// Seconds per step in the steady state. `seed` selects the first measured value that is used, so
+/// that several seeds show how much the result depends on chance.
+/// REQUIRES: workers, batch_size and slabs are at least 1
 double simulated_step_s(const PipelineModel& model, std::uint64_t seed = 0);
 
 }  // namespace slipstream

@@ -12,7 +12,7 @@ std::vector<std::string> list_steps(const Plan& plan) {
   return steps;
 }
 
-/// What helps now may want more workers to help fully, unless fewer were found to do more.
+/// Adds workers if the applied changes gain more with them. A change to fewer workers is respected.
 void add_workers(const Observations& observed, PipelineModel& then, Remedy& remedy) {
   if (then.workers < observed.workers) return;
   PipelineModel more = then;
@@ -53,7 +53,8 @@ void put_transforms_on_device(Plan& plan, const std::string& first) {
   }
 }
 
-/// Whether a loader would take the plan's cache: not behind a step that the device does.
+/// Whether a loader accepts the plan's cache, which must not be after a step that runs on the
+/// device.
 bool has_possible_cache(const Plan& plan, const Observations& observed) {
   const LoaderPlan& loader = plan.schedule.loader;
   if (!loader.cache || loader.on_device.empty()) return true;
@@ -71,7 +72,8 @@ Remedy find_remedy(const Observations& observed, const Diagnosis& diagnosis) {
   std::vector<const Change*> left;
   for (const Change& change : diagnosis.changes)
     if (change.apply) left.push_back(&change);
-  // Of two that gain alike, the one that takes less memory.
+  // If a cache gains about the same as another change, the latter is tried first and needs no
+  // memory.
   std::stable_partition(left.begin(), left.end(),
                         [](const Change* change) { return change->id != "cache"; });
   double step_s = simulated_step_s(now);

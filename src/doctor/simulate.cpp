@@ -14,11 +14,11 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr std::size_t kFewestBatches = 8;
 constexpr std::size_t kMostBatches = 600;
-constexpr std::size_t kSamples = 4000;
+constexpr std::size_t kSamples = 4000;  ///< approximate number of simulated samples
 
 enum class Resource : std::uint8_t { time, core, memory, lock, nothing };
 
-/// A stretch of one sample's way through the steps.
+/// A part of a host step of one sample that needs one resource.
 struct Part {
   Resource need;
   double seconds;
@@ -31,13 +31,15 @@ struct Thread {
   Role role;
   std::uint64_t sample = 0;
   std::size_t part = 0;
-  double locked_s = 0;  ///< of the part that waits for the lock
-  bool holds = false;   ///< the lock
+  double locked_s = 0;  ///< seconds of the part that waits for the lock
+  bool holds = false;   ///< whether the thread holds the lock
 };
 
 using Threads = std::vector<Thread*>;
 
-/// Threads that get on at the same speed, by when they end on a clock that runs at it.
+/// The threads that use one resource, which all progress at the same speed. They are ordered by
+/// their end on a clock that runs at this speed. If the speed changes because a thread is added or
+/// removed, only the clock changes and not each thread's end, so an event costs O(log threads).
 class ResourceClock {
  public:
   void begin(Thread& thread, double seconds) { ends_.emplace(now_ + seconds, begun_++, &thread); }
@@ -45,7 +47,7 @@ class ResourceClock {
   double until_next(double speed) const {
     return ends_.empty() ? kNever : std::max(0.0, std::get<0>(ends_.top()) - now_) / speed;
   }
-  /// Appends those that end within `seconds`.
+  /// Advances by `seconds` of simulated time, and appends the threads that end in it to `ended`.
   void pass(double seconds, double speed, Threads& ended) {
     constexpr double kAtOnce = 1e-12;
     now_ += seconds * speed;
@@ -56,10 +58,11 @@ class ResourceClock {
  private:
   using End = std::tuple<double, std::uint64_t, Thread*>;
   double now_ = 0;
-  std::uint64_t begun_ = 0;  ///< decides between those that end at once
+  std::uint64_t begun_ = 0;  ///< orders threads that end at the same time, for reproducible results
   std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
 };
 
+/// A simulation of one pipeline, from event to event. An event is the end of a part.
 class Simulation {
  public:
   Simulation(const PipelineModel& model, std::uint64_t seed)
@@ -69,6 +72,7 @@ class Simulation {
         readers_(first_after_readers_ > 0 ? model.readers : 0, Thread{Role::reader}),
         filled_(model.slabs, 0) {
     for (const auto& step : model.steps) offset_ = std::max(offset_, step.waiting_s.size());
+    // A prime moves the start of each seed to a different part of the measured values.
     offset_ = offset_ > 0 ? seed * 7919 % offset_ : 0;
     batches_ =
         std::clamp(kSamples / model.batch_size, kFewestBatches, kMostBatches) + 2 * model.slabs;
@@ -77,6 +81,7 @@ class Simulation {
   }
 
   double step_s() {
+    // Steps on the slabs that are filled while training has not yet begun are not the steady state.
     const std::uint64_t first = model_.slabs + 2;
     double first_s = 0;
     start();
@@ -88,7 +93,8 @@ class Simulation {
   }
 
  private:
-  /// The stretch `part` of `sample`'s steps from `first` to before `last`; nothing behind them.
+  /// Returns part number `part` of `sample` in the steps [first, last), or `nothing` after the
+  /// last. Each step has three parts: the part that needs the lock, waiting, and working.
   Part make_part(std::uint64_t sample, std::size_t part, std::size_t first,
                  std::size_t last) const {
     const std::size_t step = first + part / 3;
@@ -117,7 +123,7 @@ class Simulation {
     }
   }
 
-  /// The next part of its sample that takes time, or the sample's end.
+  /// Begins the next part of the thread's sample that takes time, or ends the sample.
   void resume(Thread& thread) {
     const bool reads = thread.role == Role::reader;
     Part part{Resource::nothing, 0};
@@ -143,7 +149,7 @@ class Simulation {
     resume(thread);
   }
 
-  /// The line waits, then works, then gives the slab back.
+  /// Ends a part of the line, which first waits, then works, and then returns the slab.
   void end_line_part() {
     if (line_.part++ == 0) return begin(line_, {Resource::core, model_.line_working_s});
     filled_[taken_ % model_.slabs] = 0;
@@ -151,7 +157,8 @@ class Simulation {
     is_line_idle_ = true;
   }
 
-  /// All that can begin at this moment.
+  /// Begins all work that can begin now. Repeats, because a read may let a worker begin and vice
+  /// versa.
   void start() {
     const std::uint64_t ahead = 2 * static_cast<std::uint64_t>(model_.readers);
     for (bool changes = true; changes && taken_ < batches_;) {
@@ -170,6 +177,7 @@ class Simulation {
     }
   }
 
+  /// Gives the lock to the waiting thread with the earliest sample.
   void give_lock() {
     if (is_locked_ || waiting_.empty()) return;
     Thread& thread = *waiting_.top().second;
@@ -178,6 +186,8 @@ class Simulation {
     resource(Resource::time).begin(thread, thread.locked_s);
   }
 
+  /// Advances the time to the next event. Threads share the cores equally; memory-bound threads use
+  /// a core, too, and also share the memory bandwidth.
   void advance() {
     give_lock();
     const double streams = static_cast<double>(resource(Resource::memory).size());
@@ -205,10 +215,10 @@ class Simulation {
   std::vector<Thread> workers_;
   std::vector<Thread> readers_;
   Threads idle_workers_, idle_readers_, ended_;
-  std::vector<std::size_t> filled_;  ///< samples, by slab
+  std::vector<std::size_t> filled_;  ///< number of finished samples in each slab
   Thread line_{Role::line};
   bool is_line_idle_ = true;
-  std::array<ResourceClock, 3> paces_;  ///< of Resource::time, core and memory
+  std::array<ResourceClock, 3> paces_;  ///< clocks of Resource::time, core and memory
   using Waiting = std::pair<std::uint64_t, Thread*>;
   std::priority_queue<Waiting, std::vector<Waiting>, std::greater<>> waiting_;  ///< for the lock
   bool is_locked_ = false;

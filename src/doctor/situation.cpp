@@ -21,7 +21,7 @@ bool scales(const Pipeline& pipeline, const Plan& plan) {
   return plan.numerics.scaled_decoding || pipeline.options().decode.scaled;
 }
 
-/// What reads an image once the loader of `plan` has decoded it.
+/// Returns the first host transform that reads an image after the loader of `plan` has decoded it.
 std::optional<AnyOp> first_reader(const Pipeline& pipeline, const Plan& plan) {
   const DataLoaderOptions options = pipeline.loader_options(plan);
   const std::vector<NamedOp>& transforms = pipeline.transforms();
@@ -29,7 +29,9 @@ std::optional<AnyOp> first_reader(const Pipeline& pipeline, const Plan& plan) {
   return first_reader(on_host(transforms, options.on_device), layout);
 }
 
-/// Decoding that depends on the first transform cannot be cached: what is before it can.
+/// Returns the last host step whose results are the same in every epoch, so that they can be
+/// cached. If decoding uses the random region of the first transform, that is the step before
+/// decoding.
 std::string last_fixed_step(const Pipeline& pipeline, const Plan& plan) {
   if (travels_as_files(plan)) return "read";
   const std::vector<NamedOp>& transforms = pipeline.transforms();
@@ -47,7 +49,7 @@ std::string last_fixed_step(const Pipeline& pipeline, const Plan& plan) {
 
 void note_late_crop(const Pipeline& pipeline, const std::vector<double>& bytes,
                     Situation& situation) {
-  constexpr std::size_t kRead = 1;  // what the first transform is given comes after it
+  constexpr std::size_t kRead = 1;  // `bytes` begins with `read`, which is not in the chain
   std::vector<std::optional<AnyOp>> chain;
   for (const NamedOp& transform : pipeline.transforms()) chain.emplace_back(transform.op);
   const auto of_chain = std::span(bytes).subspan(std::min(kRead, bytes.size()));

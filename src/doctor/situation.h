@@ -6,16 +6,16 @@
 
 namespace slipstream {
 
-/// What the declaration, the plan and the machine tell. `bytes`: what each host step makes of a
-/// sample, in their order.
+/// Returns the facts that follow from the pipeline's declaration, the plan and the machine.
+/// `bytes`: size of each host step's result for one sample, in the order of the steps.
 Situation make_situation(const Trainer& trainer, const Plan& plan,
                          const std::vector<double>& bytes);
 
-/// Fields that travel to the device although training runs without them: each is left on the host
-/// for one step. Changes the trainer's state.
+/// Returns the fields that are copied to the device although training runs without them. To find
+/// them, it leaves each field on the host for one step. Changes the trainer's state.
 std::vector<std::string> unused_fields(Trials& trials, const Plan& plan);
 
-/// `plan` with the transforms from `first` on in the device's hands, on a lane of their own.
+/// Returns `plan` with `first` and all later transforms on the device, on a separate lane.
 Plan with_device_transforms(const Trainer& trainer, const Plan& plan, const std::string& first);
 
 }  // namespace slipstream

@@ -13,9 +13,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 40;
-constexpr int kTries = 3;
-constexpr std::size_t kFewestCached = 2;  ///< the first warms up, and its batch is there at once
-constexpr double kSoonest = 1e-6;         ///< s: of a step that is too short for its clock
+constexpr int kTries = 3;                 ///< runs of a turn, until one has enough steady steps
+constexpr std::size_t kFewestCached = 2;  ///< steps on cached batches; the first is a warm-up
+constexpr double kSoonest = 1e-6;         ///< seconds of a step too short to be measured
 
 void add_to(std::vector<StepCounter>& totals, const std::vector<StepCounter>& more) {
   if (totals.empty()) totals.resize(more.size());
@@ -25,7 +25,9 @@ void add_to(std::vector<StepCounter>& totals, const std::vector<StepCounter>& mo
   }
 }
 
-/// Of a run's first steps, steps/s. `is_cached`: their batches lay ready, all of them.
+/// Returns the rate of a run's first steps. `is_cached`: all batches were ready from the start, so
+/// the first step is a warm-up and the spread of the others is known. Otherwise prefetching may
+/// make any step too fast, so the interval reaches down to 0.
 Measured of_few(const std::vector<double>& ends_s, bool is_cached) {
   std::vector<double> durations_s;
   for (std::size_t i = 1; i < ends_s.size(); ++i) durations_s.push_back(ends_s[i] - ends_s[i - 1]);
@@ -39,7 +41,7 @@ Measured of_few(const std::vector<double>& ends_s, bool is_cached) {
   return rate;
 }
 
-/// What the longest lane took for the last step: overlapped with others, a step takes no less.
+/// Returns the time of the slowest lane for the last step: even with overlap, no step is faster.
 double last_step_s(const RunResult& result) {
   double longest_s = kSoonest;
   for (const LaneResult& lane : result.lanes)
@@ -80,8 +82,9 @@ Measured TrainingRate::rate() const {
 
 std::size_t TrainingRate::fewest() const { return cut_ ? kFewestCached : 1; }
 
-/// Until no step has ended nobody knows how many of those that lanes take ahead there is time for:
-/// so few are run that none is ahead. What is left of `time` then, with what a step takes.
+/// Runs the fewest possible steps, and returns the time that remains, with the time of a step.
+/// Before the first step has ended, it is not known how many steps fit into the time, while the
+/// lanes already run ahead. With so few steps, no lane can run ahead.
 TurnTime TrainingRate::after_fewest(Trainer& trainer, const TurnTime& time, const Stop& stop) {
   RunOptions options = run_options();
   options.steps = fewest();
@@ -97,7 +100,7 @@ TurnTime TrainingRate::after_fewest(Trainer& trainer, const TurnTime& time, cons
   return left;
 }
 
-/// Whether there is time for more steps than the fewest.
+/// Whether the time allows more steps than fewest().
 bool TrainingRate::allows_more(const TurnTime& time) const {
   return time.most_s > static_cast<double>(fewest()) * time.step_s;
 }
@@ -134,7 +137,7 @@ RunResult TrainingRate::run(Trainer& trainer, const TurnTime& time, std::size_t 
   return trainer.run(plan_, options);
 }
 
-/// The loader of this run is the next one's.
+/// Trains for up to an epoch. The trainer keeps its loader, so the next run finds the cache filled.
 void TrainingRate::fill_cache(Trainer& trainer, const Stop& stop) {
   is_cold_ = true;
   if (fill_s_ <= 0) return;

@@ -10,33 +10,35 @@
 
 namespace slipstream {
 
-/// Steps/s of a run that is measured in several turns, in its steady state.
+/// Measures the steady-state rate of a run, in steps/s, over several turns.
 class TrainingRate {
  public:
   TrainingRate(Plan plan, std::optional<Cut> cut, std::string last_step = {});
 
-  /// Runs for about `time.wanted_s`, and at least a few steps; where these take longer than
-  /// `time.most_s`, one that counts. Where no step's time is known, the fewest that tell it come
-  /// first, in a run of their own. The trainer's state is not put back.
+  /// Runs for about `time.wanted_s`, and at least a few steps. If these take longer than
+  /// `time.most_s`, one counted step is enough. If the time of a step is not known, a separate run
+  /// with the fewest possible steps measures it first. Waits until the run has finished. Does not
+  /// restore the trainer's state.
   void measure(Trainer& trainer, const TurnTime& time, const std::function<bool()>& stop);
 
   const Plan& plan() const { return plan_; }
-  /// With a cache in the plan and no cut, each measure() first trains for up to this long, until an
-  /// epoch has filled it; 0, as it begins: not at all.
+  /// Sets how long each measure() may train in advance to fill the plan's cache, which takes an
+  /// epoch. The default is 0, which does not fill it. Has no effect without a cache or with a cut.
   void fill_cache_for(double seconds) { fill_s_ = seconds; }
-  /// Whether the cache was not full when measuring began.
+  /// Whether the cache was not full when the measurement began.
   bool is_cold() const { return is_cold_; }
   bool is_measured() const { return rate_.is_measured() || scarce_.n > 0; }
-  /// The interval reaches down to what batches that were filled or taken ahead may have hidden.
-  /// Where there was no time for steady steps it is of those there were, from the run's beginning,
-  /// so that none was filled ahead, and the interval reaches down to 0; but of cached batches every
-  /// step after the first is steady. n = 0 where nothing is measured.
+  /// Returns the rate of steady steps. Prefetched batches may hide a lower rate, and the interval
+  /// reaches down to it. If there was no time for steady steps, the result is the rate of all steps
+  /// since the start of the run, when no batch was prefetched, and the interval reaches down to 0.
+  /// With cached batches, however, each step after the first is steady. n = 0 if nothing has been
+  /// measured.
   Measured rate() const;
-  /// Of all runs: one a step of the device.
+  /// One counter for each device step, summed over all runs.
   const std::vector<StepCounter>& counters() const { return counters_; }
-  /// Seconds of steady steps, by the cached item that they took; empty without a cut.
+  /// Seconds of steady steps, grouped by the cached item that they used; empty without a cut.
   const std::vector<std::vector<double>>& by_item() const { return rate_.by_item(); }
-  /// REQUIRES: measure() returned
+  /// Result of the last run. REQUIRES: measure() has returned
   const RunResult& last() const { return last_; }
 
  private:
@@ -53,7 +55,7 @@ class TrainingRate {
   std::optional<Cut> cut_;
   std::string last_step_;
   SteadyRate rate_;
-  Measured scarce_ = {};  ///< of the last run, where there was no time for steady steps
+  Measured scarce_ = {};  ///< rate of all steps of the last run, used if too few were steady
   std::vector<StepCounter> counters_;
   RunResult last_;
   double fill_s_ = 0;

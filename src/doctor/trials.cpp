@@ -17,6 +17,7 @@ bool Trials::trains(const Plan& plan, const std::string& what) {
   RunOptions options;
   options.steps = 1;
   options.digest = false;
+  // The cut before collating still builds a batch in the plan's format, but from a single sample.
   options.cut = Cut{steps.at(steps.size() - 2), 1};
   options.stop = stop_;
   try {

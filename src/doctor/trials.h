@@ -8,17 +8,19 @@
 
 namespace slipstream {
 
-/// Changed plans, each tried for one step of training while there is time for it. Changes the
-/// trainer's state.
+/// Tries changed plans, each for one training step, as long as there is time. Changes the trainer's
+/// state, which the caller restores.
 class Trials {
  public:
-  /// `has_time`: asked ahead of each; `stop`: true ends all.
+  /// `has_time`: called before each trial. `stop`: if it returns true, all later trials are
+  /// skipped.
   Trials(Trainer& trainer, std::function<bool()> has_time, std::function<bool()> stop);
 
   Trainer& trainer() const { return trainer_; }
-  /// Whether `plan` trains; false also where that was not tried. Throws DeviceLost.
+  /// Returns whether a step with `plan` succeeds; false also if it was not tried. Throws
+  /// DeviceLost.
   bool trains(const Plan& plan, const std::string& what);
-  /// What there was no time for, as trains() was told it.
+  /// The `what` of each trial that there was no time for.
   const std::vector<std::string>& left_out() const { return left_out_; }
 
  private:

@@ -10,9 +10,9 @@
 namespace slipstream {
 namespace {
 
-constexpr double kRounds = 3;            ///< at most
-constexpr double kTelling = 16;          ///< steps of a round, of each plan
-constexpr double kTrialFillShare = 0.6;  ///< of the budget at most, to fill a plan's cache
+constexpr double kRounds = 3;            ///< largest number of rounds
+constexpr double kTelling = 16;          ///< steps of each plan in a round that give a useful rate
+constexpr double kTrialFillShare = 0.6;  ///< largest share of the budget for filling a cache
 
 std::vector<std::string> describe_changes(const Remedy& remedy, const Diagnosis& diagnosis) {
   std::vector<std::string> words;

@@ -7,10 +7,10 @@
 namespace slipstream {
 namespace {
 
-constexpr double kFirstTurns = 0.4;  ///< of the time: all tasks once
-constexpr double kTurnShare = 0.06;  ///< of the budget, for one of the turns after these
-constexpr double kSure = 0.01;       ///< half of an interval, of its value
-constexpr double kUnknown = 1;       ///< as unsure as a task of weight 1 that was not measured
+constexpr double kFirstTurns = 0.4;  ///< share of the time for one turn of every task
+constexpr double kTurnShare = 0.06;  ///< share of the budget for each later turn
+constexpr double kSure = 0.01;       ///< half of the interval / value that is certain enough
+constexpr double kUnknown = 1;       ///< the uncertainty of an unmeasured task of weight 1
 
 double unsure(const Task& task) { return task.weight * std::min(1.0, half_width(task.figure())); }
 
@@ -57,8 +57,9 @@ class TurnScheduler {
       if (task->error->empty() && task->turn_s < turns_.left() && !turns_.stopped()) take(*task);
   }
 
-  /// Null where all is sure or the time is used up. What is worse than not known, though it was
-  /// measured, gets half of the time until all were.
+  /// Returns the next task, or null if all values are certain or the time is used up. Tasks that
+  /// were not tried come first. But a heavy task that was measured badly may matter more than an
+  /// unmeasured one of weight 1. Until all are tried, such tasks get up to half of the time.
   Task* pick() const {
     if (turns_.left() <= 0) return nullptr;
     Task *untried = nullptr, *wildest = nullptr;
@@ -75,7 +76,8 @@ class TurnScheduler {
     return unsure(*wildest) >= kUnknown && on_others_s_ <= on_first_s_ ? wildest : untried;
   }
 
-  /// What stays unsure gets longer turns, for each begins with steps that do not count.
+  /// Doubles the turn of a task that stays the least certain: each turn begins with uncounted
+  /// steps.
   double turn_s(const Task& task) const {
     const double shortest_s = kTurnShare * turns_.budget_s;
     const double longer_s = &task == last_ ? std::min(2 * turn_s_, turns_.left() / 2) : 0;
@@ -84,10 +86,10 @@ class TurnScheduler {
 
   std::deque<Task>& tasks_;
   const Turns& turns_;
-  double first_s_;  ///< for a weight of 1
+  double first_s_;  ///< seconds of the first turn of a task of weight 1
   double on_first_s_ = 0;
   double on_others_s_ = 0;
-  double turn_s_ = 0;  ///< that the last was given
+  double turn_s_ = 0;  ///< seconds that the last turn was given
   const Task* last_ = nullptr;
   bool is_checked_ = false;
 };

@@ -10,32 +10,32 @@
 
 namespace slipstream {
 
-/// One figure that is measured in turns.
+/// One value that is measured in several turns.
 struct Task {
   std::string what;
   std::function<void(const TurnTime& time)> measure;
-  std::string* error;  ///< takes the reason where it cannot be measured
+  std::string* error;  ///< receives the reason if the value cannot be measured
   bool is_essential;
-  double weight;  ///< of the time
+  double weight;  ///< share of the time, relative to the other tasks
   std::function<Measured()> figure;
-  double turn_s = 0;  ///< that the shortest turn took; 0: none yet
+  double turn_s = 0;  ///< duration of the shortest turn; 0: none yet
 
   bool is_attempted() const { return turn_s > 0 || !error->empty(); }
 };
 
 struct Turns {
   double budget_s = 0;
-  std::function<double()> left;  ///< seconds
+  std::function<double()> left;  ///< returns the remaining seconds
   std::function<bool()> stopped;
   std::function<void(Task& task, const TurnTime& time)> attempt;
-  /// Asked once, when all were tried: tasks whose figures cannot all be right.
+  /// Called once, after all tasks were tried. Returns tasks whose values contradict each other.
   std::function<std::vector<Task*>()> doubtful = {};
 };
 
-/// Measures what all else rests on, and then what is least sure, again and again, until all is sure
-/// or the time is used up; what is doubtful once more. Each of the first gets an equal part of what
-/// is left at most, however long the fewest steps that tell take. What there was no time for has
-/// that as its error.
+/// Measures the essential tasks first, and then repeatedly the least certain value, until all are
+/// certain or the time is used up. Doubtful tasks get one more turn. Each essential task gets at
+/// most an equal part of the remaining time, so that a slow one cannot leave the others without
+/// any. A task that there was no time for gets this as its error.
 void measure_in_turns(std::deque<Task>& tasks, const Turns& turns);
 
 }  // namespace slipstream

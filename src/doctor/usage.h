@@ -10,8 +10,8 @@
 
 namespace slipstream {
 
-/// Of several times, each share over those that told it; the note where one is missing; processes
-/// as the last told them.
+/// Averages the GPU use of several time spans. Each share is the mean over the spans that report
+/// it. The result has the last note if a share is missing, and the last number of processes.
 class MeanGpuUse {
  public:
   void add(const cuda::GpuUse& use, double seconds);
@@ -26,18 +26,19 @@ class MeanGpuUse {
   };
   Mean sm_activity_, dram_use_, gpu_utilization_;
   std::optional<unsigned> processes_;
-  std::string note_;  ///< the last
+  std::string note_;  ///< last note that was not empty
 };
 
-/// How busy device and cores are while something runs, added up over all of it.
+/// Measures how busy the device and the cores are, over all functions passed to during().
 class Usage {
  public:
   explicit Usage(const Context& context) : context_(context) {}
 
+  /// Calls `run` and measures while it runs.
   void during(const std::function<void()>& run);
-  /// `cores`: that the process may use; `bytes`: read meanwhile.
+  /// `cores`: number of cores that the process may use. `bytes`: bytes read during the runs.
   Utilization utilization(unsigned cores, double bytes) const;
-  /// That hold a context on the device, this one included; nothing where nobody tells.
+  /// Number of processes with a context on the device, including this one; empty if not known.
   std::optional<unsigned> gpu_processes() const { return gpu_.value().processes; }
 
  private:

@@ -12,7 +12,7 @@ std::string milliseconds(double seconds) {
   return text;
 }
 
-/// Its samples keep their proportions, and what of the time they wait.
+/// Sets the mean cost. The ratios between samples, and between waiting and working, stay the same.
 void set_mean(PipelineModel::Step& step, double seconds) {
   double sum = 0;
   for (const float value : step.waiting_s) sum += value;

@@ -19,8 +19,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kMostOfThem = 0.9;  ///< fewer files leave workers too much to decode
-constexpr std::size_t kPages = 2;    ///< batches that are decoded at once
+constexpr double kMostOfThem = 0.9;  ///< with fewer files, workers have too much left to decode
+constexpr std::size_t kPages = 2;    ///< batches that are decoded at the same time
 constexpr std::size_t kFewestBatches = 4;
 
 std::optional<SlabLayout> find_layout(const Pipeline& pipeline, const Plan& plan) {
@@ -37,7 +37,7 @@ Plan with_wire(Plan plan, const std::string& field, Wire wire) {
   return plan;
 }
 
-/// The smallest of the exact ones, or else the rounding one.
+/// Returns the smallest exact format, or else the rounding one.
 std::optional<WireChoice> smaller_wire(Trials& trials, const Plan& plan, const SlabLayout& now,
                                        const FieldSpec& field) {
   const Wire rounding = plan.numerics.precision == Precision::bf16 ? Wire::bf16 : Wire::fp16;
@@ -97,8 +97,9 @@ void JpegAlone::measure(const Trainer& trainer, const TurnTime& time,
   const SlabLayout& layout = loader->layout();
   DeviceMemory memory;
   const cuda::Stream stream(device.index());
-  // Made ahead of the unpacker, which waits for the device when it goes: nothing may still be
-  // writing into it then, whatever ends this.
+  // The slab is created before the unpacker, so it is destroyed after it. The unpacker's destructor
+  // waits for the device. So nothing writes to the slab when its memory is freed, even after an
+  // exception.
   const DeviceSlab slab = DeviceSlab::make(layout, device);
   JpegUnpacker::Options options;
   options.device = device.index();

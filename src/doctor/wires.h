@@ -12,27 +12,29 @@
 
 namespace slipstream {
 
-/// Formats in which fields would travel in fewer bytes than they do, the smallest that keeps every
-/// bit; where none does, one that rounds. Formats that depend on the values are tried for one step.
+/// Returns a wire format with fewer bytes for each field that has one: the smallest that preserves
+/// every bit, or else one that rounds. A format that depends on the values is tried for one step.
 /// Changes the trainer's state.
 std::vector<WireChoice> smaller_wires(Trials& trials, const Plan& plan);
 
-/// `plan` with its images as JPEG files, and as many transforms on the device as then must be
-/// there; nothing where the samples, the chain or the cache do not allow it.
+/// Returns `plan` with images copied as JPEG files, and with transforms moved to the device if the
+/// host would otherwise need decoded images. Returns nothing if the samples, the transforms or the
+/// cache do not allow this.
 std::optional<Plan> with_jpeg_files(const Pipeline& pipeline, const Plan& plan);
 
-/// How long the device's JPEG engines take for the images of a batch, alone.
+/// Measures how long the device's JPEG engines need for the images of a batch while nothing else
+/// runs.
 class JpegAlone {
  public:
-  /// `plan`: as with_jpeg_files() makes it.
+  /// `plan`: the result of with_jpeg_files().
   explicit JpegAlone(Plan plan) : plan_(std::move(plan)) {}
 
-  /// Throws Refused where the device has no engines, or they do not take most of the files.
+  /// Throws Refused if the device has no engines, or if they cannot decode most of the files.
   void measure(const Trainer& trainer, const TurnTime& time, const std::function<bool()>& stop);
   bool is_measured() const { return !durations_s_.empty(); }
-  /// Batches/s; n = 0 where nothing is measured.
+  /// Batches/s; n = 0 if nothing has been measured.
   Measured rate() const;
-  /// What it would be in place of `examined`. REQUIRES: is_measured()
+  /// Returns the result as a choice for `examined`. REQUIRES: is_measured()
   WireChoice choice(const Plan& examined) const;
 
  private:

@@ -26,7 +26,8 @@ const char* words_for(Bottleneck bottleneck) {
   }
 }
 
-/// Where what does more is surely faster; but for what rounds to nothing.
+/// Returns a remark if the whole pipeline, which does more work, is certainly faster than the
+/// ceiling, unless the difference rounds to 0 %.
 std::string low_ceiling(const Measured& share) {
   constexpr double kShown = 0.005;
   if (share.low <= 1 || share.value < 1 + kShown) return "";

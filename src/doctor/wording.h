@@ -8,9 +8,9 @@ namespace slipstream {
 
 struct Contradiction;
 
-/// Share of the ceiling below which the device waits for input.
+/// Share of the ceiling below which the device counts as waiting for input.
 inline constexpr double kStarved = 0.95;
-/// The same limit as the share of its time that the device waits.
+/// The limit of kStarved as the share of time that the device waits.
 inline constexpr double kMostWaiting = 1 - kStarved;
 
 /// "26 %": a share without decimals.
@@ -19,9 +19,9 @@ std::string whole_percent(double share);
 /// "the device waits for input 26 % of the time", where `share` is "26 %".
 std::string device_waits(const std::string& share);
 
-/// The verdict as a sentence.
+/// Returns the reason for the verdict, as a sentence.
 std::string reason_for(const Diagnosis& diagnosis);
-/// That the machine's speed changed, and what shows it.
+/// Returns a sentence: the machine's speed changed, with the two levels that show it.
 std::string reason_for(const Contradiction& found);
 
 }  // namespace slipstream
