@@ -18,7 +18,7 @@ namespace {
 
 using CastSet = std::set<CastOperation>;
 
-/// Those of ATen/autocast_mode.h that are cast to a lower precision.
+/// The operations that ATen/autocast_mode.h casts to a lower precision.
 constexpr std::array<std::string_view, 30> kCast = {
     "aten::_convolution",
     "aten::conv1d",
@@ -52,11 +52,12 @@ constexpr std::array<std::string_view, 30> kCast = {
     "aten::scaled_dot_product_attention",
 };
 
-/// The observers of one thread. They may end in any order: a loop may have another one in its body.
+/// The observers of one thread. They may end in any order, because a loop body may contain a loop.
 struct Observers {
   std::vector<std::weak_ptr<CastSet>> all;
   at::CallbackHandle handle = 0;
-  int depth = 0;  ///< of kCast within one another: only the outermost sees the caller's autocast
+  int depth =
+      0;  ///< of nested kCast operations; only the outermost has the caller's autocast state
 };
 
 Observers& observers() {
@@ -130,7 +131,8 @@ std::string difference_text(const std::string& stage, const CastOperation& there
          " to leave it as it is";
 }
 
-/// An operation of `body` under another autocast than `of_stage`; nullptr where some had the same.
+/// Returns an operation of `body` under another autocast state than `of_stage`, or nullptr if one
+/// has the same state.
 const CastOperation* differing(const CastSet& body, const CastOperation& of_stage) {
   for (const bool has_gradients : {true, false}) {
     const CastOperation* differs = nullptr;
@@ -159,7 +161,7 @@ CastOperations::CastOperations() : seen_(std::make_shared<CastSet>()) {
   here.all.push_back(seen_);
 }
 
-/// If another thread ends it, the callback stays and finds no observer.
+/// If another thread calls the destructor, the callback stays registered and finds no observer.
 CastOperations::~CastOperations() {
   seen_.reset();
   Observers& here = observers();

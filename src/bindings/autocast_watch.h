@@ -12,17 +12,17 @@
 
 namespace slipstream {
 
-/// An operation that torch.autocast runs in a lower precision, such as a convolution, as the
-/// thread that called it saw autocast.
+/// A call of an operation that torch.autocast runs in a lower precision, for example a convolution,
+/// with the autocast state of the calling thread.
 struct CastOperation {
   c10::DeviceType device = c10::kCPU;
-  std::optional<at::ScalarType> autocast;  ///< the dtype; no value: autocast was off
+  std::optional<at::ScalarType> autocast;  ///< the dtype; empty: autocast was off
   bool has_gradients = false;
   auto operator<=>(const CastOperation&) const = default;
 };
 
-/// Collects the CastOperations that the thread which made it calls while it lives, those of a
-/// backward pass left out. Each operation of that thread takes about a microsecond longer.
+/// Collects the CastOperations that the current thread calls during the lifetime of this object,
+/// without those of a backward pass. Each operation of the thread takes about a microsecond longer.
 class CastOperations {
  public:
   CastOperations();
@@ -36,27 +36,27 @@ class CastOperations {
   std::shared_ptr<std::set<CastOperation>> seen_;
 };
 
-/// Finds a torch.autocast that is entered in a loop's body, where it comes too late for the stages
-/// that ran before. It compares the first bodies of a pass with the stages, and then costs nothing.
+/// Detects a torch.autocast that the loop body enters. This is too late for stages, which already
+/// ran in advance. It compares the first loop bodies of an epoch with the stages, and then costs
+/// nothing. All functions are called by the loop's thread.
 class AutocastWatch {
  public:
-  /// Whether stages are still to be observed.
+  /// Whether stages still have to be observed.
   bool is_on() const { return bodies_ < kBodies; }
-  /// Operations of the calling thread until end_stage() belong to a stage.
+  /// Begins to collect the operations that the calling thread executes for a stage.
   void begin_stage();
-  /// Operations under an autocast that the stage enters itself do not count.
+  /// Ends the stage. Operations under an autocast that the stage itself enters are ignored.
   void end_stage(const std::string& name);
-  /// Operations of the calling thread until end_body() belong to the loop's body.
+  /// Begins to collect the operations that the calling thread executes in the loop body.
   void begin_body();
-  /// What differs between the body and a stage, with the remedy; "" where nothing does. The body
-  /// differs where it calls operations under another autocast than a stage, and none under the
-  /// same.
+  /// Returns how the loop body differs from a stage, with the remedy, or "". It differs if it calls
+  /// operations under another autocast state than a stage, and none under the same state.
   std::string end_body();
 
  private:
   static constexpr int kBodies = 2;
 
-  int bodies_ = 0;  ///< that began
+  int bodies_ = 0;  ///< number of loop bodies that began
   std::map<std::string, std::set<CastOperation>> stages_;
   std::optional<CastOperations> observed_;
 };

@@ -6,8 +6,8 @@
 
 namespace slipstream {
 
-/// A context for one run while it lives: its lanes are those of one at a time. Throws Refused where
-/// another runs, or another thread holds it.
+/// Reserves a context for one run, during its lifetime: only one run at a time may use its lanes.
+/// The constructor throws Refused if another run is active or another thread holds the context.
 class ContextLease {
  public:
   explicit ContextLease(const Context& context, std::thread::id owner = std::this_thread::get_id());
@@ -19,7 +19,8 @@ class ContextLease {
   const Context* context_;
 };
 
-/// A context for the runs of one thread while it lives. Throws as ContextLease does.
+/// Reserves a context for all runs of the current thread, during its lifetime. The constructor
+/// throws as that of ContextLease.
 class ContextHold {
  public:
   explicit ContextHold(const Context& context);

@@ -19,11 +19,12 @@ struct ContextEntry {
   ProcessGuard in;
 };
 
-/// Those that no loop has, never destroyed. Needs Python's lock.
+/// Threads that no loop uses at present. The list is never destroyed. Needs the GIL.
 std::vector<std::unique_ptr<LaneThreads>>& idle_threads() {
   static auto& all = *new std::pair<ProcessGuard, std::vector<std::unique_ptr<LaneThreads>>>;
   if (!all.first.is_this_process()) {
-    static_cast<void>(new auto(std::move(all.second)));  // a fork's copy has nothing to join
+    static_cast<void>(
+        new auto(std::move(all.second)));  // leaked: a fork cannot join its parent's threads
     all = {};
   }
   return all.second;
@@ -46,7 +47,7 @@ ThreadLease::~ThreadLease() {
 }
 
 std::shared_ptr<Context> get_context(const std::string& device) {
-  const GilRelease unlocked;  // PyTorch's autograd, which is started, asks for it
+  const GilRelease unlocked;  // creating a context starts PyTorch's autograd, which needs the GIL
   static std::mutex making;
   static auto& contexts = *new std::map<std::string, ContextEntry>;
   const std::lock_guard lock(making);

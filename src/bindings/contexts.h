@@ -8,16 +8,18 @@
 
 namespace slipstream {
 
-/// The one context of this process for a device ("cpu", "cuda:0"), made at the first call. Never
-/// destroyed, for tensors may outlive the interpreter's modules. Call it with Python's lock, which
-/// it gives up meanwhile. Throws Refused for a GPU that the process this one was forked from used.
+/// Returns the only context of this process for a device ("cpu", "cuda:0"), which the first call
+/// creates. It is never destroyed, because tensors may outlive the interpreter's modules. Call it
+/// with the GIL, which it releases while it works. Throws Refused for a GPU if this process was
+/// forked after its parent used the GPU.
 std::shared_ptr<Context> get_context(const std::string& device);
 
-/// The process that made something which has threads: a forked one has none of them.
+/// Remembers the process that created an object with threads. A forked process has a copy of the
+/// object but none of its threads.
 class ProcessGuard {
  public:
   bool is_this_process() const;
-  /// Throws Refused where it is another one.
+  /// Throws Refused in another process. `what` begins the message.
   void require_this_process(const std::string& what) const;
 
  private:
@@ -25,12 +27,13 @@ class ProcessGuard {
   static int current();
 };
 
-/// Host threads for one loop after another: those that an earlier loop gave back, with what PyTorch
-/// and cuDNN keep for each, or new ones.
+/// Host threads that loops use one after the other: the threads that an earlier loop returned, or
+/// new ones. PyTorch and cuDNN keep memory and handles for each thread, which are then reused.
 class ThreadLease {
  public:
   ThreadLease();
-  /// Gives them back. REQUIRES: they have no work. A forked process has none and gives none back.
+  /// Returns the threads. REQUIRES: they have no work. In a forked process there are none to
+  /// return.
   ~ThreadLease();
   ThreadLease(const ThreadLease&) = delete;
   ThreadLease& operator=(const ThreadLease&) = delete;

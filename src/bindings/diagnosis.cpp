@@ -84,7 +84,8 @@ void add_host_costs(py::module_& module) {
       .def_readwrite("is_random", &HostStepCost::is_random);
 }
 
-/// The plan of a loop: copies where there is a device, and the step, on one stream or ahead of it.
+/// Sets an equivalent plan of a PyTorch loop: a copy if there is a GPU, on the stream of the step
+/// or on a separate one, and the step.
 void set_plan(Observations& observed, bool on_gpu, bool pin_memory, std::size_t prefetch_batches,
               bool copies_ahead) {
   observed.situation.on_gpu = on_gpu;
@@ -134,7 +135,7 @@ void add_observations(py::module_& module) {
       });
 }
 
-/// No plan can be changed for a loader that is not the library's own.
+/// Diagnoses a PyTorch loader. It has no plan, so no change can be applied to one.
 Diagnosis diagnose_loader(const Observations& observed) {
   Diagnosis diagnosis = diagnose(observed);
   for (Change& change : diagnosis.changes) change.apply = nullptr;

@@ -4,12 +4,12 @@
 
 namespace slipstream {
 
-/// The doctor's arithmetic and reports, for python/slipstream/doctor.py to fill with what it
-/// measures of a PyTorch loader: Observations, diagnose(), what_if(), DoctorReport.
+/// Adds Observations, diagnose(), what_if() and DoctorReport to `module`.
+/// python/slipstream/doctor.py calls them with its measurements of a PyTorch loader.
 void add_diagnosis(pybind11::module_& module);
 
-/// Functions that measure: the machine's capacity, how busy a GPU is, and what an operation of the
-/// library costs for a sample.
+/// Adds functions that measure the capacity of the machine, how busy a GPU is, and how long an
+/// operation of the library takes for a sample.
 void add_measuring(pybind11::module_& module);
 
 }  // namespace slipstream

@@ -28,8 +28,8 @@ namespace {
 
 namespace py = pybind11;
 
-/// The attribute of an interned name. pybind11 makes a string of each name at each call, which
-/// takes longer than the rest of a check.
+/// Returns an attribute by an interned name. pybind11 creates a string from the name in each call,
+/// which takes longer than the rest of a check.
 py::object attribute(py::handle object, PyObject* name) {
   PyObject* const value = PyObject_GetAttr(object.ptr(), name);
   if (value == nullptr) throw py::error_already_set();
@@ -44,7 +44,7 @@ std::mutex& generator_mutex() {
 }  // namespace
 
 void prepare_for_forks() {
-  at::zeros({1}).copy_(at::ones({1}));  // chooses kernels
+  at::zeros({1}).copy_(at::ones({1}));  // any operation makes PyTorch choose its kernels
   const int error =
       pthread_atfork([] { generator_mutex().lock(); }, [] { generator_mutex().unlock(); },
                      [] { generator_mutex().unlock(); });
@@ -83,9 +83,9 @@ bool OtherThreads::have_changed() {
   return true;
 }
 
-/// -1 for a thread that has ended.
+/// CPU time of a thread; -1 if it has ended.
 std::int64_t OtherThreads::time_ns(int thread) {
-  constexpr int kOfThreadByScheduler = 6;  // as pthread_getcpuclockid(), by a thread's number
+  constexpr int kOfThreadByScheduler = 6;  // the clock of pthread_getcpuclockid(), from a thread id
   const auto clock =
       static_cast<clockid_t>((~static_cast<unsigned>(thread) << 3) | kOfThreadByScheduler);
   timespec time{};
@@ -93,7 +93,7 @@ std::int64_t OtherThreads::time_ns(int thread) {
   return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
 }
 
-/// A generator that a loop is watched for.
+/// A random generator whose use is checked.
 class DrawOrder::Generator {
  public:
   using Words = std::array<std::uint64_t, 5>;
@@ -107,7 +107,7 @@ class DrawOrder::Generator {
   }
 
  protected:
-  /// A few words of its state, which differ after each draw.
+  /// A few words of the state that change with each use.
   virtual Words words() = 0;
   virtual std::string name() const = 0;
   virtual std::string own_one() const = 0;
@@ -161,7 +161,7 @@ class DrawOrder::TorchGenerator final : public Generator {
   at::Generator generator_;
 };
 
-/// NumPy's default generator, an MT19937, where the program has imported NumPy.
+/// NumPy's default generator, an MT19937, if the program has imported NumPy.
 class DrawOrder::NumpyGenerator final : public Generator {
  protected:
   Words words() override {
@@ -181,7 +181,7 @@ class DrawOrder::NumpyGenerator final : public Generator {
 
  private:
   static constexpr std::size_t kWords = 624;
-  /// NumPy's mt19937_state.
+  /// The layout of NumPy's mt19937_state.
   struct State {
     std::uint32_t key[kWords];
     std::uint32_t position;
@@ -203,7 +203,7 @@ class DrawOrder::NumpyGenerator final : public Generator {
   const State* state_ = nullptr;
 };
 
-/// That of the functions of Python's module `random`.
+/// The generator that the functions of Python's module `random` use.
 class DrawOrder::PythonGenerator final : public Generator {
  public:
   PythonGenerator() : generator_(py::module_::import("random").attr("_inst")) {
@@ -225,7 +225,7 @@ class DrawOrder::PythonGenerator final : public Generator {
   std::string own_one() const override { return "random.Random(1)"; }
 
  private:
-  /// CPython's RandomObject.
+  /// The layout of CPython's RandomObject.
   struct State {
     PyObject head;
     int position;

@@ -15,18 +15,19 @@
 
 namespace slipstream {
 
-/// A forked process would wait for ever for what another thread was within as it was forked, and
-/// every worker process needs two such things of PyTorch: its default generator of the CPU, within
-/// which no thread is at a fork from now on, and its choice of kernels for this processor, which it
-/// makes once, and here. Call once.
+/// Makes fork() safe for worker processes. If a thread holds a mutex at a fork, the child waits for
+/// it indefinitely, because the child does not have that thread. Every worker process needs two
+/// such objects of PyTorch. One is the default generator of the CPU: a fork handler holds its mutex
+/// during each later fork. The other is the choice of kernels for this processor, which PyTorch
+/// makes only once: this call triggers it. Call it once.
 void prepare_for_forks();
 
-/// The other threads of Python that may draw random numbers, and the processor time that they had.
+/// The CPU times of Python's other threads, which may also use the random generators.
 class OtherThreads {
  public:
-  /// Notes their times. Needs Python's lock, as all below.
+  /// Stores the threads' CPU times. Needs the GIL, as do all functions of this class.
   void begin();
-  /// Whether one of them has run since begin().
+  /// Whether another thread has run since begin().
   bool have_run();
 
  private:
@@ -38,21 +39,21 @@ class OtherThreads {
   bool have_changed();
   static std::int64_t time_ns(int thread);
 
-  std::vector<const void*> known_;  ///< threading.Thread objects, to be compared alone
+  std::vector<const void*> known_;  ///< addresses of threading.Thread objects, only for comparison
   std::vector<Thread> threads_;
 };
 
-/// Where a plain loop does what a lane does to a batch: batch after batch, lane after lane.
+/// Position of a lane's work in the order of a plain loop: by batch, then by lane.
 struct LoopPosition {
   std::uint64_t batch = 0;
   std::size_t lane = 0;
   auto operator<=>(const LoopPosition&) const = default;
 };
 
-/// Sees whether parts of a loop draw random numbers in another order than in a plain loop, from
-/// the default generators of PyTorch, NumPy and Python's `random`. It compares a few words of each
-/// generator's state before and after each part, which takes less than a microsecond. A change
-/// while another thread of Python ran may be that thread's, so it is not counted.
+/// Detects whether parts of a loop use the default generators of PyTorch, NumPy or Python's
+/// `random` in another order than a plain loop. It compares a few words of each generator's state
+/// before and after each part, which takes less than a microsecond. If another thread of Python ran
+/// in between, a change is ignored, because that thread may be its cause.
 class DrawOrder {
  public:
   static constexpr const char* kLoader = "the loader";
@@ -62,10 +63,10 @@ class DrawOrder {
   DrawOrder(const DrawOrder&) = delete;
   DrawOrder& operator=(const DrawOrder&) = delete;
 
-  /// From here on draws are those of one part of the loop. Needs Python's lock, as end() does.
+  /// Begins a part of the loop. Needs the GIL, as does end().
   void begin();
-  /// Throws LoopCheckFailed, with the remedy, if `who` has drawn since begin() from a generator
-  /// from which another part has drawn before that a plain loop would run later.
+  /// Ends the part `who`. Throws LoopCheckFailed, with the remedy, if it used a generator that
+  /// another part, which a plain loop would run later, has already used.
   void end(const std::string& who, LoopPosition position);
 
  private:
@@ -78,7 +79,8 @@ class DrawOrder {
   OtherThreads others_;
 };
 
-/// PyTorch's default generators hold this seed and number while it lives, and then go on as before.
+/// Seeds PyTorch's default generators with a seed and a number during its lifetime, and then
+/// restores their states.
 class KeyedDraws {
  public:
   KeyedDraws(c10::Device device, std::uint64_t seed, std::uint64_t number);

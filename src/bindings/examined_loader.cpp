@@ -28,12 +28,12 @@ std::shared_ptr<NativeLoader> examined(const NativeLoader& loader, const std::st
   return loader.examined(std::move(cut), workers);
 }
 
-/// Samples/s of a loader whose batches stay on the host and are thrown away.
+/// Measures samples/s of a loader whose batches stay on the host and are discarded.
 class LoaderDrain {
  public:
   explicit LoaderDrain(std::shared_ptr<NativeLoader> loader) : loader_(std::move(loader)) {}
 
-  /// Ctrl-C ends it.
+  /// Measures for a turn. Ctrl-C ends it with KeyboardInterrupt.
   void measure(const TurnTime& time) {
     const GilRelease unlocked;
     const DataLoaderOptions& options = loader_->options();
@@ -45,7 +45,7 @@ class LoaderDrain {
     rate_.measure(made, options.num_workers, time, stop);
   }
   Measured rate() const { return rate_.rate(); }
-  /// Each turn's time includes filling its cache.
+  /// Costs of samples. Each turn creates a new loader, so its time includes filling the cache.
   SampleCosts sample_costs() const {
     return {seconds_per_sample(rate_.laps()), bytes_per_sample(rate_.counters()),
             CacheFilling::in_turns};
@@ -59,7 +59,7 @@ class LoaderDrain {
   DrainedRate rate_{Plan(), std::nullopt};
 };
 
-/// The first transform that the device could do and does not; "" for none.
+/// Returns the first transform that could run on the device but does not; "" for none.
 std::string possible_on_device(const NativeLoader& loader) {
   const DataLoaderOptions& options = loader.options();
   const std::vector<NamedOp>& chain = loader.transforms();

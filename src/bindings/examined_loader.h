@@ -4,7 +4,7 @@
 
 namespace slipstream {
 
-/// What the doctor measures of a native loader.
+/// Adds the classes with which the doctor measures a native loader.
 void add_examined_loader(pybind11::module_& module);
 
 }  // namespace slipstream

@@ -9,27 +9,27 @@
 
 namespace slipstream {
 
-/// Where the batches of a loop come from. Called by one thread, without Python's lock.
+/// The source of a loop's batches. One thread at a time calls it, without the GIL.
 class Feed {
  public:
   virtual ~Feed() = default;
-  /// Whether take() would return without waiting.
+  /// Returns whether take() would return without waiting.
   virtual bool ready() = 0;
-  /// Waits for the next batch. False where there is none. Throws what the source threw.
+  /// Waits for the next batch. Returns false if there is none. Throws the source's exceptions.
   virtual bool take() = 0;
-  /// The batch that was taken, on the device, enqueued on `lane`, whose stream is the current one.
+  /// Returns the taken batch on the device. Enqueues the copy on the stream of `lane`, which is the
+  /// current stream. Needs the GIL.
   virtual pybind11::object moved(Lane& lane) = 0;
-  /// Whether the batch that was taken has memory of the device already, in use on the caller's
-  /// stream.
+  /// Whether the taken batch is already in device memory, in use on the caller's stream.
   virtual bool is_on_device() const { return false; }
 
-  /// Whether a thread of its own is to call it, with move() in the place of moved(): no Python has
-  /// a part in it, and it takes long.
+  /// Whether a separate thread should call this feed, with move() instead of moved(). This is so
+  /// for a feed whose work takes long and needs no Python.
   virtual bool wants_thread() const { return false; }
   virtual std::vector<at::Tensor> move(Lane&) { return {}; }
-  /// From another thread: take() returns soon.
+  /// Makes take() return soon. Called from another thread.
   virtual void interrupt() {}
-  /// Ahead of the first take().
+  /// Called before the first take() if a separate thread calls this feed.
   void move_to_thread() { is_on_thread_ = true; }
   bool is_on_thread() const { return is_on_thread_; }
 

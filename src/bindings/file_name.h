@@ -6,8 +6,8 @@
 
 namespace slipstream {
 
-/// The name of a file, or a message with one, as Python has it: bytes that are not text become what
-/// os.fsencode() takes.
+/// Converts the name of a file, or a message that contains one, to a str of Python. Bytes that are
+/// not valid UTF-8 become surrogate escapes, which os.fsencode() converts back.
 pybind11::str file_name(const std::string& name);
 
 }  // namespace slipstream

@@ -8,13 +8,13 @@
 
 namespace slipstream {
 
-/// Waits until the process ends.
+/// Blocks the thread until the process ends.
 [[noreturn]] void wait_for_exit() noexcept;
 
-/// function(), which calls Python or takes its lock. When the interpreter ends, Python before 3.14
-/// exits other threads that want its lock by unwinding their stacks. That aborts the process where
-/// a destructor or a function that throws nothing is on the stack, so the thread waits for the
-/// process's end instead, as from Python 3.14 on.
+/// Calls function(), which calls Python or acquires the GIL. When the interpreter ends, Python
+/// before 3.14 terminates other threads that request the GIL by unwinding their stacks. This aborts
+/// the process if a destructor or a noexcept function is on the stack. The thread therefore blocks
+/// until the process ends, as Python 3.14 and later versions do.
 template <typename Function>
 decltype(auto) in_interpreter(Function&& function) {
   try {
@@ -24,8 +24,8 @@ decltype(auto) in_interpreter(Function&& function) {
   }
 }
 
-/// function(*arguments, **names), where in_interpreter() is the first C++ on the stack behind
-/// Python's own: what unwinding would destroy without the lock stays. Both may be null.
+/// Calls function(*arguments, **names) through in_interpreter(), so that unwinding stops before it
+/// destroys C++ objects that need the GIL. `arguments` and `names` may be null.
 inline pybind11::object call_python(pybind11::handle function, pybind11::handle arguments,
                                     pybind11::handle names = {}) {
   PyObject* const result = in_interpreter([&] {
@@ -36,7 +36,8 @@ inline pybind11::object call_python(pybind11::handle function, pybind11::handle 
   return pybind11::reinterpret_steal<pybind11::object>(result);
 }
 
-/// Holds Python's lock, also on threads that the interpreter's end surprises.
+/// Holds the GIL during its lifetime. If the interpreter ends meanwhile, the thread blocks (see
+/// above).
 class GilAcquire {
  public:
   GilAcquire() {
@@ -47,7 +48,7 @@ class GilAcquire {
   std::optional<pybind11::gil_scoped_acquire> held_;
 };
 
-/// Releases Python's lock while it lives.
+/// Releases the GIL during its lifetime.
 class GilRelease {
  public:
   GilRelease() : state_(PyEval_SaveThread()) {}

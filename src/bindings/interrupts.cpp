@@ -17,7 +17,7 @@ constexpr auto kPollInterval = std::chrono::milliseconds(50);
 
 std::atomic<int> interrupts = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
-int depth = 0;  // of the main thread alone
+int depth = 0;  // only the main thread uses it
 struct sigaction before;
 
 void on_interrupt(int signal) {

@@ -7,8 +7,9 @@
 
 namespace slipstream {
 
-/// Takes Ctrl-C while it lives: the first one is counted, for what runs to end in good order; each
-/// further one goes to whoever had it before. On Python's main thread alone, where they may nest.
+/// Handles Ctrl-C during its lifetime. The first SIGINT is only counted, so that the current work
+/// can end in an orderly way. Each further one is passed to the previous handler. Use it only on
+/// Python's main thread. Objects may be nested.
 class Interrupts {
  public:
   Interrupts();
@@ -16,15 +17,16 @@ class Interrupts {
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
-  /// Since the outermost one was made; 0 where there is none.
+  /// Number of SIGINTs since the outermost object was created; 0 if there is no object.
   static int count();
-  /// Whether none lives.
+  /// Whether no object exists.
   static bool is_free();
 };
 
-/// A Ctrl-C that has not been raised when it is made, or comes while it lives, goes to whoever had
-/// it before when it ends: for what is short and must not be cut off. The second one is not held
-/// back. Does nothing on other threads than Python's main one. Needs Python's lock.
+/// Delays a Ctrl-C until the end of its lifetime, and then passes it to the previous handler. Use
+/// it for short work that must not be interrupted. A Ctrl-C that Python has not yet raised is
+/// delayed, too. The second one is not delayed. Has no effect on threads other than Python's main
+/// thread. Needs the GIL.
 class LateInterrupts {
  public:
   LateInterrupts();
@@ -37,16 +39,16 @@ class LateInterrupts {
   bool is_due_ = false;
 };
 
-/// What Python's handlers of signals raise while other threads run the lanes of a run, which is to
-/// end for it.
+/// Calls Python's signal handlers while other threads run the lanes of a run, and stores what they
+/// raise, so that the run ends.
 class SignalHandlers {
  public:
-  /// Calls the handlers of what has come. On Python's main thread; elsewhere it does nothing.
-  /// Without Python's lock.
+  /// Calls the handlers of pending signals. Has no effect on threads other than Python's main
+  /// thread. Call it without the GIL.
   void poll() noexcept;
-  /// Any thread may ask.
+  /// Whether a handler has raised an exception. Any thread may call this.
   bool has_raised() const { return has_raised_; }
-  /// Throws what was raised, if anything was. By the thread that looks, with Python's lock.
+  /// Throws the stored exception, if any. Called by the thread that calls poll(), with the GIL.
   void rethrow() const;
 
  private:
@@ -54,11 +56,11 @@ class SignalHandlers {
   std::atomic<bool> has_raised_ = false;
 };
 
-/// Asks Python's handlers of signals now and then while something takes long without Python's lock.
+/// Calls Python's signal handlers from time to time during long work without the GIL.
 class SignalPoll {
  public:
-  /// To call often. Throws what a handler raises. On Python's main thread; elsewhere it does
-  /// nothing. Without Python's lock.
+  /// Call this often, without the GIL. Throws what a handler raises. Has no effect on threads other
+  /// than Python's main thread.
   void operator()();
 
  private:

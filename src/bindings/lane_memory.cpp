@@ -9,14 +9,14 @@
 namespace slipstream {
 namespace {
 
-constexpr std::size_t kWholeBytes = 1 << 16;  ///< tensors up to this size are looked at whole
-constexpr std::size_t kSamples = 1024;        ///< elements or pieces of larger ones
+constexpr std::size_t kWholeBytes = 1 << 16;  ///< tensors up to this size are compared entirely
+constexpr std::size_t kSamples = 1024;        ///< compared elements or pieces of larger tensors
 constexpr std::size_t kSampleBytes = 64;
 
 LaneMemory::Piece make_piece(const at::Tensor& tensor) {
   LaneMemory::Piece piece{tensor.storage(), nullptr, nullptr, tensor_version(tensor), {}};
   if (tensor.numel() == 0 || tensor.storage().data() == nullptr) return piece;
-  if (tensor.is_nested()) {  // without strides
+  if (tensor.is_nested()) {  // has no strides
     piece.begin = static_cast<const char*>(tensor.storage().data());
     piece.end = piece.begin + tensor.storage().nbytes();
     return piece;
@@ -104,7 +104,7 @@ bool LaneMemory::is_overwritten_by(const at::Tensor& tensor, bool is_strict) {
     const bool is_written = is_alias && piece.version != now.version;
     if (piece.content)
       return !piece.content->is_still_at(piece.begin) || (is_written && piece.content->is_sample());
-    // Without its content, an earlier batch's write is seen with the next one, which has it.
+    // Without a digest of this tensor, the next tensor, which has one, shows the write.
     if (tensor.is_cpu()) return is_written;
     return is_strict || is_written || !is_alias;
   };

@@ -11,15 +11,15 @@
 
 namespace slipstream {
 
-/// How often PyTorch has seen a tensor's memory written; 0 where it does not count.
+/// PyTorch's version counter of the tensor, which counts writes; 0 if the tensor has none.
 std::uint32_t tensor_version(const at::Tensor& tensor);
 
-/// The elements of a tensor in host memory: of large ones a sample.
+/// A digest of the elements of a tensor in host memory. For large tensors, of a part of them.
 class TensorContent {
  public:
-  /// REQUIRES: strided, in host memory, not empty
+  /// REQUIRES: `tensor` is strided, in host memory and not empty
   explicit TensorContent(const at::Tensor& tensor);
-  /// Whether the elements that begin at `data` are the same. The memory has to be there still.
+  /// Whether the elements that begin at `data` are unchanged. REQUIRES: the memory still exists
   bool is_still_at(const char* data) const { return compute_digest(data) == digest_; }
   bool is_sample() const { return is_sample_; }
 
@@ -32,18 +32,19 @@ class TensorContent {
   std::uint64_t digest_;
 };
 
-/// What a lane has made for the batches of a loop, kept until the lane's work is behind its last
-/// use. Memory is the lane's: it goes back to the lane's stream, unless somebody keeps it longer.
-/// Needs Python's lock where it holds objects that are no tensors.
+/// The results of a lane for the batches of a loop. They are kept until the lane's stream has
+/// waited for their last use, because PyTorch's allocator reuses freed memory at once on the stream
+/// that allocated it. If the caller keeps a tensor longer, hand_to_holders() delays the reuse.
+/// Needs the GIL if it contains objects that are not tensors.
 class LaneMemory {
  public:
   struct Piece {
     c10::Storage storage;
-    const char *begin = nullptr, *end = nullptr;  ///< of the tensor's elements
-    std::uint32_t version = 0;                    ///< of the tensor, as it was made
-    std::optional<TensorContent> content;         ///< as it was made, where it was looked at
+    const char *begin = nullptr, *end = nullptr;  ///< range of the tensor's elements
+    std::uint32_t version = 0;                    ///< version counter after the tensor was created
+    std::optional<TensorContent> content;         ///< digest at that time; empty: not computed
   };
-  /// What was made for a batch.
+  /// The results for one batch.
   struct BatchMemory {
     std::uint64_t batch;
     std::vector<Piece> pieces;
@@ -51,26 +52,26 @@ class LaneMemory {
     std::vector<pybind11::object> opaque;
   };
 
-  /// For the batches that come in order.
+  /// Begins a new batch. Batches are added in order.
   void add(std::uint64_t batch) {
     ++added_;
     batches_.push_back({batch, {}, {}, {}});
   }
   void keep(const at::Tensor& tensor);
-  /// What cannot be looked into, kept whole.
+  /// Keeps an object whose tensors cannot be found.
   void keep(pybind11::handle object);
   bool has(const c10::Storage& storage) const;
   bool newest_has(const c10::Storage& storage) const;
-  /// Whether a tensor of a batch before the newest shares memory with `tensor` and has been
-  /// overwritten since it was made. In host memory contents are compared. A device's cannot be
-  /// without waiting for it: there PyTorch's count of writes decides for tensors of one storage,
-  /// and with `is_strict` all memory that is shared counts as overwritten.
+  /// Whether a tensor of an earlier batch shares memory with `tensor` and has been overwritten
+  /// since it was created. In host memory, contents are compared. Comparing device memory would
+  /// need a synchronization, so PyTorch's version counter decides for tensors of the same storage.
+  /// If `is_strict`, all shared memory counts as overwritten.
   bool is_overwritten_by(const at::Tensor& tensor, bool is_strict);
 
-  /// Whoever still holds memory of `batch`, or of any without one, keeps it on: it goes back behind
-  /// the work that `stream` has then.
+  /// Prepares memory of `batch`, or of all batches if empty, that the caller still references: it
+  /// is reused only after the work that `stream` has at the time when it is freed.
   void hand_to_holders(std::optional<std::uint64_t> batch, const c10::cuda::CUDAStream& stream);
-  /// Takes what it has for batches up to `last`, to be let go of.
+  /// Removes and returns the results for batches up to `last`, so that the caller can free them.
   std::vector<BatchMemory> take(std::uint64_t last);
 
  private:
@@ -79,7 +80,7 @@ class LaneMemory {
   static constexpr std::uint64_t kFirstBatches = 4;
   std::deque<BatchMemory> batches_;
   std::uint64_t added_ = 0;
-  bool shares_ = false;  ///< whether two batches shared memory so far
+  bool shares_ = false;  ///< whether any two batches have shared memory
 };
 
 }  // namespace slipstream

@@ -25,12 +25,12 @@ namespace {
 
 namespace py = pybind11;
 
-/// What slipstream.DataLoader was given.
+/// The arguments of slipstream.DataLoader.
 struct LoaderSettings : DataLoaderOptions {
   std::string device;
   std::shared_ptr<TransformChain> transforms;
   bool transforms_on_device = false;
-  std::int64_t num_classes = 0;  ///< the number given to an operation over the batch; 0: none
+  std::int64_t num_classes = 0;  ///< argument of an operation on whole batches; 0: none
   std::shared_ptr<WorkerPool> pool = nullptr;
   std::vector<std::tuple<std::size_t, std::string, bool>> python_steps = {};  ///< for make_chain()
   std::vector<SampleForm::Leaf> leaves = {};
@@ -61,7 +61,7 @@ void check_classes(const Dataset& dataset, const BatchOps& ops, std::int64_t tol
   }
 }
 
-/// Learns the forms from the first good sample.
+/// Determines the forms of fields from the first sample that can be read.
 void learn_first_forms(Dataset& dataset, const std::vector<NamedOp>& chain,
                        const DataLoaderOptions& options) {
   constexpr std::size_t kMostTries = 100;

@@ -4,7 +4,7 @@
 
 namespace slipstream {
 
-/// The settings of a native loader and the loader, slipstream._native.Loader.
+/// Adds slipstream._native.Loader, the native loader, and its settings to `module`.
 void add_loader(pybind11::module_& module);
 
 }  // namespace slipstream

@@ -13,35 +13,36 @@
 
 namespace slipstream {
 
-/// What a loop takes from its feed, a batch at a time. By one thread, without Python's lock.
+/// Takes batches from a loop's feed, one at a time. One thread uses it, without the GIL.
 class LoopInput {
  public:
   LoopInput(std::shared_ptr<Feed> feed, DrawOrder& draws);
 
   bool wants_thread() const { return feed_->wants_thread(); }
-  /// Ahead of the rest: that thread is not the loop's.
+  /// Call this before all other functions if that thread is not the loop's thread.
   void move_to_thread() { feed_->move_to_thread(); }
   /// Whether is_over() would return without waiting.
   bool ready();
-  /// Takes the next batch, where none is taken. What a loader raises takes the place of a batch:
-  /// moved() or move() throws it. What ends_loop_at_once() is thrown here.
+  /// Takes the next batch unless one is already taken, and returns whether there are no more. An
+  /// error of the loader takes the place of a batch, and moved() or move() throws it. Only errors
+  /// for which ends_loop_at_once() is true are thrown here.
   bool is_over();
   bool is_on_device() const { return !error_ && feed_->is_on_device(); }
-  /// Whether the batch that is taken is an error of the loader.
+  /// Whether an error of the loader took the place of the taken batch.
   bool has_failed() const { return error_ != nullptr; }
-  /// The caller got the loader's error and asks for a batch again: ready() is false until then, for
-  /// a plain loop would not ask the loader before.
+  /// Called when the caller has received the loader's error and requests a batch again. Until then
+  /// ready() is false, because a plain loop would not call the loader before.
   void resume() { awaits_resume_ = false; }
-  /// The batch that was taken, of a feed without a thread, with Python's lock.
+  /// Returns the taken batch of a feed without a thread. Needs the GIL.
   pybind11::object moved(Lane& lane);
-  /// The same of a feed that has one.
+  /// Returns the taken batch of a feed with a thread.
   std::vector<at::Tensor> move(Lane& lane);
 
-  /// By any thread: is_over() returns soon.
+  /// Makes is_over() return soon. Any thread may call this.
   void interrupt() { feed_->interrupt(); }
-  /// Batches taken, errors among them. By any thread.
+  /// Number of taken batches, including errors. Any thread may call this.
   std::uint64_t taken() const { return taken_; }
-  /// Lets go of the feed. Needs Python's lock. Batches taken before stay counted.
+  /// Releases the feed. Needs the GIL. The count of taken batches stays.
   void end() { feed_.reset(); }
 
  private:

@@ -28,8 +28,8 @@ namespace {
 namespace py = pybind11;
 using Clock = std::chrono::steady_clock;
 
-/// find_late_crop() of transforms that are chains of one operation each; nullptr for one that is
-/// not known.
+/// Calls find_late_crop() for transforms that are chains of one operation each. nullptr is an
+/// unknown transform.
 std::optional<std::pair<std::size_t, std::size_t>> find_late_crop_in(
     const std::vector<std::shared_ptr<TransformChain>>& chain, const std::vector<double>& bytes) {
   std::vector<std::optional<AnyOp>> ops;
@@ -42,8 +42,9 @@ std::optional<std::pair<std::size_t, std::size_t>> find_late_crop_in(
   return std::pair(late->crop, late->moved_before);
 }
 
-/// Seconds that the operations of `chain` take for an RGB image of that type and size on one
-/// thread: the median of what fits into about `budget_s`. Throws Refused where they cannot take it.
+/// Seconds that the operations of `chain` take on one thread for an RGB image of this type and
+/// size: the median of all runs that fit into about `budget_s`. Throws Refused if they reject the
+/// image.
 double native_seconds(const TransformChain& chain, std::int64_t height, std::int64_t width,
                       bool is_float, double budget_s) {
   const GilRelease unlocked;
@@ -71,7 +72,7 @@ double native_seconds(const TransformChain& chain, std::int64_t height, std::int
   return median_interval(seconds, "s").value;
 }
 
-/// How busy the device is while a Python function runs.
+/// Measures how busy the device is while a Python function runs.
 class DeviceUsage {
  public:
   explicit DeviceUsage(const std::string& device)

@@ -38,7 +38,7 @@ DatasetPtr as_python_has_it(const std::shared_ptr<const Dataset>& dataset) {
   return std::const_pointer_cast<Dataset>(dataset);  // its functions are all const
 }
 
-/// What `open` opens without Python's lock. Ctrl-C ends that.
+/// Calls `open` without the GIL and returns its result. Ctrl-C ends it.
 template <typename Open>
 DatasetPtr opened(const Open& open) {
   const GilRelease unlocked;
@@ -46,7 +46,7 @@ DatasetPtr opened(const Open& open) {
   return as_python_has_it(open());
 }
 
-/// A StagedLoop that one thread at a time may ask for a batch.
+/// A StagedLoop that refuses a call while another thread requests a batch.
 class Loop {
  public:
   Loop(const py::object& source, const py::object& ready, std::vector<LoopStage> stages,
@@ -87,10 +87,10 @@ class Loop {
 
  private:
   std::unique_ptr<StagedLoop> loop_;
-  bool is_busy_ = false;  ///< guarded by Python's lock
+  bool is_busy_ = false;  ///< guarded by the GIL
 };
 
-/// With the names that options of the command line have in Python.
+/// Replaces the command line's names of options in a message by those of Python.
 std::string in_python(std::string message) {
   for (const auto& [option, name] :
        {std::pair("--transforms-device cpu", "transforms_device='cpu'"),
@@ -203,7 +203,7 @@ void add_datasets(py::module_& module) {
   });
 }
 
-/// A `with` block whose draws are keyed, unless `seed` is None.
+/// A `with` block with keyed random generators, unless `seed` is None.
 struct KeyedBlock {
   std::string device;
   std::optional<std::uint64_t> seed;

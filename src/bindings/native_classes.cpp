@@ -16,7 +16,7 @@ PyObject* refuse_new(PyTypeObject* type, PyObject*, PyObject*) {
   return nullptr;
 }
 
-/// In place of the inherited __new__(), whose message names another __new__() as the remedy.
+/// Replaces the inherited __new__(), whose message names another __new__() as the remedy.
 py::object new_alone() {
   return py::cpp_function([](const py::type& type, const py::args&, const py::kwargs&) {
     refuse_new(reinterpret_cast<PyTypeObject*>(type.ptr()), nullptr, nullptr);
@@ -31,7 +31,8 @@ bool is_complete(PyObject* self) {
   return true;
 }
 
-/// What pybind11's metaclass does, without the tp_new of `type`, which refuses.
+/// Creates an object as pybind11's metaclass does, but not with tp_new of `type`, which now
+/// refuses.
 PyObject* construct(PyObject* type, PyObject* args, PyObject* kwargs) {
   PyObject* const self = py::detail::make_new_instance(reinterpret_cast<PyTypeObject*>(type));
   if (self == nullptr) return nullptr;
@@ -44,7 +45,7 @@ PyObject* construct(PyObject* type, PyObject* args, PyObject* kwargs) {
   return nullptr;
 }
 
-/// Derived from pybind11's metaclass, which other extension modules share.
+/// Derives a metaclass. pybind11's own must not change, because other extension modules share it.
 py::object make_metaclass(py::handle base) {
   const py::handle type(reinterpret_cast<PyObject*>(&PyType_Type));
   py::object made = type("NativeType", py::make_tuple(base), py::dict());
@@ -62,7 +63,7 @@ void refuse_new_alone(py::module_& module) {
     if (!py::type::handle_of(value).is(theirs)) continue;
     PyTypeObject* const type = reinterpret_cast<PyTypeObject*>(value.ptr());
     type->tp_new = &refuse_new;
-    // Not by setattr(), which would change tp_new.
+    // setattr() would also change tp_new, which construct() needs.
     if (PyDict_SetItemString(type->tp_dict, "__new__", refuses.ptr()) != 0)
       throw py::error_already_set();
     Py_SET_TYPE(value.ptr(), reinterpret_cast<PyTypeObject*>(py::object(ours).release().ptr()));

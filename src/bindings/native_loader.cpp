@@ -24,14 +24,14 @@ namespace {
 
 namespace py = pybind11;
 
-/// Batches that callers may hold in the loader's memory.
+/// Number of batches in the loader's memory that callers may keep.
 constexpr std::size_t kHeldBatches = 6;
 constexpr std::size_t kSmallPart = 8;
-/// Where a batch is late: between two looks.
+/// Time between two checks for a late batch.
 constexpr auto kPoll = std::chrono::microseconds(100);
 
-/// A field that is a small part of its batch has memory of its own, for callers who keep or save
-/// it alone.
+/// Copies a field that is a small part of its batch. Otherwise a caller that keeps or saves only
+/// this field would keep the whole slab.
 at::Tensor without_rest(const at::Tensor& field) {
   const bool is_small = field.nbytes() < field.storage().nbytes() / kSmallPart;
   return is_small ? field.clone() : field;
@@ -57,7 +57,7 @@ std::vector<NamedOp> used_by(const std::shared_ptr<const PoolUser>& user,
 
 }  // namespace
 
-/// Slabs whose tensors are gone, which any thread may find.
+/// Slabs whose tensors have been freed. Any thread may free the last tensor of a slab.
 struct NativeLoader::Returned {
   std::mutex changing;
   std::vector<HostBatch> batches;
@@ -109,7 +109,7 @@ std::shared_ptr<NativeLoader> NativeLoader::examined(std::optional<HostCut> cut,
 
 NativeLoader::~NativeLoader() {
   if (!made_in_.is_this_process()) {
-    static_cast<void>(feed_.release());  // its threads, and its device, are not in this process
+    static_cast<void>(feed_.release());  // leaked: its threads are not in this process
     return;
   }
   std::optional<GilRelease> unlocked;
@@ -149,7 +149,7 @@ void NativeLoader::check_process() const {
 }
 
 void NativeLoader::seek(std::uint64_t batch) {
-  check_process();  // a fork's copy of using_ may be held by a thread that is not there
+  check_process();  // in a fork, using_ may be locked by a thread that only the parent has
   const std::lock_guard using_it(using_);
   ++passes_;
   options_.first_batch = batch;
@@ -199,7 +199,7 @@ void NativeLoader::take(std::uint64_t pass) {
     returned_->batches.clear();
   }
   if (feed_->has_failed()) start(position_);
-  ++position_;  // past a batch that fails, too
+  ++position_;  // also if the batch fails, so that the next call takes the next one
   taken_ = feed_->take();
 }
 
@@ -271,10 +271,11 @@ GivenBatch NativeLoader::on_host(std::uint64_t pass) {
     feed_->release(batch);
     return {run_augmentation(views(copy)), std::move(texts)};
   }
-  // The slab and what it lies in live as long as the tensors.
+  // The tensors keep the slab, and the memory that contains it, alive.
   const auto return_slab = [batch, returned = returned_, memory = feed_->loader()->memory(batch),
                             context = context_, made_in = made_in_](void*) {
-    if (!made_in.is_this_process()) {  // another thread may have been at that memory in the fork
+    if (!made_in
+             .is_this_process()) {  // at the fork, another thread may have been using this memory
       static_cast<void>(new auto(memory));
       return;
     }

@@ -22,13 +22,14 @@
 
 namespace slipstream {
 
-/// How samples that Python made become batches of the same form. Made with Python's lock.
+/// Describes how batches get the form of the samples that Python returned. Created with the GIL.
 struct SampleForm {
-  /// Of a field that is bytes: the type and shape of one sample.
+  /// For a field that is transported as bytes: the dtype and shape of one sample.
   using Leaf = std::optional<std::pair<at::ScalarType, std::vector<std::int64_t>>>;
 
-  std::vector<Leaf> leaves;  ///< empty: all fields are as they are
-  /// Makes a batch of the tuple of its tensors and the list of its samples' strings, as bytes.
+  std::vector<Leaf> leaves;  ///< empty: no field is transported as bytes
+  /// Called with the tuple of a batch's tensors and the list of its samples' strings, as bytes.
+  /// Returns the batch.
   pybind11::object build;
 
   SampleForm(std::vector<Leaf> all, pybind11::object function)
@@ -38,76 +39,79 @@ struct SampleForm {
   SampleForm& operator=(const SampleForm&) = delete;
 };
 
-/// A batch as Python gets it.
+/// A batch as it is passed to Python.
 struct GivenBatch {
   std::vector<at::Tensor> tensors;
-  std::vector<std::string> texts;  ///< of each sample, if any; in host memory
+  std::vector<std::string> texts;  ///< strings of each sample, if any, in host memory
 };
 
-/// The C++ loader for Python, which begins to read at seek(): epochs of batches, each a list of
-/// tensors, one for each field, with images as batch x channels x height x width in channels-last
-/// memory and labels as int64, or as float32, batch x classes, behind operations over the batch.
-/// These are done to whole batches, ahead of leaving off what completes a smaller one.
+/// The C++ loader for Python. It begins to read at seek(). A batch is a list of tensors, one for
+/// each field: images as batch x channels x height x width in channels-last memory; labels as
+/// int64, or after operations on whole batches as float32 of batch x classes. Such operations
+/// always run on full batches. If a batch is smaller, its additional samples are removed
+/// afterwards.
 class NativeLoader {
  public:
-  /// `context`: of the device whose page-locked memory it fills. Without drop_last the ranks share
-  /// what is left for the last batch of an epoch, which is as small as this rank's share. `pool`:
-  /// processes for what is in Python, or nullptr; `form` is that of their samples. Throws Refused
-  /// as DataLoader does.
+  /// `context`: that of the device for which batches are written to page-locked memory. Without
+  /// drop_last, the ranks share the remaining samples of an epoch, and the last batch has as many
+  /// as this rank's share. `pool`: worker processes for code in Python, or nullptr. `form`: that of
+  /// their samples. Throws Refused as DataLoader does.
   NativeLoader(std::shared_ptr<Context> context, std::shared_ptr<const Dataset> dataset,
                std::vector<NamedOp> transforms, DataLoaderOptions options,
                std::shared_ptr<WorkerPool> pool, std::shared_ptr<const SampleForm> form);
   ~NativeLoader();
 
   std::uint64_t batches_per_epoch() const;
-  /// Throws Refused in a forked process, where it has worker processes or a GPU.
+  /// Throws Refused in a forked process if the loader uses worker processes or a GPU.
   void check_process() const;
-  /// Goes to a batch, counted through all epochs. A forked process reads on with threads of its
-  /// own. Throws as check_process() does.
+  /// Moves to a batch, numbered through all epochs. In a forked process, the loader starts new
+  /// threads. Throws as check_process() does.
   void seek(std::uint64_t batch);
-  /// Ends what its threads do; seek() begins anew.
+  /// Stops the loader's threads. seek() starts them again.
   void halt();
-  /// Loads the share of another rank after the next seek(). Throws Refused, and changes nothing,
-  /// if the data set is too small for that many.
+  /// Selects the rank whose share is loaded after the next seek(). Throws Refused, and changes
+  /// nothing, if the data set is too small for that many.
   void take_ranks(std::size_t rank, std::size_t ranks);
-  /// The number of calls of seek(): a reader is refused after a seek() of another one.
+  /// Number of calls of seek(). A reader is refused after a seek() for another reader.
   std::uint64_t passes() const { return passes_; }
-  /// Takes the next batch, without Python's lock. Needs it not to be at the end of the epoch.
+  /// Takes the next batch, without the GIL. REQUIRES: the epoch has not ended
   void take(std::uint64_t pass);
   bool ready();
   std::uint64_t position() const { return position_; }
-  /// Whether on_device() takes long, and no Python has a part in it or in take().
+  /// Whether on_device() takes long, and neither it nor take() needs Python.
   bool wants_thread() const {
     return !pool_ && (has_format(options_.wire, Wire::jpeg) || must_have_thread_);
   }
-  /// For tests: as if it did.
+  /// Makes wants_thread() return true. Only for tests.
   void want_thread(bool must) { must_have_thread_ = must; }
 
-  /// The batch that was taken, in host memory. Tensors hold its memory, but for what was mixed;
-  /// where more batches are held than the loader has memory for, they are copies.
+  /// Returns the taken batch in host memory. The tensors share the loader's memory, except for
+  /// mixed fields. If the caller keeps more batches than the loader has memory for, they are
+  /// copies.
   GivenBatch on_host(std::uint64_t pass);
-  /// The same on the device, behind the transforms that are done there, enqueued on `lane`, whose
-  /// stream is the current one.
+  /// Returns the taken batch on the device, after the transforms that run there. Enqueues the work
+  /// on the stream of `lane`, which is the current stream.
   GivenBatch on_device(std::uint64_t pass, Lane& lane);
 
-  /// Its tensors and strings as the samples have them.
+  /// Converts a batch to the structure of the samples. Needs the GIL.
   pybind11::object built(const GivenBatch& batch) const;
 
-  /// The same from the first batch on, for measurements: full batches, by `workers`, with what is
-  /// ahead of `cut` cached. Throws Refused where something is in Python.
+  /// Creates a loader for measurements: it starts at the first batch, produces only full batches
+  /// with `workers` threads, and caches the results of the step that `cut` names. Throws Refused if
+  /// a step is in Python.
   std::shared_ptr<NativeLoader> examined(std::optional<HostCut> cut, unsigned workers) const;
 
   Context& context() { return *context_; }
   const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
-  /// Those of samples; options() has those over the batch.
+  /// Transforms of samples. options() contains the operations on whole batches.
   const std::vector<NamedOp>& transforms() const { return transforms_; }
   const DataLoaderOptions& options() const { return options_; }
-  /// Whether the last batch of an epoch is as small as this rank's share of what is left.
+  /// Whether the last batch of an epoch may be smaller than the others.
   bool keeps_rest() const { return !options_.drop_last; }
 
-  /// The bad samples that were skipped so far.
+  /// Bad samples that have been skipped.
   SkippedSamples skipped();
-  /// Those that a run over the same data set skipped with a loader of its own.
+  /// Adds bad samples that a run over the same data set skipped with a separate loader.
   void add_skipped(const SkippedSamples& skipped);
 
  private:
@@ -116,47 +120,49 @@ class NativeLoader {
   void check_pass(std::uint64_t pass) const;
   HostBatch handed_over(std::uint64_t pass);
   std::vector<std::string> read_texts(const HostBatch& batch) const;
-  /// Whether that field of a slab says where strings are: the one behind all leaves.
+  /// Whether this field of a slab contains the positions of strings, which are after all leaves.
   bool is_of_texts(std::size_t field) const { return texts_ && field == form_->leaves.size(); }
-  /// Ends its threads, and waits for the copies of its slabs, which others get.
+  /// Ends the threads, and waits for the copies of the slabs, because other loaders reuse their
+  /// memory.
   void stop();
-  /// All fields of `memory`, that of a slab.
+  /// Returns all fields as views of `memory`, the memory of a slab.
   std::vector<at::Tensor> views(const at::Tensor& memory) const;
-  /// What Python gets of all fields, behind the transforms that are done to batches, which are
-  /// enqueued on the current stream. Undefined ones are not there.
+  /// Applies the transforms of whole batches on the current stream, and returns the fields that are
+  /// passed to Python. Missing fields are undefined tensors.
   std::vector<at::Tensor> run_augmentation(std::vector<at::Tensor> all) const;
-  /// A field of the batch that was taken, as Python gets it.
+  /// Returns a field of the taken batch as it is passed to Python.
   at::Tensor given(const at::Tensor& whole, FieldKind kind, std::size_t field) const;
   std::int64_t size_of_taken() const;
-  /// Which samples of the batch are in order: all but those that took the place of a bad one. No
-  /// value: all, as in training, where batches stay full.
+  /// Indices of the samples that did not replace a bad sample. Empty: all samples are used, as in
+  /// training, where batches stay full.
   std::optional<at::Tensor> good_ones(const HostBatch& batch) const;
 
-  std::mutex using_;  ///< by one thread at a time; nobody waits for Python's lock with it
+  std::mutex
+      using_;  ///< one thread at a time uses the loader; never held while waiting for the GIL
   std::shared_ptr<Context> context_;
   std::shared_ptr<const Dataset> dataset_;
   std::vector<NamedOp> transforms_;
   DataLoaderOptions options_;
-  const ProcessGuard first_in_;  ///< the process that made it
-  ProcessGuard made_in_;         ///< that of feed_
+  const ProcessGuard first_in_;  ///< the process that created the loader
+  ProcessGuard made_in_;         ///< the process that created feed_
   std::shared_ptr<WorkerPool> pool_;
   std::shared_ptr<const SampleForm> form_;
   std::shared_ptr<SampleTexts> texts_;  ///< nullptr: samples have no strings
-  std::shared_ptr<PoolUser> user_;      ///< for the feed's loader, where there is a pool
-  std::optional<FrozenStage> augment_;  ///< where the device does transforms
-  std::optional<FrozenStage> mix_;      ///< of the operations over batches, if any
+  std::shared_ptr<PoolUser> user_;      ///< for the feed's loader, if there is a pool
+  std::optional<FrozenStage> augment_;  ///< the transforms that run on the device, if any
+  std::optional<FrozenStage> mix_;      ///< the operations on whole batches, if any
   std::unique_ptr<DeviceFeed> feed_;    ///< has a loader after seek() and until halt()
   std::shared_ptr<Returned> returned_;
   std::optional<HostBatch> taken_;
-  std::optional<at::Tensor> good_ones_;  ///< of the batch that is handed over
-  SkippedSamples skipped_;               ///< by loaders that were ended
+  std::optional<at::Tensor> good_ones_;  ///< those of the taken batch
+  SkippedSamples skipped_;               ///< by loaders that have ended
   std::atomic<std::uint64_t> position_ = 0;
   std::atomic<std::uint64_t> passes_ = 0;
   bool must_have_thread_ = false;
   std::uint64_t batches_per_epoch_ = 0;
 };
 
-/// One epoch of a native loader, or what is left of it.
+/// The rest of an epoch of a native loader.
 class NativeFeed final : public Feed {
  public:
   explicit NativeFeed(std::shared_ptr<NativeLoader> loader);

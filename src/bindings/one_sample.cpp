@@ -21,7 +21,7 @@ namespace {
 
 namespace py = pybind11;
 
-/// Of height x width x channels.
+/// Copies an array of height x width x channels to a tensor.
 at::Tensor copy_tensor(const ConstArray& array) {
   const at::IntArrayRef sizes(array.shape.dims.data(), array.shape.rank);
   return at::from_blob(const_cast<std::byte*>(array.data), sizes, scalar_type(array.dtype));
@@ -39,12 +39,12 @@ void assign(HostArray& to, const at::Tensor& from) {
              {values.size(0), values.size(1), values.size(2)}});
 }
 
-/// Functions of an image, called where the sample is asked for.
+/// A function of Python for an image, called on the thread that requests the sample.
 struct CalledOp {
   static constexpr std::string_view kName = "python";
   struct Drawn {};
 
-  py::handle function;  ///< of channels x height x width, on the CPU
+  py::handle function;  ///< its argument is channels x height x width, on the CPU
   bool keeps_sizes = false;
 
   void validate() const {}
@@ -63,7 +63,7 @@ struct CalledOp {
   }
 };
 
-/// Images that are there, as a sample of one number.
+/// A data set of images that already exist, which it returns as the sample of one number.
 class GivenImages final : public Dataset {
  public:
   GivenImages(const std::vector<at::Tensor>& images, std::size_t number) : number_(number) {
@@ -88,11 +88,11 @@ class GivenImages final : public Dataset {
   Sample sample_;
 };
 
-/// Transforms of one sample.
+/// A request to apply transforms to one sample.
 struct TransformRequest {
   std::shared_ptr<TransformChain> chain;
-  std::vector<std::tuple<std::size_t, std::string, py::object>> functions;  ///< place, name
-  bool keeps_sizes = false;                                                 ///< functions must
+  std::vector<std::tuple<std::size_t, std::string, py::object>> functions;  ///< index, name
+  bool keeps_sizes = false;  ///< whether functions must not change the size of an image
   std::uint64_t seed = 0;
 };
 

@@ -11,9 +11,9 @@
 
 namespace slipstream {
 
-/// Sample `key.sample`, read, decoded and behind the chain; `done` is called behind each operation,
-/// with its place. Throws UnfitSample where another sample might do, else Error; both name step and
-/// sample, and say `note` of it.
+/// Returns sample `key.sample` after reading, decoding and all operations of the chain. Calls
+/// `done` with the index of each operation after it. Throws UnfitSample if another sample might
+/// succeed, otherwise Error. Both messages contain the step, the sample and `note`.
 Sample made_sample(const Dataset& dataset, const std::vector<NamedOp>& chain, const RandomKey& key,
                    const std::string& note,
                    const std::function<void(std::size_t, const Sample&)>& done);

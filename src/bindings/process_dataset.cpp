@@ -11,7 +11,7 @@
 namespace slipstream {
 namespace {
 
-/// Native operations draw from the first blocks of a key.
+/// First block of a key for Python. Native operations use the blocks before it.
 constexpr std::uint32_t kPythonBlock = 1u << 25;
 
 bool is_image(const FieldSpec& spec) { return spec.kind == FieldKind::image; }
@@ -20,13 +20,13 @@ bool fixes_sizes(const std::vector<NamedOp>& chain, std::vector<FieldSpec> specs
   try {
     for (const NamedOp& each : chain) specs = fields_after(each.op, specs);
   } catch (const Refused&) {
-    return true;  // the loader says what is wrong
+    return true;  // the loader reports the error
   }
   return std::all_of(specs.begin(), specs.end(),
                      [](const FieldSpec& spec) { return spec.shape.is_fixed(); });
 }
 
-/// What each step in Python makes of one sample, into its forms.
+/// Runs each step in Python on one sample, which stores the form of its result.
 void run_once(const Dataset& dataset, const std::vector<NamedOp>& chain, const RandomKey& key) {
   const std::vector<FieldSpec> specs = dataset.fields();
   if (std::none_of(specs.begin(), specs.end(), is_image)) throw Refused(kNoImages);
@@ -41,7 +41,7 @@ void run_once(const Dataset& dataset, const std::vector<NamedOp>& chain, const R
   made_sample(dataset, chain, key, ", by which the loader learns the form of all", learn);
 }
 
-/// Lets a step in Python make images of any size, where the chain gives them one after all.
+/// Allows a step in Python to return images of any size if the chain later makes the sizes equal.
 void free_sizes(const PythonOp& python, const Dataset& dataset, const std::vector<NamedOp>& chain) {
   const PythonOp::Forms learned = *python.forms;
   for (auto& [name, form] : *python.forms) form.shape = {-1, -1, form.shape[2]};

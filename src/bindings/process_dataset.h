@@ -13,12 +13,12 @@
 
 namespace slipstream {
 
-/// A data set that worker processes read. All its samples have the form of one of them. Its image,
-/// if any, is a field of the kind `image`; all else is of the kind `other`, as bytes. Strings are
-/// in texts(); the last field says where.
+/// A data set that worker processes read. All samples have the same form. The image, if any, is a
+/// field of the kind `image`. All other values are bytes, in fields of the kind `other`. Strings
+/// are in texts(), and the last field contains their positions there.
 class ProcessDataset final : public Dataset {
  public:
-  /// `form`, `specs`: of the sample that all others are like, which has strings with `has_texts`.
+  /// `form`, `specs`: those of every sample. `has_texts`: whether samples contain strings.
   ProcessDataset(std::shared_ptr<WorkerPool> pool, std::size_t size, std::string form,
                  std::vector<FieldSpec> specs, bool has_texts);
 
@@ -26,11 +26,12 @@ class ProcessDataset final : public Dataset {
   std::vector<FieldSpec> fields() const override;
   void read(std::size_t index, Sample& out) const override;
   void read_keyed(std::size_t index, const RandomKey& key, Sample& out) const override;
-  /// Whether images may differ in size from sample to sample.
+  /// Sets whether images may have different sizes.
   void let_sizes_differ(bool differ) { sizes_differ_ = differ; }
-  /// The same, read by `user` alone, whose waits can be ended.
+  /// Returns this data set for one user, whose waits can be ended.
   std::shared_ptr<const Dataset> used_by(std::shared_ptr<const PoolUser> user) const;
-  /// nullptr: samples have no strings. What was read is to be in one batch, or in none.
+  /// Strings of samples, or nullptr if there are none. A sample that was read may be in at most one
+  /// batch.
   const std::shared_ptr<SampleTexts>& texts() const { return texts_; }
 
  private:
@@ -45,13 +46,13 @@ class ProcessDataset final : public Dataset {
   bool sizes_differ_ = false;
 };
 
-/// A run of functions in Python on images, done by worker processes.
+/// Consecutive functions of Python for images, which worker processes call.
 struct PythonOp {
   static constexpr std::string_view kName = "python";
   struct Drawn {
     std::uint64_t sample, seed;
   };
-  /// What it makes of an image.
+  /// The form of the resulting image.
   struct Form {
     DType dtype;
     Shape shape;
@@ -60,10 +61,10 @@ struct PythonOp {
 
   std::shared_ptr<WorkerPool> pool;
   std::uint64_t step = 0;
-  bool keeps_sizes = false;  ///< others are refused, as something else has the image's size
-  std::shared_ptr<Forms> forms = std::make_shared<Forms>();  ///< by field, as one sample has shown
-  bool may_draw = true;                                      ///< false: evaluation does it as well
-  std::shared_ptr<const PoolUser> user = nullptr;            ///< nullptr: waits go on to their end
+  bool keeps_sizes = false;  ///< refuse other sizes, because another field has the image's size
+  std::shared_ptr<Forms> forms = std::make_shared<Forms>();  ///< by field, learned from one sample
+  bool may_draw = true;  ///< may be random; false: evaluation runs it, too
+  std::shared_ptr<const PoolUser> user = nullptr;  ///< nullptr: waits cannot be ended
 
   void validate() const {}
   bool touches(FieldKind kind) const { return kind == FieldKind::image; }
@@ -78,15 +79,16 @@ struct PythonOp {
 inline constexpr const char* kNoImages =
     "transforms in Python are done to images, but the data set has none";
 
-/// Throws UnfitSample where a function has made an image of another size beside masks or boxes.
+/// Throws UnfitSample if a function has changed the size of an image that has masks or boxes.
 void require_size(const Shape& before, const Shape& made);
 
-/// The seed of Python's generators for that place and work; 0: reading, 1 and more: a step.
+/// Returns the seed of Python's generators for a sample. `work`: 0 for reading, otherwise a step.
 std::uint64_t python_seed(const RandomKey& key, std::uint64_t work);
 
-/// Does the chain to one sample, to learn what its steps in Python make of images; then lets images
-/// differ in size where the chain gives them one size after all. Throws UnfitSample where another
-/// sample might do, else Error; both name step and sample.
+/// Applies the chain to one sample, to learn the forms of the images that its steps in Python
+/// return. If the chain ends with images of equal size, allows different sizes before. Throws
+/// UnfitSample if another sample might succeed, otherwise Error. Both messages contain the step and
+/// the sample.
 void learn_forms(Dataset& dataset, const std::vector<NamedOp>& chain, const RandomKey& key);
 
 }  // namespace slipstream

@@ -6,8 +6,8 @@
 
 namespace slipstream {
 
-/// Batches of an iterator of Python's. ready() tells whether the next one comes without waiting;
-/// None where it always does. Both are in a list of Python's (kept_in()).
+/// Batches of a Python iterator. A Python function returns whether the next one is ready; None
+/// means that it always is. Both objects are in a Python list (kept_in()).
 class PythonFeed final : public Feed {
  public:
   PythonFeed(pybind11::handle batches, pybind11::handle ready, c10::Device device);

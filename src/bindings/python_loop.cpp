@@ -17,7 +17,7 @@ namespace {
 
 namespace py = pybind11;
 
-/// A rate of Python, which has measure(TurnTime) and rate(); None: there is none.
+/// Converts a Python object with measure(TurnTime) and rate() to a rate. None: there is no rate.
 RateInTurns to_rate(const py::object& rate) {
   if (rate.is_none()) return {};
   return {[rate](const TurnTime& time) { rate.attr("measure")(time); },
@@ -42,8 +42,8 @@ ExaminedLevel to_level(const py::handle& given) {
   return examined;
 }
 
-/// A LevelMeasurements of the package (python/slipstream/_doctor/measurements.py). It holds
-/// Python's lock whenever it is used.
+/// Wraps a LevelMeasurements of the package (python/slipstream/_doctor/measurements.py). Its
+/// functions need the GIL.
 class PythonLoop : public ExaminedLoop {
  public:
   explicit PythonLoop(py::object loop) : loop_(std::move(loop)) {}
@@ -74,7 +74,7 @@ class PythonLoop : public ExaminedLoop {
       others.push_back({what, to_rate(rate)});
     return others;
   }
-  /// What ends the program, such as KeyboardInterrupt, ends the examination.
+  /// Rethrows exceptions that end the program, for example KeyboardInterrupt.
   std::string take_failure() override {
     try {
       throw;

@@ -4,7 +4,7 @@
 
 namespace slipstream {
 
-/// The doctor's Examiner for loops that Python runs: examine_loop(), turns, and sizes of caches.
+/// Adds the doctor's Examiner for loops that Python runs: examine_loop(), turns, and cache sizes.
 void add_python_loop(pybind11::module_& module);
 
 }  // namespace slipstream

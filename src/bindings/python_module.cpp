@@ -35,7 +35,8 @@ PythonModule::PythonModule(const py::object& module, py::handle kept)
   known_.clear();
 }
 
-/// A module of `to` has the mode of Python's, before it has modules to pass it on to.
+/// Copies the structure of `from` to `to`. Sets each mode before adding submodules, because train()
+/// would pass it on to them.
 void PythonModule::mirror(py::handle from, torch::nn::Module& to, const std::string& prefix) {
   to.train(from.attr("training").cast<bool>());
   add_tensors(from, to, prefix);
@@ -200,7 +201,7 @@ PythonModes::~PythonModes() {
   try {
     restore();
   } catch (const std::exception&) {
-    // The exception under way tells.
+    // A destructor must not throw, and another exception is already being handled.
   }
 }
 
@@ -209,8 +210,8 @@ void PythonModes::set(bool trains) {
   if (!trains || !module_.attr("training").cast<bool>()) module_.attr("train")(trains);
 }
 
-/// train() sets the modes of all that is in a module as well: that comes behind each module that
-/// it is in, as often as there are such.
+/// train() also sets the modes of all submodules. The list therefore contains a module after each
+/// module that contains it, several times if there are several.
 void PythonModes::restore() {
   if (!before_) return;
   const GilAcquire locked;

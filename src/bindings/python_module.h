@@ -12,38 +12,41 @@
 
 namespace slipstream {
 
-/// Lets a list of Python's keep an object that C++ calls: its garbage collector sees there what it
-/// would not see here, where a model or a loss refers to its trainer. Needs Python's lock. The
-/// list must live for as long as the object is called.
+/// Adds an object that C++ calls to a Python list, and returns a borrowed reference. If C++ owned
+/// the object, Python's garbage collector would not see the reference, and could not free a model
+/// or a loss that refers to its trainer. The list must live as long as the object is called. Needs
+/// the GIL.
 pybind11::handle kept_in(pybind11::handle list, const pybind11::object& object);
 
-/// A module of Python as one of LibTorch: a module for each of its modules, under its name, with
-/// the very parameters and buffers that its state_dict() has. Modes are Python's own (PythonModes).
+/// Presents a Python module as a LibTorch module: with a submodule for each of its submodules,
+/// under the same name, that shares the parameters and buffers of its state_dict(). The mode,
+/// training or evaluation, is only set in Python (PythonModes).
 class PythonModule : public torch::nn::Module, public UnsavedState {
  public:
-  /// What it calls is in `kept`. Needs Python's lock, as check_same() does.
+  /// `kept`: the list for objects that it calls. Needs the GIL, as does check_same().
   PythonModule(const pybind11::object& module, pybind11::handle kept);
 
-  /// Of buffers that are not persistent. Takes the lock.
+  /// Saves buffers that are not persistent, and returns a function that restores them. Acquires the
+  /// GIL.
   std::function<void()> keep_unsaved() const override;
 
  protected:
-  /// Throws Error, with the remedy, where Python's module has other parameters, buffers or modules
+  /// Throws Error, with the remedy, if Python's module has other parameters, buffers or modules
   /// than at the beginning, or tensors of another form.
   void check_same() const;
 
  private:
-  /// The names that a module has for its parameters, its buffers or its modules.
+  /// The table of a module's parameters, buffers or submodules by name.
   struct Table {
     pybind11::handle names;  ///< a dict
     std::string where, what;
     Py_ssize_t size;
   };
-  /// What such a table has under a name: a module, a tensor, or None.
+  /// An entry of a table: a module, a tensor, or None.
   struct Entry {
     std::size_t table;
     pybind11::handle name;
-    pybind11::handle module;  ///< or None; without a pointer: it is a tensor
+    pybind11::handle module;  ///< or None; a null handle: the entry is a tensor
     at::Tensor tensor = {};
     at::ScalarType type = at::kFloat;
     c10::Device device = at::kCPU;
@@ -57,7 +60,7 @@ class PythonModule : public torch::nn::Module, public UnsavedState {
   void keep(pybind11::handle name, const at::Tensor& tensor);
   void keep(pybind11::handle name, pybind11::handle module);
   std::string qualified_name(const Entry& entry) const;
-  /// Throws Error where the tensor has another size, dtype or device, or requires_grad.
+  /// Throws Error if the tensor's size, dtype, device or requires_grad has changed.
   void check_form(const Entry& entry) const;
 
   pybind11::handle kept_;  ///< a list
@@ -68,8 +71,8 @@ class PythonModule : public torch::nn::Module, public UnsavedState {
   std::vector<std::pair<pybind11::handle, pybind11::handle>> passing_;  ///< table and name
 };
 
-/// The modes, training or evaluation, of a module of Python and all modules in it, which are as
-/// they were behind it. Takes Python's lock.
+/// Sets the modes, training or evaluation, of a Python module and its submodules, and restores them
+/// at the end of its lifetime. Acquires the GIL.
 class PythonModes {
  public:
   explicit PythonModes(pybind11::handle module);
@@ -77,14 +80,15 @@ class PythonModes {
   PythonModes(const PythonModes&) = delete;
   PythonModes& operator=(const PythonModes&) = delete;
 
-  /// In training all modules keep their modes where `module` is in training mode itself.
+  /// Sets the mode. If `trains` and `module` is already in training mode, its submodules keep their
+  /// modes.
   void set(bool trains);
-  /// What a module throws where it is told its mode is thrown when all is as it was.
+  /// Restores all modes, and then rethrows the first exception that a module's train() threw.
   void restore();
 
  private:
   pybind11::handle module_;
-  std::optional<pybind11::list> before_;  ///< of module and mode
+  std::optional<pybind11::list> before_;  ///< pairs of module and mode
 };
 
 }  // namespace slipstream

@@ -19,7 +19,8 @@ bool is_out_of_device_memory(const py::error_already_set& error) {
   return error.matches(py::module_::import("torch").attr("OutOfMemoryError"));
 }
 
-/// Frames hold tensors, and what would fit is measured next.
+/// Throws OutOfMemoryError. Clears the frames of the traceback, which would keep tensors alive: the
+/// caller then measures how much memory is free.
 [[noreturn]] void throw_out_of_memory(py::error_already_set& error) {
   const std::string message = py::str(error.value());
   if (error.trace()) py::module_::import("traceback").attr("clear_frames")(error.trace());
@@ -30,12 +31,12 @@ bool is_out_of_device_memory(const py::error_already_set& error) {
 [[noreturn]] void end_forked(const py::error_already_set* error) {
   try {
     const py::object raised = error != nullptr ? error->value() : py::object(py::none());
-    // The exception's class may refuse an assignment.
+    // The exception's class may reject the attribute.
     if (error != nullptr && error->trace())
       PyException_SetTraceback(raised.ptr(), error->trace().ptr());
     py::module_::import("slipstream._fit").attr("end_forked")(raised);
   } catch (const std::exception&) {
-    // Nothing of it may go on.
+    // The forked child must not continue the parent's program.
   }
   ::_exit(1);
 }
@@ -54,7 +55,7 @@ py::object called(py::handle function, const py::tuple& arguments) {
   }
 }
 
-/// Labels of few classes travel as bytes.
+/// Converts labels to int64. With few classes they are copied to the device as bytes.
 at::Tensor as_python_has_it(const NamedField& field, const at::Tensor& tensor) {
   const bool is_short = field.is_number && tensor.scalar_type() == at::kByte;
   return is_short ? tensor.to(at::kLong) : tensor;
@@ -109,7 +110,7 @@ void add_note(py::error_already_set& raised, const std::string& place) {
                                                raised.value(), find_traceback(raised), place));
 }
 
-/// The exception of Python inside; nullptr: there is none.
+/// Finds a nested exception of Python; nullptr if there is none.
 std::exception_ptr find_origin(const std::exception& error) {
   if (dynamic_cast<const py::error_already_set*>(&error) != nullptr ||
       dynamic_cast<const python_error*>(&error) != nullptr)

@@ -17,36 +17,40 @@ struct NamedField {
 using NamedFields = std::vector<NamedField>;
 NamedFields collect_fields(const Dataset& dataset);
 
-/// The size of the last batch of an epoch, where that is smaller.
+/// The size of an epoch's last batch, if it is smaller than the others.
 struct LastBatch {
   std::uint64_t batches_per_epoch = 1;
   std::int64_t batch_size = 1, size = 1;
 };
 
-/// function(*arguments). Ends a process that it forked, which has none of the run's threads.
+/// Calls function(*arguments). If the function forks and returns in the child, ends the child,
+/// which has none of the run's threads.
 pybind11::object call_in_run(pybind11::handle function, const pybind11::tuple& arguments);
 
-// Functions of Python are called on the stream of a lane, with Python's lock while they enqueue and
-// no longer. Labels and masks come as int64, as slipstream.DataLoader gives them. All of these need
-// the lock when they are made. What they call is in a list of Python's (kept_in()).
+// The following functions wrap functions of Python. These are called on the stream of a lane, and
+// the GIL is held only while they enqueue work. Labels and masks are passed as int64, as
+// slipstream.DataLoader returns them. Creating a wrapper needs the GIL. The called objects are in a
+// Python list (kept_in()).
 
-/// function(*inputs), which calls `module`, gives a tensor. In training, what fills up the last
-/// batch of an epoch is left off.
+/// Wraps function(*inputs), which calls `module` and returns a tensor. In training, samples that
+/// only fill up the last batch of an epoch are not passed.
 ModuleRef python_module(const pybind11::object& module, pybind11::handle kept,
                         pybind11::handle function, NamedFields inputs, LastBatch last);
-/// function(output, *targets) gives a scalar.
+/// Wraps function(output, *targets), which returns a scalar.
 Loss python_loss(pybind11::handle function, const std::string& input, NamedFields targets);
-/// function(output, *targets) gives a score for each sample; the metric is their mean. `counted`: a
-/// field with a row for each sample.
+/// Wraps function(output, *targets), which returns a score for each sample. The metric is their
+/// mean. `counted`: a field with a row for each sample.
 Metric python_metric(std::string name, pybind11::handle function, NamedFields targets,
                      std::string counted);
-/// function(batch, number) gives the tuple `batch` of all `fields` with others in it. `number`: of
-/// the batch, through all epochs. `module`: what it calls, or None.
+/// Wraps function(batch, number), which returns `batch`, the tuple of all `fields`, with changed
+/// values. `number`: index of the batch, counted through all epochs. `module`: the module that the
+/// function calls, or None.
 FrozenStage python_stage(const pybind11::object& module, pybind11::handle kept,
                          pybind11::handle function, NamedFields fields);
 
-/// Where a run threw what came from Python, throws that, with its type and traceback, and what the
-/// run says of it as a note; else does nothing. Needs Python's lock.
+/// If `error`, thrown by a run, was caused by an exception of Python, throws that exception with
+/// its type and traceback, and with the run's message as a note. Otherwise does nothing. Needs the
+/// GIL.
 void rethrow_of_python(const std::exception& error);
 
 }  // namespace slipstream

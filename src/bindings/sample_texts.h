@@ -10,9 +10,9 @@
 
 namespace slipstream {
 
-/// The strings of samples that were read, as bytes that Python packed, until their batch is given:
-/// they have any length, and a slab holds their places alone. All functions may be called from
-/// several threads at once.
+/// Keeps the strings of samples, as bytes that Python packed, from reading until their batch is
+/// returned. A slab has a fixed size per sample, so it contains only the positions of strings,
+/// which may have any length. All functions may be called by several threads at the same time.
 class SampleTexts {
  public:
   struct TextSlot {
@@ -21,9 +21,9 @@ class SampleTexts {
   };
 
   TextSlot put(std::uint64_t epoch, std::string text);
-  /// Those of a batch, whose places are at `places`, one behind the other. It forgets them, and
-  /// those of earlier epochs, whose samples came into no batch. Throws Error where one is not
-  /// there.
+  /// Removes and returns the strings of a batch. `places`: their positions, one after the other.
+  /// Also removes strings of earlier epochs, whose samples are in no batch. Throws Error if one is
+  /// missing.
   std::vector<std::string> take(const std::byte* places, std::size_t batch_size);
   void clear();
 

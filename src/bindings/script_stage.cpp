@@ -15,8 +15,9 @@ namespace {
 namespace py = pybind11;
 namespace jit = torch::jit;
 
-/// Whether Python's lock, PyTorch's generators, and functions that are known only when they are
-/// called have no part in it: operators of others may be written in Python. REQUIRES: inlined
+/// Whether a block needs neither the GIL nor PyTorch's generators, and calls no function that is
+/// only known at run time. Operators that are not PyTorch's may be written in Python, so they count
+/// as needing the GIL. REQUIRES: all calls are inlined
 bool stands_alone(const jit::Block& block) {
   return std::all_of(block.nodes().begin(), block.nodes().end(), [](const jit::Node* node) {
     const c10::Symbol kind = node->kind();
@@ -30,7 +31,7 @@ bool stands_alone(const jit::Block& block) {
   });
 }
 
-/// Others are of classes in Python.
+/// Whether the tensor has no subclass in Python.
 bool is_plain(const at::Tensor& tensor) {
   return !tensor.unsafeGetTensorImpl()->key_set().has_any(
       c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));

@@ -9,26 +9,26 @@
 
 namespace slipstream {
 
-/// forward() of a module of TorchScript, which a thread without Python's lock calls.
+/// Calls forward() of a TorchScript module on a thread without the GIL.
 class ScriptStage {
  public:
-  /// A call that was prepared, and then its result.
+  /// A prepared call, and later its result.
   struct Call {
     torch::jit::Stack stack;
-    at::ThreadLocalState modes;  ///< of the thread that prepared it, such as autocast
-    bool is_optimized;           ///< torch.jit.optimized_execution() of that thread
+    at::ThreadLocalState modes;  ///< of the thread that prepared it, for example autocast
+    bool is_optimized;           ///< torch.jit.optimized_execution() on that thread
   };
 
-  /// Of a torch.jit.ScriptModule. nullptr for one that calls more than PyTorch's own operators,
-  /// which may be Python, draws random numbers, has hooks or calls what cannot be looked into.
-  /// Needs Python's lock.
+  /// Creates the stage of a torch.jit.ScriptModule. Returns nullptr if the module may call Python
+  /// or cannot be analyzed: if it calls other operators than PyTorch's, uses random numbers, has
+  /// hooks, or calls functions that are not known in advance. Needs the GIL.
   static std::shared_ptr<const ScriptStage> of(pybind11::handle module);
 
-  /// forward(*arguments). Needs Python's lock. Throws as calling the module does.
+  /// Prepares forward(*arguments). Needs the GIL. Throws what a call of the module throws.
   Call call(const pybind11::tuple& arguments) const;
-  /// Calls it, enqueued on the current stream, without gradients. Throws what the module throws.
+  /// Calls forward() on the current stream, without gradients. Throws what the module throws.
   void run(Call& call) const;
-  /// Needs Python's lock, and run().
+  /// Returns the result. Needs the GIL. REQUIRES: run() has returned
   static pybind11::object result(const Call& call);
   static void for_each_tensor(const Call& call,
                               const std::function<void(const at::Tensor&)>& function);
@@ -40,7 +40,7 @@ class ScriptStage {
   torch::jit::Method forward_;
 };
 
-/// Whether a module of TorchScript is none. For tests.
+/// Whether a TorchScript module cannot be a ScriptStage. For tests.
 inline bool needs_python(const pybind11::object& script) {
   return ScriptStage::of(script) == nullptr;
 }

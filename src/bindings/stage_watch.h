@@ -8,20 +8,21 @@
 
 namespace slipstream {
 
-/// Sees whether the module of a stage, which runs ahead of a loop's body, stays as it was: its
-/// modes, the tensors that it has, their values, and that none of them is trained. Values that
-/// PyTorch does not see written, as through `.data`, are not seen. Needs Python's lock.
+/// Checks that the module of a stage, which runs ahead of the loop body, does not change: its
+/// modes, its tensors and their values, and that none of them requires gradients. Writes that
+/// PyTorch does not count, for example through `.data`, are not detected. Needs the GIL.
 class StageWatch {
  public:
-  /// `module`: of Python, or None. What is looked at is in the list `kept` (kept_in()).
+  /// `module`: a Python module, or None. `kept`: the list for the checked objects (kept_in()).
   StageWatch(const pybind11::object& module, pybind11::handle kept);
 
-  /// What has changed since then, as a sentence's end; "" where nothing has. Looks for what was
-  /// replaced in a few of many places, each time in the next ones, and in all at the end.
+  /// Returns what has changed since construction, as the end of a sentence, or "". Looking for
+  /// replaced objects takes long in large modules, so each call checks the next few entries. A call
+  /// with `is_at_end` checks all.
   std::string change(bool is_at_end);
 
  private:
-  /// What a dict of a module has under a name.
+  /// An entry of a dict of a module.
   struct Entry {
     pybind11::handle names, name, value;
   };

@@ -23,7 +23,7 @@ namespace {
 
 namespace py = pybind11;
 
-/// Makes a lane's stream the current one.
+/// Makes a lane's stream the current one during its lifetime.
 class LaneScope {
  public:
   LaneScope(Lane& lane, c10::Device device) {
@@ -52,14 +52,15 @@ std::vector<Lane*> make_lanes(Context& context, const std::vector<LoopStage>& st
   return lanes;
 }
 
-/// Whether something in Python, such as slipstream.verify, is called for each operation of this
-/// thread, in their order.
+/// Whether Python code, for example slipstream.verify, observes each operation of this thread.
+/// Stages then run on this thread, because such code needs their operations in order.
 bool sees_operations() {
   return c10::impl::TorchDispatchModeTLS::any_modes_set() ||
          at::impl::PythonTorchFunctionTLS::stack_len() > 0;
 }
 
-/// None that reads what another thread makes: Python has to put that into the batch first.
+/// Selects the lanes with a thread. No lane can have one if its input is from another thread:
+/// Python must first put that result into the batch.
 std::vector<std::size_t> lanes_on_threads(bool copy_wants_one,
                                           const std::vector<LoopStage>& stages) {
   std::vector<std::size_t> lanes;
@@ -73,13 +74,13 @@ std::vector<std::size_t> lanes_on_threads(bool copy_wants_one,
   return lanes;
 }
 
-/// The first line alone: Python's tracebacks follow it.
+/// Returns the first line of a message, because the other lines are Python's traceback.
 std::string first_line(const std::exception& error) {
   const std::string text = error.what();
   return text.substr(0, text.find('\n'));
 }
 
-/// function(), which calls what `stage` is in Python with the batch `input`.
+/// Calls function(), which calls the Python function of `stage` with the batch `input`.
 template <typename Function>
 auto in_python(const LoopStage& stage, const py::object& input, const Function& function) {
   try {
@@ -92,8 +93,8 @@ auto in_python(const LoopStage& stage, const py::object& input, const Function& 
   }
 }
 
-/// What stage.apply() gives. Each function of Python's on the way takes far longer amid a training
-/// step, whose code and data have filled the caches, than in a loop of its own.
+/// Returns the result of stage.apply(), without calling it if `direct` allows. Each Python function
+/// takes far longer during a training step, which has filled the CPU's caches, than by itself.
 py::object applied(const LoopStage& stage, const py::object& batch) {
   const auto direct = py::reinterpret_borrow<py::tuple>(stage.direct);
   py::object made;
@@ -131,7 +132,7 @@ void StagedLoop::close_quietly() {
   try {
     close();
   } catch (const std::exception&) {
-    // Only where the device is lost, which its next use tells.
+    // This fails only if the device is lost, and the next use of the device reports that.
   }
 }
 
@@ -142,7 +143,7 @@ void StagedLoop::set_stream() {
 void StagedLoop::begin() {
   has_begun_ = true;
   set_stream();
-  // What the caller has enqueued so far may have written what the stages read.
+  // The caller may already have enqueued writes to tensors that the stages read.
   body_->record(*entry_);
   for (Lane* lane : lanes_)
     if (lane != body_.get()) lane->wait(*entry_);
@@ -183,7 +184,7 @@ std::optional<py::object> StagedLoop::next() {
   return batch;
 }
 
-/// Until the caller's next batch is there. False at the end.
+/// Advances the lanes until the caller's next batch is available. Returns false at the end.
 bool StagedLoop::advance() {
   if (!has_begun_) begin();
   if (threads_ && !threads_->are_here())
@@ -206,7 +207,7 @@ bool StagedLoop::advance() {
   return false;
 }
 
-/// The caller is done with its batch, and may have kept the one before.
+/// Called when the caller has finished with its batch. It may still reference the one before.
 void StagedLoop::restore_lanes() {
   const std::string differs = autocast_.end_body();
   if (!differs.empty()) throw LoopCheckFailed(differs);
@@ -239,7 +240,7 @@ void StagedLoop::close() {
   if (std::exchange(is_closed_, true)) return;
   static_cast<void>(autocast_.end_body());
   if (threads_ && !threads_->are_here()) {
-    static_cast<void>(schedule_.release());  // its end would wait for them
+    static_cast<void>(schedule_.release());  // leaked: its destructor would wait for the threads
     static_cast<void>(new std::tuple(std::move(memory_), std::move(moved_), std::move(calls_),
                                      std::move(failures_)));
     return;
@@ -281,7 +282,7 @@ void StagedLoop::run(std::size_t lane, std::uint64_t batch, std::size_t slot) {
   }
 }
 
-/// What fails with a batch takes its place, and the batches ahead of it are given first.
+/// Stores an error in place of its batch, so that earlier batches are returned first.
 void StagedLoop::keep_failure(std::size_t lane, std::size_t slot, bool is_loaders) {
   std::string stage = lane > 0 ? stages_[lane - 1].name : std::string();
   if (!schedule_->is_on_thread(lane) && !failed_.empty()) stage = std::exchange(failed_, {});
@@ -332,7 +333,8 @@ void StagedLoop::prepare_call(std::size_t lane, std::size_t slot) {
   failed_.clear();
 }
 
-/// What a batch computes when it is asked would be neither ahead of the stage's stream nor kept.
+/// Refuses a batch that computes a tensor at each access: the tensor would be neither computed in
+/// advance nor kept for its stream.
 void StagedLoop::refuse_computed(std::size_t lane, const at::Tensor& tensor) {
   const bool is_subclass = !THPVariable_CheckExact(py::cast(tensor).ptr());
   const std::lock_guard keeping(keeping_);
@@ -419,10 +421,10 @@ void StagedLoop::keep_own(std::size_t lane, const at::Tensor& tensor) {
   memory_[lane].keep(tensor);
 }
 
-/// Several batches may share memory, but none may be overwritten while it is in use.
+/// Refuses a batch that overwrites an earlier one. Batches may share memory, but only unchanged.
 void StagedLoop::refuse_same_memory(std::size_t lane, const at::Tensor& tensor) {
-  if (tensor.numel() == 0) return;  // of which nothing can be overwritten
-  // On a GPU the graph that computes a stage's output writes without PyTorch's count.
+  if (tensor.numel() == 0) return;  // an empty tensor cannot be overwritten
+  // A CUDA graph that computes a stage's output does not increment PyTorch's version counter.
   if (!memory_[lane].is_overwritten_by(tensor, /*is_strict=*/lane > 0)) return;
   if (lane > 0)
     throw LoopCheckFailed(
@@ -442,7 +444,7 @@ void StagedLoop::drop(std::size_t lane, std::size_t slot) {
     locked.emplace();
     values_[slot][lane] = {};
   }
-  // Destroyed after the lock of keeping_ is free: it may ask for Python's lock.
+  // Destroyed after keeping_ is unlocked, because freeing it may need the GIL.
   std::vector<LaneMemory::BatchMemory> gone;
   const std::lock_guard keeping(keeping_);
   if (is_ending_) {
@@ -450,8 +452,8 @@ void StagedLoop::drop(std::size_t lane, std::size_t slot) {
     gone = memory_[lane].take(std::numeric_limits<std::uint64_t>::max());
     return;
   }
-  // The lane is behind the body's work for this batch; a batch may be in use in the body of the
-  // next.
+  // The lane has waited for the end of the loop body for this batch. The next loop body may still
+  // use the batch.
   const std::uint64_t reach = lanes_.size() - lane;
   if (begun_[lane] >= reach + 1) gone = memory_[lane].take(begun_[lane] - reach - 1);
 }

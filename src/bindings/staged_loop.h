@@ -25,62 +25,64 @@
 
 namespace slipstream {
 
-/// What is done to each batch ahead of a loop's body, on a lane of its own. Functions are in a list
-/// of Python's (kept_in()).
+/// A stage before the loop body, which runs on each batch on a separate lane. The functions are in
+/// a Python list (kept_in()).
 struct LoopStage {
   std::string name;
-  pybind11::handle apply;  ///< of a whole batch, gives it changed
+  pybind11::handle apply;  ///< takes a whole batch and returns the changed one
   StageWatch watch;
   std::optional<std::uint64_t> seed;
-  /// What apply() calls, where a thread without Python's lock may do so, or nullptr.
+  /// The module that apply() calls, if a thread without the GIL may call it, otherwise nullptr.
   std::shared_ptr<const ScriptStage> script = nullptr;
-  pybind11::handle arguments = {};  ///< of a batch, gives the tuple that `script` is called with
-  pybind11::handle placed = {};     ///< of a batch and what that gave, gives the changed batch
-  /// The keys of the value of a batch that apply() calls its `function` with and of the one that
-  /// this gives, where that is all it does, else an empty tuple.
+  pybind11::handle arguments = {};  ///< takes a batch and returns the arguments of `script`
+  pybind11::handle placed =
+      {};  ///< takes a batch and the result of `script`, returns the changed batch
+  /// If apply() only calls its `function` with one value of the batch: the keys of the argument and
+  /// of the result. Otherwise an empty tuple.
   pybind11::handle direct = {};
-  bool chooses_autocast = false;  ///< rather than running under that of the loop
+  bool chooses_autocast = false;  ///< whether the stage has its own autocast, not that of the loop
 };
 
-/// One pass over a feed: batches are copied and go through the stages ahead of a body, which is the
-/// caller's work between two calls of next(), on the stream that was its current one when it got
-/// the batch. All that is done is called on the caller's thread, but for feeds that want a thread
-/// and stages of TorchScript: they have one each, of which none follows another.
+/// One iteration over a feed. Batches are copied and pass through the stages. The loop body is the
+/// caller's work between two calls of next(), on the stream that was current at the call. All work
+/// is enqueued on the caller's thread. The exceptions are feeds that want a thread and TorchScript
+/// stages, which have a thread each; no two successive lanes do.
 class StagedLoop final : Work {
  public:
-  /// `first`: the number of the first batch, by which stages with a seed draw.
+  /// `first`: index of the first batch, from which stages with a seed derive their random numbers.
   StagedLoop(std::shared_ptr<Feed> feed, std::vector<LoopStage> stages,
              const std::shared_ptr<Context>& context, std::uint64_t first, std::size_t run_ahead);
   ~StagedLoop() override;
   StagedLoop(const StagedLoop&) = delete;
   StagedLoop& operator=(const StagedLoop&) = delete;
 
-  /// The next batch; nothing at the end. The caller's current stream waits for it. Needs Python's
-  /// lock, as all below. Throws what a stage or the feed threw in place of its batch: the call
-  /// after it gives the next one. After an error that is not one batch's (a check that failed,
-  /// Ctrl-C) each further call throws.
+  /// Returns the next batch, or nothing at the end. The caller's current stream waits for the
+  /// batch; the host waits only if its input is late. Needs the GIL, as do all functions below. If
+  /// a stage or the feed threw an exception for this batch, throws it; the following call returns
+  /// the next batch. After an error that does not belong to one batch (a failed check, Ctrl-C),
+  /// each further call throws.
   std::optional<pybind11::object> next();
-  /// Ends the pass, wherever it is. The host waits for nothing.
+  /// Ends the iteration at any point. Does not synchronize with the device.
   void close();
-  /// The stage that failed in the last call of next(); "" where none did.
+  /// Name of the stage that failed in the last call of next(), or "".
   const std::string& failed() const { return failed_; }
-  /// Batches that next() has given or thrown an error for.
+  /// Number of batches that next() has returned, or thrown an error for.
   std::uint64_t given() const { return given_; }
-  /// Batches that were taken from the feed, those with an error among them.
+  /// Number of batches that were taken from the feed, including those with an error.
   std::uint64_t taken() const { return input_.taken(); }
-  /// Whether an error other than one batch's ended it.
+  /// Whether an error that does not belong to one batch ended the loop.
   bool has_failed() const { return !ended_by_.empty(); }
-  /// For Python's garbage collector: errors that wait for their turn. Their tracebacks hold frames,
-  /// and these may hold the loop.
+  /// For Python's garbage collector: visits the errors that next() has not yet thrown. Their
+  /// tracebacks contain frames, which may refer to the loop.
   int traverse(visitproc visit, void* arg) const;
 
  private:
-  /// What a lane threw instead of making its part of a batch.
+  /// An exception that a lane threw for a batch.
   struct Failure {
     explicit operator bool() const { return error || raised; }
 
     std::exception_ptr error;
-    pybind11::object raised;  ///< instead of `error`, where it is Python's
+    pybind11::object raised;  ///< set instead of `error` if the exception is from Python
     std::string stage;
     bool is_loaders = false;
   };
@@ -100,13 +102,13 @@ class StagedLoop final : Work {
   void run_lane(std::size_t lane, std::uint64_t batch, std::size_t slot);
   void keep_failure(std::size_t lane, std::size_t slot, bool is_loaders);
   void restore_lanes();
-  /// Of what lanes have made, all that is in a slot.
+  /// Releases the results of all lanes in a slot.
   void clear(std::size_t slot);
   void prepare_call(std::size_t lane, std::size_t slot);
   void refuse_computed(std::size_t lane, const at::Tensor& tensor);
   void move(std::size_t slot);
   void run_script(std::size_t lane, std::size_t slot);
-  /// What a lane before the last made of the batch in a slot.
+  /// Returns the result of a lane before the last for the batch in a slot.
   const pybind11::object& value(std::size_t slot, std::size_t lane);
   pybind11::object copied();
   pybind11::object staged(std::size_t stage, std::uint64_t batch, const pybind11::object& from);
@@ -123,24 +125,24 @@ class StagedLoop final : Work {
   std::optional<c10::cuda::CUDAStream> stream_;  ///< the caller's
   std::unique_ptr<Lane> body_;
   std::vector<Lane*> lanes_;
-  std::vector<std::vector<pybind11::object>> values_;  ///< [slot][lane]: what it made of the batch
+  std::vector<std::vector<pybind11::object>> values_;  ///< [slot][lane]: the lane's result
   std::vector<std::vector<at::Tensor>>
       moved_;  ///< [slot]: the first lane's, where a thread made it
-  std::vector<std::vector<std::optional<ScriptStage::Call>>> calls_;  ///< as values_, of threads
+  std::vector<std::vector<std::optional<ScriptStage::Call>>> calls_;  ///< [slot][lane], with thread
   std::vector<Failure> failures_;                                     ///< [slot]
   std::string ended_by_;              ///< the error after which there are no more batches
-  std::mutex keeping_;                ///< memory_; nobody waits for Python's lock with it
+  std::mutex keeping_;                ///< guards memory_; never held while waiting for the GIL
   std::vector<LaneMemory> memory_;    ///< [lane]
-  std::vector<std::uint64_t> begun_;  ///< [lane]: batches
+  std::vector<std::uint64_t> begun_;  ///< [lane]: number of batches that began
   std::optional<ThreadLease> threads_;
-  std::optional<at::ThreadLocalState> modes_;  ///< of the caller, such as inference mode
+  std::optional<at::ThreadLocalState> modes_;  ///< of the caller, for example inference mode
   std::unique_ptr<Mark> entry_;
   DrawOrder draws_;
   AutocastWatch autocast_;
   LoopInput input_;
   SignalPoll signals_;
   bool has_begun_ = false, is_closed_ = false, is_ending_ = false;
-  std::uint64_t given_ = 0;  ///< batches
+  std::uint64_t given_ = 0;  ///< number of returned batches
   std::string failed_;
   const std::function<bool()> stop_;
   std::unique_ptr<Schedule> schedule_;

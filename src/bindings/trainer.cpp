@@ -18,7 +18,7 @@ namespace {
 
 namespace py = pybind11;
 
-/// Those of the loader's forms that are exact, or the others.
+/// Returns the loader's wire formats that are exact, or those that are not.
 WireFormats choose_wire(const NativeLoader& loader, bool exact) {
   WireFormats some;
   for (const auto& [field, wire] : loader.options().wire)
@@ -80,7 +80,7 @@ NativeTrainer::NativeTrainer(const std::shared_ptr<NativeLoader>& loader,
   saving_.folder = settings.checkpoint;
   saving_.save_every = settings.save_every;
   saving_.keep = settings.keep;
-  if (saving_.save_every >= steps_) saving_.save_every = 0;  // the last one is saved anyway
+  if (saving_.save_every >= steps_) saving_.save_every = 0;  // the last step is saved anyway
   saving_.program = std::string(slipstream_version());
   if (mode_ != "auto" && mode_ != "serial" && mode_ != "pipelined")
     throw Refused(unknown_name("plan", mode_, {"auto", "serial", "pipelined"}));
@@ -95,7 +95,8 @@ NativeTrainer::NativeTrainer(const std::shared_ptr<NativeLoader>& loader,
 Plan NativeTrainer::build_plan(const Pipeline& pipeline, const std::string& mode) const {
   const DeviceKind kind = context_->kind();
   Plan plan = placed_plan(pipeline, mode, transforms_device_, kind, loading_, numerics_);
-  // Python's lock lets one thread enqueue at a time; on a CPU lanes overlap only by threads.
+  // With the GIL, only one thread enqueues at a time, so threads are of no use on a GPU. On a CPU,
+  // lanes overlap only if they have threads.
   if (kind == DeviceKind::cuda || mode == "serial" || in_one_thread_)
     plan.schedule.driver = Driver::interleaved;
   return plan;
@@ -127,11 +128,11 @@ void NativeTrainer::begin() {
     if (!found.empty()) {
       const State now = trainer_->state();
       try {
-        taken->load_latest();  // for its best score
+        taken->load_latest();  // only for its best score
       } catch (const DeviceLost&) {
         throw;
       } catch (const Error&) {
-        // Checkpoints of another training, or damaged ones, have no score of this training.
+        // Checkpoints of another training, and damaged ones, contain no score of this training.
       }
       trainer_->restore(now);
     }

@@ -22,8 +22,9 @@
 
 namespace slipstream {
 
-/// The trainer of a module of Python. Needs Python's lock when it is made; all that runs gives it
-/// up meanwhile. One that runs takes its device: another one that begins there is refused.
+/// The trainer of a Python module. The constructor and all functions need the GIL; functions that
+/// run lanes release it meanwhile. A trainer that runs reserves its device, and another one that
+/// begins on the same device is refused.
 class NativeTrainer {
  public:
   NativeTrainer(const std::shared_ptr<NativeLoader>& loader, const TrainerSettings& settings);
@@ -31,63 +32,63 @@ class NativeTrainer {
   std::uint64_t position() const { return trainer_->position(); }
   std::uint64_t digest() const;
 
-  /// Selects the score that decides which epoch is best: fit_criterion(). To be called before
-  /// open().
+  /// Selects the score that decides which epoch is best (fit_criterion()). Call it before open().
   void select_criterion(const std::optional<std::string>& chosen);
-  /// Goes to where `resume` says, and begins the run folder. What is in the folder of checkpoints
-  /// is refused without `resume`. Returns LoadedCheckpoint::passed_over.
+  /// Restores the checkpoint that `resume` selects, and begins the run folder. Without `resume`,
+  /// throws Refused if the checkpoint folder already contains checkpoints. Returns
+  /// LoadedCheckpoint::passed_over.
   std::vector<std::string> open(const std::string& resume);
-  /// Takes the device for the calling thread and the folder of checkpoints, if one was given, until
-  /// end(). Throws Refused where the folder has those of later steps.
+  /// Reserves the device, and the checkpoint folder if there is one, for the calling thread until
+  /// end(). Throws Refused if the folder contains checkpoints of later steps.
   void begin();
   void end();
-  /// Goes to a checkpoint. Throws Refused where there is a run folder, which does not go back.
+  /// Restores a checkpoint. Throws Refused if there is a run folder, which cannot go back to an
+  /// earlier step.
   void restore(const std::string& path);
-  /// Fit::run() between begin() and end(). `calls`: a slipstream._fit.FitCalls. `options`: what is
-  /// called and the early stop; all others are the trainer's. Throws KeyboardInterrupt after a
-  /// Ctrl-C.
+  /// Calls Fit::run() between begin() and end(). `calls`: a slipstream._fit.FitCalls. `options`:
+  /// contains the callbacks and the early stop; the trainer sets all other options. Throws
+  /// KeyboardInterrupt after a Ctrl-C.
   FitResult fit(pybind11::handle calls, bool calls_on_step, FitOptions options);
-  /// FitSteps::train() without Python's lock. The run ends where `raised` gets a value, which is
-  /// thrown then.
+  /// Calls FitSteps::train() without the GIL. If `raised` gets a value, the run ends and throws it.
   RunResult train(RunOptions options, const std::exception_ptr& raised);
-  /// Lets train() end behind the steps in flight. Any thread may call it.
+  /// Makes train() end after the steps in flight. Any thread may call this.
   void stop() { is_stopped_ = true; }
-  /// Whether this is the process that made it. Another one, which was forked, is refused.
+  /// Whether this is the process that created the trainer. In a forked process, calls are refused.
   bool is_here() const { return made_in_.is_this_process(); }
-  /// FitSteps::save() without Python's lock.
+  /// Calls FitSteps::save() without the GIL.
   bool save(const std::optional<CheckpointScore>& score);
-  /// FitSteps::show() for the progress line.
+  /// Shows `progress` in the progress line, as FitSteps::show().
   void show(const Progress& progress);
   /// TrainStep::lr() of the trained module.
   std::optional<double> lr(std::uint64_t batch) const {
     return trainer_->pipeline().train_step()->lr(batch);
   }
   std::uint64_t first_step() const { return history_.first_step; }
-  /// What went wrong with checkpoints since the last call, in a sentence; "" for nothing.
+  /// Returns the problem with checkpoints since the last call, as a sentence, or "".
   std::string problem();
-  /// Ends the progress line and brings the run folder up to date. What went wrong there, in a
-  /// sentence; "" for nothing.
+  /// Ends the progress line and updates the run folder. Returns the problem with the folder, as a
+  /// sentence, or "".
   std::string finish();
-  /// Copies of the running averages.
+  /// Returns copies of the running averages of weights.
   std::vector<NamedTensor> averages() const;
 
  private:
   friend class NativeEvaluator;
 
-  /// Runs without Python's lock; what Python raised inside is thrown as it was. `handlers`: look
-  /// while lanes run; nullptr: no run.
+  /// Calls `call` without the GIL. Exceptions of Python inside are rethrown unchanged. `handlers`:
+  /// called while lanes run; nullptr if no lanes run.
   template <typename Call>
   auto run_unlocked(Call call, SignalHandlers* handlers = nullptr,
                     std::thread::id owner = std::this_thread::get_id()) const;
   Plan build_plan(const Pipeline& pipeline, const std::string& mode) const;
   std::unique_ptr<Checkpoints> taken_folder();
-  /// As JSON; "" where the first run finds out which one is faster.
+  /// Returns the plan as JSON, or "" if the first run will choose it.
   std::string known_plan() const { return mode_ == "auto" ? "" : to_json_text(plan_); }
   RunResult run(const RunOptions& options);
 
   ProcessGuard made_in_;
   std::shared_ptr<NativeLoader> loader_;
-  std::shared_ptr<Context> context_;  ///< of this process; the loader's may be another one's
+  std::shared_ptr<Context> context_;  ///< of this process; the loader's may be of its parent
   pybind11::handle module_;
   Plan::Numerics numerics_;
   std::string mode_, transforms_device_;
@@ -110,19 +111,20 @@ class NativeTrainer {
   std::atomic<bool> is_stopped_ = false;
 };
 
-/// What a module makes of other data.
+/// Evaluates a trainer's module on other data.
 class NativeEvaluator {
  public:
-  /// counts_scores: for evaluate(), otherwise for predict(). may_differ: lets images have another
-  /// shape or range than in training.
+  /// `counts_scores`: whether it is for evaluate(), otherwise for predict(). `may_differ`: whether
+  /// images may have another shape or range than in training.
   NativeEvaluator(std::shared_ptr<NativeTrainer> trainer, std::shared_ptr<NativeLoader> loader,
                   bool counts_scores, bool may_differ);
 
   EvaluationResult evaluate();
-  /// Calls `take` with each batch of outputs, in host memory, in order; ends where it gives False.
-  /// False where it was interrupted. Runs for the thread that made the evaluator.
+  /// Calls `take` with each batch of outputs, in host memory and in order, until it returns False.
+  /// Returns false if it was interrupted. Reserves the device for the thread that created the
+  /// evaluator.
   bool predict(const pybind11::object& take);
-  /// Lets evaluate() end without scores. Any thread may call it.
+  /// Makes evaluate() end without scores. Any thread may call this.
   void stop() { is_stopped_ = true; }
 
  private:

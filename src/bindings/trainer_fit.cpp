@@ -10,7 +10,7 @@ namespace {
 
 namespace py = pybind11;
 
-/// Calls a slipstream._fit.FitCalls. All but show() is called with Python's lock.
+/// Calls a slipstream._fit.FitCalls. All functions except show() need the GIL.
 class PythonSteps final : public FitSteps {
  public:
   PythonSteps(NativeTrainer& trainer, py::handle calls, bool calls_on_step)
@@ -73,7 +73,7 @@ class PythonSteps final : public FitSteps {
   NativeTrainer& trainer_;
   py::handle calls_;
   bool calls_on_step_;
-  std::exception_ptr raised_;  ///< by on_step
+  std::exception_ptr raised_;  ///< exception of on_step
   bool is_interrupted_ = false;
 };
 

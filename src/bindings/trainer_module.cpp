@@ -93,7 +93,7 @@ void add_parts(py::class_<S>& settings) {
            });
 }
 
-/// Destroys what has threads where they are.
+/// Destroys an object with threads only in the process that created it, and leaks it in a fork.
 struct OwnerProcessDeleter {
   ProcessGuard made_in;
   template <typename Made>

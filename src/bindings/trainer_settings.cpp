@@ -68,7 +68,7 @@ std::shared_ptr<Optimizer> build_optimizer(const TrainerSettings& settings) {
                 .groups = make_groups(settings)});
 }
 
-/// Of class numbers, by name.
+/// Creates a metric of class numbers by its name.
 Metric make_metric(const std::string& name, const std::string& target, std::int64_t classes) {
   if (name.starts_with("top") && name.size() > 3 &&
       name.find_first_not_of("0123456789", 3) == std::string::npos && name.size() < 8)
@@ -81,10 +81,11 @@ Metric make_metric(const std::string& name, const std::string& target, std::int6
   return name == "mean_iou" ? mean_iou(target, classes) : class_accuracy(target, classes);
 }
 
-/// Of masks the data set says how many a byte can tell, where it does not know.
+/// The number of classes that a data set reports for masks if it does not know it: all values of a
+/// byte.
 constexpr std::int64_t kClassesOfBytes = 256;
 
-/// The field, with as many classes as metrics count; 0: unknown.
+/// Returns the field with the number of classes for metrics. `classes`: 0: unknown.
 FieldSpec counted_field(const Dataset& dataset, const std::string& name, std::int64_t classes) {
   for (FieldSpec each : dataset.fields()) {
     if (each.name != name) continue;
@@ -105,7 +106,7 @@ Pipeline with_batch_ops(Pipeline made, const BatchOps& ops) {
   return made;
 }
 
-/// Those that `slipstream train` counts.
+/// Returns the metrics that `slipstream train` uses for such a target.
 std::vector<std::string> metrics_for(const FieldSpec& target, const TrainerSettings& settings) {
   if (!settings.loss.is_none()) return {};
   if (target.kind == FieldKind::mask && target.classes > 0) return {"mean_iou"};

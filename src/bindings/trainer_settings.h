@@ -12,24 +12,24 @@
 
 namespace slipstream {
 
-/// The name of the training stage.
+/// Name of the training stage.
 inline constexpr const char* kTrainName = "model";
 
-/// Parameters that are trained otherwise than the rest.
+/// Parameters with separate optimizer settings.
 struct GroupSettings {
   std::vector<at::Tensor> parameters;
   std::optional<double> lr, weight_decay;
 };
 
-/// A stage ahead of training: its module, or None, and what is called.
+/// A stage before training: its module, or None, and the function to call.
 struct StageSettings {
   std::string name;
   pybind11::object module, function;
 };
 
-/// What slipstream.Trainer was given.
+/// The arguments of slipstream.Trainer.
 struct TrainerSettings {
-  pybind11::list kept;  ///< gets what is called; to be kept for as long as the trainer
+  pybind11::list kept;  ///< receives the called objects; must live as long as the trainer
   pybind11::object module, forward;
   pybind11::object loss;  ///< None: cross entropy
   std::vector<std::string> inputs, targets;
@@ -44,28 +44,28 @@ struct TrainerSettings {
   TrainingOptions training;
   ScheduleSettings schedule;
   double label_smoothing = 0;
-  std::uint64_t steps = 0;                          ///< of the whole training
-  std::optional<std::vector<std::string>> metrics;  ///< no value: those that fit the target
+  std::uint64_t steps = 0;                          ///< number of steps of the whole training
+  std::optional<std::vector<std::string>> metrics;  ///< empty: those that fit the target
   std::vector<std::pair<std::string, pybind11::object>> own_metrics;
-  std::int64_t num_classes = 0;  ///< that metrics count; 0: as the data set says
+  std::int64_t num_classes = 0;  ///< number for metrics; 0: that of the data set
   std::string precision = "tf32", plan = "pipelined";
-  std::optional<std::string> transforms_device;  ///< no value: as the loader's
+  std::optional<std::string> transforms_device;  ///< empty: that of the loader
   bool deterministic = false, channels_last = true, in_one_thread = false, shows_progress = false;
   unsigned threads = 1;  ///< inside an operation, on a CPU
   std::string checkpoint;
   std::uint64_t save_every = 0;
   std::size_t keep = 3;
   RunLogOptions log;
-  WorkloadInfo workload;             ///< for records alone
-  std::vector<std::string> command;  ///< the program and its arguments, for records alone
+  WorkloadInfo workload;             ///< only for records
+  std::vector<std::string> command;  ///< the program and its arguments, only for records
 };
 
-/// The data of a loader, its transforms and its order, without stages. With `is_evaluated`
-/// functions in Python are none that evaluation leaves out. Throws Refused for the share of one of
-/// several processes.
+/// Creates a pipeline with a loader's data, transforms and order, without stages. If
+/// `is_evaluated`, evaluation also runs the functions in Python, which it otherwise leaves out.
+/// Throws Refused for a loader that loads the share of one of several processes.
 Pipeline make_data_pipeline(const NativeLoader& loader, bool is_evaluated);
-/// make_data_pipeline() with stages, model, loss and metrics. Adds the options of the schedule to
-/// `workload`. Needs Python's lock. Throws Refused for what makes no sense.
+/// Creates the pipeline of make_data_pipeline() with stages, model, loss and metrics. Adds the
+/// options of the schedule to `workload`. Needs the GIL. Throws Refused for invalid settings.
 Pipeline build_pipeline(const NativeLoader& loader, const TrainerSettings& settings,
                         WorkloadInfo& workload);
 

@@ -36,8 +36,10 @@ FieldSpec make_spec(const at::Tensor& images) {
   return spec;
 }
 
-/// Kernels never run on the default stream, on which callers of Python are: another one of
-/// PyTorch's in its place, behind it and ahead of what comes after.
+/// Replaces the default stream, which callers in Python usually use, by another stream of PyTorch
+/// during its lifetime, because the library's kernels never run on the default stream. The new
+/// stream waits for earlier work of the default stream, and later work of that waits for the new
+/// one.
 class SideStreamScope {
  public:
   explicit SideStreamScope(c10::Device device) {
@@ -49,7 +51,7 @@ class SideStreamScope {
     own.unwrap().wait(event_on(current));
     guard_.emplace(own);
   }
-  /// What was made may be used on the caller's stream from here on.
+  /// Allows the use of `made` on the caller's stream.
   void hand_over(const at::Tensor& made) {
     if (!callers_) return;
     const c10::cuda::CUDAStream own = guard_->current_stream();

@@ -19,22 +19,23 @@ class module_;
 
 namespace slipstream {
 
-/// The library's own transforms of a slipstream.transforms.Transform, parsed once. Data sets,
-/// loaders and the doctor take its operations. Called with batches of images that exist already, it
-/// applies them with the bits that the loader gives. Any thread may call it.
+/// The library's transforms of a slipstream.transforms.Transform, parsed once. Data sets, loaders
+/// and the doctor use its operations. It can also be applied to batches of existing images, with
+/// the same bits as in the loader. Any thread may call it.
 class TransformChain {
  public:
-  /// `json`: a file of transforms. Throws Refused as parse_chain() does.
+  /// `json`: the content of a file of transforms. Throws Refused as parse_chain() does.
   explicit TransformChain(const std::string& json);
   ~TransformChain();
 
   const std::vector<NamedOp>& ops() const { return ops_; }
   bool is_random() const;
 
-  /// `images`: uint8 or float32, batch x channels x height x width, on a CPU or a GPU, where
-  /// kernels are enqueued on the current stream. Returns batch x channels x height x width,
-  /// channels-last. `samples`: the number of each image, by which random operations draw, with seed
-  /// and epoch. Throws Refused for images that the chain cannot take.
+  /// Applies the chain. `images`: uint8 or float32, batch x channels x height x width, on a CPU or
+  /// a GPU. On a GPU, the current stream is ordered before and after the kernels, and the call does
+  /// not wait. Returns batch x channels x height x width in channels-last memory. `samples`: index
+  /// of each image, which together with seed and epoch determines random operations. Throws Refused
+  /// for images that the chain does not accept.
   at::Tensor operator()(const at::Tensor& images, const std::vector<std::uint64_t>& samples,
                         std::uint64_t seed, std::uint32_t epoch);
 

@@ -29,7 +29,7 @@ bool is_mapping(py::handle value) {
          py::isinstance(value, mapping.call_once_and_store_result(import).get_stored());
 }
 
-/// A batch may hold itself.
+/// Limits the recursion, because a batch may contain itself.
 class RecursionGuard {
  public:
   RecursionGuard() {
@@ -40,7 +40,7 @@ class RecursionGuard {
   RecursionGuard& operator=(const RecursionGuard&) = delete;
 };
 
-/// Most of what a batch holds beside tensors.
+/// Whether the object has one of the types that most objects other than tensors in a batch have.
 bool is_plain(PyObject* value) {
   return value == Py_None || PyUnicode_Check(value) || PyLong_Check(value) ||
          PyFloat_Check(value) || PyBytes_Check(value);
@@ -56,7 +56,7 @@ py::object moved_tuple(py::handle value, c10::Device device) {
   const py::list all = move_elements(value, device);
   if (PyTuple_CheckExact(value.ptr())) return py::tuple(all);
   if (py::hasattr(py::type::of(value), "n_sequence_fields")) return py::type::of(value)(all);
-  // As named tuples make themselves, whatever their constructors take.
+  // This is how named tuples create themselves. Their constructors may have other arguments.
   return imported("builtins", "tuple").attr("__new__")(py::type::of(value), all);
 }
 
@@ -93,7 +93,7 @@ py::object owned(PyObject* made) {
   return py::reinterpret_steal<py::object>(made);
 }
 
-/// Where a sequence of that size has it.
+/// Returns the index of `key` in a sequence of this size, or nothing.
 std::optional<Py_ssize_t> index_in(Py_ssize_t size, py::handle key) {
   if (!PyLong_CheckExact(key.ptr())) return std::nullopt;
   Py_ssize_t index = PyLong_AsSsize_t(key.ptr());
@@ -120,12 +120,12 @@ py::object with_applied_in_dict(py::handle batch, py::handle function, py::handl
   return changed;
 }
 
-/// A field of that name is no function.
+/// Whether the object has a method to(). A data field with that name is not callable.
 bool can_move(py::handle value) {
   return py::hasattr(value, "to") && PyCallable_Check(value.attr("to").ptr()) != 0;
 }
 
-/// From Python 3.11 on.
+/// Adds a note with the position of `value`. Has no effect before Python 3.11.
 void note_where(const py::error_already_set& error, py::handle value, const std::string& place) {
   const auto type = py::str(py::type::of(value).attr("__name__")).cast<std::string>();
   const std::string where = "in " + type + ".to('" + place +
@@ -135,7 +135,7 @@ void note_where(const py::error_already_set& error, py::handle value, const std:
       error.value(), describe(error.value(), find_traceback(error), where));
 }
 
-/// value.to(place, non_blocking=True); null where that raises a TypeError.
+/// Calls value.to(place, non_blocking=True). Returns null if that raises a TypeError.
 py::object moved_without_waiting(py::handle value, const std::string& place) {
   try {
     const py::dict names(py::arg("non_blocking") = true);
@@ -150,7 +150,8 @@ py::object moved_by_itself(py::handle value, c10::Device device) {
   const std::string place = device.str();
   try {
     py::object made = moved_without_waiting(value, place);
-    // Not while the error is handled: a thread cannot wait for the interpreter's end there.
+    // This call is outside of the catch block, where a thread cannot wait for the interpreter's
+    // end.
     if (!made) made = call_python(py::object(value.attr("to")), py::make_tuple(place));
     return made;
   } catch (py::error_already_set& error) {

@@ -23,10 +23,10 @@ constexpr std::size_t kRequestWords = 10;
 constexpr std::size_t kFieldWords = 3 + Shape::kMaxRank;
 constexpr std::size_t kStep = std::size_t{64} << 10;
 constexpr int kWaitMs = 50;
-/// python/slipstream/_worker_process.py has the same numbers.
+/// Limits of a message. python/slipstream/_worker_process.py has the same numbers.
 constexpr std::uint64_t kMostFields = 4096, kMostText = std::uint64_t{1} << 24;
 
-/// What an answer's status says.
+/// Values of an answer's status.
 enum : std::uint64_t { kDone, kSampleFailed, kProcessFailed };
 
 std::string memory_problem(std::size_t bytes, int error) {
@@ -63,7 +63,7 @@ void WorkerPool::Worker::map(std::size_t bytes) {
 void WorkerPool::Worker::reserve(std::size_t bytes) {
   if (bytes <= mapped_bytes_) return;
   const std::size_t whole = (bytes + kStep - 1) / kStep * kStep;
-  // Memory that is missing is an error here, where later it would be a signal.
+  // Without this, missing memory would later cause a SIGBUS instead of an error.
   if (const int error = posix_fallocate(memory_, 0, static_cast<off_t>(whole)); error != 0)
     throw WorkerLost(memory_problem(bytes, error));
   map(whole);
@@ -134,7 +134,7 @@ ConstArray WorkerPool::Worker::make_array(std::span<const std::uint64_t> words) 
 WorkerAnswer WorkerPool::Worker::receive_answer(Head& head, const Wakes& wakes,
                                                 const std::function<void()>& on_wait) {
   await_answer(wakes, on_wait);
-  // What an answer begins with is followed by the rest at once.
+  // The rest of an answer follows its head immediately, so these waits need not be interruptible.
   receive(std::as_writable_bytes(std::span(&head, 1)));
   if (head.fields > kMostFields || head.text_bytes > kMostText) throw_ended();
   std::vector<std::uint64_t> words(head.fields * kFieldWords);
@@ -178,10 +178,10 @@ void WorkerPool::Worker::throw_ended() {
 }
 
 std::string WorkerPool::Worker::end_of_process() const {
-  // The socket closes a little before the process has ended.
+  // The socket is closed shortly before the process has ended, so its status may not be known yet.
   for (int waits = 0; waits < 1000; ++waits) {
     siginfo_t how{};
-    // Whoever started it takes note of its end.
+    // WNOWAIT leaves the status for the Python code that started the process.
     if (waitid(P_PID, static_cast<id_t>(process_), &how, WEXITED | WNOHANG | WNOWAIT) != 0) break;
     if (how.si_pid == 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -9,7 +9,7 @@
 
 namespace slipstream {
 
-/// A process of a pool. One thread at a time uses it.
+/// A worker process of a pool. One thread at a time uses it.
 class WorkerPool::Worker {
  public:
   Worker(int socket, int memory, unsigned number, int process);
@@ -17,17 +17,17 @@ class WorkerPool::Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  /// Waits until it is not behind. False where it ended with what nobody waits for any more.
+  /// Waits until it has answered interrupted requests. Returns false if the process has ended.
   bool catch_up(const Wakes& wakes, const std::function<void()>& on_wait);
-  /// As WorkerPool::ask(). One of `wakes` is readable where the wait is to end. REQUIRES:
-  /// !is_behind()
+  /// As WorkerPool::ask(). The wait ends when one of the descriptors `wakes` becomes readable.
+  /// REQUIRES: !is_behind()
   WorkerAnswer ask(const WorkerRequest& request, const ConstArray* input, const Wakes& wakes,
                    const std::function<void()>& on_wait);
-  /// Whether it still works on something that nobody waits for any more.
+  /// Whether the process still works on a request that no thread waits for.
   bool is_behind() const { return sent_ != answered_; }
-  /// Whether there is something to receive, if only its end.
+  /// Whether there is something to receive, which may also be the end of the process.
   bool has_answered() const;
-  /// How it ended; "" where it is not lost.
+  /// How the process ended; "" if it has not.
   const std::string& end() const { return end_; }
   bool is_lost() const { return !end_.empty(); }
   unsigned number() const { return number_; }
@@ -40,7 +40,7 @@ class WorkerPool::Worker {
   void map(std::size_t bytes);
   void reserve(std::size_t bytes);
   void send(const WorkerRequest& request, const ConstArray* input);
-  /// Waits for it, until one of `wakes` is readable.
+  /// Waits for an answer, or until one of `wakes` becomes readable.
   void await_answer(const Wakes& wakes, const std::function<void()>& on_wait) const;
   void receive(std::span<std::byte> to);
   WorkerAnswer receive_answer(Head& head, const Wakes& wakes, const std::function<void()>& on_wait);

@@ -23,7 +23,7 @@ int made_wake() {
 
 }  // namespace
 
-/// A process that this thread holds.
+/// Reserves a process for this thread.
 class WorkerPool::WorkerLease {
  public:
   WorkerLease(WorkerPool& pool, Worker* worker) : pool_(pool), worker_(worker) {}
@@ -53,7 +53,8 @@ void WorkerPool::add(int socket, int memory, unsigned number, int process) {
   changed_.notify_one();
 }
 
-/// One that works on something of before is no use while another one may come.
+/// Finds a process for a request. A process that still works on an interrupted request is the last
+/// choice.
 std::deque<WorkerPool::Worker*>::iterator WorkerPool::find_free() {
   const auto found = std::find_if(free_.begin(), free_.end(), [](const Worker* worker) {
     return !worker->is_behind() || worker->has_answered();

@@ -16,34 +16,35 @@
 
 namespace slipstream {
 
-/// What a worker process is asked to do; python/slipstream/_workers.py has the same numbers.
+/// The task of a request to a worker process. python/slipstream/_workers.py has the same numbers.
 enum class WorkerTask : std::uint64_t {
-  describe,  ///< reads a sample and says how its values lie in it
+  describe,  ///< reads a sample and describes its structure
   read,      ///< reads a sample
-  transform  ///< does a step in Python to the image that it is given
+  transform  ///< applies a step in Python to the image in the request
 };
 
 struct WorkerRequest {
   WorkerTask task = WorkerTask::read;
   std::uint64_t sample = 0;
-  std::uint64_t step = 0;  ///< which one, of those in Python
-  std::uint64_t seed = 0;  ///< of the process's random generators
+  std::uint64_t step = 0;  ///< index among the steps in Python
+  std::uint64_t seed = 0;  ///< seed of the process's random generators
 };
 
-/// What a process answered. It is in the process's memory, so it lives while that is held.
+/// The answer of a process. It refers to memory shared with the process, so it is valid only while
+/// the process is held.
 struct WorkerAnswer {
-  std::string text;  ///< the form of the sample
+  std::string text;  ///< description of the sample's form
   std::vector<ConstArray> fields;
 };
 
-/// A process ended, its memory could not grow, or the wait for it was interrupted. No sample is to
-/// blame, so none is skipped for it.
+/// Reports that a process ended, that its memory could not grow, or that the wait for it was
+/// interrupted. The sample is not the cause, so it is not skipped.
 class WorkerLost : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Who asks a pool, where its waits can be ended without those of others.
+/// A user of a pool, whose waits can be ended without ending those of other users.
 class PoolUser {
  public:
   PoolUser();
@@ -59,9 +60,9 @@ class PoolUser {
   std::atomic<bool> has_left_ = false;
 };
 
-/// Processes that do one request at a time each. Requests come over a socket, values in memory that
-/// is shared with the process and grows with the largest sample. All functions may be called from
-/// several threads at once, and need no lock of Python's.
+/// Worker processes, each of which executes one request at a time. Requests are sent over a socket.
+/// Values are in memory that is shared with the process and grows with the largest sample. All
+/// functions may be called by several threads at the same time, without the GIL.
 class WorkerPool {
  public:
   using Use = std::function<void(const WorkerAnswer&)>;
@@ -72,27 +73,27 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  /// Adds a process: the parent's end of its socket and a memfd, both of which are the pool's from
-  /// here on, its number among the workers and its process id.
+  /// Adds a process. `socket`: the parent's end of its socket. `memory`: a memfd. The pool owns
+  /// both descriptors after this call. `number`: index among the workers. `process`: process id.
   void add(int socket, int memory, unsigned number, int process);
-  /// Takes a free process, or waits for one, gives it the request with `input` (nullptr: none),
-  /// waits for the answer and calls `use` with it. Throws UnfitSample with what Python raised, with
-  /// its traceback, and WorkerLost.
-  /// `user`: nullptr, or who asks.
+  /// Takes a free process, or waits for one. Sends the request with `input` (nullptr: none), waits
+  /// for the answer, and calls `use` with it. Throws UnfitSample with Python's exception and its
+  /// traceback, and WorkerLost. `user`: the user of the pool, or nullptr.
   void ask(const WorkerRequest& request, const ConstArray* input, const Use& use,
            const PoolUser* user = nullptr);
-  /// Called some times a second while the thread that sets it waits; may throw. nullptr: none.
+  /// Sets a function that is called a few times per second while the calling thread waits. Its
+  /// exceptions propagate out of ask(). nullptr: none.
   void set_on_wait(OnWait on_wait);
-  /// Every wait of `user`, and every later one, throws WorkerLost at once. The processes finish
-  /// what they do; their answers are thrown away.
+  /// Makes all present and later waits of `user` throw WorkerLost at once. The processes finish
+  /// their requests, and their answers are discarded.
   void interrupt(PoolUser& user);
-  /// Processes see the end of their sockets and end. What is asked of them later throws.
+  /// Closes the sockets, at which the processes end. Later requests throw.
   void close();
-  /// The numbers of the processes that ended since the last call and, of those that no thread uses
-  /// now, of the ones in `unwanted`, and `with_busy` of those that still work on what was
-  /// interrupted. None of them is used any more.
+  /// Removes processes from the pool and returns their numbers: those that ended since the last
+  /// call; those in `unwanted` that no thread uses now; and, if `with_busy`, those that still work
+  /// on an interrupted request.
   std::vector<unsigned> take_lost(bool with_busy, const std::vector<unsigned>& unwanted = {});
-  /// The descriptors that a process made by a fork must not keep.
+  /// Returns the descriptors that a forked process must close.
   std::vector<int> descriptors() const;
 
  private:
@@ -100,7 +101,7 @@ class WorkerPool {
   class WorkerLease;
   using Wakes = std::array<int, 2>;  ///< descriptors that end a wait; -1: none
 
-  /// Of the calling thread.
+  /// Returns the function that the calling thread has set.
   OnWait on_wait() const;
   Worker* take(const PoolUser* user, const OnWait& on_wait);
   std::deque<Worker*>::iterator find_free();
@@ -110,11 +111,11 @@ class WorkerPool {
   std::condition_variable changed_;
   std::deque<std::unique_ptr<Worker>> workers_;
   std::deque<Worker*> free_;
-  std::vector<Worker*> lost_;  ///< no thread uses them any more
+  std::vector<Worker*> lost_;  ///< ended processes, which no thread uses
   std::string last_end_;
   std::size_t living_ = 0;
   OnWait on_wait_;
-  std::thread::id waiter_;  ///< who set it
+  std::thread::id waiter_;  ///< the thread that set it
   int wake_;                ///< an eventfd, readable once it is closed
   bool is_closed_ = false;
 };

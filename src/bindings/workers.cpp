@@ -14,7 +14,7 @@ namespace slipstream {
 namespace {
 
 namespace py = pybind11;
-/// Name, whether it is an image, its type and shape.
+/// A field of a sample: name, whether it is an image, dtype and shape.
 using LeafSpec = std::tuple<std::string, bool, at::ScalarType, std::vector<std::int64_t>>;
 
 FieldSpec make_spec(const LeafSpec& leaf) {
@@ -53,8 +53,8 @@ py::bytes described(WorkerPool& pool, std::uint64_t sample, std::uint64_t seed) 
   return text;
 }
 
-/// Calls a function once, when it is dropped at the latest. Ctrl-C comes after that: an exception
-/// while Python drops something is lost.
+/// Calls a function once, at the latest in the destructor. A Ctrl-C is delayed until then, because
+/// Python discards exceptions that are raised while it destroys an object.
 class LastCall {
  public:
   explicit LastCall(py::function function) : function_(std::move(function)) {}
@@ -69,7 +69,8 @@ class LastCall {
   LastCall& operator=(const LastCall&) = delete;
 
   void call() {
-    const LateInterrupts late;  // what the function holds goes before it
+    const LateInterrupts
+        late;  // declared first, so that the function's objects are freed before it ends
     if (const py::object function = std::exchange(function_, py::object())) function();
   }
 

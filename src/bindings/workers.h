@@ -6,11 +6,11 @@ namespace slipstream {
 
 class WorkerPool;
 
-/// Adds what python/slipstream/_workers.py calls.
+/// Adds the classes and functions that python/slipstream/_workers.py uses to the module.
 void add_workers(pybind11::module_& module);
 
-/// While it lives, its thread looks for Ctrl-C where it waits for a process of `pool` (nullptr:
-/// none); that ends the wait.
+/// During its lifetime, a Ctrl-C ends the waits of its thread for a process of `pool` (nullptr:
+/// none).
 class SignalWaitScope {
  public:
   explicit SignalWaitScope(WorkerPool* pool);
