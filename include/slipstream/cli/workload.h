@@ -11,48 +11,49 @@
 
 namespace slipstream {
 
-/// A workload's own defaults of options that every workload has.
+/// A workload's defaults for options that every workload has.
 struct WorkloadDefaults {
-  std::optional<std::size_t> batch_size = {};  ///< `bench` then measures this batch size alone
-  std::optional<unsigned> num_workers = {};    ///< loader threads
+  std::optional<std::size_t> batch_size = {};  ///< `bench` then measures only this batch size
+  std::optional<unsigned> num_workers = {};    ///< number of loader threads
 };
 
-/// A workload: a pipeline that the command line can make by its name.
+/// A workload: a pipeline that the command line can create by its name.
 struct Workload {
   std::string name;
-  /// Makes the pipeline. It is called once for each run, on the calling thread, after PyTorch's
-  /// generators were seeded with Options::seed.
+  /// Creates the pipeline. Called once for each run, on the thread that called cli_main() or
+  /// make_pipeline(), after PyTorch's generators were seeded with Options::seed.
   std::function<Pipeline(Options&)> make;
-  /// The options of its own, beside those of every workload. With this workload the command line
-  /// takes no others.
+  /// The workload's options in addition to those of every workload. With this workload, the command
+  /// line accepts no other options.
   OptionList options = {};
   WorkloadDefaults defaults = {};
 };
 
-/// Begins a pipeline over `dataset` with batch_size, seed, shuffle and drop_last of `options`.
-/// Where the options `background`, `sampler`, `on-bad-sample` and `disk-cache` of data_options()
-/// are declared, it does what they say. Throws Refused for a sampler that the data set cannot have.
+/// Begins a pipeline over `dataset` with batch_size, seed, shuffle and drop_last of `options`. Also
+/// applies the options `background`, `sampler`, `on-bad-sample` and `disk-cache` of data_options()
+/// if they are declared. Throws Refused for a sampler that the data set does not support.
 Pipeline pipeline(std::shared_ptr<const Dataset> dataset, const Options& options);
 
-/// Makes the optimizer that the options of optimizer_options() name. Where `weight-decay` has no
-/// value, the optimizer's own default is taken. Throws Refused where a momentum is given for an
-/// optimizer that has none.
+/// Creates the optimizer that the options of optimizer_options() describe. If `weight-decay` has no
+/// value, uses the default of the optimizer. Throws Refused if a momentum is given for an optimizer
+/// that has none.
 std::shared_ptr<Optimizer> make_optimizer(const Options& options);
 
-/// The workload of that name. Throws Refused for an unknown name, with the nearest known one.
+/// Returns the workload with this name. Throws Refused for an unknown name, with the nearest known
+/// one.
 const Workload& workload_named(const std::vector<Workload>& workloads, const std::string& name);
 
-/// The options of the workload `name` with its defaults. Throws Refused for an unknown name, and
-/// where the constructor of Options does.
+/// Returns the options of the workload `name` with its defaults. Throws Refused for an unknown
+/// name, and for options that the constructor of Options refuses.
 Options find_options(const std::vector<Workload>& workloads, const std::string& name);
 
-/// Seeds PyTorch's generators with Options::seed and makes the pipeline of the workload `name`.
-/// After that `options` know what is in force. Throws Refused for an unknown name and for options
-/// that were given and have no effect, and throws what the workload throws.
+/// Seeds PyTorch's generators with Options::seed, and creates the pipeline of the workload `name`.
+/// Afterwards options.in_force() returns the options that were used. Throws Refused for an unknown
+/// name and for options that were given but have no effect. Exceptions of the workload propagate.
 Pipeline make_pipeline(const std::vector<Workload>& workloads, const std::string& name,
                        Options& options);
 
-/// The built-in workloads: "segmentation", "classification", "branches" and "starved"
+/// Returns the built-in workloads: "segmentation", "classification", "branches" and "starved"
 /// (docs/workloads.md).
 std::vector<Workload> built_in_workloads();
 
