@@ -41,7 +41,7 @@ int bench(const BenchVerb& verb, const Cli& cli) {
   Context context(verb.common.device);
   cli.check_interrupt();
   BenchOptions options = verb.options;
-  // What needs the most workers, of several.
+  // If there are several values, use the one that needs the most workers.
   const auto& devices = options.transforms_devices;
   for (const std::string& device : devices) check_transforms_device(device, context.kind());
   const bool has_cpu =
@@ -71,7 +71,7 @@ int bench(const BenchVerb& verb, const Cli& cli) {
   return kDone;
 }
 
-/// What stands ahead of "loader" would be of no effect there.
+/// Refuses options before the word "loader", which would have no effect.
 void refuse_given(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options())
     if (option->count() > 0)

@@ -16,7 +16,7 @@ namespace {
 
 struct LoaderVerb {
   std::string data, transforms, json;
-  std::string cache, disk_cache;  ///< "", STEP=SIZE and FOLDER=SIZE
+  std::string cache, disk_cache;  ///< STEP=SIZE and FOLDER=SIZE, or "" if not given
   std::optional<unsigned> read_ahead;
   std::int64_t image_size = 256;
   DataLoaderOptions loader{{.batch_size = 32}, {}};

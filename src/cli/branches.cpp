@@ -20,7 +20,8 @@ Classifier classifier(const Options& options) {
                     options.integer("classes"));
 }
 
-/// Two convolutions of one image, joined, and a linear layer behind the mean of each channel.
+/// Concatenates two convolutions of one image, and applies a linear layer to the means of the
+/// channels.
 struct TwoBranchesImpl : torch::nn::Module {
   explicit TwoBranchesImpl(const Options& options)
       : fork(register_module("fork", ForkJoin(std::vector<ModuleRef>{convolution(), convolution()},
@@ -49,7 +50,8 @@ ForkJoin make_ensemble(const Options& options) {
                   [](const std::vector<at::Tensor>& outputs) { return at::stack(outputs); });
 }
 
-/// Each member's own cross entropy, so that it learns what it would alone; their mean is shown.
+/// Uses a separate cross entropy for each member, so that it learns as it would alone. The reported
+/// loss is their mean.
 Loss ensemble_loss() {
   return {"image", [](const at::Tensor& outputs, const Batch& batch) {
             std::vector<at::Tensor> losses, gradients, correct;

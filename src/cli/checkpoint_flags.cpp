@@ -85,7 +85,7 @@ std::unique_ptr<Checkpoints> CheckpointFlags::open(Trainer& trainer, std::uint64
   CheckpointOptions options;
   options.folder = checkpoint;
   options.save_every = save_every.value_or(0);
-  if (options.save_every >= steps) options.save_every = 0;  // the last one is saved anyway
+  if (options.save_every >= steps) options.save_every = 0;  // the last step is saved anyway
   options.keep = keep.value_or(options.keep);
   options.notes = notes;
   options.program = std::string(slipstream_version());

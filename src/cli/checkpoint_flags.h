@@ -14,25 +14,26 @@ class App;
 
 namespace slipstream {
 
-/// The options of what a training begins with and where it is kept.
+/// The options for the initial weights of a training and for its checkpoints.
 struct CheckpointFlags {
   std::string weights, checkpoint, resume;
   bool weights_partial = false;
-  std::string hint;  ///< what else to do about weights of another model; "": nothing
+  std::string hint;  ///< added to the error for weights of another model; may be ""
   std::optional<std::uint64_t> save_every;
   std::optional<std::size_t> keep;
 
-  /// This must outlive the parser.
+  /// Adds the options to `verb`. This object must outlive the parser.
   void add_to(CLI::App& verb);
-  /// Throws Refused for options that have no effect without another.
+  /// Throws Refused for options that have no effect without another one.
   void check() const;
-  /// Loads --weights, where they are given, and says what was left out of them. Throws Refused.
+  /// Loads --weights, if given, and prints which of them were not used. Throws Refused.
   void load_weights_into(const Pipeline& pipeline) const;
-  /// Takes the folder of --checkpoint; nullptr where there is none. `notes`: JSON for the record.
+  /// Opens the folder of --checkpoint. Returns nullptr if none was given. `notes`: JSON for the
+  /// record.
   std::unique_ptr<Checkpoints> open(Trainer& trainer, std::uint64_t steps,
                                     const std::string& notes) const;
-  /// Goes to where --resume says, and says so. Refuses to begin anew in a folder that has
-  /// checkpoints.
+  /// Restores the checkpoint that --resume selects, and prints this. Throws Refused if a new
+  /// training would use a folder that already contains checkpoints.
   std::optional<LoadedCheckpoint> load(Trainer& trainer, Checkpoints* checkpoints) const;
 
  private:

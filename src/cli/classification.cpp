@@ -9,7 +9,7 @@
 namespace slipstream {
 namespace {
 
-/// By which ResNets shrink a side of an image, down to one pixel.
+/// Factor by which ResNets reduce each side of an image; the smallest result is one pixel.
 constexpr std::int64_t kFactorOfResNets = 32;
 
 bool is_encoder(const Options& options) { return options.text("model") == "encoder"; }
@@ -71,7 +71,8 @@ Pipeline classification(Options& options) {
   input = std::move(input)
               .train("model", model, make_optimizer(options), cross_entropy("image", "label"))
               .metric(top_k("label", 1));
-  if (classes > 5) input = std::move(input).metric(top_k("label", 5));  // else it is always 1
+  if (classes > 5)
+    input = std::move(input).metric(top_k("label", 5));  // with at most 5 classes it is always 1
   return std::move(input).metric(class_accuracy("label", classes));
 }
 

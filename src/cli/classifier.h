@@ -6,7 +6,7 @@
 
 namespace slipstream {
 
-/// The encoder with a linear layer to the classes behind it.
+/// The encoder, followed by a linear layer to the classes.
 struct ClassifierImpl : torch::nn::Module {
   ClassifierImpl(std::int64_t levels, std::int64_t classes)
       : encoder(register_module("encoder", Encoder(levels))),

@@ -26,7 +26,7 @@ bool offers_data(const std::vector<Workload>& workloads) {
                      [&](const Workload& workload) { return workload.name == name; });
 }
 
-/// "help VERB" asks what "VERB --help" does.
+/// Returns the words of the command line. "help VERB" becomes "VERB --help".
 std::vector<std::string> to_words(int argc, char** argv) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (words.empty() || words.front() != "help") return words;
@@ -35,7 +35,7 @@ std::vector<std::string> to_words(int argc, char** argv) {
   return words;
 }
 
-/// The parser's words behind the name of an option, and ours.
+/// The parser's words after the name of an option, and their replacement.
 struct MessageRewording {
   std::string_view theirs, ours;
 };
@@ -45,7 +45,7 @@ constexpr MessageRewording kReworded[] = {
     {"A subcommand is required", "no verb is given"},
 };
 
-/// The parser's words, but for those that only its authors understand.
+/// Returns the parser's message, with words that only its authors understand replaced.
 std::string plain(const CLI::ParseError& error) {
   const std::string text = error.what();
   const std::string unread = "Could not convert: ";
@@ -59,7 +59,7 @@ std::string plain(const CLI::ParseError& error) {
   return text;
 }
 
-/// What the parser's exception means, of words that are all known.
+/// Returns a message for the parser's exception. All words of the command line are known.
 std::string explain(const CLI::App& app, const CLI::ParseError& error, const Cli& cli) {
   const CLI::App* verb = &app;
   std::string path = app.get_name();
@@ -88,7 +88,7 @@ int guarded(const Cli& cli, const std::function<int()>& call) {
   }
 }
 
-/// An empty value, as of a variable that is not set, is none of any option's.
+/// Refuses empty values, which usually are shell variables that are not set.
 void refuse_empty_values(CLI::App& app) {
   const auto is_there = [](const std::string& value) {
     return std::string(value.empty() ? "the value is empty" : "");
@@ -99,7 +99,7 @@ void refuse_empty_values(CLI::App& app) {
     refuse_empty_values(*verb);
 }
 
-/// Shows the names of flags alone: the parser's own adds "{false}" to those that turn one off.
+/// Shows only the names of flags: the parser's formatter adds "{false}" to flags that turn one off.
 class Help : public CLI::Formatter {
  public:
   std::string make_option_name(const CLI::Option* option, bool is_positional) const override {

@@ -4,8 +4,8 @@
 #include "cli/signals.h"
 #include "slipstream/cli/cli.h"
 
-// A library of its own, which stays static where the others are installed as a shared one: so only
-// a program that calls cli_main has handle_early_signals.
+// This file is a separate library, which stays static even if the others are installed as a shared
+// one. So only programs that call cli_main contain handle_early_signals.
 namespace slipstream {
 
 int cli_main(int argc, char** argv, std::vector<Workload> workloads) {

@@ -33,12 +33,13 @@ void print_some(const char* verb, const char* what, const std::vector<SkippedSam
 
 unsigned cores() { return usable_cores(); }
 
-/// Of what the parser has checked.
+/// Parses a value that the parser has already checked.
 unsigned parse_num_workers(const std::string& num_workers) {
   return static_cast<unsigned>(number_in(num_workers).value());
 }
 
-/// Whether `text` begins with a whole number that no type holds; the parser takes the largest.
+/// Whether `text` begins with an integer that is too large for every type. The parser would
+/// silently use the largest one.
 bool is_too_large(const std::string& text) {
   errno = 0;
   static_cast<void>(std::strtoull(text.c_str(), nullptr, 0));
@@ -54,7 +55,7 @@ std::string to_text(const Rgb& color) {
   return text.str();
 }
 
-/// The CPUs of the GPU's NUMA node that this process may use.
+/// Returns the CPUs of the GPU's NUMA node that this process may use.
 CpuList cpus_near(const Context& context) {
   if (context.kind() != DeviceKind::cuda) throw Refused("--cpus gpu: the run is on the CPU");
   const auto all = cuda::devices();

@@ -15,13 +15,13 @@
 
 namespace slipstream {
 
-/// What a workload declared, and with what in force.
+/// The pipeline that a workload declared, and the options that are in force.
 struct Declared {
   Pipeline pipeline;
   WorkloadInfo info;
 };
 
-/// Options that the verbs over workloads share, and those of the workload.
+/// The options that all verbs for workloads share, and those of the workload.
 struct CommonOptions {
   std::string workload;
   std::string device = "auto";
@@ -29,63 +29,66 @@ struct CommonOptions {
   bool deterministic = false;
   std::string num_workers;                  ///< "", a number or "auto"
   std::vector<std::string> wire;            ///< FIELD=FORMAT
-  std::optional<unsigned> prefetch_factor;  ///< batches ahead, of each worker
+  std::optional<unsigned> prefetch_factor;  ///< prefetched batches per worker
   std::optional<unsigned> read_ahead;
   std::string cpus;   ///< "", a list, or "gpu"
   std::string cache;  ///< STEP=SIZE
   bool scaled_decoding = false;
   TrainingFlags training;
   Options options{OptionList()};
-  WorkloadDefaults defaults;  ///< of the workload
+  WorkloadDefaults defaults;  ///< those of the workload
   bool given_precision = false;
   bool given_seed = false;
 
-  /// `cli` must outlive this.
+  /// Adds the shared options to `verb`. `cli` must outlive this object.
   void add_to(CLI::App& verb, const Cli& cli);
-  /// The options --transforms-device and --batch-size. `transforms_device` must outlive the parser.
+  /// Adds --transforms-device and --batch-size. `transforms_device` must outlive the parser.
   void add_batch_to(CLI::App& verb, std::string& transforms_device);
-  /// Those of the workload that the command line names; behind all others of `verb`. Throws Refused
-  /// where a workload declares an option that the verb has.
+  /// Adds the options of the workload that the command line names. Call it after all other options
+  /// of `verb` were added. Throws Refused if the workload declares an option that the verb already
+  /// has.
   void add_workloads_own_to(CLI::App& verb);
 
-  /// Whether the command line has a workload of that name.
+  /// Whether there is a workload with this name.
   bool knows_workload(const std::string& name) const {
     return cli_->workload_called(name) != nullptr;
   }
 
-  /// Folders that are written, with their options.
+  /// Returns the folders that are written, with their options.
   NamedPaths output_folders() const;
-  /// The chain that the option --transforms names, as JSON; "" without one.
+  /// Returns the transforms of the option --transforms as JSON, or "".
   std::string transforms_json() const;
 
-  /// Files that are read, with their options; `plan`: of the option --plan, or "".
+  /// Returns the files that are read, with their options. `plan`: the value of --plan, or "".
   NamedPaths inputs(const std::string& plan = "") const;
-  /// Throws Refused as make_pipeline() does, and where the pipeline is not what was asked for:
-  /// batches of `batch_size` or, without it, --batch-size, the order of samples, the last batch.
+  /// Creates the pipeline. Throws Refused as make_pipeline() does, and if the pipeline differs from
+  /// the request: in the size of batches (`batch_size`, or --batch-size if empty), the order of
+  /// samples, or the last batch.
   Declared declare(std::optional<std::size_t> batch_size = {}) const;
 
-  /// The same pipeline on other data, for evaluation. Throws Refused where the workload has no
-  /// option --data, and as above.
+  /// Creates the same pipeline on other data, for evaluation. Throws Refused if the workload has no
+  /// option --data, and as declare() does.
   Pipeline declare_on(const std::string& data) const;
 
-  /// With what the device makes of them.
+  /// Returns the numerics fields of the plan, with their effect on this device.
   Plan::Numerics numerics(DeviceKind device) const;
-  /// For num_workers "auto", the loader of make() with its transforms on `transforms_device` is
-  /// measured alone and gets as few as are enough.
+  /// Returns the loader's part of the plan. If num_workers is "auto", measures the loader of
+  /// make(), with transforms on `transforms_device`, and uses the smallest sufficient number of
+  /// workers.
   LoaderPlan loader(const Context& context, const std::string& transforms_device,
                     const std::function<Pipeline()>& make) const;
-  /// For what plan_file() gave: refuses a plan that the pipeline cannot run, and takes the workers
-  /// that were given, if any; "auto" measures the loader under the plan. Throws Refused.
+  /// Adapts the result of plan_file(): sets the number of workers if it was given, where "auto"
+  /// measures the loader under the plan. Throws Refused if the pipeline cannot run the plan.
   void adapt(Plan& plan, const Pipeline& pipeline, const Context& context) const;
-  /// "serial" or "pipelined" with transforms on `transforms_device`, or the plan in a file. Throws
-  /// Refused.
+  /// Returns the plan "serial" or "pipelined", with transforms on `transforms_device`, or the plan
+  /// in a file. Throws Refused.
   Plan build_plan(const std::string& plan, const std::string& transforms_device,
                   const Pipeline& pipeline, const Context& context) const;
-  /// The plan in the file `path`, with what was given on the command line but for the workers.
-  /// `others`: what the option takes instead of a file, for messages. Throws Refused.
+  /// Returns the plan in the file `path`, with the options of the command line applied except for
+  /// the number of workers. `others`: other values of the option, for messages. Throws Refused.
   Plan plan_file(const std::string& path, const std::vector<std::string>& others,
                  const Context& context) const;
-  /// Changes what was given on the command line, but for the workers.
+  /// Applies the options of the command line to `plan`, except for the number of workers.
   void change(Plan& plan, const Context& context) const;
 
  private:
@@ -101,10 +104,10 @@ struct CommonOptions {
   bool given_shuffle_ = false;
   bool given_drop_last_ = false;
   bool given_transforms_device_ = false;
-  NamedPaths given_texts_;  ///< of the workload's own options
+  NamedPaths given_texts_;  ///< those of the workload's options
 };
 
-/// Throws Refused, naming them, where the classes of `other` are not those of `trained`.
+/// Throws Refused, with the differences, if the classes of `other` are not those of `trained`.
 void check_same_classes(const Dataset& trained, const Dataset& other);
 
 }  // namespace slipstream

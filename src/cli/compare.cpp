@@ -13,7 +13,7 @@ namespace {
 
 std::string stem(const std::string& path) { return std::filesystem::path(path).stem().string(); }
 
-/// Files' names without folder and extension, unless that names two of them alike.
+/// Returns the names of files without folder and extension, unless two would be equal.
 std::vector<std::string> short_names(const std::vector<std::string>& paths) {
   std::vector<std::string> names;
   std::set<std::string> different;

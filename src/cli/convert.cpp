@@ -26,8 +26,9 @@ struct ConvertVerb {
   ConvertOptions options;
 };
 
-/// What is left of the transforms for training. A shard does not say that all images have one size,
-/// so where the rest needs that, a resize to that very size goes ahead of it.
+/// Returns the remaining transforms for training. A shard does not record that all images have the
+/// same size. If the remaining transforms need that, a resize to this size is put before them; it
+/// changes no image.
 std::vector<NamedOp> split_chain(const ConvertVerb& verb, std::vector<NamedOp>& fixed) {
   if (verb.resize > 0) fixed = {{"resize", Resize{{verb.resize, verb.resize}}}};
   if (verb.transforms.empty()) return {};
@@ -46,7 +47,7 @@ bool changes_images(const std::vector<NamedOp>& transforms) {
                      [](const NamedOp& each) { return each.op.touches(FieldKind::image); });
 }
 
-/// What a conversion writes, and hidden files.
+/// Whether the file is written by a conversion, or hidden.
 bool is_of_conversion(const std::filesystem::path& path) {
   const std::string name = path.filename().string();
   return name.starts_with('.') || name == "manifest.json" || name == "transforms.json" ||
@@ -54,7 +55,8 @@ bool is_of_conversion(const std::filesystem::path& path) {
          path.extension() == ".slipstream-index";
 }
 
-/// Shards among files of another kind would be taken for part of them, and they for data.
+/// Refuses a folder with other files: a data set in it would then contain both these and the
+/// shards.
 void require_folder_for_conversion(const std::string& out) {
   std::error_code failed;
   for (const auto& entry : std::filesystem::directory_iterator(out, failed))

@@ -21,12 +21,12 @@ struct DoctorVerb {
   MeasuredOptions measured;
   double budget_s = 60;
   bool apply = false;
-  double min_share = 0;              ///< 0: no gate
+  double min_share = 0;              ///< 0: not given
   std::vector<std::string> what_if;  ///< STEP=MS
   std::string html, json, plan_out, baseline;
 };
 
-/// Of the time, where changes are tried out.
+/// Share of the budget for the examination if --apply measures changes in the rest.
 constexpr double kToExamine = 0.7;
 
 void check(const DoctorVerb& verb) {
@@ -65,7 +65,7 @@ AssumedCost supposition(const std::string& text) {
   return {text.substr(0, equals), 1e-3 * *ms};
 }
 
-/// Each alone, and all together.
+/// Adds predictions for each assumed cost alone, and for all together.
 void suppose(const std::vector<AssumedCost>& supposed, DoctorReport& report) {
   const auto add = [&](const std::vector<AssumedCost>& some) {
     report.diagnosis.changes.push_back(what_if(report.observed, report.diagnosis, some));
@@ -76,7 +76,7 @@ void suppose(const std::vector<AssumedCost>& supposed, DoctorReport& report) {
                    [](const Change& a, const Change& b) { return a.gain.value > b.gain.value; });
 }
 
-/// What is measured just now: on a terminal one live line, elsewhere a line each.
+/// Shows the current measurement: on a terminal as one live line, otherwise as a line for each.
 class StatusLine {
  public:
   ~StatusLine() { clear(); }
@@ -118,7 +118,7 @@ int share_gate(const Diagnosis& diagnosis, double least) {
   return gate == ShareGate::fails ? kNo : kUndecided;
 }
 
-/// What the gates say: nothing where none was asked for.
+/// Returns the exit code of --min-share and --baseline; 0 if neither was given.
 int gate(const DoctorReport& report, const DoctorVerb& verb, const std::string& baseline) {
   int code = kDone;
   if (!verb.baseline.empty()) {
@@ -142,7 +142,8 @@ std::vector<AssumedCost> suppositions(const std::vector<std::string>& texts) {
   return supposed;
 }
 
-/// Examines, diagnoses and, if asked for, tries out. Returns whether nothing was left to apply.
+/// Examines, diagnoses and, with --apply, tries changes. Returns whether there was nothing to
+/// apply.
 bool fill_in(DoctorReport& report, Trainer& trainer, const Plan& plan, const DoctorVerb& verb,
              const std::vector<AssumedCost>& supposed, const Cli& cli) {
   const auto start = std::chrono::steady_clock::now();

@@ -1,7 +1,7 @@
 namespace slipstream {
 
-// There where cli_main is; a program that has no command line keeps its own way with signals. This
-// file is installed as it is, so it includes nothing.
+// Defined only in programs that contain cli_main. Other programs keep their own signal handling.
+// This file is installed as source code, so it includes nothing.
 [[gnu::weak]] void handle_early_signals();
 
 namespace {
@@ -10,8 +10,9 @@ void handle_early() {
   if (handle_early_signals != nullptr) handle_early_signals();
 }
 
-// PyTorch's libraries take half a second before main to set themselves up. What stands in this
-// section is called ahead of them; only a program has one, so this is not a part of the library.
+// PyTorch's libraries need half a second for their initialization before main(). Functions in this
+// section are called before that, so that Ctrl-C is handled from the start. Only executables can
+// have this section, so this file is not part of the library.
 [[gnu::section(".preinit_array"), gnu::used]] void (*const early)() = handle_early;
 
 }  // namespace

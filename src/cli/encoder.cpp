@@ -11,7 +11,8 @@
 namespace slipstream {
 namespace {
 
-/// On a GPU one cuDNN call, which has no gradient and does not promise deterministic algorithms.
+/// Applies a convolution and a ReLU. On a GPU this can be one cuDNN call, which has no gradient and
+/// may not be deterministic.
 at::Tensor convolve_and_rectify(const at::Tensor& x, torch::nn::Conv2d& layer) {
   const bool fused = x.is_cuda() && !at::GradMode::is_enabled() &&
                      !at::globalContext().deterministicAlgorithms() &&

@@ -10,12 +10,12 @@ namespace slipstream {
 
 inline constexpr std::int64_t kFirstChannels = 16;
 
-/// How often an image of this height and width halves until it is one pixel. Throws Refused, naming
-/// `workload`, for what is no power of two from 2 to 1024.
+/// Returns how many times an image of this height and width is halved until it is one pixel. Throws
+/// Refused, naming `workload`, if the size is not a power of two from 2 to 1024.
 std::int64_t count_encoder_levels(std::int64_t image_size, const std::string& workload);
 
-/// uint8 images -> float, then one convolution and `levels` halvings down to one pixel, channels
-/// doubling.
+/// Converts uint8 images to float, applies one convolution, and then halves the size `levels` times
+/// down to one pixel, each time doubling the number of channels.
 struct EncoderImpl : torch::nn::Module {
   explicit EncoderImpl(std::int64_t levels);
 

@@ -20,7 +20,7 @@ struct EvalVerb {
   PreviewFlag preview;
 };
 
-/// Of the first metric that counts a confusion matrix.
+/// Returns the rows of classes, from the first metric that has a confusion matrix.
 std::vector<ClassRow> make_class_rows(const EvaluationResult& result, const Pipeline& pipeline) {
   for (const auto& [name, counts] : result.counts) {
     if (counts.dim() != 2 || counts.size(0) != counts.size(1)) continue;

@@ -11,38 +11,40 @@
 
 namespace slipstream {
 
-/// The options of the verbs that run a model and train nothing.
+/// The options of verbs that run a model without training.
 struct EvaluatedOptions {
   CommonOptions common;
   std::string weights;
   bool weights_partial = false;
-  bool overrides = false;  ///< of what the checkpoint records
+  bool overrides = false;  ///< whether options replace the checkpoint's recorded ones
   std::string plan = "pipelined";
   std::string transforms_device = "cpu";
 
-  /// This and `cli` must outlive the parser. The workload's own options are to be added last.
+  /// Adds the options. This object and `cli` must outlive the parser. Add the workload's options
+  /// last.
   void add_to(CLI::App& verb, const Cli& cli);
-  /// Files and folders that are read, with their options.
+  /// Returns the files and folders that are read, with their options.
   NamedPaths inputs() const;
-  /// Leaves the options that only a training reads out of the help. Called after all were added.
+  /// Hides options that only a training reads from --help. Call it after all options were added.
   static void hide_options_of_training(CLI::App& verb);
-  /// Throws Refused, naming all of them that were given.
+  /// Throws Refused, with the names, if any of these options were given.
   static void refuse_options_of_training(CLI::App& verb);
 };
 
 /// A model with its weights, ready to run over the data that the command line names.
 class EvaluatedRun {
  public:
-  /// Throws Refused. `cli` must outlive this.
+  /// Loads the model and its weights. Throws Refused. `cli` must outlive this object.
   EvaluatedRun(const EvaluatedOptions& options, const Cli& cli);
 
   Evaluator& evaluator() { return *evaluator_; }
   const Plan& plan() const { return plan_; }
   const Environment& environment() const { return environment_; }
   const WorkloadInfo& workload() const { return workload_; }
-  /// A preview of its data, which this and `file` must outlive.
+  /// Returns a preview of the data. This object and `file` must outlive it.
   Preview preview(const PreviewFlag& flag, OutputFile& file);
-  /// With the progress line, and ended by an interrupt. This must outlive the run.
+  /// Returns options with a progress line and an end at an interrupt. This object must outlive the
+  /// run.
   RunOptions options();
   /// Clears the progress line.
   void finish() { line_.finish(); }

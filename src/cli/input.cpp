@@ -8,7 +8,7 @@
 namespace slipstream {
 namespace {
 
-/// Arrays have the names of their files.
+/// Refuses data without a field "image". The fields of arrays have the names of their files.
 void require_image(const Dataset& dataset, const Options& options) {
   std::string names;
   for (const FieldSpec& field : dataset.fields()) {
@@ -20,7 +20,7 @@ void require_image(const Dataset& dataset, const Options& options) {
                 ": rename that file");
 }
 
-/// Files are decoded to RGB, but arrays may hold other channels.
+/// Refuses images that are not RGB. Files are decoded to RGB, but arrays may have other channels.
 void require_rgb(const Dataset& dataset, const Options& options) {
   for (const FieldSpec& field : dataset.fields()) {
     if (field.kind != FieldKind::image || field.shape.rank != 3) continue;

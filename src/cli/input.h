@@ -4,46 +4,47 @@
 
 namespace slipstream {
 
-/// What `--data synthetic` draws: `classes` of them.
+/// Returns the options of the images that `--data synthetic` generates, with `classes` classes.
 SyntheticOptions make_synthetic_options(const Options& options);
 
-/// A pipeline() over `dataset` with the `transforms` or, without them, a Resize to
-/// `image-size`. Throws Refused for options that do not fit the data set, images of other channels
-/// than RGB, and transforms that do not end with square images of that size.
+/// Creates a pipeline() over `dataset` with the option `transforms` or, without it, a Resize to
+/// `image-size`. Throws Refused for options that do not fit the data set, images that are not RGB,
+/// and transforms whose results are not square images of this size.
 Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options);
-/// The same with other transforms.
+/// Creates the pipeline with the given transforms instead.
 Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options,
                        const std::vector<NamedOp>& transforms);
 
-/// The chain of transforms that the value of `transforms` names: a file of them, or their JSON.
+/// Returns the transforms in the value of the option `transforms`: the path of a file, or JSON.
 std::vector<NamedOp> chain_in(const std::string& transforms);
 
-/// Where `transforms` are given and `image-size` is not, sets that to the height of the images that
-/// they end with, unless it depends on the sample. For before anything reads it.
+/// If `transforms` is given but `image-size` is not, sets `image-size` to the height of the
+/// resulting images, unless that depends on the sample. Call it before `image-size` is read.
 void take_size_of_transforms(Options& options);
 
-/// Whether `data` is declared and asks for synthetic samples.
+/// Whether `data` is declared and selects synthetic samples.
 bool is_synthetic(const Options& options);
 
-/// The data set at `data`, its classes numbered as `classes-from` says or, where samples need no
-/// labels, as Options::class_names does.
+/// Opens the data set at `data`. Classes are numbered by `classes-from` or, if samples need no
+/// labels, by Options::class_names.
 std::shared_ptr<const Dataset> open_data(const Options& options);
-/// open_to_predict() of `data`, where samples need no labels; else nullptr.
+/// Calls open_to_predict() for `data` if samples need no labels. Otherwise returns nullptr.
 std::shared_ptr<const Dataset> open_to_predict(const Options& options, bool needs_masks);
 
-/// Whether the data set has a field "label" of that kind.
+/// Whether the data set has a field "label" of this kind.
 bool has_labels(const Dataset& dataset, FieldKind kind);
 
-/// How many classes there are where no label says it: as many as have names, or else as the options
-/// say; and sets it.
+/// Returns the number of classes for data without labels: the number of class names or, without
+/// names, that of the options. Sets the option to it.
 std::int64_t classes_without_labels(const Dataset& dataset, Options& options);
 
-/// What the data set says, or else what the options say, and sets it; labels beyond them are then
-/// refused. Throws Refused, naming `workload`, where samples need a class and have none; and where
-/// a number was given that is another than the data set's.
+/// Returns the number of classes of the data set or, if unknown, that of the options. Sets the
+/// option to it. Larger labels are refused later. Throws Refused, naming `workload`, if samples
+/// need a class but have none, and if the given number differs from that of the data set.
 std::int64_t find_classes(const Dataset& dataset, Options& options, const std::string& workload);
 
-/// For messages: "'photos'", or "the data" of a workload that has no `data`.
+/// Returns the name of the data for messages: "'photos'", or "the data" if there is no option
+/// `data`.
 std::string name_of_data(const Options& options);
 
 }  // namespace slipstream

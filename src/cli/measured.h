@@ -15,27 +15,27 @@ struct MeasuredOptions {
 
   bool names_mode() const { return plan == "serial" || plan == "pipelined"; }
 
-  /// Those of CommonOptions but for the workload's own, --plan, --transforms-device and
-  /// --batch-size. `cli` must outlive this.
+  /// Adds the shared options of CommonOptions, --plan, --transforms-device and --batch-size, but
+  /// not those of the workload. `cli` must outlive this object.
   void add_to(CLI::App& verb, const Cli& cli);
 };
 
 /// A workload on its device, ready to be measured.
 class MeasuredRun {
  public:
-  /// Tells what the data set remarks. Throws Refused as CommonOptions does, and Interrupted.
+  /// Prints the remarks of the data set. Throws Refused as CommonOptions does, and Interrupted.
   explicit MeasuredRun(const MeasuredOptions& options);
 
   const Environment& environment() const { return environment_; }
   const WorkloadInfo& workload() const { return declared_.info; }
   const Plan& plan() const { return plan_; }
   const Pipeline& pipeline() const { return declared_.pipeline; }  ///< until trainer()
-  /// Takes the pipeline, and must not outlive this.
+  /// Creates a trainer from the pipeline. This object must outlive the trainer.
   Trainer trainer();
 
  private:
   Context context_;
-  Environment environment_;  // as it is before the run is part of it
+  Environment environment_;  // collected before the run itself loads the machine
   Declared declared_;
   Plan plan_;
 };

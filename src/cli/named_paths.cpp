@@ -22,8 +22,8 @@ void refuse_same(const std::pair<std::string, std::string>& output, const NamedP
 
 void refuse_inside(const std::pair<std::string, std::string>& output, const NamedPaths& inputs) {
   for (const auto& [option, path] : inputs) {
-    const bool is_file =
-        option == "--plan" || option == "--transforms";  // a folder is refused later
+    // A folder is refused later.
+    const bool is_file = option == "--plan" || option == "--transforms";
     if (is_file || output.second.empty() || path.empty()) continue;
     if (!is_inside(output.second, path)) continue;
     const std::string start = output.first + " " + output.second + " lies in ";
@@ -43,7 +43,7 @@ bool is_inside(const std::string& path, const std::string& folder) {
   if (!fs::is_directory(folder, failed)) return false;
   const fs::path top = fs::canonical(folder, failed);
   if (failed) return false;
-  // A link inside the folder is part of it, wherever it leads.
+  // A link inside the folder is part of the folder, even if its target is elsewhere.
   const fs::path parent = fs::weakly_canonical(fs::absolute(path, failed).parent_path(), failed);
   for (const fs::path& place : {resolve_path(fs::path(path)), parent}) {
     const fs::path from_top = place.lexically_relative(top);

@@ -4,7 +4,7 @@
 
 namespace slipstream {
 
-// Of the ready lists, for workloads that take some of them alone.
+// Single options of the predefined lists, for workloads that use only some of them.
 Option classes_option();
 Option image_size_option(const std::string& help);
 Option transforms_option();

@@ -20,7 +20,7 @@ OptionValue whole_number_in(const std::string& text) {
   return value;
 }
 
-/// The bytes of "512", "8G", "8GB" or "8GiB"; nothing for what is not a size.
+/// Parses a size such as "512", "8G", "8GB" or "8GiB" to bytes. Returns nothing if it is invalid.
 std::optional<std::size_t> bytes_in(std::string size) {
   constexpr std::string_view kSuffixes = "KMGT";
   const bool is_binary = size.ends_with("iB");

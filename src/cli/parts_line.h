@@ -8,9 +8,9 @@
 
 namespace slipstream {
 
-/// "[#####     ] 5/10 shards" on standard error: a live line on a terminal, elsewhere a line every
-/// few seconds and the last one. Where the reader of standard output has gone away, as `head` does,
-/// nothing of it is left at the end.
+/// Shows progress as "[#####     ] 5/10 shards" on standard error: on a terminal as a live line,
+/// otherwise as a line every few seconds and at the end. If the reader of standard output has
+/// ended, as `head` does, the line is cleared at the end.
 class PartsLine {
  public:
   explicit PartsLine(std::string parts);
@@ -19,7 +19,8 @@ class PartsLine {
   PartsLine(const PartsLine&) = delete;
   PartsLine& operator=(const PartsLine&) = delete;
 
-  /// From any thread; where threads overtake each other, what is behind is passed over.
+  /// Updates the line. Any thread may call this. A smaller number than the last one, from a slower
+  /// thread, is ignored.
   void update(std::size_t done, std::size_t all) SLIPSTREAM_EXCLUDES(mutex_);
 
  private:
@@ -27,7 +28,7 @@ class PartsLine {
 
   const std::string parts_;
   Mutex mutex_;
-  std::size_t columns_ SLIPSTREAM_GUARDED_BY(mutex_) = 0;  ///< of the live line
+  std::size_t columns_ SLIPSTREAM_GUARDED_BY(mutex_) = 0;  ///< width of the live line
   std::size_t shown_ SLIPSTREAM_GUARDED_BY(mutex_) = 0;
   bool is_live_ SLIPSTREAM_GUARDED_BY(mutex_) = false;
   Clock::time_point next_draw_ SLIPSTREAM_GUARDED_BY(mutex_);

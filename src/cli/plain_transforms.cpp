@@ -25,7 +25,7 @@ void require_levels(std::string_view op, const FieldSpec& in) {
                 "; it must be uint8 of three channels");
 }
 
-/// A number from 0 to 1 for each pixel.
+/// Generates a random number from 0 to 1 for each pixel.
 std::vector<float> chances(const RandomWords& key, std::int64_t height, std::int64_t width) {
   std::vector<float> chance(static_cast<std::size_t>(height * width));
   const std::int64_t blocks = blocks_of_row(width);
@@ -116,7 +116,7 @@ void PlainColor::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratc
   const std::vector<float> pixels(levels, levels + in.shape.elements());
   const ColorMatrix by = to_float32(*this);
   auto* to = out.as<float>();
-  // For an fma that is an instruction, not a call.
+  // With AVX2 code, std::fma compiles to an instruction instead of a function call.
   with_best_code([&] {
     for (std::size_t c = 0; c < 3; ++c) {
       for (std::size_t i = 0; i < pixels.size(); i += 3) {

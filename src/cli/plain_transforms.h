@@ -6,12 +6,13 @@
 
 namespace slipstream {
 
-// The transforms of `starved` as one would write them first: the whole image becomes a tensor
-// before it is cropped, and every thought is a pass over the image. Behind PlainToTensor, each
-// draws what the operation that it stands for draws one place further to the front of a chain
-// without PlainToTensor, and gives the same bits. Images of levels (uint8) of three channels.
+// The transforms of `starved` in their most obvious form, which is slow: the whole image is
+// converted to a tensor before it is cropped, and every operation is a separate loop over the
+// image. Each transform after PlainToTensor uses the random numbers of the index before it in the
+// chain. So it has the same bits as its equivalent in a chain without PlainToTensor. Images are
+// uint8 with three channels.
 
-/// A copy of the image.
+/// Copies the image.
 struct PlainToTensor {
   static constexpr std::string_view kName = "plain_to_tensor";
 
@@ -25,7 +26,7 @@ struct PlainToTensor {
   void apply(Drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
 };
 
-/// RandomCrop, without what spares it the rest of the image.
+/// Equivalent to RandomCrop, but without decoding only a part of the image.
 struct PlainCrop {
   static constexpr std::string_view kName = "plain_crop";
   RandomCrop crop;
@@ -44,8 +45,8 @@ struct PlainCrop {
   }
 };
 
-/// RandomMask with `dilate`: a number from 0 to 1 for each pixel, those below the probability, the
-/// pixels beside these, and then the image without them.
+/// Equivalent to RandomMask with `dilate`. Four loops: generate a number from 0 to 1 for each
+/// pixel, select those below the probability, add their neighbors, and clear these pixels.
 struct PlainMask : RandomMask {
   static constexpr std::string_view kName = "plain_mask";
 
@@ -55,7 +56,7 @@ struct PlainMask : RandomMask {
              Scratch& scratch) const;
 };
 
-/// ConvertColor: to floats, then one channel after the other.
+/// Equivalent to ConvertColor: converts to floats, and then computes one channel after the other.
 struct PlainColor : ConvertColor {
   static constexpr std::string_view kName = "plain_color";
 

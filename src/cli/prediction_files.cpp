@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A place below the folder, whatever the sample is called.
+/// Returns a path below the folder. A sample's name may contain ".." or begin with '/'.
 fs::path prediction_path(const std::string& name) {
   fs::path place;
   for (const fs::path& part : fs::path(name).relative_path())
@@ -40,7 +40,7 @@ void PredictionFiles::add_mask(std::uint64_t sample, const ConstArray& mask) {
   const std::string name = dataset_.name(sample);
   fs::path place = prediction_path(name);
   if (!places_.insert(place.string()).second) {
-    place = prediction_path(name + ".mask");  // of a.png beside a.jpg
+    place = prediction_path(name + ".mask");  // if there are both a.png and a.jpg
     places_.insert(place.string());
   }
   const fs::path path = folder_ / place;

@@ -12,18 +12,19 @@
 
 namespace slipstream {
 
-/// The files of predictions: for masks NAME.png, gray, with class numbers, where NAME is the
-/// sample's without its ending; for classes predictions.jsonl, an object a line, in order.
+/// Writes predictions to files. Masks are written to NAME.png, a gray image of class numbers, where
+/// NAME is the sample's name without extension. Classes are written to predictions.jsonl, with one
+/// object per line, in order.
 class PredictionFiles {
  public:
-  /// Makes the folder. Throws Refused for one that cannot be made or is not empty. `dataset` must
-  /// outlive this.
+  /// Creates the folder. Throws Refused if it cannot be created or is not empty. `dataset` must
+  /// outlive this object.
   PredictionFiles(std::filesystem::path folder, const Dataset& dataset);
 
-  /// uint8, height x width. Throws Error where it cannot be written.
+  /// Writes a mask: uint8, height x width. Throws Error if it cannot be written.
   void add_mask(std::uint64_t sample, const ConstArray& mask);
-  /// The most probable classes with their probabilities, the first one the prediction. Throws as
-  /// above.
+  /// Writes the most probable classes with their probabilities. The first one is the prediction.
+  /// Throws Error if it cannot be written.
   void add_classes(std::uint64_t sample,
                    const std::vector<std::pair<std::int64_t, float>>& classes);
   std::uint64_t written() const { return written_; }
@@ -35,7 +36,7 @@ class PredictionFiles {
   const Dataset& dataset_;
   std::unique_ptr<LineFile> lines_;
   std::uint64_t written_ = 0;
-  std::set<std::string> places_;  ///< of masks that were written
+  std::set<std::string> places_;  ///< paths of the masks that were written
 };
 
 }  // namespace slipstream

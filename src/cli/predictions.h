@@ -8,12 +8,13 @@
 
 namespace slipstream {
 
-/// What is kept of a batch of outputs, for Evaluator::predict(). Of batch x classes: the
-/// probabilities and numbers of the most probable classes. Of batch x classes x height x width: the
-/// class of each pixel, and which samples have a NaN. Throws Error for outputs of another form.
+/// Reduces a batch of outputs to the predictions, for Evaluator::predict(). For outputs of batch x
+/// classes: the probabilities and numbers of the most probable classes. For batch x classes x
+/// height x width: the class of each pixel, and which samples contain a NaN. Throws Error for other
+/// shapes.
 std::vector<at::Tensor> to_prediction(const at::Tensor& output);
 
-/// What was kept, in host memory, sample by sample.
+/// Splits the result of to_prediction(), in host memory, into samples.
 std::vector<Prediction> predictions_in(const std::vector<at::Tensor>& kept);
 
 }  // namespace slipstream

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kSamples = 8;
 
-/// Of `data`, with its transforms.
+/// Creates the pipeline of the preview's samples, with the transforms of `data`.
 Pipeline make_preview_data(const Pipeline& data) {
   const std::size_t size = data.dataset()->size(), count = std::min(kSamples, size);
   std::vector<std::size_t> indices;

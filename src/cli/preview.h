@@ -13,22 +13,23 @@ namespace slipstream {
 struct PreviewFlag {
   std::string path;  ///< "": not given
 
-  /// This must outlive the parser.
+  /// Adds the option. This object must outlive the parser.
   void add_to(CLI::App& verb);
-  /// Throws Refused where the file has the name of another format than PNG and HTML.
+  /// Throws Refused if the name of the file is not that of a PNG or HTML file.
   void check() const;
 };
 
-/// Some samples with the predictions of a model, as images or as a page.
+/// Shows some samples with the predictions of a model, as an image or a page.
 class Preview {
  public:
-  /// Before the run: takes samples that are spread evenly over the data set of `data`, or nothing
-  /// where the option was not given. Throws Refused where these cannot be shown. `file`, that of
-  /// the option, and `context` must outlive this.
+  /// Selects samples that are spread evenly over the data set of `data`, or none if the option was
+  /// not given. Create it before the run. Throws Refused if the samples cannot be shown. `file`,
+  /// that of the option, and `context` must outlive this object.
   Preview(const PreviewFlag& flag, OutputFile& file, const Pipeline& model, const Pipeline& data,
           Context& context, const Plan::Numerics& numerics);
-  /// Behind the run, whose results are to be written before: predicts, writes the picture and says
-  /// so, also where an interrupt keeps it from being written. Throws Error, naming the option.
+  /// Predicts the samples, writes the file, and prints this, also if an interrupt prevented it.
+  /// Call it after the run, when its results were written. Throws Error, with the name of the
+  /// option.
   void write(const std::function<bool()>& interrupted);
 
  private:

@@ -6,8 +6,8 @@
 
 namespace slipstream {
 
-/// synthetic_classification() as folders of files are: of images whose size is not known before
-/// they are read.
+/// Returns synthetic_classification(), but like a folder of files: the size of an image is not
+/// known before it is read.
 std::shared_ptr<const Dataset> raw_images(const SyntheticOptions& options);
 
 }  // namespace slipstream

@@ -17,7 +17,7 @@ namespace {
 
 using Json = json::Json;
 
-/// Options that differ between a training and an evaluation of its model.
+/// Whether an option may differ between a training and an evaluation of its model.
 bool is_of_training_alone(const std::string& name) {
   OptionList own = optimizer_options();
   for (const Option& option : own)
@@ -27,7 +27,7 @@ bool is_of_training_alone(const std::string& name) {
   return std::find(std::begin(kOfData), std::end(kOfData), name) != std::end(kOfData);
 }
 
-/// No value for what is no value of an option.
+/// Converts JSON to the value of an option. Returns nothing if it cannot be one.
 std::optional<OptionValue> parse_option_value(const Json& json) {
   if (json.is_boolean()) return json.get<bool>();
   if (json::is_integer(json)) return json.get<std::int64_t>();
@@ -36,7 +36,7 @@ std::optional<OptionValue> parse_option_value(const Json& json) {
   return std::nullopt;
 }
 
-/// The recorded notes; null where there is no checkpoint at `weights` or it has none.
+/// Returns the notes of the checkpoint at `weights`; null if there is no checkpoint or no note.
 Json notes_at(const std::string& weights) {
   const std::filesystem::path record = std::filesystem::path(weights) / kRecordFile;
   std::error_code failed;
@@ -100,7 +100,8 @@ class Recorded {
                         (recorded.empty() ? "none" : printable_name(recorded)));
   }
 
-  /// As it is compared with the recorded one: a chain by what it does, not by its file's name.
+  /// Returns the given value for comparison with the recorded one. Transforms are compared by their
+  /// content, not by the name of their file.
   std::string text_given(const std::string& name) const {
     const OptionValue value = common_.options.value(name);
     if (name != "transforms" || !notes_.contains("transforms")) return to_text(value);

@@ -6,15 +6,16 @@
 
 namespace slipstream {
 
-/// Gives `common` what the checkpoint at `weights` records of its training: options of the workload
-/// that make the model and its images, the transforms, the seed and the classes. Options of data,
-/// sampling and the optimizer are left as they are. Of a record that names no workload of this
-/// program, as those of slipstream.Trainer, only the classes are taken; without a record, nothing.
-/// Throws Refused for a record that cannot be read, for another workload, and for options that were
-/// given and differ from the record, all at once; with `overrides` given options are used instead.
+/// Sets options of `common` to those that the checkpoint at `weights` recorded in its training: the
+/// workload's options for the model and its images, the transforms, the seed and the classes. Does
+/// not change options of data, sampling and the optimizer. If the record has no workload of this
+/// program, for example that of slipstream.Trainer, uses only the classes. Without a record, does
+/// nothing. Throws Refused for a record that cannot be read, for another workload, and, all at
+/// once, for given options that differ from the record. With `overrides`, given options are used
+/// instead.
 void take_recorded(const std::string& weights, bool overrides, CommonOptions& common);
 
-/// Throws Refused, naming the first difference, where the classes of `dataset` have other names or
+/// Throws Refused, with the first difference, if the classes of `dataset` have other names or
 /// numbers than `options.class_names`, the classes that the weights were trained on.
 void require_recorded_classes(const Dataset& dataset, const Options& options);
 

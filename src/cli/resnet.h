@@ -7,8 +7,8 @@
 
 namespace slipstream {
 
-/// Two 3 x 3 convolutions and, around them, the input itself, or a 1 x 1 convolution of it where
-/// the number of channels or the size changes.
+/// Adds the result of two 3 x 3 convolutions to the input, or to a 1 x 1 convolution of the input
+/// if the number of channels or the size changes.
 struct ResidualBlockImpl : torch::nn::Module {
   ResidualBlockImpl(std::int64_t in, std::int64_t out, std::int64_t stride);
 
@@ -22,8 +22,8 @@ struct ResidualBlockImpl : torch::nn::Module {
 TORCH_MODULE(ResidualBlock);
 
 /// ResNet-18 (He et al., "Deep residual learning for image recognition", CVPR 2016) for float
-/// images of any size from 8 x 8. It takes the mean, not the largest, of 3 x 3 values behind the
-/// first convolution: the way back is then deterministic on a GPU.
+/// images of any size from 8 x 8. After the first convolution it pools 3 x 3 values by their mean,
+/// not their maximum, because the backward pass of that is deterministic on a GPU.
 struct ResNet18Impl : torch::nn::Module {
   explicit ResNet18Impl(std::int64_t classes);
 

@@ -53,7 +53,8 @@ void require_class_count(std::int64_t classes) {
     throw Refused("segmentation takes 2 to 256 classes, not " + std::to_string(classes));
 }
 
-/// As many as have names, which is then in force, or else as the options say.
+/// Returns the number of class names, and sets the option to it; without names, that of the
+/// options.
 std::int64_t class_count(const Dataset& data, Options& options) {
   const std::int64_t asked = options.integer("classes");
   const auto named = static_cast<std::int64_t>(data.class_names().size());

@@ -16,7 +16,7 @@ void on_interrupt(int) {
   if (interrupts.fetch_add(1) > 0) std::_Exit(kInterrupted);
 }
 
-// A terminal that goes away may send several: no second one ends the program.
+// A terminal that is closed may send several SIGHUPs, so a second one does not end the program.
 void on_hangup(int) {
   int none = 0;
   interrupts.compare_exchange_strong(none, 1);
@@ -27,8 +27,9 @@ void on_hangup(int) {
 void handle_signals() {
   std::signal(SIGINT, on_interrupt);
   std::signal(SIGTERM, on_interrupt);
-  if (std::signal(SIGHUP, on_hangup) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // nohup
-  // So that a write to a closed pipe, or beyond the limit of a file's size, fails instead.
+  if (std::signal(SIGHUP, on_hangup) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // under nohup
+  // A write to a closed pipe, or beyond the limit of a file's size, then fails with an error
+  // instead.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
 }

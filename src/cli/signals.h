@@ -2,13 +2,14 @@
 
 namespace slipstream {
 
-/// Takes interrupt, termination and hang-up from here on, for was_interrupted() to tell; a second
-/// interrupt ends the program at once. Writing to a closed pipe fails then.
+/// Installs handlers of SIGINT, SIGTERM and SIGHUP, after which was_interrupted() returns true. A
+/// second interrupt ends the program at once. Writing to a closed pipe fails with an error
+/// afterwards.
 void handle_signals();
 bool was_interrupted();
 
-/// handle_signals() for early_signals.cpp, a part of each program, which calls it ahead of main
-/// where it is there: in programs that call cli_main.
+/// Calls handle_signals(). early_signals.cpp, which is part of each program, calls this before
+/// main() if it exists, which is so in programs that call cli_main.
 void handle_early_signals();
 
 }  // namespace slipstream

@@ -16,12 +16,12 @@ constexpr std::int64_t kLeastSize = 8;
 constexpr std::int64_t kMostSize = 1024;
 constexpr std::int64_t kRawFactor = 4;
 
-// What the stages of the article take, by its rates at 256 samples a batch and 4 workers.
+// Times of the article's stages, computed from its rates with 256 samples per batch and 4 workers.
 constexpr double kReadMs = 8.5;
 constexpr double kReadSmallMs = 0.5;
 constexpr StepCosts kArticleSteps = {.train_s = 0.290, .copy_s = 0.010, .hand_over_s = 0.010};
 
-/// Of one image: up to the crop, the mask, the colors.
+/// Times of the transforms of one image: up to the crop, the mask, the colors.
 struct TransformCosts {
   double crop_ms;
   double mask_ms;
@@ -32,14 +32,15 @@ constexpr TransformCosts kOptimizedCosts = {0.5, 1.9, 1.3};
 
 bool is_article(const Options& options) { return options.text("costs") == "article"; }
 bool is_optimized(const Options& options) { return options.flag("optimized-transforms"); }
-/// Says what stands for a size that is not given.
+/// Sets the sizes that were not given.
 void set_sizes(Options& options) {
   if (is_article(options) && !options.is_given("image-size")) options.set("image-size", kLeastSize);
   if (is_synthetic(options) && !options.is_given("raw-size"))
     options.set("raw-size", kRawFactor * options.integer("image-size"));
 }
 
-/// Linear in the pixels between images as large as the crop and those of the article.
+/// Interpolates linearly, by the number of pixels, between images of the size of the crop and those
+/// of the article.
 double read_ms(const Options& options) {
   const auto pixels = [](std::int64_t size) { return static_cast<double>(size * size); };
   const std::int64_t size = options.integer("image-size");
@@ -103,7 +104,7 @@ std::vector<NamedOp> with_article_costs(std::vector<NamedOp> transforms, const O
   return transforms;
 }
 
-/// Takes next to no time.
+/// A model that takes almost no time.
 struct ChannelMeansImpl : torch::nn::Module {
   explicit ChannelMeansImpl(std::int64_t classes)
       : head(register_module("head", torch::nn::Linear(3, classes))) {}

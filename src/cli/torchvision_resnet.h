@@ -11,12 +11,13 @@
 
 namespace slipstream {
 
-/// basic: two 3 x 3 convolutions. bottleneck: 1 x 1, 3 x 3 and, to four times as many channels,
-/// 1 x 1. The 3 x 3 convolution that comes first has the stride.
+/// The kind of a block. `basic`: two 3 x 3 convolutions. `bottleneck`: a 1 x 1, a 3 x 3 and a 1 x 1
+/// convolution, the last with four times as many channels. The first 3 x 3 convolution has the
+/// stride.
 enum class BlockKind : std::uint8_t { basic, bottleneck };
 
-/// The convolutions of a block, each with a BatchNorm, and the input, or a 1 x 1 convolution of it
-/// where channels or size change, added to their result.
+/// The convolutions of a block, each with a BatchNorm. Adds their result to the input, or to a 1 x
+/// 1 convolution of the input if the number of channels or the size changes.
 struct TorchvisionBlockImpl : torch::nn::Module {
   TorchvisionBlockImpl(BlockKind kind, std::int64_t in, std::int64_t width, std::int64_t stride);
 
@@ -33,7 +34,7 @@ TORCH_MODULE(TorchvisionBlock);
 
 struct ResNetLayout {
   BlockKind block;
-  std::array<std::int64_t, 4> blocks;  ///< of layer1 to layer4
+  std::array<std::int64_t, 4> blocks;  ///< number of blocks in layer1 to layer4
 };
 inline constexpr ResNetLayout kResNet18{BlockKind::basic, {2, 2, 2, 2}};
 inline constexpr ResNetLayout kResNet50{BlockKind::bottleneck, {3, 4, 6, 3}};
@@ -41,9 +42,10 @@ inline constexpr ResNetLayout kResNet50{BlockKind::bottleneck, {3, 4, 6, 3}};
 /// A residual network (He et al., "Deep residual learning for image recognition", CVPR 2016) with
 /// the layers, the names and shapes of parameters and buffers, and the initial weights of
 /// torchvision's resnet18 and resnet50 (v1.5: a bottleneck's stride is in its 3 x 3 convolution).
-/// Takes images, N x 3 x H x W, of any size and in any memory format, as bytes, which it divides by
-/// 255, or as floats. Gives N x classes floats. It does not synchronize. BatchNorm in training
-/// needs more than one value a channel: two images or more where both sides are at most 32.
+/// The input is N x 3 x H x W, of any size and in any memory format: uint8, which is divided by
+/// 255, or float. The result is N x classes floats. Runs on the current stream and does not
+/// synchronize. In training, BatchNorm needs more than one value per channel: at least two images
+/// if both sides are at most 32.
 struct TorchvisionResNetImpl : torch::nn::Module {
   TorchvisionResNetImpl(const ResNetLayout& layout, std::int64_t classes);
 

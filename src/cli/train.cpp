@@ -56,13 +56,13 @@ std::optional<GpuUseInfo> read_gpu_use(cuda::GpuMeter* meter) {
                     use.note};
 }
 
-/// A model's scores on other data than those it is trained on.
+/// Computes a model's scores on data that it is not trained on.
 struct Validation {
   std::unique_ptr<Evaluator> evaluator;
   Plan plan;
 };
 
-/// Of --val, with what the training has of the rest.
+/// Creates the validation on the data of --val, with the training's other options.
 std::optional<Validation> make_validation(const TrainOptions& options, const Trainer& trainer,
                                           const std::optional<Plan>& file,
                                           const LoaderPlan& loader) {
@@ -106,7 +106,7 @@ void refuse_clashes(const TrainOptions& options) {
   options.validation.check();
 }
 
-/// What one training is made of, in the order in which it comes to be.
+/// One training. Members are in the order of their construction.
 class Training final : private FitSteps {
  public:
   Training(const TrainOptions& options, const Cli& cli)
@@ -129,7 +129,7 @@ class Training final : private FitSteps {
     bind();
   }
 
-  /// The line shows facts of members that are destroyed before it.
+  /// Ends the progress line first, because it uses members that are destroyed before it.
   ~Training() override { line_.finish(); }
   Training(const Training&) = delete;
   Training& operator=(const Training&) = delete;
@@ -217,7 +217,7 @@ class Training final : private FitSteps {
                        loader_, trainer_->numerics());
   }
 
-  /// As JSON; "" where the run finds out which one is faster.
+  /// Returns the plan as JSON, or "" if the run will choose it.
   std::string known_plan() const { return plan_ ? to_json_text(*plan_) : ""; }
 
   FitOptions fit_options() const {
@@ -293,7 +293,7 @@ class Training final : private FitSteps {
   Environment environment_;
   std::optional<Plan> file_;
   WorkloadInfo workload_;
-  std::uint64_t steps_ = 0;  ///< of the whole training
+  std::uint64_t steps_ = 0;  ///< number of steps of the whole training
   LoaderPlan loader_;
   std::optional<Trainer> trainer_;
   std::optional<Validation> validation_;
@@ -303,7 +303,7 @@ class Training final : private FitSteps {
   std::optional<RunLogging> log_;
   std::string criterion_;
   FitHistory history_;
-  std::optional<Plan> plan_;  ///< no value: the first part finds out which one is faster
+  std::optional<Plan> plan_;  ///< empty: the first part of the run will choose it
   AutoChoice choice_;
   std::optional<RunReport> report_;
 };

@@ -29,7 +29,7 @@ std::string jpeg_line(const JpegResult& jpeg) {
 void print_epoch(const EpochResult& epoch, std::optional<double> lr) {
   const auto& [row, losses, is_best] = epoch;
   std::cout << "epoch " << rounded_text(row.epoch, kDigits) << ", step " << row.step << ": ";
-  // A checkpoint of an earlier version at the end of an epoch does not have its losses.
+  // A checkpoint that an earlier version wrote at the end of an epoch does not contain its losses.
   if (losses.steps > 0) std::cout << "loss " << rounded_text(losses.mean(), kDigits) << "; ";
   std::cout << "val";
   for (const auto& [name, value] : row.scores)

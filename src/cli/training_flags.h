@@ -15,7 +15,7 @@ class App;
 
 namespace slipstream {
 
-/// The options of how the training stage trains, for verbs that train or measure training.
+/// The options of the training stage, for verbs that train or measure training.
 struct TrainingFlags {
   std::optional<unsigned> accumulate;
   std::optional<double> clip_grad, ema;
@@ -23,12 +23,12 @@ struct TrainingFlags {
 
   /// This must outlive the parser.
   void add_to(CLI::App& verb);
-  /// The pipeline, with what was given; `info` lists it. Throws Refused for a pipeline with a
-  /// training step of its own.
+  /// Returns the pipeline with the given options applied, and adds them to `info`. Throws Refused
+  /// for a pipeline with a custom training step.
   Pipeline applied(Pipeline pipeline, WorkloadInfo& info) const;
 };
 
-/// The options of how the learning rate goes over a training.
+/// The options of the learning rate schedule.
 struct ScheduleFlags : ScheduleSettings {
   /// This must outlive the parser.
   void add_to(CLI::App& verb);

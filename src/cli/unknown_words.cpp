@@ -6,7 +6,7 @@
 namespace slipstream {
 namespace {
 
-/// The name of an option in other programs, and our option and value for it.
+/// The name of an option in other programs, and the equivalent option and value of this one.
 struct Synonym {
   std::string_view theirs, ours, value;
 };
@@ -29,7 +29,7 @@ constexpr PlanKey kPlanKeys[] = {
     {"--cudnn-benchmark", "numerics.cudnn_benchmark", "true on a GPU without --deterministic,"},
     {"--channels-last", "numerics.channels_last", "true"}};
 
-/// "" for an option that has no key in a plan.
+/// Returns a hint to the plan's key for an option, or "" if there is none.
 std::string plan_key_hint(const std::string& option) {
   for (const PlanKey& each : kPlanKeys) {
     if (each.option != option) continue;
@@ -40,9 +40,9 @@ std::string plan_key_hint(const std::string& option) {
   return "";
 }
 
-/// What to say of an option of the command line that is none of `known`, each as "--name": which of
-/// them, or which key of a plan, is what PyTorch or torchvision calls so, or else the one of the
-/// nearest name. `help`: the command that shows all.
+/// Returns the message for an unknown option. It proposes the equivalent option, or key of a plan,
+/// if PyTorch or torchvision uses this name, otherwise the option of `known`, each as "--name",
+/// with the nearest name. `help`: the command that shows all options.
 std::string unknown_option(const std::string& option, const std::vector<std::string>& known,
                            const std::string& help) {
   const std::string unknown = "unknown option '" + option + "'; ";
@@ -67,7 +67,8 @@ bool takes_workload(const CLI::App& verb) {
   return verb.get_option_no_throw("workload") != nullptr;
 }
 
-/// Those of all workloads count where the command line names none yet.
+/// Returns the known options. If the command line names no workload, these include the options of
+/// all workloads.
 std::vector<std::string> known_options(const CLI::App& verb, const Cli& cli,
                                        bool is_workload_named) {
   std::vector<std::string> names;
@@ -82,11 +83,11 @@ std::vector<std::string> known_options(const CLI::App& verb, const Cli& cli,
   return names;
 }
 
-/// Where the words have come to.
+/// The position of the check in the words of the command line.
 struct OptionSite {
   const CLI::App* verb;
-  std::string path;        ///< the program and the verbs up to here
-  bool is_program = true;  ///< no verb was there yet
+  std::string path;        ///< the program and the verbs before this position
+  bool is_program = true;  ///< whether there was no verb before this position
   bool is_workload_named = false;
 };
 

@@ -33,33 +33,34 @@ enum ExitCode : int {
   kInterrupted = 130
 };
 
-/// A verb of the command line: adds itself to the parser and returns what runs it.
+/// Runs a verb of the command line and returns the exit code. A verb adds itself to the parser and
+/// returns this function.
 using Verb = std::function<int()>;
 
-/// An interrupt that comes before a verb has anything to show; the command line exits with 130.
+/// Thrown after an interrupt if a verb has no results yet. The command line exits with 130.
 class Interrupted : public std::runtime_error {
  public:
   Interrupted() : std::runtime_error("interrupted before anything was done") {}
 };
 
 struct Cli {
-  std::string program;             ///< what it was called as
-  std::vector<std::string> words;  ///< behind that
+  std::string program;             ///< the name by which the program was called
+  std::vector<std::string> words;  ///< its arguments
   std::vector<Workload> workloads;
   std::function<bool()> interrupted;
 
-  /// The program and its arguments.
+  /// Returns the program and its arguments.
   std::vector<std::string> command() const;
-  /// Throws Interrupted; for between the parts of what takes a while.
+  /// Throws Interrupted after an interrupt. Call it between the parts of long work.
   void check_interrupt() const {
     if (interrupted()) throw Interrupted();
   }
 
-  const Workload* workload_called(const std::string& name) const;  ///< nullptr: none is
+  const Workload* workload_called(const std::string& name) const;  ///< nullptr: there is none
   std::vector<std::string> workload_names() const;
 };
 
-/// What cli_main does.
+/// Does the work of cli_main(), with the same result.
 int run_command_line(int argc, char** argv, std::vector<Workload> workloads);
 
 void add_augment(CLI::App& app, Cli& cli, Verb& chosen);
@@ -75,15 +76,15 @@ void add_compare(CLI::App& app, Cli& cli, Verb& chosen);
 void add_doctor(CLI::App& app, Cli& cli, Verb& chosen);
 void add_trace(CLI::App& app, Cli& cli, Verb& chosen);
 
-/// What an option's value must be: returns what is wrong with it, "" when nothing is.
+/// Checks an option's value. Returns the problem, or "" if the value is valid.
 using Check = std::function<std::string(const std::string&)>;
 Check at_least(int least);
 std::string above_zero(const std::string& text);
 
-/// A Check of a number of loader threads.
+/// Checks a number of loader threads, as a Check.
 std::string workers_problem(const std::string& text);
 
-/// Headings of options in the help of a verb.
+/// Headings of groups of options in the help of a verb.
 inline constexpr const char* kDataGroup = "Data";
 inline constexpr const char* kTransformsGroup = "Transforms";
 inline constexpr const char* kLoaderGroup = "Loader";
@@ -93,56 +94,57 @@ inline constexpr const char* kScheduleGroup = "Schedule";
 inline constexpr const char* kMeasuringGroup = "Measuring";
 inline constexpr const char* kOutputGroup = "Output";
 
-/// The options --read-ahead and --prefetch-factor. `reads` and `factor` must outlive the parser.
+/// Adds --read-ahead and --prefetch-factor. `reads` and `factor` must outlive the parser.
 void add_read_ahead(CLI::App& verb, std::optional<unsigned>& reads);
 void add_prefetch_factor(CLI::App& verb, std::optional<unsigned>& factor);
 
 /// Applies the values of --read-ahead and --cache (STEP=SIZE, "": none) to `options`. Throws
-/// Refused for another form of the latter.
+/// Refused if the value of --cache has another form.
 void set_loading(LoadingOptions& options, std::optional<unsigned> read_ahead,
                  const std::string& cache);
 
-/// The options --shuffle and --drop-last, each with its --no- form, which set those of `options`.
-/// `options` must outlive the parser.
+/// Adds --shuffle and --drop-last, each also with --no-, which set members of `options`. `options`
+/// must outlive the parser.
 void add_order(CLI::App& verb, SampleOptions& options);
 
-/// The option --on-bad-sample, "stop" or "skip"; `skip` says what that does. `chosen` must outlive
+/// Adds --on-bad-sample, "stop" or "skip". `skip`: the help text of "skip". `chosen` must outlive
 /// the parser.
 void add_on_bad_sample(CLI::App& verb, OnBadSample& chosen, const std::string& skip);
 
-/// The option --background. `chosen` must outlive the parser.
+/// Adds --background. `chosen` must outlive the parser.
 void add_background(CLI::App& verb, Rgb& chosen, const std::string& help);
 
-/// Prints the number of skipped samples and the first of them on standard output; nothing for none.
+/// Prints the number of skipped samples and the first of them on standard output, if there are any.
 void print_skipped(const std::vector<SkippedSample>& skipped);
-/// The same, and for the samples that were used in spite of damage.
+/// Prints this, and also the samples that were used although they are damaged.
 void print_skipped(const SkippedSamples& skipped);
 
 /// Prints Dataset::remarks() as warnings on standard error.
 void print_remarks(const Dataset& dataset);
 
-/// What is wrong with a value of --transforms-device, "" when nothing is.
+/// Returns the problem with a value of --transforms-device, or "".
 std::string transforms_device_problem(const std::string& name);
 
-/// Writes each text to its file, also where others cannot be written. Throws Error for those. To be
-/// called after the summary was printed, so that a full disk does not take the result along.
+/// Writes each text to its file, even if others cannot be written, and then throws Error for those.
+/// Call it after the summary was printed, so that the result is not lost if the disk is full.
 void write_all(std::initializer_list<std::pair<OutputFile*, std::string>> outputs);
 
-/// Throws Refused when the file of a sheet of images, given as an option and a path, has the name
-/// of another format than PNG and HTML.
+/// Throws Refused if the file of a sheet of images, given as an option and a path, is neither named
+/// as a PNG nor as an HTML file.
 void require_name_of_sheet(const std::pair<std::string, std::string>& sheet);
 
-/// Throws Refused for the first word of the command line that is no verb, workload or option where
-/// one must be. What stands behind --help, and options of a workload that is not named, are taken.
+/// Throws Refused for the first word of the command line that should be a verb, a workload or an
+/// option but is not. Words after --help, and options of a workload that is not named, are
+/// accepted.
 void refuse_unknown_words(const CLI::App& app, const Cli& cli);
 
-/// Whether the option `name`, such as "--steps", takes a value; nothing where neither `verb` nor,
-/// for a verb over workloads, any workload has it.
+/// Whether the option `name`, for example "--steps", takes a value. Returns nothing if neither
+/// `verb` nor, for a verb with workloads, any workload has the option.
 std::optional<bool> option_takes_value(const CLI::App& verb, const Cli& cli,
                                        const std::string& name);
 
-/// What is wrong with an option of the command line that `verb` does not know, where a workload is
-/// the reason: it is another workload's, or it is not said which workload's it is; else "".
+/// Returns the problem with an option that `verb` does not know if a workload is the reason: the
+/// option belongs to another workload, or no workload is named. Otherwise returns "".
 std::string workload_problem(const CLI::App& verb, const Cli& cli);
 
 }  // namespace slipstream

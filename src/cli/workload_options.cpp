@@ -18,8 +18,8 @@ const Option* declared(const Workload& workload, const std::string& name) {
   return nullptr;
 }
 
-/// What stands in the workload's place on the command line, "" for nothing; before it is parsed,
-/// for what may stand there depends on it. Options that nobody has are refused elsewhere.
+/// Returns the name of the workload on the command line, or "". This must be known before parsing,
+/// because the workload determines the valid options. Unknown options are refused elsewhere.
 std::string name_in(const CLI::App& verb, const Cli& cli) {
   const std::vector<std::string>& words = cli.words;
   if (words.empty() || words.front() != verb.get_name()) return "";
@@ -135,7 +135,7 @@ void CommonOptions::add_own(CLI::App& verb, const Option& option) {
   }
   const auto take = [this, option, name](const std::string& text) {
     const OptionValue value = value_in(option, text);
-    // A text that is checked is one of some words, and no path.
+    // A text with a check is one of a few words, not a path.
     if (std::holds_alternative<std::string>(value) && !option.check)
       given_texts_.emplace_back(name, text);
     options.give(option.name, value);
@@ -174,7 +174,7 @@ NamedPaths CommonOptions::output_folders() const {
 NamedPaths CommonOptions::inputs(const std::string& plan) const {
   NamedPaths paths;
   std::error_code failed;
-  // Without a slash it may be the name of a plan, such as "serial".
+  // Without a slash, the value may be the name of a plan, for example "serial".
   if (plan.find('/') != std::string::npos || std::filesystem::is_regular_file(plan, failed))
     paths.emplace_back("--plan", plan);
   for (const auto& given : given_texts_)
