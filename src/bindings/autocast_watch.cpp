@@ -56,8 +56,8 @@ constexpr std::array<std::string_view, 30> kCast = {
 struct Observers {
   std::vector<std::weak_ptr<CastSet>> all;
   at::CallbackHandle handle = 0;
-  int depth =
-      0;  ///< of nested kCast operations; only the outermost has the caller's autocast state
+  /// Depth of nested kCast operations. Only the outermost one has the caller's autocast state.
+  int depth = 0;
 };
 
 Observers& observers() {

@@ -23,8 +23,8 @@ struct ContextEntry {
 std::vector<std::unique_ptr<LaneThreads>>& idle_threads() {
   static auto& all = *new std::pair<ProcessGuard, std::vector<std::unique_ptr<LaneThreads>>>;
   if (!all.first.is_this_process()) {
-    static_cast<void>(
-        new auto(std::move(all.second)));  // leaked: a fork cannot join its parent's threads
+    // Leaked: a fork cannot join its parent's threads.
+    static_cast<void>(new auto(std::move(all.second)));
     all = {};
   }
   return all.second;

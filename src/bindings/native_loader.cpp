@@ -274,8 +274,8 @@ GivenBatch NativeLoader::on_host(std::uint64_t pass) {
   // The tensors keep the slab, and the memory that contains it, alive.
   const auto return_slab = [batch, returned = returned_, memory = feed_->loader()->memory(batch),
                             context = context_, made_in = made_in_](void*) {
-    if (!made_in
-             .is_this_process()) {  // at the fork, another thread may have been using this memory
+    // In a forked process the memory is leaked: a thread of the parent may have been using it.
+    if (!made_in.is_this_process()) {
       static_cast<void>(new auto(memory));
       return;
     }

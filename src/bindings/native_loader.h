@@ -137,8 +137,8 @@ class NativeLoader {
   /// training, where batches stay full.
   std::optional<at::Tensor> good_ones(const HostBatch& batch) const;
 
-  std::mutex
-      using_;  ///< one thread at a time uses the loader; never held while waiting for the GIL
+  /// Lets one thread at a time use the loader. No thread waits for the GIL while it holds this.
+  std::mutex using_;
   std::shared_ptr<Context> context_;
   std::shared_ptr<const Dataset> dataset_;
   std::vector<NamedOp> transforms_;

@@ -35,8 +35,8 @@ struct LoopStage {
   /// The module that apply() calls, if a thread without the GIL may call it, otherwise nullptr.
   std::shared_ptr<const ScriptStage> script = nullptr;
   pybind11::handle arguments = {};  ///< takes a batch and returns the arguments of `script`
-  pybind11::handle placed =
-      {};  ///< takes a batch and the result of `script`, returns the changed batch
+  /// Takes a batch and the result of `script`, and returns the changed batch.
+  pybind11::handle placed = {};
   /// If apply() only calls its `function` with one value of the batch: the keys of the argument and
   /// of the result. Otherwise an empty tuple.
   pybind11::handle direct = {};
@@ -126,8 +126,8 @@ class StagedLoop final : Work {
   std::unique_ptr<Lane> body_;
   std::vector<Lane*> lanes_;
   std::vector<std::vector<pybind11::object>> values_;  ///< [slot][lane]: the lane's result
-  std::vector<std::vector<at::Tensor>>
-      moved_;  ///< [slot]: the first lane's, where a thread made it
+  /// [slot]: the first lane's, where a thread made it.
+  std::vector<std::vector<at::Tensor>> moved_;
   std::vector<std::vector<std::optional<ScriptStage::Call>>> calls_;  ///< [slot][lane], with thread
   std::vector<Failure> failures_;                                     ///< [slot]
   std::string ended_by_;              ///< the error after which there are no more batches

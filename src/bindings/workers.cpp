@@ -69,8 +69,8 @@ class LastCall {
   LastCall& operator=(const LastCall&) = delete;
 
   void call() {
-    const LateInterrupts
-        late;  // declared first, so that the function's objects are freed before it ends
+    // Declared first, so that Ctrl-C stays delayed until the function's objects have been freed.
+    const LateInterrupts late;
     if (const py::object function = std::exchange(function_, py::object())) function();
   }
 

@@ -71,8 +71,8 @@ Pipeline classification(Options& options) {
   input = std::move(input)
               .train("model", model, make_optimizer(options), cross_entropy("image", "label"))
               .metric(top_k("label", 1));
-  if (classes > 5)
-    input = std::move(input).metric(top_k("label", 5));  // with at most 5 classes it is always 1
+  // With at most 5 classes, the top-5 accuracy is always 1.
+  if (classes > 5) input = std::move(input).metric(top_k("label", 5));
   return std::move(input).metric(class_accuracy("label", classes));
 }
 

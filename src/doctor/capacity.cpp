@@ -17,8 +17,8 @@ using Clock = std::chrono::steady_clock;
 constexpr double kWindowS = 0.01;
 constexpr int kRounds = 8;
 constexpr int kCopies = 2;
-constexpr std::size_t kWords =
-    (std::size_t{128} << 20) / sizeof(std::uint64_t);  ///< beyond CPU caches
+/// Size of the memory that is read: 128 MiB, larger than the caches of most CPUs.
+constexpr std::size_t kWords = (std::size_t{128} << 20) / sizeof(std::uint64_t);
 
 /// Pieces of work per second of `threads` threads that run at the same time.
 template <typename Piece>

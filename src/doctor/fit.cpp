@@ -14,8 +14,8 @@ constexpr double kContended = 0.92;
 /// A step is memory-bound if its CPU time grows by this factor more than shared cores explain.
 constexpr double kMemoryGrowth = 1.2;
 constexpr double kMostOfIt = 0.5;  ///< a step's share of the growth that makes it the cause
-constexpr double kEnoughToTell =
-    0.05;  ///< share of the CPU time that the other steps need for a comparison
+/// A step is compared with the other steps only if they have at least this share of the CPU time.
+constexpr double kEnoughToTell = 0.05;
 constexpr int kBisections = 12;
 constexpr double kMostNoise = 0.2;  ///< largest error of a rate that its interval may excuse
 constexpr double kUntold = 0.5;     ///< half of the interval / value that makes a rate useless
@@ -180,8 +180,8 @@ void fit_line(const Observations& observed, PipelineModel& model) {
   if (processed <= line || model.steps.empty()) return;
   const PipelineModel collating = cut_after(model, model.steps.size() - 1);
   const double simulated = simulated_step_s(collating);
-  const bool is_determined =
-      model.slabs == 1 || simulated < 1.05 * line;  // otherwise workers may be the reason
+  // Otherwise workers may be the reason.
+  const bool is_determined = model.slabs == 1 || simulated < 1.05 * line;
   if (is_determined && processed > simulated) set(line + processed - simulated);
 }
 

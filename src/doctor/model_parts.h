@@ -11,8 +11,8 @@
 namespace slipstream {
 
 inline constexpr std::string_view kDeviceLevel = "device batch";
-inline constexpr std::string_view kHostLevel =
-    "host batch";  ///< on a CPU; on a GPU, one of the next two
+/// The level of host batches on a CPU. On a GPU, the next two levels replace it.
+inline constexpr std::string_view kHostLevel = "host batch";
 inline constexpr std::string_view kPinnedLevel = "host batch, pinned";
 inline constexpr std::string_view kPageableLevel = "host batch, pageable";
 inline constexpr std::string_view kCollatedLevel = "collated batch";  ///< passed on by workers

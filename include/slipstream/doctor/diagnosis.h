@@ -109,8 +109,8 @@ struct Situation {
   /// that caches decoded samples decodes whole images instead.
   bool decodes_parts = false;
   std::string on_device_from;  ///< the first transform that the device could run; "": none
-  std::optional<Measured>
-      augment_s;     ///< seconds for these transforms of a batch, alone on the device
+  /// Seconds for these transforms of a batch, alone on the device.
+  std::optional<Measured> augment_s;
   std::string crop;  ///< a crop that can be moved before other transforms unchanged; "": none
   std::string crop_moved_before;  ///< the first of the transforms that `crop` can be moved before
   bool has_frozen_stage = false;
@@ -123,8 +123,8 @@ struct Situation {
 struct Utilization {
   std::optional<double> sm_activity;  ///< share of cycles in which a multiprocessor had a warp
   std::optional<double> dram_use;     ///< share of the peak bandwidth of device memory
-  std::optional<double>
-      gpu_utilization;               ///< share of time in which any kernel ran, even a small one
+  /// Share of time in which any kernel ran, even a small one.
+  std::optional<double> gpu_utilization;
   std::string note;                  ///< why one of these is missing
   double cpu_share = 0;              ///< used share of the cores that this process may use
   double read_bytes_per_second = 0;  ///< NaN: not known
@@ -135,8 +135,8 @@ struct Observations {
   std::size_t batch_size = 1;
   unsigned workers = 1;   ///< of the loader; 0: the training thread produces the samples
   std::size_t slabs = 4;  ///< number of batches for which the loader has memory
-  std::size_t slabs_per_worker =
-      0;  ///< number of slabs that each worker adds; 0: `slabs` is the total
+  /// Number of slabs that each worker adds; 0: `slabs` is the total.
+  std::size_t slabs_per_worker = 0;
   MachineCapacity capacity;
   std::vector<Level> levels;  ///< from the device batch to nothing cached
   std::vector<HostStepCost> host;
@@ -184,8 +184,8 @@ struct Diagnosis {
   std::shared_ptr<const PipelineModel> model;  ///< the model that was fitted to the measurements
   Bottleneck verdict = Bottleneck::not_enough_evidence;
   std::string reason;  ///< reason for the verdict, in a sentence
-  std::vector<Bottleneck>
-      bottlenecks;              ///< largest gain first; empty if the device does not wait for input
+  /// Largest gain first; empty if the device does not wait for input.
+  std::vector<Bottleneck> bottlenecks;
   Measured ceiling;             ///< steps/s with batches already on the device
   Measured rate;                ///< steps/s with nothing cached
   Measured share;               ///< rate / ceiling
