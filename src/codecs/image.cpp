@@ -26,7 +26,7 @@ bool starts_with(std::span<const std::byte> file, const std::array<unsigned, N>&
 
 [[noreturn]] void refuse_unknown(std::span<const std::byte> file) {
   if (file.empty()) throw Error("the file is empty (0 bytes); replace or remove it");
-  throw Error("neither JPEG nor PNG nor PPM, by its first bytes (of " +
+  throw Error("not a JPEG, PNG or PPM file according to its first bytes (file size in bytes: " +
               std::to_string(file.size()) + "); convert, replace or remove the file");
 }
 
@@ -40,8 +40,9 @@ Shape shape_within(std::span<const std::byte> file, const DecodeOptions& options
   }
   // Division, because height * width of a damaged header could overflow.
   if (height > options.pixel_limit / width) {
-    throw Error("the image says it has " + std::to_string(width) + " x " + std::to_string(height) +
-                " pixels, over the limit of " + std::to_string(options.pixel_limit) +
+    throw Error("the header declares an image of " + std::to_string(width) + " x " +
+                std::to_string(height) + " pixels, over the limit of " +
+                std::to_string(options.pixel_limit) +
                 "; shrink or remove it (a program may raise DecodeOptions::pixel_limit)");
   }
   return shape;
@@ -56,8 +57,9 @@ void require_inside(const Region& region, const Shape& shape) {
     return;
   throw Error("the part to decode, " + std::to_string(region.height) + " x " +
               std::to_string(region.width) + " pixels at (" + std::to_string(region.top) + ", " +
-              std::to_string(region.left) + "), does not lie in the image of " +
-              std::to_string(shape[0]) + " x " + std::to_string(shape[1]) + "; crop within it");
+              std::to_string(region.left) + "), is outside the image of " +
+              std::to_string(shape[0]) + " x " + std::to_string(shape[1]) +
+              "; choose a region inside the image");
 }
 
 void require_pixels(const ConstArray& pixels) {
@@ -132,7 +134,9 @@ void decode_mask(std::span<const std::byte> file, const DecodeOptions& options, 
     throw Error("a mask must be PNG; save it as 8-bit gray PNG");
   }
   if (image_format(file) == ImageFormat::jpeg) {
-    throw Error("a mask must be PNG: JPEG changes class numbers; save the mask as 8-bit gray PNG");
+    throw Error(
+        "a mask must be PNG, because JPEG compression changes class indices; save the mask as "
+        "8-bit gray PNG");
   }
   png::decode_mask(file, options, out.reset(DType::uint8, {shape[0], shape[1]}));
 }

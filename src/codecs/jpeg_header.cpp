@@ -60,7 +60,7 @@ Header read_header(std::span<const std::byte> file) {
   bool has_exif = false;
   std::size_t at = 2;
   const auto need = [&](std::size_t bytes) {
-    if (file.size() - at < bytes) refuse("it ends within its header");
+    if (file.size() - at < bytes) refuse("it ends inside its header");
   };
   while (true) {
     at = after_next_marker(file, at);
@@ -107,7 +107,7 @@ void require_decodable(const Header& header) {
     default:
       refuse_kind("hierarchical");
   }
-  if (header.bits != 8) refuse_kind("of " + std::to_string(header.bits) + " bits a channel");
+  if (header.bits != 8) refuse_kind("of " + std::to_string(header.bits) + " bits per channel");
 }
 
 bool runs_to_its_end(std::span<const std::byte> data, bool has_restarts) {

@@ -98,7 +98,7 @@ void open(Reader& reader, std::span<const std::byte> file, const Header& header)
   jpeg_read_header(&info, TRUE);
   if (info.image_height != header.stored[0] || info.image_width != header.stored[1]) {
     // The output memory was allocated for the header that read_header() found.
-    fail(common(info), "it has two headers that differ");
+    fail(common(info), "it has two different headers");
   }
   const bool is_cmyk = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
   info.out_color_space = is_cmyk ? JCS_CMYK : JCS_RGB;

@@ -54,7 +54,8 @@ void on_read(png_structp png, png_bytep to, std::size_t bytes) {
 
 void open(Reader& reader) {
   reader.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &reader, on_error, on_warning);
-  if (reader.png == nullptr) fail(reader, "libpng has no memory, or is not the one built for");
+  if (reader.png == nullptr)
+    fail(reader, "libpng is out of memory, or its version differs from the one used at build time");
   reader.info = png_create_info_struct(reader.png);
   if (reader.info == nullptr) png_error(reader.png, "out of memory");
   png_set_read_fn(reader.png, &reader, on_read);
@@ -85,7 +86,7 @@ void read_rows(Reader& reader, const MutableArray& out) {
   const std::size_t row_bytes = out.bytes() / height;
   if (png_get_image_height(reader.png, reader.info) != height ||
       png_get_rowbytes(reader.png, reader.info) != row_bytes) {
-    png_error(reader.png, "its rows are not as long as its header says");
+    png_error(reader.png, "its rows do not have the length that its header declares");
   }
   for (int pass = 0; pass < passes; ++pass) {
     png_bytep row = out.as<png_byte>();
@@ -129,14 +130,14 @@ void decode(Reader& reader, std::span<const std::byte> file, const DecodeOptions
 std::string describe(std::uint32_t bits, std::uint32_t color) {
   if ((color & PNG_COLOR_MASK_ALPHA) != 0) return "an alpha channel";
   if ((color & PNG_COLOR_MASK_COLOR) != 0) return "colors";
-  return std::to_string(bits) + " bits a pixel";
+  return std::to_string(bits) + " bits per pixel";
 }
 
 }  // namespace
 
 Shape shape(std::span<const std::byte> file) {
   if (file.size() < kHeaderBytes || u32_at(file, 12) != 0x49484452) {
-    throw Error("broken PNG: it ends within its header; replace or remove the file");
+    throw Error("broken PNG: it ends inside its header; replace or remove the file");
   }
   const std::uint32_t color = u8_at(file, 25);
   const bool is_colored = color == PNG_COLOR_TYPE_RGB || color == PNG_COLOR_TYPE_RGB_ALPHA;
@@ -176,7 +177,7 @@ void decode_mask(std::span<const std::byte> file, const DecodeOptions& options,
   const std::uint32_t color = u8_at(file, 25);
   if ((color != PNG_COLOR_TYPE_GRAY && color != PNG_COLOR_TYPE_PALETTE) || bits > 8) {
     throw Error("this PNG is not a mask: it has " + describe(bits, color) +
-                "; a mask holds class numbers, so save it as 8-bit gray or with a palette");
+                "; a mask holds class indices, so save it as 8-bit gray or with a palette");
   }
   Reader reader;
   decode(reader, file, options, ask_for_classes, out);

@@ -39,7 +39,7 @@ CpuList parse_cpu_list(std::string_view text) {
     const unsigned first = parse_cpu_number(part.substr(0, dash), text);
     const unsigned last =
         dash == std::string_view::npos ? first : parse_cpu_number(part.substr(dash + 1), text);
-    if (last < first) refuse_text(text, std::string(part) + " runs backwards");
+    if (last < first) refuse_text(text, std::string(part) + " has its larger number first");
     for (unsigned cpu = first; cpu <= last; ++cpu) is_named[cpu] = true;
   }
   CpuList cpus;

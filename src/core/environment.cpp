@@ -99,11 +99,11 @@ constexpr bool kSanitized =
 
 std::vector<std::string> warnings(unsigned cores) {
   std::vector<std::string> found;
-  if (!kOptimized) found.emplace_back("built without optimization: times mean little");
-  if (kSanitized) found.emplace_back("built with a sanitizer: times mean little");
+  if (!kOptimized) found.emplace_back("built without optimization: timings are not meaningful");
+  if (kSanitized) found.emplace_back("built with a sanitizer: timings are not meaningful");
   const std::string governor = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
   if (!governor.empty() && governor != "performance")
-    found.push_back("the CPU's clock is scaled (governor " + governor + "): times are noisy");
+    found.push_back("CPU frequency scaling is on (governor " + governor + "): times are noisy");
   double load = 0;
   const bool known = getloadavg(&load, 1) == 1;
   const std::string busy = known ? busy_warning(load, cores) : "";

@@ -104,7 +104,7 @@ void refuse(const std::vector<std::string>& problems) {
 void ensure(bool ok, std::string_view promise, Where where) {
   if (ok) return;
   throw std::logic_error(std::string(where.file) + ":" + std::to_string(where.line) +
-                         ": promise broken: " + std::string(promise));
+                         ": internal error: this invariant does not hold: " + std::string(promise));
 }
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {

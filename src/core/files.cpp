@@ -29,8 +29,8 @@ std::string cannot_write(const fs::path& path, const std::string& why) {
 
 std::string cannot_write(const fs::path& path, int error) {
   std::error_code failed;
-  if (error == ENXIO && fs::is_fifo(path, failed)) return cannot_write(path, "nobody reads it");
-  if (error == EAGAIN) return cannot_write(path, "it is full: its reader is too slow");
+  if (error == ENXIO && fs::is_fifo(path, failed)) return cannot_write(path, "no process reads it");
+  if (error == EAGAIN) return cannot_write(path, "the pipe is full because its reader is too slow");
   return cannot_write(path, errno_message(error));
 }
 
@@ -358,7 +358,7 @@ std::string read_text(const fs::path& path, std::size_t most_bytes) {
     if (got == 0) return text;
     text.append(part.data(), static_cast<std::size_t>(got));
   }
-  fail("it has more than " + std::to_string(most_bytes) + " bytes, the most that is read");
+  fail("it has more than " + std::to_string(most_bytes) + " bytes, the limit for this file");
   return text;
 }
 

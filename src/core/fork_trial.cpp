@@ -32,7 +32,7 @@ std::shared_ptr<ForkTrial::Call> ForkTrial::next() {
 
 std::string_view ForkTrial::reason() const {
   const bool is_beyond_noise = measured_.n > 1 && (measured_.low > 1 || measured_.high < 1);
-  return is_beyond_noise ? "faster" : "neither is faster beyond noise";
+  return is_beyond_noise ? "faster" : "the difference is within the noise";
 }
 
 bool ForkTrial::all_reached() const {

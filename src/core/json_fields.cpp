@@ -45,7 +45,7 @@ Json parsed(std::string_view text, const std::string& what) {
     if (event == Json::parse_event_t::object_end) keys.pop_back();
     if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
       throw Refused(what + " cannot be read: the key '" + printable_name(value.get<std::string>()) +
-                    "' stands in one object twice");
+                    "' occurs twice in one object");
     return true;
   };
   try {

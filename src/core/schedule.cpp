@@ -144,7 +144,7 @@ void Schedule::await_input(std::uint64_t batch) {
 
 void Schedule::begin(std::uint64_t batches, const std::function<bool()>& stop, LaneThreads* threads,
                      std::vector<std::size_t> on_threads) {
-  ensure(lanes_.size() >= 2, "there is a lane ahead of the caller's");
+  ensure(lanes_.size() >= 2, "there is a lane before the caller's");
   reset(batches, stop);
   std::vector<std::function<void()>> jobs;
   for (const std::size_t lane : on_threads) {

@@ -59,8 +59,7 @@ std::vector<std::string> read_lines(const fs::path& path) {
     throw Refused("the class list '" + path.string() + "' is not a regular file");
   if (fs::file_size(path, failed) > kMostBytesOfNames)
     throw Refused("the class list '" + path.string() +
-                  "' has more than 16 MiB: it needs a name a "
-                  "line and nothing else");
+                  "' has more than 16 MiB: it must contain only one name per line");
   std::vector<std::string> names;
   std::istringstream text(read_text(path));
   for (std::string line; std::getline(text, line);) {
@@ -80,11 +79,12 @@ void check_names(const fs::path& path, const std::vector<std::string>& names) {
   std::set<std::string> known;
   for (std::size_t k = 0; k < names.size(); ++k) {
     if (names[k].empty()) refuse("has no name", k);
-    if (names[k].find('\0') != std::string::npos) refuse("is not text: it has a character NUL", k);
+    if (names[k].find('\0') != std::string::npos)
+      refuse("is not text: it contains a NUL character", k);
     if (!known.insert(names[k]).second)
       refuse("has '" + printable_name(names[k]) + "' twice, again", k);
   }
-  if (names.empty()) throw Refused(what + "is empty: write a name a line");
+  if (names.empty()) throw Refused(what + "is empty: write one name per line");
 }
 
 /// Compares names after printable(), because manifests store them in that form.
@@ -119,7 +119,7 @@ std::string name_of_class(std::int64_t number, const std::vector<std::string>& n
 
 std::string one_class_remark(const std::string& name) {
   return "all samples are of one class, '" + printable_name(name) +
-         "': there is nothing to tell apart; a data set for classification is a folder with one "
+         "': there is nothing to classify; a data set for classification is a folder with one "
          "folder of images for each class, or a list with two labels or more";
 }
 
@@ -144,19 +144,19 @@ std::shared_ptr<const Dataset> with_class_names(std::shared_ptr<const Dataset> d
   if (names.empty()) return dataset;
   const std::vector<std::string>& known = dataset->class_names();
   if (!begins_with(names, known))
-    throw Refused("'" + path.string() + "' numbers its classes otherwise than the list given: " +
-                  difference_of_names(known, names) + " there; convert the data anew by that list");
+    throw Refused("'" + path.string() + "' has other class indices than the given list: " +
+                  difference_of_names(known, names) + "; convert the data again with that list");
   std::vector<FieldSpec> fields = dataset->fields();
   const auto label = std::find_if(fields.begin(), fields.end(), [](const FieldSpec& field) {
     return field.name == "label" &&
            (field.kind == FieldKind::label || field.kind == FieldKind::mask);
   });
   if (label == fields.end())
-    throw Refused("'" + path.string() + "' has no field 'label' of classes to be named");
+    throw Refused("'" + path.string() + "' has no field 'label' whose classes could be named");
   const auto count = static_cast<std::int64_t>(names.size());
   if (label->classes > count)
     throw Refused("'" + path.string() + "' has " + std::to_string(label->classes) +
-                  " classes, but the list given names " + std::to_string(count));
+                  " classes, but the given list has " + std::to_string(count));
   label->classes = count;
   return std::make_shared<RenamedClasses>(std::move(dataset), std::move(fields), names);
 }
@@ -173,8 +173,8 @@ std::vector<std::string> class_names_from(const fs::path& path) {
   if (names.empty()) names = open_dataset(path)->class_names();
   if (names.empty())
     throw Refused("the data set '" + path.string() +
-                  "' has no names of classes: give a folder of class folders, a list or a "
-                  "converted data set that has, or a text file with a name a line");
+                  "' has no class names: give a folder of class folders, a list or converted data "
+                  "set with class names, or a text file with one name per line");
   return names;
 }
 

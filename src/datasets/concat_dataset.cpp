@@ -104,7 +104,7 @@ void check_names(const Parts& parts, std::vector<std::string>& problems) {
     const std::string problem = difference_of_names(names, *known);
     if (!problem.empty())
       problems.push_back("data set " + std::to_string(i) +
-                         " of those to concatenate numbers its classes otherwise: " + problem);
+                         " of those to concatenate has other class indices: " + problem);
   }
 }
 

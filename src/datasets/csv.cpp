@@ -24,13 +24,15 @@ bool CsvReader::next(std::vector<std::string>& fields) {
   } while (take(","));
   ++line_;
   if (text_.empty() || take("\n") || take("\r\n")) return true;
-  throw Error("something follows a closing quote; double quotes within a quoted field");
+  throw Error("there is text after a closing quote; write quotes inside a quoted field twice");
 }
 
 std::string CsvReader::field() {
   std::size_t end = std::min(text_.find_first_of(",\n\""), text_.size());
   if (end < text_.size() && text_[end] == '"') {
-    throw Error("a quote is within a field; quote the whole field and double quotes in it");
+    throw Error(
+        "there is a quote inside an unquoted field; quote the whole field and write quotes inside "
+        "it twice");
   }
   const bool is_line_end = end < text_.size() && text_[end] == '\n';
   if (is_line_end && end > 0 && text_[end - 1] == '\r') --end;

@@ -35,8 +35,8 @@ DiskStore::DiskStore(const DiskCacheOptions& options, const std::string& manifes
       seed_(fingerprint(manifest.data(), manifest.size())) {
   if (max_bytes_ < fixed_bytes_) {
     throw Refused("a disk cache of " + std::to_string(max_bytes_) +
-                  " bytes does not even hold its index of " + std::to_string(fixed_bytes_) +
-                  ", 32 bytes a sample: give it more, or none");
+                  " bytes is too small even for its index of " + std::to_string(fixed_bytes_) +
+                  ", 32 bytes per sample: give it a higher limit, or use no disk cache");
   }
   open(manifest);
 }

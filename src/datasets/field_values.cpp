@@ -38,7 +38,7 @@ void check_mask_classes(const std::string& option, std::int64_t classes,
                         std::vector<std::string>& problems) {
   if (classes >= 0 && classes <= kMostMaskClasses) return;
   problems.push_back(option + " is " + std::to_string(classes) +
-                     ": a mask holds 1 to 256, or 0 for any");
+                     ": it must be 1 to 256, or 0 for unknown");
 }
 
 std::string class_problem(const FieldSpec& field, std::int64_t value) {

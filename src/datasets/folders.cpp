@@ -140,7 +140,8 @@ std::string UnreadFormats::text(std::string_view thing) const {
       each += (each.empty() ? "" : ", ") + std::to_string(counts_[i]) + " " + kExtensions[i];
   const bool is_one = all == 1;
   return format_count(all, thing) +
-         (is_one ? " is of a format that is not read (" : " are of formats that are not read (") +
+         (is_one ? " has a format that is not supported ("
+                 : " have formats that are not supported (") +
          each + "): convert " + (is_one ? "it" : "them") + " to JPEG or PNG";
 }
 

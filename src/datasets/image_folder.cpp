@@ -36,11 +36,10 @@ class ImageFolder final : public LabeledDataset {
         files_(std::move(found.files)),
         remarks_(found.unread.remarks(dir_)) {
     if (found.outside > 0)
-      remarks_.push_back(
-          "'" + dir_.string() + "': " + format_count(found.outside, "image") +
-          " outside of the class folders " +
-          (found.outside == 1 ? "is passed over: move it" : "are passed over: move them") +
-          " into one of these");
+      remarks_.push_back("'" + dir_.string() + "': " + format_count(found.outside, "image") +
+                         " outside of the class folders " +
+                         (found.outside == 1 ? "is ignored: move it" : "are ignored: move them") +
+                         " into one of these");
     if (files_.front().label == files_.back().label)
       remarks_.push_back(one_class_remark(classes_.at(static_cast<std::size_t>(label(0)))));
   }
@@ -115,7 +114,7 @@ void check_classes(const fs::path& dir, const std::vector<std::string>& classes,
   }
   if (unknown.text().empty()) return;
   throw Refused("'" + dir.string() + "' has" + unknown.text() +
-                "\nname them among the classes, or move them away");
+                "\nadd them to the classes, or move them away");
 }
 
 Found find_files(const fs::path& dir, const std::vector<std::string>& classes,
@@ -144,7 +143,7 @@ std::shared_ptr<const LabeledDataset> image_folder(const fs::path& dir,
   require_folder(dir, kRemedy);
   const FolderSummary top = scan_top(dir);
   if (top.folders.empty()) {
-    throw Error("no class in '" + dir.string() + "': it holds no folder" + images_beside(top) +
+    throw Error("no class in '" + dir.string() + "': it contains no folder" + images_beside(top) +
                 "; " + kRemedy);
   }
   const bool given = !options.classes.empty();

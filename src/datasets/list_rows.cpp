@@ -74,13 +74,13 @@ std::string read_column(const json::Json& object, const std::string& key) {
   if (found == object.end()) throw Error("it has no \"" + key + "\"");
   if (found->is_string()) return found->get<std::string>();
   if (found->is_number_integer()) return found->dump();
-  throw Error("\"" + key + "\" is " + found->type_name() + ": give a text or a whole number");
+  throw Error("\"" + key + "\" is " + found->type_name() + ": give a string or a whole number");
 }
 
 ListRow parse_json_line(std::string_view text, std::size_t line, const Names& columns) {
   const auto object = json::parsed_or_discarded(text);
-  if (object.is_discarded()) throw Error("it is no JSON; write one object a line");
-  if (!object.is_object()) throw Error("it is no JSON object; write one object a line");
+  if (object.is_discarded()) throw Error("it is not JSON; write one object per line");
+  if (!object.is_object()) throw Error("it is not a JSON object; write one object per line");
   ListRow row{line, {}};
   for (const std::string& column : columns) row.values.push_back(read_column(object, column));
   return row;
@@ -114,8 +114,9 @@ Rows read_list(const fs::path& list, const Names& columns) {
   const std::string extension = lower_extension(list);
   const bool is_csv = extension == ".csv";
   if (!is_csv && extension != ".jsonl" && extension != ".ndjson" && extension != ".json") {
-    throw Refused("'" + list.string() +
-                  "' is not a list by its extension: name it .csv, or .jsonl for JSON lines");
+    throw Refused(
+        "'" + list.string() +
+        "' does not have the extension of a list: name it .csv, or .jsonl for JSON lines");
   }
   HostArray file;
   try {

@@ -133,9 +133,10 @@ std::vector<std::string> names_in(const fs::path& list, const std::vector<ListRo
     const std::string& text = row.values[1];
     if (decimal_number(text)) continue;
     if (is_odd_number(text))
-      fail_at_line(list, row.line,
-                   "the label '" + printable_name(text) +
-                       "' is not a class number: write it without blanks, sign and fraction, as 2");
+      fail_at_line(
+          list, row.line,
+          "the label '" + printable_name(text) +
+              "' is not a class index: write it without blanks, sign and fraction, such as 2");
     names.insert(text);
   }
   return {names.begin(), names.end()};
@@ -149,14 +150,14 @@ std::int64_t parse_list_label(const fs::path& list, const ListRow& row,
   const auto number = decimal_number(text);
   if (!number)
     throw Refused("'" + list.string() + "', line " + std::to_string(row.line) + ": the class '" +
-                  text + "' is none of those given");
+                  text + "' is not among the given classes");
   const auto limit =
       names.empty() ? kMostUndeclaredClasses : static_cast<std::int64_t>(names.size());
   if (static_cast<std::int64_t>(*number) >= limit) {
     fail_at_line(list, row.line,
                  "the class " + text + " is too large: " +
                      (names.empty() ? "numbers below " + std::to_string(limit) +
-                                          " are taken where no classes are given; number the "
+                                          " are accepted if no classes are given; number the "
                                           "classes from 0, or write their names"
                                     : "there are " + std::to_string(limit)));
   }
@@ -174,7 +175,8 @@ std::shared_ptr<const Dataset> with_labels(const fs::path& list, const std::vect
   for (const ListRow& row : rows) {
     if (!is_given && !names.empty() && decimal_number(row.values[1])) {
       fail_at_line(list, row.line,
-                   "the label is a number, others are names; give the classes, or use one of both");
+                   "this label is a number, but others are names; give the classes, or use either "
+                   "numbers or names");
     }
     images.push_back(row.values[0]);
     labels.push_back(parse_list_label(list, row, numbers));
@@ -189,7 +191,8 @@ void check_path(const fs::path& list, const ListRow& row, std::size_t value,
   const std::string& path = row.values[value];
   if (path.empty()) fail_at_line(list, row.line, what + " is empty");
   if (path.find('\0') != std::string::npos)
-    fail_at_line(list, row.line, what + " holds a character NUL, which no file name has");
+    fail_at_line(list, row.line,
+                 what + " contains a NUL character, which a file name cannot contain");
 }
 
 void check(const ListOptions& options) {

@@ -44,7 +44,7 @@ std::shared_ptr<const Dataset> open_npy_folder(const fs::path& dir, const NpyMan
     throw Refused("the conversion in '" + dir.string() +
                   "' is not finished: " + std::to_string(manifest.written()) + " of " +
                   std::to_string(manifest.blocks.size()) +
-                  " blocks are written; the same command goes on where it stopped");
+                  " blocks are written; the same command continues where it stopped");
   std::vector<NpyField> fields;
   for (const FieldSpec& field : manifest.fields) {
     const bool is_unsaid = field.classes == 0 && takes_classes(field.name, field.kind);

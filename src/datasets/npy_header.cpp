@@ -35,7 +35,7 @@ class HeaderText {
     const std::string_view quote = take("'") ? "'" : "\"";
     if (quote == "\"") need(quote);
     const std::size_t end = text_.find(quote);
-    if (end == std::string_view::npos) fail("a text does not end");
+    if (end == std::string_view::npos) fail("a string has no closing quote");
     std::string value(text_.substr(0, end));
     text_.remove_prefix(end + 1);
     return value;
@@ -112,7 +112,7 @@ NpyHeader parse_dictionary(std::string_view text) {
     header.need(",");
   }
   if (!has_type || !has_order || !has_shape) fail("it lacks descr, fortran_order or shape");
-  if (!header.is_at_end()) fail("something stands behind it");
+  if (!header.is_at_end()) fail("there is text after the dictionary");
   return result;
 }
 
@@ -121,8 +121,8 @@ DType parse_dtype(const std::string& type) {
   if (type == "<i4") return DType::int32;
   if (type == "<i8") return DType::int64;
   if (type == "<f4") return DType::float32;
-  if (type.empty()) throw Error("it is a structured array; save each part in a file of its own");
-  const std::string known = "u1 (uint8), i4, i8 and f4 are taken";
+  if (type.empty()) throw Error("it is a structured array; save each part in a separate file");
+  const std::string known = "u1 (uint8), i4, i8 and f4 are supported";
   if (type == ">i4" || type == ">i8" || type == ">f4") {
     throw Error("it is big-endian ('" + type + "'); save array.astype('<" + type.substr(1) +
                 "'); " + known);
@@ -142,7 +142,7 @@ NpyHeader parse_npy_header(std::span<const std::byte> file) {
   constexpr std::size_t kStart = 8;
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   if (!text.starts_with("\x93NUMPY"sv)) {
-    throw Error("it is no .npy file, by its first bytes; save it by numpy.save");
+    throw Error("it is not a .npy file according to its first bytes; save it with numpy.save");
   }
   if (text.size() < kStart + 4) fail("it ends early");
   const std::uint32_t version = u8_at(file, 6);
@@ -167,7 +167,7 @@ NpyForm npy_form(const NpyHeader& header) {
   }
   if (header.shape.size() > Shape::kMaxRank) {
     throw Error("it has " + std::to_string(header.shape.size()) +
-                " dimensions; reshape it to at most four, samples outermost");
+                " dimensions; reshape it to at most four, with samples first");
   }
   form.shape.rank = header.shape.size();
   std::copy(header.shape.begin(), header.shape.end(), form.shape.dims.begin());

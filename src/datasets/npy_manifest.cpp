@@ -73,7 +73,7 @@ std::vector<std::uint64_t> parse_block(const Json& json, std::size_t fields) {
   std::vector<std::uint64_t> digests;
   if (json.is_null()) return digests;
   for (const Json& digest : json) digests.push_back(compute_digest(digest.get<std::string>()));
-  if (digests.size() != fields) throw Error("a block has not one digest for each field");
+  if (digests.size() != fields) throw Error("a block does not have one digest for each field");
   return digests;
 }
 
@@ -154,9 +154,9 @@ void require_manifest_version(const fs::path& path, const Json& manifest) {
   const Json version = manifest.value("version", Json());
   if (version == kManifestVersion) return;
   throw Error("'" + path.string() + "' " +
-              (version.is_null() ? "says no version" : "is of version " + version.dump()) +
+              (version.is_null() ? "has no version" : "is of version " + version.dump()) +
               ", but this program reads version " + std::to_string(kManifestVersion) +
-              ": use the program that wrote it, or convert the data anew");
+              ": use the program that wrote it, or convert the data again");
 }
 
 void require_complete_shards(const fs::path& dir) {

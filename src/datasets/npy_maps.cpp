@@ -104,14 +104,14 @@ Column open(const fs::path& path) {
     // Such an array has no bytes, so any number of samples would match the size of the file.
     if (shape.rank > 0 && shape[0] > 0 && shape.elements() == 0) {
       throw Error("its shape " + to_string(shape) +
-                  " has samples without a value; save an array in which each sample has some");
+                  " has samples without values; save an array with values for each sample");
     }
     const std::uint64_t expected =
         header.data_at + column.form.shape.elements() * size_bytes(column.form.dtype);
     if (bytes != expected) {
       throw Error("it has " + std::to_string(bytes) + " bytes, but its header says " +
                   std::to_string(expected) + (bytes < expected ? ": it was cut short" : "") +
-                  "; copy or save it again, one array a file");
+                  "; copy or save it again, one array per file");
     }
   } catch (const Error& error) {
     throw Error("'" + path.string() + "': " + error.what());

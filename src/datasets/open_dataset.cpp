@@ -49,8 +49,8 @@ FolderContents list_contents(const fs::path& dir) {
   }
   if (held.shards && held.folders)
     throw Refused("'" + dir.string() +
-                  "' holds both .tar shards and folders: it is not clear which are the data; "
-                  "give them folders of their own");
+                  "' contains both .tar shards and folders: it is not clear which are the data; "
+                  "move them to separate folders");
   return held;
 }
 
@@ -83,8 +83,8 @@ std::shared_ptr<const Dataset> open_classes(const fs::path& dir, const FolderCon
   } catch (const Error& error) {
     if (held.npy.empty()) throw;
     throw Refused("'" + dir.string() +
-                  "' holds .npy files beside folders: move the folders away if the arrays are the "
-                  "data; as a data set they cannot be taken: " +
+                  "' contains .npy files next to folders: move the folders away if the arrays are "
+                  "the data; the folders cannot be opened as a data set: " +
                   error.what());
   }
 }

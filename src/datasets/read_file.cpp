@@ -25,7 +25,8 @@ void read_file(const fs::path& path, HostArray& out) {
   struct ::stat status {};
   if (::fstat(file.descriptor(), &status) != 0) throw_errno("cannot read", path, errno);
   if (S_ISDIR(status.st_mode)) throw_errno("cannot read", path, EISDIR);
-  if (!S_ISREG(status.st_mode)) throw Error("cannot read '" + path.string() + "': no regular file");
+  if (!S_ISREG(status.st_mode))
+    throw Error("cannot read '" + path.string() + "': not a regular file");
 
   if (status.st_size > kMostBytes)
     throw Error("'" + path.string() + "' has " + std::to_string(status.st_size) +

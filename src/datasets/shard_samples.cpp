@@ -45,7 +45,7 @@ void check_member(const TarMember& member) {
 
 [[noreturn]] void throw_twice(const std::string& key, const std::string& first,
                               const std::string& second) {
-  throw Error("sample '" + printable_name(key) + "' comes twice, with '" + printable_name(first) +
+  throw Error("sample '" + printable_name(key) + "' occurs twice, with '" + printable_name(first) +
               "' and again with '" + printable_name(second) +
               "'; write each once, members of a sample next to each other (tar --sort=name)");
 }
@@ -154,7 +154,7 @@ void ShardSamples::check_fields(ShardFieldSet fields, const std::string& key) {
     const std::string unread = unread_.text("member");
     throw Error("sample '" + printable_name(key) + "' has " + fields.text() + ", but no image (" +
                 kImageNames + "); add it, or remove the sample" +
-                (unread.empty() ? "" : "; up to there, " + unread));
+                (unread.empty() ? "" : "; before that, " + unread));
   }
   if (keys_.empty()) {
     fields_ = fields;

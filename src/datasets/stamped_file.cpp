@@ -33,7 +33,7 @@ StampedFile::StampedFile(std::filesystem::path path)
   if (error != 0 || !S_ISREG(status.st_mode)) {
     ::close(fd_);
     if (error != 0) throw_errno("cannot read", path_, error);
-    throw Error("cannot read '" + path_.string() + "': no regular file");
+    throw Error("cannot read '" + path_.string() + "': not a regular file");
   }
   stamp_ = make_stamp(status);
 }

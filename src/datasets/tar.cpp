@@ -77,7 +77,7 @@ std::optional<TarMember> TarReader::next() {
   while (at_ < source_.size()) {
     const Block header = block();
     if (is_zero(header)) {
-      if (is_extended) fail("an extended header has no member behind it");
+      if (is_extended) fail("an extended header has no member after it");
       at_ += kTarBlock;
       first = at_;
       ended_ = true;
@@ -100,13 +100,13 @@ std::optional<TarMember> TarReader::next() {
     // A global header describes the archive, such as that of git archive.
     is_extended |= type != 'g';
   }
-  if (is_extended) fail("it ends behind an extended header");
+  if (is_extended) fail("it ends after an extended header");
   if (ended_) return std::nullopt;
   fail("it ends without the blocks that mark the end of an archive");
 }
 
 std::span<const std::byte> TarReader::block() {
-  if (source_.size() - at_ < kTarBlock) fail("it ends within a header");
+  if (source_.size() - at_ < kTarBlock) fail("it ends inside a header");
   const bool is_there = at_ >= window_at_ && at_ + kTarBlock <= window_at_ + window_.size();
   if (!is_there) {
     // Small members have adjacent headers: one larger read serves several of them.
@@ -125,7 +125,7 @@ std::uint64_t TarReader::member_size(Block header, const ExtendedHeader& extende
 
 std::string TarReader::read_text(std::uint64_t size) {
   if (size > kMaxHeader) fail("an extended header has " + std::to_string(size) + " bytes");
-  if (size > source_.size() - at_) fail("it ends within an extended header");
+  if (size > source_.size() - at_) fail("it ends inside an extended header");
   std::string text(size, '\0');
   source_.read(at_, std::as_writable_bytes(std::span(text)));
   return text;
@@ -166,7 +166,7 @@ TarMember TarReader::member(Block header, std::uint64_t first, const ExtendedHea
   if (member.kind == TarMember::Kind::file) member.size = stored_size;
   at_ += kTarBlock;
   if (stored_size > source_.size() - at_) {
-    fail("it ends within '" + printable_name(member.name) + "', which has " +
+    fail("it ends inside '" + printable_name(member.name) + "', which has " +
          std::to_string(stored_size) + " bytes from there");
   }
   skip(stored_size);
@@ -175,7 +175,7 @@ TarMember TarReader::member(Block header, std::uint64_t first, const ExtendedHea
 
 void TarReader::skip(std::uint64_t size) {
   // The padding of the last member may be missing; then the end mark is missing as well.
-  if (size > source_.size() - at_) fail("it ends within an extended header");
+  if (size > source_.size() - at_) fail("it ends inside an extended header");
   const std::uint64_t padding = (kTarBlock - size % kTarBlock) % kTarBlock;
   at_ += size;
   at_ += std::min(padding, source_.size() - at_);
@@ -190,7 +190,7 @@ void TarReader::fail_without_header() const {
                           return start.starts_with(magic);
                         });
   if (is_other) fail("it is a zip or cpio archive; pack the files as .tar");
-  fail("there is no tar header (is it an uncompressed .tar, and whole?)");
+  fail("there is no tar header (is it an uncompressed and complete .tar?)");
 }
 
 void TarReader::fail(const std::string& what) const {

@@ -61,7 +61,7 @@ std::int64_t parse_label(const ConstArray& file) {
   if (const auto label = decimal_number(text)) return static_cast<std::int64_t>(*label);
   constexpr std::size_t kShown = 20;
   throw Error("'" + printable_name(text.substr(0, kShown)) +
-              "' is not a class number; write it in decimal digits");
+              "' is not a class index; write it in decimal digits");
 }
 
 class TarShards final : public Dataset {

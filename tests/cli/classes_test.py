@@ -49,7 +49,7 @@ class ClassesTest(DataFolders):
             names = self.folder / "names.txt"
             names.write_text("d\u00f6g\ncat\n")
             self.expect(REFUSED, "inspect", out, "--classes-from", names,
-                        says=[f"{out.name}' numbers its classes otherwise", "class 0 is 'cat'"])
+                        says=[f"{out.name}' has other class indices", "class 0 is 'cat'"])
         report = self.classify("validated", self.validation, *same)
         self.assertEqual(report["class_names"], ["cat", "d\u00f6g"])
         self.assertEqual(report["workload"]["options"]["classes_from"], str(self.classes))

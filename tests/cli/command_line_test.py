@@ -273,7 +273,7 @@ class OutputTest(ProgramTest):
     def test_report_into_pipe_without_reader_is_refused(self):
         pipe = self.folder / "pipe"
         os.mkfifo(pipe)
-        self.refuse("train", "--json", pipe, says=[f"cannot write {pipe}: nobody reads it"])
+        self.refuse("train", "--json", pipe, says=[f"cannot write {pipe}: no process reads it"])
 
     def test_two_outputs_into_one_file_are_refused(self):
         path = self.folder / "both"

@@ -65,7 +65,7 @@ TEST(DecodeMask, FilesWithoutClassNumbersThrow) {
   EXPECT_THAT(refusal("rgb.png"), HasSubstr("Error: this PNG is not a mask: it has colors"));
   EXPECT_THAT(refusal("rgba.png"), HasSubstr("an alpha channel"));
   EXPECT_THAT(refusal("gray_alpha.png"), HasSubstr("an alpha channel"));
-  EXPECT_THAT(refusal("gray_16.png"), HasSubstr("16 bits a pixel"));
+  EXPECT_THAT(refusal("gray_16.png"), HasSubstr("16 bits per pixel"));
   EXPECT_THAT(refusal("gray.jpg"), HasSubstr("a mask must be PNG"));
 }
 

@@ -104,9 +104,10 @@ TEST(JpegKinds, UnsupportedJpegKindsAreNamedInTheError) {
   File file = write_jpeg({}, kHeight, kWidth, noisy_levels(kHeight, kWidth, 3));
   const std::size_t frame = find_frame(file);
   file[frame + 4] = std::byte{12};
-  EXPECT_EQ(decode_error(file),
-            "Error: this JPEG is of 12 bits a channel, which libjpeg-turbo cannot decode; convert "
-            "it to 8 bits, baseline or progressive");
+  EXPECT_EQ(
+      decode_error(file),
+      "Error: this JPEG is of 12 bits per channel, which libjpeg-turbo cannot decode; convert "
+      "it to 8 bits, baseline or progressive");
   EXPECT_EQ(image_shape(file), Shape({kHeight, kWidth, 3}));
   file[frame + 1] = std::byte{0xc3};
   EXPECT_THAT(decode_error(file), HasSubstr("this JPEG is lossless"));

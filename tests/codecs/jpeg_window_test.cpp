@@ -268,11 +268,11 @@ TEST(DecodeWindow, RegionOutsideTheImageThrows) {
   };
   EXPECT_EQ(error({0, 0, 13, 21}), "nothing");
   EXPECT_EQ(error({1, 2, 13, 3}),
-            "Error: the part to decode, 13 x 3 pixels at (1, 2), does not lie in the image of 13 x "
-            "21; crop within it");
+            "Error: the part to decode, 13 x 3 pixels at (1, 2), is outside the image of 13 x 21; "
+            "choose a region inside the image");
   for (const Region& region :
        {Region{-1, 0, 2, 2}, {0, 20, 2, 2}, {0, 0, 0, 2}, {0, 0, 2, -1}, {INT64_MAX, 0, 2, 2}}) {
-    EXPECT_THAT(error(region), HasSubstr("does not lie in the image"));
+    EXPECT_THAT(error(region), HasSubstr("is outside the image"));
   }
   HostArray out;
   EXPECT_THAT(thrown_by([&] {

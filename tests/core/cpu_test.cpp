@@ -65,7 +65,7 @@ TEST(CpuListText, InvalidTextIsRefusedWithReason) {
         << text;
   }
   EXPECT_THAT(thrown_by([] { parse_cpu_list("0,3-1"); }),
-              HasSubstr("'0,3-1' is not a list of CPUs: 3-1 runs backwards"));
+              HasSubstr("'0,3-1' is not a list of CPUs: 3-1 has its larger number first"));
   EXPECT_THAT(thrown_by([] { parse_cpu_list("0,70000"); }), HasSubstr("70000 is over 65535"));
   EXPECT_THAT(thrown_by([] { parse_cpu_list("0,x"); }), HasSubstr("'x' is not a number"));
 }

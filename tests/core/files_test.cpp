@@ -159,12 +159,12 @@ TEST_F(FilesTest, SymlinkIsWritableOnlyIfItsTargetIs) {
 TEST_F(FilesTest, PipeWithoutReaderIsRefused) {
   const fs::path pipe = folder_ / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_THAT(failure(pipe), HasSubstr("pipe: nobody reads it"));
+  EXPECT_THAT(failure(pipe), HasSubstr("pipe: no process reads it"));
   try {
     const OutputFile output(pipe);
     FAIL();
   } catch (const Refused& refused) {
-    EXPECT_THAT(refused.what(), HasSubstr("pipe: nobody reads it"));
+    EXPECT_THAT(refused.what(), HasSubstr("pipe: no process reads it"));
   }
 }
 
@@ -248,11 +248,11 @@ TEST_F(FilesTest, FullPipeThrowsInsteadOfBlocking) {
   EXPECT_THAT(thrown_by([&] { LineFile lines(pipe); }), HasSubstr("Refused: "));
   const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   LineFile lines(pipe);
-  EXPECT_THAT(
-      thrown_by([&] {
-        for (int i = 0; i < 1000; ++i) lines.write(std::string(4000, 'x'));
-      }),
-      HasSubstr("Error: cannot write " + pipe.string() + ": it is full: its reader is too slow"));
+  EXPECT_THAT(thrown_by([&] {
+                for (int i = 0; i < 1000; ++i) lines.write(std::string(4000, 'x'));
+              }),
+              HasSubstr("Error: cannot write " + pipe.string() +
+                        ": the pipe is full because its reader is too slow"));
   ::close(reader);
 }
 

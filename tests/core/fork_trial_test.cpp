@@ -89,7 +89,7 @@ TEST_F(ForkTrialTest, KeepsOneStreamWhenBothAreEquallyFast) {
   ASSERT_TRUE(trial_.is_decided());
   EXPECT_DOUBLE_EQ(trial_.measured().value, 1);
   EXPECT_FALSE(trial_.keeps_streams());
-  EXPECT_EQ(trial_.reason(), "neither is faster beyond noise");
+  EXPECT_EQ(trial_.reason(), "the difference is within the noise");
 }
 
 TEST_F(ForkTrialTest, KeepsOneStreamWhenItIsFaster) {
@@ -103,7 +103,7 @@ TEST_F(ForkTrialTest, DisagreeingCallsAreReportedAsNoise) {
   run_trial(4, 6);
   trial_.next();
   EXPECT_TRUE(trial_.keeps_streams()) << "of two calls in three";
-  EXPECT_EQ(trial_.reason(), "neither is faster beyond noise");
+  EXPECT_EQ(trial_.reason(), "the difference is within the noise");
 }
 
 TEST_F(ForkTrialTest, NextDoesNotBlockWhileDeviceIsBusy) {

@@ -69,10 +69,10 @@ TEST_F(ClassNamesTest, SourceWithoutValidNamesIsRefused) {
   EXPECT_THAT(error(write("1.txt", "a\n\nb\n")), HasSubstr("has no name in line 2"));
   EXPECT_THAT(error(write("2.txt", "a\nb\na\n")), HasSubstr("has 'a' twice, again in line 3"));
   EXPECT_THAT(error(write("3.txt", std::string_view("a\n\0b\n", 5))),
-              HasSubstr("it has a character NUL in line 2"));
+              HasSubstr("it contains a NUL character in line 2"));
   EXPECT_THAT(error(add_shards("shards", "")),
-              AllOf(StartsWith("Refused: the data set '"), HasSubstr("no names of classes")));
-  EXPECT_THAT(error(write("4.csv", "image,label\nx,0\n")), HasSubstr("no names of classes"));
+              AllOf(StartsWith("Refused: the data set '"), HasSubstr("no class names")));
+  EXPECT_THAT(error(write("4.csv", "image,label\nx,0\n")), HasSubstr("no class names"));
 }
 
 TEST_F(ClassNamesTest, PipeOrHugeFileIsRefused) {
@@ -96,7 +96,7 @@ TEST_F(ClassNamesTest, GivenNamesNumberValidationDataWithMissingClasses) {
   EXPECT_THAT(refusal(add_images("more", {"ant", "yak"}), names),
               AllOf(StartsWith("Refused: "), HasSubstr("none of the 3 classes given: 'yak'")));
   EXPECT_THAT(refusal(write("more.csv", "image,label\nx,yak\n"), names),
-              AllOf(StartsWith("Refused: "), HasSubstr("'yak' is none of those given")));
+              AllOf(StartsWith("Refused: "), HasSubstr("'yak' is not among the given classes")));
 }
 
 TEST_F(ClassNamesTest, ShardNamesAreReadFromTheManifest) {
@@ -114,7 +114,7 @@ TEST_F(ClassNamesTest, ConflictingClassNumbersAreRefused) {
   const fs::path shards = add_shards("shards", "[\"cat\", \"dog\"]");
   EXPECT_THAT(refusal(shards, {"dog", "cat"}),
               AllOf(StartsWith("Refused: '"), HasSubstr("class 0 is 'cat', not 'dog'"),
-                    HasSubstr("convert the data anew")));
+                    HasSubstr("convert the data again")));
   EXPECT_THAT(refusal(shards, {"cat"}), HasSubstr("class 1, 'dog', is one too many"));
   EXPECT_EQ(open_dataset(shards, {"cat", "dog", "hen"})->fields()[1].classes, 3);
   EXPECT_THAT(open_dataset(add_shards("others", ""), {"a", "b"})->class_names(),
@@ -129,7 +129,7 @@ TEST_F(ClassNamesTest, ConflictingClassNumbersAreRefused) {
 TEST_F(ClassNamesTest, NamesForDataWithoutLabelAreRefused) {
   const fs::path file =
       write("image.npy", npy_header({DType::uint8, {1, 2, 2, 3}}) + std::string(12, '\0'));
-  EXPECT_THAT(refusal(file, {"a"}), HasSubstr("has no field 'label' of classes to be named"));
+  EXPECT_THAT(refusal(file, {"a"}), HasSubstr("has no field 'label' whose classes could be named"));
 }
 
 TEST_F(ClassNamesTest, ConcatenationOfDifferentNamesIsRefused) {

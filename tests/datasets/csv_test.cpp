@@ -47,8 +47,8 @@ TEST(Csv, ReadsQuotedFields) {
 
 TEST(Csv, MisplacedQuotesAreRefused) {
   EXPECT_THAT(rows("a\n\"b\nc"), ElementsAre("1:[a]", HasSubstr("2:Error: a quote is not closed")));
-  EXPECT_THAT(rows("a\nb\"c"), ElementsAre("1:[a]", HasSubstr("2:Error: a quote is within")));
-  EXPECT_THAT(rows("\"a\"b"), ElementsAre(HasSubstr("1:Error: something follows")));
+  EXPECT_THAT(rows("a\nb\"c"), ElementsAre("1:[a]", HasSubstr("2:Error: there is a quote inside")));
+  EXPECT_THAT(rows("\"a\"b"), ElementsAre(HasSubstr("1:Error: there is text after")));
 }
 
 }  // namespace

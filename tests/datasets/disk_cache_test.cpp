@@ -292,8 +292,9 @@ TEST_F(DiskCacheTest, InvalidOptionsAreRefused) {
               StartsWith("Refused: the data set"));
   EXPECT_THAT(thrown_by([&] { disk_cached(source_, {.max_bytes = kAmpleDisk}); }),
               StartsWith("Refused: a disk cache needs a folder"));
-  EXPECT_THAT(thrown_by([&] { open(kIndexBytes); }),
-              AllOf(StartsWith("Refused: a disk cache of 640 bytes"), HasSubstr("32 bytes a")));
+  EXPECT_THAT(
+      thrown_by([&] { open(kIndexBytes); }),
+      AllOf(StartsWith("Refused: a disk cache of 640 bytes"), HasSubstr("32 bytes per sample")));
   EXPECT_FALSE(fs::exists(dir()));
 
   write_file_atomically(folder_.path() / "file", "x");

@@ -173,21 +173,21 @@ TEST_F(ClassFolderTest, UnsupportedFormatsAreCountedInRemarksAndErrors) {
   for (const char* path : {"a/1.jpg", "a/2.webp", "a/3.WEBP", "b/1.jpg", "b/x/2.gif", "b/3.txt"})
     add(path);
   EXPECT_THAT(image_folder(dir())->remarks(),
-              ElementsAre(AllOf(HasSubstr("data': 3 files are of formats that are not read"),
+              ElementsAre(AllOf(HasSubstr("data': 3 files have formats that are not supported"),
                                 HasSubstr("(1 .gif, 2 .webp)"), HasSubstr("to JPEG or PNG"))));
   fs::remove(dir() / "b/1.jpg");
   EXPECT_THAT(error(),
               AllOf(HasSubstr("1 class without .jpg, .jpeg, .jpe, .jfif, .png, .ppm or .pgm: 'b'"),
-                    HasSubstr("3 files are of formats that are not read")));
+                    HasSubstr("3 files have formats that are not supported")));
 }
 
 TEST_F(ClassFolderTest, ImagesOutsideClassFoldersAreCountedInRemarks) {
   for (const char* path : {"a/1.jpg", "b/1.jpg", "3.txt", "4.jpg"}) add(path);
   EXPECT_THAT(image_folder(dir())->remarks(),
-              ElementsAre(HasSubstr("data': 1 image outside of the class folders is passed over")));
+              ElementsAre(HasSubstr("data': 1 image outside of the class folders is ignored")));
   add("5.webp");
   EXPECT_THAT(image_folder(dir())->remarks(),
-              ElementsAre(HasSubstr("2 images outside of the class folders are passed over")));
+              ElementsAre(HasSubstr("2 images outside of the class folders are ignored")));
 }
 
 TEST_F(ClassFolderTest, SingleClassIsRemarked) {

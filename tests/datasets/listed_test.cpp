@@ -145,10 +145,10 @@ TEST_F(ListedTest, ErrorsReportTheLineNumber) {
   EXPECT_THAT(error("a.csv", "image,label\n,1\n"), HasSubstr("line 2: the image's path is empty"));
   EXPECT_THAT(error("a.csv", "image,label\na,\n"), HasSubstr("line 2: the label is empty"));
   EXPECT_THAT(error("a.csv", "image,label\na,cat\nb,1\n"),
-              HasSubstr("line 3: the label is a number"));
+              HasSubstr("line 3: this label is a number"));
   for (const std::string odd : {" 2", "2 ", "2.0", "-1", "+3"})
     EXPECT_THAT(error("a.csv", "image,label\na,0\nb," + odd + "\n"),
-                HasSubstr("line 3: the label '" + odd + "' is not a class number"));
+                HasSubstr("line 3: the label '" + odd + "' is not a class index"));
   EXPECT_THAT(error("a.csv", "image,label\na,99999999999\n"),
               HasSubstr("line 2: the class 99999999999"));
   EXPECT_THAT(error("a.csv", "image,mask\na,\n", {.mask = "mask"}),
@@ -156,13 +156,13 @@ TEST_F(ListedTest, ErrorsReportTheLineNumber) {
   using namespace std::string_view_literals;
   EXPECT_THAT(
       error("a.csv", "image,label\na\0b,1\n"sv),
-      AllOf(StartsWith("Error: "), HasSubstr("line 2: the image's path holds a character")));
+      AllOf(StartsWith("Error: "), HasSubstr("line 2: the image's path contains a NUL character")));
   EXPECT_THAT(
       error("a.jsonl", "\n{\"image\": \"a\", \"mask\": \"b\\u0000.png\"}\n", {.mask = "mask"}),
-      HasSubstr("line 2: the mask's path holds a character NUL"));
+      HasSubstr("line 2: the mask's path contains a NUL character"));
   EXPECT_THAT(error("a.jsonl", "{}\n"), HasSubstr("a.jsonl', line 1: it has no \"image\""));
-  EXPECT_THAT(error("a.jsonl", "\n[1]\n"), HasSubstr("line 2: it is no JSON object"));
-  EXPECT_THAT(error("a.jsonl", "{\"image\"\n"), HasSubstr("line 1: it is no JSON;"));
+  EXPECT_THAT(error("a.jsonl", "\n[1]\n"), HasSubstr("line 2: it is not a JSON object"));
+  EXPECT_THAT(error("a.jsonl", "{\"image\"\n"), HasSubstr("line 1: it is not JSON;"));
   EXPECT_THAT(error("a.jsonl", "{\"image\": \"a\", \"label\": 1.5}\n"),
               HasSubstr("line 1: \"label\" is number: give"));
 }

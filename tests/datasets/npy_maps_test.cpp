@@ -47,7 +47,7 @@ class NpyMapsTest : public FolderTest {
 
 TEST_F(NpyMapsTest, SamplesWithoutValuesAreRefused) {
   for (const char* shape : {"(1000000000000, 0, 0, 3)", "(5, 4, 0, 3)", "(7, 0)"}) {
-    EXPECT_THAT(error(npy(dictionary("|u1", shape), "")), HasSubstr("has samples without a value"))
+    EXPECT_THAT(error(npy(dictionary("|u1", shape), "")), HasSubstr("has samples without values"))
         << shape;
   }
 }
@@ -145,7 +145,7 @@ TEST(NpyHeader, MatchesNumpyAndParsesBack) {
 TEST_F(NpyMapsTest, FileOfWrongLengthIsRefused) {
   EXPECT_THAT(error(npy(dictionary("|u1", "(5,)"), "1234")),
               AllOf(StartsWith("Refused: "), HasSubstr("x.npy"), HasSubstr("cut short")));
-  EXPECT_THAT(error(npy(dictionary("|u1", "(3,)"), "1234")), HasSubstr("one array a file"));
+  EXPECT_THAT(error(npy(dictionary("|u1", "(3,)"), "1234")), HasSubstr("one array per file"));
 }
 
 TEST_F(NpyMapsTest, FilesWithDifferentSampleCountsAreRefused) {
@@ -159,8 +159,8 @@ TEST_F(NpyMapsTest, FilesWithDifferentSampleCountsAreRefused) {
 }
 
 TEST_F(NpyMapsTest, MissingOrNonNpyFileIsRefused) {
-  EXPECT_THAT(error("PK\3\4"), AllOf(StartsWith("Refused: "), HasSubstr("no .npy file")));
-  EXPECT_THAT(error(""), HasSubstr("no .npy file"));
+  EXPECT_THAT(error("PK\3\4"), AllOf(StartsWith("Refused: "), HasSubstr("not a .npy file")));
+  EXPECT_THAT(error(""), HasSubstr("not a .npy file"));
   EXPECT_THAT(thrown_by([&] {
                 npy_maps({{"x", FieldKind::other, folder_.path() / "none.npy"}});
               }),

@@ -111,7 +111,7 @@ TEST_F(OpenDatasetTest, UnusableArrayIsRefusedWithItsName) {
   fs::create_directory(dir);
   write_npy(dir / "image.npy", DType::uint8, {5, 2, 3, 3});
   touch(dir / "label.npy");
-  EXPECT_THAT(refusal(dir), HasSubstr("label.npy': it is no .npy file"));
+  EXPECT_THAT(refusal(dir), HasSubstr("label.npy': it is not a .npy file"));
   fs::remove(dir / "label.npy");
   fs::create_symlink("label.npy", dir / "label.npy");  // to itself
   EXPECT_THAT(refusal(dir), HasSubstr("label.npy"));
@@ -131,7 +131,7 @@ TEST_F(OpenDatasetTest, ArraysNextToFoldersWithoutClassesAreRefused) {
   fs::create_directories(dir / "notes");
   touch(dir / "image.npy");
   touch(dir / "notes" / "a.txt");
-  EXPECT_THAT(refusal(dir), AllOf(HasSubstr("arrays' holds .npy files beside folders"),
+  EXPECT_THAT(refusal(dir), AllOf(HasSubstr("arrays' contains .npy files next to folders"),
                                   HasSubstr("move the folders away"), HasSubstr("notes")));
 }
 

@@ -49,7 +49,7 @@ TEST_F(ReadFile, MissingFileIsNamedInTheError) {
 TEST_F(ReadFile, FolderOrPipeThrows) {
   EXPECT_THAT(read_error(folder_.path()), HasSubstr("Is a directory"));
   ASSERT_EQ(::mkfifo((folder_.path() / "pipe.jpg").c_str(), 0600), 0);
-  EXPECT_THAT(read_error(folder_.path() / "pipe.jpg"), HasSubstr("no regular file"));
+  EXPECT_THAT(read_error(folder_.path() / "pipe.jpg"), HasSubstr("not a regular file"));
 }
 
 TEST_F(ReadFile, TooLargeFileIsNamedInTheError) {

@@ -185,8 +185,8 @@ TEST_F(SegmentationFolderTest, MaskOfAnotherSizeThrows) {
 TEST_F(SegmentationFolderTest, InvalidImageFileIsNamedInTheError) {
   add_pair("a");
   std::ofstream(images() / "a.jpg") << "not an image";
-  EXPECT_THAT(read_error(),
-              AllOf(StartsWith("Error: "), HasSubstr("images/a.jpg"), HasSubstr("neither JPEG")));
+  EXPECT_THAT(read_error(), AllOf(StartsWith("Error: "), HasSubstr("images/a.jpg"),
+                                  HasSubstr("not a JPEG, PNG or PPM file")));
   std::ofstream(images() / "a.jpg", std::ios::trunc);
   EXPECT_THAT(read_error(), AllOf(HasSubstr("images/a.jpg"), HasSubstr("is empty")));
 }
@@ -196,8 +196,8 @@ TEST_F(SegmentationFolderTest, UnsupportedFormatsAreCountedInRemarksAndErrors) {
   EXPECT_TRUE(segmentation_folder(dir(), 10)->remarks().empty());
   add_image("b.TIFF");
   EXPECT_THAT(segmentation_folder(dir(), 10)->remarks(),
-              testing::ElementsAre(HasSubstr("images': 1 file is of a format that is not read (1 "
-                                             ".tiff): convert it to JPEG or PNG")));
+              testing::ElementsAre(HasSubstr("images': 1 file has a format that is not supported "
+                                             "(1 .tiff): convert it to JPEG or PNG")));
   add_mask("b.png");
   EXPECT_THAT(error(), AllOf(HasSubstr("1 without images/"), HasSubstr("(1 .tiff)")));
   for (const char* name : {"a", "b"}) fs::remove(masks() / (std::string(name) + ".png"));

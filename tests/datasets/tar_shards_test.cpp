@@ -140,7 +140,7 @@ TEST_F(TarShardsTest, DamagedMemberIsNamedInTheError) {
   EXPECT_THAT(read_error(*dataset, 1),
               AllOf(StartsWith("Error: the label of '"), HasSubstr("a.tar:2.jpg"),
                     HasSubstr("'-1' is not a class")));
-  EXPECT_THAT(read_error(*dataset, 2), HasSubstr("'' is not a class number"));
+  EXPECT_THAT(read_error(*dataset, 2), HasSubstr("'' is not a class index"));
 }
 
 TEST_F(TarShardsTest, ReadsAllShardsOfAFolderInNameOrder) {
@@ -191,15 +191,17 @@ TEST_F(TarShardsTest, UnsupportedFormatsAreCountedInRemarksAndErrors) {
   write({{"1.jpg", "x"}, {"2.webp", "x"}}, "c.tar");
   for (int i = 0; i < 2; ++i) {  // from the archives, and from the indexes
     EXPECT_THAT(tar_shards({path("a.tar")})->remarks(), ElementsAre());
-    EXPECT_THAT(tar_shards({path("a.tar"), path("b.tar")})->remarks(),
-                ElementsAre(AllOf(HasSubstr("b.tar': 3 members are of formats that are not read"),
-                                  HasSubstr("(1 .gif, 2 .webp): convert them"))));
+    EXPECT_THAT(
+        tar_shards({path("a.tar"), path("b.tar")})->remarks(),
+        ElementsAre(AllOf(HasSubstr("b.tar': 3 members have formats that are not supported"),
+                          HasSubstr("(1 .gif, 2 .webp): convert them"))));
     EXPECT_THAT(tar_shards({folder_.path()})->remarks(),
-                ElementsAre(HasSubstr("b.tar' and 1 other shard: 4 members are of formats")));
+                ElementsAre(HasSubstr("b.tar' and 1 other shard: 4 members have formats")));
   }
-  EXPECT_THAT(error({{"1.webp", "x"}}),
-              AllOf(HasSubstr("has no sample"),
-                    HasSubstr("; 1 member is of a format that is not read (1 .webp): convert it")));
+  EXPECT_THAT(
+      error({{"1.webp", "x"}}),
+      AllOf(HasSubstr("has no sample"),
+            HasSubstr("; 1 member has a format that is not supported (1 .webp): convert it")));
   EXPECT_THAT(error({{"1.cls", "0"}, {"1.webp", "x"}}),
               AllOf(HasSubstr("has label, but no image"), HasSubstr("(1 .webp)")));
 }
@@ -212,7 +214,7 @@ TEST_F(TarShardsTest, InconsistentSamplesThrow) {
               HasSubstr("sample 'b' has image, but sample 'a' has image, label"));
   EXPECT_THAT(error({{"a.cls", "1"}}), HasSubstr("sample 'a' has label, but no image"));
   EXPECT_THAT(error({{"a.jpg", ""}, {"b.jpg", ""}, {"a.jpg", ""}}),
-              HasSubstr("sample 'a' comes twice, with 'a.jpg' and again with 'a.jpg'"));
+              HasSubstr("sample 'a' occurs twice, with 'a.jpg' and again with 'a.jpg'"));
   EXPECT_THAT(error({{"a.txt", ""}}),
               AllOf(StartsWith("Error: shard '"), HasSubstr("has no sample")));
   write({{"a.jpg", ""}}, "b.tar");
@@ -228,7 +230,7 @@ TEST_F(TarShardsTest, TruncatedShardIsNamedInTheError) {
   fs::resize_file(path(), 1000);
   EXPECT_THAT(
       thrown_by([&] { tar_shards({path()}); }),
-      AllOf(StartsWith("Error: shard '"), HasSubstr("a.tar"), HasSubstr("ends within '1.jpg'")));
+      AllOf(StartsWith("Error: shard '"), HasSubstr("a.tar"), HasSubstr("ends inside '1.jpg'")));
 }
 
 TEST_F(TarShardsTest, InvalidOptionsAreAllReported) {

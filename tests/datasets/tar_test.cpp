@@ -176,7 +176,7 @@ TEST(Tar, UnsupportedOrInvalidMembersThrow) {
   EXPECT_THAT(error([](TarWriter& tar) { tar.pax("size", "x"); }), HasSubstr("not a number"));
   EXPECT_THAT(error([](TarWriter& tar) { tar.add("pax", "99 path=a\n", 'x'); }),
               HasSubstr("damaged"));
-  EXPECT_THAT(error([](TarWriter& tar) { tar.pax("path", "a"); }), HasSubstr("no member behind"));
+  EXPECT_THAT(error([](TarWriter& tar) { tar.pax("path", "a"); }), HasSubstr("no member after"));
   EXPECT_THAT(error([](TarWriter& tar) { tar.add("", "a"); }), HasSubstr("no valid name"));
   EXPECT_THAT(error([](TarWriter& tar) { tar.add("x", std::string(1 << 21, ' '), 'x'); }),
               HasSubstr("2097152 bytes"));
@@ -218,7 +218,7 @@ TEST(Tar, GlobalPaxHeaderNeedsNoFollowingMember) {
   TarWriter both;
   both.pax("path", "a");
   both.pax("comment", "0123abcd", 'g');
-  EXPECT_THAT(members(both), ElementsAre(HasSubstr("no member behind")));
+  EXPECT_THAT(members(both), ElementsAre(HasSubstr("no member after")));
   TarWriter cut;
   cut.pax("comment", "0123abcd", 'g');
   EXPECT_THAT(members(cut.bytes()), ElementsAre(HasSubstr("without the blocks")));

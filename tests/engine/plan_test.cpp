@@ -374,7 +374,7 @@ TEST(PlanJson, InvalidOrDeeplyNestedJsonIsRefused) {
 
 TEST(PlanJson, DuplicateKeyIsRefused) {
   EXPECT_THAT(refusal(R"({"schedule": {"lanes": [], "depth": 1, "depth": 2}})"),
-              HasSubstr("this plan cannot be read: the key 'depth' stands in one object twice"));
+              HasSubstr("this plan cannot be read: the key 'depth' occurs twice in one object"));
 }
 
 TEST(PrecisionNames, RoundTripAndUnknownNameIsRefused) {

@@ -100,7 +100,7 @@ TEST_F(ManifestTest, OtherOrMissingVersionIsReportedAsSuch) {
                 AllOf(StartsWith("Error: '"), HasSubstr("manifest.json' is of version 2, but this "
                                                         "program reads version 1: ")));
     EXPECT_THAT(message_with("\"version\": 1,", ""),
-                AllOf(StartsWith("Error: '"), HasSubstr("manifest.json' says no version, but this "
+                AllOf(StartsWith("Error: '"), HasSubstr("manifest.json' has no version, but this "
                                                         "program reads version 1: ")));
   }
 }

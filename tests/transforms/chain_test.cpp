@@ -161,9 +161,9 @@ TEST(Chain, InvalidOrDeeplyNestedJsonIsRefused) {
 
 TEST(Chain, DuplicateKeyIsRefused) {
   EXPECT_THAT(refusal(with(R"({"op": "resize", "size": [4, 4], "size": 8})")),
-              HasSubstr("the key 'size' stands in one object twice"));
+              HasSubstr("the key 'size' occurs twice in one object"));
   EXPECT_THAT(refusal(R"({"version": 1, "transforms": [], "transforms": []})"),
-              HasSubstr("the key 'transforms' stands in one object twice"));
+              HasSubstr("the key 'transforms' occurs twice in one object"));
 }
 
 struct Keep : OwnOp {
