@@ -25,8 +25,8 @@ std::optional<AnyOp> AnyOp::for_evaluation() const {
   if (!self_->traits.is_evaluated)
     throw Refused(refused +
                   "it is random and does not declare what it does when a model is evaluated; give "
-                  "it the member for_evaluation(), which returns an operation without randomness, "
-                  "or std::nullopt where it then does nothing");
+                  "it a member for_evaluation() that returns an operation without randomness, or "
+                  "std::nullopt to skip it");
   std::optional<AnyOp> declared = self_->for_evaluation();
   if (declared && declared->is_random())
     throw Refused(refused + "its for_evaluation() returns an operation that is random, '" +

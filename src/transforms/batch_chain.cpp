@@ -21,7 +21,7 @@ std::size_t only(std::string_view op, FieldKind kind, const std::vector<FieldSpe
   const auto is = [&](const FieldSpec& field) { return field.kind == kind; };
   const auto count = std::count_if(fields.begin(), fields.end(), is);
   if (count != 1)
-    throw Refused(std::string(op) + " needs " + need + ", and the data set has " +
+    throw Refused(std::string(op) + " needs " + need + ", but the data set has " +
                   (count == 0 ? "none" : std::to_string(count)) + "; leave " + std::string(op) +
                   " out, or train on other data");
   return static_cast<std::size_t>(std::find_if(fields.begin(), fields.end(), is) - fields.begin());
@@ -30,33 +30,33 @@ std::size_t only(std::string_view op, FieldKind kind, const std::vector<FieldSpe
 void check_label(std::string_view op, const FieldSpec& label) {
   const std::string name(op);
   if (label.shape.rank != 0 || label.dtype == DType::float32)
-    throw Refused(name + " needs one class number a sample, and label " + quoted(label.name) +
+    throw Refused(name + " needs one class index per sample, but label " + quoted(label.name) +
                   " is " + std::string(to_string(label.dtype)) + " of shape " +
                   to_string(label.shape) + "; leave " + name + " out");
   if (label.classes <= 0)
     throw Refused(name + ": label " + quoted(label.name) +
-                  " does not say how many classes there are; declare them with the data set");
+                  " has an unknown number of classes; declare the classes with the data set");
 }
 
 void check_image(const BatchOps& ops, const FieldSpec& image) {
   const std::string name(ops.name());
   const Shape& shape = image.shape;
   if (shape.rank != 3 || (image.dtype != DType::uint8 && image.dtype != DType::float32))
-    throw Refused(name + " needs uint8 or float32 images, height x width x channels, and " +
+    throw Refused(name + " needs uint8 or float32 images, height x width x channels, but " +
                   quoted(image.name) + " is " + std::string(to_string(image.dtype)) + " of shape " +
                   to_string(shape));
   if (ops.mixup && image.dtype == DType::uint8)
-    throw Refused("mixup needs float32 images, and " + quoted(image.name) +
+    throw Refused("mixup needs float32 images, but " + quoted(image.name) +
                   " is uint8; put to_dtype or normalize before it");
   if (static_cast<std::int64_t>(shape.elements()) > kMostElements)
-    throw Refused(name + " takes images of at most 2^30 values, and " + quoted(image.name) +
+    throw Refused(name + " needs images of at most 2^30 values, but " + quoted(image.name) +
                   " is " + to_string(shape) + "; resize it before");
 }
 
 void check_places(std::string_view op, const std::vector<FieldSpec>& fields) {
   for (const FieldSpec& field : fields)
     if (field.kind == FieldKind::mask || field.kind == FieldKind::boxes)
-      throw Refused(std::string(op) + " mixes one label an image, but " + quoted(field.name) +
+      throw Refused(std::string(op) + " mixes one label per image, but " + quoted(field.name) +
                     (field.kind == FieldKind::mask ? " is a mask with a class for every pixel"
                                                    : " holds the boxes of each image") +
                     "; leave " + std::string(op) + " out");
@@ -77,7 +77,7 @@ BatchChain::BatchChain(const BatchOps& ops, std::uint32_t operation,
   const std::string_view name = ops.name();
   if (ops.mixes()) {
     check_places(name, fields);
-    image_ = only(name, FieldKind::image, fields, "one image a sample");
+    image_ = only(name, FieldKind::image, fields, "one image per sample");
     const FieldSpec& image = fields[*image_];
     check_image(ops, image);
     form_.images = ops.mixup ? MixForm::Images::blended : MixForm::Images::boxed;
@@ -86,7 +86,7 @@ BatchChain::BatchChain(const BatchOps& ops, std::uint32_t operation,
     form_.width = image.shape[1];
     form_.channels = image.shape[2];
   }
-  label_ = only(name, FieldKind::label, fields, "one label a sample");
+  label_ = only(name, FieldKind::label, fields, "one label per sample");
   const FieldSpec& label = fields[label_];
   check_label(name, label);
   form_.label = label.dtype;

@@ -23,7 +23,7 @@ bool take_as(const NamedOp& next, std::optional<Op>& slot) {
   if (op == nullptr) return false;
   if (slot)
     throw Refused("transform '" + next.name + "' is a second " + std::string(Op::kName) +
-                  "; give one at most");
+                  "; give at most one");
   op->validate();
   slot = *op;
   return true;
@@ -48,15 +48,15 @@ std::string_view BatchOps::name() const {
 bool BatchOps::take(const NamedOp& next) {
   if (!next.op.is_over_batch()) {
     if (empty()) return false;
-    throw Refused("transform '" + next.name + "' comes behind " + std::string(name()) +
-                  ", which is done to whole batches; put mixup, cutmix and one_hot last");
+    throw Refused("transform '" + next.name + "' comes after " + std::string(name()) +
+                  ", which is applied to whole batches; put mixup, cutmix and one_hot last");
   }
   BatchOps more = *this;
   const bool is_taken =
       take_as(next, more.mixup) || take_as(next, more.cutmix) || take_as(next, more.one_hot);
   if (!is_taken)
     throw Refused("transform '" + next.name + "' is '" + std::string(next.op.name()) +
-                  "', which is none of the operations over batches: mixup, cutmix and one_hot");
+                  "', which is not one of the operations over batches: mixup, cutmix and one_hot");
   if (more.mixup && more.cutmix)
     throw Refused("transform '" + next.name +
                   "': give mixup or cutmix, not both; leave one of them out");

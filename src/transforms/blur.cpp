@@ -19,7 +19,7 @@ constexpr double kLeastSigma = 0.01;
 
 std::string needed_for(std::int64_t kernel_size) {
   return "; a kernel_size of " + std::to_string(kernel_size) + " needs more than " +
-         std::to_string(kernel_size / 2) + " pixels a side";
+         std::to_string(kernel_size / 2) + " pixels per side";
 }
 
 /// Converts one row to float32 with `radius` mirrored pixels on each side.

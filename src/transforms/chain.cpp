@@ -68,11 +68,10 @@ void read_transform(const Json& value, const std::string& path, std::vector<Name
   const bool is_of_tensors = operation == "to_tensor" || operation == "to_image";
   problems.push_back(
       path + ".op: " +
-      (is_of_tensors
-           ? "there is no '" + operation + "', for batches become tensors by themselves; " +
-                 "for values of 0 to 1 write to_dtype with \"dtype\": \"float32\" and " +
-                 "\"scale\": true"
-           : unknown_name("operation", operation, known_operations())));
+      (is_of_tensors ? "there is no '" + operation + "', because batches are tensors already; " +
+                           "for values of 0 to 1 write to_dtype with \"dtype\": \"float32\" and " +
+                           "\"scale\": true"
+                     : unknown_name("operation", operation, known_operations())));
 }
 
 void check_batch_ops(const std::vector<NamedOp>& chain, Problems& problems) {
@@ -145,7 +144,7 @@ Json written(const NamedOp& transform) {
   if (is_known) return json;
   throw Refused(
       "transform '" + transform.name + "' is '" + std::string(transform.op.name()) +
-      "', which a file of transforms cannot hold: it knows the library's own operations alone");
+      "', which a file of transforms cannot hold: it supports only the library's own operations");
 }
 
 }  // namespace

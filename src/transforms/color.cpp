@@ -60,9 +60,9 @@ void divide(const ConstArray& in, const MutableArray& out, float divisor) {
 
 void Grayscale::validate() const {
   if (num_output_channels == 3) return;
-  throw Refused("grayscale: num_output_channels is " + std::to_string(num_output_channels) +
-                "; it must be 3, for images keep their channels: say 3, and all become the gray "
-                "one");
+  throw Refused(
+      "grayscale: num_output_channels is " + std::to_string(num_output_channels) +
+      "; it must be 3, because images keep their channels: write 3, and all channels become gray");
 }
 
 FieldSpec Grayscale::output(const FieldSpec& in) const {

@@ -48,7 +48,7 @@ void check_cost(const std::string& what, const SyntheticCost& cost,
     problems.push_back("the cost of " + what + " is negative or over an hour: give seconds");
   if (!(cost.cv >= 0 && cost.cv <= kMaxCv))
     problems.push_back("the cost of " + what + " varies by " + number_text(cost.cv) +
-                       " times its mean: give 0 to 10");
+                       " times its mean; give 0 to 10");
   if (cost.burst == 0)
     problems.push_back("the cost of " + what + " comes in bursts of 0: give at least 1");
 }

@@ -92,7 +92,7 @@ FieldSpec resided(std::string_view op, const FieldSpec& in, std::int64_t height,
   }
   if (height > kDefaultPixelLimit / std::max<std::int64_t>(width, 1))
     throw Refused(std::string(op) + ": it makes " + to_text(height, width) +
-                  " pixels; the most are " + std::to_string(kDefaultPixelLimit) + " in all");
+                  " pixels; the maximum is " + std::to_string(kDefaultPixelLimit) + " in all");
   out.shape.dims[0] = height;
   out.shape.dims[1] = width;
   return out;

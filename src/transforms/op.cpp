@@ -31,16 +31,16 @@ void check_boxes(const AnyOp& op, const FieldSpec& boxes, const std::vector<Fiel
   if (op.touches(FieldKind::boxes)) {
     const auto moves = [&](const FieldSpec& field) { return is_moved(op, field); };
     if (std::any_of(fields.begin(), fields.end(), moves)) return;
-    throw Refused(name + "are of no image: the data set has none that " + std::string(op.name()) +
-                  " could move them with");
+    throw Refused(name + "do not belong to an image: the data set has no image that " +
+                  std::string(op.name()) + " could move together with them");
   }
   const bool is_resized = std::any_of(fields.begin(), fields.end(), [&](const FieldSpec& field) {
     return is_moved(op, field) && !keeps_size(op, field);
   });
   if (!is_resized) return;
   throw Refused(name +
-                "cannot follow: it gives images another size and does not say where it moves "
-                "pixels; give the operation a member map() (op.h)");
+                "cannot be moved with the image: the operation changes the size of images and does "
+                "not say where it moves pixels; give it a member map() (op.h)");
 }
 
 template <typename... Ops>
@@ -89,8 +89,8 @@ std::string problem_of_fields(const AnyOp& op, const std::vector<FieldSpec>& fie
   for (const FieldSpec& field : fields)
     listed += (listed.empty() ? "'" : ", '") + field.name + "' (" +
               std::string(to_string(field.kind)) + ")";
-  return "the data set has nothing that " + std::string(op.name()) +
-         " is done to: its fields are " + listed;
+  return "the data set has no field that " + std::string(op.name()) +
+         " applies to: its fields are " + listed;
 }
 
 std::vector<FieldSpec> fields_after(const AnyOp& op, std::vector<FieldSpec> fields) {

@@ -102,8 +102,8 @@ void Normalize::validate() const {
     return;
   }
   throw Refused("normalize: mean is " + to_text(mean) + ", std is " + to_text(std) +
-                "; they must be as many, one to four, or one for all channels, all numbers, and "
-                "std above 0");
+                "; each must have one number, or one for each channel (one to four); all must be "
+                "finite, and std must be above 0");
 }
 
 FieldSpec Normalize::output(const FieldSpec& in) const {

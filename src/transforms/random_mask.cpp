@@ -19,9 +19,10 @@ constexpr std::int64_t kMostBlocks = std::int64_t{1} << 26;
 
 void require_bits(const Shape& shape) {
   if (shape[0] * blocks_of_row(shape[1]) <= kMostBlocks) return;
-  throw UnfitSample(
-      "random_mask: the image is " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) +
-      " pixels; it may have 2^26 blocks of eight pixels of a row: make it smaller before");
+  throw UnfitSample("random_mask: the image is " + std::to_string(shape[0]) + " x " +
+                    std::to_string(shape[1]) +
+                    " pixels; it may have at most 2^26 blocks of eight pixels (each row starts a "
+                    "new block); resize it before");
 }
 
 /// Rows of the mask as bits, one byte per block of pixels. An empty byte on either side lets grow()

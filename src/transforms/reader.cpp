@@ -77,7 +77,7 @@ void Reader::operator()(const std::string& key, Size& out, Presence need) {
 
 void Reader::operator()(const std::string& key, ResizedSize& out, Presence need) {
   const auto sides =
-      find_sides(key, need, "[height, width] or a whole number, that of the shorter side");
+      find_sides(key, need, "[height, width] or a whole number, the length of the shorter side");
   if (!sides) return;
   out = sides->is_one ? ResizedSize(sides->first) : ResizedSize(sides->first, sides->second);
 }
@@ -106,7 +106,7 @@ void Reader::read_one(const std::string& key, const Json& value, const Pair& out
   if (out.one == OneNumber::itself) {
     out.values = {number, number};
   } else if (number < 0) {
-    must_be(key, "0 or more as one number, or a list of 2 numbers", value);
+    must_be(key, "a number of 0 or more, or a list of 2 numbers", value);
   } else if (out.one == OneNumber::around_zero) {
     out.values = {-number, number};
   } else {

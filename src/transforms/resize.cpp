@@ -46,7 +46,7 @@ Resize::Drawn Resize::draw(const RandomKey&, const Shape& shape) const {
       throw UnfitSample("resize: the image is " + to_string(shape) + "; with a shorter side of " +
                         std::to_string(size.shorter_side) + " it becomes " +
                         std::to_string(to.height) + " x " + std::to_string(to.width) +
-                        " pixels, which are too many: give [height, width]");
+                        " pixels, which is too large: give [height, width]");
   }
   return {{0, 0, shape[0], shape[1]}, shape[0], shape[1]};
 }

@@ -22,7 +22,7 @@ struct TorchvisionKey {
 };
 
 constexpr const char* kClassesOfData =
-    ": leave it out, for the number of classes is that of the data or of --classes";
+    ": leave it out, because the number of classes is that of the data or of --classes";
 
 constexpr std::array kKeys = {
     TorchvisionKey{Resize::kName, "interpolation", R"("bilinear")"},
@@ -58,7 +58,8 @@ void leave_out(const TorchvisionKey& known, Json& transform, const std::string& 
   if (known.is_read && !is_neutral) return;
   if (!is_neutral)
     problems.push_back(path + ": " + std::string(known.op) + ": \"" + known.key + "\" is " +
-                       json::shown(*value) + "; torchvision has it, this program only does " +
+                       json::shown(*value) +
+                       "; torchvision supports that value, this program supports only " +
                        known.neutral + known.remedy);
   transform.erase(value);
 }

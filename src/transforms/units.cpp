@@ -71,7 +71,7 @@ std::optional<std::string> problem_of_units(const std::vector<NamedOp>& chain) {
              "' (convert_color): its offset is for levels of 0 to 255, but '" + extent.maker +
              "' has made the images " +
              (is_unit ? "0 to 1" : "at most " + rounded_text(extent.most, 3)) +
-             "; put it ahead of that, or " +
+             "; put it before that, or " +
              (is_unit ? "divide the offset by 255 (0, 0.501961, 0.501961 for YCbCr)"
                       : "give an offset in the same unit");
     }

@@ -52,7 +52,7 @@ void require_countable(std::string_view op, const Shape& shape) {
   if (shape[0] <= kMaxSide && shape[1] <= kMaxSide && shape[0] * shape[1] <= most) return;
   throw UnfitSample(std::string(op) + ": the image is " + to_string(shape) +
                     "; it must have at most " + std::to_string(kMaxSide) +
-                    " pixels a side and fewer than 2^31 altogether");
+                    " pixels per side and fewer than 2^31 in total");
 }
 
 /// Returns the inverse of a map that applies `forward` around the center of an image and then
@@ -128,7 +128,7 @@ void RandomAffine::validate() const {
     return [=] {
       if (value >= 0 && value <= 1) return;
       throw Refused(std::string(kName) + ": " + what + " is " + number_text(value) +
-                    "; it must be 0 to 1, a share of the image's side");
+                    "; it must be 0 to 1, a fraction of the image's side");
     };
   };
   require_all(within("the angle", degrees[0], degrees[1], -kMaxDegrees, kMaxDegrees),

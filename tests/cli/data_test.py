@@ -234,7 +234,7 @@ class DataTest(DataFolders):
         chain.write_text('''{"version": 1, "transforms": [
             {"op": "mixup"}, {"op": "resize", "size": [16, 16]}]}''')
         self.expect(REFUSED, "train", *TINY_CLASSIFIER, "--transforms", chain,
-                    says=["'resize' comes behind mixup"])
+                    says=["'resize' comes after mixup"])
 
     def test_transforms_give_same_digest_on_cpu_and_device(self):
         chain = self.folder / "augment.json"

@@ -248,7 +248,7 @@ TEST_F(MixRunTest, InvalidMixChainsAndPlansAreRefused) {
     return thrown_by([&] { Trainer(declared(chain), context(), exact()); });
   };
   EXPECT_THAT(refusal({{"mixup", MixUp{}}, {"float", ToDtype{.scale = true}}}),
-              StartsWith("Refused: transform 'float' comes behind mixup"));
+              StartsWith("Refused: transform 'float' comes after mixup"));
   EXPECT_THAT(refusal({{"mixup", MixUp{}}}), StartsWith("Refused: mixup needs float32 images"));
   EXPECT_THAT(refusal({{"float", ToDtype{.scale = true}}, {"mixup", MixUp{-1}}}),
               HasSubstr("alpha is -1"));
@@ -260,9 +260,9 @@ TEST_F(MixRunTest, InvalidMixChainsAndPlansAreRefused) {
   Tiny masks;
   masks.transforms = kMixup;
   EXPECT_THAT(thrown_by([&] { trainer(masks); }),
-              StartsWith("Refused: mixup mixes one label an image, but 'label' is a mask"));
+              StartsWith("Refused: mixup mixes one label per image, but 'label' is a mask"));
   masks.transforms = kOneHot;
-  EXPECT_THAT(thrown_by([&] { trainer(masks); }), HasSubstr("one_hot needs one label a sample"));
+  EXPECT_THAT(thrown_by([&] { trainer(masks); }), HasSubstr("one_hot needs one label per sample"));
 }
 
 }  // namespace

@@ -84,11 +84,12 @@ TEST(LoaderFault, TransformWithoutMatchingFieldIsRefused) {
   const auto labels = tensor_dataset({{"label", FieldKind::label, std::move(values), 0}});
   DataLoaderOptions options{{.batch_size = 2}, {}};
   for (options.on_device = 0; options.on_device < 2; ++options.on_device)
-    EXPECT_THAT(thrown_by([&] {
-                  DataLoader::plan_layout(*labels, {{"small", Resize{{4, 4}}}}, options);
-                }),
-                HasSubstr("transform 'small': the data set has nothing that resize is done to: its "
-                          "fields are 'label' (label)"));
+    EXPECT_THAT(
+        thrown_by([&] {
+          DataLoader::plan_layout(*labels, {{"small", Resize{{4, 4}}}}, options);
+        }),
+        HasSubstr("transform 'small': the data set has no field that resize applies to: its "
+                  "fields are 'label' (label)"));
 }
 
 TEST(LoaderFault, TooLittleMemoryForSlabsGivesAdvice) {

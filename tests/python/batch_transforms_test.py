@@ -228,7 +228,7 @@ def test_invalid_mixing_is_refused(photos, tmp_path):
         with pytest.raises(ss.Refused, match=message):
             ss.DataLoader(data(source, T.Compose(chain), **options), 4)
 
-    refused([T.Resize((8, 8)), T.MixUp()], "mixup needs float32 images, and 'image' is uint8")
+    refused([T.Resize((8, 8)), T.MixUp()], "mixup needs float32 images, but 'image' is uint8")
     refused([*FLOATS, T.CutMix(num_classes=4)], "num_classes of cutmix is 4, but the data set has 3 classes")
     refused([*FLOATS, T.MixUp(num_classes=3), T.OneHot(num_classes=4)], "num_classes is 3 and 4 in one chain")
     refused([T.MixUp()], "MixUp needs labels of known classes, but of what a data set in Python gives",

@@ -184,7 +184,7 @@ def test_transform_without_applicable_field_is_refused(tmp_path, fields, told):
         name = "normalize" if isinstance(transform, T.Normalize) else "color_jitter"
         data = arrays(tmp_path, transform, **fields)
         for use in (lambda data: ss.DataLoader(data, 2), lambda data: data[0]):
-            with pytest.raises(ss.Refused, match=f"nothing that {name} is done to: its fields are {told}"):
+            with pytest.raises(ss.Refused, match=f"no field that {name} applies to: its fields are {told}"):
                 use(data)
 
 

@@ -157,19 +157,19 @@ TEST(BatchChain, InvalidFieldsAreRefused) {
   const BatchOps soft{.one_hot = OneHot{}};
   const FieldSpec mask{"mask", FieldKind::mask, DType::uint8, {32, 48}, 10};
   EXPECT_THAT(refusal(blend, {label()}),
-              StartsWith("Refused: mixup needs one image a sample, and the data set has none"));
+              StartsWith("Refused: mixup needs one image per sample, but the data set has none"));
   EXPECT_THAT(refusal(box, {image(), image(), label()}), HasSubstr("the data set has 2"));
   EXPECT_THAT(refusal(blend, {image()}),
-              HasSubstr("one label a sample, and the data set has none"));
+              HasSubstr("one label per sample, but the data set has none"));
   EXPECT_THAT(refusal(soft, {image(), mask}),
-              StartsWith("Refused: one_hot needs one label a sample"));
+              StartsWith("Refused: one_hot needs one label per sample"));
   EXPECT_THAT(
       refusal(blend, {image(DType::uint8), label()}),
       AllOf(HasSubstr("'photo' is uint8"), HasSubstr("put to_dtype or normalize before it")));
   EXPECT_THAT(refusal(blend, {image(), mask, label()}),
               AllOf(StartsWith("Refused: mixup"), HasSubstr("'mask' is a mask")));
   EXPECT_THAT(refusal(box, {image(), mask}), HasSubstr("'mask' is a mask"));
-  EXPECT_THAT(refusal(soft, {image(), label(0)}), HasSubstr("does not say how many classes"));
+  EXPECT_THAT(refusal(soft, {image(), label(0)}), HasSubstr("has an unknown number of classes"));
   const FieldSpec vector{"class", FieldKind::label, DType::uint8, {3}, 10};
   EXPECT_THAT(refusal(soft, {image(), vector}), HasSubstr("is uint8 of shape"));
   const FieldSpec number{"class", FieldKind::label, DType::float32, {}, 0};

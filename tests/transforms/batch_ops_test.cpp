@@ -50,7 +50,7 @@ TEST(BatchOps, BatchOperationTouchesNoSampleField) {
 TEST(BatchOps, SampleTransformAfterBatchOperationIsRefused) {
   EXPECT_EQ(
       refusal_of_chain({{"blend", MixUp{}}, {"soft", OneHot{}}, {"flip", RandomHorizontalFlip{}}}),
-      "Refused: transform 'flip' comes behind mixup, which is done to whole batches; put "
+      "Refused: transform 'flip' comes after mixup, which is applied to whole batches; put "
       "mixup, cutmix and one_hot last");
 }
 

@@ -210,8 +210,8 @@ TEST(GaussianBlur, UnsupportedFieldsAreRefused) {
               HasSubstr("gaussian_blur: image 'photo' is int32"));
   EXPECT_THAT(refused(DType::uint8, {-1, -1, 5}), HasSubstr("1 to 4 channels"));
   EXPECT_THAT(refused(DType::uint8, {-1, -1}), HasSubstr("1 to 4 channels"));
-  EXPECT_THAT(refused(DType::uint8, {2, 9, 3}), HasSubstr("needs more than 2 pixels a side"));
-  EXPECT_THAT(refused(DType::uint8, {-1, 2, 3}), HasSubstr("needs more than 2 pixels a side"));
+  EXPECT_THAT(refused(DType::uint8, {2, 9, 3}), HasSubstr("needs more than 2 pixels per side"));
+  EXPECT_THAT(refused(DType::uint8, {-1, 2, 3}), HasSubstr("needs more than 2 pixels per side"));
   EXPECT_THAT(
       thrown_by([&] {
         op.draw({}, {2, 9, 3});

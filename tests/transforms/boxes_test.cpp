@@ -202,7 +202,8 @@ TEST(Boxes, OtherShapeOrMissingImageIsRefused) {
               HasSubstr("they must be float32, N x 4"));
   EXPECT_THAT(refused(RandomHorizontalFlip{}, {mask_spec(), boxes_spec({4})}),
               HasSubstr("they must be float32, N x 4"));
-  EXPECT_THAT(refused(RandomHorizontalFlip{}, {boxes_spec()}), HasSubstr("are of no image"));
+  EXPECT_THAT(refused(RandomHorizontalFlip{}, {boxes_spec()}),
+              HasSubstr("do not belong to an image"));
 }
 
 /// Makes images half as high, and does not say so.
@@ -220,7 +221,8 @@ TEST(Boxes, OperationWithoutMapIsRefusedForDataWithBoxes) {
   EXPECT_THAT(thrown_by([] {
                 fields_after(Halve{}, {mask_spec(), boxes_spec()});
               }),
-              testing::AllOf(HasSubstr("Refused"), HasSubstr("boxes 'boxes' cannot follow"),
+              testing::AllOf(HasSubstr("Refused"),
+                             HasSubstr("boxes 'boxes' cannot be moved with the image"),
                              HasSubstr("map()")));
   EXPECT_EQ(fields_after(Halve{}, {mask_spec()})[0].shape[0], kHeight / 2);
   EXPECT_FALSE(AnyOp(Halve{}).touches(FieldKind::boxes));

@@ -35,7 +35,7 @@ TEST(BatchChainFile, InvalidBatchOperationsAreRefused) {
       chain_refusal(
           R"({"op": "mixup"}, {"op": "to_dtype", "dtype": "float32", "scale": true}, {"op": "random_horizontal_flip"})"),
       "Refused: these transforms cannot be read:\n"
-      "  transform 'to_dtype' comes behind mixup, which is done to whole batches; put mixup, "
+      "  transform 'to_dtype' comes after mixup, which is applied to whole batches; put mixup, "
       "cutmix and one_hot last");
   EXPECT_THAT(chain_refusal(R"({"op": "mixup"}, {"op": "cutmix"})"), HasSubstr("not both"));
   EXPECT_THAT(chain_refusal(R"({"op": "mixup", "alpha": 0})"),

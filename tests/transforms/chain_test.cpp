@@ -135,8 +135,9 @@ TEST(Chain, AllProblemsAreReportedWithTheirPaths) {
 }
 
 TEST(Chain, ToTensorIsRefusedWithExplanation) {
-  EXPECT_THAT(refusal(with(R"({"op": "to_tensor"})")),
-              HasSubstr("transforms[0].op: there is no 'to_tensor', for batches become tensors"));
+  EXPECT_THAT(
+      refusal(with(R"({"op": "to_tensor"})")),
+      HasSubstr("transforms[0].op: there is no 'to_tensor', because batches are tensors already"));
 }
 
 TEST(Chain, MissingVersionOrTransformsIsRefused) {
@@ -211,8 +212,8 @@ TEST(Chain, WritingACustomOperationIsRefused) {
       thrown_by([] {
         to_json_text(std::vector<NamedOp>{{"mine", Keep{}}});
       }),
-      "Refused: transform 'mine' is 'keep', which a file of transforms cannot hold: it knows the "
-      "library's own operations alone");
+      "Refused: transform 'mine' is 'keep', which a file of transforms cannot hold: it supports "
+      "only the library's own operations");
 }
 
 /// Random, and makes float32 of uint8.

@@ -75,7 +75,7 @@ TEST(ColorChain, SingleNumberIsExpandedAsInTorchvision) {
 
 TEST(ColorChain, InvalidColorParametersAreReported) {
   EXPECT_THAT(chain_refusal(R"({"op": "color_jitter", "brightness": -1})"),
-              HasSubstr("transforms[0].brightness must be 0 or more as one number, or a list of 2 "
+              HasSubstr("transforms[0].brightness must be a number of 0 or more, or a list of 2 "
                         "numbers, not -1"));
   EXPECT_THAT(chain_refusal(R"({"op": "color_jitter", "hue": [0, 0.7]})"),
               HasSubstr("transforms[0]: color_jitter: the hue is 0 to 0.7"));
@@ -88,10 +88,10 @@ TEST(ColorChain, InvalidColorParametersAreReported) {
       HasSubstr("transform 'ycbcr' (convert_color): its offset is for levels of 0 to 255, "
                 "but 'to_dtype' has made the images 0 to 1"));
   EXPECT_THAT(chain_refusal(R"({"op": "divide"}, {"op": "convert_color"})"),
-              HasSubstr("'divide' has made the images 0 to 1; put it ahead of that, or divide"));
+              HasSubstr("'divide' has made the images 0 to 1; put it before that, or divide"));
   EXPECT_THAT(chain_refusal(R"({"op": "normalize", "mean": [127.5], "std": [51]},
                          {"op": "convert_color"})"),
-              HasSubstr("'normalize' has made the images at most 2.5; put it ahead of that, or "
+              HasSubstr("'normalize' has made the images at most 2.5; put it before that, or "
                         "give an offset in the same unit"));
   EXPECT_THAT(chain_refusal(R"({"op": "normalize", "mean": [0.485, 0.456, 0.406],
                           "std": [0.229, 0.224, 0.225]}, {"op": "convert_color"})"),
@@ -122,7 +122,7 @@ TEST(ColorChain, InvalidColorParametersAreReported) {
               HasSubstr("transforms[0].mean[1] must be a number, not null"));
   EXPECT_THAT(chain_refusal(R"({"op": "normalize", "mean": [1, 2], "std": [1, 2, 3]})"),
               HasSubstr("transforms[0]: normalize: mean is 1, 2, std is 1, 2, 3; "
-                        "they must be as many"));
+                        "each must have one number"));
 }
 
 }  // namespace

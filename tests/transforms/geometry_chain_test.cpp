@@ -165,7 +165,7 @@ TEST(GeometryChain, ListOfOneNumberEqualsTheNumber) {
   EXPECT_EQ(chain[4].op.get_if<GaussianBlur>()->kernel_size, 5);
   EXPECT_EQ(refusal(with(R"({"op": "resize", "size": []}, {"op": "center_crop", "size": ["4"]})")),
             R"(Refused: these transforms cannot be read:
-  transforms[0].size must be [height, width] or a whole number, that of the shorter side, not a list of 0
+  transforms[0].size must be [height, width] or a whole number, the length of the shorter side, not a list of 0
   transforms[1].size[0] must be a whole number, not "4")");
 }
 
@@ -183,22 +183,22 @@ TEST(GeometryChain, InvalidPairsAndSizesAreReported) {
                 {"op": "grayscale"}, {"op": "grayscale", "num_output_channels": 1},
                 {"op": "horizontal_flip"}, {"op": "random_resized_crop", "height": 4})")),
             R"(Refused: these transforms cannot be read:
-  transforms[0].degrees must be 0 or more as one number, or a list of 2 numbers, not -30
+  transforms[0].degrees must be a number of 0 or more, or a list of 2 numbers, not -30
   transforms[1].degrees[1] must be a number, not "9"
   transforms[2].degrees must be a number or a list of 2 numbers, not a list of 3
   transforms[3].degrees must be a number or a list of 2 numbers, not "left"
   transforms[3].translate must be a list of 2 numbers, not 0.1
   transforms[3].shear must be a number or a list of 2 or 4 numbers, not a list of 3
   transforms[4].shear[2] must be a number, not null
-  transforms[5].shear must be 0 or more as one number, or a list of 2 numbers, not -1
+  transforms[5].shear must be a number of 0 or more, or a list of 2 numbers, not -1
   transforms[6].kernel_size is 3 and 5; the two must be equal
   transforms[7].size must be a whole number or [height, width], not a list of 3
   transforms[8].size[1] must be a whole number, not 5.5
-  transforms[9].size must be [height, width] or a whole number, that of the shorter side, not "224"
+  transforms[9].size must be [height, width] or a whole number, the length of the shorter side, not "224"
   transforms[10]: resize to 0 x 0: height and width must be 1 to 65536
   transforms[11].dtype must be "float32", not "uint8"
   transforms[12].num_output_channels is missing
-  transforms[13]: grayscale: num_output_channels is 1; it must be 3, for images keep their channels: say 3, and all become the gray one
+  transforms[13]: grayscale: num_output_channels is 1; it must be 3, because images keep their channels: write 3, and all channels become gray
   transforms[14].op: unknown operation 'horizontal_flip'; did you mean 'random_horizontal_flip'? known: resize, center_crop, random_crop, random_resized_crop, random_horizontal_flip, random_vertical_flip, random_rotation, random_affine, gaussian_blur, color_jitter, grayscale, random_grayscale, random_erasing, random_mask, convert_color, divide, to_dtype, normalize, mixup, cutmix, one_hot
   transforms[15].size is missing
   transforms[15].height: unknown key 'height'; known: op, name, size, scale, ratio, antialias)");
@@ -237,11 +237,11 @@ TEST(GeometryChain, UnsupportedTorchvisionValuesAreReported) {
                 {"op": "normalize", "mean": [0.5], "std": null},
                 {"op": "mixup", "num_classes": 10}, {"op": "one_hot"})")),
       R"(Refused: these transforms cannot be read:
-  transforms[0]: resize: "interpolation" is "bicubic"; torchvision has it, this program only does "bilinear"
-  transforms[0]: resize: "max_size" is 60; torchvision has it, this program only does null
-  transforms[1]: random_crop: "fill" is a list of 3; torchvision has it, this program only does 0
-  transforms[2]: random_rotation: "expand" is true; torchvision has it, this program only does false
-  transforms[6]: mixup: "num_classes" is 10; torchvision has it, this program only does null: leave it out, for the number of classes is that of the data or of --classes
+  transforms[0]: resize: "interpolation" is "bicubic"; torchvision supports that value, this program supports only "bilinear"
+  transforms[0]: resize: "max_size" is 60; torchvision supports that value, this program supports only null
+  transforms[1]: random_crop: "fill" is a list of 3; torchvision supports that value, this program supports only 0
+  transforms[2]: random_rotation: "expand" is true; torchvision supports that value, this program supports only false
+  transforms[6]: mixup: "num_classes" is 10; torchvision supports that value, this program supports only null: leave it out, because the number of classes is that of the data or of --classes
   transforms[3].hue must be a number or a list of 2 numbers, not "much"
   transforms[4].fill: unknown key 'fill'; known: op, name, size
   transforms[5].std must be a list of 1 to 4 numbers, not null)");
@@ -260,7 +260,7 @@ TEST(GeometryChain, InvalidGeometryParametersAreReported) {
   transforms[0].interpolation must be nearest or bilinear, not "bicubic\n"
   transforms[0].fill must be a number, not "red"
   transforms[1].interpolation must be nearest or bilinear, not 1
-  transforms[2]: random_affine: translate[0] is 1.5; it must be 0 to 1, a share of the image's side
+  transforms[2]: random_affine: translate[0] is 1.5; it must be 0 to 1, a fraction of the image's side
   transforms[3].kernel_size must be a whole number, not 3.5
   transforms[4]: gaussian_blur: kernel_size is 4; it must be odd, 1 to 63
   transforms[5].antialias must be true or false, not 1

@@ -151,17 +151,17 @@ TEST(Normalize, InvalidParametersAreRefused) {
   const auto refused = [](const Normalize& op) { return thrown_by([&] { op.validate(); }); };
   EXPECT_EQ(refused(kUsual), "nothing");
   EXPECT_THAT(refused({{0, 0, 0}, {1, 0, 1}}), HasSubstr("std is 1, 0, 1"));
-  EXPECT_THAT(refused({{0, 0, 0}, {1, 1e-60, 1}}), HasSubstr("std above 0"));
+  EXPECT_THAT(refused({{0, 0, 0}, {1, 1e-60, 1}}), HasSubstr("std must be above 0"));
   EXPECT_EQ(refused({{0, 0}, {1}}), "nothing");
   EXPECT_EQ(refused({{0}, {1, 2, 3, 4}}), "nothing");
   EXPECT_EQ(refused({{0, 0}, {1, 2, 3}}),
-            "Refused: normalize: mean is 0, 0, std is 1, 2, 3; they must be as many, one to four, "
-            "or one for all channels, all numbers, and std above 0");
-  EXPECT_THAT(refused({{}, {1}}), HasSubstr("as many"));
+            "Refused: normalize: mean is 0, 0, std is 1, 2, 3; each must have one number, or one "
+            "for each channel (one to four); all must be finite, and std must be above 0");
+  EXPECT_THAT(refused({{}, {1}}), HasSubstr("one for each channel"));
   EXPECT_THAT(refused({{0, 0, 0, 0, 0}, {1, 1, 1, 1, 1}}), HasSubstr("one to four"));
   EXPECT_THAT(refused({{}, {}}), HasSubstr("one to four"));
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_THAT(refused({{0, nan, 0}, {1, 1, 1}}), HasSubstr("all numbers"));
+  EXPECT_THAT(refused({{0, nan, 0}, {1, 1, 1}}), HasSubstr("all must be finite"));
 }
 
 }  // namespace

@@ -254,7 +254,7 @@ TEST(Resize, SingleNumberWithTooLargeResultThrows) {
     return thrown_by([&] { Resize{224}.draw({}, shape); });
   };
   EXPECT_EQ(drawn({1, 292, 3}), "nothing");
-  EXPECT_THAT(drawn({1, 293, 3}), HasSubstr("it becomes 224 x 65632 pixels, which are too many"));
+  EXPECT_THAT(drawn({1, 293, 3}), HasSubstr("it becomes 224 x 65632 pixels, which is too large"));
   EXPECT_THAT(drawn({0, 293, 3}), HasSubstr("has no pixels"));
   EXPECT_THROW(Resize{224}.draw({}, {1, 293, 3}), UnfitSample);
 }

@@ -190,8 +190,8 @@ TEST(RandomRotation, ImagesWithTooManyPixelsThrow) {
   EXPECT_EQ(drawn({32'767, 65'536, 3}), "nothing");
   EXPECT_EQ(
       drawn({32'768, 65'536, 3}),
-      "Error: random_rotation: the image is 32768 x 65536 x 3; it must have at most 65536 pixels a "
-      "side and fewer than 2^31 altogether");
+      "Error: random_rotation: the image is 32768 x 65536 x 3; it must have at most 65536 pixels "
+      "per side and fewer than 2^31 in total");
   EXPECT_THROW((RandomRotation{{0, 1}}.draw({}, {1, 65'537, 3})), UnfitSample);
   EXPECT_THAT(drawn({1, 65'537, 3}),
               HasSubstr("Error: random_rotation: the image is 1 x 65537 x 3"));
