@@ -33,9 +33,9 @@ SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& ch
     const auto most = static_cast<std::size_t>(kDefaultPixelLimit / (options.cell * options.cell));
     const std::size_t rows = std::min(options.samples, dataset.size());
     if (options.versions >= most || rows > most / (options.versions + 1))
-      problems.push_back(format_count(rows, "sample") + " of " +
-                         format_count(options.versions, "version") + " make a sheet of more than " +
-                         std::to_string(most) + " tiles: give fewer");
+      problems.push_back(
+          format_count(rows, "sample") + " of " + format_count(options.versions, "version") +
+          " result in a sheet of more than " + std::to_string(most) + " tiles: give fewer");
   }
   constexpr std::uint32_t kLastEpoch = std::numeric_limits<std::uint32_t>::max();
   if (options.versions > 0 && options.versions - 1 > kLastEpoch - options.epoch)

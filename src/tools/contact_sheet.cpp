@@ -100,7 +100,8 @@ class TileMaker {
 Sheet contact_sheet(const Dataset& dataset, const Inspection& found,
                     const ContactSheetOptions& options) {
   if (options.cell <= 2 * kTileBorder)
-    throw Refused("cells of " + std::to_string(options.cell) + " pixels have no room for an image");
+    throw Refused("cells of " + std::to_string(options.cell) +
+                  " pixels are too small for an image");
   TileMaker maker(dataset, options);
   Sheet sheet{.cell = options.cell, .background = options.background};
   for (const Group& group : shared_out(groups_in(dataset, found), options.images)) {

@@ -21,10 +21,10 @@ std::vector<std::string> find_problems(const Dataset& dataset, const ConvertOpti
   if (options.samples_per_shard == 0) problems.emplace_back("a shard holds at least 1 sample");
   for (const NamedOp& each : options.transforms) {
     if (each.op.is_random())
-      problems.push_back("transform '" + each.name + "' is random: it belongs into training");
+      problems.push_back("transform '" + each.name + "' is random: apply it in training");
     if (each.op.is_over_batch())
       problems.push_back("transform '" + each.name +
-                         "' is done to whole batches: it belongs into training");
+                         "' is applied to whole batches: apply it in training");
     if (const std::string problem = problem_of_fields(each.op, dataset.fields()); !problem.empty())
       problems.emplace_back("transform '" + each.name + "': ") += problem;
   }

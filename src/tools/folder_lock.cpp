@@ -18,7 +18,7 @@ FolderLock::FolderLock(const std::filesystem::path& dir) {
   std::error_code failed;
   std::filesystem::create_directories(dir, failed);
   if (failed)
-    throw Refused("cannot make the folder '" + dir.string() + "': " + failed.message() +
+    throw Refused("cannot create the folder '" + dir.string() + "': " + failed.message() +
                   "; give another one");
   const std::filesystem::path path = lock_path(dir);
   // O_NOFOLLOW: a link of that name could make this create a file anywhere.

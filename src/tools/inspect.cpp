@@ -66,7 +66,7 @@ void check_classes(const FieldSpec& spec, const std::set<std::int64_t>& classes)
   const std::int64_t lowest = *classes.begin(), highest = *classes.rbegin();
   if (lowest < 0)
     throw Error("field '" + spec.name + "' holds class " + std::to_string(lowest) +
-                "; classes are numbered from 0 on");
+                "; class indices start at 0");
   if (spec.classes > 0 && highest >= spec.classes) throw Error(class_problem(spec, highest));
 }
 
@@ -165,9 +165,9 @@ void add_transparency_remark(const FieldSummary& field, Inspection& found) {
   found.remarks.push_back(
       format_count(field.transparent, "image") + " of '" + field.spec.name +
       (field.transparent == 1 ? "' has" : "' have") +
-      " transparent pixels, which training puts over black: where that hides what is drawn, train "
-      "with --background white, or convert so to arrays (shards hold such files as they are, "
-      "unless a transform changes them)");
+      " transparent pixels, which training composites over black: if that hides the content, train "
+      "with --background white, or convert to arrays with that option (shards store such files "
+      "unchanged, unless a transform changes them)");
 }
 
 void add_tolerated_remark(const std::vector<DamagedSample>& tolerated, Inspection& found) {
@@ -176,8 +176,8 @@ void add_tolerated_remark(const std::vector<DamagedSample>& tolerated, Inspectio
       std::min_element(tolerated.begin(), tolerated.end(),
                        [](const auto& a, const auto& b) { return a.sample < b.sample; });
   found.remarks.push_back("files of " + format_count(tolerated.size(), "sample") +
-                          " have damage that decoders read past, which training tolerates unless "
-                          "it is given --decode strict; the first: sample " +
+                          " have damage that decoders skip, which training tolerates unless "
+                          "--decode strict is given; the first: sample " +
                           std::to_string(first->sample) + " (" + first->name +
                           "): " + first->message);
 }

@@ -41,14 +41,14 @@ void validate(const MakeDataOptions& options) {
   require(options.classes >= 2 && options.classes <= kSceneClasses, "classes must be 2 to 10");
   require(options.gray_share >= 0 && options.gray_share <= 1, "the gray share must be 0 to 1");
   require(options.png_share >= 0 && options.png_share <= 1, "the PNG share must be 0 to 1");
-  if (!problems.empty()) throw Refused("make-data: these options make no sense:" + problems);
+  if (!problems.empty()) throw Refused("make-data: these options are invalid:" + problems);
 }
 
 fs::path made_folder(fs::path folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
-    throw Refused("cannot make the folder '" + folder.string() + "': " + error.message());
+    throw Refused("cannot create the folder '" + folder.string() + "': " + error.message());
   }
   check_writable(folder / "000000");
   return folder;

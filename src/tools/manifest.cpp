@@ -35,20 +35,20 @@ Json to_json(const Manifest::Shard& shard) {
 std::uint64_t count_in(const Json& shard, const char* key) {
   const Json& value = shard.at(key);
   if (!value.is_number_unsigned())
-    throw Error(std::string("the ") + key + " of a shard are no count");
+    throw Error(std::string("'") + key + "' of a shard is not a count");
   return value.get<std::uint64_t>();
 }
 
 std::string text_in(const Json& shard, const char* key) {
   const Json& value = shard.at(key);
-  if (!value.is_string()) throw Error(std::string("the ") + key + " of a shard is no string");
+  if (!value.is_string()) throw Error(std::string("'") + key + "' of a shard is not a string");
   return value.get<std::string>();
 }
 
 Manifest parsed(const Json& json) {
   Manifest manifest;
-  if (!json.at("settings").is_object()) throw Error("its settings are no object");
-  if (!json.at("shards").is_array()) throw Error("its shards are no list");
+  if (!json.at("settings").is_object()) throw Error("its settings are not an object");
+  if (!json.at("shards").is_array()) throw Error("its shards are not a list");
   manifest.settings = json.at("settings").dump();
   for (const Json& shard : json.at("shards")) {
     const std::string file = text_in(shard, "file");
@@ -125,11 +125,10 @@ std::string names_differ(const Json& there, const Json& wanted) {
   const bool are_names =
       there.is_array() &&
       std::all_of(there.begin(), there.end(), [](const Json& each) { return each.is_string(); });
-  if (!are_names) return "its manifest names no classes";
-  if (!wanted.is_array()) return "its classes have names, those of this data have none";
+  if (!are_names) return "its manifest has no class names";
+  if (!wanted.is_array()) return "its classes have names, but those of this data set do not";
   const std::string found = difference_of_names(there.get<Names>(), wanted.get<Names>());
-  return "its classes are numbered otherwise: " + found +
-         (found.ends_with('\'') ? " as wanted" : "");
+  return "its class indices differ: " + found + (found.ends_with('\'') ? " as wanted" : "");
 }
 
 /// Describes the differences between two settings, one per line. Returns "" if they are equal.
@@ -186,11 +185,11 @@ Manifest read_manifest(const fs::path& dir) {
   const fs::path path = manifest_path(dir);
   const auto fail = [&](const std::string& why) {
     throw Error("'" + path.string() + "' is not a manifest of a conversion: " + why +
-                "; remove the folder and convert the data anew");
+                "; remove the folder and convert the data again");
   };
   const std::optional<Json> json = find_manifest(dir);
   if (!json) fail("there is no such file");
-  if (!json->is_object()) fail("it is no JSON object, or nested too deeply");
+  if (!json->is_object()) fail("it is not a JSON object, or nested too deeply");
   require_manifest_version(path, *json);
   try {
     return parsed(*json);

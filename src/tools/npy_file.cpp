@@ -56,7 +56,7 @@ std::string NpyFile::problem() const {
     return "has " + std::to_string(status.st_size) + " bytes, not " + std::to_string(bytes_);
   std::string header(header_.size(), '\0');
   const bool is_read = read(0, std::as_writable_bytes(std::span(header)));
-  return is_read && header == header_ ? "" : "has changed: its header is another";
+  return is_read && header == header_ ? "" : "has changed: its header differs";
 }
 
 std::optional<std::uint64_t> NpyFile::digest(std::size_t first, std::size_t end) const {
@@ -110,9 +110,10 @@ void NpyFile::write_bytes(std::uint64_t offset, std::span<const std::byte> bytes
 }
 
 void NpyFile::fail(const char* what, int error) const {
-  throw Error("cannot " + std::string(what) + " '" + (has_name_ ? path_ : part_).string() +
-              "': " + errno_message(error) +
-              "; what is written stays, and the conversion goes on where it stopped");
+  throw Error(
+      "cannot " + std::string(what) + " '" + (has_name_ ? path_ : part_).string() +
+      "': " + errno_message(error) +
+      "; data already written is kept, and the next conversion continues where this one stopped");
 }
 
 std::uint64_t chain_sample(std::uint64_t digest, std::span<const std::byte> sample) {

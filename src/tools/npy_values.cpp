@@ -20,11 +20,11 @@ bool has_classes(const FieldSpec& field) {
 std::string find_problem(const FieldSpec& field) {
   const std::string what = "field '" + field.name + "' ";
   if (!is_npy_name(field.name))
-    return what + "cannot be a file's name: call it by letters, digits, '_' and '-'";
+    return what + "cannot be a file name: use letters, digits, '_' and '-'";
   if (!field.shape.is_fixed())
     return what + "has shape " + to_string(field.shape) +
            ", which differs from sample to sample: give --resize SIZE, or --transforms whose "
-           "transforms ahead of the first random one end with one size";
+           "transforms before the first random one produce a single size";
   if (field.kind == FieldKind::image && (field.dtype != DType::uint8 || field.shape.rank != 3))
     return what + "is " + std::string(to_string(field.dtype)) + " of shape " +
            to_string(field.shape) + ": images are stored as uint8, height x width x channels";
@@ -33,7 +33,7 @@ std::string find_problem(const FieldSpec& field) {
   if (has_classes(field) && (field.dtype == DType::float32 || field.shape.rank != rank))
     return what + "is " + std::string(to_string(field.dtype)) + " of shape " +
            to_string(field.shape) +
-           ": class labels are one whole number a sample, masks height x width of them";
+           ": class labels must be one integer per sample, masks height x width integers";
   if (field.shape.rank >= Shape::kMaxRank) return what + "has more than three dimensions";
   return "";
 }

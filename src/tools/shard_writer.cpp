@@ -89,8 +89,9 @@ void ShardWriter::write(std::span<const std::byte> bytes) {
 }
 
 void ShardWriter::fail() const {
-  throw Error("cannot write '" + part_.string() + "': " + errno_message(errno != 0 ? errno : EIO) +
-              "; the shards that are whole stay, and the conversion goes on where it stopped");
+  throw Error(
+      "cannot write '" + part_.string() + "': " + errno_message(errno != 0 ? errno : EIO) +
+      "; complete shards are kept, and the next conversion continues where this one stopped");
 }
 
 }  // namespace slipstream

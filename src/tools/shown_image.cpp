@@ -88,7 +88,7 @@ std::size_t find_image(const std::vector<FieldSpec>& stored, const SlabLayout& l
     return spec.kind == FieldKind::image;
   });
   if (image == stored.end())
-    throw Refused("the data set has no images: none of its fields holds any");
+    throw Refused("the data set has no images: none of its fields is an image");
   if (!can_be_shown(image->dtype, image->shape)) refuse_image(*image, "");
   const FieldSpec& after = layout.field(image->name).spec;
   if (!can_be_shown(after.dtype, after.shape)) refuse_image(after, " after the transforms");

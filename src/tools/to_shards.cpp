@@ -94,7 +94,7 @@ class Conversion {
       return;
     throw Error("'" + manifest_path(dir_).string() + "' is damaged: it lists '" + shard.file +
                 "' with " + format_count(shard.samples, "sample") +
-                ", which this conversion does not write; remove the folder and convert anew");
+                ", which this conversion does not write; remove the folder and convert again");
   }
 
   std::string settings() const {
@@ -180,7 +180,7 @@ class Conversion {
       if (number < 0)
         throw BadSample(at_sample(
             dataset_, index,
-            "its label is " + std::to_string(number) + "; shards hold class numbers from 0 on"));
+            "its label is " + std::to_string(number) + "; class indices in shards start at 0"));
     }
   }
 
@@ -224,7 +224,7 @@ std::string find_problem(const fs::path& dir, const Manifest::Shard& shard) {
   if (failed) return what + "is missing";
   if (bytes != shard.bytes)
     return what + "has " + std::to_string(bytes) + " bytes, not " + std::to_string(shard.bytes);
-  return file_digest(path) == shard.digest ? "" : what + "has changed: its digest is another";
+  return file_digest(path) == shard.digest ? "" : what + "has changed: its digest differs";
 }
 
 }  // namespace
@@ -238,7 +238,7 @@ Converted convert_to_shards(const Dataset& dataset, const fs::path& dir,
     problems.emplace_back("the transforms end with images that are not uint8");
   if (!fits_shards(dataset.fields()))
     problems.emplace_back(
-        "shards hold one image a sample, and at most one class label and one mask of uint8");
+        "shards hold one image per sample, and at most one class label and one uint8 mask");
   refuse_conversion(problems);
   const FolderLock lock(dir);
   return Conversion(dataset, dir, options).run();

@@ -332,7 +332,7 @@ class ConsistentErrorsTest(ProgramTest):
         below = file / "below"
         self.refuse_all([["make-data", "segmentation", "--out", below, "--samples", "1"],
                          ["convert", "--data", self.data(), "--out", below]],
-                        says=["cannot make", str(below), "Not a directory"])
+                        says=["cannot create", str(below), "Not a directory"])
 
     def test_learning_rate_that_is_not_a_number_is_refused(self):
         self.refuse_all([["train", "segmentation", "--lr", "abc"],

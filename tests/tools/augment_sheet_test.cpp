@@ -217,7 +217,7 @@ TEST_F(AugmentSheetTest, InvalidOptionsAreRefusedTogether) {
                 {"Refused: 0 samples", "0 versions", "cells of 15 pixels: give 16 to 4096"}},
                {{.cell = 4097}, {"Refused: cells of 4097"}},
                {{.samples = 9, .versions = 1, .cell = 4096},
-                {"Refused: 9 samples of 1 version make a sheet of more than 10 tiles"}},
+                {"Refused: 9 samples of 1 version result in a sheet of more than 10 tiles"}},
                {{.samples = 5, .versions = 1, .cell = 4096, .stop = at_once}, {"nothing"}},
                {{.versions = std::numeric_limits<std::size_t>::max()},
                 {"Refused: 8 samples of 18446744073709551615 versions"}},

@@ -367,7 +367,7 @@ TEST_F(ConvertTest, FullDiskErrorGivesAdvice) {
     FAIL() << "nothing thrown";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("shard-000000.tar.part"));
-    EXPECT_THAT(error.what(), HasSubstr("goes on where it stopped"));
+    EXPECT_THAT(error.what(), HasSubstr("continues where this one stopped"));
   }
 }
 

@@ -119,7 +119,7 @@ TEST_F(InspectTest, NegativeClassIsDamageEvenWithoutAClassCount) {
   HostArray labels = zeros(DType::int32, {2});
   labels.span().as<std::int32_t>()[1] = -3;
   EXPECT_THAT(find_damage({{"label", FieldKind::label, labels, 0}}),
-              ElementsAre(HasSubstr("'label' holds class -3; classes are numbered from 0")));
+              ElementsAre(HasSubstr("'label' holds class -3; class indices start at 0")));
   HostArray masks = zeros(DType::int64, {1, 4, 4});
   masks.span().as<std::int64_t>()[5] = -1;
   EXPECT_THAT(find_damage({{"label", FieldKind::mask, masks, 0}}),
@@ -183,10 +183,10 @@ TEST_F(InspectTest, TransparentImagesAreCountedAndRemarked) {
   put("4.jpg", "rgb_420.jpg");
   const Inspection found = inspect(*image_folder(folder_.path() / "drawn"));
   EXPECT_EQ(found.fields[0].transparent, 2U);
-  EXPECT_THAT(
-      found.remarks,
-      testing::Contains(AllOf(HasSubstr("2 images of 'image' have transparent pixels"),
-                              HasSubstr("puts over black"), HasSubstr("train with --background"))));
+  EXPECT_THAT(found.remarks,
+              testing::Contains(AllOf(HasSubstr("2 images of 'image' have transparent pixels"),
+                                      HasSubstr("composites over black"),
+                                      HasSubstr("train with --background"))));
   EXPECT_EQ(inspection().fields[0].transparent, 0U);
 }
 

@@ -328,9 +328,9 @@ TEST_F(MakeData, InvalidOptionsAreAllReported) {
 TEST_F(MakeData, FolderThatCannotBeCreatedIsRefused) {
   std::ofstream(folder_.path() / "file") << "text";
   EXPECT_THAT(thrown_by([&] { made("file", small(1)); }),
-              AllOf(StartsWith("Refused: cannot make the folder"), HasSubstr("file/images")));
+              AllOf(StartsWith("Refused: cannot create the folder"), HasSubstr("file/images")));
   EXPECT_THAT(thrown_by([] { make_segmentation_data("/proc/nothing", {}); }),
-              StartsWith("Refused: cannot make the folder"));
+              StartsWith("Refused: cannot create the folder"));
 }
 
 TEST_F(MakeData, WriteErrorNamesTheFile) {
