@@ -113,7 +113,7 @@ std::vector<std::string> overlap_hindrances() {
   std::vector<std::string> found;
   if (variable("CUDA_DEVICE_MAX_CONNECTIONS") == "1") {
     found.emplace_back(
-        "CUDA_DEVICE_MAX_CONNECTIONS=1 puts all streams into one queue of the device: unset it");
+        "CUDA_DEVICE_MAX_CONNECTIONS=1 puts all streams into one hardware queue: unset it");
   }
   const std::string_view blocking = variable("CUDA_LAUNCH_BLOCKING");
   if (!blocking.empty() && blocking != "0") {

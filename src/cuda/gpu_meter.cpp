@@ -60,7 +60,7 @@ std::string GpuMeter::Impl::open(const std::string& pci_address) {
   result = library.find(pci_address.c_str(), &device);
   if (result == nvml::kSuccess) gpm_note = open_gpm();
   if (result == nvml::kSuccess) return "";
-  return "NVML does not show the device at " + pci_address + ": " + to_text(result);
+  return "NVML does not list the device at " + pci_address + ": " + to_text(result);
 }
 
 std::string GpuMeter::Impl::open_gpm() {

@@ -151,7 +151,7 @@ JpegDecoder::Impl::~Impl() {
 void JpegDecoder::Impl::create() {
   has_engines = options.may_use_engines && try_to_create(nvjpeg::kHardware);
   if (!has_engines && !try_to_create(nvjpeg::kGpuHybrid)) {
-    throw Error("nvJPEG cannot be used on this GPU; let images travel plain");
+    throw Error("nvJPEG cannot be used on this GPU; use the wire format plain for images");
   }
   check(library.create_stream(handle, &header), "nvjpegJpegStreamCreate");
   for (Page& page : pages) {

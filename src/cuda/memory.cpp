@@ -19,8 +19,8 @@ constexpr std::size_t kPinnedAlignment = 256;
   }
   throw Error(
       what +
-      "lower the batch size, the depth or the batches filled ahead (--prefetch-factor), raise "
-      "the limit on locked memory (ulimit -l), or turn pinning off");
+      "reduce the batch size, the depth or the number of prefetched batches (--prefetch-factor), "
+      "raise the limit on locked memory (ulimit -l), or turn pinning off");
 }
 
 void check_allocation(cudaError_t status, std::size_t bytes) {

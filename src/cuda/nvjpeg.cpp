@@ -30,9 +30,10 @@ void* open_first(const std::vector<std::string>& places) {
   for (const std::string& place : places) {
     if (void* handle = open(place)) return handle;
   }
-  throw Refused("images cannot travel as jpeg: " + soname() +
-                " (nvJPEG) was not found; install it with the CUDA toolkit or by 'pip install "
-                "nvidia-nvjpeg' and put its folder into LD_LIBRARY_PATH, or let them travel plain");
+  throw Refused(
+      "the wire format jpeg is not available: " + soname() +
+      " (nvJPEG) was not found; install it with the CUDA toolkit or with 'pip install "
+      "nvidia-nvjpeg' and add its folder to LD_LIBRARY_PATH, or use the wire format plain");
 }
 
 }  // namespace
@@ -62,9 +63,9 @@ Library::Library(const std::vector<std::string>& places) : handle(open_first(pla
                            destroy_stream && parse_header && frame_size && subsampling &&
                            encoding && components && is_supported && begin_batch && decode_batch;
   if (is_complete) return;
-  throw Refused("images cannot travel as jpeg: " + soname() +
-                " lacks functions of CUDA 12.1 and later; install a newer nvJPEG, or let them "
-                "travel plain");
+  throw Refused("the wire format jpeg is not available: " + soname() +
+                " lacks functions of CUDA 12.1 and later; install a newer nvJPEG, or use the wire "
+                "format plain");
 }
 
 }  // namespace slipstream::cuda::nvjpeg

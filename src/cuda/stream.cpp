@@ -8,7 +8,8 @@ namespace slipstream::cuda {
 
 StreamView::StreamView(cudaStream_t stream) : stream_(stream) {
   if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread) {
-    throw std::logic_error("a StreamView was made from a default stream; use a stream of your own");
+    throw std::logic_error(
+        "a StreamView was created from a default stream; create a separate stream");
   }
 }
 

@@ -46,7 +46,7 @@ void check_cache(const CacheOptions& options, const std::vector<NamedOp>& transf
   }
   if (options.bytes < SampleCache::index_bytes(samples)) {
     problems.push_back("a cache of " + std::to_string(options.bytes) +
-                       " bytes does not even hold its index of " +
+                       " bytes is too small even for its index of " +
                        std::to_string(SampleCache::index_bytes(samples)) +
                        ", 8 bytes a sample: give it more, or none");
   }

@@ -79,7 +79,7 @@ TEST_F(MemoryTest, FailedAllocationNamesSizeAndLeavesNoCudaError) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("1152921504606846976 bytes"));
-    EXPECT_THAT(error.what(), testing::HasSubstr("lower the batch size"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("reduce the batch size"));
   }
   EXPECT_EQ(memory.bytes_in_use(), 0U);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);

@@ -13,9 +13,9 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 TEST(Nvjpeg, MissingLibraryErrorNamesPackageToInstall) {
-  EXPECT_THAT(
-      thrown_by([] { JpegDecoder({.libraries = {"libno-such-nvjpeg.so"}}); }),
-      AllOf(StartsWith("Refused: "), HasSubstr("nvidia-nvjpeg"), HasSubstr("travel plain")));
+  EXPECT_THAT(thrown_by([] { JpegDecoder({.libraries = {"libno-such-nvjpeg.so"}}); }),
+              AllOf(StartsWith("Refused: "), HasSubstr("nvidia-nvjpeg"),
+                    HasSubstr("use the wire format plain")));
 }
 
 TEST(Nvjpeg, LibraryWithoutNvjpegFunctionsIsRefused) {

@@ -165,10 +165,11 @@ TEST(LoaderCache, CacheAfterARandomTransformIsRefused) {
 
 TEST(LoaderCache, UnknownStepAndTooFewBytesAreRefusedTogether) {
   const auto dataset = std::make_shared<TestSet>(kSamples);
-  EXPECT_EQ(refusal(dataset, inverted(), options_with(CacheOptions{"decod", 191})),
-            "unknown step to cache after 'decod'; did you mean 'decode'? known: read, decode, fix\n"
-            "a cache of 191 bytes does not even hold its index of 192, 8 bytes a sample: give it "
-            "more, or none");
+  EXPECT_EQ(
+      refusal(dataset, inverted(), options_with(CacheOptions{"decod", 191})),
+      "unknown step to cache after 'decod'; did you mean 'decode'? known: read, decode, fix\n"
+      "a cache of 191 bytes is too small even for its index of 192, 8 bytes a sample: give it "
+      "more, or none");
   EXPECT_THAT(refusal(dataset, inverted(), options_with(CacheOptions{"collate", kAmple})),
               HasSubstr("unknown step to cache after 'collate'"));
   EXPECT_EQ(refusal(dataset, inverted(), options_with(CacheOptions{"fix", 192})), "");

@@ -191,7 +191,7 @@ LaunchShape launch_shape(const PassProgram& pass, std::int32_t channels, std::ui
     throw Refused(
         "gaussian_blur: with a kernel_size of " + std::to_string(2 * radius + 1) + " and " +
         format_count(static_cast<std::uint64_t>(channels), "channel") + " it needs " +
-        std::to_string(needed_bytes()) + " bytes of shared memory a block, and this GPU has " +
+        std::to_string(needed_bytes()) + " bytes of shared memory per block, but this GPU has " +
         std::to_string(most) +
         "; blur on the loader's threads (--transforms-device cpu), or with a smaller size");
   shape.grid = grid_for(pass, width, height);

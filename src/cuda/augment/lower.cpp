@@ -126,7 +126,7 @@ ProgramStep lowered(const DeviceChain::Step& step, const FieldSpec& before,
                            Normalize, Divide, ConvertColor, Grayscale, RandomGrayscale, ColorJitter,
                            RandomErasing, RandomMask>(op, result)) {
     throw Refused("transform '" + step.named.name + "': '" + std::string(op.name()) +
-                  "' has no form for the device; run it on the loader's threads");
+                  "' cannot run on the device; run it on the loader's threads");
   }
   if (before.kind == FieldKind::mask) result.interpolates = false;
   result.drawn = static_cast<std::uint32_t>(step.drawn_offset_bytes);

@@ -18,8 +18,8 @@ constexpr std::size_t kAlignment = 256;
 void require_sizes(const std::string& name, const FieldSpec& field) {
   if (std::max(field.shape[0], field.shape[1]) <= kMostPixelsASide) return;
   throw Refused("transform '" + name + "': '" + field.name + "' is " + to_string(field.shape) +
-                "; the device takes at most " + std::to_string(kMostPixelsASide) +
-                " pixels a side");
+                "; the maximum on the device is " + std::to_string(kMostPixelsASide) +
+                " pixels per side");
 }
 
 /// Returns true if the step depends on the position of a pixel.

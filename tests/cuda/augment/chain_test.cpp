@@ -339,7 +339,7 @@ TEST_F(AugmentTest, UnsupportedTransformIsRefusedByName) {
     return thrown_by([&] { AugmentPlan(DeviceChain(chain, 0, {field}), 0); });
   };
   EXPECT_THAT(refusal({{"mine", Invert{}}}, image(4, 4)),
-              testing::HasSubstr("transform 'mine': 'invert' has no form for the device"));
+              testing::HasSubstr("transform 'mine': 'invert' cannot run on the device"));
   EXPECT_THAT(refusal({{"wide", Resize{{4, 20'000}}}}, image(4, 4)),
               testing::HasSubstr("transform 'wide'"));
   EXPECT_THAT(refusal({{"crop", CenterCrop{{9, 4}}}}, image(4, 4)),
