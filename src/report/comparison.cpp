@@ -13,7 +13,7 @@ std::string gain(const ComparisonRow& row, const ComparisonRow& first) {
 }
 
 std::string digest_against(const ComparisonRow& row, const ComparisonRow& first) {
-  if (row.plan.numerics != first.plan.numerics) return "not comparable: other numerics";
+  if (row.plan.numerics != first.plan.numerics) return "not comparable: different numerics";
   return row.digest == first.digest ? "equal, bit for bit" : "DIFFERENT";
 }
 

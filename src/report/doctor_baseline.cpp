@@ -101,16 +101,17 @@ void check(const Json& json) {
   if (json.is_discarded()) refuse("it is not JSON, or nested too deeply");
   const Json schema = json.is_object() ? json.value("schema", Json()) : Json();
   if (schema != kDoctorSchema)
-    refuse(schema.is_string() ? "it is a " + schema.get<std::string>() : "it is other JSON");
+    refuse(schema.is_string() ? "it is a " + schema.get<std::string>()
+                              : "it is JSON of another kind");
   if (json.value("version", Json()) != kDoctorVersion)
-    refuse("it is of another version than " + std::to_string(kDoctorVersion));
+    refuse("its version is not " + std::to_string(kDoctorVersion));
 }
 
 void check_same_work(const Json& before, const Json& now) {
   const auto check = [](const std::string& what, const Json& old, const Json& current) {
     if (old == current) return;
-    throw Refused("the baseline is of another " + what + ": " + old.dump() + ", this report of " +
-                  current.dump() + "; examine that one, or make a new baseline");
+    throw Refused("the baseline has another " + what + ": " + old.dump() + ", this report has " +
+                  current.dump() + "; run the doctor with that one, or create a new baseline");
   };
   check("workload", before.at("workload").at("name"), now.at("workload").at("name"));
   check("batch size", before.at("loader").at("batch_size"), now.at("loader").at("batch_size"));
@@ -160,7 +161,7 @@ BaselineComparison against_baseline(const DoctorReport& report, std::string_view
     check_same_work(before, now);
     return {compare_figures(read_figures(before), read_figures(now)), differences(before, now)};
   } catch (const Json::exception&) {
-    refuse("keys are missing, or of another type (docs/doctor.md)");
+    refuse("keys are missing or have another type (docs/doctor.md)");
   }
 }
 

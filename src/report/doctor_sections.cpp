@@ -113,7 +113,7 @@ Section changes(const DoctorReport& report) {
   section.is_numbered = true;
   for (const Change& change : report.diagnosis.changes) {
     std::string text = change.description + "\n" + prediction(change);
-    if (change.apply) text += "\n--apply does it";
+    if (change.apply) text += "\n--apply makes this change";
     if (!change.action.empty()) text += "\n" + change.action;
     section.items.push_back({text, {{change.predicted, prediction(change)}}});
   }
@@ -136,7 +136,7 @@ Section outcome(const DoctorReport& report) {
 
 Section costs(const DoctorReport& report) {
   Section section{.title = "Cost of one sample in one worker, ms",
-                  .note = "Measured while nothing else runs. A thin bar is the time on a core."};
+                  .note = "Measured while nothing else runs. A thin bar shows the CPU time."};
   if (report.diagnosis.costs.empty()) return section;
   section.rows = {{"step", "kind", "wall", "CPU", "cores", "relative spread", "p99", "output size",
                    "steps/s if this cost nothing", ""}};

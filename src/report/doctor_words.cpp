@@ -35,7 +35,7 @@ std::string_view verdict_headline(Bottleneck verdict) {
     case Bottleneck::memory_bandwidth:
       return "The device waits for loader workers, which wait for memory.";
     case Bottleneck::none:
-      return "The input keeps up, and the device is not full.";
+      return "The input keeps up, and the device is not fully used.";
     case Bottleneck::not_enough_evidence:
       break;
   }
@@ -108,7 +108,8 @@ std::string level_label(const Level& level) {
 std::string remarks_on(const CostRow& row) {
   std::string text = row.is_memory_bound ? "bound by memory" : "";
   if (row.locked >= 0.005)
-    text += (text.empty() ? "" : ", ") + percent(row.locked) + " of it one worker at a time";
+    text +=
+        (text.empty() ? "" : ", ") + percent(row.locked) + " of it with only one worker at a time";
   return text;
 }
 

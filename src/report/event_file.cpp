@@ -123,7 +123,7 @@ EventFile::EventFile(const fs::path& folder, double wall_time_s, std::uint64_t f
 void EventFile::add(double wall_time_s, std::uint64_t step,
                     const std::vector<std::pair<std::string, double>>& values) {
   if (!append_to_file(path_, record(scalars_event(wall_time_s, step, values))))
-    throw Error("cannot write " + path_.string() + ": it has been removed; begin a new event file");
+    throw Error("cannot write " + path_.string() + ": it has been removed; start a new event file");
 }
 
 }  // namespace slipstream

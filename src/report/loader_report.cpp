@@ -38,8 +38,8 @@ std::string enough_workers(const std::vector<LoaderRate>& rates) {
   const auto enough = find_enough_workers(rates);
   if (rates.size() == 1) return "no other number of workers was measured (--num-workers 1,2,4)\n";
   if (!enough)
-    return "the most workers that were measured, " + most +
-           ", gave the highest rate: more may give more (--num-workers)\n";
+    return "the largest number of workers that was measured, " + most +
+           ", gave the highest rate: more workers may be faster (--num-workers)\n";
   return std::to_string(*enough) + (*enough == 1 ? " worker is" : " workers are") +
          " enough: the rate is at least 97 % of the highest of up to " + most +
          " that were measured\n";

@@ -29,7 +29,7 @@ fs::path made_folder(fs::path folder) {
   std::error_code failed;
   fs::create_directories(folder, failed);
   if (failed)
-    throw Refused("cannot make the run folder " + folder.string() + ": " + failed.message() +
+    throw Refused("cannot create the run folder " + folder.string() + ": " + failed.message() +
                   "; give another one");
   for (const char* name : {kFacts, kRows, kTable, kCurves}) check_writable(folder / name);
   return folder;
@@ -128,8 +128,8 @@ void RunLog::keep_folder() {
   if (fs::is_directory(folder_, failed)) return;
   fs::create_directories(folder_, failed);
   const std::string gone = "the run folder " + folder_.string() + " was removed";
-  if (failed) throw Error(gone + " and cannot be made again: " + failed.message());
-  report_problem(gone + "; it has been made again, without the event files of earlier starts");
+  if (failed) throw Error(gone + " and cannot be created again: " + failed.message());
+  report_problem(gone + "; it has been created again, without the event files of earlier starts");
 }
 
 void RunLog::write_facts() {
@@ -163,7 +163,7 @@ void RunLog::attempt(const std::function<void()>& part) {
   try {
     part();
   } catch (const std::exception& error) {
-    report_problem(plain_message(error) + "; training goes on, and the next row tries again");
+    report_problem(plain_message(error) + "; training continues, and the next row tries again");
   }
 }
 

@@ -94,9 +94,9 @@ void check_schema(const Json& json) {
   };
   if (schema == "\"slipstream.bench\"") is_not("a report of bench");
   if (json.is_object() && json.contains("schedule")) is_not("a plan");
-  if (schema != std::string("\"") + kSchema + "\"") is_not("other JSON");
+  if (schema != std::string("\"") + kSchema + "\"") is_not("JSON of another kind");
   if (json.value("version", Json()) != kSchemaVersion)
-    is_not("of another version than " + std::to_string(kSchemaVersion));
+    is_not("not of version " + std::to_string(kSchemaVersion));
 }
 
 /// Returns true for options that select how the work is done, which changes no bit of the result.
@@ -213,7 +213,8 @@ ComparisonRow comparison_row(std::string name, std::string_view run_report_json)
   try {
     return parsed_row(std::move(name), json);
   } catch (const Json::exception&) {
-    throw Error("not a report of a run: keys are missing, or of another type (docs/run-report.md)");
+    throw Error(
+        "not a report of a run: keys are missing or have another type (docs/run-report.md)");
   } catch (const std::logic_error&) {
     throw Error("not a report of a run: its digest is not hexadecimal");
   }

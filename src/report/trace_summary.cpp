@@ -132,7 +132,7 @@ TraceSummary summarize_trace(const TraceRecorder& trace) {
   for (const TraceRow* row : trace.rows())
     if (row->dropped() > 0)
       summary.full.push_back(row->name() + ": " + format_count(row->dropped(), "event") +
-                             " found no room");
+                             " not recorded");
   return summary;
 }
 
@@ -154,8 +154,8 @@ std::string trace_text(const TraceSummary& summary) {
   if (summary.path) text += path_text(*summary.path);
   for (const std::string& row : summary.full) text += "full: " + row + "\n";
   if (!summary.full.empty())
-    text += "these figures are of the " + ms(summary.ns) +
-            " before the first event that is missing; trace fewer steps\n";
+    text += "these numbers cover only the " + ms(summary.ns) +
+            " before the first missing event; trace fewer steps\n";
   return text;
 }
 

@@ -92,19 +92,18 @@ std::string watch_prometheus(const WatchTotals& totals, const WatchWindow* windo
   add("run_seconds_total", "Time that training has taken.", totals.seconds);
   add("input_wait_seconds_total", "Time that the device has waited for input.", totals.waited_s);
   add("starved_seconds_total", "Time in which the run starved.", totals.starved_s);
-  add("starvations_total", "How often the run began to starve.",
+  add("starvations_total", "Number of times that the run began to starve.",
       static_cast<double>(totals.starvations));
   if (window != nullptr)
-    add("starving", "1 while the run starves, else 0; absent once it has ended.",
+    add("starving", "1 while the run starves, else 0; absent after the run has ended.",
         window->state == "starving" ? 1 : 0);
   if (window != nullptr && window->batches_ready)
-    add("batches_ready", "Batches filled ahead, mean over the last window.",
-        *window->batches_ready);
+    add("batches_ready", "Prefetched batches, mean over the last window.", *window->batches_ready);
   add_host_steps("host_step_seconds_total", "Time in a host step, all threads.",
                  [](const StepCounter& step) { return step.wall_s; });
   add_host_steps("host_step_cpu_seconds_total", "CPU time in a host step, all threads.",
                  [](const StepCounter& step) { return step.cpu_s; });
-  add_host_steps("host_step_samples_total", "Samples that went through a host step.",
+  add_host_steps("host_step_samples_total", "Samples processed by a host step.",
                  [](const StepCounter& step) { return static_cast<double>(step.calls); });
   return text;
 }
@@ -120,7 +119,7 @@ RunWatch::RunWatch(const fs::path& json, const fs::path& prometheus, ProgressLin
   const fs::file_status status = fs::status(prometheus, failed);
   if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status))
     throw Refused("cannot replace " + prometheus.string() +
-                  ": it is not a file; name one that Prometheus' collector reads");
+                  ": it is not a regular file; name a file that Prometheus' collector reads");
   check_writable(prometheus);
 }
 

@@ -130,7 +130,7 @@ class DoctorTest(ProgramTest):
         self.doctor(DONE, "four", *FED, "--budget", "2")
         eight = [each.replace("4", "8") for each in FED]
         self.expect(REFUSED, "doctor", *eight, "--budget", "1e9", "--baseline", baseline,
-                    says=["of another batch size: 4, this report of 8"])
+                    says=["has another batch size: 4, this report has 8"])
 
 
 if __name__ == "__main__":

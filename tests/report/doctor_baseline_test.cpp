@@ -147,7 +147,7 @@ TEST(Baseline, OtherBatchSizeIsRefusedBeforeMeasuring) {
   EXPECT_FALSE(is_worse(against_baseline(unmeasured, baseline)));
   unmeasured.observed.batch_size = 8;
   EXPECT_THAT(thrown_by([&] { (void)against_baseline(unmeasured, baseline); }),
-              testing::AllOf(testing::StartsWith("Refused"), HasSubstr("of another batch size")));
+              testing::AllOf(testing::StartsWith("Refused"), HasSubstr("has another batch size")));
 }
 
 TEST(Baseline, OtherFilesWorkloadsAndBatchSizesAreRefused) {
@@ -157,19 +157,19 @@ TEST(Baseline, OtherFilesWorkloadsAndBatchSizesAreRefused) {
   };
   EXPECT_THAT(refusal(""),
               testing::AllOf(testing::StartsWith("Refused"), HasSubstr("it is not JSON")));
-  EXPECT_THAT(refusal("[1]"), HasSubstr("it is other JSON"));
+  EXPECT_THAT(refusal("[1]"), HasSubstr("it is JSON of another kind"));
   EXPECT_THAT(refusal(run_report_json(sample_run())), HasSubstr("it is a slipstream.run"));
   EXPECT_THAT(refusal(R"({"schema": "slipstream.doctor", "version": 2})"),
-              HasSubstr("another version"));
+              HasSubstr("its version is not 1"));
   EXPECT_THAT(refusal(R"({"schema": "slipstream.doctor", "version": 1})"),
               HasSubstr("keys are missing"));
   DoctorReport other = report;
   other.workload.name = "segmentation";
   EXPECT_THAT(refusal(doctor_report_json(other)),
-              HasSubstr("of another workload: \"segmentation\", this report of \"starved\""));
+              HasSubstr("has another workload: \"segmentation\", this report has \"starved\""));
   other = report;
   other.observed.batch_size = 8;
-  EXPECT_THAT(refusal(doctor_report_json(other)), HasSubstr("of another batch size: 8"));
+  EXPECT_THAT(refusal(doctor_report_json(other)), HasSubstr("has another batch size: 8"));
 }
 
 TEST(Baseline, EverySampleReportComparesWithItself) {

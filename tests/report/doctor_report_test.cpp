@@ -136,7 +136,7 @@ TEST(DoctorText, ShowsResultsAndOmitsMissingSections) {
         "needs 16 cores; this process may use 4.",
         "  1. Move the transforms from random_crop on to the device\n"
         "     1.63 [1.55, 1.71] steps/s, 1.83 [1.72, 1.94] times as fast\n"
-        "     --apply does it\n",
+        "     --apply makes this change\n",
         "at most 1.71", "\n     build/slipstream train starved --data SHARDS\n",
         "agrees with the prediction within the intervals", "  - the machine was busy\n"},
        {}},
@@ -169,7 +169,8 @@ TEST(DoctorText, TablesHaveExpectedLines) {
   EXPECT_LT(text.find("processed sample"), text.find("\n  nothing cached"));
   EXPECT_THAT(find_line(text, "0.890 ["), HasSubstr("1.63 [1.55, 1.71]  1.58 [1.55, 1.61]"));
   EXPECT_THAT(find_line(text, "read "), HasSubstr("8.50 [8.24, 8.76]     1.20 [1.16, 1.24]"));
-  EXPECT_THAT(find_line(text, "random_mask "), HasSubstr("12 % of it one worker at a time"));
+  EXPECT_THAT(find_line(text, "random_mask "),
+              HasSubstr("12 % of it with only one worker at a time"));
   EXPECT_THAT(find_line(text, "GPU utilization"), HasSubstr("any kernel at all counts"));
   EXPECT_THAT(find_line(doctor_text(failed_level_report()), "after random_mask "),
               testing::EndsWith("      -                     -"));

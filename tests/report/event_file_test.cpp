@@ -132,7 +132,7 @@ TEST_F(EventFileTest, RemovedFileOrSymlinkThrows) {
                 file.add(kTime_s, 1, {{"loss", 1}});
               }),
               "Error: cannot write " + file.path().string() +
-                  ": it has been removed; begin a new event file");
+                  ": it has been removed; start a new event file");
   EXPECT_TRUE(fs::is_empty(folder_.path()));
   fs::create_symlink("other", file.path());
   EXPECT_THAT(

@@ -26,13 +26,14 @@ LoaderReport sample_loader_report() {
 }
 
 TEST(LoaderReport, TableShowsSpeedupOverFewestWorkers) {
-  EXPECT_EQ(loader_table(sample_loader_report()),
-            "workers  samples/s             speed-up  of perfect  read ms\n"
-            "      1  100.0 [90.0, 110.0]   1.00      1.00        2.500\n"
-            "      2  198.0 [190.0, 205.0]  1.98      0.99        2.500\n"
-            "the most workers that were measured, 2, gave the highest rate: more may give more "
-            "(--num-workers)\n"
-            "warning: the machine was busy\n");
+  EXPECT_EQ(
+      loader_table(sample_loader_report()),
+      "workers  samples/s             speed-up  of perfect  read ms\n"
+      "      1  100.0 [90.0, 110.0]   1.00      1.00        2.500\n"
+      "      2  198.0 [190.0, 205.0]  1.98      0.99        2.500\n"
+      "the largest number of workers that was measured, 2, gave the highest rate: more workers "
+      "may be faster (--num-workers)\n"
+      "warning: the machine was busy\n");
 }
 
 TEST(LoaderReport, EnoughWorkersAreReportedOnlyIfMoreWereMeasured) {

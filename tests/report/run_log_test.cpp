@@ -174,7 +174,7 @@ TEST_F(RunLogTest, RowsMissedBecauseOfSymlinkAreWrittenAfterItsRemoval) {
   fs::create_symlink("other", path("metrics.csv"));
   log.add(2, 0, 0, {{"loss", 2}});
   EXPECT_EQ(log.problem(), "cannot write " + path("metrics.csv").string() +
-                               ": Too many levels of symbolic links; training goes on, and the "
+                               ": Too many levels of symbolic links; training continues, and the "
                                "next row tries again");
   EXPECT_FALSE(fs::exists(run_ / "other"));
   EXPECT_THAT(content("metrics.jsonl"), HasSubstr("{\"step\":2,"));
@@ -193,7 +193,7 @@ TEST_F(RunLogTest, FullDiskLeavesCompleteLinesAndMissedRowsAreAddedLater) {
     const WriteLimit limit(fs::file_size(path("metrics.jsonl")) + 10);
     for (int i = 0; i < 3; ++i) add();
     EXPECT_EQ(content("metrics.jsonl"), "{\"step\":1,\"epoch\":0.0,\"time_s\":0.0,\"loss\":1.0}\n");
-    EXPECT_THAT(log.problem(), HasSubstr("File too large; training goes on"));
+    EXPECT_THAT(log.problem(), HasSubstr("File too large; training continues"));
   }
   add();
   const std::string rows = content("metrics.jsonl");
@@ -227,9 +227,10 @@ TEST_F(RunLogTest, RemovedFolderIsRecreated) {
   EXPECT_THAT(content("metrics.csv"), EndsWith("\n3,0,0,2\n4,1,2,1\n"));
   EXPECT_THAT(content("run.json"), HasSubstr("\"seed\": 3"));
   EXPECT_EQ(event_files().size(), 1u);
-  EXPECT_EQ(log.problem(), "the run folder " + run_.string() +
-                               " was removed; it has been made again, without the event files of "
-                               "earlier starts");
+  EXPECT_EQ(log.problem(),
+            "the run folder " + run_.string() +
+                " was removed; it has been created again, without the event files of "
+                "earlier starts");
 }
 
 TEST_F(RunLogTest, FolderThatCannotBeRecreatedDoesNotStopTheRun) {
@@ -237,7 +238,7 @@ TEST_F(RunLogTest, FolderThatCannotBeRecreatedDoesNotStopTheRun) {
   fs::rename(run_, folder_.path() / "moved");
   write_file_atomically(run_, "in the way");
   log.add(1, 0, 0, {{"loss", 1}});
-  EXPECT_THAT(log.problem(), HasSubstr("was removed and cannot be made again: "));
+  EXPECT_THAT(log.problem(), HasSubstr("was removed and cannot be created again: "));
   fs::remove(run_);
   log.add(2, 0, 0, {{"loss", 1}});
   EXPECT_THAT(content("metrics.csv"), EndsWith("\n1,0,0,1\n2,0,0,1\n"));
@@ -247,7 +248,7 @@ TEST_F(RunLogTest, UnwritableOrUnreadableFilesAreRefusedAtStart) {
   const fs::path file = folder_.path() / "file";
   write_file_atomically(file, "x");
   EXPECT_THAT(thrown_by([&] { RunLog(file / "run", 0, {}).finish(); }),
-              testing::AllOf(StartsWith("Refused: cannot make the run folder "),
+              testing::AllOf(StartsWith("Refused: cannot create the run folder "),
                              EndsWith("; give another one")));
   EXPECT_THAT(thrown_by([&] { RunLog(file, 0, {}).finish(); }), StartsWith("Refused: cannot "));
   fs::create_directories(path("metrics.csv"));

@@ -231,7 +231,7 @@ TEST(Comparison, RowsAreComparedWithFirstRow) {
 first   serial     2.000 [1.500, 2.500]             12.5 %  2.25 -> 1  the reference
 second  pipelined  3.000 [2.625, 3.500]  1.50x       0.0 %  2.25 -> 1  equal, bit for bit
 wrong   pipelined  3.000 [2.625, 3.500]  1.50x       0.0 %  2.25 -> 1  DIFFERENT
-bf16    pipelined  -                         -       0.0 %  - -> -     not comparable: other numerics
+bf16    pipelined  -                         -       0.0 %  - -> -     not comparable: different numerics
 )");
 }
 
@@ -302,12 +302,12 @@ TEST(Comparison, OtherFilesAreRefusedWithTheirKind) {
   const std::pair<std::string, const char*> others[] = {
       {"", "it is not JSON"},
       {"{", "it is not JSON"},
-      {"{}", "it is other JSON"},
-      {"[]", "it is other JSON"},
-      {R"({"schema": 1})", "it is other JSON"},
+      {"{}", "it is JSON of another kind"},
+      {"[]", "it is JSON of another kind"},
+      {R"({"schema": 1})", "it is JSON of another kind"},
       {R"({"schema": "slipstream.bench", "version": 1})", "it is a report of bench"},
       {to_json_text(sample_run().result.plan), "it is a plan"},
-      {R"({"schema": "slipstream.run", "version": 2})", "it is of another version than 1"},
+      {R"({"schema": "slipstream.run", "version": 2})", "it is not of version 1"},
       {R"({"schema": "slipstream.run", "version": 1})", "keys are missing"}};
   for (const auto& [text, what] : others) {
     try {

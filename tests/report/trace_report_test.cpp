@@ -311,7 +311,7 @@ TEST_F(TraceReport, FullRowEndsSummaryAndIsReported) {
   EXPECT_EQ(summary.ns, 20 * kMs);
   EXPECT_DOUBLE_EQ(summary.worker_busy_share, 1);
   EXPECT_EQ(summary.lanes[0].busy_ns, 20 * kMs);
-  EXPECT_THAT(summary.full, ElementsAre("worker 0: 4 events found no room"));
+  EXPECT_THAT(summary.full, ElementsAre("worker 0: 4 events not recorded"));
   EXPECT_EQ(summary.path.value().batch, 1U);
   EXPECT_THAT(trace_text(summary), HasSubstr("full: worker 0"));
 }
@@ -321,7 +321,7 @@ TEST_F(TraceReport, OneDroppedEventUsesSingular) {
   TraceRow& train = small.row(Kind::lane, "train", {"train"});
   for (std::int64_t n = 0; n < 2; ++n)
     train.add({.begin_ns = kStart + n * kMs, .end_ns = kStart + (n + 1) * kMs});
-  EXPECT_THAT(summarize_trace(small).full, ElementsAre("train: 1 event found no room"));
+  EXPECT_THAT(summarize_trace(small).full, ElementsAre("train: 1 event not recorded"));
 }
 
 }  // namespace

@@ -284,7 +284,7 @@ TEST(WatchPrometheus, ContainsRunCountersAndLastWindowGauges) {
   for (const char* header :
        {"# HELP slipstream_steps_total Training steps done.\n"
         "# TYPE slipstream_steps_total counter\n",
-        "# HELP slipstream_batches_ready Batches filled ahead, mean over the last window.\n"
+        "# HELP slipstream_batches_ready Prefetched batches, mean over the last window.\n"
         "# TYPE slipstream_batches_ready gauge\n"})
     EXPECT_THAT(text, HasSubstr(header));
   std::string samples;
@@ -373,11 +373,11 @@ TEST_F(RunWatchTest, UnwritablePathsAreRefused) {
   struct Case {
     std::string json, prom, words;
   };
-  for (const Case& each :
-       std::vector<Case>{{missing, "", "Refused: cannot write " + missing},
-                         {"", missing, "Refused: cannot write " + missing},
-                         {"", folder_.path(), "it is a folder"},
-                         {"", "/dev/null", "Refused: cannot replace /dev/null: it is not a file"}})
+  for (const Case& each : std::vector<Case>{
+           {missing, "", "Refused: cannot write " + missing},
+           {"", missing, "Refused: cannot write " + missing},
+           {"", folder_.path(), "it is a folder"},
+           {"", "/dev/null", "Refused: cannot replace /dev/null: it is not a regular file"}})
     EXPECT_THAT(thrown_by([&] { RunWatch(each.json, each.prom, line_); }), HasSubstr(each.words));
 }
 
