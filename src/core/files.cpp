@@ -70,6 +70,8 @@ int write_all(int descriptor, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
+    // write() of at least one byte does not normally return 0. Reporting it as a full disk keeps
+    // this loop from running indefinitely.
     if (written <= 0) return written < 0 ? errno : ENOSPC;
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
@@ -89,6 +91,8 @@ class File {
   int write_and_close(Parts parts, bool is_synced = false) {
     for (const std::span<const std::byte> part : parts)
       if (const int error = write_all(descriptor_, part); error != 0) return error;
+    // The content must be on disk before replace_file() renames the file. Otherwise a power failure
+    // could leave the new name with an empty file.
     if (is_synced && ::fsync(descriptor_) != 0) return errno;
     // Some file systems report a full disk only at close(). After EINTR, Linux has closed the
     // descriptor.
@@ -161,6 +165,7 @@ int replace_file(const fs::path& path, Parts parts, bool is_durable) {
   File file(temporary.release_descriptor());
   if (const int error = file.write_and_close(parts, is_durable); error != 0) return error;
   if (const int error = temporary.rename_to(path); error != 0) return error;
+  // fsync() of the file does not write its name: the name is an entry of the folder.
   return is_durable ? synced(parent_folder(path)) : 0;
 }
 

@@ -59,6 +59,7 @@ OrderCheck::OrderCheck(std::size_t lanes, std::size_t depth, std::size_t window)
 
 void OrderCheck::record(std::size_t lane, std::uint64_t batch) {
   recorded_[lane][batch % window_] = now_[lane];
+  // The recording does not include the lane's later work.
   ++now_[lane][lane];
 }
 

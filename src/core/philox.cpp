@@ -5,6 +5,8 @@
 namespace slipstream {
 namespace {
 
+// random_words() puts the operation into the upper 6 bits of the last counter word. The lower 26
+// bits are left for the index of the block.
 constexpr std::uint32_t kBlocks = 1u << 26;
 
 constexpr std::uint32_t low(std::uint64_t value) { return static_cast<std::uint32_t>(value); }

@@ -216,6 +216,8 @@ bool Schedule::advance_ahead(bool may_wait) {
 
 bool Schedule::await_threads() {
   Next next = await_next();
+  // poll() may run any code of the caller, such as signal handlers, so it is called here, where the
+  // lock is not held.
   for (; next == Next::threads; next = await_next()) work_.poll();
   return next == Next::callers;
 }
@@ -327,6 +329,8 @@ void Schedule::wait(std::size_t lane, std::size_t producer, std::uint64_t batch,
   await_recorded(producer, batch);
   {
     Lock lock(mutex_);
+    // The upper limit ensures that the mark has not been recorded again for a later batch, which
+    // would move it.
     ensure(recorded_[producer] > batch && recorded_[producer] <= batch + window_,
            "a wait names the recording it was meant for");
     if (!skipped && probe_ != nullptr && probe_->check != nullptr)

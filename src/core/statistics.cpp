@@ -68,6 +68,7 @@ double student_t_95(std::size_t degrees) {
 Measured mean_interval(std::span<const double> values, std::string unit) {
   ensure(!values.empty(), "a mean needs a value");
   const double mean = compute_mean(values);
+  // One value says nothing about the spread, so the interval reaches from 0 to twice the value.
   const double half = values.size() == 1 ? std::abs(mean) : half_width(values);
   return {mean, mean - half, mean + half, std::move(unit), values.size()};
 }

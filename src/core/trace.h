@@ -58,6 +58,7 @@ class TraceRow {
   std::uint64_t dropped() const { return dropped_.load(std::memory_order_acquire); }
   /// Begin time of the first dropped event, in ns.
   /// REQUIRES: dropped() > 0
+  // Relaxed order is enough: dropped() loads with acquire order what was stored after this time.
   std::int64_t dropped_from_ns() const { return dropped_from_ns_.load(std::memory_order_relaxed); }
 
  private:
