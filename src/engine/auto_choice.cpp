@@ -14,8 +14,9 @@ std::string figure(double value) {
   return text;
 }
 
-/// Returns true if the difference is larger than the two halves of the intervals between the values
-/// together, that is, if the intervals do not overlap.
+/// Returns true if the difference is larger than its own uncertainty. That is the root of the sum
+/// of squares of the two halves of the intervals between the values, because the errors of the two
+/// rates are independent.
 bool differ(const Measured& a, const Measured& b) {
   const Measured& fast = a.value > b.value ? a : b;
   const Measured& slow = a.value > b.value ? b : a;

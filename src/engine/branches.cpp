@@ -54,6 +54,8 @@ struct ForkJoinBackward final : Node {
   variable_list apply(variable_list&& gradients) override {
     if (outputs.empty())
       throw Error("ForkJoin: backward() came a second time; call forward() again before it");
+    // PyTorch clears is_checkpoint_valid() during a backward pass that computes only selected
+    // gradients, as grad() does. GradMode is enabled during backward only with create_graph.
     if (at::GradMode::is_enabled() ||
         !torch::autograd::Engine::get_default_engine().is_checkpoint_valid())
       throw Error(

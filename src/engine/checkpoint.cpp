@@ -186,6 +186,8 @@ struct Checkpoints::Impl {
   void wait_until_idle() {
     std::unique_lock lock(mutex);
     changed.wait(lock, [this] { return !next && !is_writing; });
+    // A run that failed may have requested a state that it never delivered. Without this, no
+    // further state would be requested.
     is_awaited = false;
   }
 
@@ -221,6 +223,8 @@ struct Checkpoints::Impl {
     try_to([&] { folder.set_last(state.position); }, what);
     if (best && best->step == state.position)
       try_to([&] { folder.set_best(state.position); }, what);
+    // Last, because keep() does not remove the checkpoints that the links refer to, so the links
+    // must have been updated before.
     try_to([&] { folder.keep(options.keep, state.position); }, what);
     return true;
   }
@@ -276,6 +280,8 @@ bool Checkpoints::save(const std::optional<CheckpointScore>& score) {
   const auto best = impl_->best;
   const auto best_scores = impl_->best_scores;
   const std::uint64_t epochs = impl_->epochs_since_best, scored = impl_->scored_step;
+  // The checkpoint itself contains the new score. If it cannot be written, the old values are
+  // restored, because `best` would name a checkpoint that does not exist.
   if (score) impl_->take_score(*score, state.position);
   if (impl_->write(state)) return true;
   impl_->best = best;
@@ -328,6 +334,8 @@ LoadedCheckpoint load_checkpoint(Trainer& trainer, const fs::path& path) {
   if (const auto named = parse_step(path); named && *named != record.step)
     throw DamagedCheckpoint(path.string() + " is damaged: its record is of step " +
                             std::to_string(record.step));
+  // The tensors are read into a copy, and the trainer changes only after all checks, so that a
+  // refused checkpoint leaves it as it was.
   State state = trainer.state();
   read_tensors(path, record.fingerprints, state);
   check_same_training(record, make_record(trainer.pipeline()), path);

@@ -149,6 +149,7 @@ CheckpointRecord parse_checkpoint_record(std::string_view text) {
   Problems problems;
   json::Fields fields(document, "", kWhat, problems);
   CheckpointRecord record;
+  // refuse_others() refuses each key that was not requested.
   static_cast<void>(fields.find("schema"));
   fields.check_version(fields.find_required("version"), kVersion);
   take_text(fields, "program", record.program);

@@ -61,6 +61,7 @@ std::map<std::string, at::Tensor> read_whole(const SafetensorsFile& stored,
     } catch (const Error& error) {
       throw DamagedCheckpoint(error.what());
     }
+    // A sum, because the file has the tensors in another order than the state.
     found += tensor_fingerprint({each.name, tensor});
   }
   if (found != fingerprint)

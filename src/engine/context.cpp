@@ -77,6 +77,7 @@ Lane& get_lane(Context& context, const std::string& name, int priority) {
   const c10::Device device = context.device();
   auto& parts = Access::of(context);
   const std::lock_guard lock(parts.making);
+  // A host lane has no priority, so plans with different priorities share it.
   std::unique_ptr<Lane>& lane = parts.lanes[{name, device.is_cuda() ? priority : 0}];
   if (lane == nullptr) lane = make_lane(name, device, priority);
   return *lane;

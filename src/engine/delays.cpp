@@ -32,6 +32,7 @@ void apply_hooks(const RunHooks& hooks, const std::vector<LaneBinding>& lanes, S
   forks.delay = [drawn_us, count = std::make_shared<std::atomic<std::uint64_t>>(),
                  before = forks.delay](Lane& branch, bool first) {
     if (before) before(branch, first);
+    // The complement keeps these numbers apart from those that the lanes use below.
     delay_lane(branch, drawn_us(~count->fetch_add(1)));
   };
   probe.delay = [drawn_us, &lanes, before = probe.delay](std::size_t lane, std::uint64_t batch,

@@ -58,6 +58,8 @@ DeviceFeed::Counted DeviceFeed::seek(const std::shared_ptr<const Dataset>& datas
   if (is_at(options)) return counted();
   stop();
   prepare(dataset, transforms, options);
+  // The disk cache counts through all loaders of the data set. It is read before the workers of the
+  // new loader use it.
   Counted before{.disk_cache = disk_cache_state(*dataset)};
   has_failed_ = true;  // until the new loader is complete
   loader_ = std::make_unique<DataLoader>(dataset, transforms, options);
@@ -70,6 +72,7 @@ DeviceFeed::Counted DeviceFeed::seek(const std::shared_ptr<const Dataset>& datas
   // The counters start at 0, not at the loader's current values: its workers may already have
   // counted work for the batches that follow.
   before.counters.resize(loader_->counters().size());
+  // The unpacker may have served earlier loaders, so its counters do not start at 0.
   before.jpeg = counted().jpeg;
   has_failed_ = false;
   return before;

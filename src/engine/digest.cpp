@@ -21,6 +21,8 @@ at::Tensor dense(const at::Tensor& tensor) {
 std::vector<std::uint64_t> cuda_digests(const std::vector<at::Tensor>& tensors) {
   const c10::Device where = tensors.front().device();
   const c10::cuda::CUDAGuard device(where);
+  // A separate stream, because the current one may be the default stream, on which the library runs
+  // no kernels.
   const cuda::Stream stream(where.index());
   at::Tensor digests =
       at::zeros({static_cast<std::int64_t>(tensors.size())}, at::dtype(at::kLong).device(where));

@@ -61,6 +61,8 @@ Execution::Execution(Setup setup)
     }
   }
   if (context_.device().is_cuda()) {
+    // Outside code that keeps a tensor may use it on the caller's stream, or, if a stage or the
+    // training step calls it, on the stream of a lane.
     const auto stream = c10::cuda::getCurrentCUDAStream(context_.device().index());
     streams_.push_back(stream.stream());
     for (const LaneBinding& lane : setup_.lanes)
@@ -80,6 +82,8 @@ DeviceSlab Execution::make_slab() const {
 
 Execution::~Execution() {
   for (Slot& slot : slots_) {
+    // The members' destructors would free the memory without record_stream(), which is needed for
+    // tensors that outside code still references.
     for (std::size_t lane = slot.parts.size(); lane-- > 0;) clear_part(slot, lane);
     release_tensors(slot.slab.fields, context_.device(), streams_, slot.own());
   }
@@ -90,6 +94,7 @@ bool Execution::input_ready(std::uint64_t) { return feed_ == nullptr || staged_ 
 void Execution::await_input(std::uint64_t) { staged_ = take_input(); }
 
 HostBatch Execution::take_input() {
+  // If take() throws, the entry stays "input", so that failed() reports the input as the cause.
   std::string doing = std::exchange(running_.front(), "input");
   HostBatch batch = feed_->take();
   running_.front() = std::move(doing);
@@ -207,6 +212,8 @@ void Execution::hand_state_over(std::uint64_t batch) {
 void Execution::copy(Lane& lane, std::uint64_t batch, Slot& slot, Batch& fields) {
   const HostBatch host = staged_ ? *staged_ : take_input();
   staged_.reset();
+  // The same origin as that of LaneTimes, because the steady rate compares the times at which
+  // batches were taken with the ends of steps.
   if (batch == 0) first_taken_ = std::chrono::steady_clock::now();
   inputs_[batch % window_] = {host.filled, host.blocked_s, seconds_since(first_taken_)};
   // The loader may reuse the host slab after this copy; DeviceFeed records the mark.

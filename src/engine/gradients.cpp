@@ -47,6 +47,8 @@ void check_dense(std::span<const NamedTensor> parameters) {
 
 void clip_norm(std::vector<at::Tensor>& gradients, double most) {
   if (gradients.empty()) return;
+  // The factor is computed on the device and is 1 for small gradients, because reading the norm to
+  // decide would make the host wait.
   const at::Tensor norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients)));
   at::_foreach_mul_(gradients, norm.add(kClipEpsilon).reciprocal_().mul_(most).clamp_max_(1));
 }

@@ -55,6 +55,8 @@ bool JpegUnpacker::fits(const SlabLayout& layout) const {
 
 JpegUnpacker::~JpegUnpacker() {
   const cuda::DeviceGuard device(options_.device, std::nothrow);
+  // The device may still read and write the pages' memory, which `memory` may give to another user
+  // at once.
   cuda::ignore_failure(cudaDeviceSynchronize());
   release();
 }

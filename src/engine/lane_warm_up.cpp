@@ -46,6 +46,8 @@ std::size_t LaneWarmUp::warm(const Plan& plan, const std::vector<LaneBinding>& l
   // cuDNN's trials allocate workspaces that later runs do not need, so they run before the
   // measurement.
   if (bound_.numerics.cudnn_benchmark) fill(plan, lanes, doing);
+  // With cached blocks, the allocator would reserve nothing new for the lanes, and the growth of
+  // the reserved memory could not be measured.
   c10::cuda::CUDACachingAllocator::emptyCache();
   const std::size_t before = reserved_bytes(device);
   const std::size_t slot_bytes = fill(plan, lanes, doing);

@@ -106,6 +106,7 @@ void add_soft(const float* x, const float* t, float* g, float weight, const Logi
   const float log_total = std::log(total);
   float loss = 0;
   for (std::int64_t c = 0; c < l.classes; ++c) {
+    // A class with probability 0 may have a logit of -inf, and 0 * inf would be NaN.
     if (t[c] != 0) loss += t[c] * (log_total + (largest - x[c * l.cls]));
     g[c * l.cls] = g[c * l.cls] * scale - t[c] * weight;
   }
@@ -132,6 +133,7 @@ Sums compute_cross_entropy(const float* logits, const Label* labels, float* grad
     const float scale = weight / total;
     for (std::int64_t c = 0; c < l.classes; ++c) g[c * l.cls] *= scale;
     if (label < 0 || label >= l.classes) {
+      // As in the CUDA kernel, which cannot throw. A loss that is not finite ends the run.
       sums.loss = std::numeric_limits<double>::quiet_NaN();
       continue;
     }

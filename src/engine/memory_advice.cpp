@@ -68,6 +68,7 @@ std::string measured_advice(const BoundPipeline& bound, SupervisedStep& train, D
   const auto three = static_cast<double>(peak_of_batch(bound, train, steps, plan, 3));
   const double each = std::max(1.0, (three - one) / 2);
   const double base = std::max(0.0, one - each);
+  // A trial batch needs one slab, but a run has `depth` of them.
   const double slots = static_cast<double>(bound.layout(plan, 1).device_bytes) *
                        static_cast<double>(plan.schedule.depth - 1);
   const double need = base + static_cast<double>(batch_size) * (each + slots);

@@ -96,6 +96,8 @@ void NumericsScope::keep_precisions() {
   try {
     allows_tf32_cudnn_ = torch.allowTF32CuDNN();
   } catch (const c10::Error&) {
+    // The newer interface says IEEE now. PyTorch throws only if the older one contradicts it, so it
+    // allows TF32.
     allows_tf32_cudnn_ = true;
   }
 }
@@ -121,6 +123,8 @@ StageScope::StageScope(const Plan::Numerics& numerics, c10::Device device, const
     else if (any != numerics.intra_op_threads.end())
       set_operation_threads(static_cast<int>(any->second));
   }
+  // As in torch.autocast, only the outermost scope clears the cache of converted weights. A stage
+  // inside the caller's torch.autocast must not clear the caller's cache.
   at::autocast::increment_nesting();
   const bool is_fp16 = numerics.precision == Precision::fp16;
   at::autocast::set_autocast_dtype(device_, is_fp16 ? at::kHalf : at::kBFloat16);

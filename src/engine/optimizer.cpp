@@ -169,6 +169,8 @@ class AdamW final : public Optimizer {
                         options_.betas[0], options_.betas[1], group.weight_decay, options_.eps,
                         /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/std::nullopt,
                         found_inf(update));
+      // A skipped update does not count as a step. As in PyTorch's own optimizers, the kernel
+      // leaves the counts to its caller.
       if (update.skip.defined())
         at::_foreach_sub_(steps, std::vector<at::Tensor>(steps.size(), update.skip));
     }

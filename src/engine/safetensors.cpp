@@ -97,6 +97,8 @@ void SafetensorsFile::read(const StoredTensor& tensor, std::span<std::byte> to) 
 void write_safetensors(const std::filesystem::path& path, std::vector<TensorToStore> tensors,
                        const std::map<std::string, std::string>& metadata) {
   check(tensors);
+  // The values start at a multiple of 8. With the widest elements first, each tensor is aligned to
+  // its elements, so that readers can map the file.
   std::sort(tensors.begin(), tensors.end(), [](const TensorToStore& a, const TensorToStore& b) {
     const std::size_t wide = size_bytes(a.type), narrow = size_bytes(b.type);
     return wide != narrow ? wide > narrow : a.name < b.name;

@@ -48,6 +48,8 @@ std::size_t usually_on_the_way(const std::vector<StepInput>& inputs,
 /// the input of that step and of the following ones.
 std::size_t taken_ahead(const std::vector<StepInput>& inputs, const std::vector<double>& step_end_s,
                         std::size_t first) {
+  // Counted at the end of the step before, because these batches were available when step `first`
+  // began.
   const std::size_t taken = on_the_way(inputs, step_end_s, first - 1);
   const auto last = last_followed(inputs, step_end_s, first);
   if (!last) return taken;
@@ -64,6 +66,8 @@ std::size_t first_steady_step(const std::vector<StepInput>& inputs,
   if (drained == inputs.end()) return filled;
   const std::size_t first =
       std::max(filled, static_cast<std::size_t>(drained - inputs.begin()) + 1);
+  // At `drained` the queue was used up, but the lanes may still hold batches from it. So the steady
+  // state begins when no more batches than usual are on the way, if enough steps remain then.
   const auto last = last_followed(inputs, step_end_s, first);
   if (!last) return first;
   const std::size_t usual = usually_on_the_way(inputs, step_end_s, first, *last);

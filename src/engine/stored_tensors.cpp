@@ -73,6 +73,7 @@ std::string difference(const std::string& name, const std::string& here, const s
 
 bool is_utf8(const std::string& text) {
   try {
+    // dump() throws for a text that is not UTF-8.
     static_cast<void>(json::Json(text).dump());
     return true;
   } catch (const json::Json::exception&) {

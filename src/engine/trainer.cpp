@@ -51,6 +51,8 @@ void Trainer::Impl::wait_for_caller(const Plan& plan) {
   for (const LaneBinding& binding : steps_.on_lanes(plan, {}))
     if (auto* lane = dynamic_cast<cuda::CudaLane*>(binding.lane))
       cuda::check_cuda(cudaStreamWaitEvent(lane->stream().get(), here, 0));
+  // An event may be destroyed before the device has reached it: CUDA frees it afterwards, and the
+  // waits stay enqueued.
   cuda::check_cuda(cudaEventDestroy(here));
 }
 
@@ -111,6 +113,8 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options, const 
     RunResult result = collect(plan, options, *execution, before, steps, wall_s);
     result.memory.predicted_extra_bytes = extra_bytes;
     if (options.check_cache) result.changed_fields = digests.changed_in(cached);
+    // This run took batches without training on them, so the loader has passed the trainer's
+    // position and the next run cannot use it.
     if (!options.last_step.empty() && !options.cut) feed_.stop();
     return result;
   } catch (...) {

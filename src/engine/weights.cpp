@@ -17,6 +17,7 @@ namespace {
 bool is_of_torch_save(const std::filesystem::path& path) {
   std::array<char, 2> begin{};
   std::ifstream(path, std::ios::binary).read(begin.data(), begin.size());
+  // torch.save() writes a zip file or, in its older format, a pickle of protocol 2.
   return begin == std::array{'P', 'K'} || begin == std::array{'\x80', '\x02'};
 }
 
