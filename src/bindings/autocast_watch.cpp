@@ -97,6 +97,8 @@ bool is_cast(const at::RecordFunction& operation) {
 std::unique_ptr<at::ObserverContext> begin_operation(const at::RecordFunction& operation) {
   if (!is_cast(operation)) return nullptr;
   Observers& here = observers();
+  // Operations of a backward pass do not count, because backward() is usually called outside of the
+  // torch.autocast that surrounds its forward pass.
   if (here.depth++ > 0 || torch::autograd::get_current_graph_task_id() != -1) return nullptr;
   const auto device = cast_device(operation);
   if (!device) return nullptr;

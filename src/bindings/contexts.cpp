@@ -58,6 +58,7 @@ std::shared_ptr<Context> get_context(const std::string& device) {
                   " was in use when this process was forked, and CUDA does not go on in a forked "
                   "process: start it with 'spawn' or 'forkserver'");
   const auto made = std::make_shared<Context>(device);
+  // Leaked: its destructor would join threads that only the parent has.
   if (known != contexts.end()) static_cast<void>(new auto(known->second.context));
   contexts[device] = {made, {}};
   return made;

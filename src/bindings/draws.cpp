@@ -68,6 +68,8 @@ bool OtherThreads::have_run() {
 
 /// Whether threads have been started or have ended since the last call.
 bool OtherThreads::have_changed() {
+  // threading._active instead of threading.enumerate(), which takes a lock and creates a list: this
+  // is called before and after each part of the loop.
   PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> active;
   const auto import = [] { return py::object(py::module_::import("threading").attr("_active")); };
   PyObject* const threads = active.call_once_and_store_result(import).get_stored().ptr();
@@ -86,6 +88,8 @@ bool OtherThreads::have_changed() {
 /// CPU time of a thread; -1 if it has ended.
 std::int64_t OtherThreads::time_ns(int thread) {
   constexpr int kOfThreadByScheduler = 6;  // the clock of pthread_getcpuclockid(), from a thread id
+  // pthread_getcpuclockid() needs the thread's pthread_t, which is invalid once the thread has
+  // ended. The clock of a thread id then only reports an error.
   const auto clock =
       static_cast<clockid_t>((~static_cast<unsigned>(thread) << 3) | kOfThreadByScheduler);
   timespec time{};
@@ -138,6 +142,7 @@ class DrawOrder::TorchGenerator final : public Generator {
  protected:
   Words words() override {
     const std::lock_guard lock(generator_.mutex());
+    // A GPU's generator is a counter (Philox): its seed and offset are its whole state.
     if (!device_.is_cpu()) return {generator_.current_seed(), generator_.get_offset()};
     auto* const generator = generator_.get<at::CPUGeneratorImpl>();
     // data() would copy the 2.5 kB of the state once more.
@@ -147,6 +152,9 @@ class DrawOrder::TorchGenerator final : public Generator {
     const auto& state = reinterpret_cast<const at::mt19937_data_pod&>(engine);
     const auto of_float = generator->next_float_normal_sample();
     const auto of_double = generator->next_double_normal_sample();
+    // The position changes with each number. After 624 numbers it returns to the same value, but by
+    // then all words of the state have been replaced. Normal numbers are computed in pairs: the
+    // second one is kept for the next call, which then changes nothing else.
     return {state.seed_, static_cast<std::uint64_t>(state.left_) << 32 | state.next_,
             static_cast<std::uint64_t>(state.state_[0]) << 32 | state.state_[1],
             of_float ? 1 + std::uint64_t{std::bit_cast<std::uint32_t>(*of_float)} : 0,
@@ -166,6 +174,8 @@ class DrawOrder::NumpyGenerator final : public Generator {
  protected:
   Words words() override {
     static PyObject* const module_name = PyUnicode_InternFromString("numpy.random.mtrand");
+    // Only looked up: importing NumPy would take long, and a program without it cannot use its
+    // generator.
     PyObject* const module = PyDict_GetItem(PyImport_GetModuleDict(), module_name);
     if (module == nullptr || module == Py_None) return {};
     static PyObject* const rand_name = PyUnicode_InternFromString("_rand");
@@ -209,6 +219,7 @@ class DrawOrder::PythonGenerator final : public Generator {
   PythonGenerator() : generator_(py::module_::import("random").attr("_inst")) {
     const py::object base = py::module_::import("_random").attr("Random");
     const auto size = base.attr("__basicsize__").cast<std::size_t>();
+    // A CPython with another layout would have another size. Its generator is then not checked.
     if (size == sizeof(State) && py::isinstance(generator_, base))
       state_ = reinterpret_cast<const State*>(generator_.ptr());
   }

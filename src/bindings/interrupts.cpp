@@ -16,13 +16,17 @@ constexpr int kExitCode = 130;
 constexpr auto kPollInterval = std::chrono::milliseconds(50);
 
 std::atomic<int> interrupts = 0;
+// A signal handler must not use a lock: the interrupted thread may hold it.
 static_assert(std::atomic<int>::is_always_lock_free);
 int depth = 0;  // only the main thread uses it
 struct sigaction before;
 
 void on_interrupt(int signal) {
   if (interrupts.fetch_add(1) == 0) return;
+  // Such a handler takes two more arguments, which this one does not have.
   if ((before.sa_flags & SA_SIGINFO) != 0) return;
+  // The default action ends the process. _Exit() runs no exit handlers, which are not safe in a
+  // signal handler.
   if (before.sa_handler == SIG_DFL) std::_Exit(kExitCode);
   before.sa_handler(signal);
 }
@@ -34,8 +38,12 @@ Interrupts::Interrupts() {
   interrupts = 0;
   struct sigaction own = {};
   own.sa_handler = on_interrupt;
+  // The first Ctrl-C lets the current work end in an orderly way, so it must not make a system call
+  // fail.
   own.sa_flags = SA_RESTART;
   sigaction(SIGINT, &own, &before);
+  // A program that was started with SIGINT ignored, for example in the background of a script,
+  // keeps ignoring it.
   if (before.sa_handler == SIG_IGN) sigaction(SIGINT, &before, nullptr);
 }
 
@@ -50,6 +58,7 @@ int Interrupts::count() { return interrupts.load(); }
 bool Interrupts::is_free() { return depth == 0; }
 
 LateInterrupts::LateInterrupts() {
+  // Python handles Ctrl-C only on the main thread, whose thread id is the id of the process.
   if (gettid() != getpid()) return;
   taken_.emplace();
   is_due_ = PyOS_InterruptOccurred() != 0;

@@ -103,9 +103,12 @@ bool LaneMemory::is_overwritten_by(const at::Tensor& tensor, bool is_strict) {
     const bool is_alias = piece.storage.is_alias_of(now.storage);
     const bool is_written = is_alias && piece.version != now.version;
     if (piece.content)
+      // The digest of a sample can miss a write, which the version counter then shows.
       return !piece.content->is_still_at(piece.begin) || (is_written && piece.content->is_sample());
     // Without a digest of this tensor, the next tensor, which has one, shows the write.
     if (tensor.is_cpu()) return is_written;
+    // Two storages over the same memory have separate version counters, so a write cannot be
+    // excluded.
     return is_strict || is_written || !is_alias;
   };
   for (auto made = batches_.begin(); made + 1 < batches_.end(); ++made)
@@ -118,6 +121,7 @@ void LaneMemory::hand_to_holders(std::optional<std::uint64_t> batch,
   for (const BatchMemory& made : batches_) {
     if (batch && made.batch != *batch) continue;
     for (const Piece& piece : made.pieces)
+      // One reference is that of `piece`. Any other belongs to a tensor that the caller still has.
       if (piece.storage.use_count() > 1 && piece.storage.device().is_cuda())
         c10::cuda::CUDACachingAllocator::recordStream(piece.storage.data_ptr(), stream);
   }

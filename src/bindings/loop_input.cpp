@@ -23,6 +23,8 @@ bool LoopInput::is_over() {
 }
 
 bool LoopInput::take() {
+  // A feed on a separate thread calls no Python, so it cannot use the generators that are checked,
+  // and its thread must not wait for the GIL.
   const bool is_on_thread = feed_->is_on_thread();
   if (!is_on_thread) {
     const GilAcquire locked;

@@ -108,6 +108,7 @@ py::list file_names(const std::vector<std::string>& names) {
 }
 
 void raise(py::handle type, std::string_view what) {
+  // PyErr_SetString() would fail for a message with a file name that is not UTF-8.
   const auto message = py::reinterpret_steal<py::object>(
       PyUnicode_DecodeUTF8(what.data(), static_cast<Py_ssize_t>(what.size()), "backslashreplace"));
   if (message) PyErr_SetObject(type.ptr(), message.ptr());
@@ -234,7 +235,9 @@ void add_serial(py::module_& module) {
 void let_garbage_collector_visit(PyHeapTypeObject* type) {
   type->ht_type.tp_flags |= Py_TPFLAGS_HAVE_GC;
   type->ht_type.tp_traverse = [](PyObject* self, visitproc visit, void* arg) {
+    // An object owns a reference to its type if the type was created at run time.
     Py_VISIT(Py_TYPE(self));
+    // The garbage collector may run before __init__() has constructed the loop.
     if (!py::detail::is_holder_constructed(self)) return 0;
     return py::cast<const Loop&>(py::handle(self)).traverse(visit, arg);
   };

@@ -112,6 +112,7 @@ NativeLoader::~NativeLoader() {
     static_cast<void>(feed_.release());  // leaked: its threads are not in this process
     return;
   }
+  // stop() may take long. The last reference may be released by a thread with or without the GIL.
   std::optional<GilRelease> unlocked;
   if (PyGILState_Check() == 1) unlocked.emplace();
   stop();
@@ -195,6 +196,8 @@ void NativeLoader::take(std::uint64_t pass) {
   if (taken_) throw Error("the loader was asked by another thread meanwhile: make one for each");
   {
     const std::lock_guard lock(returned_->changing);
+    // Not released when the tensors are freed: any thread may free a tensor, but only one at a time
+    // may use the feed.
     for (const HostBatch& batch : returned_->batches) feed_->release(batch);
     returned_->batches.clear();
   }
@@ -262,6 +265,8 @@ GivenBatch NativeLoader::on_host(std::uint64_t pass) {
   bool is_full = false;
   {
     const std::lock_guard lock(returned_->changing);
+    // If this batch keeps its slab, the loader must be able to lend another one for the next batch,
+    // which can be copied only after that.
     is_full = returned_->held + 2 > kHeldBatches;
     if (!is_full) ++returned_->held;
   }
@@ -365,6 +370,7 @@ bool NativeFeed::ready() { return loader_->position() >= end_ || loader_->ready(
 
 bool NativeFeed::take() {
   if (loader_->position() >= end_) return false;
+  // Polls instead of waiting in the loader, so that interrupt() and Ctrl-C can end the wait.
   while (loader_->passes() == pass_ && !loader_->ready()) {
     if (is_interrupted_) return false;
     std::this_thread::sleep_for(kPoll);

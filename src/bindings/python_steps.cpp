@@ -42,6 +42,8 @@ bool is_out_of_device_memory(const py::error_already_set& error) {
 }
 
 py::object called(py::handle function, const py::tuple& arguments) {
+  // A second Ctrl-C ends the run at once. Python calls signal handlers only on its main thread,
+  // which may not be this one, so the exception is raised here.
   if (Interrupts::count() > 1) {
     PyErr_SetNone(PyExc_KeyboardInterrupt);
     throw py::error_already_set();

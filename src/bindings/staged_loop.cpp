@@ -39,6 +39,8 @@ std::unique_ptr<Lane> callers_lane(c10::Device device,
                                    const std::optional<c10::cuda::CUDAStream>& stream) {
   if (!device.is_cuda()) return std::make_unique<HostLane>("body");
   return std::make_unique<cuda::BorrowedLane>(
+      // By reference, because the caller may make another stream the current one between two
+      // batches.
       "body", device.index(), [&stream](const auto& enqueue) {
         const c10::cuda::CUDAGuard on(stream->device_index());
         enqueue(stream->stream());
@@ -66,6 +68,7 @@ std::vector<std::size_t> lanes_on_threads(bool copy_wants_one,
   std::vector<std::size_t> lanes;
   const auto wants_one = [&](std::size_t lane) {
     if (lane > 0) return stages[lane - 1].script != nullptr && !sees_operations();
+    // The copy calls operations from C++, which only dispatch modes observe.
     return copy_wants_one && !c10::impl::TorchDispatchModeTLS::any_modes_set();
   };
   for (std::size_t lane = 1; lane <= stages.size(); ++lane)
@@ -195,6 +198,7 @@ bool StagedLoop::advance() {
   bool is_there = false;
   try {
     const GilRelease unlocked;
+    // Lanes that call Python acquire the GIL again for their calls.
     is_there = schedule_->next();
   } catch (...) {
     const std::size_t lane = schedule_->failed_lane();
@@ -218,8 +222,12 @@ void StagedLoop::restore_lanes() {
   clear(batch % lanes_.size());
   if (stream_ && batch > 0) {
     const std::lock_guard keeping(keeping_);
+    // The loop's variables may have referred to the batch before until now. What is still
+    // referenced was kept on purpose.
     for (LaneMemory& memory : memory_) memory.hand_to_holders(batch - 1, *stream_);
   }
+  // The end of the batch is recorded on the stream that its loop body used. Only then is the stream
+  // of the next one looked up.
   schedule_->done();
   set_stream();
 }
@@ -241,12 +249,14 @@ void StagedLoop::close() {
   static_cast<void>(autocast_.end_body());
   if (threads_ && !threads_->are_here()) {
     static_cast<void>(schedule_.release());  // leaked: its destructor would wait for the threads
+    // Leaked as well: the parent's threads write these, and may have been doing so during the fork.
     static_cast<void>(new std::tuple(std::move(memory_), std::move(moved_), std::move(calls_),
                                      std::move(failures_)));
     return;
   }
   if (threads_) {
     const GilRelease unlocked;
+    // The thread of the copy may be waiting for a batch, and stop() waits for that thread.
     input_.interrupt();
     schedule_->stop();
   }
@@ -272,6 +282,8 @@ void StagedLoop::run(std::size_t lane, std::uint64_t batch, std::size_t slot) {
     if (ends_loop_at_once(error)) throw;
     const GilAcquire locked;
     keep_failure(lane, slot, is_loaders);
+    // Stored as a Python object instead of a C++ exception, so that traverse() can show it to
+    // Python's garbage collector.
     failures_[slot].raised = error.value();
     if (error.trace()) PyException_SetTraceback(error.value().ptr(), error.trace().ptr());
     failures_[slot].error = nullptr;
@@ -285,6 +297,8 @@ void StagedLoop::run(std::size_t lane, std::uint64_t batch, std::size_t slot) {
 /// Stores an error in place of its batch, so that earlier batches are returned first.
 void StagedLoop::keep_failure(std::size_t lane, std::size_t slot, bool is_loaders) {
   std::string stage = lane > 0 ? stages_[lane - 1].name : std::string();
+  // prepare_call() and value() call Python functions of another stage than that of `lane`, and
+  // leave its name in failed_. Only the caller's thread may use failed_.
   if (!schedule_->is_on_thread(lane) && !failed_.empty()) stage = std::exchange(failed_, {});
   failures_[slot] = {std::current_exception(), {}, std::move(stage), is_loaders};
 }
@@ -301,7 +315,11 @@ void StagedLoop::run_lane(std::size_t lane, std::uint64_t batch, std::size_t slo
 
 void StagedLoop::move(std::size_t slot) {
   const LaneScope on(*lanes_.front(), device_);
+  // The number of OpenMP threads is a setting of each thread. This applies PyTorch's setting to the
+  // new thread.
   if (begun_.front() == 1) at::init_num_threads();
+  // Without the caller's modes, a loop in inference mode would get tensors that are not of
+  // inference mode.
   const at::ThreadLocalStateGuard modes(*modes_);
   moved_[slot] = input_.move(*lanes_.front());
   for (const at::Tensor& tensor : moved_[slot]) keep_own(0, tensor);
@@ -350,6 +368,8 @@ void StagedLoop::refuse_computed(std::size_t lane, const at::Tensor& tensor) {
 
 const py::object& StagedLoop::value(std::size_t slot, std::size_t lane) {
   py::object& value = values_[slot][lane];
+  // A lane's thread creates no Python objects. The caller's thread creates them when they are
+  // needed first.
   if (!schedule_->is_on_thread(lane) || value) return value;
   if (lane == 0) return value = py::tuple(py::cast(moved_[slot]));
   const LoopStage& stage = stages_[lane - 1];
@@ -365,6 +385,7 @@ const py::object& StagedLoop::value(std::size_t slot, std::size_t lane) {
 }
 
 py::object StagedLoop::copied() {
+  // Such a batch was created by work on the caller's stream, which the copy lane must not overtake.
   if (input_.is_on_device()) {
     body_->record(*entry_);
     lanes_.front()->wait(*entry_);
@@ -440,6 +461,8 @@ void StagedLoop::refuse_same_memory(std::size_t lane, const at::Tensor& tensor) 
 
 void StagedLoop::drop(std::size_t lane, std::size_t slot) {
   std::optional<GilAcquire> locked;
+  // A lane's thread must not wait for the GIL. What belongs to it in values_ was cleared by the
+  // caller's thread, in restore_lanes().
   if (is_ending_ || !schedule_->is_on_thread(lane)) {
     locked.emplace();
     values_[slot][lane] = {};

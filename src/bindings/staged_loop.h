@@ -89,6 +89,7 @@ class StagedLoop final : Work {
 
   bool wants_times() const override { return false; }
   bool input_ready(std::uint64_t batch) override;
+  /// There is nothing left to wait for: the schedule calls stop_ before, which takes the batch.
   void await_input(std::uint64_t) override {}
   void poll() override { signals_(); }
   void drop(std::size_t lane, std::size_t slot) override;

@@ -299,6 +299,7 @@ EvaluationResult NativeEvaluator::evaluate() {
 }
 
 bool NativeEvaluator::predict(const py::object& take) {
+  // At the same time, the caller's thread may capture a CUDA graph.
   const cuda::RelaxedCaptureScope captures;
   std::exception_ptr raised;
   bool is_over = false;

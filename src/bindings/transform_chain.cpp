@@ -57,6 +57,8 @@ class SideStreamScope {
     const c10::cuda::CUDAStream own = guard_->current_stream();
     guard_.reset();
     callers_->unwrap().wait(event_on(own));
+    // The memory belongs to the other stream, where the allocator would reuse it without waiting
+    // for the caller's work.
     made.record_stream(callers_->unwrap());
   }
 

@@ -173,6 +173,7 @@ py::object moved(py::handle value, c10::Device device) {
   }
   if (is_plain(object)) return py::reinterpret_borrow<py::object>(value);
   const RecursionGuard deeper;
+  // A subclass of tuple may have a method to() that must be called, such as PackedSequence.
   const bool is_container =
       PyTuple_CheckExact(object) || PyList_Check(object) || PyDict_Check(object);
   if (!is_container && !PyType_Check(object) && can_move(value))

@@ -78,6 +78,7 @@ void WorkerPool::Worker::send(const WorkerRequest& request, const ConstArray* in
     std::memcpy(mapped_, input->data, input->bytes());
   }
   words[5] = mapped_bytes_;
+  // Without MSG_NOSIGNAL, a worker process that has ended would end this process, too, by SIGPIPE.
   const ssize_t done = ::send(socket_, words.data(), sizeof(words), MSG_NOSIGNAL);
   if (done != static_cast<ssize_t>(sizeof(words))) throw_ended();
 }
@@ -87,6 +88,7 @@ void WorkerPool::Worker::await_answer(const Wakes& wakes,
   std::array<pollfd, 3> polled{
       {{socket_, POLLIN, 0}, {wakes[0], POLLIN, 0}, {wakes[1], POLLIN, 0}}};
   int count = 0;
+  // poll() also returns without an answer: after kWaitMs, or after a signal (EINTR).
   while (count <= 0) {
     count = poll(polled.data(), polled.size(), on_wait ? kWaitMs : -1);
     if (on_wait) on_wait();
@@ -142,6 +144,8 @@ WorkerAnswer WorkerPool::Worker::receive_answer(Head& head, const Wakes& wakes,
   receive(std::as_writable_bytes(std::span(words)));
   receive(std::as_writable_bytes(std::span(answer.text)));
   answered_ = head.number;
+  // This answers an interrupted request. Its values are not looked at, because no thread waits for
+  // them.
   if (is_behind()) return answer;
   map(head.memory_bytes);
   for (std::size_t i = 0; i < head.fields; ++i)
@@ -154,6 +158,7 @@ bool WorkerPool::Worker::catch_up(const Wakes& wakes, const std::function<void()
   try {
     while (is_behind()) receive_answer(head, wakes, on_wait);
   } catch (const WorkerLost&) {
+    // The wait was interrupted. If instead the process has ended, the caller takes another one.
     if (!is_lost()) throw;
   }
   return !is_lost();

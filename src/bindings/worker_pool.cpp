@@ -90,6 +90,8 @@ WorkerPool::Worker* WorkerPool::take(const PoolUser* user, const OnWait& on_wait
       changed_.wait(lock);
       continue;
     }
+    // A process that answers an interrupted request notifies no thread, so find_free() has to look
+    // again.
     changed_.wait_for(lock, kWait);
     if (!on_wait) continue;
     lock.unlock();
@@ -107,6 +109,7 @@ void WorkerPool::return_worker(Worker* worker) {
     changed_.notify_all();
     return;
   }
+  // Processes that are still at work go to the end, so that find_free() finds an idle one first.
   if (worker->is_behind()) {
     free_.push_back(worker);
   } else {
@@ -138,6 +141,8 @@ void WorkerPool::close() {
   if (std::exchange(is_closed_, true)) return;
   eventfd_write(wake_, 1);
   changed_.notify_all();
+  // Not close(): other threads may still use the descriptors, whose numbers could then belong to
+  // other files.
   for (const auto& worker : workers_) shutdown(worker->socket(), SHUT_RDWR);
 }
 
