@@ -64,9 +64,11 @@ def preserved_random_states(generators: Iterable[Any] = ()) -> Iterator[None]:
 def seed_all(seed: int) -> None:
     """Seeds the default generators of torch, numpy and random on the host."""
     random.seed(seed)
+    # torch.manual_seed() would also seed the generators of GPUs.
     torch.default_generator.manual_seed(seed)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
+        # numpy takes 32 bits only.
         numpy.random.seed(seed & 0xFFFFFFFF)
 
 

@@ -148,6 +148,7 @@ def _make_work(
     def take(output: torch.Tensor | BaseException | None) -> bool:
         while not is_closed.is_set():
             with contextlib.suppress(queue.Full):
+                # With a timeout, because close() cannot wake a thread that waits for room in the queue.
                 ready.put(output, timeout=0.05)
                 return True
         return False

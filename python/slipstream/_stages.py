@@ -148,6 +148,7 @@ class Stage:
         )
 
 
+# Identifies subclasses that override __call__(): the native loop has to call those, not their `function`.
 _CALL = Stage.__call__
 
 

@@ -340,6 +340,7 @@ def _put(holder: Any, key: str, value: Any) -> None:
 def _elements(each: Any) -> dict[Any, Any] | list[Any]:
     """Returns the elements of a container; empty for other objects."""
     if issubclass(type(each), dict):
+        # The method of dict itself, because a subclass may override items() with side effects.
         return dict(dict.items(each))
     return list(each) if issubclass(type(each), _CONTAINERS) else []
 
@@ -388,6 +389,7 @@ def _cloned(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _is_same_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
+    # A lazy parameter has no memory yet, and other layouts have no single address that could be compared.
     if torch.nn.parameter.is_lazy(a):
         return True
     if (a.dtype, a.device, a.layout) != (b.dtype, b.device, b.layout):

@@ -139,6 +139,7 @@ def make_settings(
     check(save_every=(1 if save_every is None else save_every, 1))
     given["save_every"] = save_every or 0
     if given["progress"] is None:
+        # sys.stderr may be None or an object without isatty(). bool() then returns False in its place.
         given["progress"] = bool(getattr(sys.stderr, "isatty", bool)())
     given["shows_progress"] = given.pop("progress")
     kinds = given.pop("no_weight_decay_on")
@@ -236,6 +237,8 @@ def _set_model(
     model: torch.nn.Module,
     given: dict[str, Any],
 ) -> None:
+    # torch.compile() returns a wrapper. The wrapper is called, but the parameters are taken from the module inside it,
+    # where their names have no prefix "_orig_mod.".
     compiled_from = getattr(model, "_orig_mod", model)
     _refuse_model(compiled_from)
     _refuse_complex(compiled_from)
@@ -327,6 +330,7 @@ def _add_groups(
                 raise _native.Refused(f"param_groups[{number}] {what}: give each parameter once")
             taken.add(id(parameter))
         lr = group.get("lr")
+        # The native setting is the quotient of lr and the default, which would be 0 / 0.
         if default_lr == 0 and lr == 0:
             lr = None
         if default_lr == 0 and lr is not None:

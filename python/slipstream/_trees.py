@@ -25,12 +25,14 @@ def mapped(tree: Any, function: Callable[[Any], Any]) -> Any:
     if isinstance(tree, tuple):
         return tuple_like(tree, [mapped(value, function) for value in tree])
     if isinstance(tree, list):
+        # A copy, because the constructor of a derived class may have other parameters.
         elements = copy.copy(tree)
         elements[:] = [mapped(value, function) for value in tree]
         return elements
     if _is_data_class(tree):
         changed: Any = copy.copy(tree)
         for name in _names(tree):
+            # Also sets the fields of a frozen data class, whose own __setattr__() raises an error.
             object.__setattr__(changed, name, mapped(getattr(tree, name), function))
         return changed
     return function(tree)
@@ -210,6 +212,7 @@ def _same_tensor(a: torch.Tensor, b: torch.Tensor) -> bool:
         return same(list(a.unbind()), list(b.unbind()))
     if a.layout != torch.strided:
         a, b = a.to_dense(), b.to_dense()
+    # NaN is not equal to itself, so two of them are compared by that.
     return a.shape == b.shape and bool(torch.all((a == b) | ((a != a) & (b != b))))
 
 
@@ -230,6 +233,7 @@ def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 def view_bytes(tensor: torch.Tensor) -> torch.Tensor:
     """Returns the bytes of a dense tensor's elements as a one-dimensional uint8 tensor."""
+    # Conjugation and negation may be pending: then they are only flags, and the memory has the values without them.
     tensor = tensor.resolve_conj().resolve_neg()
     if tensor.is_quantized:
         tensor = tensor.int_repr()

@@ -75,6 +75,7 @@ class _Memory:
             return
         whole = (max(size, self.size + self.size // 2) + _STEP - 1) // _STEP * _STEP
         try:
+            # Reserves the memory now: with ftruncate(), a lack of memory would raise SIGBUS at the first write.
             os.posix_fallocate(self._descriptor, 0, whole)
             self.map(whole)
         except OSError as error:
@@ -100,6 +101,7 @@ class _Worker:
         job = self._job
         seed = (job.seed + self._number) % SEEDS
         info = worker.WorkerInfo(id=self._number, num_workers=job.workers, seed=seed, dataset=job.dataset)
+        # This is what torch.utils.data.get_worker_info() returns to data sets.
         worker._worker_info = info
         seed_all(seed)
         if job.init is not None:
@@ -178,6 +180,7 @@ class _Worker:
         dtype, shape = _DTYPES[image[0]], image[1:]
         size = dtype.itemsize * shape[0] * shape[1] * shape[2]
         pixels = self._memory.bytes[:size].view(dtype).view(*shape).permute(2, 0, 1)
+        # A copy, because the result is written to the same memory.
         value = pixels.clone(memory_format=torch.contiguous_format)
         made = transformed(self._job.steps[step], value).permute(1, 2, 0)
         self._memory.reserve(made.nbytes)
@@ -239,6 +242,7 @@ def _end_with(connection: int, parent: int) -> None:
     while not poll.poll(_LOOK_FOR_PARENT_MS) and os.getppid() == parent:
         pass
     time.sleep(_GRACE_S)
+    # sys.exit() would end only this thread.
     os._exit(1)
 
 
@@ -273,6 +277,7 @@ def main(
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     gc.freeze()  # excludes copies of the parent's objects, whose finalizers must run only in the parent
     gc.enable()
+    # As in workers of PyTorch's loader: the workers are the parallelism.
     torch.set_num_threads(1)
     memory = _Memory(socket.recv_fds(connection, 1, 1)[1][0])
     threading.Thread(target=_end_with, args=(connection.fileno(), os.getppid()), daemon=True).start()

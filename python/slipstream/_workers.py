@@ -29,6 +29,7 @@ _TRIES = 100
 _PATIENCE_S = 0.3
 _BEGINS_WITHIN_S = [10, 20, 40]  # for each attempt to start a process; a busy machine may need longer than the first
 
+# Reentrant, because pickling a data set may run code that makes another loader.
 _starting = threading.RLock()
 _running: dict[_native.WorkerPool, tuple[dict[int, BaseProcess], int]] = {}  # processes, and the pid of their parent
 
@@ -134,14 +135,20 @@ class Workers:
     def _has_started(self, number: int, patience: float) -> bool:
         ours, theirs = socket.socketpair()
         memory = os.memfd_create("slipstream sample", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        # The loader maps this memory. If the worker's code could shrink it, reading it would end the program with
+        # SIGBUS.
         fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
         is_added = False
         try:
+            # A process that another thread forks meanwhile would inherit `theirs`, and keep the connection open when
+            # this worker ends.
             with _starting, theirs:
                 with self._uncut():
+                    # Sent over the connection, because only a forked process inherits descriptors.
                     socket.send_fds(ours, [b"m"], [memory])
                     process = self._launched(theirs, number, [ours.fileno(), memory])
                     self._processes[number] = process
+                # While this process has a copy of `theirs`, _has_word() would not notice that the worker has ended.
                 theirs.close()
                 if self._is_fork and not _has_word(ours, patience):
                     process.kill()
@@ -236,6 +243,7 @@ def _end(pool: _native.WorkerPool) -> None:
     processes, owner = _running.pop(pool, ({}, 0))
     if os.getpid() != owner:
         return
+    # A worker ends by itself when its connection is closed. Only those that do not are terminated below.
     pool.close()
     end = time.monotonic() + _PATIENCE_S
     for process in processes.values():
