@@ -21,6 +21,7 @@ bool is_frame(std::uint32_t marker) {
 }
 
 bool has_no_length(std::uint32_t marker) {
+  // The markers TEM and RST0 to RST7.
   return marker == 0x01 || (marker >= 0xd0 && marker <= 0xd7);
 }
 

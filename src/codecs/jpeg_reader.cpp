@@ -30,6 +30,8 @@ boolean end_image(j_decompress_ptr info) {
 
 void skip_bytes(j_decompress_ptr info, long count) {
   if (count <= 0) return;
+  // If the file ends inside the skipped part, the buffer is empty now, and fail_at_end_of_file()
+  // reports it.
   const std::size_t skipped = std::min(static_cast<std::size_t>(count), info->src->bytes_in_buffer);
   info->src->next_input_byte += skipped;
   info->src->bytes_in_buffer -= skipped;

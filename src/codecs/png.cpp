@@ -136,6 +136,7 @@ std::string describe(std::uint32_t bits, std::uint32_t color) {
 }  // namespace
 
 Shape shape(std::span<const std::byte> file) {
+  // 0x49484452 is IHDR, the chunk that every PNG starts with.
   if (file.size() < kHeaderBytes || u32_at(file, 12) != 0x49484452) {
     throw Error("broken PNG: it ends inside its header; replace or remove the file");
   }
@@ -147,6 +148,7 @@ Shape shape(std::span<const std::byte> file) {
 }
 
 bool has_alpha(std::span<const std::byte> file) {
+  // The types of chunks, tRNS and IDAT, in ASCII.
   constexpr std::uint32_t kTransparency = 0x74524e53, kPixels = 0x49444154;
   constexpr std::size_t kFirstChunk = 8, kAroundData = 12;
   if (file.size() < kHeaderBytes) return false;
