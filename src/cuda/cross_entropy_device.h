@@ -78,6 +78,8 @@ __device__ void softmax_gradient(float (&x)[kMax], int classes, int label, float
       largest = x[c];
       best = c;
     }
+    // Compared with each c instead of reading x[label]: registers cannot be indexed by a value that
+    // is known only at run time.
     if (c == label) chosen = x[c];
   }
   float sum = 0;

@@ -48,6 +48,7 @@ class Tile {
               *reinterpret_cast<const uint4*>(vector(v));
         },
         [&](int i) { to[i] = *element(i); });
+    // The next fetch() overwrites memory that other threads of the warp may still read.
     __syncwarp();
   }
 

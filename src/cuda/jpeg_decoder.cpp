@@ -166,6 +166,8 @@ bool JpegDecoder::Impl::try_to_create(nvjpeg::Backend backend) {
                                                nvjpeg::kUpsamplingWithInterpolation, &handle);
   if (status == nvjpeg::kSuccess) return true;
   handle = nullptr;
+  // If the GPU has no JPEG engines, the attempt may leave a CUDA error, which the next unrelated
+  // call would return.
   static_cast<void>(cudaGetLastError());
   return false;
 }

@@ -25,6 +25,8 @@ class CudaMark final : public Mark {
   void record(cudaStream_t stream, int device) {
     ensure(device == device_, "a lane records marks of its own device");
     check_cuda(cudaEventRecord(event_, stream));
+    // Set after cudaEventRecord() has returned. Another thread that reads true with acquire order
+    // may therefore use the event.
     recorded_.store(true, std::memory_order_release);
   }
 
@@ -42,6 +44,7 @@ class CudaMark final : public Mark {
       check_cuda(status);
       return true;
     }
+    // CUDA stores also this status, which is no error, and the next unrelated call would return it.
     static_cast<void>(cudaGetLastError());
     return false;
   }

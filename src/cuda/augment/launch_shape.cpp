@@ -14,6 +14,7 @@ namespace {
 
 /// Returns the shared memory that a block may use if `blocks` blocks share a multiprocessor.
 std::size_t most_shared_bytes(const DeviceLimits& limits, std::size_t blocks) {
+  // CUDA reserves 1 KiB of shared memory for each block.
   constexpr std::size_t kOfTheSystem = 1024;
   constexpr std::size_t kOfTheKernel = 256;
   return std::min(limits.block_bytes, limits.processor_bytes / blocks - kOfTheSystem) -

@@ -97,7 +97,6 @@ __device__ __forceinline__ void store(const PassProgram& pass, const PassMemory&
                    shared);
 }
 
-/// Processes one tile.
 template <int C, Way kWay>
 __device__ __forceinline__ void plain_block(const PassProgram& pass, const PassMemory& memory,
                                             const LaunchShape& shape) {
