@@ -20,6 +20,8 @@ void AxisFilter::place(std::byte* memory) {
   first_ = reinterpret_cast<std::int32_t*>(memory);
   count_ = first_ + out_;
   halves_ = reinterpret_cast<std::int16_t*>(count_ + out_);
+  // SIMD code reads weights in pairs and for several outputs at a time, so it also reads those
+  // after the last one.
   std::fill_n(halves_, 2 * taps_ * out_, std::int16_t{0});
   for (std::int64_t i = 0; i < out_; ++i) weigh(i);
 }

@@ -74,6 +74,8 @@ class CostSimulator::Stream {
 
   void read(std::size_t bytes) const {
     std::size_t words = bytes / sizeof(std::uint64_t);
+    // Relaxed order is enough: it only matters that threads read different parts, and the words
+    // never change.
     std::size_t at = next_.fetch_add(words, std::memory_order_relaxed) % kStreamWords;
     std::uint64_t sum = 0;
     while (words > 0) {
@@ -110,6 +112,7 @@ CostSimulator::CostSimulator(const std::vector<SyntheticCost>& costs) : accounts
   static std::atomic<std::uint64_t> next = 0;
   for (std::size_t i = 0; i < costs.size(); ++i) {
     accounts_[i].cost = costs[i];
+    // Relaxed order is enough for a unique number.
     accounts_[i].number = next.fetch_add(1, std::memory_order_relaxed);
   }
   const auto streams = [](const SyntheticCost& cost) { return cost.memory_bytes > 0; };

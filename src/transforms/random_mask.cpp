@@ -124,6 +124,7 @@ void keep_others(const std::uint8_t* row, const T* from, T* to, std::int64_t wid
       const T* __restrict in = from + at * C;
       T* __restrict out = to + at * C;
       for (std::int64_t x = 0; x < count; ++x) {
+        // 1 becomes 0, and 0 becomes all ones.
         const auto all_bits = static_cast<Bits>(static_cast<Bits>(masked[x]) - 1U);
         for (int c = 0; c < C; ++c) {
           out[x * C + c] =

@@ -100,6 +100,7 @@ void resample_nearest(const ConstArray& in, const Region& region, const MutableA
   const std::int64_t width = out.shape[1];
   auto* from = scratch.reset(DType::int64, {width}).as<std::int64_t>();
   for (std::int64_t x = 0; x < width; ++x) {
+    // This is the source pixel that contains the center of pixel x, computed in integers.
     from[x] = region.left + (2 * x + 1) * region.width / (2 * width);
   }
   for (std::int64_t y = 0; y < out.shape[0]; ++y) {
@@ -125,6 +126,7 @@ void resample(FieldKind kind, bool antialias, const ConstArray& in, const DrawnC
     return is_float ? resample_floats(antialias, in, region, out, scratch)
                     : resample_bilinear(in, crop, out, scratch);
   }
+  // The values are only copied, so their size is all that matters.
   switch (size_bytes(in.dtype)) {
     case 1:
       return resample_nearest<std::uint8_t>(in, region, out, scratch);

@@ -103,6 +103,7 @@ constexpr std::int64_t kRows = 4;
   const AxisFilter across = filter;
   std::int64_t x = 0;
   for (; x + 2 < across.out(); x += 2) {
+    // Both pixels take the same number of taps; the weights after an output's own are 0.
     const std::int32_t taps = (std::max(across.count(x), across.count(x + 1)) + 1) / 2 * 2;
     // The last pixels would read too far beyond the row; they are computed one by one below.
     if (across.first(x + 1) + taps > across.in() + 1) break;
@@ -155,6 +156,7 @@ constexpr std::int64_t kBlock = 32;
     add(sums[2], _mm256_unpacklo_epi8(right, zero), high, low);
     add(sums[3], _mm256_unpackhi_epi8(right, zero), high, low);
   }
+  // Unpacking and packing both work within halves of 128 bits, so the pixels are in order again.
   const __m256i bytes =
       _mm256_packus_epi16(_mm256_packs_epi32(levels(joined(sums[0])), levels(joined(sums[1]))),
                           _mm256_packs_epi32(levels(joined(sums[2])), levels(joined(sums[3]))));

@@ -64,6 +64,8 @@ Weights load_weight_vectors(const AxisFilter& filter, std::int64_t i, std::int32
 }
 
 [[SLIPSTREAM_AVX512]] inline __m512i levels(__m512i sums) {
+  // A logical shift is enough: the weights of a triangle filter are not negative, so the sums are
+  // not either.
   return _mm512_srli_epi32(sums, AxisFilter::kFractionBits);
 }
 
@@ -114,6 +116,7 @@ struct Filtered {
       const std::int64_t taps = std::clamp(across.count(x) - tap, 0, kTaps);
       if (taps > 0 && place + 3 * taps > kVector) return false;
       const Weights weights = load_weight_vectors(across, x, tap);
+      // 0, 3, 6 and 9: the same channel of four adjacent pixels.
       // Taps with weight 0 may select any byte: vpermb uses only six bits of an index.
       const std::uint32_t places = static_cast<std::uint32_t>(place) * kEach + 0x09060300U;
       for (std::int64_t i = std::max(3 * x, at); i < std::min(3 * x + 3, at + kValues); ++i) {
@@ -298,6 +301,8 @@ std::int64_t between_rows(std::span<const Neighbors> across, std::int64_t pixels
   const std::uint8_t* row = in + down.first(y) * stride;
   for (std::int64_t begin = 0; begin < columns; begin += kVector) {
     const std::int64_t at = std::min(begin, columns - kVector);
+    // Passing a number that is at most kTaps lets the compiler see that the loop over taps has one
+    // iteration.
     if (count <= kTaps) {
       filter_block(weights, std::min(count, kTaps), row + at, stride, out + at);
     } else {

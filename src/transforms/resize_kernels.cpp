@@ -18,6 +18,7 @@ std::span<const ResizeKernels> resize_kernels() {
 #if defined(__x86_64__)
   // SSE2 is part of x86-64.
   static const std::size_t kUsable =
+      // has_avx512() implies AVX2, so the usable ones are always the first of the list.
       2 + (__builtin_cpu_supports("avx2") ? 1 : 0) + (has_avx512() ? 1 : 0);
   return std::span(kAll).first(kUsable);
 #else

@@ -42,6 +42,7 @@ void filter_columns(const AxisFilter& down, std::int64_t y, const std::uint8_t* 
 }  // namespace plain
 
 namespace sse2 {
+// With an odd number of taps, the last pair loads four bytes of the pixel after the row.
 inline constexpr std::int64_t kOverread = 4;
 /// Computes pixel `x` of one row.
 void filter_pixel(const AxisFilter& across, std::int64_t x, const std::uint8_t* in,
@@ -53,6 +54,7 @@ void filter_columns(const AxisFilter& down, std::int64_t y, const std::uint8_t* 
 }  // namespace sse2
 
 namespace avx2 {
+// The last pair of taps starts at most at the row's last pixel, and 16 bytes are loaded from there.
 inline constexpr std::int64_t kOverread = 13;
 std::int64_t filter_rows(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
                          std::int64_t rows, std::uint8_t* out);

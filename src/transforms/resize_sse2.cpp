@@ -49,6 +49,7 @@ void filter_block(const AxisFilter& down, std::int64_t y, const std::uint8_t* in
   Sums sums[4];
   for (std::int32_t tap = 0; tap < count; tap += 2, row += 2 * stride) {
     const __m128i upper = load128(row);
+    // With an odd number of taps, the last row may be the last one of the image.
     const __m128i lower = tap + 1 < count ? load128(row + stride) : zero;
     const __m128i high = spread(down.high(y) + tap);
     const __m128i low = spread(down.low(y) + tap);

@@ -50,6 +50,7 @@ class TriangleFilter {
   }
 
  private:
+  // std::floor() cannot be used in constexpr functions before C++23.
   static constexpr std::int64_t floor(double x) {
     const auto whole = static_cast<std::int64_t>(x);
     return static_cast<double>(whole) > x ? whole - 1 : whole;

@@ -118,6 +118,8 @@ class BilinearWarp {
   /// right and below are 0 or 1.
   template <typename Value>
   static void mix(float across, float down, float* to, const Value& value) {
+    // All channels are computed before the first is stored, because `to` might alias the pixels as
+    // far as the compiler knows.
     float made[C];
     for (int c = 0; c < C; ++c) {
       const float above = between(value(0, 0, c), value(1, 0, c), across);
