@@ -69,6 +69,7 @@ std::deque<MeasuredStep> steps_alone(const Pipeline& pipeline, const Plan& plan,
   const auto& loader = plan.schedule.loader;
   const std::vector<std::string> names = pipeline.device_steps(loader.on_device);
   Plan apart = make_plan("pipelined", names, device, loader, plan.numerics);
+  // make_plan() turns it on for a GPU, even if `plan` does not.
   apart.schedule.loader.pin_memory = loader.pin_memory;
   std::deque<MeasuredStep> steps;
   std::string after = "collate";

@@ -221,6 +221,7 @@ void doubt(const Observations& observed, Diagnosis& diagnosis) {
 void judge(const Observations& observed, const PipelineModel& model, Diagnosis& diagnosis) {
   diagnosis.reason = lacking(diagnosis);
   if (!diagnosis.reason.empty()) return;
+  // If the interval of the share contains 1, it is not certain that the device waits at all.
   if (diagnosis.share.value >= kStarved || diagnosis.share.high >= 1) {
     judge_device(observed, diagnosis);
   } else {
@@ -247,6 +248,8 @@ double estimate_noise(const Observations& observed, const PipelineModel& then, d
   const double more = mean_step_s(slower) / step_s - 1;
   const double of_loader = std::clamp(more / kMore, 0.0, 1.0);
   const double alone = std::min(1.0, half_width(observed.rate_of_all_workers));
+  // The loader's costs are fitted to both rates, so their errors combine like those of a weighted
+  // mean.
   const double loader = whole * alone / std::max(1e-9, std::hypot(whole, alone));
   const auto fed = level_rate(observed, host_level(observed));
   return std::hypot(of_loader * loader, (1 - of_loader) * (fed ? half_width(*fed) : whole));
@@ -272,6 +275,7 @@ Measured predicted_rate(const Observations& observed, const PipelineModel& now,
   const double spread = std::min(kMostSpread, half_width(step_s));
   const double noise =
       is_fed_now ? half_width(*rate) : estimate_noise(observed, then, step_s.value);
+  // The errors are independent, so they add in quadrature.
   const double half =
       std::hypot(std::hypot(noise, spread), std::hypot(kLeastWidth, 1.5 * model_error));
   predicted.low = predicted.value * std::max(0.0, 1 - half);

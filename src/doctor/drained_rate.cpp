@@ -130,6 +130,8 @@ Measured DrainedRate::rate() const {
   if (!is_measured()) return {0, 0, 0, "samples/s", 0};
   Measured rate = mean_interval(block_rates_, "samples/s");
   const double half = rate.value > 0 ? (rate.high - rate.value) / rate.value : 0;
+  // Blocks differ in duration, so the mean of their rates is not the rate of the whole. They only
+  // give its spread.
   rate.value = seconds_ > 0 ? samples_ / seconds_ : rate.value;
   rate.low = rate.value * std::max(0.0, 1 - half);
   rate.high = rate.value * (1 + half);

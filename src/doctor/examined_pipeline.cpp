@@ -47,6 +47,7 @@ RateInTurns ExaminedPipeline::loader_alone(WorkerCount count) {
     return drained(half_.emplace(plan, std::nullopt));
   }
   loader.num_workers = 1;
+  // Reader threads would take the step `read` off the one worker.
   loader.read_ahead.reads = 0;
   return drained(one_.emplace(plan, std::nullopt));
 }

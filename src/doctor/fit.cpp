@@ -28,6 +28,8 @@ PipelineModel::Step make_step(const HostStepCost& cost) {
   step.name = cost.name;
   step.group = cost.group;
   for (std::size_t i = 0; i < cost.wall_s.size(); ++i) {
+    // The two clocks are read one after the other, so the CPU time may seem longer than the wall
+    // time.
     const float working = std::min(cost.cpu_s[i], cost.wall_s[i]);
     step.working_s.push_back(working);
     step.waiting_s.push_back(cost.wall_s[i] - working);
@@ -103,6 +105,8 @@ void fit_contention(const Observations& observed, PipelineModel& model) {
   const double measured = observed.rate_of_all_workers.value;
   const auto whole = level_rate(observed, kWholeLevel);
   const double trained = whole ? whole->low * static_cast<double>(model.batch_size) : 0;
+  // Contention is assumed only if even the highest rate that the measurements allow is lower than
+  // the costs explain.
   const double surely = std::max({measured, observed.rate_of_all_workers.high, trained});
   if (measured <= 0 || drained_rate(model, model.workers) * kContended <= surely) return;
   const auto [steps, whole_s] = find_growth(observed, model);
@@ -156,6 +160,8 @@ void fit_whole(const Observations& observed, PipelineModel& model) {
   });
   const double alone = std::max(kSurest, half_width(observed.rate_of_all_workers));
   const double together = std::max(kSurest, half_width(*whole));
+  // Each rate has a weight of 1 / its interval squared. The power below is the weighted geometric
+  // mean of `by`, which the rate with training needs, and 1, which that of the loader alone needs.
   const double weight = alone * alone / (alone * alone + together * together);
   scale_costs(model, std::pow(by, weight));
 }
@@ -249,6 +255,8 @@ PipelineModel fitted_model(const Observations& observed) {
   model.capacity = observed.capacity;
   for (const HostStepCost& cost : observed.host) model.steps.push_back(make_step(cost));
   if (!model.steps.empty()) {
+    // In this order, because each fit explains the difference that remains after the ones before:
+    // first one worker, then all workers, and last the rate with training.
     add_overhead(observed, model);
     model.readers = observed.situation.plan.schedule.loader.read_ahead.reads;
     fit_contention(observed, model);
@@ -311,6 +319,7 @@ double compute_model_error(const Observations& observed, const PipelineModel& mo
     const double half = half_width(rate);
     if (half > kUntold) continue;
     const double noise = std::min(kMostNoise, half);
+    // Only the part of the difference that noise does not explain is an error of the model.
     const double error = std::max(0.0, std::abs(simulated * rate.value - 1) - noise);
     squares += error * error;
     ++count;

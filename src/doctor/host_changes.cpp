@@ -110,6 +110,8 @@ void Changes::cache() {
   if (last == nullptr || situation_.samples == 0) return;
   const double room = kShareOfMemory * static_cast<double>(situation_.free_memory_bytes);
   for (auto i = static_cast<std::size_t>(last - now_.steps.data()) + 1; i-- > 0;) {
+    // 128 bytes is an estimate of the cache's overhead for a sample: an entry for a field, and
+    // padding.
     const double each = observed_.host[i].bytes + 128;
     const double bytes = each * static_cast<double>(situation_.samples);
     if (bytes > room) continue;

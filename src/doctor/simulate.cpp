@@ -26,7 +26,6 @@ struct Part {
 
 enum class Role : std::uint8_t { worker, reader, line };
 
-/// One thread.
 struct Thread {
   Role role;
   std::uint64_t sample = 0;
@@ -160,6 +159,7 @@ class Simulation {
   /// Begins all work that can begin now. Repeats, because a read may let a worker begin and vice
   /// versa.
   void start() {
+    // The number of slots of a ReadRing with these readers.
     const std::uint64_t ahead = 2 * static_cast<std::uint64_t>(model_.readers);
     for (bool changes = true; changes && taken_ < batches_;) {
       const auto before = std::pair(next_read_, next_sample_);

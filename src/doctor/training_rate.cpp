@@ -68,6 +68,7 @@ void TrainingRate::measure(Trainer& trainer, const TurnTime& time, const Stop& s
     last_ = run(trainer, left, least, stop);
     add_to(counters_, last_.counters);
     is_kept = rate_.add(last_, trainer.pipeline().options().batch_size);
+    // The next try is longer, so that steps are left after all prefetched batches have been used.
     least += 2 * plan_.schedule.loader.prefetch_batches + 2;
   }
   if (last_.step_end_s.empty() || (stop && stop())) return;
@@ -126,6 +127,7 @@ RunResult TrainingRate::run(Trainer& trainer, const TurnTime& time, std::size_t 
   options.stop = [&] {
     if (!start) start = Clock::now();
     const double passed = seconds_since(*start);
+    // Batches that have entered are still trained after the stop, so their time counts, too.
     const double on_the_way = static_cast<double>(entered - done) * passed /
                               static_cast<double>(std::max<std::size_t>(1, done));
     const double known_s = time.step_s * static_cast<double>(entered);
