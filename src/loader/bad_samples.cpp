@@ -41,6 +41,7 @@ SkippedSamples BadSamples::skipped() const {
 
 bool BadSamples::is_known(std::uint64_t sample) const {
   // Most runs have no bad sample, so most calls need no lock.
+  // A thread that still reads false tries the sample, and finds out for itself that it is bad.
   if (!any_) return false;
   const Lock lock(mutex_);
   return known_.contains(sample);

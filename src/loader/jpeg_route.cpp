@@ -93,6 +93,8 @@ std::optional<JpegSlot> JpegRoute::slot_for(std::span<const std::byte> file, Ran
   slot.width = static_cast<std::int32_t>((*shape)[1]);
   slot.sample = key.sample;
   try {
+    // The transform's own key, so that the random numbers are those of a worker that decodes the
+    // file.
     key.operation = static_cast<std::uint32_t>(resize_);
     slot.region = transforms_[resize_].op.window(key, {(*shape)[0], (*shape)[1], 3}).region;
   } catch (const Error&) {  // the transform's own step throws it again and is named in the message

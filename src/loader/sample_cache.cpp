@@ -63,6 +63,8 @@ std::span<const CachedField> SampleCache::find(std::uint64_t sample) {
 
 void SampleCache::put(std::uint64_t sample, const Sample& from) {
   ensure(from.fields.size() == fields_, "all samples of a cache have the same number of fields");
+  // Saves work if the cache is full. Relaxed order is enough, because reserve() checks again under
+  // the lock.
   if (!is_filling()) return;
   Slot& slot = index_[sample];
   const CachedField* absent = nullptr;

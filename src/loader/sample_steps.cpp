@@ -97,6 +97,8 @@ void SampleSteps::read(const SamplePosition& place, Sample& out, StepMeter& mete
 void SampleSteps::run(std::size_t first, std::size_t last, const SamplePosition& place,
                       SampleBuffers& buffers, StepMeter& meter, bool is_kept) const {
   StepClock clock;
+  // An image that is cached right after decoding must be complete, because later epochs crop other
+  // parts of it.
   const bool must_be_complete = !decodes_parts_ || (is_kept && last <= kFirstTransform);
   buffers.has_part = false;
   buffers.file.reset();

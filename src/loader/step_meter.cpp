@@ -81,6 +81,8 @@ void StepMeter::add_to(std::span<StepLaps> laps) const {
   for (std::size_t i = 0; i < laps.size(); ++i) {
     const std::uint64_t calls = cells_[i].calls.load(std::memory_order_relaxed);
     for (std::uint64_t n = calls - std::min<std::uint64_t>(calls, kKeptLaps); n < calls; ++n) {
+      // The worker may replace the oldest laps meanwhile. A newer lap in place of an old one does
+      // no harm.
       const std::uint64_t lap = lap_counter(i, n).load(std::memory_order_relaxed);
       laps[i].wall_s.push_back(to_seconds(lap >> 32));
       laps[i].cpu_s.push_back(to_seconds(lap & kMostUnits));

@@ -42,6 +42,8 @@ class StepMeter {
   void add_to(std::span<StepLaps> laps) const;
 
  private:
+  // A whole cache line, because the memory next to it may belong to another worker, which writes
+  // often.
   struct alignas(64) Cell {
     std::atomic<std::uint64_t> calls{0};
     std::atomic<std::uint64_t> wall_ns{0};
