@@ -10,6 +10,7 @@ namespace slipstream {
 namespace {
 
 std::atomic<int> interrupts = 0;
+// A signal handler must not use a lock: the interrupted thread may hold it.
 static_assert(std::atomic<int>::is_always_lock_free);
 
 void on_interrupt(int) {

@@ -109,7 +109,6 @@ std::string first_difference(const std::string& what, const Json& there, const J
   return "";
 }
 
-/// Describes the difference in the setting `key`.
 std::string setting_differs(const std::string& key, const Json& there, const Json& wanted) {
   std::string found;
   if (key == "transforms")

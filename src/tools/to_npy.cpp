@@ -127,6 +127,8 @@ class NpyConversion {
       }
     }
     const Lock lock(mutex_);
+    // The block is listed only after all its values were written. A conversion that ends earlier
+    // writes it again when it is resumed.
     manifest_.blocks[block] = std::move(digests);
     write_npy_manifest(dir_, manifest_);
     if (options_.progress) options_.progress(manifest_.written(), manifest_.blocks.size());
