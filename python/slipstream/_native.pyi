@@ -8,13 +8,13 @@ from typing import Any
 import torch
 
 class Error(RuntimeError):
-    """Something failed. The message says what, where and what to do."""
+    """Raised on a failure. The message describes what failed, where, and what to do."""
 
 class Refused(Error):
-    """What was asked for makes no sense, which was found before any sample was read."""
+    """Raised for arguments that are not valid. They are checked before any sample is read."""
 
 class UnfitSample(Error):
-    """A sample that cannot be read, or does not fit a transform."""
+    """Raised for a sample that cannot be read or does not fit a transform."""
 
 class Dataset:
     def __len__(self) -> int: ...

@@ -124,13 +124,12 @@ std::string difference_text(const std::string& stage, const CastOperation& there
   return "stage '" + stage + "' ran " +
          (there.autocast ? "under torch.autocast with " + autocast_dtype(*there.autocast)
                          : std::string("without torch.autocast")) +
-         ", but the loop's body enters torch.autocast('" + c10::DeviceTypeName(here.device, true) +
-         "', " + dtype +
-         "), which comes too late for a stage that runs ahead of it. Remedy: enter " +
-         "it around the loop, or choose for the stage, slipstream.Stage('" + stage +
+         ", but the loop body enters torch.autocast('" + c10::DeviceTypeName(here.device, true) +
+         "', " + dtype + "), which has no effect on a stage that runs ahead of it. Remedy: enter " +
+         "it around the loop, or set autocast for the stage, slipstream.Stage('" + stage +
          "', ..., autocast=" + dtype +
          ") or autocast=" + (there.autocast ? autocast_dtype(*there.autocast) : "False") +
-         " to leave it as it is";
+         " to keep the present behavior";
 }
 
 /// Returns an operation of `body` under another autocast state than `of_stage`, or nullptr if one

@@ -27,10 +27,9 @@ std::map<const Context*, ContextUse>& uses() {
 ContextUse& find_use(const Context& context, std::thread::id owner) {
   ContextUse& use = uses().try_emplace(&context, ContextUse{owner}).first->second;
   if (use.at_work || use.owner != owner)
-    throw Refused(
-        "another trainer is at work on " + context.device().str() +
-        ": let it end first. An iterator of predict() works until its end, or until it is "
-        "closed");
+    throw Refused("another trainer is running on " + context.device().str() +
+                  ": wait until it has finished. An iterator of predict() runs until its end, or "
+                  "until it is closed");
   return use;
 }
 

@@ -55,8 +55,8 @@ std::shared_ptr<Context> get_context(const std::string& device) {
   if (known != contexts.end() && known->second.in.is_this_process()) return known->second.context;
   if (known != contexts.end() && known->second.context->kind() == DeviceKind::cuda)
     throw Refused(device +
-                  " was in use when this process was forked, and CUDA does not go on in a forked "
-                  "process: start it with 'spawn' or 'forkserver'");
+                  " was in use when this process was forked, and CUDA cannot be used in a forked "
+                  "process: start the process with 'spawn' or 'forkserver'");
   const auto made = std::make_shared<Context>(device);
   // Leaked: its destructor would join threads that only the parent has.
   if (known != contexts.end()) static_cast<void>(new auto(known->second.context));
@@ -69,8 +69,8 @@ bool ProcessGuard::is_this_process() const { return process_ == current(); }
 void ProcessGuard::require_this_process(const std::string& what) const {
   if (!is_this_process())
     throw Refused(what +
-                  " was made in the process that this one was forked from, whose threads are not "
-                  "here: make another one in this process");
+                  " was created in the process that this one was forked from, whose threads do not "
+                  "exist here: create another one in this process");
 }
 
 int ProcessGuard::current() { return getpid(); }

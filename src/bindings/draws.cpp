@@ -120,13 +120,13 @@ class DrawOrder::Generator {
  private:
   std::string conflict(const std::string& other, const std::string& who) const {
     const std::string text = other + " and " + who + " both draw random numbers from " + name() +
-                             ". Ahead of the loop's body they would draw in another order than in "
-                             "a plain loop. Remedy: ";
+                             ". Because stages run ahead of the loop body, they would use the "
+                             "generator in another order than a plain loop. Remedy: ";
     const bool is_loaders = other == kLoader || who == kLoader;
     if (has_seeds() && !is_loaders)
-      return text + "give the stage numbers of its own, slipstream.Stage(..., seed=1)";
+      return text + "give the stage a separate seed, slipstream.Stage(..., seed=1)";
     return text + "let " + (is_loaders ? kLoader : "the stage") +
-           " draw from a generator of its own, such as " + own_one() +
+           " use a separate generator, for example " + own_one() +
            (is_loaders ? ", or in workers" : "");
   }
 

@@ -52,12 +52,13 @@ void check_classes(const Dataset& dataset, const BatchOps& ops, std::int64_t tol
   for (const FieldSpec& field : dataset.fields()) {
     if (field.kind != FieldKind::label) continue;
     if (field.classes <= 0)
-      throw Refused(name + " makes labels of batch x classes, but the data set does not say how " +
+      throw Refused(name +
+                    " converts labels to batch x classes, but the data set does not report how " +
                     "many classes there are: open it with num_classes=N");
     if (told > 0 && field.classes != told)
       throw Refused("num_classes of " + name + " is " + std::to_string(told) +
                     ", but the data set has " + std::to_string(field.classes) +
-                    " classes: leave num_classes out, or open the data set with as many");
+                    " classes: leave num_classes out, or open the data set with the same number");
   }
 }
 

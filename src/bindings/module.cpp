@@ -64,7 +64,7 @@ class Loop {
   }
 
   py::object next() {
-    if (std::exchange(is_busy_, true)) throw py::value_error("this pass is already executing");
+    if (std::exchange(is_busy_, true)) throw py::value_error("this iterator is already executing");
     try {
       std::optional<py::object> batch = loop_->next();
       if (!batch) throw py::stop_iteration();
@@ -122,14 +122,15 @@ py::handle add_error(py::module_& module, const char* name, py::handle base, con
 }
 
 void add_errors(py::module_& module) {
-  static const py::handle error =
-      add_error<Error>(module, "Error", PyExc_RuntimeError,
-                       "Something failed. The message says what, where and what to do.");
+  static const py::handle error = add_error<Error>(
+      module, "Error", PyExc_RuntimeError,
+      "Raised on a failure. The message describes what failed, where, and what to do.");
   static const py::handle refused = add_error<Refused>(
       module, "Refused", error,
-      "What was asked for makes no sense, which was found before any sample was read.");
+      "Raised for arguments that are not valid. They are checked before any sample is read.");
   static const py::handle unfit = add_error<UnfitSample>(
-      module, "UnfitSample", error, "A sample that cannot be read, or does not fit a transform.");
+      module, "UnfitSample", error,
+      "Raised for a sample that cannot be read or does not fit a transform.");
   py::register_exception_translator([](std::exception_ptr thrown) {
     try {
       if (thrown) std::rethrow_exception(thrown);

@@ -10,8 +10,8 @@ using py::detail::values_and_holders;
 
 PyObject* refuse_new(PyTypeObject* type, PyObject*, PyObject*) {
   PyErr_Format(PyExc_TypeError,
-               "%s.__new__() alone makes no usable object: call the class, which also calls "
-               "__init__()",
+               "%s.__new__() alone does not create a usable object: call the class, which also "
+               "calls __init__()",
                type->tp_name);
   return nullptr;
 }
@@ -38,7 +38,7 @@ PyObject* construct(PyObject* type, PyObject* args, PyObject* kwargs) {
   if (self == nullptr) return nullptr;
   if (Py_TYPE(self)->tp_init(self, args, kwargs) == 0) {
     if (is_complete(self)) return self;
-    PyErr_Format(PyExc_TypeError, "%s.__init__() must call that of its base class",
+    PyErr_Format(PyExc_TypeError, "%s.__init__() must call the __init__() of its base class",
                  Py_TYPE(self)->tp_name);
   }
   Py_DECREF(self);

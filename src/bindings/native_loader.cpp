@@ -95,8 +95,8 @@ std::shared_ptr<NativeLoader> NativeLoader::examined(std::optional<HostCut> cut,
                                                      unsigned workers) const {
   if (pool_)
     throw Refused(
-        "what is written in Python among a slipstream.DataLoader's data set and transforms cannot "
-        "be measured yet: examine it in a torch.utils.data.DataLoader");
+        "a slipstream.DataLoader whose data set or transforms are written in Python cannot be "
+        "measured yet: examine them in a torch.utils.data.DataLoader");
   DataLoaderOptions options = options_;
   options.prefetch_batches = options_.prefetch_batches / options_.num_workers * workers;
   options.num_workers = workers;
@@ -183,17 +183,19 @@ bool NativeLoader::ready() {
 void NativeLoader::check_pass(std::uint64_t pass) const {
   if (pass != passes_)
     throw Error(
-        "the loader was sent elsewhere meanwhile: finish one pass first, or make a loader for "
-        "each");
+        "the position of the loader was changed during this iteration: finish one iteration first, "
+        "or create a loader for each");
 }
 
 void NativeLoader::take(std::uint64_t pass) {
   const std::lock_guard using_it(using_);
   check_pass(pass);
-  made_in_.require_this_process("this pass over a loader");
+  made_in_.require_this_process("this iterator of a loader");
   if (feed_->loader() == nullptr)
-    throw Error("the loader was ended by another thread: make one for each");
-  if (taken_) throw Error("the loader was asked by another thread meanwhile: make one for each");
+    throw Error("another thread ended the loader: create one loader for each thread");
+  if (taken_)
+    throw Error(
+        "another thread is requesting a batch of this loader: create one loader for each thread");
   {
     const std::lock_guard lock(returned_->changing);
     // Not released when the tensors are freed: any thread may free a tensor, but only one at a time
@@ -295,7 +297,9 @@ GivenBatch NativeLoader::on_host(std::uint64_t pass) {
 
 HostBatch NativeLoader::handed_over(std::uint64_t pass) {
   check_pass(pass);
-  if (!taken_) throw Error("the loader was sent elsewhere by another thread: make one for each");
+  if (!taken_)
+    throw Error(
+        "another thread changed the position of the loader: create one loader for each thread");
   good_ones_ = good_ones(*taken_);
   return *std::exchange(taken_, std::nullopt);
 }

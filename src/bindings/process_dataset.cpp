@@ -139,11 +139,12 @@ void PythonOp::make(const Drawn& drawn, FieldKind, ConstArray in, HostArray& out
 
 void require_size(const Shape& before, const Shape& made) {
   if (before[0] == made[0] && before[1] == made[1]) return;
-  throw UnfitSample("it makes an image of " + to_string(Shape{made[0], made[1]}) + " pixels from " +
-                    to_string(Shape{before[0], before[1]}) +
-                    ", but gets the image alone, and another field of that size would not fit it "
-                    "any more: leave pixels where they are, move both in __getitem__ of a data set "
-                    "of your own, or give there what is to stay as it is flattened");
+  throw UnfitSample(
+      "it makes an image of " + to_string(Shape{made[0], made[1]}) + " pixels from " +
+      to_string(Shape{before[0], before[1]}) +
+      ", but receives only the image, and another field of the same size would not match it any "
+      "more: keep the positions of pixels, transform both fields in __getitem__ of a custom data "
+      "set, or return the field that must not change flattened");
 }
 
 std::uint64_t python_seed(const RandomKey& key, std::uint64_t work) {

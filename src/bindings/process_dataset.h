@@ -77,7 +77,7 @@ struct PythonOp {
 };
 
 inline constexpr const char* kNoImages =
-    "transforms in Python are done to images, but the data set has none";
+    "transforms in Python apply to images, but the data set has none";
 
 /// Throws UnfitSample if a function has changed the size of an image that has masks or boxes.
 void require_size(const Shape& before, const Shape& made);

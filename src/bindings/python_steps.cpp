@@ -72,7 +72,7 @@ py::tuple make_arguments(const Batch& batch, const NamedFields& fields, const at
 
 at::Tensor require_tensor(py::handle value, const std::string& who) {
   if (THPVariable_Check(value.ptr())) return THPVariable_Unpack(value.ptr());
-  throw Error(who + " must give a tensor, but gave " +
+  throw Error(who + " must return a tensor, but returned " +
               std::string(py::str(py::type::of(value).attr("__name__"))));
 }
 
@@ -160,8 +160,8 @@ Loss python_loss(py::handle function, const std::string& input, NamedFields targ
             at::Tensor loss = require_tensor(value, "the loss");
             if (loss.numel() != 1 || !loss.is_floating_point())
               throw Error(
-                  "the loss must give one floating-point number, such as the mean over the "
-                  "batch, but gave a tensor of " +
+                  "the loss must return one floating-point number, such as the mean over the "
+                  "batch, but returned a tensor of " +
                   c10::str(loss.scalar_type(), " ", loss.sizes()));
             return LossValue{loss.reshape({}).to(at::kFloat), {}, {}, 0};
           }};
@@ -179,8 +179,8 @@ Metric python_metric(std::string name, py::handle function, NamedFields targets,
     const bool is_one_each =
         scores.dim() > 0 && scores.size(0) == samples && scores.numel() == samples;
     if (!is_one_each || scores.is_complex())
-      throw Error(who + " must give a real score for each of " + std::to_string(samples) +
-                  " samples, but gave a tensor of " + c10::str(scores.sizes()) + ", " +
+      throw Error(who + " must return a real score for each of " + std::to_string(samples) +
+                  " samples, but returned a tensor of " + c10::str(scores.sizes()) + ", " +
                   c10::toString(scores.scalar_type()));
     counts.select(0, 0).add_(scores.to(at::kDouble).sum());
     counts.select(0, 1).add_(static_cast<double>(scores.numel()));
@@ -197,8 +197,8 @@ FrozenStage python_stage(const py::object& module, py::handle kept, py::handle f
     const py::tuple before = make_arguments(batch, fields, nullptr);
     const py::object after = called(function, py::make_tuple(before, batch.number()));
     if (!py::isinstance<py::tuple>(after) || py::len(after) != fields.size())
-      throw Error("the stage must give a tuple of " + std::to_string(fields.size()) +
-                  " elements, as it got one");
+      throw Error("the stage must return a tuple of " + std::to_string(fields.size()) +
+                  " elements, like its input");
     for (std::size_t i = 0; i < fields.size(); ++i) {
       const py::object value = after.cast<py::tuple>()[i];
       if (!value.is(before[i])) batch.set(fields[i].name, require_tensor(value, "the stage"));

@@ -162,8 +162,8 @@ void StagedLoop::begin() {
 
 std::optional<py::object> StagedLoop::next() {
   if (!ended_by_.empty())
-    throw Error("this iteration ended with an error before (" + ended_by_ +
-                "). Remedy: begin another one, iter(pipeline)");
+    throw Error("this iteration has already ended with an error (" + ended_by_ +
+                "). Remedy: start another one with iter(pipeline)");
   if (is_closed_) return std::nullopt;
   failed_.clear();
   try {
@@ -192,8 +192,8 @@ bool StagedLoop::advance() {
   if (!has_begun_) begin();
   if (threads_ && !threads_->are_here())
     throw Refused(
-        "this loop was begun in the process that this one was forked from, whose threads "
-        "are not here: begin another one in this process");
+        "this loop was started in the process that this one was forked from, whose threads do not "
+        "exist here: start another one in this process");
   restore_lanes();
   bool is_there = false;
   try {
@@ -217,7 +217,7 @@ void StagedLoop::restore_lanes() {
   if (!differs.empty()) throw LoopCheckFailed(differs);
   if (given_ == 0) return;
   const std::uint64_t batch = given_ - 1;
-  draws_.end("the loop's body", {batch, stages_.size() + 1});
+  draws_.end("the loop body", {batch, stages_.size() + 1});
   check_stages(/*is_at_end=*/false);
   clear(batch % lanes_.size());
   if (stream_ && batch > 0) {
@@ -337,10 +337,9 @@ void StagedLoop::prepare_call(std::size_t lane, std::size_t slot) {
   const LoopStage& stage = stages_[lane - 1];
   failed_ = stage.name;
   if (sees_operations())
-    throw LoopCheckFailed(
-        "stage '" + stage.name +
-        "' is TorchScript, which a thread calls that a mode entered within the loop does "
-        "not see. Remedy: enter it ahead of the loop");
+    throw LoopCheckFailed("stage '" + stage.name +
+                          "' is TorchScript and runs on a thread to which a mode that is entered "
+                          "inside the loop does not apply. Remedy: enter it before the loop");
   const py::object& input = values_[slot][lane - 1];
   const py::tuple arguments = in_python(stage, input, [&] {
     const at::NoGradGuard no_gradients;
@@ -414,11 +413,11 @@ py::object StagedLoop::staged(std::size_t index, std::uint64_t batch, const py::
 void StagedLoop::check_stages(bool is_at_end) {
   for (LoopStage& stage : stages_)
     if (const std::string change = stage.watch.change(is_at_end); !change.empty())
-      throw LoopCheckFailed(
-          "stage '" + stage.name + "' runs ahead of the loop's body, but " + change +
-          " since the loop began. Remedy: leave the stage alone in the body (no optimizer, "
-          "no running average, no train() of a model that it is part of), or call it in "
-          "the body");
+      throw LoopCheckFailed("stage '" + stage.name + "' runs ahead of the loop body, but " +
+                            change +
+                            " since the loop began. Remedy: do not change the stage in the loop "
+                            "body (no optimizer, no running average, no train() of a model that it "
+                            "is part of), or call it in the loop body");
 }
 
 void StagedLoop::keep_own(std::size_t lane, const py::object& made) {
@@ -450,13 +449,12 @@ void StagedLoop::refuse_same_memory(std::size_t lane, const at::Tensor& tensor) 
   if (lane > 0)
     throw LoopCheckFailed(
         "stage '" + stages_[lane - 1].name +
-        "' gave the same memory for two batches, so that the later one overwrites the "
-        "earlier one. Remedy: return a clone() of what it keeps (outputs of CUDA graphs, "
-        "such as those of torch.compile(mode=\"reduce-overhead\"), are such memory)");
+        "' returned the same memory for two batches, so the later one overwrites the earlier one. "
+        "Remedy: return a clone() of memory that the stage keeps, such as outputs of CUDA graphs "
+        "(torch.compile(mode=\"reduce-overhead\"))");
   throw LoopCheckFailed(
-      "the loader gave the same memory for two batches, and it was written after the earlier one "
-      "was taken, which is still in use. Remedy: let it give a clone(), or new memory for each "
-      "batch");
+      "the loader returned the same memory for two batches, and changed it while the earlier batch "
+      "was still in use. Remedy: return a clone(), or new memory for each batch");
 }
 
 void StagedLoop::drop(std::size_t lane, std::size_t slot) {

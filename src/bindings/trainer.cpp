@@ -124,7 +124,7 @@ void NativeTrainer::begin() {
       throw Refused(saving_.folder.string() + " has checkpoints of later steps, up to " +
                     std::to_string(found.front().step) + ", than this trainer, which is at step " +
                     std::to_string(position()) +
-                    ": go on from there with resume=\"auto\", or give another folder");
+                    ": continue from there with resume=\"auto\", or give another folder");
     if (!found.empty()) {
       const State now = trainer_->state();
       try {
@@ -222,7 +222,7 @@ std::uint64_t NativeTrainer::digest() const {
 void NativeTrainer::restore(const std::string& path) {
   if (log_)
     throw Refused(
-        "log_dir: a run folder cannot go back to another step; make another trainer, with " +
+        "log_dir: a run folder cannot go back to another step; create another trainer, with " +
         ("resume='" + path + "'"));
   const LoadedCheckpoint loaded = run_unlocked([&] { return load_checkpoint(*trainer_, path); });
   history_ = {position(), loaded, criterion_};
@@ -262,9 +262,9 @@ NativeEvaluator::NativeEvaluator(std::shared_ptr<NativeTrainer> trainer,
   of.made_in_.require_this_process("this trainer");
   Context& context = *of.context_;
   if (context.device() != loader->context().device())
-    throw Refused("the loader fills memory for " + loader->context().device().str() +
+    throw Refused("the loader loads batches for " + loader->context().device().str() +
                   ", but the trainer's device is " + context.device().str() +
-                  ": give both the same");
+                  ": use the same device for both");
   const Pipeline data = make_data_pipeline(*loader, /*is_evaluated=*/true);
   EvaluationOptions options;
   options.same_images = counts_scores && !may_differ;

@@ -77,7 +77,7 @@ Metric make_metric(const std::string& name, const std::string& target, std::int6
     throw Refused(unknown_name("metric", name, {"top1", "top5", "class_accuracy", "mean_iou"}));
   if (classes == 0)
     throw Refused("the metric '" + name + "' needs to know how many classes there are, which " +
-                  "the data set does not say: give num_classes, or leave the metric out");
+                  "the data set does not report: give num_classes, or remove the metric");
   return name == "mean_iou" ? mean_iou(target, classes) : class_accuracy(target, classes);
 }
 
@@ -124,7 +124,7 @@ Pipeline make_data_pipeline(const NativeLoader& loader, bool is_evaluated) {
   if (given.rank.count != 1)
     throw Refused(
         "slipstream.Trainer trains in one process, but the loader loads the share of one of "
-        "several: give it rank=0 and world_size=1, or keep your own loop");
+        "several processes: give it rank=0 and world_size=1, or write a custom training loop");
   Pipeline made(loader.dataset(), given);
   for (const NamedOp& each : loader.transforms()) {
     const auto* in_python = each.op.get_if<PythonOp>();

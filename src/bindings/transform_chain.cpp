@@ -23,13 +23,13 @@ constexpr const char* kImage = "image";
 
 FieldSpec make_spec(const at::Tensor& images) {
   if (images.layout() != at::kStrided || !(images.is_cpu() || images.is_cuda()))
-    throw Refused("transforms take dense tensors on a CPU or a GPU, not one of layout " +
+    throw Refused("transforms accept dense tensors on a CPU or a GPU, not one of layout " +
                   c10::str(images.layout()) + " on " + images.device().str() +
                   ": convert it (to_dense(), to())");
   const bool is_bytes = images.scalar_type() == at::kByte;
   if (images.dim() != 4 || (!is_bytes && images.scalar_type() != at::kFloat))
     throw Refused(
-        "transforms take images of batch x channels x height x width, uint8 or float32, not " +
+        "transforms accept images of batch x channels x height x width, uint8 or float32, not " +
         std::string(c10::toString(images.scalar_type())) + " of " + c10::str(images.sizes()));
   FieldSpec spec{kImage, FieldKind::image, is_bytes ? DType::uint8 : DType::float32, {}};
   spec.shape = Shape{images.size(2), images.size(3), images.size(1)};

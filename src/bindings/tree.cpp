@@ -128,8 +128,9 @@ bool can_move(py::handle value) {
 /// Adds a note with the position of `value`. Has no effect before Python 3.11.
 void note_where(const py::error_already_set& error, py::handle value, const std::string& place) {
   const auto type = py::str(py::type::of(value).attr("__name__")).cast<std::string>();
-  const std::string where = "in " + type + ".to('" + place +
-                            "'), which is called of what a batch holds, as that of tensors is";
+  const std::string where =
+      "in " + type + ".to('" + place +
+      "'), which the loop calls for objects in a batch in the same way as for tensors";
   const py::object describe = imported("slipstream._signals", "describe_place");
   imported("slipstream._signals", "add_note")(
       error.value(), describe(error.value(), find_traceback(error), where));
@@ -194,7 +195,7 @@ py::object with_applied(py::handle batch, py::handle function, py::handle from, 
   if (!source || !target) return {};
   py::object result = call_python(
       function, py::make_tuple(py::handle(PySequence_Fast_GET_ITEM(batch.ptr(), *source))));
-  ensure(Py_SIZE(batch.ptr()) == size, "a stage leaves the length of its batch as it is");
+  ensure(Py_SIZE(batch.ptr()) == size, "a stage must not change the length of its batch");
   py::object changed = owned(is_list ? PyList_New(size) : PyTuple_New(size));
   for (Py_ssize_t i = 0; i < size; ++i) {
     PyObject* const value =

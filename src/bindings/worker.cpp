@@ -128,7 +128,7 @@ ConstArray WorkerPool::Worker::make_array(std::span<const std::uint64_t> words) 
   }
   if (!is_good || bytes > mapped_bytes_ - offset)
     throw WorkerLost("worker process " + std::to_string(number_) +
-                     " gave an answer that makes no sense");
+                     " sent an answer that is not valid");
   array.data = mapped_ + offset;
   return array;
 }
@@ -194,7 +194,8 @@ std::string WorkerPool::Worker::end_of_process() const {
     }
     const std::string number = std::to_string(how.si_status);
     if (how.si_code == CLD_EXITED) return "exited with code " + number;
-    const std::string cause = how.si_status == SIGKILL ? ", often for want of memory," : "";
+    const std::string cause =
+        how.si_status == SIGKILL ? ", often because of a lack of memory," : "";
     return "was ended by signal " + number + " (" + strsignal(how.si_status) + ")" + cause;
   }
   return "ended";

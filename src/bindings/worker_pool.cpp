@@ -17,7 +17,7 @@ constexpr auto kWait = std::chrono::milliseconds(50);
 
 int made_wake() {
   const int wake = eventfd(0, EFD_CLOEXEC);
-  if (wake < 0) throw WorkerLost("no descriptor is left for worker processes (ulimit -n)");
+  if (wake < 0) throw WorkerLost("no file descriptor is left for worker processes (ulimit -n)");
   return wake;
 }
 
@@ -80,7 +80,7 @@ WorkerPool::Worker* WorkerPool::take(const PoolUser* user, const OnWait& on_wait
     if (user != nullptr && user->has_left())
       throw WorkerLost("the wait for a worker process was ended");
     if (living_ == 0)
-      throw WorkerLost("all worker processes have ended, the last one so: " + last_end_);
+      throw WorkerLost("all worker processes have ended; the last one: " + last_end_);
     if (const auto found = find_free(); found != free_.end()) {
       Worker* const worker = *found;
       free_.erase(found);

@@ -34,14 +34,14 @@ int augment(const AugmentVerb& verb, const Cli& cli) {
   print_remarks(*dataset);
   const AugmentSheet shown = augment_sheet(dataset, chain, options);
   if (shown.sheet.tiles.empty()) {
-    std::cout << "interrupted before the picture was whole: " << verb.out << " is not written\n";
+    std::cout << "interrupted before the picture was complete: " << verb.out << " is not written\n";
     return kInterrupted;
   }
   out.write(sheet_file(shown.sheet, "What " + verb.transforms + " does", verb.out));
   std::cout << format_count(shown.samples.size(), "sample") << " with "
             << format_count(options.versions, "version") << " each in " << verb.out << "\n";
   if (!left_out.empty())
-    std::cout << left_out.name() << " is not shown: it is done to whole batches in training\n";
+    std::cout << left_out.name() << " is not shown: it works on whole batches in training\n";
   print_skipped(shown.skipped);
   return kDone;
 }
@@ -67,7 +67,7 @@ void add_augment(CLI::App& app, Cli& cli, Verb& chosen) {
       ->group(kOutputGroup);
   command
       ->add_option("--versions", options.versions,
-                   "Number of versions of each image, one for each epoch from --epoch on")
+                   "Number of versions of each image, one for each epoch, starting at --epoch")
       ->check(at_least(1))
       ->capture_default_str()
       ->group(kOutputGroup);
@@ -80,7 +80,8 @@ void add_augment(CLI::App& app, Cli& cli, Verb& chosen) {
       ->check(at_least(0))
       ->capture_default_str()
       ->group(kTransformsGroup);
-  add_background(*command, options.background, "Color behind transparent pixels, as in training");
+  add_background(*command, options.background,
+                 "Background color for transparent pixels, as in training");
   add_on_bad_sample(*command, options.on_bad_sample, "leaves it out");
   command->callback([=, &cli, &chosen] { chosen = [verb, &cli] { return augment(*verb, cli); }; });
 }

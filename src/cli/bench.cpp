@@ -76,7 +76,7 @@ void refuse_given(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options())
     if (option->count() > 0)
       throw Refused(option->get_name() + " of bench has no effect on bench loader; give the " +
-                    "options of bench loader behind 'loader' (see bench loader --help)");
+                    "options of bench loader, after the word 'loader' (see bench loader --help)");
 }
 
 }  // namespace
@@ -99,9 +99,8 @@ void add_bench(CLI::App& app, Cli& cli, Verb& chosen) {
       ->capture_default_str()
       ->group(kScheduleGroup);
   command
-      ->add_option(
-          "--transforms-device", verb->options.transforms_devices,
-          "Where transforms are done, comma-separated: cpu (loader threads) or cuda (the GPU)")
+      ->add_option("--transforms-device", verb->options.transforms_devices,
+                   "Where transforms run, comma-separated: cpu (loader threads) or cuda (the GPU)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(transforms_device_problem)

@@ -59,7 +59,7 @@ int bench_loader(const LoaderVerb& verb, const Cli& cli) {
     options.progress = [&](std::size_t done, std::size_t all) { line.update(done, all); };
     report.rates = measure_loader(dataset, chain, loader, options);
   }
-  if (cli.interrupted()) std::cout << "interrupted: these are the figures up to then\n";
+  if (cli.interrupted()) std::cout << "interrupted: these are the results so far\n";
   std::cout << loader_table(report);
   SkippedSamples skipped;
   for (const LoaderRate& rate : report.rates) skipped.add(rate.skipped);
@@ -134,7 +134,7 @@ void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen) {
   command->callback([=, &cli, &chosen] {
     if (!verb->transforms.empty() && command->count("--image-size") > 0)
       throw Refused(
-          "--image-size has no effect beside --transforms, whose transforms say the size: " +
+          "--image-size has no effect with --transforms, whose transforms determine the size: " +
           std::string("leave one of them out"));
     chosen = [verb, &cli] { return bench_loader(*verb, cli); };
   });

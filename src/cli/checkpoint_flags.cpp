@@ -76,7 +76,7 @@ LoadedWeights CheckpointFlags::loaded_into(const Pipeline& pipeline) const try {
 } catch (const Refused& refused) {
   const std::string why = refused.what();
   const bool differs = why.find("another model") != std::string::npos;
-  throw Refused(why + (differs ? hint + "\n--weights-partial takes those that fit" : ""));
+  throw Refused(why + (differs ? hint + "\n--weights-partial loads those that fit" : ""));
 }
 
 std::unique_ptr<Checkpoints> CheckpointFlags::open(Trainer& trainer, std::uint64_t steps,
@@ -99,7 +99,7 @@ std::optional<LoadedCheckpoint> CheckpointFlags::load(Trainer& trainer,
   if (loaded) {
     for (const std::string& damaged : loaded->passed_over)
       std::cerr << "warning: passed over a damaged checkpoint: " << printable(damaged) << "\n";
-    std::cout << "goes on from step " << loaded->step << " (" << loaded->path.string() << ")\n";
+    std::cout << "continues from step " << loaded->step << " (" << loaded->path.string() << ")\n";
   }
   return loaded;
 }

@@ -25,14 +25,15 @@ void check_sizes(const Options& options) {
     try {
       static_cast<void>(count_encoder_levels(size, "classification with --model encoder"));
     } catch (const Refused& refused) {
-      throw Refused(std::string(refused.what()) + "; --model resnet18 takes any");
+      throw Refused(std::string(refused.what()) + "; --model resnet18 accepts any size");
     }
     return;
   }
   const std::string model = options.text("model");
   if (size <= kFactorOfResNets && options.batch_size == 1)
     throw Refused("batch size 1: " + model + " normalizes over each batch, whose images of " +
-                  std::to_string(size) + " pixels have become one pixel each; give a batch of 2" +
+                  std::to_string(size) +
+                  " pixels are reduced to one pixel each; give a batch of 2" +
                   " or more, or --image-size " + std::to_string(kFactorOfResNets + 1) + " or more");
 }
 
@@ -47,7 +48,7 @@ ModuleRef make_model(const Options& options, std::int64_t classes) {
 
 OptionList options_of_classification() {
   const OptionList own = {{"model",
-                           "The model: resnet18, resnet50 or encoder (that of segmentation)",
+                           "The model: resnet18, resnet50 or encoder (the model of segmentation)",
                            "resnet18", one_of({"resnet18", "resnet50", "encoder"})}};
   const Option smoothing = {"label-smoothing",
                             "Label smoothing, as in torch.nn.CrossEntropyLoss, 0 to 1", 0.0,

@@ -65,7 +65,7 @@ CpuList cpus_near(const Context& context) {
   std::erase_if(
       near, [&](unsigned cpu) { return !std::binary_search(allowed.begin(), allowed.end(), cpu); });
   if (near.empty())
-    throw Refused("--cpus gpu: this machine does not tell which CPUs are near " +
+    throw Refused("--cpus gpu: this machine does not report which CPUs are near " +
                   device.pci_address + "; give a list, such as 0-7");
   return near;
 }
@@ -246,10 +246,10 @@ Plan CommonOptions::plan_file(const std::string& path, const std::vector<std::st
   std::error_code failed;
   if (!std::filesystem::exists(path, failed))
     throw Refused(unknown_name("plan", path, others) +
-                  ", or a file that --plan-out wrote, but no such file is there");
+                  ", or a file that --plan-out wrote, but there is no such file");
   if (given_transforms_device_)
     throw Refused("--transforms-device has no effect on the plan in " + path +
-                  ", which says where transforms are done: leave it out");
+                  ", which determines where transforms run: leave it out");
   const std::string text = read_given_text(path, kMostWrittenBytes);
   Plan plan;
   try {

@@ -38,7 +38,7 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
 
 void add_read_ahead(CLI::App& verb, std::optional<unsigned>& reads) {
   verb.add_option("--read-ahead", reads,
-                  "Number of reads in flight ahead of the workers, for slow storage; 0: each "
+                  "Number of reads in flight in advance of the workers, for slow storage; 0: each "
                   "worker reads its own files")
       ->check(at_least(0))
       ->group(kLoaderGroup);
@@ -93,7 +93,7 @@ void CommonOptions::add_loader_to(CLI::App& verb) {
 
 void CommonOptions::add_batch_to(CLI::App& verb, std::string& transforms_device) {
   verb.add_option("--transforms-device", transforms_device,
-                  "Where transforms are done: cpu (loader threads) or cuda (the GPU)")
+                  "Where transforms run: cpu (loader threads) or cuda (the GPU)")
       ->check(transforms_device_problem)
       ->capture_default_str()
       ->group(kScheduleGroup);

@@ -61,7 +61,7 @@ void require_folder_for_conversion(const std::string& out) {
   std::error_code failed;
   for (const auto& entry : std::filesystem::directory_iterator(out, failed))
     if (!is_of_conversion(entry.path()))
-      throw Refused("--out '" + out + "' holds other files, such as " +
+      throw Refused("--out '" + out + "' contains other files, such as " +
                     entry.path().filename().string() + ": give a new folder");
 }
 
@@ -90,7 +90,7 @@ int convert(const ConvertVerb& verb, const Cli& cli) {
   const bool is_npy = verb.to == "npy";
   if (is_npy && verb.given_quality)
     throw Refused(
-        "--quality has no effect on .npy files, which hold pixels and no JPEG: leave it out");
+        "--quality has no effect on .npy files, which contain pixels, not JPEG: leave it out");
   ConvertOptions options = verb.options;
   const std::vector<NamedOp> rest = split_chain(verb, options.transforms);
   if (!is_npy && verb.given_background && !changes_images(options.transforms))
@@ -104,24 +104,23 @@ int convert(const ConvertVerb& verb, const Cli& cli) {
   print_remarks(*dataset);
   const Converted done = run_conversion(*dataset, verb, options);
   if (!done.is_complete) {
-    std::cout << "interrupted; the same command goes on where it stopped\n";
+    std::cout << "interrupted; run the same command again to continue\n";
     return kInterrupted;
   }
   const std::size_t kept = done.parts - done.written;
   std::cout << format_count(dataset->size() - done.skipped.size(), "sample") << " in "
             << format_count(done.parts, is_npy ? "block" : "shard") << " in " << verb.out;
   if (kept > 0)
-    std::cout << ", " << kept << " of which " << (kept == 1 ? "was" : "were") << " there";
+    std::cout << ", " << kept << " of which " << (kept == 1 ? "was" : "were") << " already written";
   std::cout << "\n";
   print_skipped(done.skipped);
   if (done.skipped.size() > 1)
     std::cout << (std::filesystem::path(verb.out) / "manifest.json").string() << " lists them\n";
   if (rest.empty()) return kDone;
   write_file_atomically(rest_path, to_json_text(rest));
-  std::cout
-      << "the first transform that is random or of whole batches, and all behind it, were left "
-         "out: train with --transforms "
-      << rest_path.string() << "\n";
+  std::cout << "the first transform that is random or of whole batches, and all after it, were "
+               "left out: train with --transforms "
+            << rest_path.string() << "\n";
   return kDone;
 }
 
@@ -143,7 +142,8 @@ void add_convert(CLI::App& app, Cli& cli, Verb& chosen) {
       ->capture_default_str()
       ->group(kOutputGroup);
   command->add_option("--classes-from", verb->classes_from, kClassesFromHelp)->group(kDataGroup);
-  add_background(*command, verb->options.background, "Color behind transparent pixels of images");
+  add_background(*command, verb->options.background,
+                 "Background color for transparent pixels of images");
   command->add_option("--resize", verb->resize, "Stretches images to this height and width")
       ->check(at_least(1))
       ->group(kTransformsGroup);

@@ -32,7 +32,7 @@ constexpr double kToExamine = 0.7;
 void check(const DoctorVerb& verb) {
   std::vector<std::string> problems;
   if (!verb.plan_out.empty() && !verb.apply)
-    problems.emplace_back("--plan-out writes the plan that --apply makes: give --apply too");
+    problems.emplace_back("--plan-out writes the plan that --apply creates: give --apply too");
   refuse(problems);
   NamedPaths inputs = verb.measured.common.inputs(verb.measured.plan);
   inputs.emplace_back("--baseline", verb.baseline);
@@ -155,7 +155,7 @@ bool fill_in(DoctorReport& report, Trainer& trainer, const Plan& plan, const Doc
   Examination examination = examine(trainer, plan, options);
   report.observed = std::move(examination.observed);
   report.lanes = std::move(examination.lanes);
-  options.log_line("working out what would help");
+  options.log_line("computing which changes would help");
   report.diagnosis = diagnose(report.observed);
   if (!report.observed.host.empty()) suppose(supposed, report);
   options.budget_s = verb.budget_s * (1 - kToExamine);

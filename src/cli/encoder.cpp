@@ -30,7 +30,7 @@ std::int64_t count_encoder_levels(std::int64_t image_size, const std::string& wo
   while ((std::int64_t{1} << levels) < image_size) ++levels;
   if (image_size < 2 || (std::int64_t{1} << levels) != image_size || image_size > 1024)
     throw Refused("image size " + std::to_string(image_size) + ": " + workload +
-                  " takes a power of two from 2 to 1024");
+                  " accepts a power of two from 2 to 1024");
   return levels;
 }
 

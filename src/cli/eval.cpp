@@ -59,7 +59,7 @@ int evaluate(const EvalVerb& verb, const Cli& cli) {
   for (const auto& [name, value] : report.scores)
     if (std::isnan(value))
       throw Error("the score '" + name +
-                  "' is NaN: the weights hold NaN, or values overflow; give other weights, or "
+                  "' is NaN: the weights contain NaN, or values overflow; give other weights, or "
                   "--precision fp32");
   return kDone;
 }

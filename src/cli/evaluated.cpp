@@ -61,7 +61,7 @@ void EvaluatedOptions::refuse_options_of_training(CLI::App& verb) {
   for (const CLI::Option* option : options_of_training(verb))
     if (option->count() > 0)
       problems.push_back(option->get_name() + " has no effect on " + verb.get_name() +
-                         ", which trains nothing and takes each sample once; leave it out");
+                         ", which does not train and uses each sample once; leave it out");
   refuse(problems);
 }
 
@@ -84,7 +84,7 @@ EvaluatedRun::EvaluatedRun(const Cli& cli, const EvaluatedOptions& options)
     require_recorded_classes(*pipeline.dataset(), given);
   if (!given.needs_labels && given.has("classes-from"))
     weights.hint =
-        "\nwhere the data do not say how many classes there are: give --classes or --classes-from";
+        "\nif the data do not contain the number of classes: give --classes or --classes-from";
   weights.load_weights_into(pipeline);
   const bool is_file = options.plan != "serial" && options.plan != "pipelined";
   numerics_ = options.common.numerics(context_.kind());

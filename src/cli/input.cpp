@@ -28,7 +28,7 @@ void require_rgb(const Dataset& dataset, const Options& options) {
     if (channels == 3 || channels < 0) continue;
     throw Refused(name_of_data(options) + ": the images of '" + field.name + "' have " +
                   format_count(static_cast<std::uint64_t>(channels), "channel") +
-                  ", but models take 3 (RGB); save them again with " +
+                  ", but models need 3 (RGB); save them again with " +
                   (channels < 3 ? "numpy.repeat(images[..., :1], 3, axis=3)" : "images[..., :3]"));
   }
 }
@@ -67,8 +67,8 @@ Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& op
   const std::string end = "the transforms in '" + file + "' end with images of " + to_string(shape);
   if (options.is_given("image-size"))
     throw Refused(end + ", but --image-size asks for " + to_string(Shape{size, size, 3}));
-  throw Refused(end + ": models take images of one size, as high as wide; let a resize to such a " +
-                "size be the last that changes it");
+  throw Refused(end + ": models need square images of one size; end the transforms that change " +
+                "the size with a resize to such a size");
 }
 
 void take_size_of_transforms(Options& options) {
@@ -120,8 +120,7 @@ std::int64_t find_classes(const Dataset& dataset, Options& options, const std::s
     const std::int64_t asked = options.integer("classes");
     if (field.classes == 0) return asked;
     if (options.is_given("classes") && field.classes != asked)
-      throw Refused("--classes " + std::to_string(asked) + ": " + name_of_data(options) +
-                    " says that it has " +
+      throw Refused("--classes " + std::to_string(asked) + ": " + name_of_data(options) + " has " +
                     format_count(static_cast<std::uint64_t>(field.classes), "class") +
                     "; leave --classes out");
     options.set("classes", field.classes);

@@ -40,13 +40,13 @@ Sampling make_sampling(const std::shared_ptr<const Dataset>& dataset, const Opti
   std::error_code failed;
   if (sampler != "balanced" && !std::filesystem::exists(sampler, failed))
     throw Refused("--sampler: " + unknown_name("sampler", sampler, {"random", "balanced"}) +
-                  ", or a file with a weight in each line, but no such file is there");
+                  ", or a file with a weight in each line, but there is no such file");
   if (sampler != "balanced") return Sampling::weighted(weights_in(sampler));
   const auto labeled = std::dynamic_pointer_cast<const LabeledDataset>(dataset);
   if (labeled == nullptr)
     throw Refused(
-        "a balanced sampler needs data that tell the class of a sample without reading it: "
-        "folders of classes or a list; " +
+        "a balanced sampler needs data whose classes are known before a sample is read: folders of "
+        "classes or a list; " +
         name_of_data(options) + " do not: give a file with a weight in each line");
   return Sampling::balanced(*labeled);
 }

@@ -52,7 +52,8 @@ int inspect_path(const InspectVerb& verb, const Cli& cli) {
                            ? open_dataset(verb.path)
                            : open_dataset(verb.path, class_names_from(verb.classes_from));
   if (dataset->size() == 0)
-    throw Error("the data set '" + verb.path + "' holds no samples: nothing can be trained on it");
+    throw Error("the data set '" + verb.path +
+                "' contains no samples: a model cannot be trained on it");
   InspectOptions options{.threads = verb.num_workers, .stop = cli.interrupted};
   InspectReport report{verb.path, {}, {}};
   {

@@ -26,13 +26,12 @@ void refuse_inside(const std::pair<std::string, std::string>& output, const Name
     const bool is_file = option == "--plan" || option == "--transforms";
     if (is_file || output.second.empty() || path.empty()) continue;
     if (!is_inside(output.second, path)) continue;
-    const std::string start = output.first + " " + output.second + " lies in ";
+    const std::string start = output.first + " " + output.second + " is in ";
     std::error_code failed;
     if (fs::exists(fs::path(path) / kRecordFile, failed))
       throw Refused(start + "the checkpoint of " + option + ", " + path +
                     ", which is read: write it elsewhere");
-    throw Refused(start + "the data, " + path +
-                  ": it would be taken for data there; write it elsewhere");
+    throw Refused(start + "the data, " + path + ": it would be read as data; write it elsewhere");
   }
 }
 

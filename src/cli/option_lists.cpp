@@ -63,24 +63,25 @@ Option transforms_option() {
 
 OptionList data_options() {
   return in_group(
-      "Data", {{"data", "A data set (docs/datasets.md), or \"synthetic\"", "synthetic"},
-               classes_option(),
-               {"classes-from", kClassesFromHelp, ""},
-               {"background", "Color behind transparent pixels of images: black, white or #rrggbb",
-                "black", problem_of_color},
-               {"sampler",
-                "How to draw samples: random (each once per epoch), balanced (each class equally "
-                "often), or a file with one weight per line",
-                "random"},
-               {"on-bad-sample",
-                "What to do with a bad sample: stop, or skip (uses another sample in its place)",
-                "stop", one_of({"stop", "skip"})},
-               {"decode",
-                "How to treat images with damage that a decoder can read past: tolerant (uses "
-                "them) or strict (a bad sample)",
-                "tolerant", one_of({"tolerant", "strict"})},
-               {"disk-cache", "Caches samples from slow storage in a folder: DIR=SIZE", "",
-                problem_of_size}});
+      "Data",
+      {{"data", "A data set (docs/datasets.md), or \"synthetic\"", "synthetic"},
+       classes_option(),
+       {"classes-from", kClassesFromHelp, ""},
+       {"background", "Background color for transparent pixels of images: black, white or #rrggbb",
+        "black", problem_of_color},
+       {"sampler",
+        "How to draw samples: random (each once per epoch), balanced (each class equally "
+        "often), or a file with one weight per line",
+        "random"},
+       {"on-bad-sample",
+        "What to do with a bad sample: stop, or skip (uses another sample in its place)", "stop",
+        one_of({"stop", "skip"})},
+       {"decode",
+        "How to treat images with damage that a decoder can read past: tolerant (uses "
+        "them) or strict (a bad sample)",
+        "tolerant", one_of({"tolerant", "strict"})},
+       {"disk-cache", "Caches samples from slow storage in a folder: DIR=SIZE", "",
+        problem_of_size}});
 }
 
 OptionList optimizer_options() {

@@ -26,8 +26,8 @@ void check_outputs(const PredictVerb& verb) {
   verb.preview.check();
   const std::string& preview = verb.preview.path;
   if (!preview.empty() && is_inside(preview, verb.out))
-    throw Refused("--preview " + preview + " lies in the folder of --out, " + verb.out +
-                  ", whose files are called as the samples are: write it elsewhere");
+    throw Refused("--preview " + preview + " is in the folder of --out, " + verb.out +
+                  ", whose files have the names of the samples: write it elsewhere");
 }
 
 EvaluatedOptions without_labels(EvaluatedOptions options) {
@@ -42,7 +42,7 @@ void take(PredictionFiles& files, const Dataset& dataset, std::uint64_t first,
     if (each.is_nan)
       throw Error("the model's output for sample " + std::to_string(sample) + " (" +
                   printable_name(dataset.name(sample)) +
-                  ") is NaN: the weights hold NaN, or values overflow; give other weights, or "
+                  ") is NaN: the weights contain NaN, or values overflow; give other weights, or "
                   "--precision fp32");
     if (each.classes.empty())
       files.add_mask(sample, each.mask.view());

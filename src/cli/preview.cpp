@@ -68,7 +68,7 @@ void Preview::write(const std::function<bool()>& interrupted) {
     run.stop = interrupted;
     const RunResult result = evaluator_->predict(plan_, to_prediction, take, run);
     if (result.interrupted || interrupted()) {
-      std::cout << "interrupted before the preview was whole: " << path_ << " is not written\n";
+      std::cout << "interrupted before the preview was complete: " << path_ << " is not written\n";
       return;
     }
     file_.write(sheet_file(sheet_->sheet(predictions), "Predictions", path_));

@@ -67,8 +67,8 @@ class Recorded {
     std::string message = "the checkpoint was trained with other options:";
     for (const std::string& each : differ_) message += "\n  " + each;
     throw Refused(message +
-                  "\nleave them out to take what the checkpoint records, or give "
-                  "--override to use them all the same");
+                  "\nleave them out to use the values in the checkpoint, or give --override to use "
+                  "them anyway");
   }
 
   void take_classes() {
@@ -139,7 +139,7 @@ void take_recorded(const std::string& weights, bool overrides, CommonOptions& co
     if (overrides) return;
     throw Refused(weights + " is a checkpoint of another model: of the workload " +
                   printable_name(name) + ", not of " + common.workload +
-                  "\n--override with --weights-partial takes the weights that fit");
+                  "\n--override with --weights-partial loads the weights that fit");
   }
   recorded.take(overrides);
 }
@@ -150,7 +150,7 @@ void require_recorded_classes(const Dataset& dataset, const Options& options) {
   const std::string differs = difference_of_names(names, options.class_names);
   if (differs.empty()) return;
   throw Refused("the data have other classes than those the checkpoint was trained on: " + differs +
-                "; leave --classes-from out, or give --override to use them all the same");
+                "; leave --classes-from out, or give --override to use them anyway");
 }
 
 }  // namespace slipstream

@@ -45,12 +45,12 @@ void require_masks(const Dataset& data, const Options& options) {
   if (!options.needs_labels || has_labels(data, FieldKind::mask)) return;
   throw Refused("segmentation needs masks, a class number for each pixel, as its field 'label'; " +
                 name_of_data(options) +
-                " has none: train classification where each image has one class");
+                " has none: use classification if each image has one class");
 }
 
 void require_class_count(std::int64_t classes) {
   if (classes < 2 || classes > 256)
-    throw Refused("segmentation takes 2 to 256 classes, not " + std::to_string(classes));
+    throw Refused("segmentation needs 2 to 256 classes, not " + std::to_string(classes));
 }
 
 /// Returns the number of class names, and sets the option to it; without names, that of the

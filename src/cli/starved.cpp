@@ -58,8 +58,10 @@ void check(const Options& options) {
   const bool synthetic = is_synthetic(options);
   const std::int64_t raw_size = synthetic ? options.integer("raw-size") : size;
   require(synthetic || !options.is_given("raw-size"),
-          "--raw-size has no effect but on synthetic images; those of '" + options.text("data") +
-              "' are as they are: write others with make-data --size or convert --resize");
+          "--raw-size has an effect only on synthetic images; the images of '" +
+              options.text("data") +
+              "' keep their size: write images of another size with make-data --size or convert "
+              "--resize");
   require(raw_size >= size, "raw images of " + std::to_string(raw_size) +
                                 " pixels are smaller than a crop of " + std::to_string(size) +
                                 ": raise --raw-size or lower --image-size");

@@ -345,7 +345,8 @@ void add_train(CLI::App& app, Cli& cli, Verb& chosen) {
   options->common.add_workloads_own_to(*verb);
   verb->callback([=, &cli, &chosen] {
     if (options->epochs && verb->count("--steps") > 0)
-      throw Refused("--epochs and --steps both say how long to train: leave one of them out");
+      throw Refused(
+          "--epochs and --steps both set the length of the training: leave one of them out");
     chosen = [options, &cli] { return train(*options, cli); };
   });
 }

@@ -14,13 +14,13 @@ constexpr int kDigits = 4;
 template <typename Counters>
 std::string describe_share(const Counters& cache) {
   return std::to_string(cache.hits) + " of " + format_count(cache.hits + cache.misses, "sample") +
-         " came from it (batches filled ahead included)";
+         " were loaded from it (including prefetched batches)";
 }
 
 std::string jpeg_line(const JpegResult& jpeg) {
   const std::string device = jpeg.engines ? "the GPU's JPEG engines" : "CUDA kernels";
   const std::string but =
-      jpeg.on_cpu > 0 ? ", but for " + std::to_string(jpeg.on_cpu) + " by the CPU" : "";
+      jpeg.on_cpu > 0 ? ", except " + std::to_string(jpeg.on_cpu) + " by the CPU" : "";
   return format_count(jpeg.images, "image") + " decoded by " + device + but + "\n";
 }
 
@@ -53,12 +53,12 @@ void print_summary(const RunReport& report, std::uint64_t steps) {
   print_skipped(result.skipped);
   if (result.jpeg) std::cout << jpeg_line(*result.jpeg);
   if (result.cache)
-    std::cout << "cache: " << describe_share(*result.cache) << "; it holds "
+    std::cout << "cache: " << describe_share(*result.cache) << "; it contains "
               << result.cache->samples << " in " << format_count(result.cache->bytes, "byte")
               << "\n";
   if (result.disk_cache) {
     const std::string& stopped = result.disk_cache->stop_reason;
-    std::cout << "disk cache: " << describe_share(*result.disk_cache) << "; it holds "
+    std::cout << "disk cache: " << describe_share(*result.disk_cache) << "; it contains "
               << format_count(result.disk_cache->bytes, "byte")
               << (stopped.empty() ? "" : ", nothing more is stored: " + stopped) << "\n";
   }

@@ -81,9 +81,9 @@ void ScheduleFlags::add_to(CLI::App& verb) {
   verb.add_option("--warmup-steps", warmup_steps, "Steps of warm-up, instead of --warmup-epochs")
       ->check(at_least(0))
       ->group(kTrainingGroup);
-  verb.add_option(
-          "--lr-step-size", step_size,
-          "With --schedule step: multiplies the learning rate by --lr-gamma every so many epochs")
+  verb.add_option("--lr-step-size", step_size,
+                  "With --schedule step: the number of epochs after which the learning rate is "
+                  "multiplied by --lr-gamma")
       ->check(above_zero)
       ->group(kTrainingGroup);
   verb.add_option("--lr-gamma", gamma, "With --schedule step: the factor (default: 0.1)")

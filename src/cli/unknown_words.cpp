@@ -34,8 +34,8 @@ std::string plan_key_hint(const std::string& option) {
   for (const PlanKey& each : kPlanKeys) {
     if (each.option != option) continue;
     return "it is a key of the plan, " + std::string(each.key) + " (" + std::string(each.value) +
-           " unless a plan says otherwise): write a plan with train --plan-out FILE, change it, "
-           "and give it with train --plan FILE";
+           " unless a plan sets it): write a plan with train --plan-out FILE, change it, and give "
+           "it with train --plan FILE";
   }
   return "";
 }
@@ -56,7 +56,7 @@ std::string unknown_option(const std::string& option, const std::vector<std::str
     return unknown + hint;
   if (const std::string nearest = nearest_name(option, known); !nearest.empty())
     return unknown + "did you mean '" + nearest + "'? " + help + " shows all";
-  return unknown + help + " shows those that there are";
+  return unknown + help + " shows all options";
 }
 
 std::vector<const CLI::App*> verbs_below(const CLI::App& app) {

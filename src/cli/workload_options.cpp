@@ -85,9 +85,12 @@ std::string workload_problem(const CLI::App& verb, const Cli& cli) {
     for (const Workload& workload : cli.workloads)
       if (declared(workload, word) != nullptr) owners.push_back(workload.name);
     if (owners.empty()) return "";
-    const std::string of = word + " is of the workload" + (owners.size() == 1 ? " " : "s ");
-    if (name.empty()) return of + listed(owners, " or ") + ": say which to " + verb.get_name();
-    return of + listed(owners, " and ") + "; " + name + " has none: leave it out";
+    const std::string of =
+        word + " is an option of the workload" + (owners.size() == 1 ? " " : "s ");
+    if (name.empty())
+      return of + listed(owners, " or ") + ": give the workload as the first argument of " +
+             verb.get_name();
+    return of + listed(owners, " and ") + "; " + name + " does not have it: leave it out";
   }
   return "";
 }
@@ -126,7 +129,7 @@ void CommonOptions::add_workloads_own_to(CLI::App& verb) {
 void CommonOptions::add_own(CLI::App& verb, const Option& option) {
   const std::string name = "--" + option.name;
   const std::string group =
-      option.group.empty() ? "Of the workload " + name_in(verb, *cli_) : option.group;
+      option.group.empty() ? "Options of the workload " + name_in(verb, *cli_) : option.group;
   if (is_flag(option)) {
     verb.add_flag_callback(
             name, [this, option] { options.give(option.name, true); }, option.help)
@@ -210,7 +213,7 @@ Pipeline CommonOptions::declare_on(const std::string& data) const {
 void check_same_classes(const Dataset& trained, const Dataset& other) {
   const std::vector<std::string> ours = trained.class_names(), theirs = other.class_names();
   if (ours == theirs || ours.empty() || theirs.empty()) return;
-  std::string message = "--val has other classes than the data that are trained on";
+  std::string message = "--val has other classes than the training data";
   const auto add = [&message](const char* what, const auto& of, const auto& in) {
     for (const std::string& name : of)
       if (std::find(in.begin(), in.end(), name) == in.end()) {
@@ -218,8 +221,8 @@ void check_same_classes(const Dataset& trained, const Dataset& other) {
         return;
       }
   };
-  add("it has no", ours, theirs);
-  add("it alone has", theirs, ours);
+  add("it does not have", ours, theirs);
+  add("only --val has", theirs, ours);
   throw Refused(message + ". Name all of them with --classes-from");
 }
 

@@ -22,7 +22,7 @@ void Changes::device_transforms() {
   const double more = situation_.augment_s ? situation_.augment_s->value : 0;
   Change change;
   change.id = "device_transforms";
-  change.description = "do the transforms from '" + from->name + "' on, on the device";
+  change.description = "run the transforms from '" + from->name + "' to the last one on the device";
   change.action = "--transforms-device cuda";
   change.bottleneck = Bottleneck::transforms;
   change.is_upper_bound = !situation_.augment_s;
@@ -73,7 +73,7 @@ void Changes::pipelining() {
   const double by = longest / sum;
   Change change;
   change.id = "pipelining";
-  change.description = "run the copy and the stages ahead of training on lanes of their own";
+  change.description = "run the copy and the stages before training on separate lanes";
   change.action = "--plan pipelined";
   change.bottleneck = Bottleneck::copy;
   change.is_upper_bound = true;
@@ -92,7 +92,8 @@ void Changes::unused_fields() {
     how += (how.empty() ? "--wire " : " --wire ") + field + "=host";
   Change change;
   change.id = "unused_fields";
-  change.description = "leave on the host what no stage reads: " + joined(situation_.unused_fields);
+  change.description =
+      "keep on the host the fields that no stage reads: " + joined(situation_.unused_fields);
   change.action = how;
   change.bottleneck = Bottleneck::copy;
   change.is_upper_bound = true;
@@ -147,8 +148,9 @@ void Changes::send_files(const WireChoice& choice) {
   change.description =
       "send '" + choice.field + "' as JPEG files, which the device's engines decode";
   if (is_moved)
-    change.description += ", and do the transforms from '" + choice.on_device_from + "' on there";
-  change.description += "; levels differ a little";
+    change.description +=
+        ", and run the transforms from '" + choice.on_device_from + "' to the last one there";
+  change.description += "; pixel values differ slightly";
   change.action = "--wire " + choice.field + "=jpeg";
   if (is_moved) change.action += " --transforms-device cuda";
   change.bottleneck = Bottleneck::decode;
@@ -172,8 +174,8 @@ void Changes::feature_cache() {
   Change change;
   change.id = "feature_cache";
   change.description =
-      "store what the frozen stages make of each sample, once, and train on that: nothing ahead "
-      "of them is random";
+      "store the results of the frozen stages for each sample once, and train on these: nothing "
+      "before the stages is random";
   change.action = "in your code: run the frozen stages over the data set and train from the result";
   change.bottleneck = Bottleneck::gpu;
   change.is_upper_bound = true;

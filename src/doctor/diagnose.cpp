@@ -189,9 +189,10 @@ std::string lacking(const Diagnosis& diagnosis) {
   if (is_wide && diagnosis.share.high >= kStarved)
     return "the intervals are too wide: give it more time (--budget)";
   if (diagnosis.share.low < kStarved - 0.1 && diagnosis.share.high > kStarved + 0.03)
-    return "the intervals do not say whether the device waits: give it more time (--budget)";
+    return "the intervals do not show whether the device waits: give it more time (--budget)";
   if (diagnosis.share.high < kStarved && diagnosis.model_error > kWrongModel)
-    return "the costs of the parts do not explain the whole: something else is at work";
+    return "the costs of the parts do not explain the measured rate: there is another, unknown "
+           "cost";
   return {};
 }
 
@@ -212,7 +213,8 @@ void doubt(const Observations& observed, Diagnosis& diagnosis) {
   if (may_come_from(*found, diagnosis)) {
     diagnosis.verdict = Bottleneck::not_enough_evidence;
     diagnosis.bottlenecks.clear();
-    diagnosis.reason = changed + "; end what else runs there, or give it more time (--budget)";
+    diagnosis.reason =
+        changed + "; end other programs on the machine, or give it more time (--budget)";
   } else {
     diagnosis.reason += "; but " + changed;
   }

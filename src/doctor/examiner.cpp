@@ -66,9 +66,8 @@ double Examiner::known_step_s() const {
 void Examiner::report_least_time(double seconds, const std::string& why) {
   if (is_overrun_reported_ || seconds <= left()) return;
   is_overrun_reported_ = true;
-  log_line(why + ": the fewest steps that a verdict rests on end after about " +
-           about(loop_.seconds() + seconds) + ", beyond the budget of " +
-           number_text(options_.budget_s) + " s");
+  log_line(why + ": a verdict takes at least about " + about(loop_.seconds() + seconds) +
+           ", but the budget is " + number_text(options_.budget_s) + " s");
 }
 
 void Examiner::declare_task(const std::string& what, const RateInTurns& rate, std::string& error,

@@ -28,7 +28,7 @@ std::optional<std::string> depends_on_data(const std::vector<std::vector<double>
     return std::nullopt;
   return "the step's time depends on the data: one cached batch takes " +
          whole_percent(slowest->value / fastest->value - 1) +
-         " longer than another, so rates of cached batches are less sure";
+         " longer than another, so rates of cached batches are less certain";
 }
 
 std::optional<std::string> slowdown_with_workers(const TrainingRate& alone,
@@ -47,7 +47,7 @@ std::optional<std::string> diverges(const RunResult& result) {
   return "training diverges: the loss is not a finite number by step " +
          std::to_string(result.first_step +
                         static_cast<std::uint64_t>(at - result.losses.begin())) +
-         "; the figures stand, for the same work is done with such numbers";
+         "; the measured rates are valid, because the device does the same work with such numbers";
 }
 
 std::optional<std::string> skips(const RunResult& result) {
@@ -60,14 +60,14 @@ std::optional<std::string> skips(const RunResult& result) {
 std::optional<std::string> shares_gpu(std::optional<unsigned> processes) {
   if (processes.value_or(1) < 2) return std::nullopt;
   return std::to_string(*processes) +
-         " processes use the GPU: what the others do slows this one, and may change while it is "
-         "measured";
+         " processes use the GPU: the others slow this one down, and their load may change during "
+         "the measurement";
 }
 
 std::optional<std::string> writes_into_input(const RunResult& result) {
   if (result.changed_fields.empty()) return std::nullopt;
   return "a stage writes into its input (" + joined(result.changed_fields) +
-         "): what runs ahead of it may see the change; let it work on a copy";
+         "): stages that run ahead may see the change; make it work on a copy";
 }
 
 }  // namespace slipstream

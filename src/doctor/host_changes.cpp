@@ -55,7 +55,7 @@ bool Changes::fewer_workers() {
     return false;
   Change change;
   change.id = "num_workers";
-  change.description = "use " + format_count(n, "worker") + ": more get in each other's way";
+  change.description = "use " + format_count(n, "worker") + ": more of them slow each other down";
   change.action = "--num-workers " + std::to_string(n);
   change.number = n;
   change.apply = [n](Plan& plan) { plan.schedule.loader.num_workers = n; };
@@ -95,7 +95,7 @@ void Changes::prefetch() {
   Change change;
   change.id = "prefetch_batches";
   change.description =
-      "fill " + format_count(n, "batch") + " ahead: some samples take much longer than others";
+      "prefetch " + format_count(n, "batch") + ": some samples take much longer than others";
   change.action = "\"prefetch_batches\": " + std::to_string(n) + " in the plan";
   change.number = n;
   change.apply = [n](Plan& plan) { plan.schedule.loader.prefetch_batches = n; };
@@ -119,8 +119,9 @@ void Changes::cache() {
     const auto size = static_cast<std::size_t>(std::ceil(bytes * 1.1));
     Change change;
     change.id = "cache";
-    change.description = "keep samples in memory as '" + after + "' leaves them (" +
-                         size_text(static_cast<double>(size)) + "); the first epoch fills it";
+    change.description = "cache samples in memory after '" + after + "' (" +
+                         size_text(static_cast<double>(size)) +
+                         "); the first epoch fills the cache";
     change.action = "--cache " + after + "=" + std::to_string((size >> 20) + 1) + "M";
     change.bottleneck = now_.steps[i].group;
     change.step = after;
@@ -144,7 +145,7 @@ void Changes::read_ahead() {
   Change change;
   change.id = "read_ahead";
   change.description =
-      "keep " + format_count(n, "read") + " in flight: storage makes each one wait";
+      "keep " + format_count(n, "read") + " in flight: each read waits for storage";
   change.action = "--read-ahead " + std::to_string(n);
   change.number = n;
   change.bottleneck = Bottleneck::read;
@@ -166,8 +167,7 @@ void Changes::smaller_samples() {
   if (step_cost(now_.steps.front()) <= 0) return;
   Change change = without(0);
   change.id = "smaller_samples";
-  change.description =
-      "read less: store the samples smaller, in shards that are read from end to end";
+  change.description = "read less: store smaller samples, in shards that are read sequentially";
   change.action = "slipstream convert --data DIR --to shards --resize N --out NEW";
   add(std::move(change));
 }
@@ -181,7 +181,7 @@ void Changes::crop_first() {
   Change change;
   change.id = "crop_first";
   change.description = "move '" + situation_.crop + "' before '" + situation_.crop_moved_before +
-                       "', which needs no more than it";
+                       "', which needs no pixels outside the crop";
   change.action = "in the file of transforms, or the order of .transform(...)";
   change.bottleneck = Bottleneck::transforms;
   change.step = situation_.crop;
@@ -197,7 +197,7 @@ void Changes::convert() {
   if (step_cost(now_.steps[1]) <= 0) return;
   Change change = without(1);
   change.id = "convert";
-  change.description = "decode once: store the samples as arrays, or smaller ones";
+  change.description = "decode once: store the samples as arrays, or store smaller samples";
   change.action = "slipstream convert --data DIR --to npy --resize N --out NEW";
   add(std::move(change));
 }
@@ -210,8 +210,9 @@ void Changes::contention() {
     const bool locks = step.locked > 0;
     change.id = locks ? "lock_contention" : "memory_bandwidth";
     change.description =
-        locks ? "let workers be in '" + step.name + "' at once: they wait for its lock"
-              : "let '" + step.name + "' move less memory: workers share its bandwidth";
+        locks
+            ? "let several workers run '" + step.name + "' at the same time: they wait for its lock"
+            : "let '" + step.name + "' move less memory: workers share its bandwidth";
     change.action = "in the code of '" + step.name + "'";
     change.step = step.name;
     change.bottleneck = locks ? Bottleneck::lock_contention : Bottleneck::memory_bandwidth;
@@ -233,8 +234,8 @@ void Changes::costliest_transform() {
   if (costliest == 0) return;
   Change change = without(costliest);
   change.id = "cheaper_transform";
-  change.description =
-      "make '" + now_.steps[costliest].name + "' cheaper: a native or fused form, or less of it";
+  change.description = "make '" + now_.steps[costliest].name +
+                       "' cheaper: use a native or fused implementation, or do less work in it";
   change.action = "in the file of transforms, or in its code";
   add(std::move(change));
 }
@@ -249,7 +250,8 @@ void Changes::cores() {
   Change change;
   change.id = "cores";
   change.description = "give this device " + std::to_string(needed) + " CPU cores, not " +
-                       std::to_string(situation_.cores) + ": its samples cost that much work";
+                       std::to_string(situation_.cores) +
+                       ": the work on its samples needs that many";
   change.action = "another machine, or fewer processes on this one; then --num-workers auto";
   change.number = needed;
   change.bottleneck = Bottleneck::transforms;

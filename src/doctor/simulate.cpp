@@ -199,7 +199,7 @@ class Simulation {
     double pause = kNever;
     for (std::size_t i = 0; i < paces_.size(); ++i)
       pause = std::min(pause, paces_[i].until_next(speeds[i]));
-    ensure(pause < kNever, "something goes on in a simulation");
+    ensure(pause < kNever, "a simulation has a next event");
     now_s_ += pause;
     ended_.clear();
     for (std::size_t i = 0; i < paces_.size(); ++i) paces_[i].pass(pause, speeds[i], ended_);

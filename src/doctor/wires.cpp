@@ -113,7 +113,7 @@ void JpegAlone::measure(const Trainer& trainer, const TurnTime& time,
   for (std::size_t i = 0; i < layout.batch_size; ++i)
     files += jpeg_slot(jpeg.field(), batch.data, i).holds == JpegSlot::Holds::file ? 1 : 0;
   if (static_cast<double>(files) < kMostOfThem * static_cast<double>(layout.batch_size))
-    throw Refused("the device's JPEG engines do not take most of the images");
+    throw Refused("the device's JPEG engines cannot decode most of the images");
   auto* block = static_cast<std::byte*>(slab.fields.front().second.storage().mutable_data());
   const auto start = Clock::now();
   std::vector<double> ends_s;

@@ -49,7 +49,7 @@ std::string device_waits(const std::string& share) {
 std::string reason_for(const Contradiction& found) {
   return "the machine's speed changed by " + whole_percent(found.by) +
          " during the measurement: '" + found.shorter + "' was slower than '" + found.longer +
-         "', which does more";
+         "', which does more work";
 }
 
 std::string reason_for(const Diagnosis& diagnosis) {
@@ -62,15 +62,15 @@ std::string reason_for(const Diagnosis& diagnosis) {
     case Bottleneck::gpu:
       return fed + ": the device is the limit";
     case Bottleneck::launch_overhead:
-      return fed + ": the host takes as long to enqueue a step as the step takes";
+      return fed + ": the host needs as long to enqueue a step as the device to execute it";
     case Bottleneck::none:
-      return fed + ", and the device is not full";
+      return fed + ", and the device is not fully used";
     case Bottleneck::not_enough_evidence:
       return diagnosis.reason;
     default:
       break;
   }
-  std::string text = "the device gets " + share + " of what it could do; first ";
+  std::string text = "the pipeline reaches " + share + " of the ceiling; bottleneck: ";
   for (std::size_t i = 0; i < diagnosis.bottlenecks.size(); ++i)
     text += (i == 0 ? "" : ", then ") + std::string(words_for(diagnosis.bottlenecks[i]));
   return text;

@@ -18,7 +18,7 @@ namespace {
 using torch::inductor::AOTIModelPackageLoader;
 
 constexpr const char* kModel = "model";
-constexpr const char* kRemedy = "; make the package again as docs/own-models.md says";
+constexpr const char* kRemedy = "; compile the package again as described in docs/own-models.md";
 constexpr std::string_view kChannelsLast = " channels_last";
 
 /// Returns true if `text` matches `form`, in which each '*' matches a number.
@@ -108,8 +108,8 @@ class AotInductor final : public Imported {
     const std::string version = said("slipstream_torch");
     if (forms_.empty() || outputs.empty() || version.empty())
       throw Refused(file_ +
-                    ": it does not say what it takes, and a compiled module does not notice "
-                    "another shape" +
+                    ": its metadata does not describe its inputs, and a compiled module does not "
+                    "check shapes" +
                     kRemedy);
     std::vector<std::string> problems;
     const std::string own =
@@ -121,7 +121,7 @@ class AotInductor final : public Imported {
                                  const char* kind) {
       if (made_with != std::to_string(named))
         problems.push_back(file_ + ": it was made with " + made_with + " " + kind + ", but " +
-                           std::to_string(named) + " were named; name one for each");
+                           std::to_string(named) + " were named; give one name for each");
     };
     check_count(std::to_string(forms_.size()), inputs_.size(), "inputs");
     check_count(outputs, outputs_.size(), "outputs");
@@ -137,7 +137,7 @@ class AotInductor final : public Imported {
     const std::string missing = missing_instructions(said("AOTI_CPU_ISA"));
     if (!missing.empty())
       throw Refused(file_ + ": it was made for a processor with " + missing +
-                    ", which this one does not have" + kRemedy + " on this machine");
+                    ", which this processor does not have" + kRemedy + " on this machine");
     if (!device.is_cuda()) return;
     const auto* gpu = at::cuda::getDeviceProperties(device.index());
     const std::string capability = said("AOTI_COMPUTE_CAPABILITY");

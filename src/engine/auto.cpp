@@ -155,7 +155,7 @@ AutoResult run_auto(Trainer& trainer, const Plan& serial, const Plan& pipelined,
     choice = choose_mode(serial_rate, pipelined_rate);
     alone = run.measure_alone(pipelined, block);
     if (run.left() == 0) {
-      choice.reason = "stopped before one was kept: " + choice.reason;
+      choice.reason = "stopped before a plan was chosen: " + choice.reason;
       choice.chosen = run.so_far().plan.schedule.mode;
     }
   }

@@ -26,7 +26,7 @@ bool differ(const Measured& a, const Measured& b) {
 std::string nothing_steady(const SteadyRate& serial, const SteadyRate& pipelined) {
   std::string whose = serial.is_measured() ? "pipelined" : "serial";
   if (!serial.is_measured() && !pipelined.is_measured()) whose = "both plans";
-  return "too few steps: those of " + whose + " may all have been fed by batches filled ahead";
+  return "too few steps: all steps of " + whose + " may have used prefetched batches";
 }
 
 }  // namespace
@@ -47,10 +47,10 @@ AutoChoice choose_mode(const SteadyRate& serial, const SteadyRate& pipelined) {
                     std::to_string(pipelined.steps()) + " and " + std::to_string(serial.steps()) +
                     " steady steps";
   else if (serial.is_conclusive() && pipelined.is_conclusive())
-    choice.reason = one + " and " + other + " do not differ beyond noise";
+    choice.reason = one + " and " + other + " do not differ by more than the noise";
   else
     choice.reason =
-        one + " and " + other + " do not differ beyond what batches filled ahead may have hidden";
+        one + " and " + other + " do not differ by more than prefetched batches may have hidden";
   return choice;
 }
 

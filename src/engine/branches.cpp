@@ -53,14 +53,15 @@ struct BranchInput final : Node {
 struct ForkJoinBackward final : Node {
   variable_list apply(variable_list&& gradients) override {
     if (outputs.empty())
-      throw Error("ForkJoin: backward() came a second time; call forward() again before it");
+      throw Error("ForkJoin: backward() was called a second time; call forward() again before it");
     // PyTorch clears is_checkpoint_valid() during a backward pass that computes only selected
     // gradients, as grad() does. GradMode is enabled during backward only with create_graph.
     if (at::GradMode::is_enabled() ||
         !torch::autograd::Engine::get_default_engine().is_checkpoint_valid())
       throw Error(
-          "ForkJoin: its branches' parameters get gradients by backward() of all leaves alone, "
-          "neither by torch::autograd::grad() nor with create_graph; call the branches without it");
+          "ForkJoin: its branches' parameters get gradients only from backward() without inputs or "
+          "create_graph, not from torch::autograd::grad(); for those, call the branches without "
+          "ForkJoin");
     route.run(outputs.size(), ForkPass::backward, [&](std::size_t k) {
       if (gradients[k].defined()) torch::autograd::backward({outputs[k]}, {gradients[k]});
     });
@@ -173,8 +174,9 @@ std::vector<at::Tensor> run_branches(Route route, const std::vector<Forward>& br
     begins[k] = std::make_shared<BranchInput>();
     outputs[k] = branches[k](tracks ? begun_at(begins[k], input) : input);
     if (tensor_version(input) != version)
-      throw Error("ForkJoin: branch " + std::to_string(k) +
-                  " writes into its input, which the others read; let it work on a copy");
+      throw Error(
+          "ForkJoin: branch " + std::to_string(k) +
+          " writes into its input, which the other branches read; let it write into a copy");
     if (goes_beyond(outputs[k], first))
       throw Error("ForkJoin: branch " + std::to_string(k) +
                   " reads another tensor of the stage, whose gradient would be lost; make it part "

@@ -49,7 +49,7 @@ void check_same_training(const CheckpointRecord& there, const CheckpointRecord& 
     if (is != was)
       problems.push_back(path.string() + ": the checkpoint has " + what + " " +
                          std::to_string(was) + ", this training " + std::to_string(is) +
-                         "; its position means other samples");
+                         "; at the checkpoint's position this training would use other samples");
   };
   check("seed", here.seed, there.seed);
   check("batch size", here.batch_size, there.batch_size);
@@ -58,8 +58,8 @@ void check_same_training(const CheckpointRecord& there, const CheckpointRecord& 
   if (here.data != there.data)
     problems.push_back(path.string() + ": the checkpoint is of another data set");
   if (here.order != there.order)
-    problems.push_back(path.string() + ": the samples of the checkpoint came " + there.order +
-                       ", those of this training come " + here.order);
+    problems.push_back(path.string() + ": the order of samples differs; the checkpoint's: " +
+                       there.order + "; this training's: " + here.order);
   refuse(problems);
 }
 
@@ -328,8 +328,8 @@ void Checkpoints::set_plan(std::string json) {
 LoadedCheckpoint load_checkpoint(Trainer& trainer, const fs::path& path) {
   std::error_code failed;
   if (!fs::is_directory(path, failed))
-    throw Refused("no checkpoint is at " + path.string() +
-                  ": it is a folder such as step-00000100");
+    throw Refused("there is no checkpoint at " + path.string() +
+                  ": a checkpoint is a folder such as step-00000100");
   const CheckpointRecord record = read_record(path);
   if (const auto named = parse_step(path); named && *named != record.step)
     throw DamagedCheckpoint(path.string() + " is damaged: its record is of step " +

@@ -208,8 +208,8 @@ void CheckpointFolder::take() {
   const int error = errno;
   release_lock();
   if (error == EWOULDBLOCK)
-    throw Refused("another run keeps its checkpoints in " + folder_.string() +
-                  ": give each run a folder of its own");
+    throw Refused("another run stores its checkpoints in " + folder_.string() +
+                  ": give each run a separate folder");
   throw Error("cannot lock " + lock.string() + ": " + errno_message(error));
 }
 

@@ -24,7 +24,7 @@ void take_count(json::Fields& fields, const std::string& key, std::uint64_t& out
   if (value->is_number_unsigned())
     out = value->get<std::uint64_t>();
   else
-    fields.must_be(key, "a whole number from 0 on", *value);
+    fields.must_be(key, "a whole number that is at least 0", *value);
 }
 
 void take_number(json::Fields& fields, const std::string& key, double& out) {
@@ -106,7 +106,7 @@ std::string json_fingerprint(Json document) {
 void check_fingerprint(const Json& document) {
   const auto own = document.find(kOwnFingerprint);
   if (own == document.end() || *own != json_fingerprint(document))
-    throw Refused(std::string(kWhat) + " is damaged: it is not as it was written");
+    throw Refused(std::string(kWhat) + " is damaged: its content has changed since it was written");
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ void read_file(const fs::path& path, std::uint64_t fingerprint, File& file) {
   if (!differences.empty())
     throw Refused("the checkpoint is of another " +
                   std::string(file.name == kTrainingFile
-                                  ? "optimizer, or of other options of training"
+                                  ? "optimizer, or of a training with other options"
                                   : "model") +
                   "; " + path.string() + ":" + differences);
   for (std::size_t i = 0; i < file.tensors.size(); ++i)
@@ -110,13 +110,13 @@ void read_tensors(const fs::path& folder, const FileFingerprints& fingerprints, 
     const auto same = [&name = name](const File& file) { return file.name == name; };
     if (std::none_of(files.begin(), files.end(), same))
       throw Refused("the checkpoint " + folder.string() + " has " + name +
-                    ", which this training has not: it was made with other options of training");
+                    ", which this training does not have: it was made with other training options");
   }
   for (File& file : files) {
     const auto known = fingerprints.find(file.name);
     if (known == fingerprints.end())
       throw Refused("the checkpoint " + folder.string() + " has no " + file.name +
-                    ": it was made with other options of training");
+                    ": it was made with other training options");
     read_file(folder / file.name, known->second, file);
   }
 }

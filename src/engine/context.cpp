@@ -39,7 +39,7 @@ c10::Device device_named(const std::string& name) {
     throw Refused("unknown device '" + name + "'; known: auto, cpu, cuda, cuda:N");
   const std::size_t index = numbered ? std::stoul(name.substr(5)) : 0;
   if (index >= gpus)
-    throw Refused("device '" + name + "' is not there: " + available_devices(gpus));
+    throw Refused("device '" + name + "' is not available: " + available_devices(gpus));
   return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(index));
 }
 

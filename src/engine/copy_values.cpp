@@ -43,9 +43,9 @@ std::string lost_by_copy(const std::string& name, const at::Tensor& to, const at
   if (std::memcmp(values.const_data_ptr(), repeated.const_data_ptr(), values.nbytes()) == 0)
     return "";
   return "the elements of '" + printable_name(name) +
-         "' share memory in the model, as expand() makes them, and have different values in the "
-         "file or state. Give the tensor its own memory with contiguous() or clone() where the "
-         "model is made";
+         "' share memory in the model, as after expand(), but have different values in the file or "
+         "state. Give the tensor separate memory with contiguous() or clone() where the model is "
+         "created";
 }
 
 }  // namespace slipstream

@@ -43,7 +43,7 @@ void DrawCheck::expect_none() const {
   if (std::equal(before_.begin(), before_.end(), now.begin(), same)) return;
   throw Error(
       "it drew random numbers from PyTorch's default generator, so they would depend on the plan; "
-      "draw from a generator of your own, seeded from Batch::number()");
+      "use a separate generator, seeded from Batch::number()");
 }
 
 std::vector<at::Tensor> DrawCheck::states() const {

@@ -195,7 +195,8 @@ void Execution::take_state(std::uint64_t batch) {
   try {
     states_[batch % window_] = setup_.state.copied_tensors();
   } catch (const c10::OutOfMemoryError&) {
-    states_[batch % window_].emplace().failure = "the device has no memory for a copy of the state";
+    states_[batch % window_].emplace().failure =
+        "there is not enough device memory for a copy of the state";
   }
 }
 

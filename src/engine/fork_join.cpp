@@ -50,8 +50,8 @@ struct ForkJoinImpl::Impl {
 
   std::string_view reason() const {
     if (shares_state) return "branches share a parameter or a buffer";
-    if (mode != ForkMode::automatic) return "asked for";
-    if (is_on_cpu) return "on a CPU branches run in turn";
+    if (mode != ForkMode::automatic) return "requested";
+    if (is_on_cpu) return "on a CPU branches run one after the other";
     if (!trial.is_decided()) return "too few calls to measure both";
     return trial.reason();
   }
@@ -61,8 +61,8 @@ struct ForkJoinImpl::Impl {
     if (lane == nullptr) return {};
     if (!lane->is_current())
       throw Error(
-          "ForkJoin: another stream is current than its stage's; inside a stage, give what should "
-          "overlap to a ForkJoin instead of a stream");
+          "ForkJoin: the current stream is not its stage's stream; inside a stage, use a ForkJoin "
+          "instead of streams for work that should overlap");
     is_on_cpu = lane->context().kind() == DeviceKind::cpu;
     // Backward runs with the same choice as its forward: the Route is stored in the autograd graph.
     auto call = mode == ForkMode::automatic && !shares_state ? trial.next() : nullptr;

@@ -40,9 +40,9 @@ std::vector<at::Tensor> collect_gradients(std::span<const at::Tensor> parameters
 void check_dense(std::span<const NamedTensor> parameters) {
   for (const auto& [name, tensor] : parameters)
     if (tensor.grad().defined() && tensor.grad().layout() != at::kStrided)
-      throw Error("the gradient of '" + name +
-                  "' is sparse, which the optimizers do not take: make its layer without "
-                  "sparse=True");
+      throw Error(
+          "the gradient of '" + name +
+          "' is sparse, which the optimizers do not support: create its layer without sparse=True");
 }
 
 void clip_norm(std::vector<at::Tensor>& gradients, double most) {

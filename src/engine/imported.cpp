@@ -46,7 +46,7 @@ void Imported::run(Batch& batch) {
   }
   if (made.size() != outputs_.size())
     throw Error(file_ + ": it returned " + std::to_string(made.size()) + " tensors, but " +
-                std::to_string(outputs_.size()) + " outputs were named; name one for each");
+                std::to_string(outputs_.size()) + " outputs were named; give one name for each");
   for (std::size_t i = 0; i < made.size(); ++i) batch.set(outputs_[i], std::move(made[i]));
 }
 

@@ -16,7 +16,7 @@ constexpr std::size_t kMemoryStep = std::size_t{2} << 20;
 const SlabField& jpeg_field(const SlabLayout& layout) {
   const auto is_jpeg = [](const SlabField& field) { return field.wire == Wire::jpeg; };
   const auto found = std::find_if(layout.fields.begin(), layout.fields.end(), is_jpeg);
-  ensure(found != layout.fields.end(), "a field of the layout travels as jpeg");
+  ensure(found != layout.fields.end(), "a field of the layout has the wire format jpeg");
   return *found;
 }
 

@@ -102,7 +102,9 @@ void KernelTrace::stop(TraceRecorder& recorder) {
   try {
     const auto streams = find_streams(*profiler::disableProfiler());
     if (streams.empty())
-      problem_ = "kernels are not recorded: PyTorch's profiler (Kineto, CUPTI) gave none here";
+      problem_ =
+          "kernels are not recorded: PyTorch's profiler (Kineto, CUPTI) returned none on this "
+          "machine";
     for (const auto& [id, stream] : streams)
       recorder.add_row(TraceRow::Kind::stream, "stream " + std::to_string(id), stream.names,
                        stream.events);

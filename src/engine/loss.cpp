@@ -58,15 +58,15 @@ void check_shapes(const at::Tensor& logits, const at::Tensor& labels) {
   if (!is_soft && ((!per_class && !per_pixel) || logits.size(0) != labels.size(0)))
     throw Error("cross entropy: logits of " + c10::str(logits.sizes()) + " and labels of " +
                 c10::str(labels.sizes()) +
-                " do not fit; it takes batch x classes with batch labels or float32 probabilities "
-                "of batch x classes, or batch x classes x height x width with batch x height x "
-                "width labels");
+                " do not match; it accepts logits of batch x classes with labels of shape batch or "
+                "float32 probabilities of batch x classes, or logits of batch x classes x height x "
+                "width with labels of batch x height x width");
   if (logits.numel() == 0)
     throw Error("cross entropy: logits of " + c10::str(logits.sizes()) +
-                " are empty; it takes at least one sample and one class");
+                " are empty; it needs at least one sample and one class");
   if (!is_soft && labels.scalar_type() != at::kByte && labels.scalar_type() != at::kLong)
     throw Error(
-        "cross entropy: labels are uint8 or int64, or float32 probabilities of batch x "
+        "cross entropy: labels must be uint8 or int64, or float32 probabilities of batch x "
         "classes, not " +
         c10::str(labels.scalar_type()) + " of " + c10::str(labels.sizes()));
 }
@@ -180,7 +180,7 @@ cuda::LogitType logit_type(const at::Tensor& logits) {
     case at::kHalf:
       return cuda::LogitType::f16;
     default:
-      throw Error("cross entropy: logits are float32, bf16 or fp16, not " +
+      throw Error("cross entropy: logits must be float32, bf16 or fp16, not " +
                   c10::str(logits.scalar_type()));
   }
 }

@@ -59,11 +59,11 @@ void LrSchedule::validate() const {
   const bool has_end = kind != Kind::constant && kind != Kind::step;
   need(!has_end || updates > 0, "it needs the number of updates of the training");
   need(!has_end || warmup < updates, "the warm-up of " + std::to_string(warmup) +
-                                         " updates does not end before the training, which has " +
+                                         " updates is not shorter than the training, which has " +
                                          std::to_string(updates));
   need(kind != Kind::step || step_size > 0, "step needs a step size of at least 1");
   need(kind != Kind::one_cycle || updates >= 4, "one-cycle needs at least 4 updates");
-  need(kind != Kind::one_cycle || warmup == 0, "one-cycle has a warm-up of its own");
+  need(kind != Kind::one_cycle || warmup == 0, "one-cycle already has a warm-up");
   need(std::isfinite(gamma) && gamma > 0, "gamma must be above 0");
   need(is_share(end_factor) && is_share(warmup_factor), "factors must be from 0 to 1");
   refuse(problems);

@@ -102,8 +102,8 @@ std::string memory_advice(const BoundPipeline& bound, DeviceSteps& steps, const 
   try {
     return measured_advice(bound, *train, steps, plan);
   } catch (const c10::OutOfMemoryError&) {
-    return std::string("Not even a batch of 3 fits in what is free; ") + kRemedy +
-           ", or stop what else uses the device.";
+    return std::string("Not even a batch of 3 fits into the free memory; ") + kRemedy +
+           ", or stop other programs that use the device.";
   } catch (const DeviceLost&) {
     throw;
   } catch (const std::exception&) {  // thrown by a user's stage for a trial batch

@@ -25,7 +25,7 @@ Metric of_confusion(std::string name, std::string target, std::int64_t classes,
   auto add = [target = std::move(target), wrong](at::Tensor& counts, const at::Tensor& output,
                                                  const Batch& batch) {
     if (output.dim() < 2 || output.size(1) != counts.size(1))
-      throw Error(wrong + "an output of " + c10::str(output.sizes()) + " has not " +
+      throw Error(wrong + "an output of " + c10::str(output.sizes()) + " does not have " +
                   std::to_string(counts.size(1)) + " classes in its second dimension");
     add_to_confusion(counts, output, target_labels(batch, target));
   };

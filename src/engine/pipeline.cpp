@@ -21,9 +21,10 @@ void Pipeline::claim(const std::string& name, bool trains) const {
   if (name.empty()) throw Refused("pipeline: a step needs a name");
   if (name == "*" || std::any_of(device.begin(), device.end(), is) ||
       (!trains && std::any_of(host.begin(), host.end(), is)))
-    throw Refused("pipeline: the step name '" + name + "' is taken; give each step its own");
+    throw Refused("pipeline: the step name '" + name +
+                  "' is already used; give each step a different name");
   if (!train_name_.empty())
-    throw Refused("pipeline: '" + name + "' comes after the training stage '" + train_name_ +
+    throw Refused("pipeline: '" + name + "' is declared after the training stage '" + train_name_ +
                   "', which must be the last");
 }
 
@@ -68,8 +69,8 @@ Pipeline Pipeline::train(std::string name, std::shared_ptr<TrainStep> step) && {
 Pipeline Pipeline::with_training(TrainingOptions options) && {
   if (stage_.module == nullptr)
     throw Refused(
-        "pipeline: options of training are those of a module with an optimizer and a "
-        "loss; this pipeline has a training step of its own, or none");
+        "pipeline: training options apply to a module with an optimizer and a loss; this pipeline "
+        "has a custom training step, or none");
   training_ = options;
   step_ = slipstream::train_step(stage_, training_);
   return std::move(*this);
@@ -79,7 +80,7 @@ Pipeline Pipeline::metric(Metric metric) && {
   bool is_taken = metric.name.empty() || metric.name == "loss" || metric.name == "accuracy";
   for (const Metric& other : metrics_) is_taken = is_taken || other.name == metric.name;
   if (is_taken)
-    throw Refused("pipeline: the name '" + metric.name + "' of a metric is empty or taken");
+    throw Refused("pipeline: the name '" + metric.name + "' of a metric is empty or already used");
   metrics_.push_back(std::move(metric));
   return std::move(*this);
 }
@@ -90,7 +91,8 @@ void Pipeline::check_trains(const std::string& name, std::vector<std::string> pr
     for (const at::Tensor& parameter : each.module->parameters())
       trains = trains || parameter.requires_grad();
   if (!trains)
-    problems.push_back("stage '" + name + "': no parameter requires gradients, so nothing trains");
+    problems.push_back("stage '" + name +
+                       "': no parameter requires gradients, so there is nothing to train");
   for (const NamedStage& stage : stages_)
     for (std::string& problem : find_problems(stage.name, stage.stage, *step_))
       problems.push_back(std::move(problem));
@@ -145,8 +147,8 @@ std::vector<std::string> Pipeline::device_steps(const std::string& on_device) co
     for (const NamedStage& stage : stages_)
       if (stage.name == kAugmentStep)
         throw Refused(
-            "a stage is called 'augment', as the transforms that the device does are: give it "
-            "another name, or leave schedule.loader.on_device empty");
+            "a stage is called 'augment', which is also the name of the step with the device's "
+            "transforms: give the stage another name, or leave schedule.loader.on_device empty");
   }
   if (!batch_ops_.empty()) steps.emplace_back(kMixStep);
   for (const NamedStage& stage : stages_) steps.push_back(stage.name);

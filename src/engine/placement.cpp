@@ -47,7 +47,7 @@ FirstOnDevice find_first(const Pipeline& pipeline, const WireFormats& wire) {
 std::string possible_first(const FirstOnDevice& first) {
   if (!first.worthwhile.empty()) return first.worthwhile;
   if (!first.possible.empty()) return first.possible;
-  throw Refused("the device can do none of the transforms: " + first.reason);
+  throw Refused("the device can apply none of the transforms: " + first.reason);
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ Names check_lane_steps(const Plan::Schedule& schedule, const Names& steps, Names
         problems.push_back(lane_path(i) + ".steps: " + unknown_name("step", step, steps));
       } else if (has(known, step)) {
         problems.push_back(lane_path(i) + ".steps: step " + quoted(step) +
-                           " is there already; name each step once");
+                           " is listed twice; name each step once");
       } else {
         known.push_back(step);
       }
@@ -78,7 +78,7 @@ void check_lanes(const Plan::Schedule& schedule, const Names& steps, Names& prob
                          " is missing; put it on a lane (the steps are " + joined(steps) + ")");
   if (problems.size() == problems_before && found != steps)
     problems.push_back("schedule.lanes: the steps are in the order " + joined(found) +
-                       "; lanes take them in the pipeline's order: " + joined(steps));
+                       "; lanes must list them in the pipeline's order: " + joined(steps));
 }
 
 void check_depth(const Plan::Schedule& schedule, Names& problems) {
@@ -86,7 +86,7 @@ void check_depth(const Plan::Schedule& schedule, Names& problems) {
   check_count("schedule.depth", schedule.depth, problems);
   if (schedule.depth >= 1 && schedule.depth < lanes)
     problems.push_back("schedule.depth is " + std::to_string(schedule.depth) + " but there are " +
-                       std::to_string(lanes) + " lanes, and each works on a slot of its own; use " +
+                       std::to_string(lanes) + " lanes, and each needs a separate slot; use " +
                        std::to_string(lanes) + " or more");
 }
 
@@ -105,7 +105,7 @@ void check_intra_op_threads(const Plan::Numerics& numerics, const Names& steps, 
   for (const std::string& step : steps)
     if (!numerics.intra_op_threads.contains(step)) without.push_back(step);
   if (!without.empty())
-    problems.push_back(path + " says nothing for " + joined(without) +
+    problems.push_back(path + " has no value for " + joined(without) +
                        "; add \"*\" for every stage that is not named");
 }
 
@@ -122,7 +122,7 @@ void check_wire(const Plan& plan, DeviceKind device, Names& problems) {
     if (is_exact(wire)) misplaced("numerics.wire", field, wire, "schedule.loader.wire");
     if (wire == Wire::jpeg && device == DeviceKind::cpu)
       problems.push_back("numerics.wire." + field +
-                         " is jpeg, but only a GPU decodes files; let it travel plain");
+                         " is jpeg, but only a GPU decodes files; leave out this wire format");
     if (plan.schedule.loader.wire.contains(field))
       problems.push_back("schedule.loader.wire and numerics.wire both name " + quoted(field) +
                          "; choose one format for it");

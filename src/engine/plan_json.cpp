@@ -136,7 +136,8 @@ class Fields : public json::Fields {
 template <std::unsigned_integral T>
 void take_count(Fields& fields, const std::string& key, T& out, Problems& problems) {
   const Json* value = fields.find(key);
-  if (value != nullptr) take_integer(*value, fields.full_path(key), "from 0 on", out, problems);
+  if (value != nullptr)
+    take_integer(*value, fields.full_path(key), "that is at least 0", out, problems);
 }
 
 void take(const Json& value, const std::string& path, LanePlan& out, Problems& problems) {
@@ -180,14 +181,14 @@ void take(const Json& value, const std::string& path, LoaderPlan& out, Problems&
       .read("cache", out.cache)
       .read("on_device", out.on_device)
       .refuse_others({{"prefetch_factor",
-                       "prefetch_batches counts those of all workers together: PyTorch's "
+                       "prefetch_batches is the number for all workers together: PyTorch's "
                        "prefetch_factor times num_workers"}});
 }
 
 void take(const Json& value, const std::string& path, Plan::Schedule& out, Problems& problems) {
   Fields fields(value, path, problems);
   if (value.is_object() && !value.contains("lanes"))
-    problems.push_back(fields.full_path("lanes") + " is missing: say which steps share a lane");
+    problems.push_back(fields.full_path("lanes") + " is missing: list the steps of each lane");
   fields.read("mode", out.mode)
       .read("lanes", out.lanes)
       .read("depth", out.depth)
@@ -214,7 +215,7 @@ Plan read_plan(const Json& document, Problems& problems) {
   Fields fields(document, "", problems);
   fields.check_version(fields.find("version"), kPlanVersion);
   if (document.is_object() && !document.contains("schedule"))
-    problems.emplace_back("schedule.lanes is missing: say which steps share a lane");
+    problems.emplace_back("schedule.lanes is missing: list the steps of each lane");
   fields.read("schedule", plan.schedule).read("numerics", plan.numerics).refuse_others();
   return plan;
 }

@@ -17,7 +17,7 @@
 namespace slipstream {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "files hold little-endian numbers");
+static_assert(std::endian::native == std::endian::little, "files store little-endian numbers");
 
 constexpr std::size_t kLengthBytes = sizeof(std::uint64_t);
 constexpr std::uint64_t kMostHeaderBytes = 100'000'000;  ///< limit of the format
@@ -49,7 +49,7 @@ std::string header_text(const std::vector<TensorToStore>& tensors,
 void check(const std::vector<TensorToStore>& tensors) {
   std::set<std::string_view> names = {kMetadataKey};
   for (const TensorToStore& tensor : tensors) {
-    ensure(names.insert(tensor.name).second, "a tensor's name comes twice");
+    ensure(names.insert(tensor.name).second, "two tensors have the same name");
     ensure(tensor_bytes(tensor.type, tensor.shape) == tensor.values.size(),
            "a tensor's values do not fit its shape");
   }
@@ -72,8 +72,10 @@ SafetensorsFile::SafetensorsFile(std::filesystem::path path)
   const std::span<std::byte> length = std::as_writable_bytes(std::span(&header_bytes, 1));
   if (const std::string why = read_all(file_.descriptor(), 0, length); !why.empty()) fail(why);
   if (header_bytes > kMostHeaderBytes || header_bytes > bytes - kLengthBytes)
-    fail("it is not a .safetensors file, or was cut off: its first 8 bytes say that a header of " +
-         std::to_string(header_bytes) + " bytes follows");
+    fail(
+        "it is not a .safetensors file, or was truncated: according to its first 8 bytes, a header "
+        "of " +
+        std::to_string(header_bytes) + " bytes follows");
   std::string text(header_bytes, '\0');
   const std::span<std::byte> space = std::as_writable_bytes(std::span(text));
   if (const std::string why = read_all(file_.descriptor(), kLengthBytes, space); !why.empty())
@@ -87,7 +89,7 @@ SafetensorsFile::SafetensorsFile(std::filesystem::path path)
 }
 
 void SafetensorsFile::read(const StoredTensor& tensor, std::span<std::byte> to) const {
-  ensure(to.size() == tensor.bytes, "the place for a tensor has its size");
+  ensure(to.size() == tensor.bytes, "the buffer for a tensor has the tensor's size");
   const std::string why = read_all(file_.descriptor(), values_at_ + tensor.offset, to);
   if (!why.empty())
     throw Error("cannot read tensor '" + printable_name(tensor.name) + "' of " + path_.string() +

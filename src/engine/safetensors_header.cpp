@@ -73,7 +73,7 @@ StoredTensor parse_tensor(const std::string& name, const Json& value) {
     fail(name, "has the data_offsets " + json::shown(offsets) + ", not two numbers");
   tensor.offset = whole(offsets[0], name, "data_offsets");
   const std::uint64_t end = whole(offsets[1], name, "data_offsets");
-  if (end < tensor.offset) fail(name, "ends before it begins");
+  if (end < tensor.offset) fail(name, "has an end before its begin");
   tensor.bytes = end - tensor.offset;
   return tensor;
 }
@@ -142,14 +142,14 @@ StoredTensors parse_safetensors_header(std::string_view json, std::uint64_t valu
     check_bytes(tensor);
     if (tensor.offset != end)
       fail(tensor.name, "begins at byte " + std::to_string(tensor.offset) +
-                            " of the values, not where the one before it ends, at " +
+                            " of the values, not at the end of the previous tensor, at " +
                             std::to_string(end));
     end += tensor.bytes;
   }
   if (end != value_bytes)
-    throw Error("its tensors have " + std::to_string(end) + " bytes, and " +
-                std::to_string(value_bytes) + " are there" +
-                (end > value_bytes ? ": it was cut off" : ""));
+    throw Error("its tensors need " + std::to_string(end) + " bytes, but the file has " +
+                std::to_string(value_bytes) + " for them" +
+                (end > value_bytes ? ": it was truncated" : ""));
   return header;
 }
 

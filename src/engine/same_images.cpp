@@ -93,8 +93,8 @@ void require_fields_of_training(const Pipeline& model, const Pipeline& data,
         if (is_dtype && (!with_shapes || may_be_same(field.shape, other.shape))) continue;
         throw Refused("evaluation: the field '" + field.name + "' is " + described(other) +
                       ", but the model is trained on " + described(field) +
-                      ": let the transforms of both end with the same dtype and shape, and let a "
-                      "random operation that converts declare for_evaluation()" +
+                      ": both transforms must give the same dtype and shape; a random operation "
+                      "that converts must define for_evaluation()" +
                       (is_dtype ? allowed : ""));
       }
   };
@@ -115,8 +115,7 @@ void require_range_of_training(const Pipeline& model, const Pipeline& evaluated,
     throw Refused("evaluation: the absolute values of the images in the field '" + name +
                   "' reach " + rounded_text(value, kRangeDigits) +
                   ", but those in training reach " + rounded_text(found->second, kRangeDigits) +
-                  ": let the transforms of both scale them alike, by to_dtype with scale and by "
-                  "normalize" +
+                  ": use the same to_dtype with scale and the same normalize in both transforms" +
                   if_intended(options));
   }
 }

@@ -39,14 +39,14 @@ std::vector<std::string> find_problems(const std::string& name, const FrozenStag
   for (const auto& item : stage.module->named_parameters()) {
     if (!item.value().requires_grad()) continue;
     problems.push_back(who + "parameter " + quoted(item.key()) +
-                       " requires gradients, but a stage ahead of training must not change; "
-                       "call slipstream::freeze(*module)");
+                       " requires gradients, but a stage before the training stage must not "
+                       "change; call slipstream::freeze(*module)");
     break;
   }
   for (const auto& module : stage.module->modules()) {
     if (!module->is_training()) continue;
     problems.push_back(who + "module " + quoted(module->name()) +
-                       " is in training mode, so it may write its buffers or draw random numbers; "
+                       " is in training mode, so it may change its buffers or use random numbers; "
                        "call slipstream::freeze(*module)");
     break;
   }
@@ -56,8 +56,8 @@ std::vector<std::string> find_problems(const std::string& name, const FrozenStag
   for (const void* storage : own) {
     if (storage == nullptr || !trained.contains(storage)) continue;
     problems.push_back(who +
-                       "shares a parameter or buffer with the trained stage, so running it "
-                       "ahead would change the result; give it a copy");
+                       "shares a parameter or buffer with the trained stage, so running it in "
+                       "advance would change the result; give it a copy");
     break;
   }
   return problems;

@@ -84,17 +84,16 @@ bool is_utf8(const std::string& text) {
 /// Returns why a .safetensors file cannot store a tensor; "" if it can.
 std::string why_unstorable(const NamedTensor& each) {
   if (each.name == kMetadataKey)
-    return "has the name of the key under which a .safetensors file keeps its metadata; rename it";
+    return "has the name that .safetensors files reserve for metadata; rename it";
   if (!is_utf8(each.name)) return "has a name that is not UTF-8; rename it";
   if (each.tensor.layout() != at::kStrided)
     return "is " + c10::str(each.tensor.layout()) +
-           ", which a .safetensors file cannot hold; convert it with to_dense()";
+           ", which a .safetensors file cannot store; convert it with to_dense()";
   if (find_type(each.tensor.scalar_type()) == nullptr)
     return "is " + dtype_text(each.tensor.scalar_type()) +
-           ", which a .safetensors file cannot hold; keep it in another dtype, such as "
-           "view_as_real() of it, or, where it can be computed again, in Python as a buffer that "
-           "is "
-           "registered with persistent=False";
+           ", which a .safetensors file cannot store; store it in another dtype, such as its "
+           "view_as_real(), or, if it can be computed again, register it in Python as a buffer "
+           "with persistent=False";
   return "";
 }
 

@@ -50,7 +50,7 @@ class TorchScript final : public Imported {
     } catch (const std::exception& error) {
       throw Refused(file_ + ": this PyTorch cannot read it as a module of torch.jit.save (" +
                     failure_reason(error) +
-                    "); write it with torch.jit.script(module).save(file), with this version of "
+                    "); save it with torch.jit.script(module).save(file), in this version of "
                     "PyTorch or an older one");
     }
     script_.eval();
@@ -65,14 +65,14 @@ class TorchScript final : public Imported {
 
   void check_arguments() const {
     const auto method = script_.find_method("forward");
-    if (!method) throw Refused(file_ + ": its module has no forward(); save one that has it");
+    if (!method) throw Refused(file_ + ": its module has no forward(); save a module that has one");
     const auto& arguments = method->function().getSchema().arguments();
     std::size_t needed = 0;
     for (const auto& argument : arguments) needed += argument.default_value() ? 0 : 1;
     if (inputs_.size() + 1 >= needed && inputs_.size() + 1 <= arguments.size()) return;
     throw Refused(file_ + ": its forward() takes " + std::to_string(needed - 1) +
                   (needed < arguments.size() ? " or more" : "") + " arguments, but " +
-                  std::to_string(inputs_.size()) + " inputs were named; name one for each");
+                  std::to_string(inputs_.size()) + " inputs were named; give one name for each");
   }
 
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs) override {

@@ -35,7 +35,7 @@ Trainer::Impl::Impl(Pipeline pipeline, Context& context, const Plan::Numerics& n
 void Trainer::Impl::check(const Plan& plan, const RunOptions& options) const {
   validate(plan, bound.pipeline.device_steps(plan.schedule.loader.on_device), bound.context.kind());
   if (!(plan.numerics == bound.numerics))
-    throw Refused("the plan's numerics differ from the trainer's: make another trainer for them");
+    throw Refused("the plan's numerics differ from the trainer's: create another trainer for them");
   state.check_sound();
   if (options.cut && options.cut->items == 0) throw Refused("a cut needs at least one cached item");
 }
@@ -137,9 +137,9 @@ std::string Trainer::Impl::settle(const RunOptions& options, Execution& executio
   const bool counts = !options.cut && options.last_step.empty();
   const std::string first = "step " + std::to_string(state.position());
   if (counts && execution.has_diverged())
-    state.spoil(first + " and those behind it trained on a loss that is not finite");
+    state.spoil(first + " and later steps trained on a loss that is not finite");
   else if (counts && execution.is_midway())
-    state.spoil(first + " and those behind it are half trained");
+    state.spoil(first + " and later steps are only partly trained");
   return (what.empty() ? "before " : what + " at ") + step + ": ";
 }
 

@@ -71,8 +71,8 @@ void TrainingState::add_steps(std::span<const float> losses) {
 
 void TrainingState::check_sound() const {
   if (!failure_.empty())
-    throw Refused("the weights are not those of any step, since an earlier run failed (" +
-                  failure_ + "): restore() a state first, or make another trainer");
+    throw Refused("the weights do not belong to any step, because an earlier run failed (" +
+                  failure_ + "): restore() a state first, or create another trainer");
 }
 
 std::vector<NamedTensor> TrainingState::training_tensors() const {

@@ -28,8 +28,8 @@ std::filesystem::path file_at(const std::filesystem::path& path) {
   for (const char* file : {kAveragesFile, kWeightsFile})
     if (std::filesystem::exists(path / file, failed)) return path / file;
   throw Refused("the folder " + path.string() +
-                " is no checkpoint: give one of those in it, such as " + (path / "best").string() +
-                " or " + (path / "last").string());
+                " is not a checkpoint: give one of the checkpoints in it, such as " +
+                (path / "best").string() + " or " + (path / "last").string());
 }
 
 /// As a text of Python between apostrophes, inside quotation marks of a shell.
@@ -52,8 +52,9 @@ SafetensorsFile opened(const std::filesystem::path& given) {
   }
   throw Refused(
       "cannot read " + path.string() +
-      ": torch.save() wrote it; make a .safetensors file of it with python3 -c \"import "
-      "torch, safetensors.torch as s; s.save_file({k: v.contiguous() for k, v in torch.load(" +
+      ": it was written by torch.save(); convert it to a .safetensors file with python3 -c "
+      "\"import torch, safetensors.torch as s; s.save_file({k: v.contiguous() for k, v in "
+      "torch.load(" +
       shell_quoted(path.string()) + ", map_location='cpu', weights_only=True).items()}, " +
       shell_quoted(std::filesystem::path(path).replace_extension(".safetensors").string()) + ")\"");
 }
@@ -83,7 +84,7 @@ LoadedWeights load_weights(const std::vector<NamedTensor>& tensors,
   const LoadedWeights differences = differences_from(file.header(), tensors, kConversion);
   const std::string text = to_text(differences);
   if (!options.partial && !text.empty())
-    throw Refused("the weights in " + path.string() + " are those of another model:" + text);
+    throw Refused("the weights in " + path.string() + " belong to another model:" + text);
   const at::NoGradGuard no_gradients;
   std::vector<std::pair<at::Tensor, at::Tensor>> pairs;
   std::vector<std::string> problems;

@@ -62,9 +62,9 @@ void BadSamples::check_distance(const SamplePosition& place, std::uint16_t dista
   const SkippedSamples all = skipped();
   if (!all.samples.empty()) first = all.samples.front().message;
   const std::string what =
-      farthest == 1 ? "the only sample is bad, so nothing can stand in for it: "
+      farthest == 1 ? "the only sample is bad, so no other sample can replace it: "
                     : format_count(farthest, "sample") +
-                          " in a row are bad, so nothing can stand in for them; the first: ";
+                          " in a row are bad, so no sample can replace them; the first: ";
   throw Error("batch " + std::to_string(place.batch) + ": " + what + first);
 }
 

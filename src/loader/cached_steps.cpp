@@ -16,7 +16,7 @@ void check_random(const std::string& after, const std::vector<NamedOp>& transfor
   for (const NamedOp& transform : transforms) {
     if (transform.op.is_random()) {
       std::string problem = "cannot cache after '" + after + "': transform '" + transform.name;
-      problem += "' is random, and what it gives differs from epoch to epoch; cache after '";
+      problem += "' is random, so its results differ from epoch to epoch; cache after '";
       problems.push_back(problem.append(last).append("' or before"));
       return;
     }
@@ -48,7 +48,7 @@ void check_cache(const CacheOptions& options, const std::vector<NamedOp>& transf
     problems.push_back("a cache of " + std::to_string(options.bytes) +
                        " bytes is too small even for its index of " +
                        std::to_string(SampleCache::index_bytes(samples)) +
-                       ", 8 bytes a sample: give it more, or none");
+                       ", 8 bytes for each sample: give more memory, or no cache");
   }
 }
 

@@ -28,8 +28,8 @@ void check_jpeg(const DataLoaderOptions& options, std::vector<std::string>& prob
   if (!has_format(options.wire, Wire::jpeg)) return;
   if (options.decode.scaled) {
     problems.emplace_back(
-        "images that travel as jpeg are decoded at their full size; turn scaled decoding off, "
-        "or let them travel plain");
+        "images in the wire format jpeg are decoded at full size; turn scaled decoding off, or "
+        "leave out this wire format");
   }
   if (options.jpeg_bytes > kMostJpegBytes) {
     problems.push_back("jpeg_bytes is " + std::to_string(options.jpeg_bytes) + "; use at most " +
@@ -37,13 +37,13 @@ void check_jpeg(const DataLoaderOptions& options, std::vector<std::string>& prob
   }
   if (options.cache && options.cache->after != "read") {
     problems.push_back("a cache after '" + options.cache->after +
-                       "' holds pixels, but the images travel as jpeg; cache after 'read', or let "
-                       "them travel plain");
+                       "' contains pixels, but the images have the wire format jpeg; cache after "
+                       "'read', or leave out this wire format");
   }
   if (options.cut && options.cut->after != "read" && options.cut->after != "collate") {
     problems.push_back("a cut after '" + options.cut->after +
-                       "' caches pixels, but the images travel as jpeg; cut after 'read' or "
-                       "'collate', or let them travel plain");
+                       "' caches pixels, but the images have the wire format jpeg; cut after "
+                       "'read' or 'collate', or leave out this wire format");
   }
 }
 
@@ -55,7 +55,7 @@ SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& tr
   SlabLayout layout = plan_slab(dataset, transforms, options, problems);
   if (options.num_workers == 0) problems.push_back("num_workers 0: give at least 1");
   if (options.prefetch_batches == 0) problems.push_back("prefetch_batches 0: give at least 1");
-  if (options.held_batches == 0) problems.push_back("held_batches 0: the caller holds at least 1");
+  if (options.held_batches == 0) problems.push_back("held_batches 0: give at least 1");
   const std::vector<NamedOp> host = on_host(transforms, options.on_device);
   if (options.cut) check_cut(*options.cut, host, problems);
   check_order(dataset.size(), options, problems);
@@ -64,8 +64,8 @@ SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& tr
   if (options.cache && options.cache->after == "decode" && options.decode.scaled) {
     problems.push_back(
         "cannot cache after 'decode': whole images are cached, and scaled decoding would give "
-        "other pixels for samples that found no room; cache after 'read', or turn scaled decoding "
-        "off");
+        "other pixels for samples that do not fit into the cache; cache after 'read', or turn "
+        "scaled decoding off");
   }
   if (options.cache) check_cache(*options.cache, host, dataset.size(), problems);
   check_jpeg(options, problems);
@@ -73,7 +73,7 @@ SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& tr
   const RunningOrder order(dataset.size(), options);
   if (options.first_batch / order.batches_per_epoch() > std::numeric_limits<std::uint32_t>::max()) {
     throw Refused("first batch " + std::to_string(options.first_batch) +
-                  " lies behind the last epoch, 2^32 - 1");
+                  " is after the last epoch, 2^32 - 1");
   }
   return layout;
 }

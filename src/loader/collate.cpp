@@ -51,8 +51,8 @@ void write_places(const SlabField& field, const T* values, std::byte* to) {
     const auto zeros = std::count(values, values + classes, T{0});
     if (one != values + classes && static_cast<std::size_t>(zeros) == classes - 1) continue;
     throw Error("field '" + field.spec.name +
-                "' travels as one_hot, but a vector of it is not one 1 and else 0; let it travel "
-                "plain");
+                "' has the wire format one_hot, but one of its vectors does not consist of one 1 "
+                "and otherwise zeros; leave out this wire format");
   }
 }
 

@@ -38,12 +38,12 @@ std::vector<std::string> problems_of_jpeg(const Dataset& dataset,
                                           const std::vector<NamedOp>& transforms) {
   std::vector<std::string> problems;
   if (!dataset.decodes_by_default()) {
-    problems.emplace_back("the data set decodes its images itself; let them travel plain");
+    problems.emplace_back("the data set decodes its images itself; leave out this wire format");
   }
   const std::vector<FieldSpec> fields = dataset.fields();
   const auto is_image = [](const FieldSpec& spec) { return spec.kind == FieldKind::image; };
   if (std::count_if(fields.begin(), fields.end(), is_image) > 1) {
-    problems.emplace_back("samples have several images; let them travel plain");
+    problems.emplace_back("samples have several images; leave out this wire format");
   }
   bool is_resized = false;
   for (const auto& [name, op] : transforms) {
@@ -53,13 +53,13 @@ std::vector<std::string> problems_of_jpeg(const Dataset& dataset,
     } else if (!is_resized || !is_flip(op)) {
       problems.push_back(
           "transform '" + name +
-          (pads(op) ? "' pads" : "' cannot be done to the decoded image on the device") +
-          "; the transforms are one crop or resize without padding, then flips: do the rest in a "
-          "device stage, or let the images travel plain");
+          (pads(op) ? "' pads" : "' cannot be applied to the decoded image on the device") +
+          "; only one crop or resize without padding, followed by flips, is possible: apply the "
+          "rest in a device stage, or leave out this wire format");
     }
   }
   if (!is_resized && problems.empty()) {
-    problems.emplace_back("no transform resizes them; add a crop or resize");
+    problems.emplace_back("no transform resizes the images; add a crop or resize");
   }
   return problems;
 }

@@ -13,7 +13,7 @@ namespace {
 static_assert(sizeof(JpegSlot) <= JpegSlot::kBytes && std::is_trivially_copyable_v<JpegSlot>);
 
 const std::byte* slot_at(const SlabField& field, const std::byte* slab, std::size_t position) {
-  ensure(field.wire == Wire::jpeg, "only fields that travel as jpeg have slots");
+  ensure(field.wire == Wire::jpeg, "only fields with the wire format jpeg have slots");
   return slab + field.offset_bytes + position * field.sample_bytes;
 }
 

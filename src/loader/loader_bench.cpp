@@ -85,9 +85,9 @@ std::size_t prefetched_by(unsigned prefetch_factor, unsigned num_workers) {
   const std::size_t batches = std::size_t{prefetch_factor} * num_workers;
   if (batches > kMostOfAnything)
     throw Refused("--prefetch-factor " + std::to_string(prefetch_factor) + " with " +
-                  format_count(num_workers, "worker") + " fills " + format_count(batches, "batch") +
-                  " ahead, and at most " + std::to_string(kMostOfAnything) +
-                  " can be; lower one of them");
+                  format_count(num_workers, "worker") + " prefetches " +
+                  format_count(batches, "batch") + ", but at most " +
+                  std::to_string(kMostOfAnything) + " are allowed; lower one of them");
   return batches;
 }
 

@@ -16,8 +16,8 @@ constexpr std::size_t kSmallestChunk = 4096;
 
 void check_read_ahead(const ReadAhead& options, std::vector<std::string>& problems) {
   if (options.reads > kMostReads) {
-    problems.push_back(std::to_string(options.reads) + " reads ahead: give at most " +
-                       std::to_string(kMostReads) + ", for each is a thread");
+    problems.push_back(std::to_string(options.reads) + " reads in flight: give at most " +
+                       std::to_string(kMostReads) + ", because each needs a thread");
   }
   if (options.chunk_bytes > 0 && options.chunk_bytes < kSmallestChunk) {
     problems.push_back("read requests of " + std::to_string(options.chunk_bytes) +

@@ -22,14 +22,15 @@ constexpr CachedField kBeingPut;
 
 }  // namespace
 
-static_assert(sizeof(CachedField) == 64, "CacheOptions::bytes says so");
-static_assert(sizeof(std::atomic<const CachedField*>) == 8, "CacheOptions::bytes says so");
+static_assert(sizeof(CachedField) == 64, "CacheOptions::bytes documents this size");
+static_assert(sizeof(std::atomic<const CachedField*>) == 8,
+              "CacheOptions::bytes documents this size");
 
 SampleCache::SampleCache(std::size_t samples, std::size_t fields, const CacheOptions& options)
     : fields_(fields),
       budget_(options.bytes),
       memory_(options.memory != nullptr ? options.memory : std::pmr::get_default_resource()) {
-  ensure(index_bytes(samples) <= budget_, "a cache's budget holds its index");
+  ensure(index_bytes(samples) <= budget_, "a cache's budget is large enough for its index");
   const Lock lock(mutex_);
   try {
     auto* slots = static_cast<Slot*>(memory_->allocate(index_bytes(samples), kAlignment));

@@ -148,8 +148,8 @@ std::size_t SampleSteps::read_fields(const SamplePosition& place, Sample& out) c
   for (Field& field : fields) field.encoded = false;
   dataset_->read_keyed(place.sample, random_key(seed_, 0, place), out);
   if (fields.size() != stored_.size()) {
-    throw Error("the data set gave " + format_count(fields.size(), "field") + ", not the " +
-                std::to_string(stored_.size()) + " it declares");
+    throw Error("the data set returned " + format_count(fields.size(), "field") +
+                ", but it declares " + std::to_string(stored_.size()));
   }
   std::size_t bytes = 0;
   for (const Field& field : fields) bytes += field.array.view().bytes();

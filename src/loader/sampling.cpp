@@ -30,9 +30,10 @@ void refuse_bad(const std::vector<Value>& values, const std::string& what, const
   const auto first = std::find_if(values.begin(), values.end(), is_bad);
   if (first == values.end()) return;
   const auto more = std::count_if(first + 1, values.end(), is_bad);
-  const std::string no_better = more == 1  ? ", and 1 more is no better"
-                                : more > 1 ? ", and " + std::to_string(more) + " more are no better"
-                                           : "";
+  const std::string no_better = more == 1 ? ", and 1 more is not valid either"
+                                : more > 1
+                                    ? ", and " + std::to_string(more) + " more are not valid either"
+                                    : "";
   throw Refused("the " + what + " of sample " + std::to_string(first - values.begin()) + " is " +
                 to_text(*first) + no_better + ": " + remedy);
 }
@@ -45,7 +46,7 @@ Sampling Sampling::balanced(const std::vector<std::int64_t>& labels) {
   check_count(labels.size(), "labels");
   refuse_bad(
       labels, "label", [](std::int64_t label) { return label < 0; },
-      "classes are counted from 0; leave samples without a class out by a subset");
+      "classes are counted from 0; use a subset to leave out samples without a class");
   return Sampling(std::make_shared<ClassTable>(labels));
 }
 
@@ -60,11 +61,11 @@ Sampling Sampling::weighted(const std::vector<double>& weights) {
   check_count(weights.size(), "weights");
   refuse_bad(
       weights, "weight", [](double weight) { return !std::isfinite(weight) || weight < 0; },
-      "weights are finite and at least 0");
+      "weights must be finite and at least 0");
   if (std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 0; })) {
     throw Refused((weights.size() == 1 ? "the only weight is"
                                        : "all " + format_count(weights.size(), "weight") + " are") +
-                  " 0: give those that are to be drawn more");
+                  " 0: give a larger weight to the samples that should be used");
   }
   return Sampling(std::make_shared<WeightTable>(weights));
 }

@@ -55,7 +55,7 @@ DType dtype_on_device(const FieldSpec& spec, Problems& problems) {
   if (spec.classes < 0 || spec.dtype == DType::float32) {
     problems.push_back("field '" + spec.name + "' declares " + std::to_string(spec.classes) +
                        " classes of " + std::string(to_string(spec.dtype)) +
-                       ": classes are counted from 0 and held in integers");
+                       ": classes are counted from 0 and need an integer dtype");
     return spec.dtype;
   }
   const bool is_class = spec.kind == FieldKind::label || spec.kind == FieldKind::mask;
@@ -69,8 +69,8 @@ std::vector<FieldSpec> transformed(std::vector<FieldSpec> specs,
       op.validate();
       if (op.is_over_batch())
         throw Refused(std::string(op.name()) +
-                      " is done to whole batches, by a training pipeline on its device; leave it "
-                      "out where samples alone are made");
+                      " works on whole batches on the device of a training pipeline; leave it out "
+                      "if only samples are processed");
       specs = fields_after(op, specs);
     } catch (const Refused& refused) {
       problems.push_back("transform '" + name + "': " + refused.what());
@@ -86,7 +86,8 @@ void choose_slots(const Dataset& dataset, const std::vector<NamedOp>& transforms
     if (field.wire != Wire::jpeg) continue;
     field.sample_bytes = jpeg_slot_bytes(field.spec, most_bytes);
     for (const std::string& problem : problems_of_jpeg(dataset, transforms)) {
-      problems.push_back("field '" + field.spec.name + "' cannot travel as jpeg: " + problem);
+      problems.push_back("field '" + field.spec.name +
+                         "' cannot have the wire format jpeg: " + problem);
     }
   }
 }
@@ -114,8 +115,8 @@ bool put_on_canvases(const std::vector<NamedOp>& transforms, std::size_t first,
   const auto* resize = op.get_if<Resize>();
   if (differ && resize != nullptr && resize->size.keeps_ratio())
     problems.push_back("transform '" + name +
-                       "': images keep different sizes, which the device cannot take: give its "
-                       "size as [height, width], or leave it to the loader's threads");
+                       "': images keep different sizes, which the device does not support: give "
+                       "its size as [height, width], or leave it to the loader's threads");
   if (!canvas || !differ) return false;
   for (FieldSpec& spec : specs) {
     if (!is_moved(spec)) continue;
@@ -165,7 +166,7 @@ void add_batch_chain(const BatchOps& ops, std::size_t operation, SlabLayout& lay
       if (layout.fields[i].wire != Wire::host || (i != chain->image() && i != chain->label()))
         continue;
       throw Refused("field '" + fields[i].name + "' stays on the host, but " +
-                    std::string(ops.name()) + " is done on the device; let it travel plain");
+                    std::string(ops.name()) + " runs on the device; leave out this wire format");
     }
     layout.batch_chain = chain;
   } catch (const Refused& refused) {
@@ -231,7 +232,8 @@ SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transfo
   if (problems.empty() && layout.bytes == 0)  // all samples are empty, but a slab needs an address
     layout.bytes = layout.copied_bytes = layout.device_bytes = kSlabAlignment;
   if (layout.device_bytes == 0 && problems.empty())
-    problems.emplace_back("every field stays on the host: let one travel");
+    problems.emplace_back(
+        "every field stays on the host: at least one must be copied to the device");
   return layout;
 }
 

@@ -24,10 +24,10 @@ class SlabMemory {
     try {
       while (slabs_.size() < count) slabs_.push_back(allocate());
     } catch (const std::bad_alloc&) {
-      throw Error("out of memory for batches that are filled ahead: " + std::to_string(count) +
-                  " of " + size_text(static_cast<double>(bytes)) +
-                  " each; use a smaller batch size or image size, or fill fewer "
-                  "ahead (--prefetch-factor)");
+      throw Error(
+          "out of memory for prefetched batches: " + std::to_string(count) + " of " +
+          size_text(static_cast<double>(bytes)) +
+          " each; use a smaller batch size or image size, or prefetch fewer (--prefetch-factor)");
     }
   }
   SlabMemory(const SlabMemory&) = delete;

@@ -89,7 +89,7 @@ SlabRing::LentSlab SlabRing::next() {
 void SlabRing::release(const LentSlab& lent, const Mark* last_use) {
   Lock lock(mutex_);
   ensure(lent.slab < lent_slabs_.size() && lent_slabs_[lent.slab] == lent.batch,
-         "only a batch that is held is released, and once");
+         "only a batch that the caller has is released, and only once");
   lent_slabs_[lent.slab].reset();
   --lent_count_;
   push_freed({lent.slab, last_use});

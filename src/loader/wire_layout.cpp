@@ -46,36 +46,38 @@ std::string find_problem(const SlabField& field) {
   const Shape& shape = spec.shape;
   const bool is_plain = field.wire == Wire::plain || field.wire == Wire::host;
   if (spec.kind == FieldKind::boxes && !is_plain)
-    return "it is boxes, few bytes whose every bit counts; let it travel plain";
+    return "the field contains boxes, which are small and must stay exact; leave out this wire "
+           "format";
   switch (field.wire) {
     case Wire::plain:
     case Wire::host:
       return {};
     case Wire::smallest:
       if (spec.classes > 0) return {};
-      return "it does not say how many classes it has; declare them, or let it travel plain";
+      return "the field's number of classes is not declared; declare it, or leave out this wire "
+             "format";
     case Wire::bits:
       if (field.dtype == DType::uint8 && spec.classes > 0 && spec.classes <= kMostBitClasses)
         return {};
-      return "it needs labels or a mask of 1 to 16 classes, and this one declares " +
+      return "the format needs labels or a mask of 1 to 16 classes, but the field has " +
              std::to_string(spec.classes) + " of " + std::string(to_string(field.dtype));
     case Wire::one_hot:
       if (shape.rank > 0 && shape[shape.rank - 1] >= 1 &&
           shape[shape.rank - 1] <= kMostOneHotClasses && spec.classes == 0) {
         return {};
       }
-      return "it needs vectors of 1 to 65536 classes, and this one is " + to_string(shape);
+      return "the format needs vectors of 1 to 65536 classes, but the field is " + to_string(shape);
     case Wire::jpeg:
       if (spec.kind == FieldKind::image && spec.dtype == DType::uint8 && shape.rank == 3 &&
           shape[2] == 3) {
         return {};
       }
-      return "it needs images of uint8, height x width x 3";
+      return "the format needs images of uint8, height x width x 3";
     case Wire::bf16:
     case Wire::fp16:
       if (field.dtype == DType::float32) return {};
-      return "it needs float32, and this one is " + std::string(to_string(field.dtype)) +
-             "; let it travel plain";
+      return "the format needs float32, but the field is " + std::string(to_string(field.dtype)) +
+             "; leave out this wire format";
   }
   return "unknown";
 }
@@ -152,7 +154,7 @@ void choose_wires(const WireFormats& wire, SlabLayout& layout, std::vector<std::
     found->wire = format;
     const std::string problem = find_problem(*found);
     if (problem.empty()) continue;
-    std::string& text = problems.emplace_back("field '" + name + "' cannot travel as ");
+    std::string& text = problems.emplace_back("field '" + name + "' cannot have the wire format ");
     text.append(to_string(format)).append(": ").append(problem);
   }
 }

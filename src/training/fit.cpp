@@ -127,7 +127,7 @@ void Fit::end_epoch() {
     EvaluationResult found = steps_.evaluate();
     if (found.interrupted) {
       result_.run.interrupted = true;
-      result_.ended = "interrupted while it was evaluated";
+      result_.ended = "interrupted during the evaluation";
       return;
     }
     epoch.row.scores = std::move(found.scores);
@@ -141,7 +141,8 @@ void Fit::end_epoch() {
 bool Fit::judge(const ScoreRow& row) {
   const std::string& name = options_.criterion;
   const double* found = find_score(row, name);
-  if (found == nullptr) throw Error(options_.criterion_option + ": this loss does not give it");
+  if (found == nullptr)
+    throw Error(options_.criterion_option + ": this loss does not compute this score");
   const double value = *found;
   for (const auto& [other, score] : row.scores) update_best_value(other, score, row.step);
   history_.score = name + " " + rounded_text(value, kDigits);

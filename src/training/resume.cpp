@@ -19,7 +19,7 @@ std::optional<LoadedCheckpoint> load_resumed(Trainer& trainer, Checkpoints* chec
   if (checkpoints == nullptr) return std::nullopt;
   if (const std::vector<FoundCheckpoint> found = checkpoints_in(folder); !found.empty())
     throw Refused(folder.string() + " has checkpoints of an earlier run, the latest of step " +
-                  std::to_string(found.front().step) + ": go on with " + remedy +
+                  std::to_string(found.front().step) + ": continue with " + remedy +
                   ", or give another folder");
   return std::nullopt;
 }

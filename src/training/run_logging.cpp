@@ -13,7 +13,7 @@ const RunLogOptions& checked(const RunLogOptions& options, bool resumes) {
   std::error_code failed;
   if (!resumes && std::filesystem::exists(std::filesystem::path(options.dir) / "run.json", failed))
     throw Refused("the run folder " + options.dir +
-                  " holds another run: give a new folder, or resume that run");
+                  " contains another run: give a new folder, or resume that run");
   return options;
 }
 

@@ -22,7 +22,8 @@ void refuse_unread(const ScheduleSettings& settings, LrSchedule::Kind kind) {
   need(settings.warmup_steps.has_value(), kind != Kind::one_cycle, "--warmup-steps");
   if (settings.warmup_epochs && settings.warmup_steps)
     problems.emplace_back(
-        "--warmup-epochs and --warmup-steps both say how long to warm up: leave one of them out");
+        "--warmup-epochs and --warmup-steps both set the length of the warm-up: leave one of them "
+        "out");
   if (kind == Kind::step && !settings.step_size)
     problems.emplace_back("--schedule step needs --lr-step-size, in epochs");
   refuse(problems);

@@ -29,7 +29,7 @@ class DamageTest(CheckpointRuns):
             report = self.folder / "report.json"
             self.refuse(DONE, "--checkpoint", folder, "--resume", "auto", *more, "--json", report,
                         says=["warning: passed over a damaged checkpoint", str(last),
-                              "goes on from step 3 "])
+                              "continues from step 3 "])
             self.assertEqual(read_json(report)["digest"], self.digest)
 
     def test_resume_skips_checkpoint_with_truncated_or_missing_file(self):

@@ -58,7 +58,7 @@ class KilledTest(CheckpointRuns):
             self.assertGreaterEqual(latest, reached + bool(checkpoints))
             reached = latest
         self.assertLess(reached, STEPS, "the last run has nothing left to do")
-        end = self.report(*resumed, says=[f"goes on from step {reached} "])
+        end = self.report(*resumed, says=[f"continues from step {reached} "])
         self.assert_complete(folder)
         whole = self.report(*options)
         self.assertEqual(end["digest"], whole["digest"])

@@ -57,7 +57,7 @@ class FolderTest(CheckpointRuns):
                 return False
             for more in ([], ["--resume", "auto"]):
                 self.refuse(REFUSED, *second, *more,
-                            says=[f"another run keeps its checkpoints in {folder}"])
+                            says=[f"another run stores its checkpoints in {folder}"])
             return True
 
         self.assertEqual(first.signal_once_under_way(signal.SIGINT, is_under_way=both), INTERRUPTED)
@@ -80,7 +80,7 @@ class FolderTest(CheckpointRuns):
             self.refuse(REFUSED, *command, says=[f"{folder / name} is a folder, not a link", "rename it"])
             self.assertEqual((folder / name / "notes.txt").read_text(), "mine")
             (folder / name).rename(self.folder / f"kept {name}")
-            self.refuse(DONE, *command, says=["goes on from step 8"])
+            self.refuse(DONE, *command, says=["continues from step 8"])
             self.assert_complete(folder)
 
 
@@ -93,7 +93,7 @@ class ResumeTest(CheckpointRuns):
         for step, (plan, workers) in zip(steps_to_try, plans, strict=True):
             report = self.report("--resume", step_path(folder, step), "--steps", steps, *options,
                                  "--plan", plan, "--num-workers", workers,
-                                 says=[f"goes on from step {step} "])
+                                 says=[f"continues from step {step} "])
             self.assertEqual(report["digest"], digest, (step, plan))
             self.assertEqual((report["first_step"], report["steps"]), (step, steps - step))
 
@@ -130,7 +130,7 @@ class ResumeTest(CheckpointRuns):
         self.assert_complete(folder)
         step = read_json(path)["steps"]
         self.assertEqual(steps_in(folder)[-1], step)
-        report = self.report(*options, "--resume", "auto", says=[f"goes on from step {step} "])
+        report = self.report(*options, "--resume", "auto", says=[f"continues from step {step} "])
         whole = self.report("--steps", "200", *EVERYTHING)
         self.assertEqual(report["digest"], whole["digest"])
         self.assertEqual(whole["losses"][step:], report["losses"])
@@ -145,7 +145,7 @@ class ResumeTest(CheckpointRuns):
     def test_resume_takes_checkpoint_folder_and_its_best_link(self):
         folder, _ = self.saved("paths", "--val", self.data, steps=10, every=99)
         for path, step in ((folder, 10), (folder / "best", self.best(folder))):
-            self.report("--resume", path, "--steps", "12", says=[f"goes on from step {step} "])
+            self.report("--resume", path, "--steps", "12", says=[f"continues from step {step} "])
 
     def test_resume_from_earlier_step_needs_another_folder(self):
         folder, _ = self.saved("back", steps=20, every=4)
@@ -229,7 +229,7 @@ class DivergedTest(CheckpointRuns):
         self.report(*on, "--steps", "8", "--lr", "1e30")
         self.assert_complete(folder)
         self.assertFalse((folder / "best").exists())
-        self.report(*on, "--steps", "9", says=["goes on from step 8 "])
+        self.report(*on, "--steps", "9", says=["continues from step 8 "])
 
     def test_on_nan_skip_keeps_weights_finite(self):
         folder = self.folder / "skipped"

@@ -144,7 +144,7 @@ TEST(ClassificationTest, RefusesUnknownModelsAndUnsupportedImageSizes) {
                     EndsWith("known: resnet18, resnet50, encoder")));
   EXPECT_THAT(refusal([] { return options_with(224, "encoder"); }),
               AllOf(StartsWith("Refused: "), HasSubstr("--model encoder"),
-                    HasSubstr("power of two from 2 to 1024; --model resnet18 takes any")));
+                    HasSubstr("power of two from 2 to 1024; --model resnet18 accepts any")));
   const auto options_with_batch_of_one = [](std::int64_t size) {
     Options options = options_with(size);
     options.batch_size = 1;

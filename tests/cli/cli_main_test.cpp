@@ -153,7 +153,8 @@ TEST(CliMain, OptionsThatTheWorkloadDoesNotDeclareAreRefused) {
   for (const char* verb : {"train", "bench", "doctor", "trace"}) {
     const CliResult cli_result = call(own(), {verb, "mine", "--members", "2"});
     EXPECT_EQ(cli_result.code, 2) << verb;
-    EXPECT_THAT(cli_result.err, HasSubstr("--members is of the workload other; mine has none"))
+    EXPECT_THAT(cli_result.err,
+                HasSubstr("--members is an option of the workload other; mine does not have it"))
         << verb;
     const CliResult unknown = call({{"mine", mine}}, {verb, "mine", "--members", "2"});
     EXPECT_EQ(unknown.code, 2) << verb;
@@ -228,7 +229,8 @@ TEST(CliMain, WorkloadOptionIsAcceptedBeforeTheWorkloadName) {
   EXPECT_THAT(call(own(), words("mine")).err, HasSubstr("mine has none"));
   const CliResult none = call(own(), {"train", "--members", "4"});
   EXPECT_EQ(none.code, 2);
-  EXPECT_THAT(none.err, HasSubstr("--members is of the workload other: say which to train"));
+  EXPECT_THAT(none.err,
+              HasSubstr("--members is an option of the workload other: give the workload"));
 }
 
 TEST(CliMain, OutputThatTheWorkloadReadsIsRefused) {
@@ -279,7 +281,7 @@ TEST(CliMain, UnsupportedPreviewFailsButReportIsWritten) {
   EXPECT_EQ(cli_result.code, 1);
   EXPECT_THAT(cli_result.out, HasSubstr("2 steps"));
   EXPECT_THAT(cli_result.err, AllOf(HasSubstr("preview.png is not written: "),
-                                    HasSubstr("is no prediction that is known")));
+                                    HasSubstr("is not a known form of prediction")));
   EXPECT_TRUE(std::filesystem::exists(path("run.json")));
   EXPECT_FALSE(std::filesystem::exists(path("preview.png")));
   const CliResult refused = call({{"numbers", numbers}}, words("numbers"));

@@ -37,7 +37,7 @@ class HelpTest(ProgramTest):
                 self.assertLessEqual(set(headings), set(groups))
                 self.assertEqual(groups.get("Options"), ["-h,--help"])
         workload = self.read_option_groups("train", "starved")
-        self.assertEqual(workload["Of the workload starved"],
+        self.assertEqual(workload["Options of the workload starved"],
                          ["--optimized-transforms", "--costs", "--raw-size"])
         self.assertIn("--sampler", workload["Data"])
         self.assertIn("--lr", workload["Optimizer"])
@@ -127,13 +127,14 @@ class UnknownNameTest(ProgramTest):
         for option in (("--fork", "streams"), ("--members", "2"), ("--load-ms", "5")):
             for workload in ("segmentation", "classification", "starved"):
                 self.refuse("train", workload, *option,
-                            says=[f"{option[0]} is of the workload branches; {workload} has none"])
+                            says=[f"{option[0]} is an option of the workload branches; {workload} does not have it"])
         for verb in ("train", "bench", "doctor", "trace"):
             self.refuse(verb, "branches", "--transforms", "x.json",
-                        says=["--transforms is of the workloads segmentation and classification; "
-                              "branches has none"])
+                        says=["--transforms is an option of the workloads segmentation and classification; "
+                              "branches does not have it"])
         self.refuse("train", "--raw-size", "64", "segmentation", says=["of the workload starved"])
-        self.refuse("train", "--raw-size=64", says=["of the workload starved: say which to train"])
+        self.refuse("train", "--raw-size=64", says=["option of the workload starved: give the workload as the first "
+                                                    "argument of train"])
 
     def test_options_without_effect_are_refused(self):
         for mode, option in (("load", "--members"), ("load", "--fork"), ("branches", "--load-ms")):
@@ -216,7 +217,7 @@ class BadValueTest(ProgramTest):
 
     def test_epochs_together_with_steps_is_refused(self):
         self.refuse("--epochs", "1", "--steps", "2",
-                    says=["--epochs and --steps both say how long to train: leave one of them out"])
+                    says=["--epochs and --steps both set the length of the training: leave one of them out"])
 
     def test_option_given_twice_is_refused(self):
         self.refuse("--seed", "1", "--seed", "2", says=["--seed is given more than once"])
@@ -237,7 +238,7 @@ class BadValueTest(ProgramTest):
     def test_missing_gpu_is_refused(self):
         for device in ("cuda", "cuda:1"):
             self.expect(REFUSED, "train", "segmentation", "--device", device,
-                        says=[f"device '{device}' is not there", "use --device cpu"])
+                        says=[f"device '{device}' is not available", "use --device cpu"])
 
 
 class OutputTest(ProgramTest):

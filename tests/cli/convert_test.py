@@ -32,7 +32,7 @@ class ConvertTest(DataFolders):
         self.expect(REFUSED, *command, "--resize", "8", says=["not both"])
         self.expect(REFUSED, *command, "--to", "npz", says=["known: shards, npy"])
         self.expect(REFUSED, "convert", "--data", self.classes, "--out", self.classes / "shards",
-                    says=["it would be taken for data there"])
+                    says=["it would be read as data"])
 
     def test_convert_skips_bad_samples_only_on_request(self):
         for form, resize in (("shards", ()), ("npy", ("--resize", "16"))):
@@ -44,7 +44,7 @@ class ConvertTest(DataFolders):
                         says=["12 samples in 1 ", "skipped 1 bad sample: ", "a.jpg"])
             self.expect(DONE, "inspect", out, says=["12 samples, 0 bad"])
             self.expect(DONE, *command, "--on-bad-sample", "skip",
-                        says=["1 of which was there", "skipped 1 bad sample: "])
+                        says=["1 of which was already written", "skipped 1 bad sample: "])
 
     def test_convert_writes_arrays_that_train_like_the_files(self):
         out = self.folder / "a folder of arr\u00e4ys"

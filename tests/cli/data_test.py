@@ -84,9 +84,9 @@ class DataTest(DataFolders):
                     says=["--out and --transforms name the same file"])
         self.assertEqual(chain.read_text(), kept)
         for within in (self.scenes / "images" / "sheet.png", self.scenes / "new.png"):
-            self.expect(REFUSED, *command(out=within), says=["lies in the data"])
+            self.expect(REFUSED, *command(out=within), says=["is in the data"])
             self.expect(REFUSED, "inspect", self.scenes, "--contact-sheet", within,
-                        says=["lies in the data"])
+                        says=["is in the data"])
             self.assertFalse(within.exists())
         self.expect(REFUSED, "train", "classification", "--data", self.classes, "--transforms",
                     chain, "--image-size", "16", "--json", chain, says=["name the same file"])
@@ -137,7 +137,7 @@ class DataTest(DataFolders):
         self.expect(REFUSED, "bench", "loader", "--data", self.classes, "--batch-size", "13",
                     says=["13"])
         self.expect(REFUSED, "bench", "loader", "--data", self.classes, "--transforms", "x.json",
-                    "--image-size", "16", says=["--image-size has no effect beside --transforms"])
+                    "--image-size", "16", says=["--image-size has no effect with --transforms"])
         self.expect(REFUSED, "bench", says=["workload (or loader)"])
 
     def test_bench_loader_reads_partial_last_batch_with_no_drop_last(self):
@@ -220,7 +220,7 @@ class DataTest(DataFolders):
         self.expect(REFUSED, "train", "segmentation", *TINY, "--transforms", chain,
                     says=["'label' is a mask"])
         self.expect(DONE, "augment", "--data", self.classes, "--transforms", chain, "--out",
-                    self.folder / "mixed.png", says=["mixup is not shown: it is done to whole"])
+                    self.folder / "mixed.png", says=["mixup is not shown: it works on whole"])
         self.expect(DONE, "bench", "loader", "--data", self.classes, "--transforms", chain, "--num-workers",
                     "1", "--batch-size", "4", "--seconds", "0.01", says=["to_dtype ms"])
         out = self.folder / "mixed-shards"

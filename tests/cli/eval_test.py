@@ -195,7 +195,7 @@ class EvalTest(ProgramTest):
         self.assertEqual((run["steps"], run["seed"], run["samples"]), (8, 1, 32))
         self.assertTrue(list(log.glob("events.out.tfevents.*")) and (log / "curves.svg").exists())
         self.expect(REFUSED, "train", "classification", *self.words("classification"), "--steps", "1", "--log-dir",
-                    log, says=["holds another run"])
+                    log, says=["contains another run"])
 
 
 unittest.main()

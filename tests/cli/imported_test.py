@@ -56,7 +56,7 @@ class ImportedTest(ProgramTest):
 
     def expect_changed_package_refused(self, says, **values):
         file = changed(self.package, self.folder / "changed.pt2", **values)
-        self.expect_training_error(REFUSED, file, says=[*says, "make the package again"])
+        self.expect_training_error(REFUSED, file, says=[*says, "compile the package again"])
 
     def test_plans_and_both_file_formats_give_same_losses(self):
         losses = []
@@ -81,7 +81,7 @@ class ImportedTest(ProgramTest):
     def test_inputs_of_other_shape_or_type_fail(self):
         self.expect_training_error(FAILED, self.package, size="48",
                          says=["image uint8[*, 3, 32, 32]", "but got uint8[4, 3, 48, 48]",
-                               "make the package again"])
+                               "compile the package again"])
         file = changed(self.package, self.folder / "changed.pt2",
                        slipstream_inputs="float32[*, 3, 32, 32] channels_last")
         self.expect_training_error(FAILED, file, says=["image float32[", "but got uint8[4, 3, 32, 32]"])
@@ -90,7 +90,7 @@ class ImportedTest(ProgramTest):
         other = {"cpu": "cuda", "cuda": "cpu"}[self.device]
         self.expect_changed_package_refused([f"made for {other}", f"runs on {self.device}"], AOTI_DEVICE_KEY=other)
         self.expect_changed_package_refused(["made by PyTorch 2.3.0"], slipstream_torch="2.3.0")
-        self.expect_changed_package_refused(["does not say what it takes"], slipstream_inputs=None)
+        self.expect_changed_package_refused(["does not describe its inputs"], slipstream_inputs=None)
         file = changed(self.package, self.folder / "changed.pt2", slipstream_outputs="2")
         self.expect_training_error(REFUSED, file, says=["made with 2 outputs, but 1 were named"])
 

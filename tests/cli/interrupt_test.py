@@ -113,7 +113,7 @@ class InterruptedDataTest(ProgramTest):
         augment = Running("augment", "--data", data, "--transforms", chain, "--out", out,
                           "--samples", "100", "--versions", "60")
         self.assertEqual(augment.signal_once_under_way(signal.SIGINT), INTERRUPTED)
-        self.assertIn("interrupted before the picture was whole", augment.said)
+        self.assertIn("interrupted before the picture was complete", augment.said)
         self.assertFalse(out.exists())
 
 

@@ -67,8 +67,8 @@ class TransformSizeTest(ProgramTest):
     def test_transforms_without_one_square_size_are_refused(self):
         for size, told in (([16, 8], "16 x 8 x 3"), ("", "? x ? x 3")):
             self.expect(REFUSED, "train", "classification", "--device", "cpu", "--transforms",
-                        self.chain(size), says=[f"end with images of {told}: models take images "
-                                                "of one size, as high as wide; let a resize"])
+                        self.chain(size), says=[f"end with images of {told}: models need square "
+                                                "images of one size; end the transforms"])
 
 
 class SmallImagesTest(ProgramTest):
@@ -79,7 +79,7 @@ class SmallImagesTest(ProgramTest):
     def test_encoder_refuses_image_size_and_suggests_resnet18(self):
         self.expect(REFUSED, "train", "classification", "--model", "encoder", "--device", "cpu",
                     "--image-size", "224", says=["power of two from 2 to 1024; --model resnet18 "
-                                                 "takes any"])
+                                                 "accepts any"])
 
 
 class OutputsTest(DataFolders):
@@ -143,7 +143,7 @@ class HelpTest(ProgramTest):
     def test_sampler_that_is_neither_name_nor_file_is_refused(self):
         self.expect(REFUSED, "train", "segmentation", *TINY, "--sampler", "weighted",
                     says=["unknown sampler 'weighted'", "known: random, balanced",
-                          "or a file with a weight in each line, but no such file is there"])
+                          "or a file with a weight in each line, but there is no such file"])
 
 
 class WeightDecayTest(ProgramTest):

@@ -105,15 +105,15 @@ class PreviewTest(ProgramTest):
         out.mkdir()
         for verb, path, says in (
                 ("train", self.folder / "a.jpg", "give a name that ends in .png or"),
-                ("train", data / "images" / "a.png", "lies in the data"),
-                ("eval", data / "a.png", "lies in the data"),
-                ("predict", out / "a.png", "lies in the folder of --out"),
+                ("train", data / "images" / "a.png", "is in the data"),
+                ("eval", data / "a.png", "is in the data"),
+                ("predict", out / "a.png", "is in the folder of --out"),
                 ("train", self.folder / "none" / "a.png", "none")):
             more = [] if verb == "train" else ["--weights", self.folder / "none.safetensors"]
             more += ["--out", out] if verb == "predict" else []
             self.expect(REFUSED, verb, *words, *more, "--preview", path, says=[says])
         self.expect(REFUSED, "train", *self.words("segmentation", "data"), "--val", data, "--preview", data / "a.png",
-                    says=["lies in the data"])
+                    says=["is in the data"])
         same = self.folder / "same.png"
         self.expect(REFUSED, "train", *words, "--json", same, "--preview", same, says=["name the same file"])
 

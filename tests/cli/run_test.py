@@ -116,7 +116,7 @@ class WireTest(ProgramTest):
     def test_invalid_wire_formats_are_refused(self):
         for wire, says in (("label=bit", "did you mean 'bits'?"), ("label", "FIELD=FORMAT"),
                            ("lable=bits", "did you mean 'label'?"),
-                           ("image=bf16", "it needs float32")):
+                           ("image=bf16", "the format needs float32")):
             self.expect(REFUSED, "train", "segmentation", *TINY, "--steps", "1", "--wire", wire,
                         says=[says])
 
@@ -155,8 +155,8 @@ class LoaderTest(ProgramTest):
         self.assertEqual(again["disk_cache"]["misses"], 0)
         self.expect(DONE, "train", "segmentation", *self.options, "--cache", "read=1M",
                     "--disk-cache", f"{self.folder / 'disk'}=10M",
-                    says=["disk cache: ", "samples came from it (batches filled ahead included); "
-                          "it holds 16 in "])
+                    says=["disk cache: ", "samples were loaded from it (including prefetched batches); "
+                          "it contains 16 in "])
 
     def test_sampler_file_selects_only_weighted_samples(self):
         weights = self.folder / "weights.txt"
@@ -302,15 +302,16 @@ class BranchesTest(ProgramTest):
                        for fork in ("auto", "streams", "one-stream")]
             self.assertEqual(len({report["digest"] for report in reports}), 1)
             self.assertEqual([report["gains"][0]["reason"] for report in reports[1:]],
-                             ["asked for"] * 2)
+                             ["requested"] * 2)
 
     def test_summary_reports_stream_choice_and_reason(self):
         self.expect(DONE, "train", "branches", *self.OPTIONS, "--mode", "branches", "--fork",
                     "one-stream", "--steps", "12",
-                    says=["model.fork: one stream, asked for\n"])
+                    says=["model.fork: one stream, requested\n"])
         self.expect(DONE, "train", "branches", *self.OPTIONS, "--mode", "ensemble", "--plan",
                     "serial", "--steps", "24",
-                    says=["members: one stream, on a CPU branches run in turn; branches on separate streams: "])
+                    says=["members: one stream, on a CPU branches run one after the other; "
+                          "branches on separate streams: "])
 
     def test_invalid_branches_options_are_refused(self):
         for arguments, says in ((["--mode", "load", "--step-ms", "99999"], "from 0 to 10000"),

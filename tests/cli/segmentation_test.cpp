@@ -121,7 +121,7 @@ TEST(SegmentationTest, RefusesInvalidOptions) {
               "Refused: --image-size: " + std::to_string(size) + " is less than 1");
   for (std::int64_t classes : {-1, 0, 1, 257})
     EXPECT_THAT(refusal([&](Options& o) { o.give("classes", classes); }),
-                StartsWith("Refused: segmentation takes 2 to 256 classes"));
+                StartsWith("Refused: segmentation needs 2 to 256 classes"));
   EXPECT_THAT(refusal([](Options& o) { o.give("optimizer", "adam"); }),
               AllOf(StartsWith("Refused: "), HasSubstr("did you mean 'adamw'?")));
   EXPECT_THAT(refusal([](Options& o) { o.give("lr", -1); }), StartsWith("Refused: --lr: -1"));

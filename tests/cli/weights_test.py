@@ -53,7 +53,7 @@ class WeightsTest(CheckpointRuns):
         four = make_classes(self.folder / "four", classes=4)
         names = ["head.weight (4 x 256 here, 3 x 256 there)", "head.bias (4 here, 3 there)"]
         self.refuse(REFUSED, "--data", four, "--weights", self.last, "--steps", "2",
-                    says=["those of another model", *names, "--weights-partial"])
+                    says=["belong to another model", *names, "--weights-partial"])
         self.losses("--data", four, "--weights", self.last, "--weights-partial", says=names[:1])
 
     def test_weights_of_another_model_are_refused_in_few_lines(self):
@@ -132,7 +132,7 @@ class WeightsTest(CheckpointRuns):
 class PickledTest(CheckpointRuns):
     def line(self, path):
         """The line of Python that the refusal shows, as a shell takes it."""
-        done = self.refuse(REFUSED, "--weights", path, says=["torch.save() wrote it", "python3 -c"])
+        done = self.refuse(REFUSED, "--weights", path, says=["it was written by torch.save()", "python3 -c"])
         return shlex.split(done.stderr[done.stderr.index("python3 -c"):].strip())
 
     def test_torch_save_file_is_refused_with_conversion_command(self):

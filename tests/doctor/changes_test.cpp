@@ -66,7 +66,8 @@ TEST(Changes, EarlierCropSavesOnlyTransformsThatItMovesBefore) {
   const Diagnosis diagnosis = diagnose(observed);
   const Change* change = find(diagnosis, "crop_first");
   ASSERT_NE(change, nullptr);
-  EXPECT_EQ(change->description, "move 'crop' before 'normalize', which needs no more than it");
+  EXPECT_EQ(change->description,
+            "move 'crop' before 'normalize', which needs no pixels outside the crop");
   EXPECT_TRUE(change->is_upper_bound);
   make_free(model.steps[3]);
   EXPECT_NEAR(change->predicted.value, 1 / simulated_step_s(model), 0.05 / simulated_step_s(model));
@@ -296,7 +297,8 @@ TEST_F(JpegWireChange, LaterTransformsMoveToDeviceToo) {
   choice().on_device_from = "blur";
   EXPECT_TRUE(change().is_upper_bound) << "what these take there was not measured";
   EXPECT_EQ(change().action, "--wire image=jpeg --transforms-device cuda");
-  EXPECT_THAT(change().description, testing::HasSubstr("the transforms from 'blur' on"));
+  EXPECT_THAT(change().description,
+              testing::HasSubstr("run the transforms from 'blur' to the last one on the device"));
   observed_.situation.augment_s = {{0.04, 0.04, 0.04, "s", 9}};
   EXPECT_FALSE(change().is_upper_bound);
   EXPECT_NEAR(1 / change().predicted.value, 0.12, 0.002);

@@ -30,14 +30,14 @@ TEST_F(DoctorTest, FirstLevelLogsThatStepsExceedBudget) {
   DoctorOptions options = with_budget(1.3);
   options.log_line = [&](const std::string& line) {
     lines.push_back(line);
-    is_over |= line.find("beyond the budget") != std::string::npos;
+    is_over |= line.find("but the budget is") != std::string::npos;
   };
   options.stop = [&is_over] { return is_over; };
   examine(*one, plan(), options);
   const auto first_level = std::find(lines.begin(), lines.end(), "device batch, with training");
   ASSERT_LT(first_level - lines.begin() + 1, std::ssize(lines));
   EXPECT_THAT(*(first_level + 1),
-              AllOf(StartsWith("a step takes about "), HasSubstr("beyond the budget of 1.3 s")));
+              AllOf(StartsWith("a step takes about "), HasSubstr("but the budget is 1.3 s")));
 }
 
 /// With a cache in the plan, the loader alone is measured whatever the budget.
@@ -67,7 +67,7 @@ TEST_F(DoctorTest, BudgetWarningIsLoggedOnceBeforeFirstLevel) {
   options.log_line = [&lines](const std::string& line) { lines.push_back(line); };
   const Observations observed = examine(*one, plan(1), options).observed;
   const auto is_budget_warning = [](const std::string& line) {
-    return line.find("beyond the budget of 0.2 s") != std::string::npos;
+    return line.find("but the budget is 0.2 s") != std::string::npos;
   };
   const auto budget_warning = std::find_if(lines.begin(), lines.end(), is_budget_warning);
   ASSERT_NE(budget_warning, lines.end());

@@ -199,7 +199,7 @@ TEST_F(ExaminerTest, TooSmallBudgetIsReportedOnceWithWhatIsLeftOut) {
   loop_.cost_s_ = 1;
   const Observations observed = examine(0.5);
   const auto is_warning = [](const std::string& line) {
-    return line.find("beyond the budget of 0.5 s") != std::string::npos;
+    return line.find("but the budget is 0.5 s") != std::string::npos;
   };
   EXPECT_EQ(std::count_if(lines.begin(), lines.end(), is_warning), 1);
   EXPECT_THAT(observed.levels[1].error, HasSubstr("raise the budget"));

@@ -159,7 +159,7 @@ TEST_F(AugmentRunTest, CachedBatchesGiveSerialDigestInPipelinedPlan) {
 TEST_F(AugmentRunTest, FirstOnDeviceReturnsFirstSupportedTransformOrThrows) {
   EXPECT_EQ(first_on_device(tiny_pipeline(augmented())), "flip");
   EXPECT_THAT(thrown_by([] { first_on_device(tiny_pipeline({})); }),
-              HasSubstr("the device can do none of the transforms"));
+              HasSubstr("the device can apply none of the transforms"));
 }
 
 TEST_F(AugmentRunTest, LoaderOptionsMatchThePlan) {

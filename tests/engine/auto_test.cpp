@@ -111,7 +111,7 @@ TEST_F(AutoTest, StopDuringLaneMeasurementKeepsCompletedSteps) {
   EXPECT_EQ(one->position(), 24U);
   EXPECT_FALSE(result.run.overlap);
   EXPECT_EQ(result.run.digest, fresh_run({}, serial_plan(), steps(24)).digest);
-  EXPECT_THAT(result.choice.reason, HasSubstr("stopped before one was kept"));
+  EXPECT_THAT(result.choice.reason, HasSubstr("stopped before a plan was chosen"));
   EXPECT_EQ(result.choice.chosen, result.run.plan.schedule.mode);
 }
 

@@ -157,7 +157,7 @@ TEST_F(CheckpointFolderTest, SecondOwnerIsRefusedUntilFirstIsDestroyed) {
   {
     const CheckpointFolder folder(path());
     EXPECT_THAT(thrown_by([&] { CheckpointFolder second(path()); }),
-                AllOf(StartsWith("Refused: another run keeps its checkpoints in "),
+                AllOf(StartsWith("Refused: another run stores its checkpoints in "),
                       HasSubstr(path().string())));
   }
   EXPECT_EQ(thrown_by([&] { CheckpointFolder second(path()); }), "nothing");
@@ -211,7 +211,7 @@ TEST_F(CheckpointFolderTest, AddToFolderRecreatedByAnotherRunIsRefused) {
   CheckpointFolder folder(path());
   fs::rename(path(), temporary_.path() / "moved");
   CheckpointFolder other(path());
-  EXPECT_THAT(thrown_by([&] { add(folder, 1); }), HasSubstr("another run keeps its checkpoints"));
+  EXPECT_THAT(thrown_by([&] { add(folder, 1); }), HasSubstr("another run stores its checkpoints"));
   EXPECT_THAT(steps_in(path()), IsEmpty());
 }
 

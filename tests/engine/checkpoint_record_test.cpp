@@ -70,7 +70,8 @@ TEST(CheckpointRecord, RecordWithoutNewerKeysFailsOnlyTheFingerprintCheck) {
   remove("epoch_loss_steps", ",\n");
   remove("best_scores", "  ],\n");
   // The fingerprint is the last thing that is checked.
-  EXPECT_EQ(refusal(text), "Refused: this checkpoint is damaged: it is not as it was written");
+  EXPECT_EQ(refusal(text),
+            "Refused: this checkpoint is damaged: its content has changed since it was written");
   EXPECT_EQ(CheckpointRecord().epoch_loss_steps, 0U);
 }
 
@@ -88,7 +89,7 @@ TEST(CheckpointRecord, ChangedValueFailsTheFingerprintCheck) {
                                   {"\"top1\"", "\"top5\""},
                                   {"1.5", "1.25"},
                                   {"\"version\": 1\n  }", "\"version\": 2\n  }"}})
-    EXPECT_THAT(refusal(old, with), HasSubstr("is not as it was written")) << old;
+    EXPECT_THAT(refusal(old, with), HasSubstr("has changed since it was written")) << old;
   EXPECT_EQ(parse_checkpoint_record(to_json_text(sample()) + "\n "), sample());
 }
 
@@ -129,7 +130,7 @@ TEST(CheckpointRecord, CountsThatAreNotWholeNumbersAreRefused) {
     for (const char* wrong : {"-1", "1.5", "\"1\"", "null", "[]", "18446744073709551616"})
       EXPECT_THAT(refusal("\"" + std::string(key) + "\": " + value,
                           "\"" + std::string(key) + "\": " + wrong),
-                  HasSubstr(std::string(key) + " must be a whole number from 0 on, not "))
+                  HasSubstr(std::string(key) + " must be a whole number that is at least 0, not "))
           << wrong;
 }
 

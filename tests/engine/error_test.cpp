@@ -279,9 +279,9 @@ TEST_F(RefusalTest, ReservedOrDuplicateStepNameIsRefused) {
 TEST_F(RefusalTest, PipelineWithoutOneFinalTrainingStageIsRefused) {
   const auto whole = [] { return bare().train("train", conv(), sgd({}), loss()); };
   EXPECT_THAT(thrown_by([&] { whole().train("again", conv(), sgd({}), loss()); }),
-              HasSubstr("'again' comes after the training stage 'train'"));
+              HasSubstr("'again' is declared after the training stage 'train'"));
   EXPECT_THAT(thrown_by([&] { whole().stage("late", nothing()); }),
-              HasSubstr("'late' comes after the training stage 'train'"));
+              HasSubstr("'late' is declared after the training stage 'train'"));
   EXPECT_THAT(thrown_by([&] { Trainer(bare(), context(), exact()); }),
               StartsWith("Refused: pipeline: it has no training stage"));
   EXPECT_THAT(thrown_by([] { pipeline(nullptr, {}); }), StartsWith("Refused: "));
@@ -324,7 +324,7 @@ TEST_F(RefusalTest, TrainingStageWithoutTrainableParameterOrOptimizerIsRefused) 
 TEST_F(RefusalTest, UnknownOrMissingDeviceIsRefused) {
   EXPECT_THAT(thrown_by([] { Context("gpu"); }), StartsWith("Refused: unknown device 'gpu'"));
   EXPECT_THAT(thrown_by([] { Context("cuda:64"); }),
-              StartsWith("Refused: device 'cuda:64' is not there: "));
+              StartsWith("Refused: device 'cuda:64' is not available: "));
   EXPECT_THAT(thrown_by([] { Context("cuda:-1"); }), StartsWith("Refused: unknown device"));
 }
 

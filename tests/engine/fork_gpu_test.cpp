@@ -78,7 +78,7 @@ TEST_F(ForkGpuTest, ForwardOnAnotherStreamThrows) {
   EXPECT_EQ(fork->forward(x).size(1), 2);
   const c10::cuda::CUDAStreamGuard other(c10::cuda::getStreamFromPool());
   EXPECT_THAT(thrown_by([&] { fork->forward(x); }),
-              testing::StartsWith("Error: ForkJoin: another stream is current"));
+              testing::StartsWith("Error: ForkJoin: the current stream is not its stage's stream"));
 }
 
 TEST_F(ForkGpuTest, CudaGraphReplayOfBranchesMatchesForward) {

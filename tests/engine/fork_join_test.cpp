@@ -229,7 +229,7 @@ TEST_F(ForkChoiceTest, RequestedModeIsKeptWithoutMeasuring) {
     EXPECT_EQ(forks[0].part, "encode.branches.fork");
     EXPECT_EQ(forks[1].part, "train.branches.fork");
     EXPECT_EQ(forks[1].chosen, mode == ForkMode::streams ? "streams" : "one stream");
-    EXPECT_EQ(forks[1].reason, "asked for");
+    EXPECT_EQ(forks[1].reason, "requested");
     EXPECT_EQ(forks[1].measured.n, 0U);
   }
 }
@@ -246,7 +246,7 @@ TEST_F(ForkChoiceTest, AutomaticMeasuresBothModesAndKeepsTheFaster) {
     const bool streams = on_gpu() && fork.measured.value > 1;
     EXPECT_EQ(fork.chosen, streams ? "streams" : "one stream");
     const bool differ = fork.measured.low > 1 || fork.measured.high < 1;
-    EXPECT_EQ(fork.reason, !on_gpu() ? "on a CPU branches run in turn"
+    EXPECT_EQ(fork.reason, !on_gpu() ? "on a CPU branches run one after the other"
                            : differ  ? "faster"
                                      : "the difference is within the noise");
   }
@@ -257,8 +257,8 @@ TEST_F(ForkChoiceTest, AutomaticWithTooFewStepsKeepsOneStream) {
   forked.mode = ForkMode::automatic;
   const auto forks = fork_gains(train(forked, serial_plan(), steps(2)));
   EXPECT_EQ(forks[1].chosen, "one stream");
-  EXPECT_EQ(forks[1].reason,
-            on_gpu() ? "too few calls to measure both" : "on a CPU branches run in turn");
+  EXPECT_EQ(forks[1].reason, on_gpu() ? "too few calls to measure both"
+                                      : "on a CPU branches run one after the other");
   EXPECT_EQ(forks[1].measured.n, 0U);
 }
 

@@ -166,7 +166,7 @@ TEST(CrossEntropyValueTest, InvalidShapesAndDtypesThrow) {
   EXPECT_THAT(thrown(at::zeros({2, 0}), at::zeros({2}, at::kByte)), HasSubstr("are empty"));
   EXPECT_THAT(thrown(at::zeros({0, 3}), at::zeros({0}, at::kByte)), HasSubstr("are empty"));
   EXPECT_THAT(thrown(at::zeros({2, 3}), at::zeros({2}, at::kFloat)),
-              HasSubstr("labels are uint8 or int64"));
+              HasSubstr("labels must be uint8 or int64"));
 }
 
 TEST(LossTest, CrossEntropyReadsTargetFieldOrSuggestsName) {

@@ -64,11 +64,11 @@ TEST(LrSchedule, InvalidOptionsAreRefused) {
   EXPECT_THAT(refused({.kind = Kind::cosine}),
               AllOf(HasSubstr("Refused: "), HasSubstr("number of updates")));
   EXPECT_THAT(refused({.kind = Kind::linear, .updates = 5, .warmup = 5}),
-              HasSubstr("warm-up of 5 updates does not end before the training, which has 5"));
+              HasSubstr("warm-up of 5 updates is not shorter than the training, which has 5"));
   EXPECT_THAT(refused({.kind = Kind::step}), HasSubstr("step size of at least 1"));
   EXPECT_THAT(refused({.kind = Kind::one_cycle, .updates = 3}), HasSubstr("at least 4 updates"));
   EXPECT_THAT(refused({.kind = Kind::one_cycle, .updates = 30, .warmup = 2}),
-              HasSubstr("a warm-up of its own"));
+              HasSubstr("already has a warm-up"));
   EXPECT_THAT(refused({.gamma = std::numeric_limits<double>::infinity()}), HasSubstr("gamma"));
   EXPECT_THAT(refused({.end_factor = -1}), HasSubstr("factors must be from 0 to 1"));
   EXPECT_THAT(refused({.warmup_factor = 1.5}), HasSubstr("factors must be from 0 to 1"));

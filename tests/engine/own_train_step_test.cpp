@@ -129,14 +129,14 @@ TEST_F(CustomTrainStepTest, RunAfterFailedStepIsRefused) {
   const auto one = own(true);
   EXPECT_THAT(thrown_by([&] { one->run(serial_plan(), steps(2)); }), HasSubstr("half way"));
   EXPECT_THAT(thrown_by([&] { one->run(serial_plan(), steps(2)); }),
-              StartsWith("Refused: the weights are not those of any step"));
+              StartsWith("Refused: the weights do not belong to any step"));
 }
 
 TEST_F(CustomTrainStepTest, TrainingOptionsAndNullStepAreRefused) {
   const Pipeline declared = pipeline(synthetic_segmentation({64, 8, 5, 1}), {4})
                                 .train("train", std::make_shared<Adversarial>());
   EXPECT_THAT(thrown_by([&] { Pipeline(declared).with_training({.accumulate = 2}); }),
-              HasSubstr("a training step of its own"));
+              HasSubstr("a custom training step"));
   EXPECT_THAT(thrown_by([&] {
                 pipeline(synthetic_segmentation({64, 8, 5, 1}), {4})
                     .train("train", std::shared_ptr<TrainStep>());

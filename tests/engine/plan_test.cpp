@@ -102,7 +102,7 @@ TEST(FindProblems, LanesMustContainEveryStepOnceInOrder) {
       ElementsAre("schedule.lanes[0].steps: unknown step 'encodr'; did you mean 'encode'? known: "
                   "copy, encode, decode",
                   "schedule.lanes[1].priority is -1; use 0 (lowest) or more",
-                  "schedule.lanes[1].steps: step 'copy' is there already; name each step once",
+                  "schedule.lanes[1].steps: step 'copy' is listed twice; name each step once",
                   "schedule.lanes[2] has no steps; remove the lane or give it steps",
                   "schedule.lanes: step 'encode' is missing; put it on a lane (the steps are copy, "
                   "encode, decode)",
@@ -111,15 +111,16 @@ TEST(FindProblems, LanesMustContainEveryStepOnceInOrder) {
   plan.schedule.lanes = {{{"copy"}, 0}, {{"decode", "encode"}, 0}};
   EXPECT_THAT(cuda_problems(plan),
               ElementsAre("schedule.lanes: the steps are in the order copy, decode, encode; lanes "
-                          "take them in the pipeline's order: copy, encode, decode"));
+                          "must list them in the pipeline's order: copy, encode, decode"));
 }
 
 TEST(FindProblems, DepthMustBeAtLeastNumberOfLanes) {
   Plan plan = plan_for("pipelined", DeviceKind::cuda);
   plan.schedule.depth = 2;
-  EXPECT_THAT(cuda_problems(plan),
-              ElementsAre("schedule.depth is 2 but there are 3 lanes, and each works on a slot of "
-                          "its own; use 3 or more"));
+  EXPECT_THAT(
+      cuda_problems(plan),
+      ElementsAre("schedule.depth is 2 but there are 3 lanes, and each needs a separate slot; "
+                  "use 3 or more"));
   plan.schedule.depth = 3;
   EXPECT_THAT(cuda_problems(plan), IsEmpty());
 }
@@ -165,7 +166,7 @@ TEST(FindProblems, IntraOpThreadsMustNameEveryStageAndBeFrom1To256) {
                                    "numerics.intra_op_threads.decode is 257; use 1 to 256"));
   plan.numerics.intra_op_threads = {{"encode", 1}};
   EXPECT_THAT(find_problems(plan, kSteps, DeviceKind::cpu),
-              ElementsAre("numerics.intra_op_threads says nothing for copy, decode; add \"*\" for "
+              ElementsAre("numerics.intra_op_threads has no value for copy, decode; add \"*\" for "
                           "every stage that is not named"));
 }
 
@@ -202,8 +203,8 @@ TEST(FindProblems, JpegWireRequiresGpuAndNumericsSection) {
   on_cpu.numerics.wire = plan.numerics.wire;
   EXPECT_THAT(
       find_problems(on_cpu, kSteps, DeviceKind::cpu),
-      ElementsAre("numerics.wire.image is jpeg, but only a GPU decodes files; let it travel "
-                  "plain"));
+      ElementsAre("numerics.wire.image is jpeg, but only a GPU decodes files; leave out this "
+                  "wire format"));
   plan.schedule.loader.wire = std::exchange(plan.numerics.wire, {});
   EXPECT_THAT(cuda_problems(plan),
               ElementsAre("schedule.loader.wire.image: jpeg changes values; put it under "
@@ -318,7 +319,7 @@ TEST(PlanJson, AllKeysExceptLanesAreOptional) {
   Plan expected;
   expected.schedule.lanes = {{{"copy"}, 0}};
   EXPECT_EQ(plan, expected);
-  const char* const missing = "schedule.lanes is missing: say which steps share a lane";
+  const char* const missing = "schedule.lanes is missing: list the steps of each lane";
   EXPECT_THAT(refusal("{}"), HasSubstr(missing));
   EXPECT_THAT(refusal(R"({"schedule": {}})"), HasSubstr(missing));
 }
@@ -344,9 +345,9 @@ TEST(PlanJson, AllProblemsAreReportedWithTheirPaths) {
   schedule.loader.num_workers must be a whole number from 1 to 4096, not 4294967296
   schedule.loader.pin_memory must be true or false, not 1
   schedule.loader.wire.mask: unknown wire format 'bit'; did you mean 'bits'? known: plain, smallest, bits, one_hot, bf16, fp16, jpeg, host
-  schedule.loader.read_ahead.reads must be a whole number from 0 on, not -1
+  schedule.loader.read_ahead.reads must be a whole number that is at least 0, not -1
   schedule.loader.cpus: '3-' is not a list of CPUs: '' is not a number; write numbers and ranges, such as 0-3,8
-  schedule.loader.cache.bytes must be a whole number from 0 on, not 0.5
+  schedule.loader.cache.bytes must be a whole number that is at least 0, not 0.5
   schedule.num_workers: unknown key 'num_workers'; known: mode, lanes, depth, run_ahead, driver, loader
   numerics.precision: unknown precision 'fp64'; known: tf32, fp32, bf16, fp16
   numerics.cudnn_benchmark must be true or false, not an object
@@ -358,7 +359,7 @@ TEST(PlanJson, PrefetchFactorKeySuggestsPrefetchBatches) {
   EXPECT_THAT(
       refusal(R"({"schedule": {"lanes": [], "loader": {"prefetch_factor": 2}}})"),
       testing::AllOf(HasSubstr("unknown key 'prefetch_factor'; did you mean 'prefetch_batches'?"),
-                     HasSubstr("counts those of all workers together: PyTorch's prefetch_factor "
+                     HasSubstr("is the number for all workers together: PyTorch's prefetch_factor "
                                "times num_workers")));
 }
 

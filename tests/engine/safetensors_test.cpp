@@ -96,7 +96,7 @@ TEST_F(Safetensors, MissingTruncatedOrInvalidFileIsAnError) {
   write_text("1234567");
   EXPECT_THAT(refusal_of_file(), HasSubstr("too short"));
   write_text("this is a text that is longer");
-  EXPECT_THAT(refusal_of_file(), HasSubstr("it is not a .safetensors file, or was cut off"));
+  EXPECT_THAT(refusal_of_file(), HasSubstr("it is not a .safetensors file, or was truncated"));
   const std::array<float, 2> weight = {1, 2};
   write_safetensors(path(), {{"w", StoredType::float32, {2}, bytes(weight)}});
   const std::string whole = text();
@@ -105,7 +105,8 @@ TEST_F(Safetensors, MissingTruncatedOrInvalidFileIsAnError) {
     EXPECT_THAT(refusal_of_file(), StartsWith("Error: cannot read")) << size;
   }
   write_text(whole + "!");
-  EXPECT_THAT(refusal_of_file(), HasSubstr("its tensors have 8 bytes, and 9 are there"));
+  EXPECT_THAT(refusal_of_file(),
+              HasSubstr("its tensors need 8 bytes, but the file has 9 for them"));
   std::filesystem::remove(path());
   std::filesystem::create_directory(path());
   EXPECT_THAT(refusal_of_file(), HasSubstr("not a regular file"));
@@ -159,14 +160,15 @@ TEST(SafetensorsHeader, InvalidTensorEntriesAreReported) {
   EXPECT_EQ(one(R"({"dtype": "F32", "shape": [2], "data_offsets": [0]})"),
             "Error: tensor 'w' has the data_offsets a list of 1, not two numbers");
   EXPECT_EQ(one(R"({"dtype": "F32", "shape": [2], "data_offsets": [8, 0]})"),
-            "Error: tensor 'w' ends before it begins");
+            "Error: tensor 'w' has an end before its begin");
   EXPECT_EQ(one(R"({"dtype": "F32", "shape": [3], "data_offsets": [0, 8]})"),
             "Error: tensor 'w' has 8 bytes, which do not fit its shape");
-  EXPECT_EQ(one(R"({"dtype": "F32", "shape": [1], "data_offsets": [4, 8]})"),
-            "Error: tensor 'w' begins at byte 4 of the values, not where the one before it ends, "
-            "at 0");
+  EXPECT_EQ(
+      one(R"({"dtype": "F32", "shape": [1], "data_offsets": [4, 8]})"),
+      "Error: tensor 'w' begins at byte 4 of the values, not at the end of the previous tensor, "
+      "at 0");
   EXPECT_EQ(one(R"({"dtype": "F32", "shape": [4], "data_offsets": [0, 16]})"),
-            "Error: its tensors have 16 bytes, and 8 are there: it was cut off");
+            "Error: its tensors need 16 bytes, but the file has 8 for them: it was truncated");
   EXPECT_THAT(one(R"({"dtype": "F32", "shape": [9223372036854775807, 9223372036854775807],
                       "data_offsets": [0, 8]})"),
               HasSubstr("do not fit its shape"));

@@ -53,7 +53,7 @@ class StateTest : public EngineTest {
   void expect_usable_after(Trainer& one, const Plan& plan, const State& state,
                            std::uint64_t digest) {
     EXPECT_THAT(thrown_by([&] { one.run(plan, steps(1)); }),
-                AllOf(StartsWith("Refused: the weights are not those of any step"),
+                AllOf(StartsWith("Refused: the weights do not belong to any step"),
                       HasSubstr("restore()")));
     one.restore(state);
     failing_ = kNever;
@@ -177,7 +177,7 @@ TEST_F(StateTest, RestoringInvalidStateStillRefusesRuns) {
   EXPECT_THAT(thrown_by([&] { measure_lanes_alone(*one, plan, 2); }), StartsWith("Refused: "));
   one->restore(one->state());
   EXPECT_THAT(thrown_by([&] { one->run(plan, steps(1)); }),
-              HasSubstr("step 6 and those behind it trained on a loss that is not finite"));
+              HasSubstr("step 6 and later steps trained on a loss that is not finite"));
   expect_usable_after(*one, plan, good, digest);
 }
 

@@ -142,7 +142,7 @@ TEST(AutoChoice, InputBoundPlansDoNotDifferBeyondNoise) {
                   compute_steady_rate({starving_run(1, 20), starving_run(0, 20)}));
   EXPECT_NEAR(choice.serial.value, 50, 0.5);
   EXPECT_NEAR(choice.pipelined.value, 50, 0.5);
-  EXPECT_THAT(choice.reason, HasSubstr("do not differ beyond noise"));
+  EXPECT_THAT(choice.reason, HasSubstr("do not differ by more than the noise"));
 }
 
 TEST(AutoChoice, FasterModeIsKept) {
@@ -160,7 +160,8 @@ TEST(AutoChoice, PipelinedIsKeptIfDifferenceIsBelowNoise) {
                    other = compute_steady_rate({fed(0.0199, 30)});
   const AutoChoice choice = choose_mode(one, other);
   EXPECT_EQ(choice.chosen, "pipelined");
-  EXPECT_EQ(choice.reason, "pipelined 50.25 and serial 50 steps/s do not differ beyond noise");
+  EXPECT_EQ(choice.reason,
+            "pipelined 50.25 and serial 50 steps/s do not differ by more than the noise");
 }
 
 TEST(AutoChoice, SerialIsKeptWithoutSteadySteps) {
@@ -171,7 +172,7 @@ TEST(AutoChoice, SerialIsKeptWithoutSteadySteps) {
     EXPECT_EQ(choice.chosen, "serial");
     EXPECT_THAT(choice.reason, HasSubstr("too few steps"));
   }
-  EXPECT_THAT(choose_mode(none, some).reason, HasSubstr("those of serial may all have been fed"));
+  EXPECT_THAT(choose_mode(none, some).reason, HasSubstr("all steps of serial may have used"));
 }
 
 TEST(AutoChoice, StepsFedByPrefetchedBatchesAreInconclusive) {
@@ -181,7 +182,7 @@ TEST(AutoChoice, StepsFedByPrefetchedBatchesAreInconclusive) {
         {run_filled({9, 8, 7, 6, 5, 4, 3}, std::vector<double>(7, seconds))});
   };
   EXPECT_THAT(choose_mode(draining(0.012), draining(0.018)).reason,
-              HasSubstr("do not differ beyond what batches filled ahead may have hidden"));
+              HasSubstr("do not differ by more than prefetched batches may have hidden"));
 }
 
 }  // namespace

@@ -185,7 +185,7 @@ TEST_F(Weights, WeightsOfDifferentModelAreRefusedWithAllDifferences) {
   module->register_buffer("scale", at::ones({1}));
   EXPECT_EQ(thrown_by([&] { load_weights(*module, path()); }),
             "Refused: the weights in " + path().string() +
-                " are those of another model:\n  not in the file: scale\n  of another shape: "
+                " belong to another model:\n  not in the file: scale\n  of another shape: "
                 "fc.weight (5 x 4 here, 7 x 4 there), fc.bias (5 here, 7 there)");
   EXPECT_TRUE(module->fc->weight.equal(before->fc->weight));
   EXPECT_TRUE(module->conv->weight.equal(before->conv->weight));
@@ -208,7 +208,7 @@ TEST_F(Weights, TorchSaveFileAndMissingFileAreRefused) {
   SavedNet module = saved_net(1);
   std::ofstream(path("model.pt"), std::ios::binary) << "PK\x03\x04 and more";
   EXPECT_THAT(thrown_by([&] { load_weights(*module, path("model.pt")); }),
-              AllOf(StartsWith("Refused: "), HasSubstr("torch.save() wrote it"),
+              AllOf(StartsWith("Refused: "), HasSubstr("it was written by torch.save()"),
                     HasSubstr("torch.load('" + path("model.pt").string()),
                     HasSubstr(path("model.safetensors").string())));
   EXPECT_THAT(thrown_by([&] { load_weights(*module, path("none")); }),

@@ -108,7 +108,7 @@ TEST_F(WireRunTest, UnsupportedFormatAndUnknownFieldAreRefused) {
       plan_with(kThreeLanes, Driver::threaded, {{"image", Wire::bits}, {"lable", Wire::smallest}});
   EXPECT_THAT(thrown_by([&] { fresh_run({}, plan, steps(1)); }),
               testing::AllOf(testing::StartsWith("Refused: "),
-                             HasSubstr("field 'image' cannot travel as bits"),
+                             HasSubstr("field 'image' cannot have the wire format bits"),
                              HasSubstr("unknown field 'lable'")));
 }
 

@@ -167,18 +167,19 @@ TEST(JpegWire, CutsGiveSameImagesAsWithoutCut) {
 TEST(JpegWire, UnsupportedTransformsAreRefusedWithAdvice) {
   const auto refused = [](const Chain& chain, const std::string& says,
                           const std::shared_ptr<JpegSet>& set = jpeg_set(10)) {
-    EXPECT_THAT(refusal(set, chain, as_files()),
-                AllOf(HasSubstr("field 'image' cannot travel as jpeg: "), HasSubstr(says)));
+    EXPECT_THAT(
+        refusal(set, chain, as_files()),
+        AllOf(HasSubstr("field 'image' cannot have the wire format jpeg: "), HasSubstr(says)));
   };
   refused({{"crop", RandomCrop{8, 2}}}, "transform 'crop' pads");
   refused({{"first", RandomHorizontalFlip{}}, {"resize", Resize{{8, 8}}}},
-          "transform 'first' cannot be done to the decoded image on the device");
+          "transform 'first' cannot be applied to the decoded image on the device");
   refused({{"resize", Resize{{8, 8}}}, {"second", CenterCrop{4}}},
-          "transform 'second' cannot be done");
+          "transform 'second' cannot be applied");
   refused({{"resize", Resize{{8, 8}}}, {"float", ToDtype{.scale = true}}},
-          "it needs images of uint8");
+          "the format needs images of uint8");
   refused({{"resize", Resize{{8, 8}}}, {"bright", Brighten{}}},
-          "transform 'bright' cannot be done");
+          "transform 'bright' cannot be applied");
   const auto own = jpeg_set(10);
   own->decodes_default = false;
   refused({{"resize", Resize{{8, 8}}}}, "the data set decodes its images itself", own);
@@ -198,7 +199,7 @@ TEST(JpegWire, OptionsThatNeedDecodedPixelsAreRefused) {
   options = as_files();
   options.cache = CacheOptions{"decode", 1 << 20};
   EXPECT_THAT(refusal(jpeg_set(10), chain, options),
-              HasSubstr("a cache after 'decode' holds pixels"));
+              HasSubstr("a cache after 'decode' contains pixels"));
   options = as_files();
   options.jpeg_bytes = std::size_t{1} << 31;
   EXPECT_THAT(refusal(jpeg_set(10), chain, options), HasSubstr("use at most 1073741824"));

@@ -117,7 +117,7 @@ TEST(PrefetchFactor, MultipliesWorkersAndIsLimitedTo4096) {
   EXPECT_EQ(prefetched_by(1024, 4), 4096U);
   EXPECT_THAT(thrown_by([] { prefetched_by(1025, 4); }),
               testing::AllOf(testing::StartsWith("Refused: --prefetch-factor 1025 with 4 workers"),
-                             testing::HasSubstr("4100 batches ahead, and at most 4096")));
+                             testing::HasSubstr("4100 batches, but at most 4096")));
 }
 
 }  // namespace

@@ -70,7 +70,8 @@ TEST(LoaderBoxes, AreTheSameForPartialAndScaledDecoding) {
 TEST(LoaderBoxes, AcceptOnlyPlainAndHostWire) {
   for (const Wire wire : {Wire::bf16, Wire::fp16, Wire::one_hot}) {
     const DataLoaderOptions options{{.batch_size = kBoxesBatch}, {.wire = {{"boxes", wire}}}};
-    EXPECT_THAT(refusal(jpeg_set(10), kGeometricOps, options), HasSubstr("let it travel plain"));
+    EXPECT_THAT(refusal(jpeg_set(10), kGeometricOps, options),
+                HasSubstr("leave out this wire format"));
   }
   EXPECT_EQ(load_boxes({{.batch_size = kBoxesBatch, .seed = 3}, {.wire = {{"boxes", Wire::host}}}}),
             load_boxes({{.batch_size = kBoxesBatch, .seed = 3}, {}}));

@@ -155,7 +155,7 @@ TEST(LoaderCache, CacheAfterARandomTransformIsRefused) {
     const std::string message = refusal(std::make_shared<TestSet>(kSamples), inverted_then_random(),
                                         options_with(CacheOptions{after, kAmple}));
     EXPECT_EQ(message, "cannot cache after '" + std::string(after) +
-                           "': transform 'draw' is random, and what it gives differs from epoch "
+                           "': transform 'draw' is random, so its results differ from epoch "
                            "to epoch; cache after 'fix' or before");
   }
   EXPECT_THAT(refusal(std::make_shared<TestSet>(kSamples), two_transforms(),
@@ -168,8 +168,8 @@ TEST(LoaderCache, UnknownStepAndTooFewBytesAreRefusedTogether) {
   EXPECT_EQ(
       refusal(dataset, inverted(), options_with(CacheOptions{"decod", 191})),
       "unknown step to cache after 'decod'; did you mean 'decode'? known: read, decode, fix\n"
-      "a cache of 191 bytes is too small even for its index of 192, 8 bytes a sample: give it "
-      "more, or none");
+      "a cache of 191 bytes is too small even for its index of 192, 8 bytes for each sample: give "
+      "more memory, or no cache");
   EXPECT_THAT(refusal(dataset, inverted(), options_with(CacheOptions{"collate", kAmple})),
               HasSubstr("unknown step to cache after 'collate'"));
   EXPECT_EQ(refusal(dataset, inverted(), options_with(CacheOptions{"fix", 192})), "");

@@ -144,9 +144,10 @@ TEST(LoaderCanvas, OtherFirstTransformsRequireOneImageSize) {
 
 TEST(LoaderCanvas, ResizeOfTheShorterSideIsRefusedOnTheDevice) {
   const std::vector<NamedOp> chain = {{"small", Resize{8}}, {"crop", CenterCrop{8}}};
-  EXPECT_THAT(refusal(std::make_shared<PictureSet>(), chain, canvas_options(2)),
-              HasSubstr("transform 'small': images keep different sizes, which the device cannot "
-                        "take: give its size as [height, width], or leave it to the loader's"));
+  EXPECT_THAT(
+      refusal(std::make_shared<PictureSet>(), chain, canvas_options(2)),
+      HasSubstr("transform 'small': images keep different sizes, which the device does "
+                "not support: give its size as [height, width], or leave it to the loader's"));
   EXPECT_EQ(load_values(std::make_shared<PictureSet>(), chain, canvas_options(1)),
             load_values(std::make_shared<PictureSet>(), chain, canvas_options(0)));
 }

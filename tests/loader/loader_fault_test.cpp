@@ -98,7 +98,7 @@ TEST(LoaderFault, TooLittleMemoryForSlabsGivesAdvice) {
   options.memory = &none;
   EXPECT_THAT(
       thrown_by([&] { DataLoader(std::make_shared<TestSet>(8), no_transforms(), options); }),
-      testing::ContainsRegex("out of memory for batches .*: [0-9]+ of [0-9.]+ (KiB|bytes) "
+      testing::ContainsRegex("out of memory for prefetched batches: [0-9]+ of [0-9.]+ (KiB|bytes) "
                              "each; use a smaller"));
 }
 
@@ -240,7 +240,7 @@ TEST(LoaderFault, SampleWithAMissingFieldIsReported) {
   const auto dataset = std::make_shared<TestSet>(8);
   dataset->change = [](std::size_t, Sample& sample) { sample.fields.pop_back(); };
   DataLoader loader(dataset, no_transforms(), kInOrder);
-  EXPECT_THAT(message_of_next(loader), HasSubstr("gave 1 field, not the 2 it declares"));
+  EXPECT_THAT(message_of_next(loader), HasSubstr("returned 1 field, but it declares 2"));
 }
 
 TEST(LoaderRefuses, ABatchLargerThanTheDataset) {
@@ -321,7 +321,7 @@ TEST(LoaderRefuses, FirstBatchAfterTheLastEpoch) {
   DataLoaderOptions options = kInOrder;
   options.first_batch = std::uint64_t{2} << 32;
   EXPECT_THAT(refusal(std::make_shared<TestSet>(8), no_transforms(), options),
-              HasSubstr("lies behind the last epoch"));
+              HasSubstr("is after the last epoch"));
 }
 
 }  // namespace

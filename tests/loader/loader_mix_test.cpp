@@ -105,7 +105,7 @@ TEST(LoaderMix, InvalidMixUpSetupIsRefused) {
   };
   EXPECT_THAT(refusal({}, kMixup), StartsWith("Refused: mixup needs float32 images"));
   EXPECT_THAT(refusal(kFloats, kMixup, {{"label", Wire::host}}),
-              HasSubstr("field 'label' stays on the host, but mixup is done on the device"));
+              HasSubstr("field 'label' stays on the host, but mixup runs on the device"));
   EXPECT_THAT(refusal(kFloats, kMixup, {{"image", Wire::host}}), HasSubstr("'image' stays"));
   EXPECT_EQ(refusal({}, {.one_hot = OneHot{}}, {{"image", Wire::host}}), "nothing");
   std::vector<NamedOp> many(63, {"", ToDtype{.scale = true}});
@@ -126,7 +126,7 @@ TEST(LoaderMix, MixUpAsSampleTransformIsRefused) {
                                         {{"float", ToDtype{.scale = true}}, {"blend", MixUp{}}},
                                         {{.batch_size = 2}, {}});
               }),
-              StartsWith("Refused: transform 'blend': mixup is done to whole batches"));
+              StartsWith("Refused: transform 'blend': mixup works on whole batches"));
 }
 
 }  // namespace

@@ -111,7 +111,7 @@ TEST(LoaderRank, LargeFirstBatchReadsNoEarlierSamples) {
   EXPECT_EQ(batch.epoch, 1'000'000'000u);
   EXPECT_LE(dataset->reads.count(), (options.prefetch_batches + options.held_batches) * kRankBatch);
   options.first_batch = 3 * (std::uint64_t{1} << 32);
-  EXPECT_THAT(refusal(dataset, no_transforms(), options), HasSubstr("behind the last epoch"));
+  EXPECT_THAT(refusal(dataset, no_transforms(), options), HasSubstr("after the last epoch"));
 }
 
 TEST(LoaderRank, RepeatedSamplesGetNewRandomDraws) {

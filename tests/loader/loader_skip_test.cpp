@@ -137,7 +137,8 @@ TEST(LoaderSkip, AllSamplesBadThrows) {
   DataLoaderOptions options = skip_options(OnBadSample::skip);
   options.batch_size = 1;
   DataLoader alone(one, no_transforms(), options);
-  EXPECT_THAT(message_of_next(alone), HasSubstr("batch 0: the only sample is bad, so nothing"));
+  EXPECT_THAT(message_of_next(alone),
+              HasSubstr("batch 0: the only sample is bad, so no other sample"));
 }
 
 TEST(LoaderSkip, TransformSystemAndStorageErrorsAreNotSkipped) {

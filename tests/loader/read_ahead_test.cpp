@@ -299,7 +299,7 @@ TEST(ReadAhead, InvalidOptionsAreRefusedTogether) {
       refusal(std::make_shared<TestSet>(8), no_transforms(),
               {{}, {.num_workers = 0, .read_ahead = {.reads = 1025, .chunk_bytes = 4095}}});
   for (const char* problem :
-       {"num_workers 0", "1025 reads ahead: give at most 1024",
+       {"num_workers 0", "1025 reads in flight: give at most 1024",
         "read requests of 4095 bytes: give at least 4096, or 0 for no limit"}) {
     EXPECT_THAT(message, HasSubstr(problem));
   }

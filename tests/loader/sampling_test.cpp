@@ -342,7 +342,7 @@ TEST(WeightedSampling, InvalidWeightsAreRefused) {
   EXPECT_THAT(thrown_by([] {
                 Sampling::weighted(Weights{-1, -2, 1});
               }),
-              HasSubstr("is -1, and 1 more is no better: "));
+              HasSubstr("is -1, and 1 more is not valid either: "));
 }
 
 TEST(Sampling, SizeReturnsNumberOfLabelsOrWeights) {

@@ -215,10 +215,12 @@ TEST(Wire, InvalidFormatsAreRefusedTogether) {
                                            {"lable", Wire::plain}}}});
       }),
       testing::AllOf(
-          HasSubstr("field 'label' cannot travel as bits: it needs labels or a mask of 1 to 16"),
-          HasSubstr("field 'x' cannot travel as smallest: it does not say how many classes"),
-          HasSubstr("field 'scalar' cannot travel as one_hot: it needs vectors"),
-          HasSubstr("field 'any' cannot travel as bf16: it needs float32"),
+          HasSubstr("field 'label' cannot have the wire format bits: the format needs labels or a "
+                    "mask of 1 to 16"),
+          HasSubstr(
+              "field 'x' cannot have the wire format smallest: the field's number of classes"),
+          HasSubstr("field 'scalar' cannot have the wire format one_hot: the format needs vectors"),
+          HasSubstr("field 'any' cannot have the wire format bf16: the format needs float32"),
           HasSubstr("unknown field 'lable'; did you mean 'label'?")));
   EXPECT_THAT(thrown_by([&] {
                 DataLoader::plan_layout(*tensor_dataset({numbers("x", {4, 3})}), {},
@@ -234,7 +236,7 @@ TEST(Wire, VectorThatIsNotOneHotThrows) {
     DataLoader loader(dataset, {}, {{.batch_size = 1}, {.wire = {{"v", Wire::one_hot}}}});
     EXPECT_THAT(thrown_by([&] { loader.next(); }),
                 testing::AllOf(HasSubstr("step 'collate' of sample 0"),
-                               HasSubstr("field 'v' travels as one_hot, but")));
+                               HasSubstr("field 'v' has the wire format one_hot, but")));
   }
 }
 

@@ -112,7 +112,7 @@ def test_mixup_leaves_other_fields_unchanged(photos, device, tmp_path):
     assert torch.equal(weights.cpu(), torch.arange(20 * 500.0).view(20, 500))
     assert [batch[data.fields.index("label")].shape for batch in kept] == [(2, 3)] * 10
     unknown = ss.open_dataset(tmp_path / "data", T.Compose([FLOATS[1], T.MixUp(num_classes=3)]))
-    with pytest.raises(ss.Refused, match="does not say how many classes there are: open it with num_classes=N"):
+    with pytest.raises(ss.Refused, match="does not report how many classes there are: open it with num_classes=N"):
         ss.DataLoader(unknown, 2, device=device)
 
 

@@ -115,7 +115,7 @@ def test_doctor_changes_neither_loader_model_nor_generator(photos, device):
 
 def test_python_data_set_is_refused_and_partial_last_batch_measured(photos, device, tmp_path):
     data = ss.PythonDataset([(torch.ones(3, 32, 32), i % 3) for i in range(6)])
-    with pytest.raises(ss.Refused, match="written in Python.* cannot be measured yet: examine it in a torch.utils"):
+    with pytest.raises(ss.Refused, match="written in Python.* cannot be measured yet: examine them in a torch.utils"):
         ss.doctor(ss.DataLoader(data, 4, device=device), train)
     report = ss.doctor(make_loader(photos, device, T.CenterCrop(32)), lambda batch: batch[0].float().mean(), budget=1)
     assert [cost["name"] for cost in written(report, tmp_path)["costs"]] == [

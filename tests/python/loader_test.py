@@ -98,7 +98,7 @@ for limit in (1 << 20, hard):
     run = subprocess.run([sys.executable, "-c", program], env=os.environ | {"MALLOC_ARENA_MAX": "1"}, check=True,
                          timeout=300, capture_output=True, text=True)
     told = run.stdout.splitlines()
-    assert told[0].startswith("out of memory for batches that are filled ahead") and told[1] == "2"
+    assert told[0].startswith("out of memory for prefetched batches") and told[1] == "2"
 
 
 def test_file_names_that_are_not_utf8_round_trip(tmp_path, photos):

@@ -145,7 +145,7 @@ def test_function_resizing_image_with_mask_or_boxes_raises(tmp_path, beside):
             return arrays(tmp_path, transform, image=PIXELS, **BESIDE[beside])
         return ss.PythonDataset([(torch.from_numpy(each).permute(2, 0, 1), torch.zeros(8, 8)) for each in PIXELS], transform)
 
-    told = "it makes an image of 4 x 8 pixels from 8 x 8, but gets the image alone, and another field"
+    told = "it makes an image of 4 x 8 pixels from 8 x 8, but receives only the image, and another field"
     with pytest.raises(ss.Error, match=told):
         ss.DataLoader(data(cropped), 4)
     with pytest.raises(ss.Error, match=told):
@@ -172,7 +172,7 @@ def test_function_uses_same_random_numbers_for_images_of_a_sample():
 def test_function_on_data_set_without_images_is_refused(tmp_path):
     data = arrays(tmp_path, inverted, label=numpy.arange(4))
     for use in (lambda: ss.DataLoader(data, 2), lambda: data[0]):
-        with pytest.raises(ss.Refused, match="transforms in Python are done to images, but the data set has none"):
+        with pytest.raises(ss.Refused, match="transforms in Python apply to images, but the data set has none"):
             use()
 
 

@@ -187,7 +187,7 @@ def test_loader_that_refills_its_memory_raises(device):
         for i in range(6):
             yield memory.fill_(i)
 
-    with pytest.raises(ss.Error, match=r"the loader gave the same memory.*clone"):
+    with pytest.raises(ss.Error, match=r"the loader returned the same memory.*clone"):
         list(ss.Pipeline(refills(), (), device))
     same = torch.ones(4, device=device)
     assert len(list(ss.Pipeline([same] * 5, (), device))) == 5
@@ -270,7 +270,7 @@ def test_failed_weight_check_is_raised_by_every_later_next(device):
     with pytest.raises(ss.Error, match="has been written"):
         next(loop)
     for _ in range(2):
-        with pytest.raises(ss.Error, match=r"ended with an error before .*has been written"):
+        with pytest.raises(ss.Error, match=r"already ended with an error .*has been written"):
             next(loop)
 
 

@@ -70,7 +70,7 @@ def test_loader_that_refills_its_memory_raises(fill, size):
             fill(memory, i)
             yield torch.from_numpy(memory.numpy())
 
-    with pytest.raises(ss.Error, match=r"the loader gave the same memory.*written.*clone"):
+    with pytest.raises(ss.Error, match=r"the loader returned the same memory.*changed it.*clone"):
         list(ss.Pipeline(refills(), (), "cpu"))
 
 
@@ -82,5 +82,5 @@ def test_stage_that_refills_its_memory_raises(fill):
         fill(memory, float(x))
         return memory
 
-    with pytest.raises(ss.Error, match=r"stage 'refills' gave the same memory for two batches.*clone"):
+    with pytest.raises(ss.Error, match=r"stage 'refills' returned the same memory for two batches.*clone"):
         list(ss.Pipeline([torch.tensor(float(i)) for i in range(9)], [("refills", refills)], "cpu"))

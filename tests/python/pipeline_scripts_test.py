@@ -166,7 +166,7 @@ def test_frozen_script_module_is_accepted_as_stage(device):
 def test_script_returning_the_same_memory_twice_raises(device):
     stage = torch.jit.script(Gives(torch.ones(3, device=device)))
     stage.eval()
-    with pytest.raises(_native.Error, match="stage 'gives' gave the same memory for two batches"):
+    with pytest.raises(_native.Error, match="stage 'gives' returned the same memory for two batches"):
         list(ss.Pipeline([torch.full((3,), float(i)) for i in range(5)], [("gives", stage)], device))
 
 

@@ -334,7 +334,7 @@ def test_autocast_entered_in_the_loop_body_raises_with_remedies(device, serial, 
     with pytest.raises(ss.Error) as raised:
         autocast_loop(device, ("encode", encoder(device)), serial, around, inside)
     said = str(raised.value)
-    assert f"the loop's body enters torch.autocast('{device}', {inside})" in said and "around the loop" in said
+    assert f"the loop body enters torch.autocast('{device}', {inside})" in said and "around the loop" in said
     assert f"slipstream.Stage('encode', ..., autocast={inside})" in said and f"autocast={around or False}" in said
 
 

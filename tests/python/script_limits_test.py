@@ -135,7 +135,7 @@ def test_computed_and_subclassed_script_inputs_raise(device):
 def test_dispatch_mode_entered_during_a_loop_raises():
     loop = iter(ss.Pipeline([torch.ones(2)] * 9, [("one", scripted(AddOne()))], "cpu"))
     next(loop)
-    with Threads(), pytest.raises(_native.Error, match="enter it ahead of the loop"):
+    with Threads(), pytest.raises(_native.Error, match="enter it before the loop"):
         list(loop)
 
 

@@ -219,7 +219,7 @@ def test_sparse_gradients_raise_with_advice(photos, options):
         def forward(self, images):
             return super().forward(images) + self.table((images[:, 0, 0] * 255).long()).mean(1)
 
-    with pytest.raises(ss.Error, match=r"'.*table.weight' is sparse.*make its layer without sparse=True"):
+    with pytest.raises(ss.Error, match=r"'.*table.weight' is sparse.*create its layer without sparse=True"):
         make_trainer(photos, model=Sparse(), **options).fit()
 
 

@@ -100,13 +100,13 @@ def test_trainer_and_command_line_resume_each_others_checkpoints(photos, device,
     torch.testing.assert_close(result.losses, json.loads((tmp_path / "run.json").read_text())["losses"][4:],
                                rtol=0.05, atol=0.05)
     told = run_slipstream(*words, "--steps", 10, "--checkpoint", tmp_path / "run", "--resume", "auto")
-    assert "goes on from step 8" in told and "2 steps" in told
+    assert "continues from step 8" in told and "2 steps" in told
 
 
 def test_used_checkpoint_folder_needs_resume_and_same_settings(photos, device, tmp_path):
     options = {"checkpoint": tmp_path / "run"}
     make_trainer(photos, device, **options).fit()
-    with pytest.raises(ss.Refused, match='go on with resume="auto"'):
+    with pytest.raises(ss.Refused, match='continue with resume="auto"'):
         make_trainer(photos, device, **options)
     with pytest.raises(ss.Refused, match="another model"):
         make_trainer(photos, device, Net(4), resume="auto", **options)

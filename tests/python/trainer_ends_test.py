@@ -28,9 +28,9 @@ def test_run_resumes_from_last_saved_step_after_model_error(photos, device, tmp_
     # With buffers, what a failed step left of them is that of no step: it is not saved.
     options = {"checkpoint": tmp_path / "run", "save_every": 2}
     trainer = make_trainer(photos, device, Failing(10, ValueError("boom")), **options)
-    with pytest.warns(UserWarning, match="half trained"), pytest.raises(ValueError, match="boom"):
+    with pytest.warns(UserWarning, match="only partly trained"), pytest.raises(ValueError, match="boom"):
         trainer.fit()
-    with pytest.raises(ss.Refused, match="the weights are not those of any step"):
+    with pytest.raises(ss.Refused, match="the weights do not belong to any step"):
         trainer.fit()
     went_on = make_trainer(photos, device, resume="auto", **options)
     assert 2 <= went_on.position < 10

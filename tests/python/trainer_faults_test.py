@@ -133,8 +133,8 @@ def test_model_output_that_is_no_tensor_raises(photos, device, gives, message):
 
 
 @pytest.mark.parametrize(("loss", "message"), [
-    (lambda output, labels: output, "must give one floating-point number"),
-    (lambda output, labels: 1.0, "the loss must give a tensor, but gave float"),
+    (lambda output, labels: output, "must return one floating-point number"),
+    (lambda output, labels: 1.0, "the loss must return a tensor, but returned float"),
     (lambda output, labels: cross_entropy(output, labels) * float("nan"), "at step 0: the loss is NaN"),
 ])
 def test_invalid_loss_value_raises(photos, device, loss, message):
@@ -188,7 +188,7 @@ def test_invalid_trainer_options_are_refused_before_training(photos, device, tmp
         ("a group of param_groups has params", {"param_groups": [{"params": [], "momentum": 0.1}]}),
         ("save_every needs checkpoint", {"save_every": 3}),
         ("resume=\"auto\" needs checkpoint", {"resume": "auto"}),
-        ("no checkpoint is at", {"resume": tmp_path / "none"}),
+        ("there is no checkpoint at", {"resume": tmp_path / "none"}),
         ("keep_best and early_stop need val", {"early_stop": 1}),
         ("keep_best: unknown score 'top9'", {"keep_best": "top9", "val": make_loader(photos, device)}),
         ("ema_decay must be", {"ema": 1.0}),
@@ -215,4 +215,4 @@ def test_evaluation_during_training_is_refused(photos, device):
 
     trainer = make_trainer(photos, device, on_step=on_step)
     assert trainer.fit().steps == 14
-    assert ["another trainer is at work" in error for error in errors] == [True]
+    assert ["another trainer is running" in error for error in errors] == [True]

@@ -152,7 +152,7 @@ def test_evaluation_in_another_thread_is_refused_during_a_run(photos, device):
 
     trainer = make_trainer(photos, device, Disturbed(), epochs=3, on_epoch=from_another_thread)
     assert trainer.fit().digest == whole.digest
-    assert len(told) == 24 and all("another trainer is at work" in each for each in told)
+    assert len(told) == 24 and all("another trainer is running" in each for each in told)
     from_another_thread()
     assert len(told) == 24
 

@@ -135,7 +135,7 @@ def test_model_in_eval_mode_is_trained_in_training_mode(photos, device):
 
 def test_refused_evaluation_does_not_change_modes(photos, device):
     def on_step(step):
-        with pytest.raises(ss.Refused, match="another trainer is at work"):
+        with pytest.raises(ss.Refused, match="another trainer is running"):
             trainer.evaluate(make_loader(photos, device))
 
     model = Frozen()

@@ -175,7 +175,7 @@ def test_scores_weigh_samples_equally_for_any_output_form(photos, device, form):
     assert scores["loss"] == pytest.approx(outputs.square().mean().item(), rel=1e-4)
     assert scores["label"] == pytest.approx(labels.double().mean().item())
     for wrong in (torch.ones(5), torch.ones(16, 2), torch.ones(16, dtype=torch.complex64), torch.tensor(1.0)):
-        with pytest.raises(ss.Error, match="must give a real score for each of 16 samples"):
+        with pytest.raises(ss.Error, match="must return a real score for each of 16 samples"):
             make_trainer(photos, device, Other(), loss=loss, metrics={"one": lambda *_, w=wrong: w.to(device)}).evaluate(val)
 
 
@@ -183,7 +183,7 @@ def test_training_works_after_closing_unfinished_predictions(photos, device):
     trainer = make_trainer(photos, device)
     outputs = trainer.predict(make_loader(photos, device, 2))
     first = next(outputs)
-    with pytest.raises(ss.Refused, match="another trainer is at work"):
+    with pytest.raises(ss.Refused, match="another trainer is running"):
         trainer.fit()
     outputs.close()
     assert torch.equal(next(trainer.predict(make_loader(photos, device, 2))), first)

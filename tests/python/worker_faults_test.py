@@ -302,8 +302,8 @@ print([label.tolist() for _, label in batches] == labels[1:], len(list(in_python
 
 def test_forked_process_can_read_native_but_not_python_loaders(photos):
     run = interpreters.run(FORKS, photos, ignores_warnings=True)
-    refused = r"Refused: this {} was made in the process that this one was forked from, .*\n"
-    expected = "True\nTrue\n" + refused.format("pass over a loader") + refused.format("loader") * 2 + "True 5\n"
+    refused = r"Refused: this {} was created in the process that this one was forked from, .*\n"
+    expected = "True\nTrue\n" + refused.format("iterator of a loader") + refused.format("loader") * 2 + "True 5\n"
     assert re.fullmatch(expected, run.stdout), run.stdout + run.stderr
 
 

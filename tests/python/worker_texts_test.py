@@ -243,7 +243,7 @@ def test_trainer_and_doctor_refuse_python_loader():
     loader = ss.DataLoader(Named(), 5)
     with pytest.raises(ss.Refused, match="this one is in Python: put slipstream.Pipeline around"):
         ss.Trainer(loader, torch.nn.Linear(1, 1), epochs=1)
-    with pytest.raises(ss.Refused, match="cannot be measured yet: examine it in a torch.utils.data.DataLoader"):
+    with pytest.raises(ss.Refused, match="cannot be measured yet: examine them in a torch.utils.data.DataLoader"):
         ss.doctor(loader, lambda batch: None, device="cpu")
 
 

@@ -236,7 +236,7 @@ TEST_F(FitTest, AnInterruptedRunIsSavedAndNotEvaluated) {
 TEST_F(FitTest, AnInterruptedEvaluationComesFirstInTheNextFit) {
   FitResult result = fit(2 * kEpoch);
   EXPECT_TRUE(result.run.interrupted);
-  EXPECT_EQ(result.ended, "interrupted while it was evaluated");
+  EXPECT_EQ(result.ended, "interrupted during the evaluation");
   EXPECT_THAT(steps_.epochs, IsEmpty());
   EXPECT_THAT(steps_.saved_steps(), ElementsAre(4));
   steps_.scores = {0.5, 0.75};
@@ -269,7 +269,7 @@ TEST_F(FitTest, ACriterionThatTheEvaluationDoesNotGiveIsAnError) {
   options_.criterion_option = "--keep-best accuracy";
   steps_.scores = {0.5};
   EXPECT_EQ(thrown_by([&] { fit(kEpoch); }),
-            "Error: --keep-best accuracy: this loss does not give it");
+            "Error: --keep-best accuracy: this loss does not compute this score");
 }
 
 TEST_F(FitTest, TheRateIsThatOfTheLastPartThatHasEnoughSteps) {
