@@ -28,8 +28,8 @@ _RUNS = threading.Lock()
 _LONGEST_TIMEOUT_S = 1e9
 _SENTENCES = {
     "equal": "no difference",
-    "race": "what this loop gives depends on timing",
-    "not_repeatable": "this loop gives something else each time, also without overlap",
+    "race": "the results of this loop depend on timing",
+    "not_repeatable": "this loop gives different results each time, even without overlap",
     "hang": "this loop did not end",
 }
 
@@ -211,13 +211,13 @@ def _refuse(make_run: Any, schedules: Any, seed: Any, timeout: Any) -> None:
     problems = []
     if not callable(make_run):
         problems.append(
-            "make_run cannot be called: give a function that builds everything anew and returns a function "
-            "that trains"
+            "make_run cannot be called: give a function that creates a new data set, model and optimizer, and returns "
+            "a function that trains"
         )
     if timeout is not None:
         is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
         if not is_number or not 0 < timeout <= _LONGEST_TIMEOUT_S:
             problems.append(f"timeout is {timeout!r}: give more than 0 seconds, at most 1e9, or None")
         elif threading.current_thread() is not threading.main_thread():
-            problems.append("timeout works on the main thread alone: leave it out")
+            problems.append("timeout works only in the main thread: leave it out")
     check(problems, schedules=(schedules, 1), seed=(seed, 0))

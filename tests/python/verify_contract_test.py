@@ -282,9 +282,9 @@ def test_total_delay_stays_near_its_budget(count):
 
 def test_reason_reports_number_of_other_differing_values():
     report = ss.verify(Numbered(lambda number: lambda: [1, number, number, number]), schedules=1)
-    assert report.reason.splitlines()[0].startswith("returned[1]: another value, as do 2 other values")
+    assert report.reason.splitlines()[0].startswith("returned[1]: a different value, as do 2 other values")
     report = ss.verify(Numbered(lambda number: lambda: [1, number]), schedules=1)
-    assert report.reason.splitlines()[0] == "returned[1]: another value between two runs without any overlap"
+    assert report.reason.splitlines()[0] == "returned[1]: a different value between two runs without any overlap"
 
 
 def test_error_is_written_as_text_in_json(tmp_path):
@@ -305,7 +305,7 @@ def test_settings_that_hide_races_are_noted(monkeypatch):
     monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
     assert ss.verify(lambda: lambda: 1, schedules=1).notes == (
-        "CUDA_LAUNCH_BLOCKING is set, with which streams do not overlap",)
+        "CUDA_LAUNCH_BLOCKING is set, so streams do not overlap",)
     notes = ss.verify(Numbered(lambda number: lambda: number), schedules=1).notes
     assert any("torch.backends.cudnn.benchmark = False" in note for note in notes)
 

@@ -258,7 +258,7 @@ def test_out_of_memory_for_digests_does_not_replace_the_error():
         raise torch.OutOfMemoryError("no memory")
 
     report = ss.verify(returning(1, 1, lambda: fails(ValueError("late")), no_memory))
-    assert isinstance(report.error, ValueError) and "did not come again" in report.notes[0]
+    assert isinstance(report.error, ValueError) and "did not occur again" in report.notes[0]
     assert isinstance(ss.verify(returning(1, 1, no_memory)).error, torch.OutOfMemoryError)
 
 
@@ -279,7 +279,7 @@ def test_device_error_in_reference_run_is_raised_unchanged(monkeypatch):
 def test_system_exit_only_in_delayed_run_is_a_race():
     report = ss.verify(returning(1, 1, lambda: sys.exit(3)))
     assert (report.verdict, report.reason) == ("race", "raised SystemExit: 3")
-    assert report.notes == ("no operation was delayed in it: delays are not its cause",)
+    assert report.notes == ("no operation was delayed in this schedule, so delays are not the cause",)
     with pytest.raises(SystemExit):
         ss.verify(returning(lambda: sys.exit(3)))
 

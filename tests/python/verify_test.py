@@ -87,7 +87,7 @@ def test_a_loop_without_seeds_is_not_repeatable(device):
     assert (report.verdict, report.passed, report.schedules, report.seed) == ("not_repeatable", False, 0, None)
     assert report.operation.startswith("aten.randn") and re.search(r"verify_test.py:\d+ in run$", report.source)
     assert any("torch.manual_seed" in note for note in report.notes)
-    with pytest.raises(ss.Error, match="something else each time"):
+    with pytest.raises(ss.Error, match="different results each time"):
         report.raise_if_failed()
 
 
@@ -113,12 +113,12 @@ def test_report_is_shown_as_text_json_and_notebook_cell(tmp_path, capsys):
     report = ss.verify(returning(1, 1, 2, 1))
     report.show()
     text = capsys.readouterr().out
-    assert "returned: another value" in text and "slipstream.verify(make_run, seed=0, schedules=1)" in text
+    assert "returned: a different value" in text and "slipstream.verify(make_run, seed=0, schedules=1)" in text
     report.to_json(tmp_path / "verify.json")
     written = json.loads((tmp_path / "verify.json").read_text())
     assert (written["schema"], written["verdict"], written["value"]) == ("slipstream.verify", "race", "returned")
-    assert "<pre>verify: what this loop gives" in report._repr_html_()
-    assert any("did not come again" in note for note in report.notes)
+    assert "<pre>verify: the results of this loop" in report._repr_html_()
+    assert any("did not occur again" in note for note in report.notes)
 
 
 def fails(what):
@@ -253,7 +253,7 @@ def test_delay_is_named_if_no_operation_differs(monkeypatch):
 
     report = ss.verify(make_run, schedules=40)
     assert (report.verdict, report.value, report.notes) == ("race", "returned", ())
-    assert re.search(r"operation 1[45] of thread 'main', on the host, is where a delay", report.reason)
+    assert re.search(r"operation 1[45] of thread 'main', on the host, causes the difference if it is", report.reason)
     assert report.source.endswith(" in run")
 
 

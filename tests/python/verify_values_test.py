@@ -71,10 +71,10 @@ def test_state_is_found_in_globals_and_called_functions():
         (torch.tensor(1 + 2j), torch.tensor(1 + 3j), "1 of 1 elements differ"),
         (torch.eye(2).to_sparse(), torch.eye(2).to_sparse(), None),
         (float("nan"), float("nan"), None),
-        (1, 1.0, "another value"),
+        (1, 1.0, "a different value"),
         (np.arange(3), np.arange(3), None),
-        (np.arange(3), np.arange(3.0), "another value"),
-        ([1], [1, 2], "not there in the reference"),
+        (np.arange(3), np.arange(3.0), "a different value"),
+        ([1], [1, 2], "missing in the reference"),
         ([1, 2], [1], "missing"),
     ],
 )
@@ -91,7 +91,7 @@ class Key:
 def test_keys_with_same_repr_are_compared_separately():
     expected, seen = ({Key(): first, Key(): 2} for first in (1, 3))
     found = first_difference(collect_values(expected, "x", True), collect_values(seen, "x", True))
-    assert found == ("x[key]", "another value", 1)
+    assert found == ("x[key]", "a different value", 1)
 
 
 def padded(byte):

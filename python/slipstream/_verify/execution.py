@@ -131,8 +131,8 @@ def _made(make_run: Callable[[], Any]) -> Callable[[], Any]:
     run: Any = make_run()
     if not callable(run) or isinstance(run, torch.nn.Module | type):
         raise _native.Refused(
-            f"make_run() returned {type(run).__name__}: it must build data, model and optimizer anew, and "
-            "return a function without arguments that trains some steps and returns what to compare"
+            f"make_run() returned {type(run).__name__}: it must create a new data set, model and optimizer, and return "
+            "a function without arguments that trains some steps and returns what to compare"
         )
     return cast(Callable[[], Any], run)
 

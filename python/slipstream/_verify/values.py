@@ -62,7 +62,7 @@ def first_difference(expected: list[Value], seen: list[Value]) -> tuple[str, str
         if place not in theirs:
             how = "missing"
         elif place not in ours:
-            how = "not there in the reference"
+            how = "missing in the reference"
         else:
             how = _difference(ours[place], theirs[place])
         if how:
@@ -84,7 +84,7 @@ def _by_place(values: list[Value]) -> dict[tuple[str, int], Any]:
 
 def _values(tree: Any, name: str, is_copied: bool, is_own: bool, depth: int) -> Iterator[Value]:
     if depth > _MOST_NESTED:
-        raise _native.Refused(f"{name} is nested more than {_MOST_NESTED} deep, or holds itself")
+        raise _native.Refused(f"{name} is nested more than {_MOST_NESTED} levels deep, or contains itself")
     if isinstance(tree, torch.Tensor) and tree.is_nested:
         yield from _values(tree.unbind(), name, is_copied, is_own, depth + 1)
     elif isinstance(tree, torch.Tensor):
@@ -147,7 +147,7 @@ def _comparable(leaf: Any) -> Any:
 def _difference(a: Any, b: Any) -> str:
     """Returns how two contents differ; "" if they are equal."""
     if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
-        return "" if type(a) is type(b) and not isinstance(a, torch.Tensor) and a == b else "another value"
+        return "" if type(a) is type(b) and not isinstance(a, torch.Tensor) and a == b else "a different value"
     if a.dtype != b.dtype or a.shape != b.shape:
         return f"{describe_tensor(b)} instead of {describe_tensor(a)}"
     if a.device.type == "meta" or a.numel() == 0:

@@ -98,10 +98,10 @@ class Verification:
     def finish(self) -> Finding:
         finding = self.finding
         if self.has_lost_device:
-            more = "" if finding.operation else ": in a new one, what stands below names the operation"
+            more = "" if finding.operation else ": repeat the run below in a new process to find the operation"
             finding.notes.append(f"this process cannot use CUDA any more{more}")
         if os.environ.get("CUDA_LAUNCH_BLOCKING", "0") != "0":
-            finding.notes.append("CUDA_LAUNCH_BLOCKING is set, with which streams do not overlap")
+            finding.notes.append("CUDA_LAUNCH_BLOCKING is set, so streams do not overlap")
         return finding
 
     def has_found_on_lost_device(self) -> bool:
@@ -228,7 +228,7 @@ class Verification:
                 break
         else:
             self.finding.notes.append(
-                f"the difference did not come again in {_TRIES} more runs of its schedule"
+                f"the difference did not occur again in {_TRIES} more runs with the same delays"
             )
             return
         delays = narrowed(
@@ -237,14 +237,14 @@ class Verification:
             _MOST_RUNS_TO_NARROW,
         )
         if not delays:
-            self.finding.notes.append("no operation was delayed in it: delays are not its cause")
+            self.finding.notes.append("no operation was delayed in this schedule, so delays are not the cause")
             return
         thread, number = delays[0]
         steps = [step for step in self._traces[0].steps if (step.thread, step.number) == (thread, number)]
         if steps:
             self._blame(Difference(steps[0], "delayed"))
             if len(delays) > 1:
-                self.finding.notes.append(f"it takes the delays of {len(delays) - 1} more operations")
+                self.finding.notes.append(f"the difference also needs the delays of {len(delays) - 1} more operations")
 
     def _differs(self, outcome: Outcome) -> bool:
         if isinstance(outcome.error, torch.OutOfMemoryError):  # the digests may have used the memory
@@ -259,11 +259,14 @@ class Verification:
         finding.operation = f"{step.name}{node}"
         finding.source = step.source
         what = {
-            "read": "read something else than in the reference",
-            "gave": "gave something else than in the reference, of the same input",
-            "called": "is not what the reference calls there",
-            "running": "ran when the device failed, though what it was to read was as in the reference just before",
-            "delayed": "is where a delay makes the difference",
+            "read": "read a different input than in the reference",
+            "gave": "returned a different result than in the reference, for the same input",
+            "called": "is not the operation that the reference calls at this point",
+            "running": (
+                "was running when the device failed, although its input had been the same as in the reference just "
+                "before"
+            ),
+            "delayed": "causes the difference if it is delayed",
         }[found.kind]
         finding.reason += (
             f"\n{step.name}({step.arguments}){node}, operation {step.number} of thread '{step.thread}', on "
@@ -272,7 +275,7 @@ class Verification:
         is_atomic = found.kind == "gave" and not torch.are_deterministic_algorithms_enabled()
         if is_atomic and finding.verdict == "race":
             finding.notes.append(
-                "its input was overwritten while it ran, or it is not deterministic: see "
+                "the input of this operation was overwritten while it ran, or the operation is not deterministic: see "
                 "torch.use_deterministic_algorithms(True)"
             )
 
@@ -282,7 +285,9 @@ class Verification:
         for step in steps[:1]:
             self._blame(Difference(step, "running"))
         for step in steps[1:]:
-            self.finding.notes.append(f"so did {step.name} on {step.stream}, at {step.source}")
+            self.finding.notes.append(
+                f"{step.name} on {step.stream}, at {step.source}, was also running when the device failed"
+            )
 
     def _note(self, outcome: Outcome) -> None:
         self.finding.notes += [each for each in outcome.notes if each not in self.finding.notes]
@@ -295,8 +300,8 @@ def _refuse(reference: Outcome) -> None:
         raise reference.error
     if not reference.values:
         raise _native.Refused(
-            "the run returned and yielded nothing that can be compared, and closes over no module or "
-            "optimizer: return the model, losses, or whatever must not depend on timing"
+            "the run returned and yielded nothing that can be compared, and its closure contains no module or "
+            "optimizer: return the model, losses, or other values that must not depend on timing"
         )
 
 
@@ -313,7 +318,7 @@ def _described(name: str, how: str, count: int) -> str:
 def _advice_to_repeat() -> list[str]:
     advice = ["seed everything in make_run(): torch.manual_seed(), random, numpy, samplers and workers"]
     if not torch.are_deterministic_algorithms_enabled():
-        advice.append("choose operations that repeat themselves: torch.use_deterministic_algorithms(True)")
+        advice.append("choose deterministic operations: torch.use_deterministic_algorithms(True)")
     if torch.backends.cudnn.benchmark:
-        advice.append("turn cuDNN's autotuning off: torch.backends.cudnn.benchmark = False")
+        advice.append("turn off cuDNN's autotuning: torch.backends.cudnn.benchmark = False")
     return advice
