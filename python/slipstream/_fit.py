@@ -69,7 +69,7 @@ def end_forked(error: BaseException | None) -> NoReturn:
     try:
         with contextlib.suppress(BaseException):
             if error is None:
-                text = "a process forked inside a run cannot go on in it: end it there, os._exit(0)\n"
+                text = "a process that was forked inside a run cannot continue the run: end it with os._exit(0)\n"
             elif not isinstance(error, SystemExit):
                 text = "".join(traceback.format_exception(error))
             else:

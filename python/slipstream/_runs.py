@@ -89,8 +89,8 @@ class Outputs(Iterator[torch.Tensor]):
     def __next__(self) -> torch.Tensor:
         if self._has_begun and self._process != os.getpid():
             raise _native.Refused(
-                "this iterator of predict() belongs to the process that this one was forked from: begin "
-                "another one, of a trainer that is made in this process"
+                "this iterator of predict() belongs to the parent process: create a trainer in this process, and call "
+                "its predict()"
             )
         if self._is_closed.is_set():
             raise StopIteration

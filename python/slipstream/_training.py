@@ -79,17 +79,19 @@ class Calls:
                 return whole[self._output]
             except (IndexError, KeyError, TypeError):
                 raise _native.Error(
-                    f"output={self._output!r}: the model gave {_form(whole)}, which does not have it"
+                    f"output={self._output!r}: the model returned {_form(whole)}, which does not have this element"
                 ) from None
         if self._loss is None:
             raise _native.Error(
-                f"the model gave {_form(whole)}: say which of its elements the loss is computed of, "
-                "such as output='logits', or give a loss of your own, loss=function(output, labels)"
+                f"the model returned {_form(whole)}: select the element for the loss, such as output='logits', or give "
+                "a custom loss, loss=function(output, labels)"
             )
         for each in whole.values() if isinstance(whole, Mapping) else whole:
             if isinstance(each, torch.Tensor):
                 return each
-        raise _native.Error(f"the model gave {_form(whole)}, with no tensor in it")
+        raise _native.Error(
+            f"the model returned {_form(whole)}, which contains no tensor: return a tensor, or select one with output="
+        )
 
 
 def _form(whole: Any) -> str:
@@ -210,19 +212,21 @@ def _call(function: Callable[..., None], given: dict[str, Any], kinds: _Kinds) -
         function(*values.values())
     except TypeError:
         told = ", ".join(f"{name}={value!r}" for name, value in values.items())
-        raise _native.Refused(f"one of {told} is too large or negative") from None
+        raise _native.Refused(
+            f"one of the values {told} is too large or negative: give a smaller number that is at least 0"
+        ) from None
 
 
 def _not_taken(name: str, value: Any) -> _native.Refused:
-    what = f"{name} is {value!r}, a {type(value).__name__}: give what it takes"
+    what = f"{name} is {value!r}, a {type(value).__name__}, which is not accepted: give a value of a documented type"
     return _native.Refused(f"{what} (help(slipstream.Trainer))")
 
 
 def count_steps(loader: DataLoader, steps: int | None, epochs: int | None) -> int:
     if steps is None and epochs is None:
-        raise _native.Refused("nothing says how long to train: give steps=N or epochs=N")
+        raise _native.Refused("the length of the training is missing: give steps=N or epochs=N")
     if steps is not None and epochs is not None:
-        raise _native.Refused("steps and epochs both say how long to train: give one of them")
+        raise _native.Refused("steps and epochs are both given: give only one of them")
     if steps is not None:
         check(steps=(steps, 1))
         return operator.index(steps)
@@ -247,7 +251,7 @@ def _set_model(
     others = [name for name in ("label", "mask") if name in fields and name != image] + fields[1:]
     _set(settings, "inputs", _names("input", given.pop("input"), [image]))
     if not settings.inputs:
-        raise _native.Refused(f"input names no field: give some of {', '.join(fields)}")
+        raise _native.Refused(f"input contains no field name: give one or more of {', '.join(fields)}")
     _set(settings, "targets", _names("target", given.pop("target"), others[:1]))
     loss = given.pop("loss")
     if isinstance(loss, str) and loss != "cross_entropy":
@@ -263,7 +267,7 @@ def _set_model(
             f"batches have {', '.join(fields)}"
         )
     if own is not None and given["label_smoothing"]:
-        raise _native.Refused("label_smoothing is that of cross_entropy: leave it out")
+        raise _native.Refused("label_smoothing is only for the loss 'cross_entropy': leave it out")
     compiled_from.to(loader.device)
     calls = Calls(model, given.pop("output"), own)
     settings.module, settings.forward = compiled_from, calls.forward
@@ -272,9 +276,9 @@ def _set_model(
 
 def _refuse_model(model: Any) -> None:
     if not isinstance(model, torch.nn.Module):
-        raise _native.Refused(f"the model is a torch.nn.Module, not {type(model).__name__}")
+        raise _native.Refused(f"the model must be a torch.nn.Module, not {type(model).__name__}")
     if isinstance(model, torch.jit.ScriptModule):
-        raise _native.Refused("the model is TorchScript's: give the torch.nn.Module it was made of")
+        raise _native.Refused("the model is TorchScript's: give the torch.nn.Module that was scripted or traced")
     parallel = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
     if isinstance(model, parallel):
         raise _native.Refused(
@@ -292,7 +296,7 @@ def _refuse_complex(model: torch.nn.Module) -> None:
     for name, parameter in model.named_parameters():
         if parameter.is_complex() and parameter.requires_grad:
             raise _native.Refused(
-                f"the parameter '{name}' is {parameter.dtype}, which the optimizers do not take: keep "
+                f"the parameter '{name}' is {parameter.dtype}, which the optimizers do not support: keep "
                 "torch.view_as_real() of it as the parameter, and call torch.view_as_complex() in forward()"
             )
 
@@ -324,9 +328,11 @@ def _add_groups(
         for parameter in params:
             if id(parameter) not in own:
                 what = f"has {_describe_parameter(parameter)}, which is not a parameter of the model"
-                raise _native.Refused(f"param_groups[{number}] {what}: give model.parameters(), or some")
+                raise _native.Refused(f"param_groups[{number}] {what}: give model.parameters(), or some of them")
             if id(parameter) in taken:
-                what = f"has {_describe_parameter(parameter)}, which is in the groups before or in it twice"
+                what = (
+                    f"has {_describe_parameter(parameter)}, which occurs twice in this group, or also in an earlier one"
+                )
                 raise _native.Refused(f"param_groups[{number}] {what}: give each parameter once")
             taken.add(id(parameter))
         lr = group.get("lr")
@@ -349,8 +355,8 @@ def _group_parameters(group: Mapping[str, Any]) -> list[Any]:
     unknown = sorted(set(group) - {"params", "lr", "weight_decay"}, key=str)
     if unknown or "params" not in group:
         raise _native.Refused(
-            "a group of param_groups has params, and lr or weight_decay or both; "
-            + (f"there is {unknown[0]!r}" if unknown else "there are no params")
+            "a group in param_groups needs params, and can also have lr and weight_decay, but "
+            + (f"this one has {unknown[0]!r}" if unknown else "this one has no params")
         )
     params = group["params"]
     if not isinstance(params, torch.Tensor | Iterable):

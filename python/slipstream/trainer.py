@@ -207,7 +207,7 @@ class Trainer:
         except _native.Refused as refused:
             raise as_arguments(refused) from None
         for damaged in passed_over:
-            warnings.warn(f"passed over a damaged checkpoint: {damaged}", stacklevel=3)
+            warnings.warn(f"skipped a damaged checkpoint: {damaged}", stacklevel=3)
 
     @property
     def position(self) -> int:
@@ -267,7 +267,7 @@ class Trainer:
         because rows that were written there cannot be taken back."""
         if self._fits:
             raise _native.Refused(
-                "fit() is at work: restore a checkpoint before or after it. trainer.stop() ends it"
+                "fit() is running: restore a checkpoint before or after it. trainer.stop() ends it"
             )
         wait_for_closed()
         self._native.restore(os.fspath(path))
@@ -300,7 +300,7 @@ class Trainer:
         check(choose(may_differ=(may_differ, (True, False))))
         evaluator = self._val if loader is None else self._evaluator(loader, "the loader", bool(may_differ))
         if evaluator is None:
-            raise _native.Refused("there is nothing to evaluate on: give a loader, or the trainer val")
+            raise _native.Refused("there is no data to evaluate on: give a loader to evaluate(), or val to the trainer")
         with interrupts(), running(evaluator.stop):
             scores = self._scores(evaluator)
             if scores is None or _native.interrupted():
@@ -320,13 +320,13 @@ class Trainer:
     ) -> _native.NativeEvaluator:
         if isinstance(loader, Pipeline):
             raise _native.Refused(
-                f"{what} is a slipstream.Pipeline: give its loader. The stages are those of the training"
+                f"{what} is a slipstream.Pipeline: give its loader, because the stages of the training are used"
             )
         ours, theirs = self._loader.dataset.classes, require_loader(loader, what).dataset.classes
         if ours and theirs and ours != theirs:
             other = sorted({*ours} ^ {*theirs})
             raise _native.Refused(
-                f"{what} has other classes than the training's data"
+                f"{what} has other classes than the training data"
                 + (f" ({other[0]!r} is not in both)" if other else ", or in another order")
                 + ": open both with the same classes=[...]"
             )

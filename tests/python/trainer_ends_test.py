@@ -241,5 +241,5 @@ def test_process_forked_inside_a_run_exits_with_its_code(photos, plan, where):
     run = interpreters.run(ENDS_OF_FORKS, photos, plan, where, threads=1, ignores_warnings=True)
     assert (run.returncode, run.stdout.split()) == (0, ["1", "0", "1", "255", "1", "3", "4", "14"]), run.stderr
     first, second, *rest = run.stderr.splitlines()
-    assert first.startswith("a process forked inside a run cannot go on in it") and second == "told"
+    assert first.startswith("a process that was forked inside a run cannot continue the run") and second == "told"
     assert rest[0].startswith("Traceback") and rest[-1] == "ValueError: wrong"

@@ -117,9 +117,9 @@ def test_model_may_modify_but_not_replace_its_buffers(photos, device):
 
 
 @pytest.mark.parametrize(("gives", "message"), [
-    (lambda out: (out, 1), "a tuple of 2 elements: say which of its elements the loss is computed of"),
-    (lambda out: {"logits": out}, "a dict of 'logits': say which"),
-    (lambda out: None, "a NoneType: say which"),
+    (lambda out: (out, 1), "a tuple of 2 elements: select the element for the loss"),
+    (lambda out: {"logits": out}, "a dict of 'logits': select the element"),
+    (lambda out: None, "a NoneType: select the element"),
 ])
 def test_model_output_that_is_no_tensor_raises(photos, device, gives, message):
     class Other(Net):
@@ -168,9 +168,9 @@ def test_invalid_trainer_options_are_refused_before_training(photos, device, tmp
     cases = [
         ("no parameter requires gradients", {"model": frozen}),
         ("is not initialized", {"model": nn.Sequential(nn.Flatten(), lazy)}),
-        ("is a torch.nn.Module, not function", {"model": make_loader}),
-        ("give one of them", {"steps": 3}),
-        ("nothing says how long to train: give steps=N or epochs=N", {"epochs": None}),
+        ("must be a torch.nn.Module, not function", {"model": make_loader}),
+        ("give only one of them", {"steps": 3}),
+        ("the length of the training is missing: give steps=N or epochs=N", {"epochs": None}),
         ("lr is 'fast', a str", {"lr": "fast"}),
         ("steps is 0", {"steps": 0, "epochs": None}),
         ("optimizer 'adam'", {"optimizer": "adam"}),
@@ -184,8 +184,8 @@ def test_invalid_trainer_options_are_refused_before_training(photos, device, tmp
         ("field 'depth'", {"input": "depth"}),
         ("metric 'top'", {"metrics": ["top"]}),
         ("there is no loss 'mse'", {"loss": "mse"}),
-        ("label_smoothing is that of cross_entropy", {"loss": cross_entropy, "label_smoothing": 0.1}),
-        ("a group of param_groups has params", {"param_groups": [{"params": [], "momentum": 0.1}]}),
+        ("label_smoothing is only for the loss 'cross_entropy'", {"loss": cross_entropy, "label_smoothing": 0.1}),
+        ("a group in param_groups needs params", {"param_groups": [{"params": [], "momentum": 0.1}]}),
         ("save_every needs checkpoint", {"save_every": 3}),
         ("resume=\"auto\" needs checkpoint", {"resume": "auto"}),
         ("there is no checkpoint at", {"resume": tmp_path / "none"}),

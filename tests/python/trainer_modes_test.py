@@ -214,7 +214,7 @@ def test_invalid_trainer_arguments_are_refused(photos, device):
     cases = [
         (r"param_groups\[0\] has a tensor of \[8, 768\], which is not a parameter",
          {"param_groups": [{"params": foreign}]}),
-        (r"param_groups\[1\] has a tensor of \[8, 768\], which is in the groups before",
+        (r"param_groups\[1\] has a tensor of \[8, 768\], which occurs twice in this group, or also in an earlier one",
          {"param_groups": [{"params": own}, {"params": own[0]}]}),
         (r"param_groups\[0\] has {'lr': 'fast'}", {"param_groups": [{"params": own, "lr": "fast"}]}),
         ("params of param_groups is 3", {"param_groups": [{"params": 3}]}),
@@ -228,7 +228,7 @@ def test_invalid_trainer_arguments_are_refused(photos, device):
         ("schedule is None", {"schedule": None}),
         ("warmup_steps is 1.5", {"schedule": "cosine", "warmup_steps": 1.5}),
         ("steps is 1180591620717411303424", {"steps": 2**70, "epochs": None}),
-        ("input names no field: give some of image, label", {"input": []}),
+        ("input contains no field name: give one or more of image, label", {"input": []}),
         (r"input is \[3\], a list", {"input": [3]}),
         ("target is 3, a int", {"target": 3}),
         ("loss is 3", {"loss": 3}),

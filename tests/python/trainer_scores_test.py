@@ -126,7 +126,7 @@ def test_evaluation_missed_before_resume_runs_first(photos, device, tmp_path):
 def test_damaged_checkpoint_is_skipped_with_a_warning(photos, device, tmp_path):
     make_trainer(photos, device, checkpoint=tmp_path, keep=9, save_every=7).fit()
     (tmp_path / "step-00000014" / "weights.safetensors").write_bytes(b"damaged")
-    with pytest.warns(UserWarning, match="passed over a damaged checkpoint: .*step-00000014"):
+    with pytest.warns(UserWarning, match="skipped a damaged checkpoint: .*step-00000014"):
         trainer = make_trainer(photos, device, checkpoint=tmp_path, keep=9, save_every=7, resume="auto")
     assert trainer.position == 7
     assert trainer.fit().steps == 7
@@ -138,8 +138,8 @@ def test_validation_data_with_other_classes_is_refused(photos, device, tmp_path)
     shutil.copytree(photos, tmp_path / "other")
     (tmp_path / "other" / "class2").rename(tmp_path / "other" / "class3")
     for root, classes, message in [
-        (tmp_path / "other", (), "val has other classes than the training's data .'class2' is not in both"),
-        (photos, ("class2", "class1", "class0"), "val has other classes than the training's data, or in another"),
+        (tmp_path / "other", (), "val has other classes than the training data .'class2' is not in both"),
+        (photos, ("class2", "class1", "class0"), "val has other classes than the training data, or in another"),
     ]:
         data = ss.ImageFolder(root, make_loader(photos, device).dataset.transform, classes)
         with pytest.raises(ss.Refused, match=message):
@@ -184,7 +184,8 @@ def test_output_argument_selects_element_by_index(photos, device):
 
     plain, chosen = make_trainer(photos, device).fit(), make_trainer(photos, device, Pair(), output=1).fit()
     assert chosen.losses == plain.losses
-    with pytest.raises(ss.Error, match="output=2: the model gave a tuple of 2 elements, which does not have it"):
+    with pytest.raises(ss.Error, match="output=2: the model returned a tuple of 2 elements, which does not have this "
+                                       "element"):
         make_trainer(photos, device, Pair(), output=2).fit()
 
 
