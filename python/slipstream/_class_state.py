@@ -42,7 +42,7 @@ class ClassStates:
                 (restored if is_restored else changed).append(f"'{each.__qualname__}.{key}' ({kind})")
                 if is_restored:
                     _put(each, key, old)
-        start = "attributes of classes, which copies of an object share with it, were changed by the step or the data set, and "
+        start = "class attributes, which all copies of an object share, were changed by the step or the data set, and "
         return [*_sentence(f"{start}are restored: ", restored), *_sentence(f"{start}are not restored: ", changed)]
 
 

@@ -71,7 +71,7 @@ class StateGuard:
                 if isinstance(record, kind):
                     _try(lambda record=record: seen.extend(record.restore()), record.name, failed)  # type: ignore[misc]
         _try(self._generators.restore, "random generators", failed)
-        return [*_sentence("not restored, as restoring failed: ", failed),
+        return [*_sentence("not restored, because restoring failed: ", failed),
                 *_sentence("changed by the step or the data set, and not restored: ", sum(changed.values(), []))]  # fmt: skip
 
     def _take_all(self, roots: list[tuple[str, Any]], leaves: tuple[type, ...], generators: list[Any]) -> None:

@@ -212,7 +212,7 @@ def _refuse(loader: Any, step: Any, budget: float, state: Sequence[Any]) -> None
     if isinstance(budget, bool) or not isinstance(budget, int | float) or not budget > 0:
         problems.append(f"budget is {budget!r}: give a number of seconds, more than 0")
     problems += [
-        f"state holds {type(each).__name__}, which has no state_dict() and load_state_dict()"
+        f"state contains an object of type {type(each).__name__}, which has no state_dict() and load_state_dict()"
         for each in state
         if not (hasattr(each, "state_dict") and hasattr(each, "load_state_dict"))
     ]
@@ -225,7 +225,7 @@ def _resolve_device(loader: Any, device: str | torch.device | None) -> str:
     if isinstance(loader, data.DataLoader):
         if device is not None and device_named(device) != loader.device:
             raise _native.Refused(
-                f"device is '{device}', but the loader gives batches on '{loader.device}': make it with the "
+                f"device is '{device}', but the loader gives batches on '{loader.device}': create the loader with the "
                 "device on which the step trains"
             )
         return loader.device

@@ -107,7 +107,7 @@ def test_doctor_restores_state_given_alone_or_in_containers():
         ss.doctor(torch.utils.data.DataLoader([1, 2]), step, device="cpu", budget=0.1, state=state)
         assert torch.equal(model.weight, before) and not torch.equal(during[-1], before)
     for wrong in (3, {"a": 3}, [3]):
-        with pytest.raises(ss.Refused, match="state holds int, which has no state_dict"):
+        with pytest.raises(ss.Refused, match="state contains an object of type int, which has no state_dict"):
             ss.doctor(torch.utils.data.DataLoader([1, 2]), print, state=wrong)
 
 

@@ -24,18 +24,19 @@ def make_change(kind, gain=1.5, **fields):
 ADVICE = [
     ("num_workers", "as it was", "DataLoader(..., num_workers=10, persistent_workers=True)"),
     ("prefetch_batches", "as it was", "DataLoader(..., prefetch_factor=4)"),
-    ("cache", "store samples once as 'resize' leaves them, and read those: no random generator was used up to there, "
-     "and 50 of 50 readings looked fixed",
+    ("cache", "store the results of 'resize' once, and read them from then on: no random generator was used up to "
+     "this step, and 50 of 50 readings gave no sign of randomness",
      "numpy.lib.format.open_memmap() writes one array that all workers share"),
-    ("smaller_samples", "make raw samples cheaper: smaller ones, larger files read from end to end, a faster decoder",
+    ("smaller_samples",
+     "make reading cheaper: smaller samples, larger files that are read sequentially, or a faster decoder",
      "python -m slipstream convert --data DIR --to shards --resize N --out NEW"),
     ("crop_first", "as it was", "in the order of the Compose"),
-    ("cheaper_transform", "as it was", "in the code of 'resize', or by a library with a faster one"),
+    ("cheaper_transform", "as it was", "in the code of 'resize', or with a faster library"),
     ("lock_contention", "as it was", "--option"),
     ("memory_bandwidth", "as it was", "--option"),
-    ("cores", "as it was", "another machine, or fewer processes on this one; then num_workers=10"),
+    ("cores", "as it was", "use another machine, or run fewer processes on this one; then num_workers=10"),
     ("pinning", "as it was", "DataLoader(..., pin_memory=True), and .to(device, non_blocking=True)"),
-    ("pipelining", "copy batches ahead of the step, on a stream of their own",
+    ("pipelining", "copy batches in advance, on a separate stream",
      "for batch in slipstream.Pipeline(loader): step(batch)"),
 ]
 
@@ -52,7 +53,7 @@ IN_NATIVE_WORDS = [
     ("device_transforms", "as it was", 'slipstream.DataLoader(..., transforms_device="cuda")'),
     ("lock_contention", "as it was", "--option"),
     ("memory_bandwidth", "as it was", "--option"),
-    ("cores", "as it was", "another machine, or fewer processes on this one; then num_workers=10"),
+    ("cores", "as it was", "use another machine, or run fewer processes on this one; then num_workers=10"),
 ]
 
 
@@ -102,8 +103,8 @@ def test_advice_suggests_native_transforms_that_gain(monkeypatch):
     assert [set(seconds) for seconds in asked] == [{"CenterCrop"}, {"Normalize"}, {"CenterCrop", "Normalize"}]
     assert all(each > 0 for seconds in asked for each in seconds.values())
     first, both = changes  # and none that gains 1 %
-    assert first.description.startswith("do 'CenterCrop' natively: slipstream.transforms.CenterCrop takes ")
-    assert both.description == "do these natively, all of them: CenterCrop, Normalize"
+    assert first.description.startswith("run 'CenterCrop' natively: slipstream.transforms.CenterCrop takes ")
+    assert both.description == "run all of these natively: CenterCrop, Normalize"
     assert {change.id for change in changes} == {"native_transforms"} and "ss" not in first.action
     assert "slipstream.ImageFolder(DIR, slipstream.transforms.Compose([...]))" in first.action
 
@@ -273,4 +274,4 @@ def test_torchvision_standard_transform_is_split_into_two_parts():
 
 def test_step_that_writes_into_its_batch_is_reported():
     report = ss.doctor(DataLoader(Images(), 4), lambda batch: batch[0].mul_(2), device="cpu", budget=0.5)
-    assert "the step writes into its batch: cached batches change from step to step" in report.text()
+    assert "the step writes to its batch, so cached batches change from step to step" in report.text()

@@ -140,7 +140,7 @@ class OfLocals(Images):
 
 def test_samples_that_cannot_be_pickled_are_not_cached():
     report = run_doctor(DataLoader(OfLocals(Compose([lambda x: torch.ones(2)])), 4, num_workers=1))
-    assert report.rate.n > 0 and "cannot be handed over by worker processes: a local object" in str(report._report.json())
+    assert report.rate.n > 0 and "cannot be sent by worker processes: a local object" in str(report._report.json())
 
 
 class Tables(Images):
@@ -165,7 +165,7 @@ def test_data_set_attributes_are_unchanged_without_workers():
     report = run_doctor(DataLoader(Subset(tables, range(64)), 4))
     assert tables.seen == [] and tables.counts == {"all": 0} and tables.inner.inner == [[0] * 64]
     assert not tables.flags.any() and not tables.array.any()
-    assert report.rate.n > 0 and "not copied" not in report.text()
+    assert report.rate.n > 0 and "could not be copied" not in report.text()
 
 
 def test_worker_writes_to_shared_tensors_are_undone():
@@ -194,7 +194,8 @@ def test_attributes_not_copied_are_named_in_warning_and_report():
     CACHE.clear()
     with pytest.warns(RuntimeWarning, match=r"not restored: 'CACHE' \(dict, 0 to"):
         report = run_doctor(DataLoader(Caching(), 4))
-    assert "not copied, so that the doctor uses the loader's own: 'dataset.known' (Local)" in report.text()
+    assert ("the doctor uses these objects of the loader itself, because they could not be copied: 'dataset.known' "
+            "(Local)") in report.text()
     assert "'CACHE' (dict, 0 to" in report.text()
 
 
@@ -275,7 +276,7 @@ class Emptied(IterableDataset):
 
 def test_stream_that_cannot_restart_is_refused():
     emptied = Emptied()
-    with pytest.raises(ss.Refused, match=r"no sample a second time.*__iter__\(\) must begin anew"):
+    with pytest.raises(ss.Refused, match=r"no sample in a second iteration.*__iter__\(\) must start again"):
         run_doctor(DataLoader(emptied, 1))
     assert len(emptied.rest) == 3
 

@@ -30,7 +30,7 @@ class Inherited(Counted):
 
 
 def run_doctor(loader, step=NOTHING):
-    with pytest.warns(RuntimeWarning, match="attributes of classes"):
+    with pytest.warns(RuntimeWarning, match="class attributes"):
         return ss.doctor(loader, step, device="cpu", budget=0.3).text()
 
 

@@ -54,7 +54,7 @@ def test_loader_with_several_batch_sizes_is_measured_with_them(stated_time):
         sizes.append(len(batch[0]))
 
     report = run_doctor(DataLoader(Images(), batch_sampler=Lists(7, 3, 2, 8)), step)
-    assert "batches have 2 to 8 samples: figures are for 5" in report.text()
+    assert "batches have 2 to 8 samples: results are for 5" in report.text()
     assert {2, 3, 7, 8} == set(sizes)
 
 
@@ -392,5 +392,5 @@ class FetchingPairs(Fetching):
 
 @pytest.mark.parametrize("dataset", [Fetching(), FetchingPairs()])
 def test_data_set_whose_getitems_gives_whole_batch_is_refused(dataset):
-    with pytest.raises(ss.Refused, match=r"Fetching.*.__getitems__\(\) gives a whole batch"):
+    with pytest.raises(ss.Refused, match=r"Fetching.*.__getitems__\(\) returns a whole batch"):
         run_doctor(DataLoader(dataset, 4, collate_fn=unchanged))

@@ -128,7 +128,7 @@ def test_mixup_is_reported_as_part_of_the_measurement(photos, device):
 
     chain = T.Compose([T.CenterCrop(32), T.Normalize([0.5], [0.5]), T.MixUp()])
     report = ss.doctor(make_loader(photos, device, chain), train_mixed, budget=1)
-    assert "is measured with MixUp, which is done behind it" in report.text()
+    assert "is measured together with MixUp, which follows it" in report.text()
 
 
 @pytest.mark.parametrize(("make", "message"), [

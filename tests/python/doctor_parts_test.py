@@ -116,7 +116,7 @@ def test_unsplittable_data_set_gives_reason_and_right_samples():
             return image / 2, label
 
     samples = read_samples(Worked(Compose([double, double])))
-    assert "works on what its transforms make" in samples.why_not
+    assert "processes the results of its transforms" in samples.why_not
     samples.fill(2)
     assert samples.behind(2)[1][0].eq(2).all()
 
@@ -131,7 +131,7 @@ def test_compose_with_custom_call_is_one_part():
 
     samples = read_samples(Images(Compose()))
     assert names(samples) == ["data set", "Compose"] and samples.why_not == ""
-    assert any("taken apart" in warning for warning in samples.warnings)
+    assert any("applied one by one" in warning for warning in samples.warnings)
 
 
 def test_samples_that_differ_between_readings_are_not_split():
@@ -141,7 +141,7 @@ def test_samples_that_differ_between_readings_are_not_split():
         def __getitem__(self, index):
             return self.transform(torch.from_numpy(generator.random(3))), 0
 
-    assert "differ from one reading to the next" in read_samples(Fresh(Compose([double]))).why_not
+    assert "differ each time they are read" in read_samples(Fresh(Compose([double]))).why_not
 
 
 def test_a_data_set_without_transforms_is_one_part():

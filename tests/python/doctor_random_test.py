@@ -117,7 +117,8 @@ def test_storing_advice_reports_number_of_fixed_readings():
     reads = [step.reads for step in samples.parts.steps]
     assert min(reads) >= 48
     assert _looked_fixed("fixed", samples.parts.steps) == (
-        f"no random generator was used up to there, and {min(reads)} of {min(reads)} readings looked fixed")
+        f"no random generator was used up to this step, and {min(reads)} of {min(reads)} readings gave no sign of "
+        "randomness")
 
 
 def test_number_of_readings_is_limited_for_slow_data_sets():
@@ -145,4 +146,4 @@ def test_number_of_readings_is_limited_for_slow_data_sets():
 
 def test_storing_random_samples_is_not_advised():
     report = ss.doctor(DataLoader(Data(OneOfTen()), 4), lambda batch: None, device="cpu", budget=0.3)
-    assert all("store samples" not in each.description for each in report.advice)
+    assert all("store the results" not in each.description for each in report.advice)

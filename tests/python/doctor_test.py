@@ -208,7 +208,7 @@ def test_invalid_doctor_arguments_are_refused():
         ss.doctor([1], None)
     with pytest.raises(ss.Refused, match="budget is 0"):
         ss.doctor(loader, train, budget=0)
-    with pytest.raises(ss.Refused, match="state holds int"):
+    with pytest.raises(ss.Refused, match="state contains an object of type int"):
         ss.doctor(loader, train, state=[3])
     with pytest.raises(ss.Refused, match="gives no batch"):
         ss.doctor(DataLoader(Images(count=0), 4), train, device="cpu")

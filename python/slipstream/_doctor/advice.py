@@ -64,7 +64,7 @@ def _put(change: _native.Change, own: dict[str, tuple[str, str]]) -> bool:
         "memory_bandwidth": ("", change.action),
         "cores": (
             "",
-            f"another machine, or fewer processes on this one; then num_workers={change.number}",
+            f"use another machine, or run fewer processes on this one; then num_workers={change.number}",
         ),
     }
     if change.id not in words:
@@ -78,7 +78,7 @@ def _looked_fixed(name: str, steps: Sequence[Step]) -> str:
     """Returns the evidence that no step up to the one of this name is random, as a clause."""
     names = [step.name for step in steps]
     reads = min(step.reads for step in steps[: names.index(name) + 1]) if name in names else 0
-    return f"no random generator was used up to there, and {reads} of {reads} readings looked fixed"
+    return f"no random generator was used up to this step, and {reads} of {reads} readings gave no sign of randomness"
 
 
 def _in_python(change: _native.Change, workers: int, steps: Sequence[Step]) -> bool:
@@ -93,21 +93,22 @@ def _in_python(change: _native.Change, workers: int, steps: Sequence[Step]) -> b
             f"DataLoader(..., prefetch_factor={math.ceil(change.number / workers)})",
         ),
         "cache": (
-            f"store samples once as '{change.step}' leaves them, and read those: {_looked_fixed(change.step, steps)}",
+            f"store the results of '{change.step}' once, and read them from then on: "
+            f"{_looked_fixed(change.step, steps)}",
             "numpy.lib.format.open_memmap() writes one array that all workers share",
         ),
         "smaller_samples": (
-            "make raw samples cheaper: smaller ones, larger files read from end to end, a faster decoder",
+            "make reading cheaper: smaller samples, larger files that are read sequentially, or a faster decoder",
             "python -m slipstream convert --data DIR --to shards --resize N --out NEW",
         ),
         "crop_first": ("", "in the order of the Compose"),
         "cheaper_transform": (
             "",
-            f"in the code of '{change.step}', or by a library with a faster one",
+            f"in the code of '{change.step}', or with a faster library",
         ),
         "pinning": ("", "DataLoader(..., pin_memory=True), and .to(device, non_blocking=True)"),
         "pipelining": (
-            "copy batches ahead of the step, on a stream of their own",
+            "copy batches in advance, on a separate stream",
             "for batch in slipstream.Pipeline(loader): step(batch)",
         ),
     }
@@ -164,15 +165,15 @@ def _native_changes(
         seconds[step.name] = cost
         change = _native.what_if(observed, diagnosis, {step.name: cost})
         change.description = (
-            f"do '{step.name}' natively: slipstream.transforms.{type(form).__name__} takes "
+            f"run '{step.name}' natively: slipstream.transforms.{type(form).__name__} takes "
         )
-        change.description += f"{1e3 * cost:.3g} ms for a sample"
+        change.description += f"{1e3 * cost:.3g} ms per sample"
         if form is NOTHING:
             change.description = f"leave out '{step.name}', which images of the native loader do not need"
         changes.append(change)
     if len(seconds) > 1:
         change = _native.what_if(observed, diagnosis, seconds)
-        change.description = f"do these natively, all of them: {', '.join(seconds)}"
+        change.description = f"run all of these natively: {', '.join(seconds)}"
         changes.append(change)
     for change in changes:
         change.id = "native_transforms"

@@ -234,7 +234,7 @@ class _Task(Dataset[Any]):
         try:
             return pickle.dumps(result)
         except Exception as error:
-            raise TypeError(f"samples cannot be handed over from a worker process: {error}") from error
+            raise TypeError(f"samples cannot be sent from a worker process: {error}") from error
 
 
 @dataclasses.dataclass
@@ -297,7 +297,7 @@ class Loaders:
         if not self.not_copied:
             return []
         named = ", ".join(f"'{name}' ({type(each).__name__})" for name, each in self.not_copied)
-        return [f"not copied, so that the doctor uses the loader's own: {named}"]
+        return [f"the doctor uses these objects of the loader itself, because they could not be copied: {named}"]
 
     def whole(self, parts: Parts) -> DataLoader[Any]:
         """Returns an endless loader with nothing cached."""

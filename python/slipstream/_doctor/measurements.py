@@ -53,11 +53,11 @@ class LevelMeasurements:
         sizes, loader = self.loaders.sizes, self.loaders.loader
         if len(sizes) > 1:
             self.warnings.append(
-                f"batches have {min(sizes)} to {max(sizes)} samples: figures are for {self.batch_size}, "
-                "the mean of the first ones, and less sure"
+                f"batches have {min(sizes)} to {max(sizes)} samples: results are for {self.batch_size} samples, the "
+                "mean of the first batches, and are less certain"
             )
         if type(loader).__iter__ is not DataLoader.__iter__:
-            self.warnings.append(f"not measured: what {type(loader).__name__}.__iter__() does with batches")
+            self.warnings.append(f"not measured: the code of {type(loader).__name__}.__iter__()")
 
     def measured(self) -> _native.Observations:
         """Makes all measurements. Exceptions of the step and of the data set are raised unchanged."""
@@ -171,12 +171,11 @@ class LevelMeasurements:
         self._step_waits = bool(waits)
         if is_written:
             self.warnings.append(
-                "the step writes into its batch: cached batches change from step to step"
+                "the step writes to its batch, so cached batches change from step to step"
             )
         if self._step_waits:
             self.warnings.append(
-                "the step waits for the device (loss.item(), .cpu(), a printed tensor): the host "
-                "then cannot run ahead"
+                "the step waits for the device (loss.item(), .cpu(), a printed tensor), so the host cannot run ahead"
             )
 
     def _train_step(self, batch: Any) -> None:

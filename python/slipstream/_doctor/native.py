@@ -109,14 +109,16 @@ class NativeLevelMeasurements(LevelMeasurements):
 
     def add_findings(self, observed: _native.Observations) -> None:
         loader = self.loaders.loader
-        handing_over = "copying" if self._on_gpu else "handing batches over"
+        handing_over = "copying" if self._on_gpu else "returning batches"
         if name := over_batch(Compose._wrap(loader.dataset.transform)._steps):
-            self.warnings.append(f"{handing_over} is measured with {name}, which is done behind it")
+            self.warnings.append(f"{handing_over} is measured together with {name}, which follows it")
         if self._on_gpu:
             if _native.fields_as_files(loader._native):
-                self.warnings.append("not measured: what the device decodes, and decoding it")
+                self.warnings.append("not measured: copying and decoding of files that the device decodes")
             else:
-                self.warnings.append("not measured: forms of travel (wire=), such as {'image': 'jpeg'}")
+                self.warnings.append("not measured: other wire formats (wire=), such as {'image': 'jpeg'}")
             if loader.transforms_device == "cuda":
-                self.warnings.append("copying is measured with the transforms that the device does behind it")
+                self.warnings.append(
+                    "copying is measured together with the transforms that the device applies after it"
+                )
         super().add_findings(observed)

@@ -136,8 +136,8 @@ class _Examination:
             self._judge(self.parts.steps[0], self.parts.plain(), _unchanged)
         if len(self.parts.steps) == 1:
             self.warnings.append(
-                "the data set's own code is one part: transforms are told from reading where it "
-                "holds them as .transform, .transforms or .target_transform"
+                "the data set's own code is one part: transforms are measured separately only if they are its "
+                "attributes .transform, .transforms or .target_transform"
             )
         elif not why_not:
             self._examine_parts()
@@ -165,13 +165,18 @@ class _Examination:
             return ""
         if not _trees.same(wanted, self._checked(self.parts.plain(), _unchanged)):
             self.parts = Parts(self.parts.dataset, whole=True)
-            return "samples differ from one reading to the next, so that no cut can be checked"
+            return (
+                "samples differ each time they are read, so it cannot be checked whether transforms can be applied "
+                "later"
+            )
         loads, whole = self._gives_timed(wanted), False
         if not loads:  # a transform may call Image.draft(), which works only for images that are not decoded yet
             self.parts = Parts(self.parts.dataset, loads=False)
             whole = not self._gives_timed(wanted)
         if whole:
-            self.warnings.append("the transforms are one part: taken apart they give other samples")
+            self.warnings.append(
+                "the transforms are measured as one part, because applied one by one they return other samples"
+            )
         # The second attempt leaves target_transform out, because data sets often process a label after its transform.
         for attributes in (ATTRIBUTES, ATTRIBUTES[:2]):
             parts = Parts(self.parts.dataset, attributes, whole, loads)
@@ -179,7 +184,7 @@ class _Examination:
                 self.parts = parts
                 return ""
         self.parts = Parts(self.parts.dataset, whole=whole, loads=loads)
-        return "the data set works on what its transforms make, so that they cannot be put off"
+        return "the data set processes the results of its transforms, so the transforms cannot be applied later"
 
     def _gives_timed(self, wanted: list[Any]) -> bool:
         return self._gives(wanted, self.parts.timed(Clock(len(self.parts.steps))), _unchanged)
@@ -204,17 +209,17 @@ class _Examination:
             if _trees.same(wanted, self._checked(self.parts.cutting(), finish)):
                 return ""
         except Exception as error:
-            return f"samples before their transforms cannot be handed over by worker processes: {error}"
-        return "samples before their transforms change when worker processes hand them over"
+            return f"samples before their transforms cannot be sent by worker processes: {error}"
+        return "samples before their transforms change when worker processes send them"
 
     def _refuse_whole_batches(self) -> None:
         assert self._first is not None
         fetched = self.parts.plain().__getitems__(self._first[:1])
         if not isinstance(fetched, list | tuple) or len(fetched) != 1:
             raise Refused(
-                f"{type(self.parts.dataset).__name__}.__getitems__() gives a whole batch in place of a list of "
-                "samples: give the doctor a data set whose __getitem__() takes a list of indices, with "
-                "batch_size=None and sampler=torch.utils.data.BatchSampler(...)"
+                f"{type(self.parts.dataset).__name__}.__getitems__() returns a whole batch instead of a list of "
+                "samples: give the doctor a data set whose __getitem__() takes a list of indices, with batch_size=None "
+                "and sampler=torch.utils.data.BatchSampler(...)"
             )
 
     def _judge(self, step: Step, dataset: Any, compared: Callable[[Any], Any]) -> None:
@@ -316,8 +321,8 @@ def _filled(
     samples = list(_some(source, indices, count, size))
     if not samples:
         raise Refused(
-            "the data set gives no sample a second time, so that nothing can be measured: its __iter__() must "
-            "begin anew with each call"
+            "the data set returned no sample in a second iteration, so nothing can be measured: its __iter__() must "
+            "start again with each call"
         )
     parts.steps[0].is_random |= draws.seen()
     if findings.why_not:
