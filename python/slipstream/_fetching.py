@@ -25,7 +25,7 @@ def item(dataset: Any, index: int) -> Any:
             return samples[0]
         return dataset[index]  # __getitems__() returned a whole batch, for a custom collate_fn
     except IndexError as error:
-        add_note(error, f"the data set's len() is {len(dataset)}, so it has to have a sample {index}")
+        add_note(error, f"the data set's len() is {len(dataset)}, so it must have a sample {index}")
         raise
 
 

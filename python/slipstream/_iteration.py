@@ -218,10 +218,9 @@ def warn_of_lost_batches(loop: Any, source: str) -> bool:
     lost: int = loop.lost()
     if lost > 0:
         warnings.warn(
-            f"the loop over a slipstream.Pipeline ended early, {lost} batches after the one in its body were "
-            f"already taken from the {source}, which can be iterated only once: they are lost. Remedy: give the "
-            "pipeline a loader that can be iterated again, or keep its iterator, it = iter(pipeline), and "
-            "continue with that",
+            f"the loop over a slipstream.Pipeline ended early, and {lost} further batches that had already been taken "
+            f"from the {source} are lost, because it can be iterated only once. Remedy: give the pipeline a loader "
+            "that can be iterated again, or keep its iterator, it = iter(pipeline), and continue with it",
             stacklevel=5,
         )
     return lost > 0

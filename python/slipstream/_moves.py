@@ -22,14 +22,14 @@ def refuse_moving_images_alone(fields: list[str], functions: Iterable[Callable[.
     advice = []
     if known:
         ours = " and ".join(f"slipstream.transforms.{name}" for name in known)
-        advice.append(f"give {ours} in its place, in slipstream.transforms.Compose: it moves both alike")
+        advice.append(f"use {ours} instead, in slipstream.transforms.Compose, which moves both in the same way")
     if others:
         advice.append(
-            f"leave out {' and '.join(others)}, or move both in __getitem__ of a data set of your own"
+            f"leave out {' and '.join(others)}, or move both in __getitem__ of a custom data set"
         )
     raise _native.Refused(
-        f"torchvision's {' and '.join(theirs)} would get the image alone, so that {fields[0]} would not fit "
-        f"it any more: {'; '.join(advice)}"
+        f"torchvision's {' and '.join(theirs)} would change only the image, and {fields[0]} would no longer match it: "
+        f"{'; '.join(advice)}"
     )
 
 
@@ -60,8 +60,8 @@ def refuse_moving_with(
     for leaf, size, image in beside if movers else ():
         shape = " x ".join(map(str, leaf.shape))
         raise _native.Refused(
-            f"{movers[0]} moves the pixels of field '{image}' alone, but field '{leaf.name}' of "
-            f"{shape} has its height x width, {size[0]} x {size[1]}, and would not fit it any more: move "
-            "both in __getitem__. Two pictures may be PIL images, to which all transforms are done alike; in a "
-            "mask they would mix class numbers. If it is to stay as it is, give it flattened"
+            f"{movers[0]} moves the pixels of field '{image}' only, but field '{leaf.name}' of {shape} has the same "
+            f"height x width, {size[0]} x {size[1]}, and would no longer match it: move both in __getitem__. If both "
+            "are pictures, return PIL images: all transforms are then applied to both in the same way (not for masks, "
+            "whose class numbers they would mix). If the field must not change, return it flattened"
         )

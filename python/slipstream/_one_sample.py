@@ -21,8 +21,8 @@ from .transforms import Compose
 def native_sample(dataset: _native.Dataset, chain: Compose, index: int) -> tuple[Any, ...]:
     if name := over_batch(chain._steps):
         raise _native.Refused(
-            f"{name} changes whole batches, so a single sample cannot have it: leave it out of the transform, "
-            "or read the data set by slipstream.DataLoader"
+            f"{name} works on whole batches, so it cannot be applied to a single sample: leave it out of the "
+            "transform, or read the data set with slipstream.DataLoader"
         )
     moved = dataset.moved_fields()
     refuse_moving_images_alone(moved, [each for _, _, step in chain._runs() for each in step])

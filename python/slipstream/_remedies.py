@@ -22,7 +22,7 @@ def add_remedy(error: BaseException, values: Any) -> None:
     shape = " x ".join(map(str, image.shape))
     add_note(
         error,
-        f"the input holds images of uint8 ({shape}), from 0 to 255, but a model with floating-point weights takes "
+        f"the input contains uint8 images ({shape}), from 0 to 255, but a model with floating-point weights needs "
         "floating-point numbers. Remedy: convert them in the last transform of the data set, "
         "slipstream.transforms.ToDtype(torch.float32, scale=True), or in a stage of a slipstream.Pipeline, "
         "slipstream.Stage('to float', lambda images: images.float() / 255)",

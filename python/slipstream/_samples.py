@@ -84,12 +84,12 @@ class Sample:
             forms.append(_describe_leaf(leaf, wants_image))
         self.form = "".join(each if isinstance(each, str) else forms[each] for each in self._parts)
         if not self._found:
-            raise Unfit(f"the sample is {self.form}, in which there is nothing")
+            raise Unfit(f"the sample is {self.form}, which contains no value")
         if images == {-1}:
             raise Unfit(
-                f"the sample is {self.form}, but transforms are done to images: give a PIL image, a tensor "
-                "of channels x height x width or an array of height x width x channels, uint8 or float32, "
-                "with 1 to 4 channels"
+                f"the sample is {self.form}, which has no image, but transforms are applied to images: return a PIL "
+                "image, a tensor of channels x height x width or an array of height x width x channels, uint8 or "
+                "float32, with 1 to 4 channels"
             )
 
     def _images_among(self, pictures: set[int], tensors: list[int]) -> set[int]:
@@ -104,8 +104,8 @@ class Sample:
         if not in_color and not self._is_first(min(pictures or tensors), tensors):
             names = " and ".join(f"'{self.names[i]}'" for i in sorted({*tensors, *pictures}))
             raise Unfit(
-                f"transforms are done to an image, and each of the fields {names} may be it: give one "
-                "alone the key 'image', or the first place in a tuple"
+                f"transforms are applied to one image, but each of the fields {names} could be that image: use the key "
+                "'image' for one of them only, or make it the first element of a tuple"
             )
         return pictures or {tensors[0]}
 
@@ -122,9 +122,9 @@ class Sample:
             is_alone = len(pictures) == 1 and self._is_first(i, tensors)
             if self._found[i][1].mode == "P" and not is_alone:
                 raise Unfit(
-                    f"field '{self.names[i]}' is a PIL image with a palette (mode P) beside another image: if it is "
-                    "a mask, give its class numbers, numpy.array(mask), and move both in __getitem__; if it is "
-                    "a picture, give picture.convert('RGB')"
+                    f"field '{self.names[i]}' is a PIL image with a palette (mode P) next to another image: if it is a "
+                    "mask, return its class numbers, numpy.array(mask), and move both in __getitem__; if it is a "
+                    "picture, return picture.convert('RGB')"
                 )
 
     def with_images(self, value: Any, images: Iterable[torch.Tensor]) -> Any:
@@ -269,7 +269,7 @@ def _image(value: Any, name: str) -> torch.Tensor:
         return _tensor(value, name)
     if value.mode in ("I", "F") or value.mode.startswith("I;"):
         raise Unfit(
-            f"field '{name or 'sample'}' is a PIL image of mode {value.mode}, whose values would be cut off: give "
+            f"field '{name or 'sample'}' is a PIL image of mode {value.mode}, whose values would be truncated: give "
             "numpy.array(image), or for transforms numpy.float32(image)[..., None]"
         )
     if value.mode == "1":
@@ -296,16 +296,16 @@ def _tensor(value: Any, name: str) -> torch.Tensor:
             native = value.astype(value.dtype.newbyteorder("="), order="C", copy=True)
             return torch.as_tensor(native)
         except TypeError:
-            raise Unfit(f"{where} is a NumPy array of {value.dtype}, which tensors cannot hold") from None
+            raise Unfit(f"{where} is a NumPy array of {value.dtype}, which tensors do not support") from None
     if isinstance(value, _PLAIN):
         dtype = torch.float64 if isinstance(value, float) else None
         try:
             return torch.tensor(value, dtype=dtype)
         except (OverflowError, RuntimeError, ValueError):
-            raise Unfit(f"{where} is {shortened(value)}, which int64 cannot hold") from None
+            raise Unfit(f"{where} is {shortened(value)}, which does not fit into int64") from None
     if _is_pil(value):
         return _image(value, name).permute(2, 0, 1).contiguous()
     raise Unfit(
-        f"{where} is of type {type(value).__name__}: a batch takes numbers, strings, tensors, NumPy arrays "
-        "and PIL images, in tuples, lists, mappings and named tuples"
+        f"{where} is of type {type(value).__name__}: a batch can contain numbers, strings, tensors, NumPy arrays and "
+        "PIL images, in tuples, lists, mappings and named tuples"
     )

@@ -15,7 +15,7 @@ def describe_place(error: BaseException, trace: TracebackType | None, place: str
     """Returns a description of where the error was raised. If a signal handler raised it, the description says that
     this place is not its cause."""
     is_for_a_signal = isinstance(error, KeyboardInterrupt) or is_of_handler(error, trace)
-    return f"raised for a signal, which came here: {place}" if is_for_a_signal else place
+    return f"raised by a signal handler, which happened to run here: {place}" if is_for_a_signal else place
 
 
 def add_note(error: BaseException, note: str) -> None:

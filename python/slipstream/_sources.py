@@ -122,8 +122,8 @@ class _Workers:
     def __next__(self) -> Any:
         if self._is_stale():
             raise _native.Error(
-                "another pass over this loader began, whose workers are persistent and serve one at a time: "
-                "finish a pass first, or leave persistent_workers out"
+                "another iteration over this loader has begun, but its persistent workers serve only one at a time: "
+                "finish one iteration before the next, or leave out persistent_workers"
             )
         return next(self._iterator)
 
@@ -236,8 +236,8 @@ class LoaderPosition:
         """Makes the next iteration start at the position of `state`."""
         if not isinstance(state, Mapping) or {*state} != {"loader", "epoch", "batch"}:
             raise _native.Refused(
-                f"{shortened(state)} is no state of a slipstream.Pipeline around "
-                f"{type(self._loader).__name__}: give what its state_dict() returned"
+                f"{shortened(state)} is not a state of a slipstream.Pipeline around {type(self._loader).__name__}: "
+                "give what its state_dict() returned"
             )
         check(epoch=(state["epoch"], 0, EPOCHS - 1), batch=(state["batch"], 0, EPOCHS - 1))
         self._loader.load_state_dict(copy.deepcopy(state["loader"]))

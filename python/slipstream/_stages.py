@@ -104,8 +104,8 @@ class Stage:
         if isinstance(batch, torch.Tensor):
             if self.input is not None or self.output is not None:
                 raise _native.Error(
-                    f"stage '{self.name}' names an input or output, but the batch is a tensor, "
-                    "which is both: leave them out"
+                    f"stage '{self.name}' names an input or output, but the batch is a single tensor: leave out input "
+                    "and output"
                 )
             return (batch,)
         try:
@@ -120,8 +120,8 @@ class Stage:
         results = [result] if len(outputs) == 1 else result
         if not isinstance(results, list | tuple) or len(results) != len(outputs):
             raise _native.Error(
-                f"stage '{self.name}' has {len(outputs)} outputs, so its function returns a tuple of "
-                f"as many, not {type(result).__name__}"
+                f"stage '{self.name}' has {len(outputs)} outputs, so its function must return a tuple of "
+                f"{len(outputs)} elements, not {type(result).__name__}"
             )
         try:
             return with_values(batch, outputs, list(results))
@@ -142,9 +142,8 @@ class Stage:
 
     def _misfit(self, does: str, keys: list[Key], batch: Any) -> _native.Error:
         return _native.Error(
-            f"stage '{self.name}' {does} {_named(keys)}, which a batch of type "
-            f"{type(batch).__name__} does not have. Remedy: say where its input is and its output "
-            f"goes, slipstream.Stage('{self.name}', ..., input=..., output=...)"
+            f"stage '{self.name}' {does} {_named(keys)}, which a batch of type {type(batch).__name__} does not have. "
+            f"Remedy: name its input and output, slipstream.Stage('{self.name}', ..., input=..., output=...)"
         )
 
 
@@ -162,8 +161,8 @@ def to_stages(stages: Any) -> list[Stage]:
             all_of_them.append(Stage(*each))
         else:
             raise _native.Refused(
-                "stages are a list of names and functions, such as [('encode', encoder)], or of "
-                f"slipstream.Stage; there is one of type {type(each).__name__}"
+                "stages must be pairs of a name and a function, such as [('encode', encoder)], or slipstream.Stage "
+                f"objects, but one is of type {type(each).__name__}"
             )
     return all_of_them
 
@@ -178,17 +177,16 @@ def refuse_stages(stages: Sequence[Stage], run_ahead: int) -> None:
         trained = [name for name, each in module.named_parameters() if each.requires_grad]
         if trained:
             problems.append(
-                f"stage '{stage.name}' has parameters that require gradients ({trained[0]}, ...): it "
-                "runs ahead of the body, which would train them. Freeze them "
-                "(module.requires_grad_(False)), or call it in the body"
+                f"stage '{stage.name}' has parameters that require gradients ({trained[0]}, ...), but a stage runs "
+                "before the loop body, which would train them. Freeze them (module.requires_grad_(False)), or call the "
+                "module in the loop body"
             )
         # A frozen TorchScript module has no attribute `training`, and a module of torch.export cannot be put into
         # evaluation mode, whatever its attribute says.
         has_mode = not (isinstance(module, torch.fx.GraphModule) and "eval" in vars(module))
         if has_mode and getattr(module, "training", False):
             problems.append(
-                f"stage '{stage.name}' is in training mode: call module.eval(), or call it in the "
-                "body"
+                f"stage '{stage.name}' is in training mode: call module.eval(), or call the module in the loop body"
             )
     check(problems, run_ahead=(run_ahead, 1))
 

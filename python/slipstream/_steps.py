@@ -20,8 +20,7 @@ Step = dict[str, Any] | Function
 
 _OVER_BATCH = {"mixup": "MixUp", "cutmix": "CutMix", "one_hot": "OneHot"}
 _OF_ONES_OWN = (
-    "Batches of your own: torchvision.transforms.v2.MixUp or CutMix in a slipstream.Stage "
-    "(docs/migration.md)"
+    "For other batches, use torchvision.transforms.v2.MixUp or CutMix in a slipstream.Stage (docs/migration.md)"
 )
 
 
@@ -32,23 +31,22 @@ def checked_function(given: Any) -> Function:
     if isinstance(given, type):
         raise _native.Refused(f"{given.__name__} is a class, not a transform: give {given.__name__}()")
     if not callable(given):
-        chain = "slipstream.transforms.Compose of it, " if isinstance(given, list | tuple) else ""
+        chain = "a slipstream.transforms.Compose of it, " if isinstance(given, list | tuple) else ""
         raise _native.Refused(
-            f"{kind} is no transform: give {chain}one of slipstream.transforms, or a function of an image"
+            f"{kind} is not a transform: give {chain}one of slipstream.transforms, or a function of an image"
         )
     for each in iterate_parts(given):
         name = type(each).__name__
         if name in _OVER_BATCH.values() and is_of_torchvision(each):
             raise _native.Refused(
                 f"torchvision's {name} mixes whole batches, but functions in a chain get one image: give "
-                f"slipstream.transforms.{name}(alpha=...) as the last one"
+                f"slipstream.transforms.{name}(alpha=...) as the last transform"
             )
         makes_tensors = name in ("ToTensor", "PILToTensor") or (name == "ToImage" and each is given)
         if makes_tensors and is_of_torchvision(each):
             raise _native.Refused(
-                f"torchvision's {name} makes tensors of images, but here they are tensors already, of uint8: "
-                "leave it out. slipstream.transforms.ToDtype(torch.float32, scale=True) makes floats from 0 "
-                "to 1 of them"
+                f"torchvision's {name} converts images to tensors, but here they are uint8 tensors already: leave it "
+                "out. For floats from 0 to 1, use slipstream.transforms.ToDtype(torch.float32, scale=True)"
             )
     return given  # type: ignore[no-any-return]
 
@@ -95,8 +93,8 @@ def find_num_classes(steps: Sequence[Step]) -> int:
     given_classes = {step["num_classes"] for step in steps if isinstance(step, dict) and "num_classes" in step}
     if len(given_classes) > 1:
         raise _native.Refused(
-            f"num_classes is {' and '.join(map(str, sorted(given_classes)))} in one chain: leave it out, for it is "
-            "the data set's"
+            f"num_classes is {' and '.join(map(str, sorted(given_classes)))} in one chain: leave it out, because the "
+            "data set provides the number of classes"
         )
     return int(given_classes.pop()) if given_classes else 0
 
@@ -111,9 +109,9 @@ def refuse_over_batch(steps: Sequence[Step]) -> None:
     """Raises Refused if a chain that is called with images also changes labels."""
     if name := over_batch(steps):
         raise _native.Refused(
-            f"{name} changes a batch's labels as well, so it cannot be called with images: give it last in "
-            "the transform of a data set, slipstream.ImageFolder(root, slipstream.transforms.Compose([..., "
-            f"{name}()])), whose loader gives images and labels. {_OF_ONES_OWN}"
+            f"{name} also changes the labels of a batch, so it cannot be called with images: make it the last "
+            f"transform of a data set, slipstream.ImageFolder(root, slipstream.transforms.Compose([..., {name}()])), "
+            f"whose loader gives images and labels. {_OF_ONES_OWN}"
         )
 
 
@@ -123,7 +121,7 @@ def refuse_after_batch(steps: Sequence[Step]) -> None:
     for index, step in enumerate(steps):
         if not isinstance(step, dict) and (name := over_batch(steps[:index])):
             raise _native.Refused(
-                f"{display_name(step)} comes behind {name}, which is done to whole batches: put MixUp, CutMix and "
+                f"{display_name(step)} comes after {name}, which is applied to whole batches: put MixUp, CutMix and "
                 "OneHot last"
             )
 
@@ -131,6 +129,6 @@ def refuse_after_batch(steps: Sequence[Step]) -> None:
 def refuse_samples_in_python(steps: Sequence[Step]) -> None:
     if name := over_batch(steps):
         raise _native.Refused(
-            f"{name} needs labels of known classes, but of what a data set in Python gives nothing says "
-            f"which number is a label: leave {name} out of its transform. {_OF_ONES_OWN}"
+            f"{name} needs labels of known classes, but it is not known which number in a sample of a data set in "
+            f"Python is the label: leave {name} out of its transform. {_OF_ONES_OWN}"
         )

@@ -129,8 +129,8 @@ class _Worker:
         if len(words) > _MOST_BYTES_OF_TEXT and status == _DONE:
             status, fields = _SAMPLE_FAILED, []
             words = (
-                f"the form of the sample takes {len(words)} bytes to tell, more than {_MOST_BYTES_OF_TEXT}: "
-                "give it fewer parts and shorter keys"
+                f"the description of the sample's structure has {len(words)} bytes, more than {_MOST_BYTES_OF_TEXT}: "
+                "use fewer parts and shorter keys"
             ).encode()
         words = words[:_MOST_BYTES_OF_TEXT]
         head = _ANSWER.pack(number, status, len(fields), self._memory.size, len(words))
@@ -146,7 +146,7 @@ class _Worker:
         if len(tensors) > _MOST_FIELDS:
             raise Unfit(
                 f"the sample has {len(tensors)} tensors and numbers, all strings counted as one, more than "
-                f"{_MOST_FIELDS}: make one tensor or array of numbers that belong together"
+                f"{_MOST_FIELDS}: combine numbers that belong together in one tensor or array"
             )
         offsets = []
         end = 0
@@ -161,8 +161,8 @@ class _Worker:
             return fields, sample.form, b"\0" + pickle.dumps(make_template(value, sample))
         except Exception as error:
             raise Unfit(
-                f"the sample is {sample.form}, whose type cannot be sent from process to process ({error}): "
-                "define it at the top of a module"
+                f"the sample is {sample.form}, whose type cannot be sent from one process to another ({error}): define "
+                "it at the top level of a module"
             ) from None
 
     def _put(self, tensor: torch.Tensor, is_image: bool, offset: int) -> bytes:
@@ -201,8 +201,9 @@ class _Worker:
         text = f"{headline}\nin worker process {self._number}:\n{''.join(trace).rstrip()}"
         if "forked subprocess" in text:
             text += (
-                "\nRemedy: leave CUDA to the loop, which gets its batches there by device='cuda', or start "
-                "the processes by multiprocessing_context='forkserver' or 'spawn'"
+                "\nRemedy: do not use CUDA in worker processes, because the loader itself copies batches to the GPU "
+                "with device='cuda'. If you need it, start the processes with multiprocessing_context='forkserver' or "
+                "'spawn'"
             )
         return text
 
@@ -216,7 +217,7 @@ def transformed(
         image = function(image)
         if not is_image(image) or image.device.type != "cpu":
             raise Unfit(
-                f"{display_name(function)} returned {_described(image)}, but a transform returns an image: a "
+                f"{display_name(function)} returned {_described(image)}, but a transform must return an image: a "
                 "tensor of channels x height x width, uint8 or float32, on the CPU, with 1 to 4 channels"
             )
     return image.detach().as_subclass(torch.Tensor)

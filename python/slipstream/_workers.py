@@ -51,9 +51,9 @@ class Workers:
         process = multiprocessing.current_process()
         if process.daemon:
             raise _native.Refused(
-                "a loader of what is written in Python starts worker processes, which it cannot inside a "
-                f"worker process ('{process.name}'): make it in the main process, or use native data sets "
-                "and transforms in here, or PyTorch's DataLoader with num_workers=0"
+                "a loader for a data set or transform in Python starts worker processes, which is not possible inside "
+                f"a worker process ('{process.name}'): create it in the main process, or use native data sets and "
+                "transforms here, or PyTorch's DataLoader with num_workers=0"
             )
         if sys.modules.get("numpy") is not None:
             # Imported here because a forked process would wait forever for the import lock if another thread is
@@ -126,10 +126,10 @@ class Workers:
         if any(self._has_started(number, patience) for patience in _BEGINS_WITHIN_S):
             return
         raise _native.Error(
-            f"worker process {number} did not begin within {_BEGINS_WITHIN_S[-1]} s: either the machine is "
-            "too busy, or another thread of the program held, at each of its forks, a lock that it waits "
-            "for. Remedy: make the loader before such threads start, or give "
-            "multiprocessing_context='forkserver' or 'spawn'"
+            f"worker process {number} did not start within {_BEGINS_WITHIN_S[-1]} s: either the machine is too busy, "
+            "or each time the process was forked, another thread of the program held a lock that the process waits "
+            "for. Remedy: create the loader before such threads start, or give multiprocessing_context='forkserver' or "
+            "'spawn'"
         )
 
     def _has_started(self, number: int, patience: float) -> bool:
@@ -186,9 +186,9 @@ class Workers:
             raise _native.Error(f"no worker process could be started: {error}") from error
         except Exception as error:
             raise _native.Refused(
-                f"worker processes cannot be started by '{method}': {error}. Data sets, transforms and "
-                "worker_init_fn are pickled on the way, so define them at the top of a module (no lambdas, "
-                "no functions in functions), or give multiprocessing_context='fork'"
+                f"worker processes cannot be started with '{method}': {error}. Data sets, transforms and "
+                "worker_init_fn are pickled for this, so define them at the top level of a module (no lambdas, no "
+                "nested functions), or give multiprocessing_context='fork'"
             ) from error
         finally:
             if collects:
@@ -214,13 +214,13 @@ def _advice_for_unforked() -> str:
     file = getattr(sys.modules["__main__"], "__file__", None)
     if file is not None and os.path.exists(file):
         return (
-            "Processes that are not forked import the program anew: what it does belongs under "
-            "if __name__ == '__main__':"
+            "Worker processes that are not forked import the program again: put its statements under if __name__ == "
+            "'__main__':"
         )
     return (
-        "Processes that are not forked import what they work with, but this program is no file (python -c, "
-        "standard input or a notebook): define data sets, transforms and worker_init_fn in a module, or give "
-        "multiprocessing_context='fork'"
+        "Worker processes that are not forked import the data set and the functions, but this program is no file "
+        "(python -c, standard input or a notebook): define data sets, transforms and worker_init_fn in a module, or "
+        "give multiprocessing_context='fork'"
     )
 
 
@@ -233,8 +233,8 @@ def parse_context(given: str | BaseContext | None) -> BaseContext:
         return multiprocessing.get_context(given)
     if not isinstance(given, BaseContext):
         raise _native.Refused(
-            f"multiprocessing_context is of type {type(given).__name__}: give 'fork', 'forkserver', 'spawn' "
-            "or what multiprocessing.get_context() gives"
+            f"multiprocessing_context is of type {type(given).__name__}: give 'fork', 'forkserver', 'spawn' or the "
+            "result of multiprocessing.get_context()"
         )
     return given
 

@@ -232,8 +232,8 @@ class DataLoader:
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise TypeError(
-            "a slipstream.DataLoader has threads and memory of this process, so it cannot be pickled or "
-            "copied: pickle its data set, loader.dataset, and make a loader of it where it is used"
+            "a slipstream.DataLoader has threads and memory of this process, so it cannot be pickled or copied: pickle "
+            "its data set, loader.dataset, and create a loader from it in the other process"
         )
 
     def __len__(self) -> int:
@@ -333,8 +333,8 @@ class DataLoader:
         needed = ("position", "batches_per_epoch")
         if not isinstance(state, Mapping) or any(name not in state for name in needed):
             raise _native.Refused(
-                f"{shortened(state)} is no state of a loader: give what its state_dict() returned, a mapping "
-                "with at least 'position' and 'batches_per_epoch'"
+                f"{shortened(state)} is not a state of a loader: give what its state_dict() returned, a mapping with "
+                "at least 'position' and 'batches_per_epoch'"
             )
         self._take_ranks(resumes=False)
         ours = self.state_dict()
@@ -411,8 +411,8 @@ class DataLoader:
         def check() -> None:
             if number != self._pass_number:
                 raise _native.Error(
-                    "the loader was sent elsewhere since this pass began, by another pass, "
-                    "set_epoch() or load_state_dict(): finish one first, or make a loader for each"
+                    "the position of the loader was changed after this iteration began, by another iteration, "
+                    "set_epoch() or load_state_dict(): finish one iteration first, or create a loader for each"
                 )
             self._peeked = None
 
@@ -428,15 +428,17 @@ class DataLoader:
 def refuse_own_iteration(loader: DataLoader, what: str) -> None:
     if type(loader).__iter__ is not DataLoader.__iter__:
         raise _native.Refused(
-            f"{type(loader).__name__} has an __iter__ of its own, which {what} goes around: do what it does in a "
-            "stage (slipstream.Stage) or in the loop's body, and give a slipstream.DataLoader"
+            f"{type(loader).__name__} defines its own __iter__(), which {what} does not call: move its code to a stage "
+            "(slipstream.Stage) or the loop body, and give a slipstream.DataLoader"
         )
 
 
 def _find_problems(wire: Any, transforms_device: Any, device: str, init: Any) -> list[str]:
     problems = []
     if wire is not None and not isinstance(wire, Mapping):
-        problems.append(f"wire is {shortened(wire)}: give forms by field, such as {{'image': 'jpeg'}}")
+        problems.append(
+            f"wire is {shortened(wire)}: give a mapping from fields to formats, such as {{'image': 'jpeg'}}"
+        )
     elif device == "cpu" and (wire or transforms_device == "cuda"):
         problems.append(f"wire and transforms_device are for batches on a GPU, but device is '{device}'")
     if init is not None and not callable(init):

@@ -42,7 +42,10 @@ class PythonSource:
         return field_names(item(self.source, 0))
 
     def label(self, index: int) -> int:
-        raise _native.Refused("of a data set in Python no class is known without reading the sample")
+        raise _native.Refused(
+            "the class of a sample is not known without reading it, because the data set is written in Python: read it "
+            "with data[index]"
+        )
 
 
 class Dataset:
@@ -78,8 +81,8 @@ class Dataset:
         self._native = self._make(*self._arguments)
         if len(self) != length:
             raise _native.Refused(
-                f"the data set had {length} samples when it was copied or pickled, and has {len(self)} now: "
-                "leave its files as they are meanwhile"
+                f"the data set had {length} samples when it was copied or pickled, and has {len(self)} now: do not "
+                "change its files in between"
             )
 
     def _take_attributes(self) -> None:
@@ -112,7 +115,7 @@ class Dataset:
                 f"index is {shortened(index)}: give a whole number; slipstream.Subset takes several"
             ) from None
         if not -len(self) <= place < len(self):
-            raise IndexError(f"sample {place}: the data set has {len(self)} of them")
+            raise IndexError(f"sample {place} does not exist: the data set has {len(self)} samples")
         native, chain = self._native, Compose._wrap(self.transform)
         if isinstance(native, PythonSource):
             return python_sample(native.source, chain, place % len(self))
@@ -233,8 +236,8 @@ class PythonDataset(Dataset):
     def __init__(self, dataset: Any, transform: Transform | Function | None = None) -> None:
         if _holds_ours(dataset):
             raise _native.Refused(
-                f"{type(dataset).__name__} is a slipstream data set, or a part of one: give it to the loader "
-                "as it is, and the transform to the slipstream data set"
+                f"{type(dataset).__name__} is a slipstream data set, or a part of one: give it to the loader without "
+                "PythonDataset, and give the transform to the slipstream data set"
             )
         has_items = hasattr(dataset, "__getitem__") or bool(getattr(dataset, "__getitems__", None))
         is_other = isinstance(dataset, torch.utils.data.IterableDataset | str | bytes)
@@ -310,7 +313,7 @@ class ConcatDataset(Dataset):
         chains = [Compose._wrap(each.transform)._steps for each in parts]
         if any(chain != chains[0] for chain in chains):
             raise _native.Refused(
-                "the parts of this ConcatDataset have different transforms, but a loader does one: give all "
+                "the parts of this ConcatDataset have different transforms, but a loader applies only one: give all "
                 "parts the same object"
             )
 
@@ -320,7 +323,8 @@ def _concat(parts: list[Dataset]) -> _native.Dataset | PythonSource:
     sources = [each._native.source for each in parts if isinstance(each._native, PythonSource)]
     if native and sources:
         raise _native.Refused(
-            "native data sets and such in Python do not make one data set: their samples differ in form"
+            "native data sets and data sets in Python cannot be combined, because the structure of their samples "
+            "differs"
         )
     return PythonSource(torch.utils.data.ConcatDataset(sources)) if sources else _native.concat(native)
 
@@ -354,8 +358,8 @@ def _as_its_class_reads(dataset: Dataset) -> Dataset:
         return made
     if type(dataset).__len__ is not Dataset.__len__:
         raise _native.Refused(
-            f"{type(dataset).__name__} has a __len__ of its own, but no __getitem__, so all its samples would "
-            "be read natively: take slipstream.Subset(data, range(n)) of them"
+            f"{type(dataset).__name__} defines its own __len__(), but no __getitem__(), so all samples of the native "
+            "data set would be read: use slipstream.Subset(data, range(n))"
         )
     return dataset
 

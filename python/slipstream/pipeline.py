@@ -75,8 +75,7 @@ class Pipeline:
         gives_items = hasattr(loader, "__iter__") or hasattr(loader, "__getitem__")
         if isinstance(loader, Dataset) or not gives_items:
             raise _native.Refused(
-                f"slipstream.Pipeline goes around what gives batches, a loader or another iterable, not "
-                f"{type(loader).__name__}"
+                f"slipstream.Pipeline needs a loader or another iterable of batches, not {type(loader).__name__}"
             )
         self.loader = loader
         self.stages = to_stages(stages)
@@ -182,8 +181,8 @@ def _choose_device(loader: Iterable[Any], device: str | torch.device | None) -> 
     if isinstance(loader, DataLoader):
         if device is not None and not is_device(device, loader.device):
             raise _native.Refused(
-                f"the loader fills memory for {loader.device}, but the pipeline's device is "
-                f"{device}: give both the same"
+                f"the loader loads batches for {loader.device}, but the pipeline's device is {device}: use the same "
+                "device for both"
             )
         return loader.device
     if device is None:

@@ -74,16 +74,16 @@ class Transform:
         self._refuse_images(images)
         if not all(isinstance(step, dict) for step in self._steps):
             raise _native.Refused(
-                "functions in Python are done sample by sample, by slipstream.DataLoader: give the chain "
-                "to a data set, or call its parts one after the other"
+                "functions in Python are applied to single samples, by slipstream.DataLoader: give the chain to a data "
+                "set, or call its parts one after the other"
             )
         chain = self._native_chain()
         if sample_ids is None:
             if chain.is_random():
                 raise _native.Refused(
-                    "random transforms need sample_ids, the number of each sample: what they draw "
-                    "depends on it, and not on the batch it is in. For example: transform(images, "
-                    "sample_ids=range(len(images)), epoch=epoch)"
+                    "random transforms need sample_ids, the number of each sample, because their random numbers depend "
+                    "on it and not on the batch. For example: transform(images, sample_ids=range(len(images)), "
+                    "epoch=epoch)"
                 )
             sample_ids = range(len(images))
         check(epoch=(epoch, 0, EPOCHS - 1), seed=(seed, 0, SEEDS - 1))
@@ -101,8 +101,8 @@ class Transform:
         if isinstance(images, torch.Tensor) and images.dim() == 4:
             if images.requires_grad and torch.is_grad_enabled():
                 raise _native.Refused(
-                    f"{type(self).__name__} was called with images that require gradients, which do not flow "
-                    "through it: give images.detach()"
+                    f"{type(self).__name__} was called with images that require gradients, but it does not support "
+                    "gradients: give images.detach()"
                 )
             return
         given = type(images).__name__
@@ -149,8 +149,9 @@ class Compose(Transform):
             if isinstance(each, Transform):
                 if type(each).__call__ is not Transform.__call__:
                     raise _native.Refused(
-                        f"{type(each).__name__} has a __call__ of its own, which a chain goes around: give a "
-                        "function of an image (channels x height x width), beside the transforms it builds on"
+                        f"{type(each).__name__} defines its own __call__(), which a chain does not call: give a "
+                        "function of an image (channels x height x width) in addition to the transform from which it "
+                        "is derived"
                     )
                 self._steps += each._steps
             else:
@@ -166,7 +167,7 @@ class Compose(Transform):
         """Returns the text of a file for `slipstream train --transforms`, or "" if there are no transforms. Raises
         Refused if one of them is a function in Python."""
         if self._runs():
-            raise _native.Refused("a file of transforms cannot hold functions in Python: leave them out")
+            raise _native.Refused("a file of transforms cannot contain functions in Python: leave them out")
         return self._native_chain().to_json() if self._steps else ""
 
     def _runs(self) -> list[tuple[int, str, list[Function]]]:

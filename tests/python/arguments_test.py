@@ -26,7 +26,7 @@ def error_message(**options):
     ("batch_size", (2**70,), "at most"),
     ("prefetch_factor", (1025, 2**40, 2**64), "at most"),
     ("num_workers", (1025, 100000), "give a whole number, at most 1024"),
-    ("wire", ("jpeg", ["image"], 1), "give forms by field, such as {'image': 'jpeg'}"),
+    ("wire", ("jpeg", ["image"], 1), "give a mapping from fields to formats, such as {'image': 'jpeg'}"),
     ("worker_init_fn", (1, "f"), "give a function of the worker's number"),
     ("device", ("gpu", "auto", "mps", "meta", None, True, 1.5, [], "cuda:x"), "give 'cpu', 'cuda' or 'cuda:N'"),
 ])
@@ -72,7 +72,7 @@ def test_bad_rank_and_world_size_are_refused():
 
 @pytest.mark.parametrize("loader", [None, 3])
 def test_pipeline_without_iterable_is_refused(loader):
-    with pytest.raises(ss.Refused, match=f"a loader or another iterable, not {type(loader).__name__}"):
+    with pytest.raises(ss.Refused, match=f"a loader or another iterable of batches, not {type(loader).__name__}"):
         ss.Pipeline(loader)
 
 

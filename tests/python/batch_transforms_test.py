@@ -96,7 +96,7 @@ def brighter(image):
 def test_python_function_is_allowed_only_before_mixup(photos, device):
     check_batches(make_loader(photos, device, brighter, T.MixUp()), whole_batches(photos, chain=[*FLOATS, brighter]),
                   "mixup", 1.0)
-    with pytest.raises(ss.Refused, match="brighter comes behind MixUp, which is done to whole batches"):
+    with pytest.raises(ss.Refused, match="brighter comes after MixUp, which is applied to whole batches"):
         T.Compose([T.MixUp(), brighter])
 
 
@@ -231,7 +231,7 @@ def test_invalid_mixing_is_refused(photos, tmp_path):
     refused([T.Resize((8, 8)), T.MixUp()], "mixup needs float32 images, but 'image' is uint8")
     refused([*FLOATS, T.CutMix(num_classes=4)], "num_classes of cutmix is 4, but the data set has 3 classes")
     refused([*FLOATS, T.MixUp(num_classes=3), T.OneHot(num_classes=4)], "num_classes is 3 and 4 in one chain")
-    refused([T.MixUp()], "MixUp needs labels of known classes, but of what a data set in Python gives",
+    refused([T.MixUp()], "MixUp needs labels of known classes, but it is not known which number in a sample",
             ss.PythonDataset, Made())
     run_slipstream("make-data", "segmentation", "--out", tmp_path / "scenes", "--samples", 8, "--size", 32)
     refused([*FLOATS, T.CutMix()], "'label' is a mask with a class for every pixel", ss.open_dataset,
@@ -252,7 +252,7 @@ def test_invalid_mixing_is_refused(photos, tmp_path):
 def test_calling_mixup_on_a_batch_is_refused():
     images, labels = torch.zeros(4, 3, 8, 8), torch.zeros(4, dtype=torch.int64)
     for chain in (T.MixUp(), T.Compose([T.Normalize([0.5], [0.5]), T.MixUp()])):
-        with pytest.raises(ss.Refused, match=r"MixUp changes a batch's labels as well.*torchvision.transforms.v2"):
+        with pytest.raises(ss.Refused, match=r"MixUp also changes the labels of a batch.*torchvision.transforms.v2"):
             chain(images, labels)
 
 

@@ -132,7 +132,7 @@ def test_second_iterator_gets_all_batches_and_first_one_raises(photos, device):
         next(left_open)
         loader.set_epoch(0)
         assert all_equal(expected, [images.cpu() for images, _ in loader])
-        with pytest.raises(ss.Error, match="sent elsewhere"):
+        with pytest.raises(ss.Error, match="the position of the loader was changed"):
             next(left_open)
 
 

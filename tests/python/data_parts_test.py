@@ -56,9 +56,9 @@ def test_subsets_with_python_getitem_are_read_in_python(data):
 
 def test_mismatched_concat_and_wrapped_data_sets_are_refused(data, photos):
     other = ss.ImageFolder(photos, T.CenterCrop(15))
-    with pytest.raises(ss.Refused, match="have different transforms, but a loader does one"):
+    with pytest.raises(ss.Refused, match="have different transforms, but a loader applies only one"):
         ss.DataLoader(ConcatDataset([data, other]), 2)
-    with pytest.raises(ss.Refused, match="do not make one data set"):
+    with pytest.raises(ss.Refused, match="cannot be combined"):
         ss.DataLoader(ConcatDataset([ss.ImageFolder(photos), [1, 2]]), 2)
     for each in (data, TorchSubset(data, [1])):
         with pytest.raises(ss.Refused, match="is a slipstream data set, or a part of one: give it to the loader"):

@@ -30,7 +30,7 @@ def test_subset_and_concat_keep_the_transform(photos, kind):
 
     some = ss.Subset(data(SMALL), [3, 1])
     assert some.transform is SMALL and read_shape(some) == (3, 8, 6)
-    with pytest.raises(ss.Refused, match="have different transforms, but a loader does one"):
+    with pytest.raises(ss.Refused, match="have different transforms, but a loader applies only one"):
         ss.ConcatDataset([data(SMALLER), data(SMALL)])
     both = ss.ConcatDataset([data(SMALLER), data(SMALLER)])
     assert both.transform is SMALLER and read_shape(both) == (3, 4, 2)
@@ -45,7 +45,7 @@ def test_subset_index_out_of_range_is_refused(index):
 
 
 def test_concat_of_native_and_python_data_sets_is_refused(photos):
-    with pytest.raises(ss.Refused, match="native data sets and such in Python do not make one data set"):
+    with pytest.raises(ss.Refused, match="native data sets and data sets in Python cannot be combined"):
         ss.ConcatDataset([ss.ImageFolder(photos, SMALL), Photos()])
 
 

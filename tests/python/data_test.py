@@ -115,7 +115,7 @@ def test_second_iterator_invalidates_the_first(photos):
     first = iter(loader)
     next(first)
     assert len(list(loader)) == 7
-    with pytest.raises(ss.Error, match="sent elsewhere since this pass began"):
+    with pytest.raises(ss.Error, match="the position of the loader was changed after this iteration began"):
         next(first)
 
 
@@ -134,7 +134,7 @@ def test_state_of_a_different_loader_is_refused(photos):
     half.load_state_dict(state | {"position": 9})
     assert half.epoch == 1
     loader = ss.DataLoader(folder(photos), 8)
-    with pytest.raises(ss.Error, match="sent elsewhere"):
+    with pytest.raises(ss.Error, match="the position of the loader was changed"):
         for _ in loader:
             loader.set_epoch(5)
     assert loader.epoch == 5
@@ -143,7 +143,7 @@ def test_state_of_a_different_loader_is_refused(photos):
 @pytest.mark.parametrize("damaged", [{}, None, [], {"position": 1}, [1] * 1000, 3, "position"])
 def test_invalid_state_or_epoch_is_refused(photos, damaged):
     loader = ss.DataLoader(folder(photos), 8)
-    with pytest.raises(ss.Refused, match="is no state of a loader: give what its state_dict.. returned") as raised:
+    with pytest.raises(ss.Refused, match="is not a state of a loader: give what its state_dict.. returned") as raised:
         loader.load_state_dict(damaged)
     assert len(str(raised.value)) < 300
     for position in ("1", -1, 1.0, None, 2**70):
@@ -242,7 +242,7 @@ def test_pipeline_around_loader_gives_same_batches(photos, device):
     assert len(pipe) == 7
     ours = [x.cpu() for x, _ in pipe]
     assert all_equal(ours, plain)
-    with pytest.raises(ss.Refused, match="the loader fills memory for"):
+    with pytest.raises(ss.Refused, match="the loader loads batches for"):
         ss.Pipeline(loader, (), "meta")
     for name in (device, torch.device(device, 0)):
         assert ss.Pipeline(loader, (), name).device == loader.device
@@ -342,12 +342,12 @@ def test_transforms_take_torchvision_arguments_and_can_be_copied():
     assert '"op": "random_affine"' in chain.to_json()
     with pytest.raises(ss.Refused, match="p is 2; it must be"):
         T.RandomHorizontalFlip(p=2)
-    with pytest.raises(ss.Refused, match="str is no transform"):
+    with pytest.raises(ss.Refused, match="str is not a transform"):
         T.Compose(["crop"])
     mixed = T.Compose([T.CenterCrop(4), len])
-    with pytest.raises(ss.Refused, match="cannot hold functions in Python"):
+    with pytest.raises(ss.Refused, match="cannot contain functions in Python"):
         mixed.to_json()
-    with pytest.raises(ss.Refused, match="sample by sample, by slipstream.DataLoader"):
+    with pytest.raises(ss.Refused, match="single samples, by slipstream.DataLoader"):
         mixed(torch.zeros(1, 3, 8, 8))
     assert repr(mixed).endswith(', len)')
     crop = T.CenterCrop(4)

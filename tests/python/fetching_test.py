@@ -109,5 +109,5 @@ def test_index_error_in_getitems_reports_expected_sample_count():
         def __getitems__(self, indices):
             return [[torch.zeros(4)][index] for index in indices]
 
-    with pytest.raises(ss.Error, match=r"len\(\) is 32, so it has to have a sample 1"):
+    with pytest.raises(ss.Error, match=r"len\(\) is 32, so it must have a sample 1"):
         list(ss.DataLoader(Short(), 4))

@@ -113,7 +113,7 @@ def test_error_of_signal_handler_is_not_attributed_to_a_stage(photos, device, na
     run, where = RUNS[name]
     for handler in (late, Handler(), Handler().method, functools.partial(late, 1), signal.default_int_handler):
         (note,) = notes_in(run, photos, device, handler)
-        assert note.startswith("raised for a signal, which came here: ") and where in note
+        assert note.startswith("raised by a signal handler, which happened to run here: ") and where in note
 
 
 def raising(*_):

@@ -46,8 +46,9 @@ FLIPS = [v2.RandomHorizontalFlip(1.0), v1.RandomHorizontalFlip(1.0),
 def test_torchvision_flip_of_image_with_mask_is_refused(shapes, photos, flip):
     data = ss.open_dataset(shapes, T.Compose([T.CenterCrop(16), flip]))
     message = refusal(data)
-    assert "torchvision's RandomHorizontalFlip would get the image alone, so that the mask 'label' would not fit it" in message
-    assert "give slipstream.transforms.RandomHorizontalFlip in its place" in message and "leave out" not in message
+    assert ("torchvision's RandomHorizontalFlip would change only the image, and the mask 'label' would no longer "
+            "match it") in message
+    assert "use slipstream.transforms.RandomHorizontalFlip instead" in message and "leave out" not in message
     assert "the mask 'label'" in refusal(ss.Subset(ss.ConcatDataset([data, data]), [1, 3]))
     assert len(list(ss.DataLoader(ss.ImageFolder(photos, T.Compose([T.CenterCrop(16), flip])), 50))) == 1
 
@@ -55,7 +56,7 @@ def test_torchvision_flip_of_image_with_mask_is_refused(shapes, photos, flip):
 def test_advice_is_to_leave_out_transform_without_our_equivalent(shapes):
     for function in (v2.RandAugment(), v1.RandAugment()):
         message = refusal(ss.open_dataset(shapes, function))
-        assert "leave out RandAugment, or move both in __getitem__" in message and "in its place" not in message
+        assert "leave out RandAugment, or move both in __getitem__" in message and " instead" not in message
     both = v2.Compose([v2.RandomCrop(8), v2.ElasticTransform(), v2.RandomCrop(8)])
     assert "torchvision's RandomCrop and ElasticTransform would" in refusal(ss.open_dataset(shapes, both))
 
@@ -76,7 +77,8 @@ def test_geometric_transform_with_field_of_image_size_is_refused(mask, mover):
     samples = [{"image": IMAGE, "mask": mask, "label": i} for i in range(4)]
     message = refusal(ss.PythonDataset(samples, mover))
     shape = " x ".join(map(str, mask.shape))
-    assert f"moves the pixels of field 'image' alone, but field 'mask' of {shape} has its height x width, 6 x 8" in message
+    assert (f"moves the pixels of field 'image' only, but field 'mask' of {shape} has the same height x width, "
+            "6 x 8") in message
     assert "move both in __getitem__" in message
     flat = [{"image": IMAGE, "mask": mask.flatten()}] * 2
     assert len(next(iter(ss.DataLoader(ss.PythonDataset(flat, mover), 2)))["mask"]) == 2
@@ -84,7 +86,7 @@ def test_geometric_transform_with_field_of_image_size_is_refused(mask, mover):
 
 def test_refusal_names_the_geometric_transform():
     assert refusal(ss.PythonDataset([(IMAGE, torch.zeros(6, 8))] * 2, T.Compose([T.Grayscale(3), T.RandomCrop(2)]))
-                   ).startswith("RandomCrop moves the pixels of field '0' alone, but field '1' of 6 x 8")
+                   ).startswith("RandomCrop moves the pixels of field '0' only, but field '1' of 6 x 8")
 
 
 def test_color_transforms_are_allowed_with_fields_of_image_size():

@@ -114,7 +114,8 @@ def test_the_first_input_is_the_default_output():
 ])
 def test_wrong_number_of_stage_outputs_raises(device, result, kind):
     stage = ss.Stage("two", result, "a", ["a", "b"])
-    with pytest.raises(ss.Error, match=f"'two' has 2 outputs, so its function returns a tuple of as many, not {kind}"):
+    message = f"'two' has 2 outputs, so its function must return a tuple of 2 elements, not {kind}"
+    with pytest.raises(ss.Error, match=message):
         list(ss.Pipeline([{"a": one()}], [stage], device))
 
 

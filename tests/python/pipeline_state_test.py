@@ -68,7 +68,7 @@ def test_restored_pipeline_continues_after_the_saved_batch(device, serial, worke
 def test_invalid_state_is_refused():
     pipe = make_pipe("cpu", False, 0)
     for state in (None, {}, {"taken": 1}, {"loader": {"taken": 1}, "epoch": 0}):
-        with pytest.raises(ss.Refused, match="is no state of a slipstream.Pipeline around Stateful"):
+        with pytest.raises(ss.Refused, match="is not a state of a slipstream.Pipeline around Stateful"):
             pipe.load_state_dict(state)
     with pytest.raises(ss.Refused, match="batch is -1"):
         pipe.load_state_dict({"loader": {}, "epoch": 0, "batch": -1})

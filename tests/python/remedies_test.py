@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader
 import slipstream as ss
 from trained import Net
 
-REMEDY = r"images of uint8 .*Remedy: .*ToDtype\(torch.float32, scale=True\).*images.float\(\) / 255"
+REMEDY = r"uint8 images .*Remedy: .*ToDtype\(torch.float32, scale=True\).*images.float\(\) / 255"
 IMAGES = torch.zeros(4, 3, 16, 16, dtype=torch.uint8)
 
 

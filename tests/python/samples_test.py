@@ -61,7 +61,8 @@ COLOR, GRAY, TENSOR = Image.new("RGB", (4, 5)), Image.new("L", (4, 5)), torch.ze
     ({"image": [TENSOR, TENSOR], "mask": TENSOR}, ["image.0"])])
 def test_image_field_is_selected_or_ambiguity_refused(sample, images):
     if images is None:
-        with pytest.raises(Unfit, match="transforms are done to an image, and each of the fields '.*' and '.*' may be it: give"):
+        with pytest.raises(Unfit, match="transforms are applied to one image, but each of the fields '.*' and '.*' "
+                                        "could be that image: use"):
             Sample(sample, True)
     else:
         assert [leaf.name for leaf in Sample(sample, True).leaves if leaf.is_image] == images
@@ -79,7 +80,7 @@ def test_second_picture_is_not_transformed():
 
 @pytest.mark.parametrize("number", [1 << 63, -(1 << 63) - 1, 1 << 200])
 def test_integers_beyond_int64_are_refused(number):
-    with pytest.raises(Unfit, match=f"field 'a' is {str(number)[:50]}.*, which int64 cannot hold"):
+    with pytest.raises(Unfit, match=f"field 'a' is {str(number)[:50]}.*, which does not fit into int64"):
         Sample({"a": number}, False)
     assert only((1 << 63) - 1).item() == (1 << 63) - 1
 
@@ -112,7 +113,7 @@ def test_arrays_of_any_layout_keep_their_values(name):
 
 def test_numpy_scalars_keep_value_and_strings_are_refused():
     assert only(numpy.array(513, dtype=">i2")).item() == 513 and only(numpy.float64(0.1)).item() == 0.1
-    with pytest.raises(Unfit, match="field 'sample' is a NumPy array of <U3, which tensors cannot hold"):
+    with pytest.raises(Unfit, match="field 'sample' is a NumPy array of <U3, which tensors do not support"):
         Sample(numpy.array(["abc"]), False)
 
 
@@ -161,7 +162,8 @@ def test_all_pil_images_and_no_tensors_are_transformed():
 
 
 def test_sample_without_image_is_refused_with_its_types():
-    with pytest.raises(Unfit, match=r"sample is \(int64, float32 of 5 x 4 x 4\), but transforms are done to images"):
+    with pytest.raises(Unfit, match=r"sample is \(int64, float32 of 5 x 4 x 4\), which has no image, but "
+                                    "transforms are applied to images"):
         Sample((1, torch.zeros(5, 4, 4)), True)
 
 
@@ -194,9 +196,9 @@ class Made:
 
 
 @pytest.mark.parametrize(("make", "message"), [
-    (lambda i: {"tokens": list(range(4096)), "label": i}, "has 4097 tensors and numbers.* more than 4096: make one"),
-    (lambda i: [[*range(4096)], "text"], "has 4097 tensors and numbers.* more than 4096: make one"),
-    (lambda i: {"k" * (1 << 24): i}, "takes 33.* bytes to tell, more than 16777216: give it fewer")])
+    (lambda i: {"tokens": list(range(4096)), "label": i}, "has 4097 tensors and numbers.* more than 4096: combine"),
+    (lambda i: [[*range(4096)], "text"], "has 4097 tensors and numbers.* more than 4096: combine"),
+    (lambda i: {"k" * (1 << 24): i}, "has 33.* bytes, more than 16777216: use fewer")])
 def test_samples_with_too_many_fields_are_refused(make, message):
     with pytest.raises(ss.Error, match=f"step 'read' of sample 0: the .*{message}"):
         ss.DataLoader(Made(make), 2)

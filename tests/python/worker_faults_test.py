@@ -72,7 +72,7 @@ def test_index_error_below_len_is_explained():
     message = error_message(ss.Error, Squares(raise_index_error), 4)
     assert "IndexError" in message
     if sys.version_info >= (3, 11):
-        assert "len() is 20, so it has to have a sample 11" in message
+        assert "len() is 20, so it must have a sample 11" in message
 
 
 def test_bad_samples_are_skipped():
@@ -91,7 +91,7 @@ def test_bad_samples_are_skipped():
         assert all(len(x) in (2, 4) for x, _ in loader)
     bad = [Squares(raises)[i] if i != 11 else 0 for i in range(20)]
     assert len(list(ss.DataLoader(bad[11:], 3, shuffle=True, on_bad_sample="skip"))) == 3
-    with pytest.raises(ss.Error, match="of sample 1: the sample is {}, in which there is nothing"):
+    with pytest.raises(ss.Error, match="of sample 1: the sample is {}, which contains no value"):
         ss.DataLoader([{}, {}], 1, on_bad_sample="skip")
 
 
@@ -105,7 +105,7 @@ def test_exception_in_transform_names_step_and_sample(photos):
     assert "step 'fails_1' of sample 0" in message and "000000.jpg" in message
     assert "RuntimeError: broken" in message and "in fails" in message
     message = error_message(ss.Error, ss.ImageFolder(photos, T.Compose([T.CenterCrop(8), lambda x: x.double()])), 4)
-    assert "<lambda> returned a tensor of 3 x 8 x 8, float64, on cpu, but a transform returns an image" in message
+    assert "<lambda> returned a tensor of 3 x 8 x 8, float64, on cpu, but a transform must return an image" in message
 
 
 def test_samples_with_failing_transform_are_skipped(photos):
@@ -171,7 +171,7 @@ def test_images_of_different_sizes_need_a_transform():
     assert "of sample 3" in message and "8 x 9 x 3" in message and "8 x 8 x 3" in message
     assert len(list(ss.DataLoader(ss.PythonDataset(images, T.CenterCrop(6)), 3))) == 2
     message = error_message(ss.Error, ss.PythonDataset([(1, 2)], T.CenterCrop(6)), 1)
-    assert "transforms are done to images" in message
+    assert "transforms are applied to images" in message
 
 
 def test_invalid_data_and_start_methods_are_refused():
@@ -186,7 +186,7 @@ def test_invalid_data_and_start_methods_are_refused():
     assert "give one of fork, " in error_message(ss.Refused, [1], multiprocessing_context="thread")
     assert "of type int" in error_message(ss.Refused, [1], multiprocessing_context=1)
     message = error_message(ss.Refused, Squares(lambda i: i), 4, multiprocessing_context="spawn")
-    assert "cannot be started by 'spawn'" in message and "multiprocessing_context='fork'" in message
+    assert "cannot be started with 'spawn'" in message and "multiprocessing_context='fork'" in message
     assert children() == []
 
 

@@ -49,7 +49,7 @@ class Nested:
 @pytest.mark.parametrize(("outer", "inner"), [("fork", "fork"), ("fork", "spawn"), ("spawn", "fork")])
 def test_python_loader_inside_a_worker_is_refused_native_one_works(photos, outer, inner):
     data = Nested(torch.arange(9), inner)
-    with pytest.raises(ss.Error, match=r"sample 0: .*inside a worker process \('slipstream worker 0'\): make it in"):
+    with pytest.raises(ss.Error, match=r"sample 0: .*inside a worker process \('slipstream worker 0'\): create it in"):
         ss.DataLoader(data, 2, multiprocessing_context=outer)
     assert [x.shape for x in ss.DataLoader(Nested(photos), 2, multiprocessing_context=outer)] == [(2, 3, 3, 8, 8)]
 
@@ -265,7 +265,7 @@ def test_worker_that_does_not_begin_is_restarted(forks, workers):
 
 def test_workers_that_never_begin_raise(forks):
     forks["stuck"] = [2, 3, 4]
-    with pytest.raises(ss.Error, match=r"worker process 1 did not begin within 40 s: .*'spawn'"):
+    with pytest.raises(ss.Error, match=r"worker process 1 did not start within 40 s: .*'spawn'"):
         ss.DataLoader(range(4), num_workers=2)
     assert workers_left() == [] and len(ss.DataLoader(range(4), num_workers=2)) == 4
 

@@ -182,7 +182,7 @@ def test_subset_and_concat_of_python_data_sets_load():
     assert torch.cat(list(ss.DataLoader(both, 2))).tolist() == [7, 2, 5, 0, 1, 2]
     with pytest.raises(ss.Refused, match="sample 10, but the data set has 10"):
         ss.Subset(list(range(10)), [10])
-    with pytest.raises(ss.Refused, match="no class is known"):
+    with pytest.raises(ss.Refused, match="class of a sample is not known"):
         both.label(0)
 
 
