@@ -16,39 +16,68 @@ from ._runs import wait_for_closed
 
 @dataclasses.dataclass(frozen=True)
 class TrainingStep:
-    """Argument of on_step: a step that the device has finished."""
+    """Argument of on_step: a step that the device has finished.
 
-    step: int  #: number of steps trained, including those before a resume
-    loss: float  #: loss of this step
-    lr: float | None  #: learning rate of parameters without a separate one; None if the training has no such rate
-    seconds: float  #: time spent training since the trainer was created or a checkpoint restored, without evaluations
-    input_wait_share: float  #: share of the time in which the device waited for input, from 0 to 1
+    Attributes:
+        step (int): number of steps trained, including those before a resume.
+        loss (float): loss of this step.
+        lr (float or None): learning rate of parameters without a separate one; None if the training has no such rate.
+        seconds (float): time spent training since the trainer was created or a checkpoint restored, without
+            evaluations.
+        input_wait_share (float): share of the time in which the device waited for input, from 0 to 1.
+    """
+
+    step: int
+    loss: float
+    lr: float | None
+    seconds: float
+    input_wait_share: float
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingEpoch:
-    """Argument of on_epoch: the end of an epoch, or of the training, and its evaluation on `val`."""
+    """Argument of on_epoch: the end of an epoch, or of the training, and its evaluation on `val`.
 
-    step: int  #: number of steps trained, including those before a resume
-    epoch: float  #: number of epochs trained, including those before a resume
-    loss: float  #: mean over the steps of this epoch so far, including those before a resume
-    scores: dict[str, float]  #: scores of `val` by name; empty without `val`
-    is_best: bool  #: whether this evaluation has the best score so far
+    Attributes:
+        step (int): number of steps trained, including those before a resume.
+        epoch (float): number of epochs trained, including those before a resume.
+        loss (float): mean over the steps of this epoch so far, including those before a resume.
+        scores (dict from str to float): scores of `val` by name; empty without `val`.
+        is_best (bool): whether this evaluation has the best score so far.
+    """
+
+    step: int
+    epoch: float
+    loss: float
+    scores: dict[str, float]
+    is_best: bool
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingResult:
-    """Result of fit()."""
+    """Result of fit().
 
-    steps: int  #: number of steps that this call trained
-    position: int  #: number of steps trained, including those before a resume
-    losses: list[float]  #: loss of each step of this call
-    epochs: list[TrainingEpoch]  #: one entry for each end of an epoch; empty without `val` and on_epoch
-    seconds: float  #: duration of the training
-    steps_per_second: float | None  #: steady rate in the last epoch with enough steps; None if there is none
-    digest: str  #: hash of all losses, the weights, the buffers and the optimizer's state
-    ended: str  #: why the training ended before its last step; "" if it did not
-    is_saved: bool  #: whether there is a checkpoint of the last step
+    Attributes:
+        steps (int): number of steps that this call trained.
+        position (int): number of steps trained, including those before a resume.
+        losses (list of float): loss of each step of this call.
+        epochs (list of TrainingEpoch): one entry for each end of an epoch; empty without `val` and on_epoch.
+        seconds (float): duration of the training.
+        steps_per_second (float or None): steady rate in the last epoch with enough steps; None if there is none.
+        digest (str): hash of all losses, the weights, the buffers and the optimizer's state.
+        ended (str): why the training ended before its last step; "" if it did not.
+        is_saved (bool): whether there is a checkpoint of the last step.
+    """
+
+    steps: int
+    position: int
+    losses: list[float]
+    epochs: list[TrainingEpoch]
+    seconds: float
+    steps_per_second: float | None
+    digest: str
+    ended: str
+    is_saved: bool
 
     @property
     def loss(self) -> float:

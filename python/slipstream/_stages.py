@@ -73,7 +73,10 @@ class Stage:
         self._outputs = self._inputs[:1] if self.output is None else self._keys("output", self.output)
 
     def __call__(self, batch: Any) -> Any:
-        """Returns a copy of the batch with the result of the function in it. `batch` itself is not changed."""
+        """Returns a copy of the batch with the result of the function in it.
+
+        Arguments:
+            batch: a batch with the input of this stage. It is not changed."""
         arguments = self._arguments(batch)
         if self.autocast is None:
             return self._placed(batch, self.function(*arguments))

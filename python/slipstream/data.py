@@ -285,7 +285,10 @@ class DataLoader:
         If load_state_dict() has set a position inside this epoch, the position is kept. If a data set in Python has a
         method set_epoch(), it is called with the epoch, too.
 
-        epoch (int): index of the epoch, 0 to 2**32 - 1. Raises Refused for other values."""
+        Arguments:
+            epoch (int): index of the epoch, 0 to 2**32 - 1.
+
+        Raises Refused for other values."""
         check(epoch=(epoch, 0, EPOCHS - 1))
         self._take_ranks()
         self._forget_peek()
@@ -320,7 +323,8 @@ class DataLoader:
         """Makes the next iteration start at the position of `state`, without reading the batches before it. A later
         set_epoch() with the same epoch does not change the position.
 
-        state (mapping): the result of state_dict(). The keys "position" and "batches_per_epoch" are required.
+        Arguments:
+            state (mapping): the result of state_dict(). The keys "position" and "batches_per_epoch" are required.
 
         Raises Refused if `state` is something else, or the state of a loader that gives other samples.
 

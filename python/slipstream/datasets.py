@@ -52,7 +52,11 @@ class Dataset:
     """Base class of all data sets: samples in files that are read without Python, or a PythonDataset.
 
     A pickled or copied data set opens its files again. `len(data)` is the number of samples. Because of `data[index]`,
-    a torch.utils.data.DataLoader accepts these data sets, too."""
+    a torch.utils.data.DataLoader accepts these data sets, too.
+
+    Attributes:
+        transform: the transform of slipstream.transforms, or function of an image, that is applied to each sample;
+            None if there is none."""
 
     def __init__(
         self,
@@ -99,7 +103,8 @@ class Dataset:
         that its data set returns. Images are tensors of channels x height x width, uint8 unless a transform converts
         them; masks are int64, height x width; a class is an int.
 
-        index (int): index of the sample; a negative index counts from the end.
+        Arguments:
+            index (int): index of the sample; a negative index counts from the end.
 
         Random transforms give another result each time, as in torchvision. Native ones are seeded from PyTorch's
         default generator in this process, and functions in Python use their own generators. In a
@@ -133,13 +138,21 @@ class Dataset:
         return self._native.field_names()
 
     def name(self, index: int) -> str:
-        """Returns the name of a sample in messages, for example its file. Raises IndexError if there is no such
-        sample."""
+        """Returns the name of a sample in messages, for example its file.
+
+        Arguments:
+            index (int): index of the sample, counted from 0.
+
+        Raises IndexError if there is no such sample."""
         return self._native.name(*whole_numbers("index", [index]))
 
     def label(self, index: int) -> int:
-        """Returns the class number of a sample. Raises Refused if samples have no class, and IndexError if there is no
-        such sample."""
+        """Returns the class number of a sample.
+
+        Arguments:
+            index (int): index of the sample, counted from 0.
+
+        Raises Refused if samples have no class, and IndexError if there is no such sample."""
         return self._native.label(*whole_numbers("index", [index]))
 
     def __repr__(self) -> str:
@@ -151,8 +164,8 @@ class Dataset:
 class ImageFolder(Dataset):
     """The images in a folder of class folders, in torchvision's order.
 
-    Files are ROOT/CLASS/**/*.jpg, .jpeg, .jpe, .jfif, .png, .ppm or .pgm. Images of other formats are skipped with a
-    warning. A batch is (images, labels): uint8, batch x 3 x height x width, channels-last; int64, batch.
+    Files are `ROOT/CLASS/**/*.jpg`, .jpeg, .jpe, .jfif, .png, .ppm or .pgm. Images of other formats are skipped with
+    a warning. A batch is (images, labels): uint8, batch x 3 x height x width, channels-last; int64, batch.
 
     Arguments:
         root (path): the folder that contains the class folders.

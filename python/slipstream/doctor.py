@@ -32,10 +32,12 @@ __all__ = ["Advice", "DoctorReport", "doctor"]
 class Advice:
     """A change that would make training faster.
 
-    description: what to change. action: what to write in Python for it.
-    predicted: the rate in steps/s after the change; `.low` to `.high` is its 95 % interval.
-    gain: `predicted` divided by the measured rate.
-    is_upper_bound: whether the change gives at most this gain.
+    Attributes:
+        description (str): what to change.
+        action (str): what to write in Python for it.
+        predicted (Measured): the rate in steps/s after the change.
+        gain (Measured): `predicted` divided by the measured rate.
+        is_upper_bound (bool): whether the change gives at most this gain.
     """
 
     description: str
@@ -52,14 +54,16 @@ class Advice:
 class DoctorReport:
     """The result of doctor().
 
-    verdict (str): the bottleneck: "gpu" (the device that trains, also if it is a CPU), "copy", "transforms", "read"
-        (the data set's own code), "launch_overhead", "lock_contention", "memory_bandwidth", "none" or
-        "not_enough_evidence".
-    reason (str): the verdict as a sentence.
-    bottlenecks (list of str): all bottlenecks by these names, largest gain first; empty if training does not wait for
-        input.
-    ceiling, rate (Measured): steps/s with all batches cached on the device, and with nothing cached.
-    advice (list of Advice): what to change, largest gain first.
+    Attributes:
+        verdict (str): the bottleneck: "gpu" (the device that trains, also if it is a CPU), "copy", "transforms",
+            "read" (the data set's own code), "launch_overhead", "lock_contention", "memory_bandwidth", "none" or
+            "not_enough_evidence".
+        reason (str): the verdict as a sentence.
+        bottlenecks (list of str): all bottlenecks by these names, largest gain first; empty if training does not wait
+            for input.
+        ceiling (Measured): steps/s with all batches cached on the device.
+        rate (Measured): steps/s with nothing cached.
+        advice (list of Advice): what to change, largest gain first.
     """
 
     def __init__(self, diagnosis: _native.Diagnosis, report: _native.DoctorReport) -> None:
@@ -86,12 +90,18 @@ class DoctorReport:
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Writes the report as JSON, schema slipstream.doctor, version 1 (docs/doctor.md).
 
-        An existing file is replaced only when the whole report has been written. Raises Error if it cannot be
-        written."""
+        Arguments:
+            path (path): the file. An existing file is replaced only when the whole report has been written.
+
+        Raises Error if it cannot be written."""
         _native.write_file_atomically(path, self._report.json())
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Writes the report as an HTML page that loads no other files. An existing file is replaced as by to_json().
+        """Writes the report as an HTML page that loads no other files.
+
+        Arguments:
+            path (path): the file. An existing file is replaced only when the whole page has been written.
+
         Raises Error if it cannot be written."""
         _native.write_file_atomically(path, self._report.html())
 

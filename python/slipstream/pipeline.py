@@ -113,7 +113,10 @@ class Pipeline:
         Also calls set_epoch() of the loader. If the loader has no such method, calls those of its sampler,
         batch_sampler and data set, for example that of torch.utils.data.DistributedSampler.
 
-        epoch (int): index of the epoch, 0 to 2**32 - 1. Raises Refused for other values."""
+        Arguments:
+            epoch (int): index of the epoch, 0 to 2**32 - 1.
+
+        Raises Refused for other values."""
         check(epoch=(epoch, 0, EPOCHS - 1))
         self._place.seek(operator.index(epoch))
         set_epochs(self.loader, operator.index(epoch))

@@ -38,37 +38,41 @@ class Trainer:
         loader: a slipstream.DataLoader, or a slipstream.Pipeline around one, whose stages run in advance on separate
             streams. The training uses its data set, transforms, order, seed, workers and device; the loader itself is
             not iterated. If the last batch of an epoch is smaller than the others, it stays smaller.
-        model (torch.nn.Module): is moved to the loader's device and trained in place. model(*input) returns a tensor,
+        model (torch.nn.Module): is moved to the loader's device and trained in place. `model(*input)` returns a tensor,
             or a tuple or mapping that contains it (see `output`). If the model is in evaluation mode, model.train()
             is called; otherwise its modules keep their modes. All modes are restored afterwards.
-        loss (str or callable, default "cross_entropy"): "cross_entropy", or a function(output, *target) that returns
-            a scalar. If the model returns something else than a tensor, the function receives it unchanged.
+        loss (str or callable, default "cross_entropy"): "cross_entropy", or a `function(output, *target)` that
+            returns a scalar. If the model returns something else than a tensor, the function receives it unchanged.
         input, target (str or sequence of str, default None): names of the fields that the model and the loss receive
             (loader.dataset.fields). The default input is "image", or else the first field; the default target is
             "label", or else "mask", or else the second field.
         output (str or int, default None): key or index of the tensor in the model's output, which losses and metrics
             that are given by name use.
-        steps, epochs (int): how long to train in total, including the steps before a resume. Give one of the two.
+        steps, epochs (int, default None): how long to train in total, including the steps before a resume. Give one of
+            the two.
         channels_last (bool, default True): stores four-dimensional parameters channels-last.
 
     Arguments for updates of the weights:
         optimizer (str, default "sgd"): "sgd" or "adamw", as in torch.optim.
         lr (float, default 1e-3): learning rate.
-        momentum (float, default None: 0), nesterov (bool, default False): only for "sgd".
-        weight_decay (float, default None: 0 for "sgd", 0.01 for "adamw"): weight decay, as in torch.optim.
-        betas (default None: (0.9, 0.999)), eps (float, default None: 1e-8): only for "adamw".
+        momentum (float, default None): only for "sgd". None means 0.
+        nesterov (bool, default False): only for "sgd".
+        weight_decay (float, default None): as in torch.optim. None means 0 for "sgd" and 0.01 for "adamw".
+        betas (pair of floats, default None): only for "adamw". None means (0.9, 0.999).
+        eps (float, default None): only for "adamw". None means 1e-8.
         no_weight_decay_on (str or sequence of str, default ()): parameters without weight decay: "norm"
             (one-dimensional parameters other than biases) and "bias" (parameters whose name ends with "bias").
         param_groups (sequence of mappings, default ()): as in torch.optim: `params`, and `lr`, `weight_decay` or both.
         schedule (str, default "constant"): "constant", "step", "cosine", "linear" or "one-cycle".
-        warmup_epochs (float), warmup_steps (int, default None: no warm-up): length of a linear warm-up from a
-            hundredth of `lr` to `lr`.
-        lr_step_size (float), lr_gamma (float, default None: 0.1): for "step": multiplies the learning rate by
-            lr_gamma each time lr_step_size epochs have passed.
-        lr_min (float, default None: 0): for "cosine" and "linear": learning rate at the end.
+        warmup_epochs, warmup_steps (float and int, default None): length of a linear warm-up from a hundredth of `lr`
+            to `lr`, as one of the two. None means no warm-up.
+        lr_step_size (float, default None): for "step": multiplies the learning rate by lr_gamma each time this number
+            of epochs has passed.
+        lr_gamma (float, default None): for "step": factor of the learning rate. None means 0.1.
+        lr_min (float, default None): for "cosine" and "linear": learning rate at the end. None means 0.
         accumulate (int, default 1): averages the gradients of this number of batches for one update.
-        clip_grad (float, default 0: off): clips the norm of all gradients together.
-        ema (float, default 0: off): decay of a moving average of weights and buffers, which evaluations use.
+        clip_grad (float, default 0): clips the norm of all gradients together. 0 means off.
+        ema (float, default 0): decay of a moving average of weights and buffers, which evaluations use. 0 means off.
         on_nan (str, default "stop"): "stop" ends the run at the first loss that is not finite; "skip" skips each
             update whose loss or gradients are not finite.
         label_smoothing (float, default 0): as in torch.nn.CrossEntropyLoss.
@@ -78,11 +82,11 @@ class Trainer:
     Arguments for the run:
         plan (str, default "pipelined"): "pipelined", "serial", or "auto", which measures both. All plans give the
             same bits on a CPU, and on a GPU with deterministic=True.
-        transforms_device (str, default None: that of the loader): "cpu" applies transforms in the loader's workers,
-            "cuda" on the GPU, with plan="pipelined" on a separate stream.
-        log_dir (path, default None): folder to which the run writes its scores. log_every (int, default 50): steps
-            between two rows.
-        progress (bool, default None: on a terminal): shows a live line on standard error.
+        transforms_device (str, default None): "cpu" applies transforms in the loader's workers, "cuda" on the GPU,
+            with plan="pipelined" on a separate stream. None means that of the loader.
+        log_dir (path, default None): folder to which the run writes its scores.
+        log_every (int, default 50): steps between two rows of the scores.
+        progress (bool, default None): shows a live line on standard error. None means only on a terminal.
         on_step (callable, default None): called with a TrainingStep for each step that the device has finished, which
             is a few steps late. On a CPU another thread calls it.
         on_epoch (callable, default None): called with a TrainingEpoch between two epochs.
@@ -93,15 +97,16 @@ class Trainer:
             those in training and a similar range of values, so 0 to 255 is refused if the training has 0 to 1.
         val_may_differ (bool, default False): accepts images of `val` with another shape or range.
         metrics (sequence of str, or mapping, default None): names of scores ("top1", "top5", "class_accuracy",
-            "mean_iou"), or a mapping from a name to one of these or to a function(output, *target) that returns a
+            "mean_iou"), or a mapping from a name to one of these or to a `function(output, *target)` that returns a
             score for each sample. Larger is better. The default is the metrics that fit the target.
-        num_classes (int, default None: that of the data set): for metrics that need it.
-        keep_best (str, default None: the first of the scores): the score that decides which checkpoint is the best.
+        num_classes (int, default None): for metrics that need it. None means that of the data set.
+        keep_best (str, default None): the score that decides which checkpoint is the best. None means the first one.
         early_stop (int, default None): ends the training when that score has not improved for this number of epochs.
 
     Arguments for checkpoints:
         checkpoint (path, default None): folder for checkpoints. One is written at the end, on an interrupt and after
-            each evaluation. save_every (int, default None): also saves each time after this number of steps.
+            each evaluation.
+        save_every (int, default None): also saves each time after this number of steps.
         keep (int, default 3): number of latest checkpoints to keep, in addition to the best one.
         resume (str or path, default None): "auto" continues from the latest checkpoint in `checkpoint`, if there is
             one; a path from that checkpoint.
@@ -263,6 +268,9 @@ class Trainer:
     def restore(self, path: Path) -> int:
         """Loads a checkpoint together with the best score so far, and returns the step of the checkpoint.
 
+        Arguments:
+            path (path): the checkpoint, as in `resume`.
+
         Raises Refused for a checkpoint of another training, during fit() (which includes on_epoch), and with log_dir,
         because rows that were written there cannot be taken back."""
         if self._fits:
@@ -292,8 +300,9 @@ class Trainer:
         With `ema`, the averages are used instead of the weights. If the loader has on_bad_sample="skip", bad samples
         are left out; loader.skipped has the reasons, and a warning names new ones.
 
-        loader (slipstream.DataLoader, default None: `val`): the samples to evaluate.
-        may_differ (bool, default False): accepts images of `loader` with another shape or range than in training.
+        Arguments:
+            loader (slipstream.DataLoader, default None): the samples to evaluate. None means `val`.
+            may_differ (bool, default False): accepts images of `loader` with another shape or range than in training.
 
         Raises Refused for a loader that does not fit the training, and KeyboardInterrupt on Ctrl-C."""
         refuse_several_processes(self._loader)
@@ -310,6 +319,9 @@ class Trainer:
     def predict(self, loader: DataLoader) -> Iterator[torch.Tensor]:
         """Returns an iterator over the outputs of the model: one tensor in host memory for each batch, in the order of
         the data set. Transforms and averages are used as in evaluate().
+
+        Arguments:
+            loader (slipstream.DataLoader): the samples for which the outputs are computed.
 
         Another thread computes a few batches in advance and uses the device until the iterator ends or its close() is
         called. Both wait for this thread. Dropping the iterator also ends the computation, but does not wait."""

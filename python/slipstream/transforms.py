@@ -32,7 +32,12 @@ Numbers = Sequence[float] | Array
 
 
 class Transform:
-    """Base class of all transforms. A transform is described by its operation and keys in a file of transforms."""
+    """Base class of all transforms.
+
+    Arguments:
+        op (str): name of the operation in a file of transforms (docs/transforms.md).
+        keys: the keys of the operation.
+    """
 
     _steps: list[Step]
     _parsed: _native.TransformChain | None = None
@@ -53,13 +58,14 @@ class Transform:
         """Applies the transform to a batch. Returns batch x channels x height x width, channels-last, on the device of
         `images`.
 
-        images (Tensor): batch x channels x height x width, uint8 or float32, on a CPU or a GPU. On a GPU, kernels are
-            enqueued on the current stream and the host does not wait. The first call for a shape compiles the
-            kernels, which takes about a second.
-        sample_ids (list, tensor or array of integers, default None): the number of each sample, on the host. Random
-            numbers depend only on this number, `epoch` and `seed`, so the result has the bits that
-            slipstream.DataLoader produces for them. Not needed if no transform is random.
-        epoch (int, default 0), seed (int, default 0): the epoch and seed that random numbers depend on.
+        Arguments:
+            images (Tensor): batch x channels x height x width, uint8 or float32, on a CPU or a GPU. On a GPU, kernels
+                are enqueued on the current stream and the host does not wait. The first call for a shape compiles the
+                kernels, which takes about a second.
+            sample_ids (list, tensor or array of integers, default None): the number of each sample, on the host.
+                Random numbers depend only on this number, `epoch` and `seed`, so the result has the bits that
+                slipstream.DataLoader produces for them. Not needed if no transform is random.
+            epoch, seed (int, default 0): the epoch and seed that random numbers depend on.
 
         Gradients do not flow through a transform. Raises Refused for images of another shape or dtype, for images that
         require gradients, for random transforms without sample_ids, for functions in Python, and for MixUp, CutMix and
@@ -126,9 +132,10 @@ class Transform:
 class Compose(Transform):
     """Applies several transforms one after the other.
 
-    transforms (sequence): transforms of this module, and functions in Python, which slipstream.DataLoader calls in
-        worker processes. Such a function takes one image, a tensor of channels x height x width, uint8 or float32, on
-        the CPU, and returns one, as transforms of torchvision do.
+    Arguments:
+        transforms (sequence): transforms of this module, and functions in Python, which slipstream.DataLoader calls
+            in worker processes. Such a function takes one image, a tensor of channels x height x width, uint8 or
+            float32, on the CPU, and returns one, as transforms of torchvision do.
 
     Raises Refused for anything else in the sequence.
 
@@ -190,8 +197,9 @@ class Compose(Transform):
 class Resize(Transform):
     """Resizes images bilinearly.
 
-    size: (height, width), or one number for the length of the shorter side, which keeps the proportions.
-    antialias (bool, default True): averages all pixels along an axis that shrinks.
+    Arguments:
+        size: (height, width), or one number for the length of the shorter side, which keeps the proportions.
+        antialias (bool, default True): averages all pixels along an axis that shrinks.
 
     >>> ss.transforms.Resize(20)(torch.zeros(1, 3, 40, 60)).shape
     torch.Size([1, 3, 20, 30])
@@ -202,7 +210,11 @@ class Resize(Transform):
 
 
 class CenterCrop(Transform):
-    """Crops the central part. size: (height, width) in pixels, or one number for a square."""
+    """Crops the central part.
+
+    Arguments:
+        size: (height, width) in pixels, or one number for a square.
+    """
 
     def __init__(self, size: Size) -> None:
         super().__init__("center_crop", size=size)
@@ -211,8 +223,10 @@ class CenterCrop(Transform):
 class RandomCrop(Transform):
     """Crops a part at a random position.
 
-    size: (height, width) in pixels, or one number for a square.
-    padding (int, default 0): black pixels that are added on each side first."""
+    Arguments:
+        size: (height, width) in pixels, or one number for a square.
+        padding (int, default 0): black pixels that are added on each side first.
+    """
 
     def __init__(self, size: Size, padding: int = 0) -> None:
         super().__init__("random_crop", size=size, padding=padding)
@@ -221,10 +235,12 @@ class RandomCrop(Transform):
 class RandomResizedCrop(Transform):
     """Crops a random part and resizes it.
 
-    size: (height, width) of the result in pixels, or one number for a square.
-    scale (default (0.08, 1.0)): range of the part's share of the area.
-    ratio (default (3/4, 4/3)): range of the part's width / height.
-    antialias (bool, default True): averages all pixels along an axis that shrinks."""
+    Arguments:
+        size: (height, width) of the result in pixels, or one number for a square.
+        scale (default (0.08, 1.0)): range of the part's share of the area.
+        ratio (default (3/4, 4/3)): range of the part's width / height.
+        antialias (bool, default True): averages all pixels along an axis that shrinks.
+    """
 
     def __init__(
         self,
@@ -240,7 +256,10 @@ class RandomResizedCrop(Transform):
 
 
 class RandomHorizontalFlip(Transform):
-    """Swaps left and right with probability `p`, by default 0.5.
+    """Swaps left and right.
+
+    Arguments:
+        p (float, default 0.5): probability.
 
     >>> ss.transforms.RandomHorizontalFlip(p=1)(torch.tensor([[[[1.0, 2.0]]]]), sample_ids=[0])
     tensor([[[[2., 1.]]]])
@@ -251,7 +270,11 @@ class RandomHorizontalFlip(Transform):
 
 
 class RandomVerticalFlip(Transform):
-    """Swaps top and bottom with probability `p`, by default 0.5."""
+    """Swaps top and bottom.
+
+    Arguments:
+        p (float, default 0.5): probability.
+    """
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__("random_vertical_flip", p=p)
@@ -260,10 +283,11 @@ class RandomVerticalFlip(Transform):
 class RandomRotation(Transform):
     """Rotates images around their center by a random angle, counter-clockwise.
 
-    degrees: range of the angle (least, most), or one number d for (-d, d).
-    interpolation (str, default "nearest"): "nearest" or "bilinear".
-    fill (float, default 0): value outside of the image, in all channels and in the image's units; for uint8 an integer
-        from 0 to 255.
+    Arguments:
+        degrees: range of the angle (least, most), or one number d for (-d, d).
+        interpolation (str, default "nearest"): "nearest" or "bilinear".
+        fill (float, default 0): value outside of the image, in all channels and in the image's units; for uint8 an
+            integer from 0 to 255.
     """
 
     def __init__(self, degrees: Range, interpolation: str = "nearest", *, fill: float = 0) -> None:
@@ -273,12 +297,15 @@ class RandomRotation(Transform):
 class RandomAffine(Transform):
     """Rotates, shifts, scales and shears images by random amounts.
 
-    degrees: range of the rotation around the center, clockwise: (least, most), or one number d for (-d, d).
-    translate (default None: no shift): largest shift along x and y, as shares of width and height.
-    scale (default None: 1): range of the scale factor.
-    shear (default None: 0): degrees: (least, most) along x, four numbers for ranges along x and y, or one number d for
-        (-d, d) along x.
-    interpolation (default "nearest"), fill (default 0): as in RandomRotation."""
+    Arguments:
+        degrees: range of the rotation around the center, clockwise: (least, most), or one number d for (-d, d).
+        translate (default None): largest shift along x and y, as shares of width and height. None means no shift.
+        scale (default None): range of the scale factor. None means 1.
+        shear (default None): range of the shear in degrees: (least, most) along x, four numbers for ranges along x and
+            y, or one number d for (-d, d) along x. None means 0.
+        interpolation (str, default "nearest"): as in RandomRotation.
+        fill (float, default 0): as in RandomRotation.
+    """
 
     def __init__(
         self,
@@ -303,8 +330,10 @@ class RandomAffine(Transform):
 class GaussianBlur(Transform):
     """Blurs images with a Gaussian kernel.
 
-    kernel_size: height and width of the kernel in pixels, odd, from 1 to 63.
-    sigma (default (0.1, 2.0)): range of the standard deviation in pixels, or one number."""
+    Arguments:
+        kernel_size: height and width of the kernel in pixels, odd, from 1 to 63.
+        sigma (default (0.1, 2.0)): range of the standard deviation in pixels, or one number.
+    """
 
     def __init__(self, kernel_size: Size, sigma: Range = (0.1, 2.0)) -> None:
         super().__init__("gaussian_blur", kernel_size=kernel_size, sigma=sigma)
@@ -313,9 +342,12 @@ class GaussianBlur(Transform):
 class ColorJitter(Transform):
     """Changes brightness, contrast, saturation and hue by random amounts, in random order.
 
-    brightness, contrast, saturation (default None: unchanged): range of a factor, or one number x for
-        (max(0, 1 - x), 1 + x).
-    hue (default None: unchanged): range of a shift, as a part of the color circle, or one number x for (-x, x)."""
+    Arguments:
+        brightness, contrast, saturation (default None): range of a factor, or one number x for (max(0, 1 - x), 1 + x).
+            None changes nothing.
+        hue (default None): range of a shift, as a part of the color circle, or one number x for (-x, x). None changes
+            nothing.
+    """
 
     def __init__(
         self,
@@ -332,15 +364,21 @@ class ColorJitter(Transform):
 class Grayscale(Transform):
     """Replaces each of the three channels by the gray value.
 
-    num_output_channels (int): must be 3, because images keep their number of channels. The default of torchvision, 1,
-        is refused."""
+    Arguments:
+        num_output_channels (int): must be 3, because images keep their number of channels. The default of torchvision,
+            1, is refused.
+    """
 
     def __init__(self, num_output_channels: int = 1) -> None:
         super().__init__("grayscale", num_output_channels=num_output_channels)
 
 
 class RandomGrayscale(Transform):
-    """Converts an image of three channels to gray with probability `p`, by default 0.1. The channels stay three."""
+    """Converts an image of three channels to gray. The channels stay three.
+
+    Arguments:
+        p (float, default 0.1): probability.
+    """
 
     def __init__(self, p: float = 0.1) -> None:
         super().__init__("random_grayscale", p=p)
@@ -349,11 +387,13 @@ class RandomGrayscale(Transform):
 class RandomErasing(Transform):
     """Fills a random rectangle with one value.
 
-    p (float, default 0.5): probability.
-    scale (default (0.02, 0.33)): range of the rectangle's share of the area.
-    ratio (default (0.3, 3.3)): range of the rectangle's height / width.
-    value (float, default 0): fill value in all channels and in the image's units; for uint8 an integer from 0 to
-        255."""
+    Arguments:
+        p (float, default 0.5): probability.
+        scale (default (0.02, 0.33)): range of the rectangle's share of the area.
+        ratio (default (0.3, 3.3)): range of the rectangle's height / width.
+        value (float, default 0): fill value in all channels and in the image's units; for uint8 an integer from 0 to
+            255.
+    """
 
     def __init__(
         self,
@@ -368,7 +408,8 @@ class RandomErasing(Transform):
 class Normalize(Transform):
     """Computes (value - mean) / std as float32. uint8 images are divided by 255 first.
 
-    mean, std: list, tensor or array with a number for each channel, or with one number for all.
+    Arguments:
+        mean, std: list, tensor or array with a number for each channel, or with one number for all.
 
     >>> ss.transforms.Normalize(mean=[0.5], std=[0.25])(torch.tensor([[[[0.5, 1.0]]]]))
     tensor([[[[0., 2.]]]])
@@ -381,8 +422,9 @@ class Normalize(Transform):
 class ToDtype(Transform):
     """Converts images to float32. float32 images are not changed.
 
-    dtype (default "float32"): must be "float32" or torch.float32.
-    scale (bool, default False): divides uint8 images by 255, so that values are from 0 to 1.
+    Arguments:
+        dtype (default "float32"): must be "float32" or torch.float32.
+        scale (bool, default False): divides uint8 images by 255, so that values are from 0 to 1.
 
     >>> ss.transforms.ToDtype(torch.float32, scale=True)(torch.full((1, 1, 1, 2), 255, dtype=torch.uint8))
     tensor([[[[1., 1.]]]])
@@ -405,8 +447,10 @@ class MixUp(Transform):
     batch. A smaller last batch is treated as part of a full one: its first image is mixed with an image from the
     beginning of the epoch.
 
-    alpha (float, default 1): above 0, at most 1000.
-    num_classes (int, default None): number of classes of the data set. It is known from the data set and only checked.
+    Arguments:
+        alpha (float, default 1): above 0, at most 1000.
+        num_classes (int, default None): number of classes of the data set. It is known from the data set and only
+            checked.
 
     >>> T = ss.transforms
     >>> chain = T.Compose([T.CenterCrop(32), T.ToDtype(torch.float32, scale=True), T.MixUp(alpha=0.2)])
@@ -423,8 +467,12 @@ class CutMix(Transform):
     """Replaces a box of every image of a batch by the same box of another sample, and mixes the labels by its area.
 
     The sides of the box are sqrt(1 - lambda) of the image's sides; lambda is sampled from Beta(alpha, alpha). Images
-    are uint8 or float32. The choice of the other sample, the labels, the position in a transform and the arguments
-    are those of MixUp."""
+    are uint8 or float32. The choice of the other sample, the labels and the position in a transform are those of MixUp.
+
+    Arguments:
+        alpha (float, default 1): as in MixUp.
+        num_classes (int, default None): as in MixUp.
+    """
 
     def __init__(self, *, alpha: float = 1.0, num_classes: int | None = None) -> None:
         super().__init__("cutmix", alpha=alpha, num_classes=checked_num_classes(num_classes))
@@ -435,9 +483,12 @@ class OneHot(Transform):
 
     The class of a sample gets 1 - label_smoothing + label_smoothing / classes, each other class
     label_smoothing / classes. Together with MixUp or CutMix it adds the smoothing to their labels. The position in a
-    transform and num_classes are as in MixUp.
+    transform is as in MixUp.
 
-    label_smoothing (float, default 0): from 0 to 1."""
+    Arguments:
+        label_smoothing (float, default 0): from 0 to 1.
+        num_classes (int, default None): as in MixUp.
+    """
 
     def __init__(self, *, label_smoothing: float = 0.0, num_classes: int | None = None) -> None:
         super().__init__(

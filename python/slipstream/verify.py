@@ -38,20 +38,21 @@ _SENTENCES = {
 class VerifyReport:
     """The result of verify().
 
-    verdict: "equal"; "race"; "hang" (a delayed run did not end within `timeout`); or "not_repeatable" (two runs
-        without overlap differ, so that race conditions cannot be detected).
-    schedules: number of delayed runs that were compared.
-    seed: seed of the delayed run that differs. verify(make_run, seed=seed, schedules=1) repeats it.
-    value: name of the first value that differs, such as "yielded[3]['loss']".
-    operation: the first operation whose input or output differs from the reference.
-    source: file, line and function that called this operation; for an operation of a backward pass, that called
-        backward().
-    reason: how the values differ.
-    error: the exception that a delayed run or one of its threads raised. The frames of its traceback do not hold
-        values, except after the device was lost.
-    notes: further information, as sentences.
-    operations, streams, threads: numbers of them in the reference.
-    values: number of values that were compared, each a tensor, number, string or array.
+    Attributes:
+        verdict (str): "equal"; "race"; "hang" (a delayed run did not end within `timeout`); or "not_repeatable" (two
+            runs without overlap differ, so that race conditions cannot be detected).
+        schedules (int): number of delayed runs that were compared.
+        seed (int or None): seed of the delayed run that differs. verify(make_run, seed=seed, schedules=1) repeats it.
+        value (str or None): name of the first value that differs, such as "yielded[3]['loss']".
+        operation (str or None): the first operation whose input or output differs from the reference.
+        source (str or None): file, line and function that called this operation; for an operation of a backward pass,
+            that called backward().
+        reason (str): how the values differ.
+        error (exception or None): the exception that a delayed run or one of its threads raised. The frames of its
+            traceback do not hold values, except after the device was lost.
+        notes (tuple of str): further information, as sentences.
+        operations, streams, threads (int): numbers of them in the reference.
+        values (int): number of values that were compared, each a tensor, number, string or array.
     """
 
     verdict: str
@@ -96,8 +97,10 @@ class VerifyReport:
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Writes the fields of the report as JSON, schema slipstream.verify, version 1, with the error as text.
 
-        An existing file is replaced only when the whole report has been written. Raises Error if it cannot be
-        written."""
+        Arguments:
+            path (path): the file. An existing file is replaced only when the whole report has been written.
+
+        Raises Error if it cannot be written."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         fields["error"] = None if self.error is None else repr(self.error)
         report = {"schema": "slipstream.verify", "version": 1, "passed": self.passed, **fields}
@@ -135,8 +138,9 @@ def verify(
         schedules (int, default 20): maximum number of delayed runs. The first difference ends the verification.
         seed (int, default 0): seed of the first delayed run. The next ones use the numbers that follow. The seed of a
             report, together with schedules=1, repeats the run that differed.
-        timeout (float, default None: no limit): seconds that one run may take; only on the main thread. The exception
-            that ends the run is raised again each second until it has ended, because the run may catch it.
+        timeout (float, default None): seconds that one run may take; only on the main thread. None means no limit.
+            The exception that ends the run is raised again each second until it has ended, because the run may catch
+            it.
 
     Two reference runs come first. In them the host waits for the device after each operation, and a thread works only
     while all threads that were started before it wait. If the first of them calls other operations than the second,
