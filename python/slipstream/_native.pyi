@@ -17,6 +17,8 @@ class UnfitSample(Error):
     """Raised for a sample that cannot be read or does not fit a transform."""
 
 class Dataset:
+    """A native data set."""
+
     def __len__(self) -> int: ...
     def name(self, index: int, /) -> str: ...
     def class_names(self) -> list[str]: ...
@@ -25,12 +27,21 @@ class Dataset:
     def moved_fields(self) -> list[str]: ...
     def label(self, index: int, /) -> int: ...
 
-def image_folder(path: bytes, classes: Sequence[bytes], /) -> Dataset: ...
-def open_dataset(path: bytes, num_classes: int, class_names: Sequence[bytes], /) -> Dataset: ...
-def subset(dataset: Dataset, indices: Sequence[int], /) -> Dataset: ...
-def concat(parts: Sequence[Dataset], /) -> Dataset: ...
+def image_folder(path: bytes, classes: Sequence[bytes], /) -> Dataset:
+    """Opens the images in a folder of class folders."""
+
+def open_dataset(path: bytes, num_classes: int, class_names: Sequence[bytes], /) -> Dataset:
+    """Opens a data set and detects its kind."""
+
+def subset(dataset: Dataset, indices: Sequence[int], /) -> Dataset:
+    """Returns the samples of `dataset` with these indices."""
+
+def concat(parts: Sequence[Dataset], /) -> Dataset:
+    """Returns the samples of all parts, one part after the other."""
 
 class TransformChain:
+    """Native transforms, parsed from the JSON text of a file of transforms."""
+
     def __init__(self, json: str, /) -> None: ...
     def to_json(self) -> str: ...
     def moving_ops(self) -> list[str]: ...
@@ -40,6 +51,8 @@ class TransformChain:
     ) -> torch.Tensor: ...
 
 class Transforms:
+    """A request to apply transforms to one sample; `functions` are those in Python among them."""
+
     def __init__(
         self,
         chain: TransformChain,
@@ -49,12 +62,17 @@ class Transforms:
         /,
     ) -> None: ...
 
-def make_sample(dataset: Dataset, transforms: Transforms, index: int, /) -> tuple[Any, ...]: ...
+def make_sample(dataset: Dataset, transforms: Transforms, index: int, /) -> tuple[Any, ...]:
+    """Returns one sample of a native data set after the transforms."""
+
 def transformed(
     images: Sequence[torch.Tensor], transforms: Transforms, index: int, /
-) -> list[torch.Tensor]: ...
+) -> list[torch.Tensor]:
+    """Returns the images of one sample of a data set in Python after the transforms."""
 
 class LoaderSettings:
+    """Arguments of Loader."""
+
     device: str
     transforms: TransformChain
     batch_size: int
@@ -75,6 +93,8 @@ class LoaderSettings:
     build: Callable[[tuple[torch.Tensor, ...], list[bytes]], Any] | None
 
 class WorkerPool:
+    """The sockets and the shared memory of the worker processes of a loader."""
+
     def __init__(self) -> None: ...
     def add(self, socket: int, memory: int, number: int, process: int, /) -> None: ...
     def describe(self, sample: int, seed: int, /) -> bytes: ...
@@ -83,10 +103,14 @@ class WorkerPool:
     def descriptors(self) -> list[int]: ...
 
 class LastCall:
+    """Calls a function once, at the latest when this object is destroyed. Ctrl-C is delayed until then."""
+
     def __init__(self, function: Callable[[], None], /) -> None: ...
     def __call__(self) -> None: ...
 
 class LateInterrupts:
+    """Delays Ctrl-C until the end of a `with` block."""
+
     def __init__(self) -> None: ...
     def __enter__(self) -> None: ...
     def __exit__(
@@ -103,9 +127,12 @@ def process_dataset(
     leaves: Sequence[tuple[str, bool, torch.dtype, Sequence[int]]],
     has_texts: bool,
     /,
-) -> Dataset: ...
+) -> Dataset:
+    """Returns a data set whose samples worker processes read."""
 
 class Loader:
+    """The native loader. Loop, LoaderDrain, NativeTrainer and NativeEvaluator read its batches."""
+
     def __init__(self, dataset: Dataset, settings: LoaderSettings, /) -> None: ...
     def batches_per_epoch(self) -> int: ...
     def seek(self, batch: int, /) -> None: ...
@@ -114,9 +141,12 @@ class Loader:
     def take_ranks(self, rank: int, ranks: int, /) -> None: ...
     wants_thread: bool
 
-def needs_python(script: torch.jit.ScriptModule, /) -> bool: ...
+def needs_python(script: torch.jit.ScriptModule, /) -> bool:
+    """Returns true if a script cannot run without the GIL."""
 
 class LoopStage:
+    """A stage of Loop."""
+
     def __init__(
         self,
         name: str,
@@ -133,6 +163,8 @@ class LoopStage:
     ) -> None: ...
 
 class AutocastWatch:
+    """Detects a torch.autocast that the loop body enters, which is too late for stages that run in advance."""
+
     def is_on(self) -> bool: ...
     def begin_stage(self) -> None: ...
     def end_stage(self, name: str, /) -> None: ...
@@ -140,6 +172,8 @@ class AutocastWatch:
     def end_body(self) -> str: ...
 
 class Loop:
+    """Iterates over batches that are copied and go through the stages in advance."""
+
     def __init__(
         self,
         source: Loader | Iterator[Any],
@@ -159,6 +193,8 @@ class Loop:
     def lost(self) -> int: ...
 
 class KeyedDraws:
+    """Seeds PyTorch's generators of a device within a `with` block, unless `seed` is None."""
+
     def __init__(self, device: str, seed: int | None, number: int, /) -> None: ...
     def __enter__(self) -> None: ...
     def __exit__(
@@ -168,12 +204,21 @@ class KeyedDraws:
         traceback: TracebackType | None,
     ) -> None: ...
 
-def moved(value: Any, device: str, /) -> Any: ...
-def copy_values(to: torch.Tensor, values: torch.Tensor, /) -> None: ...
-def printable_name(name: bytes, /) -> str: ...
-def main(words: list[str], /) -> int: ...
+def moved(value: Any, device: str, /) -> Any:
+    """Returns `value` with all its tensors copied to the device."""
+
+def copy_values(to: torch.Tensor, values: torch.Tensor, /) -> None:
+    """Copies the values of one tensor to another."""
+
+def printable_name(name: bytes, /) -> str:
+    """Returns a file name as text for messages."""
+
+def main(words: list[str], /) -> int:
+    """Runs the command line and returns its exit code."""
 
 class TrainerSettings:
+    """Arguments of NativeTrainer."""
+
     kept: list[object]
     module: torch.nn.Module
     forward: Callable[..., Any]
@@ -226,6 +271,8 @@ class TrainerSettings:
     def record_options(self, name: str, options: Sequence[tuple[str, bool | int | float | str]], /) -> None: ...
 
 class FitResult:
+    """Result of NativeTrainer.fit()."""
+
     losses: list[float]
     seconds: float
     steps_per_second: float | None
@@ -233,6 +280,8 @@ class FitResult:
     is_saved: bool
 
 class Interrupts:
+    """Handles Ctrl-C natively within a `with` block, see interrupted()."""
+
     def __enter__(self) -> None: ...
     def __exit__(
         self,
@@ -241,9 +290,12 @@ class Interrupts:
         traceback: TracebackType | None,
     ) -> None: ...
 
-def interrupted() -> bool: ...
+def interrupted() -> bool:
+    """Returns true if Ctrl-C was pressed within the `with` block of an Interrupts object."""
 
 class NativeTrainer:
+    """Trains a module with the loop of `slipstream train`."""
+
     kept: list[object]  # what it calls
     def __init__(self, loader: Loader, settings: TrainerSettings, /) -> None: ...
     def position(self) -> int: ...
@@ -261,6 +313,8 @@ class NativeTrainer:
     def averages(self) -> list[tuple[str, torch.Tensor]]: ...
 
 class NativeEvaluator:
+    """Evaluates the module of a trainer on a loader."""
+
     trainer: NativeTrainer
     loader: Any
     def __init__(self, trainer: NativeTrainer, loader: Loader, counts_scores: bool, may_differ: bool, /) -> None: ...
@@ -271,7 +325,14 @@ class NativeEvaluator:
 # The doctor's arithmetic, and what measuring for it takes.
 
 class Measured:
-    """A figure with its 95 % interval from `low` to `high`, of `n` measurements; n = 0: not measured."""
+    """A measured value with its uncertainty.
+
+    Attributes:
+        value (float): the value.
+        low, high (float): its 95 % interval.
+        unit (str): its unit, such as "steps/s".
+        n (int): number of measurements; 0: not measured.
+    """
 
     value: float
     low: float
@@ -283,9 +344,13 @@ class Measured:
     ) -> None: ...
 
 class MachineCapacity:
+    """How much work the machine can do at the same time."""
+
     cores: float
 
 class Level:
+    """Rates at one cache level of the doctor."""
+
     name: str
     after: str
     items: int
@@ -295,6 +360,8 @@ class Level:
     loader_alone_error: str
 
 class HostStepCost:
+    """Cost of one host step, sample by sample."""
+
     name: str
     group: str
     wall_s: list[float]
@@ -305,11 +372,15 @@ class HostStepCost:
     is_random: bool
 
 class DeviceCost:
+    """Cost of one device step that runs alone on a cached batch."""
+
     name: str
     seconds: Measured
     def __init__(self, name: str, seconds: Measured, enqueue_s: float, bytes: int, /) -> None: ...
 
 class Utilization:
+    """How busy the device and the cores were during the measurements."""
+
     sm_activity: float | None
     dram_use: float | None
     gpu_utilization: float | None
@@ -317,6 +388,8 @@ class Utilization:
     cpu_share: float
 
 class Observations:
+    """All measurements of the doctor."""
+
     batch_size: int
     workers: int
     slabs: int
@@ -342,17 +415,26 @@ class Observations:
     def set_late_crop(self, crop: str, moved_before: str, /) -> None: ...
 
 class LoaderDrain:
+    """Measures samples/s of a loader whose batches stay on the host and are discarded."""
+
     def __init__(self, loader: Loader, /) -> None: ...
     def measure(self, time: TurnTime, /) -> None: ...
     def rate(self) -> Measured: ...
     def sample_costs(self) -> SampleCosts: ...
     def costs(self, all: LoaderDrain, /) -> list[HostStepCost]: ...
 
-def examined(loader: Loader, after: str, items: int, workers: int, /) -> Loader: ...
-def possible_on_device(loader: Loader, /) -> str: ...
-def fields_as_files(loader: Loader, /) -> list[str]: ...
+def examined(loader: Loader, after: str, items: int, workers: int, /) -> Loader:
+    """Returns a loader with the data of `loader` that starts with `items` cached results of the step `after`."""
+
+def possible_on_device(loader: Loader, /) -> str:
+    """Returns the name of the first transform that could run on the device but does not; "" if there is none."""
+
+def fields_as_files(loader: Loader, /) -> list[str]:
+    """Returns the names of the fields that are copied to the device as files."""
 
 class Change:
+    """A change that would make training faster, with its predicted rate."""
+
     id: str
     description: str
     action: str
@@ -364,6 +446,8 @@ class Change:
     is_upper_bound: bool
 
 class Diagnosis:
+    """Conclusions of the doctor from its measurements."""
+
     verdict: str
     reason: str
     bottlenecks: list[str]
@@ -373,6 +457,8 @@ class Diagnosis:
     changes: list[Change]
 
 class DoctorReport:
+    """The report of the doctor as text, HTML and JSON."""
+
     def __init__(
         self,
         device: str,
@@ -388,9 +474,12 @@ class DoctorReport:
     def html(self) -> str: ...
     def json(self) -> str: ...
 
-class TurnTime: ...
+class TurnTime:
+    """How long one turn of a measurement may take."""
 
 class PeriodicTurns:
+    """Measures the rate of a loop over a loader whose workers deliver their batches together."""
+
     @staticmethod
     def of_loader(workers: int, batch_size: int, /) -> PeriodicTurns: ...
     @staticmethod
@@ -410,36 +499,66 @@ WHOLE_LEVEL: str
 
 def sample_levels(
     steps: Sequence[str], has_decoding: bool, only_first: bool, /
-) -> list[tuple[str, str, int]]: ...
+) -> list[tuple[str, str, int]]:
+    """Returns the cache levels within a sample: name, last cached step and its index."""
 
 class SampleCosts:
+    """Costs of samples that a single worker produced."""
+
     def __init__(self, seconds: Sequence[float], bytes: Sequence[float], /) -> None: ...
 
 class CacheSizes:
+    """Decides how many samples or batches the caches of the measured levels contain."""
+
     def batches(self) -> int: ...
     def samples_after(self, step: int, /) -> int: ...
 
 class DeviceUsage:
+    """Measures how busy the device is while a function runs."""
+
     def __init__(self, device: str, /) -> None: ...
     def during(self, run: Callable[[], None], /) -> None: ...
     def utilization(self) -> Utilization: ...
     def shared(self) -> str: ...
 
-def diagnose(observed: Observations, /) -> Diagnosis: ...
+def diagnose(observed: Observations, /) -> Diagnosis:
+    """Finds the bottlenecks, and predicts the gain of changes."""
+
 def what_if(
     observed: Observations, diagnosis: Diagnosis, seconds_of_steps: Mapping[str, float], /
-) -> Change: ...
-def examine_loop(loop: object, budget_s: float, /) -> Observations: ...
-def counted_batch_size(batch_size: int, sample_s: float, /) -> int: ...
-def depends_on_data(seconds_by_item: Sequence[Sequence[float]], /) -> str: ...
-def seconds_per_event(rate: Measured, /) -> Measured: ...
+) -> Change:
+    """Predicts the rate if the given steps took these times."""
+
+def examine_loop(loop: object, budget_s: float, /) -> Observations:
+    """Measures a loop, which calls back to Python for each cache level, and returns what it observed."""
+
+def counted_batch_size(batch_size: int, sample_s: float, /) -> int:
+    """Returns a batch size small enough that batches can be counted about every 0.1 s."""
+
+def depends_on_data(seconds_by_item: Sequence[Sequence[float]], /) -> str:
+    """Returns a warning if steps take longer on some of the batches than on others; "" if they do not."""
+
+def seconds_per_event(rate: Measured, /) -> Measured:
+    """Converts a rate to the seconds of one event."""
+
 def native_seconds(
     chain: TransformChain, height: int, width: int, is_float: bool, budget_s: float, /
-) -> float: ...
-def write_file_atomically(path: os.PathLike[str] | str, text: str, /) -> None: ...
+) -> float:
+    """Measures how long native transforms take for one image of this size."""
+
+def write_file_atomically(path: os.PathLike[str] | str, text: str, /) -> None:
+    """Writes a file that other processes see either whole or not at all."""
+
 def find_late_crop(
     chain: Sequence[TransformChain | None], bytes: Sequence[float], /
-) -> tuple[int, int] | None: ...
-def measure_capacity(threads: int, /) -> MachineCapacity: ...
-def usable_cores() -> int: ...
-def free_memory_bytes() -> int: ...
+) -> tuple[int, int] | None:
+    """Returns the index of a crop and of the transform before which it could run, or None."""
+
+def measure_capacity(threads: int, /) -> MachineCapacity:
+    """Measures for about 0.2 s how much this number of threads do at the same time."""
+
+def usable_cores() -> int:
+    """Returns the number of CPUs that this process can use at once."""
+
+def free_memory_bytes() -> int:
+    """Returns the size of the free memory of the host."""

@@ -20,10 +20,15 @@ std::string measured_text(const Measured& measured) {
 }
 
 void add_figures(py::module_& module) {
-  py::class_<Measured>(
-      module, "Measured",
-      "A figure with its 95 % interval from `low` to `high`, of `n` measurements; n "
-      "= 0: not measured.")
+  py::options options;
+  options.disable_function_signatures();  // otherwise they become docstrings of the attributes
+  py::class_<Measured>(module, "Measured", R"(A measured value with its uncertainty.
+
+Attributes:
+    value (float): the value.
+    low, high (float): its 95 % interval.
+    unit (str): its unit, such as "steps/s".
+    n (int): number of measurements; 0: not measured.)")
       .def(py::init([](double value, double low, double high, std::string unit, std::size_t n) {
              return Measured{value, low, high, std::move(unit), n};
            }),
