@@ -1,6 +1,6 @@
 PREFIX ?= /usr/local
 
-.PHONY: build release wheel install test check check-all demo format clean setup
+.PHONY: build release wheel reference install test check check-all demo format clean setup
 
 build: setup  ## build/slipstream and the example, for the GPU at hand
 	. build/env.sh && cmake --preset release >build/configure.log && \
@@ -12,6 +12,11 @@ release: setup  ## build/dist/slipstream, for all GPUs from sm_75 to sm_120
 wheel:  ## build/wheels/slipstream-*.whl, the Python package for all GPUs from sm_75 to sm_120
 	scripts/setup.sh --lint
 	scripts/wheel.sh build/wheels
+
+reference:  ## build/reference/slipstream.html, every class, function and argument of the Python package
+	scripts/setup.sh --lint
+	. build/env.sh && cmake --preset release >build/configure.log && \
+	    cmake --build build --target slipstream_python && PYTHONPATH=build/python scripts/reference.py build/reference
 
 install: build  ## program, libslipstream.so, headers and CMake package, into PREFIX
 	. build/env.sh && cmake --build build --target slipstream_package && \

@@ -211,8 +211,8 @@ install_python_headers() {
 
 # Only into the virtual environment: a Python of the user's own stays as it is. So does PyTorch there.
 install_test_packages() {
-  local modules='accelerate auditwheel ipykernel lightning mypy nbclient nbformat pydantic pytest ray safetensors
-    scikit_build_core tensorboard torchvision'
+  local modules='accelerate auditwheel ipykernel lightning mypy nbclient nbformat pdoc pydantic pytest ray
+    safetensors scikit_build_core tensorboard torchvision'
   # shellcheck disable=SC2086
   "$python" -c 'import sys; from importlib.util import find_spec; sys.exit(not all(map(find_spec, sys.argv[1:])))' \
     $modules && return 0
