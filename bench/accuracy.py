@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""The accuracy that one training reaches by PyTorch and torchvision and by `slipstream train`, for some
-seeds: the scenes of `make-data classification`, the same model, transforms, optimizer and schedule.
+"""Compares the accuracy that the same training reaches with PyTorch and torchvision and with `slipstream train`.
+
+Each seed trains once with each: on the scenes of `make-data classification`, with the same model, transforms, optimizer
+and schedule.
 
     accuracy.py OUT.json [--seeds 3] [--epochs 12] ...
 """

@@ -1,6 +1,6 @@
-// Augmentation on the device: the kernels of a chain, on images that already lie there. Batches
-// take turns in more memory than the L2 cache holds ("cold"), or the same batch comes again
-// ("warm").
+// Measures augmentation on the device: the kernels of a chain, on images that are already on the
+// GPU. Names say "cold" if batches rotate through more memory than the L2 cache holds, and "warm"
+// if the same batch is used every time.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -35,7 +35,7 @@ SLIPSTREAM_PIXEL_FUNCTION(Solarize, {
   float operator()(float value) const { return value < threshold ? value : 1.0F - value; }
 });
 
-/// With an operation of a user's own between.
+/// Pointwise operations with a user-defined operation between them.
 std::vector<NamedOp> own_chain() {
   std::vector<NamedOp> chain = pointwise_chain();
   chain.insert(chain.begin() + 1, {"solarize", PixelOp{Solarize{0.5F}}});
@@ -46,7 +46,7 @@ std::vector<NamedOp> color_chain() {
   return {{"crop", RandomResizedCrop{224}}, {"jitter", jitter()}, {"normalize", normalize()}};
 }
 
-/// Workload W3's, from 1024 x 1024.
+/// The transforms of workload W3, applied to images of 1024 x 1024.
 std::vector<NamedOp> starved_chain() {
   return {{"crop", RandomCrop{256}},
           {"mask", RandomMask{0.25, true}},
@@ -97,7 +97,8 @@ void augment(benchmark::State& state, const Work& work) {
   CudaLane lane("augment", 0, 0);
   const auto begin = lane.make_mark();
   const auto end = lane.make_mark();
-  constexpr std::size_t kCalls = 20;  // a mark's clock is too coarse for one
+  // The clock of a mark is too coarse to time one call.
+  constexpr std::size_t kCalls = 20;
   std::size_t next = 0;
   for (auto _ : state) {
     lane.record(*begin);

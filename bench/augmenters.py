@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Speed of augmentation on a GPU, side by side: uint8 images of 256 x 256 that lie there already, to
-float32, microseconds a batch by the device's clock, batches taking turns in more memory than the L2
-cache holds.
+"""Compares the speed of augmentation on a GPU by several libraries.
 
-Rows: ours (bench/augment_bench), torchvision's transforms.v2 with one set of parameters a batch (per
-sample in a loop as well), kornia's with one set a sample, whose resize in "usual" is not
-antialiased, unlike the others. What is not installed is listed as absent. All rows take turns, repeat
-by repeat, in one run. A figure {"value", "low", "high", "unit", "n"} is the median of n repeats with a
-95 % interval (Student's t). About 20 s for a chain and a batch size; the report is written after each.
+Input: uint8 images of 256 x 256 that are already on the GPU. Output: float32. Times are microseconds per batch by the
+device's clock. Batches rotate through more memory than the L2 cache holds.
+
+Rows: ours (bench/augment_bench); torchvision's transforms.v2 with one set of parameters per batch, and also per sample
+in a loop; kornia with one set per sample. Unlike the others, kornia's resize in "usual" is not antialiased. A library
+that is not installed is listed as absent. One run interleaves the repeats of all rows. A figure
+{"value", "low", "high", "unit", "n"} is the median of n repeats with a 95 % interval (Student's t). A chain with one
+batch size takes about 20 s; the report is written after each.
 """
 
 import argparse
@@ -72,7 +73,7 @@ CHAINS = ("classification", "usual", "pointwise")
 
 
 class Theirs:
-    """A chain of a library, on batches that take turns."""
+    """A library's chain, applied to batches that rotate through memory."""
 
     def __init__(self, make, chain, batch_size, options):
         self.device = torch.device(options.device)
@@ -82,7 +83,7 @@ class Theirs:
         self.batches = [torch.randint(0, 256, (batch_size, 3, SIDE, SIDE), dtype=torch.uint8,
                                       device=self.device) for _ in range(count)]
         self.next = 0
-        self.microseconds(0.05)  # compiles, chooses algorithms, fills the allocator
+        self.microseconds(0.05)  # the first run compiles, chooses algorithms and fills the allocator
 
     def many(self, calls):
         for _ in range(calls):
@@ -132,7 +133,7 @@ def made(row, chain, batch_size, options):
 
 
 def measure(chain, batch_size, options):
-    """A result for each row: a figure, or why there is none."""
+    """Returns a result for each row: a figure, or the reason why there is none."""
     results, values, runners = {}, {}, {}
     for row in options.rows:
         if row in ROWS and importlib.util.find_spec(ROWS[row][0]) is None:
@@ -145,7 +146,7 @@ def measure(chain, batch_size, options):
                 if row not in runners:
                     runners[row] = made(row, chain, batch_size, options)
                 values[row].append(runners[row].microseconds(options.seconds))
-            except Exception as error:  # a library that fails is a result
+            except Exception as error:  # a failing library is a result, too
                 results[row] = f"failed: {type(error).__name__}: {error}"
                 del values[row]
     return results | {row: figure(all_of_it, "us") for row, all_of_it in values.items()}

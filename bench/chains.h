@@ -8,7 +8,7 @@
 #include "slipstream/transforms/transforms.h"
 #include "slipstream/transforms/warp.h"
 
-// What benchmarks of transforms have in common.
+// Chains that several benchmarks of transforms use.
 namespace slipstream::bench {
 
 inline Normalize normalize() { return {{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}}; }
@@ -20,7 +20,7 @@ inline ColorJitter jitter() {
           .hue = {-0.1, 0.1}};
 }
 
-/// Workload W2's: 256 x 256, uint8 to float32.
+/// The transforms of workload W2: 256 x 256, uint8 to float32.
 inline std::vector<NamedOp> classification_chain() {
   return {{"to_float", ToDtype{.scale = true}},  {"crop", RandomCrop{128}},
           {"resize", Resize{{256, 256}, false}}, {"rotate", RandomRotation{{-45, 45}}},

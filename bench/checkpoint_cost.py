@@ -1,9 +1,9 @@
-"""What checkpoints cost: the step rate of one training with and without them, in turns.
+"""Measures what checkpoints cost: the step rate of one training with and without them, alternately.
 
     checkpoint_cost.py OUT.json [--rounds 3] [--steps 400] [--save-every 100] [-- options of train]
 
-Prints and writes the rate of each run, and the share of the rate that is lost: at --save-every, and for one checkpoint
-a minute.
+Prints and writes the rate of each run, and the share of the rate that is lost: with --save-every, and with one
+checkpoint per minute.
 """
 
 import argparse
@@ -32,7 +32,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--save-every", type=int, default=100)
-    parser.add_argument("options", nargs="*", help="behind --, instead of those of ResNet-50")
+    parser.add_argument("options", nargs="*", help="options of train, after --; default: those of ResNet-50")
     arguments = parser.parse_args()
     plain, saving, environment = [], [], None
     with tempfile.TemporaryDirectory() as name:
@@ -46,7 +46,7 @@ def main():
             size = sum(file.stat().st_size for file in next((folder / f"checkpoints-{turn}").glob("step-*")).iterdir())
             print(f"plain {plain[-1]['value']:.3f}, saving {saving[-1]['value']:.3f} steps/s", flush=True)
     rates = [statistics.median(each["value"] for each in turns) for turns in (plain, saving)]
-    # Of one checkpoint, in seconds of training.
+    # Training time that one checkpoint costs, in seconds.
     cost_s = arguments.save_every * (1 / rates[1] - 1 / rates[0])
     result = {"environment": environment, "options": arguments.options or OPTIONS, "steps": arguments.steps,
               "save_every": arguments.save_every, "checkpoint_bytes": size, "plain": plain, "saving": saving,

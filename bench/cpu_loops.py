@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The segmentation workload on a CPU: `slipstream train` as it comes beside a tuned PyTorch loop.
+"""Compares `slipstream train` with its defaults and a tuned PyTorch loop, for the segmentation workload on a CPU.
 
-Both train the same model on the same JPEG files. The rows take turns, one repeat each: a run of
-`slipstream train` with its defaults, one for each plan of --plan-files, and a measurement of
-pytorch_loops.py's tuned loop for each number of DataLoader workers. A figure {"value", "low",
-"high", "unit", "n"} is the median of n repeats with a 95 % interval (Student's t).
+Both train the same model on the same JPEG files. The repeats of all rows are interleaved. The rows are: a run of
+`slipstream train` with its defaults, one for each plan of --plan-files, and a measurement of pytorch_loops.py's tuned
+loop for each number of DataLoader workers. A figure {"value", "low", "high", "unit", "n"} is the median of n repeats
+with a 95 % interval (Student's t).
 """
 
 import argparse
@@ -21,7 +21,7 @@ BINARY = Path(__file__).parents[1] / "build/slipstream"
 
 
 class Slipstream:
-    """One row: a run of the program a repeat."""
+    """A row in which each repeat is a run of the program."""
 
     def __init__(self, name, options, extra):
         self.row = {"name": name, "repeats": [], "workers": [], "intra_op_threads": []}
@@ -44,7 +44,7 @@ class Slipstream:
 
 
 class PyTorch:
-    """One row: a process that builds the model once and measures when it is asked."""
+    """A row with a process that builds the model once and measures on request."""
 
     def __init__(self, options, workers):
         cell = argparse.Namespace(
@@ -72,12 +72,12 @@ def parse_arguments():
     add("--slipstream", default=BINARY)
     add("--image-size", type=int, default=64, help="a power of two")
     add("--batch-size", type=int, default=8)
-    add("--steps", type=int, default=200, help="of each run of slipstream train")
-    add("--seconds", type=float, default=8, help="length of a measurement of PyTorch, about")
+    add("--steps", type=int, default=200, help="steps of each run of slipstream train")
+    add("--seconds", type=float, default=8, help="approximate length of a measurement of PyTorch")
     add("--repeats", type=int, default=5)
     add("--num-workers", type=lambda text: [int(item) for item in text.split(",")], default=[1, 2],
         help="DataLoader workers of the PyTorch loop")
-    add("--plan-files", nargs="*", default=[], help="plans, each a row of its own")
+    add("--plan-files", nargs="*", default=[], help="files of plans; each is a separate row")
     add("--json", default=os.devnull, help="write all figures here")
     return parser.parse_args()
 

@@ -1,5 +1,6 @@
-// What decoding the part that a random resized crop reads saves: a photo-like 500 x 375 JPEG to
-// 224 x 224, decoded whole and in part; and to 112 x 112, in part and at a fraction of its size.
+// Measures the time saved by decoding only the part that a random resized crop reads. A photo-like
+// JPEG of 500 x 375 is converted to 224 x 224, decoded whole and in part; and to 112 x 112, decoded
+// in part at full size and at a fraction of its size.
 #include <benchmark/benchmark.h>
 
 #include "slipstream/codecs/image.h"
@@ -11,7 +12,7 @@ namespace {
 constexpr std::int64_t kHeight = 375;
 constexpr std::int64_t kWidth = 500;
 
-// Smooth areas with some texture: about the 100 KB that photos of this size have.
+// Smooth areas with some texture: the file has about 100 KB, as photos of this size do.
 std::vector<std::byte> photo() {
   std::vector<std::byte> levels;
   std::uint32_t state = 1;

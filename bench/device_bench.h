@@ -8,7 +8,7 @@
 
 namespace slipstream::bench {
 
-/// Runs the benchmarks that `register_all` registers; without a GPU it says so and fails.
+/// Runs the benchmarks that `register_all` registers. Without a GPU, prints a message and fails.
 template <typename Register>
 int main_on_device(int argc, char** argv, Register register_all) {
   benchmark::Initialize(&argc, argv);

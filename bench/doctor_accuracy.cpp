@@ -1,15 +1,21 @@
-// What the doctor says of pipelines whose causes are known, and what it predicts of taking them
-// away:
+// Tests the doctor on pipelines with known bottlenecks: is its verdict right, and how exact is the
+// gain that it predicts for each fix?
+//
 //   doctor_accuracy [--device cpu] [--budget 10] [--cases stated|real] [--only NAME] [--first 1]
-//                   [--json FILE]
-// FILE is written anew after each case; a run that continues another starts at --first.
-// Training waits for 20 ms with 8 samples, so that a CPU stands for a device. Truth is the rate of
-// the pipeline without a cause, measured: the bottleneck is that whose fix gains most, and within 3
-// % or the interval of it, any; where no fix alone gains 3 %, each of them. From 95 % of the
-// device's rate on, nothing is; within 3 % of that, both answers are right. The unchanged pipeline
-// is measured before the doctor examines it and again with the fixes: where the machine's speed has
-// changed meanwhile so that the two say different things, both are right. Where the doctor asks for
-// more time, it gets 45 s.
+//   [--json FILE]
+//
+// FILE is rewritten after each case; a run that continues an earlier one starts at --first.
+//
+// Training waits for 20 ms on each batch of 8 samples, so that a CPU can simulate a device. The
+// truth is measured, with the rate of the pipeline after each fix. The true bottleneck is the one
+// whose fix gains most; others whose gain is within 3 % or the confidence interval of it are
+// accepted as well. If no single fix gains 3 %, each of them is accepted. If the rate is at least
+// 95 % of the device's rate, there is no bottleneck; within 3 % of that limit, both answers are
+// accepted.
+//
+// The unchanged pipeline is measured before the doctor examines it, and again with the fixes. If
+// the machine's speed has changed in between so that the two lead to different answers, both are
+// accepted. If the doctor asks for more time, it gets 45 s.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -28,12 +34,12 @@ namespace {
 using namespace slipstream;
 
 constexpr double kTie = 0.03;
-constexpr double kFed = 0.95;   ///< of the device's rate
-constexpr double kLongS = 45;   ///< given where the doctor asks for more time
-constexpr double kTruthS = 2;   ///< to measure a rate
-constexpr double kCostS = 0.5;  ///< and a cost
+constexpr double kFed = 0.95;   ///< share of the device's rate
+constexpr double kLongS = 45;   ///< budget if the doctor asks for more time
+constexpr double kTruthS = 2;   ///< time to measure a rate
+constexpr double kCostS = 0.5;  ///< time to measure a cost
 
-/// What was predicted of a change, and what it gave.
+/// The predicted and the measured effect of a change.
 struct Prediction {
   std::string of;
   Measured predicted, measured;
@@ -43,8 +49,10 @@ struct Found {
   double budget_s = 0;
   Diagnosis diagnosis;
   std::vector<Level> levels;
-  double before = 0;  ///< steps/s of the unchanged pipeline, before it is examined
-  double again = 0;   ///< and with the truths: what the machine's own noise is
+  /// steps/s of the unchanged pipeline before the doctor examines it
+  double before = 0;
+  /// the same after it: the difference shows the noise of the machine
+  double again = 0;
   std::vector<Bottleneck> right;
   std::vector<Prediction> predictions;
 
@@ -101,7 +109,7 @@ class Bench {
     return rate.is_measured() ? rate.rate() : Measured{0, 0, 0, "steps/s", 0};
   }
 
-  /// Seconds that a step takes of a sample, in one worker alone.
+  /// Time that one sample takes in `step` if only one worker runs, in seconds.
   double cost_in(const Trainer& trainer, const Fix& fix, const std::string& step) const {
     DrainedRate one(build_plan(trainer.pipeline(), 1, fix.made), std::nullopt);
     one.measure(trainer, kCostS, 0, {});
@@ -128,7 +136,7 @@ class Bench {
     return measured;
   }
 
-  /// What needs nothing but the loader's numbers.
+  /// Records the predictions that need only the loader's counters.
   void try_numbers(Trainer& trainer, const Plan& plan, Found& found) {
     for (const Change& change : found.diagnosis.changes) {
       if (change.id != "num_workers" && change.id != "prefetch_batches") continue;
@@ -140,7 +148,7 @@ class Bench {
     }
   }
 
-  /// `ceiling`: of the device.
+  /// `ceiling` is the rate of the device alone.
   static void add_right(const Case& one, const std::vector<Measured>& fixed, double unchanged,
                         double ceiling, std::vector<Bottleneck>& right) {
     double best = 0;
@@ -165,7 +173,7 @@ class Bench {
   Plan::Numerics numerics_;
 };
 
-/// Of the time of a step.
+/// Error of the predicted time of a step.
 double relative_error(const Prediction& each) {
   return std::abs(each.measured.value / each.predicted.value - 1);
 }

@@ -31,7 +31,7 @@ std::filesystem::path case_folder(const std::string& name) {
   return std::filesystem::temp_directory_path() / ("slipstream-doctor-cases-" + name);
 }
 
-/// Written once.
+/// A data set of files, which are written once.
 std::shared_ptr<const Dataset> open_files(std::int64_t size, double png_share) {
   const auto folder = case_folder((png_share > 0 ? "png-" : "jpeg-") + std::to_string(size));
   if (!std::filesystem::exists(folder)) {
@@ -85,7 +85,7 @@ const std::vector<std::pair<StepSlot, StepSlot>> kPairs = {
 SyntheticCost sleeping(double seconds) { return {.sleep_s = seconds}; }
 SyntheticCost working(double seconds) { return {.cpu_s = seconds}; }
 
-/// Cost of a sample with which two workers take `factor` times as long as a step.
+/// Returns the cost of a sample with which two workers take `factor` times the time of a step.
 double cost_s(double factor) { return factor * kCaseStepS * 2 / static_cast<double>(kCaseBatch); }
 
 std::string brief(double value) {
@@ -223,8 +223,8 @@ void add_real(std::vector<Case>& cases) {
   }
 }
 
-/// Large batches in pageable memory: the copy waits for the driver, which stages them; or the
-/// workers do not keep up with it.
+/// Adds cases with large batches in pageable memory. The copy waits while the driver copies them to
+/// its staging buffer, or the workers cannot fill batches fast enough.
 void add_real_copies(std::vector<Case>& cases) {
   constexpr unsigned kMoreWorkers = 15;
   for (const std::int64_t size : {768, 1024}) {

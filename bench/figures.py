@@ -1,10 +1,10 @@
-"""What the scripts of this folder report of repeats."""
+"""Statistics of repeats, as the scripts in this folder report them."""
 
 import statistics
 
 
 def figure(values, unit):
-    """The median with a 95 % interval (Student's t), which one value alone does not have."""
+    """Returns the median with a 95 % interval (Student's t); a single value has no interval."""
     value, n = statistics.median(values), len(values)
     t = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365)[min(n, 8) - 2]
     half = t * statistics.stdev(values) / n ** 0.5 if n > 1 else None

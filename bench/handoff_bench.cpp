@@ -1,5 +1,5 @@
-// What one handoff between two lanes costs the host: record a mark on one stream, make another
-// stream wait for it. Time is the host's unless a name says "device".
+// Measures what one handoff between two lanes costs the host: it records a mark on one stream and
+// makes another stream wait for it. Times are the host's unless a name says "device".
 #include <functional>
 #include <vector>
 
@@ -11,9 +11,9 @@ namespace {
 using cuda::check_cuda;
 using cuda::CudaLane;
 
-// Few enough for a stream's queue: a full one would block the host.
+// Few enough for a stream's queue: if the queue is full, a launch blocks the host.
 constexpr int kBurst = 32;
-// Keeps the producer busy while a burst is enqueued, as it is in training.
+// Keeps the producer busy while a burst is enqueued, as in training.
 constexpr double kBusyUs = 3000;
 
 struct Lanes {
@@ -26,7 +26,7 @@ struct Lanes {
   }
 };
 
-// Times `step` in bursts; between them the streams drain, untimed.
+// Times `step` in bursts; the time in which the streams drain between bursts does not count.
 void time_bursts(benchmark::State& state, Lanes& lanes, bool is_busy,
                  const std::function<void(std::size_t)>& step) {
   lanes.synchronize();
@@ -67,7 +67,7 @@ void wait(benchmark::State& state) {
   });
 }
 
-// The same with bare events, to see what the mark's timestamps cost.
+// A handoff with plain events, to see what the timestamps of marks cost.
 void bare_handoff(benchmark::State& state, unsigned flags) {
   Lanes lanes;
   std::vector<cudaEvent_t> events(kBurst);
@@ -79,7 +79,8 @@ void bare_handoff(benchmark::State& state, unsigned flags) {
   for (cudaEvent_t event : events) check_cuda(cudaEventDestroy(event));
 }
 
-// From the end of the producer's kernel to the consumer's next work, on the device's clock.
+// Time from the end of the producer's kernel to the start of the consumer's next work, on the
+// device's clock.
 void device_latency(benchmark::State& state) {
   Lanes lanes;
   const auto produced = lanes.producer.make_mark();
@@ -94,7 +95,7 @@ void device_latency(benchmark::State& state) {
   }
 }
 
-// From the end of the producer's kernel to the host's return from synchronize(), which blocks.
+// Time from the end of the producer's kernel to the return of synchronize(), which blocks.
 void host_wake_up(benchmark::State& state) {
   Lanes lanes;
   const auto mark = lanes.producer.make_mark();
@@ -109,7 +110,7 @@ void host_wake_up(benchmark::State& state) {
 
 void register_all(const cuda::DeviceInfo&) {
   using benchmark::RegisterBenchmark;
-  // A fixed number: every burst is paid for with kBusyUs of untimed delay.
+  // The number of iterations is fixed, because every burst costs kBusyUs of untimed delay.
   const auto add = [](const char* name, auto... arguments) {
     return RegisterBenchmark(name, arguments...)->UseRealTime()->Iterations(kBurst * 50);
   };

@@ -1,7 +1,8 @@
-// What the GPU makes of JPEG files: decoding alone, with crop and resize to 224 x 224, and fed by
-// the loader from memory. `cores`: CPU time of the whole process over wall time.
+// Measures how fast the GPU processes JPEG files: decoding alone, with crop and resize to 224 x
+// 224, and with the loader, which reads the files from memory. `cores` is the CPU time of the whole
+// process divided by wall time.
 //   jpeg_bench [--folder=DIR] [Google Benchmark's options]
-// DIR: JPEG files; without it, 512 pictures of 500 x 375 are made.
+// DIR contains JPEG files; without it, 512 pictures of 500 x 375 are generated.
 #include <ctime>
 #include <filesystem>
 #include <string_view>
@@ -20,8 +21,8 @@ using Bytes = std::vector<std::byte>;
 constexpr std::int64_t kSide = 224;
 constexpr std::size_t kPictures = 512;
 
-/// Smooth areas, edges and texture, another picture for each seed: about the 100 KB that photos of
-/// this size have.
+/// Generates a different picture for each seed, with smooth areas, edges and texture: its file has
+/// about 100 KB, as photos of this size do.
 Bytes picture(std::uint32_t seed) {
   constexpr std::int64_t kHeight = 375;
   constexpr std::int64_t kWidth = 500;
@@ -39,7 +40,7 @@ Bytes picture(std::uint32_t seed) {
   return encode_jpeg({levels.data(), DType::uint8, {kHeight, kWidth, 3}}, 90);
 }
 
-/// The files in memory, over and over, with their index as the label.
+/// Repeats the given files, which are in memory, with their index as the label.
 class Pictures final : public Dataset {
  public:
   explicit Pictures(const std::string& folder) {
@@ -97,7 +98,7 @@ class DeviceMemory final : public std::pmr::memory_resource {
   }
 };
 
-/// CPU time of the process, and the clock, since it was made.
+/// CPU time of the process and wall time since the object was constructed.
 class Cores {
  public:
   double so_far() const { return (now(CLOCK_PROCESS_CPUTIME_ID) - cpu_s_) / (wall() - wall_s_); }
@@ -118,11 +119,11 @@ struct Setting {
   std::shared_ptr<const Pictures> pictures;
   std::size_t batch_size = 256;
   bool engines = true;
-  bool resizes = true;   ///< or decodes alone
-  unsigned workers = 0;  ///< of the loader; 0: four cached slabs
+  bool resizes = true;   ///< false: decodes only
+  unsigned workers = 0;  ///< workers of the loader; 0: four cached slabs instead of a loader
 };
 
-/// What a benchmark needs on the device.
+/// Objects that a benchmark needs on the device.
 struct Fixture {
   explicit Fixture(const Setting& setting)
       : loader(setting.pictures,
@@ -186,7 +187,8 @@ void unpack(benchmark::State& state, const Setting& setting) {
   state.counters["on_cpu"] = static_cast<double>(jpeg.decoded_by_cpu());
 }
 
-/// Two batches' pixels in turn, for the decoder waits until the batch before the last is decoded.
+/// Alternates between the pixels of two batches, because the decoder waits until the batch before
+/// the last is decoded.
 void decode(benchmark::State& state, const Setting& setting) {
   DeviceMemory memory;
   Fixture fixture(setting);

@@ -1,5 +1,5 @@
-"""What bench/loaders.py measures, each in a process that runs this file: a task a line comes in, as
-JSON, an answer a line goes out."""
+"""The loaders that bench/loaders.py compares. Each runs in a process that executes this file, which reads one task
+per line as JSON and writes one answer per line."""
 
 import argparse
 import contextlib
@@ -20,7 +20,7 @@ SIDE = 224
 
 
 def random_box(rng, width, height):
-    """Left, top, width and height of a crop as torchvision's RandomResizedCrop draws it."""
+    """Returns left, top, width and height of a crop, sampled as in torchvision's RandomResizedCrop."""
     for _ in range(10):
         area = width * height * rng.uniform(0.08, 1)
         ratio = math.exp(rng.uniform(math.log(3 / 4), math.log(4 / 3)))
@@ -32,7 +32,7 @@ def random_box(rng, width, height):
 
 
 def pillow_crop(path, rng):
-    """One sample as Pillow users make it."""
+    """Returns one sample as users of Pillow load it."""
     import numpy
     from PIL import Image
 
@@ -44,8 +44,8 @@ def pillow_crop(path, rng):
 
 
 def fast_crop():
-    """One sample by the quickest of what is installed: simplejpeg (libjpeg-turbo) or Pillow,
-    OpenCV (bilinear, not antialiased) or Pillow."""
+    """Returns a function that loads one sample with the fastest installed libraries: simplejpeg (libjpeg-turbo) or
+    Pillow for decoding, OpenCV (bilinear, not antialiased) or Pillow for resizing."""
     if not has("cv2"):
         return pillow_crop
     import cv2
@@ -72,14 +72,14 @@ def fast_crop():
 
 
 def endless(files, seed=1):
-    """Files in random order, for ever."""
+    """Yields files in random order, without end."""
     rng = random.Random(seed)
     while True:
         yield from rng.sample(files, len(files))
 
 
 def cpu_seconds():
-    """Of this process and all that it started: they share its session."""
+    """Returns the CPU time of this process and all that it started, which are in the same session."""
     ticks = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -90,7 +90,8 @@ def cpu_seconds():
 
 
 def measure_rate(batches, task):
-    """Fresh workers deliver in bursts of a batch each: warm up over some, measure over more."""
+    """Measures the rate of batches. New workers deliver in bursts of one batch each, so some bursts warm up and more
+    are measured."""
     for _ in islice(batches, 2 * task.workers + 1):
         pass
     taken, cpu, start = 0, cpu_seconds(), time.perf_counter()
@@ -120,7 +121,7 @@ def floor_process(task, index, barrier, results):
 
 
 def floor(task):
-    """N processes that share nothing: what N cores can do."""
+    """Measures N processes that share nothing: the highest rate that N cores can reach."""
     import multiprocessing
 
     context = multiprocessing.get_context("fork")
@@ -188,7 +189,7 @@ def dali(task, is_gpu):
 
 
 def spdl(task):
-    """Threads that call what the floor calls."""
+    """Measures SPDL's threads with the same functions as in the row `floor`."""
     import numpy
     from spdl.pipeline import PipelineBuilder
 
@@ -222,7 +223,7 @@ def slipstream(task, options=""):
 
 
 def slipstream_python(task):
-    """The same loader as `slipstream`, from Python."""
+    """Measures the loader of the row `slipstream` from Python."""
     import slipstream as ss
 
     loader = ss.DataLoader(ss.ImageFolder(task.data, ss.transforms.RandomResizedCrop(SIDE)), task.batch_size,
@@ -230,7 +231,7 @@ def slipstream_python(task):
     return measure_rate((batch for _ in count() for batch in loader), task)
 
 
-ROWS = {  # what measures each, and the modules it needs
+ROWS = {  # the function that measures each row, and the modules that it needs
     "floor": (floor, ("numpy", "PIL")),
     "dataloader_pillow": (dataloader_pillow, ("numpy", "PIL", "torch")),
     "dataloader_torchvision": (dataloader_torchvision, ("torch", "torchvision")),
@@ -251,9 +252,9 @@ def has(module):
 
 
 def answer_tasks(rows):
-    """Measures one task a line, until there are no more."""
+    """Reads one task per line and measures it, until there are no more."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # libraries print what they like
+    os.dup2(2, 1)  # libraries may print to stdout, which is reserved for answers
     for line in sys.stdin:
         task = argparse.Namespace(**json.loads(line))
         try:

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Speed of loaders, side by side: JPEG files of 500 x 375 to random resized crops of 224 x 224, as
-uint8 batches in host memory (on the GPU where a row's name ends in _gpu), images per second.
+"""Compares the speed of loaders: JPEG files of 500 x 375 to random resized crops of 224 x 224.
 
-What is not installed is listed as absent. Python, numpy and Pillow are enough. Each row has a
-process of its own, which may die or hang: that is a result. All rows take turns, repeat by repeat:
-one measures at a time, workers live only while they are measured. A figure {"value", "low", "high",
-"unit", "n"} is the median of n repeats with a 95 % interval (Student's t). Images per core are
-those per second of CPU time, of the row's process and its workers.
+The output is uint8 batches in host memory, or on the GPU if a row's name ends in _gpu. Rates are images per second.
+
+A library that is not installed is listed as absent. Python, numpy and Pillow are enough. Each row has a separate
+process, which may die or hang: that is a result. The repeats of all rows are interleaved: only one row measures at a
+time, and workers exist only while they are measured. A figure {"value", "low", "high", "unit", "n"} is the median of n
+repeats with a 95 % interval (Student's t). Images per core are the images per second of CPU time of the row's process
+and its workers.
 """
 
 import argparse
@@ -42,7 +43,7 @@ def gpu_name():
 
 
 def why_absent(name, options):
-    """Nothing where the row can be measured."""
+    """Returns the reason why the row cannot be measured, or ""."""
     if missing := [module for module in ROWS[name][1] if not has(module)]:
         return "not installed: " + ", ".join(missing)
     if name.endswith("_gpu") and not options.gpu:
@@ -55,7 +56,7 @@ def why_absent(name, options):
 
 
 class Child:
-    """One row's process, which runs a file of rows, started when it is first needed."""
+    """The process of one row, which executes a file of rows. It starts when it is first needed."""
 
     process = None
 
@@ -63,7 +64,7 @@ class Child:
         self.rows = rows
 
     def ask(self, task, timeout):
-        """The answer, or {"error": why there is none}; the process is gone then."""
+        """Returns the answer. If there is none, stops the process and returns {"error": reason}."""
         if self.process is None:
             self.process = subprocess.Popen(
                 [sys.executable, "-B", self.rows], stdin=subprocess.PIPE,
@@ -103,7 +104,7 @@ def add_repeat(row, answer):
 
 
 def measure(options, files):
-    """All rows in turns; starts nothing after the time budget."""
+    """Measures all rows, interleaved; starts no measurement after the time budget."""
     until = time.monotonic() + options.budget_seconds
     rows = []
     for workers in options.num_workers:
@@ -128,8 +129,8 @@ def measure(options, files):
 
 
 def make_photos(folder, number):
-    """Photo-like files: texture whose strength falls with its frequency, as that of photos does,
-    and shapes with sharp edges."""
+    """Creates photo-like files: texture whose strength falls with its frequency, as in photos, and shapes with sharp
+    edges."""
     import numpy
     from PIL import Image, ImageDraw
 
@@ -171,7 +172,7 @@ def environment(options):
 
 
 def make_settings(options):
-    """As they were given, but a program of this repository by its path in there."""
+    """Returns the options as given, except that a program in this repository is named by its path in the repository."""
     settings = {key: value for key, value in vars(options).items() if key != "json"}
     program = Path(options.slipstream)
     if program.is_relative_to(ROOT):
@@ -184,17 +185,17 @@ def numbers(text):
 
 
 def make_parser(description, rows):
-    """Of what scripts that measure rows from files have in common."""
+    """Returns a parser with the options of all scripts that measure rows from files."""
     parser = argparse.ArgumentParser(description=description.split("\n\n")[0])
     add = parser.add_argument
-    add("--data", help="a folder of class folders (class_0, class_1, ...) of JPEG files, instead of made ones")
-    add("--count", type=int, default=2000, help="files to make")
+    add("--data", help="a folder of class folders (class_0, class_1, ...) of JPEG files, instead of generated ones")
+    add("--count", type=int, default=2000, help="number of files to generate")
     add("--rows", type=lambda text: text.split(","), default=list(rows), help=",".join(rows))
     add("--batch-size", type=int, default=256)
-    add("--seconds", type=float, default=2, help="length of a measurement, about")
+    add("--seconds", type=float, default=2, help="approximate length of a measurement")
     add("--repeats", type=int, default=3)
     add("--budget-seconds", type=float, default=480, help="no measurement starts after this time")
-    add("--timeout", type=float, default=60, help="seconds after which a silent row is dead")
+    add("--timeout", type=float, default=60, help="a row without an answer is stopped after this number of seconds")
     add("--slipstream", default=str(ROOT / "build" / "slipstream"), help="the program")
     add("--json", default=os.devnull, help="write all figures here")
     return parser
@@ -212,9 +213,9 @@ def parse_arguments():
     if unknown := set(options.rows) - set(ROWS):
         parser.error(f"unknown row: {', '.join(unknown)}; known: {', '.join(ROWS)}")
     if min(options.num_workers) < 1 or options.count < options.batch_size and not options.data:
-        parser.error("workers are at least 1, and files at least a batch")
+        parser.error("at least 1 worker and at least one batch of files are needed")
     if not options.data and not (has("numpy") and has("PIL")):
-        parser.error("making files needs numpy and Pillow: install them or give --data")
+        parser.error("generating files needs numpy and Pillow: install them, or use --data")
     return options
 
 
@@ -228,7 +229,7 @@ def main():
             make_photos(folder, options.count)
         files = sorted(str(path) for path in Path(options.data).rglob("*.jp*g"))
         if len(files) < options.batch_size:
-            sys.exit(f"{len(files)} JPEG files in {options.data}: give at least a batch")
+            sys.exit(f"{len(files)} JPEG files in {options.data}: at least one batch is needed")
         report["file_bytes"] = statistics.mean(os.path.getsize(path) for path in files)
         report["results"] = measure(options, files)
     Path(options.json).write_text(json.dumps(report, indent=1) + "\n")

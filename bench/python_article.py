@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A deliberately starved PyTorch pipeline, as an article on finding bottlenecks by caching has it, and
-what slipstream.doctor says of it: transforms first, then raw loading.
+"""Runs slipstream.doctor on a deliberately starved PyTorch pipeline, taken from an article on finding bottlenecks with caches.
 
-A sample is a random RGB image of PIL and a label. Its transforms: to a tensor, a random crop, a mask of
-random pixels and their four neighbors, a change of color space, a scale. Sizes are small by default, and
-on a CPU a small model trains; on a GPU a ResNet-18. PYTHONPATH has the package:
+Two pipelines are examined: in the first, transforms are the bottleneck; in the second, raw loading is. A sample is a
+random RGB image of PIL and a label. Its transforms: conversion to a tensor, a random crop, a mask of random pixels and
+their four neighbors, a change of color space, a scale. Sizes are small by default, and on a CPU a small model trains;
+on a GPU a ResNet-18. PYTHONPATH must contain the package:
 
     PYTHONPATH=build/python python3 bench/python_article.py --json bench/results/cpu/python_article.json
 """
@@ -25,7 +25,7 @@ CROSS = np.array([[0, 1, 0], [1, 1, 1], [0, 1, 0]])
 
 
 class RandomImages(Dataset):
-    """Raw samples, made anew at every reading."""
+    """Raw samples, generated again at every read."""
 
     def __init__(self, size, transform):
         self.size, self.transform = size, transform
@@ -39,7 +39,7 @@ class RandomImages(Dataset):
 
 
 class RandomMask(nn.Module):
-    """Sets each pixel to 0 with this probability, and its four neighbors."""
+    """Sets each pixel to 0 with a given probability, together with its four neighbors."""
 
     def __init__(self, probability=0.25):
         super().__init__()
@@ -54,7 +54,7 @@ class RandomMask(nn.Module):
 
 
 class ConvertColor(nn.Module):
-    """RGB to the YCbCr of JPEG."""
+    """Converts RGB to the YCbCr of JPEG."""
 
     def __init__(self):
         super().__init__()

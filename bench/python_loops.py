@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""slipstream.Pipeline and slipstream.DataLoader around the tuned PyTorch loop of `segmentation` (W1),
-side by side, steps per second, and what an iteration costs the host.
+"""Compares slipstream.Pipeline and slipstream.DataLoader around the tuned PyTorch loop of `segmentation` (W1).
 
-Rows take turns, repeat by repeat, in one process, in which all stay alive; each begins with steps that
-are not counted, which use up what its workers made meanwhile. A figure {"value", "low", "high", "unit",
-"n"} is the median of n repeats with a 95 % interval (Student's t); of_plain is the rate as a share of the
-plain loop's from the same input, repeat by repeat.
+Measures steps per second, and the host time of an iteration. The repeats of all rows are interleaved in one process,
+in which all loops stay alive. Each repeat begins with steps that are not counted; these use up the batches that the
+row's workers loaded while other rows ran. A figure {"value", "low", "high", "unit", "n"} is the median of n repeats
+with a 95 % interval (Student's t). of_plain is the rate divided by the rate of the plain loop with the same input in
+the same repeat.
 """
 
 import argparse
@@ -59,14 +59,14 @@ def staged(model, pipe):
 
 
 def copies_ahead(model, pipe):
-    """The encoder in the body."""
+    """Copies in advance; the encoder runs in the loop body."""
     for images, labels in endless(pipe):
         model.train_decoder(model.encode(as_float(images)), labels.long())
         yield
 
 
 def at_high_priority(loop):
-    """The body on a stream whose kernels go ahead of those of the stages."""
+    """Runs the loop body on a stream whose kernels have priority over those of the stages."""
     stream = torch.cuda.Stream(priority=-1)
     while True:
         with torch.cuda.stream(stream):
@@ -92,7 +92,7 @@ class Encode(torch.nn.Module):
 
 
 def script_stage(model, options, batch_size, is_channels_last):
-    """The encoder as TorchScript, which a thread without Python's lock calls."""
+    """Uses the encoder as TorchScript, which a thread calls without the GIL."""
     size = options.image_size
     shape = (batch_size, size, size, 3) if is_channels_last else (batch_size, 3, size, size)
     images = torch.zeros(shape, dtype=torch.uint8, device="cuda")
@@ -152,7 +152,7 @@ def measure_rows(batch_size, options):
     model = Model(options.image_size, "cuda", True)
     loops = {name: ROWS[name](model, options, batch_size) for name in options.rows}
     rates = {name: [] for name in options.rows}
-    for repeat in range(-1, options.repeats):  # what is lazy is made in the first one
+    for repeat in range(-1, options.repeats):  # repeat -1 is not counted: lazy initialization happens in it
         for name, loop in loops.items():
             ready = PREFETCH_FACTOR * options.num_workers if "dataloader" in name else 0
             rate = measure_rate(loop, WARMUP_STEPS + ready, options.seconds)
@@ -166,7 +166,7 @@ def measure_rows(batch_size, options):
 
 
 def microseconds(loop, count=3000):
-    """Host time of an iteration; the device has next to nothing to do."""
+    """Returns the host time of an iteration; the device has next to nothing to do."""
     iterator = iter(loop)
     for _ in range(200):
         next(iterator)

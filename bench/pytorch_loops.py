@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Speed of the PyTorch loops people have for the segmentation workload (W1).
+"""Measures the speed of usual PyTorch loops for the segmentation workload (W1).
 
-Each loop has a process of its own, because a loop may die (the published pipelined loop can end in
-a device-side assertion): that is a result. The processes of one batch size take turns: one measures
-at a time, repeats are interleaved, loader workers live only while their loop is measured. A figure
+Each loop has a separate process, because a loop may die (the published pipelined loop can end in a device-side
+assertion): that is a result. Repeats of all processes with the same batch size are interleaved. Only one process
+measures at a time, and loader workers exist only while their loop is measured. A figure
 {"value", "low", "high", "unit", "n"} is the median of n repeats with a 95 % interval (Student's t).
 """
 
@@ -31,7 +31,7 @@ WARMUP_STEPS = 10
 
 
 class Model:
-    """W1: encoder (frozen, eval), decoder (trained), optimizer; tuned: channels-last, fused."""
+    """The model of W1: encoder (frozen, eval), decoder (trained) and optimizer; tuned: channels-last, fused."""
 
     def __init__(self, image_size, device, tuned):
         levels = list(pairwise(16 << level for level in range(image_size.bit_length())))
@@ -58,8 +58,8 @@ class Model:
 
 
 class Samples(torch.utils.data.Dataset):
-    """uint8 images with label maps: random ones, made anew at each access, or a folder's files
-    read by Pillow. Files repeat within an epoch, so a small folder's short epochs cost nothing."""
+    """uint8 images with label maps: random ones, generated at each access, or a folder's files, read with Pillow.
+    Files repeat within an epoch, so that an epoch of a small folder is long enough to hide the cost of its start."""
 
     def __init__(self, folder, size, channels_last, label_type):
         self.size, self.label_type = (size, size), label_type
@@ -82,8 +82,8 @@ class Samples(torch.utils.data.Dataset):
 
 
 def endless_batches(cell, labels, source):
-    """Batches without end: from a DataLoader (plain for the article's loops, tuned for others), or
-    one random batch again and again: from the device, pinned (host) or plain memory."""
+    """Yields batches without end: from a DataLoader (plain for the article's loops, tuned for others), or the same
+    random batch again and again from device, pinned (host) or pageable memory."""
     folder = cell.data if source == "files" else None
     data = Samples(folder, cell.image_size, cell.tuned, getattr(torch, labels))
     if source in ("loader", "files"):
@@ -102,13 +102,13 @@ def endless_batches(cell, labels, source):
 
 
 def as_float(images):
-    """Images stored (batch, height, width, channel) as a channels-last float tensor."""
+    """Converts images stored as (batch, height, width, channel) to a channels-last float tensor."""
     return images.permute(0, 3, 1, 2).float()
 
 
 def article_serial(model, batches, device):
-    """The published baseline: copy, cast, encode and train on one stream; default layout, no
-    autotuning, int64 labels, unpinned memory (so its "non-blocking" copies block)."""
+    """The published baseline: copy, cast, encode and train on one stream; default layout, no autotuning, int64
+    labels, unpinned memory (so its "non-blocking" copies block)."""
     for data in batches:
         inputs = data[0].to(device, non_blocking=True).float()
         labels = data[1].to(device, non_blocking=True)
@@ -121,9 +121,9 @@ def article_serial(model, batches, device):
 
 
 def article_pipelined(model, batches, device):
-    """The published pipelined loop: copies and casts stay on the current stream, one stream
-    trains on batch n, another encodes batch n+1. The first waits for the second, nothing else
-    waits: the loop may read memory too early, and die. Its gaps are kept on purpose."""
+    """The published pipelined loop. Copies and casts stay on the current stream, one stream trains on batch n,
+    another encodes batch n+1. Only the training stream waits for the encoding stream. All other waits are missing,
+    as in the original: the loop may read memory too early, and die."""
     encode_stream, train_stream = torch.cuda.Stream(), torch.cuda.Stream()
     features = None
     for data in batches:
@@ -144,8 +144,8 @@ def article_pipelined(model, batches, device):
 
 
 def tuned_serial(model, batches, device):
-    """The serial loop as a good PyTorch user tunes it: channels-last model and input, cuDNN
-    autotuning, pinned uint8 images, non-blocking copies, fused SGD."""
+    """The serial loop as a good PyTorch user tunes it: channels-last model and input, cuDNN autotuning, pinned uint8
+    images, non-blocking copies, fused SGD."""
     for images, labels in batches:
         features = model.encode(as_float(images.to(device, non_blocking=True)))
         model.train_decoder(features, labels.to(device, non_blocking=True).long())
@@ -153,8 +153,8 @@ def tuned_serial(model, batches, device):
 
 
 def tuned_graph(model, batches, device):
-    """The tuned step (cast, encode, train, update) in one CUDA graph, from a device-cached batch
-    or a pinned one, whose two copies then go ahead of each replay on the same stream."""
+    """The tuned step (cast, encode, train, update) in one CUDA graph, with a batch cached on the device or with a
+    pinned one, whose two copies precede each replay on the same stream."""
     sources = next(batches)
     images, labels = (field.to(device, copy=True) for field in sources)
 
@@ -177,7 +177,7 @@ def tuned_graph(model, batches, device):
 
 
 def decoder_alone(model, batches, device):
-    """A limit: train on one batch's cached features and int64 labels; tuned, eager."""
+    """An upper limit: trains on one batch's cached features and int64 labels; tuned, eager."""
     images, labels = next(batches)
     features = model.encode(as_float(images))
     while True:
@@ -186,14 +186,14 @@ def decoder_alone(model, batches, device):
 
 
 def encoder_alone(model, batches, device):
-    """A limit: encode one cached float batch; tuned, eager."""
+    """An upper limit: encodes one cached float batch; tuned, eager."""
     inputs = as_float(next(batches)[0])
     while True:
         model.encode(inputs)
         yield
 
 
-LOOPS = {  # generators that yield after each step, and the inputs of each
+LOOPS = {  # generators that yield after each step, and the inputs that each supports
     "article_serial": (article_serial, ("loader",)),
     "article_pipelined": (article_pipelined, ("loader",)),
     "tuned_serial": (tuned_serial, ("loader", "files", "device")),
@@ -204,7 +204,7 @@ LOOPS = {  # generators that yield after each step, and the inputs of each
 
 
 def measure(cell, model, labels, seconds):
-    """Steps per second; the host waits for the device before the first step and after the last."""
+    """Returns steps per second. The host waits for the device before the first step and after the last."""
     batches = endless_batches(cell, labels, cell.input)
     loop = LOOPS[cell.loop][0](model, batches, cell.device)
     wait = torch.cuda.synchronize if cell.device == "cuda" else int
@@ -217,10 +217,10 @@ def measure(cell, model, labels, seconds):
         wait()
         return time.perf_counter() - start
 
-    # Fresh workers deliver in bursts of a batch each: warm up over some, measure over more.
+    # New workers deliver in bursts of one batch each: some bursts warm up, more are measured.
     pilot = max(WARMUP_STEPS, 2 * cell.workers)
     _, rate = (pilot / timed(pilot) for _ in range(2))
-    if seconds:  # otherwise a quick look was asked for
+    if seconds:  # without seconds, the fixed number of steps of a quick look
         steps = cell.steps or int(max(WARMUP_STEPS, 6 * cell.workers, rate * seconds))
         rate = steps / timed(steps)
     del loop, batches  # ends the loader's workers
@@ -230,9 +230,9 @@ def measure(cell, model, labels, seconds):
 
 
 def child_main(conn, cell):
-    """Builds the model, says so, then measures one repeat a message, until it is killed."""
+    """Builds the model, sends a message when it is ready, then measures one repeat per message, until it is killed."""
     os.setsid()
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # a device-side assertion fills pages
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # a device-side assertion prints pages of text
     try:
         torch.backends.cudnn.benchmark = cell.tuned
         torch.manual_seed(1)
@@ -240,11 +240,11 @@ def child_main(conn, cell):
         conn.recv()
         conn.send({})
         conn.recv()
-        # Load and tune all kernels before a loader starts: its queue would fill meanwhile.
+        # Load and tune all kernels before a loader starts; its queue would fill in that time.
         serial = tuned_serial if cell.tuned else article_serial
         list(islice(serial(model, endless_batches(cell, "int64", "plain"), cell.device), 3))
         labels, tried = "int64", {}
-        if cell.tuned and cell.input != "device":  # there, a cast in each step could only cost
+        if cell.tuned and cell.input != "device":  # with cached device input, a cast in each step would only add cost
             tried = {kind: measure(cell, model, kind, 0) for kind in ("uint8", "int64")}
             labels = max(tried, key=tried.get)
         while True:
@@ -257,7 +257,7 @@ def child_main(conn, cell):
 
 
 class Runner:
-    """One cell's process, seen from the parent; `row` is the cell's result so far."""
+    """The process of one cell, as the parent sees it; `row` is the cell's result so far."""
 
     def __init__(self, cell):
         self.timeout, self.process = cell.timeout, None
@@ -273,11 +273,10 @@ class Runner:
         theirs.close()
 
     def ask(self):
-        """Takes the next answer: first {} (ready), then a repeat's. A process that dies or hangs
-        is gone afterwards."""
+        """Takes the next answer: first {} (ready), then a repeat's. If the process dies or hangs, it is stopped."""
         answer = f"no answer within {self.timeout:g} s"
         try:
-            with contextlib.suppress(BrokenPipeError):  # its last word may still be waiting
+            with contextlib.suppress(BrokenPipeError):  # its last message may not have been read yet
                 self.conn.send("go")
             if self.conn.poll(self.timeout):
                 answer = self.conn.recv()
@@ -322,7 +321,7 @@ def make_cells(batch_size, options):
 
 
 def run_batch_size(batch_size, options, seconds):
-    """Measures all cells of one batch size in turns; starts nothing after so many seconds."""
+    """Measures all cells of one batch size, interleaved; starts no measurement after this number of seconds."""
     until = time.monotonic() + seconds
     runners = [Runner(cell) for cell in make_cells(batch_size, options)]
     try:
@@ -358,11 +357,11 @@ def parse_arguments():
     add("--loops", type=lambda text: text.split(","), default=list(LOOPS))
     add("--data", help="folder with images/NAME.jpg and masks/NAME.png: adds the input 'files'")
     add("--num-workers", type=numbers, default=[8, 16], help="loader workers of tuned_serial")
-    add("--steps", type=int, default=0, help="steps of a measurement, instead of --seconds")
-    add("--seconds", type=float, default=1.0, help="length of a measurement, about")
+    add("--steps", type=int, default=0, help="number of steps of a measurement, instead of --seconds")
+    add("--seconds", type=float, default=1.0, help="approximate length of a measurement")
     add("--repeats", type=int, default=3)
     add("--budget-seconds", type=float, default=300, help="shared evenly by the batch sizes")
-    add("--timeout", type=float, default=60, help="seconds after which a silent loop is dead")
+    add("--timeout", type=float, default=60, help="a loop without an answer is stopped after this number of seconds")
     add("--json", default=os.devnull, help="write all figures here")
     options = parser.parse_args()
     if (size := options.image_size) < 2 or size & (size - 1):

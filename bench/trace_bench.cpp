@@ -1,6 +1,7 @@
-// What recording a trace costs: steps/s of traced runs over those of others, in turns.
+// Measures what recording a trace costs: steps/s of traced runs divided by steps/s of untraced
+// runs, which alternate.
 //   trace_bench [--device cpu] [--image-size 64] [--batch-size 8] [--input loader] [--steps 100]
-//               [--repeats 10] [--json FILE]
+//   [--repeats 10] [--json FILE]
 #include <CLI/CLI.hpp>
 #include <iostream>
 
@@ -59,7 +60,7 @@ class Bench {
     return options;
   }
 
-  /// What comes behind the steps that fill the pipeline.
+  /// Keeps the durations of the steps after those that fill the pipeline.
   static void keep(const RunResult& result, std::vector<double>& durations_s) {
     constexpr std::size_t kFirst = 8;
     for (std::size_t i = kFirst; i < result.step_end_s.size(); ++i)

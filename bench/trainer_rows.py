@@ -1,5 +1,5 @@
-"""What bench/trainers.py measures, each in a process that runs this file: a task a line comes in, as
-JSON, an answer a line goes out."""
+"""The training loops that bench/trainers.py compares. Each runs in a process that executes this file, which reads
+one task per line as JSON and writes one answer per line."""
 
 import itertools
 import json
@@ -16,15 +16,15 @@ CPUS = sorted(os.sched_getaffinity(0))
 
 
 def stay_on(cores):
-    """All threads of this process, and what they start, on so many cores."""
+    """Binds all threads of this process, and all processes that they start, to this number of cores."""
     for thread in Path("/proc/self/task").iterdir():
         os.sched_setaffinity(int(thread.name), CPUS[:cores])
 
 
 @cache
 def training(model, is_compiled):
-    """One step of torchvision's model on uint8 images, as people tune it: channels-last, bf16, cuDNN's
-    own choice of algorithms, a fused optimizer."""
+    """Returns one step of torchvision's model on uint8 images, tuned as usual: channels-last, bf16, cuDNN
+    autotuning, a fused optimizer."""
     import torch
     import torchvision
 
@@ -71,7 +71,7 @@ def model_alone(task, is_compiled):
 
 
 def pytorch(task, is_compiled):
-    """From files: DataLoader, torchvision's decoder and transforms, pinned uint8 batches."""
+    """Trains from files: DataLoader, torchvision's decoder and transforms, pinned uint8 batches."""
     import torch
     import torchvision
     from torch.utils import data
@@ -117,7 +117,7 @@ def endless(loader):
 
 
 def dali(task, is_compiled):
-    """DALI with the GPU's JPEG engines."""
+    """Trains with DALI, which uses the GPU's JPEG engines."""
     from nvidia.dali import fn, pipeline_def, types
     from nvidia.dali.plugin.pytorch import DALIGenericIterator
 
@@ -140,7 +140,7 @@ def dali(task, is_compiled):
 
 
 def spdl(task, is_compiled):
-    """SPDL's threads with torchvision's decoder and transforms, pinned uint8 batches."""
+    """Trains with SPDL's threads, torchvision's decoder and transforms, pinned uint8 batches."""
     import random
 
     import torch

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Speed of training a model known to both, side by side: JPEG files of 500 x 375, random resized crops
-of 224 x 224, bf16, channels-last, images per second, on some cores of the machine.
+"""Compares the speed of training a model that both PyTorch and Slipstream have, on some cores of the machine.
 
-Rows: the model alone on one batch that lies on the GPU (PyTorch, eager and compiled), PyTorch's loop
-from the files (DataLoader with torchvision's decoder and transforms, uint8 batches, pinned, fused SGD;
-eager and compiled), the same loop with the loader of the Python package, DALI or SPDL (where they are
-installed), and the program from the files, with the rate of its model alone beside it. As many
-workers as cores. All rows take turns, repeat by repeat. A figure {"value", "low", "high", "unit", "n"}
-is the median of n repeats with a 95 % interval (Student's t).
+JPEG files of 500 x 375, random resized crops of 224 x 224, bf16, channels-last; images per second.
+
+Rows: the model alone on one batch on the GPU (PyTorch, eager and compiled); PyTorch's loop from the files (DataLoader
+with torchvision's decoder and transforms, pinned uint8 batches, fused SGD; eager and compiled); the same loop with the
+loader of the Python package, DALI or SPDL (if they are installed); and the program from the files, together with the
+rate of its model alone. There is one worker per core. The repeats of all rows are interleaved. A figure
+{"value", "low", "high", "unit", "n"} is the median of n repeats with a 95 % interval (Student's t).
 """
 
 import json
@@ -34,7 +34,8 @@ def add_repeat(row, answer):
 
 
 def is_worth_measuring(name, cores, options):
-    """The model alone needs no cores; engines matter where cores do not suffice."""
+    """Returns false if more cores cannot matter: the model alone needs no cores, and JPEG engines only help if cores
+    do not suffice."""
     if name.startswith("alone"):
         return cores == max(options.cores)
     return cores <= 4 or not name.endswith("engines")
@@ -50,7 +51,7 @@ def measure(options, shared, write):
         for row in rows * options.repeats:
             if "message" in row or time.monotonic() > until:
                 continue
-            kind = row["row"].split("_")[0]  # importing the package asks CUDA for more queues, before its first use
+            kind = row["row"].split("_")[0]  # importing the package before CUDA is used makes CUDA create more queues
             process = child.get(kind, child["python"])
             add_repeat(row, process.ask(shared | {"row": row["row"], "cores": row["cores"]}, options.timeout))
             rate = row["repeats"][-1] if row["repeats"] else row["message"]

@@ -1,5 +1,6 @@
-// The CPU form of transforms, one thread: one image of 256 x 256 x 3 in, uint8 ("/u8") or float32
-// ("/f32"), parameters drawn for each. Every operation alone, then chains.
+// Measures the CPU implementation of transforms on one thread. Input: one image of 256 x 256 x 3,
+// uint8 ("/u8") or float32 ("/f32"), with new random parameters for each call. First every
+// operation alone, then chains.
 #include <benchmark/benchmark.h>
 
 #include <string>

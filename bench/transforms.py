@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""The CPU form of transforms on one core, side by side: microseconds for one image of 256 x 256 x 3.
+"""Compares the CPU implementation of transforms with torchvision's on one core: microseconds per image of 256 x 256 x 3.
 
-Ours (bench/transform_bench) beside torchvision's transforms.v2 on tensors, with one thread: "planes" in
-the layout that its decoder gives, "pixels" with the channels of a pixel next to each other. Rows take
-turns, repeat by repeat, in one run. A figure {"value", "low", "high", "unit", "n"} is the median of n
-repeats with a 95 % interval (Student's t); "times_as_fast" is the faster of torchvision's layouts
-over ours.
+Ours is bench/transform_bench; torchvision's transforms.v2 run on tensors with one thread. "planes" is the layout that
+torchvision's decoder returns; in "pixels" the channels of a pixel are adjacent. One run interleaves the repeats of all
+rows. A figure {"value", "low", "high", "unit", "n"} is the median of n repeats with a 95 % interval (Student's t);
+"times_as_fast" is the time of torchvision's faster layout divided by our time.
 """
 
 import argparse
@@ -83,7 +82,8 @@ def ours(options, name):
 
 
 def measure(name, transform, options):
-    """Figures by row, and how many times as fast ours is; `transform`: None where there is none."""
+    """Returns figures by row, and how many times faster ours is; `transform` is None if torchvision has no
+    equivalent."""
     values = {"slipstream": []}
     taken = {} if transform is None else {
         layout: image(name.split("/")[1], layout) for layout in ("planes", "pixels")}
@@ -116,7 +116,7 @@ def print_row(row):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--program", default=str(ROOT / "build/bench/transform_bench"))
-    parser.add_argument("--rows", help="comma-separated, such as resize/u8; all without it")
+    parser.add_argument("--rows", help="comma-separated list, for example resize/u8; default: all")
     parser.add_argument("--seconds", type=float, default=0.2)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json")

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""What slipstream.verify says of loops at the size of `segmentation` (W1): the published pipelined loop, a
-published prefetcher (timm's, where it is installed) ahead of a training step that takes longer than the
-host's work, and loops that are right. Each has a process of its own, because an assertion on the device
-takes CUDA with it; where it does, another process runs the reported seed again for the operation.
+"""Runs slipstream.verify on loops of the size of `segmentation` (W1).
+
+The loops: the published pipelined loop; a published prefetcher (timm's, if it is installed) before a training step that
+takes longer than the host's work; and correct loops. Each has a separate process, because CUDA is unusable after a
+device-side assertion. In that case another process runs the reported seed again to find the operation.
 """
 
 import argparse
@@ -68,7 +69,8 @@ LOOPS = {
 
 
 def verify(options):
-    torch.use_deterministic_algorithms(True, warn_only=True)  # the loss alone is not; weights do not depend on it
+    # the loss alone is not deterministic; weights do not depend on it
+    torch.use_deterministic_algorithms(True, warn_only=True)
     start = time.monotonic()
     report = ss.verify(lambda: LOOPS[options.loop](options), schedules=options.schedules, seed=options.seed)
     report.show()
@@ -104,7 +106,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     add = parser.add_argument
     add("--loops", type=lambda text: text.split(","), default=list(LOOPS), help=",".join(LOOPS))
-    add("--loop", choices=LOOPS, help="this one alone, in this process")
+    add("--loop", choices=LOOPS, help="runs only this one, in this process")
     add("--schedules", type=int, default=200)
     add("--seed", type=int, default=0)
     add("--batch-size", type=int, default=32)

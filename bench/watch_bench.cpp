@@ -1,5 +1,5 @@
-// What watching costs the thread that feeds the first lane: one step told, in runs of 100 and of
-// 1000 steps a second, with the counters of 8 host steps.
+// Measures what watching costs the thread that feeds the first lane: the time to report one step,
+// in runs of 100 and of 1000 steps per second, with the counters of 8 host steps.
 #include <benchmark/benchmark.h>
 
 #include "report/watch_report.h"

@@ -1,5 +1,6 @@
-// What each wire format saves: the copy of its bytes from pinned memory and the kernel that expands
-// them, each timed by the device. 256 MiB arrive, plain or packed.
+// Measures what each wire format saves: the copy of its bytes from pinned memory, and the kernel
+// that expands them, each timed by the device. The output has 256 MiB, whether it was copied plain
+// or packed.
 #include <cstring>
 #include <string>
 
@@ -41,7 +42,7 @@ PackedField make_field(const Form& form) {
   return field;
 }
 
-/// Device memory and pinned memory of so many bytes.
+/// Device memory and pinned memory of the given sizes.
 struct Memory {
   explicit Memory(std::size_t device_bytes, std::size_t host_bytes) {
     check_cuda(cudaMalloc(&device, device_bytes));
