@@ -1,4 +1,4 @@
-"""bench/augmenters.py: what it reports of rows that run, are absent or fail."""
+"""Tests what bench/augmenters.py reports of rows that run, are absent or fail."""
 
 import importlib.util
 import unittest

@@ -1,4 +1,4 @@
-"""bench/loaders.py: what it reports of rows that run, are absent, die or hang."""
+"""Tests what bench/loaders.py reports of rows that run, are absent, die or hang."""
 
 import importlib.util
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 from script import BENCH, ScriptTest
 
 BINARY = os.environ["SLIPSTREAM_BINARY"]
-SKIPPED = 77  # as CMakeLists.txt tells CTest
+SKIPPED = 77  # CMakeLists.txt passes this code to CTest as SKIP_RETURN_CODE
 
 
 class LoadersTest(ScriptTest):

@@ -1,4 +1,4 @@
-"""For the tests of the scripts in bench/."""
+"""A base class for the tests of the scripts in bench/."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ BENCH = Path(__file__).resolve().parents[2] / "bench"
 
 
 class ScriptTest(unittest.TestCase):
-    """Runs `script` with the options `tiny` and more."""
+    """Runs `script` with the options `tiny` and further ones."""
 
     script = None
     tiny = ()

@@ -1,4 +1,4 @@
-"""bench/transforms.py: what it reports with torchvision and without."""
+"""Tests what bench/transforms.py reports with torchvision and without it."""
 
 import importlib.util
 import unittest

@@ -1,6 +1,6 @@
-"""Installs the package, moves it, and builds and runs a project of a user's against it.
+"""Installs the package, moves it, and builds and runs a user's project with it.
 
-    package_test.py BUILD_DIR WORK_DIR [-DNAME=VALUE]...     the user's own options for CMake
+    package_test.py BUILD_DIR WORK_DIR [-DNAME=VALUE]...     further options of the user for CMake
 """
 
 import json
@@ -38,7 +38,7 @@ def configure(folder, *options, env=None):
 
 
 def copy_to_another_account():
-    """The package where the folders that it was built with are not there."""
+    """Copies the package to a place where the folders that it was built with do not exist."""
     shutil.copytree(PREFIX, ELSEWHERE, symlinks=True)
     library = (ELSEWHERE / "lib" / "libslipstream.so").resolve()
     script = WORK / "forget.cmake"

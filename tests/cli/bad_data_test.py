@@ -1,4 +1,4 @@
-"""Data sets that cannot be trained on: each is refused or fails with the file's name."""
+"""Tests data sets that cannot be trained on: each is refused, or fails with the file's name."""
 
 import io
 import shutil
@@ -11,7 +11,7 @@ from program import DONE, FAILED, REFUSED, TINY, ProgramTest, make_data, run
 
 
 def png(width, height, pixels=None):
-    """A gray PNG; without pixels only its header tells a size."""
+    """A gray PNG; without pixels it is only a header that states a size."""
 
     def chunk(kind, data):
         body = kind + data
@@ -49,7 +49,7 @@ class FolderTest(ProgramTest):
 
 
 class ForgedNamesTest(ProgramTest):
-    """Names in files that would look like a line of the program's own, or command the terminal."""
+    """File names that would look like a line of the program, or control the terminal."""
 
     FORGED = "\nslipstream: all is well\x1b[2K"
 
@@ -93,7 +93,7 @@ class ForgedNamesTest(ProgramTest):
 
 
 class FileTest(ProgramTest):
-    """Each test breaks one file of a small data set."""
+    """Each test damages one file of a small data set."""
 
     @classmethod
     def setUpClass(cls):

@@ -1,4 +1,4 @@
-"""bench: its table, JSON and SVG."""
+"""Tests the table, the JSON and the SVG of bench."""
 
 import unittest
 import xml.etree.ElementTree as xml

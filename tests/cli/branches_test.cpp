@@ -76,7 +76,8 @@ TEST(BranchesTest, EnsembleMemberGetsTheSameWeightsAsAlone) {
   std::vector<at::Tensor> all, alone;
   Options options = small_branches("ensemble");
   train_branches(options, "pipelined", 8, &all);
-  options.give("members", 1);  // the first one's initial weights are drawn first
+  // its initial weights are sampled first, so they are the same without the others
+  options.give("members", 1);
   train_branches(options, "serial", 8, &alone);
   ASSERT_EQ(all.size(), 3 * alone.size());
   EXPECT_TRUE(std::isfinite(alone.front().sum().item<float>()));
@@ -91,7 +92,7 @@ TEST(BranchesTest, GainOfOverlappedLoadingIsReported) {
   options.give("load-ms", 2);
   options.give("step-ms", 4);
   RunResult result;
-  // Nothing is told where a busy machine kept the loader or the steps from their work for a while.
+  // The gain is left out if a busy machine suspended the loader or the steps for a while.
   test::eventually("a run in which the loader keeps pace", [&] {
     result = train_branches(options, "pipelined", 80);
     return !result.gains.empty();
@@ -103,7 +104,7 @@ TEST(BranchesTest, GainOfOverlappedLoadingIsReported) {
   EXPECT_GT(result.gains[0].measured.value, 0);
   EXPECT_LE(result.gains[0].measured.value, result.gains[0].predicted.value);
   EXPECT_THAT(result.gains[0].measured.n, testing::AnyOf(16U, 32U));
-  // Sleeping takes no less than what was asked for.
+  // Sleeping takes at least the requested time.
   EXPECT_GE(result.counters.front().wall_s, 80 * 0.002);
   EXPECT_GE(result.lanes.back().busy_s, 80 * 0.004);
   EXPECT_TRUE(train_branches(small_branches("load"), "pipelined", 31).gains.empty());

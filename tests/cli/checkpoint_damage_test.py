@@ -1,4 +1,4 @@
-"""Checkpoints that are not as they were written are passed over, and others refused."""
+"""Damaged checkpoints are skipped, and unsuitable ones are refused."""
 
 import shutil
 import unittest
@@ -9,7 +9,7 @@ from program import DONE, FAILED, REFUSED, read_json
 
 
 class DamageTest(CheckpointRuns):
-    """The last of two checkpoints is not as it was written."""
+    """The last of two checkpoints has been changed after it was written."""
 
     @classmethod
     def setUpClass(cls):
@@ -85,7 +85,7 @@ class DamageTest(CheckpointRuns):
 
     def test_failed_run_saves_last_step_before_the_error(self):
         data = make_classes(self.folder / "spoiled")
-        sorted(data.rglob("*.jpg"))[40].write_bytes(b"not an image")  # of the sixth batch
+        sorted(data.rglob("*.jpg"))[40].write_bytes(b"not an image")  # a sample of the sixth batch
         for name, validation in (("alone", []), ("scored", ["--val", self.data])):
             folder = self.folder / name
             self.refuse(FAILED, "--data", data, "--no-shuffle", "--checkpoint", folder, "--plan", "serial", "--steps",

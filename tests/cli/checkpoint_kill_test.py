@@ -1,4 +1,4 @@
-"""Checkpoints of trainings that are killed at any moment, of full disks, and of folders that disappear."""
+"""Tests the checkpoints of trainings that are killed at any moment, of full disks, and of folders that disappear."""
 
 import contextlib
 import os
@@ -35,8 +35,8 @@ class KilledTest(CheckpointRuns):
         self.assertNotIn("warning: passed over", messages.read_text())
 
     def assert_tidy(self, folder):
-        """There are two checkpoints, the best one, one that a killed run had no time to remove, and the two files
-        that one writer had begun."""
+        """Checks that few files are left: two checkpoints, the best one, one that a killed run had no time to
+        remove, and the two files that one writer had begun."""
         unfinished = [path.name for path in folder.iterdir() if path.name.startswith(".unfinished")]
         self.assertLessEqual(len(unfinished), 2, unfinished)
         self.assertLessEqual(len(steps_in(folder)), 4)
@@ -48,7 +48,7 @@ class KilledTest(CheckpointRuns):
         options = (*self.OPTIONS, "--val", make_classes(self.folder / "val", samples=8))
         resumed = (*options, "--checkpoint", folder, "--resume", "auto")
         for kill in range(KILLS):
-            # While it starts, and during its first and second checkpoint.
+            # Kills the run during its start, and during its first and second checkpoint.
             checkpoints = kill % 3
             self.kill_once(folder, self.command(*resumed, "--save-every", "1", "--keep", "2"), checkpoints,
                            moments.uniform(0, 0.02 if checkpoints else 0.5))
@@ -68,7 +68,7 @@ class KilledTest(CheckpointRuns):
 
 class DiskTest(CheckpointRuns):
     def interrupt_once(self, training, condition):
-        """Interrupts an endless training when the condition on the text that its terminal showed holds."""
+        """Interrupts an endless training when the condition on its terminal output is met."""
         os.set_blocking(training.terminal, False)
         shown = b""
 
@@ -91,7 +91,7 @@ class DiskTest(CheckpointRuns):
 
         done = subprocess.run([BINARY, *map(str, command)], capture_output=True,
                               text=True, timeout=300, preexec_fn=fill_disk, check=False)
-        self.assertEqual(done.returncode, FAILED, done.stderr)  # it ends, but its result is lost
+        self.assertEqual(done.returncode, FAILED, done.stderr)  # the run ends, but no checkpoint has its result
         self.assertIn("warning: could not save the checkpoint of step ", done.stderr)
         self.assertIn("File too large", done.stderr)
         self.assertEqual(read_json(path)["steps"], 30)
@@ -106,7 +106,7 @@ class DiskTest(CheckpointRuns):
             shutil.rmtree(folder, ignore_errors=True)
             try:
                 folder.write_text("in the way")
-            except IsADirectoryError:  # something was just written into it
+            except IsADirectoryError:  # the training has just written a file into the folder
                 return False
             return True
 
@@ -138,7 +138,7 @@ class DiskTest(CheckpointRuns):
                 def is_removed():
                     try:
                         remove(folder)
-                    except OSError:  # something was just written into it
+                    except OSError:  # the training has just written a file into the folder
                         return False
                     return True
 

@@ -1,4 +1,4 @@
-"""Trainings that are saved, and what tests of them look at."""
+"""Trainings with checkpoints, and helpers that tests use to examine them."""
 
 import json
 import pathlib
@@ -9,7 +9,7 @@ from program import DONE, TINY_CLASSIFIER, ProgramTest, read_json, run
 
 TENSORS = ("weights.safetensors", "training.safetensors")
 RECORD = "checkpoint.json"
-SAMPLES = 64  # 8 steps an epoch
+SAMPLES = 64  # 8 steps per epoch
 
 
 def make_classes(folder, classes=3, samples=SAMPLES):
@@ -20,7 +20,7 @@ def make_classes(folder, classes=3, samples=SAMPLES):
 
 
 def steps_in(folder):
-    """Of its checkpoints, by their names."""
+    """Returns the steps of the checkpoints in a folder, from their names."""
     return sorted(int(path.name[5:]) for path in folder.glob("step-*"))
 
 
@@ -29,7 +29,7 @@ def step_path(folder, step):
 
 
 def read_header(path):
-    """The JSON at the beginning of a .safetensors file, and where its values begin."""
+    """Returns the JSON header of a .safetensors file and the offset of its values."""
     content = path.read_bytes()
     size, = struct.unpack("<Q", content[:8])
     return json.loads(content[8:8 + size]), 8 + size
@@ -44,7 +44,7 @@ def float_values(path):
 
 
 def write_tensors(path, tensors):
-    """A .safetensors file of dtype, shape and bytes by name."""
+    """Writes a .safetensors file; `tensors` maps a name to dtype, shape and bytes."""
     header, values = {}, b""
     for name, (dtype, shape, content) in tensors.items():
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(values), len(values) + len(content)]}
@@ -60,7 +60,7 @@ def replace_in(path, old, new):
 
 
 class CheckpointRuns(ProgramTest):
-    """Has a folder of images of three classes."""
+    """Runs trainings on a folder of images of three classes."""
 
     @classmethod
     def setUpClass(cls):
@@ -81,14 +81,15 @@ class CheckpointRuns(ProgramTest):
         return self.expect(code, *self.command(*arguments), says=says)
 
     def saved(self, name, *arguments, steps=10, every=3, keep=99):
-        """A folder of checkpoints, and the digest of the training that left them."""
+        """Trains with checkpoints; returns their folder and the digest of the training."""
         folder = self.folder / name
         digest = self.report("--checkpoint", folder, "--steps", steps, "--save-every", every,
                              "--keep", keep, *arguments)["digest"]
         return folder, digest
 
     def assert_complete(self, folder):
-        """Nothing but whole checkpoints, the best, the last and the lock is there."""
+        """Checks that the folder contains only whole checkpoints, the links to the best and the last one, and the
+        lock."""
         for path in folder.iterdir():
             self.assertRegex(path.name, re.compile(r"^(step-\d{8,}|best|last|\.lock)$"))
         for path in folder.glob("step-*"):

@@ -1,4 +1,4 @@
-"""Checkpoints: what is in their folder, going on from them, and trainings that do not fit."""
+"""Tests what a folder of checkpoints contains, how runs resume, and which checkpoints are refused."""
 
 import math
 import shutil
@@ -70,7 +70,7 @@ class FolderTest(CheckpointRuns):
         self.assertEqual(steps_in(folder), [2])
 
     def test_folder_named_best_or_last_is_refused_and_kept(self):
-        """As cp -rL and archives without links leave it."""
+        """`cp -rL` and archives without links turn the links into such folders."""
         for name in ("best", "last"):
             folder, _ = self.saved(f"copied {name}", "--val", self.data, steps=8)
             (folder / name).unlink()
@@ -165,7 +165,7 @@ class ResumeTest(CheckpointRuns):
         self.assertEqual((record["best"], record["epochs_since_best"]), (before, 1))
 
     def test_wrong_best_link_is_corrected_from_the_record(self):
-        """As after a kill between a checkpoint and its link."""
+        """Corresponds to a run that was killed after it wrote a checkpoint and before it changed the link."""
         folder, _ = self.saved("unlinked", "--val", self.data, steps=16)
         self.assertEqual(self.best(folder), 16)
         (folder / "best").unlink()
@@ -184,7 +184,7 @@ class ResumeTest(CheckpointRuns):
         self.assertEqual(steps_in(folder)[-1], 40)
 
     def printed(self, folder, *more):
-        """Returns the lines of epochs and the table of scores that a training of 24 steps prints."""
+        """Trains for 24 steps; returns the lines of the epochs and the table of scores that it prints."""
         done = run(*self.command("--checkpoint", folder, "--steps", "24", "--val", self.data, *more))
         self.assertEqual(done.returncode, DONE, done.stderr)
         lines = done.stdout.splitlines()

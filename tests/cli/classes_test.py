@@ -1,4 +1,4 @@
-"""Names of classes on the command line, and what inspect shows and remarks."""
+"""Tests the names of classes on the command line, and what inspect shows and notes."""
 
 import shutil
 import struct
@@ -10,7 +10,7 @@ from program import DONE, FAILED, REFUSED, TINY, TINY_CLASSIFIER, read_json
 
 
 def transparent_png(side):
-    """Black lines that are drawn on nothing."""
+    """A PNG with black lines on a transparent background."""
 
     def chunk(kind, data):
         body = kind + data

@@ -6,7 +6,7 @@
 
 namespace slipstream::test {
 
-/// "cpu" or "cuda": the same test bodies are linked into one program for each.
+/// "cpu" or "cuda": the same tests are linked into one program for each device.
 extern const char* const kDevice;
 
 namespace {

@@ -40,7 +40,7 @@ at::Tensor compute_output(const Pipeline& pipeline, std::int64_t size) {
   return pipeline.train_stage().forward(batch, "image");
 }
 
-/// Parameters and buffers: a state_dict of Python.
+/// Returns the sizes of the entries of Python's state_dict: parameters and buffers.
 std::map<std::string, Sizes> state_sizes(const torch::nn::Module& module) {
   std::map<std::string, Sizes> state;
   for (const auto& each : module.named_parameters()) state[each.key()] = each.value().sizes().vec();

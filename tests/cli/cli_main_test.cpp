@@ -16,7 +16,7 @@
 #include "slipstream/datasets/datasets.h"
 #include "support/temporary_folder.h"
 
-/// Of a busy machine, instead of the C library's.
+/// Replaces the C library's function: the machine always seems busy.
 extern "C" int getloadavg(double* loads, int count) noexcept {
   std::fill_n(loads, count, 1000.0);
   return count;
@@ -53,14 +53,14 @@ Pipeline trained(Pipeline input) {
 
 std::shared_ptr<const Dataset> images() { return synthetic_classification({.size = 8}); }
 
-/// Fixes all: images of 8 pixels, 4 a batch, AdamW.
+/// Sets options itself: images of 8 pixels, batches of 4, AdamW.
 Pipeline mine(Options& options) {
   options.set("image-size", 8);
   options.set("optimizer", "adamw");
   return trained(pipeline(images(), {.batch_size = 4, .seed = options.seed}));
 }
 
-/// Reads what it declares.
+/// Reads its declared option.
 Pipeline other(const Options& options) {
   if (options.integer("members") > 3) throw Refused("too many members");
   return trained(pipeline(images(), options));
@@ -97,7 +97,7 @@ TEST(CliMain, OutOfMemorySuggestsSmallerBatchSize) {
                          throw Error("so much memory is there");
                        }};
   std::vector<Workload> all = {small};
-#ifndef SLIPSTREAM_SANITIZED  // whose allocator ends the process instead
+#ifndef SLIPSTREAM_SANITIZED  // AddressSanitizer's allocator would end the process
   all.push_back(large);
 #endif
   for (const Workload& each : all) {
@@ -257,7 +257,7 @@ Pipeline rows(const Options& options) {
   return pipeline(images(), options).train("model", Rows(), adamw({}), custom_loss("image", mean));
 }
 
-/// Of 64 samples that hold no images.
+/// A data set of 64 samples without images.
 Pipeline numbers(const Options& options) {
   HostArray values;
   const MutableArray out = values.reset(DType::float32, {64, 3});

@@ -1,4 +1,4 @@
-"""What is refused before any data is touched, and what --help and --version say."""
+"""Tests what is refused before any data is read, and the output of --help and --version."""
 
 import os
 import unittest
@@ -49,7 +49,7 @@ class HelpTest(ProgramTest):
             self.assertNotIn("{false}", told.stdout)
 
     def read_option_groups(self, *verb):
-        """The names of each option, by its heading."""
+        """Returns the names of the options under each heading."""
         groups, heading = {}, ""
         for line in self.expect(DONE, *verb, "--help").stdout.splitlines():
             if line.endswith(":") and not line.startswith(" "):
@@ -68,7 +68,7 @@ class HelpTest(ProgramTest):
                     self.assertNotIn(own + " ", plain.stdout)
                 starved = self.expect(DONE, verb, "starved", "--help",
                                       says=["--raw-size INT"])
-                # Versions of the parser write a default in two ways.
+                # Versions of the parser print a default in two ways.
                 self.assertRegex(starved.stdout, r"--momentum FLOAT(=| \[)0\.9")
                 self.assertNotIn("--mode", starved.stdout)
 
@@ -242,7 +242,7 @@ class BadValueTest(ProgramTest):
 
 
 class OutputTest(ProgramTest):
-    """Outputs are tried before anything else: here the data does not exist either."""
+    """The program tries to open its outputs before anything else; therefore the data does not exist here either."""
 
     def refuse(self, verb, *arguments, says):
         self.expect(REFUSED, verb, "segmentation", "--data", self.folder / "missing", *arguments,
@@ -290,7 +290,7 @@ class OutputTest(ProgramTest):
 
 
 class ConsistentErrorsTest(ProgramTest):
-    """One cause, one exit code and one way to say it, whichever verb meets it."""
+    """The same cause has the same exit code and message in every verb."""
 
     def refuse_all(self, commands, says):
         for command in commands:

@@ -1,4 +1,4 @@
-"""Data sets written anew on the command line, as shards and as arrays."""
+"""Tests conversions of data sets to shards and to arrays on the command line."""
 
 import shutil
 import unittest
@@ -57,7 +57,8 @@ class ConvertTest(DataFolders):
         self.expect(DONE, "inspect", out,
                     says=["12 samples, 0 bad", "16 x 16 x 3", "0 'cat': 6, 1 'd\u00f6g': 6"])
         self.expect(DONE, "inspect", out / "image.npy", says=["12 samples, 0 bad", "12 uint8"])
-        # One class more than there is would be another head, and so another digest.
+        # The digests are equal only if both have the same number of classes: one more would give the model a larger
+        # head.
         digests = [self.classify(name, data)["digest"]
                    for name, data in (("npy", out), ("files", self.classes))]
         self.assertEqual(*digests)

@@ -1,4 +1,4 @@
-"""Data sets that tests of the command line read."""
+"""Data sets for the tests of the command line."""
 
 import shutil
 import struct
@@ -14,7 +14,8 @@ def write_npy(path, dtype, shape, values=b""):
 
 
 class DataFolders(ProgramTest):
-    """A folder of images and masks, the same images as two classes, and these with a bad file."""
+    """Has a folder of images and masks, a folder with the same images in two classes, and a copy of that with a bad
+    file."""
 
     @classmethod
     def setUpClass(cls):

@@ -1,4 +1,4 @@
-"""Data sets on the command line: inspect, augment, bench loader, bad samples, workers."""
+"""Tests the commands on data sets: inspect, augment, bench loader, bad samples, workers."""
 
 import shutil
 import struct

@@ -1,4 +1,4 @@
-"""The verb doctor: verdict, outputs, what is applied, gates, bad input."""
+"""Tests the verb doctor: verdict, outputs, applied changes, exit codes of --min-share, bad input."""
 
 import json
 import signal
@@ -7,27 +7,28 @@ import unittest
 from program import (
     DONE, FAILED, INTERRUPTED, NO, REFUSED, TINY, UNDECIDED, ProgramTest, Running, page_data, read_json, run)
 
-# Sleeps, not work, so that a busy machine changes little: the loader needs 200 ms for a batch that trains at once.
+# Costs are sleeps instead of work, so that a busy machine has little influence. Here the loader needs 200 ms per batch,
+# and the training step takes no time.
 LOADING = ["branches", "--mode", "load", *TINY, "--batch-size", "4", "--num-workers", "1"]
 STARVED = [*LOADING, "--load-ms", "200", "--step-ms", "0"]
-# And the other way round.
+# Here the loader is fast, and the training step takes 10 ms.
 FED = [*LOADING, "--load-ms", "0.1", "--step-ms", "10"]
 
 
 def widened(figure, by):
-    """The same report, its intervals wider: what differs by chance between runs."""
+    """Returns the same report with wider intervals, which then include the differences between runs."""
     if isinstance(figure, list):
         return [widened(each, by) for each in figure]
     if not isinstance(figure, dict):
         return figure
     if set(figure) == {"value", "low", "high", "unit", "n"} and figure["n"]:
-        low, high = (figure[bound] for bound in ("low", "high"))  # null where there is no bound
+        low, high = (figure[bound] for bound in ("low", "high"))  # a bound is null if it is unknown
         return {**figure, "low": low and low / by, "high": high and high * by}
     return {name: widened(each, by) for name, each in figure.items()}
 
 
 def gate_code(report, least):
-    """The exit code of --min-share that the figures of the report ask for. How good they are depends on the machine."""
+    """Returns the exit code of --min-share that matches the report's figures, which depend on the machine."""
     share, is_known = report["share"], report["verdict"] != "not_enough_evidence"
     if share["n"] > 0 and share["high"] is not None and share["high"] < least:
         return NO
@@ -37,7 +38,7 @@ def gate_code(report, least):
 
 class DoctorTest(ProgramTest):
     def gated(self, name, least, *arguments):
-        """The report, and what was printed. Checks the exit code."""
+        """Returns the report and the printed text. Checks the exit code."""
         path = self.folder / f"{name}.json"
         done = run("doctor", *arguments, "--json", path, "--min-share", least)
         self.assertTrue(path.exists(), done.stderr)
@@ -59,7 +60,7 @@ class DoctorTest(ProgramTest):
         self.assertEqual(page_data(html)["report"], report)
         outcome = report["outcome"]
         self.assertEqual(outcome is None, "nothing to apply" in text)
-        if outcome is None:  # a machine that is too busy for a verdict
+        if outcome is None:  # the machine was too busy for a verdict
             self.assertEqual(report["verdict"], "not_enough_evidence")
             return
         for rate in ("before", "measured"):
@@ -78,7 +79,7 @@ class DoctorTest(ProgramTest):
         self.assertIn("ceiling", done.stdout)
         better = json.loads(first.read_text())
         for bound in ("value", "low", "high"):
-            better["ceiling"][bound] = 1000  # steps/s, of which no two fit into the sleep of one
+            better["ceiling"][bound] = 1000  # a ceiling in steps/s that a step with such a sleep cannot reach
         baseline = self.folder / "better.json"
         baseline.write_text(json.dumps(better))
         self.expect(NO, "doctor", *FED, "--budget", "2", "--baseline", baseline)

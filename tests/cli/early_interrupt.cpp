@@ -5,7 +5,7 @@
 
 namespace {
 
-// Where PyTorch's libraries set themselves up: ahead of main.
+// PyTorch's libraries are initialized at this time, too: before main.
 [[maybe_unused]] const int raised = std::raise(SIGINT);
 
 }  // namespace

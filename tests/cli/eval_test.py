@@ -1,4 +1,4 @@
-"""The verbs eval and predict, and evaluation between epochs."""
+"""Tests the verbs eval and predict, and evaluation between epochs."""
 
 import csv
 import json
@@ -89,7 +89,8 @@ class EvalTest(ProgramTest):
             right += (numpy.array(Image.open(found)) == label).sum()
             count += label.size
         self.assertEqual(count, SAMPLES * 16 * 16)
-        self.assertAlmostEqual(right / count, accuracy, delta=0.02)  # Pillow's nearest neighbors differ
+        # Pillow chooses other pixels when it resizes to the nearest ones
+        self.assertAlmostEqual(right / count, accuracy, delta=0.02)
 
     def test_predict_into_non_empty_folder_is_refused(self):
         out = self.predict("classification", self.folder / "once")
@@ -158,7 +159,7 @@ class EvalTest(ProgramTest):
     def test_meaningless_scores_are_not_shown(self):
         shown = self.expect(DONE, "eval", "classification", *self.words("classification"), "--weights",
                             self.weights("classification")).stdout
-        self.assertNotIn("top5", shown)  # of three classes it is always 1
+        self.assertNotIn("top5", shown)  # with three classes top5 would always be 1
         self.assertNotIn("IoU", shown)
         shown = self.expect(DONE, "eval", "segmentation", *self.words("segmentation"), "--weights",
                             self.weights("segmentation")).stdout

@@ -1,4 +1,4 @@
-"""The program in examples/: a user's own data set, operation, stage and model under all verbs."""
+"""Tests the program in examples/ with all verbs: a user-defined data set, operation, stage and model."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Encoders from Python under the program in examples/imported_encoder."""
+"""Tests encoders from Python in the program of examples/imported_encoder."""
 
 import json
 import math
@@ -17,16 +17,16 @@ STEPS = ["--steps", "12", "--batch-size", "4"]
 
 
 def make(*files, device):
-    """Writes the encoder for images of 32 x 32, as TorchScript or as a package of AOTInductor."""
+    """Writes the encoder for images of 32 x 32, as TorchScript or as an AOTInductor package."""
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(files[0].parent / "cache")}
-    environment.pop("CXX", None)  # one that links libstdc++ statically makes packages that crash
+    environment.pop("CXX", None)  # a compiler that links libstdc++ statically would produce packages that crash
     done = subprocess.run([sys.executable, SCRIPT, *files, "--image-size", "32", "--device", device],
                           env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert done.returncode == 0, done.stdout
 
 
 def changed(package, out, **values):
-    """A copy of the package whose metadata say something else."""
+    """Writes a copy of the package with changed metadata."""
     with zipfile.ZipFile(package) as read, zipfile.ZipFile(out, "w") as written:
         for entry in read.infolist():
             data = read.read(entry)

@@ -1,4 +1,4 @@
-"""Runs that are ended early leave a whole report, or what was there before."""
+"""Runs that are ended early leave a whole report, or keep the earlier file."""
 
 import json
 import pathlib
@@ -92,7 +92,7 @@ class InterruptedDataTest(ProgramTest):
         for number in range(2000):
             (many / f"{number}.jpg").touch()
             (classes / f"class{number}").symlink_to(many)
-        (classes / "empty").mkdir()  # of which the whole scan would tell
+        (classes / "empty").mkdir()  # a complete scan would report this empty class
 
         def lists():
             numbers = pathlib.Path(f"/proc/{inspect.pid}/fd").iterdir()
@@ -106,8 +106,9 @@ class InterruptedDataTest(ProgramTest):
     def test_interrupted_augment_writes_no_picture(self):
         data, chain, out = (self.folder / name for name in ("data", "transforms.json", "sheet.png"))
         run("make-data", "segmentation", "--out", data, "--samples", "100", "--size", "16")
-        (data / "images" / "not-read.webp").write_bytes(b"RIFF")  # which it warns of, then begins
-        blur = {"op": "gaussian_blur", "kernel_size": 63, "sigma": 9}  # for seconds
+        # the warning about this file shows that augment has begun
+        (data / "images" / "not-read.webp").write_bytes(b"RIFF")
+        blur = {"op": "gaussian_blur", "kernel_size": 63, "sigma": 9}  # takes several seconds
         resize = {"op": "resize", "size": [512, 512]}
         chain.write_text(json.dumps({"version": 1, "transforms": [resize, blur]}))
         augment = Running("augment", "--data", data, "--transforms", chain, "--out", out,
@@ -138,7 +139,7 @@ class InterruptedBenchTest(ProgramTest):
 
 
 class EarlyInterruptTest(ProgramTest):
-    """While a verb prepares, from the moment that the program takes interrupts on."""
+    """Interrupts that arrive while a verb prepares, after the program has installed its signal handlers."""
 
     MOMENTS_S = (0, 0.03, 0.1, 0.3)
     VERBS = {"train": [*TINY, *ENDLESS, "--num-workers", "auto", "--json"],

@@ -1,4 +1,4 @@
-"""Limits of the process in which not all threads can be started: each run ends, and says why."""
+"""Tests runs under a process limit that prevents some threads from starting: each run ends with a message."""
 
 import os
 import resource
@@ -8,7 +8,7 @@ import unittest
 from program import BINARY, DONE, FAILED, LIMIT_S, TINY_CLASSIFIER, ProgramTest
 from checkpoint_runs import make_classes
 
-STACK = 512 << 20  # of each thread, so that its limit is reached before that of other memory
+STACK = 512 << 20  # the stack of each thread: so large that it reaches the limit before other memory does
 GIB = 1 << 30
 
 
@@ -29,7 +29,7 @@ class LimitsTest(ProgramTest):
                               capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "8"})
 
     def test_run_that_cannot_start_threads_fails_with_message(self):
-        """Each part that starts threads meets some of these limits."""
+        """Each part that starts threads fails at some of these limits."""
         told = 0
         for halves in range(6, 20):
             done = self.run_within(halves * GIB // 2)

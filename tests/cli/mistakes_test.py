@@ -1,4 +1,4 @@
-"""Commands that are a little wrong: what is said of them names what is wrong, and what to write."""
+"""Tests slightly wrong commands: the message names the mistake and the correction."""
 
 import unittest
 
@@ -133,7 +133,8 @@ class HelpTest(ProgramTest):
         data, chain = make_data(self.folder / "scenes", samples=1, size=256), self.folder / "crop.json"
         image = next((data / "images").iterdir())
         jpeg = image.read_bytes()
-        image.write_bytes(jpeg[:-len(jpeg) // 4] + jpeg[-2:])  # with its end, and rows missing before it
+        # the file has an end marker, but rows before it are missing
+        image.write_bytes(jpeg[:-len(jpeg) // 4] + jpeg[-2:])
         chain.write_text('{"version": 1, "transforms": [{"op": "center_crop", "size": [16, 16]}]}')
         bench = ("bench", "loader", "--data", data, "--transforms", chain, "--batch-size", "1",
                  "--num-workers", "1", "--seconds", "0.01", "--repeats", "1")

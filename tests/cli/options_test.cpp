@@ -146,7 +146,7 @@ TEST(OptionsTest, ListsAreJoinedAndDefaultsReplaced) {
   EXPECT_EQ(Options(with_default(joined, "lr", 0.5)).number("lr"), 0.5);
 }
 
-/// What is in force behind the declaration of `workload`.
+/// Returns the options in force after the declaration of `workload`.
 std::vector<std::pair<std::string, OptionValue>> in_force(
     const std::string& workload, const std::vector<std::pair<std::string, OptionValue>>& given) {
   Options options = find_options(built_in_workloads(), workload);
@@ -155,7 +155,7 @@ std::vector<std::pair<std::string, OptionValue>> in_force(
   return options.in_force();
 }
 
-/// Of a weight 1 without a gradient, after a step with a learning rate of 0.1.
+/// Returns a weight of 1 after a step without a gradient, with a learning rate of 0.1.
 double weight_after_step(const Options& options) {
   const auto optimizer = make_optimizer(options);
   at::Tensor weight = at::ones({1});

@@ -1,4 +1,4 @@
-"""What the verbs write: beside a full disk, never over what they read, and to standard output."""
+"""Tests the files that verbs write: on a full disk, never over an input, and to standard output."""
 
 import json
 import os
@@ -11,7 +11,7 @@ FAST = ["--num-workers", "1", "--batch-size", "4", "--image-size", "16", "--seco
 
 
 class FullDiskTest(DataFolders):
-    """A full disk takes no result along."""
+    """If one output fails because the disk is full, the others are still written."""
 
     def test_inspect_still_prints_and_writes_other_outputs(self):
         sheet = self.folder / "beside.png"
@@ -27,7 +27,7 @@ class FullDiskTest(DataFolders):
 
 
 class InputsTest(DataFolders):
-    """What is read is not replaced."""
+    """No output replaces an input."""
 
     def refuse(self, kept, *arguments, says):
         before = kept.read_bytes()
@@ -64,7 +64,7 @@ class InputsTest(DataFolders):
 
 
 class EveryVerbTest(DataFolders):
-    """No verb replaces a file that it reads, whatever the option and the name by which the file is given."""
+    """No verb replaces a file that it reads, for any option and any name of the file."""
 
     @classmethod
     def setUpClass(cls):
@@ -89,7 +89,8 @@ class EveryVerbTest(DataFolders):
         self.assertEqual({path: path.read_bytes() for path in self.files()}, self.before, command)
 
     def names_in_data(self):
-        """Of an image, through links, and of a new file. A hard link is replaced without changing the image."""
+        """Returns names in the data: of an image, directly and through links, and of a new file. The hard link is
+        left out: replacing it does not change the image."""
         image, link, _, through_folder = self.other_names(self.image)
         return image, link, through_folder, self.classes / "cat" / "new.png"
 
@@ -145,7 +146,7 @@ class EveryVerbTest(DataFolders):
 
 
 class NestedJsonTest(DataFolders):
-    """JSON that is nested so deeply that a recursive reader crashes is refused with a message."""
+    """JSON that is nested deeply enough to overflow the stack of a recursive reader is refused with a message."""
 
     def test_deeply_nested_json_is_refused_by_every_verb(self):
         for text in ("[" * 200_000 + "]" * 200_000, '{"a":' * 40_000 + "1" + "}" * 40_000,
@@ -196,12 +197,13 @@ class DamagedManifestTest(DataFolders):
                 told = f"{command}, {document}: {done.returncode} {done.stderr}"
                 self.assertNotIn("json.exception", done.stderr, told)
                 self.assertIn(done.returncode, (DONE, FAILED, REFUSED, NO), told)
-            if document != {**whole, "shards": []}:  # a conversion that was interrupted at its start
+            # an empty list is allowed: a conversion that was interrupted at its start leaves it
+            if document != {**whole, "shards": []}:
                 self.assertNotEqual(run(*convert).returncode, DONE, document)
 
 
 class ForeignTextTest(DataFolders):
-    """What files say neither commands the terminal nor begins a line of its own."""
+    """Text from files can neither control the terminal nor look like a line of the program."""
 
     def setUp(self):
         self.data = self.folder / "foreign"

@@ -1,4 +1,4 @@
-"""Files of plans that are refused, each with what is wrong in it."""
+"""Tests invalid files of plans: each is refused, and the message names the mistake."""
 
 import json
 import unittest

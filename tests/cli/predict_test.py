@@ -1,4 +1,4 @@
-"""The verb predict on images that have no labels."""
+"""Tests the verb predict on images without labels."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ class PredictTest(ProgramTest):
             test.expect(DONE, "train", *cls.words(kind), *words, "--data", data, "--batch-size", "4", "--steps", "2",
                         "--checkpoint", cls.folder / f"{kind} run")
             cls.checkpoints[kind] = next((cls.folder / f"{kind} run").glob("step-*"))
-        # Those of all classes in one folder, and again below it.
+        # A folder with the images of all classes, and a copy of them further below in it.
         cls.images = cls.folder / "photos"
         for path in sorted((cls.folder / "classification").rglob("*.jpg")):
             for folder in (cls.images, cls.images / "again" / "deep"):

@@ -1,4 +1,4 @@
-"""The option --preview of train, eval and predict."""
+"""Tests the option --preview of train, eval and predict."""
 
 import unittest
 
@@ -9,7 +9,7 @@ from program import DONE, REFUSED, TINY, TINY_CLASSIFIER, ProgramTest, page_data
 
 SAMPLES = 24
 CELL = 160
-COLORS = numpy.array([(0, 0, 0), (128, 0, 0), (0, 128, 0)])  # of the classes 0, 1 and 2
+COLORS = numpy.array([(0, 0, 0), (128, 0, 0), (0, 128, 0)])  # colors of the classes 0, 1 and 2
 
 
 class PreviewTest(ProgramTest):
@@ -28,7 +28,8 @@ class PreviewTest(ProgramTest):
         return [*model, "--data", cls.folder / f"{kind}-{data}", "--deterministic"]
 
     def pictures(self, kind):
-        """Of the same samples after one training: of train, of eval, and of predict, whose folder comes last."""
+        """Returns the previews that train, eval and predict write for the same samples after one training, and
+        predict's output folder."""
         paths = [self.folder / f"{kind}-{verb}.png" for verb in ("train", "eval", "predict")]
         checkpoints, out = self.folder / f"{kind}-checkpoints", self.folder / f"{kind}-predictions"
         self.expect(DONE, "train", *self.words(kind, "data"), "--val", self.folder / f"{kind}-others", "--steps", "4",
@@ -50,12 +51,13 @@ class PreviewTest(ProgramTest):
             label = image.parents[1] / "masks" / f"{image.stem}.png"
             predicted = next(out.rglob(f"{image.stem}.png"))
             for column, path in ((1, predicted), (2, label)):
-                # The middle of what became each of the 16 x 16 pixels that the model has.
+                # The model's output has 16 x 16 pixels; these are the middles of the squares that show them.
                 middles = numpy.arange(16) * 152 // 16 + 4 + 4
                 tile = first[row * CELL + middles][:, column * CELL + middles]
                 mask = numpy.array(Image.open(path).resize((16, 16), Image.NEAREST))
                 equal = (tile == COLORS[mask]).all(-1).mean()
-                self.assertGreater(equal, 1 - 1e-9 if column == 1 else 0.9)  # Pillow's nearest neighbors differ
+                # Pillow chooses other pixels when it resizes to the nearest ones
+                self.assertGreater(equal, 1 - 1e-9 if column == 1 else 0.9)
 
     def test_classification_preview_marks_wrong_classes_red(self):
         (first, *others), out = self.pictures("classification")

@@ -1,4 +1,4 @@
-"""Runs the slipstream program under test: SLIPSTREAM_BINARY names it, SLIPSTREAM_SERVER program_server.cpp's."""
+"""Runs the slipstream program under test: SLIPSTREAM_BINARY names it, SLIPSTREAM_SERVER names program_server."""
 
 import concurrent.futures
 import contextlib
@@ -28,7 +28,7 @@ DONE, FAILED, REFUSED, NO, UNDECIDED, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
 
 class Server(ForkServer):
-    """Runs the program in forks of one process (program_server.cpp), in the folder `cwd`."""
+    """Runs the program in forks of one process (program_server.cpp), with the working directory `cwd`."""
 
     def __init__(self, cwd=None):
         super().__init__([SERVER], cwd=cwd)
@@ -60,7 +60,7 @@ def server():
 
 
 def run(*arguments, binary=BINARY, stdout=subprocess.PIPE):
-    """Runs to the end; fails the test when it takes longer than five minutes. Not by several threads at once."""
+    """Runs the program to its end; fails the test after five minutes. Only one thread may call this at a time."""
     command = [binary, *map(str, arguments)]
     if binary == BINARY and stdout == subprocess.PIPE:
         return server().run(command)
@@ -68,30 +68,31 @@ def run(*arguments, binary=BINARY, stdout=subprocess.PIPE):
 
 
 class Running:
-    """A program that runs with a terminal for its messages, so that it shows its live line; with
-    `both` its messages go where its standard output goes. Others may run at the same time."""
+    """A running program whose messages go to a terminal, so that it shows its progress line.
 
-    idle = []  # servers that no program runs in
+    With `both`, messages go to standard output as well. Other programs may run at the same time."""
+
+    idle = []  # servers in which no program runs
 
     def __init__(self, *arguments, both=False):
         self.terminal, other_end = pty.openpty()
         reading, writing = os.pipe()
         self.output = open(reading, encoding="utf-8")
-        self.said = ""  # on standard output, known at the end
+        self.said = ""  # text on standard output; available after the end
         self.server = Running.idle.pop() if Running.idle else Server()
         self.pid = self.server.begin([BINARY, *map(str, arguments)], [writing, writing if both else other_end])
         os.close(writing)
         os.close(other_end)
 
     def send(self, number):
-        with contextlib.suppress(ProcessLookupError):  # it has ended
+        with contextlib.suppress(ProcessLookupError):  # the program has ended
             os.kill(self.pid, number)
 
     def has_ended(self):
         return not os.path.exists(f"/proc/{self.pid}")
 
     def end(self):
-        """Waits for the end of the program, which it kills after five minutes; returns the exit code."""
+        """Waits for the end of the program, or kills it after five minutes; returns the exit code."""
         limit = threading.Timer(LIMIT_S, self.send, [signal.SIGKILL])
         limit.start()
         try:
@@ -105,7 +106,7 @@ class Running:
             os.close(self.terminal)
 
     def signal_once_under_way(self, *numbers, is_under_way=None):
-        """Sends the signals after the first message, or when asked for; returns the exit code."""
+        """Sends the signals after the first message, or when `is_under_way` returns true; returns the exit code."""
         try:
             if is_under_way is None:
                 os.read(self.terminal, 1)
@@ -120,12 +121,12 @@ class Running:
         return self.end()
 
     def shown(self):
-        """The exit code, and what the terminal showed up to the end."""
+        """Returns the exit code and all text that the terminal showed."""
         shown = b""
         try:
             while part := os.read(self.terminal, 4096):
                 shown += part
-        except OSError:  # the other end was closed
+        except OSError:  # the program has closed its end
             pass
         return self.end(), shown.decode()
 
@@ -135,13 +136,13 @@ def read_json(path):
 
 
 def page_data(path):
-    """Returns the JSON that a page holds and draws."""
+    """Returns the JSON that a page contains and draws."""
     text = pathlib.Path(path).read_text()
     return json.loads(text.split('id="data">')[1].split("</script>")[0])
 
 
 class ProgramTest(unittest.TestCase):
-    """Gives each test class a folder of its own, and checks of what a run did."""
+    """Creates a folder for each test class, and has assertions for the result of a run."""
 
     @classmethod
     def setUpClass(cls):
@@ -150,7 +151,7 @@ class ProgramTest(unittest.TestCase):
         cls.folder = pathlib.Path(folder.name)
 
     def expect(self, code, *arguments, says=(), binary=BINARY):
-        """Checks the exit code and that the messages hold all of `says`."""
+        """Checks that the exit code is right and that the messages contain each of `says`."""
         done = run(*arguments, binary=binary)
         told = f"{arguments}\nstdout: {done.stdout}\nstderr: {done.stderr}"
         self.assertEqual(done.returncode, code, told)
@@ -166,7 +167,7 @@ class ProgramTest(unittest.TestCase):
         return read_json(path)
 
     def plan_on_device(self, report, first):
-        """A file with the pipelined plan of `report`, but its transforms from `first` on run on a lane of the device.
+        """Writes `report`'s pipelined plan to a file, but a lane of the device runs the transforms from `first` to the end.
 
         With --transforms-device this needs a GPU; a CPU's lanes can run such a plan, too."""
         plan = report["plan"]

@@ -1,8 +1,8 @@
-/// The program, again and again in one process: each run is a fork of it, so PyTorch's libraries
-/// are set up only once, which takes longer than most runs. Its argument is the descriptor of a
-/// socket: each message is the arguments of a run, each behind a zero, with the descriptors for its
-/// standard output and its messages. It answers with the number of the process, and at its end with
-/// the status that waitpid() gives.
+/// Runs the program again and again in forks of one process. PyTorch's libraries are then
+/// initialized only once, which takes longer than most runs. The argument is the descriptor of a
+/// socket. Each message consists of the arguments of a run, each preceded by a zero byte, and the
+/// descriptors for its standard output and its messages. The server answers with the process id,
+/// and at the end of the run with the status from waitpid().
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -60,7 +60,7 @@ std::optional<Request> receive(int socket) {
   const int code = slipstream::cli_main(count, arguments.data(), slipstream::built_in_workloads());
   std::cout.flush();
   std::fflush(nullptr);
-  std::_Exit(code);  // PyTorch's libraries take long to end, too
+  std::_Exit(code);  // skips the destructors of PyTorch's libraries, which take long
 }
 
 }  // namespace

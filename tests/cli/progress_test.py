@@ -1,4 +1,4 @@
-"""Verbs on data say how far they are, on a terminal and in a log."""
+"""Verbs that process data report their progress, on a terminal and in a log."""
 
 import os
 import pty
@@ -15,7 +15,7 @@ class ProgressTest(ProgramTest):
         cls.data = make_data(cls.folder / "data")
 
     def verbs(self, out):
-        """Each with what its last line says."""
+        """Returns commands, each with the text of its last line."""
         out = self.folder / out
         return ((["inspect", self.data], "] 8/8 samples"),
                 (["make-data", "classification", "--out", out / "made", "--samples", "5",
@@ -42,7 +42,7 @@ class ProgressTest(ProgramTest):
                 self.assertNotIn("\r", done.stderr)
 
     def all_verbs(self, out):
-        """Those with a progress line, each with its arguments."""
+        """Returns the arguments of all verbs that have a progress line."""
         out = self.folder / out
         model = ["segmentation", *TINY, "--data", self.data, "--batch-size", "4"]
         weights = out / "trained"
@@ -76,7 +76,7 @@ class ProgressTest(ProgramTest):
                 try:
                     while part := os.read(terminal, 4096):
                         shown += part
-                except OSError:  # the other end was closed
+                except OSError:  # the program has closed its end
                     pass
                 os.close(terminal)
                 self.assertEqual(program.wait(LIMIT_S), DONE)

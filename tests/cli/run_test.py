@@ -1,4 +1,4 @@
-"""Runs that end well: same bits whatever the schedule, reports as documented."""
+"""Tests successful runs: the schedule does not change any bit, and reports are as documented."""
 
 import math
 import os
@@ -278,7 +278,7 @@ class BranchesTest(ProgramTest):
                          ("ensemble", ["members", "loading"])):
             report = self.branches(mode, "--steps", "40")
             told = [gain["part"] for gain in report["gains"]]
-            # Where the machine is busy, steps may live on batches that were filled ahead.
+            # On a busy machine, steps may use batches that were prefetched; then there is no gain of loading.
             self.assertIn(told, (of, [one for one in of if one != "loading"]))
             options = report["workload"]["options"]
             self.assertEqual(options["mode"], mode)

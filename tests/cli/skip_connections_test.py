@@ -1,4 +1,4 @@
-"""The program in examples/skip_connections: several fields cross from a frozen encoder to a decoder."""
+"""Tests the program in examples/skip_connections: a frozen encoder passes several fields to a decoder."""
 
 import os
 import unittest

@@ -6,7 +6,7 @@
 
 namespace slipstream::test {
 
-/// "cpu" or "cuda": the same test bodies are linked into one program for each.
+/// "cpu" or "cuda": the same tests are linked into one program for each device.
 extern const char* const kDevice;
 
 namespace {
@@ -33,7 +33,7 @@ class StarvedBitsTest : public testing::Test {
                                   {{.num_workers = 3}}, numerics);
     Trainer trainer(std::move(pipeline), context, plan.numerics);
     RunOptions run;
-    run.steps = 2;  // the second is the first with momentum
+    run.steps = 2;  // momentum has an effect from the second step
     return trainer.run(plan, run).digest;
   }
 };

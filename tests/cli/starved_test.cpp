@@ -42,7 +42,7 @@ Pipeline make_starved(Options options) {
   return make_pipeline(built_in_workloads(), "starved", options);
 }
 
-/// What the loader makes of the first batches.
+/// Returns the loader's first batches.
 std::vector<std::byte> batches(const Options& options, std::size_t count = 5) {
   const Pipeline pipeline = make_starved(options);
   DataLoaderOptions loading = pipeline.loader_options({});
@@ -161,7 +161,7 @@ TEST(StarvedTest, MaskedShareMatchesTheProbability) {
   std::memcpy(image.data(), bytes.data() + field.offset_bytes, image.size() * sizeof(float));
   double masked = 0;
   for (std::size_t i = 0; i < image.size(); i += 3) {
-    // Black in YCbCr. Noise is black in one pixel of 2^24.
+    // Black in YCbCr. A random pixel is black with a probability of only 2^-24.
     masked += image[i] == 0 && image[i + 1] == 128.0F / 255 && image[i + 2] == 128.0F / 255 ? 1 : 0;
     EXPECT_LE(image[i], 1.01F);
   }
@@ -189,7 +189,8 @@ TEST(StarvedTest, StepsTakeAtLeastTheTimesOfTheArticle) {
 }
 
 TEST(StarvedTest, SmallerRawImagesAreReadFaster) {
-  // Single waits may be long, and the next ones shorter for it.
+  // Returns a mean, because a single wait may be too long, and the waits after it are shorter to
+  // compensate for that.
   const auto compute_mean = [](Options options) {
     constexpr std::size_t kReads = 50;
     const auto data = make_starved(options).dataset();
@@ -198,7 +199,7 @@ TEST(StarvedTest, SmallerRawImagesAreReadFaster) {
     for (std::size_t i = 0; i < kReads; ++i) data->read(i, sample);
     return seconds_since(start) / kReads;
   };
-  constexpr double kNearly = 0.9;  ///< what came before may have waited for some of it
+  constexpr double kNearly = 0.9;  ///< an earlier read may already have waited for part of the time
   Options options = article();
   EXPECT_GE(compute_mean(options), kNearly * 0.0085);
   options.give("raw-size", 16);

@@ -1,4 +1,4 @@
-"""The workload starved: raw images, plain and optimized transforms, the article's costs."""
+"""Tests the workload `starved`: raw images, plain and optimized transforms, the costs of the article."""
 
 import unittest
 

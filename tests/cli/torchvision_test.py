@@ -1,4 +1,4 @@
-"""ResNets beside those of torchvision: names, shapes and types of weights, and what is computed with them."""
+"""Compares ResNets with torchvision's: names, shapes and types of weights, and predictions."""
 
 import json
 import sys
@@ -17,8 +17,9 @@ except ImportError as error:
     print(f"{error}: scripts/setup.sh --lint installs tests/requirements.txt")
     sys.exit(1)
 
-SIZE, SAMPLES, CLASSES = 40, 6, 3  # images have the size of the model's, so that none is resized
-STEPS = 40  # after which the statistics of BatchNorm fit, so that predictions differ
+SIZE, SAMPLES, CLASSES = 40, 6, 3  # images have the size of the model's input, so that none is resized
+# After this many steps the statistics of BatchNorm fit the images, so that predictions differ.
+STEPS = 40
 MODELS = ("resnet18", "resnet50")
 FORWARD = ["--device", "cpu", "--image-size", SIZE, "--batch-size", "2"]
 
@@ -48,14 +49,14 @@ class TorchvisionTest(ProgramTest):
         return [verb, "classification", "--model", model, "--data", self.folder / "data", *FORWARD]
 
     def trained(self, model):
-        """The weights after a few steps."""
+        """Returns the file of the weights after some steps."""
         checkpoints = self.folder / f"{model} trained"
         self.expect(DONE, *self.command("train", model), "--lr", "0.001", "--steps", STEPS, "--checkpoint",
                     checkpoints)
         return checkpoints / f"step-{STEPS:08}" / "weights.safetensors"
 
     def check_predictions(self, name, weights, model):
-        """That both give the same probabilities, which tell one image from another."""
+        """Checks that both models predict the same probabilities, and that these differ between images."""
         out = self.folder / f"predictions by {weights.stem} of {name}"
         self.expect(DONE, *self.command("predict", name), "--weights", weights, "--out", out)
         lines = [json.loads(line) for line in (out / "predictions.jsonl").read_text().splitlines()]
@@ -86,7 +87,7 @@ class TorchvisionTest(ProgramTest):
             with self.subTest(name):
                 model = make_model(name).train()
                 with torch.no_grad():
-                    for _ in range(3):  # so that the statistics of BatchNorm are not those of a new one
+                    for _ in range(3):  # so that the statistics of BatchNorm differ from their initial values
                         model(torch.rand(4, 3, SIZE, SIZE))
                     model.fc.weight.mul_(10)
                 weights = self.folder / f"{name}.safetensors"

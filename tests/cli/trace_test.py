@@ -1,4 +1,4 @@
-"""trace: its file and its summary."""
+"""Tests the verb trace: its file and its summary."""
 
 import gzip
 import json
@@ -14,8 +14,8 @@ TRACE = ["trace", "segmentation", *TINY, "--batch-size", "2", "--steps", "6", "-
 
 
 def limit_files():
-    """Every write beyond 2000 bytes of a file fails, as on a full disk."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it
+    """Lets every write beyond 2000 bytes of a file fail, as on a full disk."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores this signal, and the child would inherit that
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 
 
@@ -24,7 +24,7 @@ def events_of_phase(trace, phase):
 
 
 def read_rows(trace):
-    """Names by place."""
+    """Returns the names of rows by their position."""
     return {(each["pid"], each["tid"]): each["args"]["name"]
             for each in events_of_phase(trace, "M") if each["name"] == "thread_name"}
 

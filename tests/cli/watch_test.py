@@ -1,4 +1,4 @@
-"""train --watch: its options and files. watch_test.cpp judges what it says, on stated times."""
+"""Tests the options and files of train --watch. watch_test.cpp tests its verdicts, with simulated times."""
 
 import json
 import os

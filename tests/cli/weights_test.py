@@ -1,4 +1,4 @@
-"""Trainings that begin with the weights of another."""
+"""Tests trainings that start with the weights of another one."""
 
 import importlib.util
 import os
@@ -44,7 +44,7 @@ class WeightsTest(CheckpointRuns):
         self.assertNotEqual(averages, self.losses("--weights", last / WEIGHTS))
 
     def test_loaded_weights_are_saved_unchanged(self):
-        """Without a step that changes them."""
+        """The learning rate is so small that the step changes nothing."""
         folder, _ = self.saved("same", "--weights", self.last, "--lr", "1e-30", steps=1)
         saved = float_values(step_path(folder, 1) / WEIGHTS)
         self.assertTrue(saved == float_values(self.last / WEIGHTS))
@@ -62,7 +62,7 @@ class WeightsTest(CheckpointRuns):
         self.assertLess(len(done.stderr.splitlines()), 8, "a few names of a kind are enough")
 
     def stored(self, name, change):
-        """A copy of the last weights, with a header that `change` has changed, and values for it."""
+        """Writes a copy of the last weights, with a header that `change` has modified and matching values."""
         header, begin = read_header(self.last / WEIGHTS)
         values = (self.last / WEIGHTS).read_bytes()[begin:]
         tensors = {key: [entry["dtype"], entry["shape"], values[slice(*entry["data_offsets"])]]
@@ -131,7 +131,7 @@ class WeightsTest(CheckpointRuns):
 
 class PickledTest(CheckpointRuns):
     def line(self, path):
-        """The line of Python that the refusal shows, as a shell takes it."""
+        """Returns the command with Python code that the message shows, split as by a shell."""
         done = self.refuse(REFUSED, "--weights", path, says=["it was written by torch.save()", "python3 -c"])
         return shlex.split(done.stderr[done.stderr.index("python3 -c"):].strip())
 

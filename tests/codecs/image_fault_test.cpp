@@ -107,7 +107,7 @@ TEST(DecodeFaults, EveryChangedByteOfPngPixelsThrows) {
   }
 }
 
-// Makes the checksum right of the chunk whose name is at `chunk`.
+// Corrects the checksum of the chunk whose name is at `chunk`.
 void sign(File& file, std::size_t chunk, std::size_t data_bytes) {
   const auto* from = reinterpret_cast<const Bytef*>(&file[chunk]);
   const auto crc = static_cast<unsigned>(::crc32(0, from, static_cast<uInt>(4 + data_bytes)));
@@ -124,7 +124,8 @@ TEST(DecodeFaults, WrongZlibChecksumInPngPixelsThrows) {
   EXPECT_THAT(mask_error(file), StartsWith("Error: broken PNG: IDAT"));
 }
 
-/// The first warning about `file`; it must decode, and must be an error where decoding is strict.
+/// Returns the first warning about `file`, which must decode, and must be an error in strict
+/// decoding.
 std::string tolerated_warning(const File& file) {
   HostArray out;
   std::string warning;
@@ -188,7 +189,8 @@ TEST(DecodeFaults, IntactFileGivesNoWarning) {
   }
 }
 
-// The first scan of a progressive file, without successive approximation, `count` times.
+// Returns a file with `count` copies of the first scan of a progressive file, without successive
+// approximation.
 File jpeg_of_scans(std::size_t count) {
   const File good = image_record("progressive.jpg").file;
   const std::size_t scan = find(good, {0xff, 0xda});

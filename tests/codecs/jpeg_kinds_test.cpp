@@ -44,7 +44,7 @@ std::size_t find_frame(const File& file) {
       std::search(file.begin(), file.end(), std::begin(start), std::end(start)) - file.begin());
 }
 
-// Huffman and arithmetic coding store the same coefficients.
+// Huffman and arithmetic coding store the same coefficients, so the pixels are equal.
 TEST(JpegKinds, ArithmeticProgressiveAndScanLayoutsGiveSamePixels) {
   for (const Colors colors : {Colors::gray, Colors::ycc, Colors::cmyk}) {
     const int channels = colors == Colors::gray ? 1 : colors == Colors::ycc ? 3 : 4;
@@ -115,7 +115,8 @@ TEST(JpegKinds, UnsupportedJpegKindsAreNamedInTheError) {
   EXPECT_THAT(decode_error(file), HasSubstr("this JPEG is hierarchical"));
 }
 
-/// image_record(`name`) whose EXIF segment has `bytes` at `at`, counted from its "II" or "MM".
+/// Returns image_record(`name`) with an EXIF segment that has `bytes` at offset `at` from its "II"
+/// or "MM".
 File with_exif(const char* name, std::size_t at, std::initializer_list<unsigned> bytes) {
   File file = image_record(name).file;
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
@@ -124,7 +125,8 @@ File with_exif(const char* name, std::size_t at, std::initializer_list<unsigned>
   return file;
 }
 
-// Offsets: 0 byte order, 4 directory, 8 entries, 10 the first entry, 22 the orientation's.
+// Offsets in the EXIF data: 0 byte order, 4 directory, 8 number of entries, 10 first entry, 22 its
+// value, the orientation.
 TEST(JpegOrientation, InvalidExifOrientationIsIgnored) {
   const Shape stored = {13, 21, 3};
   const Shape turned = {21, 13, 3};
@@ -135,14 +137,15 @@ TEST(JpegOrientation, InvalidExifOrientationIsIgnored) {
   EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 4, {60, 0, 0, 0})), stored);
   EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 8, {0xff, 0xff})), turned);
   EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 8, {1})), stored);
-  EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 24, {3})), turned);  // a SHORT
-  EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 24, {4})), turned);  // a LONG
+  EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 24, {3})), turned);  // type SHORT
+  EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 24, {4})), turned);  // type LONG
   EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 24, {4, 0, 1, 0, 0, 0, 5, 0, 1, 0})), stored);
   EXPECT_EQ(image_shape(with_exif("exif_6.jpg", 24, {0, 4, 0, 0, 0, 1, 0, 0, 0, 6})), turned);
   EXPECT_EQ(image_shape(with_exif("exif_6.jpg", 24, {0, 4, 0, 0, 0, 1, 0, 6, 0, 0})), stored);
-  EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 24, {5})), stored);  // neither
-  EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 26, {2})), stored);  // two of them
-  EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 30, {0})), stored);  // no orientation
+  EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 24, {5})), stored);  // any other type
+  EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 26, {2})), stored);  // two values instead of one
+  // a value that is no orientation
+  EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 30, {0})), stored);
   EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 30, {9})), stored);
   EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 30, {5, 1})), stored);
   EXPECT_EQ(image_shape(with_exif("exif_6.jpg", 31, {7})), turned);

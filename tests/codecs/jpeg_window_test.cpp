@@ -19,7 +19,7 @@ using testing::HasSubstr;
 using Colors = JpegKind::Colors;
 using File = std::vector<std::byte>;
 
-/// The pixels of `window`, out of an array that holds `held`.
+/// Returns the pixels of `window` from an array with the pixels of `held`.
 Levels cropped(const HostArray& image, const Window& held, const Window& window) {
   const ConstArray in = image.view();
   const Region& all = held.region;
@@ -39,7 +39,7 @@ std::int64_t below(RandomStream& stream, std::int64_t bound) {
   return stream.below(static_cast<std::uint32_t>(bound));
 }
 
-/// Any region, and as often one that touches or nearly touches an edge.
+/// Returns a random region; half of them touch or nearly touch an edge.
 Region random_region(RandomStream& stream, std::int64_t height, std::int64_t width) {
   const auto part = [&](std::int64_t side) {
     const bool is_small = below(stream, 2) == 0;
@@ -104,7 +104,8 @@ std::string described(const Subject& subject, const Window& window) {
   return text.str();
 }
 
-/// Compares `count` random windows, reduced by `reduction`, with the whole image as it is then.
+/// Decodes `count` random windows, reduced by `reduction`, and compares them with the whole image,
+/// reduced likewise.
 void compare_windows(const Subject& subject, std::int64_t reduction, int count) {
   const auto& [kind, height, width] = subject;
   const int channels = kind.colors == Colors::gray ? 1 : 3;
@@ -194,7 +195,7 @@ void damage(File& file, RandomStream& stream) {
   }
 }
 
-/// Compares windows of spoiled files with the whole images; returns how many windows were decoded.
+/// Compares windows of damaged files with the whole images; returns the number of decoded windows.
 int compare_damaged(const Subject& subject, int files) {
   const auto& [kind, height, width] = subject;
   const int channels = kind.colors == Colors::gray ? 1 : 3;

@@ -9,8 +9,8 @@
 
 namespace slipstream {
 
-/// First in, first out, between threads. Producers block while `capacity` items wait; closing it
-/// lets consumers take what is left and then tells everybody that it is over.
+/// A first-in, first-out queue for several threads. Producers block while it contains `capacity`
+/// items. After it is closed, consumers can still take the remaining items.
 template <typename T>
 class BoundedQueue {
  public:
@@ -18,7 +18,7 @@ class BoundedQueue {
     ensure(capacity > 0, "a queue holds something");
   }
 
-  /// Blocks while the queue is full. False, and `item` is dropped, when the queue is closed.
+  /// Blocks while the queue is full. Returns false, and drops `item`, if the queue is closed.
   bool push(T item) SLIPSTREAM_EXCLUDES(mutex_) {
     {
       Lock lock(mutex_);
@@ -30,7 +30,7 @@ class BoundedQueue {
     return true;
   }
 
-  /// Blocks while the queue is empty and open. Nothing when it is closed and empty.
+  /// Blocks while the queue is empty and open. Returns nothing if it is closed and empty.
   std::optional<T> pop() SLIPSTREAM_EXCLUDES(mutex_) {
     std::optional<T> item;
     {

@@ -30,7 +30,8 @@ TEST(BoundedQueue, ProducerBlocksWhileQueueIsFull) {
   std::jthread producer([&] {
     for (int i = 0; i < 200; ++i) {
       queue.push(i);
-      if (i + 1 > taken + 2 + 1) too_far = true;  // + 1: popped, and not yet counted here
+      // One more than the capacity: an item may have been popped and not yet counted here.
+      if (i + 1 > taken + 2 + 1) too_far = true;
       pushed.add();
     }
   });

@@ -80,7 +80,7 @@ TEST(CpuListText, FormatsConsecutiveCpusAsRanges) {
 
 TEST(CpuBindingTest, AppliesToNewThreadsAndIsRestoredOnDestruction) {
   const CpuList before = allowed_cpus();
-  if (before.size() < 2) GTEST_SKIP() << "this process may use one CPU alone";
+  if (before.size() < 2) GTEST_SKIP() << "this process may use only one CPU";
   std::latch ended(1);
   std::jthread later;
   {

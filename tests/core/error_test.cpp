@@ -72,7 +72,8 @@ TEST(Printable, ValidUtf8TextIsUnchanged) {
 TEST(Printable, ControlCharactersAreEscaped) {
   EXPECT_EQ(printable("a\x1b[2Jb\rc\x7f\b"), "a\\x1b[2Jb\\x0dc\\x7f\\x08");
   EXPECT_EQ(printable(std::string_view("a\0b", 3)), "a\\x00b");
-  EXPECT_EQ(printable("\u009b31m"), "\\xc2\\x9b31m");  // the same command in one character
+  // the same escape sequence, begun by a single control character
+  EXPECT_EQ(printable("\u009b31m"), "\\xc2\\x9b31m");
 }
 
 TEST(Printable, InvalidUtf8IsEscaped) {
@@ -93,7 +94,7 @@ TEST(Printable, InvalidUtf8IsEscaped) {
 TEST(Printable, ErrorMessagesAreEscapedOnce) {
   EXPECT_STREQ(Error("cannot read '\x1b]0;x\x07'").what(), "cannot read '\\x1b]0;x\\x07'");
   EXPECT_STREQ(Refused("no '\x1b'").what(), "no '\\x1b'");
-  EXPECT_EQ(printable(Error("\x1b").what()), "\\x1b") << "made so twice is made so once";
+  EXPECT_EQ(printable(Error("\x1b").what()), "\\x1b") << "an escaped message is not escaped again";
 }
 
 TEST(PrintableName, LineBreaksAndTabsAreEscaped) {

@@ -4,8 +4,8 @@
 
 namespace slipstream::test {
 
-/// In a program that links failing_memory.cpp, while it lives: on this thread, operator new throws
-/// std::bad_alloc from the call numbered `first` on.
+/// While an object of this class exists, operator new throws std::bad_alloc on this thread from
+/// call number `first`. Works only in programs that link failing_memory.cpp.
 class MemoryEnds {
  public:
   explicit MemoryEnds(std::int64_t first);

@@ -14,10 +14,10 @@
 
 namespace slipstream::test {
 
-/// A CUDA stream without a GPU: one thread executes what is enqueued, in order, after the call that
-/// enqueued it has returned. A wait binds to the mark's last recording at the time of the call.
-/// Work that throws loses the lane, as a device-side assertion does: later work is skipped, marks
-/// are still reached, and whoever synchronizes gets DeviceLost.
+/// Simulates a CUDA stream without a GPU: one thread executes the enqueued work in order, after the
+/// call that enqueued it has returned. A wait refers to the mark's last recording at the time of
+/// the call. If work throws, the lane is lost, as a device is after a device-side assertion: later
+/// work is skipped, marks are still reached, and synchronizing throws DeviceLost.
 class FakeLane final : public Lane {
  public:
   explicit FakeLane(std::string name) : Lane(std::move(name)) {}
@@ -38,7 +38,7 @@ class FakeLane final : public Lane {
     if (on_begin_thread) on_begin_thread();
     begun_by_ = std::this_thread::get_id();
   }
-  /// The last thread that called begin_thread(). By that thread.
+  /// Returns the last thread that called begin_thread(). Only that thread may call this.
   std::thread::id begun_by() const { return begun_by_; }
 
   std::unique_ptr<Mark> make_mark() override { return std::make_unique<FakeMark>(shared_); }
@@ -70,7 +70,7 @@ class FakeLane final : public Lane {
 
   std::function<void()> on_begin_thread;
 
-  /// Host threads blocked now on this lane or its marks.
+  /// Returns the number of host threads that are blocked on this lane or its marks.
   int blocked_hosts() const { return shared_->blocked; }
 
  private:
@@ -112,7 +112,8 @@ class FakeLane final : public Lane {
     }
 
     std::shared_ptr<Shared> shared;
-    std::shared_ptr<Point> point = std::make_shared<Point>();  // outlived by work in the queue
+    // shared: work in the queue may outlive the mark
+    std::shared_ptr<Point> point = std::make_shared<Point>();
   };
 
   std::thread::id begun_by_;

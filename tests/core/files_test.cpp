@@ -174,9 +174,10 @@ TEST_F(FilesTest, PipeReaderReceivesCompleteOutput) {
   const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
   OutputFile output(pipe);
   char nothing = 0;
-  EXPECT_EQ(::read(reader, &nothing, 1), -1);  // 0 would be the end
+  // nonblocking and empty; at the end of the file it would be 0
+  EXPECT_EQ(::read(reader, &nothing, 1), -1);
   EXPECT_EQ(errno, EAGAIN);
-  const std::string text(1 << 20, 'x');  // more than a pipe holds
+  const std::string text(1 << 20, 'x');  // more than a pipe can hold
   std::string got;
   std::jthread reading([&] {
     std::ifstream file("/proc/self/fd/" + std::to_string(reader));

@@ -20,7 +20,8 @@ std::uint64_t of(const std::vector<unsigned char>& data) {
   return fingerprint(data.data(), data.size());
 }
 
-// Computed apart from this code, in Python, from the definition in the header.
+// The values were computed by a separate implementation in Python, from the definition in the
+// header.
 TEST(FingerprintTest, MatchesGoldenValues) {
   EXPECT_EQ(of(counting(0)), 0xb4d055fcf2cbbd7bULL);
   EXPECT_EQ(of(counting(1)), 0xbc478d691e90d6b1ULL);
@@ -33,7 +34,7 @@ TEST(FingerprintTest, MatchesGoldenValues) {
   EXPECT_EQ(chain64(1, 2), 0x975835de1c9756ceULL);
 }
 
-// Known first outputs of SplitMix64 seeded with 1234567 (Rosetta Code, "Pseudo-random
+// First outputs of SplitMix64 seeded with 1234567 (Rosetta Code, "Pseudo-random
 // numbers/Splitmix64").
 TEST(FingerprintTest, Mix64MatchesSplitMix64) {
   EXPECT_EQ(mix64(1234567 + kSplitMixStep), 6457827717110365317ULL);

@@ -21,8 +21,8 @@ class ForkTest : public testing::Test {
     probe_.skip = [=](ForkPass p, ForkWait w) { return p == pass && w == wait; };
   }
 
-  /// What a branch sees of a value that the home lane writes only when it is allowed to. Without a
-  /// wait the branch is through before.
+  /// Returns the value that a branch reads. The home lane writes 1 only after it is allowed to;
+  /// without a wait the branch has read 0 before that.
   int seen_by_branch(ForkPass pass, bool waits) {
     Counter allowed;
     int value = 0, seen = -1;
@@ -39,7 +39,8 @@ class ForkTest : public testing::Test {
     return seen;
   }
 
-  /// The same for a value that the last of three branches writes and the home lane reads.
+  /// Returns the value that the home lane reads after the last of three branches has written it; 0
+  /// without a wait.
   int seen_by_home(ForkPass pass, bool waits) {
     Counter allowed;
     int value = 0, seen = -1;

@@ -51,8 +51,9 @@ class ForkTrialTest : public testing::Test {
     call.passes.push_back(std::move(timed));
   }
 
-  /// Forward 1 s and 3 s, backward 4 s and 2 s a branch; on streams `streams_s` each way, in the
-  /// last call `last_s`. What warms up takes a hundred times as long.
+  /// Runs a trial. The two branches take 1 s and 3 s forward, 4 s and 2 s backward. On streams each
+  /// pass takes `streams_s`, or `last_s` in the last call. Warm-up calls take a hundred times as
+  /// long, to show that they do not count.
   void run_trial(double streams_s, double last_s) {
     for (std::size_t i = 0; i < kTrialCalls; ++i) {
       const auto call = trial_.next();
@@ -102,7 +103,7 @@ TEST_F(ForkTrialTest, KeepsOneStreamWhenItIsFaster) {
 TEST_F(ForkTrialTest, DisagreeingCallsAreReportedAsNoise) {
   run_trial(4, 6);
   trial_.next();
-  EXPECT_TRUE(trial_.keeps_streams()) << "of two calls in three";
+  EXPECT_TRUE(trial_.keeps_streams()) << "streams were faster in two of three calls";
   EXPECT_EQ(trial_.reason(), "the difference is within the noise");
 }
 

@@ -35,7 +35,7 @@ TEST(Half, ConvertsKnownBitPatterns) {
   EXPECT_EQ(from_bf16(0xff80), -kInfinity);
 }
 
-/// The nearest half to `value` of the two around it, ties to the even one.
+/// Returns the one of two adjacent half floats that is nearer to `value`, or the even one in a tie.
 std::uint16_t nearest(float value, float (*from)(std::uint16_t), std::uint16_t below) {
   const auto above = static_cast<std::uint16_t>(below + 1);
   const double low = static_cast<double>(value) - static_cast<double>(from(below));

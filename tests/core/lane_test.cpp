@@ -66,7 +66,7 @@ TEST(HostLane, WaitBlocksTheThreadUntilTheMarkIsReached) {
   EXPECT_TRUE(done);
 }
 
-// The stand-in for a stream is tested too: what it does not catch, nobody sees.
+// FakeLane is tested as well: other tests would not notice an error in it.
 
 TEST(FakeLane, WaitOrdersTwoLanesWithoutBlockingTheHost) {
   FakeLane writer("writer"), reader("reader");

@@ -17,7 +17,8 @@ class LaneThreadsMemoryTest : public ::testing::TestWithParam<bool> {
     return {kJobs, [this] { ++ran_; }};
   }
 
-  /// Whether run() got along with so many allocations; all threads have ended afterwards.
+  /// Returns true if run() succeeds with this number of allocations. All threads have ended
+  /// afterwards.
   bool runs_with(std::int64_t allocations) {
     ran_ = 0;
     std::optional<LaneThreads> threads(std::in_place);
@@ -47,7 +48,7 @@ TEST_P(LaneThreadsMemoryTest, OutOfMemoryRunsEveryJobOrNone) {
     ASSERT_LT(++enough, 1000);
   }
   EXPECT_EQ(ran_, kJobs);
-  EXPECT_EQ(enough > 0, !GetParam()) << "threads that are there need no memory for a job";
+  EXPECT_EQ(enough > 0, !GetParam()) << "existing threads need no memory for a job";
 }
 
 }  // namespace

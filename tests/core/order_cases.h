@@ -7,9 +7,9 @@
 #include "core/payload.h"
 #include "core/probe_run.h"
 
-// What must hold on every kind of lane. Each wait is left out in turn: one that guards something
-// must be missed by the check of the order, whatever happened, and by the digest, when lanes are
-// delayed against it.
+// Properties that every kind of lane must have. Waits are left out one at a time. If a required
+// wait is missing, the order check always reports it, and the digest differs when a lane is delayed
+// accordingly.
 
 namespace slipstream::test {
 
@@ -53,7 +53,8 @@ inline void expect_check_misses_waits(Rig& rig, LaneThreads& threads, Driver dri
   }
 }
 
-/// Not for host lanes: there the host's own order holds, and race_probe leaves that out too.
+/// Not used for host lanes: there the host's own waits keep the order. race_probe leaves these out,
+/// too.
 inline void expect_digest_misses_waits(Rig& rig, LaneThreads& threads, Driver driver,
                                        std::size_t depth, bool pulled = false) {
   const std::size_t lanes = rig.lanes().size();

@@ -25,7 +25,7 @@ TEST(OrderCheck, AllWaitsListsRetiredAndHandoffWaits) {
                                                "handoff wait of lane 2"));
 }
 
-// Golden: the table in docs/streams.md.
+// The expected values are the table in docs/streams.md.
 TEST(OrderCheck, ImpliedWaitsMatchTheDocumentedTable) {
   const std::vector<std::vector<std::string>> golden = {
       {"retired wait of lane 0"},

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kItems = 200;
 
-/// The same work for every thread.
+/// Returns a function that gives every thread the same work.
 std::function<ItemWork()> same_for_all_threads(ItemWork work) {
   return [work = std::move(work)] { return work; };
 }
@@ -77,7 +77,7 @@ TEST(ParallelFor, ErrorOfTheLowestItemIsRethrown) {
                            }));
             }),
             "Error: 5");
-  EXPECT_EQ(done, 7U) << "nothing is handed out after an error";
+  EXPECT_EQ(done, 7U) << "no item starts after an error";
 }
 
 TEST(ParallelFor, ReturningFalseStartsNoMoreItems) {

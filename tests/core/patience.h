@@ -10,7 +10,8 @@
 
 namespace slipstream::test {
 
-/// How long a test waits for what must happen. Reaching it is always an error, never an outcome.
+/// Time limit for events that must happen. Reaching it is always an error of the test, never a
+/// valid outcome.
 inline constexpr std::chrono::milliseconds kPatience{60'000};
 
 class TimedOut : public std::runtime_error {
@@ -27,7 +28,7 @@ void eventually(const std::string& what, const Condition& condition) {
   }
 }
 
-/// A number that only grows: permits, progress, or a latch.
+/// A number that only grows: counts permits or progress, or serves as a latch.
 class Counter {
  public:
   void add(std::uint64_t n = 1) SLIPSTREAM_EXCLUDES(mutex_) {

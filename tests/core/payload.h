@@ -11,30 +11,31 @@
 
 namespace slipstream::test {
 
-/// A batch passes through this many stages, whatever the number of lanes: results can be compared.
+/// A batch passes through this number of stages, independent of the number of lanes, so that
+/// results can be compared.
 inline constexpr std::size_t kStages = 4;
 
-/// Lanes of one kind, a ring of payload slots, and the work on them that can be enqueued: all that
-/// the payload tests know of a device.
+/// Lanes of one kind, a ring of payload slots, and operations that enqueue work on them. It is the
+/// only part of the payload tests that depends on the device.
 class Rig {
  public:
   virtual ~Rig() = default;
 
   virtual std::vector<Lane*> lanes() const = 0;
-  /// Starts from the same payload every time. Only when no lane has work.
+  /// Restores the initial payload. May be called only while no lane has work.
   virtual void reset() = 0;
   /// Enqueues mix_stage().
   virtual void mix(std::size_t lane, std::size_t stage, std::uint64_t batch, std::size_t slot) = 0;
-  /// Overwrites what `stage` left in `slot`.
+  /// Overwrites the result of `stage` in `slot`.
   virtual void poison(std::size_t lane, std::size_t stage, std::size_t slot) = 0;
   virtual void pause(std::size_t lane, std::chrono::microseconds time) = 0;
-  /// A meeting of two lanes, once a run: `held` says that it is there, and its later work waits for
-  /// release(); the other lane's later work waits until it is there. Later than kPatience: an
-  /// error.
+  /// A meeting of two lanes, once per run. hold() signals that the lane `held` has arrived, and its
+  /// later work waits for release(). After await_held(), the other lane's later work waits until
+  /// `held` has arrived. Waiting longer than kPatience is an error.
   virtual void hold(std::size_t held) = 0;
   virtual void await_held(std::size_t other) = 0;
   virtual void release(std::size_t other) = 0;
-  /// A hash of all that the stages did, in their order. Only when no lane has work.
+  /// Returns a hash of all results of the stages, in their order. Only while no lane has work.
   virtual std::uint64_t digest() = 0;
 };
 
@@ -52,15 +53,16 @@ struct PlainCell {
   std::uint64_t value = 0;
 };
 
-/// For runs that race on purpose: orders nothing, but is no data race to ThreadSanitizer.
+/// For runs that race on purpose: relaxed accesses order nothing, and ThreadSanitizer does not
+/// report them.
 struct RelaxedCell {
   std::uint64_t load() const { return value.load(std::memory_order_relaxed); }
   void store(std::uint64_t x) { value.store(x, std::memory_order_relaxed); }
   std::atomic<std::uint64_t> value = 0;
 };
 
-/// One batch's step of one stage: reads what all earlier stages left in the slot and the stage's
-/// own state, as training does its weights, and writes both.
+/// Computes one stage of one batch: reads the results of all earlier stages in the slot and the
+/// stage's own state, as training reads its weights, and writes both.
 template <typename Cell>
 void mix_stage(Cell* slot, Cell* state, std::size_t stage, std::uint64_t batch) {
   std::uint64_t value = scramble(batch * kStages + stage);
@@ -77,7 +79,7 @@ std::uint64_t hash_state(const std::array<Cell, kStages>& state) {
   return digest;
 }
 
-/// What every schedule must compute, without any schedule.
+/// Returns the digest that every schedule must produce, computed without a schedule.
 inline std::uint64_t serial_digest(std::uint64_t batches) {
   std::array<PlainCell, kStages> slot, state;
   for (std::uint64_t batch = 0; batch < batches; ++batch)
@@ -86,7 +88,7 @@ inline std::uint64_t serial_digest(std::uint64_t batches) {
   return hash_state(state);
 }
 
-/// The rig without a device.
+/// A rig for the CPU.
 template <typename Cell>
 class CpuRig final : public Rig {
  public:
@@ -124,7 +126,8 @@ class CpuRig final : public Rig {
   std::uint64_t digest() override { return hash_state(state_); }
 
  private:
-  // Relaxed: orders nothing that ThreadSanitizer could take for the wait that is missing.
+  // Relaxed, because another order could replace the missing wait and hide the race from
+  // ThreadSanitizer.
   static void raise(std::atomic<bool>& flag) { flag.store(true, std::memory_order_relaxed); }
   static void await(const std::atomic<bool>& flag) {
     eventually("the other lane", [&flag] { return flag.load(std::memory_order_relaxed); });
@@ -133,28 +136,29 @@ class CpuRig final : public Rig {
   std::vector<Cell> slots_;  ///< [slot][stage]
   std::array<Cell, kStages> state_;
   std::atomic<bool> held_ = false, released_ = false;
-  TestLanes lanes_;  ///< last: their threads end before what they work on
+  TestLanes lanes_;  ///< destroyed first: its threads use the other members
 };
 
-/// The delay that shows that a wait is missing: `lane` does its part of `batch` right after another
-/// lane has done what it ought to have waited with. Needs the wait to be left out: the lanes would
-/// wait for each other.
+/// A delay that shows that a wait is missing: `lane` executes `batch` only right after another lane
+/// has done the work for which it should have waited. The wait must be left out, otherwise the
+/// lanes would wait for each other.
 struct Hold {
   std::size_t lane = 0;
   std::uint64_t batch = 0;
   std::size_t until_lane = 0;
   std::uint64_t until_batch = 0;
-  WaitId::Kind kind = WaitId::Kind::handoff;  ///< until it has read, or until it has dropped
+  /// whether the other lane must have read or dropped first
+  WaitId::Kind kind = WaitId::Kind::handoff;
 };
 
 inline Hold hold_against(const WaitId& wait, std::size_t lanes, std::size_t depth) {
-  const std::uint64_t batch = depth + 1;  // a slot's second turn
+  const std::uint64_t batch = depth + 1;  // the second use of a slot
   if (wait.kind == WaitId::Kind::handoff)
     return {wait.lane - 1, batch, wait.lane, batch, wait.kind};
   return {lanes - 1, batch - depth, wait.lane, batch, wait.kind};
 }
 
-/// Lanes share the stages out evenly, in order. A drop poisons.
+/// Distributes the stages evenly over the lanes, in order. Dropping a result overwrites it.
 class PayloadWork final : public Work {
  public:
   PayloadWork(Rig& rig, std::size_t lanes, std::optional<Hold> hold, bool is_timed)
@@ -191,7 +195,7 @@ class PayloadWork final : public Work {
   Rig& rig_;
   const std::optional<Hold> hold_;
   const bool is_timed_;
-  std::vector<std::uint64_t> batch_;  ///< [lane], the one that comes next
+  std::vector<std::uint64_t> batch_;  ///< [lane], the next batch
 };
 
 struct PayloadRun {
@@ -200,8 +204,8 @@ struct PayloadRun {
   std::uint64_t batches = 24;
   std::size_t run_ahead = 1;
   std::optional<Hold> hold = {};
-  /// By a caller who is the last lane, without times. Driver::threaded: all lanes between it and
-  /// the first one are on threads.
+  /// True if the caller requests batches and is the last lane, without times. With
+  /// Driver::threaded, all lanes between it and the first one have threads.
   bool pulled = false;
 };
 
@@ -229,7 +233,7 @@ inline std::uint64_t run_payload(Rig& rig, LaneThreads& threads, const PayloadRu
   return rig.digest();
 }
 
-/// Pauses of up to 0.3 ms around the lanes' work, a function of (seed, lane, batch).
+/// Adds pauses of up to 0.3 ms around the lanes' work, as a function of (seed, lane, batch).
 inline ScheduleProbe random_delays(Rig& rig, std::uint64_t seed) {
   ScheduleProbe probe;
   probe.delay = [&rig, seed](std::size_t lane, std::uint64_t batch, bool first) {

@@ -77,7 +77,7 @@ TEST(RandomStream, BelowIsUniform) {
 }
 
 TEST(RandomStream, BelowIsUnbiasedForLargeBounds) {
-  // Of 2^32 words, a bound of 3 * 2^30 can use 3 * 2^30: a quarter is drawn again.
+  // Of 2^32 words, only 3 * 2^30 are usable for a bound of 3 * 2^30: a quarter is sampled again.
   constexpr std::uint32_t kBound = 3u << 30;
   RandomStream stream({.seed = 3});
   int low = 0;

@@ -15,14 +15,15 @@ inline bool implied(const WaitId& wait, std::size_t lanes, std::size_t depth) {
 
 inline std::size_t probe_depth(std::size_t lanes) { return lanes + 1; }
 
-/// Runs a threaded schedule over host lanes and leaves `skip` out, on the host too. Where that wait
-/// is needed, a lane is held back so that the accesses meet. Returns whether the result is the
-/// serial one. REQUIRES: `check`, if any, is for a depth of probe_depth() and that and 24 marks.
+/// Runs a threaded schedule over host lanes without the wait `skip`, which is left out on the host
+/// as well. If the wait is required, a lane is delayed so that the accesses collide. Returns true
+/// if the result equals the serial one. `check`, if any, must be constructed for a depth of
+/// probe_depth() and 24 more marks.
 template <typename Cell>
 bool run_without(std::size_t lanes, const std::optional<WaitId>& skip, OrderCheck* check) {
   const std::size_t depth = probe_depth(lanes);
   PayloadRun run{.driver = Driver::threaded, .depth = depth};
-  run.run_ahead = run.batches;  // a lane that waits for no other overtakes no mark
+  run.run_ahead = run.batches;  // no lane can record a mark again before another lane waits for it
   ScheduleProbe probe;
   probe.check = check;
   if (skip) {

@@ -1,10 +1,8 @@
-// Runs a threaded schedule of host lanes over plain slots and leaves out one wait, on the host too.
-// ThreadSanitizer must report the race that this makes. A lane is held back so that the accesses
-// meet, and no lock of the test or of the order check orders them instead.
-//
+// Runs a threaded schedule of host lanes over plain slots without one wait, which is left out on
+// the host as well. ThreadSanitizer must report the race. A lane is delayed so that the accesses
+// collide, and neither the test nor the order check has a lock that would order them instead.
 //   race_probe LANES --skip handoff:K|retired:K
-//
-// Exit code: 0 in order, 1 failed, 2 command line, 66 ThreadSanitizer.
+// Exit code: 0 no race, 1 failed, 2 wrong command line, 66 race reported by ThreadSanitizer.
 #include <cstdio>
 #include <cstdlib>
 #include <string>

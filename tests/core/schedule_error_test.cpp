@@ -14,7 +14,7 @@ constexpr std::uint64_t kErrorBatches = 12;
 
 enum class Site { run, drop, await_input, retired, stop, begin_thread };
 
-/// What a user's stage may throw: unknown to the library.
+/// A type that the library does not know, as a user's stage may throw it.
 struct Thrown {
   Site site;
   std::size_t lane;
@@ -40,7 +40,7 @@ class ErrorTest : public ::testing::TestWithParam<Combo> {
   }
 
   void at(Site site, std::size_t lane, std::uint64_t batch) {
-    EXPECT_TRUE(running_) << "a call after run() had ended";
+    EXPECT_TRUE(running_) << "called after the end of run()";
     if (armed_ && site_ == site && lane_ == lane && batch_ == batch)
       throw Thrown{site, lane, batch};
   }
@@ -55,7 +55,7 @@ class ErrorTest : public ::testing::TestWithParam<Combo> {
     return schedule_.run(kErrorBatches, GetParam().driver, threads_, stop);
   }
 
-  /// Throws once at the place given, and runs again.
+  /// Lets one run throw at the given site, and checks that the next run succeeds.
   void fail_at(Site site, std::size_t lane, std::uint64_t batch) {
     SCOPED_TRACE("site " + std::to_string(static_cast<int>(site)) + ", lane " +
                  std::to_string(lane) + ", batch " + std::to_string(batch));
@@ -64,7 +64,7 @@ class ErrorTest : public ::testing::TestWithParam<Combo> {
     const auto stop = [&] { return at(Site::stop, 0, asked++), false; };
     try {
       run(stop);
-      ADD_FAILURE() << "no error came out";
+      ADD_FAILURE() << "no error was thrown";
     } catch (const Thrown& error) {
       EXPECT_TRUE(error.site == site && error.lane == lane && error.batch == batch);
     }
@@ -111,7 +111,7 @@ TEST_P(ErrorTest, ErrorFromAnyCallbackIsRethrownUnchanged) {
   }
 }
 
-/// Lanes that have something to do when a thread begins to use them.
+/// Lanes whose begin_thread() does something.
 class ThreadedFakeLaneErrorTest : public ErrorTest {};
 
 INSTANTIATE_TEST_SUITE_P(All, ThreadedFakeLaneErrorTest,
@@ -161,7 +161,7 @@ TEST_P(SeveralThreadsErrorTest, OneOfTwoSimultaneousErrorsIsRethrownUnchanged) {
     };
     try {
       run();
-      ADD_FAILURE() << "no error came out";
+      ADD_FAILURE() << "no error was thrown";
     } catch (const Thrown& error) {
       EXPECT_EQ(schedule_.failed_lane(), error.lane);
       EXPECT_EQ(schedule_.failed_batch(), error.batch);
@@ -169,7 +169,7 @@ TEST_P(SeveralThreadsErrorTest, OneOfTwoSimultaneousErrorsIsRethrownUnchanged) {
   }
 }
 
-/// Lanes that can be lost, as a CUDA device is by a failed assertion.
+/// Lanes that can be lost, as a CUDA device is after a failed assertion.
 class FakeLaneErrorTest : public ErrorTest {};
 
 INSTANTIATE_TEST_SUITE_P(All, FakeLaneErrorTest, ::testing::ValuesIn(only(combos(), is_fake)),

@@ -14,7 +14,8 @@ class OrderTest : public ::testing::TestWithParam<Combo> {
 INSTANTIATE_TEST_SUITE_P(All, OrderTest, ::testing::ValuesIn(combos()), kComboName);
 
 TEST_P(OrderTest, PayloadEqualsSerialUnderRandomDelays) {
-  CpuRig<PlainCell> rig(combo_.kind, combo_.lanes, combo_.depth);  // under TSan a proof by itself
+  // under TSan this alone proves the order
+  CpuRig<PlainCell> rig(combo_.kind, combo_.lanes, combo_.depth);
   expect_serial_under_random_delays(rig, threads_, combo_.driver, combo_.depth);
 }
 
@@ -28,7 +29,8 @@ TEST_P(OrderTest, CheckReportsEachMissingRequiredWait) {
   expect_check_misses_waits(rig, threads_, combo_.driver, combo_.depth);
 }
 
-/// Host lanes execute their work at once: without a wait the thread itself still orders it.
+/// Only fake lanes: host lanes execute their work at once, so the thread keeps the order even
+/// without a wait.
 class FakeLaneOrderTest : public OrderTest {};
 
 INSTANTIATE_TEST_SUITE_P(All, FakeLaneOrderTest, ::testing::ValuesIn(only(combos(), is_fake)),
@@ -39,8 +41,8 @@ TEST_P(FakeLaneOrderTest, DigestDiffersWithoutEachRequiredWait) {
   expect_digest_misses_waits(rig, threads_, combo_.driver, combo_.depth);
 }
 
-/// Host lanes on threads, with the given number of lanes. A wait that is left out is left out on
-/// the host too, where nothing but the schedule orders the threads.
+/// Host lanes on threads; the parameter is the number of lanes. A skipped wait is skipped on the
+/// host as well, where the schedule alone orders the threads.
 class HostThreadsOrderTest : public ::testing::TestWithParam<std::size_t> {
  protected:
   OrderCheck fresh_check() const { return {lanes_, depth_, depth_ + PayloadRun{}.batches}; }
@@ -73,11 +75,13 @@ TEST_P(HostThreadsOrderTest, CheckReportsEachMissingRequiredWait) {
     EXPECT_THAT(check.violations(), ::testing::Not(::testing::IsEmpty())) << to_string(wait);
     ++tried;
   }
-  EXPECT_GE(tried, lanes_) << "the hand-over to each later lane, and at least one retired slot";
+  EXPECT_GE(tried, lanes_)
+      << "the handoff to each later lane and at least one wait for a retired slot are required";
 }
 
-/// The caller is the last lane; its thread enqueues everything, or others do what is between, or,
-/// where there is a slot for each lane and no more, the work of every other lane from the first on.
+/// The caller is the last lane. Either its thread enqueues everything, or the lanes between the
+/// first and the last have threads, or, if depth equals the number of lanes, every second lane has
+/// one.
 class PulledOrderTest : public ::testing::TestWithParam<Combo> {
  protected:
   const Combo& combo_ = GetParam();

@@ -16,7 +16,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Three lanes, of which the caller is the last, and an input that comes when it is told to.
+/// Three lanes, the last of which is the caller, and an input whose readiness the test sets.
 class PullTest : public ::testing::Test {
  protected:
   struct RecordingWork final : Work {
@@ -124,7 +124,8 @@ TEST_F(PullTest, ErrorIsRethrownAndReportsLaneAndBatch) {
 
 TEST_F(PullTest, HostRunsAheadByAtMostDepthPlusRunAhead) {
   constexpr std::uint64_t kWindow = 3 + 2, kPulled = 12;
-  // For the device to end the caller's work on a batch, which it may do after this test.
+  // Permits to end the caller's work on a batch; shared, because the device may use them after the
+  // test.
   const auto permits = std::make_shared<Counter>();
   std::atomic<std::uint64_t> entered = 0;
   HookedWork work;

@@ -72,7 +72,7 @@ TEST_P(ScheduleTest, EachLaneIsCalledInOrderOnOneThread) {
 }
 
 TEST_P(ScheduleTest, WorkExecutesInTheOrderOfTheWaits) {
-  // Where in the order of execution each piece of work was done: [lane][batch].
+  // Positions in the order of execution, by [lane][batch].
   std::vector<std::vector<int>> dropped(last_ + 1), began(last_ + 1), done(last_ + 1);
   std::atomic<int> now = 0;
   work_.on_drop = [&](std::size_t lane, std::size_t) {
@@ -283,7 +283,8 @@ INSTANTIATE_TEST_SUITE_P(All, Overlap, ::testing::ValuesIn(combos({2}, {0})), kC
 
 TEST_P(Overlap, TwoLanesOverlapUnlessOnOneHostThread) {
   if (GetParam().kind == Kind::host && GetParam().driver == Driver::interleaved) {
-    EXPECT_THROW(run(2, std::chrono::milliseconds(20)), TimedOut);  // one host thread
+    // both lanes have the same host thread
+    EXPECT_THROW(run(2, std::chrono::milliseconds(20)), TimedOut);
   } else {
     run(2, kPatience);
   }

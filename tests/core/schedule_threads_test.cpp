@@ -15,13 +15,13 @@ namespace {
 
 constexpr std::uint64_t kForever = 1'000'000;
 
-/// Three lanes: the caller's, which is the last, one on a thread, and one that the caller advances.
+/// Three lanes: the last is the caller's, lane 1 has a thread, and the caller advances lane 0.
 class ThreadedPullTest : public ::testing::TestWithParam<Kind> {
  protected:
   void begin(std::uint64_t batches, const std::function<bool()>& stop = {}) {
     schedule_.begin(batches, stop, &threads_, {1});
   }
-  /// All batches to the end, each with a body.
+  /// Requests all batches to the end, and counts the training steps.
   void pull(int batches, Counter& bodies) {
     for (int batch = 0; batch < batches; ++batch) {
       ASSERT_TRUE(schedule_.next());
@@ -71,7 +71,9 @@ TEST_P(ThreadedPullTest, ThreadEnqueuesNextBatchDuringTheTrainingStep) {
 TEST_P(ThreadedPullTest, LateInputDoesNotDelayBatchesOnTheThread) {
   Counter bodies;
   work_.on_ready = [&](std::uint64_t batch) { return bodies.value() >= batch; };
-  work_.on_await = [](std::uint64_t batch) { ADD_FAILURE() << batch << " would never come"; };
+  work_.on_await = [](std::uint64_t batch) {
+    ADD_FAILURE() << "batch " << batch << " is never ready";
+  };
   work_.on_run = [&](std::size_t lane, std::uint64_t, std::size_t) {
     if (lane == 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   };
@@ -97,7 +99,7 @@ TEST_P(ThreadedPullTest, ThreadErrorIsRethrownUnchanged) {
   schedule_.end();
 }
 
-/// A host lane has nothing to do when a thread begins to use it.
+/// Only fake lanes: begin_thread() of a host lane does nothing.
 class ThreadedPullOnFakeLanesTest : public ThreadedPullTest {};
 
 INSTANTIATE_TEST_SUITE_P(All, ThreadedPullOnFakeLanesTest, ::testing::Values(Kind::fake));
@@ -126,7 +128,7 @@ TEST_P(ThreadedPullTest, ErrorOfAnotherLaneStopsTheThread) {
 TEST_P(ThreadedPullTest, EndStopsTheThreadAndDropsAllSlots) {
   const std::thread::id caller = std::this_thread::get_id();
   for (int batches = 0; batches < 6; ++batches) {
-    std::set<std::size_t> dropped;  // by the caller, who does so at the end alone
+    std::set<std::size_t> dropped;  // slots that the caller dropped, which happens only at the end
     work_.on_drop = [&](std::size_t lane, std::size_t slot) {
       if (lane == 1 && std::this_thread::get_id() == caller) dropped.insert(slot);
     };
@@ -162,7 +164,7 @@ TEST_P(ThreadedPullTest, LastLaneOnAThreadThrows) {
   EXPECT_THROW(schedule_.begin(1, {}, &threads_, {2}), std::exception);
 }
 
-/// The first of three lanes has a thread.
+/// Three lanes, the first of which has a thread.
 class ThreadedInputTest : public ThreadedPullTest {
  protected:
   void begin(std::uint64_t batches, const std::function<bool()>& stop = {}) {
@@ -210,7 +212,7 @@ TEST_P(ThreadedInputTest, PollErrorIsRethrownWhileInputIsLate) {
   Counter thrown;
   work_.on_poll = [] { throw std::out_of_range("no"); };
   work_.on_ready = [](std::uint64_t batch) { return batch != 3; };
-  work_.on_await = [&](std::uint64_t) { thrown.await(1, "what the look threw"); };
+  work_.on_await = [&](std::uint64_t) { thrown.await(1, "the exception of the poll"); };
   begin(kForever);
   EXPECT_THROW(while (schedule_.next()){}, std::out_of_range);
   thrown.add();
@@ -228,7 +230,7 @@ TEST_P(ThreadedInputTest, InputErrorIsRethrownUnchanged) {
 }
 
 TEST_P(ThreadedInputTest, StopEndsAfterTheAdmittedBatches) {
-  std::uint64_t entered = 0;  // by its thread alone
+  std::uint64_t entered = 0;  // only lane 0's thread uses it
   std::uint64_t given = 0;
   const std::function<bool()> stop = [&] { return entered == 7; };
   work_.on_run = [&](std::size_t lane, std::uint64_t, std::size_t) {
@@ -240,7 +242,7 @@ TEST_P(ThreadedInputTest, StopEndsAfterTheAdmittedBatches) {
   schedule_.end();
 }
 
-/// Host lanes have no device that a thread could wait for.
+/// Only fake lanes: host lanes have no device that a thread could wait for.
 class ThreadedInputOnFakeLanesTest : public ThreadedInputTest {};
 
 INSTANTIATE_TEST_SUITE_P(All, ThreadedInputOnFakeLanesTest, ::testing::Values(Kind::fake));
@@ -248,7 +250,8 @@ INSTANTIATE_TEST_SUITE_P(All, ThreadedInputOnFakeLanesTest, ::testing::Values(Ki
 TEST_P(ThreadedInputOnFakeLanesTest, EndDoesNotWaitForTheDevice) {
   Counter ended;
   begin(kForever);
-  for (int batch = 0; batch < 5; ++batch) {  // its thread then waits for the end of the first
+  // after these, lane 0's thread waits for the end of the first batch
+  for (int batch = 0; batch < 5; ++batch) {
     ASSERT_TRUE(schedule_.next());
     if (batch == 0) lanes_.enqueue(2, [&] { ended.await(1, "the end"); });
   }

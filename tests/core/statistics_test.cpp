@@ -28,7 +28,7 @@ TEST(StudentT, MatchesTabulatedQuantiles) {
   EXPECT_NEAR(student_t_95(1'000'000), 1.95996, 1e-5);
 }
 
-// The quantile of each row is checked by integrating Student's density up to it.
+// Checks each quantile by integrating Student's density up to it.
 TEST(StudentT, TableMatchesExactQuantiles) {
   for (std::size_t degrees = 1; degrees <= 60; ++degrees) {
     const auto v = static_cast<double>(degrees);

@@ -12,10 +12,11 @@
 
 namespace slipstream::test {
 
-/// host: work is done on the calling thread. fake: as on a CUDA stream.
+/// host: the calling thread executes work at once. fake: work is executed later, as on a CUDA
+/// stream.
 enum class Kind { host, fake };
 
-/// Some lanes of one kind.
+/// Several lanes of one kind.
 class TestLanes {
  public:
   TestLanes(Kind kind, std::size_t count) {
@@ -50,7 +51,7 @@ class TestLanes {
   std::vector<FakeLane*> fakes_;
 };
 
-/// Work that a test fills in where it cares.
+/// Work whose functions a test can replace.
 struct HookedWork final : Work {
   std::function<bool(std::uint64_t batch)> on_ready;
   std::function<void(std::uint64_t batch)> on_await;
@@ -84,7 +85,7 @@ inline std::string driver_name(Driver driver) {
   return driver == Driver::threaded ? "threaded" : "interleaved";
 }
 
-/// What the schedule's tests are repeated over.
+/// A combination of parameters with which the schedule's tests are repeated.
 struct Combo {
   Kind kind;
   Driver driver;
@@ -110,10 +111,10 @@ std::vector<Combo> only(std::vector<Combo> all, const IsWanted& is_wanted) {
 /// True for lanes that execute their work later, as a CUDA stream does.
 inline bool is_fake(const Combo& combo) { return combo.kind == Kind::fake; }
 
-/// Names the tests of a suite over combos.
+/// Names the tests of a suite that has combinations as parameters.
 inline constexpr auto kComboName = [](const auto& test) { return test.param.name(); };
 
-/// `spare`: by how much the depth exceeds the number of lanes.
+/// `spare`: the difference between depth and number of lanes.
 inline std::vector<Combo> combos(const std::vector<std::size_t>& lane_counts = {1, 2, 3, 4},
                                  const std::vector<std::size_t>& spare = {0, 2}) {
   std::vector<Combo> all;

@@ -9,8 +9,8 @@ SLIPSTREAM_PIXEL_FUNCTION(Squared, {
 
 }  // namespace
 
-/// Whether a pixel function's product is rounded before its difference, where the CPU could fuse
-/// them.
+/// Returns true if a pixel function rounds its product before it subtracts, although the CPU could
+/// fuse the two operations into one with a single rounding.
 bool rounds_twice() {
   using namespace slipstream;
   constexpr float kValue = 1.0F + 0x1p-12F;
