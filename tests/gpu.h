@@ -10,14 +10,14 @@
 
 namespace slipstream::test {
 
-/// Whether a test that needs a GPU must fail, not skip, where there is none:
+/// Returns true if a test that needs a GPU must fail instead of being skipped when there is none:
 /// SLIPSTREAM_REQUIRE_GPU=1.
 inline bool gpu_is_required() {
   const char* value = std::getenv("SLIPSTREAM_REQUIRE_GPU");
   return value != nullptr && std::string_view(value) == "1";
 }
 
-/// Skips the running test with the reason where no GPU is; fails it where one is required.
+/// Without a GPU, skips the running test, or fails it if a GPU is required.
 inline void require_gpu() {
   if (!cuda::devices().empty()) return;
   const std::string reason = "no usable GPU (driver " + cuda::driver_version() + ")";
@@ -25,7 +25,7 @@ inline void require_gpu() {
   GTEST_SKIP() << reason;
 }
 
-/// Tests on device 0, as require_gpu() says.
+/// Tests on device 0, which need a GPU.
 class GpuTest : public testing::Test {
  protected:
   void SetUp() override { require_gpu(); }

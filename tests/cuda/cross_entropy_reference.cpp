@@ -46,7 +46,8 @@ struct Pixel {
   double loss(std::size_t label) const { return std::log(sum) + x[largest] - x[label]; }
 };
 
-/// Of one pixel: of most classes 0, as mixed labels have them, or of all above 0; ties too.
+/// Adds the probabilities of one pixel: most are 0, as in mixed labels, or nearly all are above 0;
+/// some are equal.
 void add_probabilities(std::mt19937& random, CrossEntropyProblem& problem) {
   const bool is_mixed = random() % 2 == 0;
   float sum = 0;
@@ -60,7 +61,7 @@ void add_probabilities(std::mt19937& random, CrossEntropyProblem& problem) {
   if (sum > 0) std::for_each(first, problem.probabilities.end(), [&](float& p) { p /= sum; });
 }
 
-/// Of every class; all 0 for a label outside the classes.
+/// Returns the target of every class; all 0 for a label that is no class.
 std::vector<double> make_target(const CrossEntropyProblem& problem, std::int64_t pixel) {
   const auto classes = static_cast<std::size_t>(problem.layout.classes);
   const auto at = static_cast<std::size_t>(pixel);
@@ -131,7 +132,7 @@ CrossEntropyProblem random_problem(const LogitLayout& layout, LogitType type,
     const unsigned kind = random() % 16;
     for (std::int64_t c = 0; c < layout.classes; ++c) {
       float value = normal(random);
-      if (kind == 0) value = std::round(value);  // ties
+      if (kind == 0) value = std::round(value);  // makes ties likely
       if (kind == 1) value *= 30;
       encode(problem.logits.data() + element_offset(layout, i, c) * width, type, value);
     }

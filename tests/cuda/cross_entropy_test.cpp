@@ -36,7 +36,7 @@ std::vector<std::pair<std::string, LogitLayout>> layouts(std::int64_t n, std::in
           {"classes outermost", {n, c, p, p, n * p, 1}}};
 }
 
-// A problem in device memory. Canaries lie around and between all outputs.
+// A problem in device memory, with canaries around and between all outputs.
 class OnDevice {
  public:
   explicit OnDevice(const CrossEntropyProblem& problem, std::size_t shift_elements = 0)
@@ -94,7 +94,8 @@ class OnDevice {
   DeviceBuffer<std::int64_t> correct_;
 };
 
-// How far a gradient may be from the reference: float32 arithmetic, then one rounding to the type.
+// Returns the allowed difference between gradient and reference: float32 arithmetic, then one
+// rounding to the type.
 double tolerance(const CrossEntropyProblem& problem, double expected) {
   const auto total = static_cast<double>(problem.layout.images * problem.layout.pixels);
   const double arithmetic = 4e-6 * static_cast<double>(problem.scale) / total;

@@ -8,7 +8,7 @@
 
 namespace slipstream::test {
 
-/// Device memory of a test. Its functions return when the device has done what they ask for.
+/// Device memory of a test. Functions return after the device has finished the operation.
 template <typename T>
 class DeviceBuffer {
  public:

@@ -19,7 +19,7 @@ bool loses_device(CudaLane& lane) {
   return false;
 }
 
-// Reads device memory that nobody has allocated.
+// Reads device memory that was never allocated.
 [[noreturn]] void lose_device() {
   CudaLane lane("broken", 0, 0);
   const test::DeviceBuffer<std::uint64_t> digest(1);

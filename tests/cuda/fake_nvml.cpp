@@ -2,8 +2,8 @@
 
 #include "cuda/nvml.h"
 
-// As much of NVML as is used, where nobody may read the GPM counters of the one GPU, which two
-// processes keep busy half of the time. It answers only while it is initialized.
+// The part of NVML that the library uses. It reports one GPU, half busy with two processes, whose
+// GPM counters cannot be read without permission. Functions fail unless NVML is initialized.
 
 namespace {
 

@@ -19,7 +19,7 @@ std::vector<unsigned char> random_bytes(std::size_t count) {
 
 class FingerprintGpuTest : public test::GpuTest {
  protected:
-  // The digest lies between two canaries; the data ends where its allocation does.
+  // The digest has a canary on both sides; the data ends at the end of its allocation.
   std::uint64_t fingerprint_on_device(const std::vector<unsigned char>& data) {
     const Stream stream(0);
     const DeviceBuffer<unsigned char> memory(data);

@@ -13,9 +13,9 @@
 
 namespace slipstream::test {
 
-/// Keeps what is enqueued on a stream afterwards from running until release(). After kPatience it
-/// releases the stream itself, so that a test that waits for the stream too early fails and does
-/// not hang.
+/// Keeps work that is enqueued on a stream later from running until release(). After kPatience it
+/// releases the stream itself; a test that waits for the stream too early then fails instead of
+/// hanging.
 class HeldStream {
  public:
   explicit HeldStream(const cuda::StreamView& stream) {
@@ -43,7 +43,7 @@ class HeldStream {
   HeldStream& operator=(const HeldStream&) = delete;
 
   void release() { __atomic_store_n(word_, 1U, __ATOMIC_RELEASE); }
-  /// False once the stream was released, by the test or because it was held for too long.
+  /// Returns false after the stream was released, by the test or because of the time limit.
   bool is_held() const { return __atomic_load_n(word_, __ATOMIC_ACQUIRE) == 0; }
 
  private:

@@ -39,7 +39,7 @@ static_assert(offsetof(nvjpeg::Allocator, free) == offsetof(nvjpegDevAllocatorV2
 static_assert(offsetof(nvjpeg::Allocator, context) == offsetof(nvjpegDevAllocatorV2_t, dev_ctx));
 #endif
 
-/// A file, and the pixels that libjpeg-turbo makes of it.
+/// A file and its pixels, as decoded by libjpeg-turbo.
 struct Decoded {
   std::string what;
   Bytes file;
@@ -70,7 +70,7 @@ Decoded make_jpeg(const JpegKind& kind, std::int64_t height, std::int64_t width,
       write_jpeg(kind, height, width, levels));
 }
 
-/// With the JPEG engines where the GPU has them (true) and by CUDA kernels (false).
+/// The parameter is true for the JPEG engines, if the GPU has them, and false for CUDA kernels.
 class JpegDecoderGpuTest : public test::GpuTest, public testing::WithParamInterface<bool> {
  protected:
   void SetUp() override {
@@ -82,7 +82,7 @@ class JpegDecoderGpuTest : public test::GpuTest, public testing::WithParamInterf
       if (test::gpu_is_required()) FAIL() << refused.what();
       GTEST_SKIP() << refused.what();
     }
-    std::printf("decode_on_host by %s\n", decoder_->uses_engines() ? "engines" : "CUDA kernels");
+    std::printf("decoded by %s\n", decoder_->uses_engines() ? "engines" : "CUDA kernels");
     if (GetParam() && !decoder_->uses_engines()) {
       GTEST_SKIP() << "this GPU has no JPEG engines, or the driver no libnvcuvid.so.1";
     }
@@ -94,8 +94,8 @@ class JpegDecoderGpuTest : public test::GpuTest, public testing::WithParamInterf
         .batch_size = batch_size, .may_use_engines = GetParam(), .libraries = {}});
   }
 
-  /// One batch on a stream of its own; `delay_us`: how long the stream is busy before. Images that
-  /// could not be decode_on_host come back empty.
+  /// Decodes one batch on a new stream, which is busy for `delay_us` before. Images that could not
+  /// be decoded are empty in the result.
   std::vector<Bytes> decode(const std::vector<Decoded>& files, double delay_us = 0) {
     std::vector<std::unique_ptr<DeviceBuffer<std::byte>>> memory;
     std::vector<JpegImage> images;
@@ -108,7 +108,8 @@ class JpegDecoderGpuTest : public test::GpuTest, public testing::WithParamInterf
     if (delay_us > 0) delay_async(delay_us, stream);
     const auto refused = decoder_->decode_async(images, stream);
     failed_.assign(refused.begin(), refused.end());
-    // By the stream, so that only its order makes the pixels be there.
+    // Copied on the stream, so that nothing but the stream's order guarantees that the pixels are
+    // ready.
     std::vector<Bytes> pixels;
     for (const auto& each : memory) pixels.emplace_back(each->bytes());
     for (std::size_t i = 0; i < memory.size(); ++i) {
@@ -118,7 +119,7 @@ class JpegDecoderGpuTest : public test::GpuTest, public testing::WithParamInterf
     stream.synchronize();
     for (Bytes& each : pixels) {
       for (std::size_t i = each.size() - kGuard; i < each.size(); ++i) {
-        EXPECT_EQ(std::to_integer<int>(each[i]), kFill) << "written behind the image";
+        EXPECT_EQ(std::to_integer<int>(each[i]), kFill) << "written beyond the end of the image";
       }
       each.resize(each.size() - kGuard);
     }
@@ -149,7 +150,7 @@ TEST_P(JpegDecoderGpuTest, PixelsAreCloseToLibjpegTurbo) {
   const auto pixels = decode(files);
   EXPECT_THAT(failed_, IsEmpty());
   for (std::size_t i = 0; i < files.size(); ++i) {
-    ASSERT_FALSE(pixels[i].empty()) << files[i].what << " was not decode_on_host";
+    ASSERT_FALSE(pixels[i].empty()) << files[i].what << " was not decoded";
     const test::Difference difference = test::difference(pixels[i], files[i].pixels);
     std::printf("%s: mean %.4f, most %d\n", files[i].what.c_str(), difference.mean,
                 difference.most);
@@ -188,7 +189,7 @@ TEST_P(JpegDecoderGpuTest, PixelsDoNotDependOnBatchExceptForKernelRounding) {
   EXPECT_THAT(failed_, IsEmpty());
   for (std::size_t i = 0; i < files.size(); i += 9) {
     const auto alone = decode({files[i]}).front();
-    // The kernels round differently by what else is in the batch.
+    // The kernels round differently depending on the other images in the batch.
     EXPECT_LE(test::difference(alone, together[i]).most, GetParam() ? 0 : 4) << files[i].what;
   }
 }
@@ -261,7 +262,7 @@ TEST_P(JpegDecoderGpuTest, UnusualJpegKindsAreDecodedCorrectlyOrRefused) {
     const auto pixels = decode({good, other, good});
     EXPECT_EQ(pixels[0], expected) << other.what;
     EXPECT_EQ(pixels[2], expected) << other.what;
-    std::printf("%s: %s\n", other.what.c_str(), pixels[1].empty() ? "refused" : "decode_on_host");
+    std::printf("%s: %s\n", other.what.c_str(), pixels[1].empty() ? "refused" : "decoded");
     if (!pixels[1].empty()) {
       EXPECT_LE(test::difference(pixels[1], other.pixels).mean, 1.0) << other.what;
     }
@@ -272,7 +273,8 @@ TEST_P(JpegDecoderGpuTest, DamagedFileLeavesDecoderUsable) {
   const Decoded good = make_jpeg({.across = 2, .down = 2}, 100, 120);
   const Bytes expected = decode({good}).front();
   for (std::size_t part = 2; part < 8; ++part) {
-    const auto more = static_cast<std::int64_t>(part);  // so that it is the largest so far
+    // so that it is the largest so far
+    const auto more = static_cast<std::int64_t>(part);
     Decoded damaged = make_jpeg({.across = 2, .down = 2}, 100 + more, 120);
     const std::size_t at = damaged.file.size() * part / 8;
     for (std::size_t i = at; i < at + 20; ++i) damaged.file[i] = static_cast<std::byte>(i * 91);

@@ -19,12 +19,13 @@ constexpr unsigned char kNew = 0xAB;
 
 using Bytes = std::pmr::vector<unsigned char>;
 
-// One lane brings kNew into device memory that holds kOld, once it is released; another copies it
-// out.
+// Two lanes: after its release, the producer copies kNew to device memory that contains kOld; the
+// consumer copies that memory to the host.
 struct Handoff {
   Handoff() {
     for (CudaLane* lane : {&producer, &consumer}) {
-      delay_async(1, lane->stream());  // the first launch may block: kernels are loaded lazily
+      // the first launch may block, because kernels are loaded lazily
+      delay_async(1, lane->stream());
       copy_async(seen.data(), device.get(), kBytes, lane->stream());
       lane->synchronize();
     }
@@ -66,7 +67,7 @@ TEST_F(LaneTest, WaitMakesConsumerSeeLateProducersData) {
   EXPECT_TRUE(handoff.consumer_read(kNew));
 }
 
-// Shows that the test above can fail. Tools that serialize streams break this one.
+// Shows that the test above can fail. Fails under tools that serialize streams.
 TEST_F(LaneTest, WithoutWaitConsumerReadsOldData) {
   ASSERT_TRUE(overlap_hindrances().empty()) << overlap_hindrances().front();
   Handoff handoff;

@@ -15,13 +15,13 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-// Hides the GPU where there is one: CUDA reads the variable at its first call in this process.
+// Hides the GPU, if there is one: CUDA reads the variable at its first call in this process.
 class NoGpuTest : public testing::Test {
  protected:
   static void SetUpTestSuite() { setenv("CUDA_VISIBLE_DEVICES", "", 1); }
 };
 
-/// The fake library is next to this program. Once it is open, its name finds it.
+/// Opens the fake library, which is next to this program. The name then refers to it.
 void* open_fake_nvml() {
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
   return dlopen((program.parent_path() / "libnvidia-ml.so.1").c_str(), RTLD_NOW | RTLD_LOCAL);

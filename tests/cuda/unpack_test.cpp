@@ -25,7 +25,7 @@ constexpr Form kForms[] = {
 
 class UnpackGpuTest : public test::GpuTest {
  protected:
-  /// Adds a field behind what is there.
+  /// Adds a field after the existing ones.
   void add(const Form& form, std::size_t samples, std::size_t values) {
     PackedField field{form.from, form.to, form.classes, samples, values, 0, 0, 0};
     field.from_sample_bytes = (values * bits_per_element(form.from) + 7) / 8;
@@ -35,7 +35,8 @@ class UnpackGpuTest : public test::GpuTest {
     fields_.push_back(field);
   }
 
-  // All packed bytes at random: with classes below those, as a collated batch has them.
+  // Returns random packed bytes; classes are below the field's number of classes, as in a collated
+  // batch.
   std::vector<std::byte> make_random_block() const {
     std::mt19937 random(1);
     std::vector<std::byte> block(bytes_);

@@ -27,7 +27,7 @@ class ClassNamesTest : public FolderTest {
     for (const std::string& name : classes) write_image(fs::path(folder) / name / "1.jpg");
     return path(folder);
   }
-  /// A folder of one shard of the labels 0 and 1, and its manifest.
+  /// Adds a folder with a manifest and one shard, which has the labels 0 and 1.
   fs::path add_shards(const std::string& folder, const std::string& names) const {
     fs::create_directories(path(folder));
     TarWriter tar;

@@ -69,7 +69,7 @@ TEST(Subset, HasGivenSamplesInGivenOrder) {
               AllOf(StartsWith("Refused: "), HasSubstr("sample 5"), HasSubstr("has 5")));
 }
 
-/// Gives the index that it is asked for and the sample of the key.
+/// Returns the requested index and the sample number of the random key.
 class KeyedSet final : public Dataset {
  public:
   std::size_t size() const override { return 5; }

@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// "LINE:[field][field]" of each row, and what was thrown.
+/// Returns "LINE:[field][field]" for each row, and the message if reading throws.
 std::vector<std::string> rows(std::string_view text) {
   CsvReader reader(text);
   std::vector<std::string> all;

@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// What a user writes at least.
+/// A data set with only the functions that a user must write.
 class MinimalSet : public Dataset {
  public:
   explicit MinimalSet(std::size_t samples) : samples_(samples) {}

@@ -59,8 +59,8 @@ TEST_F(DiskCacheFault, DamagedSampleIsReadFromSourceAndStoredAgain) {
     const char* file;
     std::uint64_t at;
   };
-  // Sample 3 was the fourth to be stored: its head's dtype, rank and dimension, its last byte; and
-  // its slot.
+  // Sample 3 was stored as the fourth. The positions are: its head's dtype, rank and dimension, its
+  // last byte, and its slot.
   const std::uint64_t record = 3 * kRecordBytes;
   const std::uint64_t slot = 3 * 32;
   for (const auto& [file, at] :
@@ -124,7 +124,7 @@ TEST_F(DiskCacheFault, RecordsOfOtherDatasetAreIgnoredWithoutManifest) {
 }
 
 TEST_F(DiskCacheFault, KilledRunLeavesOnlyValidSamples) {
-  // The child is killed while it reads and stores; the parent waits for the first 50 samples.
+  // The child is killed while it reads and stores samples; the parent waits for the first 50.
   std::array<int, 2> pipe{};
   ASSERT_EQ(::pipe(pipe.data()), 0);
   const auto large = std::make_shared<TestSet>(300);
@@ -216,7 +216,8 @@ TEST_F(DiskCacheFault, SourceIsReadIfCacheFilesCannotBeCreated) {
 }
 
 TEST_F(DiskCacheFault, SourceIsReadIfDiskIsFullFromTheStart) {
-  for (const ::rlim_t bytes : {0, 500}) {  // not even the manifest, or not the index
+  // too little for the manifest, or too little for the index
+  for (const ::rlim_t bytes : {0, 500}) {
     const WriteLimit limit(bytes);
     const auto cached = open();
     EXPECT_EQ(wrong_samples(*cached, plain_), 0U);
@@ -224,7 +225,7 @@ TEST_F(DiskCacheFault, SourceIsReadIfDiskIsFullFromTheStart) {
   }
 }
 
-/// Another user for whom permissions count, at least while it lives.
+/// While it exists, the process is another user, to whom file permissions apply.
 class Unprivileged {
  public:
   Unprivileged() : user_(::geteuid()) {

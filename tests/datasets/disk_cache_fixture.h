@@ -12,7 +12,7 @@
 namespace slipstream {
 
 inline constexpr std::uint64_t kAmpleDisk = 1 << 20;
-/// Of a TestSet: two heads of 40 bytes, an image of 8 and a label of 8.
+/// Size of a TestSet's record: two heads of 40 bytes, an image of 8 and a label of 8.
 inline constexpr std::uint64_t kRecordBytes = 96;
 
 inline Sample empty_sample(std::size_t fields = 2) {
@@ -21,7 +21,7 @@ inline Sample empty_sample(std::size_t fields = 2) {
   return sample;
 }
 
-/// Whether `dataset` gives for `index` what `expected` does.
+/// Returns true if sample `index` of `dataset` equals that of `expected`.
 inline bool gives(const Dataset& dataset, std::size_t index, const Dataset& expected) {
   Sample a = empty_sample();
   Sample b = empty_sample();
@@ -39,14 +39,14 @@ inline bool gives(const Dataset& dataset, std::size_t index, const Dataset& expe
   return true;
 }
 
-/// How many samples of `dataset` are not as in `expected`.
+/// Returns the number of samples of `dataset` that differ from those of `expected`.
 inline std::size_t wrong_samples(const Dataset& dataset, const Dataset& expected) {
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) wrong += gives(dataset, i, expected) ? 0 : 1;
   return wrong;
 }
 
-/// A cache in a folder of its own of a TestSet of 20 samples.
+/// Has a cache, in a temporary folder, of a TestSet of 20 samples.
 class DiskCacheTest : public testing::Test {
  protected:
   static constexpr std::size_t kSamples = 20;
@@ -62,7 +62,7 @@ class DiskCacheTest : public testing::Test {
   static DiskCacheState cache_state(const std::shared_ptr<const Dataset>& dataset) {
     return disk_cache_state(*dataset).value();
   }
-  /// Of all files in the folder.
+  /// Returns the total size of the files in the folder.
   std::uint64_t bytes_on_disk() const {
     std::uint64_t bytes = 0;
     for (const auto& entry : std::filesystem::directory_iterator(dir())) bytes += entry.file_size();

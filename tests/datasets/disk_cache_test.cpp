@@ -38,7 +38,7 @@ TEST_F(DiskCacheTest, SourceIsReadOncePerSampleAcrossRestarts) {
   EXPECT_EQ(source_->reads.count(), kSamples);
 }
 
-/// Every type, number of dimensions and flag, and fields that hold nothing.
+/// Samples with every type, number of dimensions and flag, and with empty fields.
 std::shared_ptr<const Dataset> many_forms() {
   return made_set(3, std::vector<FieldSpec>(6), [](std::size_t index, Sample& out) {
     const auto n = static_cast<std::int64_t>(index);
@@ -230,7 +230,8 @@ TEST_F(DiskCacheTest, StoringWaitsForTheFileLock) {
     const CacheFile::Hold hold(other);
     reader = std::jthread([&] { EXPECT_TRUE(gives(*cached, 0, plain_)); });
     source_->reads.wait_for(1);
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // for a reader that did not wait
+    // long enough for a reader that does not wait to end
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
     EXPECT_EQ(fs::file_size(records), 0U);
     EXPECT_EQ(other.resize(1000), 0);
   }

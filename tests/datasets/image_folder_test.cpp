@@ -24,7 +24,7 @@ class ClassFolderTest : public FolderTest {
   void add(const fs::path& name, const std::string& record = "rgb_420.jpg") {
     write_image("data" / name, record);
   }
-  /// "LABEL PATH" of all samples.
+  /// Returns "LABEL PATH" for each sample.
   std::vector<std::string> samples(const ImageFolderOptions& options = {}) const {
     const auto dataset = image_folder(dir(), options);
     std::vector<std::string> all;

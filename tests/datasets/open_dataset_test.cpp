@@ -60,7 +60,7 @@ TEST_F(OpenDatasetTest, ShardsNextToFoldersAreRefusedUnlessHidden) {
   EXPECT_THAT(refusal(folder_.path()), HasSubstr("not clear which are the data"));
 }
 
-/// Values are zeros.
+/// Writes an array of zeros.
 void write_npy(const fs::path& path, DType dtype, const Shape& shape) {
   const std::string values(shape.elements() * size_bytes(dtype), '\0');
   write_file_atomically(path, std::string_view(npy_header({dtype, shape}) + values));
@@ -113,7 +113,7 @@ TEST_F(OpenDatasetTest, UnusableArrayIsRefusedWithItsName) {
   touch(dir / "label.npy");
   EXPECT_THAT(refusal(dir), HasSubstr("label.npy': it is not a .npy file"));
   fs::remove(dir / "label.npy");
-  fs::create_symlink("label.npy", dir / "label.npy");  // to itself
+  fs::create_symlink("label.npy", dir / "label.npy");  // a link to itself
   EXPECT_THAT(refusal(dir), HasSubstr("label.npy"));
 }
 

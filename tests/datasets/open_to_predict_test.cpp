@@ -25,7 +25,7 @@ class OpenToPredictTest : public FolderTest {
                                         bool needs_masks = false) const {
     return open_to_predict(path("data"), classes, needs_masks);
   }
-  /// "labeled", "images" or "other".
+  /// Returns the kind of the opened set: "labeled", "images" or "other".
   std::string kind(const KnownClasses& classes = {}, bool needs_masks = false) const {
     const auto dataset = opened(classes, needs_masks);
     if (dataset == nullptr) return "other";
@@ -61,14 +61,14 @@ TEST_F(OpenToPredictTest, FoldersMatchingKnownClassesGiveLabeledDataset) {
   EXPECT_EQ(kind(known, true), "images");
   const auto labeled = std::dynamic_pointer_cast<const LabeledDataset>(opened(known));
   ASSERT_NE(labeled, nullptr);
-  EXPECT_THAT(labels(*labeled), ElementsAre(1, 2));  // dog, cat
+  EXPECT_THAT(labels(*labeled), ElementsAre(1, 2));  // the folders dog and cat
   EXPECT_EQ(kind({{"cat", "bird"}, 2}), "images");
   write_image("data/3.jpg");
   EXPECT_EQ(kind(known), "images");
 }
 
 TEST_F(OpenToPredictTest, ReturnsNullForDataOtherThanImageFolders) {
-  EXPECT_EQ(kind(), "other");  // there is no folder
+  EXPECT_EQ(kind(), "other");  // the folder does not exist
   write("data/a.txt");
   EXPECT_EQ(kind({}, true), "other");
   write_image("data/images/a.jpg");

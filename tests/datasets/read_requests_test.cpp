@@ -15,12 +15,12 @@
 
 namespace {
 
-/// Sizes of the requests that this thread has made since the last clear().
+/// Sizes of the read requests of this thread since the last clear().
 thread_local std::vector<std::size_t> requests;
 
 }  // namespace
 
-// In place of the C library's: what asks for file bytes is linked to these.
+// Replace the C library's functions: all code that requests bytes of a file is linked to these.
 extern "C" ssize_t read(int fd, void* to, std::size_t bytes) {
   requests.push_back(bytes);
   return ::syscall(SYS_read, fd, to, bytes);

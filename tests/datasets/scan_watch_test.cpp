@@ -19,7 +19,7 @@ class ScanWatchTest : public FolderTest {
     return polls;
   }
 
-  /// Whether each look may end the opening.
+  /// Returns true if an exception from any poll ends the opening.
   bool every_poll_can_abort(const std::string& name) {
     const int all = count_polls(name);
     for (int last = 1; last <= all; ++last) {

@@ -58,7 +58,7 @@ class ShardIndexTest : public testing::Test {
   fs::path shard() const { return folder_.path() / "shard.tar"; }
   fs::path index() const { return folder_.path() / "shard.tar.slipstream-index"; }
   void write(const std::string& bytes) const { write_file_atomically(shard(), bytes); }
-  /// The index through `path`; made anew or not.
+  /// Loads the index at `path`; the result says whether it had to be built.
   StoredShardIndex load(const fs::path& path) const {
     return load_shard_index(shard(), StampedFile(shard()), {path});
   }
@@ -167,7 +167,7 @@ TEST_F(ShardIndexTest, IndexIsRebuiltIfOnlyCtimeChanged) {
   const auto written = fs::last_write_time(shard());
   const FileStamp before = StampedFile(shard()).stamp();
   FileStamp now = before;
-  while (now.ctime_ns == before.ctime_ns) {  // until the file system's clock has moved
+  while (now.ctime_ns == before.ctime_ns) {  // waits until the file system's clock has advanced
     std::fstream(shard(), std::ios::in | std::ios::out | std::ios::binary) << "0";
     fs::last_write_time(shard(), written);
     now = StampedFile(shard()).stamp();
@@ -225,7 +225,8 @@ TEST(ShardIndexOfPythonArchives, ReadsUstarPaxAndGnuFormats) {
   }
 }
 
-/// A shard that is nowhere: `samples` pairs of an empty image and a label. Reads begin at a block.
+/// A simulated shard without a file: pairs of an empty image and a label. Requests must begin at a
+/// block.
 class EndlessShard : public ByteSource {
  public:
   explicit EndlessShard(std::size_t samples) : samples_(samples) {}
@@ -253,7 +254,7 @@ class EndlessShard : public ByteSource {
   std::size_t samples_;
 };
 
-constexpr std::size_t kManySamples = 100'000;  // two members each
+constexpr std::size_t kManySamples = 100'000;  // two members per sample
 
 std::vector<std::byte> index_of_many() {
   const EndlessShard shard(kManySamples);
@@ -273,7 +274,7 @@ std::int64_t peak_bytes() {
   return 1024 * std::int64_t{usage.ru_maxrss};
 }
 
-/// In a process whose peak begins at what this one holds now, not at the largest test before.
+/// Runs in a process whose peak starts at the memory in use now, not at the largest earlier test.
 TEST(ShardIndexOfManyMembers, PeakMemoryStaysBelow200BytesPerSample) {
   ::malloc_trim(0);
   EXPECT_EXIT(
@@ -282,7 +283,8 @@ TEST(ShardIndexOfManyMembers, PeakMemoryStaysBelow200BytesPerSample) {
         const std::size_t index = index_of_many().size();
         const auto grown = static_cast<std::size_t>(peak_bytes() - before);
         std::fprintf(stderr, "%zu bytes for an index of %zu\n", grown, index);
-        // 40 bytes a sample of index and 16 of keys, each in a vector that doubles.
+        // A sample needs 40 bytes in the index and 16 for its key; each is in a vector that doubles
+        // its capacity.
         std::_Exit(grown >= index && grown < 200 * kManySamples ? 0 : 1);
       },
       testing::ExitedWithCode(0), "");

@@ -68,7 +68,7 @@ TEST(Synthetic, LevelsAndClassesAreUniform) {
   std::vector<int> levels(256), classes(10);
   for (const std::uint8_t level : drawn.image) ++levels[level];
   for (const std::uint8_t number : drawn.label) ++classes.at(number);
-  // Six standard deviations of the counts: 768 a level, 6554 a class.
+  // The limits are six standard deviations of the counts: 768 per level, 6554 per class.
   EXPECT_THAT(levels, testing::Each(AllOf(testing::Gt(768 - 166), testing::Lt(768 + 166))));
   EXPECT_THAT(classes, testing::Each(AllOf(testing::Gt(6554 - 461), testing::Lt(6554 + 461))));
 }

@@ -35,7 +35,7 @@ std::string field_text(const Field& field) {
 class TarShardsTest : public testing::Test {
  protected:
   fs::path path(const std::string& name = "a.tar") const { return folder_.path() / name; }
-  /// Members NAME, BYTES, ...; the name of a member is its bytes too where there are none.
+  /// Writes a shard of members (NAME, BYTES); a member without bytes contains its name.
   fs::path write(const std::vector<std::pair<std::string, std::string>>& members,
                  const std::string& name = "a.tar") const {
     TarWriter tar;
@@ -189,7 +189,7 @@ TEST_F(TarShardsTest, UnsupportedFormatsAreCountedInRemarksAndErrors) {
   write({{"1.jpg", "x"}, {".2.webp", "x"}}, "a.tar");
   write({{"1.jpg", "x"}, {"x.y/2.webp", "x"}, {"3.WEBP", "x"}, {"4.gif", "x"}}, "b.tar");
   write({{"1.jpg", "x"}, {"2.webp", "x"}}, "c.tar");
-  for (int i = 0; i < 2; ++i) {  // from the archives, and from the indexes
+  for (int i = 0; i < 2; ++i) {  // first from the archives, then from the indexes
     EXPECT_THAT(tar_shards({path("a.tar")})->remarks(), ElementsAre());
     EXPECT_THAT(
         tar_shards({path("a.tar"), path("b.tar")})->remarks(),
@@ -367,7 +367,8 @@ TEST_F(TarShardsTest, OpenFilesStayBelowMaxOpenShards) {
 
 TEST_F(TarShardsTest, RunningOutOfFileDescriptorsGivesAdvice) {
   const auto dataset = tar_shards({write({{"1.jpg", "image"}})});
-  // UndefinedBehaviorSanitizer opens a pipe when it first sees an object of a type.
+  // UndefinedBehaviorSanitizer opens a pipe when it first checks an object of a type, so that must
+  // happen before.
   ASSERT_EQ(read_error(*tar_shards({write({{"1.jpg", "image"}}, "b.tar")})), "nothing");
   thrown_by([] { throw std::system_error(EMFILE, std::generic_category()); });
   ::rlimit before{};

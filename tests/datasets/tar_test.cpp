@@ -30,7 +30,8 @@ class TextSource : public ByteSource {
   std::string text_;
 };
 
-/// "NAME=BYTES" of every file, "NAME>" of links, "NAME?" of others; or what was thrown.
+/// Returns "NAME=BYTES" for each file, "NAME>" for links and "NAME?" for other members, and the
+/// message if reading throws.
 std::vector<std::string> members(const std::string& archive) {
   const TextSource source(archive);
   TarReader reader(source);
@@ -82,7 +83,7 @@ TEST(Tar, ReadsLongNames) {
   tar.add("short", "2");
   tar.raw(prefixed);
   tar.data("3");
-  std::memcpy(prefixed.data() + 257, "ustar  ", 8);  // GNU's: what stands there is no prefix
+  std::memcpy(prefixed.data() + 257, "ustar  ", 8);  // GNU's magic: these bytes contain no prefix
   TarWriter::seal(prefixed);
   tar.raw(prefixed);
   tar.data("4");

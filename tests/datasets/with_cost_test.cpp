@@ -27,7 +27,7 @@ std::shared_ptr<const Dataset> images() {
   return synthetic_segmentation({.samples = 8, .size = 4, .classes = 3, .seed = 1});
 }
 
-/// The first `batches` slabs and what the steps cost.
+/// The bytes of the first `batches` slabs, and the counters of the host steps.
 struct RunResult {
   std::vector<std::byte> bytes;
   std::vector<StepCounter> counters;
@@ -56,7 +56,7 @@ TEST(WithCost, CostIsPaidOncePerSampleInItsStep) {
   const RunResult paid = run(with_cost(images(), costs));
   const StepCounter& read = paid.counters[0];
   const StepCounter& decode = paid.counters[1];
-  // Counters are taken while the next batch is made: one call may be half counted.
+  // Counters are read while a worker prepares the next batch: one call may be counted only partly.
   const auto reads = static_cast<double>(read.calls);
   const auto decodes = static_cast<double>(decode.calls);
   EXPECT_GE(decodes, 8);
@@ -80,7 +80,7 @@ TEST(WithCost, MemoryTrafficTakesTime) {
   Sample sample;
   const auto start = std::chrono::steady_clock::now();
   dataset->read(0, sample);
-  // Not even caches give half a GiB in a millisecond.
+  // Not even a CPU cache delivers half a GiB within a millisecond.
   EXPECT_GT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(1));
 }
 

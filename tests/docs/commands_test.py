@@ -1,8 +1,8 @@
-"""Runs every command that the README and docs/ show, so that they cannot rot.
+"""Runs every command that the README and docs/ show, to keep them correct.
 
     commands_test.py cpu|gpu
 
-The commands of a page run in a folder of their own, in which build/slipstream is the program under test, next to the
+The commands of a page run in a separate folder, in which build/slipstream is the program under test, next to the
 examples, and python3 is the interpreter that runs this file. Commands that name the GPU run under `gpu`, all others
 under `cpu`. Commands in NOT_RUN build or test everything again; a page has to show them, but they do not run.
 
@@ -26,13 +26,14 @@ from program import Server  # noqa: E402
 BINARY = os.environ["SLIPSTREAM_BINARY"]
 IMPORTED = os.environ["SLIPSTREAM_IMPORTED"]
 WANTED = sys.argv.pop() if sys.argv[-1] in ("cpu", "gpu") else "cpu"
-SKIPPED = 77  # as CMakeLists.txt tells CTest
+SKIPPED = 77  # CMakeLists.txt passes this code to CTest as SKIP_RETURN_CODE
 NOT_RUN = [
     "make build", "make demo", "make release", "make test", "make check", "make check-all", "scripts/test.sh tsan",
     "scripts/test.sh format", ". build/env.sh", "cmake --preset release", "cmake --build build",
     "ctest --test-dir build -L cpu", "slipstream/scripts/setup.sh", ". slipstream/build/env.sh",
     "cmake -G Ninja -B build", "make install PREFIX=$HOME/.local",
-    "make wheel", "pip install --no-index --find-links build/wheels slipstream",  # tests/python/wheel_test.py does
+    # tests/python/wheel_test.py runs these
+    "make wheel", "pip install --no-index --find-links build/wheels slipstream",
     "cmake --build build --target slipstream_package", "cmake --install build --prefix $HOME/.local",
 ]
 
@@ -51,7 +52,7 @@ def page_commands(page):
 
 
 def is_ignored(name):
-    """Whether git leaves alone what a command made in the root; None where there is no git."""
+    """Returns whether git ignores a file that a command created in the root; None without git."""
     if not (SOURCE / ".git").exists():
         return None
     done = subprocess.run(["git", "-C", SOURCE, "check-ignore", "--no-index", "-q", name])
@@ -65,7 +66,7 @@ def command_label(command):
 
 
 def prepare(folder):
-    """What the commands find in the clone's root."""
+    """Creates the files and folders that commands expect in the clone's root."""
     os.makedirs(f"{folder}/build/examples")
     os.symlink(BINARY, f"{folder}/build/slipstream")
     os.symlink(IMPORTED, f"{folder}/build/examples/imported_encoder")
@@ -74,7 +75,7 @@ def prepare(folder):
 
 
 def plain_arguments(command):
-    """The words of a command that starts build/slipstream and needs no expansion by bash, else None."""
+    """Returns the words of a command that starts build/slipstream and needs no expansion by bash, else None."""
     if not command.startswith("build/slipstream ") or re.search(r"[|&;<>()$`*?~\\\[{#]", command):
         return None
     return shlex.split(command)

@@ -14,16 +14,16 @@ TORCH, CUDA = r"(torch|ATen|c10)/", r"(cu|nv)[a-zA-Z_]*\.h$"
 
 
 def reachable_modules():
-    """For each module, the modules whose headers it may include."""
+    """Returns the modules whose headers each module may include."""
     arrows = dict(re.findall(r"^  ([a-z]+) --> ([a-z& ]+)$", TEXT, re.MULTILINE))
     reached = {"core": {"core"}}
-    for module in reversed(arrows):  # the picture begins with the module that reaches most
+    for module in reversed(arrows):  # the drawing begins with the module that depends on most others
         reached[module] = {module}.union(*(reached[other] for other in arrows[module].split(" & ")))
     return reached
 
 
 def refused_libraries():
-    """For each module, a pattern of the headers of libraries that it does not need."""
+    """Returns a pattern for each module: the headers of libraries that it does not need."""
     needs = dict(re.findall(r"^\| ([a-z]+) \| ?(Torch|CUDA|) \|", TEXT, re.MULTILINE))
     patterns = {"Torch": "$^", "CUDA": TORCH, "": f"{TORCH}|{CUDA}"}
     return {module: patterns[library] for module, library in needs.items()}
@@ -36,7 +36,7 @@ def include_offenses():
         folder, is_public = file.parts[len(SOURCE.parts) + 1:][:2], "include" in file.parts
         module = folder[1] if is_public else folder[0]
         if module not in reached:
-            continue  # include/slipstream/slipstream.h includes all
+            continue  # include/slipstream/slipstream.h includes everything
         for name in INCLUDE.findall(file.read_text(encoding="utf-8")):
             other = re.sub("^slipstream/", "", name).split("/")[0]
             if (str(file.relative_to(SOURCE)), name) in EXCEPTIONS:
@@ -48,7 +48,7 @@ def include_offenses():
 
 
 def imports(name, path):
-    """Modules of the package that this one imports, also inside functions and for type checkers."""
+    """Returns the modules of the package that this one imports, also inside functions and for type checkers."""
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.level:

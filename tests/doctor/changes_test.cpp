@@ -39,7 +39,7 @@ TEST(Changes, OnlyOccasionalSlowSamplesProposePrefetchBatches) {
   EXPECT_GE(change->predicted.high, truth);
   model.steps[1].waiting_s.assign(960, 0.0F);
   EXPECT_EQ(find(diagnose(make_observations(model)), "prefetch_batches"), nullptr)
-      << "samples are alike";
+      << "all samples take the same time";
 }
 
 TEST(Changes, ReadingThatUsesCpuProposesSmallerSamples) {
@@ -143,8 +143,8 @@ TEST(Changes, RemedyUsesEitherCacheOrDeviceTransforms) {
   observed.situation.on_device_from = "decode";
   const Remedy remedy = find_remedy(observed, diagnose(observed));
   const LoaderPlan& loader = remedy.plan.schedule.loader;
-  ASSERT_FALSE(loader.on_device.empty() && !loader.cache) << "each of them helps";
-  EXPECT_TRUE(loader.on_device.empty() || !loader.cache) << "one excludes the other";
+  ASSERT_FALSE(loader.on_device.empty() && !loader.cache) << "each of the two would help";
+  EXPECT_TRUE(loader.on_device.empty() || !loader.cache) << "they cannot be combined";
 }
 
 TEST(Changes, RemedyPrefersMoreWorkersOverCacheOfEqualGain) {
@@ -176,9 +176,9 @@ TEST(Changes, PipeliningIsProposedOnlyIfAllDeviceStepsWereMeasured) {
   change->apply(plan);
   EXPECT_EQ(plan.schedule.lanes.size(), 2U);
   EXPECT_EQ(plan.schedule.run_ahead, 7U);
-  EXPECT_FALSE(plan.schedule.loader.pin_memory) << "nobody asked for that";
+  EXPECT_FALSE(plan.schedule.loader.pin_memory) << "the change does not concern it";
   observed.situation.plan.schedule.lanes = {{{"copy", "encode", "train"}, 0}};
-  EXPECT_EQ(find(diagnose(observed), "pipelining"), nullptr) << "'encode' may take longest";
+  EXPECT_EQ(find(diagnose(observed), "pipelining"), nullptr) << "the longest step may be 'encode'";
 }
 
 TEST(Changes, FewerWorkersAreProposedIfHalfAreFaster) {
@@ -214,7 +214,8 @@ TEST(Changes, ZeroWorkersLoadBetweenStepsAndTwoWorkersAreProposed) {
   const Change* change = find(diagnosis, "num_workers");
   ASSERT_NE(change, nullptr);
   EXPECT_EQ(change->number, 2U);
-  EXPECT_NEAR(change->predicted.value, 10, 0.5) << "one worker is slower than the line's 100 ms";
+  EXPECT_NEAR(change->predicted.value, 10, 0.5)
+      << "one worker needs more than the 100 ms of the lanes";
   EXPECT_EQ(find(diagnosis, "prefetch_batches"), nullptr);
 }
 
@@ -281,21 +282,21 @@ TEST_F(JpegWireChange, SerialStepIncludesMeasuredDecodeTime) {
   EXPECT_NEAR(1 / change().predicted.value, 0.12, 0.002);
   EXPECT_EQ(change().action, "--wire image=jpeg");
   EXPECT_EQ(change().bottleneck, Bottleneck::decode);
-  EXPECT_FALSE(change().is_upper_bound) << "what the engines take was measured";
-  EXPECT_FALSE(change().apply) << "levels differ: a trainer's numerics stay what they are";
+  EXPECT_FALSE(change().is_upper_bound) << "the time of the JPEG engines was measured";
+  EXPECT_FALSE(change().apply) << "pixels differ, and a trainer's numerics cannot change";
 }
 
 TEST_F(JpegWireChange, DecodeTimeOnSeparateLaneOverlapsTraining) {
   set_lanes(apart_);
   EXPECT_NEAR(1 / change().predicted.value, 0.1, 0.002);
   choice().decode_s = Measured{0.15, 0.15, 0.15, "s", 9};
-  EXPECT_NEAR(1 / change().predicted.value, 0.15, 0.003) << "the engines are the limit";
+  EXPECT_NEAR(1 / change().predicted.value, 0.15, 0.003) << "the JPEG engines are the bottleneck";
 }
 
 TEST_F(JpegWireChange, LaterTransformsMoveToDeviceToo) {
   set_lanes(apart_);
   choice().on_device_from = "blur";
-  EXPECT_TRUE(change().is_upper_bound) << "what these take there was not measured";
+  EXPECT_TRUE(change().is_upper_bound) << "the time of these on the device was not measured";
   EXPECT_EQ(change().action, "--wire image=jpeg --transforms-device cuda");
   EXPECT_THAT(change().description,
               testing::HasSubstr("run the transforms from 'blur' to the last one on the device"));
@@ -309,8 +310,8 @@ TEST_F(JpegWireChange, IsNotProposedWithoutMeasuredDecodeTime) {
   EXPECT_EQ(change().id, "");
 }
 
-/// A loop on a GPU without page-locked memory. A step with it takes `pinned_s`, which is not known
-/// for 0, beside 100 ms without.
+/// Observes a loop on a GPU without page-locked memory. A step takes 100 ms; with page-locked
+/// memory it takes `pinned_s`, or was not measured if that is 0.
 Observations without_pinned_memory(double pinned_s) {
   Observations observed = make_observations(usual_model(), 0.04);
   observed.situation.on_gpu = true;
@@ -330,15 +331,17 @@ TEST(Changes, PinningIsProposedOnlyIfMeasuredFaster) {
   const Change* const pinning = find(diagnosis, "pinning");
   ASSERT_NE(pinning, nullptr);
   EXPECT_NEAR(1 / pinning->predicted.value, 0.08, 0.002);
-  EXPECT_EQ(find(diagnose(without_pinned_memory(0.11)), "pinning"), nullptr) << "it is slower";
-  EXPECT_EQ(find(diagnose(without_pinned_memory(0)), "pinning"), nullptr) << "it is not known";
+  EXPECT_EQ(find(diagnose(without_pinned_memory(0.11)), "pinning"), nullptr)
+      << "page-locked memory is slower";
+  EXPECT_EQ(find(diagnose(without_pinned_memory(0)), "pinning"), nullptr)
+      << "page-locked memory was not measured";
   Observations only_pinned = without_pinned_memory(0);
   only_pinned.levels[1].name = kPinnedLevel;
-  EXPECT_EQ(find(diagnose(only_pinned), "pinning"), nullptr) << "the other is not known";
+  EXPECT_EQ(find(diagnose(only_pinned), "pinning"), nullptr) << "pageable memory was not measured";
 }
 
 TEST(Changes, SmallerWireFormatShortensCopyInProportion) {
-  Observations observed = make_observations(usual_model(), 0.04);  // of a line of 100 ms
+  Observations observed = make_observations(usual_model(), 0.04);  // 40 of the 100 ms of a step
   observed.levels[1].name = kPinnedLevel;
   observed.situation.on_gpu = true;
   observed.situation.wires = {{"mask", Wire::bits, 0.5, std::nullopt, ""},

@@ -24,8 +24,8 @@ Level& level_after(Observations& observed, const std::string& step) {
   return *at;
 }
 
-/// What would be measured with a full cache behind the crop, of a decoding that is slow; cuts
-/// switch the cache off. `blur_s`: what is left to do of a sample.
+/// Returns observations of a pipeline with slow decoding and a full cache after the crop.
+/// Measurements with a cut do not use the cache. `blur_s` is the remaining cost of a sample.
 Observations observe_cache_after_crop(double blur_s) {
   constexpr std::size_t kCached = 3;
   PipelineModel model = usual_model();
@@ -71,7 +71,8 @@ TEST(Contradiction, SlowFullDecodeIsAllowedWhenOnlyPartsAreDecoded) {
   EXPECT_FALSE(find_contradiction(observed));
   EXPECT_EQ(diagnose(observed).verdict, Bottleneck::gpu) << diagnose(observed).reason;
   scale(*level_after(observed, "crop").with_training, 0.5);
-  EXPECT_TRUE(find_contradiction(observed)) << "what comes behind the first transform is alike";
+  EXPECT_TRUE(find_contradiction(observed))
+      << "after the first transform, samples are the same in both cases";
 }
 
 TEST(Contradiction, CeilingMeasuredTooLowIsReportedInReason) {

@@ -106,7 +106,8 @@ TEST(Diagnose, LockedStepGivesLockVerdictAndRateWithoutLock) {
   EXPECT_NEAR(change->predicted.value * simulated_step_s(model), 1, 0.05);
 }
 
-/// Where one worker gets the lock again and again, many batches are ready at once, and then none.
+/// If one worker gets the lock several times in a row, many batches are ready at once, and then
+/// none: the interval is wide.
 TEST(Diagnose, LevelWithVeryWideIntervalIsIgnored) {
   PipelineModel model = usual_model();
   model.workers = 3;
@@ -211,7 +212,7 @@ TEST(Diagnose, CoresChangeProposesTheCoresNeeded) {
   Observations observed = make_observations(model);
   observed.line_cpu_s = 1;  // more than a step takes: its lane's threads were busy with other work
   const Diagnosis diagnosis = diagnose(observed);
-  // A batch of 32 samples costs 4 ms and 10 us each, and its line 3 ms of one core at most.
+  // A batch has 32 samples of 4.01 ms, and its lanes use at most 3 ms of one core.
   const double cores = (32 * 4.01e-3 + 3e-3) / 3e-3;
   ASSERT_TRUE(diagnosis.cores_needed);
   EXPECT_NEAR(*diagnosis.cores_needed, cores, 0.05 * cores);
@@ -228,8 +229,8 @@ TEST(Diagnose, TiedBottlenecksAreOrderedByCost) {
   model.steps[1].working_s = {3e-3F};
   model.steps[2].working_s = {1e-3F};
   model.steps[3].working_s = {0.3e-3F};
-  // 140.8 ms of a sample's costs against a line of 110: without decoding or without the transforms
-  // the line is the limit.
+  // A batch costs a worker 140.8 ms, the lanes 110 ms. Without decoding, or without the transforms,
+  // the lanes are the bottleneck.
   model.line_waiting_s = 0.11;
   Observations observed = make_observations(model);
   for (const double by : {0.99, 1.0, 1.01}) {
@@ -244,7 +245,8 @@ TEST(Diagnose, CoresNeededIncludeTrainingOnlyIfItCompetesWithWorkers) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0;
   model.line_working_s = 0.14;
-  // 32 samples of 4.01 ms: 0.917 cores' worth at the ceiling, and training one more.
+  // 32 samples of 4.01 ms need 0.917 cores at the ceiling; training needs one more if it competes
+  // for cores.
   EXPECT_NEAR(cores_needed(model, 1 / 0.14, 2), 0.917, 1e-3);
   EXPECT_NEAR(cores_needed(model, 1 / 0.14, 1), 1.917, 1e-3);
   model.batch_size = 64;

@@ -17,8 +17,9 @@
 namespace slipstream::test {
 
 inline constexpr double kBudgetS = 1;
-/// A measured rate may exceed the one that the stated costs allow by this factor: a thread that the
-/// system suspends between an event and its clock shortens one interval and lengthens another.
+/// A measured rate may exceed the rate that the stated costs allow by this factor. The reason: if
+/// the system suspends a thread between an event and reading its clock, one interval seems shorter
+/// and another longer.
 inline constexpr double kSlack = 2;
 
 inline DoctorOptions with_budget(double budget_s) {
@@ -41,7 +42,7 @@ inline const HostStepCost& step_named(const Observations& observed, std::string_
   return *found;
 }
 
-/// A lock that threads get in the order in which they ask for it.
+/// A lock that threads get in the order in which they request it.
 class FairLock {
  public:
   void lock() {
@@ -63,8 +64,7 @@ class FairLock {
   std::uint64_t asked_ = 0, serving_ = 0;
 };
 
-/// Leaves images as they are, which takes a while. Where it has a lock, one thread at a time does
-/// so.
+/// Copies images unchanged after a delay. With a lock, only one thread at a time can run it.
 struct SlowOp : OwnOp {
   static constexpr std::string_view kName = "slow";
 
@@ -85,9 +85,9 @@ inline SlowOp slow_op(double seconds) {
   return op;
 }
 
-/// Costs are stated as sleeps. A sleep takes at least its time on any machine, so each test expects
-/// costs of at least that and rates of at most what it allows. Which verdict follows from such
-/// measurements is tested on recorded ones, in tests/diagnosis.
+/// Stated costs are sleeps, which take at least their time on any machine. Each test therefore
+/// expects at least these costs, and at most the rates that they allow. Which verdict follows from
+/// such measurements is tested on constructed ones, in diagnose_test.cpp.
 class DoctorTest : public EngineTest {
  protected:
   static Plan plan(unsigned workers = 2) {

@@ -40,7 +40,7 @@ TEST_F(DoctorTest, FirstLevelLogsThatStepsExceedBudget) {
               AllOf(StartsWith("a step takes about "), HasSubstr("but the budget is 1.3 s")));
 }
 
-/// With a cache in the plan, the loader alone is measured whatever the budget.
+/// With a cache in the plan, the loader alone is measured for any budget.
 TEST_F(DoctorTest, PyTorchErrorIsReportedWithoutBacktrace) {
   const auto one = trainer({});
   Plan cached = plan();
@@ -79,7 +79,7 @@ TEST_F(DoctorTest, BudgetWarningIsLoggedOnceBeforeFirstLevel) {
   EXPECT_EQ(diagnose(observed).verdict, Bottleneck::not_enough_evidence);
 }
 
-/// What a busy machine leaves no time for is left out, and named.
+/// Measurements for which a busy machine left no time are omitted, and warnings name them.
 TEST_F(DoctorTest, ReportsEveryLevelHostStepAndDeviceStep) {
   const auto one = trainer(with_transform(slow_op(0.001)));
   const Examination found = examine(*one, plan(), with_budget(2));
@@ -125,7 +125,7 @@ TEST_F(DoctorTest, ReportsEveryLevelHostStepAndDeviceStep) {
 
 TEST_F(DoctorTest, SmallerMaskFormatIsProposedOnlyOnGpu) {
   Tiny tiny;
-  tiny.size = 64;  // of smaller ones, a format saves less than fields are aligned to
+  tiny.size = 64;  // for smaller images, a format saves less than the alignment of fields adds
   const auto one = trainer(tiny);
   const std::vector<WireChoice> wires =
       examine(*one, plan(), with_budget(1)).observed.situation.wires;
@@ -133,7 +133,7 @@ TEST_F(DoctorTest, SmallerMaskFormatIsProposedOnlyOnGpu) {
                                  [](const WireChoice& choice) { return choice.field == "label"; });
   if (on_gpu()) {
     ASSERT_NE(mask, wires.end());
-    EXPECT_EQ(mask->wire, Wire::bits) << "of 5 classes";
+    EXPECT_EQ(mask->wire, Wire::bits) << "smallest format for 5 classes";
     EXPECT_GT(mask->less, 0);
     EXPECT_LT(mask->less, 0.5);
   } else {
@@ -154,7 +154,7 @@ TEST_F(DoctorTest, TrainingAfterExaminationIsBitIdentical) {
   const at::Tensor drawn = at::randn({4});
   at::manual_seed(7);
   examine(*one, plan(), with_budget(kBudgetS));
-  EXPECT_TRUE(at::randn({4}).equal(drawn)) << "PyTorch's generator is as it was";
+  EXPECT_TRUE(at::randn({4}).equal(drawn)) << "PyTorch's generator is restored";
   EXPECT_EQ(one->digest(), digest);
   EXPECT_EQ(one->position(), 5U);
   EXPECT_EQ(one->run(serial_plan(), steps(7)).digest, expected);
@@ -171,7 +171,7 @@ TEST_F(DoctorTest, InterruptReturnsPartialExamination) {
     options.stop = [&] { return said == last && ++asked > 2; };
     const Examination found = examine(*one, plan(), options);
     EXPECT_TRUE(found.interrupted) << last;
-    EXPECT_EQ(said, last) << "nothing more is begun";
+    EXPECT_EQ(said, last) << "no further measurement starts";
     EXPECT_EQ(diagnose(found.observed).verdict, Bottleneck::not_enough_evidence);
     EXPECT_EQ(one->digest(), digest);
   }
@@ -215,7 +215,8 @@ TEST_F(DoctorTest, DivergingTrainingIsMeasuredWithWarning) {
   EXPECT_EQ(one->digest(), digest);
 }
 
-/// Counts the threads that read at once. Where more than two are wanted, two wait for a third.
+/// Counts the threads that read at the same time. If more than two are expected, two threads wait
+/// for a third.
 class ConcurrentReaders {
  public:
   std::shared_ptr<const Dataset> wrap(std::shared_ptr<const Dataset> inner) {
@@ -227,7 +228,7 @@ class ConcurrentReaders {
       --reading_;
     });
   }
-  /// Begins to count anew.
+  /// Restarts the count.
   void expect_more_than_two(bool expected) {
     most_ = 0;
     waits_for_third_ = expected;
@@ -259,7 +260,7 @@ TEST_F(DoctorTest, TryOutMeasuresOriginalAndChangedPlan) {
   DoctorOptions options = with_budget(kBudgetS);
   options.log_line = [&](const std::string& line) {
     if (said.size() == 1) {
-      EXPECT_LE(readers.most(), 2) << "as the plan was";
+      EXPECT_LE(readers.most(), 2) << "the original plan has two workers";
     }
     said.push_back(line);
     readers.expect_more_than_two(line == "the changed plan");

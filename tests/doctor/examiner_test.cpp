@@ -25,7 +25,7 @@ Level named(const std::string& name, const std::string& after, std::size_t items
   return level;
 }
 
-/// A loop on a stated clock, whose rates are stated, too.
+/// A loop with a simulated clock and given rates.
 class StatedLoop : public ExaminedLoop {
  public:
   double seconds() const override { return now_s_; }
@@ -72,13 +72,13 @@ class StatedLoop : public ExaminedLoop {
   }
   void add_findings(Observations& observed) override { observed.line_cpu_s = 7; }
 
-  std::vector<std::string> order_;             ///< what was measured
-  std::map<std::string, double> wanted_s_;     ///< of its first turn
-  std::map<std::string, std::string> errors_;  ///< of what fails
+  std::vector<std::string> order_;             ///< the names of the measurements
+  std::map<std::string, double> wanted_s_;     ///< requested time of each first turn
+  std::map<std::string, std::string> errors_;  ///< errors of measurements that fail
   unsigned workers_ = 2;
   bool fills_cache_ = false;
   double ceiling_ = 100, whole_ = 5;
-  double cost_s_ = 0.01;  ///< of a turn, beyond what is wanted
+  double cost_s_ = 0.01;  ///< cost of a turn beyond the requested time
 
  private:
   RateInTurns rate(const std::string& what, double value) {
@@ -221,11 +221,11 @@ TEST(CacheSizes, SlowBatchesAreFewer) {
 TEST(CacheSizes, SampleCountFollowsSpreadAndExceedsCpuCache) {
   const SampleCosts even{{1, 1, 1}, {1000, 10}}, wild{{1, 2}, {1000, 10}};
   const double variation = std::sqrt(0.5) / 1.5;
-  EXPECT_EQ(CacheSizes(even, 1e6, 4, limits()).samples_after(0), 8U) << "the fewest";
+  EXPECT_EQ(CacheSizes(even, 1e6, 4, limits()).samples_after(0), 8U) << "the minimum";
   EXPECT_EQ(CacheSizes(wild, 1e6, 4, limits()).samples_after(0),
             static_cast<std::size_t>(std::pow(1.96 * variation / 0.05, 2)));
   EXPECT_EQ(CacheSizes(even, 1e6, 4, limits(8e9, 1e6)).samples_after(0), 1500U);
-  EXPECT_EQ(CacheSizes(even, 1e6, 4, limits(8e9, 1e8)).samples_after(1), 65536U) << "the most";
+  EXPECT_EQ(CacheSizes(even, 1e6, 4, limits(8e9, 1e8)).samples_after(1), 65536U) << "the maximum";
 }
 
 TEST(CacheSizes, MemoryAndTimeLimitSamples) {
@@ -240,7 +240,7 @@ TEST(CacheSizes, OneProcessFillsTheCachesOfAllLevels) {
   const SampleCosts costs{{1e-4, 3e-4}, {1000, 3000}, CacheFilling::at_once};
   const CacheSizes sizes(costs, 1e6, 4, limits(8e9, 1e9));
   EXPECT_EQ(sizes.samples_after(0), sizes.samples_after(1));
-  EXPECT_EQ(sizes.samples_after(0), 1000U) << "the time of one process";
+  EXPECT_EQ(sizes.samples_after(0), 1000U) << "one process has time for 1000 samples";
   EXPECT_EQ(CacheSizes(costs, 1e6, 4, limits(8 * 400'000, 1e9)).samples_after(1), 100U);
 }
 

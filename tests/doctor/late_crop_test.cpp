@@ -15,7 +15,7 @@ namespace {
 
 using Chain = std::vector<std::optional<AnyOp>>;
 
-/// The crop leaves a tenth of the bytes, everything before it all of them.
+/// The crop leaves a tenth of the bytes; all steps before it keep them all.
 std::optional<LateCrop> find_late_crop_at(const Chain& chain, std::size_t crop) {
   std::vector<double> bytes(chain.size() + 1, 100);
   for (std::size_t i = crop + 1; i < bytes.size(); ++i) bytes[i] = 10;
@@ -45,8 +45,7 @@ TEST(LateCrop, CropDoesNotMoveBeforeTransformsThatReadOtherPixels) {
     EXPECT_FALSE(find_late_crop_at({op, RandomCrop{8}}, 1)) << op.name();
     expect_late({op, Normalize{}, RandomCrop{8}}, 2, 1);
   }
-  EXPECT_FALSE(find_late_crop_at({std::nullopt, CenterCrop{8}}, 1))
-      << "a transform that is not known";
+  EXPECT_FALSE(find_late_crop_at({std::nullopt, CenterCrop{8}}, 1)) << "the transform is unknown";
 }
 
 TEST(LateCrop, OnlyCropsWithoutPaddingAreMoved) {
@@ -61,7 +60,8 @@ TEST(LateCrop, CropIsMovedOnlyIfItHalvesTheBytes) {
   EXPECT_FALSE(find_late_crop(chain, std::vector<double>{100, 100, 51}));
   EXPECT_TRUE(find_late_crop(chain, std::vector<double>{100, 100, 50}));
   EXPECT_FALSE(find_late_crop(chain, std::vector<double>{100, 0, 50})) << "not measured";
-  EXPECT_FALSE(find_late_crop(chain, std::vector<double>{100, 100})) << "the rest is elsewhere";
+  EXPECT_FALSE(find_late_crop(chain, std::vector<double>{100, 100}))
+      << "the other transforms do not run on the loader";
 }
 
 }  // namespace

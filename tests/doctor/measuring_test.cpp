@@ -27,7 +27,7 @@ TEST_F(DoctorTest, HostStepCostsMatchStatedCosts) {
     EXPECT_THAT(step.wall_s, Each(Ge(0.99F * static_cast<float>(stated_s)))) << name;
     EXPECT_LT(std::accumulate(step.cpu_s.begin(), step.cpu_s.end(), 0.0),
               std::accumulate(step.wall_s.begin(), step.wall_s.end(), 0.0) / 2)
-        << name << " sleeps, which costs no CPU time";
+        << name << " sleeps, which uses no CPU time";
     EXPECT_GE(step.wall_of_all_s, stated_s / kSlack) << name;
   }
   const double of_one = 1 / (kReadS + kTransformS);
@@ -63,7 +63,7 @@ TEST_F(DoctorTest, SharedLockLimitsMeasuredRateOfAllWorkers) {
   locked.lock = std::make_shared<FairLock>();
   const auto one = trainer(with_transform(locked));
   const Observations observed = examine(*one, plan(4), with_budget(kBudgetS)).observed;
-  // Without the lock they would make 400 samples a second, with each taking 10 ms.
+  // Without the lock, four workers would produce 400 samples a second, with 10 ms per sample.
   EXPECT_GT(observed.rate_of_all_workers.value, 0);
   EXPECT_LT(observed.rate_of_all_workers.value, kSlack / kLockedS);
   EXPECT_GT(step_named(observed, "slow").wall_of_all_s, 1.5 * kLockedS);
@@ -81,7 +81,7 @@ TEST_F(DoctorTest, ShortTurnRateEqualsSteadyRateOrHasNoLowerBound) {
     EXPECT_EQ(rate.rate().low, steady.rate().low);
     EXPECT_EQ(rate.rate().high, steady.rate().high);
   } else {
-    EXPECT_EQ(rate.rate().low, 0) << "batches that lay ready may have fed all steps";
+    EXPECT_EQ(rate.rate().low, 0) << "all steps may have used prefetched batches";
   }
 }
 
@@ -91,11 +91,11 @@ TEST_F(DoctorTest, TurnWithoutTimeRunsFewestSteps) {
   whole.measure(*one, {1, 0}, {});
   EXPECT_EQ(whole.last().steps, 1U);
   ASSERT_TRUE(whole.is_measured());
-  EXPECT_EQ(whole.rate().low, 0) << "of a step that may have waited for its batch or not";
+  EXPECT_EQ(whole.rate().low, 0) << "it is unknown whether the step waited for its batch";
   cached.measure(*one, {1, 0}, {});
-  EXPECT_EQ(cached.last().steps, 2U) << "the first warms up";
+  EXPECT_EQ(cached.last().steps, 2U) << "the first step is a warm-up";
   EXPECT_EQ(cached.rate().n, 1U);
-  EXPECT_EQ(cached.rate().low, 0) << "one step alone tells no spread";
+  EXPECT_EQ(cached.rate().low, 0) << "a single step has no spread";
   cached.measure(*one, 0.1, {});
   EXPECT_GE(cached.rate().n, kFewestSteadySteps) << "steady steps replace the first one";
 }
@@ -128,10 +128,10 @@ TEST_F(DoctorTest, StepTimeIsLearnedOnceBeforeMeasurement) {
   };
   cached.measure(*one, time, {});
   EXPECT_EQ(learned, 1);
-  EXPECT_GE(cached.last().steps, 8U) << "the fewest are not all where there is time";
+  EXPECT_GE(cached.last().steps, 8U) << "with enough time, more than the minimum of steps run";
   time.step_s = 1e-3;
   cached.measure(*one, time, {});
-  EXPECT_EQ(learned, 1) << "what is known need not be learned";
+  EXPECT_EQ(learned, 1) << "a known step time is not measured again";
 }
 
 }  // namespace

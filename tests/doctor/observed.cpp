@@ -21,7 +21,7 @@ double mean(const std::vector<float>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-/// What a sample takes in `step` of all workers, where those share a lock or memory.
+/// Returns the time of a sample in `step` while all workers run, which may share a lock or memory.
 double wall_of_all(const PipelineModel& model, const PipelineModel::Step& step) {
   const double whole = mean(step.waiting_s) + mean(step.working_s);
   if (step.locked <= 0) return whole;

@@ -5,22 +5,23 @@
 
 namespace slipstream {
 
-/// A step of which every sample waits and works so long, s.
+/// A step in which every sample waits and computes for these times, in seconds.
 PipelineModel::Step make_step(const std::string& name, Bottleneck group, double waiting_s,
                               double working_s);
 
-/// read, decode, "crop", "blur", collate: 1 ms of work each but for collate, 4 workers on 8 cores,
-/// batches of 32, a line of 100 ms.
+/// read, decode, "crop" and "blur" with 1 ms of computation each, and collate; 4 workers on 8
+/// cores, batches of 32. The lanes need 100 ms per step.
 PipelineModel usual_model();
 
-/// Workload W3's stated costs: 4 workers, batches of 256, a step of 290 ms, and 10 ms each for the
-/// copy and the hand-over.
+/// The stated costs of workload W3: 4 workers, batches of 256, a training step of 290 ms, and 10 ms
+/// each for the copy and the hand-over.
 PipelineModel article_model();
 
-/// What would be measured of a pipeline that is `model`, without any noise. `copy_s`: of its line.
+/// Returns the measurements of a pipeline that behaves exactly as `model`, without noise. `copy_s`
+/// is the part of the lanes' time that the copy takes.
 Observations make_observations(const PipelineModel& model, double copy_s = 0);
 
-/// The change of that id, or nullptr.
+/// Returns the change with that id, or nullptr.
 const Change* find(const Diagnosis& diagnosis, const std::string& id);
 
 }  // namespace slipstream

@@ -21,8 +21,9 @@ TEST(Findings, SlowerBatchIsReportedAsDataDependence) {
   EXPECT_FALSE(depends_on_data({fast, fast}));
   EXPECT_FALSE(depends_on_data({fast}));
   const std::vector<double> wild = {1.0, 2.0, 0.5, 1.5, 1.0, 3.0, 0.7, 1.2};
-  EXPECT_FALSE(depends_on_data({wild, slow})) << "steps on one batch differ as much";
-  EXPECT_FALSE(depends_on_data({{1.0, 1.0}, {2.0, 2.0}})) << "too few to say";
+  EXPECT_FALSE(depends_on_data({wild, slow}))
+      << "steps on the same batch differ by the same amount";
+  EXPECT_FALSE(depends_on_data({{1.0, 1.0}, {2.0, 2.0}})) << "too few steps";
 }
 
 TEST(Findings, OtherProcessesOnGpuAreReported) {

@@ -70,7 +70,7 @@ TEST(Simulation, TrainingStepCompetesWithWorkersForCores) {
   model.workers = 2;
   model.line_waiting_s = 0;
   model.line_working_s = 0.05;
-  // 128 ms of workers' time and 50 ms of the line's, on two cores.
+  // The workers need 128 ms and the lanes 50 ms, on two cores.
   EXPECT_NEAR(simulated_step_s(model) / ((0.12832 + 0.05) / 2), 1, 0.03);
 }
 

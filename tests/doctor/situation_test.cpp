@@ -20,7 +20,7 @@ class SituationTest : public EngineTest {
   static Plan plan() { return build_plan(kThreeLanes, Driver::threaded, 3); }
 };
 
-/// Synthetic samples that say of themselves that parts of them may be decoded.
+/// Synthetic samples that claim to support partial decoding.
 std::shared_ptr<const Dataset> make_partially_decodable_samples() {
   const auto set = set_around(synthetic_segmentation({.samples = 16, .size = 16, .classes = 5}),
                               [](std::size_t) {});
@@ -37,13 +37,13 @@ TEST_F(SituationTest, DecodesPartsOnlyIfFirstTransformIsCrop) {
   tiny.transforms = {{"crop", RandomCrop{8}}};
   EXPECT_TRUE(decodes_parts(tiny));
   tiny.on_bad_sample = OnBadSample::skip;
-  EXPECT_FALSE(decodes_parts(tiny)) << "bad samples are found in whole files";
+  EXPECT_FALSE(decodes_parts(tiny)) << "finding bad samples requires the whole file";
   tiny.on_bad_sample = OnBadSample::stop;
   tiny.transforms = {{"flip", RandomHorizontalFlip{}}, {"crop", RandomCrop{8}}};
   EXPECT_FALSE(decodes_parts(tiny));
   tiny.dataset = nullptr;
   tiny.transforms = {{"crop", RandomCrop{8}}};
-  EXPECT_FALSE(decodes_parts(tiny)) << "of images that are not decoded by content";
+  EXPECT_FALSE(decodes_parts(tiny)) << "the images are not files";
 }
 
 TEST_F(SituationTest, LateCropAfterResizeMovesOnlyBeforeNormalize) {
@@ -84,9 +84,9 @@ TEST_F(SituationTest, InterruptStopsTrials) {
   int asked = 0;
   Trials trials(
       *one, [] { return true; }, [&asked] { return ++asked > 1; });
-  EXPECT_FALSE(trials.trains(plan(), "the plan as it is")) << "of which no step was run";
+  EXPECT_FALSE(trials.trains(plan(), "the plan as it is")) << "no step was run";
   EXPECT_FALSE(trials.trains(plan(), "the plan as it is"));
-  EXPECT_EQ(asked, 3) << "ahead of the first, in it, and ahead of the second";
+  EXPECT_EQ(asked, 3) << "polled before the first trial, during it, and before the second";
   EXPECT_THAT(trials.left_out(), IsEmpty());
   EXPECT_EQ(one->digest(), digest);
 }

@@ -9,7 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Tasks whose intervals narrow with the time they got, on a clock of their own.
+/// Tasks whose intervals become narrower the longer they are measured, with a simulated clock.
 class TurnsTest : public testing::Test {
  protected:
   void add(const std::string& what, bool is_essential, double weight, double wild) {
@@ -127,7 +127,8 @@ TEST_F(TurnsTest, TaskWithoutTimeGetsErrorToRaiseBudget) {
   add("whole", true, 4, 0.01);
   add("a level", false, 1, 0.01);
   measure(0.1);
-  EXPECT_THAT(order_, testing::ElementsAre("ceiling", "whole")) << "essential, whatever they take";
+  EXPECT_THAT(order_, testing::ElementsAre("ceiling", "whole"))
+      << "essential tasks run for any budget";
   EXPECT_THAT(errors_["a level"], HasSubstr("raise the budget"));
 }
 
@@ -137,7 +138,7 @@ TEST_F(TurnsTest, EssentialTasksDivideRemainingBudget) {
   add("a level", false, 1, 0.01);
   measure(10);
   ASSERT_GE(most_s_.size(), 3U);
-  EXPECT_DOUBLE_EQ(most_s_[0], 5) << "of 10 s for two";
+  EXPECT_DOUBLE_EQ(most_s_[0], 5) << "two tasks share 10 s";
   EXPECT_DOUBLE_EQ(most_s_[1], 10 - (turns_s_[0] + kOverheadS));
   EXPECT_DOUBLE_EQ(most_s_[2], most_s_[1] - (turns_s_[1] + kOverheadS));
 }

@@ -54,7 +54,7 @@ TEST_F(AugmentRunTest, DeviceTransformsGiveSameDigestAsLoaderTransforms) {
       }
 }
 
-/// Scenes with a box each.
+/// Scenes with one box each.
 std::shared_ptr<const Dataset> boxed_scenes() {
   const auto scenes = synthetic_segmentation({.samples = 64, .size = 8, .classes = 5});
   std::vector<FieldSpec> fields = scenes->fields();
@@ -130,7 +130,7 @@ TEST_F(AugmentRunTest, FirstOnDeviceSelectsRandomResizedCropButSkipsResizeAndRan
     EXPECT_EQ(first_worth_doing_on_device(tiny_pipeline(tiny)), "crop") << left.name();
   }
   tiny.transforms = {{"first", Resize{{8, 8}}}};
-  EXPECT_EQ(first_on_device(tiny_pipeline(tiny)), "first") << "it is all that there is";
+  EXPECT_EQ(first_on_device(tiny_pipeline(tiny)), "first") << "it is the only transform";
   EXPECT_EQ(first_worth_doing_on_device(tiny_pipeline(tiny)), "");
 }
 

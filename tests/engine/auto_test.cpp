@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 class AutoTest : public EngineTest {
  protected:
-  /// In turns as short as these a plan may have no steady step.
+  /// Returns false if a plan had no steady step, which is possible in such short turns.
   static bool has_measured(const AutoChoice& choice) {
     return choice.serial.n > 0 && choice.pipelined.n > 0;
   }
@@ -81,7 +81,8 @@ TEST_F(AutoTest, ChoosesFasterMeasuredModeElseSerial) {
 }
 
 TEST_F(AutoTest, StopReturnsResultOfCompletedSteps) {
-  // In turns of 6 steps, and behind 18 steps of lanes alone.
+  // The stops are during the turns of 6 steps and, for 45, after the 18 steps that measure single
+  // lanes.
   for (std::uint64_t stop_after : {0, 3, 20, 45}) {
     const auto one = trainer({});
     std::uint64_t asked = 0;
@@ -115,8 +116,9 @@ TEST_F(AutoTest, StopDuringLaneMeasurementKeepsCompletedSteps) {
   EXPECT_EQ(result.choice.chosen, result.run.plan.schedule.mode);
 }
 
-/// One worker never makes a batch in less than its samples sleep. What batches that were filled
-/// while a busy machine did not train may add to a rate, its interval reaches down by.
+/// One worker needs at least the time that the samples of a batch sleep. Batches that were
+/// prefetched while a busy machine did not train may increase a measured rate; the lower end of its
+/// interval must allow for that.
 TEST_F(AutoTest, PrefetchedBatchesDoNotInflateMeasuredRates) {
   constexpr std::uint64_t kQuick = 4 * 24;
   constexpr double kBatchSeconds = 0.01;

@@ -14,7 +14,7 @@ using testing::Le;
 
 constexpr std::uint64_t kSamples = 64;
 constexpr std::uint64_t kEpoch = 16;                 // steps
-constexpr std::uint64_t kMaxPrefetchedSamples = 64;  // samples that may be made ahead
+constexpr std::uint64_t kMaxPrefetchedSamples = 64;  // samples that may be prefetched
 
 class CacheTest : public EngineTest {
  protected:
@@ -89,7 +89,7 @@ TEST_F(CacheTest, AutoRunSumsCacheCountsOverAllParts) {
       run_auto(*one, with_memory_cache(serial_plan()), with_memory_cache(pipelined), steps(all))
           .run;
   ASSERT_TRUE(result.cache && result.disk_cache);
-  // What is made between two parts is in none.
+  // Samples that are prefetched between two parts belong to neither.
   EXPECT_THAT(result.cache->hits + result.cache->misses, Ge(4 * all - 4 * kMaxPrefetchedSamples));
   EXPECT_GT(result.disk_cache->misses, 0U);
 }

@@ -35,7 +35,7 @@ CheckpointRecord sample() {
           .program = "0.1.0"};
 }
 
-/// What is said of the sample with `old` replaced.
+/// Returns the message about the sample record in which `old` has been replaced.
 std::string refusal(const std::string& old, const std::string& with) {
   std::string text = to_json_text(sample());
   const std::size_t at = text.find(old);
@@ -59,7 +59,8 @@ TEST(CheckpointRecord, MinimalRecordRoundTrips) {
   EXPECT_EQ(parse_checkpoint_record(to_json_text(least)), least);
 }
 
-/// A record of a version that kept neither losses of the epoch nor the best of all scores.
+/// Such a record was written by versions that stored neither the losses of the epoch nor the best
+/// score of each kind.
 TEST(CheckpointRecord, RecordWithoutNewerKeysFailsOnlyTheFingerprintCheck) {
   std::string text = to_json_text(sample());
   const auto remove = [&](const std::string& key, const std::string& end) {
@@ -69,7 +70,7 @@ TEST(CheckpointRecord, RecordWithoutNewerKeysFailsOnlyTheFingerprintCheck) {
   remove("epoch_loss_sum", ",\n");
   remove("epoch_loss_steps", ",\n");
   remove("best_scores", "  ],\n");
-  // The fingerprint is the last thing that is checked.
+  // The fingerprint is checked last.
   EXPECT_EQ(refusal(text),
             "Refused: this checkpoint is damaged: its content has changed since it was written");
   EXPECT_EQ(CheckpointRecord().epoch_loss_steps, 0U);

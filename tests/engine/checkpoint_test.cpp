@@ -100,7 +100,7 @@ TEST_F(CheckpointTest, CheckpointSavedDuringRunHoldsStateOfItsStep) {
       Checkpoints checkpoints({.folder = place.path(), .save_every = 4, .keep = 100}, *one);
       RunOptions options = steps(kSteps);
       checkpoints.save_during(options);
-      // Slow enough for the disk: where a checkpoint is still being written, the next is left out.
+      // Gives the disk time: a checkpoint is skipped if the one before is still being written.
       options.progress = [](const Progress&) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
       };
@@ -223,7 +223,7 @@ TEST_F(CheckpointTest, CheckpointOfDifferentTrainingIsRefused) {
   EXPECT_THAT(refused({.samples = 32}), HasSubstr("size 64, this training 32"));
 }
 
-/// A trainer whose model has a further buffer, or parameter, of that name.
+/// Returns a trainer whose model has an additional buffer of that name.
 std::unique_ptr<Trainer> with_tensor(Context& context, const std::string& name,
                                      const at::Tensor& tensor,
                                      const TrainingOptions& options = {}) {

@@ -14,11 +14,11 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 constexpr std::uint64_t kCostsSteps = 3;
-constexpr double kLong = 10;  // s; nobody waits for it where nothing is wrong
+constexpr double kLong = 10;  // seconds; the cost is never paid if the code is correct
 
 class StepCostsTest : public EngineTest {
  protected:
-  /// Seconds that the lanes are busy with all steps, the training stage's lane last.
+  /// Returns the time for which each lane is busy; the training stage's lane is the last.
   std::vector<double> busy(const StepCosts& costs, const Plan& plan, const std::string& cut = "") {
     Tiny tiny;
     tiny.costs = costs;
@@ -36,7 +36,8 @@ TEST_F(StepCostsTest, CostsAreSpentOnTrainingLaneInEveryPlan) {
   const Plan pipelined = build_plan(kThreeLanes, Driver::threaded, 3);
   EXPECT_GE(busy(kAll, serial_plan()).back(), kCostsSteps * 0.09);
   std::vector<double> lanes;
-  // A lane that pays takes that long on any machine; one that does not may be late by chance.
+  // A lane with costs takes at least that time on any machine, but one without costs may be late by
+  // chance; so that check is repeated.
   eventually("the lanes before the training stage's pay nothing", [&] {
     lanes = busy(kAll, pipelined);
     EXPECT_GE(lanes.back(), kCostsSteps * 0.09);

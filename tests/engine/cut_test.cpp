@@ -60,7 +60,7 @@ TEST_F(CutTest, CutAfterAnyStepSkipsThatStepAndEarlierOnes) {
             EXPECT_EQ(calls[step], kCutSteps) << step;
         }
         EXPECT_EQ(result.losses.size(), kCutSteps);
-        EXPECT_EQ(one.position(), 0U) << "cached batches are no steps of the training";
+        EXPECT_EQ(one.position(), 0U) << "steps on cached batches do not count as training";
       }
 }
 
@@ -135,7 +135,7 @@ TEST_F(CutTest, StateIsRestoredWhenLaneMeasurementThrowsOrStops) {
   EXPECT_EQ(one.digest(), digest);
 
   std::uint64_t asked = 0;
-  const auto stop = [&] { return ++asked > 15; };  // in the third lane's turn
+  const auto stop = [&] { return ++asked > 15; };  // stops while the third lane is measured
   EXPECT_EQ(measure_lanes_alone(one, pipelined(), 6, stop).size(), 2U);
   EXPECT_EQ(one.digest(), digest);
 }
@@ -215,7 +215,7 @@ class RunResultTest : public EngineTest {
       EXPECT_EQ(lane.steps, plan.schedule.lanes[i].steps);
       EXPECT_GT(lane.busy_s, 0);
       EXPECT_GE(lane.waiting_s, 0);
-      // Device and host clocks may differ by a little.
+      // Device and host clocks may differ slightly.
       EXPECT_NEAR(lane.busy_s + lane.waiting_s, result.wall_s, 0.05 * result.wall_s + 0.01);
       ASSERT_EQ(lane.last_intervals.size(), kKeptIntervals);
       EXPECT_EQ(lane.last_intervals.back().step, result.first_step + result.steps - 1);
@@ -224,7 +224,7 @@ class RunResultTest : public EngineTest {
         EXPECT_LE(now.begin_s, now.end_s);
         if (k == 0) continue;
         EXPECT_EQ(now.step, lane.last_intervals[k - 1].step + 1);
-        // Event times come in single precision.
+        // Event times have single precision.
         EXPECT_GE(now.begin_s, lane.last_intervals[k - 1].end_s - 1e-5);
       }
     }
@@ -275,7 +275,7 @@ TEST_F(RunResultTest, CountersExcludeEarlierRuns) {
   for (const StepCounter& counter : second.counters) {
     const bool is_host =
         counter.name != "copy" && counter.name != "encode" && counter.name != "train";
-    // The loader may be ahead, by what it prefetches.
+    // The loader may have prefetched some batches.
     EXPECT_LE(counter.calls, is_host ? 4U * (10 + plan.schedule.loader.prefetch_batches) : 10U)
         << counter.name;
     EXPECT_GE(counter.wall_s, 0) << counter.name;

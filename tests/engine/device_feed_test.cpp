@@ -16,7 +16,7 @@
 namespace slipstream::test {
 namespace {
 
-constexpr std::size_t kSamples = 12;  // three batches an epoch
+constexpr std::size_t kSamples = 12;  // three batches per epoch
 
 DataLoaderOptions feed_options() { return {{.batch_size = 4, .shuffle = false}, {}}; }
 
@@ -47,7 +47,7 @@ class WatchedLane final : public Lane {
   std::atomic<std::size_t> synchronized = 0;
 };
 
-/// Memory that records how many marks were waited for when the first of it was freed.
+/// Memory that records how many marks had been waited for when it was first freed.
 class WatchedMemory final : public std::pmr::memory_resource {
  public:
   explicit WatchedMemory(const WatchedLane& lane) : lane_(lane) {}
@@ -69,7 +69,7 @@ class WatchedMemory final : public std::pmr::memory_resource {
   std::optional<std::size_t> at_free_;
 };
 
-/// Replaces PyTorch's allocator of host memory by one without memory.
+/// Replaces PyTorch's allocator of host memory by one that always fails.
 class NoMemoryScope final : public c10::Allocator {
  public:
   NoMemoryScope() { c10::SetCPUAllocator(this, kPriority); }
@@ -86,7 +86,7 @@ class NoMemoryScope final : public c10::Allocator {
 
 class DeviceFeedTest : public ::testing::Test {
  protected:
-  /// The label of the first sample of the next batch, after its copy: the sample's number.
+  /// Copies the next batch; returns the label of its first sample, which is the sample's number.
   int next_value() {
     DeviceSlab slab;
     feed_.copy(feed_.take(), slab, lane_);
@@ -107,7 +107,8 @@ TEST_F(DeviceFeedTest, SeekToCurrentPositionKeepsTheLoader) {
   options.first_batch = 1;
   const DeviceFeed::Counted before = feed_.seek(dataset, {}, options, lane_);
   EXPECT_EQ(feed_.loader(), loader);
-  EXPECT_GE(before.counters.front().calls, options.batch_size) << "what it counted so far";
+  EXPECT_GE(before.counters.front().calls, options.batch_size)
+      << "the counts until now are returned";
   EXPECT_EQ(next_value(), 4);
 }
 
@@ -125,7 +126,7 @@ TEST_F(DeviceFeedTest, SeekElsewhereOrWithOtherOptionsStartsANewLoader) {
   options.num_workers = 2;
   EXPECT_FALSE(feed_.is_at(options));
   feed_.seek(dataset, {}, options, lane_);
-  EXPECT_EQ(next_value(), 0) << "of the second epoch";
+  EXPECT_EQ(next_value(), 0) << "first batch of the second epoch";
 }
 
 TEST_F(DeviceFeedTest, LoaderWithACutAcceptsFirstAndNextPosition) {
@@ -158,7 +159,7 @@ TEST_F(DeviceFeedTest, SlabMemoryIsFreedAfterTheCopysMarks) {
   WatchedMemory memory(lane_);
   DataLoaderOptions options = feed_options();
   options.memory = &memory;
-  options.cut = HostCut{"collate", 2};  // no worker fills a slab again and waits for its mark
+  options.cut = HostCut{"collate", 2};  // no worker refills a slab, which would wait for its mark
   feed_.seek(numbers(), {}, options, lane_);
   next_value();
   next_value();
@@ -176,7 +177,7 @@ TEST_F(DeviceFeedTest, BatchIsReleasedIfItsCopyThrows) {
     DeviceSlab slab;
     EXPECT_THROW(feed_.copy(taken, slab, lane_), std::bad_alloc);
   }
-  EXPECT_EQ(lane_.recorded, 10U) << "what was enqueued before the error may read the slab";
+  EXPECT_EQ(lane_.recorded, 10U) << "work enqueued before the error may still read the slab";
   EXPECT_EQ(next_value(), 4) << "batch 10";
 }
 

@@ -32,8 +32,8 @@ TEST_F(DigestTest, MatchesFingerprintOfBytesAtAnyOffset) {
 }
 
 TEST_F(DigestTest, NonContiguousTensorHasDigestOfContiguousCopy) {
-  // Large, so that a copy takes longer than it takes to begin reading it; other values each time,
-  // for PyTorch's allocator hands the same memory out again.
+  // Large, so that the digest starts while a copy is still running. Values differ each time,
+  // because PyTorch's allocator returns the same memory again.
   for (int turn = 0; turn < 3; ++turn) {
     const at::Tensor whole = at::rand({on_gpu() ? 32768 : 512, 1024});
     const at::Tensor there = on_device(whole);
@@ -54,7 +54,8 @@ TEST_F(DigestTest, DependsOnTensorOrderButNotOnDevice) {
   EXPECT_EQ(compute_digest({}), 0U);
 }
 
-/// State of every kind: on the host, on the device, and at an odd offset there.
+/// An optimizer with state of every kind: on the host, on the device, and at an odd offset on the
+/// device.
 class MixedDeviceOptimizer final : public Optimizer {
  public:
   void bind(std::vector<NamedTensor> parameters) override {

@@ -25,13 +25,13 @@ class StageErrorTest : public EngineTest {
             build_plan({{"copy", "encode", "check"}, {"train"}}, Driver::threaded, 3)};
   }
 
-  /// Digest of a whole run that nothing interrupts.
+  /// Returns the digest of an uninterrupted run.
   std::uint64_t whole(const Tiny& tiny) {
     failing_ = kNever;
     return fresh_run(tiny, serial_plan({"check"}), steps(kErrorSteps)).digest;
   }
 
-  /// Fails once at `batch`, then goes on and must end where an undisturbed run ends.
+  /// Fails once at `batch`, then resumes, and must end with the digest of an undisturbed run.
   void fail_and_resume(const Tiny& tiny, const Plan& plan, std::uint64_t batch,
                        const std::string& stage, std::uint64_t digest) {
     SCOPED_TRACE(describe(plan) + ", failing at step " + std::to_string(batch));
@@ -62,7 +62,7 @@ TEST_F(StageErrorTest, ThrowingFrozenStageIsNamedAndRunResumes) {
   for (const Plan& plan : plans())
     for (std::uint64_t batch :
          {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{6}, kErrorSteps - 1}) {
-      // The GPU's warm-up calls stages with a batch numbered 0 before the first step.
+      // On a GPU, the warm-up calls stages with a batch numbered 0 before the first step.
       if (on_gpu() && batch == 0) continue;
       fail_and_resume(tiny, plan, batch, "check", digest);
     }
@@ -105,7 +105,7 @@ TEST_F(StageErrorTest, OriginalExceptionIsNestedInError) {
        {serial_plan(), build_plan({{"copy"}, {"encode"}, {"train"}}, Driver::threaded, 4)})
     try {
       fresh_run(tiny, plan, steps(1));
-      ADD_FAILURE() << "nothing was thrown";
+      ADD_FAILURE() << "no exception was thrown";
     } catch (const Error& error) {
       EXPECT_THROW(std::rethrow_if_nested(error), std::out_of_range);
     }
@@ -157,7 +157,7 @@ TEST_F(StageErrorTest, ThrowingProgressCallbackEndsTheRun) {
   EXPECT_EQ(thrown_by([&] { one->run(serial_plan(), steps(3)); }), "nothing");
 }
 
-/// Sample `bad` cannot be read.
+/// A data set whose sample `bad` cannot be read.
 std::shared_ptr<const Dataset> faulty_data(std::size_t bad) {
   const auto set = set_around(synthetic_segmentation({32, 8, 5, 1}), [bad](std::size_t index) {
     if (index == bad) throw Error("the disk is gone");

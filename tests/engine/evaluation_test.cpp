@@ -37,7 +37,7 @@ class EvaluationTest : public EngineTest {
     return tiny_pipeline(tiny).metric(mean_iou("label", 5)).metric(class_accuracy("label", 5));
   }
 
-  /// One by one, as one would in PyTorch.
+  /// Computes the scores sample by sample, as a user of PyTorch would.
   static std::vector<std::pair<std::string, double>> compute_reference_scores(
       const Pipeline& model, const Pipeline& data) {
     const c10::Device device = context().device();
@@ -201,7 +201,7 @@ TEST_F(EvaluationTest, TopKCountsLabelsAmongKLargestOutputs) {
     metric.add(counts, output, batch);
     return metric.value(counts.cpu());
   };
-  EXPECT_DOUBLE_EQ(share(1), 0);  // of equal ones the first counts; NaN never does
+  EXPECT_DOUBLE_EQ(share(1), 0);  // in a tie the first class counts; NaN never counts
   EXPECT_DOUBLE_EQ(share(2), 2.0 / 3);
   EXPECT_DOUBLE_EQ(share(4), 2.0 / 3);
   EXPECT_EQ(top_k("label", 5).name, "top5");
@@ -233,7 +233,7 @@ TEST_F(EvaluationTest, CustomTrainStepWithoutPredictCannotBeEvaluated) {
               HasSubstr("cannot be evaluated"));
 }
 
-/// A data set of which some samples cannot be read.
+/// A data set some of whose samples cannot be read.
 class DatasetWithUnreadableSamples final : public Dataset {
  public:
   DatasetWithUnreadableSamples(std::shared_ptr<const Dataset> whole, std::set<std::size_t> bad)
@@ -320,7 +320,7 @@ TEST_F(EvaluationTest, FieldWithDifferentDtypeThanInTrainingIsRefused) {
                     HasSubstr("trained on uint8")));
 }
 
-/// Makes images higher, and says that it does nothing in evaluation.
+/// Increases the height of images in training, and declares that it has no effect in evaluation.
 struct Pads : OwnOp {
   static constexpr std::string_view kName = "pads";
   bool is_random() const { return true; }

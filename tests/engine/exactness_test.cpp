@@ -20,7 +20,7 @@ class ExactnessTest : public EngineTest {};
 
 constexpr std::uint64_t kExactSteps = 24;
 
-/// Every grouping of the three device steps, every driver, three depths.
+/// Returns plans with every grouping of the three device steps, every driver, and three depths.
 std::vector<Plan> all_plans(const Plan::Numerics& numerics) {
   std::vector<Plan> plans;
   unsigned workers = 1;
@@ -217,7 +217,7 @@ TEST_F(ExactnessTest, SecondRunStartsNoThreads) {
   EXPECT_EQ(get_threads(context()).size(), threads);
 }
 
-/// PyTorch's process-wide and per-thread switches that a run sets.
+/// PyTorch's process-wide and per-thread settings that a run changes.
 struct TorchSettings {
   bool tf32 = at::globalContext().allowTF32CuDNN();
   bool benchmark = at::globalContext().benchmarkCuDNN();

@@ -88,7 +88,8 @@ TEST_F(ForkGpuTest, CudaGraphReplayOfBranchesMatchesForward) {
                 ForkMode::streams);
   fork->to(c10::Device(kDevice));
   at::Tensor x = at::zeros({64, 64}, at::TensorOptions(c10::Device(kDevice)));
-  fork->forward(x);  // loads kernels and makes streams
+  // the first call loads kernels and creates streams, which a capture cannot contain
+  fork->forward(x);
   at::cuda::CUDAGraph graph;
   graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
   const at::Tensor captured = fork->forward(x);
@@ -124,7 +125,8 @@ class ForkOverlapTest : public ForkGpuTest {
                      batch.set("forked", fork->forward(batch.at("features")));
                    }}};
     const Plan serial = serial_plan({"fork"});
-    fresh_run(tiny, serial, steps(4));  // loads kernels and takes memory, which may wait
+    // loads kernels and allocates memory, which may wait for the device
+    fresh_run(tiny, serial, steps(4));
     await = [&] { flag.await(step); };
     write = [&] { flag.write(step); };
     const Watchdog watchdog(flag, patience);

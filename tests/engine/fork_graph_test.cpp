@@ -31,7 +31,7 @@ struct FunctionImpl : torch::nn::Module {
 };
 TORCH_MODULE(Function);
 
-/// What a fork makes, and every gradient, beside those of calling its branches one by one.
+/// Compares the output and every gradient of a fork with those of calling its branches one by one.
 class ForkAutogradTest : public EngineTest {
  protected:
   static at::Tensor random(at::IntArrayRef sizes) {
@@ -52,7 +52,8 @@ class ForkAutogradTest : public EngineTest {
     return Function([](const at::Tensor& x) { return at::ones_like(x.detach()); });
   }
 
-  /// The result of `forward`, the gradient of its input, and those of the branches' parameters.
+  /// Returns the output of `forward`, the gradient of its input, and those of the branches'
+  /// parameters.
   static std::vector<at::Tensor> compute_output_and_gradients(const Forward& forward,
                                                               const Branches& branches,
                                                               const at::Tensor& data) {

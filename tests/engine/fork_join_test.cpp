@@ -82,10 +82,12 @@ TEST_F(ForkJoinTest, Bf16DigestIsSameInEveryModeAndDiffersFromFp32) {
   EXPECT_NE(*digests.begin(), compute_one_stream_digest({}));
 }
 
-/// On CPU lanes a branch's work is over before the host goes on, so the values stay right.
+/// On CPU lanes the work of a branch has finished before the host continues, so values are right
+/// even without waits.
 class ForkWaitTest : public ForkJoinTest {
  protected:
-  /// Runs without one wait; the stage is late before its branches, its loss, and every branch.
+  /// Runs without one wait. The stage is delayed before its branches and before its loss, and so is
+  /// every branch.
   std::uint64_t run_without(ForkPass pass, ForkWait wait) {
     Lane& lane = get_lane(context(), "train", 2);
     Forked forked;
@@ -116,7 +118,7 @@ TEST_F(ForkWaitTest, SkippingAnyWaitChangesTheDigestOnlyOnGpu) {
           << (wait == ForkWait::fork ? "fork" : "join");
 }
 
-/// The lanes of the trained module's branches are late, each in turn.
+/// The lanes of the trained module's branches are delayed one at a time.
 TEST_F(ForkWaitTest, LateBranchDoesNotChangeTheDigest) {
   const std::uint64_t expected = compute_one_stream_digest({});
   for (const char* late : {"branch 0", "branch 1", "branch 2"}) {
@@ -131,7 +133,7 @@ TEST_F(ForkWaitTest, LateBranchDoesNotChangeTheDigest) {
     hooks.fork_probe = &probe;
     const Plan plan = build_plan(kThreeLanes, Driver::interleaved, 3);
     EXPECT_EQ(train({}, plan, steps(kForkSteps), hooks).digest, expected) << late;
-    EXPECT_GE(delays, 4 * kForkSteps);  // before and after, forward and backward
+    EXPECT_GE(delays, 4 * kForkSteps);  // a delay before and after each pass, forward and backward
   }
 }
 
@@ -242,7 +244,8 @@ TEST_F(ForkChoiceTest, AutomaticMeasuresBothModesAndKeepsTheFaster) {
   for (const Gain& fork : forks) {
     EXPECT_EQ(fork.measured.n, ForkTrial::kMeasuredCalls);
     EXPECT_GE(fork.predicted.value, 1);
-    EXPECT_LE(fork.predicted.value, 3.2);  // of three branches; events have a coarse clock
+    // up to three branches overlap; events have a coarse clock
+    EXPECT_LE(fork.predicted.value, 3.2);
     const bool streams = on_gpu() && fork.measured.value > 1;
     EXPECT_EQ(fork.chosen, streams ? "streams" : "one stream");
     const bool differ = fork.measured.low > 1 || fork.measured.high < 1;

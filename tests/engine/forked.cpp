@@ -33,7 +33,7 @@ struct ViewImpl : torch::nn::Module {
 };
 TORCH_MODULE(View);
 
-/// Calls branches one after the other where there is no mode.
+/// Calls the branches one after the other if there is no mode.
 struct BranchesImpl : torch::nn::Module {
   BranchesImpl(std::optional<ForkMode> mode, const std::vector<ModuleRef>& branches)
       : all(branches),

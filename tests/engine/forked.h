@@ -6,12 +6,12 @@
 
 namespace slipstream::test {
 
-/// What differs between the pipelines with branches of these tests. Device steps: copy, encode
-/// (frozen branches), train.
+/// Parameters of the pipelines with branches in these tests. The device steps are copy, encode
+/// (frozen branches) and train.
 struct Forked {
-  /// Without one, branches are called one after the other, as if there were no ForkJoin.
+  /// Without a mode, branches are called one after the other, without a ForkJoin.
   std::optional<ForkMode> mode = ForkMode::streams;
-  bool nested = false;    ///< one branch is a ForkJoin itself
+  bool nested = false;    ///< one branch is itself a ForkJoin
   std::int64_t size = 8;  ///< height and width
   std::size_t batch_size = 4;
   /// Called in the middle branch of the trained module with its result, and before the loss.
@@ -19,8 +19,8 @@ struct Forked {
   std::function<void()> before_loss = {};
 };
 
-/// Trains a convolution, branches on its result (three convolutions with dropout, and a view of the
-/// input), dropout and a convolution.
+/// Returns a pipeline that trains a convolution, branches on its output (three convolutions with
+/// dropout, and a view of the input), dropout and a convolution.
 Pipeline forked_pipeline(const Forked& forked);
 
 }  // namespace slipstream::test

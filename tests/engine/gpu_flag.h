@@ -14,7 +14,8 @@
 
 namespace slipstream::test {
 
-/// Stream memory operations on one word of page-locked memory, and a bound on every wait for it.
+/// A word of page-locked memory that streams write and wait for, with the driver's stream memory
+/// operations.
 class Flag {
  public:
   Flag() {
@@ -55,8 +56,8 @@ class Flag {
   Operation wait_ = nullptr, write_ = nullptr;
 };
 
-/// Lets all waits for a flag through once `patience` is over: it only bounds a wait that nothing
-/// else would ever end.
+/// Releases all waits for a flag after `patience`, because nothing else would end a wait that can
+/// never be satisfied.
 class Watchdog {
  public:
   Watchdog(Flag& flag, std::chrono::milliseconds patience)
@@ -66,7 +67,8 @@ class Watchdog {
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
             if (std::chrono::steady_clock::now() < deadline) continue;
             released_ = true;
-            flag.release_all();  // again and again, for later batches write their own numbers
+            // Repeated, because later batches overwrite the word with their numbers.
+            flag.release_all();
           }
         }) {}
   bool has_released() const { return released_; }

@@ -104,13 +104,14 @@ TEST_F(RunBoundaryTest, CallersCurrentStreamIsRestored) {
 
 class GpuOverlapTest : public EngineTest {
  protected:
-  /// train(n) ends on the device only after encode(n+1) has begun there. False when the watchdog
-  /// had to set the flag: it only bounds the wait, for in a serial run nothing else ever could.
+  /// Runs steps in which train(n) ends on the device only after encode(n+1) has begun there.
+  /// Returns false if the watchdog had to release the wait, as in a serial run, where nothing else
+  /// can.
   bool overlaps(const Plan& plan, std::chrono::milliseconds patience) {
     constexpr std::uint64_t kSteps = 10;
     Flag flag;
     Tiny tiny;
-    // Loading a kernel, and taking memory, may wait for the device: all that comes before.
+    // A first run loads kernels and allocates memory, because both may wait for the device.
     tiny.extra = {{"signal", [](Batch&) {}}};
     tiny.loss = [](const at::Tensor& output, const Batch&) { return output.square().mean(); };
     fresh_run(tiny, plan, steps(kSteps));
@@ -141,7 +142,8 @@ using DeviceLostDeathTest = EngineTest;
 
 constexpr int kReported = 42;
 
-/// A stage reads outside a tensor: a device-side assertion, after which nothing works any more.
+/// Causes a device-side assertion: a stage reads outside a tensor. After that the device is
+/// unusable.
 [[noreturn]] void lose_device_in_a_stage() {
   Tiny tiny;
   tiny.extra = {{"look up", [](Batch& batch) {
@@ -175,7 +177,8 @@ TEST_F(DeviceLostDeathTest, RunsAfterDeviceAssertionThrowDeviceLostAndDoNotHang)
 
 using CublasDeathTest = EngineTest;
 
-/// A new thread, and PyTorch's own for backward(), whose first work on the GPU is a cuBLAS call.
+/// Trains so that the first GPU work of a new thread, and of PyTorch's thread for backward(), is a
+/// cuBLAS call.
 [[noreturn]] void train_with_cublas_first() {
   unsetenv("CUBLAS_WORKSPACE_CONFIG");
   Context context(kDevice);
@@ -244,13 +247,13 @@ TEST_F(MemoryTest, ExtraMemoryOfPipelinedPlanMatchesPrediction) {
   const auto predicted = static_cast<double>(memory.predicted_extra_bytes);
   std::printf("extra memory: predicted %.1f MiB, measured %.1f MiB\n", predicted / (1 << 20),
               extra / (1 << 20));
-  // The allocator's blocks are 2 and 20 MiB: one of them more or less on each lane.
+  // The allocator's blocks have 2 or 20 MiB, so each of two lanes may have one more or less.
   EXPECT_NEAR(predicted, extra, 0.05 * extra + 2 * 20 * (1 << 20));
 }
 
 TEST_F(MemoryTest, OutOfMemoryErrorSuggestsBatchSizeThatFits) {
   namespace allocator = c10::cuda::CUDACachingAllocator;
-  fresh_run({}, serial_plan(), steps(2));  // PyTorch's allocator is made with its first tensor
+  fresh_run({}, serial_plan(), steps(2));  // PyTorch creates its allocator with the first tensor
   std::size_t free = 0, total = 0;
   cuda::check_cuda(cudaMemGetInfo(&free, &total));
   allocator::emptyCache();
@@ -272,7 +275,7 @@ TEST_F(MemoryTest, OutOfMemoryErrorSuggestsBatchSizeThatFits) {
     allocator::emptyCache();
     tiny.batch_size = std::stoul(fits[1]);
     EXPECT_EQ(thrown_by([&] { fresh_run(tiny, pipelined(), steps(12)); }), "nothing");
-    // Not a guess that is far too careful either.
+    // The suggestion must not be much too small either.
     allocator::emptyCache();
     EXPECT_GE(tiny.batch_size, 8U);
   }

@@ -20,7 +20,7 @@ constexpr std::uint64_t kHostLaneSteps = 16;
 
 class HostLaneTest : public EngineTest {};
 
-/// train(n) returns only after encode(n+1) has begun, in a run of `n` steps.
+/// Runs steps in which train(n) returns only after encode2(n+1) has begun.
 class OverlapTest : public EngineTest {
  protected:
   std::string run_and_catch(const Plan& plan, std::chrono::milliseconds patience) {

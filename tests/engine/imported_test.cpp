@@ -12,7 +12,7 @@
 #include "support/temporary_folder.h"
 #include "support/thrown.h"
 
-/// PyTorch's reader of archives loses some memory of a file that it refuses.
+/// PyTorch's archive reader leaks some memory when it refuses a file.
 extern "C" const char* __lsan_default_suppressions() { return "leak:mz_zip_reader"; }
 
 namespace slipstream {
@@ -26,7 +26,8 @@ using ::testing::StartsWith;
 
 class ImportedModuleTest : public ::testing::Test {
  protected:
-  /// A file with a module of `code`, which has a parameter `weight` {1, 2, 3}.
+  /// Writes a file with a TorchScript module that consists of `code` and has a parameter `weight`
+  /// {1, 2, 3}.
   std::string script(const std::string& code) {
     torch::jit::Module module("m");
     module.register_parameter("weight", at::arange(1, 4, at::kFloat), false);

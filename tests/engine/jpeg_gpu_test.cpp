@@ -28,14 +28,14 @@ using testing::StartsWith;
 using Bytes = std::vector<std::byte>;
 using Chain = std::vector<NamedOp>;
 
-/// A library without which images cannot travel as JPEG files: without it these tests are skipped,
-/// or fail where a GPU is required.
+/// Tests that need the nvJPEG library. Without it they are skipped, or fail if a GPU is required.
 class JpegRunTest : public EngineTest {
  protected:
   void SetUp() override {
     EngineTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
-    context();  // PyTorch's allocator is there from now on
+    // Creates PyTorch's allocator for the device.
+    context();
     try {
       const cuda::nvjpeg::Library library(cuda::nvjpeg::default_locations());
     } catch (const Refused& refused) {
@@ -45,7 +45,7 @@ class JpegRunTest : public EngineTest {
   }
 };
 
-/// A table's number is none: neither nvJPEG nor the CPU can decode it.
+/// Damages a table number in a file, so that neither nvJPEG nor the CPU can decode it.
 void spoil(std::vector<std::byte>& file) {
   for (std::size_t i = 0; i + 4 < file.size(); ++i) {
     if (file[i] != std::byte{0xff} || file[i + 1] != std::byte{0xc4}) continue;
@@ -73,7 +73,7 @@ class JpegUnpackerTest : public JpegRunTest {
     return options;
   }
 
-  /// The images that the device makes of a slab.
+  /// Returns the images that the device decodes from a slab.
   static std::vector<Bytes> unpack(JpegUnpacker& jpeg, const SlabLayout& layout,
                                    const std::byte* slab) {
     const DeviceBuffer<std::byte> block(layout.device_bytes, 0x5a);
@@ -100,7 +100,8 @@ class JpegUnpackerTest : public JpegRunTest {
     return {from, from + field.sample_bytes};
   }
 
-  /// Compares `batches` batches with those of the CPU, and returns how many images the device made.
+  /// Compares `batches` batches with those of the CPU, and returns the number of images that the
+  /// device decoded.
   std::size_t compare_with_cpu(const std::shared_ptr<const Dataset>& dataset, const Chain& chain,
                                std::size_t batches, bool may_use_engines,
                                OnBadSample what = OnBadSample::stop) {
@@ -162,7 +163,8 @@ TEST_F(JpegUnpackerTest, ReplacementsOfDamagedFilesMatchCpu) {
     EXPECT_GT(compare_with_cpu(set, chain, 6, may_use_engines, OnBadSample::skip), 3 * kBatchSize);
 }
 
-/// What nvJPEG refuses but the CPU can decode: the slot says another size than the file.
+/// The slot states another size than the file has: nvJPEG refuses that, but the CPU can decode the
+/// file.
 TEST_F(JpegUnpackerTest, FileRefusedByNvjpegIsDecodedByCpu) {
   const auto set = jpeg_set(kBatchSize, {}, 60);
   const Chain chain = {{"crop", RandomResizedCrop{{24, 32}}}, {"flip", RandomHorizontalFlip{}}};
@@ -191,7 +193,8 @@ TEST_F(JpegUnpackerTest, UndecodableFileIsAnErrorThatNamesIt) {
   DataLoader files(set, {{"resize", Resize{{24, 32}}}}, in_order);
   const auto jpeg = unpacker(files.layout());
   const HostBatch batch = files.next();
-  spoil(set->files[3]);  // workers give damaged files to no device, so the slab is changed
+  // Loaders never send damaged files to the device, so the copy of the slab is changed.
+  spoil(set->files[3]);
   Bytes changed(batch.data, batch.data + files.layout().bytes);
   const std::span<const std::byte> there = jpeg_payload(jpeg->field(), changed.data(), 3);
   std::copy(set->files[3].begin(), set->files[3].end(),
@@ -221,7 +224,7 @@ TEST_F(JpegUnpackerTest, BatchesWithReusedSlabsMatchSynchronousDecoding) {
   }
   cuda::CudaLane lane("copy", 0, 0);
   std::vector<std::unique_ptr<Mark>> marks;
-  DataLoader files(set, chain, wanted);  // after the marks: it goes first
+  DataLoader files(set, chain, wanted);  // declared after the marks, so it is destroyed before them
   const auto jpeg = unpacker(files.layout());
   const SlabLayout& layout = files.layout();
   const DeviceBuffer<std::byte> blocks(16 * layout.device_bytes);
@@ -250,7 +253,7 @@ class JpegTrainingTest : public JpegRunTest {
  protected:
   static Tiny tiny(const std::shared_ptr<JpegSet>& set = jpeg_set(32, {5, 20}, 60)) {
     Tiny tiny;
-    tiny.stored_size = 60;  // there is a Resize
+    tiny.stored_size = 60;  // a Resize is needed
     tiny.size = 16;
     tiny.dataset = set;
     return tiny;
@@ -281,12 +284,12 @@ TEST_F(JpegTrainingTest, RunReportsNumberOfImagesDecodedOnCpu) {
   const RunResult first = one->run(with_files(serial_plan()), steps(8));
   ASSERT_TRUE(first.jpeg.has_value());
   EXPECT_EQ(first.jpeg->images, 32U);
-  EXPECT_EQ(first.jpeg->on_cpu, 2U) << "of an epoch; batches filled ahead do not count";
+  EXPECT_EQ(first.jpeg->on_cpu, 2U) << "two per epoch; prefetched batches do not count";
   std::printf("engines: %d\n", first.jpeg->engines);
   EXPECT_EQ(one->run(with_files(serial_plan()), steps(4)).jpeg->images, 16U);
 }
 
-/// Where the images are in a batch depends on what is drawn for transforms on the device.
+/// The layout of a batch depends on the random parameters of transforms that run on the device.
 TEST_F(JpegTrainingTest, PlansWithDifferentDeviceTransformsAlternate) {
   Tiny flipped = tiny();
   flipped.stored_size = 0;
@@ -327,7 +330,8 @@ TEST_F(JpegTrainingTest, UndecodableFileEndsRunAndIsNamed) {
   }
 }
 
-/// Resize draws nothing, so a stand-in gives what it gives where it stands itself.
+/// Resize has no random parameters, so a replacement gives the same image as at its original
+/// position.
 TEST_F(JpegTrainingTest, DamagedFilesAreReplacedByNextReadableSamples) {
   constexpr std::uint64_t kFirstBad = 9;
   constexpr std::uint64_t kSecondBad = 20;

@@ -39,7 +39,7 @@ TEST_F(KernelTraceTest, KernelsAndCopiesAreRecordedOnStreamRowsDuringTheRun) {
 
   const std::int64_t apart_ns = 500'000 + recorder->clock_error_ns();
   const auto streams = rows(*recorder, Kind::stream);
-  EXPECT_GE(streams.size(), 3U);  // one a lane
+  EXPECT_GE(streams.size(), 3U);  // one per lane
   std::int64_t begin_ns = trace_now_ns(), end_ns = 0;
   for (const TraceRow* lane : rows(*recorder, Kind::lane))
     for (const TraceEvent& event : lane->events()) {
@@ -56,9 +56,9 @@ TEST_F(KernelTraceTest, KernelsAndCopiesAreRecordedOnStreamRowsDuringTheRun) {
       copies +=
           static_cast<std::size_t>(stream->names()[event.name].find("HtoD") != std::string::npos);
     }
-  EXPECT_GE(copies, 20U);     // a slab each step
-  EXPECT_GE(works, 5U * 20);  // and several kernels
-  // What the run does ahead of its first batch is no lane's.
+  EXPECT_GE(copies, 20U);     // one slab per step
+  EXPECT_GE(works, 5U * 20);  // and several kernels per step
+  // Work that the run enqueues before its first batch belongs to no lane.
   EXPECT_GE(inside, works * 3 / 4);
 }
 

@@ -8,10 +8,10 @@ namespace {
 constexpr std::size_t kGainBatchSize = 4;
 constexpr unsigned kWorkers = 2;
 
-/// A run whose batches take both workers 4 ms and the longest of two lanes 3 ms.
+/// A run whose batches take both workers 4 ms, and the longer of two lanes 3 ms.
 class LoadingGainTest : public testing::Test {
  protected:
-  /// After `steps` steps of `step_s` each, with so many batches loaded.
+  /// Takes a snapshot after `steps` steps of `step_s` each and `loaded` batches.
   void snapshot(std::uint64_t steps, std::uint64_t loaded, double step_s = 0.004) {
     const double done = static_cast<double>(steps);
     const std::uint64_t samples = loaded * kGainBatchSize;
@@ -35,7 +35,7 @@ class LoadingGainTest : public testing::Test {
 };
 
 TEST_F(LoadingGainTest, IsLoadTimePlusLongestLaneOverStepTime) {
-  snapshot(16, 20, 0.020);  // warms up
+  snapshot(16, 20, 0.020);  // the first part is a warm-up
   snapshot(32, 36);
   snapshot(48, 52);
   snapshot(64, 68);
@@ -47,7 +47,7 @@ TEST_F(LoadingGainTest, IsLoadTimePlusLongestLaneOverStepTime) {
   EXPECT_EQ(measured->measured.n, 32U);
   snapshot(80, 84, 0.005);
   snapshot(96, 100, 0.005);
-  EXPECT_NEAR(gain()->measured.value, 7.0 / 5, 1e-9) << "of the last two parts";
+  EXPECT_NEAR(gain()->measured.value, 7.0 / 5, 1e-9) << "the last two parts count";
 }
 
 TEST_F(LoadingGainTest, FewerThanTwoSnapshotsGiveNoGain) {
@@ -69,7 +69,8 @@ TEST_F(LoadingGainTest, PrefetchedBatchesGiveNoGain) {
 TEST_F(LoadingGainTest, GainAbovePredictionIsClampedIfNoiseElseIgnored) {
   snapshot(16, 20);
   snapshot(32, 36, 0.00395);
-  EXPECT_NEAR(gain()->measured.value, 7.0 / 4, 1e-9) << "by no more than the clocks' noise";
+  EXPECT_NEAR(gain()->measured.value, 7.0 / 4, 1e-9)
+      << "the excess is within the noise of the clocks";
   snapshot(48, 52, 0.003);
   snapshot(64, 68, 0.003);
   const auto of_looks_before = gain();

@@ -41,7 +41,7 @@ at::Tensor make_labels(const Case& c) {
   return at::randint(c.sizes[1], sizes, at::TensorOptions().dtype(c.labels));
 }
 
-/// PyTorch's loss and gradient in float64.
+/// Returns PyTorch's loss and gradient in float64.
 std::pair<double, at::Tensor> reference(const at::Tensor& logits, const at::Tensor& labels) {
   at::Tensor leaf = logits.to(at::kDouble).detach().requires_grad_(true);
   const at::Tensor loss = at::cross_entropy_loss(leaf, labels.to(at::kLong));
@@ -124,7 +124,8 @@ TEST(CrossEntropyLayoutTest, AnyStridesGiveTheSameValue) {
                         expected.gradient));
 }
 
-/// The stride of a dimension of size 1 can be anything, also in a tensor that counts as contiguous.
+/// The stride of a dimension of size 1 can have any value, also in a tensor that counts as
+/// contiguous.
 TEST(CrossEntropyLayoutTest, OneRowOrOneColumnMatchesReference) {
   at::manual_seed(4);
   const at::Tensor rows = at::randn({2, 1, 5, 6});
@@ -192,7 +193,8 @@ TEST(LossTest, FewerOutputsThanLabelClassesIsAnError) {
             "Error: cross entropy: an output of [2, 4] has 4 classes in its second dimension, but "
             "the labels are of 5: give the model 5 outputs");
   EXPECT_TRUE(loss.compute(at::zeros({2, 6}), batch).loss.isfinite().item<bool>());
-  batch.set("label", at::zeros({2}, at::kByte));  // of a stage: nobody knows
+  // a stage may set a field without a number of classes
+  batch.set("label", at::zeros({2}, at::kByte));
   EXPECT_EQ(batch.classes("label"), 0);
   EXPECT_TRUE(loss.compute(at::zeros({2, 4}), batch).loss.isfinite().item<bool>());
   batch.set("label", at::full({2, 5}, 0.2F));

@@ -12,7 +12,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 using Kind = LrSchedule::Kind;
 
-/// What classes of torch.optim.lr_scheduler (PyTorch 2.11) give for the updates kUpdates of 20.
+/// The expected values are those of torch.optim.lr_scheduler (PyTorch 2.11) for these of 20
+/// updates.
 constexpr std::array<std::uint64_t, 8> kUpdates = {0, 1, 4, 5, 9, 10, 15, 19};
 
 void expect_factors(const LrSchedule& schedule, const std::array<double, 8>& factors) {

@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::size_t kBatchSize = 8;
 
-/// `seconds`: of each step. `filled`: how many batches lay ready for each; empty: no loader runs.
+/// `seconds` is the duration of each step, `filled` the number of filled batches at its start;
+/// empty: no loader.
 RunResult make_run(const std::vector<double>& seconds,
                    const std::vector<std::size_t>& filled = {}) {
   RunResult result;
@@ -23,7 +24,8 @@ RunResult make_run(const std::vector<double>& seconds,
   return result;
 }
 
-/// Steps take 10 ms while one of `ahead` batches lies ready, then 20 ms, as a batch does.
+/// Steps take 10 ms while at least one of `ahead` prefetched batches is left, then 20 ms, as
+/// loading a batch does.
 RunResult make_starving_run(std::size_t ahead, std::size_t steps) {
   std::vector<double> seconds;
   std::vector<std::size_t> filled;
@@ -47,7 +49,7 @@ TEST(StepRate, ExcludesWarmUpSteps) {
 
 TEST(StepRate, ExcludesStepsFedByPrefetchedBatches) {
   EXPECT_NEAR(compute_rate(make_starving_run(8, 40)).value, 50, 1.5)
-      << "but for one that found the last one";
+      << "one step may use the last prefetched batch";
   EXPECT_NEAR(compute_rate(make_starving_run(8, 400)).value, 50, 1e-6);
 }
 
@@ -58,9 +60,10 @@ TEST(StepRate, IncludesAllStepsOfCachedBatches) {
 }
 
 TEST(StepRate, DrainingQueueGivesLoaderRate) {
-  EXPECT_NEAR(compute_rate(make_starving_run(30, 40)).value, 50, 1e-6) << "to the end";
+  EXPECT_NEAR(compute_rate(make_starving_run(30, 40)).value, 50, 1e-6)
+      << "prefetched batches last to the end";
   const Measured rate = compute_rate(make_starving_run(18, 40));
-  EXPECT_NEAR(rate.value, 50, 8) << "and is used up when few steps are left";
+  EXPECT_NEAR(rate.value, 50, 8) << "the queue is used up shortly before the end";
   EXPECT_LT(rate.low, 50);
   EXPECT_EQ(rate.n, 16U);
 }

@@ -23,7 +23,7 @@ using testing::StartsWith;
 constexpr std::size_t kBatch = 4;
 constexpr std::int64_t kSize = 8;
 constexpr std::int64_t kClasses = 5;
-constexpr std::uint64_t kMixSamples = 22;  // five batches an epoch
+constexpr std::uint64_t kMixSamples = 22;  // five batches per epoch
 constexpr std::uint64_t kSeed = 3;
 
 using Chain = std::vector<NamedOp>;
@@ -59,7 +59,7 @@ class MixRunTest : public EngineTest {
  protected:
   static constexpr std::uint64_t kSteps = 13;  // more than two epochs
 
-  /// Device steps: copy, mix, see, train. What "see" saw goes to `seen`.
+  /// The device steps are copy, mix, see and train. "see" records its input in `seen`.
   Pipeline declared(const Chain& chain, std::size_t batch_size = kBatch) {
     at::manual_seed(kSeed);
     Pipeline one = pipeline(pictures(), {.batch_size = batch_size, .seed = kSeed});
@@ -86,7 +86,7 @@ class MixRunTest : public EngineTest {
     return run_with(one, plan, options, hooks);
   }
 
-  /// The batches as the stage behind "mix" sees them.
+  /// Returns the batches that the stage after "mix" gets.
   Seen record_batches(const Chain& chain, const Plan& plan, std::size_t batch_size = kBatch) {
     is_seeing_ = true;
     Trainer one(declared(chain, batch_size), context(), exact());
@@ -100,7 +100,8 @@ class MixRunTest : public EngineTest {
   void see(Batch& batch) {
     if (!is_seeing_) return;
     const std::lock_guard lock(mutex_);
-    // The GPU's warm-up calls stages with a batch numbered 0 before the first step.
+    // On a GPU, the warm-up calls stages with a batch numbered 0 before the first step, which then
+    // overwrites this entry.
     seen_[batch.number()] = {batch.at("image").cpu(), batch.at("label").cpu()};
   }
 
@@ -109,7 +110,7 @@ class MixRunTest : public EngineTest {
   Seen seen_;
 };
 
-/// What mixing must make of a batch, value by value.
+/// The expected result of mixing a batch, computed value by value.
 struct Reference {
   Reference(const Chain& chain, const at::Tensor& images, const at::Tensor& labels,
             std::uint64_t batch)
@@ -176,7 +177,7 @@ TEST_F(MixRunTest, EveryPlanGivesTheSerialDigest) {
 }
 
 TEST_F(MixRunTest, MixedImagesAndLabelsMatchReference) {
-  // Smoothing nothing leaves images as samples made them, and labels that tell their numbers.
+  // OneHot without smoothing leaves images unchanged, and the labels identify the samples.
   const Seen alone = record_batches(append_to_sample_ops({{"one_hot", OneHot{}}}), serial());
   for (const Chain& chain : {kMixup, kCutMix})
     for (const Plan& plan : {serial(), pipelined()}) {

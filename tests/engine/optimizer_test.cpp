@@ -33,7 +33,7 @@ std::vector<std::string> names(const std::vector<NamedTensor>& tensors) {
   return all;
 }
 
-/// Gradients of step `step`; the last parameter has none in every fourth step.
+/// Sets the gradients of step `step`; the last parameter has none in every fourth step.
 void set_gradients(const std::vector<at::Tensor>& parameters, int step) {
   at::manual_seed(static_cast<std::uint64_t>(100 + step));
   for (std::size_t i = 0; i < parameters.size(); ++i) {

@@ -29,7 +29,7 @@ class OrderTest : public EngineTest {
     std::vector<std::string> violations;
   };
 
-  /// Runs without `skipped` and with `slow` lanes delayed around each part of a batch.
+  /// Runs without the wait `skipped` and delays the `slow` lanes around each part of a batch.
   Outcome run_without(const Plan& plan, const WaitId& skipped,
                       const std::vector<std::size_t>& slow) {
     const auto& schedule = plan.schedule;
@@ -98,7 +98,8 @@ TEST_F(OrderTest, SkippingImpliedWaitKeepsTheDigest) {
   }
 }
 
-/// On CPU lanes a lane's work is over before the host goes on, so the gate alone keeps the values.
+/// On CPU lanes the work of a lane has finished before the host continues; the host's own waits
+/// then suffice for the right values.
 TEST_F(OrderTest, SkippedHandoffChangesTheDigestOnlyOnGpu) {
   const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kOrderSteps)).digest;
   for (const Lanes& lanes : kGroupings)
@@ -122,7 +123,7 @@ TEST_F(OrderTest, SkippedRetiredWaitChangesTheDigestOnlyOnGpu) {
   }
 }
 
-/// A stage that keeps tensors of some batches beyond its call, with copies of what they held.
+/// A stage that keeps tensors of some batches after its call, with copies of their values.
 class HeldTensorTest : public EngineTest {
  protected:
   struct KeptTensor {
@@ -137,7 +138,7 @@ class HeldTensorTest : public EngineTest {
     held_.push_back({batch.at("image").narrow(0, 1, 2), batch.at("image").narrow(0, 1, 2).clone()});
   }
 
-  /// Lets go of what has been held for some time, as a metric that is read late would.
+  /// Releases all but the last `left` tensors, as a metric that is read later would.
   void release(std::size_t left) {
     const std::lock_guard lock(mutex_);
     if (held_.size() > left) held_.erase(held_.begin(), held_.end() - static_cast<long>(left));

@@ -21,8 +21,8 @@ using testing::StartsWith;
 
 constexpr std::uint64_t kOwnSteps = 9;
 
-/// Two networks that train against each other: one makes features of noise, the other tells them
-/// from those of images.
+/// Two networks that train against each other: one generates features from noise, the other
+/// distinguishes them from those of images.
 class Adversarial final : public TrainStep {
  public:
   torch::nn::Linear generator{8, 6 * 4 * 4};

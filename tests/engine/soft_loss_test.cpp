@@ -30,7 +30,7 @@ TEST(SoftCrossEntropy, AgreesWithPyTorchInFloat64) {
          std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 1}, {7, 10}, {64, 3}, {5, 1000}}) {
       SCOPED_TRACE(std::to_string(batch) + " x " + std::to_string(classes));
       const at::Tensor logits = at::randn({batch, classes}).mul(4).to(type);
-      // Sums of 1, as mixing gives them, and others.
+      // Targets whose sum is 1, as mixing creates them, and others.
       for (const double whole : {1.0, 0.25}) {
         const at::Tensor targets = probabilities(batch, classes).mul(whole);
         const at::Tensor leaf = logits.to(at::kDouble).detach().requires_grad_(true);

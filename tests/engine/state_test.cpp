@@ -31,7 +31,8 @@ class StateTest : public EngineTest {
             build_plan(kThreeLanes, Driver::threaded, 3)};
   }
 
-  /// A loss that is `value` at step `failing_`, and throws there without one.
+  /// A pipeline whose loss is multiplied by `value` at step `failing_`, or throws there if there is
+  /// no `value`.
   Tiny failing(bool noisy, std::optional<float> value = std::nullopt) {
     Tiny tiny;
     tiny.noisy = noisy;
@@ -49,7 +50,8 @@ class StateTest : public EngineTest {
     return fresh_run(tiny, serial_plan(), steps(kStateSteps)).digest;
   }
 
-  /// The run is refused until `state` is back, and ends then where an undisturbed one ends.
+  /// Checks that a run is refused until `state` has been restored, and then ends as an undisturbed
+  /// one.
   void expect_usable_after(Trainer& one, const Plan& plan, const State& state,
                            std::uint64_t digest) {
     EXPECT_THAT(thrown_by([&] { one.run(plan, steps(1)); }),

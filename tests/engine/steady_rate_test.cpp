@@ -10,7 +10,8 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-/// Of steps of a second, whose batches were taken when the step `ahead` before them had ended.
+/// Returns the inputs of steps of one second each. Step i took its batch half a second after the
+/// start of step i - ahead[i].
 std::vector<StepInput> inputs(const std::vector<std::size_t>& filled,
                               const std::vector<std::size_t>& ahead = {}) {
   std::vector<StepInput> all;
@@ -21,7 +22,7 @@ std::vector<StepInput> inputs(const std::vector<std::size_t>& filled,
   return all;
 }
 
-/// When steps of a second end.
+/// Returns the end times of steps of one second each.
 std::vector<double> ends(std::size_t steps) {
   std::vector<double> all(steps);
   for (std::size_t i = 0; i < steps; ++i) all[i] = static_cast<double>(i + 1);
@@ -45,22 +46,23 @@ TEST(SteadyState, BeginsWhenPrefetchedBatchesAreUsedUp) {
 TEST(SteadyState, BeginsWhenBatchesTakenInAdvanceAreUsedUp) {
   std::vector<std::size_t> ahead = {0, 1, 2, 3, 3, 3, 2, 1, 0, 0};
   const auto starts_to_starve = inputs({4, 3, 2, 0, 0, 0, 0, 0, 0, 0}, ahead);
-  EXPECT_EQ(steady_from(starts_to_starve, 1), 4U) << "too few steps would be left";
+  EXPECT_EQ(steady_from(starts_to_starve, 1), 4U) << "a later start would leave too few steps";
   EXPECT_DOUBLE_EQ(count_spared_steps(starts_to_starve, 4, 1), 2);
   ahead.resize(16);
   const auto starves = inputs({4, 3, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, ahead);
-  EXPECT_EQ(steady_from(starves, 1), 8U) << "the batch behind step 7 was not there when it ended";
+  EXPECT_EQ(steady_from(starves, 1), 8U)
+      << "the batch after that of step 7 was not ready when the step ended";
   const auto is_fed = inputs({0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 1, 2, 3, 3, 3, 3, 3, 3, 3});
-  EXPECT_EQ(steady_from(is_fed, 1), 2U) << "as many are taken ahead all the time";
+  EXPECT_EQ(steady_from(is_fed, 1), 2U) << "the number of batches taken in advance is constant";
   EXPECT_DOUBLE_EQ(count_spared_steps(is_fed, 2, 1), 0);
   auto waits_once = is_fed;
   waits_once.back().taken_s += 2;
-  EXPECT_EQ(steady_from(waits_once, 1), 2U) << "one that came late tells nothing of the others";
+  EXPECT_EQ(steady_from(waits_once, 1), 2U) << "one late batch says nothing about the others";
   EXPECT_DOUBLE_EQ(count_spared_steps(waits_once, 2, 1), 0);
   const auto is_short = inputs({4, 3, 2, 0, 0, 0, 0, 0}, {0, 1, 2, 3, 3, 3, 3, 3});
   EXPECT_EQ(steady_from(is_short, 1), 4U);
   EXPECT_DOUBLE_EQ(count_spared_steps(is_short, 4, 1), 3)
-      << "it may be those that fed most of its steps";
+      << "these batches may have fed most of the steps";
 }
 
 TEST(SteadyState, BeginsAfterLanesAreFilledIfQueueStaysFull) {
@@ -71,7 +73,7 @@ TEST(SteadyState, BeginsAfterLanesAreFilledIfQueueStaysFull) {
 TEST(SteadyState, DrainingFactorIsAboveOneOnlyIfQueueShrinksSteadily) {
   EXPECT_DOUBLE_EQ(draining_factor(inputs({9, 9, 9, 9, 9, 8, 7, 6, 5, 4, 4, 4, 4}), 1),
                    8.0 / (8 - 5));
-  EXPECT_DOUBLE_EQ(draining_factor(inputs({7, 7, 7, 6, 5, 5}), 2), 1) << "too few steps to say";
+  EXPECT_DOUBLE_EQ(draining_factor(inputs({7, 7, 7, 6, 5, 5}), 2), 1) << "too few steps";
   EXPECT_DOUBLE_EQ(draining_factor(inputs({4, 4, 4, 4, 4}), 1), 1);
   EXPECT_DOUBLE_EQ(draining_factor(inputs({4, 3, 4, 3, 4, 3}), 1), 1) << "no trend";
   EXPECT_DOUBLE_EQ(draining_factor({}, 2), 1);
@@ -82,13 +84,16 @@ TEST(SteadyState, SparedStepsCountPrefetchedBatchesUsed) {
   EXPECT_DOUBLE_EQ(count_spared_steps(inputs({5, 5, 4, 4, 4, 4}), 2, 1), 1);
   EXPECT_DOUBLE_EQ(count_spared_steps(inputs({5, 5, 5, 4, 5, 5}), 2, 1), 0) << "full at both ends";
   EXPECT_DOUBLE_EQ(count_spared_steps(inputs({3, 3, 3, 4, 4, 4}), 2, 1), 1);
-  EXPECT_DOUBLE_EQ(count_spared_steps(inputs({7, 7, 6, 6, 6, 6}), 2, 3), 3) << "once it was fuller";
+  EXPECT_DOUBLE_EQ(count_spared_steps(inputs({7, 7, 6, 6, 6, 6}), 2, 3), 3)
+      << "the queue was fuller once";
   EXPECT_DOUBLE_EQ(count_spared_steps(inputs({2, 1, 0, 0, 1, 0}), 3, 1), 0) << "used up";
-  EXPECT_DOUBLE_EQ(count_spared_steps(inputs({0, 1, 5, 4, 3, 2}), 2, 1), 4) << "they came at once";
+  EXPECT_DOUBLE_EQ(count_spared_steps(inputs({0, 1, 5, 4, 3, 2}), 2, 1), 4)
+      << "the batches arrived together";
   EXPECT_DOUBLE_EQ(spared_steps({}, {}, 3, 1), 0) << "no loader runs";
 }
 
-/// A run of steps of `seconds` each whose batches lay ready as told.
+/// Returns a run with these durations of steps, and with this number of filled batches at the start
+/// of each.
 RunResult run_filled(const std::vector<std::size_t>& filled, const std::vector<double>& seconds) {
   RunResult result;
   result.lanes.resize(1);
@@ -102,8 +107,8 @@ RunResult run_filled(const std::vector<std::size_t>& filled, const std::vector<d
   return result;
 }
 
-/// The first steps are fed by `ahead` batches that lie ready, in 10 ms each; then the loader, which
-/// takes 20 ms for a batch, is the limit.
+/// The first steps use `ahead` prefetched batches and take 10 ms each; then the loader, which needs
+/// 20 ms per batch, is the bottleneck.
 RunResult starving_run(std::size_t ahead, std::size_t steps) {
   std::vector<std::size_t> filled(steps, 0);
   std::vector<double> seconds(steps);
@@ -115,7 +120,7 @@ RunResult starving_run(std::size_t ahead, std::size_t steps) {
   return run_filled(filled, seconds);
 }
 
-/// The device is the limit; steps differ by a tenth of `seconds`.
+/// The device is the bottleneck; durations differ by a tenth of `seconds`.
 RunResult fed(double seconds, std::size_t steps) {
   std::vector<double> all(steps, seconds);
   for (std::size_t i = 0; i < steps; ++i) all[i] *= i % 2 == 0 ? 0.95 : 1.05;
@@ -136,7 +141,7 @@ TEST(SteadyRate, ExcludesStepsFedByPrefetchedBatches) {
 }
 
 TEST(AutoChoice, InputBoundPlansDoNotDifferBeyondNoise) {
-  // The first turn begins with a full queue, the others with none.
+  // The first turn begins with a full queue, the others with an empty one.
   const AutoChoice choice =
       choose_mode(compute_steady_rate({starving_run(8, 20), starving_run(0, 20)}),
                   compute_steady_rate({starving_run(1, 20), starving_run(0, 20)}));
@@ -176,7 +181,7 @@ TEST(AutoChoice, SerialIsKeptWithoutSteadySteps) {
 }
 
 TEST(AutoChoice, StepsFedByPrefetchedBatchesAreInconclusive) {
-  // Too short to use the queue up.
+  // The runs are too short to use up the queue.
   const auto draining = [](double seconds) {
     return compute_steady_rate(
         {run_filled({9, 8, 7, 6, 5, 4, 3}, std::vector<double>(7, seconds))});

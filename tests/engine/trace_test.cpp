@@ -16,7 +16,8 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr std::uint64_t kTraceSteps = 20;
-/// By how much times of GPU and host may be in the wrong order, beyond what the trace tells.
+/// Tolerance for the order of GPU and host times, in addition to the clock error that the trace
+/// records.
 constexpr std::int64_t kClocksApartNs = 200'000;
 
 class TraceTest : public EngineTest {
@@ -39,7 +40,7 @@ class TraceTest : public EngineTest {
     return rows;
   }
 
-  /// Each batch from `first` on with each step once, one after the other.
+  /// Checks that the row has every step of each batch from number `first` once, one after another.
   void expect_steps(const TraceRow& row, std::uint64_t first) const {
     const std::size_t steps = row.names().size();
     ASSERT_EQ(row.events().size(), kTraceSteps * steps) << row.name();
@@ -117,7 +118,7 @@ TEST_F(TraceTest, WorkerRowsContainEveryBatch) {
   for (const TraceRow* row : rows(Kind::worker))
     for (const TraceEvent& event : row->events()) ++events[event.batch];
   for (std::uint64_t batch = 3; batch < 3 + kTraceSteps; ++batch)
-    EXPECT_EQ(events[batch], 4U * 3) << batch;  // read, decode, collate of four samples
+    EXPECT_EQ(events[batch], 4U * 3) << batch;  // read, decode and collate for each of four samples
 }
 
 TEST_F(TraceTest, CachedInputHasNoWorkerOrSlabRows) {
@@ -160,7 +161,7 @@ TEST_F(TraceTest, FullRowDropsEventsAndRunContinues) {
   }
 }
 
-/// Stands in for PyTorch's own NVTX calls.
+/// Replaces PyTorch's NVTX calls.
 class NvtxRecorder final : public torch::profiler::impl::ProfilerStubs {
  public:
   NvtxRecorder() : before_(torch::profiler::impl::cudaStubs()) {

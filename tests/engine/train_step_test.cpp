@@ -85,7 +85,8 @@ at::Tensor state_named(const TrainStep& step, const std::string& name) {
   return {};
 }
 
-/// What PyTorch's own loop makes of a net in `updates` updates of `accumulate` batches each.
+/// Returns a net that a plain PyTorch loop trained for `updates` updates of `accumulate` batches
+/// each.
 Net trained_by_pytorch(int updates, int accumulate, double clip) {
   Net module = net();
   torch::optim::SGD optimizer(module->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));

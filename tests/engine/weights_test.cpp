@@ -44,7 +44,7 @@ SavedNet saved_net(std::uint64_t seed, std::int64_t classes = 5) {
   return made;
 }
 
-/// As PyTorch's half() and double() in Python do.
+/// Does the same as Module.half() and Module.double() in Python.
 void convert_floats(const SavedNet& net, at::ScalarType type) {
   std::vector<at::Tensor> tensors = net->parameters();
   for (const at::Tensor& buffer : net->buffers()) tensors.push_back(buffer);

@@ -31,7 +31,7 @@ class WireRunTest : public EngineTest {
     return result;
   }
 
-  /// Images, masks, and a one-hot vector and a float32 vector beside them.
+  /// Images, masks, a one-hot vector and a float32 vector.
   static std::shared_ptr<const Dataset> four_fields() {
     return tensor_dataset(
         {field<std::uint8_t>("image", FieldKind::image, DType::uint8, {16, 8, 8, 3}, 0,
@@ -44,7 +44,8 @@ class WireRunTest : public EngineTest {
                       [](std::size_t i) { return 1.0 / static_cast<double>(i + 3); })});
   }
 
-  /// Trains on features shifted by what the sums of `fields` are, so that their values count.
+  /// Shifts the features by the sums of `fields`, so that the digest depends on the values of these
+  /// fields.
   static Tiny shifted_by(const std::vector<std::string>& fields) {
     Tiny tiny{.dataset = four_fields()};
     tiny.extra = {{"shift", [fields](Batch& batch) {

@@ -1,5 +1,6 @@
-"""Writes crops.bin: the crops that random_resized_crop draws, by a Philox and a rule of our own in
-Python, with the C library's exp and log.
+"""Writes crops.bin: the crops that random_resized_crop samples.
+
+They are computed with a separate implementation of Philox and of the rule in Python, with the C library's exp and log.
 
 Little-endian records: uint64 seed, sample; uint32 epoch, operation; int32 height, width, top, left,
 height of the crop, width of the crop; doubles scale_min, scale_max, ratio_min, ratio_max.
@@ -65,7 +66,7 @@ def main():
     usual = 0.08, 1.0, 3 / 4, 4 / 3
     cases = [(1, i, i % 3, i % 64, 375 + i, 500 - i, *usual) for i in range(24)]
     cases += [(2**63 + 5, 2**47 + i, 2**32 - 1, 63, 480, 640, 0.5, 1.0, 0.5, 2.0) for i in range(8)]
-    # No try fits: the center.
+    # Cases in which no attempt fits, so the center is used.
     cases += [(3, 1, 0, 0, 20, 400, 1.0, 1.0, 3 / 4, 4 / 3), (3, 1, 0, 0, 400, 20, 1.0, 1.0, 1, 1)]
     cases += [(3, 1, 0, 0, 1, 1000, 0.9, 1.0, 0.01, 0.01), (4, 9, 0, 0, 1, 1, *usual)]
     records = b""

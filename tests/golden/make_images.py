@@ -1,10 +1,13 @@
-"""Writes images.bin: small JPEG and PNG files of many kinds, and what they hold, and
-backgrounds.bin: PNG files over the background BACKGROUND. With an argument: writes the files of
-images.bin themselves into that folder too (seeds for the fuzzer). Needs numpy and Pillow.
+"""Writes images.bin and backgrounds.bin.
+
+images.bin contains small JPEG and PNG files of many kinds and their pixels. backgrounds.bin contains PNG files blended
+with the color BACKGROUND.
+
+With an argument: also writes the files of images.bin into that folder (seeds for the fuzzer). Needs numpy and Pillow.
 
 Little-endian records: four uint32 (bytes of name, file, RGB pixels, mask), two int32 (height,
 width), then name, file, RGB pixels (height x width x 3), mask (height x width; empty: refused).
-JPEG pixels are Pillow's; PNG pixels follow from how the file was made.
+JPEG pixels are Pillow's; PNG pixels are known from the construction of the file.
 """
 
 import io
@@ -80,7 +83,7 @@ def packed_rows(samples, bits):
 
 
 def png(samples, bits, color, interlaced=False, palette=None, transparency=None):
-    """samples: height x width x channels."""
+    """Returns a PNG of `samples`, whose shape is height x width x channels."""
     passes = ADAM7 if interlaced else [(0, 0, 1, 1)]
     parts = (samples[top::down, left::right] for top, left, down, right in passes)
     data = b"".join(packed_rows(part, bits) for part in parts if part.size)

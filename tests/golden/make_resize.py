@@ -1,8 +1,8 @@
-"""Writes resize.bin: what Pillow's bilinear resize makes of noise. Needs numpy and Pillow.
+"""Writes resize.bin: noise that Pillow has resized bilinearly. Needs numpy and Pillow.
 
 Little-endian records: int32 height, width, new height, new width; the new pixels (RGB); the new
-pixels of two resizes, first across, then down. Pillow before 13 makes no difference between the
-two; since then it goes down first where that is much cheaper, which rounds differently.
+pixels of two separate resizes, first of the width, then of the height. Pillow before 13 gives the same for both. Since
+then it resizes the height first if that is much cheaper, which rounds differently.
 """
 
 import pathlib
@@ -19,7 +19,7 @@ CASES = [
 
 
 def noise(count):
-    """Mirrored in resize_test.cpp."""
+    """resize_test.cpp has a copy of this generator."""
     state = 1
     levels = []
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""Writes torchvision.bin: what torchvision makes of noise. Needs torch, torchvision and numpy.
+"""Writes torchvision.bin: the results of torchvision's transforms on noise. Needs torch, torchvision and numpy.
 
 Little-endian records: a name of 32 bytes, padded with zeros; int32 height, width; the new pixels,
 float32 RGB, channels last. Made with torchvision 0.26.
@@ -17,7 +17,7 @@ HEIGHT, WIDTH = 24, 33
 
 
 def noise(count):
-    """Mirrored in torchvision_test.cpp."""
+    """torchvision_test.cpp has a copy of this generator."""
     state = 1
     levels = []
     for _ in range(count):

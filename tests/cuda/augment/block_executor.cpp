@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "cuda/augment/host_block.h"
-// Device code follows.
+// The following headers contain device code.
 #include "cuda/augment/host_forms.h"
 #include "cuda/augment/passes.h"
 
@@ -9,7 +9,7 @@
 #include "cuda/augment/kernels.h"
 #include "cuda/augment/sum_kernel.h"
 
-// The kernels on the host, a block after the other.
+// Runs the kernels on the host, one block after another.
 namespace slipstream::test {
 namespace {
 
@@ -18,7 +18,7 @@ using augment::PassMemory;
 using augment::PassProgram;
 using augment::Way;
 
-constexpr augment::DeviceLimits kLimits = {232448, 233472};  // of an H200
+constexpr augment::DeviceLimits kLimits = {232448, 233472};  // limits of an H200
 
 template <typename Thread>
 void run_grid(const LaunchShape& shape, const PassMemory& memory, int threads,
@@ -93,7 +93,8 @@ Bytes run_plan(const AugmentPlan& plan, std::size_t batch_size, const Bytes& ima
   const AugmentPlan::Program& program = plan.program();
   if (program.kind == FieldKind::mask) return run_masks(plan, batch_size, images, drawn, out_bytes);
   current_program = &program;
-  const Bytes exact(images.begin(), images.end());  // without room to grow, which could be read
+  // without spare capacity, so that AddressSanitizer sees a read past the end
+  const Bytes exact(images.begin(), images.end());
   Bytes scratch(plan.scratch_bytes(batch_size) + 1, std::byte{0x5a});
   Bytes to(out_bytes, std::byte{0xa5});
   augment::each_pass(program, batch_size, exact.data(), drawn.data(), scratch.data(), to.data(),

@@ -54,7 +54,7 @@ Bytes extreme_floats(const FieldSpec& spec, std::uint32_t seed) {
     auto word = static_cast<std::uint32_t>(random());
     if (i % 5 == 0) word &= 0x80000000U;                           // zeros
     if (i % 5 == 1) word = (word & 0x807FFFFFU) | 0x3F000000U;     // about 1
-    if ((word & 0x7F800000U) == 0x7F800000U) word &= 0xBFFFFFFFU;  // not infinite
+    if ((word & 0x7F800000U) == 0x7F800000U) word &= 0xBFFFFFFFU;  // neither infinite nor NaN
     append(bytes, std::bit_cast<float>(word));
   }
   return bytes;
@@ -94,7 +94,7 @@ ChainCase::ChainCase(const std::vector<NamedOp>& operations, const FieldSpec& fi
   for (std::size_t i = 0; i < samples; ++i) {
     const Bytes image = contents(field, seed + static_cast<std::uint32_t>(i));
     images = concatenate(std::move(images), image);
-    HostArray block;  // its memory is aligned
+    HostArray block;  // allocates aligned memory
     const MutableArray memory =
         block.reset(DType::uint8, {static_cast<std::int64_t>(chain.drawn_bytes())});
     chain.draw({.seed = seed, .epoch = 1, .sample = i}, memory.data);

@@ -8,16 +8,17 @@
 
 namespace slipstream::test {
 
-/// Values that look like an image of `spec`, the same for the same seed: uint8, int64 classes below
-/// spec.classes, or float32 of 0 to 1.
+/// Values that look like an image of `spec`, always the same for a seed: uint8, int64 classes below
+/// spec.classes, or float32 from 0 to 1.
 Bytes noise(const FieldSpec& spec, std::uint32_t seed);
-/// float32 of all sizes that there are, zeros of both signs among them, but for infinities.
+/// float32 values of every magnitude, including zeros of both signs, but no infinities.
 Bytes extreme_floats(const FieldSpec& spec, std::uint32_t seed);
 
-/// A finished image or mask as `output` asks for it.
+/// Converts a finished image or mask to the layout and type of `output`.
 Bytes arrange_output(const ConstArray& image, const AugmentOutput& output);
 
-/// A batch of one field, what is drawn for it, and what the operations make of it one by one.
+/// A batch of one field, its random parameters, and the result of applying the operations one by
+/// one.
 struct ChainCase {
   ChainCase(const std::vector<NamedOp>& operations, const FieldSpec& field, std::size_t batch_size,
             AugmentOutput output = {}, std::uint32_t seed = 1,
@@ -30,7 +31,7 @@ struct ChainCase {
   Bytes drawn;
   Bytes expected;
 
-  /// Compares what the executor makes with `expected`, bit for bit.
+  /// Compares the executor's result with `expected`, bit for bit.
   void check() const;
 };
 

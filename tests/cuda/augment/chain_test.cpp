@@ -14,8 +14,9 @@
 #include "support/own_op.h"
 #include "support/thrown.h"
 
-// Each of these runs twice, in two programs: with the kernels' arithmetic on the host, and with the
-// kernels on a GPU. What counts as right is the operations' CPU form, one after the other.
+// These tests run in several programs (CMakeLists.txt): with the kernels on a GPU, and with the
+// same code on the host. The correct result is that of the operations' CPU implementation, one
+// after another.
 namespace slipstream {
 namespace {
 
@@ -36,7 +37,7 @@ FieldSpec mask(std::int64_t height, std::int64_t width, DType dtype = DType::uin
   return {"mask", FieldKind::mask, dtype, {height, width}, 10};
 }
 
-/// Workload W2's, from size to size.
+/// The transforms of workload W2, with any input size.
 Chain classification_chain(std::int64_t crop, std::int64_t size) {
   return {{"to_float", ToDtype{.scale = true}},
           {"crop", RandomCrop{crop}},
@@ -213,7 +214,7 @@ TEST_F(AugmentTest, ContrastUsesMeanOfItsInputInLongChains) {
                          {"blur", GaussianBlur{5, {1, 2}}},
                          {"third", kJitter}},
                         image(40, 44), 5);
-  EXPECT_EQ(chain.plan.launches(), 5U);  // with a stencil and three contrasts
+  EXPECT_EQ(chain.plan.launches(), 5U);  // a stencil and three contrasts each need a separate pass
   chain.check();
   ChainCase({{"a", kJitter}, {"b", kJitter}, {"c", kJitter}, {"d", kJitter}, {"e", kJitter}},
             image(9, 7), 3)
@@ -232,7 +233,8 @@ TEST_F(AugmentTest, DivisionOfEveryFloatMatchesHost) {
   }
   for (const std::int64_t channels : {1, 2, 3, 4})
     ChainCase({{"normalize", Normalize{{0.5}, {0.229}}}}, image(16, 16, channels), 2).check();
-  // Black less that is tinier than what a quotient in few steps is right for.
+  // The difference of black and a tiny mean is too small for the fast division, which is exact only
+  // for larger values.
   ChainCase({{"normalize", Normalize{{1e-37}, {7}}}}, image(64, 64, 1), 1).check();
 }
 
@@ -270,7 +272,8 @@ TEST_F(AugmentTest, ErasingAndMaskingMatchHost) {
 }
 
 TEST_F(AugmentTest, CropMaskColorDivideChainRunsInOneLaunch) {
-  for (const std::int64_t width : {33, 64, 135, 136}) {  // within one tile and in two of them
+  // widths that need one tile, and widths that need two
+  for (const std::int64_t width : {33, 64, 135, 136}) {
     const ChainCase chain({{"crop", RandomCrop{{64, width}}},
                            {"mask", RandomMask{0.25, true}},
                            {"color", ConvertColor{}},
@@ -286,7 +289,7 @@ TEST_F(AugmentTest, ChainOf60StepsRunsInThreeLaunches) {
   for (int i = 0; i < 60; ++i)
     chain.push_back({"flip" + std::to_string(i), RandomHorizontalFlip{0.5}});
   const ChainCase many(chain, image(9, 11), 3);
-  EXPECT_EQ(many.plan.launches(), 3U) << "of 24 steps at most";
+  EXPECT_EQ(many.plan.launches(), 3U) << "a launch has at most 24 steps";
   many.check();
   for (const DType dtype : {DType::uint8, DType::int32, DType::int64}) {
     const ChainCase masks(chain, mask(64, 64, dtype), 3);

@@ -8,7 +8,7 @@
 namespace slipstream::test {
 namespace {
 
-constexpr std::size_t kGuard = 512;  // bytes behind the batch that must not be written
+constexpr std::size_t kGuard = 512;  // bytes after the batch, which must stay unchanged
 
 }  // namespace
 
@@ -26,7 +26,7 @@ Bytes run_plan(const AugmentPlan& given, std::size_t batch_size, const Bytes& im
   stream.synchronize();
   Bytes result = to.read();
   for (std::size_t i = out_bytes; i < result.size(); ++i) {
-    EXPECT_EQ(result[i], std::byte{0xa5}) << "written behind the batch";
+    EXPECT_EQ(result[i], std::byte{0xa5}) << "written beyond the end of the batch";
   }
   result.resize(out_bytes);
   return result;

@@ -10,7 +10,7 @@
 namespace slipstream::augment {
 namespace {
 
-/// Mantissas from 1 on whose quotient is not what the division gives.
+/// Returns the number of mantissas in [1, 2) whose quotient differs from that of a division.
 std::size_t count_wrong_mantissas(const Divisor& divisor) {
   std::size_t wrong = 0;
   for (std::uint32_t mantissa = 0; mantissa < 1U << 23; ++mantissa) {

@@ -11,7 +11,7 @@
 #include "support/pixel_functions.h"
 #include "support/thrown.h"
 
-// Pixel functions within chains; as chain_test.cpp, with each executor.
+// Tests pixel functions in chains, with the same executors as chain_test.cpp.
 namespace slipstream {
 namespace {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace slipstream::augment {
-/// Dynamic shared memory, as device code declares it.
+/// Dynamic shared memory, with the same declaration as in device code.
 extern thread_local std::byte shared[std::size_t{1} << 18];
 alignas(16) thread_local std::byte shared[std::size_t{1} << 18];
 }  // namespace slipstream::augment
@@ -17,7 +17,7 @@ namespace slipstream::test {
 namespace {
 
 constexpr unsigned kWarp = 32;
-constexpr std::byte kUnset{0xff};  // a float of these is not a number
+constexpr std::byte kUnset{0xff};  // floats of these bytes are NaN
 constexpr std::size_t kStackBytes = std::size_t{1} << 18;
 
 enum class Waits { no, for_warp, for_block, ended };
@@ -58,12 +58,13 @@ void resume(unsigned thread) {
   swapcontext(&block.scheduler, &block.fibers[thread].context);
 }
 
-/// Every second block runs backwards: threads that do not wait where they must see other memory.
+/// Every second block runs its threads in reverse order, so that a thread that omits a required
+/// wait reads wrong values.
 unsigned order_index(unsigned i, unsigned count) {
   return block.runs_backwards ? count - 1 - i : i;
 }
 
-/// Until its threads wait for the block, or have ended.
+/// Runs the threads of a warp until they wait for the block or have ended.
 void run_warp(unsigned first) {
   for (;;) {
     unsigned in_warp = 0;
@@ -110,7 +111,7 @@ void run_block(unsigned threads, std::size_t shared_bytes, const std::function<v
   }
   const auto is_unset = [](std::byte value) { return value == kUnset; };
   if (!std::all_of(augment::shared + shared_bytes, std::end(augment::shared), is_unset)) {
-    throw std::logic_error("written behind a block's shared memory");
+    throw std::logic_error("written beyond the end of a block's shared memory");
   }
 }
 

@@ -8,19 +8,20 @@
 #include <cstdint>
 #include <functional>
 
-// CUDA's words for device code, so that kernels run on the host: a block's threads are fibers of
-// one thread of the host, which take turns where they wait for each other. To stand before headers
-// of device code.
+// Defines CUDA's built-in names for device code, so that kernels run on the host. The threads of a
+// block are fibers of one host thread, which take turns whenever they wait for each other. Include
+// this before headers with device code.
 namespace slipstream::test {
 
-/// Runs `threads` at once, which may wait for each other, with so much dynamic shared memory.
-/// Throws std::logic_error where threads of a warp wait in different places, where some have ended
-/// and others of their warp wait for it, and where memory behind the shared one was written to.
+/// Runs `threads` threads, which may wait for each other, with this amount of dynamic shared
+/// memory. Throws std::logic_error if threads of a warp wait in different places, if some have
+/// ended while others of the warp wait for them, or if memory beyond the shared memory was written
+/// to.
 void run_block(unsigned threads, std::size_t shared_bytes, const std::function<void()>& thread);
 
 void wait_for_block();
 void wait_for_warp();
-/// What thread `lane` of the warp has. By all of them.
+/// Returns the value of thread `lane` of the warp. All threads of the warp must call this.
 std::int64_t value_of_lane(std::int64_t mine, unsigned lane);
 
 }  // namespace slipstream::test
@@ -54,7 +55,7 @@ inline std::uint32_t __funnelshift_r(std::uint32_t low, std::uint32_t high, std:
 
 inline std::int32_t __float_as_int(float value) { return std::bit_cast<std::int32_t>(value); }
 inline std::uint32_t __float_as_uint(float value) { return std::bit_cast<std::uint32_t>(value); }
-/// Of what is not stored, too, which may be any float.
+/// Accepts any float: threads also convert values that they do not store.
 inline std::uint32_t __float2uint_rz(float value) {
   return value > 0 ? static_cast<std::uint32_t>(std::min(value, 4294967040.0f)) : 0;
 }

@@ -3,7 +3,7 @@
 #include "cuda/augment/chain_cases.h"
 #include "cuda/augment/host_forms.h"
 
-// The kernels' arithmetic on the host, one pixel after the other.
+// Runs the kernels' arithmetic on the host, one pixel after another.
 namespace slipstream::test {
 namespace {
 
@@ -50,7 +50,7 @@ Image<C> blurred(Image<C> in, const DrawnBlur& blur, std::int32_t radius, bool a
   return out;
 }
 
-/// The sum for step `at` as the pass that ends before it gives it.
+/// Returns the sum for step `at` as the preceding pass computes it.
 template <int C>
 std::int64_t sum_before(const augment::Image& image, const augment::Prepared& prepared,
                         std::int32_t at) {
@@ -159,7 +159,8 @@ Bytes run_image(const AugmentPlan::Program& program, const Bytes& image, const s
   }
 }
 
-/// What form(image, drawn) makes of each image of a batch, or mask, one behind the other.
+/// Applies form(image, drawn) to each image or mask of a batch; returns the results one after
+/// another.
 template <typename Form>
 Bytes run_each_image(const AugmentPlan::Program& program, std::size_t batch_size,
                      const Bytes& images, const Bytes& drawn, const Form& form) {

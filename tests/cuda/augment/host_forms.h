@@ -9,14 +9,14 @@
 #include "cuda/augment/passes.h"
 #include "cuda/augment/plan.h"
 
-// What executors on the host share.
+// Code that both executors on the host use.
 namespace slipstream::test {
 namespace {
 thread_local const AugmentPlan::Program* current_program = nullptr;
 }
 }  // namespace slipstream::test
 
-// Users' functions by their CPU form.
+// Replaces the device form of users' functions by their CPU implementation.
 #define SLIPSTREAM_FUNCTIONS
 namespace slipstream::augment {
 namespace {
@@ -42,7 +42,7 @@ Pixel<C> call_function(std::int32_t function, const std::byte* drawn, Pixel<C> p
 namespace slipstream::test {
 namespace {
 
-/// What the kernel of masks does.
+/// Computes the same as the kernel for masks.
 void mask_pass(const augment::PassProgram& pass, const augment::PassMemory& memory,
                std::size_t bytes) {
   const std::int64_t pixels_in = std::int64_t{pass.in_height} * pass.in_width;
@@ -65,7 +65,8 @@ void mask_pass(const augment::PassProgram& pass, const augment::PassMemory& memo
   }
 }
 
-/// A batch of masks through all passes, with no more memory between them than the plan asks for.
+/// Runs all passes on a batch of masks; checks that they use no more scratch memory than the plan
+/// requests.
 Bytes run_masks(const AugmentPlan& plan, std::size_t batch_size, const Bytes& masks,
                 const Bytes& drawn, std::size_t out_bytes) {
   const AugmentPlan::Program& program = plan.program();
@@ -78,7 +79,7 @@ Bytes run_masks(const AugmentPlan& plan, std::size_t batch_size, const Bytes& ma
                      });
   const auto guard = scratch.begin() + static_cast<std::ptrdiff_t>(scratch_bytes);
   EXPECT_TRUE(std::all_of(guard, scratch.end(), [](std::byte b) { return b == std::byte{0x5a}; }))
-      << "written behind the scratch";
+      << "written beyond the end of the scratch memory";
   return to;
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-constexpr std::size_t kGuard = 512;  // bytes behind what is written that must not be
+constexpr std::size_t kGuard = 512;  // bytes after the output, which must stay unchanged
 
 Bytes bytes_at(const void* memory, std::size_t bytes) {
   const auto* first = static_cast<const std::byte*>(memory);
@@ -21,7 +21,7 @@ void copy_to_host(const DeviceBuffer<std::byte>& from, void* to, std::size_t byt
   const Bytes all = from.read();
   if (to != nullptr) std::copy_n(all.begin(), bytes, static_cast<std::byte*>(to));
   for (std::size_t i = bytes; i < all.size(); ++i)
-    ASSERT_EQ(all[i], std::byte{0xa5}) << "written behind the batch";
+    ASSERT_EQ(all[i], std::byte{0xa5}) << "written beyond the end of the batch";
 }
 
 }  // namespace

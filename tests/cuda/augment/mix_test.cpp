@@ -10,8 +10,8 @@
 #include "cuda/augment/mix_executor.h"
 #include "transforms/batch_chain.h"
 
-// Each of these runs twice, in two programs: on the host, and with the kernel on a GPU. What counts
-// as right is written here, value by value.
+// These tests run in two programs: on the host, and with the kernel on a GPU. The correct result is
+// computed here, value by value.
 namespace slipstream {
 namespace {
 
@@ -24,7 +24,7 @@ std::vector<std::byte> bytes_of_values(const std::vector<T>& values) {
   return bytes;
 }
 
-/// A batch in host memory; T: of the images.
+/// A batch in host memory; T is the type of the images.
 template <typename T>
 struct Case {
   Case(const MixForm& f, std::int64_t batch_size) : form(f), size(batch_size) {
@@ -104,7 +104,7 @@ struct Case {
     return bytes_of_values(std::vector<std::uint8_t>(labels.begin(), labels.end()));
   }
 
-  /// Images and targets, Out values poisoned before.
+  /// Returns mixed images and targets, whose memory is filled with wrong values before.
   template <typename Out>
   std::pair<std::vector<Out>, std::vector<float>> result() const {
     std::vector<Out> mixed(images.size(), Out{77});
@@ -151,7 +151,8 @@ struct Size {
   std::int64_t batch, height, width, channels;
 };
 
-// Whole vectors and not, one block an image and more.
+// Sizes with and without a remainder after whole vectors, with one block per image and with
+// several.
 constexpr Size kSizes[] = {{1, 4, 4, 3},  {2, 1, 1, 1},   {5, 7, 3, 3},    {4, 8, 8, 1},
                            {3, 9, 5, 4},  {7, 32, 48, 3}, {3, 61, 67, 2},  {2, 64, 64, 4},
                            {33, 3, 4, 1}, {2, 3, 1, 400}, {4, 224, 224, 3}};

@@ -13,15 +13,15 @@ namespace {
 using test::DeviceBuffer;
 using Bytes = std::vector<std::byte>;
 
-constexpr std::size_t kGuard = 512;  // bytes behind the batch that must not be written
+constexpr std::size_t kGuard = 512;  // bytes after the batch, which must stay unchanged
 
-/// An image whose rows lie `padding` bytes apart, and what becomes of it.
+/// An image whose rows have `padding` unused bytes between them, and the operations to apply.
 struct Picture {
   std::int64_t height, width, padding;
   Region region;
   bool flips_across = false;
   bool flips_down = false;
-  Bytes pixels = {};  ///< rows without padding
+  Bytes pixels = {};  ///< pixels in rows without padding
 
   std::int64_t row_bytes() const { return 3 * width + padding; }
 };
@@ -67,7 +67,7 @@ class ResampleGpuTest : public test::GpuTest {
     add(height, width, {0, 0, height, width});
   }
 
-  /// What the device makes; `around` fills the memory between and beyond the regions.
+  /// Returns the device's result; `around` fills the memory between and beyond the regions.
   Bytes resample_on_device(std::int64_t height, std::int64_t width, std::byte around) const {
     std::size_t bytes = 0;
     for (const Picture& picture : pictures_) {
@@ -98,7 +98,7 @@ class ResampleGpuTest : public test::GpuTest {
     stream.synchronize();
     Bytes result = to.read();
     for (std::size_t i = out_bytes; i < result.size(); ++i) {
-      EXPECT_EQ(result[i], std::byte{0xa5}) << "written behind the batch";
+      EXPECT_EQ(result[i], std::byte{0xa5}) << "written beyond the end of the batch";
     }
     result.resize(out_bytes);
     return result;
@@ -132,7 +132,8 @@ class ResampleGpuTest : public test::GpuTest {
 
 TEST_F(ResampleGpuTest, MatchesHostForAllSmallSizes) {
   for (std::int64_t in = 1; in <= 70; ++in) {
-    if (pictures_.size() % 7 == 6) add_whole(1, 1);  // the number is no multiple of 7
+    // keeps the number from becoming a multiple of 7, which picture_index() requires
+    if (pictures_.size() % 7 == 6) add_whole(1, 1);
     add_whole(in, in * 11 % 70 + 1);
   }
   for (std::int64_t out = 1; out <= 70; ++out) {

@@ -26,13 +26,13 @@ AugmentPlan build_plan(const Chain& operations, AugmentOutput output = {},
   return {DeviceChain(operations, 0, {field}), 0, output};
 }
 
-/// Of the chain's first pass, compiled for sm_90.
+/// Returns the code of the chain's first pass, compiled for sm_90.
 std::string generate_code(const AugmentPlan& plan) {
   const auto purpose = augment::purpose_of_images(plan.program(), 0, kLimits);
   return augment::compiled(augment::special_source(purpose), "sm_90");
 }
 
-/// The same for the sums of the contrast of step `at`.
+/// Returns the code that computes the sums for the contrast of step `at`.
 std::string generate_sum_code(const AugmentPlan& plan, std::int32_t at) {
   const auto purpose = augment::purpose_of_sums(plan.program(), 0, at, kLimits);
   return augment::compiled(augment::special_source(purpose), "sm_90");
@@ -131,7 +131,7 @@ TEST(SpecialKernelTest, FunctionThatDoesNotCompileIsNamedInPlanError) {
                              testing::HasSubstr("\"on_the_cpu_alone\" is undefined")));
 }
 
-/// On the device larger than here.
+/// A function whose device text declares a larger struct than the host.
 struct Outgrown {
   float operator()(float value) const { return value; }
 };
