@@ -4,9 +4,10 @@
 
 namespace slipstream {
 
-/// Calls of operator new so far, by any thread of a program that links allocation_counter.cpp.
+/// Returns the number of calls of operator new so far, by any thread. Works in programs that link
+/// allocation_counter.cpp.
 std::size_t allocations();
-/// That such a program holds by operator new.
+/// Returns the number of bytes that such a program has allocated with operator new and not freed.
 std::size_t allocated_bytes();
 
 }  // namespace slipstream

@@ -9,7 +9,7 @@
 
 namespace slipstream {
 
-/// Counts what it hands out, and has no more after `allocations`.
+/// Counts the allocated bytes, and fails after `allocations` allocations.
 class CountingMemory final : public std::pmr::memory_resource {
  public:
   explicit CountingMemory(std::size_t allocations = std::numeric_limits<std::size_t>::max())

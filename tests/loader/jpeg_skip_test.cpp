@@ -29,7 +29,8 @@ Numbers sample_numbers(const SkippedSamples& skipped) {
   return numbers;
 }
 
-/// With all slabs filled, so that counts do not depend on how far workers were ahead.
+/// Takes all batches and waits until all slabs are filled, so that counts do not depend on the
+/// speed of the workers.
 class SkippingLoader {
  public:
   SkippingLoader(const std::shared_ptr<const Dataset>& dataset, const Chain& chain,
@@ -51,7 +52,7 @@ class SkippingLoader {
   }
 };
 
-/// Compares with images that travel plain; returns how many files traveled.
+/// Compares with a loader that sends pixels instead of files; returns the number of sent files.
 std::size_t expect_same_as_plain(const std::shared_ptr<const Dataset>& dataset, const Chain& chain,
                                  const DataLoaderOptions& options,
                                  const std::optional<Numbers>& skipped = std::nullopt) {
@@ -109,9 +110,10 @@ TEST(JpegSkip, FilesWithTrailingBytesAreSentAsFiles) {
 
 TEST(JpegSkip, BadMasksCropsAndProgressiveFilesAreSkipped) {
   const auto set = jpeg_set(15, {6}, 60);
-  set->files[6].resize(set->files[6].size() / 2);  // progressive: for workers
+  // Progressive files are decoded by workers.
+  set->files[6].resize(set->files[6].size() / 2);
   set->masks[5].resize(set->masks[5].size() / 2);
-  set->masks[7] = set->masks[8];  // of another size than the image: no crop fits
+  set->masks[7] = set->masks[8];  // its size differs from the image's, so no crop fits
   for (const unsigned workers : {1U, 4U}) {
     expect_same_as_plain(set, {{"resize", Resize{{16, 24}}}}, as_files(workers), Numbers{5, 6});
     expect_same_as_plain(set, {{"crop", RandomCrop{{80, 100}}}}, as_files(workers),
@@ -184,7 +186,7 @@ std::vector<JpegFile> pictures_of_each_kind() {
   return files;
 }
 
-/// Changes, takes out or doubles some bytes anywhere.
+/// Changes, removes or duplicates bytes at random positions.
 void damage_anywhere(JpegFile& file, std::mt19937& random) {
   const std::size_t at = 2 + random() % (file.size() - 2);
   const auto from = file.begin() + static_cast<std::ptrdiff_t>(at);

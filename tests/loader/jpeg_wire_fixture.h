@@ -23,7 +23,7 @@ inline Bytes field_bytes(const SlabField& field, const HostBatch& batch, std::si
   return {from, from + field.sample_bytes};
 }
 
-/// The image that a slot stands for, as the CPU makes it.
+/// Returns the image of a slot, which the CPU decodes if the slot contains a file.
 inline Bytes read_image(const SlabField& field, const HostBatch& batch, std::size_t position) {
   const JpegSlot slot = jpeg_slot(field, batch.data, position);
   const auto payload = jpeg_payload(field, batch.data, position);
@@ -33,8 +33,8 @@ inline Bytes read_image(const SlabField& field, const HostBatch& batch, std::siz
   return {out.view().data, out.view().data + out.view().bytes()};
 }
 
-/// Compares every field of a batch with that of a loader whose images travel plain; returns the
-/// numbers of the samples whose files traveled.
+/// Compares every field of a batch with that of a loader that sends pixels; returns the numbers of
+/// the samples that were sent as files.
 inline std::vector<std::uint64_t> compare(const DataLoader& packed, const HostBatch& batch,
                                           const DataLoader& expected, const HostBatch& as_usual) {
   std::vector<std::uint64_t> traveled;

@@ -17,7 +17,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using Colors = JpegKind::Colors;
 
-/// The same over `batches` of new loaders.
+/// Compares `batches` batches of new loaders in this way.
 std::vector<std::uint64_t> compare(const std::shared_ptr<const Dataset>& dataset,
                                    const Chain& chain, const DataLoaderOptions& options,
                                    std::size_t batches) {
@@ -65,7 +65,7 @@ TEST(JpegWire, UnsupportedFilesAreDecodedByWorkers) {
   EXPECT_THAT(compare(set, chain, as_files(2), 2), testing::UnorderedElementsAre(0, 1, 3, 4, 6, 9));
 }
 
-/// Changes masks alone, by a number drawn for the shape of what it is given.
+/// Changes only masks, by a random number whose range depends on the field's shape.
 struct Shift {
   static constexpr std::string_view kName = "shift";
   struct Drawn {
@@ -102,7 +102,7 @@ TEST(JpegWire, FilesLargerThanTheSlotAreDecodedByWorkers) {
   for (const auto& file : set->files) fitting += file.size() <= options.jpeg_bytes ? 1 : 0;
   ASSERT_GT(fitting, 1U);
   ASSERT_LT(fitting, 10U);
-  // The slot holds the finished image too, so that must be smaller here.
+  // The finished image must be smaller than the files, because the slot also needs space for that.
   const Chain chain = {{"crop", RandomResizedCrop{8}}};
   const SlabLayout layout = DataLoader::plan_layout(*set, chain, options);
   const std::size_t room = layout.field("image").sample_bytes - JpegSlot::kBytes;
@@ -127,10 +127,11 @@ TEST(JpegWire, LayoutHoldsDecodedImagesOnDeviceAndCopiesNoFiles) {
   const Chain chain = {{"resize", Resize{{8, 12}}}};
   const SlabLayout layout = DataLoader::plan_layout(*set, chain, options);
   const SlabField& image = layout.field("image");
-  EXPECT_EQ(image.sample_bytes, 1088U);  // 64 + 1000, up to the next multiple of 64
+  EXPECT_EQ(image.sample_bytes, 1088U);  // 64 + 1000, rounded up to the next multiple of 64
   EXPECT_EQ(image.offset_bytes, layout.copied_bytes);
   EXPECT_EQ(layout.bytes, layout.copied_bytes + 4352);
-  EXPECT_EQ(image.device_offset_bytes, layout.device_bytes - 1280);  // 4 * 8 * 12 * 3, aligned
+  // 4 * 8 * 12 * 3 bytes, rounded up to the alignment
+  EXPECT_EQ(image.device_offset_bytes, layout.device_bytes - 1280);
   EXPECT_EQ(image.device_offset_bytes % 256, 0U);
   for (const PackedField& packed : *layout.packed) {
     EXPECT_LE(packed.to_offset_bytes + packed.to_bytes(), image.device_offset_bytes);
@@ -216,7 +217,8 @@ TEST(JpegWire, PixelLimitAppliesToFiles) {
 
 TEST(JpegWire, DamagedFileErrorNamesStepAndSample) {
   const auto set = jpeg_set(10);
-  set->files[4].resize(set->files[4].size() - 2);  // no end marker: the CPU decodes it
+  // without an end marker, the CPU decodes the file
+  set->files[4].resize(set->files[4].size() - 2);
   set->files[6][3] = std::byte{0};
   DataLoaderOptions options = as_files();
   options.shuffle = false;
@@ -333,7 +335,7 @@ TEST(JpegEngine, RejectsScansWithUnexpectedMarkers) {
   EXPECT_TRUE(with(std::byte{0xd3}, std::byte{0xd3}));
   EXPECT_FALSE(with(std::byte{0xd3}, std::byte{0xd4}));
   EXPECT_FALSE(with(std::byte{0xd3}, std::byte{0xda}));
-  EXPECT_FALSE(with(std::byte{0xdd}, std::byte{0xfe}));  // so there is no interval
+  EXPECT_FALSE(with(std::byte{0xdd}, std::byte{0xfe}));  // so the file has no restart interval
   EXPECT_FALSE(with(std::byte{0xd3}, std::byte{0x00}));
 }
 

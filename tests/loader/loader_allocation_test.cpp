@@ -15,11 +15,11 @@ namespace {
 
 constexpr unsigned kWorkers = 3;
 
-// Each worker handles this many samples before the count begins: its arrays take turns, and all
-// must have grown.
+// Each worker handles this number of samples before the count begins: it rotates through several
+// arrays, and all of them must have grown.
 constexpr int kWarmUp = 8;
 
-/// Allocations of 500 batches, when the workers have read enough.
+/// Returns the number of allocations in 500 batches, after the workers' arrays have grown.
 std::size_t count_allocations(DataLoaderOptions options) {
   std::barrier together(kWorkers);
   const auto dataset = std::make_shared<TestSet>(64);

@@ -30,7 +30,7 @@ TEST(LoaderBench, MeasuresEachWorkerCountAndItsSteps) {
     EXPECT_GE(each.samples_per_second.n, 1U);
     ASSERT_EQ(each.steps.size(), 5U);
     EXPECT_EQ(each.steps[0].name, "read");
-    // Two rounds of the slabs that come first and at least four more batches.
+    // Each of two rounds takes the slabs that were filled first and at least four more batches.
     EXPECT_GE(each.steps[0].calls, 2U * 4 * (4 + 4));
   }
 }

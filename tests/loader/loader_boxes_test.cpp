@@ -23,7 +23,7 @@ const std::vector<NamedOp> kGeometricOps = {{"crop", RandomResizedCrop{{24, 32}}
                                             {"turn", RandomRotation{{-30, 30}}},
                                             {"again", RandomCrop{24, 2}}};
 
-/// The boxes of all samples of some batches, as they travel.
+/// Returns the boxes of all samples of some batches as the loader stores them.
 std::vector<Bytes> load_boxes(const DataLoaderOptions& options,
                               const std::vector<NamedOp>& chain = kGeometricOps) {
   DataLoader loader(jpeg_set(10), chain, options);
@@ -38,7 +38,7 @@ std::vector<Bytes> load_boxes(const DataLoaderOptions& options,
 
 TEST(LoaderBoxes, AreTheSameForTransformsOnHostOrDevice) {
   const std::vector<Bytes> on_the_host = load_boxes({{.batch_size = kBoxesBatch, .seed = 3}, {}});
-  EXPECT_NE(on_the_host[0], on_the_host[2]) << "another epoch";
+  EXPECT_NE(on_the_host[0], on_the_host[2]) << "the third batch is of another epoch";
   for (const unsigned workers : {1U, 3U})
     for (std::size_t on_device = 1; on_device < kGeometricOps.size(); ++on_device) {
       DataLoaderOptions options{{.batch_size = kBoxesBatch, .seed = 3}, {.num_workers = workers}};

@@ -93,7 +93,7 @@ TEST(LoaderCache, NeverExceedsItsBudgetAndEvictsNothing) {
     EXPECT_EQ(cache.samples, 2000U / 256);
     EXPECT_EQ(cache.bytes, memory.bytes());
     EXPECT_LE(memory.peak_bytes(), kScarce);
-    // Those that are cached are read once, all others in every epoch.
+    // Cached samples are read once, all others in every epoch.
     EXPECT_GE(dataset->reads.count(), kSamples + 2 * (kSamples - cache.samples));
     EXPECT_GE(cache.hits, 2 * cache.samples);
   }
@@ -192,7 +192,7 @@ TEST(LoaderCache, WithoutCacheCountersAreZero) {
   EXPECT_FALSE(loader.cache().is_filling);
 }
 
-/// JPEG files of noise, of different sizes.
+/// JPEG files of noise, in different sizes.
 std::shared_ptr<const Dataset> noise_files() {
   std::vector<Bytes> files;
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(kSamples); ++i) {
@@ -204,7 +204,7 @@ std::shared_ptr<const Dataset> noise_files() {
   return set_of_files(std::move(files));
 }
 
-/// Bytes that "decode" gave for each of the samples it was called for.
+/// Returns the mean number of bytes that "decode" produced per call.
 double decoded_bytes(const DataLoader& loader) {
   const StepCounter decode = loader.counters()[1];
   return static_cast<double>(decode.bytes) / static_cast<double>(decode.calls);
@@ -223,7 +223,8 @@ TEST(LoaderCacheWithCrop, HoldsWholeImagesBeforeARandomCrop) {
   EXPECT_EQ(whole.cache().samples, kSamples);
   EXPECT_GT(decoded_bytes(whole), 5 * kCropBytes);
 
-  // No more than the index fits: once that is known, images are decoded in part again.
+  // The cache has space only for its index. As soon as that is known, images are decoded in part
+  // again.
   DataLoader full(dataset, chain, options_with(CacheOptions{"decode", 8 * kSamples + 1}, 1));
   EXPECT_EQ(take(full, kCacheBatches), expected);
   EXPECT_EQ(full.cache().samples, 0U);

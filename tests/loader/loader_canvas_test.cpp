@@ -24,7 +24,7 @@ DataLoaderOptions canvas_options(std::size_t on_device, unsigned workers = 2) {
   return options;
 }
 
-/// Images and masks smaller, larger and wider than what is made of them.
+/// Chains that enlarge, shrink or change the aspect ratio of images and masks.
 std::vector<std::vector<NamedOp>> chains() {
   const auto with = [](AnyOp first) -> std::vector<NamedOp> {
     return {{"first", std::move(first)},
@@ -41,7 +41,7 @@ std::vector<std::vector<NamedOp>> chains() {
           with(RandomCrop{{12, 10}})};
 }
 
-/// Values of all fields of all samples of some batches, as they are behind the whole chain.
+/// Returns all fields of all samples of some batches after the whole chain.
 std::vector<Bytes> load_values(const std::shared_ptr<const Dataset>& set,
                                const std::vector<NamedOp>& chain,
                                const DataLoaderOptions& options) {
@@ -122,7 +122,7 @@ TEST(LoaderCanvas, DecodesOnlyTheCropRegion) {
   const auto [part, of_parts] = decoded_bytes(true);
   const auto [whole, of_whole] = decoded_bytes(false);
   EXPECT_LT(part, whole * 3 / 4);
-  EXPECT_EQ(of_parts, of_whole) << "what is not read is 0";
+  EXPECT_EQ(of_parts, of_whole) << "the rest of the canvas must be 0";
 }
 
 TEST(LoaderCanvas, CanvasesHaveOneSize) {

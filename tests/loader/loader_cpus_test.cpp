@@ -9,7 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Where the threads may run that ask for memory or read.
+/// Records the CPUs that the calling threads may use when they allocate or read.
 class SeenCpus {
  public:
   void add() {
@@ -48,7 +48,7 @@ class SeenMemory final : public std::pmr::memory_resource {
 class LoaderCpus : public testing::Test {
  protected:
   void SetUp() override {
-    if (all_.size() < 2) GTEST_SKIP() << "this process may use one CPU alone";
+    if (all_.size() < 2) GTEST_SKIP() << "this process may use only one CPU";
     options_.cpus = {all_.back()};
     dataset_->on_read = [this](std::size_t) { reading_.add(); };
     dataset_->on_decode = [this](std::size_t) { decoding_.add(); };

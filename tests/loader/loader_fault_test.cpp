@@ -250,7 +250,7 @@ TEST(LoaderRefuses, ABatchLargerThanTheDataset) {
               HasSubstr("the data set is empty"));
 }
 
-/// Gives images of any size the size that TestSet's have.
+/// Gives images of any size the size of TestSet's images.
 struct ToSide : OwnOp {
   static constexpr std::string_view kName = "to_side";
   void validate() const {

@@ -18,10 +18,10 @@
 
 namespace slipstream {
 
-/// Time for a broken loader to go wrong in; a right one passes however long this takes.
+/// Gives an incorrect loader time to fail. A correct one passes for any length of this time.
 inline void give_time() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
-/// Returns `options` with another value of one member.
+/// Returns `options` with one member changed.
 template <typename T>
 DataLoaderOptions with(T DataLoaderOptions::*member, std::type_identity_t<T> value,
                        DataLoaderOptions options) {
@@ -29,7 +29,7 @@ DataLoaderOptions with(T DataLoaderOptions::*member, std::type_identity_t<T> val
   return options;
 }
 
-/// Closed until open() is called; wait() blocks until then.
+/// Threads in wait() block until open() is called.
 class Gate {
  public:
   void open() {
@@ -52,7 +52,7 @@ class Gate {
   bool open_ = false;
 };
 
-/// A number that threads raise and wait for.
+/// A number that threads increment and wait for.
 class WaitableCounter {
  public:
   void raise() {
@@ -82,7 +82,8 @@ inline std::byte sample_pixel(std::uint64_t sample, std::size_t i) {
   return static_cast<std::byte>((sample * 31 + i * 7) & 0xFF);
 }
 
-/// Images ("encoded" as eight bytes that hold the sample's index) and labels: index mod 10.
+/// Images ("encoded" as eight bytes with the sample's index), and labels, which are the index
+/// modulo 10.
 class TestSet : public Dataset {
  public:
   explicit TestSet(std::size_t samples) : samples_(samples) {}
@@ -124,14 +125,14 @@ class TestSet : public Dataset {
   std::function<void(std::size_t)> on_read;
   std::function<void(std::size_t)> on_decode;
   std::function<void(std::size_t, Sample&)> change;
-  std::int64_t image_side = kSide;  ///< as declared
+  std::int64_t image_side = kSide;  ///< the declared side
   std::int64_t classes = 10;
 
  private:
   std::size_t samples_;
 };
 
-/// Adds one drawn number to every pixel.
+/// Adds one random number to every pixel.
 struct Brighten {
   static constexpr std::string_view kName = "brighten";
   struct Drawn {
@@ -159,7 +160,7 @@ inline Bytes copy_slab_bytes(const DataLoader& loader, const HostBatch& batch) {
   return {batch.data, batch.data + loader.layout().bytes};
 }
 
-/// The whole slabs of the next `batches` batches.
+/// Returns the whole slabs of the next `batches` batches.
 inline std::vector<Bytes> take(DataLoader& loader, std::size_t batches) {
   std::vector<Bytes> taken;
   for (std::size_t i = 0; i < batches; ++i) {
@@ -173,7 +174,7 @@ inline std::vector<Bytes> take(DataLoader& loader, std::size_t batches) {
 inline std::vector<NamedOp> no_transforms() { return {}; }
 inline std::vector<NamedOp> two_transforms() { return {{"one", Brighten{}}, {"two", Brighten{}}}; }
 
-/// What next() throws as Error, or "".
+/// Returns the message of the Error that next() throws, or "".
 inline std::string message_of_next(DataLoader& loader) {
   try {
     loader.next();
@@ -183,7 +184,7 @@ inline std::string message_of_next(DataLoader& loader) {
   return "";
 }
 
-/// What the constructor refuses, or "".
+/// Returns the message with which the constructor refuses its arguments, or "".
 inline std::string refusal(std::shared_ptr<const Dataset> dataset, std::vector<NamedOp> transforms,
                            const DataLoaderOptions& options) {
   try {

@@ -12,7 +12,7 @@
 namespace slipstream {
 namespace {
 
-/// A mark that the test reaches.
+/// A mark that the test can make reached.
 class TestMark final : public Mark {
  public:
   bool reached() const override { return gate.is_open(); }
@@ -61,7 +61,8 @@ TEST(LoaderFlow, BlockedTimeIsPositiveOnlyIfNoBatchWasFilled) {
                          {{.batch_size = 2}, {.num_workers = 2, .prefetch_batches = 3}}));
   double blocked_s = 0;
   bool has_waited = false;
-  // A caller that is slower than the workers takes batches that are filled, and does not wait.
+  // A caller that is slower than the workers gets filled batches and does not wait; so the test
+  // tries until it has to wait.
   test::eventually("a batch that is waited for", [&] {
     const HostBatch batch = loader.next();
     EXPECT_EQ(batch.filled == 0, batch.blocked_s > 0);
@@ -80,13 +81,14 @@ TEST(LoaderFlow, BatchReportsHowManyBatchesWereFilled) {
                       with(&DataLoaderOptions::held_batches, 1,
                            {{.batch_size = 2}, {.num_workers = 2, .prefetch_batches = 3}}));
     const HostBatch held = loader.next();
-    while (loader.counters().back().calls < 8) std::this_thread::yield();  // four slabs of two
+    // four slabs of two samples
+    while (loader.counters().back().calls < 8) std::this_thread::yield();
     give_time();
     loader.release(held, nullptr);
     const HostBatch next = loader.next();
     filled.push_back(next.filled);
     EXPECT_EQ(next.blocked_s > 0, next.filled == 0);
-    return next.filled >= 3;  // fewer where a worker has not yet handed over what it has filled
+    return next.filled >= 3;  // fewer if a worker has not yet handed over the batch that it filled
   });
   EXPECT_THAT(filled, testing::Each(testing::Le(4U)));
 }
@@ -112,11 +114,12 @@ TEST(LoaderFlow, LapsHoldTheTimesOfTheLastSamples) {
     EXPECT_EQ(step.wall_s.size(), kKeptLaps) << step.name;
     EXPECT_EQ(step.cpu_s.size(), kKeptLaps) << step.name;
   }
-  // The slow sample is not among the first kKeptLaps ones: laps of the last samples are kept.
+  // The slow sample is not one of the first kKeptLaps samples, so it is found only if the laps of
+  // the last samples are kept.
   const auto slow = std::ranges::max_element(laps.front().wall_s) - laps.front().wall_s.begin();
   const auto at = static_cast<std::size_t>(slow);
   EXPECT_GE(laps.front().wall_s[at], 0.99 * kSlowS);
-  EXPECT_LT(laps.front().cpu_s[at], laps.front().wall_s[at] / 2) << "sleeping takes no CPU time";
+  EXPECT_LT(laps.front().cpu_s[at], laps.front().wall_s[at] / 2) << "sleeping uses no CPU time";
 }
 
 TEST(LoaderFlow, HeldBatchIsNotOverwritten) {

@@ -14,7 +14,7 @@ constexpr std::size_t kMemoryBatch = 20;
 constexpr std::size_t kMemorySamples = 5000;  // 20 epochs
 constexpr std::size_t kIndex = 8 * kMemorySamples;
 
-/// Of this process, now.
+/// Returns the resident memory of this process.
 std::int64_t resident_bytes() {
   std::ifstream file("/proc/self/statm");
   std::int64_t pages = 0;
@@ -23,7 +23,7 @@ std::int64_t resident_bytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
-/// By how much memory grows from the 10,000th sample to the 100,000th.
+/// Returns the growth of memory between the 10,000th and the 100,000th sample.
 std::int64_t growth(DataLoader& loader) {
   const auto walk = [&](std::size_t samples) {
     for (std::size_t i = 0; i < samples; i += kMemoryBatch) loader.release(loader.next(), nullptr);

@@ -30,7 +30,7 @@ bool has_field(const SlabLayout& layout, const std::string& name) {
   return std::any_of(layout.fields.begin(), layout.fields.end(), is);
 }
 
-/// The shares that travel with each of so many batches.
+/// Returns the mixing shares that the loader stores with each of `batches` batches.
 std::vector<std::vector<float>> shares(const DataLoaderOptions& options, std::size_t batches,
                                        const std::vector<NamedOp>& transforms = kFloats) {
   DataLoader loader(std::make_shared<TestSet>(22), transforms, options);
@@ -47,7 +47,7 @@ std::vector<std::vector<float>> shares(const DataLoaderOptions& options, std::si
   return all;
 }
 
-/// MixUp comes behind so many transforms.
+/// Returns the share that MixUp samples after this number of transforms.
 float drawn(std::uint64_t batch, std::size_t place, std::uint32_t transforms = 2) {
   const BatchChain chain(kMixup, transforms,
                          {{"image", FieldKind::image, DType::float32, {kSide, kSide, 3}, 0},

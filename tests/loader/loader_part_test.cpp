@@ -17,7 +17,7 @@ constexpr DecodeOptions kPart = {};
 
 struct LoadedPart {
   std::vector<Bytes> slabs;
-  double decoded_bytes = 0;  ///< a sample
+  double decoded_bytes = 0;  ///< per sample
 };
 
 LoadedPart run_part(std::shared_ptr<const Dataset> dataset, const std::vector<NamedOp>& chain,
@@ -82,7 +82,7 @@ TEST(LoaderPartialDecoding, OnlyAFirstCropWithDefaultDecodingDecodesPartially) {
   };
   const std::vector<NamedOp> crop = {{"crop", RandomCrop{{12, 10}}}};
   const std::vector<NamedOp> late = {{"small", Resize{{30, 30}}}, {"crop", RandomCrop{{12, 10}}}};
-  // Workers decode ahead of what is taken: the averages differ a little from run to run.
+  // Workers decode in advance, so the averages differ a little from run to run.
   const double whole = decoded(true, crop, kWhole);
   EXPECT_NEAR(decoded(false, crop, kPart), whole, whole / 4);
   EXPECT_NEAR(decoded(true, late, kPart), whole, whole / 4);

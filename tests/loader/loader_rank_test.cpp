@@ -16,7 +16,7 @@ using testing::HasSubstr;
 constexpr std::size_t kRankSamples = 47;
 constexpr std::size_t kRankBatch = 3;
 constexpr std::size_t kRanks = 4;
-constexpr std::size_t kRankBatches = 11;  // more than two epochs, of 3 batches or 4
+constexpr std::size_t kRankBatches = 11;  // more than two epochs of 3 or 4 batches
 
 const Sampling kBalanced = Sampling::balanced([] {
   std::vector<std::int64_t> labels;
@@ -44,7 +44,7 @@ DataLoaderOptions one_rank(const Sampling& sampling = {}, bool drop_last = true)
           {.num_workers = 3}};
 }
 
-/// The fields of every sample, step after step.
+/// Returns the fields of every sample, step by step.
 std::vector<Bytes> rank_samples(const std::shared_ptr<const Dataset>& dataset,
                                 const DataLoaderOptions& options,
                                 std::size_t batches = kRankBatches) {
@@ -142,7 +142,8 @@ TEST(LoaderRank, BadSamplesAreReplacedBySamplesOfTheSameRank) {
     const auto expected = rank_samples(test_set(), options, 3);
     options.on_bad_sample = OnBadSample::skip;
     const auto taken = rank_samples(damaged, options, 3);
-    // Behind the three batches lie what is left of 47: 3 places for ranks 0 to 2, 2 for the last.
+    // After the three batches, 3 of the 47 samples are left for each of ranks 0 to 2, and 2 for the
+    // last rank.
     const std::size_t places = rank < 3 ? 12 : 11;
     for (std::size_t place = 0; place < 9; ++place) {
       if (!bad.contains(at(rank, place))) {

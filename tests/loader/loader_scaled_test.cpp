@@ -30,8 +30,8 @@ struct LoadedScaled {
   }
 };
 
-/// One batch of all samples, in their order. What was decoded is counted when the next one is ready
-/// and no slab is left, so that no worker goes on.
+/// Loads one batch of all samples in order. Decoded bytes are counted when the next batch is ready
+/// and no slab is free, so that all workers are idle.
 LoadedScaled run_scaled(const std::shared_ptr<const Dataset>& dataset, const NamedOp& first,
                         const DecodeOptions& decode,
                         OnBadSample on_bad_sample = OnBadSample::stop) {
@@ -52,7 +52,7 @@ LoadedScaled run_scaled(const std::shared_ptr<const Dataset>& dataset, const Nam
 
 TEST(LoaderScaled, ChangesOnlyJpegImages) {
   const auto dataset = std::make_shared<PictureSet>();
-  const std::set<std::size_t> whole = {7, 12, 13};  // PNG, turned, CMYK
+  const std::set<std::size_t> whole = {7, 12, 13};  // decoded at full size: PNG, rotated, CMYK
   for (const NamedOp& first :
        {NamedOp{"crop", RandomResizedCrop{{6, 5}, {0.5, 1}}}, NamedOp{"small", Resize{{9, 10}}}}) {
     const LoadedScaled exact = run_scaled(dataset, first, kExact);
@@ -90,7 +90,7 @@ TEST(LoaderScaled, ImagesReducedByLessThanTwoAreExact) {
   }
 }
 
-/// Photo-like: textured objects with sharp edges under uneven light, with noise.
+/// Photo-like images: textured objects with sharp edges under uneven light, with noise.
 std::shared_ptr<const Dataset> scene_files(std::size_t count) {
   HostArray image;
   HostArray mask;
@@ -110,7 +110,7 @@ double mean_difference(const Bytes& a, const Bytes& b) {
   return sum / static_cast<double>(a.size());
 }
 
-// The tolerance that docs/transforms.md states.
+// docs/transforms.md states this tolerance.
 TEST(LoaderScaled, MeanDifferenceFromExactIsAtMostThreeLevels) {
   const auto dataset = scene_files(12);
   for (const std::int64_t side : {180, 100, 50, 25}) {

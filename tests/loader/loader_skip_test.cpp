@@ -65,7 +65,7 @@ TEST(LoaderSkip, BadSampleIsReplacedByTheNextGoodOne) {
       const std::uint64_t stand_in = order.at(epoch, at % kSkipSamples);
       EXPECT_EQ(part(skipping, taken[batch], position)[1], sample_pixel(stand_in, 1));
     }
-  EXPECT_GE(skipping.skipped().replacements, places);  // batches that are filled ahead count too
+  EXPECT_GE(skipping.skipped().replacements, places);  // prefetched batches count, too
 }
 
 TEST(LoaderSkip, EachBadSampleIsListedOnceWithItsError) {

@@ -15,7 +15,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// One sample of a taken slab, fields one after the other.
+/// Returns one sample of a slab, field after field.
 Bytes copy_sample_bytes(const SlabLayout& layout, const Bytes& slab, std::size_t position) {
   Bytes sample;
   for (const SlabField& field : layout.fields) {
@@ -223,7 +223,7 @@ TEST(DataLoader, LabelsOfManyClassesKeepInt64) {
   EXPECT_THAT(labels, ElementsAre(500, 501));
 }
 
-/// Counts what is taken from it and given back.
+/// Counts allocated blocks and bytes.
 class CountedMemory final : public std::pmr::memory_resource {
  public:
   std::size_t blocks = 0;

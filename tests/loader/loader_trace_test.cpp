@@ -22,7 +22,8 @@ constexpr std::uint64_t kTraceBatches = 20;
 
 class LoaderTrace : public testing::Test {
  protected:
-  /// The rows of a kind, after kTraceBatches batches from kFirst on; the loader is gone.
+  /// Loads kTraceBatches batches from number kFirst, destroys the loader, and returns the rows of a
+  /// kind.
   std::vector<const TraceRow*> traced(Kind kind, DataLoaderOptions options) {
     options.batch_size = kTraceBatch;
     options.first_batch = kFirst;
@@ -42,7 +43,7 @@ class LoaderTrace : public testing::Test {
     return rows;
   }
 
-  /// One thing after the other, within the test's time.
+  /// Checks that events do not overlap, and that they are within the time of the run.
   void expect_in_order(const TraceRow& row) const {
     std::int64_t at_ns = begin_ns_;
     for (const TraceEvent& event : row.events()) {
@@ -102,7 +103,8 @@ TEST_F(LoaderTrace, SlabEventsSpanFirstToLastSample) {
   for (const TraceRow* row : recorder_->rows()) {
     if (row->kind() != Kind::worker) continue;
     for (const TraceEvent& event : row->events()) {
-      if (!fills.contains(event.batch)) continue;  // the loader was gone before it was full
+      // the loader was destroyed before this slab was full
+      if (!fills.contains(event.batch)) continue;
       EXPECT_GE(event.begin_ns, fills[event.batch]->begin_ns);
       EXPECT_LE(event.end_ns, fills[event.batch]->end_ns);
     }

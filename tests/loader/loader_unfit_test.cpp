@@ -30,7 +30,7 @@ std::vector<std::uint64_t> numbers(const SkippedSamples& skipped) {
   return all;
 }
 
-/// Images 0 and 9 are 40 pixels high, all others 47 or more.
+/// Images 0 and 9 are 40 pixels high, all others at least 47.
 std::shared_ptr<JpegSet> set_with_two_small_images() { return jpeg_set(12); }
 
 std::shared_ptr<JpegSet> set_with_two_damaged_files() {
@@ -119,7 +119,7 @@ TEST(LoaderUnfit, StopModeReportsFileAndSampleForAllDecodeOptions) {
   EXPECT_EQ(message({}, {{"image", Wire::jpeg}}), expected);
 }
 
-/// Images of 6 x 8 pixels with masks, but one sample of other sizes.
+/// Images of 6 x 8 pixels with masks; one sample has other sizes.
 std::shared_ptr<const Dataset> set_with_one_odd_sample(const Shape& image, const Shape& mask) {
   return made_set(8, {image_field(), mask_field("mask", 5)}, [=](std::size_t index, Sample& out) {
     const auto put = [](Field& field, const Shape& shape) {

@@ -19,7 +19,7 @@ constexpr std::size_t kReadAheadSamples = 23;
 constexpr std::size_t kReadAheadBatch = 4;
 constexpr std::uint64_t kReadAheadBatches = 17;  // more than three epochs of five
 
-/// Another time for each call, up to 0.25 ms: many are not worth a sleep.
+/// Sleeps for up to 0.25 ms depending on `index`, for a third of the calls not at all.
 void sleep_briefly(std::size_t index) {
   const std::size_t mixed = (index + 1) * 0x9E3779B97F4A7C15u >> 40;
   if (mixed % 3 > 0) std::this_thread::sleep_for(std::chrono::microseconds(mixed % 250));
@@ -100,7 +100,9 @@ TEST(ReadAhead, AllReadersResumeAfterASlowSample) {
   DataLoader loader(dataset, no_transforms(),
                     {{.batch_size = kReadAheadBatch, .shuffle = false},
                      {.num_workers = 2, .read_ahead = {.reads = 4}}});
-  decoded.wait_for(7);  // all but the first: their slots are free, and out of reach
+  // All but sample 0 of the first eight. Their slots are free, but cannot be used before that of
+  // sample 0.
+  decoded.wait_for(7);
   give_time();
   first.open();
   dataset->reads.wait_for(8 + 4);
@@ -316,7 +318,7 @@ TEST(ReadAhead, ChunkBytesApplyToEveryReadingThread) {
     dataset->on_read = [&](std::size_t index) {
       const std::lock_guard lock(mutex);
       requests.push_back(ReadChunk::of(std::size_t{1} << 30));
-      if (index == 2) throw Error("gone");  // a worker reads what stands in for it
+      if (index == 2) throw Error("gone");  // a worker reads the replacement
     };
     {
       DataLoader loader(dataset, no_transforms(),

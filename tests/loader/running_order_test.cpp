@@ -17,7 +17,7 @@ using Occurrence = std::pair<std::uint64_t, std::uint16_t>;
 
 struct Case {
   std::uint64_t samples;
-  std::size_t batch_size;  ///< of one rank
+  std::size_t batch_size;  ///< batch size of one rank
   std::size_t ranks;
 };
 
@@ -130,7 +130,7 @@ TEST(RunningOrder, AllRanksTogetherTakeTheStepsOfOneRank) {
       }
 }
 
-/// All that the ranks take in an epoch.
+/// Returns all samples of the ranks in an epoch.
 std::vector<Occurrence> epoch_at(const Case& c, bool drop_last, std::uint64_t epoch) {
   std::vector<Occurrence> all;
   for (const RunningOrder& order : make_orders(c, drop_last)) {

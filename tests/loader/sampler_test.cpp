@@ -46,7 +46,7 @@ TEST(Sampler, LargeSizesReturnDistinctIndicesInRange) {
   }
 }
 
-// From an independent implementation in Python.
+// The values were computed by an independent implementation in Python.
 TEST(Sampler, MatchesGoldenValues) {
   using Order = std::vector<std::uint64_t>;
   EXPECT_EQ(list_samples(Sampler(10, true, 1), 0), (Order{7, 2, 3, 1, 4, 9, 5, 0, 6, 8}));
@@ -68,7 +68,7 @@ TEST(Sampler, EpochsAndSeedsDiffer) {
   EXPECT_EQ(list_samples(Sampler(100, true, 1), 0), order);
 }
 
-// Each position takes each sample equally often: chi-squared per degree of freedom near 1.
+// Each sample is equally frequent at each position: chi-squared per degree of freedom is near 1.
 TEST(Sampler, PositionsAreUniform) {
   for (const std::uint64_t samples : {2u, 3u, 5u, 10u, 17u, 64u, 100u}) {
     const Sampler sampler(samples, true, 12345);

@@ -33,7 +33,7 @@ Sampler weighted_sampler(const Weights& weights, bool shuffle = true, std::uint6
   return {weights.size(), shuffle, seed, Sampling::weighted(weights)};
 }
 
-/// Samples and occurrences.
+/// Returns an epoch's samples, each with the number of its occurrence.
 Order list_occurrences(const Sampler& sampler, std::uint32_t epoch) {
   Order order;
   for (std::uint64_t i = 0; i < sampler.size(); ++i) {
@@ -60,7 +60,7 @@ void expect_occurrences_differ(const Sampler& sampler) {
   EXPECT_EQ(largest + 1, sampler.occurrences());
 }
 
-/// How often each sample comes in `epochs` epochs.
+/// Returns how often each sample occurs in `epochs` epochs.
 Weights count_samples(const Sampler& sampler, std::uint32_t epochs) {
   Weights counts(sampler.size());
   for (std::uint32_t epoch = 0; epoch < epochs; ++epoch)
@@ -68,7 +68,8 @@ Weights count_samples(const Sampler& sampler, std::uint32_t epochs) {
   return counts;
 }
 
-/// Chi-squared of counts against shares of the weights, in standard deviations above its mean.
+/// Returns chi-squared of counts with respect to the weights, in standard deviations above its
+/// mean.
 double chi_squared_excess(const Weights& counts, const Weights& weights) {
   double draws = 0;
   double sum = 0;
@@ -87,7 +88,7 @@ double chi_squared_excess(const Weights& counts, const Weights& weights) {
   return (chi_squared - degrees) / std::sqrt(2 * degrees);
 }
 
-/// 3 of class 0, 7 of class 2, 20 of class 5, mixed; classes 1, 3 and 4 are empty.
+/// 3 samples of class 0, 7 of class 2 and 20 of class 5, mixed; classes 1, 3 and 4 are empty.
 Labels uneven_labels() {
   Labels labels;
   for (int i = 0; i < 30; ++i) labels.push_back(i % 10 == 4 ? 0 : (i % 4 == 1 ? 2 : 5));
@@ -96,7 +97,7 @@ Labels uneven_labels() {
 
 TEST(BalancedSampling, EveryRoundHasEveryClassOnceInRandomOrder) {
   Labels labels = uneven_labels();
-  labels.push_back(5);  // the last round is cut short
+  labels.push_back(5);  // the last round is incomplete
   const Sampler sampler = balanced_sampler(labels);
   std::set<std::vector<std::int64_t>> rounds;
   for (std::uint32_t epoch = 0; epoch < 6; ++epoch) {
@@ -170,7 +171,7 @@ TEST(BalancedSampling, EpochsAndSeedsDiffer) {
   EXPECT_NE(list_occurrences(balanced_sampler(uneven_labels(), true, 2), 0), order);
 }
 
-// From an independent implementation in Python.
+// The values were computed by an independent implementation in Python.
 TEST(BalancedSampling, MatchesGoldenValues) {
   const Sampler few = balanced_sampler({0, 0, 0, 0, 0, 0, 7, 7, 3, 0});
   EXPECT_EQ(
@@ -194,7 +195,7 @@ TEST(BalancedSampling, MatchesGoldenValues) {
   EXPECT_EQ(members[1], (Order::value_type{62, 0}));
   EXPECT_EQ(members[99], (Order::value_type{60, 9}));
 
-  // As many classes as are shuffled as a whole, and one more.
+  // The largest number of classes that are shuffled as a whole, and one more.
   Labels each(32);
   std::iota(each.begin(), each.end(), 0);
   EXPECT_EQ(balanced_sampler(each).at(0, 1), 10u);
@@ -202,7 +203,7 @@ TEST(BalancedSampling, MatchesGoldenValues) {
   EXPECT_EQ(balanced_sampler(each).at(0, 1), 14u);
 }
 
-/// Labels alone.
+/// A data set that has nothing but labels.
 class LabelsOnly final : public LabeledDataset {
  public:
   LabelsOnly(std::size_t samples, Labels labels) : samples_(samples), labels_(std::move(labels)) {}
@@ -311,7 +312,7 @@ TEST(WeightedSampling, ScaledWeightsGiveSameOrder) {
             list_occurrences(Sampler(100, true, 1), 0));
 }
 
-// From an independent implementation in Python, in fractions.
+// The values were computed by an independent implementation in Python, with fractions.
 TEST(WeightedSampling, MatchesGoldenValues) {
   const Sampler sampler = weighted_sampler({1, 0, 0.5, 4, 2.5, 1, 0, 1, 0, 0.125});
   EXPECT_EQ(

@@ -53,7 +53,7 @@ ArrayField numbers(const std::string& name, const Shape& shape) {
                       [&](std::size_t) { return normal(random); });
 }
 
-/// One batch as stages see it, field by field.
+/// Returns the fields of one batch as stages see them.
 std::vector<Bytes> received_fields(const std::shared_ptr<const Dataset>& dataset,
                                    std::size_t batch_size, const WireFormats& wire) {
   DataLoader loader(dataset, {}, {{.batch_size = batch_size}, {.num_workers = 2, .wire = wire}});
@@ -152,7 +152,7 @@ TEST(Wire, HalfFormatsRoundEachValueOnce) {
   }
 }
 
-// The processor's own conversion, where it has one, against the one in integers.
+// Compares the processor's conversion instruction, if it has one, with the conversion in integers.
 TEST(Wire, Fp16MatchesToF16ForSpecialValues) {
   std::vector<std::uint32_t> bits;
   for (std::uint64_t word = 0; word < (std::uint64_t{1} << 32); word += 65'521) {

@@ -63,7 +63,7 @@ TEST(BenchTable, InterruptedRowIsNotListedAsFailed) {
   EXPECT_THAT(table, Not(HasSubstr("failed")));
 }
 
-/// Every plan with its transforms on each device, at two batch sizes.
+/// A report with every plan, transforms on each device, and two batch sizes.
 BenchReport bench_with_transforms_devices() {
   BenchReport report = sample_bench();
   report.rows.clear();
@@ -147,7 +147,7 @@ TEST(BenchSvg, DrawsBarsGainsAndLegend) {
     EXPECT_THAT(svg, HasSubstr(words));
   for (const char* words : {"alone:copy", "nan", "inf"}) EXPECT_THAT(svg, Not(HasSubstr(words)));
   EXPECT_EQ(count_in(svg, ">batch size</text>"), 2u);
-  EXPECT_EQ(count_in(svg, "<rect"), 1u + 3u + 5u);  // page, legend, bars
+  EXPECT_EQ(count_in(svg, "<rect"), 1u + 3u + 5u);  // page, legend entries and bars
   EXPECT_EQ(count_in(svg, "<circle"), 1u);
 }
 
@@ -160,8 +160,8 @@ TEST(BenchSvg, DrawsOffloadingGains) {
   EXPECT_THAT(svg, Not(HasSubstr("alone:model, transforms cpu")));
   EXPECT_THAT(svg, Not(HasSubstr("gain over serial")));
   EXPECT_EQ(count_in(svg, ">offloading gain"), 1u);
-  EXPECT_EQ(count_in(svg, "<circle"), 4u);    // two gains at each batch size
-  EXPECT_EQ(count_in(svg, "<polyline"), 2u);  // each over batch sizes
+  EXPECT_EQ(count_in(svg, "<circle"), 4u);    // two gains for each batch size
+  EXPECT_EQ(count_in(svg, "<polyline"), 2u);  // each line connects the batch sizes
   EXPECT_THAT(svg,
               HasSubstr("<title>pipelined, transforms cuda, batch 8: 2.125 [1.594, 2.656] 1<"));
 }

@@ -25,7 +25,8 @@ TEST(Curves, PanelsAndColorsFollowMetricNames) {
   EXPECT_THAT(svg, HasSubstr(">alone: 7</text>"));
   EXPECT_EQ(count_in(svg, ">step</text>"), 3u);
   EXPECT_EQ(count_in(svg, ">15</text>"),
-            3u);  // of the axis, where ticks between steps are left out
+            // labels of the axis, which has no ticks between steps
+            3u);
   EXPECT_EQ(count_in(svg, "<polyline class=\"l1\""), 2u);
   EXPECT_EQ(count_in(svg, "<circle class=\"f2\""), 1u);
   EXPECT_THAT(svg, HasSubstr("<title>val/loss at step 20: 2</title>"));
@@ -39,7 +40,7 @@ TEST(Curves, ManyRowsAreReducedToLowestAndHighestValues) {
   const std::string svg = curves_svg(table, "run");
   EXPECT_LT(svg.size(), 40'000u);
   EXPECT_EQ(count_in(svg, "<circle"), 0u);
-  EXPECT_EQ(count_in(svg, ",85.0 "), 1u);  // 9 below a top of 10
+  EXPECT_EQ(count_in(svg, ",85.0 "), 1u);  // the point 9 below a top of 10
 }
 
 TEST(Curves, NonFiniteAndExtremeValuesGiveValidSvg) {

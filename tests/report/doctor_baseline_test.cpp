@@ -46,7 +46,7 @@ TEST(Baseline, ReportIsNotWorseThanItself) {
 }
 
 TEST(Baseline, RateIsWorseOnlyOutsideIntervalsAndByOverTwoPercent) {
-  const DoctorReport before = starved_report();  // 0.890 [0.872, 0.908]
+  const DoctorReport before = starved_report();  // rate 0.890 [0.872, 0.908]
   const std::string baseline = doctor_report_json(before);
   const auto worse_at = [&](double value, double low, double high) {
     DoctorReport now = before;

@@ -22,7 +22,7 @@ using testing::Not;
 
 Json parsed(const DoctorReport& report) { return Json::parse(doctor_report_json(report)); }
 
-/// The line of `text` that begins, after blanks, with `words`.
+/// Returns the line of `text` that begins, after spaces, with `words`.
 std::string find_line(const std::string& text, const std::string& words) {
   const std::size_t at = text.find("\n  " + words);
   if (at == std::string::npos) return "";
@@ -204,7 +204,7 @@ TEST(DoctorHtml, ContainsReportJsonAndConsoleText) {
       for (const char* list : {"lines", "items", "rows"})
         for (const Json& each : section.at(list)) shown += each.dump(-1, ' ', false);
     }
-    // Words of the console, but for bars of # and numbers of a list.
+    // Compares words of the console, except bars of # and numbers of a list.
     std::string text = doctor_text(report);
     std::ranges::replace(text, '\n', ' ');
     for (const std::string& word : split(text, ' ')) {

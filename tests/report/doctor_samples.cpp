@@ -43,7 +43,7 @@ Change change(const std::string& id, const std::string& what, double predicted, 
   return made;
 }
 
-/// Training takes each batch `step_s` long and then waits for `wait_s`.
+/// Training takes `step_s` for each batch and then waits for `wait_s`.
 std::vector<LaneResult> lanes(double step_s, double wait_s) {
   LaneResult copy = {"copy", {"copy"}, 0, 0, {}};
   LaneResult train = {"train", {"encode", "train"}, 0, 0, {}};

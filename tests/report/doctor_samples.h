@@ -7,20 +7,20 @@
 
 namespace slipstream {
 
-/// Starved by transforms, on a GPU: everything is there.
+/// A loop on a GPU for which transforms are the bottleneck; every part of the report is present.
 DoctorReport starved_report();
-/// Nothing to complain about.
+/// A loop without a bottleneck.
 DoctorReport full_speed_report();
-/// On a CPU; one level failed, time ran out, the user ended it.
+/// A loop on a CPU. One level failed, the time was used up, and the user ended the examination.
 DoctorReport failed_level_report();
-/// Nothing at all was measured.
+/// A report without any measurement.
 DoctorReport empty_report();
-/// `words` wherever a report takes words.
+/// A report with `words` in every text.
 DoctorReport report_with_text(const std::string& words);
-/// The starved report with `value` for every number that was measured.
+/// The starved report with `value` in place of every measured number.
 DoctorReport report_with_numbers(double value);
 
-/// What no name may do to a page or a terminal.
+/// A name that tries to inject HTML into a page or control sequences into a terminal.
 inline const std::string kHostile =
     "<script>alert(1)</script> & \"quoted\" 'it' \x1b[31m\x01 \xff ]]> <!-- </style>";
 

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 constexpr double kTime_s = 1'700'000'000.5;
-// The field wall_time of kTime_s.
+// The protobuf field wall_time with the value kTime_s.
 const std::string kTimeField("\x09\x00\x00\x20\x40\xfc\x54\xd9\x41", 9);
 
 template <typename T>
@@ -35,7 +35,8 @@ std::uint32_t mask_crc(std::uint32_t crc) { return (crc >> 15 | crc << 17) + 0xa
 
 class EventFileTest : public testing::Test {
  protected:
-  /// What the file's records hold; "damaged" for the rest where that is no whole record.
+  /// Returns the contents of the file's records, with "damaged" in place of an incomplete record
+  /// and all after it.
   static std::vector<std::string> events(const fs::path& path) {
     const std::string bytes = read_text(path);
     std::vector<std::string> found;
@@ -60,7 +61,7 @@ TEST(Crc32c, MatchesStandardTestVectors) {
   std::iota(ascending.begin(), ascending.end(), '\0');
   EXPECT_EQ(crc32c(""), 0u);
   EXPECT_EQ(crc32c("123456789"), 0xe3069283u);
-  // RFC 3720, appendix B.4.
+  // The test vectors are from RFC 3720, appendix B.4.
   EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8a9136aau);
   EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62a8ab43u);
   EXPECT_EQ(crc32c(ascending), 0x46dd794eu);

@@ -5,7 +5,7 @@
 
 namespace slipstream {
 
-/// The JSON in the data element of a page.
+/// Returns the JSON in the data element of a page.
 inline nlohmann::ordered_json page_data(const std::string& page) {
   const std::string start = "<script type=\"application/json\" id=\"data\">";
   const std::size_t begin = page.find(start) + start.size();

@@ -1,4 +1,4 @@
-"""Pages, as a strict parser and as a browser see them. WRITE_PAGES names the program that writes them."""
+"""Checks pages with a strict parser and in a browser. WRITE_PAGES names the program that writes them."""
 
 import html
 import json
@@ -39,14 +39,14 @@ const seen = {
 document.documentElement.dataset.seen = JSON.stringify(seen);
 </script>"""
 
-# Text that stands out less against what is behind it than 4.5 to 1 (WCAG AA).
+# Finds text whose contrast with its background is less than 4.5 to 1 (WCAG AA).
 FAINT = """
 (() => {
   const luminance = ([r, g, b]) => [r, g, b].map(v => v / 255)
     .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
     .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
   const parts = color => (color.match(/[0-9.]+/g) || []).map(Number);
-  const behind = element => {
+  const background = element => {
     for (; element; element = element.parentElement) {
       const color = parts(getComputedStyle(element).backgroundColor);
       if (color.length === 3 || color[3] > 0) return color;
@@ -57,7 +57,7 @@ FAINT = """
   for (const element of document.querySelectorAll('body *:not(svg *)')) {
     const own = [...element.childNodes].some(n => n.nodeType === 3 && n.data.trim());
     if (!own) continue;
-    const [a, b] = [parts(getComputedStyle(element).color), behind(element)].map(luminance);
+    const [a, b] = [parts(getComputedStyle(element).color), background(element)].map(luminance);
     const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
     if (contrast < 4.5) faint.push(element.textContent.slice(0, 40) + ' ' + contrast.toFixed(2));
   }
@@ -65,7 +65,7 @@ FAINT = """
 })()
 """
 
-# What reaches beyond the page's width.
+# Finds elements that extend beyond the page's width.
 TOO_WIDE = """
 [...document.querySelectorAll('body, body *:not(svg *):not(thead *)')]
   .filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5 ||
@@ -108,8 +108,8 @@ class InABrowser(PageTest):
         cls.program = next(filter(None, map(shutil.which, BROWSERS)), None)
         if not cls.program:
             if os.environ.get("CI"):
-                raise AssertionError("no Chromium here: scripts/setup.sh --lint installs it")
-            raise unittest.SkipTest("no Chromium here: scripts/setup.sh --lint installs it")
+                raise AssertionError("Chromium is not installed: scripts/setup.sh --lint installs it")
+            raise unittest.SkipTest("Chromium is not installed: scripts/setup.sh --lint installs it")
 
     def open(self, page, options=SCREEN):
         """Returns the result of AFTER for a page, opened with the browser's `options`; opens it once."""

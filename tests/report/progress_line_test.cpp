@@ -29,7 +29,7 @@ class ProgressLineTest : public testing::Test {
             .input_wait_share = 0.124};
   }
 
-  /// What was written since the last call.
+  /// Returns the text that was written since the last call.
   std::string written() {
     std::string text = out_.str();
     out_.str("");
@@ -100,7 +100,7 @@ TEST_F(ProgressLineTest, ShowsEpochScoreAndLearningRateIfKnown) {
   EXPECT_EQ(written(),
             "\repoch 3/90  step 10/100  10.0 steps/s  loss 2.5  top1 0.761  lr 0.0025  "
             "input wait 12 %  left 0:09");
-  columns_ = 64;  // the epoch and the score are of more use than the input wait
+  columns_ = 64;  // the epoch and the score are more useful than the input wait
   line.update(at(20, 2));
   EXPECT_THAT(written(), testing::HasSubstr("\repoch 3/90  step 20/100  10.0 steps/s  loss 2.5  "
                                             "left 0:08"));
@@ -111,7 +111,7 @@ TEST_F(ProgressLineTest, ShowsEpochScoreAndLearningRateIfKnown) {
 TEST_F(ProgressLineTest, SpeedIsMeasuredOverLastSeconds) {
   ProgressLine line(out_, terminal());
   line.update(at(0, 0));
-  line.update(at(1, 10));  // warm-up
+  line.update(at(1, 10));  // a warm-up step
   for (std::uint64_t step = 2; step <= 61; ++step)
     line.update(at(step, 10 + 0.1 * static_cast<double>(step)));
   EXPECT_THAT(written(), testing::HasSubstr("  10.0 steps/s"));
@@ -200,7 +200,7 @@ TEST(HasNoReader, IsTrueOnlyIfReadEndOfPipeIsClosed) {
 TEST(TerminalColumns, MatchTerminalSizeAndDefaultTo80) {
   const int controller = ::posix_openpt(O_RDWR | O_NOCTTY);
   if (controller < 0 || ::grantpt(controller) != 0 || ::unlockpt(controller) != 0)
-    GTEST_SKIP() << "no pseudo-terminals here";
+    GTEST_SKIP() << "this machine has no pseudo-terminals";
   const int terminal = ::open(::ptsname(controller), O_RDWR | O_NOCTTY);
   winsize size{};
   EXPECT_EQ(terminal_columns(terminal), 80u);

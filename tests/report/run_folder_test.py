@@ -1,4 +1,4 @@
-"""A run folder, as TensorBoard and the readers of Python's library see it.
+"""Reads a run folder with TensorBoard and with the readers of Python's library.
 
 WRITE_RUN_FOLDER names the program that writes the folder of a run that was resumed.
 """

@@ -41,7 +41,7 @@ class RunLogTest : public testing::Test {
     for (const fs::path& file : event_files()) all += read_text(file);
     return all;
   }
-  /// A run of four steps, of which each second one has a row.
+  /// Writes a run of four steps with a row for every second one.
   void run_before() const {
     RunLog log(run_, 0, {});
     log.add(2, 0.5, 1, {{"train/loss", 3}});

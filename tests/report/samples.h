@@ -59,7 +59,7 @@ inline RunReport sample_run() {
   return report;
 }
 
-/// Two images of 3 x 2 pixels, the second one marked.
+/// A sheet of two images of 3 x 2 pixels; the second one is marked.
 inline Sheet sample_sheet() {
   Sheet sheet{.columns = 2, .cell = 100};
   for (const bool is_marked : {false, true}) {

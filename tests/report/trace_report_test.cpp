@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 constexpr std::int64_t kMs = 1'000'000;
-constexpr std::int64_t kStart = 7'000 * kMs;  // no trace begins with the clock
+constexpr std::int64_t kStart = 7'000 * kMs;  // the clock is not 0 at the start of a trace
 
 std::string unzipped(const std::string& bytes) {
   z_stream stream{};
@@ -33,7 +33,8 @@ std::string unzipped(const std::string& bytes) {
   return text;
 }
 
-/// A worker that fills slabs of one sample, and three lanes of a plan of depth 3; times in ms.
+/// A worker that fills slabs of one sample each, and three lanes of a plan of depth 3; times are in
+/// ms.
 class TraceReport : public testing::Test {
  protected:
   void add(Kind kind, const std::string& row, const std::vector<std::string>& names,
@@ -54,7 +55,7 @@ class TraceReport : public testing::Test {
         {0, batch, kNoSample, begin, end});
   }
 
-  /// Every 10 ms a step of 4 ms, that waits for the loader.
+  /// Adds a step of 4 ms every 10 ms; it waits for the loader in between.
   void add_starved_steps(std::uint64_t steps) {
     for (std::uint64_t n = 0; n < steps; ++n) {
       const auto at = static_cast<std::int64_t>(10 * n);
@@ -250,7 +251,8 @@ TEST_F(TraceReport, CriticalPathOfStarvedStepGoesThroughLoader) {
   ASSERT_TRUE(path.has_value());
   EXPECT_EQ(path->ns, 10 * kMs);
   const std::string n = " #" + std::to_string(path->batch);
-  // From 7 ms into the sample's decoding, when the step before ended.
+  // The path begins when the preceding step ended, which is in the last millisecond of the sample's
+  // decoding.
   EXPECT_EQ(path_parts(*path), (std::map<std::string, std::int64_t>{{"decode" + n, 1},
                                                                     {"collate" + n, 2},
                                                                     {"copy" + n, 1},

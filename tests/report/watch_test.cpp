@@ -21,19 +21,20 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-/// One step, and how it was fed.
+/// Duration of a step, and the state of its input.
 struct FedStep {
   double seconds = 0.125;
   double waited_s = 0;
   std::size_t filled = 4;
-  std::optional<double> busy_s = {};  ///< empty: while it does not wait
+  std::optional<double> busy_s = {};  ///< empty: the time in which it does not wait
 };
 
-/// The Progress of a run with stated times, whose samples take 1, 2, 4 and 0.5 ms in their steps.
+/// Simulates the Progress of a run with given times. Its samples take 1, 2, 4 and 0.5 ms in the
+/// four host steps.
 struct WatchFeed {
   static constexpr std::uint64_t kSamples = 8;
 
-  /// Valid until the next call.
+  /// The result is valid until the next call.
   const Progress& next(const FedStep& step) {
     ++progress.step;
     progress.elapsed_s += step.seconds;
@@ -54,7 +55,7 @@ struct WatchFeed {
     return progress;
   }
 
-  /// Sums begin again from 0.
+  /// Starts a part of the run, in which sums restart from 0.
   void begin_part(std::uint64_t steps) {
     progress.part_began_s = progress.elapsed_s;
     progress.part_ends = progress.step + steps;
@@ -72,7 +73,7 @@ struct WatchFeed {
 constexpr FedStep kFed = {};
 constexpr FedStep kStarved = {.seconds = 0.25, .waited_s = 0.125, .filled = 0};
 
-/// A watch, with the windows that it returned.
+/// A watch together with the windows that it has returned.
 struct Watched {
   explicit Watched(const WatchOptions& options = {}) : watch(options) {}
 
@@ -169,7 +170,8 @@ TEST(Watch, WindowsLastAtLeastOneSecondAndFourSteps) {
   fast.train(20'000, {.seconds = 1e-3, .waited_s = 1e-4});
   EXPECT_NEAR(static_cast<double>(fast.windows.size()), 20, 1);
   EXPECT_NEAR(fast.windows.back().input_wait_share(), 0.1, 1e-6);
-  EXPECT_NEAR(static_cast<double>(fast.feed.times_counted), 20 * 5, 20) << "a few times a second";
+  EXPECT_NEAR(static_cast<double>(fast.feed.times_counted), 20 * 5, 20)
+      << "counters are read a few times per second";
 }
 
 TEST(Watch, LastStepsFormWindowOfAnyLength) {
@@ -204,10 +206,10 @@ TEST(Watch, PartsOfRunAreSummedButJudgedSeparately) {
   Watched run;
   for (int part = 0; part < 5; ++part) {
     run.feed.begin_part(4);
-    run.train(1, {.seconds = 30});  // two windows end: that of the part before, and its own
+    run.train(1, {.seconds = 30});  // two windows end: the one of the preceding part, and this one
     run.train(1, kFed);
     run.train(1, {.seconds = 12, .waited_s = 12});
-    run.train(1, {.seconds = 0.25, .waited_s = 0.25});  // too short a window to be judged
+    run.train(1, {.seconds = 0.25, .waited_s = 0.25});  // too short a window for a verdict
   }
   run.finish();
   std::uint64_t steps = 0;
@@ -311,8 +313,8 @@ slipstream_host_step_samples_total{run="a \"run\"",step="a\"b\\c\nd\\xff"} 48
 
 class RunWatchTest : public testing::Test {
  protected:
-  /// Trains for windows of one second, in each of which the device waits half of the time.
-  /// Returns what was printed.
+  /// Trains for windows of one second, in each of which the device waits half of the time. Returns
+  /// the printed text.
   std::string train(RunWatch& watch, int windows) {
     out_.str("");
     for (int i = 0; i < 4 * windows; ++i)
@@ -331,7 +333,7 @@ class RunWatchTest : public testing::Test {
 TEST_F(RunWatchTest, PrintsTheEventAndWritesBothFilesInEachWindow) {
   RunWatch watch(json_, prom_, line_);
   EXPECT_EQ(train(watch, 1) + watch.summary(), "");
-  EXPECT_TRUE(fs::is_empty(folder_.path())) << "it has not begun";
+  EXPECT_TRUE(fs::is_empty(folder_.path())) << "the watch has not begun";
   feed_ = {};
   watch.begin({});
   EXPECT_EQ(train(watch, 1), "");
@@ -347,7 +349,7 @@ TEST_F(RunWatchTest, PrintsTheEventAndWritesBothFilesInEachWindow) {
   watch.finish();
   EXPECT_THAT(read_text(json_), HasSubstr("\"step\":21,"));
   EXPECT_THAT(read_text(prom_), HasSubstr("slipstream_steps_total{run=\"night\"} 21\n"));
-  EXPECT_THAT(read_text(prom_), Not(HasSubstr("gauge"))) << "it has ended";
+  EXPECT_THAT(read_text(prom_), Not(HasSubstr("gauge"))) << "the watch has ended";
   EXPECT_EQ(watch.summary(),
             "watch: starved 1 time, 3.1 s; the device waited for input 2.5 s of 5.1 s\n");
 }
@@ -355,7 +357,7 @@ TEST_F(RunWatchTest, PrintsTheEventAndWritesBothFilesInEachWindow) {
 TEST_F(RunWatchTest, FullDiskIsReportedOnceAndOtherFileContinues) {
   RunWatch watch(json_, prom_, line_);
   watch.begin({});
-  feed_.has_loader = false;  // so that lines are short
+  feed_.has_loader = false;  // makes lines shorter
   train(watch, 1);
   const std::string before = read_text(prom_);
   {

@@ -6,7 +6,7 @@
 #include "report/samples.h"
 #include "report/sheet_page.h"
 
-// Writes a page of each constructed report, with the console's text, and of a sheet of images:
+// Writes a page for each sample report, the doctor's text for the console, and a sheet of images:
 // write_pages FOLDER.
 int main(int argc, char** argv) {
   if (argc != 2) {

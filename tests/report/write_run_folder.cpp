@@ -6,7 +6,7 @@
 
 namespace {
 
-/// A row after every second step, and every tenth step one of validation.
+/// Logs a row after every second step, with a validation score after every tenth.
 void train(slipstream::RunLog& log, std::uint64_t first_step, std::uint64_t end, double scale) {
   for (std::uint64_t step = first_step + 2; step <= end; step += 2) {
     const auto done = static_cast<double>(step);

@@ -7,7 +7,7 @@
 
 namespace slipstream {
 
-/// 0, 1, 2, ...
+/// An array of the values 0, 1, 2, ...
 template <typename T>
 HostArray counting(DType dtype, const Shape& shape) {
   HostArray array;

@@ -13,7 +13,8 @@ inline std::string zstd_compressed(const std::string& text) {
   return out;
 }
 
-/// A frame whose header does not say how long the text is: `times` the text `part`.
+/// Returns a frame of `part` repeated `times` times, whose header does not state the size of the
+/// text.
 inline std::string zstd_streamed(const std::string& part, int times) {
   std::string out(ZSTD_compressBound(part.size()) * static_cast<std::size_t>(times) + 64, '\0');
   ZSTD_outBuffer to{out.data(), out.size(), 0};

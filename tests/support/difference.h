@@ -7,7 +7,7 @@
 
 namespace slipstream::test {
 
-/// How far the bytes of two images of one size are apart.
+/// Mean and maximum difference between the bytes of two images of the same size.
 struct Difference {
   double mean = 0;
   int most = 0;

@@ -15,7 +15,7 @@
 
 namespace slipstream {
 
-/// A folder for the files of each test; the folders that they need are made.
+/// Creates a folder for each test; writing a file creates the folders that it needs.
 class FolderTest : public testing::Test {
  protected:
   std::filesystem::path path(const std::filesystem::path& name) const {

@@ -15,7 +15,7 @@ namespace slipstream {
 
 using Levels = std::vector<std::uint8_t>;
 
-/// A file of golden/make_images.py and what it holds.
+/// A file that golden/make_images.py wrote, and its expected contents.
 struct ImageRecord {
   std::string name;
   std::vector<std::byte> file;

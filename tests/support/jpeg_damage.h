@@ -13,7 +13,7 @@ namespace slipstream {
 
 using JpegFile = std::vector<std::byte>;
 
-/// Offset of a marker's second byte, searched from the front.
+/// Returns the offset of the second byte of the first such marker.
 inline std::size_t find_marker(const JpegFile& file, unsigned marker) {
   for (std::size_t i = 0; i + 1 < file.size(); ++i) {
     if (file[i] == std::byte{0xff} && file[i + 1] == static_cast<std::byte>(marker)) return i + 1;
@@ -25,18 +25,18 @@ inline void put_bytes(JpegFile& file, std::size_t at, std::initializer_list<unsi
   for (const unsigned byte : bytes) file.at(at++) = static_cast<std::byte>(byte);
 }
 
-/// Keeps the first `size` bytes of a file that has no fewer.
+/// Keeps the first `size` bytes of a file that has at least that many.
 inline void keep_first(JpegFile& file, std::size_t size) {
   file.erase(file.begin() + static_cast<std::ptrdiff_t>(size), file.end());
 }
 
-/// Offset within the first scan's data, `part` of `of` on.
+/// Returns the offset at part / of of the first scan's data.
 inline std::size_t in_scan(const JpegFile& file, std::size_t part, std::size_t of) {
   const std::size_t scan = find_marker(file, 0xda) + 11;
   return scan + (file.size() - 2 - scan) * part / of;
 }
 
-/// Adds to a side that the frame header says.
+/// Changes a side of the image in the frame header by `more` pixels.
 inline void add_to_side(JpegFile& file, std::size_t offset, int more) {
   const std::size_t at = find_marker(file, 0xc0) + offset;
   const int side = std::to_integer<int>(file[at]) * 256 + std::to_integer<int>(file[at + 1]) + more;
@@ -46,10 +46,11 @@ inline void add_to_side(JpegFile& file, std::size_t offset, int more) {
 struct JpegDamage {
   std::string name;
   std::function<void(JpegFile&)> spoil;
-  bool is_in_codes = false;  ///< the header is right, and so are all markers
+  /// the damage is in coded data, while the header and all markers are valid
+  bool is_in_codes = false;
 };
 
-/// Damage that the CPU's decoder finds in baseline files of some KB.
+/// Damage that the CPU's decoder detects in baseline files of some KB.
 inline std::vector<JpegDamage> jpeg_damages() {
   const auto cut = [](std::size_t part) {
     return [part](JpegFile& file) { keep_first(file, in_scan(file, part, 10)); };
@@ -85,13 +86,13 @@ inline std::vector<JpegDamage> jpeg_damages() {
          put_bytes(file, in_scan(file, 1, 2), {0xff, 0xd3});
        }},
       {"cut at 7/10, with an end marker", cut_with_end, true},
-      {"codes that are none", bad_codes, true},
+      {"invalid codes", bad_codes, true},
       {"zeros", zeros, true},
-      {"Huffman table of no number",
+      {"Huffman table with an invalid number",
        [](JpegFile& file) { put_bytes(file, find_marker(file, 0xc4) + 3, {0x7f}); }, true},
       {"Huffman table too long",
        [](JpegFile& file) { put_bytes(file, find_marker(file, 0xc4) + 4, {0xff}); }, true},
-      {"scan with a table that is not there",
+      {"scan with a missing table",
        [](JpegFile& file) { put_bytes(file, find_marker(file, 0xda) + 5, {0x33}); }, true},
       {"too high", [](JpegFile& file) { add_to_side(file, 4, 64); }, true},
       {"too low", [](JpegFile& file) { add_to_side(file, 4, -16); }, true},
@@ -100,7 +101,7 @@ inline std::vector<JpegDamage> jpeg_damages() {
   };
 }
 
-/// Changes that leave the picture as it is.
+/// Changes that do not affect the picture.
 inline std::vector<JpegDamage> jpeg_oddities() {
   const auto rest = [](JpegFile& file) {
     for (unsigned i = 0; i < 99; ++i) file.push_back(static_cast<std::byte>(i * 37));
@@ -109,7 +110,7 @@ inline std::vector<JpegDamage> jpeg_oddities() {
     const JpegFile again = file;
     file.insert(file.end(), again.begin(), again.end());
   };
-  return {{"rest behind the end marker", rest}, {"second file behind it", second}};
+  return {{"data after the end marker", rest}, {"second file after the end marker", second}};
 }
 
 }  // namespace slipstream

@@ -13,7 +13,7 @@
 
 namespace slipstream {
 
-/// Waves, edges and a little noise, another picture for each `seed`: what photos are like.
+/// A different photo-like picture for each `seed`: waves, edges and a little noise.
 inline std::vector<std::uint8_t> photo_levels(std::uint32_t seed, std::int64_t height,
                                               std::int64_t width) {
   std::mt19937 random(seed);
@@ -41,7 +41,7 @@ inline std::vector<std::uint8_t> photo_levels(std::uint32_t seed, std::int64_t h
   return levels;
 }
 
-/// JPEG and other files in memory, with a mask of the same size, two boxes and a label each.
+/// JPEG and other files in memory, each with a mask of the same size, two boxes and a label.
 class JpegSet final : public Dataset {
  public:
   void add(std::vector<std::byte> file) {
@@ -85,8 +85,8 @@ class JpegSet final : public Dataset {
   }
 };
 
-/// `count` baseline pictures of several sizes and subsamplings, the files at `odd` of kinds that
-/// stay on the CPU.
+/// Returns a set of `count` baseline pictures in several sizes and subsamplings. The files at `odd`
+/// are of kinds that only the CPU decodes.
 inline std::shared_ptr<JpegSet> jpeg_set(std::size_t count,
                                          const std::vector<std::size_t>& odd = {},
                                          std::int64_t side = 40) {

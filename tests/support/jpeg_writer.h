@@ -11,7 +11,7 @@ struct JpegKind {
   enum class Colors { gray, ycc, rgb, cmyk, ycck };
 
   Colors colors = Colors::ycc;
-  int across = 1;  ///< the first component's sampling factors; all others have 1
+  int across = 1;  ///< sampling factors of the first component; all others have 1
   int down = 1;
   bool is_progressive = false;
   bool is_arithmetic = false;
@@ -21,11 +21,12 @@ struct JpegKind {
   int restart_rows = 0;  ///< 0: no restart markers
 };
 
-/// `levels`: height x width x 1 (gray), 3 or 4 (no ink: 255). Throws std::runtime_error.
+/// `levels` has height x width x 1 (gray), 3 or 4 values (255 means no ink). Throws
+/// std::runtime_error.
 std::vector<std::byte> write_jpeg(const JpegKind& kind, std::int64_t height, std::int64_t width,
                                   const std::vector<std::uint8_t>& levels);
 
-/// Noise on a slope, `channels` a pixel: every coefficient of every block is in use.
+/// Noise on a slope with `channels` values per pixel, which uses every coefficient of every block.
 std::vector<std::uint8_t> noisy_levels(std::int64_t height, std::int64_t width, int channels);
 
 }  // namespace slipstream

@@ -12,7 +12,7 @@
 
 namespace slipstream {
 
-/// The fields declared, as a function reads them.
+/// A data set with the declared fields, whose samples a function creates.
 class MadeSet final : public Dataset {
  public:
   using Read = std::function<void(std::size_t, Sample&)>;
@@ -40,7 +40,7 @@ inline std::shared_ptr<MadeSet> made_set(std::size_t samples, std::vector<FieldS
   return std::make_shared<MadeSet>(samples, std::move(fields), std::move(read));
 }
 
-/// An image of each file.
+/// A data set with an image for each file.
 inline std::shared_ptr<MadeSet> set_of_files(std::vector<std::vector<std::byte>> files) {
   const std::size_t samples = files.size();
   auto set = made_set(samples, {image_field()},
@@ -53,7 +53,7 @@ inline std::shared_ptr<MadeSet> set_of_files(std::vector<std::vector<std::byte>>
   return set;
 }
 
-/// `inner`, with `before(index)` ahead of each read.
+/// Returns a data set that calls `before(index)` before each read of `inner`.
 inline std::shared_ptr<MadeSet> set_around(std::shared_ptr<const Dataset> inner,
                                            std::function<void(std::size_t)> before) {
   return made_set(inner->size(), inner->fields(),

@@ -6,7 +6,8 @@
 
 namespace slipstream {
 
-/// While it lives, no thread can be started: its stack would not fit into the address space.
+/// While an object of this class exists, no thread can start: the default stack does not fit into
+/// the address space.
 class NoThreads {
  public:
   NoThreads() {

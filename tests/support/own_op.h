@@ -4,8 +4,8 @@
 
 namespace slipstream {
 
-/// A user's operation on images that draws nothing and, as it stands, writes nothing: its name, and
-/// what else it does, are of those that derive from it.
+/// Base class of user-defined operations on images in tests. It uses no random numbers and writes
+/// nothing; derived classes add a name and replace functions.
 struct OwnOp {
   struct Drawn {};
 

@@ -10,7 +10,7 @@
 
 namespace slipstream {
 
-/// Images of many kinds and sizes, as files, with masks of the same size.
+/// Files of images of many kinds and sizes, with masks of the same size.
 class PictureSet final : public Dataset {
  public:
   PictureSet() {

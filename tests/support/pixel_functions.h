@@ -5,7 +5,7 @@
 
 #include "slipstream/transforms/pixel_op.h"
 
-// Operations of a user's own, for tests.
+// User-defined pixel functions for tests.
 namespace slipstream::test {
 
 // clang-format off
@@ -16,7 +16,7 @@ SLIPSTREAM_PIXEL_FUNCTION(Solarize, {
 
 /// Rounds twice, where a fused multiply-add would round once.
 SLIPSTREAM_PIXEL_FUNCTION(Curve, {
-  double weight;  // makes a hole before `offset` where it stands behind
+  double weight;  // its alignment creates a gap if a float precedes it
   float factor;
   float offset;
   float operator()(float value) const {
@@ -43,7 +43,7 @@ SLIPSTREAM_PIXEL_FUNCTION(Softened, {
   }
 });
 
-/// In steps, from a table.
+/// A step function with a table.
 SLIPSTREAM_PIXEL_FUNCTION(Looked, {
   float table[9];
   static constexpr float kScale = 8.0F;
@@ -59,7 +59,7 @@ SLIPSTREAM_PIXEL_FUNCTION(Multiplied, {
   float operator()(float value) const { return value * by; }
 });
 
-/// All of the standard library that a function may call.
+/// Calls every function of the standard library that a pixel function may use.
 SLIPSTREAM_PIXEL_FUNCTION(Mathematical, {
   float operator()(float value) const {
     const float wide = value * 20.0F - 7.25F;
@@ -79,7 +79,7 @@ SLIPSTREAM_PIXEL_FUNCTION(Same, { float operator()(float value) const { return v
 namespace second {
 SLIPSTREAM_PIXEL_FUNCTION(Same, { float operator()(float value) const { return value * 3.0F; } });
 }
-/// Named as parts of the library are.
+/// Has names that the library uses, too.
 SLIPSTREAM_PIXEL_FUNCTION(Image, {
   struct Stage { float by; };
   Stage kPass;

@@ -1,4 +1,4 @@
-"""What tests of other processes share."""
+"""Helpers for tests that use other processes."""
 
 import atexit
 import os

@@ -12,7 +12,7 @@
 
 namespace slipstream::test {
 
-/// `inner`, every sample of which takes a while, but for the first ones.
+/// Delays every sample of `inner` except the first `quick` ones.
 class SlowSet final : public Dataset {
  public:
   SlowSet(std::shared_ptr<const Dataset> inner, double seconds, std::uint64_t quick = 0)

@@ -4,11 +4,12 @@
 
 namespace slipstream {
 
-/// The root of the project's sources. A function, because a path in the sources or the options of
-/// every test would keep ccache from finding in one clone what another one has compiled.
+/// Returns the root of the project's sources. It is found at run time, because a path in the
+/// sources or compiler options of every test would keep ccache from sharing results between clones.
 std::filesystem::path source_folder();
 
-/// Where files are that other projects' programs made, for comparison.
+/// Returns the folder of files that other projects' programs created, with which results are
+/// compared.
 inline std::filesystem::path golden_folder() { return source_folder() / "tests" / "golden"; }
 
 }  // namespace slipstream

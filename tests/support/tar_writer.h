@@ -11,7 +11,7 @@
 
 namespace slipstream {
 
-/// Writes archives, good and bad ones.
+/// Writes archives, valid and damaged ones.
 class TarWriter {
  public:
   using Block = std::array<char, 512>;

@@ -10,7 +10,7 @@
 
 namespace slipstream {
 
-/// A new, empty folder, removed with all that is in it at the end of its life.
+/// Creates an empty folder; the destructor removes it with its contents.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -19,8 +19,8 @@ class TemporaryFolder {
     path_ = name;
   }
   ~TemporaryFolder() {
-    // Not std::filesystem::remove_all: in a program with LibTorch 2.11, libtorch.so's own copy of
-    // it is called, which crashes.
+    // std::filesystem::remove_all cannot be used: in a program with LibTorch 2.11, the copy of it
+    // in libtorch.so is called, which crashes.
     ::nftw(
         path_.c_str(),
         [](const char* path, const struct stat*, int, FTW*) { return ::remove(path); }, 16,

@@ -7,7 +7,7 @@
 
 namespace slipstream {
 
-/// What `call` throws: "Refused: MESSAGE", "Error: MESSAGE", "other: MESSAGE" or "nothing".
+/// Returns what `call` throws: "Refused: MESSAGE", "Error: MESSAGE", "other: MESSAGE" or "nothing".
 template <typename Call>
 std::string thrown_by(Call call) {
   try {

@@ -6,7 +6,7 @@
 
 namespace slipstream {
 
-/// As on a disk with `bytes` left for each file, every longer write fails.
+/// Lets writes beyond `bytes` bytes of any file fail, as on a full disk.
 class WriteLimit {
  public:
   explicit WriteLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {

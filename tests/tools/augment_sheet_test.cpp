@@ -32,10 +32,11 @@ using testing::StartsWith;
 
 constexpr std::size_t kSamples = 9;
 constexpr std::int64_t kAugmentSide = 32;
-constexpr std::int64_t kAugmentCell = kAugmentSide + 2 * kTileBorder;  // images keep their size
+// a cell in which images keep their size
+constexpr std::int64_t kAugmentCell = kAugmentSide + 2 * kTileBorder;
 const NamedOp kResize = {"resize", Resize{{kAugmentSide, kAugmentSide}}};
 
-/// Its images are not what a sheet can show.
+/// Converts images to a type that a sheet cannot show.
 struct ToClasses : OwnOp {
   static constexpr std::string_view kName = "to_classes";
   FieldSpec output(const FieldSpec& in) const {
@@ -43,7 +44,8 @@ struct ToClasses : OwnOp {
   }
 };
 
-/// Float images of 0.5, of three channels as declared; that of sample 1 has no such dimension.
+/// Float images of 0.5. They are declared with three channels, but sample 1 has no channel
+/// dimension.
 std::shared_ptr<const Dataset> float_images() {
   return made_set(2, {{"image", FieldKind::image, DType::float32, {-1, -1, 3}, 0}},
                   [](std::size_t index, Sample& out) {
@@ -85,7 +87,7 @@ class AugmentSheetTest : public testing::Test {
   fs::path file(std::size_t sample) const {
     return folder_.path() / "images" / ("00000" + std::to_string(sample) + ".jpg");
   }
-  /// The tiles' pixels, row by row.
+  /// Returns the pixels of the tiles, row by row.
   std::vector<Bytes> tiles(const std::vector<NamedOp>& chain,
                            const AugmentSheetOptions& options = small()) const {
     std::vector<Bytes> all;
@@ -93,7 +95,7 @@ class AugmentSheetTest : public testing::Test {
       all.push_back(pixels_in(tile));
     return all;
   }
-  /// The error that the sheet throws, or "nothing".
+  /// Returns the error that the sheet throws, or "nothing".
   std::string thrown(const std::vector<NamedOp>& chain, const AugmentSheetOptions& options,
                      std::shared_ptr<const Dataset> dataset = nullptr) const {
     if (dataset == nullptr) dataset = scenes();
@@ -103,7 +105,7 @@ class AugmentSheetTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-/// The image of `sample` in a batch of `epoch`, as a loader of this seed makes it.
+/// Returns the image of `sample` in `epoch` from a loader with this seed.
 Bytes loaded(const std::shared_ptr<const Dataset>& dataset, std::uint64_t seed, std::uint32_t epoch,
              std::uint64_t sample) {
   DataLoaderOptions options{{.batch_size = 1, .seed = seed}, {}};
@@ -157,7 +159,7 @@ TEST_F(AugmentSheetTest, TilesDependOnSeedAndEpoch) {
 TEST_F(AugmentSheetTest, FloatImagesAreShownAsUint8) {
   const NamedOp normalize = {"normalize", Normalize{{0.5, 0.4, 0.3}, {0.2, 0.3, 0.1}}};
   EXPECT_EQ(tiles({kResize, normalize}), tiles({kResize}));
-  // Originals that are floats are shown alike, whatever the chain.
+  // Originals that are floats are shown in the same way for any chain.
   const AugmentSheet shown =
       augment_sheet(float_images(), {kResize, {"divide", Divide{5}}}, skipping());
   for (const std::size_t column : {0, 1})

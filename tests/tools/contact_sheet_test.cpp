@@ -19,11 +19,11 @@ Sheet make_contact_sheet(const Dataset& dataset, const ContactSheetOptions& opti
 
 TEST(ContactSheet, SamplesAreSpreadOverClassesOrIndices) {
   const struct {
-    std::vector<std::int64_t> labels;  ///< of 12 images; none: images without labels
+    std::vector<std::int64_t> labels;  ///< labels of 12 images; empty: images without labels
     std::size_t images;
     std::vector<int> shown;
   } cases[] = {{{}, 4, {0, 3, 6, 9}},
-               // Nine of the first class would fill a sheet of the first six.
+               // The first six samples would all be of the first class.
                {{0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 2}, 6, {0, 3, 6, 9, 10, 11}},
                {{11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0}, 4, {11, 8, 5, 2}},
                {{}, 64, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}}};

@@ -58,7 +58,7 @@ TEST_F(InspectTest, CountsFormatsSizesAndClasses) {
     EXPECT_GT(image.stored_bytes, 9U * 100);
     const FieldSummary& mask = found.fields[1];
     EXPECT_THAT(mask.stored, UnorderedElementsAre(Pair("PNG", 9)));
-    EXPECT_EQ(mask.classes.at(0), 9U);  // the background is in every scene
+    EXPECT_EQ(mask.classes.at(0), 9U);  // every scene has background
     EXPECT_LT(mask.classes.rbegin()->first, 10);
   }
 }

@@ -173,7 +173,7 @@ double distance(const Mean& mean, const std::uint8_t* pixel) {
   return sum;
 }
 
-/// What the simplest learner, the nearest mean color, reaches on scenes it has not seen.
+/// Even the simplest learner, the nearest mean color, must predict most pixels of new scenes.
 TEST_F(MakeData, NearestMeanColorPredictsMostPixels) {
   const std::vector<Decoded> samples = decoded("d", small(80));
   std::array<Mean, 10> sums{};
@@ -186,7 +186,7 @@ TEST_F(MakeData, NearestMeanColorPredictsMostPixels) {
     }
   }
   for (std::size_t n = 0; n < 10; ++n) {
-    ASSERT_GT(counts[n], 0) << "class " << n << " is never drawn";
+    ASSERT_GT(counts[n], 0) << "class " << n << " does not occur";
     for (double& sum : sums[n]) sum /= counts[n];
   }
   double right = 0, all = 0, background = 0;
@@ -228,7 +228,7 @@ TEST_F(MakeData, EveryClassVariesAtLeastAsMuchAsClassZero) {
   const auto dataset = image_folder(dir);
   Sample sample;
   HostArray spare;
-  std::map<std::int64_t, double> spread;  // of the levels: a shape stands out
+  std::map<std::int64_t, double> spread;  // mean range of an image's levels; a shape increases it
   for (std::size_t i = 0; i < dataset->size(); ++i) {
     dataset->read(i, sample);
     dataset->decode(dataset->fields()[0], {}, sample.fields[0], spare);
@@ -291,7 +291,7 @@ TEST_F(MakeData, ErrorFromProgressIsRethrown) {
 
 TEST_F(MakeData, FolderWithOtherFilesIsRefused) {
   const fs::path scenes = folder_.path() / "scenes", classes = folder_.path() / "classes";
-  for (int i = 0; i < 2; ++i) {  // over its own, too
+  for (int i = 0; i < 2; ++i) {  // the second time over its own files
     make_segmentation_data(scenes, small(2));
     make_classification_data(classes, small(2));
     std::ofstream(classes / ".hidden") << "x";

@@ -24,7 +24,8 @@ using testing::StartsWith;
 using Convert = Converted (*)(const Dataset&, const fs::path&, const ConvertOptions&);
 constexpr Convert kForms[] = {convert_to_shards, convert_to_npy};
 
-/// What a conversion says of the manifest of another, and of one that cannot be read.
+/// Tests the messages of conversions about the manifest of another conversion, and about an
+/// unreadable one.
 class ManifestTest : public ScenesTest {
  protected:
   fs::path out() const { return folder_.path() / "out"; }
@@ -41,7 +42,7 @@ class ManifestTest : public ScenesTest {
     return thrown_by([&] { convert(*source(), out(), options); });
   }
 
-  /// What is said of the manifest with `from` replaced.
+  /// Returns the message about the manifest in which `from` has been replaced.
   std::string message_with(const std::string& from, const std::string& to) const {
     const std::string before = read_text(out() / "manifest.json");
     std::string text = before;

@@ -16,8 +16,8 @@ using testing::ElementsAre;
 
 constexpr std::int64_t kSide = 8;
 
-/// Gray images with these labels or, with `masks`, with this class in each pixel. No labels: three
-/// images alone.
+/// Gray images with these labels or, with `masks`, with masks of these classes. Without labels:
+/// three images.
 std::shared_ptr<const Dataset> images_with(const std::vector<std::int64_t>& labels, bool masks) {
   const auto count = static_cast<std::int64_t>(labels.empty() ? 3 : labels.size());
   std::vector<ArrayField> fields(1);

@@ -10,7 +10,7 @@
 
 namespace slipstream {
 
-/// A folder of 23 scenes of two sizes, with masks.
+/// Has a folder of 23 scenes of two sizes, with masks.
 class ScenesTest : public testing::Test {
  protected:
   static constexpr std::size_t kSamples = 23;

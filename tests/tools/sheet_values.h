@@ -15,7 +15,7 @@ using Bytes = std::vector<std::byte>;
 inline Bytes pixels_in(const ConstArray& image) { return {image.data, image.data + image.bytes()}; }
 inline Bytes pixels_in(const Tile& tile) { return pixels_in(tile.pixels.view()); }
 
-/// `count` gray images of `height` x 8, each of its number times 10.
+/// `count` gray images of `height` x 8; image i has the level 10 * i.
 inline ArrayField gray_images(std::int64_t count, std::int64_t height = 8) {
   HostArray images;
   const MutableArray pixels = images.reset(DType::uint8, {count, height, 8, 3});
@@ -24,7 +24,7 @@ inline ArrayField gray_images(std::int64_t count, std::int64_t height = 8) {
   return {"image", FieldKind::image, std::move(images), 0};
 }
 
-/// The numbers of the gray images that a sheet shows.
+/// Returns the numbers of the gray images on a sheet.
 inline std::vector<int> numbers_on(const Sheet& sheet) {
   std::vector<int> numbers;
   for (const Tile& tile : sheet.tiles)

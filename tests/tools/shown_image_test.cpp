@@ -12,12 +12,12 @@
 namespace slipstream {
 namespace {
 
-/// With three channels, every level is in each.
+/// With three channels, every level occurs in each channel.
 HostArray make_image(std::int64_t channels) {
   return counting<std::uint8_t>(DType::uint8, {16, 16, channels});
 }
 
-/// A user's operation that makes floats of levels as ToDtype does.
+/// A user-defined operation that converts levels to floats like ToDtype.
 struct OwnFloats : ToDtype {
   static constexpr std::string_view kName = "own_floats";
 };
@@ -28,7 +28,7 @@ std::vector<std::byte> bytes_of_rgb(const ConstArray& image, const ShownLevels& 
   return {bytes.begin(), bytes.end()};
 }
 
-/// What is shown of `image` after `chain`, of operations that draw nothing.
+/// Returns what is shown of `image` after a chain without random operations.
 std::vector<std::byte> shown_after(const std::vector<NamedOp>& chain, const HostArray& image) {
   FieldSpec spec = {"image", FieldKind::image, DType::uint8, image.view().shape, 0};
   const ShownLevels levels = levels_after(chain, spec);

@@ -56,7 +56,7 @@ class ToNpyTest : public ScenesTest {
     return all;
   }
 
-  /// What a conversion that nothing disturbed gives.
+  /// Returns the files of an undisturbed conversion.
   std::map<std::string, std::string> files_of_one_run(std::size_t block) const {
     convert(options_for(block));
     auto all = files();

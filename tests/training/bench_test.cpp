@@ -19,7 +19,7 @@ using testing::StartsWith;
 
 class BenchTest : public testing::Test {
  protected:
-  using Names = std::pair<std::string, std::string>;  ///< plan, device of the transforms
+  using Names = std::pair<std::string, std::string>;  ///< plan and device of the transforms
 
   BenchTest() {
     options_.batch_sizes = {2};
@@ -153,9 +153,9 @@ TEST_F(BenchTest, ShareOfSlowestLaneUsesSameTransformsDevice) {
         slowest = std::min(slowest, lane.steps_per_second.value().value);
     EXPECT_DOUBLE_EQ(row.share_of_slowest_lane->value, row.steps_per_second->value / slowest)
         << row.plan << ", " << row.transforms_device;
-    EXPECT_FALSE(row.offloading_gain) << "cpu was not measured";
+    EXPECT_FALSE(row.offloading_gain) << "transforms on the CPU were not measured";
   }
-  EXPECT_EQ(shares, 2U) << "serial and pipelined";
+  EXPECT_EQ(shares, 2U) << "only serial and pipelined have a share";
 }
 
 TEST_F(BenchTest, EmptyDuplicateOrUnknownListEntriesAreRefused) {
@@ -192,7 +192,7 @@ TEST_F(BenchTest, BadAllocGivesRowWithErrorAndBenchContinues) {
 TEST_F(BenchTest, DeviceLostEndsBenchAndKeepsEarlierRows) {
   options_.batch_sizes = {2, kLosing, 3};
   const auto rows = bench();
-  ASSERT_EQ(rows.size(), 6U) << "of no batch size behind the one that lost it";
+  ASSERT_EQ(rows.size(), 6U) << "no batch size is measured after the device is lost";
   EXPECT_TRUE(rows[0].steps_per_second.has_value());
   EXPECT_EQ(rows[5].batch_size, kLosing);
   EXPECT_EQ(rows[5].error, "the device is lost");
@@ -203,7 +203,7 @@ TEST_F(BenchTest, RateWithoutSteadyStepsHasLowerBoundZero) {
   options_.repeats = 8;
   const auto rows = bench();
   EXPECT_GT(rows[1].steps_per_second->value, 0);
-  EXPECT_EQ(rows[1].steps_per_second->low, 0) << "none of 3 steps on 3 lanes is steady";
+  EXPECT_EQ(rows[1].steps_per_second->low, 0) << "3 steps on 3 lanes include no steady one";
 }
 
 TEST_F(BenchTest, RefusalOfFirstBatchSizeIsThrown) {
@@ -251,7 +251,7 @@ TEST_F(BenchTest, LogsEveryMeasurement) {
   options_.transforms_devices = {"cpu", "cuda"};
   lines.clear();
   bench();
-  // Two plans with each device, two lanes with "cpu" and three with "cuda", in turns.
+  // Two plans on each device, two lanes with "cpu" and three with "cuda"; they alternate.
   ASSERT_EQ(lines.size(), 18U);
   EXPECT_EQ(lines[0], "batch size 2, round 1/2: serial, transforms cpu");
   EXPECT_EQ(lines[1], "batch size 2, round 1/2: serial, transforms cuda");

@@ -8,7 +8,7 @@ namespace slipstream::test {
 namespace {
 
 constexpr std::size_t kBatchSize = 2;
-constexpr double kBatchSeconds = 0.01;  // one worker never makes a batch in less
+constexpr double kBatchSeconds = 0.01;  // one worker needs at least this time
 constexpr std::size_t kPrefetch = 36;
 constexpr std::uint64_t kSteps = 60;
 
@@ -18,9 +18,10 @@ struct PlainImpl : torch::nn::Module {
 };
 TORCH_MODULE(Plain);
 
-/// The second plan takes over the loader of the first with all batches filled. No steady rate can
-/// be above that of the worker, but for what batches that were filled while a busy machine did not
-/// train may add: its interval reaches down by that, and to 0 where no step is steady.
+/// The second plan continues with the loader of the first, whose queue is full. Measured steady
+/// rates must not exceed the worker's rate. Batches that were prefetched while a busy machine did
+/// not train may increase a rate; the lower end of its interval must allow for that, and is 0 if no
+/// step is steady.
 TEST(BenchPrefetch, PrefetchedBatchesDoNotInflateMeasuredRates) {
   const auto data = std::make_shared<SlowSet>(
       synthetic_segmentation({.samples = 64, .size = 8, .classes = 5, .seed = 1}),

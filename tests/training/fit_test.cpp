@@ -34,7 +34,7 @@ Pipeline make_pipeline() {
       .train("train", Segmenter(), sgd({.lr = 1e-4}), cross_entropy("image", "label"));
 }
 
-/// Trains a real trainer. Tests set its scores and failures.
+/// Trains with a real trainer, but tests set scores and failures.
 class FakeSteps final : public FitSteps {
  public:
   explicit FakeSteps(Trainer& trainer)
@@ -147,7 +147,7 @@ TEST_F(FitTest, EpochsAreEvaluatedComparedAndSavedIncludingOneThatIsCutShort) {
   EXPECT_EQ(last.epochs_since_best, 1);
   EXPECT_EQ(last.best_scores.at(0).step, 8);
   EXPECT_EQ(history_.score, "top1 0.625");
-  EXPECT_EQ(steps_.reports, 6);  // after each part and each checkpoint
+  EXPECT_EQ(steps_.reports, 6);  // after each part and after each checkpoint
 }
 
 TEST_F(FitTest, WithoutEvaluationItIsOnePartUnlessEpochsAreAskedFor) {

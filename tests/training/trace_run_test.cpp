@@ -70,7 +70,7 @@ TEST_F(TraceRunTest, TracesTheStepsAfterTheWarmUp) {
   EXPECT_THAT(row_names(traced, Kind::lane), ElementsAre("copy", "encoder", "decoder"));
   EXPECT_THAT(row_names(traced, Kind::worker), ElementsAre("worker 0", "worker 1"));
   EXPECT_THAT(traced_batches(traced, Kind::lane), ElementsAre(5, 6, 7, 8, 9, 10));
-  // Filled ahead of the first traced step, and each of them once.
+  // The batches were prefetched before the first traced step, and each is traced once.
   for (const Kind kind : {Kind::worker, Kind::slab}) {
     EXPECT_EQ(*traced_batches(traced, kind).begin(), 5U);
     for (std::uint64_t batch = 5; batch < 11; ++batch)

@@ -35,7 +35,7 @@ BatchChain cutmix(double alpha, std::uint32_t operation = 0, std::int64_t height
   return {{.cutmix = CutMix{alpha}}, operation, {image(DType::float32, height, width), label()}};
 }
 
-// Of a program in Python, from docs/random.md.
+// The values were computed by a Python program, from docs/random.md.
 TEST(BatchChain, MatchesGoldenValues) {
   EXPECT_EQ(mixup(1).draw(1, 0, 0).own, 0x1.6c4156p-2F);
   EXPECT_EQ(mixup(0.2).draw(1, 0, 1).own, 0x1.fffffcp-1F);
@@ -70,7 +70,7 @@ TEST(BatchChain, EveryKeyFieldChangesTheShare) {
   EXPECT_NE(mixup(1, 1).draw(1, 2, 3).own, own);
 }
 
-/// Largest distance between the share of draws up to x and what it should be.
+/// Returns the largest distance between the empirical and the expected distribution of shares.
 double distance(double alpha, const std::function<double(double)>& distribution) {
   constexpr std::uint64_t kDraws = 40'000;
   const BatchChain chain = mixup(alpha);
@@ -86,7 +86,8 @@ double distance(double alpha, const std::function<double(double)>& distribution)
   return largest;
 }
 
-// Kolmogorov's bound that one in a thousand would pass: 1.95 / sqrt(40,000).
+// Kolmogorov's bound, which a correct sampler exceeds with a probability of 0.1 %: 1.95 /
+// sqrt(40,000).
 TEST(BatchChain, MixUpSharesFollowTheBetaDistribution) {
   constexpr double kBound = 0.00975;
   const double pi = std::acos(-1.0);

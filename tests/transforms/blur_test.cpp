@@ -22,7 +22,7 @@ std::int64_t mirrored_at(std::int64_t i, std::int64_t size) {
   return i >= size ? 2 * (size - 1) - i : i;
 }
 
-/// What the header says, one value after the other.
+/// Computes the header's definition value by value.
 template <typename T>
 Pixels<T> expected_blur(const DrawnBlur& blur, std::int64_t size, const Pixels<T>& in) {
   const std::int64_t radius = size / 2;
@@ -116,7 +116,7 @@ TEST(GaussianBlur, UniformColorIsUnchanged) {
   }
 }
 
-// With weight at distance 2 alone, what lies beyond an edge of three pixels is all that counts.
+// If only distance 2 has weight, an image of three pixels is replaced by what is beyond its edges.
 TEST(GaussianBlur, BordersAreReflectedAboutTheEdgePixels) {
   const DrawnBlur drawn{{0, 0, 0.5F}};
   const Pixels<std::uint8_t> in{DType::uint8, {3, 3, 1}, {1, 2, 3, 4, 5, 6, 7, 8, 9}};
@@ -131,7 +131,7 @@ TEST(GaussianBlur, RoundsUint8HalvesToEven) {
                                 {0, 0, 2, 0, 0, 6, 0, 0,  //
                                  0, 0, 2, 0, 0, 6, 0, 0}};
   EXPECT_EQ(applied<std::uint8_t>(GaussianBlur{3, {1, 1}}, drawn, kImage, in).values,
-            (Levels{0, 0, 1, 0, 2, 3, 2, 0,  // halves: 0.5 and 1.5
+            (Levels{0, 0, 1, 0, 2, 3, 2, 0,  // the exact values of some are 0.5 and 1.5
                     0, 0, 1, 0, 2, 3, 2, 0}));
 }
 

@@ -45,7 +45,7 @@ Floats moved(const AffineMap& map, const Floats& values) {
   return out;
 }
 
-/// A mask of class 1 within one box, and that box, on their way through a chain's operation.
+/// A box and a mask whose pixels inside the box have class 1; both pass through an operation.
 class BoxedMask {
  public:
   explicit BoxedMask(const Floats& box) {
@@ -72,7 +72,7 @@ class BoxedMask {
     return {array.as<float>(), array.as<float>() + 4};
   }
   Shape shape() const { return sample_.fields[0].array.view().shape; }
-  /// Around the pixels of class 1; all 0 where there is none.
+  /// Returns the box around the pixels of class 1, or zeros if there are none.
   Floats around_pixels() const {
     const ConstArray mask = sample_.fields[0].array.view();
     Floats found;
@@ -110,7 +110,8 @@ std::vector<AnyOp> geometric_ops() {
           Resize{{77, 203}},           RandomRotation{{-180, 180}}, any_affine()};
 }
 
-/// Pixels are whole, and turned corners are pointed: so much may a box reach beyond its pixels.
+/// Tolerance: a box may extend this far beyond its pixels, because pixels are whole and a rotated
+/// box has pointed corners.
 constexpr float kSlack = 4;
 
 bool touches_an_edge(const Floats& box, const Shape& image) {
@@ -131,7 +132,8 @@ TEST(Boxes, FollowThePixels) {
       SCOPED_TRACE(std::string(op.name()) + ", key " + std::to_string(k));
       EXPECT_TRUE(box[0] <= pixels[0] + 1 && box[1] <= pixels[1] + 1 && box[2] >= pixels[2] - 1 &&
                   box[3] >= pixels[3] - 1);
-      // What was cut off may hold the corner that the box reaches to.
+      // If the image's edge cuts the box off, the pixels that determined one of its sides may be
+      // missing.
       if (touches_an_edge(box, both.shape())) continue;
       ++left;
       for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(box[i], pixels[i], kSlack) << "side " << i;
@@ -168,9 +170,9 @@ TEST(Boxes, AreClippedToTheImageAndEmptyOnesBecomeZeros) {
   map.width = 40;
   EXPECT_THAT(moved(map, {12,   1,  20, 9,   //
                           0,    0,  15, 60,  // beyond two edges
-                          0,    0,  10, 10,  // to the left of it
-                          45,   10, 60, 20,  // half in
-                          0,    0,  0,  0,   // none
+                          0,    0,  10, 10,  // left of the image
+                          45,   10, 60, 20,  // half inside the image
+                          0,    0,  0,  0,   // an empty box
                           20,   20, 20, 30,  // no width
                           30,   30, 20, 40,  // reversed
                           kNan, 0,  20, 20}),
@@ -206,7 +208,7 @@ TEST(Boxes, OtherShapeOrMissingImageIsRefused) {
               HasSubstr("do not belong to an image"));
 }
 
-/// Makes images half as high, and does not say so.
+/// Halves the height of images, without an affine map for boxes.
 struct Halve : OwnOp {
   static constexpr std::string_view kName = "halve";
   bool touches(FieldKind) const { return true; }

@@ -90,7 +90,7 @@ TEST(Chain, WritesTheDocumentedJsonLayout) {
 )");
 }
 
-// Every key, with a value that is not what is taken without it.
+// Uses every key, with a value that differs from the default.
 TEST(Chain, RoundTripKeepsOperationsAndNames) {
   const std::vector<NamedOp> chain = {{"a", Resize{{3, 4}}},
                                       {"b", CenterCrop{2}},
@@ -171,7 +171,7 @@ struct Keep : OwnOp {
   static constexpr std::string_view kName = "keep";
 };
 
-/// Makes one row of an image, as long as its first value says.
+/// Produces one row, whose length is the first value of the image.
 struct Unroll : OwnOp {
   static constexpr std::string_view kName = "unroll";
 
@@ -201,7 +201,7 @@ TEST(Chain, OperationMayDetermineItsOutputShape) {
   chain[1].op.apply(RandomKey{}, specs, sample, spare, scratch);
   EXPECT_EQ(sample.fields[0].array.view().shape, (Shape{1, 5, 1}));
   EXPECT_EQ(sample.fields[0].array.view().as<std::uint8_t>()[4], 7);
-  // Draws behind it are those of a chain without it.
+  // Operations after it have the same random numbers as in a chain without it.
   EXPECT_EQ(key_number(chain, 0), 0u);
   EXPECT_EQ(key_number(chain, 1), 1u);
   EXPECT_EQ(key_number(chain, 2), 1u);
@@ -216,7 +216,7 @@ TEST(Chain, WritingACustomOperationIsRefused) {
       "only the library's own operations");
 }
 
-/// Random, and makes float32 of uint8.
+/// A random operation that converts uint8 to float32.
 struct Converts : OwnOp {
   static constexpr std::string_view kName = "converts";
   bool is_random() const { return true; }

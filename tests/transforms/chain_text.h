@@ -8,7 +8,7 @@
 
 namespace slipstream {
 
-/// A file of these transforms.
+/// Returns the text of a file with these transforms.
 inline std::string with(const std::string& transforms) {
   return R"({"version": 1, "transforms": [)" + transforms + "]}";
 }

@@ -22,7 +22,7 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 template <typename T>
 constexpr Range kRangeOf = std::is_same_v<T, std::uint8_t> ? Range::levels : Range::unit;
 
-// The definition, a value at a time, for the pixels of an image as floats.
+// Computes the definition value by value, for the pixels of an image as floats.
 struct Reference {
   std::vector<float> values;
   std::size_t channels;
@@ -58,7 +58,7 @@ struct Reference {
       const float y = gray_level(pixel);
       float* p = &values[pixel * channels];
       if (step == Jitter::hue && drawn.hue != 0 && channels == 3) {
-        // Held to HSV in double below.
+        // with_hue() is compared with HSV in double precision below.
         const Pixel<3> turned = with_hue({{p[0], p[1], p[2]}}, drawn.hue, range);
         std::copy_n(turned.value, 3, p);
       }
@@ -121,7 +121,8 @@ TEST(ColorJitter, PartsAreAppliedInTheDrawnOrder) {
   EXPECT_EQ(orders, 24);
 }
 
-// What a device does in two passes: the sum of the image before contrast, then all of it.
+// Jitters in two passes, as a device does: the first computes the sum of the image before contrast,
+// the second everything.
 template <typename T>
 void expect_two_passes(const DrawnJitter& drawn, const Pixels<T>& image) {
   constexpr Range kRange = kRangeOf<T>;
@@ -157,7 +158,7 @@ TEST(ColorJitter, TwoStepFormGivesSameValues) {
   }
 }
 
-// RGB to HSV and back by the usual case distinction, in double; 0 to 1.
+// Converts RGB (0 to 1) to HSV and back with the usual case distinction, in double precision.
 std::array<double, 3> turned_hsv(std::array<double, 3> rgb, double turn) {
   const double most = std::max({rgb[0], rgb[1], rgb[2]});
   const double span = most - std::min({rgb[0], rgb[1], rgb[2]});

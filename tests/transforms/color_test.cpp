@@ -92,7 +92,8 @@ TEST(ConvertColor, MultipliesByTheMatrix) {
   }
 }
 
-// ITU-T T.871: white and black have no color, and pure colors reach the ends of the range.
+// From ITU-T T.871: white and black have neutral color values, and pure colors reach the ends of
+// the range.
 TEST(ConvertColor, DefaultIsFullRangeYCbCr) {
   const Pixels<std::uint8_t> image{
       DType::uint8, {1, 4, 3}, {255, 255, 255, 0, 0, 0, 255, 0, 0, 0, 0, 255}};

@@ -16,7 +16,8 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Compares every pixel of `out` with that of `in` that the crop names, 0 outside of it.
+/// Compares every pixel of `out` with the one of `in` to which the crop maps it, or with 0 outside
+/// of `in`.
 template <typename T>
 void expect_crop(const Pixels<T>& out, const Pixels<T>& in, const Region& region) {
   const std::int64_t channels = in.shape.rank == 3 ? in.shape[2] : 1;
@@ -95,7 +96,7 @@ TEST(RandomCrop, PaddedCropMayBeLargerThanTheImage) {
   }
 }
 
-/// What `window` holds of `image`, of which all that `op` need not read is overwritten.
+/// Returns the part of `image` in `window`, in which all pixels outside of `read` are overwritten.
 Pixels<std::uint8_t> held_by(const Region& window, const Region& read,
                              const Pixels<std::uint8_t>& image) {
   Pixels<std::uint8_t> held{DType::uint8, {window.height, window.width, 3}, {}};
@@ -109,7 +110,7 @@ Pixels<std::uint8_t> held_by(const Region& window, const Region& read,
   return held;
 }
 
-// What decoding a part of an image relies on.
+// Checks that `op` reads only its region. Decoding part of an image depends on that.
 template <typename Op>
 void expect_same_from_region(const Op& op, const Pixels<std::uint8_t>& image) {
   for (std::uint64_t sample = 0; sample < 100; ++sample) {

@@ -8,15 +8,15 @@
 
 namespace slipstream {
 
-// For the operations that compute in float32 on images of either dtype: what their headers promise
-// is compared bit for bit with plain loops.
+// Helpers for operations that compute in float32 on images of either dtype. Results are compared
+// bit for bit with plain loops that follow the definitions in the headers.
 
 template <typename T>
 constexpr DType get_dtype() {
   return sizeof(T) == 1 ? DType::uint8 : DType::float32;
 }
 
-/// Values that differ from pixel to pixel: levels, or floats from 0 to 1.
+/// Returns an image whose values differ from pixel to pixel: levels, or floats from 0 to 1.
 template <typename T>
 Pixels<T> picture(std::int64_t height, std::int64_t width, std::int64_t channels) {
   Pixels<T> pixels{get_dtype<T>(), {height, width, channels}, {}};
@@ -28,7 +28,8 @@ Pixels<T> picture(std::int64_t height, std::int64_t width, std::int64_t channels
   return pixels;
 }
 
-/// A float as an image holds it: levels rounded, halves to even, and kept to 0 to 255.
+/// Converts a float to a value of an image; for levels it is rounded, halves to even, and clamped
+/// to 0 to 255.
 template <typename T>
 T held(float value) {
   if constexpr (sizeof(T) == 1) {
@@ -38,7 +39,7 @@ T held(float value) {
   }
 }
 
-/// Calls test(T{}, channels) for every kind of image that these operations take.
+/// Calls test(T{}, channels) for every kind of image that these operations accept.
 template <typename Test>
 void for_each_image_kind(Test test) {
   for (const std::int64_t channels : {1, 2, 3, 4}) {

@@ -32,7 +32,7 @@ std::string to_text(const Case& size) {
          to_string(Shape{size.to_height, size.to_width});
 }
 
-/// One axis from value_at(input) to output i, as the header says it.
+/// Interpolates value_at(input) for output i of one axis, as defined in the header.
 template <typename ValueAt>
 float expected_bilinear(std::int64_t i, std::int64_t in, std::int64_t out, ValueAt value_at) {
   const float scale = static_cast<float>(in) / static_cast<float>(out);
@@ -49,7 +49,7 @@ double triangle(std::int64_t at, std::int64_t i, double scale) {
   return std::max(0.0, 1 - std::abs(distance) / scale);
 }
 
-/// An axis that shrinks: weights of 22 fractional bits.
+/// Averages for output i of an axis that shrinks, with weights of 22 fractional bits.
 template <typename ValueAt>
 float expected_antialiased(std::int64_t i, std::int64_t in, std::int64_t out, ValueAt value_at) {
   const double scale = static_cast<double>(in) / static_cast<double>(out);
@@ -168,7 +168,7 @@ TEST(FloatResize, SameSizeKeepsTheImage) {
   EXPECT_EQ(applied<float>(Resize{{9, 70}, true}, {}, kFloatResizeImage, in), in);
 }
 
-// So that no pixel outside of the crop has a part in the result.
+// Pixels outside of the crop must not influence the result.
 TEST(FloatResize, CropAndResizeEqualsResizeOfTheCroppedPixels) {
   for_each_image_kind([](auto kind, std::int64_t channels) {
     using T = decltype(kind);
@@ -256,7 +256,8 @@ TEST(StoredLevels, AreRoundedToEvenAndClamped) {
                                    255.4F,     256,   3e9F,    kInfinity};
   const std::vector<std::uint8_t> expected = {0,   0,   0,   0,   0,   1,   2,   2,
                                               127, 128, 128, 254, 255, 255, 255, 255};
-  for (std::size_t first = 0; first < some.size(); ++first) {  // in words and one by one
+  // the start decides which values are converted as vectors and which one by one
+  for (std::size_t first = 0; first < some.size(); ++first) {
     std::vector<float> values(some.begin() + static_cast<std::ptrdiff_t>(first), some.end());
     values.insert(values.end(), some.begin(), some.end());
     std::vector<std::uint8_t> levels(values.size());

@@ -76,7 +76,7 @@ TEST(RandomErasing, RectangleRespectsImageScaleAndRatio) {
   EXPECT_NEAR(middle / erased, 0.5, 0.01);
 }
 
-/// The rectangle of up to ten tries, as the header words it.
+/// Samples a rectangle in up to ten attempts, as defined in the header.
 DrawnErasing expected_rectangle(const RandomErasing& op, RandomStream& stream, std::int32_t height,
                                 std::int32_t width) {
   for (int i = 0; i < 10; ++i) {
@@ -154,7 +154,8 @@ TEST(RandomErasing, ImageOfAnotherSizeThrows) {
                         "image is 4 x 4"));
 }
 
-/// Pixel (y, x) of the mask before it grows, from the words as they are documented.
+/// Returns true if pixel (y, x) is in the mask before it grows, from the random words as
+/// documented.
 bool is_masked(const RandomMask& op, const RandomKey& key, const Shape& shape, std::int64_t y,
                std::int64_t x) {
   if (y < 0 || y >= shape[0] || x < 0 || x >= shape[1]) return false;

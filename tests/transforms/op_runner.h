@@ -19,7 +19,7 @@ struct Pixels {
   ConstArray view() const {
     return {reinterpret_cast<const std::byte*>(values.data()), dtype, shape};
   }
-  /// Value c of pixel (y, x).
+  /// Returns value c of pixel (y, x).
   T at(std::int64_t y, std::int64_t x, std::int64_t c = 0) const {
     const std::int64_t channels = shape.rank == 3 ? shape[2] : 1;
     return values.at(static_cast<std::size_t>((y * shape[1] + x) * channels + c));
@@ -27,7 +27,7 @@ struct Pixels {
   bool operator==(const Pixels&) const = default;
 };
 
-/// Values that differ from pixel to pixel.
+/// Returns an array whose values differ from pixel to pixel.
 template <typename T>
 Pixels<T> counted(DType dtype, const Shape& shape) {
   Pixels<T> pixels{dtype, shape, {}};
@@ -45,7 +45,8 @@ inline FieldSpec make_spec(FieldKind kind, DType dtype, const Shape& shape) {
   return {"photo", kind, dtype, shape, 0};
 }
 
-/// What `op` makes of `in`; Out values of what output() says, poisoned before.
+/// Applies `op` to `in`. The output has the type Out and the shape that output() returns, and is
+/// filled with wrong values before.
 template <typename Out, typename Op, typename In>
 Pixels<Out> applied(const Op& op, const typename Op::Drawn& drawn, FieldKind kind,
                     const Pixels<In>& in) {

@@ -16,7 +16,7 @@ namespace {
 using test::Solarize;
 using testing::HasSubstr;
 
-// What the macro refuses, defined without it.
+// The macro rejects these types, so they are defined without it.
 struct Counted {
   Counted(const Counted&) {}
   float operator()(float value) const { return value; }

@@ -2,8 +2,8 @@
 
 #include "transforms/best_code.h"
 
-// In place of the library's: the tests linked with this run as on a CPU without AVX2, and since
-// they compare bit for bit with plain loops, both forms have equal bits.
+// Replaces a function of the library, so that the tests in this program run as on a CPU without
+// AVX2. They compare bit for bit with plain loops; therefore both forms give equal bits.
 namespace slipstream {
 
 bool has_avx2_and_fma() { return false; }

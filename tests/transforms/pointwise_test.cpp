@@ -29,7 +29,8 @@ TEST(ToDtype, DividesEveryLevelBy255) {
   EXPECT_EQ(out.at(15, 15), 1.0f);
 }
 
-// numpy: (np.float32(level) / np.float32(255) - np.float32(mean)) / np.float32(std)
+// The values were computed with numpy: (np.float32(level) / np.float32(255) - np.float32(mean)) /
+// np.float32(std)
 TEST(Normalize, MatchesGoldenValues) {
   const auto out = applied<float>(kUsual, {}, FieldKind::image, all_levels());
   EXPECT_EQ(out.at(0, 0, 0), -2.117904f);

@@ -64,7 +64,7 @@ TEST(RandomResizedCrop, CropRespectsImageScaleAndRatio) {
   EXPECT_NEAR(most, 0.6, 0.01);
 }
 
-// So that no pixel outside of the crop has a part in the result.
+// Pixels outside of the crop must not influence the result.
 TEST(RandomResizedCrop, EqualsResizeOfTheCroppedPixels) {
   const auto image = counted_image(60, 80);
   const auto mask = counted<std::int64_t>(DType::int64, {60, 80});

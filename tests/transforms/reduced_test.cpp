@@ -35,7 +35,8 @@ TEST(ReducedDecoding, ReductionKeepsAtLeastTheOutputSize) {
 constexpr std::int64_t kReducedHeight = 203;
 constexpr std::int64_t kReducedWidth = 301;
 
-/// A slope, of which each pixel is the mean of `reduction` x `reduction`.
+/// Returns a slope; each of its pixels is the mean of `reduction` x `reduction` pixels of the
+/// original.
 Pixels<std::uint8_t> slope(const Window& window) {
   const std::int64_t n = window.reduction;
   const Region& region = window.region;
@@ -53,7 +54,7 @@ Pixels<std::uint8_t> slope(const Window& window) {
   return image;
 }
 
-/// Without the border, where the filter has pixels on one side alone.
+/// Returns the largest difference without the border, where the filter has pixels only on one side.
 int largest_difference_inside(const Pixels<std::uint8_t>& a, const Pixels<std::uint8_t>& b) {
   int largest = 0;
   for (std::int64_t y = 2; y < a.shape[0] - 2; ++y) {

@@ -21,7 +21,7 @@ constexpr Sizes kCases[] = {{1, 1},   {1, 9},   {9, 1},    {2, 3},    {16, 5},  
                             {33, 7},  {7, 70},  {22, 6},   {25, 200}, {256, 224}, {100, 31},
                             {70, 23}, {64, 20}, {300, 10}, {300, 400}};
 
-// Exactly as large as its contents, so that AddressSanitizer sees a read past its end.
+// Allocates no more than needed, so that AddressSanitizer detects a read past the end.
 std::unique_ptr<std::uint8_t[]> noise(std::int64_t count) {
   auto levels = std::make_unique<std::uint8_t[]>(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) {
@@ -43,7 +43,8 @@ class PlacedFilter {
   std::vector<std::int32_t> memory_;
 };
 
-/// Rows of a vector or more, and taps of neighbors that lie in one.
+/// Returns true if rows have at least the length of a vector, and all taps of adjacent outputs fit
+/// into one vector.
 bool is_made_for_vectors(const Sizes& size) {
   return size.in >= 22 && size.out >= 6 && 2 * size.in <= 5 * size.out;
 }

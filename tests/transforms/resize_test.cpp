@@ -20,7 +20,7 @@ namespace {
 using testing::HasSubstr;
 using Levels = std::vector<std::uint8_t>;
 
-// Mirrored in golden/make_resize.py.
+// golden/make_resize.py has a copy of this generator.
 Levels noisy_levels(std::size_t count) {
   std::uint32_t state = 1;
   Levels levels(count);
@@ -163,7 +163,7 @@ std::string thrown_message(const std::function<void()>& refused) {
   return "nothing was refused";
 }
 
-/// One channel of an image, three times.
+/// Returns an image that has one channel of the given image three times.
 Levels repeat_channel(const Levels& image, std::size_t channels, std::size_t channel) {
   Levels out;
   for (std::size_t i = channel; i < image.size(); i += channels) out.insert(out.end(), 3, image[i]);
@@ -219,7 +219,7 @@ TEST(Resize, ImageWithoutPixelsThrows) {
       Error);
 }
 
-// As torchvision computes it: int(size * longer / shorter).
+// torchvision computes the longer side as int(size * longer / shorter).
 TEST(Resize, SingleNumberSetsTheShorterSide) {
   const Resize op{7};
   const auto after = [&](FieldKind kind, const Shape& shape) {

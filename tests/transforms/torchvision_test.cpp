@@ -13,7 +13,8 @@
 #include "slipstream/transforms/warp.h"
 #include "support/source_folder.h"
 
-// Beside torchvision, where both mean the same; docs/transforms.md tells where they do not.
+// Compares with torchvision where both define the same; docs/transforms.md describes the
+// differences.
 namespace slipstream {
 namespace {
 
@@ -40,7 +41,7 @@ const GoldenFile& golden(const std::string& name) {
   return kAll.at(name);
 }
 
-// Mirrored in golden/make_torchvision.py.
+// golden/make_torchvision.py has a copy of this generator.
 Pixels<std::uint8_t> levels() {
   Pixels<std::uint8_t> image{DType::uint8, {24, 33, 3}, {}};
   std::uint32_t state = 1;
@@ -55,7 +56,7 @@ Pixels<float> floats() {
   return applied<float>(ToDtype{.scale = true}, {}, FieldKind::image, levels());
 }
 
-/// The largest difference; of other shapes infinite.
+/// Returns the largest difference, or infinity if the shapes differ.
 template <typename T>
 float difference(const Pixels<T>& mine, const std::string& name) {
   const GoldenFile& theirs = golden(name);
@@ -67,7 +68,7 @@ float difference(const Pixels<T>& mine, const std::string& name) {
   return most;
 }
 
-/// Of operations that draw nothing at random.
+/// Returns the difference for an operation whose result is not random.
 template <typename Op>
 float golden_difference(const Op& op, const std::string& name) {
   const auto image = floats();
@@ -82,7 +83,8 @@ float levels_apart(const Op& op, const std::string& name) {
       applied<std::uint8_t>(op, op.draw(make_key(1), image.shape), FieldKind::image, image), name);
 }
 
-// torchvision multiplies levels by 1 / 255.
+// torchvision multiplies levels by 1 / 255 instead of dividing by 255, which may change the last
+// bit.
 constexpr float kLastBit = 0x1p-24F;
 
 TEST(Torchvision, PixelMovesMatchToTheLastBit) {

@@ -12,7 +12,7 @@
 namespace slipstream {
 namespace {
 
-/// Turns by `degrees`, drawn for `in`.
+/// Rotates by `degrees`.
 template <typename T>
 Pixels<T> turned(double degrees, FieldKind kind, const Pixels<T>& in,
                  Interpolation interpolation = kNearest, double fill = 0) {
@@ -20,7 +20,8 @@ Pixels<T> turned(double degrees, FieldKind kind, const Pixels<T>& in,
   return applied<T>(op, op.draw({}, in.shape), kind, in);
 }
 
-/// `in` after so many quarter turns, counted in half pixels: halves go to the right and down.
+/// Returns `in` after this number of quarter turns, computed in half pixels; halves are rounded to
+/// the right and down.
 template <typename T>
 Pixels<T> quarter_turned(int quarters, const Pixels<T>& in, T fill) {
   const std::int64_t height = in.shape[0];
@@ -58,7 +59,7 @@ TEST(RandomRotation, RightAnglesMovePixelsExactly) {
         using T = decltype(kind);
         const auto in = picture<T>(height, width, channels);
         EXPECT_EQ(turned(90 * quarters, kImage, in, kNearest, 9), quarter_turned(left, in, T{9}));
-        // Where no coordinate lies between two pixels.
+        // Bilinear interpolation is exact only if no coordinate is between two pixels.
         if (left % 2 == 0 || (height - width) % 2 == 0) {
           EXPECT_EQ(turned(90 * quarters, kImage, in, kBilinear, 9),
                     quarter_turned(left, in, T{9}));
@@ -104,7 +105,7 @@ TEST(RandomAffine, RotatesClockwise) {
   EXPECT_EQ(transformed(RandomAffine{{-90, -90}}, kMask, in).at(2, 0), 7);
 }
 
-/// Where output (x, y) of a turn comes from, in double precision.
+/// Returns the input position for output (x, y) of a rotation, in double precision.
 std::array<double, 2> source_in_double(double degrees, const Shape& shape, std::int64_t x,
                                        std::int64_t y) {
   const double radians = degrees * std::numbers::pi / 180;
@@ -166,7 +167,7 @@ TEST(RandomRotation, BilinearInterpolatesFourPixels) {
   }
 }
 
-/// What interpolation.h says of a drawn map, one value after the other.
+/// Computes the definition in interpolation.h for given parameters, value by value.
 template <typename T>
 Pixels<T> expected_warp(const float (&m)[6], Interpolation interpolation, float fill,
                         const Pixels<T>& in) {
@@ -217,8 +218,8 @@ TEST(RandomAffine, MatchesReferenceLoopBitForBit) {
   }
 }
 
-// A turn of 2 x 3 pixels by a quarter puts every coordinate halfway between two. The means of four,
-// of which some lie outside: 0.5, 2, 1.5; 2.5, 6, 3.5.
+// A quarter turn of 2 x 3 pixels puts every coordinate halfway between two. The means of four
+// pixels, some of which are outside, are 0.5, 2, 1.5; 2.5, 6, 3.5.
 TEST(RandomRotation, BilinearRoundsUint8HalvesToEven) {
   const Pixels<std::uint8_t> in{DType::uint8, {2, 3, 1}, {9, 1, 1, 10, 4, 2}};
   EXPECT_EQ(turned(90, kImage, in, kBilinear, 0).values, (Levels{0, 2, 2, 2, 6, 4}));
@@ -309,13 +310,13 @@ TEST(RandomAffine, ShearsRowsAndColumns) {
                                                           7, 0, 0}));
   RandomAffine both = across;
   both.shear[2] = both.shear[3] = 45;
-  // (1, 1) below and right of the middle goes to (0, 1), then stays in its column; done the other
-  // way round it would leave for (1, 0).
+  // The point at (1, 1) from the middle moves to (0, 1) and then stays in its column. In the other
+  // order of shears it would move to (1, 0).
   const Pixels<std::uint8_t> point{DType::uint8, {3, 3}, {0, 0, 0, 0, 0, 0, 0, 0, 5}};
   EXPECT_EQ(transformed(both, kMask, point).at(2, 1), 5);
 }
 
-/// Where the header's words, in their order, take a point.
+/// Returns the position of a point after the steps that the header describes, in their order.
 std::array<double, 2> expected_position(const double (&drawn)[6], std::array<double, 2> at,
                                         const Shape& shape) {
   const auto radians = [](double degrees) { return degrees * std::numbers::pi / 180; };
