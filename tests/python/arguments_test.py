@@ -1,4 +1,4 @@
-"""Arguments that make no sense are refused, with what to give instead."""
+"""Invalid arguments are refused with a message that names a valid alternative."""
 
 import json
 import warnings

@@ -1,4 +1,4 @@
-"""MixUp, CutMix and OneHot in the transform of a data set: what loaders, pipelines and trainers make of them."""
+"""MixUp, CutMix and OneHot in the transform of a data set, with loaders, pipelines and trainers."""
 
 import copy
 import json
@@ -29,7 +29,8 @@ def make_loader(photos, device, *chain, batch_size=8, **options):
 
 
 def whole_batches(photos, batch_size=8, chain=FLOATS, **options):
-    """Images and numbers of an epoch's batches; the last one is completed from the epoch's beginning."""
+    """Yields images and class numbers of batches, without end. The last batch of an epoch is completed with the
+    epoch's first samples."""
     loader = ss.DataLoader(ss.ImageFolder(photos, T.Compose(chain)), batch_size, shuffle=True, seed=SEED, **options)
     while True:
         images, labels = (torch.cat(each) for each in zip(*loader, strict=True))
@@ -39,7 +40,7 @@ def whole_batches(photos, batch_size=8, chain=FLOATS, **options):
 
 
 def check_batches(batches, whole, op, alpha, first=0, **form):
-    """`batches` may be smaller than `whole` ones."""
+    """Compares batches with the mixed `whole` ones; a batch may be smaller, with the first samples only."""
     batches = list(batches)
     assert len(batches) >= 7
     for number, ((images, labels), (plain, numbers)) in enumerate(zip(batches, whole, strict=False), first):
@@ -58,7 +59,7 @@ CHAINS = [("mixup", 0.4, 0.0, [T.MixUp(alpha=0.4)]), ("mixup", 1.0, 0.1, [T.OneH
 
 @pytest.mark.parametrize(("op", "alpha", "smoothing", "chain"), CHAINS)
 def test_mixed_batches_match_documented_formulas(photos, device, op, alpha, smoothing, chain):
-    """Two epochs of 50 samples in batches of 8; the last one has 2."""
+    """Loads two epochs of 50 samples in batches of 8; the last one has 2."""
     loader = make_loader(photos, device, *chain)
     batches = [*loader, *loader]
     assert [len(images) for images, _ in batches] == [8, 8, 8, 8, 8, 8, 2] * 2
@@ -81,7 +82,7 @@ def test_cutmix_of_uint8_images_matches_documented_formulas(photos, device):
 
 
 def test_each_rank_mixes_its_share_of_the_batch(photos, device):
-    """Places are counted through the batches of all of them. Of the last two samples each has one."""
+    """Positions in a batch are counted over all ranks. Each rank gets one of the last two samples."""
     for rank in range(2):
         options = {"batch_size": 4, "rank": rank, "world_size": 2}
         batches = list(make_loader(photos, device, T.MixUp(), **options))
@@ -101,7 +102,7 @@ def test_python_function_is_allowed_only_before_mixup(photos, device):
 
 
 def test_mixup_leaves_other_fields_unchanged(photos, device, tmp_path):
-    """Such as weights of samples, which lie in the loader's memory."""
+    """For example weights of samples, which are in the same slab as the images."""
     (tmp_path / "data").mkdir()
     numpy.save(tmp_path / "data" / "image.npy", numpy.random.default_rng(1).integers(0, 256, (20, 8, 8, 3), "uint8"))
     numpy.save(tmp_path / "data" / "label.npy", numpy.arange(20) % 3)
@@ -117,7 +118,7 @@ def test_mixup_leaves_other_fields_unchanged(photos, device, tmp_path):
 
 
 def test_pipeline_does_not_overwrite_mixed_batches_in_use(photos, device):
-    """Stages and body run behind what is mixed; what a late body reads is not overwritten before."""
+    """Stages and loop body run after mixing. A batch is not overwritten while a slow loop body still reads it."""
     plain = [tuple(each.clone() for each in batch) for batch in make_loader(photos, device, T.MixUp())]
     pipe = ss.Pipeline(make_loader(photos, device, T.MixUp()), [("halve", lambda images: images / 2)])
     kept = []
@@ -131,7 +132,7 @@ def test_pipeline_does_not_overwrite_mixed_batches_in_use(photos, device):
 
 
 class Net(nn.Module):
-    """Keeps what it was given."""
+    """Keeps all images that it gets."""
 
     def __init__(self):
         super().__init__()
@@ -194,7 +195,8 @@ def test_trainer_resumes_mixing_and_evaluates_without_it(photos, device, tmp_pat
 
 @pytest.mark.parametrize("op", [T.MixUp(alpha=8.0), T.CutMix()])
 def test_command_line_and_trainer_mix_the_same_batches(photos, device, tmp_path, op):
-    """It makes the weights; the second step's loss tells what batch it was computed of."""
+    """The command line trains one step to create a checkpoint. The loss of the second step then shows which batch it
+    used."""
     (tmp_path / "chain.json").write_text(T.Compose([T.Resize((32, 32)), FLOATS[1], op]).to_json())
     words = ["train", "classification", "--data", photos, "--transforms", tmp_path / "chain.json", "--image-size", 32,
              "--batch-size", 8, "--lr", 0.01, "--momentum", 0.9, "--plan", "serial", "--device", device, "--precision",

@@ -16,7 +16,7 @@ DEVICES = ["cpu", "cuda"]
 
 @pytest.fixture(params=DEVICES)
 def device(request):
-    """Each test that takes it runs on a CPU and on a GPU."""
+    """Runs each test that uses it on a CPU and on a GPU."""
     if request.param == "cuda" and not torch.cuda.is_available():
         if os.environ.get("SLIPSTREAM_REQUIRE_GPU") == "1":
             pytest.fail("there is no GPU")
@@ -26,7 +26,7 @@ def device(request):
 
 @pytest.fixture
 def deterministic(device):
-    """Deterministic algorithms on a CPU, for one test."""
+    """Uses deterministic algorithms on a CPU during one test."""
     before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(device == "cpu")
     yield
@@ -35,14 +35,14 @@ def deterministic(device):
 
 @pytest.fixture(autouse=True)
 def _no_garbage_on_a_gpu():
-    """A forked worker that collects it aborts."""
+    """Collects garbage before each test, because a forked worker that collects an object on the GPU aborts."""
     if torch.cuda.is_initialized():
         gc.collect()
 
 
 @pytest.fixture
 def full_disk():
-    """A context in which no file takes more than 16 bytes."""
+    """Returns a context manager in which no file can grow beyond 16 bytes."""
     @contextlib.contextmanager
     def full():
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -57,7 +57,7 @@ def full_disk():
 
 @pytest.fixture(scope="session")
 def photos(tmp_path_factory):
-    """A folder of three class folders with 50 JPEG files of 40 x 40."""
+    """Creates a folder with three class folders and 50 JPEG files of 40 x 40."""
     folder = tmp_path_factory.mktemp("data") / "photos"
     program = os.environ.get("SLIPSTREAM", Path(__file__).parents[2] / "build" / "slipstream")
     subprocess.run([program, "make-data", "classification", "--out", folder, "--samples", "50",

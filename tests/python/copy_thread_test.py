@@ -1,5 +1,5 @@
-"""Loaders whose batches a thread copies to the device, as it does with images that travel as files. It does so on a CPU
-where it is told to."""
+"""Loaders whose batches are copied to the device by a thread. This is always so for images that are sent as files;
+`wants_thread` enables it for other batches, and on a CPU."""
 
 import os
 import time
@@ -43,7 +43,7 @@ def test_copy_thread_gives_same_batches_as_loop_without_it(photos, device, stage
         assert loader._native.wants_thread == by_thread
         batches = ss.Pipeline(loader, stages=STAGES[stages]) if STAGES[stages] else loader
         kept = []
-        for until in (3, 100, 1, 100):  # breaks, and goes on with the next epoch
+        for until in (3, 100, 1, 100):  # breaks, then continues with the next epoch
             for number, (images, labels) in enumerate(batches):
                 kept += [images, labels]
                 if number == until:
@@ -76,7 +76,8 @@ def test_loop_can_capture_cuda_graphs_while_threads_call_cuda(photos, device, wh
     graphs, results, expected = [], [], []
     for _ in range(3):
         for images, _ in pipe:
-            torch.cuda._sleep(20_000_000)  # some 10 ms, so that threads look whether copies are over
+            # about 10 ms, so that the threads poll for the end of copies during the capture
+            torch.cuda._sleep(20_000_000)
             graphs.append(torch.cuda.CUDAGraph())
             with torch.cuda.stream(side):
                 graphs[-1].capture_begin()
@@ -91,7 +92,7 @@ def test_loop_can_capture_cuda_graphs_while_threads_call_cuda(photos, device, wh
 
 
 def test_dispatch_mode_sees_operations_of_the_copy(photos, device):
-    """There it has no thread, which the mode would not see."""
+    """Under a dispatch mode the loader uses no copy thread, because the mode would not see its operations."""
     class Seen(torch.utils._python_dispatch.TorchDispatchMode):
         count = 0
 
@@ -179,7 +180,7 @@ def test_batches_follow_the_callers_inference_mode(photos, device):
 
 
 def test_ctrl_c_ends_the_wait_for_a_late_batch(photos):
-    """Whose 200 samples take far longer than the test may."""
+    """The 200 samples of the batch take far longer than the test may."""
     ended = run("""
 import signal, threading
 slow = T.Compose([T.Resize((2000, 2000))] + [T.GaussianBlur(63)] * 4 + [T.CenterCrop(8)])

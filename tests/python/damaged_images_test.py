@@ -1,4 +1,4 @@
-"""Files with damage have the pixels that PIL gives, by every way of decoding, or are errors as in PIL."""
+"""Damaged files give the same pixels as PIL with every way of decoding, or an error if PIL raises one."""
 
 import io
 import random
@@ -45,7 +45,7 @@ def markers(file, *kinds):
 
 
 def random_bytes(draw, count):
-    return bytes(draw.randrange(255) for _ in range(count))  # no 0xff, which begins markers
+    return bytes(draw.randrange(255) for _ in range(count))  # no 0xff, which would begin a marker
 
 
 def add_before_end(draw, file):
@@ -81,7 +81,7 @@ def cut(draw, file):
 
 
 def damaged(count):
-    """File names with their bytes: each kind of damage in each kind of file, `count` times."""
+    """Yields names and contents of files: `count` files for each kind of file and each kind of damage."""
     draw = random.Random(7)
     for kind, file in FILES.items():
         for damage in (add_before_end, add_between_segments, flip_bits, replace_bytes, remove_bytes, cut):
@@ -107,7 +107,7 @@ def sample(data, index):
 
 
 def load_only_image(data, **options):
-    """The only sample's image in the first epoch, or None where it is bad."""
+    """Returns the image of the only sample in the first epoch, or None if it is bad."""
     try:
         return next(iter(ss.DataLoader(data, batch_size=1, **options)))[0][0]
     except ss.Error:
@@ -145,7 +145,7 @@ def test_crop_of_damaged_file_is_part_of_whole_decoded_image(tmp_path):
 
 
 def contains_crop(whole, crop):
-    """Whether the crop is a part of the whole, at any position."""
+    """Returns whether the crop equals a part of the whole image at any position."""
     windows = whole.unfold(1, crop.shape[1], 1).unfold(2, crop.shape[2], 1)
     return bool((windows == crop[:, None, None]).all(dim=0).all(dim=-1).all(dim=-1).any())
 

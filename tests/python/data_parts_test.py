@@ -1,4 +1,4 @@
-"""Parts of data sets, as PyTorch makes them."""
+"""Subsets and concatenations of data sets, with the same arguments as in PyTorch."""
 
 import copy
 import multiprocessing

@@ -1,4 +1,4 @@
-"""Parts of data sets, names of classes, and settings that slipstream.DataLoader passes on."""
+"""Subsets, names of classes, and the settings that slipstream.DataLoader passes on."""
 
 import numpy
 import pytest
@@ -85,7 +85,7 @@ def test_loader_arguments_reach_native_settings(photos, monkeypatch):
         ss.DataLoader(ss.ImageFolder(photos, SMALL), 5, True, num_workers=2, prefetch_factor=3, drop_last=True, seed=7,
                       on_bad_sample="skip", rank=1, world_size=4)
     (settings,) = told.value.args
-    assert settings.prefetch_batches == 6  # of each worker as many
+    assert settings.prefetch_batches == 6  # prefetch_factor batches for each worker
     assert (settings.batch_size, settings.num_workers, settings.seed) == (5, 2, 7)
     assert (settings.shuffle, settings.drop_last, settings.skips_bad_samples) == (True, True, True)
     assert (settings.rank, settings.device) == ((1, 4), "cpu")

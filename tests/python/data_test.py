@@ -1,4 +1,4 @@
-"""The native loader from Python."""
+"""The native loader and its data sets in Python."""
 
 from concurrent.futures import ThreadPoolExecutor
 import copy
@@ -103,7 +103,7 @@ def test_epochs_differ_and_set_epoch_repeats_one(photos):
     assert torch.equal(collect_batches(loader)[0], first[0])
     for _ in loader:
         break
-    assert loader.epoch == 1  # a look at the first batch
+    assert loader.epoch == 1  # reading one batch counts as an epoch
     for number, _ in enumerate(loader):
         if number == 1:
             break
@@ -176,7 +176,7 @@ def test_threads_that_share_a_loader_get_an_error(photos, device):
         may_continue.set()
         first.result()
         assert len(told) == 1
-        for each in [pool.submit(iterate, 5) for _ in range(3)]:  # their passes overlap at any time, or never
+        for each in [pool.submit(iterate, 5) for _ in range(3)]:  # their iterations may overlap at any time, or never
             each.result()
     assert {"loader was" in each for each in told} == {True}
     assert len(list(loader)) == 7
@@ -216,7 +216,7 @@ def test_restored_loader_continues_with_remaining_batches(photos, device, done):
             count += 1
             if count == done:
                 break
-        state = loader.state_dict()  # also behind the loop
+        state = loader.state_dict()  # after the loop this is the state at the end of the epoch
     rest = make()
     rest.load_state_dict(state)
     ours = [x.cpu().clone() for _ in range(3) for x, _ in rest]
@@ -250,7 +250,7 @@ def test_pipeline_around_loader_gives_same_batches(photos, device):
 
 def test_pipeline_saves_and_restores_state_of_its_loader(photos, device):
     pipe = ss.Pipeline(ss.DataLoader(folder(photos), 8, shuffle=True, device=device), [("scale", lambda x: x / 255)])
-    iter(pipe)  # as frameworks do to see whether they can
+    iter(pipe)  # frameworks do this to test whether an object is iterable
     whole = [x for x, _ in pipe]
     pipe.set_epoch(0)
     for i, _ in enumerate(pipe):
@@ -260,7 +260,7 @@ def test_pipeline_saves_and_restores_state_of_its_loader(photos, device):
     pipe.set_epoch(5)
     pipe.load_state_dict(state)
     assert all_equal([x for x, _ in pipe], whole[3:])
-    assert not hasattr(ss.Pipeline([]), "state_dict")  # Lightning would take it for one that can go on
+    assert not hasattr(ss.Pipeline([]), "state_dict")  # otherwise Lightning would try to save and restore its state
 
 
 def test_ranks_split_each_global_batch(photos):

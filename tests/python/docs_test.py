@@ -1,4 +1,4 @@
-"""The Python that the pages on it and the README show runs as it stands there."""
+"""Runs the Python code in the README and in the pages of docs/ on Python."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ def blocks(page):
 
 
 def given_variables():
-    """What a page takes as given."""
+    """Returns the variables that the code on a page does not define."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     decoder, encoder = nn.LazyLinear(3).to(device), nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten()).to(device)
     images = [(torch.randn(3, 32, 32), torch.tensor(i % 3)) for i in range(70)]

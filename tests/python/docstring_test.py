@@ -1,4 +1,4 @@
-"""The examples in the package's docstrings give what they say."""
+"""The examples in the package's docstrings give the results that they show."""
 
 import doctest
 import importlib

@@ -1,4 +1,4 @@
-"""What slipstream.doctor advises, and that its loaders are like the user's, without measuring."""
+"""What slipstream.doctor advises, and whether its native loaders are equivalent to the user's; without measurements."""
 
 import types
 
@@ -61,7 +61,7 @@ IN_NATIVE_WORDS = [
 def test_advice_names_arguments_of_native_loader(kind, what, how):
     diagnosis = types.SimpleNamespace(changes=[make_change(kind), make_change("wire")], reason="measure for longer (--budget)")
     advice.rewrite_native(types.SimpleNamespace(workers=3), diagnosis)
-    (change,) = diagnosis.changes  # without the one that no native loader can take
+    (change,) = diagnosis.changes  # the change "wire" is omitted, because ss.DataLoader has no such option
     assert (change.description, change.action, diagnosis.reason) == (what, how, "measure for longer (budget=)")
 
 
@@ -137,7 +137,7 @@ def test_native_forms_have_the_same_arguments(theirs, ours):
 
 
 def test_native_form_of_unsupported_transform_is_none():
-    assert advice.native_form(v2.Grayscale()) is None  # of one channel
+    assert advice.native_form(v2.Grayscale()) is None  # native Grayscale has three channels, this one has one
     assert advice.native_form(v2.RandomCrop(9, (1, 2))) is None
     assert advice.native_form(types.SimpleNamespace(__name__="ToTensorV2")) is advice.NOTHING
     rotate = advice.native_form(types.SimpleNamespace(__name__="Rotate", limit=(-20, 30)))

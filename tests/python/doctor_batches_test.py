@@ -1,4 +1,4 @@
-"""slipstream.doctor with batches and steps of forms that others seldom have."""
+"""slipstream.doctor with unusual batches and training steps."""
 
 import collections
 
@@ -17,7 +17,7 @@ def run_doctor(loader, step=lambda batch: None, device="cpu"):
 
 
 class Encoding(collections.UserDict):
-    """Moves itself in place, as the batches of transformers do."""
+    """A batch whose to() changes it in place, as in the library transformers."""
 
     def to(self, device, *, non_blocking=False):
         self.data = {key: each.to(device, non_blocking=non_blocking) for key, each in self.data.items()}
@@ -34,7 +34,7 @@ class Graph:
 
 
 class Stores:
-    """Holds tensors in a mapping that is changed in place."""
+    """A batch that holds tensors in a mapping, which to() changes in place."""
 
     def __init__(self, held):
         self.held = held
@@ -75,7 +75,7 @@ def test_moving_a_batch_in_place_keeps_the_cached_batch():
         on_host, on_device = ([getattr(each, "x", each) for each in _trees.leaves(tree)] for tree in (batch, moved))
         assert on_device[0].device.type == "meta"
         assert isinstance(batch, NotCopied) or on_host[0].device.type == "cpu"
-        assert page_locked(moved) is not None  # which is not on the host
+        assert page_locked(moved) is not None  # page_locked() must also accept tensors that are not on the host
 
 
 @pytest.mark.parametrize("collate", [encoded, make_graph])

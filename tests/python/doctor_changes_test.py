@@ -1,4 +1,4 @@
-"""slipstream.doctor changes nothing of the user's: data sets, models, files."""
+"""slipstream.doctor changes none of the user's objects: data sets, models, files."""
 
 import contextlib
 import gc
@@ -31,7 +31,7 @@ def records(tmp_path):
 
 
 class Records(Dataset):
-    """Opens its file with the first sample."""
+    """Opens its file when the first sample is read."""
 
     def __init__(self, path):
         self.path, self.file = path, None
@@ -127,7 +127,7 @@ def test_errors_of_samples_in_workers_are_raised():
 
 
 class Local:
-    """Cannot be pickled."""
+    """An object that cannot be pickled."""
 
     def __reduce__(self):
         raise TypeError("a local object")
@@ -144,7 +144,7 @@ def test_samples_that_cannot_be_pickled_are_not_cached():
 
 
 class Tables(Images):
-    """Notes each sample in whatever it holds."""
+    """A data set that records each read in all of its attributes."""
 
     def __init__(self):
         super().__init__(double)
@@ -223,7 +223,7 @@ def test_copier_keeps_references_and_shares_large_data():
 
 
 class OfIterator(IterableDataset):
-    """Can be gone through once."""
+    """A data set that can be iterated over only once."""
 
     def __init__(self, samples):
         self.samples = samples
@@ -241,7 +241,7 @@ def test_copier_keeps_memoized_objects_alive():
     copier = Copier()
     for number in range(3):
         copier.copied(f"data set {number}", types.SimpleNamespace(number=number))
-    kept = {address for address, each in copier._memo.items() if type(each) is list}  # those of deepcopy()
+    kept = {address for address, each in copier._memo.items() if type(each) is list}  # deepcopy() stores such lists
     assert kept and {id(each) for each in gc.get_objects()} >= kept
 
 

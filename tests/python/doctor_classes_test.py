@@ -1,4 +1,4 @@
-"""Attributes of classes that change while slipstream.doctor works."""
+"""Class attributes that change while slipstream.doctor runs."""
 
 import pytest
 import torch

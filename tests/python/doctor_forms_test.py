@@ -1,4 +1,4 @@
-"""slipstream.doctor with samplers and data sets of forms that others seldom have."""
+"""slipstream.doctor with unusual samplers and data sets."""
 
 import collections
 import dataclasses
@@ -28,7 +28,7 @@ def run_doctor(loader, step=lambda batch: None, device="cpu"):
 
 
 class Lists:
-    """Gives these lists of indices in each pass."""
+    """A batch sampler that yields the same lists of indices in each epoch."""
 
     def __init__(self, *sizes):
         ends = itertools.accumulate(sizes)
@@ -67,7 +67,7 @@ def test_single_short_batch_is_measured():
 
 
 class Numbered(RandomSampler):
-    """Begins each pass with its number, and counts them."""
+    """A sampler that seeds each epoch with its number, and counts epochs."""
 
     passes = 0
 
@@ -78,7 +78,7 @@ class Numbered(RandomSampler):
 
 
 class Shuffling(Sampler):
-    """Of data that must not be copied, with an object that the loader's collate_fn is, too."""
+    """A sampler of data that must not be copied; it shares an object with the loader, which uses it as collate_fn."""
 
     def __init__(self, data, collate):
         self.data_source, self.collate, self.order = data, collate, list(range(64))
@@ -128,7 +128,7 @@ def test_state_of_samplers_is_restored():
     shuffling = Shuffling(NeverCopied(), collate)
     run_doctor(DataLoader(shuffling.data_source, 4, sampler=shuffling, collate_fn=collate))
     assert shuffling.order == list(range(64)) and collate.passes == 0
-    assert max(collate.calls) > 0  # copies of the sampler and of collate_fn refer to each other
+    assert max(collate.calls) > 0  # the copies of the sampler and of collate_fn share one copy of the object
     batches = BatchSampler(Numbered(range(64)), 4, False)
     run_doctor(DataLoader(Images(), batch_sampler=batches))
     assert batches.sampler.passes == 0
@@ -163,7 +163,7 @@ def test_sampler_that_is_a_generator_is_refused():
 
 
 class Own:
-    """Holds a generator where only a look inside finds it."""
+    """Has a generator that is found only by a search of its attributes."""
 
     def __init__(self):
         self.inner = {"rng": np.random.default_rng(0)}
@@ -210,7 +210,7 @@ class WithGenerator(Images):
 
 
 class Later(Images):
-    """Gives other samples in each reading, by no generator."""
+    """A data set whose samples differ in each read, without a random generator."""
 
     count_of_readings = 0
 
@@ -227,7 +227,7 @@ class Later(Images):
     (Drawn(double), ""),
     (Later(), ""),
     (Worked(flips), ""),
-    (Worked(double), ""),  # no cut can be made, so that nothing is known
+    (Worked(double), ""),  # samples cannot be cut after any step, so no step is known to be fixed
     (Images(functools.partial(flips_by, rng=np.random.default_rng(0))), "data set"),
     (Images(Own()), "data set"),
     (Images(draws_outside), ""),
@@ -238,7 +238,7 @@ def test_last_fixed_step_is_before_random_transforms(dataset, last):
 
 
 def change_one_image(number, make):
-    """A transform that works otherwise on one image, by its value."""
+    """Returns a transform that treats one image differently, which it recognizes by its value."""
     def unlike(x):
         return make(x) if float(x.flatten()[0]) == number else x
 
@@ -301,7 +301,7 @@ def test_find_generators_searches_nested_holders():
 
 
 class Lazy:
-    """An image that is decoded when it is first used, as PIL's are."""
+    """An image that is decoded when it is first used, as images of PIL are."""
 
     mode, size, width, height = "L", (2, 2), 2, 2
     is_loaded = False
@@ -336,7 +336,7 @@ def test_lazy_image_is_loaded_before_transforms_are_timed():
 
 
 def test_transform_that_needs_undecoded_image_gets_it():
-    """As those do that call Image.draft()."""
+    """For example transforms that call Image.draft(), which must happen before decoding."""
     def drafted(image):
         return torch.zeros(1) if image.is_loaded else torch.ones(1)
 

@@ -1,4 +1,4 @@
-"""slipstream.doctor examines the native loader, too."""
+"""slipstream.doctor also examines the native loader."""
 
 import json
 import os
@@ -25,7 +25,7 @@ STEPS = ["read", "decode", "resize_0", "gaussian_blur_1", "random_crop_2", "norm
 def model(device):
     MODEL.to(device)
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # those of PyTorch would wait for cores that the workers have
+    torch.set_num_threads(1)  # more PyTorch threads would compete with the workers for cores
     yield
     torch.set_num_threads(threads)
 
@@ -63,14 +63,15 @@ def exact_value(value, unit):
 
 
 def replace_costs(observed):
-    """Replaces what was measured: a blur takes 20 ms, every other part next to nothing, and a step 1 ms."""
+    """Replaces measurements: a blur takes 20 ms, all other steps take almost no time, and a training step takes 1
+    ms."""
     capacity, host, levels = _native.MachineCapacity(), observed.host, observed.levels
     capacity.cores = 8
     for cost in host:
         seconds = 0.02 if cost.name == "gaussian_blur_1" else 1e-5
         cost.wall_s = cost.cpu_s = [seconds] * 16
         cost.wall_of_all_s = cost.cpu_of_all_s = seconds
-    blurs = {"", "read", "decode", "resize_0"}  # levels of which each sample is blurred
+    blurs = {"", "read", "decode", "resize_0"}  # levels in which each sample is still blurred
     for level in levels:
         level.with_training = exact_value(2 / 0.08 if level.after in blurs else 1000, "steps/s")
         if level.loader_alone is not None:

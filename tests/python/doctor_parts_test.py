@@ -47,11 +47,11 @@ def test_samples_continued_from_a_cache_equal_whole_ones(stream):
     samples.fill(3)
     for behind in range(5):
         cached = samples.behind(behind)
-        for _ in range(2):  # in_place must not reach what is cached
+        for _ in range(2):  # in_place must not change the cached sample
             image, label = cached[4]
             assert label == 1 and image.shape == (3, 8, 8)
             assert image.min() >= 2 * 3 * 2 * 1 and image.max() <= (2 + 1) * 3 * 2
-    assert not torch.equal(samples.behind(1)[1][0], samples.behind(1)[1][0])  # behind the cut it draws anew
+    assert not torch.equal(samples.behind(1)[1][0], samples.behind(1)[1][0])  # after the cut, noise is sampled again
     assert torch.equal(samples.behind(2)[1][0], samples.behind(2)[1][0])
 
 

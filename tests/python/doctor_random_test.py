@@ -1,4 +1,5 @@
-"""What slipstream.doctor takes for random: parts that draw, could draw, or change a few samples."""
+"""What slipstream.doctor considers random: steps that use random numbers, might use them, or change only a few
+samples."""
 
 import os
 import random
@@ -16,7 +17,7 @@ from slipstream._doctor.samples import Samples, can_draw
 
 @pytest.fixture(autouse=True)
 def stated_time_of_readings(monkeypatch):
-    """On a busy machine the time for readings could be over before the tenth."""
+    """Simulates time, because on a busy machine the time limit could end before the tenth read."""
     monkeypatch.setattr("slipstream._doctor.samples.time", StatedTime())
 
 
@@ -37,12 +38,12 @@ def random_steps(dataset):
 
 
 def is_one_of_ten(calls):
-    """No period: with one, all readings of a sample are equal if their distance is a multiple of it."""
+    """Has no period: with one, all reads of a sample would be equal if their distance were a multiple of it."""
     return zlib.crc32(b"%d" % calls) % 10 == 0
 
 
 class OneOfTen:
-    """Changes about one value of ten. No random generator is used."""
+    """A transform that changes about one value of ten without a random generator."""
 
     def __init__(self):
         self.calls = 0
@@ -77,11 +78,11 @@ def add_random_byte_of_the_system(x):
 
 def test_random_bytes_of_the_system_are_nearly_always_detected():
     found = sum(any(random_steps(Data(add_random_byte_of_the_system))[0].values()) for _ in range(50))
-    assert found >= 47  # fewer than that has a probability below 1e-5
+    assert found >= 47  # a lower number has a probability below 1e-5
 
 
 class Holding:
-    """Draws for the samples of another size alone."""
+    """Uses random numbers only for samples that are longer than usual."""
 
     def __init__(self):
         self.generator = random.Random(1)

@@ -1,4 +1,4 @@
-"""slipstream.doctor changes nothing, and names what is slow in pipelines of PyTorch."""
+"""slipstream.doctor changes no objects, and names the slow parts of PyTorch pipelines."""
 
 import functools
 import json
@@ -138,7 +138,7 @@ def test_python_code_on_doctor_page_runs(photos, tmp_path, monkeypatch):
     assert (tmp_path / "doctor.json").exists() and (tmp_path / "doctor.html").exists()
 
 
-# Nothing of the user's is changed
+# The user's objects do not change
 
 
 def test_doctor_restores_model_optimizer_and_generators():

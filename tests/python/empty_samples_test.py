@@ -1,4 +1,4 @@
-"""Samples without elements, such as the boxes of an image without objects."""
+"""Samples with empty tensors, such as the boxes of an image without objects."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""examples/python/train.py: alone, as 2 and 4 processes of torchrun, and after a process was killed."""
+"""Runs examples/python/train.py alone, as 2 and 4 processes of torchrun, and after a process was killed."""
 
 import re
 import time
@@ -17,7 +17,7 @@ def make_words(data, steps, checkpoint):
 
 
 def run(ranks, data, steps, checkpoint):
-    """The state that it saves after the last step."""
+    """Trains, and returns the state that is saved after the last step."""
     logs = checkpoint.with_name(f"{checkpoint.stem}-to-{steps}")
     assert re.search(rf"step {steps}: loss [\d.]+", run_script(SCRIPT, make_words(data, steps, checkpoint), logs, ranks))
     state = torch.load(checkpoint)
@@ -26,7 +26,7 @@ def run(ranks, data, steps, checkpoint):
 
 
 def assert_close(model, expected):
-    """Gradients of more processes are summed in another order."""
+    """The weights differ slightly, because gradients of several processes are summed in another order."""
     torch.testing.assert_close(model, expected, rtol=1e-4, atol=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""Data sets are read as PyTorch's loader reads them: by __getitems__ where they have it."""
+"""Data sets are read as PyTorch's loader reads them: with __getitems__ if they have it."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ import slipstream as ss
 
 
 class Table:
-    """Reads several rows at once, and has no other way to read."""
+    """A data set that can only read several rows at once."""
 
     def __len__(self):
         return 32
@@ -19,7 +19,7 @@ class Table:
 
 
 class TableOfTorch(Table, Dataset):
-    """Its __getitem__ is that of torch's base class, which raises NotImplementedError."""
+    """Inherits __getitem__ from torch's base class, which raises NotImplementedError."""
 
 
 class OnlyPart(Subset):
@@ -29,7 +29,7 @@ class OnlyPart(Subset):
 
 
 class Whole(Dataset):
-    """Gives whole batches, for a collate_fn that takes them."""
+    """Returns whole batches, for a collate_fn that accepts them."""
 
     def __len__(self):
         return 8
@@ -58,7 +58,7 @@ def test_doctor_reads_subset_without_getitems():
 
 
 class Drawing(Table):
-    """Draws from a generator that only the function that reads several rows refers to."""
+    """Uses a generator that is referenced only by the function that reads several rows."""
 
     def __getitems__(self, indices):
         return [torch.rand(4, generator=GENERATOR) for _ in indices]

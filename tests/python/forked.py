@@ -1,5 +1,5 @@
-"""Runs scripts as `python` and `torchrun` do, in forks of a process that has imported PyTorch, which else takes most of
-their time."""
+"""Runs scripts like `python` and `torchrun`, but in forks of a process that has already imported PyTorch, because
+the import takes most of a script's time."""
 
 import multiprocessing
 import os
@@ -34,7 +34,7 @@ def start(script, words, log, environment):
 
 
 def start_ranks(script, words, logs, ranks):
-    """As torchrun does; what each says goes into a file of its number."""
+    """Starts processes with torchrun's environment; the output of each goes to a file that is named by its rank."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -46,7 +46,8 @@ def start_ranks(script, words, logs, ranks):
 
 
 def end(processes):
-    """Whether they all worked; those that wait for one that failed are killed."""
+    """Waits for all processes, and returns whether all have succeeded. When one fails, the others are killed,
+    because they may wait for it."""
     until = time.monotonic() + LIMIT_S
     try:
         while all(each.exitcode in (None, 0) for each in processes) and any(each.is_alive() for each in processes):
@@ -60,8 +61,10 @@ def end(processes):
 
 
 def run_script(script: Path, words, logs: Path, ranks=0):
-    """With ranks as under torchrun; what the first process said. Gloo does not always find its peers on a busy machine:
-    they then begin again, as with torchrun's --max-restarts."""
+    """Runs the script, with `ranks` processes as under torchrun, and returns the output of the first process.
+
+    On a busy machine Gloo does not always find its peers. The processes are then started again, as with torchrun's
+    --max-restarts."""
     logs.mkdir()
     for _ in range(7 if ranks > 0 else 1):
         if end(start_ranks(script, words, logs, ranks) if ranks > 0 else [start(script, words, logs / "0", {})]):

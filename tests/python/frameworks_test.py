@@ -1,5 +1,5 @@
-"""The examples with Lightning, Accelerate, FSDP2 and Ray Data: they train on the samples of the plain example, with any
-number of processes, also after they went on with another number."""
+"""The examples with Lightning, Accelerate, FSDP2 and Ray Data train on the samples of the plain example, with any
+number of processes, and after they were resumed with another number."""
 
 import runpy
 import tempfile
@@ -13,7 +13,7 @@ from torch import nn
 import slipstream as ss
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
-STEPS = 15  # of 6 an epoch
+STEPS = 15  # an epoch has 6 steps
 FORKS.set_forkserver_preload([*IMPORTED, "lightning", "accelerate"])
 
 
@@ -24,7 +24,7 @@ def run(script, ranks, data, steps, logs, *options):
 
 @pytest.fixture(scope="module")
 def plain(photos, tmp_path_factory):
-    """The weights of the plain example after its last step."""
+    """Returns the weights of the plain example after its last step."""
     folder = tmp_path_factory.mktemp("plain")
     run("train.py", 0, photos, STEPS, folder / "logs", "--checkpoint", folder / "run.pt")
     return torch.load(folder / "run.pt")["model"]
@@ -59,7 +59,7 @@ def test_resume_with_other_process_count_gives_plain_weights(photos, plain, tmp_
     options = ["--checkpoints", tmp_path / "runs", "--timeout", 20]
     run(script, 2, photos, 9, tmp_path / "logs", *options)
     run(script, 4, photos, STEPS, tmp_path / "later-logs", *options)
-    torch.testing.assert_close(weights(tmp_path / "runs"), plain, rtol=1e-4, atol=1e-6)  # sums in another order
+    torch.testing.assert_close(weights(tmp_path / "runs"), plain, rtol=1e-4, atol=1e-6)  # sums have another order
 
 
 @pytest.mark.parametrize("script, package, weights", [
@@ -100,8 +100,8 @@ def test_lightning_trains_on_pipeline_around_torch_loader():
 
     noise = ss.Stage("noise", lambda x: x + torch.rand_like(x), seed=1)
     seen, serial = (seen_in(ss.Pipeline(loader(), [noise], "cpu", serial=each)) for each in (False, True))
-    # At the end of an epoch RandomSampler draws once more. Lightning does not ask for the end, but a pipeline that runs
-    # ahead does, so the second epoch has another order.
+    # At the end of an epoch RandomSampler uses random numbers once more. Lightning does not read to the end, but a
+    # pipeline that runs ahead does; therefore the order of the second epoch differs.
     assert torch.equal(seen[:5], serial[:5])
     for epoch in (seen[:5], seen[5:], serial[5:]):
         assert sorted(epoch.floor().flatten().tolist()) == list(range(20))
@@ -166,7 +166,8 @@ def test_ray_data_trains_same_weights_pipelined_and_serial(photos, monkeypatch):
     pytest.importorskip("ray.data")
     example = runpy.run_path(str(EXAMPLES / "ray_data.py"))
     classes = ["class0", "class1", "class2"]
-    with tempfile.TemporaryDirectory(prefix="ray") as folder:  # its sockets need short names
+    # the path must be short, because Ray creates sockets in it
+    with tempfile.TemporaryDirectory(prefix="ray") as folder:
         ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _temp_dir=folder)
         try:
             batches = example["make_batches"](str(photos), classes, batch_size=8, size=32)

@@ -1,4 +1,4 @@
-"""Samples of data sets by their numbers, and PyTorch's DataLoader around data sets."""
+"""Samples of data sets by index, and PyTorch's DataLoader around data sets."""
 
 import numpy
 import pytest
@@ -17,7 +17,7 @@ def darker(image):
 
 
 class Mixed:
-    """An image of PIL beside what is none."""
+    """A data set with a PIL image among other values."""
 
     def __len__(self):
         return 3
@@ -29,7 +29,7 @@ class Mixed:
 
 @pytest.fixture
 def arrays(tmp_path):
-    """Images with masks, labels and boxes."""
+    """Creates images with masks, labels and boxes."""
     generator = numpy.random.default_rng(1)
     numpy.save(tmp_path / "image.npy", generator.integers(0, 256, (4, 30, 40, 3), numpy.uint8))
     numpy.save(tmp_path / "mask.npy", generator.integers(0, 5, (4, 30, 40), numpy.uint8))
@@ -43,7 +43,7 @@ def equal(ours, theirs):
 
 
 def samples_equal_loaded_ones(data):
-    """Whether each sample is what a loader has of it."""
+    """Returns whether each sample equals the one from a loader."""
     batches = list(ss.DataLoader(data, 1))
     samples = [torch.utils.data.default_collate([data[i]]) for i in range(len(data))]
     return len(batches) == len(samples) and all(

@@ -1,5 +1,5 @@
-"""Runs programs as `python -c` does, in forks of an interpreter that has imported PyTorch, which else takes most of
-their time. Each fork ends as an interpreter ends."""
+"""Runs programs like `python -c`, but in forks of an interpreter that has already imported PyTorch, because the
+import takes most of their time. Each fork ends like an interpreter."""
 
 import functools
 import json
@@ -50,7 +50,7 @@ if request:
 
 @functools.cache
 def server():
-    """One such interpreter. Where CUDA is in use in this process, it is not in that one."""
+    """Returns such an interpreter. If this process uses CUDA, that one still does not."""
     return ForkServer([sys.executable, "-c", SERVER],
                       env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
 
@@ -58,7 +58,7 @@ def server():
 def run(program, *arguments, threads=None, ignores_warnings=False, **environment):
     """Runs a program to its end; returns its exit code and output. It is killed after five minutes.
 
-    threads: of PyTorch's operations; by default the number that this process has.
+    threads: number of threads of PyTorch's operations; the default is that of this process.
     """
     request = {"program": program, "arguments": [*map(str, arguments)], "environment": environment,
                "threads": threads or torch.get_num_threads(), "ignores_warnings": ignores_warnings}

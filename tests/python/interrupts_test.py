@@ -1,4 +1,4 @@
-"""Ctrl-C while data are looked for, and what handlers of signals raise inside of what runs."""
+"""Ctrl-C while folders are scanned, and exceptions that signal handlers raise during library calls."""
 
 import functools
 import os
@@ -32,7 +32,7 @@ threading.Thread(target=interrupt, daemon=True).start()
 try:
     getattr(ss, sys.argv[1])(sys.argv[2])
 except BaseException as error:
-    print(type(error).__name__, "behind", type(error.__context__).__name__)
+    print(type(error).__name__, "after", type(error.__context__).__name__)
 print(len(ss.ImageFolder(sys.argv[3])))
 """
 
@@ -46,12 +46,12 @@ def test_ctrl_c_interrupts_folder_scan(opens, tmp_path):
     classes.mkdir()
     for number in range(2000):
         (classes / f"class{number}").symlink_to(tmp_path / "many")
-    (classes / "empty").mkdir()  # of which the whole scan would tell
+    (classes / "empty").mkdir()  # a complete scan would report this empty class
     small = tmp_path / "small"
     (small / "class").mkdir(parents=True)
     (small / "class" / "image.jpg").touch()
     ended = interpreters.run(PROGRAM, opens, classes, small)
-    assert ended.stdout == "KeyboardInterrupt behind NoneType\n1\n", ended.stderr
+    assert ended.stdout == "KeyboardInterrupt after NoneType\n1\n", ended.stderr
 
 
 class Late(Exception):

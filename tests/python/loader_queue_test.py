@@ -1,5 +1,7 @@
-"""Whether a batch is said to be there exactly where PyTorch's iterator would not wait for one, in random states of its
-queue: workers, here without processes, take up work and make batches at any time, and come to their end."""
+"""A batch must be reported as ready exactly if PyTorch's iterator would not wait for one.
+
+The tests put PyTorch's queue into random states: workers, which here are no processes, take work, create batches and
+end at random times."""
 
 import collections
 import copy
@@ -16,7 +18,7 @@ END = "end"
 
 
 class WouldWait(BaseException):
-    """Not an Exception: PyTorch's iterator handles those."""
+    """A BaseException, because PyTorch's iterator handles every Exception."""
 
 
 class Batches:
@@ -48,7 +50,7 @@ class Event:
 
 
 class Iterator(dataloader._MultiProcessingDataLoaderIter):
-    """PyTorch's, with the fields that its constructor makes, but processes."""
+    """PyTorch's iterator with the fields that its constructor creates, but without processes."""
 
     def __init__(self, draw, is_iterable, in_order):
         kinds = dataloader._DatasetKind
@@ -73,7 +75,7 @@ class Iterator(dataloader._MultiProcessingDataLoaderIter):
         self._shutdown = True
 
     def work(self, worker):
-        """One piece of work of a worker, where it has one."""
+        """Lets a worker complete one task, if it has one."""
         if self.ended[worker] or not self._index_queues[worker].items:
             return
         task = self._index_queues[worker].get()
@@ -96,7 +98,7 @@ class Iterator(dataloader._MultiProcessingDataLoaderIter):
         return other
 
     def taken(self):
-        """What next() gives, END, or None where it would wait."""
+        """Returns the result of next(), END, or None if it would wait."""
         try:
             return next(self)
         except StopIteration:

@@ -1,4 +1,4 @@
-"""Ranks of torch.distributed, which a loader follows from one iteration to the next."""
+"""A loader uses the ranks of torch.distributed as they are at the start of each iteration."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""What a loader's batches keep of it, and what it goes on after."""
+"""What a batch keeps alive of its loader, and how a loader behaves after errors, resumption and in subclasses."""
 
 import gc
 import io
@@ -43,7 +43,7 @@ def test_kept_batch_does_not_keep_loader_threads_alive(photos):
             break
         if len(kept) == 1:
             before = count_threads()
-    wait_until(lambda: count_threads() <= before)  # a thread that was joined is counted a little longer
+    wait_until(lambda: count_threads() <= before)  # a joined thread remains visible for a moment
     list(loader)
     assert all(torch.equal(images, then) for images, then in kept)
     del loader
@@ -52,7 +52,7 @@ def test_kept_batch_does_not_keep_loader_threads_alive(photos):
 
 
 def test_kept_batch_keeps_only_its_own_slab_in_memory(photos):
-    """Each pass has 70 slabs of 0.3 MB."""
+    """Each iteration has 70 slabs of 0.3 MB."""
     run = interpreters.run(IMPORTS + f"""
 loader = ss.DataLoader(ss.ImageFolder({str(photos)!r}, T.Resize((160, 160))), 4, prefetch_factor=64)
 def resident():
@@ -66,7 +66,7 @@ print(resident() - before)
 
 
 def test_small_fields_have_separate_memory(device):
-    for start in (0, 2):  # whole batches, and the rest of an epoch
+    for start in (0, 2):  # whole batches, and the last ones of an epoch
         loader = ss.DataLoader(Mixed(), 8, device=device)
         loader.load_state_dict({"position": start, "batches_per_epoch": 3})
         batch = next(iter(loader))
@@ -102,7 +102,7 @@ for limit in (1 << 20, hard):
 
 
 def test_file_names_that_are_not_utf8_round_trip(tmp_path, photos):
-    """They go both ways as os.fsencode() has them; messages show their bytes."""
+    """Names are converted as by os.fsencode() and os.fsdecode(); messages escape the bytes."""
     root = os.fsencode(tmp_path) + b"/d\xe9"
     image = next(photos.glob("*/*"))
     for folder in (b"caf\xe9", b"plain"):
@@ -122,7 +122,7 @@ def test_file_names_that_are_not_utf8_round_trip(tmp_path, photos):
 
 @pytest.mark.parametrize("opens", [ss.ImageFolder, ss.open_dataset])
 def test_folder_scan_releases_the_gil(photos, opens):
-    """Another thread gets the lock, which is given up by nothing else."""
+    """The switch interval is so long that another thread can only run if the scan releases the GIL."""
     gate, ran = threading.Lock(), []
 
     def other():
@@ -146,7 +146,7 @@ def test_folder_scan_releases_the_gil(photos, opens):
 
 
 def test_set_epoch_keeps_position_in_resumed_epoch(photos):
-    """Loops of all kinds begin each epoch, also a resumed one, with set_epoch()."""
+    """Training loops of all kinds call set_epoch() at the start of each epoch, even of a resumed one."""
     def made():
         return ss.DataLoader(ss.ImageFolder(photos, T.CenterCrop(8)), 10, shuffle=True)
 
@@ -197,7 +197,7 @@ def test_overrides_that_native_code_would_bypass_are_refused(photos):
             return ((x / 2, y) for x, y in super().__iter__())
 
     class Named(T.CenterCrop):
-        """Changes nothing that is called."""
+        """Overrides no method."""
 
     data = ss.ImageFolder(photos, Named(8))
     assert next(iter(ss.Pipeline(ss.DataLoader(data, 4), device="cpu")))[0].shape == (4, 3, 8, 8)

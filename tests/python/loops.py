@@ -1,4 +1,4 @@
-"""What the tests of loops share."""
+"""Loops and data that several tests of pipelines use."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ def delay(device, milliseconds=3):
 
 
 def trained(loop, device):
-    """The losses and weights of a decoder trained on what `loop` gives."""
+    """Trains a decoder on the batches of `loop`; returns the losses and the weights."""
     torch.manual_seed(3)
     decoder = nn.Sequential(nn.Flatten(), nn.Linear(16 * 4 * 4, 5)).to(device)
     optimizer = torch.optim.SGD(decoder.parameters(), lr=0.1, momentum=0.9)
@@ -48,7 +48,7 @@ class Numbers(torch.utils.data.Dataset):
 
 
 def leave_at(pipe, ends_at):
-    """Ends a pass in the body of a batch, by a break and by an error."""
+    """Leaves an iteration in the loop body of a batch, by a break and by an error."""
     for i, _ in enumerate(pipe):
         if i == ends_at:
             break

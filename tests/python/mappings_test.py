@@ -1,4 +1,4 @@
-"""Batches and samples that are mappings of other types than dict."""
+"""Batches and samples that are mappings of types other than dict."""
 
 from collections import ChainMap, OrderedDict, UserDict, defaultdict
 from collections.abc import Mapping, MutableMapping
@@ -12,7 +12,7 @@ from slipstream import _native, _trees
 
 
 class Kept(MutableMapping):
-    """Whose copies by copy.copy() share what they hold."""
+    """A mapping whose copies by copy.copy() share its values."""
 
     def __init__(self, **values):
         self._values = values
@@ -51,7 +51,7 @@ class Store:
 
 
 class Deep(Kept):
-    """No copy of it can be had that shares nothing with it."""
+    """A mapping that cannot be copied without sharing its values."""
 
     def __init__(self, **values):
         self._store = Store(values)
@@ -70,7 +70,7 @@ class Frozen(Mapping):
 
 @dataclasses.dataclass
 class Output(OrderedDict):
-    """As model outputs of Hugging Face, a data class as well."""
+    """A dict that is also a data class, like model outputs of Hugging Face."""
 
     x: torch.Tensor
     y: torch.Tensor
@@ -147,7 +147,7 @@ def test_dataclass_attributes_match_keys_after_a_stage(device):
 
 
 class Wrapped(Deep):
-    """It changes what it gets, as well."""
+    """Also changes the values that it is given."""
 
     def __setitem__(self, key, value):
         if value == "refused":

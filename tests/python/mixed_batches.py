@@ -1,4 +1,4 @@
-"""What mixing must make of batches, by the formulas of docs/random.md and docs/transforms.md."""
+"""Computes mixed batches with the formulas of docs/random.md and docs/transforms.md."""
 
 import math
 
@@ -9,7 +9,7 @@ WORD = 2**32
 
 
 class Words:
-    """Those of the sample at `place` of batch `batch`: of Philox4x32-10."""
+    """Random words of Philox4x32-10 for the sample at index `place` of batch `batch`."""
 
     def __init__(self, seed, batch, place, operation):
         self.key = [seed % WORD, seed // WORD]
@@ -31,7 +31,7 @@ class Words:
         return [a, b, c, d]
 
     def below(self, bound):
-        return self.next() * bound // WORD  # words that would bias it do not occur in these tests
+        return self.next() * bound // WORD  # rejected words do not occur in these tests
 
     def symmetric_beta(self, alpha):
         u = (((self.next() * WORD + self.next()) >> 12) + 0.5) * 2.0**-52
@@ -42,7 +42,7 @@ class Words:
 
 
 def mixed(images, labels, op, alpha, seed, batch, first_place=0, operation=2, classes=3, smoothing=0.0):
-    """Of a whole batch: images as they come, labels as numbers."""
+    """Mixes a whole batch: images as loaded, labels as class numbers."""
     images, hot = images.numpy(), numpy.full((len(labels), classes), smoothing / classes, "float32")
     hot[range(len(labels)), labels.numpy()] = numpy.float32(1 - smoothing + smoothing / classes)
     made, targets = images.copy(), hot.copy()

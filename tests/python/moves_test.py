@@ -1,4 +1,4 @@
-"""Transforms that would move an image and leave what belongs to it where it is."""
+"""Transforms are refused if they would move an image, but not the mask or boxes that belong to it."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ v2 = pytest.importorskip("torchvision.transforms.v2")
 
 @pytest.fixture(scope="module")
 def shapes(tmp_path_factory):
-    """A folder of images/ and masks/."""
+    """Creates a folder of images/ and masks/."""
     folder = tmp_path_factory.mktemp("data") / "shapes"
     program = os.environ.get("SLIPSTREAM", Path(__file__).parents[2] / "build" / "slipstream")
     subprocess.run([program, "make-data", "segmentation", "--out", folder, "--samples", "6", "--size", "32"],
@@ -163,7 +163,7 @@ def drawn(image):
 
 
 def test_function_uses_same_random_numbers_for_images_of_a_sample():
-    """Which may differ in size and channels."""
+    """The images may differ in size and channels."""
     pair = (Image.new("RGB", (8, 6)), Image.new("L", (5, 4)))
     data = ss.PythonDataset([pair] * 8, T.Compose([drawn, v2.RandomInvert()]))
     for one, other in [*ss.DataLoader(data), *(data[i] for i in range(8))]:

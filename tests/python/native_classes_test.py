@@ -1,4 +1,4 @@
-"""Objects of the compiled module whose constructor did not run."""
+"""Objects of native classes whose constructor was not called."""
 
 import interpreters
 

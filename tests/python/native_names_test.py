@@ -1,4 +1,4 @@
-"""The stub of the compiled module names what is in it, and nothing else."""
+"""The stub of the compiled module has exactly the names of the module."""
 
 import ast
 import inspect
@@ -12,7 +12,7 @@ STUB = ast.parse((Path(__file__).resolve().parents[2] / "python" / "slipstream" 
 
 
 def named(body):
-    """Names and nodes, without those that a stub imports."""
+    """Returns names and their nodes, except names that the stub imports."""
     found = {}
     for node in body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
@@ -36,7 +36,7 @@ def test_stub_lists_names_of_native_module():
 @pytest.mark.parametrize("name", CLASSES)
 def test_stub_lists_members_of_native_class(name):
     found, there = named(CLASSES[name].body), vars(getattr(_native, name))
-    # What the package itself puts on an object, where its class lets it.
+    # These attributes are set by the Python package, on objects whose class allows that.
     put = {each for each, node in found.items() if isinstance(node, ast.AnnAssign) and "__dict__" in there}
     assert own(found) - own(there) <= put
     assert own(there) - own(found) <= {"_pybind11_conduit_v1_"}

@@ -1,4 +1,4 @@
-"""examples/python/first_steps.ipynb runs from its first cell to its last, and is kept without outputs."""
+"""All cells of examples/python/first_steps.ipynb run, and the file contains no outputs."""
 
 from pathlib import Path
 
@@ -20,4 +20,4 @@ def test_first_steps_notebook_runs(tmp_path, monkeypatch):
                             resources={"metadata": {"path": str(tmp_path)}}).execute()
     said = [str(output) for cell in cells for output in cell.outputs]
     assert "equal to the last bit" in said[-1]
-    assert any("<iframe srcdoc=" in output for output in said)  # the doctor's page
+    assert any("<iframe srcdoc=" in output for output in said)  # the doctor's report page

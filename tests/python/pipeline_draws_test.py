@@ -1,4 +1,4 @@
-"""Who draws random numbers in a slipstream.Pipeline: an error where a plain loop would draw in another order."""
+"""Random numbers in a slipstream.Pipeline: an error is raised if a plain loop would use them in another order."""
 
 import random
 import threading
@@ -36,7 +36,7 @@ DRAWS = [draw_torch, draw_device, draw_normal, draw_numpy, draw_python]
 
 
 def run(device, draw, loader_at=(), stage_at=(), body_at=(), seed=None):
-    """Runs a loop whose parts draw with these batches."""
+    """Runs a loop whose parts use random numbers for these batches."""
     def loader():
         for i in range(COUNT):
             if i in loader_at:
@@ -78,7 +78,7 @@ def test_stage_seed_covers_only_pytorch_generators(device, draw, remedy):
 
 @pytest.mark.parametrize("draw", [draw_torch, draw_numpy, draw_python])
 def test_random_draws_of_another_thread_are_ignored(draw):
-    """Each part waits until the thread has drawn in the middle of it."""
+    """Each part waits until another thread has used random numbers during its call."""
     wanted, drawn, ends = threading.Event(), threading.Event(), False
 
     def draws():

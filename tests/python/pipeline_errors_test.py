@@ -1,4 +1,4 @@
-"""What slipstream.Pipeline refuses, and what errors of stages, bodies and loaders do."""
+"""What slipstream.Pipeline refuses, and the effects of errors in stages, loop bodies and loaders."""
 
 import gc
 import sys
@@ -43,7 +43,7 @@ def test_stage_error_keeps_traceback_and_names_the_stage(device, serial):
 
     with pytest.raises(ValueError, match="no such image") as caught:
         list(ss.Pipeline(batches(), [("good", lambda x: x), ("bad", fails)], device, serial=serial))
-    if sys.version_info >= (3, 11):  # errors of earlier versions have no notes
+    if sys.version_info >= (3, 11):  # exceptions have no notes in earlier versions
         assert "stage 'bad'" in caught.value.__notes__[0]
     assert any(entry.name == "fails" for entry in caught.traceback)
 
@@ -109,7 +109,7 @@ def test_changing_stage_weights_in_the_loop_raises(device):
     encode = encoder(device)
     with pytest.raises(ss.Error, match="has been written"):
         for _ in ss.Pipeline(batches(), [("encode", encode)], device):
-            encode[0].weight.mul_(0.9)  # as a running average would
+            encode[0].weight.mul_(0.9)  # as an update of a running average would
 
 
 def test_stage_returning_the_same_memory_twice_raises(device):
@@ -134,7 +134,7 @@ def test_random_numbers_in_stage_and_loop_raise_without_a_seed(device):
         results.append([(x.clone(), torch.rand_like(x)) for _ in range(2) for x, *_ in pipe])
     for (a, b), (c, d) in zip(*results, strict=True):
         assert torch.equal(a, c) and torch.equal(b, d)
-    assert not torch.equal(results[0][0][0], results[0][BATCHES][0])  # another pass, other numbers
+    assert not torch.equal(results[0][0][0], results[0][BATCHES][0])  # the second epoch has other numbers
 
 
 def test_random_stage_alone_gives_numbers_of_plain_loop(device):
@@ -213,7 +213,7 @@ def test_stop_iteration_in_custom_to_method_raises_runtime_error(device, serial)
 
 
 class Every:
-    """Raises in place of some batches of numbers; one that can be iterated on after an error."""
+    """A loader that raises in place of some batches, and can be iterated further after an error."""
 
     def __init__(self, bad, count=9, error=ValueError):
         self.bad, self.error, self.numbers = bad, error, iter(range(count))
@@ -229,7 +229,7 @@ class Every:
 
 
 def collect_results(loop):
-    """What each next() gives or raises, until the end."""
+    """Returns the result or the error of each next(), until the end."""
     results, loop = [], iter(loop)
     while True:
         try:
@@ -286,7 +286,8 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_changing_a_stage_module_in_the_loop_raises(device, change):
-    """Even in the last body, behind all stages, as it may have changed before, too."""
+    """The error is raised even if the module changes in the last loop body, after all stages: earlier changes would
+    be missed otherwise."""
     encode = encoder(device)
     with pytest.raises(ss.Error, match=f"stage 'encode' .*{change}"):
         for i, _ in enumerate(ss.Pipeline(batches(), [("encode", encode)], device)):

@@ -14,11 +14,11 @@ import slipstream as ss
 from slipstream import _sources
 
 
-LIMIT_S = 100  # a test that waits longer has failed
+LIMIT_S = 100  # no test needs to wait this long
 
 
 class Late(Numbers):
-    """Its sample `late` waits until it is let go of."""
+    """Reading sample `late` waits for the event `allow_next`."""
 
     def __init__(self, late):
         self.late, self.allow_next, self.made = late, multiprocessing.Event(), multiprocessing.Event()
@@ -34,7 +34,7 @@ class Late(Numbers):
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("is_persistent", [False, True])
 def test_late_batch_does_not_delay_available_batches(device, late, workers, is_persistent):
-    """With two workers, the one behind it is there."""
+    """With two workers, the batch after the late one is ready."""
     data = Late(late)
     loader = torch.utils.data.DataLoader(data, 1, num_workers=workers, persistent_workers=is_persistent)
     for _ in range(2 if is_persistent else 1):
@@ -50,7 +50,7 @@ def test_late_batch_does_not_delay_available_batches(device, late, workers, is_p
 
 @pytest.mark.parametrize("late", [6, 7])
 def test_a_break_does_not_wait_for_a_late_loader(device, late, monkeypatch):
-    """PyTorch kills a worker that does not end by itself within this time, in a plain loop, too."""
+    """PyTorch kills a worker that does not end within this time, also in a plain loop."""
     monkeypatch.setattr(torch.utils.data._utils, "MP_STATUS_CHECK_INTERVAL", 0.1)
     data = Late(late)
     loader = torch.utils.data.DataLoader(data, 1, num_workers=1)
@@ -67,14 +67,14 @@ def test_unordered_loader_gives_available_batches_before_late_one(device, late):
     labels = []
     for _, label in ss.Pipeline(loader, (), device):
         labels.append(label.item())
-        if len(labels) == 30:  # all but those of the late one's worker may be there
+        if len(labels) == 30:  # all batches except those of the late worker may be ready
             assert not data.made.is_set()
             data.allow_next.set()
     assert sorted(labels) == list(range(40)) and labels.index(late) >= 30
 
 
 class Streamed(torch.utils.data.IterableDataset):
-    """Shares of several sizes: workers end one by one."""
+    """Workers have shares of different sizes and end one by one."""
 
     def __iter__(self):
         worker = torch.utils.data.get_worker_info()
@@ -91,7 +91,7 @@ def test_iterable_data_set_gives_batches_of_plain_loop(device, is_persistent):
 
 
 def test_iterator_after_a_break_gives_all_batches(device):
-    """Both passes have the same worker processes."""
+    """Both iterations use the same worker processes."""
     for late in (3, 6):
         data = Late(late)
         loader = torch.utils.data.DataLoader(data, 1, num_workers=2, persistent_workers=True)
@@ -106,7 +106,8 @@ def test_iterator_after_a_break_gives_all_batches(device):
 
 
 class Ending(torch.utils.data.IterableDataset):
-    """Two workers give three numbers each and one of them another one, which waits until it is let go of."""
+    """Each of two workers yields three numbers. One of them yields another one, after it has waited for
+    `allow_next`."""
 
     def __init__(self):
         self.allow_next, self.made = multiprocessing.Event(), multiprocessing.Event()
@@ -177,7 +178,7 @@ def test_data_queue_of_loader_keeps_its_methods(device):
 
 
 class OneEnds(torch.utils.data.IterableDataset):
-    """Of three workers one ends at once, one gives a number, and one waits until it is let go of."""
+    """Of three workers, one ends at once, one yields a number, and one waits for `allow_next` before it does."""
 
     def __init__(self):
         self.allow_next = multiprocessing.Event()

@@ -1,4 +1,4 @@
-"""Batches that share memory in a slipstream.Pipeline: an error where it is overwritten, and only there."""
+"""Batches that share memory in a slipstream.Pipeline: an error is raised only if shared memory is overwritten."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Loaders that say in their attributes which batch is the last, as those of Accelerate do."""
+"""Loaders with attributes that tell whether a batch is the last one, like those of Accelerate."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ import slipstream as ss
 
 
 class Flagged:
-    """Reads one batch ahead of the one that it gives."""
+    """A loader whose flags refer to the batch that it yields."""
 
     end_of_dataloader = False
 
@@ -29,7 +29,7 @@ class Flagged:
 
 
 def seen(loader, loop):
-    """The flags in the loop body of each batch, and those after the loop."""
+    """Returns the flags in the loop body of each batch, and those after the loop."""
     def flags():
         return loader.end_of_dataloader, getattr(loader, "state", None), loader.iteration, loader.is_iterating
 

@@ -1,4 +1,4 @@
-"""Stages of TorchScript, which threads without Python's lock call."""
+"""TorchScript stages, which threads call without the GIL."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ from slipstream import _native
 
 
 class Meeting(nn.Module):
-    """Goes on when `flag` says that the loop is in the body of the batch before."""
+    """Returns only when `flag` shows that the loop has reached the body of the previous batch."""
 
     def __init__(self):
         super().__init__()
@@ -46,7 +46,7 @@ class Both(nn.Module):
 
 
 class Gives(nn.Module):
-    """The same memory each time."""
+    """Returns the same memory each time."""
 
     def __init__(self, like):
         super().__init__()

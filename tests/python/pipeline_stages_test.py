@@ -1,4 +1,5 @@
-"""Where stages read and write, what of them is looked at, and what they take over from the loop."""
+"""How stages select their input and output, how batches are searched for tensors, and which settings stages take
+over from the loop."""
 
 import collections
 import contextlib
@@ -253,7 +254,7 @@ def test_nested_tensors_pass_through_stages(device, layout):
         assert first.eq(2 * i).all() and second.eq(2).all() and first.device.type == device
     one = nested(1.0).to(device)
     static = ss.Pipeline([(torch.ones(1),)] * 3, [("static", lambda x: one.mul_(2))], device)
-    # The memory of jagged tensors is not examined.
+    # The pipeline does not examine the memory of jagged tensors.
     expected = pytest.raises(ss.Error, match=r"same memory for two batches.*clone")
     with expected if layout == torch.strided else contextlib.nullcontext():
         assert len(list(static)) == 3
@@ -289,7 +290,7 @@ ONE, TWO = torch.ones(2), torch.full((2,), 2.0)
     ({"a": ONE, "b": TWO}, {"input": "a"}), ({"a": ONE, "b": TWO}, {"input": "b", "output": "c"}),
     ({"a": ONE}, {"input": "b"}), ({0: ONE, 1: "name"}, {}), (Pair(ONE, TWO), {"input": "b"}), (ONE, {})])
 def test_pipeline_gives_same_result_as_calling_the_stage(device, batch, keys):
-    """The pipeline calls the function of a plain one itself."""
+    """For a plain Stage the pipeline calls the function directly, without __call__."""
     def given(kind):
         try:
             (result,) = ss.Pipeline([batch], [kind("add", lambda x: x + 1, **keys)], device)
@@ -318,7 +319,8 @@ def test_replaced_stage_call_method_is_used(device, monkeypatch):
 
 
 def autocast_loop(device, stage, serial, around=None, inside=torch.bfloat16, body=None):
-    """Trains on the features from the stage. around, inside: dtypes of autocast; None: off."""
+    """Trains on the features from the stage. around, inside: dtype of autocast around the loop and in its body;
+    None: off."""
     head = torch.nn.Linear(4, 2).to(device)
     with torch.autocast(device, around, enabled=around is not None):
         for features, *_ in ss.Pipeline(batches(4), [stage], device, serial=serial):

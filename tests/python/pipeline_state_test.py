@@ -1,4 +1,4 @@
-"""Where a Pipeline is around a loader of PyTorch's that has a state, as TorchData's StatefulDataLoader."""
+"""Positions of a Pipeline around a loader that has a state, like StatefulDataLoader of TorchData."""
 
 import json
 
@@ -13,7 +13,7 @@ BATCHES = 10
 
 
 class Stateful(DataLoader):
-    """Its state is a dict that changes, and says how many batches were taken of it."""
+    """A loader whose state is a dict that changes, with the number of batches that were taken."""
 
     def __init__(self, **options):
         super().__init__(Numbers(), 4, **options)
@@ -60,7 +60,7 @@ def test_restored_pipeline_continues_after_the_saved_batch(device, serial, worke
     other = make_pipe(device, serial, workers)
     other.load_state_dict(state)
     assert other.state_dict() == state
-    other.set_epoch(1)  # where it is
+    other.set_epoch(1)  # the current epoch
     assert given(other) == second[count:]
     assert other.state_dict() == {"loader": {"taken": 0}, "epoch": 2, "batch": 0}
 
@@ -106,7 +106,7 @@ def test_set_epoch_after_a_break_starts_at_the_first_batch(device):
     pipe.set_epoch(1)
     assert (pipe.state_dict()["epoch"], pipe.state_dict()["batch"]) == (1, 0)
     pipe.load_state_dict({"loader": {"taken": 3}, "epoch": 1, "batch": 3})
-    pipe.set_epoch(1)  # as loops over epochs do
+    pipe.set_epoch(1)  # loops over epochs do this after load_state_dict()
     assert pipe.state_dict() == {"loader": {"taken": 3}, "epoch": 1, "batch": 3}
 
 

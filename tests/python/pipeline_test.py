@@ -1,4 +1,4 @@
-"""slipstream.Pipeline gives what a plain loop gives, and leaves nothing behind."""
+"""slipstream.Pipeline gives the results of a plain loop, and leaves nothing in memory afterwards."""
 
 import collections
 import dataclasses
@@ -46,7 +46,7 @@ def test_slow_stage_or_loop_does_not_change_values(device, slow):
         if slow != "stage":
             delay(device)
         sums.append((x.sum(), y.sum()))
-        x.zero_()  # the memory is the body's until it comes back
+        x.zero_()  # the loop body may change the batch's memory
     expected = [((x.to(device) * 2 + 1).sum(), y.to(device).sum()) for x, y, _ in data]
     assert sums == expected
 
@@ -57,7 +57,7 @@ def test_kept_batches_are_never_overwritten(device):
     kept, checks = {}, []
     for i, (x, y, _) in enumerate(pipe):
         kept[i] = (x, y[2:5])
-        if i >= 7:  # longer than anything is in flight, read late, and dropped at once
+        if i >= 7:  # batches are kept longer than any is in flight, read late, and then dropped at once
             delay(device)
             old, labels = kept.pop(i - 7)
             checks.append((i - 7, old.clone(), labels.clone()))
@@ -175,7 +175,7 @@ def test_number_of_live_batches_is_bounded(device, serial, run_ahead):
     for _ in pipe:
         most.append(dict(alive))
     assert len(most) == 100
-    limit = run_ahead + 4  # batches ahead, that of the body, and those that each lane still holds
+    limit = run_ahead + 4  # batches that run ahead, that of the loop body, and those that each lane still holds
     assert all(0 < each["stage"] <= limit and each["loader"] <= limit for each in most), most
     gc.collect()
     assert alive["stage"] <= 1 and alive["loader"] <= 1
@@ -208,7 +208,7 @@ def test_a_training_step_may_run_on_another_stream(device):
 
 
 class Slow(Numbers):
-    """Late, so that batches are given one by one; later ones are asked for when they are done."""
+    """So slow that batches arrive one by one, and each request has to wait."""
 
     def __getitem__(self, index):
         time.sleep(0.002)

@@ -1,4 +1,4 @@
-"""Input pipelines of PyTorch for the tests of slipstream.doctor."""
+"""PyTorch input pipelines for the tests of slipstream.doctor."""
 
 import functools
 import sys
@@ -18,7 +18,8 @@ torch.set_num_threads(1)
 
 
 class StatedTime:
-    """Replaces the module `time` in one process: time passes where something sleeps, and 0.1 ms with each look at it."""
+    """Replaces the module `time` in one process. Time passes only in sleep(), and by 0.1 ms with each reading of the
+    clock."""
 
     def __init__(self):
         self.wall = self.cpu = 0.0
@@ -37,7 +38,7 @@ class StatedTime:
 
 @pytest.fixture
 def stated_time(monkeypatch):
-    """Lets the doctor measure loaders without workers by the time that their parts state, on 8 idle cores."""
+    """Lets the doctor measure loaders without workers by the stated times of their parts, on 8 idle cores."""
     clock, capacity = StatedTime(), _native.MachineCapacity()
     capacity.cores = 8
     monkeypatch.setattr(_native, "measure_capacity", lambda cores: capacity)
@@ -58,7 +59,7 @@ class Compose:
 
 
 class NamedCompose:
-    """As albumentations' calls it."""
+    """Has the interface of albumentations.Compose."""
 
     p = 1.0
 
@@ -87,7 +88,7 @@ def in_place(x):
 
 
 class Images(Dataset):
-    """Tensors of 3 x 8 x 8 full of their index, and labels."""
+    """Tensors of 3 x 8 x 8 that are filled with their index, and labels."""
 
     def __init__(self, transform=None, target_transform=None, sleep_s=0.0, count=64):
         self.transform, self.target_transform = transform, target_transform
@@ -108,7 +109,7 @@ class Images(Dataset):
 
 
 class Stream(IterableDataset):
-    """The same, each worker its own part."""
+    """Iterates over the same samples; each worker reads a separate part."""
 
     def __init__(self, images):
         self.images = images

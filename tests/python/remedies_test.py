@@ -1,4 +1,4 @@
-"""Errors of models that are given uint8 images name the remedy; other errors do not."""
+"""Errors of models that get uint8 images name the remedy; other errors do not."""
 
 import re
 
@@ -63,9 +63,10 @@ def make_failing_stage(message):
 
 @pytest.mark.parametrize(("batch", "message"), [
     (IMAGES.float(), "expected scalar type Byte but found Float"),  # the batch has no uint8 image
-    ((IMAGES.float(), IMAGES[:, 0]), "Found dtype Byte but expected Float"),  # the mask is not the image
-    (torch.zeros(4, dtype=torch.uint8), "expected scalar type Byte but found Float"),  # labels
-    (IMAGES, "expected scalar type Long but found Byte"),  # class numbers
+    # the model compared the mask, not the image
+    ((IMAGES.float(), IMAGES[:, 0]), "Found dtype Byte but expected Float"),
+    (torch.zeros(4, dtype=torch.uint8), "expected scalar type Byte but found Float"),  # the error is about labels
+    (IMAGES, "expected scalar type Long but found Byte"),  # the error is about class numbers
     (IMAGES, "the file is damaged"),
 ])
 def test_other_errors_name_no_remedy(batch, message):

@@ -1,9 +1,9 @@
-"""Runs test files with pytest, each in a process of its own, and prints what failed.
+"""Runs test files with pytest, each in a separate process, and prints the failures.
 
     run_files.py FILE...
 
-The processes are forks of this one, which has imported PyTorch: the import takes longer than most files. No test runs
-in this process, so files see no state of each other. Exits with 1 if a file fails, hangs or has no tests.
+The processes are forks of this one, which has imported PyTorch, because the import takes longer than most files. No
+test runs in this process, so files do not share any state. Exits with 1 if a file fails, hangs or has no tests.
 """
 
 import os
@@ -22,7 +22,7 @@ PROCESSES = min(6, os.cpu_count())
 
 
 class Run:
-    """One file in its process."""
+    """The process that runs one file."""
 
     def __init__(self, file):
         self.file = file
@@ -33,7 +33,7 @@ class Run:
             os.setpgid(0, 0)
             os.dup2(self.output.fileno(), 1)
             os.dup2(self.output.fileno(), 2)
-            # faulthandler shows where a test hangs.
+            # faulthandler prints where a test hangs.
             code = pytest.main(["-q", "-p", "no:cacheprovider", "-o", f"faulthandler_timeout={HANG_S - 300}", file])
             sys.stdout.flush()
             os._exit(code)
@@ -57,7 +57,7 @@ class Run:
 
 def main():
     sys.dont_write_bytecode = True
-    # The largest first, so that no process is left with a long one at the end.
+    # The largest files start first; otherwise a long one might run alone at the end.
     waiting = sorted(sys.argv[1:], key=os.path.getsize)
     running, failed = {}, 0
     while waiting or running:

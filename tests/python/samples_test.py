@@ -1,4 +1,4 @@
-"""What becomes of the values in samples that are made in Python."""
+"""How values in samples from Python are converted."""
 
 import sys
 
@@ -38,7 +38,7 @@ def test_palette_cmyk_and_la_images_become_rgb(mode):
 
 @pytest.mark.parametrize("mode", ["1", "I", "F", "I;16"])
 def test_other_pil_modes_are_refused_with_advice(mode):
-    """With a way that loses nothing."""
+    """The message names a conversion that loses nothing."""
     image = Image.new(mode, (4, 5))
     advice = "convert it to 'L' or 'RGB'" if mode == "1" else r"give numpy\.array\(image\), or for transforms"
     with pytest.raises(Unfit, match=f"field 'a.0' is a PIL image of mode {mode}.*: {advice}"):
@@ -183,7 +183,7 @@ def test_loader_converts_only_the_first_image():
 
 
 class Made:
-    """Samples by a function of their numbers."""
+    """A data set of two samples that a function creates from their index."""
 
     def __init__(self, make):
         self.make = make
@@ -236,7 +236,7 @@ def test_exception_text_precedes_notes_and_traceback():
 
 
 def test_one_element_arrays_of_any_stride_keep_their_values():
-    column = numpy.arange(6.0).reshape(1, 6).T  # as pandas' frame[["y"]].values
+    column = numpy.arange(6.0).reshape(1, 6).T  # pandas' frame[["y"]].values has such strides
     table = torch.arange(24.0).reshape(6, 4)
     batch = next(iter(ss.DataLoader([(column[i], table[i : i + 1, 3]) for i in range(6)], 6)))
     assert torch.equal(batch[0], torch.from_numpy(column)) and torch.equal(batch[1], table[:, 3:])

@@ -1,4 +1,4 @@
-"""Which stages of TorchScript stay on the loop's thread, and what they do not take."""
+"""Which TorchScript stages stay on the loop's thread, and which inputs they refuse."""
 
 import dataclasses
 import threading

@@ -1,4 +1,4 @@
-"""What the tests of stages of TorchScript share."""
+"""Stages and fixtures for tests of TorchScript stages."""
 
 import warnings
 
@@ -11,7 +11,7 @@ from slipstream import _scripts
 
 @pytest.fixture(autouse=True)
 def on_threads(monkeypatch):
-    """On a CPU as well; and TorchScript may be deprecated."""
+    """Uses threads on a CPU, too, and ignores warnings that TorchScript is deprecated."""
     monkeypatch.setattr(_scripts, "DEVICES", {"cpu", "cuda"})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

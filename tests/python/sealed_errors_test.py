@@ -1,4 +1,4 @@
-"""An exception whose class refuses attributes is raised as it is, wherever the library passes it on."""
+"""An exception whose class refuses attributes is raised unchanged, wherever the library passes it on."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from trained import Failing, make_trainer
 
 
 class Sealed(RuntimeError):
-    """Refuses assignments, also those of notes and tracebacks."""
+    """Refuses assignments to attributes, including notes and tracebacks."""
 
     def __setattr__(self, name, value):
         raise AttributeError(f"'{name}' cannot be set")

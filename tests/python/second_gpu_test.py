@@ -1,4 +1,4 @@
-"""A GPU that is not the current one, which stays so."""
+"""Uses a second GPU while the first one stays the current device."""
 
 import itertools
 import json
@@ -45,7 +45,7 @@ def test_second_gpu_gets_same_batches_as_first(photos, loader, stages):
         for images, labels in ss.Pipeline(native, stages=STAGES[stages]):
             assert images.device == labels.device == torch.device(device)
             batches.append(images.cpu())
-            images.add_(1)  # on the caller's stream
+            images.add_(1)  # runs on the caller's stream
     assert len(batches) == 2 * 7
     assert all_equal(batches[:7], batches[7:])
 

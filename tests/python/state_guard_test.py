@@ -1,4 +1,4 @@
-"""The doctor finds the state that a step changes, and restores it to the bit."""
+"""The doctor finds the state that a step changes, and restores it bit for bit."""
 
 import collections
 import functools
@@ -16,7 +16,7 @@ from slipstream._state_guard import StateGuard
 
 
 class Codebook(nn.Module):
-    """Writes buffers and attributes when it is called, and registers a buffer with the first call."""
+    """A module whose call changes buffers and attributes; the first call registers a buffer."""
 
     def __init__(self):
         super().__init__()
@@ -34,7 +34,7 @@ class Codebook(nn.Module):
 
 
 class Training:
-    """A model, its optimizer in float32, a schedule and a scaler, and a step that uses them."""
+    """A model, its optimizer with float32 state, a schedule, and a step that uses them."""
 
     def __init__(self, device="cpu"):
         self.model = Codebook().to(device)
@@ -51,7 +51,7 @@ class Training:
         for each in self.model.parameters():
             buffer = self.optimizer.state[each]["momentum_buffer"].mul_(0.9).add_(each.grad)
             each.data.add_(buffer, alpha=-self.optimizer.param_groups[0]["lr"])
-        self.optimizer._opt_called = True  # as its own step() notes for the schedule
+        self.optimizer._opt_called = True  # optimizer.step() sets this flag, which the schedule checks
         self.schedule.step()
         self.optimizer.zero_grad(set_to_none=True)
 
@@ -157,7 +157,7 @@ def argument(model):
 
 
 class Holder(nn.Module):
-    """Holds a model where it is no submodule."""
+    """Has a model that is not a submodule."""
 
     def __init__(self, model):
         super().__init__()
@@ -219,7 +219,7 @@ def test_tensors_arrays_and_generators_are_restored():
 
 
 class Average:
-    """An average of weights, as users write it."""
+    """A moving average of weights, as users write it."""
 
     def __init__(self):
         self.shadow, self.updates, self.names = {"w": torch.zeros(2)}, 0, []
@@ -245,7 +245,7 @@ def test_stateful_objects_are_restored_by_their_attributes():
 
 
 class Elsewhere(Average):
-    """Has its state where no attribute leads to it."""
+    """Has state that no attribute refers to."""
 
     COUNTS = collections.Counter()
 

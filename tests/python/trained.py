@@ -1,4 +1,4 @@
-"""What tests of slipstream.Trainer train."""
+"""Models, loaders and loops for tests of slipstream.Trainer."""
 
 import interpreters
 import slipstream as ss
@@ -10,7 +10,7 @@ CHAIN = [T.RandomResizedCrop(16), T.RandomHorizontalFlip(), T.ToDtype(torch.floa
 
 
 class Net(nn.Module):
-    """With buffers that training changes, and draws of its own."""
+    """A model with buffers that training changes, and with dropout, which uses random numbers."""
 
     def __init__(self, classes=3):
         super().__init__()
@@ -34,7 +34,7 @@ def make_trainer(photos, device="cpu", model=None, batch_size=8, **options):
 
 
 def plain_loop(batches, model, optimizer, loss, epochs=2):
-    """The losses, of what a user would write. Nothing in it draws random numbers."""
+    """Trains with a loop as users write it, without random numbers; returns the losses."""
     allowed, torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.allow_tf32, False
     losses = []
     for _ in range(epochs):
@@ -49,7 +49,7 @@ def plain_loop(batches, model, optimizer, loss, epochs=2):
 
 
 class Failing(Net):
-    """Raises in its call number `at`."""
+    """Raises in call number `at`."""
 
     def __init__(self, at, error):
         super().__init__()
@@ -66,7 +66,7 @@ class Failing(Net):
 
 
 def run_slipstream(*words):
-    """What the command line of the package says."""
+    """Runs the command line of the package; returns its output."""
     run = interpreters.run("import sys; from slipstream.__main__ import main; sys.exit(main())", *words)
     assert run.returncode == 0, run.stderr
     return run.stdout

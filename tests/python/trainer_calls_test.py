@@ -1,4 +1,4 @@
-"""What a trainer makes of Python that it calls, and of what Python does meanwhile."""
+"""Python functions that a trainer calls, and signals, threads and errors during a run."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ T = ss.transforms
 
 
 def darkened(image):
-    """Without a draw, and what evaluation would leave out were it random."""
+    """Not random, and with a crop whose omission in evaluation would be noticed."""
     return (image // 4)[:, :16, :16].clone()
 
 
@@ -49,7 +49,7 @@ def test_evaluation_applies_python_transforms(photos):
 
 
 class Signaling(Net):
-    """Gets a signal in its call number `at`, and waits there until its handler has run."""
+    """Sends a signal in call number `at`, and waits until its handler has run."""
 
     def __init__(self, at=3):
         super().__init__()

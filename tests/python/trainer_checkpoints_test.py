@@ -129,7 +129,7 @@ def test_failed_checkpoint_write_gives_a_warning(photos, device, tmp_path):
 
 
 class Expanded(Net):
-    """With buffers whose elements share memory."""
+    """A model with buffers whose elements share memory."""
 
     def __init__(self, value=2.0):
         super().__init__()

@@ -25,7 +25,7 @@ def test_callback_error_ends_run_and_saves_checkpoint(photos, device, tmp_path):
 
 def test_run_resumes_from_last_saved_step_after_model_error(photos, device, tmp_path):
     whole = make_trainer(photos, device).fit()
-    # With buffers, what a failed step left of them is that of no step: it is not saved.
+    # The model has buffers, which a failed step may have changed; such a state is not saved.
     options = {"checkpoint": tmp_path / "run", "save_every": 2}
     trainer = make_trainer(photos, device, Failing(10, ValueError("boom")), **options)
     with pytest.warns(UserWarning, match="only partly trained"), pytest.raises(ValueError, match="boom"):
@@ -178,8 +178,8 @@ in_a_fork(lambda: ss.Trainer(used, Net(), epochs=2, lr=0.05, momentum=0.9, deter
 
 @pytest.mark.parametrize("plan", ["serial", "pipelined"])
 def test_forked_process_can_train_only_with_a_new_trainer(photos, tmp_path, plan):
-    """One thread inside an operation: PyTorch itself hangs in a fork whose thread had more of them. And no
-    GPU: where there is one, it refuses backward passes in a fork."""
+    """PyTorch operations use only one thread, because a fork of a thread that used more would hang in PyTorch. The
+    GPU is hidden, because PyTorch refuses backward passes in a fork if it has used one."""
     run = interpreters.run(FORKS, photos, plan, tmp_path / "run", threads=1, ignores_warnings=True, CUDA_VISIBLE_DEVICES="")
     assert run.returncode == 0, run.stderr
     lines = [re.sub("Refused: this (trainer|iterator).*", r"\1", line) for line in run.stdout.splitlines()]

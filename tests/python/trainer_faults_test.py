@@ -145,7 +145,7 @@ def test_invalid_loss_value_raises(photos, device, loss, message):
 @pytest.mark.parametrize("options", [{}, {"on_nan": "skip", "plan": "serial"}, {"label_smoothing": 0.1}])
 def test_model_with_too_few_outputs_raises_before_any_update(photos, device, options):
     data = ss.ImageFolder(photos, ss.transforms.Compose(CHAIN))
-    loader = ss.DataLoader(data, 8, device=device)  # the first labels are all 0
+    loader = ss.DataLoader(data, 8, device=device)  # the labels of the first samples are all 0
     message = "an output of .8, 2. has 2 classes in its second dimension, but the labels are of 3: give the model 3"
     trainer = ss.Trainer(loader, model := Net(classes=2), epochs=1, **options)
     before = [parameter.clone() for parameter in model.parameters()]

@@ -11,7 +11,7 @@ from trained import Failing, Net, make_loader, make_trainer
 
 
 def scored(photos, scores, **options):
-    """A trainer whose evaluations give these scores of a metric."""
+    """Returns a trainer whose evaluations have these values of a metric."""
     left = list(scores)
     metrics = {"given": lambda output, labels: torch.full_like(output[:, 0], left.pop(0))}
     val = make_loader(photos, batch_size=50)
@@ -102,8 +102,9 @@ def test_scores_that_are_never_finite_end_it_without_a_best_one(photos):
 def test_auto_records_the_plan_that_it_kept(photos, tmp_path):
     trainer = make_trainer(photos, plan="auto", epochs=1, checkpoint=tmp_path / "run", log_dir=tmp_path / "log")
     trainer.fit()
-    assert "plan" not in read_run(tmp_path / "log")  # it was not known then
-    assert read_record(tmp_path / "run")["plan"]["schedule"]["mode"] == "serial"  # for want of steps
+    assert "plan" not in read_run(tmp_path / "log")  # the plan was not yet known when the file was written
+    # there were too few steps to choose another
+    assert read_record(tmp_path / "run")["plan"]["schedule"]["mode"] == "serial"
 
 
 def test_an_unknown_score_is_refused_with_the_nearest_one(photos):
@@ -143,7 +144,7 @@ def test_a_warning_that_is_an_error_does_not_hide_what_ended_the_training(photos
 
 
 def test_the_rate_is_that_of_the_last_part_that_has_one(photos):
-    """The last part has one step, which says nothing of the rate."""
+    """The last part has only one step, from which no rate can be computed."""
     result = make_trainer(photos, model=Net(), batch_size=2, steps=26, epochs=None, on_epoch=lambda epoch: None).fit()
     assert [epoch.step for epoch in result.epochs] == [25, 26]
     assert result.steps_per_second > 0

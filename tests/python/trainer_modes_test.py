@@ -1,4 +1,4 @@
-"""What is as it was behind a run, and who has the device meanwhile."""
+"""Modes and settings are restored after a run, and only one run at a time uses the device."""
 
 import os
 import signal
@@ -116,7 +116,7 @@ torch.backends.cudnn.conv.fp32_precision = "ieee"
 before = precisions()
 print(trainer.fit().steps, precisions() == before)
 torch.backends.cuda.matmul.fp32_precision = "none"
-for above in ("tf32", "ieee"):  # what is set nowhere else still comes from above
+for above in ("tf32", "ieee"):  # an unset precision is still inherited
     torch.backends.fp32_precision = above
     trainer.evaluate(make_loader(photos, device))
     print(torch.backends.cuda.matmul.fp32_precision)
@@ -129,7 +129,7 @@ def test_precision_settings_of_both_interfaces_are_restored(photos, device):
 
 
 def test_evaluation_in_another_thread_is_refused_during_a_run(photos, device):
-    """Of another thread's evaluations all are refused, and none disturbs what the model draws."""
+    """All evaluations of another thread are refused, and none affects the model's random numbers."""
     other, told = make_trainer(photos, device), []
     whole = make_trainer(photos, device, epochs=3, on_epoch=lambda epoch: None).fit()
 

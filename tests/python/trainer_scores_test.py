@@ -1,4 +1,4 @@
-"""What a training makes of its scores: what is best, when it ends, and what a later run knows of that."""
+"""How a training uses its scores: for the best checkpoint, for its end, and in later runs."""
 
 import math
 import shutil
@@ -14,7 +14,7 @@ from trained import Failing, Net, make_loader, make_trainer
 
 
 def whole(photos, device):
-    """In one batch, so that a metric is called once in each evaluation."""
+    """Loads the data in one batch, so that each evaluation calls a metric once."""
     return make_loader(photos, device, 50)
 
 
@@ -78,14 +78,14 @@ def test_epoch_result_has_mean_loss_of_that_epoch(photos, device):
     assert [epoch.loss for epoch in result.epochs] == [
         pytest.approx(sum(result.losses[i:i + 7]) / 7) for i in (0, 7)]
     assert result.epochs[0].loss != result.epochs[1].loss
-    assert result.seconds >= 7 * 0.01  # those of all epochs
+    assert result.seconds >= 7 * 0.01  # the time of all epochs counts
 
 
 def test_best_link_skips_checkpoint_that_was_not_saved(photos, device, tmp_path):
     folder, away = tmp_path / "run", tmp_path / "away"
 
     def on_epoch(epoch):
-        if epoch.step == 7:  # it is saved by now
+        if epoch.step == 7:  # the checkpoint of step 7 has been saved by now
             assert read_best(folder) == "step-00000007"
             folder.rename(away)
             folder.write_text("in the way")
@@ -98,7 +98,7 @@ def test_best_link_skips_checkpoint_that_was_not_saved(photos, device, tmp_path)
     with pytest.warns(UserWarning, match="could not save the checkpoint of step 14"):
         result = trainer.fit()
     assert [epoch.is_best for epoch in result.epochs] == [True, True, False]
-    assert read_best(folder) == "step-00000021"  # better than the one that is there
+    assert read_best(folder) == "step-00000021"  # it is better than the last best checkpoint that exists
 
 
 def test_resumed_run_keeps_best_score_and_early_stop_count(photos, device, tmp_path):
@@ -152,7 +152,7 @@ def test_validation_data_with_other_classes_is_refused(photos, device, tmp_path)
 def test_invalid_evaluation_and_checkpoint_arguments_are_refused(photos, device, tmp_path):
     val = whole(photos, device)
     kind = nn.parallel.DistributedDataParallel
-    distributed = kind.__new__(kind)  # which needs a process group to be made
+    distributed = kind.__new__(kind)  # the constructor would need a process group
     cases = [
         ("val is a slipstream.Pipeline: give its loader", {"val": ss.Pipeline(val)}),
         ("early_stop is 0: give a whole number, at least 1", {"val": val, "early_stop": 0}),

@@ -1,4 +1,4 @@
-"""What a run leaves of Python's objects: their modes, buffers, memory and calls."""
+"""The effects of a run on Python objects: their modes, buffers, memory and calls."""
 
 import gc
 import os
@@ -13,7 +13,7 @@ from trained import Net, make_loader, make_trainer
 
 
 class Task:
-    """Its trainer calls it, and it knows its trainer, as its model, stage, metric and callback do."""
+    """Refers to its trainer, whose model, stage, metric and callback refer to it."""
 
     def __init__(self, photos, device):
         self.model, self.encoder = Net(), nn.Identity().eval()
@@ -55,7 +55,7 @@ def test_objects_in_cycle_with_trainer_are_garbage_collected(photos, device, wha
 
 
 class Frozen(Net):
-    """Whose parts have modes of their own, and which tells its calls of train()."""
+    """A model whose submodules have different modes, and which records calls of train()."""
 
     def __init__(self):
         super().__init__()
@@ -92,7 +92,7 @@ def test_modules_keep_their_training_modes(photos, device, plan):
 
 
 class Sharing(Net):
-    """A module of two others, which have modes of their own."""
+    """A module with two submodules of different modes that share a third one."""
 
     def __init__(self):
         super().__init__()
@@ -145,7 +145,7 @@ def test_refused_evaluation_does_not_change_modes(photos, device):
 
 
 class Counting(Net):
-    """With buffers that no checkpoint has: one is changed in place, one replaced, and one made."""
+    """A model with buffers that checkpoints do not contain: one is changed in place, one replaced, and one created."""
 
     def __init__(self):
         super().__init__()
@@ -173,7 +173,7 @@ def test_auto_plan_trials_do_not_change_buffers(photos, device):
 
 
 def test_buffer_deleted_during_training_raises_and_stays_deleted(photos, device):
-    """It is gone before a trial, which begins at step 16."""
+    """The buffer is deleted before a trial of `auto`, which begins at step 16."""
     def on_step(step):
         if step.step == 16:
             del model.last
@@ -185,7 +185,7 @@ def test_buffer_deleted_during_training_raises_and_stays_deleted(photos, device)
 
 
 class Keeping(Net):
-    """Reads the batches before, at the end of work that takes long on a GPU."""
+    """Reads earlier input batches, after a kernel that takes long on a GPU."""
 
     def __init__(self):
         super().__init__()
@@ -229,8 +229,8 @@ def test_stages_are_called_once_per_batch(photos, device, plan):
 
 
 def test_trainer_does_not_consume_the_given_loader(photos):
-    """It reads with threads of its own, from when fit() begins."""
-    next(iter(make_loader(photos)))  # what all of a process share is there
+    """The trainer reads with separate threads, which start in fit()."""
+    next(iter(make_loader(photos)))  # starts the threads that all loaders of the process share
     threads = len(os.listdir("/proc/self/task"))
     loaders = [make_loader(photos, workers=3) for _ in range(2)]
     trainer = ss.Trainer(loaders[0], Net(), epochs=1, val=loaders[1], progress=False)

@@ -18,7 +18,7 @@ def without_draws():
 
 
 def test_trainer_matches_plain_loop(photos, device):
-    """50 samples in batches of 8: the last one of an epoch has 2."""
+    """An epoch has 50 samples in batches of 8; the last one has 2."""
     own, plain = without_draws(), without_draws().to(device, memory_format=torch.channels_last)
     result = make_trainer(photos, device, own, loss=cross_entropy, weight_decay=1e-3).fit()
     optimizer = torch.optim.SGD(plain.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-3, fused=True)
@@ -148,13 +148,13 @@ def test_evaluation_scores_match_predictions(photos, device):
     trainer.model.load_state_dict(averages)
     trainer.model.eval()
     images = torch.cat([each for each, _ in make_loader(photos, device, 10, False)])
-    assert images.shape[0] == 50  # random crops: others than those of the evaluation
+    assert images.shape[0] == 50  # the crops are random and differ from those of the evaluation
     assert trainer.model(images).shape == outputs.shape
 
 
 @pytest.mark.parametrize("form", ["scalar", "by time", "mapping"])
 def test_scores_weigh_samples_equally_for_any_output_form(photos, device, form):
-    """50 samples in batches of 16: the last one has 2."""
+    """An epoch has 50 samples in batches of 16; the last one has 2."""
     class Other(Net):
         def forward(self, images):
             output = super().forward(images)
@@ -237,7 +237,7 @@ def test_output_of_dict_model_is_selected_by_name(photos, device):
 
 
 def test_fit_restores_random_state_and_modes_and_frees_model(photos, device):
-    """Random numbers, switches and the model go on as if nothing had been."""
+    """After fit(), random numbers and PyTorch's settings are as before, and the model can be freed."""
     trainer = make_trainer(photos, device, on_step=lambda step: step.step == 4 and trainer.stop())
     whole = make_trainer(photos, device).fit()
     torch.manual_seed(7)
@@ -246,7 +246,7 @@ def test_fit_restores_random_state_and_modes_and_frees_model(photos, device):
     assert trainer.fit().ended == "stopped"
     assert all(torch.equal(torch.rand(2, device=each.device), each) for each in expected)
     assert not torch.are_deterministic_algorithms_enabled() and not torch.is_autocast_enabled(device)
-    trainer.model.eval()  # fit() trains
+    trainer.model.eval()  # fit() sets training mode itself
     assert trainer.fit().digest == whole.digest
     model = weakref.ref(trainer.model)
     del trainer

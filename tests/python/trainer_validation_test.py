@@ -1,4 +1,4 @@
-"""What slipstream.Trainer evaluates on: other images than in training, bad samples, and losses of resumed epochs."""
+"""Data for validation: images that differ from those in training, bad samples, and losses of resumed epochs."""
 
 import shutil
 import warnings
@@ -34,7 +34,7 @@ def test_validation_images_of_other_size_or_range_are_refused(photos, device, wh
     with pytest.raises(ss.Refused, match=message):
         trainer.evaluate(loader)
     assert trainer.evaluate(loader, may_differ=True) == trainer.evaluate()
-    assert len(list(trainer.predict(loader))) == 5  # there is no score
+    assert len(list(trainer.predict(loader))) == 5  # predict() computes no score, so the images may differ
 
 
 def test_validation_images_of_other_type_are_always_refused(photos, device):
@@ -79,7 +79,7 @@ def test_range_check_does_not_change_the_digest(photos, device):
 
 @pytest.fixture
 def damaged(photos, tmp_path):
-    """A copy of the folder with three damaged files, and their names."""
+    """Creates a copy of the folder with three damaged files; returns both."""
     folder = shutil.copytree(photos, tmp_path / "damaged")
     files = sorted(each for each in folder.rglob("*") if each.is_file())
     bad = [files[0], files[7], files[-1]]
@@ -101,7 +101,7 @@ def test_bad_validation_samples_are_skipped_counted_and_named(photos, device, da
         assert trainer.evaluate(loader) == pytest.approx(expected, abs=1e-6)
     assert len(loader.skipped) == 3 and all(any(each.name in name for name in loader.skipped) for each in bad)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # they are known
+        warnings.simplefilter("error")  # the files have been reported before
         assert trainer.evaluate(loader) == pytest.approx(expected, abs=1e-6)
     with pytest.raises(ss.Error, match=bad[0].name):
         trainer.evaluate(validation(folder, device, *chain))
@@ -132,7 +132,7 @@ def test_epoch_loss_after_resume_equals_that_of_whole_epoch(photos, device, tmp_
     position = first.fit().position
     resumed = trainer(checkpoint=tmp_path, resume="auto").fit()
     assert [epoch.loss for epoch in resumed.epochs] == [epoch.loss for epoch in whole.epochs][position // 7:]
-    for folder in tmp_path.glob("step-*"):  # those that were saved during the run as well
+    for folder in tmp_path.glob("step-*"):  # also the checkpoints that were saved during the run
         step = int(folder.name[5:])
         rest = trainer(resume=folder).fit().epochs
         assert [epoch.loss for epoch in rest] == [epoch.loss for epoch in whole.epochs][step // 7:], step

@@ -1,4 +1,4 @@
-"""What transforms say to those who give them something else."""
+"""Messages of transforms that are called with unsuitable objects."""
 
 import numpy
 import pytest

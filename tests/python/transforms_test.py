@@ -1,4 +1,4 @@
-"""The arguments of slipstream.transforms: torchvision's, and what a file of transforms holds of them."""
+"""The arguments of slipstream.transforms equal those of torchvision, and are written to files of transforms."""
 
 import enum
 import inspect
@@ -63,7 +63,7 @@ def test_every_transform_has_a_json_case():
     assert {type(transform).__name__ for transform, _ in KEYS} | {"Compose"} == set(CLASSES)
 
 
-#: Where torchvision has None for no padding, and no default.
+# : Defaults that differ: torchvision uses None for no padding, and has no default dtype.
 OTHERS = {("RandomCrop", "padding"): 0, ("ToDtype", "dtype"): "float32"}
 
 

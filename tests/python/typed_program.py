@@ -1,4 +1,4 @@
-"""What a user's program gives the package, as mypy is to take it; it is not run."""
+"""Calls of the package that mypy must accept; this program is not run."""
 
 import numpy
 import torch

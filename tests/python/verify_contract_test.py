@@ -1,4 +1,4 @@
-"""What slipstream.verify says of its arguments and of what it compares, one by one."""
+"""How slipstream.verify treats its arguments and the values that it compares."""
 
 import functools
 import json
@@ -22,7 +22,7 @@ torch.set_num_threads(1)
 
 @pytest.fixture
 def seeds(monkeypatch):
-    """The seeds of the delayed runs so far."""
+    """Records the seeds of the delayed runs."""
     seen = []
 
     class Recorded(Schedule):
@@ -54,7 +54,7 @@ def test_seed_of_report_reproduces_the_race(seeds):
 
 
 class Numbered:
-    """make_run of runs that differ in their number alone."""
+    """A make_run that passes the number of the run to `make`."""
 
     def __init__(self, make):
         self.make, self.runs = make, 0
@@ -160,7 +160,7 @@ def test_modules_in_nested_holders_are_compared(hold, name):
 
 
 class Raising(dict):
-    """Of which nothing may be called."""
+    """An object none of whose methods may be called."""
 
     def items(self):
         raise AssertionError
@@ -173,7 +173,7 @@ class Raising(dict):
 
 
 class Context:
-    """Whose attributes are there in a request alone, as in web frameworks."""
+    """An object whose attributes exist only during a request, as in web frameworks."""
 
     @property
     def __dict__(self):
@@ -190,7 +190,7 @@ def test_held_objects_are_searched_without_calling_their_methods():
     values = [gone, Context(), Raising(), mock.Mock(spec=dict), mock.Mock(spec=nn.Module)]
     model = linear(1)
     sharded = torch.optim.SGD(linear(1).parameters(), lr=1)
-    sharded.state_dict = lambda: 1 / 0  # as where its state is spread over processes
+    sharded.state_dict = lambda: 1 / 0  # for example because its state is distributed over processes
     held = Raising(values=values, deeper=[model, sharded], **{"itself": values})
     dict.__setitem__(held, Unrepresented(), linear(2))
     values.append(values)
@@ -199,7 +199,7 @@ def test_held_objects_are_searched_without_calling_their_methods():
 
 
 class Ahead:
-    """Loads ahead of training, through a module that counts."""
+    """A prefetching loader with a module that counts batches."""
 
     def __init__(self):
         self.augment = nn.BatchNorm1d(2, affine=False)
@@ -272,7 +272,7 @@ def test_threads_are_delayed_before_and_after_an_operation(monkeypatch):
 
 @pytest.mark.parametrize("count", [20, 2000, 50000])
 def test_total_delay_stays_near_its_budget(count):
-    """0.25 s, or 0.1 ms for each operation if that is more."""
+    """The budget is 0.25 s, or 0.1 ms per operation if that is more."""
     schedule = Schedule(0, Size(count, 0, 0, 1))
     delays = [schedule.delays(OperationSite("main", number, None, False)) for number in range(count)]
     assert {each[2:] for each in delays} == {(0, 0)}

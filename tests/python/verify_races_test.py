@@ -1,6 +1,6 @@
-"""slipstream.verify finds the races of known loops without being told where, and passes their correct forms.
+"""slipstream.verify finds the races of known loops without hints, and their correct forms pass.
 
-Loops of threads race on any device, loops of streams on a GPU.
+Loops with threads race on any device, loops with streams on a GPU.
 """
 
 import itertools
@@ -42,7 +42,7 @@ def train(decoder, optimizer, features, target):
 
 
 def refilling_thread(waits, device):
-    """A thread prefetches into one buffer."""
+    """A thread prefetches into the only buffer."""
     encoder, decoder, optimizer, data = make_training(device)
 
     def run():
@@ -93,7 +93,7 @@ def writing_thread(waits, device):
 
 
 def two_streams(waits, device):
-    """The encoder works on batch n + 1 on one stream while the decoder trains on n on another."""
+    """The encoder processes batch n + 1 on one stream while the decoder trains on batch n on another."""
     encoder, decoder, optimizer, data = make_training(device)
     data = [(features.pin_memory(), target.pin_memory()) for features, target in data]
 
@@ -142,7 +142,7 @@ def labels_on_another_stream(waits, device):
 
 
 class Prefetcher:
-    """Copies the next batch on a stream of its own, whose memory the allocator may hand out again while
+    """Copies the next batch on a separate stream; without record_stream, the allocator may reuse its memory while
     the loop's stream still reads it."""
 
     def __init__(self, batches, device, waits):
@@ -178,7 +178,7 @@ def prefetcher(waits, device):
 
 
 def branches(waits, device):
-    """Two branches on streams of their own, which have to wait for their input."""
+    """Two branches on separate streams, which have to wait for their input."""
     encoder, decoder, optimizer, data = make_training(device)
 
     def run():
@@ -264,7 +264,7 @@ class Sleeping(torch.autograd.Function):
 
 @pytest.mark.parametrize("device", ["cuda"], indirect=True)
 def test_other_thread_does_not_run_during_backward(device):
-    """There the loop's thread waits, for autograd's, which works."""
+    """During backward() the loop's thread only waits for autograd's thread, which must count as work."""
     seconds = itertools.cycle([0, 0.02])
 
     def make_run():

@@ -1,4 +1,4 @@
-"""slipstream.verify: threads, time limits, errors and memory of the runs that it makes."""
+"""Threads, time limits, errors and memory of the runs that slipstream.verify makes."""
 
 import contextlib
 import gc
@@ -22,7 +22,7 @@ torch.set_num_threads(1)
 
 
 def returning(*results):
-    """A make_run whose runs return these one after the other, and then the last one."""
+    """Returns a make_run whose runs return these results in order, then the last one again."""
     left = list(results)
 
     def make_run():
@@ -107,7 +107,8 @@ def test_timeout_is_a_hang_even_if_the_run_catches_it(hangs, stop):
 
 
 def test_computing_thread_is_not_seen_as_resting(monkeypatch):
-    monkeypatch.setattr(treatment, "_is_running", lambda native_id: False)  # as where it waits for the GIL
+    # a thread that waits for the GIL is not running either
+    monkeypatch.setattr(treatment, "_is_running", lambda native_id: False)
     threads, rounds = [], [0]
 
     def compute():

@@ -1,4 +1,4 @@
-"""slipstream.verify: its contract, its verdicts, and what it does when a loop fails."""
+"""slipstream.verify: its arguments, its verdicts, and its behavior when a loop fails."""
 
 import json
 import re
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def tiny(device="cpu", steps=2):
-    """A correct loop."""
+    """Returns the make_run of a correct loop."""
 
     def make_run():
         torch.manual_seed(0)
@@ -40,7 +40,7 @@ def tiny(device="cpu", steps=2):
 
 
 def returning(*results):
-    """A make_run whose runs return these one after the other, and then the last one."""
+    """Returns a make_run whose runs return these results in order, then the last one again."""
     left = list(results)
 
     def make_run():

@@ -1,4 +1,4 @@
-"""What slipstream.verify compares, digests and delays."""
+"""What slipstream.verify compares, hashes and delays."""
 
 import collections
 import dataclasses
@@ -95,7 +95,7 @@ def test_keys_with_same_repr_are_compared_separately():
 
 
 def padded(byte):
-    """The padding of an aligned array is this byte."""
+    """Returns an aligned array whose padding consists of this byte."""
     array = np.frombuffer(bytearray([byte] * 32), dtype=np.dtype([("a", "i1"), ("b", "f8")], align=True))
     array["a"], array["b"] = 1, 2
     return array
@@ -186,7 +186,7 @@ def test_operations_running_at_device_failure_are_found():
 
 
 def raised_in(file):
-    """The traceback of an error that generated code of this file raised, which this module called."""
+    """Returns the traceback of an error that generated code of this file raised; this module called the code."""
     try:
         exec(compile("1 / 0", file, "exec"), {})
     except ZeroDivisionError as error:

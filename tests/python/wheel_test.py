@@ -1,5 +1,4 @@
-"""The wheel works in an environment of its own, without a compiler, a clone or the image libraries of the
-system."""
+"""The wheel works in a new virtual environment, without a compiler, a clone or the system's image libraries."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What goes wrong in worker processes ends in an error, and in no process that stays."""
+"""Any failure in worker processes ends in an error, and leaves no process."""
 
 import contextlib
 import gc
@@ -86,7 +86,8 @@ def test_bad_samples_are_skipped():
         messages += [str(each.message) for each in told]
     assert len(messages) == 1 and "skipped 1 bad of 20 samples: sample 11 (loader.skipped" in messages[0]
     assert [*loader.skipped] == ["sample 11"] and "ValueError: no 11" in loader.skipped["sample 11"]
-    for options in ({"shuffle": True}, {"drop_last": True}, {"rank": 0, "world_size": 2}):  # batches stay full
+    # with these options batches stay full
+    for options in ({"shuffle": True}, {"drop_last": True}, {"rank": 0, "world_size": 2}):
         loader = ss.DataLoader(Squares(raises), 4, num_workers=2, on_bad_sample="skip", **options)
         assert all(len(x) in (2, 4) for x, _ in loader)
     bad = [Squares(raises)[i] if i != 11 else 0 for i in range(20)]
@@ -127,7 +128,7 @@ def test_worker_process_that_exits_is_named_in_error(end, text):
     loader = ss.DataLoader(Squares(end), 4, num_workers=2, on_bad_sample="skip")
     with pytest.raises(ss.Error, match=rf"of sample 11 .*worker process [01] \(?.*{text}"):
         list(loader)
-    loader.set_epoch(3)  # others take their places
+    loader.set_epoch(3)  # new processes replace those that ended
     seen = []
     with pytest.raises(ss.Error, match="worker process"):
         for x, _ in loader:
@@ -137,7 +138,7 @@ def test_worker_process_that_exits_is_named_in_error(end, text):
 
 def test_iteration_can_be_retried_after_worker_exit(tmp_path):
     def ends_once(i):
-        while not (tmp_path / "begun").exists():  # processes that end between two passes are replaced
+        while not (tmp_path / "begun").exists():  # processes that end between two epochs are replaced
             time.sleep(0.01)
         if not (tmp_path / "done").exists():
             (tmp_path / "done").touch()
@@ -196,7 +197,7 @@ def test_error_in_worker_init_fn_is_raised():
             time.sleep(0.01)
             return super().__getitem__(i)
 
-    for options in ({}, {"on_bad_sample": "skip"}):  # it is no sample that is bad
+    for options in ({}, {"on_bad_sample": "skip"}):  # an error of worker_init_fn is not a bad sample
         message = error_message(ss.Error, [1, 2], worker_init_fn=lambda number: {}[number], **options)
         assert message.startswith("KeyError: 0\nin worker process 0")
         message = error_message(ss.Error, Slow(length=2000), num_workers=2, worker_init_fn=lambda number: {0: 0}[number], **options)
@@ -224,7 +225,7 @@ def test_deleting_the_loader_ends_its_processes():
     next(iter(loader))
     assert len(children()) == 2
     del loader
-    wait_until(lambda: children() == [])  # long before the sample is read
+    wait_until(lambda: children() == [])  # long before the sample has been read
 
 
 def test_sigterm_ends_worker_despite_handler_of_program():
@@ -236,7 +237,7 @@ def test_sigterm_ends_worker_despite_handler_of_program():
         process.terminate()
         process.join(100)
         assert process.exitcode == -signal.SIGTERM
-        assert len(list(loader)) == 5  # another one takes its place
+        assert len(list(loader)) == 5  # a new process replaces the one that ended
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -378,7 +379,7 @@ def test_no_worker_outlives_the_program(tmp_path, how, first_slow, method):
         if words[0] == "process":
             workers.append(int(words[1]))
     if how == signal.SIGINT:
-        os.killpg(program.pid, how)  # as a terminal does
+        os.killpg(program.pid, how)  # a terminal signals the whole group, too
     else:
         program.kill()
     program.wait(100)

@@ -18,7 +18,7 @@ namespace {
 using Request = std::array<std::uint64_t, 10>;
 using Head = std::array<std::uint64_t, 5>;
 
-/// A worker that is a thread: it answers in the words of the protocol.
+/// Simulates a worker process with a thread that speaks the protocol.
 class Peer {
  public:
   Peer(WorkerPool& pool, unsigned number) {
@@ -46,7 +46,7 @@ class Peer {
     send(socket_, head.data(), sizeof(head), MSG_NOSIGNAL);
     send(socket_, text.data(), text.size(), MSG_NOSIGNAL);
   }
-  /// With `value` as the only field, which is said to have `values` of them, at `offset`.
+  /// Answers with `value` as the only field, which claims to have `values` values, at `offset`.
   void answer_value(std::uint64_t number, std::int64_t value, std::uint64_t values,
                     std::uint64_t offset) const {
     constexpr std::size_t kBytes = 4096;
@@ -114,7 +114,7 @@ TEST(WorkerPool, EndedWorkerThrowsUntilItIsReplaced) {
   Peer peer(pool, 5);
   peer.hang_up();
   EXPECT_THROW(ask_for_value(pool, 0), WorkerLost);
-  EXPECT_THROW(ask_for_value(pool, 1), WorkerLost);  // none is left
+  EXPECT_THROW(ask_for_value(pool, 1), WorkerLost);  // no worker is left
   EXPECT_EQ(pool.take_lost(false), std::vector<unsigned>{5});
   Peer other(pool, 5);
   std::jthread answers([&] { other.answer_value(other.request()[0], 8, 1, 0); });
@@ -157,7 +157,7 @@ TEST(WorkerPool, OnWaitCallbackRunsOnlyInTheThreadThatSetIt) {
   WorkerPool pool;
   Peer peer(pool, 0), other(pool, 1);
   std::jthread waits;
-  for (int i = 0; i < 5; ++i) {  // it is set anew while the other thread waits
+  for (int i = 0; i < 5; ++i) {  // the function is replaced while another thread waits
     pool.set_on_wait([] { throw Interrupted(); });
     if (i == 0) waits = std::jthread([&] { EXPECT_THROW(ask_for_value(pool, 1), WorkerLost); });
     EXPECT_THROW(ask_for_value(pool, 2), Interrupted);

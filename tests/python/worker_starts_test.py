@@ -1,4 +1,4 @@
-"""Worker processes that start beside forks or in other processes, or while Ctrl-C comes."""
+"""Starts of worker processes during forks, inside other processes, and during Ctrl-C."""
 
 import collections
 import ctypes
@@ -31,7 +31,7 @@ def run_program(tmp_path, program, *arguments):
 
 
 class Nested:
-    """Makes a loader for each sample: of a data set in Python, or of a folder of images."""
+    """A data set that creates a loader for each sample: of a data set in Python, or of a folder of images."""
 
     def __init__(self, data, method=None):
         self.data, self.method = data, method
@@ -55,7 +55,8 @@ def test_python_loader_inside_a_worker_is_refused_native_one_works(photos, outer
 
 
 def test_python_loader_inside_a_torch_worker_is_refused(monkeypatch):
-    monkeypatch.setattr(torch.utils.data._utils, "MP_STATUS_CHECK_INTERVAL", 0.2)  # for a worker to end, in seconds
+    # seconds that PyTorch gives a worker to end
+    monkeypatch.setattr(torch.utils.data._utils, "MP_STATUS_CHECK_INTERVAL", 0.2)
     with pytest.raises(ss.Error, match="inside a worker process"):
         list(torch.utils.data.DataLoader(Nested(torch.arange(9)), 2, num_workers=1, multiprocessing_context="fork"))
     gc.collect()
@@ -95,7 +96,7 @@ def test_fork_during_start_of_workers_does_not_deadlock(tmp_path):
 
 
 def interrupt(*_):
-    """As a Ctrl-C does, at a time of the test's choice."""
+    """Interrupts the process like Ctrl-C, at a time that the test chooses."""
     os.kill(os.getpid(), signal.SIGINT)
 
 
@@ -104,7 +105,7 @@ def workers_left():
 
 
 def run_on():
-    """Where a Ctrl-C that was held back is raised."""
+    """Runs bytecode, so that Python raises a pending KeyboardInterrupt."""
     for _ in range(1000):
         pass
 
@@ -160,7 +161,7 @@ def test_ctrl_c_just_before_a_loader_is_dropped_is_raised(capfd):
     loaders = [ss.DataLoader(range(4), num_workers=2)]
     calls = map(operator.methodcaller("__call__"), [ctypes.pythonapi.PyErr_SetInterrupt, loaders.clear])
     with pytest.raises(KeyboardInterrupt):
-        collections.deque(calls, 0)  # no code in Python runs between the two
+        collections.deque(calls, 0)  # no Python code runs between the two calls
         run_on()
     assert workers_left() == [] and "ignored" not in capfd.readouterr().err
 
@@ -189,7 +190,8 @@ print("ended")
 
 @pytest.mark.parametrize("loop", ["[torch.zeros(3)] * 4", "ss.DataLoader([1, 2, 3], 1)"])
 def test_workers_start_while_another_thread_iterates(loop):
-    """Which is now and then within PyTorch's generator, or chooses kernels: a forked process would wait for it."""
+    """The other thread is sometimes inside PyTorch's random generator or the choice of kernels, whose locks a forked
+    process would wait for."""
     run = interpreters.run(BESIDE_A_LOOP.replace("LOOP", loop), ignores_warnings=True)
     assert (run.stdout, run.stderr) == ("ended\n", "")
 
@@ -242,7 +244,7 @@ os.register_at_fork(before=count_fork, after_in_child=begin_badly)
 
 @pytest.fixture
 def forks(monkeypatch):
-    """Which of the next processes begin badly; nobody waits long for those."""
+    """Selects which of the next processes fail to begin. Tests wait only briefly for those."""
     has_word = _workers._has_word
 
     def has_word_soon(connection, patience):
@@ -256,7 +258,7 @@ def forks(monkeypatch):
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_worker_that_does_not_begin_is_restarted(forks, workers):
-    """As one that waits for a lock which another thread held at the fork."""
+    """For example, a worker may wait for a lock that another thread held during the fork."""
     forks["stuck"] = [workers, workers + 1]
     loader = ss.DataLoader(range(4), num_workers=workers)
     assert forks["done"] == workers + 2 and len(workers_left()) == workers
@@ -283,7 +285,7 @@ def test_ctrl_c_while_a_worker_begins_is_raised(monkeypatch, forks):
     def has_word(connection, _):
         if forks["done"] == 2:
             threading.Timer(0.1, interrupt).start()
-            connection.recv(1)  # never comes
+            connection.recv(1)  # the message never arrives
         return True
 
     monkeypatch.setattr(_workers, "_has_word", has_word)
@@ -303,10 +305,10 @@ def test_replacement_worker_that_does_not_begin_is_restarted(forks):
 
 @pytest.mark.parametrize("module", ["import numpy", "sys.modules['numpy'] = None"])
 def test_largest_seed_works_with_several_workers(tmp_path, module):
-    """The largest one: the next begins at 0. Also where numpy is kept away."""
+    """Worker seeds are consecutive, and the one after the largest is 0. This must also work without numpy."""
     program = f"import sys\n{module}\nimport slipstream as ss\n" \
         "print([each.item() for each in ss.DataLoader(range(40), num_workers=3, seed=2**64 - 1)] == list(range(40)))"
-    assert run_program(tmp_path, program) == "True\n"  # of an interpreter that has imported nothing yet
+    assert run_program(tmp_path, program) == "True\n"  # runs in an interpreter that has imported nothing yet
 
 
 def test_no_worker_outlives_a_program_killed_during_start(tmp_path):

@@ -1,4 +1,4 @@
-"""Strings in samples of data sets that are written in Python."""
+"""Strings in samples of Python data sets."""
 
 import collections
 import enum
@@ -23,7 +23,7 @@ class Color(str, enum.Enum):
 
 
 class Captions:
-    """With strings of all kinds of lengths, everywhere."""
+    """Samples with strings of different lengths in all kinds of containers."""
 
     def __init__(self, length=23):
         self.length = length
@@ -49,7 +49,7 @@ def expected(data, size, drop_last=False, order=None):
 
 
 def assert_same(ours, theirs, device="cpu"):
-    """Types and all, but that tuples stay tuples."""
+    """Compares values and types, except that tuples stay tuples."""
     if isinstance(theirs, torch.Tensor):
         assert ours.device.type == device and ours.dtype == theirs.dtype and torch.equal(ours.cpu(), theirs)
     elif isinstance(theirs, dict):
@@ -93,7 +93,7 @@ def test_long_and_empty_strings_keep_their_length():
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_strings_stay_with_their_shuffled_samples(method):
-    workers = 3 if method == "fork" else 1  # others import PyTorch, which takes long
+    workers = 3 if method == "fork" else 1  # other methods import PyTorch, which takes long
     loader = ss.DataLoader(Named(), 4, shuffle=True, num_workers=workers, multiprocessing_context=method)
     for _ in range(2):
         seen = []
@@ -140,7 +140,7 @@ def test_ranks_get_the_strings_of_their_samples():
 
 
 class Broken(Named):
-    """Some samples cannot be read, some cannot be transformed."""
+    """A data set in which one sample cannot be read; another one has a string to recognize it."""
 
     def __getitem__(self, i):
         if i == 3:
@@ -198,7 +198,7 @@ def test_string_of_local_class_raises():
 
 
 def test_similar_field_names_do_not_clash(device):
-    """The loader finds fields by name."""
+    """The loader identifies fields by name."""
     data = [{"slipstream.texts": i, "augment": {"parameters": -i}, "a.b": 2 * i, "a": {"b": 3 * i},
              1: 4 * i, "1": str(i)} for i in range(3)]
     loader = ss.DataLoader(data, 3, device=device)

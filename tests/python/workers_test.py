@@ -1,4 +1,4 @@
-"""Data sets and transforms that are written in Python, in the native loader's worker processes."""
+"""Python data sets and transforms in the native loader's worker processes."""
 
 import collections
 import gc
@@ -20,7 +20,7 @@ Pair = collections.namedtuple("Pair", "a b")
 
 
 class Numbers:
-    """Draws from all generators."""
+    """Samples with numbers of all random generators."""
 
     def __len__(self):
         return 23
@@ -153,7 +153,7 @@ def test_python_functions_do_not_change_native_random_transforms(photos, name, d
 
 @pytest.mark.parametrize("kind", ["pil", "hwc", "chw"])
 def test_native_and_python_transforms_apply_to_python_data_set(kind):
-    """One that only reorders pixels gives them as they were."""
+    """A native transform that only reorders pixels does not change their values."""
     data = ss.PythonDataset(Photos(kind), T.Compose([T.CenterCrop((20, 24)), noisy, T.Normalize((1,) * 3, (2,) * 3)]))
     images, labels = next(iter(ss.DataLoader(data, 10, num_workers=2)))
     assert images.shape == (10, 3, 20, 24) and images.dtype == torch.float32 and labels.tolist() == list(range(10))
@@ -204,7 +204,7 @@ def mark(number):
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_workers_start_with_given_method_and_init_fn(method):
-    count = 2 if method == "fork" else 1  # others import PyTorch, which takes long
+    count = 2 if method == "fork" else 1  # other methods import PyTorch, which takes long
     loader = ss.DataLoader(Marked(), 23, num_workers=count, multiprocessing_context=method, worker_init_fn=mark)
     told = next(iter(loader)).tolist()
     assert len(told) == 23
@@ -213,7 +213,7 @@ def test_workers_start_with_given_method_and_init_fn(method):
 
 
 class WorkerReports:
-    """What the processes that read it know and have drawn."""
+    """Samples with the settings and random numbers of the worker process that reads them."""
 
     def __len__(self):
         return 8
