@@ -1,4 +1,4 @@
-// Measures what one handoff between two lanes costs the host: it records a mark on one stream and
+// Measures the host time of one handoff between two lanes: it records a mark on one stream and
 // makes another stream wait for it. Times are the host's unless a name says "device".
 #include <functional>
 #include <vector>
@@ -67,7 +67,7 @@ void wait(benchmark::State& state) {
   });
 }
 
-// A handoff with plain events, to see what the timestamps of marks cost.
+// A handoff with plain events, to show the cost of the timestamps of marks.
 void bare_handoff(benchmark::State& state, unsigned flags) {
   Lanes lanes;
   std::vector<cudaEvent_t> events(kBurst);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs slipstream.doctor on a deliberately starved PyTorch pipeline, taken from an article on finding bottlenecks with caches.
+"""Runs slipstream.doctor on a deliberately starved PyTorch pipeline, which comes from an article on bottlenecks.
 
 Two pipelines are examined: in the first, transforms are the bottleneck; in the second, raw loading is. A sample is a
 random RGB image of PIL and a label. Its transforms: conversion to a tensor, a random crop, a mask of random pixels and

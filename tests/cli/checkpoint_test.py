@@ -1,4 +1,4 @@
-"""Tests what a folder of checkpoints contains, how runs resume, and which checkpoints are refused."""
+"""Tests the contents of checkpoint folders, how runs resume, and which checkpoints are refused."""
 
 import math
 import shutil

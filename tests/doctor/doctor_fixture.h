@@ -86,8 +86,8 @@ inline SlowOp slow_op(double seconds) {
 }
 
 /// Stated costs are sleeps, which take at least their time on any machine. Each test therefore
-/// expects at least these costs, and at most the rates that they allow. Which verdict follows from
-/// such measurements is tested on constructed ones, in diagnose_test.cpp.
+/// expects at least these costs, and at most the rates that they allow. The verdict that follows
+/// from such measurements is tested on constructed ones, in diagnose_test.cpp.
 class DoctorTest : public EngineTest {
  protected:
   static Plan plan(unsigned workers = 2) {

@@ -1,4 +1,4 @@
-"""A loader uses the ranks of torch.distributed as they are at the start of each iteration."""
+"""At the start of each iteration, a loader reads its rank from torch.distributed."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""What a batch keeps alive of its loader, and how a loader behaves after errors, resumption and in subclasses."""
+"""Which parts of a loader its batches keep alive, and how it behaves after errors, resumption and in subclasses."""
 
 import gc
 import io

@@ -178,7 +178,7 @@ def test_data_queue_of_loader_keeps_its_methods(device):
 
 
 class OneEnds(torch.utils.data.IterableDataset):
-    """Of three workers, one ends at once, one yields a number, and one waits for `allow_next` before it does."""
+    """The first of three workers ends at once, the second yields a number, the third first waits for `allow_next`."""
 
     def __init__(self):
         self.allow_next = multiprocessing.Event()
