@@ -1,4 +1,4 @@
-# lz4::lz4, which distributions ship without a CMake package.
+# Defines lz4::lz4, because distributions install lz4 without a CMake package.
 find_path(LZ4_INCLUDE_DIR lz4frame.h)
 find_library(LZ4_LIBRARY lz4)
 

@@ -1,7 +1,7 @@
 execute_process(COMMAND nvidia-smi -L OUTPUT_QUIET ERROR_QUIET RESULT_VARIABLE no_gpu)
 
-# slipstream_together(TARGET...): compiles their sources a dozen at a time, but CUDA's one by one. Names in unnamed
-# namespaces must differ between the sources of a target.
+# slipstream_together(TARGET...): compiles sources of a target in groups of a dozen, but CUDA sources one by one. Names
+# in unnamed namespaces must differ between the sources of a target.
 function(slipstream_together)
   set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ${SLIPSTREAM_UNITY} UNITY_BUILD_BATCH_SIZE 12)
   foreach(target ${ARGN})
@@ -12,7 +12,7 @@ function(slipstream_together)
   endforeach()
 endfunction()
 
-# slipstream_optimize_little(TARGET): for code whose speed no user notices. It halves the time in the compiler.
+# slipstream_optimize_little(TARGET): for code whose speed users do not notice. It halves the compile time.
 function(slipstream_optimize_little target)
   if(CMAKE_CXX_FLAGS_RELEASE MATCHES "-O3")
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)
@@ -20,8 +20,8 @@ function(slipstream_optimize_little target)
 endfunction()
 
 # slipstream_module(NAME SOURCES ... LIBS ... [HOT]): the static library slipstream_NAME, also known as
-# slipstream::NAME. LIBS are public. HOT: it works on every sample, and is optimized under sanitizers too. All others
-# work once a batch or less often, and are optimized little.
+# slipstream::NAME. LIBS are public. HOT modules process every sample and are optimized under sanitizers, too. All
+# others work at most once per batch and are optimized little.
 function(slipstream_module name)
   cmake_parse_arguments(PARSE_ARGV 1 module "HOT" "" "SOURCES;LIBS")
   set(target slipstream_${name})
@@ -40,8 +40,8 @@ function(slipstream_module name)
   endif()
 endfunction()
 
-# slipstream_test_bodies(TARGET...): builds test sources with GoogleTest's headers at hand and little
-# optimization: half the time to build, for tests that are as quick.
+# slipstream_test_bodies(TARGET...): builds test sources with GoogleTest's precompiled headers and little optimization.
+# The build takes half the time, and the tests are equally fast.
 function(slipstream_test_bodies)
   slipstream_together(${ARGN})
   if(NOT TARGET slipstream_source_folder)
@@ -53,7 +53,7 @@ function(slipstream_test_bodies)
   foreach(target ${ARGN})
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
     target_link_libraries(${target} PRIVATE slipstream_flags slipstream_source_folder GTest::gmock)
-    # g++ 12 warns falsely about strings in temporaries that are never made, and in precompiled headers.
+    # g++ 12 gives false warnings about strings in temporaries that are never constructed, and in precompiled headers.
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized;-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread>")
     slipstream_optimize_little(${target})
   endforeach()
@@ -67,17 +67,17 @@ function(slipstream_test_bodies)
     slipstream_optimize_little(slipstream_test_headers)
   endif()
   foreach(target ${ARGN})
-    target_compile_options(${target} PRIVATE -fPIC)  # as the headers: not -fPIE
+    target_compile_options(${target} PRIVATE -fPIC)  # must equal the option of the precompiled headers, not -fPIE
     target_precompile_headers(${target} REUSE_FROM slipstream_test_headers)
   endforeach()
 endfunction()
 
 # slipstream_test(NAME LABELS cpu|gpu|slow... SOURCES ... LIBS ... [ALONE] [TORCH] [SHARDS number]):
-# a GoogleTest binary, which CTest knows as SHARDS processes (1), each with a part of the tests, for to start one takes
-# longer than most tests. Under sanitizers they are four, but for TORCH: its sources include Torch's headers, which take
-# longest to load. ALONE: no other test runs meanwhile. Where there is no GPU, a binary of label gpu skips all its tests
-# at once. Sanitizers do not know the driver's memory: they have no such binary. CTest ends a process that hangs after 25
-# minutes, its default.
+# a GoogleTest binary. CTest runs it as SHARDS processes (default 1), each with a part of the tests; there are few,
+# because starting a process takes longer than most tests. Under sanitizers there are four, except for TORCH, whose
+# sources include Torch's headers and which take longest to load. ALONE: no other test runs at the same time. A binary
+# with the label gpu skips all its tests at once if there is no GPU; it is not built under sanitizers, which do not know
+# the driver's memory. CTest ends a process that hangs after 25 minutes, its default.
 function(slipstream_test name)
   cmake_parse_arguments(PARSE_ARGV 1 test "ALONE;TORCH" "SHARDS" "LABELS;SOURCES;LIBS")
   if(SLIPSTREAM_SANITIZE AND "gpu" IN_LIST test_LABELS)

@@ -1,6 +1,5 @@
-# What `cmake --install` installs: all modules as one shared library, the program, the headers and a
-# package for find_package(slipstream). The target slipstream_package builds what a build of
-# everything does not.
+# `cmake --install` installs all modules as one shared library, the program, the headers and a package for
+# find_package(slipstream). The target slipstream_package builds the parts that the default build leaves out.
 if(NOT SLIPSTREAM_TORCH)
   install(CODE "message(FATAL_ERROR \"slipstream: nothing to install, for SLIPSTREAM_TORCH is off\")")
   return()

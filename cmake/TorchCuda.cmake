@@ -1,5 +1,5 @@
-# CUDA and LibTorch. The list of GPU architectures is TORCH_CUDA_ARCH_LIST, never
-# CMAKE_CUDA_ARCHITECTURES: find_package(Torch) puts the flags for it into CMAKE_CUDA_FLAGS.
+# Finds CUDA and LibTorch. The GPU architectures are set by TORCH_CUDA_ARCH_LIST, never by CMAKE_CUDA_ARCHITECTURES,
+# because find_package(Torch) puts its flags into CMAKE_CUDA_FLAGS.
 if(NOT TORCH_CUDA_ARCH_LIST)
   set(archs $ENV{TORCH_CUDA_ARCH_LIST})
   if(NOT archs)
@@ -25,17 +25,17 @@ if(DEFINED ENV{CUDA_HOME} AND NOT CUDA_TOOLKIT_ROOT_DIR)
 endif()
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
-if(SKBUILD)  # by pip: the PyTorch of the Python that builds
+if(SKBUILD)  # pip builds: use the PyTorch of the Python that runs the build
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   execute_process(COMMAND ${Python3_EXECUTABLE} -c "import torch; print(torch.utils.cmake_prefix_path)"
     OUTPUT_VARIABLE torch_prefix OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
   list(PREPEND CMAKE_PREFIX_PATH ${torch_prefix})
 endif()
-set(CMAKE_MESSAGE_LOG_LEVEL ERROR)  # Torch's configuration warns about itself on every machine
+set(CMAKE_MESSAGE_LOG_LEVEL ERROR)  # Torch's configuration gives warnings on every machine
 find_package(Torch REQUIRED)
 unset(CMAKE_MESSAGE_LOG_LEVEL)
 
-# Torch's headers take longer to parse than most files that include them take to compile.
+# Parsing Torch's headers takes longer than compiling most files that include them.
 set(torch_headers <torch/nn/module.h> <torch/nn/pimpl.h> <torch/nn/modules/batchnorm.h>
   <torch/nn/modules/conv.h> <torch/nn/modules/linear.h> <ATen/Context.h> <ATen/autocast_mode.h>
   <c10/cuda/CUDACachingAllocator.h> <c10/cuda/CUDAGuard.h> <c10/cuda/CUDAStream.h>)
@@ -46,12 +46,13 @@ target_link_libraries(slipstream_torch_headers PRIVATE slipstream_flags torch)
 target_precompile_headers(slipstream_torch_headers PRIVATE ${torch_headers})
 slipstream_optimize_little(slipstream_torch_headers)
 
-# slipstream_use_torch_headers(TARGET): compiles it with Torch's precompiled headers, at their level of optimization.
+# slipstream_use_torch_headers(TARGET): compiles it with Torch's precompiled headers, and with their level of
+# optimization.
 function(slipstream_use_torch_headers target)
   slipstream_optimize_little(${target})
   target_precompile_headers(${target} REUSE_FROM slipstream_torch_headers)
-  # g++ 12 gives false warnings about std::string if its header is precompiled. Executables are compiled as libraries
-  # are, because the precompiled headers are.
+  # g++ 12 gives false warnings about std::string if its header is precompiled. Executables are compiled with the
+  # options of libraries, because the precompiled headers are.
   target_compile_options(${target} PRIVATE -fPIC
     "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-array-bounds;-Wno-maybe-uninitialized;-Wno-stringop-overflow;-Wno-stringop-overread>")
 endfunction()

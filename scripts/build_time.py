@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures how long `make build` takes in a fresh clone of HEAD, without a compiler's cache and with PyTorch there.
+"""Measures how long `make build` takes in a fresh clone of HEAD, without a compiler cache, when PyTorch is installed.
 
     scripts/build_time.py OUT.json
 """
@@ -17,7 +17,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[1]
 
 
 def compile_seconds(log):
-    """The sum over all commands, which run side by side, and the ten longest."""
+    """Returns the total time of all commands, which run in parallel, and the ten longest."""
     rows = [line.split("\t") for line in log.read_text().splitlines() if not line.startswith("#")]
     took = {row[3]: (int(row[1]) - int(row[0])) / 1000 for row in rows}
     longest = sorted(took.items(), key=lambda item: -item[1])[:10]

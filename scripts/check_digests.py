@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs again what bench/results/cpu/digests.json recorded of this program, and compares the digests.
+"""Repeats the runs of this program that bench/results/cpu/digests.json records, and compares the digests.
 
     scripts/check_digests.py build/slipstream
 
-They depend on the machine's kind of CPU, as PyTorch's sums do. Exits with 1 where one differs; where none does, the
-file says which revision was compared last.
+Digests depend on the kind of CPU, because the order of PyTorch's sums does. Exits with 1 if a digest differs; otherwise
+the file is updated with the revision that was compared.
 """
 
 import json

@@ -14,7 +14,7 @@ fi
 mkdir -p build/demo
 cd build/demo
 "$program" make-data segmentation --out data --samples "$samples" --size "$size" --seed 1
-others=cat  # of the later run's lines: its warnings would be the first one's again
+others=cat  # in the later run this filter removes warnings, which would repeat those of the first run
 for plan in serial pipelined; do
   echo
   echo "--- $plan, on $device"
@@ -24,7 +24,7 @@ for plan in serial pipelined; do
   others='sed /^warning:/d'
 done
 echo
-"$program" compare serial.json pipelined.json  # exits with 3 where the bits differ
+"$program" compare serial.json pipelined.json  # exits with 3 if the bits differ
 echo
 echo "Pipelined, the copy and the encoder work on the next batches while the decoder trains on this one."
 python3 - serial.json pipelined.json <<'END'

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Checks and measures on a machine with a GPU; needs no network.
 #   scripts/gpu_check.sh OUT_DIR [build|test|sanitize|bench|augmenters|stated|real|trainers|trained|python]...
-# Without a phase: the first four. augmenters: beside torchvision and kornia, where they are installed.
-# stated and real: the doctor's accuracy, on stated costs and on real work. trainers: ResNet-50 beside
-# PyTorch's loops on 16, 8, 4 and 2 cores. trained: what checkpoints cost, and the accuracy that is reached. python:
+# Without a phase: the first four. augmenters: compared with torchvision and kornia, if they are installed.
+# stated and real: the doctor's accuracy, on stated costs and on real work. trainers: ResNet-50 compared with
+# PyTorch's loops on 16, 8, 4 and 2 cores. trained: the cost of checkpoints, and the accuracy. python:
 # the package around PyTorch's loop, and races of published loops.
-# Leaves OUT_DIR/summary.txt and OUT_DIR/results.tar.gz. Each phase ends in under 9 minutes. Where
-# there is no .git, SLIPSTREAM_REVISION says what was built.
+# Writes OUT_DIR/summary.txt and OUT_DIR/results.tar.gz. Each phase takes less than 9 minutes. If
+# there is no .git, SLIPSTREAM_REVISION must name the revision that was built.
 set -euo pipefail
 
 limit_s=530
@@ -36,14 +36,14 @@ sanitize() { # sanitize TOOL BINARY [argument]...
   echo "$1 $(basename "$2"): $(tail -1 "$log")"
 }
 
-# Kernels and streams: the tests of module cuda, but for those that lose the device, prove an overlap or a
-# missing wait by time, or repeat others under load, and chains of cuda/augment. Runs with Torch: a few,
-# without its caching allocator, which would hide stray accesses; but for two tests in which several
-# threads enqueue, where the tool and the driver may wait for each other's locks. All at once: they wait
-# for the tool more than for the GPU.
+# Kernels and streams are checked with the tests of module cuda and with chains of cuda/augment. Left out are tests that
+# lose the device, prove an overlap or a missing wait by time, or repeat others under load. Runs with Torch are checked
+# with a few tests, without its caching allocator, which would hide stray accesses. Left out are two tests in which
+# several threads enqueue, because the tool and the driver may wait for each other's locks. All checks run in parallel,
+# because they wait for the tool more than for the GPU.
 phase_sanitize() {
   local tool pids=() pid failed=0
-  local api_errors=(--report-api-errors no)  # tests provoke some
+  local api_errors=(--report-api-errors no)  # some tests cause API errors on purpose
   for tool in memcheck racecheck initcheck; do
     sanitize "$tool" build/tests/cuda/cuda_test \
       '--gtest_filter=-*DeathTest*:*WithoutWait*:*LateProducer*:*LanesRunConcurrently*:*UnderLoad*' &

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes the machine ready to build and writes build/env.sh, which the Makefile and the scripts
-# source. Idempotent; needs no network where nothing is missing.
+# Prepares the machine for builds and writes build/env.sh, which the Makefile and the scripts
+# source. Idempotent; needs no network if nothing is missing.
 #   scripts/setup.sh [--lint]      --lint: also the clang tools, the browser and tests/requirements.txt,
 #                                  which only the checks need
-# SLIPSTREAM_OFFLINE=1: installs nothing. SLIPSTREAM_CACHE: where the virtual environment lives.
+# SLIPSTREAM_OFFLINE=1: installs nothing. SLIPSTREAM_CACHE: folder of the virtual environment.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -78,7 +78,7 @@ install_packages() {
   say "going on without" $want
 }
 
-# The tests open the doctor's page in it.
+# The tests open the doctor's page in this browser.
 install_browser() {
   local name
   for name in chromium-headless-shell chromium chromium-browser google-chrome; do
@@ -98,7 +98,7 @@ find_python() {
   die "needs Python 3.11 or newer"
 }
 
-# Prints LibTorch's CMake folder where $1 has PyTorch 2.11 for CUDA 13 and the other packages.
+# Prints LibTorch's CMake folder if $1 has PyTorch 2.11 for CUDA 13 and the other packages.
 find_torch() {
   "$1" - <<'PYTHON' 2>/dev/null
 import importlib.util as util, pathlib, runpy, sys
@@ -110,7 +110,7 @@ print(root / "share/cmake") if good else sys.exit(1)
 PYTHON
 }
 
-# The compiler inside its toolkit: what PATH has may be a link or a wrapper elsewhere.
+# Prints the compiler inside its toolkit, because the one in PATH may be a link or a wrapper elsewhere.
 nvcc_13() {
   local nvcc top
   for nvcc in "${CUDACXX:-}" "$(command -v nvcc || true)" /usr/local/cuda/bin/nvcc; do
@@ -126,7 +126,7 @@ cmake_is_new() {
     [[ $(printf '%s\n' 3.28 "$(cmake --version | sed -n 's/^cmake version //p')" | sort -V | head -1) == 3.28 ]]
 }
 
-# A virtual environment with all of requirements.txt, shared by every clone.
+# Creates a virtual environment with all of requirements.txt, which all clones share.
 make_venv() {
   local name
   name=venv-$({ cat requirements.txt; "$python" --version; } | sha256sum | cut -c1-12)
@@ -146,7 +146,7 @@ make_venv() {
   python=$venv/bin/python
 }
 
-# nvcc from PyPI, beside the CUDA libraries that PyTorch brought; nvcc expects other names.
+# Installs nvcc from PyPI next to PyTorch's CUDA libraries, and links the names that nvcc expects.
 add_nvcc_to_venv() {
   local root
   if [[ ! -e $venv/.cuda-complete ]]; then
@@ -176,7 +176,7 @@ find_tools() {
   fi
 }
 
-# Whether libraries that compiler $1 makes have a libstdc++ of their own: they crash in a process of PyTorch's.
+# Returns whether compiler $1 links libstdc++ statically into libraries, which then crash in a process with PyTorch.
 hides_libstdcxx() {
   local library failed=1
   library=$(mktemp)
@@ -187,8 +187,8 @@ hides_libstdcxx() {
   return "$failed"
 }
 
-# Prints what selects /usr/bin/g++, if the compiler that CMake would take, or nvcc's host compiler, whose library folders
-# CMake adds to every link, links libstdc++ statically.
+# Prints the options that select /usr/bin/g++ if the compiler that CMake would use links libstdc++ statically, or if
+# nvcc's host compiler does, whose library folders CMake adds to every link.
 compiler_exports() {
   local cxx=${CXX:-c++} besides compiler
   besides=$(dirname "$(command -v "${CC:-cc}")")/g++
@@ -202,14 +202,15 @@ compiler_exports() {
   done
 }
 
-# For the Python package.
+# The Python package needs this.
 install_python_headers() {
   "$python" -c 'import os, sysconfig, sys; sys.exit(not os.path.exists(sysconfig.get_paths()["include"] + "/Python.h"))' &&
     return 0
   apt_install python3-dev || say "going on without the Python package: no Python.h"
 }
 
-# Only into the virtual environment: a Python of the user's own stays as it is. So does PyTorch there.
+# Installs only into the virtual environment: the user's other Python installations do not change. PyTorch in it does
+# not change either.
 install_test_packages() {
   local modules='accelerate auditwheel ipykernel lightning mypy nbclient nbformat pdoc pydantic pytest ray
     safetensors scikit_build_core tensorboard torchvision'
@@ -233,7 +234,7 @@ export CUDACXX="$nvcc" CUDA_HOME="$cuda" CUDA_PATH="$cuda"
 ENV
   compiler_exports >>build/env.sh.new
   if ! cmp -s build/env.sh.new build/env.sh; then
-    rm -f build/CMakeCache.txt build/*/CMakeCache.txt  # they name the old tools
+    rm -f build/CMakeCache.txt build/*/CMakeCache.txt  # they contain the names of the old tools
   fi
   mv build/env.sh.new build/env.sh
 }

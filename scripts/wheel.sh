@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes wheels of the Python package with the image libraries in them:
+# Builds wheels of the Python package that include the image libraries:
 #   scripts/wheel.sh OUT_DIR [BUILD_DIR]
-# Without BUILD_DIR for all GPUs, in build/dist, and for Python 3.10 to 3.13 as far as they are here, with their headers:
-# on the path, of pyenv, or those that PYTHONS names. With BUILD_DIR what is built there, for the Python of build/env.sh.
-# Leaves OUT_DIR/slipstream-*.whl. PyTorch and CUDA's libraries are those of the PyTorch that they are installed beside.
+# Without BUILD_DIR: for all GPUs, in build/dist, and for those of Python 3.10 to 3.13 that are installed with headers:
+# in PATH, in pyenv, or named by PYTHONS. With BUILD_DIR: from the build in it, for the Python of build/env.sh.
+# Writes OUT_DIR/slipstream-*.whl. These use PyTorch and CUDA's libraries of the environment that they are installed in.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p "$1"
@@ -14,14 +14,14 @@ raw=$(mktemp -d)
 trap 'rm -rf "$raw"' EXIT
 own=$(python3 -c 'import sys; print("3.%d" % sys.version_info[1])')
 
-# The version of an interpreter that runs and has Python.h; nothing for one without a global lock.
+# Prints the version of an interpreter that runs and has Python.h; nothing if it has no GIL.
 find_version() {
   "$1" -c 'import os, sys, sysconfig
 if os.path.exists(sysconfig.get_paths()["include"] + "/Python.h") and not sysconfig.get_config_var("Py_GIL_DISABLED"):
     print("3.%d" % sys.version_info[1])' 2>/dev/null || true
 }
 
-# Interpreters of other versions than build/env.sh's, one each.
+# Interpreters of other versions than that of build/env.sh, one for each version.
 other_pythons() {
   local version candidate
   for version in 3.10 3.11 3.12 3.13; do

@@ -1,6 +1,6 @@
-// A training program of your own: a data set, an operation, a stage, a model, and all the verbs.
+// A user's training program: a data set, an operation, a stage, a model, and all the verbs.
 //   custom_pipeline train quadrants --image-size 32 --steps 200 --optimizer adamw
-//   custom_pipeline train quadrants --image-size 32 --transforms-device pipelined
+//   custom_pipeline train quadrants --image-size 32 --transforms-device cuda
 //   custom_pipeline bench quadrants --image-size 32 --batch-size 8,32
 
 #include <torch/nn/modules/conv.h>
@@ -16,8 +16,8 @@ using namespace slipstream;
 
 constexpr std::int64_t kQuadrants = 4;
 
-/// Noise with one brighter quadrant; the label is which one. Nothing is stored: sample `index` is
-/// drawn from (seed, index), so it is the same whichever thread asks.
+/// Noise with one brighter quadrant, whose number is the label. Nothing is stored: sample `index`
+/// is generated from (seed, index), so it is the same in every thread.
 class Quadrants final : public Dataset {
  public:
   Quadrants(std::int64_t side, std::uint64_t seed) : side_(side), seed_(seed) {}
@@ -48,14 +48,14 @@ class Quadrants final : public Dataset {
   std::uint64_t seed_;
 };
 
-/// What an operation does to a pixel, on the CPU and on a GPU: values are 0 to 1.
+/// Changes a value of a pixel, on the CPU or on a GPU; values are from 0 to 1.
 SLIPSTREAM_PIXEL_FUNCTION(Brighten, {
   float by;
   float operator()(float value) const { return std::clamp(value + by, 0.0F, 1.0F); }
 });
 
-/// The operation: brightens an image by a random amount, up to `most` either way. Evaluation needs
-/// the conversion from 0-255 to 0-1 as well, so there it brightens by 0.
+/// An operation that brightens or darkens an image by a random amount of at most `most`. In
+/// evaluation the amount is 0, but the conversion from 0-255 to 0-1 is still needed.
 struct Brightness : DrawnPixelOp<Brighten> {
   static constexpr std::string_view kName = "brightness";
   explicit Brightness(float at_most) : most(at_most) {}
@@ -71,7 +71,7 @@ struct Brightness : DrawnPixelOp<Brighten> {
   }
 };
 
-/// A stage ahead of training: numbers around 0.
+/// A stage before training that shifts values to the range from -1 to 1.
 void center(Batch& batch) { batch.set("input", batch.at("image").mul(2).sub(1)); }
 
 struct ClassifierImpl : torch::nn::Module {

@@ -1,4 +1,5 @@
-// A head that trains in C++ behind a frozen encoder from Python, which make_encoder.py writes.
+// Trains a head in C++ on the features of a frozen encoder from Python, which make_encoder.py
+// writes.
 //   python3 make_encoder.py encoder.pt
 //   imported_encoder train head --encoder encoder.pt --data photos --image-size 64
 //   imported_encoder bench head --encoder encoder.pt --batch-size 8,32
@@ -11,7 +12,7 @@ namespace {
 
 using namespace slipstream;
 
-/// A package of AOTInductor (.pt2), or a module of TorchScript.
+/// Opens an AOTInductor package (.pt2) or a TorchScript module.
 FrozenStage load_encoder(const std::filesystem::path& file) {
   if (file.extension() == ".pt2") return frozen_aot_inductor(file, {"image"}, {"features"});
   return frozen_torchscript(file, {"image"}, {"features"});
@@ -44,7 +45,7 @@ Pipeline head(const Options& options) {
 int main(int argc, char** argv) {
   const OptionList own = {
       {"encoder", "The encoder's file: .pt of TorchScript or .pt2 of AOTInductor", "encoder.pt"},
-      {"features", "How many numbers the encoder makes of an image", 64, no_less_than(1)},
+      {"features", "Number of features that the encoder computes per image", 64, no_less_than(1)},
       {"data", "A folder of class folders, or synthetic", "synthetic"},
       {"image-size", "Height and width of the images", 64, no_less_than(1)}};
   return slipstream::cli_main(argc, argv, {{"head", head, own + optimizer_options()}});

@@ -2,8 +2,8 @@
 
     python3 make_encoder.py FILE... [--device cpu|cuda] [--image-size 64] [--features 64]
 
-FILE.pt is a module of TorchScript, which runs anywhere. FILE.pt2 is a package of AOTInductor, which is
-compiled for the device, the processor and the version of PyTorch that make it.
+FILE.pt is a TorchScript module, which runs anywhere. FILE.pt2 is an AOTInductor package, which is compiled for the
+device, the processor and the version of PyTorch that create it.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import torch
 
 
 class Encoder(torch.nn.Module):
-    """Images as Slipstream loads them, uint8 in the order batch x 3 x height x width, to features."""
+    """Computes features of images in the format in which Slipstream loads them: uint8, batch x 3 x height x width."""
 
     def __init__(self, features):
         super().__init__()
@@ -27,7 +27,8 @@ class Encoder(torch.nn.Module):
 
 
 def form(tensor, shape):
-    """Such as "uint8[*, 3, 64, 64] channels_last": "*" is a size that may differ from batch to batch."""
+    """Describes a tensor, for example as "uint8[*, 3, 64, 64] channels_last"; "*" is a size that may change between
+    batches."""
     sizes = ", ".join(str(size) if isinstance(size, int) else "*" for size in shape)
     text = f"{str(tensor.dtype).removeprefix('torch.')}[{sizes}]"
     if tensor.is_contiguous():
@@ -38,7 +39,7 @@ def form(tensor, shape):
 
 
 def write_package(program, file):
-    """Compiles what torch.export.export returned, with what frozen_aot_inductor() checks."""
+    """Compiles the result of torch.export.export, and adds the metadata that frozen_aot_inductor() checks."""
     values = {node.name: node.meta.get("val") for node in program.graph.nodes}
     names, examples = program.graph_signature.user_inputs, program.example_inputs[0]
     metadata = {
@@ -63,7 +64,7 @@ def main():
     encoder = Encoder(options.features).eval().requires_grad_(False).to(options.device)
     size = options.image_size
     images = torch.zeros(8, 3, size, size, dtype=torch.uint8, device=options.device)
-    images = images.to(memory_format=torch.channels_last)  # as Slipstream has them
+    images = images.to(memory_format=torch.channels_last)  # the memory format in which Slipstream passes images
     for file in options.files:
         if file.suffix == ".pt2":
             batch = {0: torch.export.Dim("batch")}

@@ -4,7 +4,7 @@
     python accelerate_loop.py photos
     accelerate launch --num_processes 2 accelerate_loop.py photos --checkpoints runs
 
-With --checkpoints it goes on from the last one there, with any number of processes.
+With --checkpoints it resumes from the last checkpoint in the folder, with any number of processes.
 """
 
 import argparse
@@ -28,7 +28,7 @@ def make_model(classes):
 
 
 def save(folder, step, accelerator):
-    """A checkpoint is whole or not there."""
+    """Writes to another folder first, so that a checkpoint is either complete or missing."""
     part = folder / "part"
     accelerator.save_state(part)
     accelerator.wait_for_everyone()
@@ -40,8 +40,8 @@ def train(options, accelerator):
     crop = [ss.transforms.RandomResizedCrop(options.size), ss.transforms.RandomHorizontalFlip()]
     data = ss.ImageFolder(options.data, ss.transforms.Compose(crop))
     model = make_model(len(data.classes))
-    # Neither the loader nor the pipeline goes through prepare(): the loader gives this process's share, on its device.
-    # Nor does a frozen encoder that is a stage: prepare() would wrap it for training.
+    # The loader and a pipeline must not go through prepare(): the loader already gives this process's share, on its
+    # device. A frozen encoder that is a stage must not either: prepare() would wrap it for training.
     model, optimizer = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9))
     loader = ss.DataLoader(data, options.batch_size // accelerator.num_processes, shuffle=True, drop_last=True,
                            num_workers=options.num_workers, device=accelerator.device)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Trains a classifier on a folder of class folders, its weights divided among processes by fully_shard (FSDP2):
+"""Trains a classifier on a folder of class folders, with weights that fully_shard (FSDP2) divides among processes:
 
     torchrun --nproc-per-node 2 fsdp2.py photos --checkpoints runs
 
-With --checkpoints it goes on from the last one there, with any number of processes. Each process has a GPU, or all run
-on the CPU.
+With --checkpoints it resumes from the last checkpoint in the folder, with any number of processes. Each process has a
+GPU, or all run on the CPU.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def make_state(model, optimizer, loader):
 
 
 def load(folder, model, optimizer, loader):
-    saved = sorted(folder.glob("step-*/.metadata")) if folder else []  # what is written last into a checkpoint
+    saved = sorted(folder.glob("step-*/.metadata")) if folder else []  # the last file of a checkpoint that is written
     if saved:
         state = make_state(model, optimizer, loader)
         dcp.load(state, checkpoint_id=saved[-1].parent)
@@ -93,7 +93,8 @@ def main():
     train(options, device)
     dist.barrier()
     dist.destroy_process_group()
-    os._exit(0)  # Gloo's threads may still hold tensors, which abort a process whose Python is ending
+    # Gloo's threads may still hold tensors, and then abort the process when Python ends.
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@
     python lightning_module.py photos --steps 100
     torchrun --nproc-per-node 2 lightning_module.py photos --checkpoints runs
 
-With --checkpoints it goes on from the last one, with any number of processes. Lightning keeps the place in the data in
-its checkpoints: the loader, and a slipstream.Pipeline around it, have state_dict() and load_state_dict().
+With --checkpoints it resumes from the last checkpoint in the folder, with any number of processes. Lightning saves the
+position in the data in its checkpoints, because the loader, and a slipstream.Pipeline around it, have state_dict() and
+load_state_dict().
 """
 
 import argparse
@@ -35,7 +36,8 @@ class Classifier(lightning.LightningModule):
         self.model = nn.Sequential(*body, *head)
 
     def train_dataloader(self):
-        """Made here, where the processes know each other: each loads its share of every step."""
+        """Creates the loader here, where the process group exists, so that each process loads its share of every
+        step."""
         device = self.trainer.strategy.root_device
         loader = ss.DataLoader(self.data, self.options.batch_size // self.trainer.world_size, shuffle=True,
                                drop_last=True, num_workers=self.options.num_workers, device=device)
@@ -74,7 +76,8 @@ def main():
         print(f"step {trainer.global_step}: loss {trainer.callback_metrics['loss']:.7f}", flush=True)
     trainer.strategy.barrier()
     if processes > 1:
-        os._exit(0)  # Gloo's threads may still hold tensors, which abort a process whose Python is ending
+        # Gloo's threads may still hold tensors, and then abort the process when Python ends.
+        os._exit(0)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 
     python ray_data.py photos
 
-Ray's workers read and resize; slipstream.Pipeline copies their batches and runs the encoder ahead of the loop's body.
+Ray's workers read and resize; slipstream.Pipeline copies their batches and runs the encoder during the training of
+earlier batches.
 """
 
 import argparse
@@ -17,8 +18,8 @@ import slipstream as ss
 
 
 def make_batches(folder, classes, batch_size, size):
-    """Can be iterated again and again; its batches are mappings of tensors in host memory."""
-    ray.data.DataContext.get_current().execution_options.preserve_order = True  # the same batches in every run
+    """Returns an object that can be iterated repeatedly; its batches are mappings of tensors in host memory."""
+    ray.data.DataContext.get_current().execution_options.preserve_order = True  # gives the same batches in every run
     images = ray.data.read_images(folder, size=(size, size), mode="RGB", include_paths=True)
     labeled = images.map(lambda row: {"image": row["image"], "label": classes.index(Path(row["path"]).parent.name)})
     return labeled.iter_torch_batches(batch_size=batch_size, device="cpu", drop_last=True,

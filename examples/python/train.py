@@ -4,7 +4,7 @@
     python train.py photos
     torchrun --nproc-per-node 2 train.py photos --checkpoint run.pt
 
-The samples of each step are the same for any number of processes, also after going on with another one.
+The samples of each step are the same for any number of processes, also after resuming with another number.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def make_model(classes, device):
 
 
 def plain(model):
-    """The model as one process has it: its state has the same names for any number of processes."""
+    """Returns the model without its wrapper, so that names in its state do not depend on the number of processes."""
     return model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
 
 
@@ -44,7 +44,7 @@ def save(path, step, loader, model, optimizer):
     part = path.with_suffix(".part")
     torch.save({"step": step, "loader": loader.state_dict(), "model": plain(model).state_dict(),
                 "optimizer": optimizer.state_dict()}, part)
-    os.replace(part, path)  # a checkpoint is whole or not there
+    os.replace(part, path)  # a checkpoint is either complete or missing
 
 
 def load(path, loader, model, optimizer):

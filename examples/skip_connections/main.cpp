@@ -1,4 +1,5 @@
-// A decoder that trains on several fields of a frozen encoder: a U-Net's skip connections.
+// Trains a decoder on several fields of a frozen encoder, which are the skip connections of a
+// U-Net.
 //   skip_connections train masks --data scenes --image-size 64 --classes 10 --plan pipelined
 
 #include <ATen/ops/cat.h>
@@ -17,7 +18,7 @@ Conv2d convolution(std::int64_t from, std::int64_t to) {
   return Conv2d(torch::nn::Conv2dOptions(from, to, 3).padding(1));
 }
 
-/// Sets f1, f2 and f3: the image, half and a quarter as high and wide.
+/// Sets f1, f2 and f3: the image, half as high and wide, and a quarter as high and wide.
 struct EncoderImpl : torch::nn::Module {
   EncoderImpl() {
     register_module("one", one);
