@@ -92,7 +92,7 @@ TEST(FakeLane, WaitBindsToTheLastRecording) {
   Counter allowed;
   writer.record(*mark);
   reader.wait(*mark);
-  writer.enqueue([&] { allowed.await(1, "the reader, who waits for the first recording alone"); });
+  writer.enqueue([&] { allowed.await(1, "the reader, which waits only for the first recording"); });
   writer.record(*mark);
   reader.synchronize();
   EXPECT_FALSE(mark->reached());

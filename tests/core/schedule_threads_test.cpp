@@ -62,7 +62,7 @@ TEST_P(ThreadedPullTest, LaneRunsOnOneSeparateThread) {
 TEST_P(ThreadedPullTest, ThreadEnqueuesNextBatchDuringTheTrainingStep) {
   Counter bodies;
   work_.on_run = [&](std::size_t lane, std::uint64_t batch, std::size_t) {
-    if (lane == 1 && batch > 0) bodies.await(batch, "the body of the batch before");
+    if (lane == 1 && batch > 0) bodies.await(batch, "the training step of the previous batch");
   };
   begin(20);
   pull(20, bodies);
@@ -190,7 +190,7 @@ TEST_P(ThreadedInputTest, ThreadTakesNextInputDuringTheTrainingStep) {
   };
   work_.on_run = [&](std::size_t lane, std::uint64_t batch, std::size_t) {
     EXPECT_EQ(std::this_thread::get_id() == caller, lane != 0);
-    if (lane == 0 && batch > 1) bodies.await(batch - 1, "the body of a batch before");
+    if (lane == 0 && batch > 1) bodies.await(batch - 1, "the training step of an earlier batch");
   };
   begin(20, stop);
   pull(20, bodies);

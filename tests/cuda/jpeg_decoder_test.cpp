@@ -273,7 +273,7 @@ TEST_P(JpegDecoderGpuTest, DamagedFileLeavesDecoderUsable) {
   const Decoded good = make_jpeg({.across = 2, .down = 2}, 100, 120);
   const Bytes expected = decode({good}).front();
   for (std::size_t part = 2; part < 8; ++part) {
-    // so that it is the largest so far
+    // so that the damaged file is the largest so far
     const auto more = static_cast<std::int64_t>(part);
     Decoded damaged = make_jpeg({.across = 2, .down = 2}, 100 + more, 120);
     const std::size_t at = damaged.file.size() * part / 8;

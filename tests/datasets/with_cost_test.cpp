@@ -70,7 +70,7 @@ TEST(WithCost, LockedCostIsPaidByOneThreadAtATime) {
   SyntheticCosts locked = shared;
   locked.read.lock = true;
   EXPECT_GE(run(with_cost(images(), locked), 8).wall_s, 8 * 0.02);
-  test::eventually("threads without a lock pay at the same time",
+  test::eventually("threads without a lock spend the cost in parallel",
                    [&] { return run(with_cost(images(), shared), 8).wall_s < 8 * 0.02; });
 }
 

@@ -38,7 +38,7 @@ TEST_F(StepCostsTest, CostsAreSpentOnTrainingLaneInEveryPlan) {
   std::vector<double> lanes;
   // A lane with costs takes at least that time on any machine, but one without costs may be late by
   // chance; so that check is repeated.
-  eventually("the lanes before the training stage's pay nothing", [&] {
+  eventually("the lanes without costs are not busy", [&] {
     lanes = busy(kAll, pipelined);
     EXPECT_GE(lanes.back(), kCostsSteps * 0.09);
     return std::all_of(lanes.begin(), lanes.end() - 1,

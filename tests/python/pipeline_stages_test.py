@@ -363,9 +363,9 @@ def test_autocast_in_the_loop_body_is_allowed_if_stage_is_unambiguous(device, se
     for function in (own_autocast, lambda images: images / 2, lambda images: images.sum(0, keepdim=True)):
         assert autocast_loop(device, ("stage", function), serial) == "done"
     stage = ("encode", encode)
-    assert autocast_loop(device, stage, serial, torch.bfloat16, None) == "done", "a body may leave autocast"
+    assert autocast_loop(device, stage, serial, torch.bfloat16, None) == "done", "the loop body may leave autocast"
     assert autocast_loop(device, stage, serial, torch.bfloat16) == "done"
-    assert autocast_loop(device, stage, serial, body=both) == "done", "a body may use both"
+    assert autocast_loop(device, stage, serial, body=both) == "done", "the loop body may use both"
     assert autocast_loop(device, stage, serial, body=lambda features: features * 2) == "done"
     with pytest.raises(ss.Error, match=r"stage 'encode' ran without torch\.autocast"):
         autocast_loop(device, stage, serial, body=without_gradients)
