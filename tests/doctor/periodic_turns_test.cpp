@@ -65,7 +65,7 @@ TEST(PeriodicTurns, StepsAreGroupedByCachedBatch) {
   EXPECT_THAT(turns.by_item(3), ElementsAre(ElementsAre(1, 1), ElementsAre(2, 2), ElementsAre(3)));
 }
 
-TEST(PeriodicTurns, CountedBatchesAreShort) {
+TEST(PeriodicTurns, SlowSamplesGetSmallerBatches) {
   EXPECT_EQ(counted_batch_size(64, 0.01), 10U);
   EXPECT_EQ(counted_batch_size(4, 0.01), 4U);
   EXPECT_EQ(counted_batch_size(64, 7), 1U);

@@ -207,7 +207,7 @@ TEST(Chain, OperationMayDetermineItsOutputShape) {
   EXPECT_EQ(key_number(chain, 2), 1u);
 }
 
-TEST(Chain, WritingACustomOperationIsRefused) {
+TEST(Chain, CustomOperationIsRefusedInJson) {
   EXPECT_EQ(
       thrown_by([] {
         to_json_text(std::vector<NamedOp>{{"mine", Keep{}}});
