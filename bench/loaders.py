@@ -188,7 +188,7 @@ def make_parser(description, rows):
     """Returns a parser with the options of all scripts that measure rows from files."""
     parser = argparse.ArgumentParser(description=description.split("\n\n")[0])
     add = parser.add_argument
-    add("--data", help="a folder of class folders (class_0, class_1, ...) of JPEG files, instead of generated ones")
+    add("--data", help="a folder with a subfolder of JPEG files per class (class_0, ...), instead of generated ones")
     add("--count", type=int, default=2000, help="number of files to generate")
     add("--rows", type=lambda text: text.split(","), default=list(rows), help=",".join(rows))
     add("--batch-size", type=int, default=256)

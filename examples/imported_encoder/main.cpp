@@ -26,7 +26,7 @@ std::shared_ptr<const Dataset> open_images(const Options& options) {
 std::int64_t find_classes(const Dataset& data) {
   for (const FieldSpec& field : data.fields())
     if (field.name == "label") return field.classes;
-  throw Refused("the data have no labels; give a folder of class folders");
+  throw Refused("the data have no labels; give a folder with one subfolder per class");
 }
 
 Pipeline head(const Options& options) {
@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
   const OptionList own = {
       {"encoder", "The encoder's file: .pt of TorchScript or .pt2 of AOTInductor", "encoder.pt"},
       {"features", "Number of features that the encoder computes per image", 64, no_less_than(1)},
-      {"data", "A folder of class folders, or synthetic", "synthetic"},
+      {"data", "A folder with one subfolder per class, or synthetic", "synthetic"},
       {"image-size", "Height and width of the images", 64, no_less_than(1)}};
   return slipstream::cli_main(argc, argv, {{"head", head, own + optimizer_options()}});
 }

@@ -278,7 +278,7 @@ def _refuse_model(model: Any) -> None:
     if not isinstance(model, torch.nn.Module):
         raise _native.Refused(f"the model must be a torch.nn.Module, not {type(model).__name__}")
     if isinstance(model, torch.jit.ScriptModule):
-        raise _native.Refused("the model is TorchScript's: give the torch.nn.Module that was scripted or traced")
+        raise _native.Refused("the model is a TorchScript module: give the torch.nn.Module that was scripted or traced")
     parallel = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
     if isinstance(model, parallel):
         raise _native.Refused(

@@ -218,7 +218,7 @@ def _advice_for_unforked() -> str:
             "'__main__':"
         )
     return (
-        "Worker processes that are not forked import the data set and the functions, but this program is no file "
+        "Worker processes that are not forked import the data set and the functions, but this program is not a file "
         "(python -c, standard input or a notebook): define data sets, transforms and worker_init_fn in a module, or "
         "give multiprocessing_context='fork'"
     )

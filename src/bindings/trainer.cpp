@@ -122,7 +122,7 @@ void NativeTrainer::begin() {
     });
     if (!found.empty() && found.front().step > position())
       throw Refused(saving_.folder.string() + " has checkpoints of later steps, up to " +
-                    std::to_string(found.front().step) + ", than this trainer, which is at step " +
+                    std::to_string(found.front().step) + "; this trainer is at step " +
                     std::to_string(position()) +
                     ": continue from there with resume=\"auto\", or give another folder");
     if (!found.empty()) {

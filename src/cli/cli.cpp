@@ -52,7 +52,7 @@ std::string plain(const CLI::ParseError& error) {
   const std::size_t equals = text.find(" = ");
   if (text.starts_with(unread) && equals != std::string::npos)
     return text.substr(unread.size(), equals - unread.size()) + ": '" + text.substr(equals + 3) +
-           "' is not a number that fits";
+           "' is not a valid number";
   for (const auto& [theirs, ours] : kReworded)
     if (const std::size_t at = text.find(theirs); at != std::string::npos)
       return text.substr(0, at) + std::string(ours);

@@ -246,7 +246,8 @@ Plan CommonOptions::plan_file(const std::string& path, const std::vector<std::st
   std::error_code failed;
   if (!std::filesystem::exists(path, failed))
     throw Refused(unknown_name("plan", path, others) +
-                  ", or a file that --plan-out wrote, but there is no such file");
+                  "; and there is no such file: give one of these names, or a file that --plan-out "
+                  "wrote");
   if (given_transforms_device_)
     throw Refused("--transforms-device has no effect on the plan in " + path +
                   ", which determines where transforms run: leave it out");

@@ -28,7 +28,7 @@ std::vector<double> weights_in(const std::string& path) {
     std::string more;
     if (!(words >> weight) || words >> more)
       throw Refused("'" + path + "', line " + std::to_string(weights.size() + 1) + ": '" + line +
-                    "' is not one weight");
+                    "' is not a single number, the weight of a sample");
     weights.push_back(weight);
   }
   return weights;
@@ -39,15 +39,18 @@ Sampling make_sampling(const std::shared_ptr<const Dataset>& dataset, const Opti
   if (sampler == "random") return {};
   std::error_code failed;
   if (sampler != "balanced" && !std::filesystem::exists(sampler, failed))
-    throw Refused("--sampler: " + unknown_name("sampler", sampler, {"random", "balanced"}) +
-                  ", or a file with a weight in each line, but there is no such file");
+    throw Refused(
+        "--sampler: " + unknown_name("sampler", sampler, {"random", "balanced"}) +
+        "; and there is no such file: give one of these names, or a file with a weight in "
+        "each line");
   if (sampler != "balanced") return Sampling::weighted(weights_in(sampler));
   const auto labeled = std::dynamic_pointer_cast<const LabeledDataset>(dataset);
   if (labeled == nullptr)
     throw Refused(
-        "a balanced sampler needs data whose classes are known before a sample is read: folders of "
-        "classes or a list; " +
-        name_of_data(options) + " do not: give a file with a weight in each line");
+        "--sampler balanced needs to know the class of each sample without reading it, which " +
+        name_of_data(options) +
+        " does not provide: give a folder with one subfolder per class, or a list, as the data, or "
+        "a file with a weight in each line as the sampler");
   return Sampling::balanced(*labeled);
 }
 

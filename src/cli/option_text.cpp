@@ -62,7 +62,7 @@ OptionValue value_in(const Option& option, const std::string& text) {
   if (std::holds_alternative<std::int64_t>(option.value)) value = whole_number_in(text);
   if (std::holds_alternative<double>(option.value)) {
     const auto number = number_in(text);
-    if (!number) throw Refused("'" + text + "' is not a number that fits");
+    if (!number) throw Refused("'" + text + "' is not a valid number");
     if (!std::isfinite(*number)) throw Refused(text + " is not finite");
     value = *number;
   }

@@ -312,8 +312,8 @@ LoadedCheckpoint Checkpoints::load(const fs::path& path) {
   impl_->wait_until_idle();
   const std::vector<FoundCheckpoint> own = checkpoints_in(impl_->folder.path());
   if (!own.empty() && own.front().step > read_record(path).step)
-    throw Refused(impl_->folder.path().string() + " has checkpoints of later steps, up to " +
-                  std::to_string(own.front().step) + ", than " + path.string() +
+    throw Refused(impl_->folder.path().string() + " has checkpoints that are later than " +
+                  path.string() + ", up to step " + std::to_string(own.front().step) +
                   ": give another folder, or remove them");
   LoadedCheckpoint loaded = load_checkpoint(impl_->trainer, path);
   impl_->go_on_from(loaded);

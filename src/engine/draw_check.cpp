@@ -42,7 +42,7 @@ void DrawCheck::expect_none() const {
   const auto now = states();
   if (std::equal(before_.begin(), before_.end(), now.begin(), same)) return;
   throw Error(
-      "it drew random numbers from PyTorch's default generator, so they would depend on the plan; "
+      "it used random numbers from PyTorch's default generator, so they would depend on the plan; "
       "use a separate generator, seeded from Batch::number()");
 }
 

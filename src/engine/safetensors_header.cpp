@@ -89,8 +89,8 @@ std::map<std::string, std::string> parse_metadata(const Json& value) {
   std::map<std::string, std::string> metadata;
   for (const auto& [key, text] : value.items()) {
     if (!text.is_string())
-      throw Error("\"__metadata__\" has at '" + printable_name(key) + "' " + json::shown(text) +
-                  ", not a text");
+      throw Error("the value of '" + printable_name(key) + "' in \"__metadata__\" is " +
+                  json::shown(text) + ", not a string");
     metadata[key] = text.get<std::string>();
   }
   return metadata;

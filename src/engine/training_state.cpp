@@ -23,19 +23,19 @@ void check_same(const std::string& whose, const std::vector<NamedTensor>& given,
                 const std::vector<NamedTensor>& own) {
   const std::string start = "this state belongs to another pipeline: ";
   if (given.size() != own.size())
-    throw Error(start + whose + " has " + std::to_string(own.size()) + " tensors here, and " +
-                std::to_string(given.size()) + " there");
+    throw Error(start + whose + " has " + std::to_string(own.size()) +
+                " tensors, but in the state " + std::to_string(given.size()));
   for (std::size_t i = 0; i < own.size(); ++i) {
     if (given[i].name != own[i].name)
-      throw Error(start + whose + " has '" + printable_name(own[i].name) + "' here, and '" +
-                  printable_name(given[i].name) + "' there");
+      throw Error(start + whose + " has '" + printable_name(own[i].name) +
+                  "', but the state has '" + printable_name(given[i].name) + "' in its place");
     if (given[i].tensor.sizes() != own[i].tensor.sizes())
       throw Error(start + "'" + printable_name(own[i].name) + "' of " + whose +
-                  " has another shape");
+                  " has another shape in the state");
     if (given[i].tensor.scalar_type() != own[i].tensor.scalar_type())
       throw Error(start + "'" + printable_name(own[i].name) + "' of " + whose + " is " +
-                  at::toString(own[i].tensor.scalar_type()) + " here, and " +
-                  at::toString(given[i].tensor.scalar_type()) + " there");
+                  at::toString(own[i].tensor.scalar_type()) + ", but in the state " +
+                  at::toString(given[i].tensor.scalar_type()));
     const std::string lost = lost_by_copy(own[i].name, own[i].tensor, given[i].tensor);
     if (!lost.empty()) throw Error(start + lost);
   }

@@ -111,7 +111,8 @@ void check_same_work(const Json& before, const Json& now) {
   const auto check = [](const std::string& what, const Json& old, const Json& current) {
     if (old == current) return;
     throw Refused("the baseline has another " + what + ": " + old.dump() + ", this report has " +
-                  current.dump() + "; run the doctor with that one, or create a new baseline");
+                  current.dump() + "; run the doctor with the " + what +
+                  " of the baseline, or create a new baseline");
   };
   check("workload", before.at("workload").at("name"), now.at("workload").at("name"));
   check("batch size", before.at("loader").at("batch_size"), now.at("loader").at("batch_size"));

@@ -151,7 +151,7 @@ class ResumeTest(CheckpointRuns):
         folder, _ = self.saved("back", steps=20, every=4)
         earlier, before = step_path(folder, steps_in(folder)[0]), steps_in(folder)
         self.refuse(REFUSED, "--checkpoint", folder, "--resume", earlier, "--steps", "9",
-                    says=["has checkpoints of later steps, up to 20", "give another folder"])
+                    says=["has checkpoints that are later than", "up to step 20", "give another folder"])
         self.assertEqual(steps_in(folder), before)
         self.report("--checkpoint", self.folder / "other", "--resume", earlier, "--steps", "9")
 

@@ -339,7 +339,7 @@ class ConsistentErrorsTest(ProgramTest):
         self.refuse_all([["train", "segmentation", "--lr", "abc"],
                          ["bench", "segmentation", "--lr", "abc"],
                          ["doctor", "segmentation", "--lr", "abc"]],
-                        says=["--lr: 'abc' is not a number that fits"])
+                        says=["--lr: 'abc' is not a valid number"])
 
     def chain(self):
         path = self.folder / "transforms.json"

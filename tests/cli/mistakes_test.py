@@ -144,7 +144,7 @@ class HelpTest(ProgramTest):
     def test_sampler_that_is_neither_name_nor_file_is_refused(self):
         self.expect(REFUSED, "train", "segmentation", *TINY, "--sampler", "weighted",
                     says=["unknown sampler 'weighted'", "known: random, balanced",
-                          "or a file with a weight in each line, but there is no such file"])
+                          "and there is no such file", "or a file with a weight in each line"])
 
 
 class WeightDecayTest(ProgramTest):

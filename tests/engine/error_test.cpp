@@ -73,7 +73,7 @@ TEST_F(StageErrorTest, FrozenStageThatUsesTorchGeneratorIsAnError) {
   tiny.extra = {{"check", [](Batch& batch) { at::rand_like(batch.at("features")); }}};
   for (const Plan& plan : plans())
     EXPECT_THAT(thrown_by([&] { fresh_run(tiny, plan, steps(2)); }),
-                AllOf(StartsWith("Error: stage 'check' at step 0: it drew random numbers"),
+                AllOf(StartsWith("Error: stage 'check' at step 0: it used random numbers"),
                       HasSubstr("seeded from Batch::number()")));
 }
 

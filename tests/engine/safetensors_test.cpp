@@ -179,7 +179,8 @@ TEST(SafetensorsHeader, InvalidHeaderDocumentsAreRefused) {
   EXPECT_THAT(file_refusal("{", 0), HasSubstr("the header must be JSON"));
   EXPECT_THAT(file_refusal(R"({"a": {}, "a": {}})", 0), HasSubstr("twice"));
   EXPECT_THAT(file_refusal(R"({"__metadata__": 1})", 0), HasSubstr("\"__metadata__\" is 1"));
-  EXPECT_THAT(file_refusal(R"({"__metadata__": {"a": 1}})", 0), HasSubstr("at 'a' 1, not a text"));
+  EXPECT_THAT(file_refusal(R"({"__metadata__": {"a": 1}})", 0),
+              HasSubstr("the value of 'a' in \"__metadata__\" is 1, not a string"));
   EXPECT_THAT(file_refusal("{\"a\":" + std::string(1000, '['), 0), HasSubstr("nested too deeply"));
   EXPECT_EQ(file_refusal(R"({"__metadata__": {"a": "[[[[[[[[[[\"[[[["}})", 0), "nothing");
 }

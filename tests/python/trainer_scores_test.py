@@ -160,7 +160,7 @@ def test_invalid_evaluation_and_checkpoint_arguments_are_refused(photos, device,
         ("save_every is 0: give", {"checkpoint": tmp_path / "run", "save_every": 0}),
         ("in one process: give the module inside the DataParallel", {"model": nn.DataParallel(Net())}),
         ("inside the DistributedDataParallel", {"model": distributed}),
-        ("the model is TorchScript's", {"model": torch.jit.script(nn.Linear(3, 3))}),
+        ("the model is a TorchScript module", {"model": torch.jit.script(nn.Linear(3, 3))}),
         ("cross_entropy takes one target, a field of labels, not 2", {"target": ["label", "label"]}),
     ]
     for message, options in cases:

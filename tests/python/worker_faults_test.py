@@ -349,7 +349,7 @@ def test_advice_differs_for_programs_that_are_no_file(monkeypatch):
     monkeypatch.setitem(sys.modules, "__main__", main)
     for name in (None, "<stdin>", "/no/such/file.py"):
         main.__file__ = name
-        assert "this program is no file" in _workers._advice_for_unforked()
+        assert "this program is not a file" in _workers._advice_for_unforked()
     main.__file__ = __file__
     assert "if __name__ == '__main__'" in _workers._advice_for_unforked()
 
@@ -360,7 +360,7 @@ def test_unimportable_class_in_spawned_worker_gives_advice(tmp_path, how):
     words = {"-c": ["-c", UNDEFINED], "file": [tmp_path / "program.py"]}[how]
     run = subprocess.run([sys.executable, *words], text=True, timeout=300, capture_output=True, check=False,
                          env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
-    in_a_module = "this program is no file" in run.stdout and "in a module, or give multiprocessing_context='fork'" in run.stdout
+    in_a_module = "this program is not a file" in run.stdout and "in a module, or give multiprocessing_context='fork'" in run.stdout
     assert in_a_module == (how != "file"), run.stdout + run.stderr
     assert ("if __name__ == '__main__'" in run.stdout) == (how == "file"), run.stdout + run.stderr
 

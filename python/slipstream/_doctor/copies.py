@@ -173,7 +173,7 @@ def refuse_iterators(not_copied: Sequence[tuple[str, Any]]) -> None:
     for name, each in not_copied:
         if hasattr(type(each), "__next__") and not isinstance(each, io.IOBase):
             raise _native.Refused(
-                f"the loader's {name}, {type(each).__name__}, cannot be copied, and the doctor must not use it up: "
+                f"the loader's {name}, {type(each).__name__}, cannot be copied, and the doctor must not consume it: "
                 "give an object whose __iter__() starts again with each call"
             )
 
