@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains a classifier on a folder of class folders with Hugging Face Accelerate, alone or on several processes:
+"""Trains a classifier on a folder with one subfolder per class. Uses Hugging Face Accelerate, in one process or more:
 
     python accelerate_loop.py photos
     accelerate launch --num_processes 2 accelerate_loop.py photos --checkpoints runs

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains a classifier on a folder of class folders, with weights that fully_shard (FSDP2) divides among processes:
+"""Trains a classifier on a folder with one subfolder per class. fully_shard (FSDP2) shards the weights over processes:
 
     torchrun --nproc-per-node 2 fsdp2.py photos --checkpoints runs
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains a classifier on a folder of class folders with Lightning, alone or on several processes under torchrun:
+"""Trains a classifier on a folder with one subfolder per class. Uses Lightning, with one or more processes:
 
     python lightning_module.py photos --steps 100
     torchrun --nproc-per-node 2 lightning_module.py photos --checkpoints runs

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains a head on a frozen encoder, on images that Ray Data reads from a folder of class folders:
+"""Trains a head on a frozen encoder, on images that Ray Data reads from a folder with one subfolder per class:
 
     python ray_data.py photos
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains a classifier on a folder of class folders, on one GPU, on a CPU, or on several under torchrun:
+"""Trains a classifier on a folder with one subfolder per class, on one GPU, on a CPU, or on several under torchrun:
 
     python train.py photos
     torchrun --nproc-per-node 2 train.py photos --checkpoint run.pt

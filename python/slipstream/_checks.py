@@ -29,7 +29,7 @@ def check(problems: Iterable[str] = (), **numbers: tuple[Any, int] | tuple[Any, 
     """Raises Refused with all problems in one message, if there are any.
 
     problems: sentences about other arguments.
-    numbers: for the name of each argument that must be an integer, its value, the smallest allowed value and the
+    numbers: maps the name of each argument that must be an integer to its value, the smallest allowed value and the
         largest one (by default 2**63 - 1)."""
     found = []
     for name, (value, least, *given) in numbers.items():
@@ -53,8 +53,9 @@ def to_index(value: Any, otherwise: Any = None) -> Any:
 
 
 def choose(**given: tuple[Any, Iterable[Any]]) -> list[str]:
-    """Returns a sentence for each argument that is none of its allowed values. given: value and allowed values, by
-    name."""
+    """Checks arguments that have a fixed set of allowed values. Returns a sentence for each invalid one.
+
+    given: maps the name of each argument to its value and the allowed values."""
     return [
         f"{name} is {shortened(value)}: give {' or '.join(map(repr, choices))}"
         for name, (value, choices) in given.items()
@@ -81,7 +82,7 @@ def whole_numbers(name: str, given: Any) -> list[int]:
 
 
 def check_path(name: str, given: Any) -> str:
-    """Returns a path as a string, with "~" replaced by the home folder. Raises Refused if `given` is no path."""
+    """Returns a path as a string, with "~" replaced by the home folder. Raises Refused if `given` is not a path."""
     try:
         path = os.path.expanduser(os.fsdecode(given))
         if "\0" in path:
@@ -115,7 +116,7 @@ def device_named(given: Any) -> str:
 
 
 def is_device(given: str | torch.device, named: str) -> bool:
-    """Returns true if `given` is the device with this result of device_named()."""
+    """Returns true if `given` is the same device as `named`, a result of device_named()."""
     device = torch.device(given)
     return device.type == torch.device(named).type and (named == "cpu" or device_named(device) == named)
 

@@ -28,7 +28,8 @@ class ClassStates:
         self._kept = {each: _attributes(each) for each in classes}
 
     def restore(self) -> list[str]:
-        """Returns a sentence that names the restored attributes and one that names the others; [] if none changed."""
+        """Restores attributes that changed. Returns a sentence that lists the restored attributes, and one that lists
+        changed attributes that are not restored; [] if none changed."""
         restored: list[str] = []
         changed: list[str] = []
         for each, before in self._kept.items():

@@ -141,7 +141,7 @@ def _of_callee(callee: Any, name: str, kinds: tuple[type, ...]) -> Iterator[tupl
 
 
 def callees(callee: Any) -> Iterator[Any]:
-    """Yields the object, and the functions and objects to which a call of it is passed on."""
+    """Yields a callable, and the functions and objects that it passes its calls to."""
     yield callee
     if issubclass(type(callee), functools.partial):
         yield from callees(callee.func)

@@ -52,9 +52,9 @@ def fitting(leaves: list[Leaf]) -> _Fitting:
 def refuse_moving_with(
     beside: _Fitting, chain: _native.TransformChain, functions: Iterable[Callable[..., Any]]
 ) -> None:
-    """Raises Refused if `chain` or `functions` move pixels while another field has the size of the image.
+    """Raises Refused if `chain` or `functions` move the pixels of an image but not those of another field of its size.
 
-    beside: result of fitting()."""
+    beside: the fields that have the size of an image, a result of fitting()."""
     movers = [each.title().replace("_", "") for each in chain.moving_ops()]
     movers += movers_in(functions)
     for leaf, size, image in beside if movers else ():

@@ -28,7 +28,7 @@ class Dataset:
     def label(self, index: int, /) -> int: ...
 
 def image_folder(path: bytes, classes: Sequence[bytes], /) -> Dataset:
-    """Opens the images in a folder of class folders."""
+    """Opens the images in a folder that has one subfolder per class."""
 
 def open_dataset(path: bytes, num_classes: int, class_names: Sequence[bytes], /) -> Dataset:
     """Opens a data set and detects its kind."""
@@ -40,7 +40,7 @@ def concat(parts: Sequence[Dataset], /) -> Dataset:
     """Returns the samples of all parts, one part after the other."""
 
 class TransformChain:
-    """Native transforms, parsed from the JSON text of a file of transforms."""
+    """Native transforms, parsed from JSON text."""
 
     def __init__(self, json: str, /) -> None: ...
     def to_json(self) -> str: ...
@@ -51,7 +51,7 @@ class TransformChain:
     ) -> torch.Tensor: ...
 
 class Transforms:
-    """A request to apply transforms to one sample; `functions` are those in Python among them."""
+    """Transforms that are applied to one sample: a native chain, with functions in Python between its steps."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ def process_dataset(
     has_texts: bool,
     /,
 ) -> Dataset:
-    """Returns a data set whose samples worker processes read."""
+    """Returns a data set that reads its samples in worker processes."""
 
 class Loader:
     """The native loader. Loop, LoaderDrain, NativeTrainer and NativeEvaluator read its batches."""
@@ -475,7 +475,7 @@ class DoctorReport:
     def json(self) -> str: ...
 
 class TurnTime:
-    """How long one turn of a measurement may take."""
+    """How long one turn may take. A rate is measured in several turns."""
 
 class PeriodicTurns:
     """Measures the rate of a loop over a loader whose workers deliver their batches together."""
@@ -500,7 +500,7 @@ WHOLE_LEVEL: str
 def sample_levels(
     steps: Sequence[str], has_decoding: bool, only_first: bool, /
 ) -> list[tuple[str, str, int]]:
-    """Returns the cache levels within a sample: name, last cached step and its index."""
+    """Returns the name, the last cached step and the index of this step for each cache level that caches samples."""
 
 class SampleCosts:
     """Costs of samples that a single worker produced."""
@@ -530,7 +530,7 @@ def what_if(
     """Predicts the rate if the given steps took these times."""
 
 def examine_loop(loop: object, budget_s: float, /) -> Observations:
-    """Measures a loop, which calls back to Python for each cache level, and returns what it observed."""
+    """Measures a loop at each cache level, by calling methods of `loop`, and returns all measurements."""
 
 def counted_batch_size(batch_size: int, sample_s: float, /) -> int:
     """Returns a batch size small enough that batches can be counted about every 0.1 s."""
@@ -552,10 +552,10 @@ def write_file_atomically(path: os.PathLike[str] | str, text: str, /) -> None:
 def find_late_crop(
     chain: Sequence[TransformChain | None], bytes: Sequence[float], /
 ) -> tuple[int, int] | None:
-    """Returns the index of a crop and of the transform before which it could run, or None."""
+    """Finds a crop that could be applied earlier. Returns its index and the index that it would have, or None."""
 
 def measure_capacity(threads: int, /) -> MachineCapacity:
-    """Measures for about 0.2 s how much this number of threads do at the same time."""
+    """Measures how much work this number of threads can do at the same time. Takes about 0.2 s."""
 
 def usable_cores() -> int:
     """Returns the number of CPUs that this process can use at once."""

@@ -16,7 +16,7 @@ _MISSING = object()
 class Progress(Iterator[Any]):
     """Gives the batches of `source`, an iterator over `loader`, and delays changes of the loader's attributes.
 
-    A pipeline requests a batch before the loop body gets it. Attributes that the loader changes meanwhile are set back,
+    A pipeline requests a batch before the loop body gets it. Attributes that the loader changes meanwhile are restored,
     and changed again when the loop body gets that batch, because Accelerate's accumulate(), gather_for_metrics() and
     save_state() read them in the loop body.
 
@@ -62,7 +62,8 @@ class Progress(Iterator[Any]):
                 self._values[name] = value
 
     def give(self, count: int) -> None:
-        """Applies the changes of the first `count` batches (including errors), which the loop body now has."""
+        """Applies the attribute changes that belong to the first `count` batches. Called when the loop body has
+        received these batches, or errors in their place."""
         for _ in range(self._given, count):
             self._apply()
         self._given = count

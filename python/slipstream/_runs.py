@@ -17,8 +17,8 @@ from ._blocks import contextmanager
 
 
 def interrupts() -> contextlib.AbstractContextManager[Any]:
-    """Returns the native handler of Ctrl-C, or nothing outside of the main thread, because only that one may set
-    signal handlers."""
+    """Returns the native handler of Ctrl-C. On other threads than the main thread, which cannot set signal handlers,
+    returns a context manager without effect."""
     is_main = threading.current_thread() is threading.main_thread()
     return _native.Interrupts() if is_main else contextlib.nullcontext()
 

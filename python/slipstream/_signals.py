@@ -27,7 +27,7 @@ def add_note(error: BaseException, note: str) -> None:
 
 
 def is_of_handler(error: BaseException, trace: TracebackType | None) -> bool:
-    """Returns true if a signal handler raised the exception, which is the case if its traceback has a frame of one."""
+    """Returns true if a signal handler raised the exception, so that its traceback contains a frame of the handler."""
     handlers = {_handler_code(signal.getsignal(each)) for each in signal.valid_signals()} - {None}
     return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(trace))
 

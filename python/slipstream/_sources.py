@@ -163,8 +163,8 @@ class States:
             self._taken.append(_RaisedError(error))
 
     def given(self, count: int) -> Any:
-        """Returns the state after the first `count` batches, which the loop now has, and drops older ones. Returns
-        None if the loop has no new batch."""
+        """Returns the state after the first `count` batches, and drops older states. Returns None if the loop has
+        received no batch since the previous call."""
         state = None
         for _ in range(self._given, count):
             state = self._taken.popleft()
@@ -248,7 +248,7 @@ class LoaderPosition:
 
 
 def with_epochs(loader: Any) -> list[Any]:
-    """Returns the loader, or those of its samplers and data sets, that have set_epoch()."""
+    """Returns the loader if it has set_epoch(), otherwise the samplers and data sets in it that do."""
     if hasattr(loader, "set_epoch"):
         return [loader]
     batches = getattr(loader, "batch_sampler", None)
@@ -258,7 +258,7 @@ def with_epochs(loader: Any) -> list[Any]:
 
 
 def datasets_with_epochs(dataset: Any) -> list[Any]:
-    """Returns the data set, or the data sets inside it, that have set_epoch()."""
+    """Returns the data set if it has set_epoch(), otherwise the data sets inside it that do."""
     if hasattr(dataset, "set_epoch"):
         return [dataset]
     inner = [getattr(dataset, "dataset", None), *(getattr(dataset, "datasets", None) or ())]

@@ -18,7 +18,7 @@ from .pipeline import Pipeline
 
 
 def require_loader(source: Any, what: str = "slipstream.Trainer") -> DataLoader:
-    """Returns the slipstream.DataLoader of `source`. Raises Refused if it is none, or if its data set is in Python.
+    """Returns the slipstream.DataLoader of `source`. Raises Refused if there is none, or if its data set is in Python.
 
     what: the beginning of error messages."""
     loader = source.loader if isinstance(source, Pipeline) else source

@@ -162,7 +162,7 @@ class Dataset:
 
 
 class ImageFolder(Dataset):
-    """The images in a folder of class folders, in torchvision's order.
+    """The images in a folder that has one subfolder per class, in torchvision's order.
 
     Files are `ROOT/CLASS/**/*.jpg`, .jpeg, .jpe, .jfif, .png, .ppm or .pgm. Images of other formats are skipped with
     a warning. A batch is (images, labels): uint8, batch x 3 x height x width, channels-last; int64, batch.
@@ -400,8 +400,8 @@ def open_dataset(
     num_classes: int = 0,
     classes: Sequence[str] = (),
 ) -> Dataset:
-    """Opens a data set and detects its kind: a folder of class folders, of images/ and masks/, or of arrays, a .tar
-    shard or a folder of shards, a .csv or .jsonl list, or a .npy file.
+    """Opens a data set and detects its kind: a folder with one subfolder per class, with images/ and masks/, or
+    with arrays, a .tar shard or a folder of shards, a .csv or .jsonl list, or a .npy file.
 
     Arguments:
         path (path): the file or folder.

@@ -435,16 +435,16 @@ class ToDtype(Transform):
 
 
 class MixUp(Transform):
-    """Mixes every image of a batch, and its label, with those of another sample.
+    """Mixes each image of a batch with another image of the batch, and their labels in the same ratio.
 
-    Each image becomes lambda x own + (1 - lambda) x other. The other sample is the one before it in the batch; for the
-    first sample it is the last one. lambda is sampled for each image from Beta(alpha, alpha). Images must be float32.
+    An image becomes lambda * image + (1 - lambda) * other. The other image is the previous one in the batch, or the
+    last one for the first image. lambda is sampled for each image from Beta(alpha, alpha). Images must be float32.
     Labels become float32, batch x classes.
 
     MixUp must be last in the transform of a data set that has one label for each image and known classes.
-    slipstream.DataLoader and slipstream.Trainer apply it on the loader's device, on a GPU on the stream of the copies.
-    Random numbers depend on the loader's seed, the index of the batch through all epochs, and the position in the
-    batch. A smaller last batch is treated as part of a full one: its first image is mixed with an image from the
+    slipstream.DataLoader and slipstream.Trainer apply it on the loader's device. On a GPU, it runs on the stream that
+    copies batches. Random numbers depend on the loader's seed, the index of the batch (counted through all epochs), and
+    the position in the batch. If the last batch of an epoch is smaller, its first image is mixed with an image from the
     beginning of the epoch.
 
     Arguments:
@@ -464,10 +464,11 @@ class MixUp(Transform):
 
 
 class CutMix(Transform):
-    """Replaces a box of every image of a batch by the same box of another sample, and mixes the labels by its area.
+    """Replaces a box of each image of a batch by the same box of another image, and mixes their labels in proportion
+    to the area of the box.
 
     The sides of the box are sqrt(1 - lambda) of the image's sides; lambda is sampled from Beta(alpha, alpha). Images
-    are uint8 or float32. The choice of the other sample, the labels and the position in a transform are those of MixUp.
+    are uint8 or float32. The other image, the labels and the position in a transform are as in MixUp.
 
     Arguments:
         alpha (float, default 1): as in MixUp.

@@ -45,8 +45,8 @@ class VerifyReport:
         seed (int or None): seed of the delayed run that differs. verify(make_run, seed=seed, schedules=1) repeats it.
         value (str or None): name of the first value that differs, such as "yielded[3]['loss']".
         operation (str or None): the first operation whose input or output differs from the reference.
-        source (str or None): file, line and function that called this operation; for an operation of a backward pass,
-            that called backward().
+        source (str or None): file, line and function that called this operation. If the operation belongs to a backward
+            pass, those that called backward().
         reason (str): how the values differ.
         error (exception or None): the exception that a delayed run or one of its threads raised. The frames of its
             traceback do not hold values, except after the device was lost.

@@ -116,8 +116,9 @@ def _in_python(change: _native.Change, workers: int, steps: Sequence[Step]) -> b
 
 
 def late_crop(parts: Parts, costs: Sequence[_native.HostStepCost]) -> tuple[str, str] | None:
-    """Finds a crop that gives the same images if it is moved before the transforms that it follows. Returns its name
-    and that of the first of these, or None. A crop is never moved before a transform that the library does not know."""
+    """Finds a crop that gives the same images if it is applied earlier. Returns the names of the crop and of the
+    transform before which it can be applied, or None. A crop is never moved before a transform that the library does
+    not know."""
     for hook in range(len(parts.hooks)):
         numbers = [number for number, step in enumerate(parts.steps) if step.hook == hook]
         if not numbers:
@@ -131,9 +132,10 @@ def late_crop(parts: Parts, costs: Sequence[_native.HostStepCost]) -> tuple[str,
 
 
 def late_native_crop(transform: Any, costs: Sequence[_native.HostStepCost]) -> tuple[str, str] | None:
-    """Does the same as late_crop() for the chain of a native loader.
+    """Finds a crop in the transforms of a native loader that gives the same images if it is applied earlier. Returns
+    the names of the crop and of the transform before which it can be applied, or None.
 
-    costs: of read, decode, each transform and collate."""
+    costs: costs of the steps of the loader: read, decode, each transform and collate."""
     steps = transforms.Compose._wrap(transform)._steps
     chain = [
         _native.TransformChain(steps_to_json([step])) if isinstance(step, dict) and not over_batch([step]) else None
@@ -183,7 +185,7 @@ def _native_changes(
 
 def native_seconds(form: transforms.Transform, step: Step) -> float | None:
     """Returns the seconds that a native transform takes for one input of the step, in one thread. Returns None if the
-    input is no image that the transform accepts."""
+    input is not an image that the transform accepts."""
     if step.takes is None:
         return None
     if form is NOTHING:

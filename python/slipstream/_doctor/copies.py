@@ -156,7 +156,7 @@ def _is_mapped(each: Any) -> bool:
 
 
 def datasets_in(dataset: Any) -> list[Any]:
-    """Returns the data set, and those that it is a Subset of or wraps as `dataset`."""
+    """Returns the data set and the data sets inside it, which a Subset or a wrapper has in its attribute `dataset`."""
     found = [dataset]
     while (inner := getattr(found[-1], "__dict__", {}).get("dataset")) is not None and len(found) < _MOST_DEPTH:
         found.append(inner)

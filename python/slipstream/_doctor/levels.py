@@ -39,7 +39,9 @@ class CacheLevel:
 
 
 def by_step(costs: list[list[list[float]]]) -> list[tuple[list[float], list[float], list[float]]]:
-    """Returns the wall times, CPU times and bytes of each step. costs: for each sample, those of each step."""
+    """Returns the wall times, CPU times and bytes of each step.
+
+    costs: for each sample, the costs of each step."""
     by_step = [list(zip(*step, strict=True)) for step in zip(*costs, strict=True)]
     return [(list(wall), list(cpu), list(made)) for wall, cpu, made in by_step]
 

@@ -32,7 +32,7 @@ _SIZES_SEEN, _SIZES_S = 64, 0.5  # limits for reading batches of a custom sample
 
 
 class Cached(Dataset[Any]):
-    """A data set of cached samples, which repeat without an end. Each sample is finished by the transforms `rest`.
+    """An endless data set that repeats cached samples. The transforms `rest` finish each sample.
 
     copies: whether the cached value is copied first, because a transform writes into it."""
 
@@ -55,7 +55,7 @@ class CachedStream(IterableDataset[Any]):
 
 
 class Whole:
-    """A data set of cached, collated batches, which repeat without an end."""
+    """An endless data set that repeats cached, collated batches."""
 
     def __init__(self, batches: Sequence[Any]) -> None:
         self.batches = batches
@@ -128,7 +128,7 @@ class TimedStream(_Timed, IterableDataset[Any]):
 
 
 class TimedCollate:
-    """Collates timed samples to (batch, (costs of each sample, mean costs of collating one sample))."""
+    """Collates samples that have costs. Returns (batch, (costs of each sample, mean costs of collating one sample))."""
 
     def __init__(self, collate: Callable[[Any], Any], is_single: bool) -> None:
         self.collate, self.is_single = collate, is_single
@@ -159,7 +159,7 @@ class WorkerStart:
 
 
 class EndlessBatches:
-    """Repeats the batches of a sampler (lists of indices, or indices) without an end. The last batch of an epoch is
+    """Repeats the batches of a sampler (lists of indices, or indices) endlessly. The last batch of an epoch is
     left out if it is smaller than the one before."""
 
     def __init__(self, sampler: Any) -> None:
@@ -198,7 +198,7 @@ class SmallBatches:
 
 
 class Counted:
-    """Batches of the indices 0, 1, 2, ... without an end.
+    """Endless batches of the indices 0, 1, 2, ...
 
     sizes: sizes of the batches. With several sizes, the indices start again at 0 after the last size. Without sizes,
         the indices are given one by one."""
@@ -337,7 +337,7 @@ class Loaders:
         )
 
     def index_batches(self) -> EndlessBatches:
-        """Returns the endless batches of the loader's sampler: lists of indices, or indices."""
+        """Returns an endless iterator over the batches of the loader's sampler: lists of indices, or indices."""
         return EndlessBatches(self._sampler)
 
     def _sizes(self) -> list[int]:

@@ -93,7 +93,7 @@ class LevelMeasurements:
     def loader_alone(self, count: str) -> LoaderAlone:
         """Returns the measurement of the loader with nothing cached.
 
-        count: number of its workers, "one", "all" or "half"; called in this order."""
+        count: number of workers of the loader: "one", "all" or "half". These measurements are made in this order."""
         alone: LoaderAlone
         if count == "half":
             alone = self._timed(self.workers // 2)
@@ -295,5 +295,5 @@ class LevelMeasurements:
 
 
 def again(batches: list[Any]) -> Iterator[Any]:
-    """Repeats cached batches without an end."""
+    """Repeats cached batches endlessly."""
     return map(fresh, itertools.cycle(batches))

@@ -102,7 +102,7 @@ class RawSample:
 
     @classmethod
     def of(cls, sample: Any) -> RawSample:
-        """Converts a sample that contains TransformSites."""
+        """Creates a RawSample from a sample that has TransformSites, the placeholders for results of transforms."""
         places = [leaf for leaf in _trees.leaves(sample) if isinstance(leaf, TransformSite)]
         calls = {place.call.number: place.call for place in places}
         template = _trees.mapped(
@@ -268,7 +268,7 @@ class Parts:
                 self.steps.append(Step(self._unique(name), hook, number))
 
     def own_parts(self) -> list[list[Callable[..., Any]]]:
-        """Returns copies of all parts, by hook."""
+        """Returns copies of all parts: a list for each hook."""
         own = [_copied_deeply(transform) for transform in self._transforms]
         return [[each] if self._whole else split_transform(each) for each in own]
 
@@ -292,7 +292,7 @@ class Parts:
         return self._with([_copied_deeply(transform) for transform in self._transforms])
 
     def rest(self, after: int) -> list[list[Callable[..., Any]]]:
-        """Returns the parts that follow step `after`, by hook."""
+        """Returns the parts that follow step `after`: a list for each hook."""
         done = [0] * len(self.hooks)
         for step in self.steps[1 : after + 1]:
             done[step.hook] += 1

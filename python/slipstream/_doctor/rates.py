@@ -59,7 +59,7 @@ class LoaderRate:
         self.costs: list[Sample] = []  # costs of samples; the last part of each is collating
 
     def measure(self, given: _native.TurnTime) -> None:
-        """Measures for one turn."""
+        """Reads the loader for one turn, a part of the measurement."""
         ends = [time.perf_counter()]
         self._turns.begin(given, ends[0])
         with iterating(self.make()) as batches:
@@ -109,7 +109,7 @@ class TrainingRate:
         self.enqueue_s = self.cpu_s = 0.0  # wall time and CPU time of one step on the training thread
 
     def measure(self, given: _native.TurnTime) -> None:
-        """Measures for one turn."""
+        """Trains for one turn, a part of the measurement."""
         try:
             if self.usage is None:
                 self._train(given)

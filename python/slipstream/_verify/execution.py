@@ -35,7 +35,7 @@ class Outcome:
 
     values: the values that it returned and yielded, and those of objects that it refers to.
     error: the exception that it raised, or None.
-    hung: whether this exception is that it did not end in time.
+    hung: whether the run did not end in time.
     failed: exceptions of its threads.
     has_lost_device: whether CUDA cannot be used in this process any more.
     notes: sentences about threads that raised an exception or continue after the run.

@@ -49,8 +49,8 @@ class Delays(NamedTuple):
 
 
 class Schedule:
-    """The delays of one run. They depend only on the seed, the thread, the operation's index in it and the size of the
-    run, so the same seed repeats them.
+    """The delays of one run. They depend only on the seed, the thread, the operation's index in the thread and the size
+    of the run, so the same seed repeats them.
 
     only: if given, restricts the delays to these pairs of thread and number.
     """

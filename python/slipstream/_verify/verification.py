@@ -131,7 +131,7 @@ class Verification:
                 return True
             outcome, treatment = self._delayed(seed, is_traced=True, scale=scale)
             if scale > 1 and outcome.error is not None and not outcome.has_lost_device:
-                return False  # the longer delays may have exceeded a time limit in the loop, which is no race
+                return False  # the longer delays may have exceeded a time limit in the loop, which is not a race
             if self._report(seed, outcome):
                 self._explain(seed, outcome, treatment)
                 return True
