@@ -13,12 +13,13 @@
 
 namespace slipstream {
 
-/// A data set that worker processes read. All samples have the same form. The image, if any, is a
-/// field of the kind `image`. All other values are bytes, in fields of the kind `other`. Strings
-/// are in texts(), and the last field contains their positions there.
+/// A data set that reads its samples in worker processes. All samples have the same form. The
+/// image, if any, is a field of the kind `image`. All other values are bytes, in fields of the kind
+/// `other`. Strings are in texts(), and the last field contains their positions there.
 class ProcessDataset final : public Dataset {
  public:
-  /// `form`, `specs`: those of every sample. `has_texts`: whether samples contain strings.
+  /// `form`, `specs`: the form and the fields of every sample. `has_texts`: whether samples contain
+  /// strings.
   ProcessDataset(std::shared_ptr<WorkerPool> pool, std::size_t size, std::string form,
                  std::vector<FieldSpec> specs, bool has_texts);
 
@@ -62,7 +63,8 @@ struct PythonOp {
   std::shared_ptr<WorkerPool> pool;
   std::uint64_t step = 0;
   bool keeps_sizes = false;  ///< refuse other sizes, because another field has the image's size
-  std::shared_ptr<Forms> forms = std::make_shared<Forms>();  ///< by field, learned from one sample
+  /// The form of each field, learned from one sample.
+  std::shared_ptr<Forms> forms = std::make_shared<Forms>();
   bool may_draw = true;  ///< may be random; false: evaluation runs it, too
   std::shared_ptr<const PoolUser> user = nullptr;  ///< nullptr: waits cannot be ended
 

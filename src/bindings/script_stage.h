@@ -15,7 +15,7 @@ class ScriptStage {
   /// A prepared call, and later its result.
   struct Call {
     torch::jit::Stack stack;
-    at::ThreadLocalState modes;  ///< of the thread that prepared it, for example autocast
+    at::ThreadLocalState modes;  ///< modes of the thread that prepared it, for example autocast
     bool is_optimized;           ///< torch.jit.optimized_execution() on that thread
   };
 

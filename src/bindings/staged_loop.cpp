@@ -297,8 +297,8 @@ void StagedLoop::run(std::size_t lane, std::uint64_t batch, std::size_t slot) {
 /// Stores an error in place of its batch, so that earlier batches are returned first.
 void StagedLoop::keep_failure(std::size_t lane, std::size_t slot, bool is_loaders) {
   std::string stage = lane > 0 ? stages_[lane - 1].name : std::string();
-  // prepare_call() and value() call Python functions of another stage than that of `lane`, and
-  // leave its name in failed_. Only the caller's thread may use failed_.
+  // prepare_call() and value() call Python functions of other stages than the stage of `lane`, and
+  // leave the stage's name in failed_. Only the caller's thread may use failed_.
   if (!schedule_->is_on_thread(lane) && !failed_.empty()) stage = std::exchange(failed_, {});
   failures_[slot] = {std::current_exception(), {}, std::move(stage), is_loaders};
 }

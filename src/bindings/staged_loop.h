@@ -136,7 +136,7 @@ class StagedLoop final : Work {
   std::vector<LaneMemory> memory_;    ///< [lane]
   std::vector<std::uint64_t> begun_;  ///< [lane]: number of batches that began
   std::optional<ThreadLease> threads_;
-  std::optional<at::ThreadLocalState> modes_;  ///< of the caller, for example inference mode
+  std::optional<at::ThreadLocalState> modes_;  ///< modes of the caller, for example inference mode
   std::unique_ptr<Mark> entry_;
   DrawOrder draws_;
   AutocastWatch autocast_;

@@ -88,7 +88,7 @@ class NativeTrainer {
 
   ProcessGuard made_in_;
   std::shared_ptr<NativeLoader> loader_;
-  std::shared_ptr<Context> context_;  ///< of this process; the loader's may be of its parent
+  std::shared_ptr<Context> context_;  ///< context of this process; the loader's may be its parent's
   pybind11::handle module_;
   Plan::Numerics numerics_;
   std::string mode_, transforms_device_;

@@ -47,11 +47,11 @@ struct TrainerSettings {
   std::uint64_t steps = 0;                          ///< number of steps of the whole training
   std::optional<std::vector<std::string>> metrics;  ///< empty: those that fit the target
   std::vector<std::pair<std::string, pybind11::object>> own_metrics;
-  std::int64_t num_classes = 0;  ///< number for metrics; 0: that of the data set
+  std::int64_t num_classes = 0;  ///< classes for metrics; 0: as many as the data set has
   std::string precision = "tf32", plan = "pipelined";
-  std::optional<std::string> transforms_device;  ///< empty: that of the loader
+  std::optional<std::string> transforms_device;  ///< empty: the value of the loader
   bool deterministic = false, channels_last = true, in_one_thread = false, shows_progress = false;
-  unsigned threads = 1;  ///< inside an operation, on a CPU
+  unsigned threads = 1;  ///< threads inside an operation, on a CPU
   std::string checkpoint;
   std::uint64_t save_every = 0;
   std::size_t keep = 3;

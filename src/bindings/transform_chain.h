@@ -46,7 +46,7 @@ class TransformChain {
 
   const std::vector<NamedOp> ops_;
   std::mutex changing_;
-  std::map<std::string, std::unique_ptr<Form>> forms_;  ///< by shape, dtype and device
+  std::map<std::string, std::unique_ptr<Form>> forms_;  ///< key: shape, dtype and device
 };
 
 void add_transforms(pybind11::module_& module);

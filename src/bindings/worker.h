@@ -19,8 +19,8 @@ class WorkerPool::Worker {
 
   /// Waits until it has answered interrupted requests. Returns false if the process has ended.
   bool catch_up(const Wakes& wakes, const std::function<void()>& on_wait);
-  /// As WorkerPool::ask(). The wait ends when one of the descriptors `wakes` becomes readable.
-  /// REQUIRES: !is_behind()
+  /// Sends a request and returns the answer, as WorkerPool::ask() does. The wait ends when one of
+  /// the descriptors `wakes` becomes readable. REQUIRES: !is_behind()
   WorkerAnswer ask(const WorkerRequest& request, const ConstArray* input, const Wakes& wakes,
                    const std::function<void()>& on_wait);
   /// Whether the process still works on a request that no thread waits for.
@@ -54,7 +54,7 @@ class WorkerPool::Worker {
   std::byte* mapped_ = nullptr;
   std::size_t mapped_bytes_ = 0;
   std::uint64_t sent_ = 0, answered_ = 0;
-  std::uint64_t sample_ = 0;  ///< of the last request
+  std::uint64_t sample_ = 0;  ///< sample of the last request
   std::string end_;
 };
 

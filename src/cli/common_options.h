@@ -21,7 +21,7 @@ struct Declared {
   WorkloadInfo info;
 };
 
-/// The options that all verbs for workloads share, and those of the workload.
+/// The options that all verbs for workloads share, and the options of the workload.
 struct CommonOptions {
   std::string workload;
   std::string device = "auto";
@@ -36,7 +36,7 @@ struct CommonOptions {
   bool scaled_decoding = false;
   TrainingFlags training;
   Options options{OptionList()};
-  WorkloadDefaults defaults;  ///< those of the workload
+  WorkloadDefaults defaults;  ///< defaults of the workload
   bool given_precision = false;
   bool given_seed = false;
 
@@ -104,7 +104,7 @@ struct CommonOptions {
   bool given_shuffle_ = false;
   bool given_drop_last_ = false;
   bool given_transforms_device_ = false;
-  NamedPaths given_texts_;  ///< those of the workload's options
+  NamedPaths given_texts_;  ///< paths in the workload's options
 };
 
 /// Throws Refused, with the differences, if the classes of `other` are not those of `trained`.

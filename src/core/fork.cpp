@@ -38,8 +38,8 @@ void Fork::run(std::size_t branches, ForkPass pass, const ForkProbe* probe, cons
   } catch (...) {
     error = std::current_exception();
   }
-  // Also after an exception. Otherwise memory that the branches still use could be freed and
-  // reused.
+  // The branches are joined after an exception, too. Otherwise memory that they still use could be
+  // freed and reused.
   join(begun, skips(ForkWait::join));
   if (error) std::rethrow_exception(error);
 }

@@ -273,8 +273,8 @@ void Schedule::end() {
     }
   }
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
-    // Only after every lane waits for all others: a dropped tensor returns to its lane's stream,
-    // and any other lane may still have used it.
+    // Tensors are dropped only after every lane waits for all others, because a dropped tensor
+    // returns to its lane's stream, and any other lane may still be using it.
     for (std::size_t slot = 0; slot < depth_; ++slot) {
       work_.drop(lane, slot);
       Lock lock(mutex_);

@@ -180,7 +180,7 @@ class Schedule {
   const std::function<bool()>* stop_ = nullptr;
   bool has_begun_ = false;          ///< whether begin() was called
   bool is_open_ = false;            ///< true while the caller works on a batch of the last lane
-  LaneThreads* threads_ = nullptr;  ///< those of begin()
+  LaneThreads* threads_ = nullptr;  ///< the argument of begin()
   std::vector<std::size_t> on_threads_;  ///< lanes
 };
 

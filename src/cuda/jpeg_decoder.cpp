@@ -181,8 +181,9 @@ void JpegDecoder::Impl::release() noexcept {
   if (handle != nullptr) library.destroy(handle);
 }
 
-/// Checks that an image can be decoded. The most important check is that the file's size is the
-/// caller's, because nvJPEG writes as many pixels as the file's header says.
+/// Checks that an image can be decoded. The most important check is that the image in the file
+/// has the size that the caller expects, because nvJPEG writes as many pixels as the file's header
+/// says.
 bool JpegDecoder::Impl::may_be_decoded(const JpegImage& image, Item& item) {
   const auto* file = reinterpret_cast<const unsigned char*>(image.file.data());
   unsigned width = 0;

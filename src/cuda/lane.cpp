@@ -44,7 +44,8 @@ class CudaMark final : public Mark {
       check_cuda(status);
       return true;
     }
-    // CUDA stores also this status, which is no error, and the next unrelated call would return it.
+    // CUDA stores also this status, which is not an error, and the next unrelated call would return
+    // it.
     static_cast<void>(cudaGetLastError());
     return false;
   }

@@ -25,10 +25,10 @@ struct LevelPlan {
 struct SampleLevel {
   std::string name;
   std::string after;     ///< the host step whose results are cached
-  std::size_t step = 0;  ///< its index
+  std::size_t step = 0;  ///< index of the last cached step
 };
 
-/// Returns the levels that cache samples, beginning with the one that has most steps cached.
+/// Returns the levels that cache samples. The first level has most steps cached.
 /// `steps`: names of the host steps, the last of which collates. `has_decoding`: whether the first
 /// two steps read and decode. `only_first`: whether only the results of the first step can be
 /// cached.
@@ -59,8 +59,8 @@ struct MeasuredStep {
 std::deque<MeasuredStep> steps_alone(const Pipeline& pipeline, const Plan& plan, DeviceKind device,
                                      std::size_t batches);
 
-/// Returns the costs of each host step: those of single samples from `one`, a loader with one
-/// worker, and means from `all`, a loader with all workers. REQUIRES: `one` is measured
+/// Returns the costs of each host step: the costs of single samples, measured by `one` with one
+/// worker, and mean costs, measured by `all` with all workers. REQUIRES: `one` is measured
 std::vector<HostStepCost> host_costs(const DrainedRate& one, const DrainedRate& all,
                                      const std::vector<NamedOp>& transforms);
 /// REQUIRES: step.rate is measured

@@ -11,10 +11,10 @@ namespace slipstream {
 namespace {
 
 constexpr double kFillBudget = 0.02;  ///< share of the budget for producing a cache's samples
-constexpr double kFillTurn = 0.004;   ///< the same if each turn has to fill the cache again
+constexpr double kFillTurn = 0.004;   ///< share of the budget if each turn fills the cache again
 constexpr double kPrecision = 0.05;   ///< relative error of the mean cost of cached samples
 constexpr double kFewestToCache = 8, kMostToCache = 65536;
-constexpr double kMostCopiedBytes = 512 << 20;  ///< of samples that are copied to each worker
+constexpr double kMostCopiedBytes = 512 << 20;  ///< limit for copying samples to each worker
 
 }  // namespace
 
@@ -47,7 +47,7 @@ double CacheSizes::samples_in_time() const {
 
 std::size_t CacheSizes::samples_after(std::size_t step) const {
   const bool is_at_once = costs_.filling == CacheFilling::at_once;
-  double bytes = 0, all_bytes = 0;  // of a sample in one cache, and in all filled caches together
+  double bytes = 0, all_bytes = 0;  // size of a sample in one cache, and in all filled caches
   for (std::size_t i = 0; i < costs_.bytes.size(); ++i)
     if (is_at_once || i == step) {
       bytes = std::max(bytes, costs_.bytes[i]);

@@ -20,7 +20,8 @@ double variation_of_samples(const Observations& observed) {
   return compute_variation(totals);
 }
 
-/// Relative error by which the mean cost of the cached samples may differ from that of all samples.
+/// Largest relative difference to expect between the mean cost of the cached samples and the mean
+/// cost of all samples.
 double sampling_error(const Level& level, double variation) {
   const bool is_of_samples =
       !level.after.empty() && level.after != "copy" && level.after != "collate";

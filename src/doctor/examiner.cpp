@@ -10,10 +10,10 @@
 namespace slipstream {
 namespace {
 
-constexpr double kFirstShare = 0.08;  ///< of the budget: one worker alone
-constexpr double kPoolShare = 0.03;   ///< of the budget: all workers, before caches are sized
-constexpr double kLastShare = 0.05;   ///< of the budget, for work after the turns
-constexpr double kWholeWeight = 4;    ///< of "nothing cached", on which most results depend
+constexpr double kFirstShare = 0.08;  ///< share of the budget for one worker alone
+constexpr double kPoolShare = 0.03;   ///< share for all workers, before caches are sized
+constexpr double kLastShare = 0.05;   ///< share of the budget for work after the turns
+constexpr double kWholeWeight = 4;    ///< weight of "nothing cached", on which most results depend
 constexpr double kDrainedWeight = 2;
 constexpr unsigned kManyWorkers = 4;  ///< fewest that may slow each other down
 

@@ -148,7 +148,7 @@ void fit_rest(const Observations& observed, PipelineModel& model) {
 }
 
 /// Scales the costs so that the simulated rate with training approaches the measured one. The
-/// weight of this rate against that of the loader alone follows from their intervals. Does nothing
+/// intervals of this rate and of the rate of the loader alone determine their weights. Does nothing
 /// if the loader keeps up: the rate with training then does not depend on its costs.
 void fit_whole(const Observations& observed, PipelineModel& model) {
   const auto whole = level_rate(observed, kWholeLevel);
@@ -160,8 +160,9 @@ void fit_whole(const Observations& observed, PipelineModel& model) {
   });
   const double alone = std::max(kSurest, half_width(observed.rate_of_all_workers));
   const double together = std::max(kSurest, half_width(*whole));
-  // Each rate has a weight of 1 / its interval squared. The power below is the weighted geometric
-  // mean of `by`, which the rate with training needs, and 1, which that of the loader alone needs.
+  // Each rate has a weight of 1 / its interval squared. The rate with training requires the factor
+  // `by`, and the rate of the loader alone the factor 1, because the costs already match it. The
+  // power below is the weighted geometric mean of both factors.
   const double weight = alone * alone / (alone * alone + together * together);
   scale_costs(model, std::pow(by, weight));
 }
@@ -255,8 +256,8 @@ PipelineModel fitted_model(const Observations& observed) {
   model.capacity = observed.capacity;
   for (const HostStepCost& cost : observed.host) model.steps.push_back(make_step(cost));
   if (!model.steps.empty()) {
-    // In this order, because each fit explains the difference that remains after the ones before:
-    // first one worker, then all workers, and last the rate with training.
+    // The order matters, because each fit explains the difference that the earlier fits leave: the
+    // rate of one worker is first, then the rate of all workers, and the rate with training last.
     add_overhead(observed, model);
     model.readers = observed.situation.plan.schedule.loader.read_ahead.reads;
     fit_contention(observed, model);

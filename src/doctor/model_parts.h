@@ -23,10 +23,10 @@ inline constexpr std::string_view kWholeLevel = "nothing cached";
 std::optional<Measured> level_rate(const Observations& observed, std::string_view name);
 /// Returns the level of host batches in the kind of memory, pinned or pageable, that the plan uses.
 std::string_view host_level(const Observations& observed);
-/// Whether the level does work that the levels with less cached do not do, so that its rate cannot
-/// be compared with theirs. There are three cases: batches in another kind of memory than the plan
-/// uses; samples cached before the plan's cache, which is then switched off; and whole images, if
-/// the plan decodes only parts of them.
+/// Returns true if the level does work that levels which cache fewer steps do not do, so that their
+/// rates cannot be compared. This happens in three cases: its batches are in another kind of memory
+/// than the plan's batches; it caches samples before the plan's cache, which is then disabled; or
+/// it caches whole images, but the plan decodes only parts of them.
 bool is_unordered(const Observations& observed, const Level& level);
 
 /// Returns `model` with the first `steps` host steps cached, so that they take no time.
@@ -69,7 +69,7 @@ std::vector<double> simulated_steps_s(const PipelineModel& model);
 double mean_step_s(const PipelineModel& model);
 /// Whether the loader of `model` keeps up with its training thread.
 bool is_fed(const PipelineModel& model);
-/// The same if the caller already knows that mean_step_s(model) is `step_s`.
+/// Whether the loader of `model` keeps up, if mean_step_s(model) is already known to be `step_s`.
 bool is_fed(const PipelineModel& model, double step_s);
 
 /// Removes the time of the copy from the model, as if batches were already on the device.

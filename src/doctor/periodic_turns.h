@@ -15,7 +15,7 @@ class PeriodicTurns {
  public:
   /// Samples/s of a loader while nothing trains. Its first batches wait for the workers to start.
   static PeriodicTurns of_loader(std::size_t workers, std::size_t batch_size);
-  /// Steps/s of training. `workers`: those of the loader; 0 or 1 for cached batches.
+  /// Steps/s of training. `workers`: number of workers of the loader; 0 or 1 for cached batches.
   static PeriodicTurns of_training(std::size_t workers);
 
   /// Begins a turn. It takes about `time.wanted_s`, and longer until a period has been counted,
@@ -39,7 +39,7 @@ class PeriodicTurns {
 
   std::size_t period_;
   std::size_t skipped_;         ///< batches at the beginning of a turn that do not count
-  std::size_t batch_size_ = 0;  ///< 0: the rate is one of steps
+  std::size_t batch_size_ = 0;  ///< 0: the rate counts steps, not samples
   std::size_t done_ = 0;        ///< batches of this turn
   double start_s_ = 0;
   double wanted_s_ = 0;
@@ -47,9 +47,9 @@ class PeriodicTurns {
   std::vector<double> means_s_;  ///< mean seconds of the batches of each period
 };
 
-/// Returns a batch size for measuring such a loader while no training runs. If a sample takes long
-/// (`sample_s`), the batches are smaller than `batch_size`, so that one can be counted about every
-/// 0.1 s.
+/// Returns a batch size for measuring the loader of PeriodicTurns while no training runs. If a
+/// sample takes long (`sample_s`), the batches are smaller than `batch_size`, so that one can be
+/// counted about every 0.1 s.
 std::size_t counted_batch_size(std::size_t batch_size, double sample_s);
 
 }  // namespace slipstream

@@ -47,7 +47,7 @@ Observations ExaminedPipeline::describe() const {
 /// Tries formats while there is time. A trial of at most 1 % of the budget always runs, because the
 /// turns may have used all of it.
 void ExaminedPipeline::try_formats(Observations& observed) {
-  constexpr double kNextToNothing = 0.01;  // of the budget
+  constexpr double kNextToNothing = 0.01;  // share of the budget
   const TrainingRate& device = levels_.front().training;
   const auto has_time = [&] {
     const double left_s = options_.budget_s - seconds();

@@ -220,7 +220,8 @@ class Simulation {
   bool is_line_idle_ = true;
   std::array<ResourceClock, 3> paces_;  ///< clocks of Resource::time, core and memory
   using Waiting = std::pair<std::uint64_t, Thread*>;
-  std::priority_queue<Waiting, std::vector<Waiting>, std::greater<>> waiting_;  ///< for the lock
+  /// Threads that wait for the lock.
+  std::priority_queue<Waiting, std::vector<Waiting>, std::greater<>> waiting_;
   bool is_locked_ = false;
   double now_s_ = 0;
   std::uint64_t next_sample_ = 0, next_read_ = 0, read_ = 0, taken_ = 0;

@@ -5,7 +5,7 @@
 
 namespace slipstream {
 
-/// How long one turn of measuring may take.
+/// How long one turn may take. A rate is measured in several turns.
 struct TurnTime {
   TurnTime(double wanted, double most = std::numeric_limits<double>::infinity(), double step = 0)
       : wanted_s(wanted), most_s(most), step_s(step) {}

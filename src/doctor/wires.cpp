@@ -19,8 +19,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kMostOfThem = 0.9;  ///< with fewer files, workers have too much left to decode
-constexpr std::size_t kPages = 2;    ///< batches that are decoded at the same time
+/// If the device can decode a smaller share of the files, the workers have too much left to decode.
+constexpr double kMostOfThem = 0.9;
+constexpr std::size_t kPages = 2;  ///< batches that are decoded at the same time
 constexpr std::size_t kFewestBatches = 4;
 
 std::optional<SlabLayout> find_layout(const Pipeline& pipeline, const Plan& plan) {

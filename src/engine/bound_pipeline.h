@@ -33,7 +33,7 @@ struct BoundPipeline {
   Context& context;
   Plan::Numerics numerics;
   std::vector<at::Tensor> parameters;   ///< trainable parameters of the training stage
-  std::vector<at::Tensor> buffers;      ///< of the training stage
+  std::vector<at::Tensor> buffers;      ///< buffers of the training stage
   std::vector<NamedTensor> persistent;  ///< parameters and buffers of the training stage
 
  private:

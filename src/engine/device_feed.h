@@ -37,14 +37,14 @@ class DeviceFeed {
   DeviceFeed(const DeviceFeed&) = delete;
   DeviceFeed& operator=(const DeviceFeed&) = delete;
 
-  /// Makes what unpacks images that travel as JPEG files, if any do. Reads no sample. Throws
-  /// Refused where nvJPEG is not installed, and as DataLoader::plan_layout() does.
+  /// Creates the decoder of images that are copied as JPEG files, if there are any. Reads no
+  /// sample. Throws Refused if nvJPEG is not installed, and as DataLoader::plan_layout() does.
   void prepare(const std::shared_ptr<const Dataset>& dataset,
                const std::vector<NamedOp>& transforms, const DataLoaderOptions& options);
-  /// Whether the loader is there, has these options, and returns batch options.first_batch next.
+  /// Whether there is a loader that has these options and returns batch options.first_batch next.
   /// A loader with a cut, which returns the same items repeatedly, is also at its first batch.
   bool is_at(const DataLoaderOptions& options) const;
-  /// Goes to batch options.first_batch: continues with the loader that is there if is_at(), or
+  /// Moves to batch options.first_batch: continues with the present loader if is_at(), or
   /// prepares and starts another one. `lane` makes the marks of the copies. Returns what was
   /// counted before the first batch that follows. Throws Refused as prepare() and DataLoader do.
   Counted seek(const std::shared_ptr<const Dataset>& dataset,
@@ -56,15 +56,16 @@ class DeviceFeed {
 
   /// The loader, or nullptr before seek() and after stop().
   const DataLoader* loader() const { return loader_.get(); }
-  /// What was counted since the loader was started. REQUIRES: loader() is there
+  /// Returns the counters since the loader was started. REQUIRES: loader() is not nullptr
   Counted counted() const;
 
-  /// DataLoader::ready() and next(). REQUIRES: loader() is there
+  /// Whether the loader's next batch is ready. REQUIRES: loader() is not nullptr
   bool ready() { return loader_->ready(); }
+  /// Returns the loader's next batch. REQUIRES: loader() is not nullptr
   HostBatch take();
   /// Whether take() threw: is_at() is false until seek() has started another loader.
   bool has_failed() const { return has_failed_; }
-  /// Gives the slab of a batch that was not copied back at once.
+  /// Returns the slab of a batch to the loader at once, without copying the batch.
   void release(const HostBatch& batch) { loader_->release(batch, nullptr); }
 
   /// Copies `batch` to `slab` and decodes its JPEG files there, enqueued on `lane` (finished on
@@ -78,11 +79,11 @@ class DeviceFeed {
   Context& context_;
   DeviceMemory memory_;
   std::shared_ptr<const Dataset> dataset_;
-  DataLoaderOptions options_;               ///< of loader_
+  DataLoaderOptions options_;               ///< options of loader_
   std::unique_ptr<JpegUnpacker> unpacker_;  ///< outlives loaders, whose batches it reads
   /// One for each slab; they outlive the loader, whose workers wait for them.
   std::vector<std::unique_ptr<Mark>> marks_;
-  std::vector<bool> is_recorded_;  ///< for each mark
+  std::vector<bool> is_recorded_;  ///< for each mark, whether it was recorded
   std::unique_ptr<DataLoader> loader_;
   std::uint64_t next_ = 0;  ///< the batch that take() returns next
   bool has_failed_ = false;

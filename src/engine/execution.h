@@ -111,7 +111,7 @@ class Execution final : public Work {
   std::uint64_t loss_digest_;                 ///< digest of losses up to the last retired batch
   EpochLosses epoch_losses_;                  ///< up to the last retired batch
   std::vector<std::optional<State>> states_;  ///< states after batches in the window
-  std::vector<StepInput> inputs_;             ///< of the batches in the window
+  std::vector<StepInput> inputs_;             ///< inputs of the batches in the window
   std::vector<std::string> running_;
   /// The first user function that threw in retired(), and the number of its batch.
   std::optional<std::pair<std::uint64_t, std::string>> failed_retiring_;

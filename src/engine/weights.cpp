@@ -21,7 +21,8 @@ bool is_of_torch_save(const std::filesystem::path& path) {
   return begin == std::array{'P', 'K'} || begin == std::array{'\x80', '\x02'};
 }
 
-/// The file at `path`, or of the checkpoint that is there.
+/// Returns `path` if it is a file, or the file with the weights if it is the folder of a
+/// checkpoint.
 std::filesystem::path file_at(const std::filesystem::path& path) {
   std::error_code failed;
   if (!std::filesystem::is_directory(path, failed)) return path;

@@ -35,7 +35,7 @@ struct ChartPanel {
   std::vector<ChartSeries> series = {};
   /// Width of bars in units of x; 0 for lines, with dots if there are few points.
   double bar_width = 0;
-  /// The vertical axis includes it; lines have a dashed one there.
+  /// A value that the vertical axis includes. Charts with lines have a dashed line at this value.
   std::optional<double> level = {};
 };
 

@@ -80,9 +80,10 @@ class CurvePanels {
 
   const MetricsTable& table_;
   std::vector<ChartPanel> panels_;
-  std::vector<std::string> titles_;                          ///< titles of the panels
-  std::vector<std::string> sources_;                         ///< parts of names before "/"
-  std::vector<std::pair<std::size_t, std::size_t>> series_;  ///< panel, and index in it, by name
+  std::vector<std::string> titles_;   ///< titles of the panels
+  std::vector<std::string> sources_;  ///< parts of names before "/"
+  /// For each name, the index of its panel, and its index in the panel.
+  std::vector<std::pair<std::size_t, std::size_t>> series_;
 };
 
 void set_steps(const MetricsTable& table, Chart& chart) {

@@ -17,7 +17,8 @@ struct DoctorReport {
   WorkloadInfo workload;
   Observations observed;
   Diagnosis diagnosis;
-  std::vector<LaneResult> lanes;   ///< without caches: a few steady steps in last_intervals
+  /// Lanes of a run without caches. Its last_intervals contain a few steady steps.
+  std::vector<LaneResult> lanes;
   std::optional<Outcome> outcome;  ///< set if changes were applied
   double seconds = 0;              ///< duration
   double budget_s = 0;

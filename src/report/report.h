@@ -88,11 +88,12 @@ struct BenchRow {
   std::string transforms_device = "cpu";  ///< where transforms were done: "cpu", "cuda"
   std::string input;                      ///< "loader", "host", "device"
   std::optional<Measured> steps_per_second;
-  /// Steps/s divided by those of serial with transforms on the same device: 1 is no gain.
+  /// Steps/s divided by the steps/s of the plan "serial" with the same transforms_device. 1 means
+  /// no gain.
   std::optional<Measured> gain;
-  /// With "cuda": steps/s divided by those of the same plan with "cpu".
+  /// If transforms_device is "cuda": steps/s divided by the steps/s of the same plan with "cpu".
   std::optional<Measured> offloading_gain;
-  /// Steps/s divided by those of the slowest lane alone.
+  /// Steps/s divided by the steps/s of the slowest lane when it runs alone.
   std::optional<Measured> share_of_slowest_lane;
   std::optional<Measured> overlap_efficiency;
   std::string error;  ///< why the row could not be measured; "" otherwise

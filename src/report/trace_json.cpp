@@ -114,7 +114,7 @@ class Writer {
   };
 
   void write_flows() {
-    // By batch: its slab, then its events on the lanes.
+    // For each batch: its slab, then its events on the lanes.
     std::map<std::uint64_t, std::vector<End>> ways;
     for (const TraceRow::Kind kind : {TraceRow::Kind::slab, TraceRow::Kind::lane})
       for (std::size_t i = 0; i < rows_.size(); ++i) {

@@ -77,7 +77,7 @@ class StarvationWatch {
   WatchWindow window_;              ///< the last window that ended
   std::deque<WatchWindow> recent_;  ///< the windows that are judged together
   Progress last_, begin_;  ///< progress of the last step, and of the step before the window
-  std::vector<StepCounter> counted_, counted_before_;  ///< likewise, counters of the host steps
+  std::vector<StepCounter> counted_, counted_before_;  ///< host steps at these two times
   double next_count_s_ = 0;
   std::uint64_t batches_ready_ = 0;  ///< summed over the window's steps
   bool is_first_window_ = true, is_starving_ = false;

@@ -66,8 +66,8 @@ FitResult Fit::run() {
     try {
       if (trainer_.position() != begun_at_) save(std::nullopt);
     } catch (const std::exception&) {
-      // An error while saving must not hide the error that ended the training. Checkpoints
-      // themselves refuse weights that do not belong to any step.
+      // An error while saving must not hide the error that ended the training. If the weights are
+      // not those after a complete step, save() throws and no checkpoint is written.
     }
     throw;
   }

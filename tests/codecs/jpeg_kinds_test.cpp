@@ -144,7 +144,7 @@ TEST(JpegOrientation, InvalidExifOrientationIsIgnored) {
   EXPECT_EQ(image_shape(with_exif("exif_6.jpg", 24, {0, 4, 0, 0, 0, 1, 0, 6, 0, 0})), stored);
   EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 24, {5})), stored);  // any other type
   EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 26, {2})), stored);  // two values instead of one
-  // a value that is no orientation
+  // a value that is not an orientation
   EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 30, {0})), stored);
   EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 30, {9})), stored);
   EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 30, {5, 1})), stored);

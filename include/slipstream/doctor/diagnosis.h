@@ -68,18 +68,18 @@ struct Level {
 struct HostStepCost {
   std::string name;
   Bottleneck group = Bottleneck::transforms;  ///< read, decode or transforms
-  std::vector<float> wall_s;                  ///< of each measured sample, with one worker alone
-  std::vector<float> cpu_s;                   ///< the worker's CPU time for the same samples
-  double wall_of_all_s = 0;  ///< mean of a sample with all workers while no training runs
-  double cpu_of_all_s = 0;   ///< mean CPU time of a sample with all workers
-  double bytes = 0;          ///< size of the step's result for one sample
-  bool is_random = false;    ///< whether the step uses random numbers
+  std::vector<float> wall_s;  ///< wall time of each measured sample, with one worker alone
+  std::vector<float> cpu_s;   ///< the worker's CPU time for the same samples
+  double wall_of_all_s = 0;   ///< mean of a sample with all workers while no training runs
+  double cpu_of_all_s = 0;    ///< mean CPU time of a sample with all workers
+  double bytes = 0;           ///< size of the step's result for one sample
+  bool is_random = false;     ///< whether the step uses random numbers
 };
 
 /// Cost of one device step or lane that runs alone on a cached batch.
 struct DeviceCost {
   std::string name;       ///< "copy", a stage, the training stage, or the steps of a lane
-  Measured seconds;       ///< for a batch
+  Measured seconds;       ///< time of the step for one batch
   double enqueue_s = 0;   ///< time that the host needs to enqueue the step for a batch
   std::size_t bytes = 0;  ///< bytes that the step copies, or the size of its result
 };
@@ -133,12 +133,12 @@ struct Utilization {
 /// All measurements of a pipeline.
 struct Observations {
   std::size_t batch_size = 1;
-  unsigned workers = 1;   ///< of the loader; 0: the training thread produces the samples
+  unsigned workers = 1;   ///< number of workers; 0: the training thread produces the samples
   std::size_t slabs = 4;  ///< number of batches for which the loader has memory
   /// Number of slabs that each worker adds; 0: `slabs` is the total.
   std::size_t slabs_per_worker = 0;
   MachineCapacity capacity;
-  std::vector<Level> levels;  ///< from the device batch to nothing cached
+  std::vector<Level> levels;  ///< all cache levels, from the device batch to nothing cached
   std::vector<HostStepCost> host;
   Measured rate_of_all_workers;      ///< samples/s of all workers while no training runs
   Measured rate_of_one_worker;       ///< samples/s of one worker
@@ -204,7 +204,8 @@ struct Diagnosis {
 /// the same form.
 Diagnosis diagnose(const Observations& observed);
 
-/// Whether a pipeline reaches a required share of its ceiling.
+/// Whether the rate of a pipeline is at least a required share of its ceiling, the rate with all
+/// batches cached on the device.
 enum class ShareGate : std::uint8_t {
   passes,
   fails,     ///< the whole interval of the share is below the required share

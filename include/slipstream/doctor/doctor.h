@@ -26,7 +26,7 @@ struct DoctorOptions {
 /// Result of examine().
 struct Examination {
   Observations observed;          ///< input of diagnose()
-  std::vector<LaneResult> lanes;  ///< of a run with nothing cached; empty if there was none
+  std::vector<LaneResult> lanes;  ///< lanes of a run with nothing cached; empty if there was none
   double seconds = 0;             ///< duration of the examination
   bool interrupted = false;       ///< whether DoctorOptions::stop ended it
 };

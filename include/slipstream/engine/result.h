@@ -54,7 +54,7 @@ struct MemoryResult {
 
 /// How much of the largest possible gain was reached by overlapping.
 struct Overlap {
-  Measured efficiency;  ///< the share that was reached, see overlap_efficiency()
+  Measured efficiency;  ///< reached share of that gain, see overlap_efficiency()
   Measured serial_steps_per_second;
   /// Steps/s of each lane alone, by name.
   std::vector<std::pair<std::string, Measured>> alone_steps_per_second;

@@ -159,8 +159,9 @@ AutoResult run_auto(Trainer& trainer, const Plan& serial, const Plan& pipelined,
                     const RunOptions& options);
 
 /// Returns the share of the largest possible gain that overlapping reached: (Ts - Tp) / (Ts - Tm),
-/// where Ts, Tp and Tm are 1 / rate of serial, pipelined and the slowest lane alone. Its interval
-/// is the widest one that the three intervals allow. It is 0 if nothing can be gained.
+/// where Ts, Tp and Tm are 1 / rate of the plan "serial", the plan "pipelined" and the slowest lane
+/// alone. Its interval is the widest one that the three intervals allow. It is 0 if nothing can be
+/// gained.
 Measured overlap_efficiency(const Measured& serial, const Measured& pipelined,
                             const Measured& slowest_lane);
 

@@ -57,8 +57,8 @@ struct LoadedWeights {
 /// elements of a tensor share memory in the module (expand()) but differ in the file.
 LoadedWeights load_weights(torch::nn::Module& module, const std::filesystem::path& path,
                            const LoadWeightsOptions& options = {});
-/// Loads weights into tensors with names, such as named_tensors() of a training step. Otherwise the
-/// same as load_weights() of a module.
+/// Loads weights into tensors with names, such as named_tensors() of a training step. Otherwise
+/// works as the overload for a module.
 LoadedWeights load_weights(const std::vector<NamedTensor>& tensors,
                            const std::filesystem::path& path,
                            const LoadWeightsOptions& options = {});

@@ -125,8 +125,8 @@ SLIPSTREAM_CALLED bool is_masked(const ProgramStep& step, const std::byte* drawn
           is_drawn_masked(step, key, y, x - 1) || is_drawn_masked(step, key, y, x + 1));
 }
 
-/// Goes back from (y, x) after step `last` - 1 to before step `first`; none of these steps
-/// interpolates.
+/// Returns where the pixel at (y, x) after step `last` - 1 was before step `first`. None of these
+/// steps interpolates.
 SLIPSTREAM_CALLED Origin way_back(const PassProgram& pass, const std::byte* drawn,
                                   std::int32_t first, std::int32_t last, std::int32_t y,
                                   std::int32_t x) {
@@ -301,7 +301,7 @@ SLIPSTREAM_INLINED std::int32_t nearest_input(std::int32_t i, std::int32_t in, s
                                    (2 * static_cast<std::int64_t>(out)));
 }
 
-/// Goes back from (y, x) at the end of a mask's pass to its source.
+/// Returns the source of the pixel at (y, x) at the end of a mask's pass.
 SLIPSTREAM_INLINED Origin mask_origin(const PassProgram& pass, const std::byte* drawn,
                                       std::int32_t y, std::int32_t x) {
   Origin at{y, x, 0, false, 0.0F};

@@ -77,17 +77,19 @@ inline constexpr int kMostContrasts = 4;
 struct PassProgram {
   ProgramStep steps[kMostSteps];
   std::int32_t count;
-  std::int32_t interpolation;  ///< its step, or -1
-  std::int32_t stencil;        ///< its step, or count
+  std::int32_t interpolation;  ///< index of the interpolation's step, or -1
+  std::int32_t stencil;        ///< index of the stencil's step, or count
   std::int32_t contrasts;      ///< number of contrasts, all before the stencil
   std::int32_t mask;           ///< the first masking step of plain_steps, or -1
   /// True if the moves before the interpolation (before the stencil, if there is none) never leave
   /// the image: crops without padding and flips, none after an erasing or masking step. They are
   /// then composed into one move, see Prepared.
   bool has_plain_moves;
-  bool has_plain_flips;      ///< true if these moves include flips
-  bool has_plain_blots;      ///< true if plain_steps include erasing or masking steps
-  std::int32_t plain_count;  ///< number of steps before it that change values
+  bool has_plain_flips;  ///< true if these moves include flips
+  bool has_plain_blots;  ///< true if plain_steps include erasing or masking steps
+  /// Number of plain_steps: the steps that change values and come before the interpolation (before
+  /// the stencil, if there is none).
+  std::int32_t plain_count;
   std::int8_t plain_steps[kMostSteps];
   /// True if the moves between the interpolation and the stencil are crops without padding, flips
   /// and at most one warp, which is step `turn` (or -1). The kernels then read the pixels before
