@@ -13,6 +13,7 @@
 
 #include "core/fork.h"
 #include "engine/context_parts.h"
+#include "engine/torch_version.h"
 
 namespace slipstream {
 namespace {
@@ -81,7 +82,7 @@ struct ForkJoinBackward final : Node {
 
   Route route;
   at::Tensor input;  ///< kept alive until the branches have read it on their streams
-  std::vector<std::shared_ptr<BranchInput>> begins;
+  std::vector<NodePtr<BranchInput>> begins;
   std::vector<at::Tensor> outputs;
 };
 
@@ -107,7 +108,7 @@ bool goes_beyond(const at::Tensor& output, std::uint64_t first) {
 }
 
 /// Returns `input` detached from its graph, as the start of a branch's separate graph.
-at::Tensor begun_at(const std::shared_ptr<BranchInput>& begin, const at::Tensor& input) {
+at::Tensor begun_at(const NodePtr<BranchInput>& begin, const at::Tensor& input) {
   at::Tensor detached = input.detach();
   if (input.requires_grad()) torch::autograd::set_history(detached, begin);
   return detached;
@@ -115,9 +116,9 @@ at::Tensor begun_at(const std::shared_ptr<BranchInput>& begin, const at::Tensor&
 
 /// Returns `outputs` detached from the branches' graphs and connected to the graph of `input`.
 std::vector<at::Tensor> joined_to(const at::Tensor& input, Route route,
-                                  std::vector<std::shared_ptr<BranchInput>> begins,
+                                  std::vector<NodePtr<BranchInput>> begins,
                                   std::vector<at::Tensor> outputs) {
-  const auto node = std::make_shared<ForkJoinBackward>();
+  const auto node = make_node<ForkJoinBackward>();
   node->set_next_edges(
       torch::autograd::edge_list(outputs.size(), torch::autograd::impl::gradient_edge(input)));
   std::vector<at::Tensor> joined;
@@ -167,11 +168,11 @@ std::vector<at::Tensor> run_branches(Route route, const std::vector<Forward>& br
   const bool tracks = at::GradMode::is_enabled();
   // PyTorch increases a tensor's version with every write in place.
   const std::int64_t version = tensor_version(input);
-  std::vector<std::shared_ptr<BranchInput>> begins(branches.size());
+  std::vector<NodePtr<BranchInput>> begins(branches.size());
   std::vector<at::Tensor> outputs(branches.size());
   route.run(branches.size(), ForkPass::forward, [&](std::size_t k) {
     const std::uint64_t first = at::sequence_number::peek();
-    begins[k] = std::make_shared<BranchInput>();
+    begins[k] = make_node<BranchInput>();
     outputs[k] = branches[k](tracks ? begun_at(begins[k], input) : input);
     if (tensor_version(input) != version)
       throw Error(

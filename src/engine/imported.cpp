@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/plain_message.h"
+#include "engine/torch_version.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -56,7 +57,7 @@ FrozenStage make_stage(std::shared_ptr<Imported> module) {
 }
 
 std::string describe_tensor(const at::Tensor& tensor) {
-  return c10::getDtypeNames(tensor.scalar_type()).first + c10::str(tensor.sizes());
+  return dtype_name(tensor.scalar_type()) + c10::str(tensor.sizes());
 }
 
 std::string error_text(const std::exception& error) {
