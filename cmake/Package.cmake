@@ -55,4 +55,5 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/slipstreamConfig.cmake
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/slipstreamConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/package/slipstreamConfig.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/slipstreamTorchLibraries.cmake
   ${PROJECT_BINARY_DIR}/package/slipstreamConfigVersion.cmake DESTINATION ${package_dir})

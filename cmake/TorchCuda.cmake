@@ -34,6 +34,8 @@ endif()
 set(CMAKE_MESSAGE_LOG_LEVEL ERROR)  # Torch's configuration gives warnings on every machine
 find_package(Torch REQUIRED)
 unset(CMAKE_MESSAGE_LOG_LEVEL)
+include(slipstreamTorchLibraries)
+slipstream_use_torch_libraries()
 
 # Parsing Torch's headers takes longer than compiling most files that include them.
 set(torch_headers <torch/nn/module.h> <torch/nn/pimpl.h> <torch/nn/modules/batchnorm.h>

@@ -111,7 +111,8 @@ target_link_libraries(own PRIVATE slipstream::slipstream)
     def test_cmake_files_contain_no_paths_of_the_build_machine(self):
         files = list(PREFIX.rglob("*.cmake"))
         self.assertEqual({file.name for file in files},
-                         {"slipstreamConfig.cmake", "slipstreamConfigVersion.cmake"})
+                         {"slipstreamConfig.cmake", "slipstreamConfigVersion.cmake",
+                          "slipstreamTorchLibraries.cmake"})
         torch = next(option for option in OPTIONS if option.startswith("-DTorch_DIR=")).split("=")[1]
         folders = [str(BUILD), str(SOURCE), str(WORK), torch, str(pathlib.Path.home())]
         for file in files:

@@ -1,0 +1,17 @@
+# slipstream_use_torch_libraries(): makes programs link the CUDA runtime and NVRTC that PyTorch contains, if it contains
+# them. Those of the toolkit may be older, and a process can load only one library of a name.
+function(slipstream_use_torch_libraries)
+  get_filename_component(packages ${TORCH_INSTALL_PREFIX} DIRECTORY)
+  foreach(name cudart nvrtc)
+    file(GLOB libraries ${packages}/nvidia/*/lib/lib${name}.so.* ${TORCH_INSTALL_PREFIX}/lib/lib${name}[.-]*so.*)
+    list(FILTER libraries EXCLUDE REGEX builtins)
+    if(libraries)
+      list(GET libraries 0 library)
+      set_target_properties(CUDA::${name} PROPERTIES IMPORTED_LOCATION ${library})
+    endif()
+  endforeach()
+  file(GLOB folders ${packages}/nvidia/*/lib)
+  # Without these folders, the linker may find an older libnccl of the toolkit or the system.
+  list(TRANSFORM folders REPLACE "(.+)" "LINKER:-rpath-link,\\1")
+  target_link_options(torch INTERFACE ${folders})
+endfunction()
