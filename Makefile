@@ -9,8 +9,8 @@ build: setup  ## build/slipstream and the example, for the GPU at hand
 release: setup  ## build/dist/slipstream, for all GPUs from sm_75 to sm_120
 	. build/env.sh && cmake --preset dist && cmake --build build/dist
 
-wheel:  ## build/wheels/slipstream-*.whl, the Python package for all GPUs from sm_75 to sm_120
-	scripts/setup.sh --lint
+wheel:  ## build/wheels/slipstream-*.whl, the Python package for the PyTorch at hand and all GPUs from sm_75 to sm_120
+	scripts/setup.sh --wheel
 	scripts/wheel.sh build/wheels
 
 reference:  ## build/reference/slipstream.html, every class, function and argument of the Python package

@@ -1,19 +1,23 @@
-# Finds CUDA and LibTorch. The GPU architectures are set by TORCH_CUDA_ARCH_LIST, never by CMAKE_CUDA_ARCHITECTURES,
-# because find_package(Torch) puts its flags into CMAKE_CUDA_FLAGS.
-if(NOT TORCH_CUDA_ARCH_LIST)
-  set(archs $ENV{TORCH_CUDA_ARCH_LIST})
-  if(NOT archs)
-    execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
-      OUTPUT_VARIABLE archs ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed)
-    if(failed)
-      set(archs "8.0")
-    endif()
-    string(REGEX MATCHALL "[0-9]+\\.[0-9]+" archs "${archs}")
-    list(REMOVE_DUPLICATES archs)
-  endif()
-  set(TORCH_CUDA_ARCH_LIST "${archs}" CACHE STRING "GPU architectures to build for")
+# CUDA and LibTorch. The list of GPU architectures is TORCH_CUDA_ARCH_LIST, never
+# CMAKE_CUDA_ARCHITECTURES: find_package(Torch) puts the flags for it into CMAKE_CUDA_FLAGS.
+file(STRINGS ${PROJECT_SOURCE_DIR}/scripts/installed_torch.py oldest_torch REGEX "^OLDEST = ")
+string(REGEX REPLACE "[^0-9]*([0-9]+), ([0-9]+).*" "\\1.\\2" oldest_torch "${oldest_torch}")
+
+if(SKBUILD)  # a build by pip, for the PyTorch of its Python
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  execute_process(COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/installed_torch.py
+    OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCH "^[^\n]*" torch_prefix "${found}")
+  list(PREPEND CMAKE_PREFIX_PATH ${torch_prefix})
 endif()
-message(STATUS "GPU architectures: ${TORCH_CUDA_ARCH_LIST}")
+
+if(NOT DEFINED ENV{CUDACXX} AND NOT CMAKE_CUDA_COMPILER)
+  find_program(CMAKE_CUDA_COMPILER nvcc HINTS $ENV{CUDA_HOME}/bin PATHS /usr/local/cuda/bin)
+  if(NOT CMAKE_CUDA_COMPILER)
+    message(FATAL_ERROR "slipstream: no nvcc was found. Install the CUDA toolkit of the major version of PyTorch's CUDA, "
+      "and set CUDACXX to its bin/nvcc; or run scripts/setup.sh, which downloads nvcc, and `. build/env.sh`")
+  endif()
+endif()
 
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
@@ -25,16 +29,41 @@ if(DEFINED ENV{CUDA_HOME} AND NOT CUDA_TOOLKIT_ROOT_DIR)
 endif()
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
-if(SKBUILD)  # pip builds: use the PyTorch of the Python that runs the build
-  find_package(Python3 REQUIRED COMPONENTS Interpreter)
-  execute_process(COMMAND ${Python3_EXECUTABLE} -c "import torch; print(torch.utils.cmake_prefix_path)"
-    OUTPUT_VARIABLE torch_prefix OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-  list(PREPEND CMAKE_PREFIX_PATH ${torch_prefix})
+
+if(NOT TORCH_CUDA_ARCH_LIST)
+  set(archs $ENV{TORCH_CUDA_ARCH_LIST})
+  if(NOT archs)
+    execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+      OUTPUT_VARIABLE archs ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed)
+    string(REGEX MATCHALL "[0-9]+\\.[0-9]+" archs "${archs}")
+    list(REMOVE_DUPLICATES archs)
+    if(SLIPSTREAM_ALL_GPUS OR (SKBUILD AND NOT archs))
+      set(archs 7.5 8.0 8.6 8.9 9.0 10.0 12.0+PTX)
+      if(CUDAToolkit_VERSION VERSION_LESS 12.8)
+        set(archs 7.5 8.0 8.6 8.9 9.0+PTX)
+      endif()
+    elseif(NOT archs)
+      set(archs 8.0)
+    endif()
+  endif()
+  set(TORCH_CUDA_ARCH_LIST "${archs}" CACHE STRING "GPU architectures to build for")
 endif()
-set(CMAKE_MESSAGE_LOG_LEVEL ERROR)  # Torch's configuration gives warnings on every machine
+message(STATUS "GPU architectures: ${TORCH_CUDA_ARCH_LIST}")
+
+set(CMAKE_MESSAGE_LOG_LEVEL ERROR)  # Torch's configuration warns about itself on every machine
 find_package(Torch REQUIRED)
 unset(CMAKE_MESSAGE_LOG_LEVEL)
 include(slipstreamTorchLibraries)
+slipstream_torch_cuda(torch_cuda)
+if(Torch_VERSION VERSION_LESS oldest_torch)
+  message(FATAL_ERROR "slipstream: ${Torch_DIR} is LibTorch ${Torch_VERSION}, but ${oldest_torch} or newer is needed")
+elseif(NOT torch_cuda)
+  message(FATAL_ERROR "slipstream: LibTorch ${Torch_VERSION} in ${Torch_DIR} is not built for CUDA; take one that is")
+elseif(NOT torch_cuda EQUAL CUDAToolkit_VERSION_MAJOR)
+  message(FATAL_ERROR "slipstream: LibTorch ${Torch_VERSION} in ${Torch_DIR} is built for CUDA ${torch_cuda}, but the CUDA "
+    "toolkit is version ${CUDAToolkit_VERSION}. Set CUDACXX to bin/nvcc and CUDA_HOME to the folder of a toolkit "
+    "${torch_cuda}.x, or take a PyTorch for CUDA ${CUDAToolkit_VERSION_MAJOR}; then configure into an empty folder")
+endif()
 slipstream_use_torch_libraries()
 
 # Parsing Torch's headers takes longer than compiling most files that include them.

@@ -15,3 +15,12 @@ function(slipstream_use_torch_libraries)
   list(TRANSFORM folders REPLACE "(.+)" "LINKER:-rpath-link,\\1")
   target_link_options(torch INTERFACE ${folders})
 endfunction()
+
+# slipstream_torch_cuda(VARIABLE): the major version of the CUDA runtime that PyTorch needs; empty for a PyTorch for
+# CPUs alone.
+function(slipstream_torch_cuda variable)
+  execute_process(COMMAND ${CMAKE_READELF} -d ${TORCH_INSTALL_PREFIX}/lib/libc10_cuda.so
+    OUTPUT_VARIABLE needed ERROR_QUIET)
+  string(REGEX MATCH "libcudart[^ ]*[.]so[.]([0-9]+)" needed "${needed}")
+  set(${variable} "${CMAKE_MATCH_1}" PARENT_SCOPE)
+endfunction()

@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# Prepares the machine for builds and writes build/env.sh, which the Makefile and the scripts
-# source. Idempotent; needs no network if nothing is missing.
-#   scripts/setup.sh [--lint]      --lint: also the clang tools, the browser and tests/requirements.txt,
-#                                  which only the checks need
-# SLIPSTREAM_OFFLINE=1: installs nothing. SLIPSTREAM_CACHE: folder of the virtual environment.
+# Makes the machine ready to build and writes build/env.sh, which the Makefile and the scripts
+# source. Idempotent; needs no network where nothing is missing.
+#   scripts/setup.sh [--wheel|--lint]      --wheel: also scripts/wheel_requirements.txt
+#                                          --lint: also the clang tools, the browser and tests/requirements.txt,
+#                                          which only the checks need
+# Uses the PyTorch of python3 if Slipstream can be built for it, otherwise the one in requirements.txt.
+# SLIPSTREAM_OFFLINE=1: installs nothing. SLIPSTREAM_CACHE: where the virtual environment lives.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cache=${SLIPSTREAM_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/slipstream}
-cuda_packages='cuda-toolkit[nvcc,cccl,cudart,crt,nvvm]==13.0.2'
+cuda_packages='cuda-toolkit[nvcc,cccl,cudart,crt,nvvm,nvrtc]'
 
 say() { echo "setup: $*"; }
 die() { echo "setup: $*" >&2; exit 1; }
@@ -89,34 +91,41 @@ install_browser() {
 
 # --- Python, LibTorch, CMake, Ninja --------------------------------------------------------------
 
+# Prints a Python that is not one of the virtual environments below, which build/env.sh adds to the path.
 find_python() {
-  local name
-  for name in python3 python3.13 python3.12 python3.11; do
-    have $name && $name -c 'import sys; sys.exit(sys.version_info < (3, 11))' &&
-      { command -v $name; return; }
+  local name candidate
+  for name in python3 python3.14 python3.13 python3.12 python3.11; do
+    while read -r candidate; do
+      [[ $candidate != "$cache"/* ]] && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null &&
+        { echo "$candidate"; return; }
+    done < <(type -aP $name)
   done
   die "needs Python 3.11 or newer"
 }
 
-# Prints LibTorch's CMake folder if $1 has PyTorch 2.11 for CUDA 13 and the other packages.
+# Sets torch (the folder of its CMake package), torch_version and cuda (its major version) to those of the PyTorch of $1.
+# Fails, with the reason in torch_reason, if Slipstream cannot be built for it.
 find_torch() {
-  "$1" - <<'PYTHON' 2>/dev/null
-import importlib.util as util, pathlib, runpy, sys
-found = [util.find_spec(name) for name in ("torch", "numpy", "PIL")]
-root = pathlib.Path(found[0].origin).parent
-version = runpy.run_path(str(root / "version.py"))
-good = all(found) and version["__version__"].startswith("2.11.") and version["cuda"].startswith("13.")
-print(root / "share/cmake") if good else sys.exit(1)
-PYTHON
+  local found messages
+  messages=$(mktemp)
+  torch='' torch_version='' cuda='' torch_reason=''
+  if found=$("$1" scripts/installed_torch.py 2>"$messages"); then
+    { read -r torch; read -r torch_version; read -r cuda; } <<<"$found"
+    [[ ! -s $messages ]] || say "$(<"$messages")"
+  else
+    torch_reason=$(<"$messages")
+  fi
+  rm -f "$messages"
+  [[ $torch ]]
 }
 
-# Prints the compiler inside its toolkit, because the one in PATH may be a link or a wrapper elsewhere.
-nvcc_13() {
+# Prints nvcc of a toolkit of CUDA $1: the file inside the toolkit, because the one on the path may be a link or a wrapper.
+find_nvcc() {
   local nvcc top
-  for nvcc in "${CUDACXX:-}" "$(command -v nvcc || true)" /usr/local/cuda/bin/nvcc; do
+  for nvcc in "${CUDACXX:-}" "$(command -v nvcc || true)" /usr/local/cuda/bin/nvcc /usr/local/cuda-"$1"*/bin/nvcc; do
     top=$("$nvcc" -dryrun -x cu /dev/null 2>&1 | sed -n 's/^#\$ TOP=//p') || continue
     top=$(realpath -q "$top") && nvcc=$top/bin/nvcc && "$nvcc" --version 2>/dev/null |
-      grep -q 'release 13\.' && { echo "$nvcc"; return; }
+      grep -q "release $1\." && { echo "$nvcc"; return; }
   done
   return 1
 }
@@ -126,32 +135,69 @@ cmake_is_new() {
     [[ $(printf '%s\n' 3.28 "$(cmake --version | sed -n 's/^cmake version //p')" | sort -V | head -1) == 3.28 ]]
 }
 
-# Creates a virtual environment with all of requirements.txt, which all clones share.
+# Succeeds if the Python $1 has the modules $2...
+has_modules() {
+  "$1" -c 'import sys; from importlib.util import find_spec; sys.exit(not all(map(find_spec, sys.argv[1:])))' "${@:2}"
+}
+
+# Prints the Python modules that --wheel or --lint needs.
+extra_modules() {
+  [[ ! $lint$wheel ]] || echo auditwheel scikit_build_core wheel
+  [[ ! $lint ]] || echo accelerate ipykernel lightning mypy nbclient nbformat pydantic pytest ray safetensors \
+    tensorboard torchvision
+}
+
+# The virtual environment for packages that python3 lacks, because this script does not change the user's Python.
+venv_folder() {
+  echo "$cache/venv-$({ cat requirements.txt; "$python" --version; echo -n "$torch"; } | sha256sum | cut -c1-12)"
+}
+
+# Succeeds if python3, whose PyTorch is used, also has everything else.
+is_complete() {
+  # shellcheck disable=SC2046
+  [[ $nvcc && ! -e $(venv_folder)/.complete ]] && cmake_is_new && has_modules "$python" numpy PIL &&
+    { [[ ${SLIPSTREAM_OFFLINE:-} ]] || has_modules "$python" $(extra_modules); }
+}
+
+# Creates the virtual environment with all of requirements.txt, shared by every clone. If the PyTorch of python3 is used,
+# the environment also finds the packages of python3, and only missing ones are installed.
 make_venv() {
-  local name
-  name=venv-$({ cat requirements.txt; "$python" --version; } | sha256sum | cut -c1-12)
-  venv=$cache/$name
+  local packages
+  venv=$(venv_folder)
   mkdir -p "$cache"
   exec 9>"$venv.lock"
   flock 9
   if [[ ! -e $venv/.complete ]]; then
-    [[ -z ${SLIPSTREAM_OFFLINE:-} ]] || die "offline, and no Python with torch 2.11, cmake and ninja"
-    say "making $venv (PyTorch: about 5 GB)"
+    [[ -z ${SLIPSTREAM_OFFLINE:-} ]] ||
+      die "offline, and $python lacks PyTorch, cmake 3.28, ninja, numpy, pillow or nvcc. $torch_reason"
+    say "making $venv ($([[ $torch ]] && echo "with PyTorch $torch_version of $python" || echo 'PyTorch: about 5 GB'))"
     "$python" -c 'import ensurepip' 2>/dev/null || apt_install python3-venv ||
       die "Python has no venv; run: sudo apt-get install -y python3-venv"
     "$python" -m venv --clear "$venv"
-    "$venv/bin/python" -m pip install --quiet --requirement requirements.txt
+    packages=$(echo "$venv"/lib/python3*/site-packages)
+    [[ -z $torch ]] || realpath "$torch/../../.." >"$packages/torch.pth"
+    if [[ $torch ]]; then
+      # Programs of other packages that python3 has may not be on the path.
+      "$venv/bin/pip" install --quiet --ignore-installed --requirement <(grep -E '^(cmake|ninja)' requirements.txt)
+      "$venv/bin/pip" install --quiet --requirement <(grep -v '^torch=' requirements.txt)
+    else
+      "$venv/bin/pip" install --quiet --requirement requirements.txt
+    fi
     touch "$venv/.complete"
   fi
   python=$venv/bin/python
 }
 
-# Installs nvcc from PyPI next to PyTorch's CUDA libraries, and links the names that nvcc expects.
+# Installs nvcc from PyPI, in the version of PyTorch's CUDA and in the folder of PyTorch's CUDA libraries. nvcc expects
+# other names of libraries.
 add_nvcc_to_venv() {
-  local root
+  local root version again=()
   if [[ ! -e $venv/.cuda-complete ]]; then
-    say "no nvcc 13 here: adding the one from PyPI"
-    "$python" -m pip install --quiet "$cuda_packages"
+    say "no nvcc $cuda here: adding the one from PyPI"
+    version=$("$python" -c 'import torch; print(torch.version.cuda)')
+    # Packages of another environment are not in this one's folder.
+    [[ ! -e $(echo "$venv"/lib/python3*/site-packages)/torch.pth ]] || again=(--ignore-installed)
+    "$python" -m pip install --quiet "${again[@]}" "$cuda_packages==$version.*"
     root=$(echo "$venv"/lib/python3*/site-packages/nvidia/cu13)
     ln -sfn lib "$root/lib64"
     ln -sf libcudart.so.13 "$root/lib/libcudart.so"
@@ -162,18 +208,23 @@ add_nvcc_to_venv() {
 }
 
 find_tools() {
-  venv=
+  venv='' nvcc=''
   python=$(find_python)
-  nvcc=$(nvcc_13) || nvcc=
-  torch=$(find_torch "$python") || torch=
-  if [[ $torch && $nvcc ]] && cmake_is_new; then
-    path=$(dirname "$("$python" -c 'import sys; print(sys.executable)')")
-  else
-    make_venv
-    path=$venv/bin
-    torch=$(find_torch "$python") || die "PyTorch in $venv is broken: remove that folder"
-    [[ $nvcc ]] || add_nvcc_to_venv
+  if find_torch "$python"; then
+    nvcc=$(find_nvcc "$cuda") || nvcc=
+    if [[ ! $nvcc && $cuda != 13 ]]; then  # of which PyPI has an nvcc
+      torch='' torch_reason="PyTorch $torch_version is built for CUDA $cuda; set CUDACXX to bin/nvcc of a toolkit $cuda.x"
+    fi
   fi
+  if [[ $torch ]] && is_complete; then
+    path=$(dirname "$("$python" -c 'import sys; print(sys.executable)')")
+    return
+  fi
+  [[ $torch ]] || ! has_modules "$python" torch || say "not using the PyTorch of $python: $torch_reason"
+  make_venv
+  path=$venv/bin
+  find_torch "$python" || die "remove $venv, whose PyTorch is broken: $torch_reason"
+  nvcc=$(find_nvcc "$cuda") || add_nvcc_to_venv
 }
 
 # Returns whether compiler $1 links libstdc++ statically into libraries, which then crash in a process with PyTorch.
@@ -209,18 +260,17 @@ install_python_headers() {
   apt_install python3-dev || say "going on without the Python package: no Python.h"
 }
 
-# Installs only into the virtual environment: the user's other Python installations do not change. PyTorch in it does
-# not change either.
-install_test_packages() {
-  local modules='accelerate auditwheel ipykernel lightning mypy nbclient nbformat pdoc pydantic pytest ray
-    safetensors scikit_build_core tensorboard torchvision'
-  # shellcheck disable=SC2086
-  "$python" -c 'import sys; from importlib.util import find_spec; sys.exit(not all(map(find_spec, sys.argv[1:])))' \
-    $modules && return 0
+# Installs the packages of --wheel or --lint into the virtual environment. Does not change PyTorch.
+install_extra_packages() {
+  local list=scripts/wheel_requirements.txt
+  [[ ! $lint ]] || list=tests/requirements.txt
+  # shellcheck disable=SC2046
+  has_modules "$python" $(extra_modules) && return 0
   [[ -z ${SLIPSTREAM_OFFLINE:-} && $venv ]] &&
-    say "installing tests/requirements.txt" &&
-    "$python" -m pip install --quiet --constraint requirements.txt --requirement tests/requirements.txt ||
-    say "going on without tests/requirements.txt"
+    say "installing $list" &&
+    "$python" -m pip install --quiet --requirement $list \
+      --constraint <(sed "s/^torch=.*/torch==${torch_version%%+*}/" requirements.txt) ||
+    say "going on without $list"
 }
 
 write_env() {
@@ -228,6 +278,7 @@ write_env() {
   cuda=$(dirname "$(dirname "$nvcc")")
   mkdir -p build
   cat >build/env.sh.new <<ENV
+# PyTorch $torch_version
 export PATH="$path:\$PATH"
 export Torch_ROOT="$torch"
 export CUDACXX="$nvcc" CUDA_HOME="$cuda" CUDA_PATH="$cuda"
@@ -239,12 +290,18 @@ ENV
   mv build/env.sh.new build/env.sh
 }
 
-lint=
-[[ ${1:-} == --lint ]] && lint=1
+lint='' wheel=''
+case ${1:-} in
+  --lint) lint=1 ;;
+  --wheel) wheel=1 ;;
+  '') ;;
+  *) die "unknown option $1" ;;
+esac
 install_packages
 [[ -z $lint ]] || install_browser
 find_tools
 install_python_headers
-[[ -z $lint ]] || install_test_packages
+install_extra_packages
 write_env
-say "ready: $("$python" --version), $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/CUDA \1/p'), $torch"
+release=$("$nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')
+say "ready: $("$python" --version), PyTorch $torch_version, CUDA $release, $torch"

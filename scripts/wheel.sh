@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Builds wheels of the Python package that include the image libraries:
+# Makes wheels of the Python package for the PyTorch of build/env.sh, with the image libraries in them:
 #   scripts/wheel.sh OUT_DIR [BUILD_DIR]
-# Without BUILD_DIR: for all GPUs, in build/dist, and for those of Python 3.10 to 3.13 that are installed with headers:
-# in PATH, in pyenv, or named by PYTHONS. With BUILD_DIR: from the build in it, for the Python of build/env.sh.
-# Writes OUT_DIR/slipstream-*.whl. These use PyTorch and CUDA's libraries of the environment that they are installed in.
+# Without BUILD_DIR for all GPUs, in build/dist, and for Python 3.10 to 3.14 as far as they are here, with their headers:
+# on the path, of pyenv, or those that PYTHONS names. With BUILD_DIR what is built there, for the Python of build/env.sh.
+# Leaves OUT_DIR/slipstream-*.whl. The wheels use the installed PyTorch and its CUDA libraries.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p "$1"
@@ -24,7 +24,7 @@ if os.path.exists(sysconfig.get_paths()["include"] + "/Python.h") and not syscon
 # Interpreters of other versions than that of build/env.sh, one for each version.
 other_pythons() {
   local version candidate
-  for version in 3.10 3.11 3.12 3.13; do
+  for version in 3.10 3.11 3.12 3.13 3.14; do
     [[ $version != "$own" ]] || continue
     for candidate in ${PYTHONS:-"python$version" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/"python$version"}; do
       [[ $(find_version "$candidate") == "$version" ]] && command -v "$candidate" && break
