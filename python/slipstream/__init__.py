@@ -13,6 +13,10 @@ import torch  # noqa: F401  its libraries are those that the module below needs
 # variable when it is first used.
 os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
+from ._torch_check import check_torch
+
+check_torch()  # before the compiled module is loaded
+
 from . import transforms
 from ._fit import TrainingEpoch, TrainingResult, TrainingStep
 from ._native import Error, Measured, Refused

@@ -32,12 +32,15 @@ def run(*command, **options):
 
 
 def check_contents(wheel):
+    minor = ".".join(torch.__version__.split(".")[:2])
+    version = f"0.1.0+torch{minor}.cu{torch.version.cuda.split('.')[0]}"
+    assert wheel.name.startswith(f"slipstream-{version}-cp"), wheel.name
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-        assert {"slipstream/py.typed", "slipstream/_native.pyi"} <= {*names}, names
+        assert {"slipstream/py.typed", "slipstream/_native.pyi", "slipstream/_built_for.py"} <= {*names}, names
         (described,) = [name for name in names if name.endswith(".dist-info/METADATA")]
         lines = archive.read(described).decode().splitlines()
-    assert "Requires-Dist: torch==2.11.*" in lines and "Requires-Python: >=3.10" in lines, lines
+    assert {f"Version: {version}", f"Requires-Dist: torch=={minor}.*", "Requires-Python: >=3.10"} <= {*lines}, lines
 
 
 def main():
