@@ -177,7 +177,9 @@ make_venv() {
     packages=$(echo "$venv"/lib/python3*/site-packages)
     [[ -z $torch ]] || realpath "$torch/../../.." >"$packages/torch.pth"
     if [[ $torch ]]; then
-      # Programs of other packages that python3 has may not be on the path.
+      # An old setuptools that comes with the environment would hide the one of python3, which PyTorch needs.
+      "$venv/bin/pip" uninstall --quiet --yes setuptools 2>/dev/null || true
+      # The programs of these two may not be on the path if they are packages of python3.
       "$venv/bin/pip" install --quiet --ignore-installed --requirement <(grep -E '^(cmake|ninja)' requirements.txt)
       "$venv/bin/pip" install --quiet --requirement <(grep -v '^torch=' requirements.txt)
     else

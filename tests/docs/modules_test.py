@@ -10,6 +10,7 @@ PACKAGE = SOURCE / "python" / "slipstream"
 TEXT = (SOURCE / "docs" / "architecture.md").read_text(encoding="utf-8")
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
 EXCEPTIONS = {("src/bindings/module.cpp", "slipstream/cli/cli.h")}
+VERSION = re.compile(r"#\s*(?:el)?if.*TORCH_VERSION|getDtypeNames|(?:shared|intrusive)_ptr<(?:torch::autograd::)?Node>")
 TORCH, CUDA = r"(torch|ATen|c10)/", r"(cu|nv)[a-zA-Z_]*\.h$"
 
 
@@ -45,6 +46,14 @@ def include_offenses():
                 yield f"{file}: module {module} must not include {name}"
             if is_public and re.match(public, name):
                 yield f"{file}: {name} is not a public header"
+
+
+def version_offenses():
+    """Sources that depend on the version of PyTorch, but for the one header that deals with it."""
+    for file in [file for top in ("src", "include", "bench", "tests", "examples") for file in (SOURCE / top).rglob("*.*")]:
+        if file.suffix in (".h", ".cpp", ".cu") and file.name != "torch_version.h":
+            for name in VERSION.findall(file.read_text(encoding="utf-8")):
+                yield f"{file}: {name} belongs into src/engine/torch_version.h"
 
 
 def imports(name, path):
@@ -83,6 +92,9 @@ class Modules(unittest.TestCase):
 
     def test_includes_follow_the_diagram(self):
         self.assertEqual(list(include_offenses()), [])
+
+    def test_only_one_header_depends_on_version_of_torch(self):
+        self.assertEqual(list(version_offenses()), [])
 
     def test_python_package_has_no_import_cycles(self):
         self.assertEqual(import_cycles(), [])
