@@ -143,7 +143,7 @@ has_modules() {
 # Prints the Python modules that --wheel or --lint needs.
 extra_modules() {
   [[ ! $lint$wheel ]] || echo auditwheel scikit_build_core wheel
-  [[ ! $lint ]] || echo accelerate ipykernel lightning mypy nbclient nbformat pydantic pytest ray safetensors \
+  [[ ! $lint ]] || echo accelerate ipykernel lightning mypy nbclient nbformat pdoc pydantic pytest ray safetensors \
     tensorboard torchvision
 }
 
