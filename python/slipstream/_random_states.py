@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -28,26 +28,39 @@ def _plain(state: Any) -> tuple[Any, ...]:
     return tuple(each.tobytes() if hasattr(each, "tobytes") else each for each in state)
 
 
+def host_states() -> dict[str, Any]:
+    """Returns the states of the default generators of torch (on the CPU), numpy and random, by name."""
+    numpy = sys.modules.get("numpy")
+    return {
+        "torch": torch.get_rng_state(),
+        "numpy": numpy.random.get_state() if numpy else None,
+        "random": random.getstate(),
+    }
+
+
+def set_host_states(states: Mapping[str, Any]) -> None:
+    """Restores states that host_states() returned."""
+    random.setstate(states["random"])
+    torch.set_rng_state(states["torch"])
+    if states["numpy"] is not None and "numpy" in sys.modules:
+        sys.modules["numpy"].random.set_state(states["numpy"])
+
+
 class RandomStates:
     """Saves the states of the default generators of torch (on all devices), numpy and random, and of `generators`."""
 
     def __init__(self, generators: Iterable[Any] = ()) -> None:
-        numpy = sys.modules.get("numpy")
         self._own = [(each, generator_state(each)) for each in generators]
-        self._python, self._torch = random.getstate(), torch.get_rng_state()
-        self._numpy = numpy.random.get_state() if numpy else None
+        self._host = host_states()
         is_cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
         self._cuda = torch.cuda.get_rng_state_all() if is_cuda else []
 
     def restore(self) -> None:
-        random.setstate(self._python)
-        torch.set_rng_state(self._torch)
-        if self._numpy is not None:
-            sys.modules["numpy"].random.set_state(self._numpy)
+        set_host_states(self._host)
         if self._cuda:
             torch.cuda.set_rng_state_all(self._cuda)
         for generator, state in self._own:
-            _set_state(generator, state)
+            set_generator_state(generator, state)
 
 
 @contextmanager
@@ -113,7 +126,7 @@ def generator_state(generator: Any) -> Any:
     return generator.getstate() if isinstance(generator, random.Random) else generator.get_state()
 
 
-def _set_state(generator: Any, state: Any) -> None:
+def set_generator_state(generator: Any, state: Any) -> None:
     if hasattr(generator, "bit_generator"):
         generator.bit_generator.state = state
     elif isinstance(generator, random.Random):

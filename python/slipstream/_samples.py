@@ -49,7 +49,7 @@ class Template:
         packed: for each sample its pickled strings; empty if samples have none."""
         rest, texts = iter(tensors), zip(*map(pickle.loads, packed), strict=True)
         values = [next(texts) if is_text else next(rest) for is_text in self.is_text]
-        return _filled(self.tree, values)
+        return _filled(self.tree, values, is_batch=True)
 
 
 class Sample:
@@ -209,13 +209,15 @@ class _LeafSite:
     texts: type  # list or tuple: what default_collate() returns for strings at this position
 
 
-def _filled(tree: Any, values: list[Any]) -> Any:
+def _filled(tree: Any, values: list[Any], is_batch: bool = False) -> Any:
+    """Returns a structure like `tree` with these values. is_batch: plain tuples become lists, as in default_collate()."""
     if isinstance(tree, _LeafSite):
         value = values[tree.number]
         return tree.texts(value) if isinstance(value, tuple) else value
     if isinstance(tree, Mapping):
-        return mapping_with(tree, {key: _filled(each, values) for key, each in tree.items()})
-    return _sequence_like(tree, [_filled(each, values) for each in tree])
+        return mapping_with(tree, {key: _filled(each, values, is_batch) for key, each in tree.items()})
+    items = [_filled(each, values, is_batch) for each in tree]
+    return items if is_batch and type(tree) is tuple else _sequence_like(tree, items)
 
 
 def _sequence_like(value: Any, items: list[Any]) -> Any:

@@ -14,6 +14,7 @@ from . import _native
 from ._checks import check, check_path
 from ._stages import Stage, first_module, refuse_stages
 from .data import DataLoader, refuse_own_iteration
+from .datasets import PythonSource
 from .pipeline import Pipeline
 
 
@@ -29,23 +30,23 @@ def require_loader(source: Any, what: str = "slipstream.Trainer") -> DataLoader:
             "slipstream.Pipeline around them, and keep your own loop"
         )
     refuse_own_iteration(loader, what)
-    loader._take_ranks()
-    if not isinstance(loader.dataset._native, _native.Dataset):
+    if loader._readable is None or isinstance(loader._readable._native, PythonSource):
         raise _native.Refused(
             f"{what} reads native data sets, with native transforms or functions in Python, but this one is in "
             "Python: put slipstream.Pipeline around its loader, and keep your own loop"
         )
+    loader._native_dataset()
     return loader
 
 
 def refuse_several_processes(loader: DataLoader) -> None:
     """Raises Refused if torch.distributed has several processes. A trainer does not average gradients, so each process
     would train a different model."""
-    loader._take_ranks()
-    if loader._ranks[1] > 1:
+    world_size = loader._world_size()
+    if world_size > 1:
         raise _native.Refused(
             "slipstream.Trainer trains in one process, but torch.distributed has been initialized with "
-            f"{loader._ranks[1]}: give the loader rank=0 and world_size=1, or keep your own loop"
+            f"{world_size}: give the loader rank=0 and world_size=1, or keep your own loop"
         )
 
 
@@ -246,7 +247,7 @@ def _set_model(
     compiled_from = getattr(model, "_orig_mod", model)
     _refuse_model(compiled_from)
     _refuse_complex(compiled_from)
-    fields = loader.dataset.fields
+    fields = loader._native_dataset().fields
     image = "image" if "image" in fields else fields[0]
     others = [name for name in ("label", "mask") if name in fields and name != image] + fields[1:]
     _set(settings, "inputs", _names("input", given.pop("input"), [image]))

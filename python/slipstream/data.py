@@ -5,55 +5,89 @@ from __future__ import annotations
 import operator
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from multiprocessing.context import BaseContext
 from typing import Any
 
 import torch
+from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, SequentialSampler
 
 from . import _native
-from ._checks import EPOCHS, SEEDS, check, choose, device_named, shortened
-from ._iteration import Iteration, Pass
-from ._moves import fitting, refuse_moving_images_alone, refuse_moving_with
+from ._checks import EPOCHS, check, shortened
+from ._iteration import Iteration, Pass, SerialLoop
+from ._loader_arguments import LoaderArguments
+from ._native_loading import NativeLoading, NativeReading
+from ._order import ComputedOrder, ListedOrder, Order, StreamOrder
+from ._python_loading import PythonLoading, PythonReading
+from ._seeds import Seed
 from ._sources import datasets_with_epochs
 from ._stages import Stage
 from ._steps import find_num_classes, refuse_samples_in_python
-from ._worker_process import Job
-from ._workers import Workers, parse_context
-from .datasets import PythonSource, wrap_dataset
+from ._workers import parse_context
+from .datasets import Dataset, PythonSource, wrap_dataset
 from .transforms import Compose
 
-_MOST_WORKERS = 1024
 _WORKERS_OF_A_CORE = 4
 _MOST_NAMES = 5
-_MOST_PREFETCHED = 1024
+_FIXED = ("dataset", "batch_size", "sampler", "batch_sampler", "drop_last", "persistent_workers")
+_NO_STATE = (
+    "a slipstream.DataLoader over an iterable-style data set has no state_dict(), because the position inside the data "
+    "set is not known: use torchdata's StatefulDataLoader with slipstream.Pipeline around it, if the data set has "
+    "state_dict() and load_state_dict()"
+)
 
 
 class DataLoader:
     """Loads batches of samples with threads that do not use Python. Each iteration over it is one epoch.
 
     The threads read, decode and transform samples and write them into page-locked batches. A data set or a
-    transform that is written in Python runs in worker processes, one for each thread. Arguments that
-    torch.utils.data.DataLoader also has mean the same as there.
+    transform that is written in Python runs in worker processes, one for each thread. The arguments of
+    torch.utils.data.DataLoader are accepted in the same order and mean the same, except where the text below says how
+    they differ.
 
     Arguments:
-        dataset: a slipstream data set, or any map-style data set, which is treated as PythonDataset(dataset). The
-            loader applies its transform to each sample. MixUp, CutMix and OneHot, which are last in the transform,
-            are applied to the whole batch.
-        batch_size (int, default 1): samples in a batch of this process; at most the number of samples.
+        dataset: a slipstream data set, any map-style data set, which is treated as PythonDataset(dataset), or an
+            iterable-style data set. The loader applies the transform of a slipstream data set to each sample. MixUp,
+            CutMix and OneHot, which are last in the transform, are applied to the whole batch.
+        batch_size (int or None, default 1): samples in a batch of this process. None means that each sample of the
+            data set is a batch.
         shuffle (bool, default False): another order of the samples in each epoch.
-        num_workers (int, default 1): number of threads, 1 to 1024; also the number of worker processes, if the data
-            set or a transform is written in Python.
+        sampler (iterable, default None): lists the indices of an epoch's samples. It is iterated again for each epoch,
+            and decides alone which samples this process loads.
+        batch_sampler (iterable, default None): lists the indices of each batch. Batches may differ in size.
+        num_workers (int, default 0): number of threads, at most 1024, and also the number of worker processes if the
+            data set or a transform is written in Python. With 0, Python code runs in the process and thread of the
+            loop, and one thread loads everything else.
+        collate_fn (callable, default None): makes a batch from a list of samples. It runs in a worker process, or with
+            num_workers=0 in the loop's thread. None uses the native collation, which gives the same batches as
+            torch.utils.data.default_collate and accepts PIL images.
+        pin_memory (bool, default False): page-locked batches if there is a GPU. With device="cuda" they are always
+            copied from page-locked memory.
         drop_last (bool, default False): drops the last batch of an epoch if it is incomplete.
-        prefetch_factor (int, default 2): batches that each worker loads in advance, 1 to 1024.
-        seed (int, default 0): seed of the order and of all random transforms, from 0 to 2**64 - 1. The content of a
-            batch depends only on the seed, the epoch and the batch's index, not on the number of workers.
-            torch.manual_seed() has no effect on it.
+        timeout (float, default 0): seconds after which waiting for a batch raises Error; 0: no limit. If a worker
+            process ends, the loop raises an error at once.
+        worker_init_fn (callable, default None): called in each worker process with the number of the process.
+            Before each sample, the generators of `random`, NumPy and PyTorch in the process are seeded by the seed,
+            the epoch and the sample.
+        multiprocessing_context (str or context, default None): how worker processes are started: "fork",
+            "forkserver", "spawn" or a context of multiprocessing. None uses the default of multiprocessing. The
+            processes start when the loader is created and end with it.
+        generator (torch.Generator, default None): the source of the seed if none is given. None means PyTorch's
+            default generator, which torch.manual_seed() seeds.
+        prefetch_factor (int, default None): batches that each worker loads in advance, 1 to 1024. None means 2.
+        persistent_workers (bool, default False): accepted without an effect, because workers always persist. With a
+            custom collate_fn or an iterable-style data set it means the same as in PyTorch.
+        pin_memory_device (str, default ""): the GPU for which pin_memory locks pages.
+        in_order (bool, default True): accepted; batches are always in order.
+        seed (int, default None): seed of the order and of all random transforms, from 0 to 2**64 - 1. The content of
+            a batch depends only on the seed, the epoch and the batch's index, not on the number of workers. None
+            means that the seed is sampled from `generator` when the first iteration begins, in rank 0 if processes
+            share the samples, and is part of state_dict().
         device (str or torch.device, default "cpu"): device of the batches: "cpu", "cuda" or "cuda:N".
         on_bad_sample (str, default "stop"): "stop" raises Error for a sample that cannot be loaded. "skip" uses the
-            next good sample instead. An evaluation order (no shuffle, no drop_last, one process) leaves bad samples
-            out instead, so that each good one counts once, and some batches are smaller. A warning after an epoch
-            names new bad samples, and the attribute `skipped` has all of them.
+            next good sample instead. With a sampler, and in an evaluation order (no shuffle, no drop_last, one
+            process), bad samples are left out instead, so that each good one counts once, and some batches are
+            smaller. A warning after an epoch names new bad samples, and the attribute `skipped` has all of them.
         decode (str, default "tolerant"): "tolerant" accepts files that libjpeg-turbo or libpng can read with a
             warning, such as one with extra bytes before a JPEG's end marker, with the pixels that these libraries
             return. "strict" treats such a file as a bad sample.
@@ -64,17 +98,12 @@ class DataLoader:
         rank, world_size (int, default None): load the share of one process in each step. The default is the rank and
             world size of torch.distributed, if it is initialized when an iteration starts. Without drop_last, the
             processes share the samples of the last step in smaller batches of equal size, for which fewer than
-            world_size samples are used twice, as DistributedSampler does.
-        multiprocessing_context (str or context, default None): how worker processes are started: "fork",
-            "forkserver", "spawn" or a context of multiprocessing. None uses the default of multiprocessing. The
-            processes start when the loader is created and end with it.
-        worker_init_fn (callable, default None): called in each worker process with the number of the process.
-            Before each sample, the generators of `random`, NumPy and PyTorch in the process are seeded by `seed`,
-            the epoch and the sample.
+            world_size samples are used twice, as DistributedSampler does. A sampler and an iterable-style data set
+            decide themselves what each process loads.
 
-    Batches: native data sets give a tuple of tensors, one for each of `dataset.fields`. Images are uint8, or float32
-    after Normalize or ToDtype, batch x channels x height x width, channels-last. Labels are int64. A data set in
-    Python gives batches with the structure of its samples.
+    Batches: native data sets give a list of tensors, one for each of the data set's `fields`. Images are uint8, or
+    float32 after Normalize or ToDtype, batch x channels x height x width, channels-last. Labels are int64. A data set
+    in Python gives batches with the structure of its samples, as torch.utils.data.default_collate does.
 
     On a GPU, batches are copied on a separate stream while the loop works on earlier ones. The stream that is current
     when the loop requests a batch waits for its copy. The host waits only for samples that have not been loaded yet,
@@ -84,11 +113,12 @@ class DataLoader:
     When the loader is created, no sample is read, except for the first one if the data set is written in Python. An
     iteration that ends with a `break` counts as an epoch. If only the first batch was taken, as by
     next(iter(loader)), the next iteration starts the same epoch again. set_epoch() selects the next epoch, and
-    load_state_dict() a position inside an epoch.
+    load_state_dict() a position inside an epoch. Several iterators may be used at the same time; each of them is an
+    epoch with separate threads and memory.
 
-    Raises Refused for invalid arguments, with all problems in one message. Iterating raises Error for a sample that
-    cannot be loaded, and the exception of a data set or transform in Python with its type and the traceback of the
-    worker process. The next call of next() then gives the batch that follows.
+    Raises Refused, which is a ValueError, for invalid arguments, with all problems in one message. Iterating raises
+    Error for a sample that cannot be loaded, and the exception of a data set or transform in Python with its type and
+    the traceback of the worker process. The next call of next() then gives the batch that follows.
 
     >>> data = ss.ImageFolder("photos", ss.transforms.RandomResizedCrop(32))
     >>> loader = ss.DataLoader(data, batch_size=8, shuffle=True, drop_last=True, num_workers=2)
@@ -105,13 +135,24 @@ class DataLoader:
     def __init__(
         self,
         dataset: Any,
-        batch_size: int = 1,
-        shuffle: bool = False,
-        *,
-        num_workers: int = 1,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Iterable[Any] | None = None,
+        batch_sampler: Iterable[Sequence[Any]] | None = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        pin_memory: bool = False,
         drop_last: bool = False,
-        prefetch_factor: int = 2,
-        seed: int = 0,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        multiprocessing_context: str | BaseContext | None = None,
+        generator: torch.Generator | None = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+        seed: int | None = None,
         device: str | torch.device = "cpu",
         on_bad_sample: str = "stop",
         decode: str = "tolerant",
@@ -119,116 +160,105 @@ class DataLoader:
         wire: Mapping[str, str] | None = None,
         rank: int | None = None,
         world_size: int | None = None,
-        multiprocessing_context: str | BaseContext | None = None,
-        worker_init_fn: Callable[[int], None] | None = None,
     ) -> None:
-        place = device_named(device)
-        choices = choose(
-            shuffle=(shuffle, (True, False)),
-            drop_last=(drop_last, (True, False)),
-            on_bad_sample=(on_bad_sample, ("stop", "skip")),
-            decode=(decode, ("tolerant", "strict")),
-            transforms_device=(transforms_device, ("cpu", "cuda")),
-        )
-        check(
-            _find_problems(wire, transforms_device, place, worker_init_fn) + choices,
-            batch_size=(batch_size, 1),
-            num_workers=(num_workers, 1, _MOST_WORKERS),
-            prefetch_factor=(prefetch_factor, 1, _MOST_PREFETCHED),
-            seed=(seed, 0, SEEDS - 1),
-        )
+        given = dict(locals())
+        del given["self"]
+        arguments = LoaderArguments(**given)
+        arguments.check()
         context = parse_context(multiprocessing_context)
-        self.batch_size, self.num_workers = operator.index(batch_size), operator.index(num_workers)
-        self.prefetch_factor, seed = operator.index(prefetch_factor), operator.index(seed)
+        self.dataset, self.collate_fn, self.generator = dataset, arguments.collate_fn, generator
+        self.batch_size, self.drop_last = arguments.batch_size, bool(drop_last)
+        self.num_workers, self.prefetch_factor = arguments.num_workers, arguments.prefetch
+        self.pin_memory, self.pin_memory_device = bool(pin_memory), pin_memory_device
+        self.timeout, self.in_order, self.worker_init_fn = timeout, in_order, worker_init_fn
+        self.multiprocessing_context, self.persistent_workers = multiprocessing_context, bool(persistent_workers)
+        self.transforms_device = transforms_device
+        self.device: str = arguments.device
+        self._readable = _readable(arguments)
+        self.sampler, self.batch_sampler = _samplers(arguments)
         _warn_of_many(self.num_workers)
-        self.dataset = wrap_dataset(dataset)
-        self.drop_last = bool(drop_last)
-        self.transforms_device, self.device = transforms_device, place
-        self._position = 0  # index of the next batch, counted through all epochs
-        self._resumes, self._pass_number = False, 0
-        # Set while an iteration has given only its first batch, because looking at one batch must not use up an
-        # epoch: the position at which that iteration began, and whether it resumed there.
-        self._peeked: tuple[int, bool] | None = None
-        chain = Compose._wrap(self.dataset.transform)
-        settings = self._settings(chain, wire)
-        settings.shuffle = bool(shuffle)
-        settings.skips_bad_samples = on_bad_sample == "skip"
-        settings.strict_decoding = decode == "strict"
-        settings.seed = seed
-        self._given_ranks = rank, world_size
-        self._ranks = settings.rank = _ranks(rank, world_size)
-        self._order = {
-            "samples": len(self.dataset),
-            "global_batch_size": self.batch_size * self._ranks[1],
-            "seed": seed,
-            "shuffle": settings.shuffle,
-        }
-        self._workers: Workers | None = None
-        self._skips, self._reported_skipped = settings.skips_bad_samples, 0
-        self._native = self._loaded(settings, chain, context, worker_init_fn)
+        self._reported_skipped, self._skips = 0, on_bad_sample == "skip"
+        self._order = self._make_order(arguments)
+        self._loading = self._make_loading(arguments, context)
+        self._is_made = True
 
-    def _settings(self, chain: Compose, wire: Mapping[str, str] | None) -> _native.LoaderSettings:
-        settings = _native.LoaderSettings()
-        settings.device = self.device
-        settings.transforms = chain._native_chain()
-        settings.num_classes = find_num_classes(chain._steps)
-        settings.batch_size, settings.num_workers = self.batch_size, self.num_workers
-        settings.prefetch_batches = self.prefetch_factor * self.num_workers
-        settings.drop_last = self.drop_last
-        settings.wire = dict(wire or {})
-        settings.transforms_on_device = self.transforms_device == "cuda"
-        return settings
+    def _make_order(self, arguments: LoaderArguments) -> Order:
+        seed = Seed(arguments.given_seed, arguments.generator)
+        if isinstance(self.dataset, IterableDataset):
+            return StreamOrder(seed, lambda: self._python_loading().length())
+        if arguments.is_listed:
+            samples = len(self.dataset) if hasattr(self.dataset, "__len__") else None
+            return ListedOrder(samples, arguments.listed(), seed)
+        return ComputedOrder(
+            len(self.dataset), self.batch_size or 1, arguments.shuffles, self.drop_last, seed, arguments.ranks
+        )
 
-    def _loaded(
-        self,
-        settings: _native.LoaderSettings,
-        chain: Compose,
-        context: BaseContext,
-        init: Callable[[int], None] | None,
-    ) -> _native.Loader:
-        try:
-            return _native.Loader(self._read_by(settings, chain, context, init), settings)
-        except BaseException:
-            if self._workers is not None:
-                self._workers.close()
-            raise
+    def _make_loading(self, arguments: LoaderArguments, context: BaseContext) -> NativeLoading | PythonLoading:
+        readable = self._readable
+        runs_python = readable is None or (
+            isinstance(readable._native, PythonSource) or bool(Compose._wrap(readable.transform)._runs())
+        )
+        if runs_python and self.num_workers == 0 and not arguments.needs_python:
+            if readable is not None and isinstance(readable._native, PythonSource):
+                refuse_samples_in_python(Compose._wrap(readable.transform)._steps)
+            arguments.refuse_python_batches()
+        if arguments.needs_python or (runs_python and self.num_workers == 0):
+            return PythonLoading(
+                self.dataset if readable is None else readable,
+                arguments.for_pytorch(context if self.num_workers > 0 else None),
+                self.batch_size is not None or self.batch_sampler is not None,
+            )
+        assert readable is not None
+        chain = Compose._wrap(readable.transform)
+        settings = arguments.for_native(chain, find_num_classes(chain._steps))
+        if isinstance(self._order, ComputedOrder):
+            settings.batch_size, settings.rank = self._order.batch_size, self._order.ranks
+        return NativeLoading(readable, chain, settings, context, self.worker_init_fn)
 
-    def _read_by(
-        self,
-        settings: _native.LoaderSettings,
-        chain: Compose,
-        context: BaseContext,
-        init: Callable[[int], None] | None,
-    ) -> _native.Dataset:
-        """Returns the native data set to read. Starts worker processes if the data set or a transform is in Python."""
-        native, runs = self.dataset._native, chain._runs()
-        source = native.source if isinstance(native, PythonSource) else None
-        if source is None and not runs:
-            assert isinstance(native, _native.Dataset)
-            return native
-        if len(native) == 0:
-            raise _native.Refused("the data set is empty")
-        if source is not None:
-            refuse_samples_in_python(chain._steps)
-        steps = [functions for _, _, functions in runs]
-        functions = [each for step in steps for each in step]
-        if isinstance(native, _native.Dataset):
-            refuse_moving_images_alone(native.moved_fields(), functions)
-        job = Job(source, steps, bool(chain._steps), init, settings.num_workers, settings.seed)
-        self._workers = Workers(job, context)
-        settings.pool = self._workers.pool
-        if isinstance(native, _native.Dataset):
-            settings.python_steps = [(place, name, bool(native.moved_fields())) for place, name, _ in runs]
-            return native
-        form, template = self._workers.describe(len(native), settings.skips_bad_samples)
-        beside = fitting(template.leaves)
-        refuse_moving_with(beside, settings.transforms, functions)
-        settings.python_steps = [(place, name, bool(beside)) for place, name, _ in runs]
-        leaves = [(leaf.name, leaf.is_image, leaf.dtype, leaf.shape) for leaf in template.leaves]
-        settings.leaves = [None if is_image else (dtype, shape) for _, is_image, dtype, shape in leaves]
-        settings.build = template.build
-        has_texts = any(template.is_text)
-        return _native.process_dataset(self._workers.pool, len(native), form, leaves, has_texts)
+    @property
+    def _native(self) -> _native.Loader:
+        """The native loader with the seed and the ranks of the next epoch. Raises Refused if there is none, or if its
+        order is listed by a sampler."""
+        if not isinstance(self._loading, NativeLoading) or not isinstance(self._order, ComputedOrder):
+            raise _native.Refused(
+                "this needs a slipstream.DataLoader that computes its order and loads without Python for each batch: "
+                "leave out sampler, batch_sampler and collate_fn, use a map-style data set, and give num_workers of "
+                "at least 1 if the data set or a transform is written in Python"
+            )
+        self._order.take_ranks()
+        self._loading.configure(self._order)
+        return self._loading.native
+
+    def _world_size(self) -> int:
+        """Number of processes that share the samples now."""
+        assert self._native is not None and isinstance(self._order, ComputedOrder)
+        return self._order.ranks[1]
+
+    def _adopt_seed(self, resume: str, folder: str) -> None:
+        """Uses the seed of the checkpoint from which a trainer resumes, unless a seed was given."""
+        assert isinstance(self._order, ComputedOrder)
+        if resume and not self._order.has_seed and (seed := _native.seed_of_resumed(folder, resume)) is not None:
+            self._order.adopt_seed(seed)
+
+    def _native_dataset(self) -> Dataset:
+        """The data set that the native loader reads. Raises Refused as _native does."""
+        assert self._native is not None and self._readable is not None
+        return self._readable
+
+    def _python_loading(self) -> PythonLoading:
+        assert isinstance(self._loading, PythonLoading)
+        return self._loading
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _FIXED and self.__dict__.get("_is_made"):
+            raise ValueError(f"{name} of a slipstream.DataLoader cannot be changed: create another loader")
+        super().__setattr__(name, value)
+
+    def __getattribute__(self, name: str) -> Any:
+        # Without these attributes, frameworks do not try to save a state that does not exist.
+        if name in ("state_dict", "load_state_dict") and isinstance(self.__dict__.get("_order"), StreamOrder):
+            raise AttributeError(_NO_STATE)
+        return super().__getattribute__(name)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise TypeError(
@@ -237,8 +267,7 @@ class DataLoader:
         )
 
     def __len__(self) -> int:
-        self._take_ranks_between_epochs()
-        return self._native.batches_per_epoch()
+        return self._order.length()
 
     def __repr__(self) -> str:
         return f"DataLoader({self.dataset!r}, batch_size={self.batch_size}, device={self.device})"
@@ -252,19 +281,13 @@ class DataLoader:
 
         The index advances when the second batch of an epoch is requested. Looking at one batch with
         next(iter(loader)) therefore does not use up an epoch, and a loop that is left later with `break` does."""
-        self._take_ranks_between_epochs()
-        return self._next_epoch()
-
-    def _next_epoch(self) -> int:
-        position, resumes = self._peeked or (self._position, self._resumes)
-        whole, rest = divmod(position, self._native.batches_per_epoch())
-        return whole if rest == 0 or resumes else whole + 1
+        return self._order.epoch()
 
     @property
     def skipped(self) -> dict[str, str]:
         """With on_bad_sample="skip": a new dict from the name of each bad sample so far to the reason. Otherwise
         empty."""
-        return dict(self._native.skipped()) if self._skips else {}
+        return self._loading.skipped() if self._skips and isinstance(self._loading, NativeLoading) else {}
 
     def _warn_of_skipped(self) -> None:
         """Warns of bad samples if there are new ones since the previous warning."""
@@ -282,28 +305,37 @@ class DataLoader:
     def set_epoch(self, epoch: int) -> None:
         """Selects the epoch of the next iteration, which starts at its first batch.
 
-        If load_state_dict() has set a position inside this epoch, the position is kept. If a data set in Python has a
-        method set_epoch(), it is called with the epoch, too.
+        If load_state_dict() has set a position inside this epoch, the position is kept. If the sampler, the batch
+        sampler or a data set in Python has a method set_epoch(), it is called with the epoch, too.
 
         Arguments:
             epoch (int): index of the epoch, 0 to 2**32 - 1.
 
         Raises Refused for other values."""
         check(epoch=(epoch, 0, EPOCHS - 1))
-        self._take_ranks()
-        self._forget_peek()
-        if not (self._resumes and epoch == self.epoch):
-            self._seek(operator.index(epoch) * len(self), False)
-        native = self.dataset._native
-        for each in datasets_with_epochs(native.source) if isinstance(native, PythonSource) else ():
-            each.set_epoch(operator.index(epoch))
+        number = operator.index(epoch)
+        self._order.set_epoch(number)
+        samplers = [self.sampler, self.batch_sampler, getattr(self.batch_sampler, "sampler", None)]
+        parts = {id(each): each for each in [*samplers, *datasets_with_epochs(self._user_dataset())]}
+        for each in parts.values():
+            if hasattr(each, "set_epoch"):
+                each.set_epoch(number)
 
-    def state_dict(self) -> dict[str, int]:
-        """Returns the position of the loop as a dict of integers. It does not wait for the device.
+    def _user_dataset(self) -> Any:
+        """The data set in Python that samples come from, or None if they are read natively."""
+        if self._readable is None:
+            return self.dataset
+        native = self._readable._native
+        return native.source if isinstance(native, PythonSource) else None
 
-        "position" is the number of batches given so far, through all epochs, also after the loop was left.
-        "batches_per_epoch", the number of samples, the total batch size of all processes, the seed and `shuffle`
-        describe the order of the samples; load_state_dict() compares them.
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the position of the loop. It does not wait for the device.
+
+        Without a sampler, the state is a dict of integers: "position" is the number of batches given so far, through
+        all epochs, also after the loop was left. "batches_per_epoch", the number of samples, the total batch size of
+        all processes, the seed and `shuffle` describe the order of the samples; load_state_dict() compares them. With
+        a sampler, the state has the epoch, the number of batches, and the state of the sampler, or of the random
+        generators from which it sampled the epoch. A loader over an iterable-style data set has no state.
 
         >>> data = ss.ImageFolder("photos", ss.transforms.CenterCrop(32))
         >>> loader = ss.DataLoader(data, batch_size=10)
@@ -316,12 +348,15 @@ class DataLoader:
         >>> list(state)[2:]
         ['samples', 'global_batch_size', 'seed', 'shuffle']
         """
-        length = len(self)
-        return {"position": self._position, "batches_per_epoch": length} | self._order
+        assert not isinstance(self._order, StreamOrder)
+        return self._order.state_dict()
 
-    def load_state_dict(self, state: Mapping[str, int]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next iteration start at the position of `state`, without reading the batches before it. A later
         set_epoch() with the same epoch does not change the position.
+
+        A sampler without load_state_dict() is iterated from the beginning of the epoch, with the random generators as
+        they were then. If it lists other samples than before, the next iteration raises Refused.
 
         Arguments:
             state (mapping): the result of state_dict(). The keys "position" and "batches_per_epoch" are required.
@@ -334,99 +369,82 @@ class DataLoader:
         >>> len(list(loader))
         2
         """
-        needed = ("position", "batches_per_epoch")
-        if not isinstance(state, Mapping) or any(name not in state for name in needed):
-            raise _native.Refused(
-                f"{shortened(state)} is not a state of a loader: give what its state_dict() returned, a mapping with "
-                "at least 'position' and 'batches_per_epoch'"
-            )
-        self._take_ranks(resumes=False)
-        ours = self.state_dict()
-        others = [name for name in ours if name != "position" and state.get(name, ours[name]) != ours[name]]
-        if others:
-            theirs = ", ".join(f"{name}={shortened(state[name])}" for name in others)
-            raise _native.Refused(
-                f"this state is of a loader with {theirs}, but this one has "
-                f"{', '.join(f'{name}={ours[name]}' for name in others)}: give the same data, seed, "
-                "shuffle and drop_last, and the same batch size of all processes together"
-            )
-        check(position=(state["position"], 0, EPOCHS * len(self) - 1))
-        self._seek(operator.index(state["position"]), True)
-
-    def _seek(self, position: int, resumes: bool) -> None:
-        self._position, self._resumes, self._peeked = position, resumes, None
-        self._pass_number += 1
-
-    def _forget_peek(self) -> None:
-        """Undoes an iteration that gave only its first batch, so that its epoch starts again."""
-        if self._peeked is not None:
-            self._seek(*self._peeked)
+        assert not isinstance(self._order, StreamOrder)
+        self._order.load_state_dict(state)
 
     def _revive_workers(self) -> None:
-        if self._workers is not None:
-            self.dataset._take_attributes()
-            self._workers.revive(self._native.halt)
+        if isinstance(self._loading, NativeLoading):
+            self._loading.revive_workers()
 
-    def _take_ranks_between_epochs(self) -> None:
-        """Takes over the rank and world size of torch.distributed between two epochs. Inside an epoch they must not
-        change, because the position counts batches of the world size with which the iteration started."""
-        if _is_distributed() and self._position % self._native.batches_per_epoch() == 0:
-            self._take_ranks()
+    def _pass(self, stages: Sequence[Stage], run_ahead: int, serial: bool = False) -> Iterator[Any]:
+        """Returns an iterator over the rest of an epoch, with stages. serial: whether stages run on the loop's stream."""
+        reading: NativeReading | PythonReading | None = None
+        inner: Pass | None = None
+        run: Any = None
+        given_so_far = 0
 
-    def _take_ranks(self, resumes: bool = True) -> None:
-        """Changes to the share of samples that this process has now. The epoch of the next iteration stays the same.
-
-        resumes: whether a position inside an epoch, set by load_state_dict(), must remain valid. Raises Refused if it
-        does not."""
-        ranks = _ranks(*self._given_ranks)
-        if ranks == self._ranks:
-            return
-        self._forget_peek()
-        epoch = self._next_epoch()
-        if resumes and self._resumes and self._position % self._native.batches_per_epoch() != 0:
-            raise _native.Refused(
-                f"load_state_dict() set a position within an epoch for {self._ranks[1]} processes, but now "
-                f"torch.distributed has {ranks[1]}: call load_state_dict() after init_process_group()"
-            )
-        self._native.take_ranks(*ranks)
-        self._ranks = ranks
-        self._order["global_batch_size"] = self.batch_size * ranks[1]
-        self._seek(epoch * self._native.batches_per_epoch(), False)
-
-    def _first_number(self) -> int:
-        """Number of the first batch of the next iteration, which selects the random numbers of stages with a seed.
-        The epoch is in the upper 32 bits, so that no two epochs share a number."""
-        self._take_ranks()
-        self._forget_peek()
-        return (self.epoch << 32) + (self._position % len(self) if self._resumes else 0)
-
-    def _pass(self, stages: Sequence[Stage], run_ahead: int) -> Iterator[Any]:
-        number, start, resumed = 0, 0, False
-
-        def begin() -> Pass:
-            nonlocal number, start, resumed
-            first, resumed = self._first_number(), self._resumes
-            self._seek(self._position if self._resumes else self.epoch * len(self), False)
-            number, start = self._pass_number, self._position
-            self._revive_workers()
-            self._native.seek(start)
-            return Pass(self._native, None, stages, self.device, run_ahead, first)
+        def begin() -> Pass | SerialLoop:
+            nonlocal reading, inner, run
+            run = self._order.begin()
+            reading = self._read(run, run_ahead + len(stages) + 2)
+            try:
+                reading.refill(0)
+                inner = Pass(
+                    reading.source, reading.ready, () if serial else stages, self.device, run_ahead, run.first_number
+                )
+            except BaseException:
+                reading.close()
+                raise
+            return SerialLoop(inner.loop, stages, self.device, run.first_number) if serial else inner
 
         def check() -> None:
-            if number != self._pass_number:
-                raise _native.Error(
-                    "the position of the loader was changed after this iteration began, by another iteration, "
-                    "set_epoch() or load_state_dict(): finish one iteration first, or create a loader for each"
-                )
-            self._peeked = None
+            assert reading is not None
+            reading.refill(given_so_far)
 
         def passed(given: int) -> None:
-            self._position = start + given
-            self._peeked = (start, resumed) if given == 1 else None
+            nonlocal given_so_far
+            given_so_far = given
+            run.given(given)
+
+        def finish(is_complete: bool) -> None:
+            if inner is not None:
+                inner.loop.close()
+            if reading is not None:
+                reading.close()
+            run.end(is_complete)
+            self._warn_of_skipped()
 
         return Iteration(
-            begin, passed, check, ended=self._warn_of_skipped, left=lambda _: self._warn_of_skipped()
+            begin, passed, check, ended=lambda: finish(True), left=lambda _: finish(False)
         )
+
+    def _read(self, run: Any, ahead: int) -> NativeReading | PythonReading:
+        if isinstance(self._loading, NativeLoading):
+            return self._loading.begin(run, self._order, ahead)
+        return self._loading.begin(run, self._order.seed())
+
+
+def _readable(arguments: LoaderArguments) -> Dataset | None:
+    """Returns the data set with its transforms, or None if it is iterable-style or has no len()."""
+    dataset = arguments.dataset
+    has_no_length = not hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__") and arguments.is_listed
+    return None if arguments.is_stream or has_no_length else wrap_dataset(dataset)
+
+
+def _samplers(arguments: LoaderArguments) -> tuple[Any, Any]:
+    """Returns the attributes `sampler` and `batch_sampler` as torch.utils.data.DataLoader has them. Without a given
+    sampler, the loader computes the order itself and does not iterate them."""
+    dataset, sampler, batch_sampler = arguments.dataset, arguments.sampler, arguments.batch_sampler
+    if isinstance(dataset, IterableDataset):
+        return None, None
+    if batch_sampler is not None:
+        return getattr(batch_sampler, "sampler", None), batch_sampler
+    if sampler is None:
+        kind = RandomSampler if arguments.shuffles else SequentialSampler
+        sampler = kind(dataset) if len(dataset) > 0 else SequentialSampler(dataset)
+    if arguments.batch_size is None:
+        return sampler, None
+    return sampler, BatchSampler(sampler, arguments.batch_size, bool(arguments.drop_last))
 
 
 def refuse_own_iteration(loader: DataLoader, what: str) -> None:
@@ -437,19 +455,6 @@ def refuse_own_iteration(loader: DataLoader, what: str) -> None:
         )
 
 
-def _find_problems(wire: Any, transforms_device: Any, device: str, init: Any) -> list[str]:
-    problems = []
-    if wire is not None and not isinstance(wire, Mapping):
-        problems.append(
-            f"wire is {shortened(wire)}: give a mapping from fields to formats, such as {{'image': 'jpeg'}}"
-        )
-    elif device == "cpu" and (wire or transforms_device == "cuda"):
-        problems.append(f"wire and transforms_device are for batches on a GPU, but device is '{device}'")
-    if init is not None and not callable(init):
-        problems.append(f"worker_init_fn is {shortened(init)}: give a function of the worker's number")
-    return problems
-
-
 def _warn_of_many(workers: int) -> None:
     cores = len(os.sched_getaffinity(0))
     if workers > _WORKERS_OF_A_CORE * cores:
@@ -458,19 +463,3 @@ def _warn_of_many(workers: int) -> None:
             "make loading slower rather than faster",
             stacklevel=3,
         )
-
-
-def _is_distributed() -> bool:
-    return torch.distributed.is_available() and torch.distributed.is_initialized()
-
-
-def _ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    if (rank is None) != (world_size is None):
-        raise _native.Refused("rank and world_size belong together: give both, or none")
-    if rank is None or world_size is None:
-        if not _is_distributed():
-            return 0, 1
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    check(world_size=(world_size, 1))
-    check(rank=(rank, 0, world_size - 1))
-    return operator.index(rank), operator.index(world_size)

@@ -256,8 +256,8 @@ class PythonDataset(Dataset):
         is_other = isinstance(dataset, torch.utils.data.IterableDataset | str | bytes)
         if is_other or not has_items or not hasattr(dataset, "__len__"):
             raise _native.Refused(
-                f"slipstream.DataLoader reads data sets that have __len__, and __getitem__ or __getitems__, not "
-                f"{type(dataset).__name__}: keep PyTorch's DataLoader and put slipstream.Pipeline around it"
+                f"slipstream.PythonDataset wraps data sets that have __len__, and __getitem__ or __getitems__, not "
+                f"{type(dataset).__name__}: give an iterable-style data set to slipstream.DataLoader directly"
             )
         super().__init__(PythonSource, (dataset,), transform)
         self._copied_from: Dataset | None = None

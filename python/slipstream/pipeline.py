@@ -17,6 +17,11 @@ from ._stages import Stage, refuse_stages, to_stages
 from .data import DataLoader, refuse_own_iteration
 from .datasets import Dataset
 
+_LOADER_ATTRIBUTES = (
+    *("dataset", "batch_size", "sampler", "batch_sampler", "drop_last", "num_workers", "collate_fn", "pin_memory"),
+    *("timeout", "generator", "worker_init_fn", "prefetch_factor", "persistent_workers", "multiprocessing_context"),
+)
+
 
 class Pipeline:
     """Iterates over the batches of a loader; copies to the device and frozen stages run in advance on separate streams.
@@ -92,13 +97,20 @@ class Pipeline:
         self._place = LoaderPosition(loader, resumes=isinstance(innermost, DataLoader))
         if isinstance(loader, DataLoader):
             refuse_own_iteration(loader, "a slipstream.Pipeline")
-            self.state_dict, self.load_state_dict = loader.state_dict, loader.load_state_dict
+            if has_state(loader):
+                self.state_dict, self.load_state_dict = loader.state_dict, loader.load_state_dict
         elif has_state(loader):
             self.state_dict, self.load_state_dict = self._place.state_dict, self._place.load_state_dict
         refuse_stages(self.stages, run_ahead)
 
     def __len__(self) -> int:
         return len(self.loader)  # type: ignore[arg-type]
+
+    def __getattr__(self, name: str) -> Any:
+        # Frameworks and training scripts read these attributes of torch.utils.data.DataLoader.
+        if name in _LOADER_ATTRIBUTES and "loader" in self.__dict__:
+            return getattr(self.loader, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __bool__(self) -> bool:
         return True
@@ -123,15 +135,9 @@ class Pipeline:
 
     def __iter__(self) -> Iterator[Any]:
         refuse_stages(self.stages, self.run_ahead)
-        stages, device = self.stages, self.device
         if not isinstance(self.loader, DataLoader):
             return self._foreign_iteration()
-        if self.serial:
-            loader = self.loader
-            return Iteration(
-                lambda: SerialLoop(iter(loader), stages, device, loader._first_number())
-            )
-        return self.loader._pass(self.stages, self.run_ahead)
+        return self.loader._pass(self.stages, self.run_ahead, self.serial)
 
     def _foreign_iteration(self) -> Iteration:
         """Iterates over a loader that is not a slipstream.DataLoader.

@@ -182,10 +182,12 @@ class Trainer:
         self.model, self._fits = model, False
         check_callable(on_step=on_step, on_epoch=on_epoch)
         self._on_step, self._on_epoch = on_step, on_epoch
+        resumes_from = optional_path("resume", resume)
+        require_loader(loader)._adopt_seed(resumes_from, optional_path("checkpoint", checkpoint))
         self._begin(make_settings(loader, model, options), require_loader(loader))
         check(choose(val_may_differ=(val_may_differ, (True, False))))
         self._take_val(val, bool(val_may_differ), keep_best, early_stop)
-        self._open(optional_path("resume", resume))
+        self._open(resumes_from)
 
     def _begin(self, settings: _native.TrainerSettings, loader: DataLoader) -> None:
         self._loader = loader
@@ -334,7 +336,7 @@ class Trainer:
             raise _native.Refused(
                 f"{what} is a slipstream.Pipeline: give its loader, because the stages of the training are used"
             )
-        ours, theirs = self._loader.dataset.classes, require_loader(loader, what).dataset.classes
+        ours, theirs = self._loader._native_dataset().classes, require_loader(loader, what)._native_dataset().classes
         if ours and theirs and ours != theirs:
             other = sorted({*ours} ^ {*theirs})
             raise _native.Refused(

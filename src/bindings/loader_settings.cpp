@@ -19,6 +19,7 @@
 #include "bindings/transform_chain.h"
 #include "bindings/workers.h"
 #include "engine/placement.h"
+#include "loader/batch_queue.h"
 
 namespace slipstream {
 namespace {
@@ -30,6 +31,9 @@ struct LoaderSettings : DataLoaderOptions {
   std::string device;
   std::shared_ptr<TransformChain> transforms;
   bool transforms_on_device = false;
+  bool lists_batches = false;  ///< whether a sampler lists the batches of each epoch
+  std::string pins_for = {};   ///< GPU for which batches on the CPU are page-locked; "": none
+  double timeout_s = 0;
   std::int64_t num_classes = 0;  ///< argument of an operation on whole batches; 0: none
   std::shared_ptr<WorkerPool> pool = nullptr;
   std::vector<std::tuple<std::size_t, std::string, bool>> python_steps = {};  ///< for make_chain()
@@ -82,7 +86,11 @@ std::shared_ptr<NativeLoader> make_native_loader(const std::shared_ptr<Dataset>&
   DataLoaderOptions options = settings;
   options.batch_ops = take_batch_ops(chain);
   check_classes(*dataset, options.batch_ops, settings.num_classes);
+  if (settings.lists_batches) options.batches = std::make_shared<BatchQueue>();
   std::shared_ptr<Context> context = get_context(settings.device);
+  DeliveryOptions delivery;
+  delivery.timeout_s = settings.timeout_s;
+  if (!settings.pins_for.empty()) delivery.pins_for = get_context(settings.pins_for);
   std::shared_ptr<const SampleForm> form;
   if (settings.build) form = std::make_shared<SampleForm>(settings.leaves, *settings.build);
   const SignalWaitScope seen(settings.pool.get());
@@ -91,7 +99,8 @@ std::shared_ptr<NativeLoader> make_native_loader(const std::shared_ptr<Dataset>&
   if (settings.transforms_on_device)
     options.on_device = transforms_on_device(*dataset, chain, options);
   return std::make_shared<NativeLoader>(std::move(context), dataset, std::move(chain),
-                                        std::move(options), settings.pool, std::move(form));
+                                        std::move(options), settings.pool, std::move(form),
+                                        std::move(delivery));
 }
 
 std::vector<std::tuple<py::str, py::str>> list_skipped(NativeLoader& loader) {
@@ -148,6 +157,9 @@ void add_settings(py::module_& module) {
             settings.wire.clear();
             for (const auto& [field, name] : wires) settings.wire[field] = wire_named(name);
           })
+      .def_readwrite("lists_batches", &LoaderSettings::lists_batches)
+      .def_readwrite("pins_for", &LoaderSettings::pins_for)
+      .def_readwrite("timeout_s", &LoaderSettings::timeout_s)
       .def_readwrite("transforms_on_device", &LoaderSettings::transforms_on_device)
       .def_readwrite("num_classes", &LoaderSettings::num_classes)
       .def_readwrite("pool", &LoaderSettings::pool)
@@ -165,8 +177,18 @@ void add_loader(py::module_& module) {
       .def("batches_per_epoch", &NativeLoader::batches_per_epoch)
       .def("skipped", &list_skipped)
       .def("halt", &NativeLoader::halt, py::call_guard<GilRelease>())
-      .def("take_ranks", &NativeLoader::take_ranks, py::call_guard<GilRelease>())
+      .def("configure", &NativeLoader::configure, py::call_guard<GilRelease>())
+      .def("copy", &NativeLoader::copy, py::call_guard<GilRelease>())
+      .def("add_skipped",
+           [](NativeLoader& loader, NativeLoader& other) {
+             const GilRelease unlocked;
+             loader.add_skipped(other.skipped());
+           })
       .def("seek", &NativeLoader::seek, py::call_guard<GilRelease>())
+      .def("passes", &NativeLoader::passes)
+      .def("begin_epoch", &NativeLoader::begin_epoch, py::call_guard<GilRelease>())
+      .def("add_batch", &NativeLoader::add_batch, py::call_guard<GilRelease>())
+      .def("end_epoch", &NativeLoader::end_epoch, py::call_guard<GilRelease>())
       .def_property("wants_thread", &NativeLoader::wants_thread, &NativeLoader::want_thread);
 }
 

@@ -6,6 +6,7 @@
 
 #include "bindings/contexts.h"
 #include "bindings/doctor.h"
+#include "bindings/epoch_order.h"
 #include "bindings/examined_loader.h"
 #include "bindings/file_name.h"
 #include "bindings/gil.h"
@@ -125,8 +126,9 @@ void add_errors(py::module_& module) {
   static const py::handle error = add_error<Error>(
       module, "Error", PyExc_RuntimeError,
       "Raised on a failure. The message describes what failed, where, and what to do.");
+  const py::tuple bases = py::make_tuple(error, py::handle(PyExc_ValueError));
   static const py::handle refused = add_error<Refused>(
-      module, "Refused", error,
+      module, "Refused", bases,
       "Raised for arguments that are not valid. They are checked before any sample is read.");
   static const py::handle unfit = add_error<UnfitSample>(
       module, "UnfitSample", error,
@@ -170,6 +172,13 @@ void add_datasets(py::module_& module) {
              std::vector<std::string> names;
              for (const FieldSpec& field : dataset.fields()) names.push_back(field.name);
              return file_names(names);
+           })
+      .def("are_images",
+           [](const Dataset& dataset) {
+             std::vector<bool> are_images;
+             for (const FieldSpec& field : dataset.fields())
+               are_images.push_back(field.kind == FieldKind::image);
+             return are_images;
            })
       .def("moved_fields",
            [](const Dataset& dataset) {
@@ -294,6 +303,7 @@ PYBIND11_MODULE(_native, module) {
   slipstream::add_samples(module);
   slipstream::add_workers(module);
   slipstream::add_loader(module);
+  slipstream::add_epoch_order(module);
   slipstream::add_loop(module);
   slipstream::add_serial(module);
   slipstream::add_diagnosis(module);

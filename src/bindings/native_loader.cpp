@@ -13,9 +13,12 @@
 
 #include "bindings/gil.h"
 #include "bindings/process_dataset.h"
+#include "core/number_text.h"
+#include "core/seconds_since.h"
 #include "engine/augment_stage.h"
 #include "engine/context_parts.h"
 #include "engine/mix_stage.h"
+#include "loader/batch_queue.h"
 #include "loader/checked_layout.h"
 #include "loader/running_order.h"
 
@@ -71,24 +74,45 @@ SampleForm::~SampleForm() {
 
 NativeLoader::NativeLoader(std::shared_ptr<Context> context, std::shared_ptr<const Dataset> dataset,
                            std::vector<NamedOp> transforms, DataLoaderOptions options,
-                           std::shared_ptr<WorkerPool> pool, std::shared_ptr<const SampleForm> form)
+                           std::shared_ptr<WorkerPool> pool, std::shared_ptr<const SampleForm> form,
+                           DeliveryOptions delivery)
     : context_(std::move(context)),
       dataset_(std::move(dataset)),
       transforms_(std::move(transforms)),
       options_(std::move(options)),
       pool_(std::move(pool)),
-      form_(std::move(form)) {
+      form_(std::move(form)),
+      delivery_(std::move(delivery)),
+      is_listed_(options_.batches != nullptr) {
   if (const auto* in_python = dynamic_cast<const ProcessDataset*>(dataset_.get()))
     texts_ = in_python->texts();
   options_.held_batches = kHeldBatches;
-  options_.memory = &get_host_memory(*context_, true);
-  options_.shares_last_step = keeps_rest() && options_.rank.count > 1;
-  const SlabLayout layout = checked_layout(*dataset_, transforms_, options_);
-  batches_per_epoch_ = RunningOrder(dataset_->size(), options_).batches_per_epoch();
+  options_.memory = &get_host_memory(delivery_.pins_for ? *delivery_.pins_for : *context_, true);
+  feed_ = std::make_unique<DeviceFeed>(*context_);
+  take_options(options_);
+  feed_->prepare(dataset_, transforms_, options_);
+}
+
+void NativeLoader::take_options(DataLoaderOptions options) {
+  options.shares_last_step = keeps_rest() && options.rank.count > 1;
+  const SlabLayout layout = checked_layout(*dataset_, transforms_, options);
+  stop();
+  options_ = std::move(options);
+  if (!is_listed())
+    batches_per_epoch_ = RunningOrder(dataset_->size(), options_).batches_per_epoch();
   if (layout.device_chain != nullptr) augment_ = augment_stage(layout, true);
   if (layout.batch_chain != nullptr) mix_ = mix_stage(layout);
-  feed_ = std::make_unique<DeviceFeed>(*context_);
-  feed_->prepare(dataset_, transforms_, options_);
+}
+
+std::shared_ptr<NativeLoader> NativeLoader::copy() const {
+  check_process();
+  std::shared_ptr<const Dataset> dataset = dataset_;
+  if (const auto* in_python = dynamic_cast<const ProcessDataset*>(dataset_.get()))
+    dataset = in_python->separate();
+  DataLoaderOptions options = options_;
+  if (is_listed()) options.batches = std::make_shared<BatchQueue>();
+  return std::make_shared<NativeLoader>(context_, std::move(dataset), transforms_,
+                                        std::move(options), pool_, form_, delivery_);
 }
 
 std::shared_ptr<NativeLoader> NativeLoader::examined(std::optional<HostCut> cut,
@@ -103,6 +127,7 @@ std::shared_ptr<NativeLoader> NativeLoader::examined(std::optional<HostCut> cut,
   options.first_batch = 0;
   options.drop_last = true;
   options.cut = std::move(cut);
+  options.batches = nullptr;
   return std::make_shared<NativeLoader>(context_, dataset_, transforms_, std::move(options),
                                         nullptr, nullptr);
 }
@@ -146,7 +171,8 @@ void NativeLoader::start(std::uint64_t batch) {
 }
 
 void NativeLoader::check_process() const {
-  if (pool_ || context_->kind() == DeviceKind::cuda) first_in_.require_this_process("this loader");
+  if (pool_ || context_->kind() == DeviceKind::cuda || delivery_.pins_for)
+    first_in_.require_this_process("this loader");
 }
 
 void NativeLoader::seek(std::uint64_t batch) {
@@ -162,15 +188,64 @@ void NativeLoader::halt() {
   stop();
 }
 
-void NativeLoader::take_ranks(std::size_t rank, std::size_t ranks) {
+void NativeLoader::configure(std::size_t batch_size, std::size_t rank, std::size_t ranks,
+                             std::uint64_t seed) {
   const std::lock_guard using_it(using_);
   DataLoaderOptions options = options_;
+  if (batch_size > 0) options.batch_size = batch_size;
   options.rank = {rank, ranks};
-  options.shares_last_step = keeps_rest() && ranks > 1;
-  static_cast<void>(checked_layout(*dataset_, transforms_, options));
+  options.seed = seed;
+  if (options != options_) take_options(std::move(options));
+}
+
+void NativeLoader::begin_epoch() {
+  check_process();
+  const std::lock_guard using_it(using_);
+  ++passes_;
+  has_listed_all_ = false;
+  const bool is_used_up =
+      !taken_ && made_in_.is_this_process() && position_ == options_.batches->size();
+  if (is_used_up && feed_->loader() != nullptr && !feed_->has_failed()) return;
+  // Workers may be loading batches that nobody takes any more.
   stop();
-  options_ = std::move(options);
-  batches_per_epoch_ = RunningOrder(dataset_->size(), options_).batches_per_epoch();
+  options_.batches = std::make_shared<BatchQueue>();
+  position_ = 0;
+}
+
+bool NativeLoader::add_batch(std::uint64_t pass, std::uint64_t number,
+                             const std::vector<std::pair<std::uint64_t, std::uint16_t>>& samples) {
+  const std::lock_guard using_it(using_);
+  check_pass(pass);
+  std::vector<BatchQueue::Item> items;
+  for (const auto& [sample, occurrence] : samples) {
+    items.push_back({sample, occurrence});
+    if (sample >= dataset_->size())
+      throw Refused("the sampler gives index " + std::to_string(sample) +
+                    ", but the data set has " + std::to_string(dataset_->size()) +
+                    " samples, counted from 0");
+  }
+  if (samples.size() > options_.batch_size) {
+    if (position_ < options_.batches->size() || taken_) return false;
+    DataLoaderOptions options = options_;
+    // Some more than this batch needs, because the next one may be larger again.
+    options.batch_size = std::max(samples.size(), options_.batch_size + options_.batch_size / 2);
+    take_options(std::move(options));
+  }
+  if (feed_->loader() == nullptr) start(position_);
+  options_.batches->add(number, std::move(items));
+  feed_->notify_added();
+  return true;
+}
+
+void NativeLoader::end_epoch(std::uint64_t pass) {
+  const std::lock_guard using_it(using_);
+  check_pass(pass);
+  has_listed_all_ = true;
+}
+
+bool NativeLoader::is_over() {
+  const std::lock_guard using_it(using_);
+  return has_listed_all_ && position_ >= options_.batches->size();
 }
 
 std::uint64_t NativeLoader::batches_per_epoch() const { return batches_per_epoch_; }
@@ -205,10 +280,16 @@ void NativeLoader::take(std::uint64_t pass) {
   }
   if (feed_->has_failed()) start(position_);
   ++position_;  // also if the batch fails, so that the next call takes the next one
+  if (is_listed()) options_.batches->drop_before(position_ - 1);
   taken_ = feed_->take();
 }
 
+at::Tensor NativeLoader::pinned(const at::Tensor& tensor) const {
+  return delivery_.pins_for && !tensor.is_pinned() ? tensor.pin_memory() : tensor;
+}
+
 std::int64_t NativeLoader::size_of_taken() const {
+  if (is_listed()) return static_cast<std::int64_t>(options_.batches->batch_size(position_ - 1));
   const auto whole = static_cast<std::int64_t>(options_.batch_size);
   if (!keeps_rest() || position_ % batches_per_epoch() != 0) return whole;
   return static_cast<std::int64_t>(last_share(dataset_->size(), options_));
@@ -253,7 +334,7 @@ std::vector<at::Tensor> NativeLoader::run_augmentation(std::vector<at::Tensor> a
   for (std::size_t i = 0; i < all.size(); ++i) {
     const FieldSpec& spec = fields[i].spec;
     const bool is_own = spec.name == kDrawnField || spec.name == kMixField || is_of_texts(i);
-    if (all[i].defined() && !is_own) made.push_back(given(all[i], spec.kind, i));
+    if (all[i].defined() && !is_own) made.push_back(pinned(given(all[i], spec.kind, i)));
   }
   return made;
 }
@@ -305,8 +386,8 @@ HostBatch NativeLoader::handed_over(std::uint64_t pass) {
 }
 
 std::optional<at::Tensor> NativeLoader::good_ones(const HostBatch& batch) const {
-  if (batch.stand_ins.empty() || options_.shuffle || !keeps_rest() || options_.rank.count > 1)
-    return std::nullopt;
+  const bool is_evaluation = !options_.shuffle && keeps_rest() && options_.rank.count == 1;
+  if (batch.stand_ins.empty() || !(is_listed() || is_evaluation)) return std::nullopt;
   std::vector<std::int64_t> good;
   for (std::int64_t i = 0; i < size_of_taken(); ++i)
     if (std::ranges::find(batch.stand_ins, static_cast<std::size_t>(i)) == batch.stand_ins.end())
@@ -357,8 +438,8 @@ GivenBatch NativeLoader::on_device(std::uint64_t pass, Lane& lane) {
 }
 
 py::object NativeLoader::built(const GivenBatch& batch) const {
+  if (!form_) return py::cast(batch.tensors);
   py::tuple all = py::cast(batch.tensors);
-  if (!form_) return all;
   py::list texts;
   for (const std::string& text : batch.texts) texts.append(py::bytes(text));
   return form_->build(std::move(all), std::move(texts));
@@ -366,20 +447,29 @@ py::object NativeLoader::built(const GivenBatch& batch) const {
 
 NativeFeed::NativeFeed(std::shared_ptr<NativeLoader> loader)
     : loader_(std::move(loader)), pass_(loader_->passes()) {
+  if (loader_->is_listed()) return;
   const std::uint64_t epoch = loader_->batches_per_epoch();
   end_ = (loader_->position() / epoch + 1) * epoch;
 }
 
-bool NativeFeed::ready() { return loader_->position() >= end_ || loader_->ready(); }
+bool NativeFeed::is_over() const {
+  return loader_->is_listed() ? loader_->is_over() : loader_->position() >= end_;
+}
+
+bool NativeFeed::ready() { return is_over() || loader_->ready(); }
 
 bool NativeFeed::take() {
-  if (loader_->position() >= end_) return false;
   // Polls instead of waiting in the loader, so that interrupt() and Ctrl-C can end the wait.
+  const auto begin = std::chrono::steady_clock::now();
   while (loader_->passes() == pass_ && !loader_->ready()) {
-    if (is_interrupted_) return false;
+    if (is_interrupted_ || is_over()) return false;
+    if (loader_->timeout_s() > 0 && seconds_since(begin) > loader_->timeout_s())
+      throw Error("no batch was ready within timeout=" + number_text(loader_->timeout_s()) +
+                  " s: give more workers or a longer timeout, or find what a sample waits for");
     std::this_thread::sleep_for(kPoll);
     if (!is_on_thread()) signals_();
   }
+  if (is_over()) return false;
   loader_->take(pass_);
   return true;
 }

@@ -45,6 +45,14 @@ struct GivenBatch {
   std::vector<std::string> texts;  ///< strings of each sample, if any, in host memory
 };
 
+/// How a NativeLoader passes batches to Python.
+struct DeliveryOptions {
+  /// Only for a context on the CPU: the context of the GPU in whose page-locked memory batches are
+  /// written; nullptr: batches are in ordinary memory.
+  std::shared_ptr<Context> pins_for = nullptr;
+  double timeout_s = 0;  ///< time after which waiting for a batch is an error; 0: no limit
+};
+
 /// The C++ loader for Python. It begins to read at seek(). A batch is a list of tensors, one for
 /// each field: images as batch x channels x height x width in channels-last memory; labels as
 /// int64, or after operations on whole batches as float32 of batch x classes. Such operations
@@ -58,7 +66,8 @@ class NativeLoader {
   /// their samples. Throws Refused as DataLoader does.
   NativeLoader(std::shared_ptr<Context> context, std::shared_ptr<const Dataset> dataset,
                std::vector<NamedOp> transforms, DataLoaderOptions options,
-               std::shared_ptr<WorkerPool> pool, std::shared_ptr<const SampleForm> form);
+               std::shared_ptr<WorkerPool> pool, std::shared_ptr<const SampleForm> form,
+               DeliveryOptions delivery = {});
   ~NativeLoader();
 
   std::uint64_t batches_per_epoch() const;
@@ -69,11 +78,32 @@ class NativeLoader {
   void seek(std::uint64_t batch);
   /// Stops the loader's threads. seek() starts them again.
   void halt();
-  /// Selects the rank whose share is loaded after the next seek(). Throws Refused, and changes
-  /// nothing, if the data set is too small for that many.
-  void take_ranks(std::size_t rank, std::size_t ranks);
+  /// Selects what is loaded after the next seek() or begin_epoch(): the batch size (0: unchanged),
+  /// the rank whose share is loaded, and the seed of the order and of random transforms. Throws
+  /// Refused, and changes nothing, if the data set is too small for that.
+  void configure(std::size_t batch_size, std::size_t rank, std::size_t ranks, std::uint64_t seed);
   /// Number of calls of seek(). A reader is refused after a seek() for another reader.
   std::uint64_t passes() const { return passes_; }
+  /// Creates a loader with the same options and separate threads and memory. It shares the worker
+  /// processes.
+  std::shared_ptr<NativeLoader> copy() const;
+
+  /// Whether the batches of an epoch are listed by add_batch() instead of computed. Then
+  /// begin_epoch() replaces seek().
+  bool is_listed() const { return is_listed_; }
+  /// Begins an epoch without batches. Throws as check_process() does.
+  void begin_epoch();
+  /// Adds a batch to the epoch, with a number for BatchQueue::add(). Returns false, and adds
+  /// nothing, if the batch is larger than all earlier ones and these must be taken first, because
+  /// the loader then allocates larger memory. Throws Refused for an index that the data set does
+  /// not have. REQUIRES: `samples`, pairs of index and occurrence, is not empty
+  bool add_batch(std::uint64_t pass, std::uint64_t number,
+                 const std::vector<std::pair<std::uint64_t, std::uint16_t>>& samples);
+  /// Ends the epoch after the batches that were added.
+  void end_epoch(std::uint64_t pass);
+  /// Whether all batches of the epoch have been taken.
+  bool is_over();
+
   /// Takes the next batch, without the GIL. REQUIRES: the epoch has not ended
   void take(std::uint64_t pass);
   bool ready();
@@ -101,13 +131,14 @@ class NativeLoader {
   /// a step is in Python.
   std::shared_ptr<NativeLoader> examined(std::optional<HostCut> cut, unsigned workers) const;
 
+  double timeout_s() const { return delivery_.timeout_s; }
   Context& context() { return *context_; }
   const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
   /// Transforms of samples. options() contains the operations on whole batches.
   const std::vector<NamedOp>& transforms() const { return transforms_; }
   const DataLoaderOptions& options() const { return options_; }
   /// Whether the last batch of an epoch may be smaller than the others.
-  bool keeps_rest() const { return !options_.drop_last; }
+  bool keeps_rest() const { return !options_.drop_last && !is_listed(); }
 
   /// Bad samples that have been skipped.
   SkippedSamples skipped();
@@ -116,6 +147,8 @@ class NativeLoader {
 
  private:
   struct Returned;
+  /// Prepares for the options, which must be valid, and stops the threads.
+  void take_options(DataLoaderOptions options);
   void start(std::uint64_t batch);
   void check_pass(std::uint64_t pass) const;
   HostBatch handed_over(std::uint64_t pass);
@@ -132,6 +165,8 @@ class NativeLoader {
   std::vector<at::Tensor> run_augmentation(std::vector<at::Tensor> all) const;
   /// Returns a field of the taken batch as it is passed to Python.
   at::Tensor given(const at::Tensor& whole, FieldKind kind, std::size_t field) const;
+  /// Returns `tensor` in page-locked memory if batches are page-locked.
+  at::Tensor pinned(const at::Tensor& tensor) const;
   std::int64_t size_of_taken() const;
   /// Indices of the samples that did not replace a bad sample. Empty: all samples are used, as in
   /// training, where batches stay full.
@@ -159,7 +194,10 @@ class NativeLoader {
   std::atomic<std::uint64_t> position_ = 0;
   std::atomic<std::uint64_t> passes_ = 0;
   bool must_have_thread_ = false;
-  std::uint64_t batches_per_epoch_ = 0;
+  std::uint64_t batches_per_epoch_ = 0;  ///< not used if batches are listed
+  const DeliveryOptions delivery_;
+  const bool is_listed_;
+  bool has_listed_all_ = false;  ///< end_epoch() was called
 };
 
 /// The rest of an epoch of a native loader.
@@ -175,11 +213,12 @@ class NativeFeed final : public Feed {
   void interrupt() override { is_interrupted_ = true; }
 
  private:
+  bool is_over() const;
   GivenBatch batch(Lane& lane);
 
   std::shared_ptr<NativeLoader> loader_;
   std::uint64_t pass_;
-  std::uint64_t end_;
+  std::uint64_t end_ = 0;  ///< position after the epoch's last batch, if the order is computed
   std::atomic<bool> is_interrupted_ = false;
   SignalPoll signals_;
 };

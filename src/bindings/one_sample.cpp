@@ -42,23 +42,28 @@ void assign(HostArray& to, const at::Tensor& from) {
 /// A function of Python for an image, called on the thread that requests the sample.
 struct CalledOp {
   static constexpr std::string_view kName = "python";
-  struct Drawn {};
+  struct Drawn {
+    std::uint64_t seed;
+  };
 
-  py::handle function;  ///< its argument is channels x height x width, on the CPU
+  /// Its arguments are the image, channels x height x width on the CPU, and the seed of its random
+  /// numbers.
+  py::handle function;
   bool keeps_sizes = false;
+  std::uint64_t step = 0;  ///< index among the steps in Python
 
   void validate() const {}
   bool touches(FieldKind kind) const { return kind == FieldKind::image; }
   FieldSpec output(const FieldSpec& in) const { return in; }
   bool is_random() const { return true; }
-  Drawn draw(const RandomKey&, const Shape&) const { return {}; }
+  Drawn draw(const RandomKey& key, const Shape&) const { return {python_seed(key, 1 + step)}; }
   void apply(Drawn drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const {
     make(drawn, kind, in, scratch);
     std::copy_n(scratch.view().data, out.bytes(), out.data);
   }
-  void make(Drawn, FieldKind, ConstArray in, HostArray& out) const {
+  void make(Drawn drawn, FieldKind, ConstArray in, HostArray& out) const {
     const GilAcquire locked;
-    assign(out, function(channels_first(in)).cast<at::Tensor>().permute({1, 2, 0}));
+    assign(out, function(channels_first(in), drawn.seed).cast<at::Tensor>().permute({1, 2, 0}));
     if (keeps_sizes) require_size(in.shape, out.view().shape);
   }
 };
@@ -93,17 +98,19 @@ struct TransformRequest {
   std::shared_ptr<TransformChain> chain;
   std::vector<std::tuple<std::size_t, std::string, py::object>> functions;  ///< index, name
   bool keeps_sizes = false;  ///< whether functions must not change the size of an image
-  std::uint64_t seed = 0;
+  RandomKey key = {};        ///< without the sample
 };
 
 Sample made(const Dataset& dataset, const TransformRequest& asked, std::size_t index) {
   std::vector<NamedOp> chain = asked.chain->ops();
+  std::uint64_t step = 0;
   for (const auto& [place, name, function] : asked.functions)
     chain.insert(chain.begin() + static_cast<std::ptrdiff_t>(place),
-                 {name, CalledOp{function, asked.keeps_sizes}});
+                 {name, CalledOp{function, asked.keeps_sizes, step++}});
   const GilRelease unlocked;
-  return made_sample(dataset, chain, {.seed = asked.seed, .sample = index}, "",
-                     [](std::size_t, const Sample&) {});
+  RandomKey key = asked.key;
+  key.sample = index;
+  return made_sample(dataset, chain, key, "", [](std::size_t, const Sample&) {});
 }
 
 py::object given(FieldKind kind, const ConstArray& array) {
@@ -173,9 +180,18 @@ void add_samples(py::module_& module) {
   py::class_<TransformRequest>(module, "Transforms")
       .def(py::init([](std::shared_ptr<TransformChain> chain,
                        std::vector<std::tuple<std::size_t, std::string, py::object>> functions,
-                       bool keeps_sizes, std::uint64_t seed) {
-        return TransformRequest{std::move(chain), std::move(functions), keeps_sizes, seed};
+                       bool keeps_sizes, std::uint64_t seed, std::uint32_t epoch,
+                       std::uint16_t occurrence) {
+        return TransformRequest{std::move(chain),
+                                std::move(functions),
+                                keeps_sizes,
+                                {.seed = seed, .epoch = epoch, .occurrence = occurrence}};
       }));
+  module.def("python_seed", [](std::uint64_t seed, std::uint32_t epoch, std::uint64_t sample,
+                               std::uint16_t occurrence) {
+    return python_seed({.seed = seed, .epoch = epoch, .sample = sample, .occurrence = occurrence},
+                       0);
+  });
   module.def("make_sample", &make_sample);
   module.def("transformed", &transformed);
 }

@@ -70,8 +70,8 @@ void ProcessDataset::read_keyed(std::size_t index, const RandomKey& key, Sample&
   const auto take = [&](const WorkerAnswer& answer) {
     if (answer.text != form_ || answer.fields.size() != specs_.size())
       throw Error("the sample is " + answer.text + ", but the first one was " + form_ +
-                  ": give all samples the same structure, types and shapes, or keep PyTorch's "
-                  "DataLoader with a collate_fn, and put slipstream.Pipeline around it");
+                  ": give all samples the same structure, types and shapes, or give the loader a "
+                  "collate_fn");
     out.fields.resize(answer.fields.size());
     for (std::size_t i = 0; i < answer.fields.size(); ++i) {
       out.fields[i].encoded = false;
@@ -88,6 +88,12 @@ void ProcessDataset::read_keyed(std::size_t index, const RandomKey& key, Sample&
 std::shared_ptr<const Dataset> ProcessDataset::used_by(std::shared_ptr<const PoolUser> user) const {
   auto same = std::make_shared<ProcessDataset>(*this);
   same->user_ = std::move(user);
+  return same;
+}
+
+std::shared_ptr<const Dataset> ProcessDataset::separate() const {
+  auto same = std::make_shared<ProcessDataset>(*this);
+  if (texts_) same->texts_ = std::make_shared<SampleTexts>();
   return same;
 }
 

@@ -31,6 +31,8 @@ class ProcessDataset final : public Dataset {
   void let_sizes_differ(bool differ) { sizes_differ_ = differ; }
   /// Returns this data set for one user, whose waits can be ended.
   std::shared_ptr<const Dataset> used_by(std::shared_ptr<const PoolUser> user) const;
+  /// Returns a copy with separate texts(), for another loader.
+  std::shared_ptr<const Dataset> separate() const;
   /// Strings of samples, or nullptr if there are none. A sample that was read may be in at most one
   /// batch.
   const std::shared_ptr<SampleTexts>& texts() const { return texts_; }

@@ -2,6 +2,7 @@
 
 #include "bindings/interrupts.h"
 #include "bindings/trainer.h"
+#include "training/resume.h"
 
 namespace slipstream {
 namespace {
@@ -128,6 +129,9 @@ void add_results(py::module_& module) {
 }  // namespace
 
 void add_trainer(py::module_& module) {
+  module.def("seed_of_resumed", [](const std::string& folder, const std::string& resume) {
+    return seed_of_resumed(folder, resume);
+  });
   py::class_<S> settings(module, "TrainerSettings");
   add_values(settings);
   add_parts(settings);

@@ -59,6 +59,9 @@ class DeviceFeed {
   /// Returns the counters since the loader was started. REQUIRES: loader() is not nullptr
   Counted counted() const;
 
+  /// Makes the loader continue after batches were added to options.batches. REQUIRES: loader() is
+  /// not nullptr
+  void notify_added() { loader_->notify_added(); }
   /// Whether the loader's next batch is ready. REQUIRES: loader() is not nullptr
   bool ready() { return loader_->ready(); }
   /// Returns the loader's next batch. REQUIRES: loader() is not nullptr

@@ -56,7 +56,7 @@ void BadSamples::add(std::uint64_t sample, std::string message) {
 void BadSamples::check_distance(const SamplePosition& place, std::uint16_t distance) const {
   // A distance has 16 bits.
   constexpr std::uint64_t kFarthest = std::numeric_limits<std::uint16_t>::max();
-  const std::uint64_t farthest = std::min(order_.places(), kFarthest);
+  const std::uint64_t farthest = std::min(order_.places(place.batch), kFarthest);
   if (distance < farthest) return;
   std::string first = "unknown";
   const SkippedSamples all = skipped();

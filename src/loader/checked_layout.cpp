@@ -47,6 +47,16 @@ void check_jpeg(const DataLoaderOptions& options, std::vector<std::string>& prob
   }
 }
 
+/// Adds the options that need an order that can be computed.
+void check_listed(const DataLoaderOptions& options, std::vector<std::string>& problems) {
+  if (options.batches == nullptr) return;
+  if (options.read_ahead.reads > 0)
+    problems.emplace_back(
+        "reading ahead needs an order that is known in advance; leave out the "
+        "sampler, or read_ahead");
+  if (options.cut) problems.emplace_back("a cut needs an order that is known in advance");
+}
+
 }  // namespace
 
 SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& transforms,
@@ -69,7 +79,9 @@ SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& tr
   }
   if (options.cache) check_cache(*options.cache, host, dataset.size(), problems);
   check_jpeg(options, problems);
+  check_listed(options, problems);
   refuse(problems);
+  if (options.batches != nullptr) return layout;
   const RunningOrder order(dataset.size(), options);
   if (options.first_batch / order.batches_per_epoch() > std::numeric_limits<std::uint32_t>::max()) {
     throw Refused("first batch " + std::to_string(options.first_batch) +

@@ -20,6 +20,14 @@
 #include "loader/slab_ring.h"
 
 namespace slipstream {
+namespace {
+
+/// Returns true if the device works on whole slabs, so that all their positions must be filled.
+bool runs_on_device(const DataLoaderOptions& options) {
+  return options.on_device > 0 || !options.batch_ops.empty() || !options.wire.empty();
+}
+
+}  // namespace
 
 class DataLoader::Impl {
  public:
@@ -46,6 +54,9 @@ class DataLoader::Impl {
   const SlabLayout& layout() const { return steps_.layout(); }
   std::size_t slabs() const { return slabs_.size(); }
   std::uint64_t batches_per_epoch() const { return order_.batches_per_epoch(); }
+  void notify_added() {
+    if (ring_) ring_->notify_added();
+  }
   bool ready() { return is_filled_once() || ring_->ready(); }
 
   HostBatch next() {
@@ -102,7 +113,8 @@ class DataLoader::Impl {
       cached_ = cache_samples(steps_, bad_, options_.cut->items, first_step_, options_.num_workers);
     }
     ring_.emplace(slabs_, SlabRing::Options{options_.batch_size, options_.held_batches,
-                                            options_.first_batch, options_.trace.get()});
+                                            options_.first_batch, options_.trace.get(),
+                                            options_.batches.get(), runs_on_device(options_)});
     if (options_.read_ahead.reads > 0 && !options_.cut) {
       read_ring_.emplace(steps_, order_, bad_, cached_steps_,
                          ReadRing::Options{options_.read_ahead, options_.batch_size,
@@ -210,6 +222,7 @@ DataLoader::~DataLoader() = default;
 const SlabLayout& DataLoader::layout() const { return impl_->layout(); }
 std::size_t DataLoader::slabs() const { return impl_->slabs(); }
 std::uint64_t DataLoader::batches_per_epoch() const { return impl_->batches_per_epoch(); }
+void DataLoader::notify_added() { impl_->notify_added(); }
 bool DataLoader::ready() { return impl_->ready(); }
 HostBatch DataLoader::next() { return impl_->next(); }
 void DataLoader::release(const HostBatch& batch, const Mark* last_use) {

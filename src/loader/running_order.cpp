@@ -5,7 +5,8 @@
 namespace slipstream {
 
 RunningOrder::RunningOrder(std::uint64_t samples, const DataLoaderOptions& options)
-    : sampler_(samples, options.shuffle, options.seed, options.sampler),
+    : listed_(options.batches),
+      sampler_(samples, options.shuffle, options.seed, options.sampler),
       batch_size_(options.batch_size),
       step_(batch_size_ * options.rank.count),
       offset_(batch_size_ * options.rank.index),
@@ -33,8 +34,24 @@ std::size_t last_share(std::uint64_t samples, const DataLoaderOptions& options) 
   return (rest + options.rank.count - 1) / options.rank.count;
 }
 
+std::uint32_t RunningOrder::epoch_at(std::uint64_t batch) const {
+  return listed_ != nullptr ? static_cast<std::uint32_t>(listed_->number(batch) >> 32)
+                            : static_cast<std::uint32_t>(batch / batches_);
+}
+
+std::uint64_t RunningOrder::places(std::uint64_t batch) const {
+  return listed_ != nullptr ? listed_->batch_size(batch) : places_;
+}
+
 SamplePosition RunningOrder::at(std::uint64_t batch, std::size_t position,
                                 std::uint16_t distance) const {
+  if (listed_ != nullptr) {
+    const BatchQueue::Item item = listed_->at(batch, position + distance);
+    const std::uint64_t number = listed_->number(batch);
+    return {batch,       position,        static_cast<std::uint32_t>(number >> 32),
+            item.sample, item.occurrence, static_cast<std::uint32_t>(position),
+            number};
+  }
   const std::uint32_t epoch = epoch_at(batch);
   const std::uint64_t place = (batch % batches_ * batch_size_ + position + distance) % places_;
   const std::uint64_t step = place / batch_size_;
@@ -49,11 +66,13 @@ SamplePosition RunningOrder::at(std::uint64_t batch, std::size_t position,
           epoch,
           taken.sample,
           static_cast<std::uint16_t>(occurrence),
-          static_cast<std::uint32_t>(offset_ + position)};
+          static_cast<std::uint32_t>(offset_ + position),
+          batch};
 }
 
 void check_order(std::uint64_t samples, const DataLoaderOptions& options,
                  std::vector<std::string>& problems) {
+  if (options.batches != nullptr) return;
   const auto& [index, count] = options.rank;
   if (count == 0) {
     problems.emplace_back("0 ranks: give at least 1");
@@ -64,7 +83,11 @@ void check_order(std::uint64_t samples, const DataLoaderOptions& options,
   // A batch that is too large for one rank is reported with the layout, so it is not reported again
   // here.
   const bool fits_one = options.batch_size > 0 && options.batch_size <= samples;
-  if (fits_one && count > samples / options.batch_size) {
+  // Ranks that share the last step need only one sample each, because an epoch may be a single
+  // incomplete step.
+  const std::uint64_t most_ranks =
+      options.shares_last_step ? samples : samples / std::max<std::size_t>(options.batch_size, 1);
+  if (fits_one && count > most_ranks) {
     problems.push_back(
         std::to_string(count) + " ranks with batch size " + std::to_string(options.batch_size) +
         " need more than the " + std::to_string(samples) +

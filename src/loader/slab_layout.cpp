@@ -39,11 +39,12 @@ void check_names(const std::vector<NamedOp>& transforms, const BatchOps& batch_o
   }
 }
 
-void check_size(const Dataset& dataset, std::size_t batch_size, Problems& problems) {
+void check_size(const Dataset& dataset, const DataLoaderOptions& options, Problems& problems) {
+  const std::size_t batch_size = options.batch_size;
   if (batch_size == 0) problems.push_back("batch size 0: give at least 1");
   if (dataset.size() == 0) {
     problems.push_back("the data set is empty");
-  } else if (batch_size > dataset.size()) {
+  } else if (batch_size > dataset.size() && options.batches == nullptr) {
     problems.push_back("batch size " + std::to_string(batch_size) +
                        " is larger than the data set: give at most " +
                        std::to_string(dataset.size()));
@@ -196,7 +197,7 @@ std::vector<NamedOp> on_host(std::vector<NamedOp> transforms, std::size_t on_dev
 SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transforms,
                      const DataLoaderOptions& options, std::vector<std::string>& problems) {
   check_names(transforms, options.batch_ops, problems);
-  check_size(dataset, options.batch_size, problems);
+  check_size(dataset, options, problems);
   const std::vector<NamedOp> host = on_host(transforms, options.on_device);
   SlabLayout layout;
   layout.batch_size = options.batch_size;

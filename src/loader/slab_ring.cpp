@@ -55,6 +55,11 @@ void SlabRing::finish(const Ticket& ticket, std::exception_ptr error) {
   if (is_settled(ticket.batch)) settled_.notify_one();
 }
 
+void SlabRing::notify_added() {
+  Lock lock(mutex_);
+  if (can_open()) wake_one();
+}
+
 void SlabRing::stop() {
   Lock lock(mutex_);
   stopped_ = true;
@@ -121,17 +126,25 @@ SlabRing::Filling& SlabRing::filling(std::uint64_t batch) {
 
 void SlabRing::trace_filled(std::uint64_t batch) {
   const Filling& filled = filling(batch);
-  if (filled.finished < options_.batch_size) return;
+  if (filled.finished < filled.samples) return;
   traces_[filled.slab].add({.batch = batch, .begin_ns = filled.begin_ns, .end_ns = trace_now_ns()});
 }
 
-bool SlabRing::can_open() const { return !is_open_ && !is_opening_ && freed_count_ > 0; }
+bool SlabRing::can_open() const {
+  const bool is_listed = options_.batches == nullptr || options_.batches->size() > taking_;
+  return is_listed && !is_open_ && !is_opening_ && freed_count_ > 0;
+}
+
+std::size_t SlabRing::samples(std::uint64_t batch) const {
+  const bool is_whole = options_.batches == nullptr || options_.fills_up;
+  return is_whole ? options_.batch_size : options_.batches->batch_size(batch);
+}
 
 bool SlabRing::is_settled(std::uint64_t batch) {
   if (batch > taking_ || (batch == taking_ && !is_open_)) return false;
   // After a failure no further positions are handed out, so only those that were must be finished.
   const bool failed = failure_ && failure_->batch == batch;
-  return filling(batch).finished == (failed ? filling(batch).taken : options_.batch_size);
+  return filling(batch).finished == (failed ? filling(batch).taken : filling(batch).samples);
 }
 
 std::size_t SlabRing::count_settled() {
@@ -156,7 +169,7 @@ SlabRing::Ticket SlabRing::issue() {
   Filling& batch = filling(taking_);
   if (batch.taken == 0 && !traces_.empty()) batch.begin_ns = trace_now_ns();
   const Ticket ticket = {taking_, batch.taken++, memory_[batch.slab]};
-  if (batch.taken == options_.batch_size) {
+  if (batch.taken == batch.samples) {
     is_open_ = false;
     ++taking_;
   }
@@ -173,7 +186,7 @@ void SlabRing::open(const FreedSlab& freed) {
   Lock lock(mutex_);
   is_opening_ = false;
   is_open_ = true;
-  filling(taking_) = {freed.slab, 0, 0, 0};
+  filling(taking_) = {freed.slab, samples(taking_), 0, 0, 0};
   if (error) {
     fail(taking_, 0, std::move(error));
     settled_.notify_one();

@@ -7,6 +7,7 @@
 
 #include "core/sync.h"
 #include "core/trace.h"
+#include "loader/batch_queue.h"
 #include "loader/slab_memory.h"
 #include "slipstream/core/lane.h"
 
@@ -24,6 +25,10 @@ class SlabRing {
     std::size_t lent = 1;
     std::uint64_t first_batch = 0;
     TraceRecorder* trace = nullptr;  ///< records the filling of each slab
+    /// Batches that are listed while the ring runs; nullptr: batches are always available.
+    const BatchQueue* batches = nullptr;
+    /// Whether listed batches that are smaller than batch_size are filled up with repeated samples.
+    bool fills_up = false;
   };
 
   /// One position of one batch, to be filled by the worker that took it.
@@ -59,6 +64,8 @@ class SlabRing {
   /// Marks a position as finished. `error` is the error that occurred; nullptr if the position is
   /// filled.
   void finish(const Ticket& ticket, std::exception_ptr error) SLIPSTREAM_EXCLUDES(mutex_);
+  /// Wakes a worker after a batch was added to Options::batches.
+  void notify_added() SLIPSTREAM_EXCLUDES(mutex_);
   /// Wakes all workers that wait in take().
   void stop() SLIPSTREAM_EXCLUDES(mutex_);
 
@@ -70,6 +77,7 @@ class SlabRing {
  private:
   struct Filling {
     std::size_t slab = 0;
+    std::size_t samples = 0;  ///< number of positions to fill
     std::size_t taken = 0;
     std::size_t finished = 0;
     std::int64_t begin_ns = 0;  ///< start of its first position; 0: not traced
@@ -87,6 +95,7 @@ class SlabRing {
   void sleep(Worker& worker, Lock& lock) SLIPSTREAM_REQUIRES(mutex_);
   void wake_one() SLIPSTREAM_REQUIRES(mutex_);
   bool has_work() const SLIPSTREAM_REQUIRES(mutex_) { return is_open_ || can_open(); }
+  std::size_t samples(std::uint64_t batch) const;
   Filling& filling(std::uint64_t batch) SLIPSTREAM_REQUIRES(mutex_);
   void trace_filled(std::uint64_t batch) SLIPSTREAM_REQUIRES(mutex_);
   bool is_over() const SLIPSTREAM_REQUIRES(mutex_) { return stopped_ || failure_.has_value(); }

@@ -83,7 +83,7 @@ void SlabWriter::draw_for_device(const SamplePosition& place, const CanvasPositi
     }
   }
   if (layout_.batch_chain == nullptr || !layout_.batch_chain->ops().mixes()) return;
-  const DrawnMix drawn = layout_.batch_chain->draw(seed_, place.batch, place.in_step);
+  const DrawnMix drawn = layout_.batch_chain->draw(seed_, place.batch_key, place.in_step);
   std::memcpy(at(layout_.fields.back()), &drawn, sizeof(drawn));
 }
 

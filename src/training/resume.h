@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -18,5 +19,10 @@ inline constexpr const char* kLatest = "auto";
 std::optional<LoadedCheckpoint> load_resumed(Trainer& trainer, Checkpoints* checkpoints,
                                              const std::filesystem::path& folder,
                                              const std::string& resume, const std::string& remedy);
+
+/// Returns the seed of the training that `resume`, as for load_resumed(), names, or no value if none
+/// of its checkpoints can be read.
+std::optional<std::uint64_t> seed_of_resumed(const std::filesystem::path& folder,
+                                             const std::string& resume);
 
 }  // namespace slipstream

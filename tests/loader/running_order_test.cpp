@@ -64,7 +64,7 @@ TEST(RunningOrder, OneRankFollowsTheSamplerAndWrapsAround) {
   const RunningOrder order(23, {{.batch_size = 4, .seed = 9}, {}});
   const Sampler sampler(23, true, 9);
   ASSERT_EQ(order.batches_per_epoch(), 5u);
-  ASSERT_EQ(order.places(), 23u);
+  ASSERT_EQ(order.places(0), 23u);
   for (std::uint64_t batch = 0; batch < 15; ++batch)
     for (std::size_t i = 0; i < 4; ++i)
       for (std::uint16_t distance = 0; distance < 23; ++distance) {
@@ -178,7 +178,7 @@ TEST(RunningOrder, EveryPositionAndDistanceHasAUniqueOccurrence) {
         for (const RunningOrder& order : make_orders(c, drop_last, kind))
           for (std::uint64_t batch = 0; batch < order.batches_per_epoch(); ++batch)
             for (std::size_t i = 0; i < c.batch_size; ++i)
-              for (std::uint16_t distance = 0; distance < order.places(); ++distance, ++count) {
+              for (std::uint16_t distance = 0; distance < order.places(0); ++distance, ++count) {
                 const SamplePosition place = order.at(batch, i, distance);
                 seen.emplace(place.sample, place.occurrence);
               }
@@ -193,12 +193,12 @@ TEST(RunningOrder, ReplacementsAreSamplesOfTheSameRank) {
       std::uint64_t places = 0;
       for (const RunningOrder& order : make_orders(c, drop_last)) {
         std::set<std::uint64_t> samples;
-        for (std::uint16_t distance = 0; distance < order.places(); ++distance)
+        for (std::uint16_t distance = 0; distance < order.places(0); ++distance)
           samples.insert(order.at(0, 0, distance).sample);
-        places += order.places();
+        places += order.places(0);
         for (const std::uint64_t sample : samples) of_all.emplace(sample, 0);
         if (drop_last) {
-          EXPECT_EQ(samples.size(), order.places());
+          EXPECT_EQ(samples.size(), order.places(0));
         }
       }
       EXPECT_EQ(of_all.size(), c.samples);

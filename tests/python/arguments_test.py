@@ -52,7 +52,7 @@ def test_missing_gpu_is_refused_with_advice(monkeypatch):
 
 def test_all_names_of_the_cpu_are_accepted():
     for device in ("cpu", "cpu:0", torch.device("cpu")):
-        assert ss.DataLoader([1, 2], device=device).device == "cpu"
+        assert ss.DataLoader([1, 2], device=device, num_workers=1).device == "cpu"
 
 
 def test_more_workers_than_cores_give_a_warning(monkeypatch):

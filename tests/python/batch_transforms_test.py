@@ -77,7 +77,7 @@ def test_mixed_batches_match_documented_formulas(photos, device, op, alpha, smoo
 def test_cutmix_of_uint8_images_matches_documented_formulas(photos, device):
     resize = [T.Resize((16, 12))]
     data = ss.ImageFolder(photos, T.Compose([*resize, T.CutMix()]))
-    batches = list(ss.DataLoader(data, 8, True, seed=SEED, device=device))
+    batches = list(ss.DataLoader(data, 8, True, seed=SEED, device=device, num_workers=1))
     check_batches(batches, whole_batches(photos, chain=resize), "cutmix", 1.0, operation=1)
 
 
@@ -108,13 +108,13 @@ def test_mixup_leaves_other_fields_unchanged(photos, device, tmp_path):
     numpy.save(tmp_path / "data" / "label.npy", numpy.arange(20) % 3)
     numpy.save(tmp_path / "data" / "weight.npy", numpy.arange(20 * 500, dtype="float32").reshape(20, 500))
     data = ss.open_dataset(tmp_path / "data", T.Compose([FLOATS[1], T.MixUp()]), num_classes=3)
-    kept = list(ss.DataLoader(data, 2, device=device))
+    kept = list(ss.DataLoader(data, 2, device=device, num_workers=1))
     weights = torch.cat([batch[data.fields.index("weight")] for batch in kept])
     assert torch.equal(weights.cpu(), torch.arange(20 * 500.0).view(20, 500))
     assert [batch[data.fields.index("label")].shape for batch in kept] == [(2, 3)] * 10
     unknown = ss.open_dataset(tmp_path / "data", T.Compose([FLOATS[1], T.MixUp(num_classes=3)]))
     with pytest.raises(ss.Refused, match="does not report how many classes there are: open it with num_classes=N"):
-        ss.DataLoader(unknown, 2, device=device)
+        ss.DataLoader(unknown, 2, device=device, num_workers=1)
 
 
 def test_pipeline_does_not_overwrite_mixed_batches_in_use(photos, device):
@@ -207,7 +207,7 @@ def test_command_line_and_trainer_mix_the_same_batches(photos, device, tmp_path,
 
     def loss_with(*chain):
         data = ss.ImageFolder(photos, T.Compose([T.Resize((32, 32)), FLOATS[1], *chain]))
-        loader = ss.DataLoader(data, 8, True, drop_last=True, seed=1, device=device)
+        loader = ss.DataLoader(data, 8, True, drop_last=True, seed=1, device=device, num_workers=1)
         trainer = ss.Trainer(loader, torchvision.models.resnet18(num_classes=3), steps=2, lr=0.01, momentum=0.9,
                              plan="serial", precision="fp32", deterministic=True, progress=False)
         trainer.restore(tmp_path / "run" / "step-00000001")

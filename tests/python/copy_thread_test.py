@@ -111,7 +111,7 @@ def test_loader_error_is_raised_after_prefetched_batches(tmp_path, photos, devic
     files = sorted(photos.glob("*/*"))[:20]
     for number, file in enumerate(files):
         (tmp_path / "a" / f"{number:02}.jpg").write_bytes(file.read_bytes() if number != 10 else b"no image")
-    loader = ss.DataLoader(ss.ImageFolder(tmp_path, T.CenterCrop(8)), 4, device=device)
+    loader = ss.DataLoader(ss.ImageFolder(tmp_path, T.CenterCrop(8)), 4, device=device, num_workers=1)
     loader._native.wants_thread = by_thread
     for _ in range(2):
         given = 0
@@ -159,7 +159,7 @@ def run(code, *arguments):
 
 def test_copy_adds_one_thread_and_open_iterator_exits_cleanly(photos):
     told = [run("""
-loader = ss.DataLoader(ss.ImageFolder(sys.argv[1], T.CenterCrop(8)), 8)
+loader = ss.DataLoader(ss.ImageFolder(sys.argv[1], T.CenterCrop(8)), 8, num_workers=1)
 loader._native.wants_thread = sys.argv[2] == "thread"
 if sys.argv[2] != "caller":
     torch.set_default_device("cpu")  # a mode that sees no copies
@@ -184,7 +184,7 @@ def test_ctrl_c_ends_the_wait_for_a_late_batch(photos):
     ended = run("""
 import signal, threading
 slow = T.Compose([T.Resize((2000, 2000))] + [T.GaussianBlur(63)] * 4 + [T.CenterCrop(8)])
-loader = ss.DataLoader(ss.ConcatDataset([ss.ImageFolder(sys.argv[1], slow)] * 4), 200)
+loader = ss.DataLoader(ss.ConcatDataset([ss.ImageFolder(sys.argv[1], slow)] * 4), 200, num_workers=1)
 loader._native.wants_thread = True
 try:
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()

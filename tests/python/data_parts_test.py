@@ -23,13 +23,13 @@ def data(photos):
 
 
 def read_labels(data):
-    return torch.cat([labels for _, labels in ss.DataLoader(data, 1)]).tolist()
+    return torch.cat([labels for _, labels in ss.DataLoader(data, 1, num_workers=1)]).tolist()
 
 
 def test_torch_subsets_of_slipstream_data_sets_become_native(data):
     indices = [49, 3, 20, 7]
     expected = [data.label(i) for i in indices]
-    loader = ss.DataLoader(TorchSubset(data, indices), 2)
+    loader = ss.DataLoader(TorchSubset(data, indices), 2, num_workers=1)
     assert read_labels(TorchSubset(data, indices)) == expected and type(loader.dataset) is ss.Subset
     assert read_labels(TorchSubset(TorchSubset(data, indices), [3, 0])) == [expected[3], expected[0]]
     assert read_labels(TorchSubset(ss.Subset(data, indices), torch.tensor([1, 2]))) == expected[1:3]
@@ -57,9 +57,9 @@ def test_subsets_with_python_getitem_are_read_in_python(data):
 def test_mismatched_concat_and_wrapped_data_sets_are_refused(data, photos):
     other = ss.ImageFolder(photos, T.CenterCrop(15))
     with pytest.raises(ss.Refused, match="have different transforms, but a loader applies only one"):
-        ss.DataLoader(ConcatDataset([data, other]), 2)
+        ss.DataLoader(ConcatDataset([data, other]), 2, num_workers=1)
     with pytest.raises(ss.Refused, match="cannot be combined"):
-        ss.DataLoader(ConcatDataset([ss.ImageFolder(photos), [1, 2]]), 2)
+        ss.DataLoader(ConcatDataset([ss.ImageFolder(photos), [1, 2]]), 2, num_workers=1)
     for each in (data, TorchSubset(data, [1])):
         with pytest.raises(ss.Refused, match="is a slipstream data set, or a part of one: give it to the loader"):
             ss.PythonDataset(each, T.CenterCrop(8))
@@ -103,7 +103,7 @@ def test_pickled_and_copied_data_sets_give_same_batches(photos, data, copied):
         again = copied(whole)
         assert type(again) is type(whole) and len(again) == len(whole), name
         assert (again.classes, again.fields) == (whole.classes, whole.fields)
-        ours, theirs = (list(ss.DataLoader(each, 1)) for each in (again, whole))
+        ours, theirs = (list(ss.DataLoader(each, 1, num_workers=1)) for each in (again, whole))
         assert all(torch.equal(x, y) for a, b in zip(ours, theirs, strict=True) for x, y in zip(a, b, strict=True))
 
 
@@ -130,7 +130,7 @@ def test_unpickling_refuses_folder_with_other_sample_count(photos, tmp_path):
 @pytest.mark.parametrize("copied", [pickle.dumps, copy.deepcopy, copy.copy])
 def test_pickling_or_copying_a_loader_raises_type_error(data, copied):
     with pytest.raises(TypeError, match="pickle its data set, loader.dataset"):
-        copied(ss.DataLoader(data, 2))
+        copied(ss.DataLoader(data, 2, num_workers=1))
 
 
 def test_image_folder_has_attributes_of_torchvisions(photos, data):

@@ -12,7 +12,7 @@ SMALL, SMALLER = T.CenterCrop((8, 6)), T.CenterCrop((4, 2))
 
 
 def read_shape(data):
-    return next(iter(ss.DataLoader(data, 2)))[0].shape[1:]
+    return next(iter(ss.DataLoader(data, 2, num_workers=1)))[0].shape[1:]
 
 
 class Photos:
@@ -67,10 +67,10 @@ def test_label_not_below_num_classes_raises(tmp_path):
     numpy.save(tmp_path / "image.npy", numpy.zeros((6, 4, 4, 3), numpy.uint8))
     numpy.save(tmp_path / "label.npy", numpy.arange(6))
     for count in (0, 6):
-        ((_, labels),) = ss.DataLoader(ss.open_dataset(tmp_path, num_classes=count), 6)
+        ((_, labels),) = ss.DataLoader(ss.open_dataset(tmp_path, num_classes=count), 6, num_workers=1)
         assert labels.tolist() == list(range(6))
     with pytest.raises(ss.Error, match="field 'label' holds class 5, but there are 5 classes"):
-        list(ss.DataLoader(ss.open_dataset(tmp_path, num_classes=5), 6))
+        list(ss.DataLoader(ss.open_dataset(tmp_path, num_classes=5), 6, num_workers=1))
 
 
 def test_loader_arguments_reach_native_settings(photos, monkeypatch):
@@ -92,7 +92,7 @@ def test_loader_arguments_reach_native_settings(photos, monkeypatch):
 
 
 def test_negative_epoch_and_position_are_refused(photos):
-    loader = ss.DataLoader(ss.ImageFolder(photos, SMALL), 8)
+    loader = ss.DataLoader(ss.ImageFolder(photos, SMALL), 8, num_workers=1)
     with pytest.raises(ss.Refused, match="epoch is -1"):
         loader.set_epoch(-1)
     with pytest.raises(ss.Refused, match="position is -1"):

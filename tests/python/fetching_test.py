@@ -75,10 +75,10 @@ def test_doctor_restores_generator_used_in_getitems():
 
 @pytest.mark.parametrize("dataset", [Table(), TableOfTorch(), Subset(Table(), [3, 1, 2, 0])])
 def test_loader_reads_data_set_with_getitems_only(dataset):
-    assert all_equal(ss.DataLoader(dataset, 4), DataLoader(dataset, 4))
+    assert all_equal(ss.DataLoader(dataset, 4, num_workers=1), DataLoader(dataset, 4))
     data = ss.PythonDataset(dataset)
     assert torch.equal(data[1], dataset.__getitems__([1])[0]) and data.fields == ["sample"]
-    assert all_equal(ss.DataLoader(ss.Subset(dataset, [2, 0]), 2), DataLoader(Subset(dataset, [2, 0]), 2))
+    assert all_equal(ss.DataLoader(ss.Subset(dataset, [2, 0]), 2, num_workers=1), DataLoader(Subset(dataset, [2, 0]), 2))
 
 
 class Both(Table):
@@ -87,11 +87,11 @@ class Both(Table):
 
 
 def test_getitems_is_preferred_as_in_pytorch():
-    assert all_equal(ss.DataLoader(Both(), 4), DataLoader(Both(), 4))
+    assert all_equal(ss.DataLoader(Both(), 4, num_workers=1), DataLoader(Both(), 4))
 
 
 def test_getitems_that_gives_whole_batches_is_not_used():
-    assert all_equal(ss.DataLoader(Whole(), 4), DataLoader(OnlyPart(Whole(), range(8)), 4))
+    assert all_equal(ss.DataLoader(Whole(), 4, num_workers=1), DataLoader(OnlyPart(Whole(), range(8)), 4))
 
 
 def test_getitems_of_image_folder_subclass_is_used(photos):
@@ -100,7 +100,7 @@ def test_getitems_of_image_folder_subclass_is_used(photos):
             return [(255 - image, label) for image, label in map(self.__getitem__, indices)]
 
     crop = ss.transforms.CenterCrop(8)
-    plain, negative = (ss.DataLoader(kind(photos, crop), 10) for kind in (ss.ImageFolder, Negative))
+    plain, negative = (ss.DataLoader(kind(photos, crop), 10, num_workers=1) for kind in (ss.ImageFolder, Negative))
     assert all_equal([255 - images for images, _ in plain], [images for images, _ in negative])
 
 
@@ -110,4 +110,4 @@ def test_index_error_in_getitems_reports_expected_sample_count():
             return [[torch.zeros(4)][index] for index in indices]
 
     with pytest.raises(ss.Error, match=r"len\(\) is 32, so it must have a sample 1"):
-        list(ss.DataLoader(Short(), 4))
+        list(ss.DataLoader(Short(), 4, num_workers=1))

@@ -44,7 +44,7 @@ def equal(ours, theirs):
 
 def samples_equal_loaded_ones(data):
     """Returns whether each sample equals the one from a loader."""
-    batches = list(ss.DataLoader(data, 1))
+    batches = list(ss.DataLoader(data, 1, num_workers=1))
     samples = [torch.utils.data.default_collate([data[i]]) for i in range(len(data))]
     return len(batches) == len(samples) and all(
         len(batch) == len(sample) and all(map(equal, batch, sample))
@@ -102,7 +102,7 @@ def test_random_transforms_use_pytorchs_generator(photos, chain):
     torch.manual_seed(3)
     assert equal(one, data[5][0]) and equal(two, data[5][0])
     torch.manual_seed(3)
-    batches = list(ss.DataLoader(data, 1, seed=int(torch.randint(1 << 62, ()))))
+    batches = list(ss.DataLoader(data, 1, seed=int(torch.randint(1 << 62, ())), num_workers=1))
     assert equal(one, batches[5][0][0])
 
 
@@ -116,7 +116,7 @@ def test_fixed_transforms_leave_pytorchs_generator_unchanged(photos):
 def test_torch_loader_and_pipeline_give_batches_of_our_loader(photos, context):
     data = ss.Subset(ss.ImageFolder(photos, T.Compose([CHAIN, darker])), range(10))
     loader = torch.utils.data.DataLoader(data, batch_size=4, num_workers=1, multiprocessing_context=context)
-    ours = list(ss.DataLoader(data, 4))
+    ours = list(ss.DataLoader(data, 4, num_workers=1))
     for batches in (list(loader), list(ss.Pipeline(loader, device="cpu"))):
         assert all(equal(x, y) for a, b in zip(batches, ours, strict=True) for x, y in zip(a, b, strict=True))
 
@@ -147,7 +147,7 @@ def test_image_folder_subclass_may_extend_getitem(photos):
     image, label, number = data[4]
     plain = ss.ImageFolder(photos)[4]
     assert equal(image, plain[0].flip(2)) and (label, number) == (plain[1], 4)
-    batch = list(ss.DataLoader(data, 1))[4]
+    batch = list(ss.DataLoader(data, 1, num_workers=1))[4]
     assert equal(batch[0][0], image) and batch[2].tolist() == [4]
     assert data.transform is not None and equal(ss.PythonDataset(data, T.RandomHorizontalFlip(1))[4][0], plain[0])
 
@@ -162,7 +162,7 @@ class Slotted(ss.ImageFolder):
 def test_slots_of_image_folder_subclass_are_available(photos):
     data = Slotted(photos, T.CenterCrop(8))
     data.extra = 5
-    assert next(iter(ss.DataLoader(data, 2)))[2].tolist() == [5, 5]
+    assert next(iter(ss.DataLoader(data, 2, num_workers=1)))[2].tolist() == [5, 5]
 
 
 def test_error_of_indexed_sample_names_the_sample(photos, arrays, tmp_path):

@@ -36,17 +36,17 @@ def read_epoch(loader):
 @pytest.mark.parametrize("wrap", [lambda loader: loader, lambda loader: ss.Pipeline(loader, device="cpu"),
                                   lambda loader: ss.Pipeline(loader, device="cpu", serial=True)])
 def test_a_loader_made_before_the_process_group_loads_its_share(wrap):
-    expected = read_epoch(ss.DataLoader(Numbers(), 4, shuffle=True, rank=1, world_size=2))
-    loader = ss.DataLoader(Numbers(), 4, shuffle=True)
+    expected = read_epoch(ss.DataLoader(Numbers(), 4, shuffle=True, rank=1, world_size=2, seed=0))
+    loader = ss.DataLoader(Numbers(), 4, shuffle=True, seed=0)
     with process_group(1, 2):
         assert len(loader) == 5 and loader.state_dict()["global_batch_size"] == 8
         assert read_epoch(wrap(loader)) == expected
     for rank in range(2):
-        loader = ss.DataLoader(Numbers(), 4, shuffle=True)
+        loader = ss.DataLoader(Numbers(), 4, shuffle=True, seed=0)
         whole = read_epoch(loader)
         with process_group(rank, 2):
             second = read_epoch(wrap(loader))
-        given = ss.DataLoader(Numbers(), 4, shuffle=True, rank=rank, world_size=2)
+        given = ss.DataLoader(Numbers(), 4, shuffle=True, rank=rank, world_size=2, seed=0)
         given.set_epoch(1)
         assert len(whole) == 10 and second == read_epoch(given)
 

@@ -54,7 +54,7 @@ def test_kept_batch_does_not_keep_loader_threads_alive(photos):
 def test_kept_batch_keeps_only_its_own_slab_in_memory(photos):
     """Each iteration has 70 slabs of 0.3 MB."""
     run = interpreters.run(IMPORTS + f"""
-loader = ss.DataLoader(ss.ImageFolder({str(photos)!r}, T.Resize((160, 160))), 4, prefetch_factor=64)
+loader = ss.DataLoader(ss.ImageFolder({str(photos)!r}, T.Resize((160, 160))), 4, prefetch_factor=64, num_workers=1)
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * 4096
 kept = [next(iter(loader))]
@@ -67,7 +67,7 @@ print(resident() - before)
 
 def test_small_fields_have_separate_memory(device):
     for start in (0, 2):  # whole batches, and the last ones of an epoch
-        loader = ss.DataLoader(Mixed(), 8, device=device)
+        loader = ss.DataLoader(Mixed(), 8, device=device, num_workers=1)
         loader.load_state_dict({"position": start, "batches_per_epoch": 3})
         batch = next(iter(loader))
         for name in ("index", "box"):
@@ -85,7 +85,7 @@ def test_iteration_can_be_retried_after_out_of_memory(photos):
     program = IMPORTS + f"""
 import resource
 data = ss.Subset(ss.ImageFolder({str(photos)!r}, T.Resize((2048, 2048))), range(4))
-loader = ss.DataLoader(data, 2)
+loader = ss.DataLoader(data, 2, num_workers=1)
 kept = next(iter(loader))  # the next pass needs a slab of 24 MiB anew
 hard = resource.getrlimit(resource.RLIMIT_AS)[1]
 for limit in (1 << 20, hard):
@@ -112,12 +112,12 @@ def test_file_names_that_are_not_utf8_round_trip(tmp_path, photos):
     classes = [os.fsdecode(b"caf\xe9"), "plain"]
     crop = T.CenterCrop(8)
     for data in (ss.ImageFolder(root, crop), ss.ImageFolder(root, crop, classes[::-1]), ss.open_dataset(root, crop)):
-        assert sorted(data.classes) == classes and len(next(iter(ss.DataLoader(data, 2)))[0]) == 2
+        assert sorted(data.classes) == classes and len(next(iter(ss.DataLoader(data, 2, num_workers=1)))[0]) == 2
         assert os.path.samefile(data.name(0), os.path.join(root, data.classes[0], os.fsdecode(b"1\xe9.jpg")))
     with open(data.name(0), "wb") as file:
         file.write(b"no image")
     with pytest.raises(ss.Error, match=r"caf\\x[eE]9/1\\x[eE]9.jpg"):
-        list(ss.DataLoader(data, 2))
+        list(ss.DataLoader(data, 2, num_workers=1))
 
 
 @pytest.mark.parametrize("opens", [ss.ImageFolder, ss.open_dataset])
@@ -148,7 +148,7 @@ def test_folder_scan_releases_the_gil(photos, opens):
 def test_set_epoch_keeps_position_in_resumed_epoch(photos):
     """Training loops of all kinds call set_epoch() at the start of each epoch, even of a resumed one."""
     def made():
-        return ss.DataLoader(ss.ImageFolder(photos, T.CenterCrop(8)), 10, shuffle=True)
+        return ss.DataLoader(ss.ImageFolder(photos, T.CenterCrop(8)), 10, shuffle=True, seed=0, num_workers=1)
 
     def passes(loader, epochs):
         for epoch in epochs:
@@ -177,9 +177,9 @@ class Folder(ss.ImageFolder):
 
 
 def test_len_and_getitem_of_image_folder_subclass_are_used(photos):
-    images, labels = next(iter(ss.DataLoader(Folder(photos, T.CenterCrop(4)), 4)))
+    images, labels = next(iter(ss.DataLoader(Folder(photos, T.CenterCrop(4)), 4, num_workers=1)))
     assert images.shape == (4, 3, 4, 4) and images[:, 0, 0, 0].tolist() == [0, 1, 2, 3] and labels.tolist() == [7] * 4
-    images, _ = next(iter(ss.DataLoader(ss.Subset(Folder(photos), [3, 1]), 2)))
+    images, _ = next(iter(ss.DataLoader(ss.Subset(Folder(photos), [3, 1]), 2, num_workers=1)))
     assert images[:, 0, 0, 0].tolist() == [3, 1]
 
 
@@ -200,13 +200,13 @@ def test_overrides_that_native_code_would_bypass_are_refused(photos):
         """Overrides no method."""
 
     data = ss.ImageFolder(photos, Named(8))
-    assert next(iter(ss.Pipeline(ss.DataLoader(data, 4), device="cpu")))[0].shape == (4, 3, 8, 8)
+    assert next(iter(ss.Pipeline(ss.DataLoader(data, 4, num_workers=1), device="cpu")))[0].shape == (4, 3, 8, 8)
     with pytest.raises(ss.Refused, match=r"Short defines its own __len__\(\).*use slipstream.Subset"):
-        ss.DataLoader(Short(photos, T.CenterCrop(8)), 4)
+        ss.DataLoader(Short(photos, T.CenterCrop(8)), 4, num_workers=1)
     with pytest.raises(ss.Refused, match=r"Dark defines its own __call__\(\).*give a function"):
         T.Compose([T.Resize((32, 32)), Dark(8)])
     with pytest.raises(ss.Refused, match=r"Dark defines its own __call__\(\)"):
-        ss.DataLoader(ss.ImageFolder(photos, Dark(8)), 4)
+        ss.DataLoader(ss.ImageFolder(photos, Dark(8)), 4, num_workers=1)
     half = Half(data, 4)
     assert next(iter(half))[0].dtype == torch.float32
     with pytest.raises(ss.Refused, match=r"Half defines its own __iter__\(\).*Pipeline.*to a stage"):
@@ -239,7 +239,7 @@ def test_reading_one_batch_does_not_advance_the_epoch(photos, wrap):
     loader.set_epoch(1)
     next(iter(loop))
     assert loader.epoch == 1 and read_labels(loop) == epochs[1][2:]
-    single = ss.DataLoader(ss.Subset(ss.ImageFolder(photos, T.CenterCrop(8)), range(10)), 10)
+    single = ss.DataLoader(ss.Subset(ss.ImageFolder(photos, T.CenterCrop(8)), range(10)), 10, num_workers=1)
     next(iter(wrap(single)))
     assert single.epoch == 0 and len(read_labels(wrap(single))) == 1 and single.epoch == 1
 

@@ -134,7 +134,7 @@ def test_samples_of_all_mapping_types_are_collated(kind):
     names = {} if kind is Output else {"name": "a"}
     samples = [made(kind, x=torch.full((2,), float(i)), y=i, **names) for i in range(4)]
     for _ in range(2):
-        first, second = ss.DataLoader(samples, 2, multiprocessing_context="fork")
+        first, second = ss.DataLoader(samples, 2, multiprocessing_context="fork", num_workers=1)
         assert first["x"].tolist() == [[0, 0], [1, 1]] and second["y"].tolist() == [2, 3]
         assert not names or second["name"] == ["a", "a"]
         assert isinstance(first, type(samples[0])) or kind in (Deep, Frozen)

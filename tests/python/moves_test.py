@@ -32,7 +32,7 @@ def identity(image):
 
 def refusal(data):
     with pytest.raises(ss.Refused) as raised:
-        ss.DataLoader(data, 2)
+        ss.DataLoader(data, 2, num_workers=1)
     return str(raised.value)
 
 
@@ -50,7 +50,7 @@ def test_torchvision_flip_of_image_with_mask_is_refused(shapes, photos, flip):
             "match it") in message
     assert "use slipstream.transforms.RandomHorizontalFlip instead" in message and "leave out" not in message
     assert "the mask 'label'" in refusal(ss.Subset(ss.ConcatDataset([data, data]), [1, 3]))
-    assert len(list(ss.DataLoader(ss.ImageFolder(photos, T.Compose([T.CenterCrop(16), flip])), 50))) == 1
+    assert len(list(ss.DataLoader(ss.ImageFolder(photos, T.Compose([T.CenterCrop(16), flip])), 50, num_workers=1))) == 1
 
 
 def test_advice_is_to_leave_out_transform_without_our_equivalent(shapes):
@@ -63,7 +63,7 @@ def test_advice_is_to_leave_out_transform_without_our_equivalent(shapes):
 
 def test_color_transforms_and_custom_functions_are_allowed_with_masks(shapes):
     chain = T.Compose([T.CenterCrop(16), v2.ColorJitter(0.4), identity, v1.RandomInvert(), T.RandomVerticalFlip()])
-    batches = list(ss.DataLoader(ss.open_dataset(shapes, chain), 3))
+    batches = list(ss.DataLoader(ss.open_dataset(shapes, chain), 3, num_workers=1))
     assert [(images.shape[2:], masks.shape[-2:]) for images, masks in batches] == [((16, 16), (16, 16))] * 2
 
 
@@ -81,7 +81,7 @@ def test_geometric_transform_with_field_of_image_size_is_refused(mask, mover):
             "6 x 8") in message
     assert "move both in __getitem__" in message
     flat = [{"image": IMAGE, "mask": mask.flatten()}] * 2
-    assert len(next(iter(ss.DataLoader(ss.PythonDataset(flat, mover), 2)))["mask"]) == 2
+    assert len(next(iter(ss.DataLoader(ss.PythonDataset(flat, mover), 2, num_workers=1)))["mask"]) == 2
 
 
 def test_refusal_names_the_geometric_transform():
@@ -92,7 +92,7 @@ def test_refusal_names_the_geometric_transform():
 def test_color_transforms_are_allowed_with_fields_of_image_size():
     chain = T.Compose([T.ColorJitter(0.1), T.GaussianBlur(3), T.RandomErasing(), v2.RandomInvert(), identity,
                        T.Normalize([0.5], [0.5])])
-    image, mask = next(iter(ss.DataLoader(ss.PythonDataset([(IMAGE, torch.ones(6, 8))] * 2, chain), 2)))
+    image, mask = next(iter(ss.DataLoader(ss.PythonDataset([(IMAGE, torch.ones(6, 8))] * 2, chain), 2, num_workers=1)))
     assert image.shape == (2, 3, 6, 8) and mask.eq(1).all()
 
 
@@ -100,7 +100,7 @@ def test_two_pil_images_get_the_same_crop_and_flips():
     image = Image.fromarray(IMAGE.permute(1, 2, 0).contiguous().numpy())
     chain = T.Compose([T.RandomHorizontalFlip(), T.RandomVerticalFlip(), T.RandomCrop(4)])
     for seed in range(5):
-        loader = ss.DataLoader(ss.PythonDataset([(image, image.convert("L"))] * 4, chain), 4, seed=seed)
+        loader = ss.DataLoader(ss.PythonDataset([(image, image.convert("L"))] * 4, chain), 4, seed=seed, num_workers=1)
         colored, gray = next(iter(loader))
         for i in range(4):
             assert torch.equal(torch.from_numpy(numpy_gray(colored[i])), gray[i, 0])
@@ -111,15 +111,15 @@ def test_palette_mask_next_to_pil_image_raises():
     pair = {"image": image, "mask": image.convert("P")}
     for chain in (None, T.Resize((6, 6))):
         with pytest.raises(ss.Error, match=r"field 'mask' is a PIL image with a palette .*numpy.array\(mask\)"):
-            list(ss.DataLoader(ss.PythonDataset([pair] * 2, chain), 2))
+            list(ss.DataLoader(ss.PythonDataset([pair] * 2, chain), 2, num_workers=1))
 
 
 def test_palette_mask_next_to_tensor_raises():
     palette, tensor = Image.new("P", (8, 6)), torch.zeros(3, 6, 8)
     for sample in ((tensor, palette), {"image": palette, "other": tensor}):
         with pytest.raises(ss.Error, match="is a PIL image with a palette"):
-            ss.DataLoader([sample] * 2, 2)
-    assert next(iter(ss.DataLoader([(palette, tensor)] * 2, 2)))[0].shape == (2, 3, 6, 8)
+            ss.DataLoader([sample] * 2, 2, num_workers=1)
+    assert next(iter(ss.DataLoader([(palette, tensor)] * 2, 2, num_workers=1)))[0].shape == (2, 3, 6, 8)
 
 
 def cropped(image):
@@ -149,11 +149,11 @@ def test_function_resizing_image_with_mask_or_boxes_raises(tmp_path, beside):
 
     told = "it makes an image of 4 x 8 pixels from 8 x 8, but receives only the image, and another field"
     with pytest.raises(ss.Error, match=told):
-        ss.DataLoader(data(cropped), 4)
+        ss.DataLoader(data(cropped), 4, num_workers=1)
     with pytest.raises(ss.Error, match=told):
         data(cropped)[0]
     place = 1 if beside == "boxes" else 0
-    images = next(iter(ss.DataLoader(data(inverted), 4)))[place]
+    images = next(iter(ss.DataLoader(data(inverted), 4, num_workers=1)))[place]
     assert torch.equal(images.permute(0, 2, 3, 1), torch.from_numpy(255 - PIXELS))
     assert torch.equal(data(inverted)[3][place], images[3])
 
@@ -166,14 +166,14 @@ def test_function_uses_same_random_numbers_for_images_of_a_sample():
     """The images may differ in size and channels."""
     pair = (Image.new("RGB", (8, 6)), Image.new("L", (5, 4)))
     data = ss.PythonDataset([pair] * 8, T.Compose([drawn, v2.RandomInvert()]))
-    for one, other in [*ss.DataLoader(data), *(data[i] for i in range(8))]:
+    for one, other in [*ss.DataLoader(data, num_workers=1), *(data[i] for i in range(8))]:
         assert (one.shape[-3:], other.shape[-3:]) == ((3, 6, 8), (1, 4, 5)) and one.unique().tolist() == other.unique().tolist()
     assert len({data[0][0].max().item() for _ in range(9)}) > 1
 
 
 def test_function_on_data_set_without_images_is_refused(tmp_path):
     data = arrays(tmp_path, inverted, label=numpy.arange(4))
-    for use in (lambda: ss.DataLoader(data, 2), lambda: data[0]):
+    for use in (lambda: ss.DataLoader(data, 2, num_workers=1), lambda: data[0]):
         with pytest.raises(ss.Refused, match="transforms in Python apply to images, but the data set has none"):
             use()
 
@@ -185,7 +185,7 @@ def test_transform_without_applicable_field_is_refused(tmp_path, fields, told):
     for transform in (T.Normalize([0.5], [0.5]), T.Compose([T.ColorJitter(0.5)])):
         name = "normalize" if isinstance(transform, T.Normalize) else "color_jitter"
         data = arrays(tmp_path, transform, **fields)
-        for use in (lambda data: ss.DataLoader(data, 2), lambda data: data[0]):
+        for use in (lambda data: ss.DataLoader(data, 2, num_workers=1), lambda data: data[0]):
             with pytest.raises(ss.Refused, match=f"no field that {name} applies to: its fields are {told}"):
                 use(data)
 

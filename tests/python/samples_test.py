@@ -71,9 +71,9 @@ def test_image_field_is_selected_or_ambiguity_refused(sample, images):
 def test_second_picture_is_not_transformed():
     data = ss.PythonDataset([{"image": TENSOR, "depth": GRAY}] * 2, ss.transforms.CenterCrop((5, 4)))
     with pytest.raises(ss.Refused, match="CenterCrop moves the pixels of field 'image' alone"):
-        ss.DataLoader(data)
+        ss.DataLoader(data, num_workers=1)
     data.transform = ss.transforms.Normalize([0.5], [0.5])
-    for sample in (data[0], next(iter(ss.DataLoader(data)))):
+    for sample in (data[0], next(iter(ss.DataLoader(data, num_workers=1)))):
         assert sample["depth"].shape[-3:] == (1, 5, 4) and sample["depth"].dtype == torch.uint8
         assert sample["image"].unique().tolist() == [-1]
 
@@ -176,7 +176,7 @@ def test_loader_converts_only_the_first_image():
             return {"image": image(i), "later": image(i + 10)}
 
     data = ss.PythonDataset(Pairs(), ss.transforms.ToDtype(torch.float32))
-    batch = next(iter(ss.DataLoader(data, 4)))
+    batch = next(iter(ss.DataLoader(data, 4, num_workers=1)))
     assert batch["image"].dtype == torch.float32 and batch["later"].dtype == torch.uint8
     assert batch["image"][:, 0, 0, 0].tolist() == [0, 1, 2, 3]
     assert batch["later"][:, 0, 0, 0].tolist() == [10, 11, 12, 13]
@@ -201,11 +201,11 @@ class Made:
     (lambda i: {"k" * (1 << 24): i}, "has 33.* bytes, more than 16777216: use fewer")])
 def test_samples_with_too_many_fields_are_refused(make, message):
     with pytest.raises(ss.Error, match=f"step 'read' of sample 0: the .*{message}"):
-        ss.DataLoader(Made(make), 2)
+        ss.DataLoader(Made(make), 2, num_workers=1)
 
 
 def test_sample_with_maximum_number_of_fields_is_collated():
-    batch = next(iter(ss.DataLoader(Made(lambda i: [*range(4095), "text"]), 2)))
+    batch = next(iter(ss.DataLoader(Made(lambda i: [*range(4095), "text"]), 2, num_workers=1)))
     assert torch.stack(batch[:-1]).tolist() == [[n, n] for n in range(4095)] and batch[-1] == ("text", "text")
 
 
@@ -214,7 +214,7 @@ def test_very_long_error_message_is_reported():
         raise ValueError("long" * (1 << 23))
 
     with pytest.raises(ss.Error, match="^step 'read' of sample 0: ValueError: longlong"):
-        ss.DataLoader(Made(fails), 2)
+        ss.DataLoader(Made(fails), 2, num_workers=1)
 
 
 def with_a_note(i):
@@ -226,19 +226,19 @@ def with_a_note(i):
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has no notes and groups")
 def test_exception_text_precedes_notes_and_traceback():
     with pytest.raises(ss.Error, match=r"step 'read' of sample 0: ValueError: no 0\nin worker(.|\n)*see the manual"):
-        ss.DataLoader(Made(with_a_note), 1)
+        ss.DataLoader(Made(with_a_note), 1, num_workers=1)
 
     def group(i):
         raise ExceptionGroup("two files", [OSError("a"), OSError("b")])  # noqa: F821
 
     with pytest.raises(ss.Error, match=r"ExceptionGroup: two files \(2 sub-exceptions\)\nin worker"):
-        ss.DataLoader(Made(group), 1)
+        ss.DataLoader(Made(group), 1, num_workers=1)
 
 
 def test_one_element_arrays_of_any_stride_keep_their_values():
     column = numpy.arange(6.0).reshape(1, 6).T  # pandas' frame[["y"]].values has such strides
     table = torch.arange(24.0).reshape(6, 4)
-    batch = next(iter(ss.DataLoader([(column[i], table[i : i + 1, 3]) for i in range(6)], 6)))
+    batch = next(iter(ss.DataLoader([(column[i], table[i : i + 1, 3]) for i in range(6)], 6, num_workers=1)))
     assert torch.equal(batch[0], torch.from_numpy(column)) and torch.equal(batch[1], table[:, 3:])
 
 

@@ -24,7 +24,7 @@ class Net(nn.Module):
 
 def make_loader(photos, device="cpu", batch_size=8, shuffle=True, workers=2, **options):
     data = ss.ImageFolder(photos, T.Compose(CHAIN))
-    return ss.DataLoader(data, batch_size, shuffle, num_workers=workers, device=device, **options)
+    return ss.DataLoader(data, batch_size, shuffle, num_workers=workers, device=device, **{"seed": 0} | options)
 
 
 def make_trainer(photos, device="cpu", model=None, batch_size=8, **options):

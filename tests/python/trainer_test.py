@@ -34,7 +34,7 @@ def test_trainer_matches_plain_loop(photos, device):
 def test_python_transforms_are_accepted_and_python_data_refused(photos, device):
     def fit(*more):
         data = ss.ImageFolder(photos, ss.transforms.Compose([*CHAIN[:1], *more, *CHAIN[1:]]))
-        loader = ss.DataLoader(data, 8, shuffle=True, num_workers=2, device=device)
+        loader = ss.DataLoader(data, 8, shuffle=True, num_workers=2, device=device, seed=0)
         return ss.Trainer(loader, without_draws(), epochs=2, deterministic=True, precision="fp32").fit()
 
     with_one, without = fit(lambda image: image.clone()), fit()
@@ -272,7 +272,7 @@ def test_segmentation_model_trains_on_masks(tmp_path, device):
 
     def fit(**options):
         torch.manual_seed(0)
-        loader = ss.DataLoader(data, 4, True, device=device)
+        loader = ss.DataLoader(data, 4, True, device=device, seed=0)
         return ss.Trainer(loader, Segmenter(), epochs=2, lr=0.1, precision="fp32", val=loader, progress=False,
                           **options).fit()
 

@@ -40,7 +40,7 @@ def test_torchvision_tensor_conversions_are_refused(photos):
         assert "ToDtype(torch.float32, scale=True)" in message
     inside = v1.Compose([v1.CenterCrop(16), v1.ToTensor()])
     assert "leave it out" in error_message(ss.DataLoader, ss.ImageFolder(photos, inside), 2)
-    images, _ = next(iter(ss.DataLoader(ss.ImageFolder(photos, v2.Compose([v2.ToImage(), v2.CenterCrop(16)])), 2)))
+    images, _ = next(iter(ss.DataLoader(ss.ImageFolder(photos, v2.Compose([v2.ToImage(), v2.CenterCrop(16)])), 2, num_workers=1)))
     assert images.shape == (2, 3, 16, 16) and images.dtype == torch.uint8
 
 
@@ -75,7 +75,7 @@ def test_invalid_sample_ids_epoch_and_seed_are_refused():
 
 def test_torchvision_mixup_works_as_a_stage(photos):
     v2 = pytest.importorskip("torchvision.transforms.v2")
-    loader = ss.DataLoader(ss.ImageFolder(photos, T.Compose([T.Resize((8, 8)), T.Normalize([0.5], [0.5])])), 10)
+    loader = ss.DataLoader(ss.ImageFolder(photos, T.Compose([T.Resize((8, 8)), T.Normalize([0.5], [0.5])])), 10, num_workers=1)
     stage = ss.Stage("mix", v2.MixUp(num_classes=3).eval(), input=(0, 1), output=(0, 1), seed=1)
     mixed = list(ss.Pipeline(loader, [stage]))
     assert [labels.shape for _, labels in mixed] == [(10, 3)] * 5

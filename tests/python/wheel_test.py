@@ -16,7 +16,7 @@ PROGRAM = """
 import sys, torch, slipstream as ss
 assert ss.__file__.startswith(sys.prefix), ss.__file__
 data = ss.ImageFolder("photos", ss.transforms.Resize((16, 16)))
-loader = ss.DataLoader(data, batch_size=4, shuffle=True)
+loader = ss.DataLoader(data, batch_size=4, shuffle=True, seed=0)
 pipe = ss.Pipeline(loader, [("scale", lambda x: x.float() / 255)])
 print(sum(len(labels) for _, labels in pipe))
 libraries = open("/proc/self/maps").read()

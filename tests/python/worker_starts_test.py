@@ -43,15 +43,15 @@ class Nested:
         data = self.data
         if not isinstance(data, torch.Tensor):
             data = ss.ImageFolder(data, ss.transforms.CenterCrop(8))
-        return next(iter(ss.DataLoader(data, 3, multiprocessing_context=self.method)))[0]
+        return next(iter(ss.DataLoader(data, 3, multiprocessing_context=self.method, num_workers=1)))[0]
 
 
 @pytest.mark.parametrize(("outer", "inner"), [("fork", "fork"), ("fork", "spawn"), ("spawn", "fork")])
 def test_python_loader_inside_a_worker_is_refused_native_one_works(photos, outer, inner):
     data = Nested(torch.arange(9), inner)
     with pytest.raises(ss.Error, match=r"sample 0: .*inside a worker process \('slipstream worker 0'\): create it in"):
-        ss.DataLoader(data, 2, multiprocessing_context=outer)
-    assert [x.shape for x in ss.DataLoader(Nested(photos), 2, multiprocessing_context=outer)] == [(2, 3, 3, 8, 8)]
+        ss.DataLoader(data, 2, multiprocessing_context=outer, num_workers=1)
+    assert [x.shape for x in ss.DataLoader(Nested(photos), 2, multiprocessing_context=outer, num_workers=1)] == [(2, 3, 3, 8, 8)]
 
 
 def test_python_loader_inside_a_torch_worker_is_refused(monkeypatch):
@@ -72,10 +72,10 @@ class HeldObject(list):
     def __reduce__(self):
         begun.set()
         proceed.wait()
-        return list, ([len(ss.DataLoader([1, 2]))],)
+        return list, ([len(ss.DataLoader([1, 2], num_workers=1))],)
 
 def start():
-    print([x.item() for x in ss.DataLoader(HeldObject([1]), multiprocessing_context="spawn")], flush=True)
+    print([x.item() for x in ss.DataLoader(HeldObject([1]), multiprocessing_context="spawn", num_workers=1)], flush=True)
 
 if __name__ == "__main__":
     starting = threading.Thread(target=start)
@@ -83,7 +83,7 @@ if __name__ == "__main__":
     begun.wait()
     process = os.fork()
     if process == 0:
-        print([x.item() for x in ss.DataLoader([3, 4])], flush=True)
+        print([x.item() for x in ss.DataLoader([3, 4], num_workers=1)], flush=True)
         os._exit(0)
     os.waitpid(process, 0)
     proceed.set()
@@ -181,14 +181,14 @@ def iterate():
 thread = threading.Thread(target=iterate)
 thread.start()
 for _ in range(40):
-    ss.DataLoader(list(range(12)), 3)
+    ss.DataLoader(list(range(12)), 3, num_workers=1)
 ends.set()
 thread.join()
 print("ended")
 """
 
 
-@pytest.mark.parametrize("loop", ["[torch.zeros(3)] * 4", "ss.DataLoader([1, 2, 3], 1)"])
+@pytest.mark.parametrize("loop", ["[torch.zeros(3)] * 4", "ss.DataLoader([1, 2, 3], 1, num_workers=1)"])
 def test_workers_start_while_another_thread_iterates(loop):
     """The other thread is sometimes inside PyTorch's random generator or the choice of kernels, whose locks a forked
     process would wait for."""
@@ -211,7 +211,7 @@ def draw():
 thread = threading.Thread(target=draw)
 thread.start()
 for _ in range(10):
-    ss.DataLoader([1, 2, 3])
+    ss.DataLoader([1, 2, 3], num_workers=1)
 ends.set()
 thread.join()
 print("ended")
@@ -275,7 +275,7 @@ def test_workers_that_never_begin_raise(forks):
 def test_worker_that_exits_before_it_begins_raises(forks):
     forks["dead"] = [1]
     with pytest.raises(ss.Error, match="exited with code 3"):
-        ss.DataLoader(range(4))
+        ss.DataLoader(range(4), num_workers=1)
     assert workers_left() == []
 
 
@@ -295,7 +295,7 @@ def test_ctrl_c_while_a_worker_begins_is_raised(monkeypatch, forks):
 
 
 def test_replacement_worker_that_does_not_begin_is_restarted(forks):
-    loader = ss.DataLoader(range(4))
+    loader = ss.DataLoader(range(4), num_workers=1)
     os.kill(workers_left()[0].pid, signal.SIGKILL)
     with pytest.raises(ss.Error, match="signal 9"):
         list(loader)
@@ -321,7 +321,7 @@ def begin(number):
     time.sleep(1000)
 
 
-ss.DataLoader([1, 2], worker_init_fn=begin)
+ss.DataLoader([1, 2], worker_init_fn=begin, num_workers=1)
 """)
     program = subprocess.Popen([sys.executable, tmp_path / "program.py"], text=True, stdout=subprocess.PIPE,
                                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})

@@ -18,6 +18,7 @@
 namespace slipstream {
 
 class BatchChain;
+class BatchQueue;
 class DeviceChain;
 class TraceRecorder;
 struct PackedField;
@@ -89,6 +90,10 @@ struct DataLoaderOptions : SampleOptions, LoadingOptions {
   std::size_t held_batches = 2;
   /// First batch to return; batches are numbered through all epochs.
   std::uint64_t first_batch = 0;
+  /// Batches that the caller lists while the loader runs; nullptr: the loader computes their order.
+  /// With a queue, batches may be smaller than batch_size, and `shuffle`, `sampler`, `rank` and
+  /// drop_last are not used. A bad sample is replaced by the next good one of the same batch.
+  std::shared_ptr<BatchQueue> batches = nullptr;
   std::optional<HostCut> cut = std::nullopt;  ///< no value: the loader executes all steps
   /// The number of transforms, counted from the last, that the device applies to the batch. The
   /// loader only generates their random parameters (SlabLayout::device_chain).
@@ -163,9 +168,13 @@ class DataLoader {
   const SlabLayout& layout() const;
   /// Returns the number of slabs.
   std::size_t slabs() const;
-  /// Returns the number of batches in an epoch of this rank.
+  /// Returns the number of batches in an epoch of this rank. REQUIRES: DataLoaderOptions::batches
+  /// is nullptr
   std::uint64_t batches_per_epoch() const;
 
+  /// Must be called after batches were added to DataLoaderOptions::batches, so that workers
+  /// continue.
+  void notify_added();
   /// Returns true if next() would return or throw without waiting.
   bool ready();
   /// Waits for the next batch in order and returns it. If a sample of this batch failed, throws the

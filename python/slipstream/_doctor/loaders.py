@@ -268,6 +268,7 @@ class Loaders:
             self.is_stream or loader.batch_sampler is None
         )
         self.pin_memory = bool(loader.pin_memory and on_gpu)
+        self.workers = loader.num_workers
         self.prefetch = loader.prefetch_factor or 0
         self._sampler = None
         if not self.is_stream:

@@ -36,7 +36,7 @@ class LevelMeasurements:
     ) -> None:
         self._start = time.perf_counter()
         self.loaders, self.device, self.budget_s = loaders, device, budget_s
-        self.workers: int = loaders.loader.num_workers
+        self.workers: int = loaders.workers
         self.batch_size: int = loaders.batch_size
         self._user_step = step
         self._on_gpu = torch.device(device).type == "cuda"

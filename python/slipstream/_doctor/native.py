@@ -29,15 +29,15 @@ class NativeLoaders:
     pin_memory = True
 
     def __init__(self, loader: DataLoader) -> None:
-        loader._take_ranks()
         self.loader = loader
         self.batch_size = loader.batch_size
+        self.workers = max(1, loader.num_workers)
         self.prefetch = loader.prefetch_factor
 
     def made(self, after: str = "", items: int = 0, workers: int | None = None) -> _native.Loader:
         """Returns a native loader with full batches. If `after` names a step, it starts with `items` cached results of
         this step."""
-        return _native.examined(self.loader._native, after, items, workers or self.loader.num_workers)
+        return _native.examined(self.loader._native, after, items, workers or self.workers)
 
     def batches(self, after: str = "", items: int = 0) -> Iterator[Any]:
         """Returns the batches of all epochs. The loader is created at once, not with the first batch."""
@@ -98,19 +98,19 @@ class NativeLevelMeasurements(LevelMeasurements):
         return self._one.costs(self._all)
 
     def _note_situation(self, observed: _native.Observations) -> None:
-        observed.set_samples(len(self.loaders.loader.dataset))
+        observed.set_samples(len(self.loaders.loader._native_dataset()))
         observed.set_plan(self._on_gpu, True, observed.slabs - 1, True)
         if self._on_gpu:
             observed.set_on_device_from(_native.possible_on_device(self.loaders.loader._native))
 
     def _note_crop(self, observed: _native.Observations) -> None:
-        if crop := late_native_crop(self.loaders.loader.dataset.transform, observed.host):
+        if crop := late_native_crop(self.loaders.loader._native_dataset().transform, observed.host):
             observed.set_late_crop(*crop)
 
     def add_findings(self, observed: _native.Observations) -> None:
         loader = self.loaders.loader
         handing_over = "copying" if self._on_gpu else "returning batches"
-        if name := over_batch(Compose._wrap(loader.dataset.transform)._steps):
+        if name := over_batch(Compose._wrap(loader._native_dataset().transform)._steps):
             self.warnings.append(f"{handing_over} is measured together with {name}, which follows it")
         if self._on_gpu:
             if _native.fields_as_files(loader._native):
