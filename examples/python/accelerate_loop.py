@@ -44,7 +44,7 @@ def train(options, accelerator):
     # device. A frozen encoder that is a stage must not either: prepare() would wrap it for training.
     model, optimizer = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9))
     loader = ss.DataLoader(data, options.batch_size // accelerator.num_processes, shuffle=True, drop_last=True,
-                           num_workers=options.num_workers, device=accelerator.device)
+                           num_workers=options.num_workers, seed=options.seed, device=accelerator.device)
     accelerator.register_for_checkpointing(loader)
     saved = sorted(options.checkpoints.glob("step-*")) if options.checkpoints else []
     if saved:
@@ -74,6 +74,7 @@ def main():
     parser.add_argument("--size", type=int, default=32)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--num-workers", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--checkpoints", type=Path, help="a folder")
     parser.add_argument("--save-every", type=int, default=10)
     parser.add_argument("--timeout", type=float, default=600, help="seconds after which a process is taken for dead")

@@ -52,7 +52,7 @@ def train(options, device):
     crop = [ss.transforms.RandomResizedCrop(options.size), ss.transforms.RandomHorizontalFlip()]
     data = ss.ImageFolder(options.data, ss.transforms.Compose(crop))
     loader = ss.DataLoader(data, options.batch_size // dist.get_world_size(), shuffle=True, drop_last=True,
-                           num_workers=options.num_workers, device=device)
+                           num_workers=options.num_workers, seed=options.seed, device=device)
     model = make_model(len(data.classes), device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     load(options.checkpoints, model, optimizer, loader)
@@ -81,6 +81,7 @@ def main():
     parser.add_argument("--size", type=int, default=32)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--num-workers", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--checkpoints", type=Path, help="a folder")
     parser.add_argument("--save-every", type=int, default=10)
     parser.add_argument("--timeout", type=float, default=600, help="seconds after which a process is taken for dead")

@@ -40,7 +40,8 @@ class Classifier(lightning.LightningModule):
         step."""
         device = self.trainer.strategy.root_device
         loader = ss.DataLoader(self.data, self.options.batch_size // self.trainer.world_size, shuffle=True,
-                               drop_last=True, num_workers=self.options.num_workers, device=device)
+                               drop_last=True, num_workers=self.options.num_workers, seed=self.options.seed,
+                               device=device)
         mean, std = (each.to(device).view(1, 3, 1, 1) for each in (MEAN, STD))
         return ss.Pipeline(loader, [("normalize", lambda images: (images / 255 - mean) / std)])
 
@@ -61,6 +62,7 @@ def main():
     parser.add_argument("--size", type=int, default=32)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--num-workers", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--checkpoints", help="a folder")
     parser.add_argument("--save-every", type=int, default=10)
     parser.add_argument("--timeout", type=float, default=600, help="seconds after which a process is taken for dead")
