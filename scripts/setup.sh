@@ -32,6 +32,15 @@ libgmock-dev gmock/gmock.h
 LIST
 }
 
+optional_headers() {
+  cat <<'LIST'
+libbenchmark-dev benchmark/benchmark.h
+libgif-dev gif_lib.h
+libtiff-dev tiffio.h
+libwebp-dev webp/demux.h
+LIST
+}
+
 missing_headers() {
   have g++ || { cut -d' ' -f1; return; }
   while read -r package header; do
@@ -47,7 +56,7 @@ required() {
 
 optional() {
   have ccache || echo ccache
-  echo 'libbenchmark-dev benchmark/benchmark.h' | missing_headers
+  optional_headers | missing_headers
   [[ $lint ]] || return 0
   have clang++ || echo clang
   have ld.lld || echo lld

@@ -72,8 +72,11 @@ bool is_exif(std::span<const std::byte> segment) {
 }
 
 Orientation exif_orientation(std::span<const std::byte> segment) {
-  if (!is_exif(segment)) return kAsStored;
-  const Tiff tiff(segment.subspan(kExif.size()));
+  return is_exif(segment) ? tiff_orientation(segment.subspan(kExif.size())) : kAsStored;
+}
+
+Orientation tiff_orientation(std::span<const std::byte> bytes) {
+  const Tiff tiff(bytes);
   const auto directory = tiff.u32(4);
   return tiff.is_tiff() && directory ? orientation_in(tiff, *directory) : kAsStored;
 }

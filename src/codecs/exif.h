@@ -23,12 +23,20 @@ bool is_exif(std::span<const std::byte> segment);
 /// value is invalid, or if the segment is not EXIF.
 Orientation exif_orientation(std::span<const std::byte> segment);
 
+/// Returns the orientation in a TIFF structure, which is EXIF without the start that it has in
+/// JPEG, or kAsStored as above.
+Orientation tiff_orientation(std::span<const std::byte> tiff);
+
 /// Position of each pixel after applying an orientation: the stored pixel (y, x) moves to index
 /// `start + y * per_row + x * per_column`, counted in pixels.
 struct Turn {
   std::ptrdiff_t start = 0;
   std::ptrdiff_t per_row = 0;
   std::ptrdiff_t per_column = 1;
+
+  std::ptrdiff_t index(std::ptrdiff_t y, std::ptrdiff_t x) const {
+    return start + y * per_row + x * per_column;
+  }
 };
 
 /// Computes the positions for an orientation.

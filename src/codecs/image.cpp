@@ -1,8 +1,12 @@
 #include "slipstream/codecs/image.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 
+#include "codecs/bmp.h"
+#include "codecs/codec.h"
+#include "codecs/formats.h"
 #include "codecs/jpeg.h"
 #include "codecs/png.h"
 #include "codecs/pnm.h"
@@ -14,6 +18,14 @@ namespace {
 
 constexpr std::array<unsigned, 3> kJpegStart = {0xff, 0xd8, 0xff};
 constexpr std::array<unsigned, 8> kPngStart = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+constexpr std::array<unsigned, 6> kGif87Start = {'G', 'I', 'F', '8', '7', 'a'};
+constexpr std::array<unsigned, 6> kGif89Start = {'G', 'I', 'F', '8', '9', 'a'};
+constexpr std::array<unsigned, 4> kRiffStart = {'R', 'I', 'F', 'F'};
+constexpr std::array<unsigned, 4> kWebpName = {'W', 'E', 'B', 'P'};
+constexpr std::size_t kWebpNameAt = 8;
+// Little-endian and big-endian, TIFF and BigTIFF.
+constexpr std::array<std::array<unsigned, 4>, 4> kTiffStarts = {
+    {{'I', 'I', 42, 0}, {'M', 'M', 0, 42}, {'I', 'I', 43, 0}, {'M', 'M', 0, 43}}};
 
 template <std::size_t N>
 bool starts_with(std::span<const std::byte> file, const std::array<unsigned, N>& start) {
@@ -26,8 +38,28 @@ bool starts_with(std::span<const std::byte> file, const std::array<unsigned, N>&
 
 [[noreturn]] void refuse_unknown(std::span<const std::byte> file) {
   if (file.empty()) throw Error("the file is empty (0 bytes); replace or remove it");
-  throw Error("not a JPEG, PNG or PPM file according to its first bytes (file size in bytes: " +
-              std::to_string(file.size()) + "); convert, replace or remove the file");
+  throw Error(
+      "not a JPEG, PNG, PPM, BMP, GIF, TIFF or WebP file according to its first bytes (file "
+      "size in bytes: " +
+      std::to_string(file.size()) + "); convert, replace or remove the file");
+}
+
+bool is_tiff(std::span<const std::byte> file) {
+  return std::any_of(kTiffStarts.begin(), kTiffStarts.end(),
+                     [&](const auto& start) { return starts_with(file, start); });
+}
+
+bool is_webp(std::span<const std::byte> file) {
+  return starts_with(file, kRiffStart) && file.size() > kWebpNameAt &&
+         starts_with(file.subspan(kWebpNameAt), kWebpName);
+}
+
+const Codec& codec_for(std::span<const std::byte> file) {
+  const ImageFormat format = image_format(file);
+  if (format == ImageFormat::unknown) refuse_unknown(file);
+  const Codec* const codec = find_codec(format);
+  if (codec == nullptr) throw Error(missing_codec_message(format));
+  return *codec;
 }
 
 Shape shape_within(std::span<const std::byte> file, const DecodeOptions& options) {
@@ -88,34 +120,50 @@ ImageFormat image_format(std::span<const std::byte> file) {
   if (starts_with(file, kJpegStart)) return ImageFormat::jpeg;
   if (starts_with(file, kPngStart)) return ImageFormat::png;
   if (pnm::starts(file)) return ImageFormat::pnm;
+  if (is_webp(file)) return ImageFormat::webp;
+  if (is_tiff(file)) return ImageFormat::tiff;
+  if (starts_with(file, kGif87Start) || starts_with(file, kGif89Start)) return ImageFormat::gif;
+  if (bmp::starts(file)) return ImageFormat::bmp;
   return ImageFormat::unknown;
 }
 
-Shape image_shape(std::span<const std::byte> file) {
-  switch (image_format(file)) {
+const Codec* find_codec(ImageFormat format) {
+  static constexpr Codec kJpeg = {jpeg::shape, jpeg::decode};
+  static constexpr Codec kPng = {png::shape, png::decode_rgb};
+  static constexpr Codec kPnm = {pnm::shape, pnm::decode};
+  static constexpr Codec kBmp = {bmp::shape, bmp::decode};
+  switch (format) {
     case ImageFormat::jpeg:
-      return jpeg::shape(file);
+      return &kJpeg;
     case ImageFormat::png:
-      return png::shape(file);
+      return &kPng;
     case ImageFormat::pnm:
-      return pnm::shape(file);
+      return &kPnm;
+    case ImageFormat::bmp:
+      return &kBmp;
+    case ImageFormat::gif:
+      return gif_codec();
+    case ImageFormat::tiff:
+      return tiff_codec();
+    case ImageFormat::webp:
+      return webp_codec();
     case ImageFormat::unknown:
       break;
   }
-  refuse_unknown(file);
+  return nullptr;
 }
+
+bool may_be_transparent(std::span<const std::byte> file) {
+  const ImageFormat format = image_format(file);
+  if (format == ImageFormat::png) return png::has_alpha(file);
+  return format == ImageFormat::gif || format == ImageFormat::tiff || format == ImageFormat::webp;
+}
+
+Shape image_shape(std::span<const std::byte> file) { return codec_for(file).shape(file); }
 
 void decode_rgb(std::span<const std::byte> file, const DecodeOptions& options, HostArray& out) {
   const Shape shape = shape_within(file, options);
-  const MutableArray pixels = out.reset(DType::uint8, {shape[0], shape[1], 3});
-  const ImageFormat format = image_format(file);
-  if (format == ImageFormat::jpeg) {
-    jpeg::decode(file, options, pixels);
-  } else if (format == ImageFormat::pnm) {
-    pnm::decode(file, pixels);
-  } else {
-    png::decode_rgb(file, options, pixels);
-  }
+  codec_for(file).decode(file, options, out.reset(DType::uint8, {shape[0], shape[1], 3}));
 }
 
 std::optional<Window> decode_rgb_window(std::span<const std::byte> file,
@@ -130,14 +178,15 @@ std::optional<Window> decode_rgb_window(std::span<const std::byte> file,
 
 void decode_mask(std::span<const std::byte> file, const DecodeOptions& options, HostArray& out) {
   const Shape shape = shape_within(file, options);
-  if (image_format(file) == ImageFormat::pnm) {
-    throw Error("a mask must be PNG; save it as 8-bit gray PNG");
-  }
-  if (image_format(file) == ImageFormat::jpeg) {
+  const ImageFormat format = image_format(file);
+  if (format == ImageFormat::jpeg) {
     throw Error(
         "a mask must be PNG, because JPEG compression changes class indices; save the mask as "
         "8-bit gray PNG");
   }
+  if (format != ImageFormat::png)
+    throw Error("a mask must be PNG, but this file is " + std::string(to_string(format)) +
+                "; save it as 8-bit gray PNG");
   png::decode_mask(file, options, out.reset(DType::uint8, {shape[0], shape[1]}));
 }
 

@@ -94,7 +94,7 @@ bool starts(File file) {
 
 Shape shape(File file) { return read_header(file).shape; }
 
-void decode(File file, const MutableArray& out) {
+void decode(File file, const DecodeOptions&, const MutableArray& out) {
   const Header header = read_header(file);
   const std::size_t values = header.shape.elements();
   const std::size_t width = header.maximum > 255 ? 2 : 1;

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <span>
 
-#include "slipstream/core/array.h"
+#include "slipstream/codecs/image.h"
 
 namespace slipstream::pnm {
 
@@ -15,6 +15,6 @@ Shape shape(std::span<const std::byte> file);
 
 /// Decodes into `out` (uint8, height x width x 3), whose height and width must be those of shape().
 /// level = round(value / maximum * 255), as in PIL. Throws Error.
-void decode(std::span<const std::byte> file, const MutableArray& out);
+void decode(std::span<const std::byte> file, const DecodeOptions& options, const MutableArray& out);
 
 }  // namespace slipstream::pnm

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cctype>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,12 @@ inline std::vector<std::string> split(std::string_view text, char separator) {
     parts.emplace_back(text.substr(begin, end == std::string_view::npos ? end : end - begin));
   }
   return parts;
+}
+
+/// Returns the text with the letters A to Z in lower case.
+inline std::string lower_case(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
 }
 
 /// Removes blanks, tabs and line ends from both ends of the text.

@@ -3,13 +3,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cctype>
 #include <numeric>
-#include <set>
 #include <system_error>
 #include <utility>
 
 #include "core/number_text.h"
+#include "core/text.h"
 #include "datasets/scan_watch.h"
 #include "slipstream/core/error.h"
 
@@ -21,62 +20,76 @@ namespace {
 
 class Walk {
  public:
-  Walk(const fs::path& dir, UnreadFormats& unread)
-      : prefix_(dir.native().size() + (dir.native().ends_with('/') ? 0 : 1)), unread_(unread) {}
+  Walk(const fs::path& dir, bool has_hidden)
+      : prefix_(dir.native().size() + (dir.native().ends_with('/') ? 0 : 1)),
+        has_hidden_(has_hidden) {}
 
   std::vector<std::string> run(const fs::path& top) {
-    std::vector<fs::path> folders = {top};
-    while (!folders.empty()) {
-      const fs::path folder = std::move(folders.back());
-      folders.pop_back();
-      if (is_new(folder)) list(folder, folders);
-    }
+    visit(top);
     std::sort(found_.begin(), found_.end(),
               [](std::string_view a, std::string_view b) { return parts(a) < parts(b); });
     return std::move(found_);
   }
 
  private:
+  using Identity = std::pair<::dev_t, ::ino_t>;
+
   /// Splits a path into its folder, without the last slash, and its name.
   static std::pair<std::string_view, std::string_view> parts(std::string_view path) {
     const std::size_t name = path.rfind('/') + 1;  // npos + 1 is 0
     return {path.substr(0, name == 0 ? 0 : name - 1), path.substr(name)};
   }
 
-  // Device and inode identify a folder whatever links lead to it, which also ends loops of links.
-  bool is_new(const fs::path& folder) {
+  // Device and inode identify a folder, whatever links lead to it. A folder inside itself is a loop
+  // of links. The depth of recursion is limited by the length of a path (PATH_MAX).
+  void visit(const fs::path& folder) {
     struct ::stat status {};
-    if (::stat(folder.c_str(), &status) != 0) return true;  // list_folder() reports the reason
-    return visited_.emplace(status.st_dev, status.st_ino).second;
-  }
-
-  void list(const fs::path& folder, std::vector<fs::path>& folders) {
-    const std::vector<fs::path> paths = list_folder(folder);
-    // Reversed, because the stack of folders returns the last one first.
-    for (auto path = paths.rbegin(); path != paths.rend(); ++path) {
-      ScanWatch::poll();
+    // If stat() fails, list_whole_folder() reports the reason.
+    const Identity identity = ::stat(folder.c_str(), &status) == 0
+                                  ? Identity(status.st_dev, status.st_ino)
+                                  : Identity(0, 0);
+    if (std::find(around_.begin(), around_.end(), identity) != around_.end()) return;
+    around_.push_back(identity);
+    for (const fs::path& path : list_whole_folder(folder)) {
       std::error_code ignored;
-      if (fs::is_directory(*path, ignored)) {
-        folders.push_back(*path);
-      } else if (is_image_name(*path)) {
-        found_.push_back(path->native().substr(prefix_));
-      } else {
-        unread_.add(*path);
-      }
+      if (!fs::is_directory(path, ignored))
+        found_.push_back(path.native().substr(prefix_));
+      else if (has_hidden_ || !is_hidden(path))
+        visit(path);
     }
+    around_.pop_back();
   }
 
   std::size_t prefix_;
-  UnreadFormats& unread_;
+  bool has_hidden_;
   std::vector<std::string> found_;
-  std::set<std::pair<::dev_t, ::ino_t>> visited_;
+  std::vector<Identity> around_;  ///< the folders that contain the current one, and that one
 };
+
+std::string describe_first(std::uint64_t count, const std::string& name) {
+  return (count == 1 ? ": '" : ", the first '") + printable_name(name) + "'";
+}
 
 }  // namespace
 
+std::vector<std::string> files_below(const fs::path& dir, const fs::path& top, bool has_hidden) {
+  return Walk(dir, has_hidden).run(top);
+}
+
 std::vector<std::string> images_below(const fs::path& dir, const fs::path& top,
-                                      UnreadFormats& unread) {
-  return Walk(dir, unread).run(top);
+                                      SkippedFiles& skipped) {
+  std::vector<std::string> paths = files_below(dir, top);
+  const auto is_skipped = [&](const std::string& path) {
+    if (is_image_name(path) && !is_hidden(path)) return false;
+    skipped.add(path, path);
+    return true;
+  };
+  // Not std::remove_if(), which may call its predicate in any order: the first name is shown.
+  std::vector<std::string> images;
+  for (std::string& path : paths) {
+    if (!is_skipped(path)) images.push_back(std::move(path));
+  }
+  return images;
 }
 
 void require_folder(const fs::path& dir, const std::string& remedy) {
@@ -91,12 +104,20 @@ void require_folder(const fs::path& dir, const std::string& remedy) {
 }
 
 std::vector<fs::path> list_folder(const fs::path& dir) {
+  std::vector<fs::path> paths = list_whole_folder(dir);
+  std::erase_if(paths, is_hidden);
+  return paths;
+}
+
+bool is_hidden(const fs::path& path) { return path.filename().native().starts_with('.'); }
+
+std::vector<fs::path> list_whole_folder(const fs::path& dir) {
   std::vector<fs::path> paths;
   std::error_code error;
   fs::directory_iterator it(dir, error);
   for (; !error && it != fs::directory_iterator(); it.increment(error)) {
     ScanWatch::poll();
-    if (it->path().filename().native().front() != '.') paths.push_back(it->path());
+    paths.push_back(it->path());
   }
   if (error) throw Refused("cannot list '" + dir.string() + "': " + error.message());
   std::sort(paths.begin(), paths.end(),
@@ -104,16 +125,12 @@ std::vector<fs::path> list_folder(const fs::path& dir) {
   return paths;
 }
 
-std::string lower_extension(const fs::path& path) {
-  std::string text = path.extension().string();
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
+std::string lower_extension(const fs::path& path) { return lower_case(path.extension().string()); }
 
 bool is_image_name(const fs::path& path) {
   const std::string extension = lower_extension(path);
-  constexpr std::array kExtensions = {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".ppm", ".pgm"};
-  return std::find(kExtensions.begin(), kExtensions.end(), extension) != kExtensions.end();
+  return std::any_of(kImageExtensions.begin(), kImageExtensions.end(),
+                     [&](const ImageExtension& each) { return each.text == extension; });
 }
 
 bool UnreadFormats::add(const fs::path& path) {
@@ -145,9 +162,29 @@ std::string UnreadFormats::text(std::string_view thing) const {
          each + "): convert " + (is_one ? "it" : "them") + " to JPEG or PNG";
 }
 
-std::vector<std::string> UnreadFormats::remarks(const fs::path& dir) const {
-  if (total() == 0) return {};
-  return {"'" + dir.string() + "': " + text()};
+void SkippedFiles::Group::add(const std::string& name) {
+  if (count++ == 0) first = name;
+}
+
+void SkippedFiles::add(const fs::path& path, const std::string& name) {
+  if (is_hidden(path))
+    hidden_.add(name);
+  else if (!unread_.add(path))
+    others_.add(name);
+}
+
+std::vector<std::string> SkippedFiles::remarks(const fs::path& dir) const {
+  std::vector<std::string> remarks;
+  const std::string start = "'" + dir.string() + "': ";
+  if (unread_.total() > 0) remarks.push_back(start + unread_.text());
+  if (others_.count > 0)
+    remarks.push_back(start + format_count(others_.count, "file") + " skipped because of " +
+                      (others_.count == 1 ? "its" : "their") + " extension" +
+                      describe_first(others_.count, others_.first));
+  if (hidden_.count > 0)
+    remarks.push_back(start + format_count(hidden_.count, "hidden file") + " skipped" +
+                      describe_first(hidden_.count, hidden_.first));
+  return remarks;
 }
 
 void NamedProblem::add(const std::string& name) {

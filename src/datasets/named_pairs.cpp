@@ -16,14 +16,16 @@ namespace fs = std::filesystem;
 
 using FilesByName = std::multimap<std::string, fs::path>;
 
-FilesByName list(const fs::path& dir, bool (*is_wanted)(const fs::path&)) {
+FilesByName list(const fs::path& dir, bool (*is_wanted)(const fs::path&), SkippedFiles& skipped) {
   FilesByName files;
   std::error_code ignored;
-  for (const fs::path& path : list_folder(dir)) {
+  for (const fs::path& path : list_whole_folder(dir)) {
     ScanWatch::poll();
-    if (is_wanted(path) && !fs::is_directory(path, ignored)) {
+    if (fs::is_directory(path, ignored)) continue;
+    if (is_wanted(path) && !is_hidden(path))
       files.emplace(path.stem().string(), path);
-    }
+    else
+      skipped.add(path, (path.parent_path().filename() / path.filename()).string());
   }
   return files;
 }
@@ -70,18 +72,16 @@ NamedPairs find_named_pairs(const fs::path& dir) {
   for (const fs::path& needed : {dir, dir / "images", dir / "masks"}) {
     require_folder(needed, remedy);
   }
-  UnreadFormats unread;
-  for (const fs::path& path : list_folder(dir / "images")) unread.add(path);
-  const std::string text = unread.text();
-  std::vector<NamedPair> pairs =
-      pair_up(dir, list(dir / "images", is_image_name), list(dir / "masks", is_png_name), text);
+  SkippedFiles skipped;
+  const FilesByName images = list(dir / "images", is_image_name, skipped);
+  const FilesByName masks = list(dir / "masks", is_png_name, skipped);
+  const std::string text = skipped.unread().text();
+  std::vector<NamedPair> pairs = pair_up(dir, images, masks, text);
   if (pairs.empty()) {
-    throw Error("no images in '" + (dir / "images").string() +
-                "'; it needs NAME.jpg, .jpeg or "
-                ".png, and masks/NAME.png for each" +
-                (text.empty() ? "" : "; " + text));
+    throw Error("no images in '" + (dir / "images").string() + "'; it needs NAME" + kImageNames +
+                ", and masks/NAME.png for each" + (text.empty() ? "" : "; " + text));
   }
-  return {std::move(pairs), unread.remarks(dir / "images")};
+  return {std::move(pairs), skipped.remarks(dir)};
 }
 
 }  // namespace slipstream

@@ -1,5 +1,6 @@
 #include "datasets/shard_index.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -12,7 +13,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "an index holds little-endian numbers");
 
-constexpr std::uint64_t kMagic = 0x3430'5844'4950'494c;  // "LIPIDX04"
+constexpr std::uint64_t kMagic = 0x3530'5844'4950'494c;  // "LIPIDX05"
 constexpr std::uint64_t kSizeMask = (std::uint64_t{1} << 62) - 1;
 
 struct Header {
@@ -88,8 +89,8 @@ std::vector<std::byte> build_shard_index(const ByteSource& shard, const FileStam
   }
   for (const std::uint64_t count : samples.unread().counts()) append(index, count);
   const SkippedMembers& skipped = samples.skipped();
-  for (const std::uint64_t word :
-       {skipped.members, skipped.first, skipped.images, skipped.first_image})
+  for (const std::uint64_t word : {skipped.members, skipped.first, skipped.images,
+                                   skipped.first_image, skipped.hidden, skipped.first_hidden})
     append(index, word);
   Header header;
   header.shard_bytes = stamp.size;
@@ -128,7 +129,8 @@ std::optional<ShardIndex> ShardIndex::parse(std::span<const std::byte> bytes,
     return std::nullopt;
   }
   const SkippedMembers skipped = index.skipped();
-  if (skipped.first > stamp.size || skipped.first_image > stamp.size) return std::nullopt;
+  if (std::max({skipped.first, skipped.first_image, skipped.first_hidden}) > stamp.size)
+    return std::nullopt;
   // The digest detects damage, not forgery. So every offset is checked once here, and reading needs
   // no checks.
   for (std::size_t i = 0; i < index.samples_; ++i) {
@@ -149,8 +151,8 @@ UnreadFormats ShardIndex::unread() const {
 SkippedMembers ShardIndex::skipped() const {
   if (unread_.empty()) return {};
   const std::size_t at = sizeof(UnreadFormats::Counts) / sizeof(std::uint64_t);
-  return {word_at(unread_, at), word_at(unread_, at + 1), word_at(unread_, at + 2),
-          word_at(unread_, at + 3)};
+  return {word_at(unread_, at),     word_at(unread_, at + 1), word_at(unread_, at + 2),
+          word_at(unread_, at + 3), word_at(unread_, at + 4), word_at(unread_, at + 5)};
 }
 
 std::uint64_t most_index_bytes(std::uint64_t shard_bytes) {

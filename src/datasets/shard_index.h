@@ -45,12 +45,14 @@ struct ShardSample {
   std::array<ShardMember, kShardFields> members{};
 };
 
-/// Counts members that belong to no sample, except hidden ones and images in unsupported formats.
+/// Counts members that belong to no sample, except images in unsupported formats.
 struct SkippedMembers {
-  std::uint64_t members = 0;
-  std::uint64_t first = 0;   ///< offset of the first member's header
-  std::uint64_t images = 0;  ///< images among these, whose names have an additional dot
+  std::uint64_t members = 0;  ///< that are not hidden
+  std::uint64_t first = 0;    ///< offset of the first member's header
+  std::uint64_t images = 0;   ///< images among these, whose names have an additional dot
   std::uint64_t first_image = 0;
+  std::uint64_t hidden = 0;
+  std::uint64_t first_hidden = 0;
 
   bool operator==(const SkippedMembers&) const = default;
 };

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 
 #include "core/fingerprint.h"
+#include "core/text.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -57,8 +57,7 @@ std::optional<ShardName> parse_shard_name(std::string_view name) {
   const std::size_t base = name.rfind('/') + 1;  // npos + 1 is 0
   const std::size_t dot = name.find('.', base);
   if (dot == std::string_view::npos || dot == base) return std::nullopt;
-  std::string extension(name.substr(dot + 1));
-  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  std::string extension = lower_case(std::string(name.substr(dot + 1)));
   ShardName parsed;
   if (take_suffix(extension, ".zst")) {
     parsed.compression = Compression::zstd;
@@ -110,7 +109,11 @@ bool ShardSamples::advance() {
 void ShardSamples::count_unread(const TarMember& member) {
   const std::string_view name = member.name;
   const std::string_view last = name.substr(name.rfind('/') + 1);  // npos + 1 is 0
-  if (last.starts_with('.') || unread_.add(last)) return;
+  if (last.starts_with('.')) {
+    if (skipped_.hidden++ == 0) skipped_.first_hidden = member.header;
+    return;
+  }
+  if (unread_.add(last)) return;
   if (skipped_.members++ == 0) skipped_.first = member.header;
   if (!is_image_name(last)) return;
   if (skipped_.images++ == 0) skipped_.first_image = member.header;

@@ -154,6 +154,9 @@ class TarShards final : public Dataset {
       remarks.push_back(format_count(skipped_.members - skipped_.images, "member") + " that " +
                         (skipped_.members - skipped_.images == 1 ? "is" : "are") +
                         " no image, label or mask skipped, the first '" + first_skipped_ + "'");
+    if (skipped_.hidden > 0)
+      remarks.push_back(format_count(skipped_.hidden, "hidden member") + " skipped, the first '" +
+                        first_hidden_ + "'");
     return remarks;
   }
   std::uint64_t identity() const override { return files_.identity(); }
@@ -179,6 +182,8 @@ class TarShards final : public Dataset {
     };
     if (skipped_.images == 0 && found.images > 0) first_skipped_image_ = name_at(found.first_image);
     if (skipped_.members == 0 && found.members > 0) first_skipped_ = name_at(found.first);
+    if (skipped_.hidden == 0 && found.hidden > 0) first_hidden_ = name_at(found.first_hidden);
+    skipped_.hidden += found.hidden;
     skipped_.images += found.images;
     skipped_.members += found.members;
   }
@@ -226,7 +231,7 @@ class TarShards final : public Dataset {
   std::size_t size_ = 0;
   ShardFieldSet field_set_;
   SkippedMembers skipped_;  ///< total of all shards
-  std::string first_skipped_, first_skipped_image_;
+  std::string first_skipped_, first_skipped_image_, first_hidden_;
   UnreadFormats unread_;
   fs::path first_unread_;          ///< the first shard with unsupported formats
   std::size_t shards_unread_ = 0;  ///< number of shards with unsupported formats

@@ -13,11 +13,11 @@ namespace fs = std::filesystem;
 class UnlabeledImages final : public Dataset {
  public:
   UnlabeledImages(fs::path dir, std::vector<std::string> paths,
-                  std::vector<std::string> class_names, const UnreadFormats& unread)
+                  std::vector<std::string> class_names, const SkippedFiles& skipped)
       : dir_(std::move(dir)),
         paths_(std::move(paths)),
         class_names_(std::move(class_names)),
-        remarks_(unread.remarks(dir_)) {}
+        remarks_(skipped.remarks(dir_)) {}
 
   std::size_t size() const override { return paths_.size(); }
   bool decodes_by_default() const override { return true; }
@@ -43,10 +43,10 @@ class UnlabeledImages final : public Dataset {
 
 std::shared_ptr<const Dataset> unlabeled_images(const fs::path& dir,
                                                 std::vector<std::string> class_names) {
-  UnreadFormats unread;
-  std::vector<std::string> paths = images_below(dir, dir, unread);
+  SkippedFiles skipped;
+  std::vector<std::string> paths = images_below(dir, dir, skipped);
   if (paths.empty()) return nullptr;
-  return std::make_shared<UnlabeledImages>(dir, std::move(paths), std::move(class_names), unread);
+  return std::make_shared<UnlabeledImages>(dir, std::move(paths), std::move(class_names), skipped);
 }
 
 }  // namespace slipstream

@@ -6,7 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include "codecs/png.h"
+#include "codecs/codec.h"
 #include "core/number_text.h"
 #include "core/parallel_for.h"
 #include "core/sync.h"
@@ -27,17 +27,7 @@ struct Buffers {
 std::string stored_as(const Field& field) {
   const ConstArray value = field.array.view();
   if (!field.encoded) return std::string(to_string(value.dtype));
-  switch (image_format(as_bytes(value))) {
-    case ImageFormat::jpeg:
-      return "JPEG";
-    case ImageFormat::png:
-      return "PNG";
-    case ImageFormat::pnm:
-      return "PNM";
-    case ImageFormat::unknown:
-      return "unknown";
-  }
-  return "unknown";
+  return std::string(to_string(image_format(as_bytes(value))));
 }
 
 template <typename T>
@@ -84,7 +74,7 @@ std::vector<std::byte> translucent_file(const Dataset& dataset, const FieldSpec&
                                         const Field& field) {
   if (!field.encoded || spec.kind != FieldKind::image || !dataset.decodes_by_default()) return {};
   const std::span<const std::byte> file = as_bytes(field.array.view());
-  if (image_format(file) != ImageFormat::png || !png::has_alpha(file)) return {};
+  if (!may_be_transparent(file)) return {};
   return {file.begin(), file.end()};
 }
 

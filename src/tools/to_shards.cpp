@@ -2,7 +2,9 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
+#include "codecs/formats.h"
 #include "core/fingerprint.h"
 #include "core/json_fields.h"
 #include "core/number_text.h"
@@ -195,10 +197,10 @@ class Conversion {
       writer.add(key + ".seg.png", field.encoded ? as_bytes(value) : encode_png(value));
     } else if (field.encoded) {
       const ImageFormat format = image_format(as_bytes(value));
-      const char* const extension = format == ImageFormat::png   ? ".png"
-                                    : format == ImageFormat::pnm ? ".ppm"
-                                                                 : ".jpg";
-      writer.add(key + extension, as_bytes(value));
+      // A data set of the caller may decode files in a format of its own.
+      const std::string_view extension =
+          format == ImageFormat::unknown ? ".jpg" : image_extension(format);
+      writer.add(key + std::string(extension), as_bytes(value));
     } else {
       writer.add(key + ".jpg", encode_jpeg(value, options_.quality));
     }

@@ -133,7 +133,7 @@ class FileTest(ProgramTest):
 
     def test_file_that_is_no_image_fails_with_its_name(self):
         self.image.write_bytes(b"this is no image")
-        self.expect_failure(says=["000002.jpg", "not a JPEG, PNG or PPM file"])
+        self.expect_failure(says=["000002.jpg", "not a JPEG, PNG, PPM, BMP, GIF, TIFF or WebP file"])
 
     def test_empty_image_file_fails_with_its_name(self):
         self.image.write_bytes(b"")

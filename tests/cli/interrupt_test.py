@@ -107,7 +107,7 @@ class InterruptedDataTest(ProgramTest):
         data, chain, out = (self.folder / name for name in ("data", "transforms.json", "sheet.png"))
         run("make-data", "segmentation", "--out", data, "--samples", "100", "--size", "16")
         # the warning about this file shows that augment has begun
-        (data / "images" / "not-read.webp").write_bytes(b"RIFF")
+        (data / "images" / "not-read.avif").write_bytes(b"RIFF")
         blur = {"op": "gaussian_blur", "kernel_size": 63, "sigma": 9}  # takes several seconds
         resize = {"op": "resize", "size": [512, 512]}
         chain.write_text(json.dumps({"version": 1, "transforms": [resize, blur]}))

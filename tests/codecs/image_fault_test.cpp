@@ -229,8 +229,10 @@ TEST(DecodeFaults, EmptyFileThrows) {
 
 TEST(DecodeFaults, TextFileThrows) {
   const auto text = std::as_bytes(std::span("name,class\ncat,1\n"));
-  EXPECT_THAT(decode_fault(text), HasSubstr("Error: not a JPEG, PNG or PPM file"));
-  EXPECT_THAT(mask_error(text), HasSubstr("Error: not a JPEG, PNG or PPM file"));
+  EXPECT_THAT(decode_fault(text),
+              HasSubstr("Error: not a JPEG, PNG, PPM, BMP, GIF, TIFF or WebP file"));
+  EXPECT_THAT(mask_error(text),
+              HasSubstr("Error: not a JPEG, PNG, PPM, BMP, GIF, TIFF or WebP file"));
 }
 
 TEST(DecodeFaults, DecompressionBombThrowsBeforeAllocating) {

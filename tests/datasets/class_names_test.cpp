@@ -147,7 +147,7 @@ TEST_F(ClassNamesTest, ConcatenationOfDifferentNamesIsRefused) {
 
 TEST_F(ClassNamesTest, RemarksAreKeptByWrappingDatasets) {
   const fs::path data = add_images("images", {"a"});
-  write("images/a/2.webp", "x");
+  write("images/a/2.avif", "x");
   const auto one = image_folder(data);
   const auto part = with_cost(subset(one, {0}), {});
   EXPECT_EQ(one->remarks().size(), 2U);

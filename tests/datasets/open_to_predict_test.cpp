@@ -37,12 +37,14 @@ TEST_F(OpenToPredictTest, ReadsImagesOfAllFoldersInTorchvisionOrder) {
   for (const char* name : {"b.jpg", "a/z.PNG", "a/deep/er/1.jpeg", "a.png", ".hidden/x.jpg"})
     write_image(fs::path("data") / name);
   write("data/notes.txt");
-  write("data/a/old.webp");
+  write("data/a/old.avif");
   const auto images = opened({{"cat", "dog"}, 0});
   ASSERT_NE(images, nullptr);
   EXPECT_THAT(names(*images), ElementsAre("a.png", "b.jpg", "a/z.PNG", "a/deep/er/1.jpeg"));
   EXPECT_THAT(images->class_names(), ElementsAre("cat", "dog"));
-  EXPECT_THAT(images->remarks(), ElementsAre(HasSubstr("1 .webp")));
+  EXPECT_THAT(images->remarks(),
+              ElementsAre(HasSubstr("1 .avif"), HasSubstr("1 file skipped because of "
+                                                          "its extension: 'notes.txt'")));
   Sample sample;
   images->read(3, sample);
   ASSERT_EQ(sample.fields.size(), 1U);

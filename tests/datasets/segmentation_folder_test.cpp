@@ -186,7 +186,7 @@ TEST_F(SegmentationFolderTest, InvalidImageFileIsNamedInTheError) {
   add_pair("a");
   std::ofstream(images() / "a.jpg") << "not an image";
   EXPECT_THAT(read_error(), AllOf(StartsWith("Error: "), HasSubstr("images/a.jpg"),
-                                  HasSubstr("not a JPEG, PNG or PPM file")));
+                                  HasSubstr("not a JPEG, PNG, PPM, BMP, GIF, TIFF or WebP file")));
   std::ofstream(images() / "a.jpg", std::ios::trunc);
   EXPECT_THAT(read_error(), AllOf(HasSubstr("images/a.jpg"), HasSubstr("is empty")));
 }
@@ -194,15 +194,26 @@ TEST_F(SegmentationFolderTest, InvalidImageFileIsNamedInTheError) {
 TEST_F(SegmentationFolderTest, UnsupportedFormatsAreCountedInRemarksAndErrors) {
   add_pair("a");
   EXPECT_TRUE(segmentation_folder(dir(), 10)->remarks().empty());
-  add_image("b.TIFF");
+  add_image("b.JXL");
   EXPECT_THAT(segmentation_folder(dir(), 10)->remarks(),
-              testing::ElementsAre(HasSubstr("images': 1 file has a format that is not supported "
-                                             "(1 .tiff): convert it to JPEG or PNG")));
+              testing::ElementsAre(HasSubstr("1 file has a format that is not supported "
+                                             "(1 .jxl): convert it to JPEG or PNG")));
   add_mask("b.png");
-  EXPECT_THAT(error(), AllOf(HasSubstr("1 without images/"), HasSubstr("(1 .tiff)")));
+  EXPECT_THAT(error(), AllOf(HasSubstr("1 without images/"), HasSubstr("(1 .jxl)")));
   for (const char* name : {"a", "b"}) fs::remove(masks() / (std::string(name) + ".png"));
   fs::remove(images() / "a.jpg");
-  EXPECT_THAT(error(), AllOf(HasSubstr("no images in"), HasSubstr("(1 .tiff)")));
+  EXPECT_THAT(error(), AllOf(HasSubstr("no images in"), HasSubstr("(1 .jxl)")));
+}
+
+TEST_F(SegmentationFolderTest, SkippedFilesOfBothFoldersAreCountedByReason) {
+  add_pair("a");
+  for (const char* name : {"images/.b.jpg", "images/c.txt", "masks/a.jpg"})
+    std::ofstream(dir() / name) << "x";
+  EXPECT_THAT(
+      segmentation_folder(dir(), 10)->remarks(),
+      testing::ElementsAre(HasSubstr("2 files skipped because of their extension, the first "
+                                     "'images/c.txt'"),
+                           HasSubstr("1 hidden file skipped: 'images/.b.jpg'")));
 }
 
 TEST_F(SegmentationFolderTest, BrokenSymlinkIsNamedInTheError) {

@@ -186,24 +186,24 @@ TEST_F(TarShardsTest, AbsoluteParentAndLinkMembersThrow) {
 }
 
 TEST_F(TarShardsTest, UnsupportedFormatsAreCountedInRemarksAndErrors) {
-  write({{"1.jpg", "x"}, {".2.webp", "x"}}, "a.tar");
-  write({{"1.jpg", "x"}, {"x.y/2.webp", "x"}, {"3.WEBP", "x"}, {"4.gif", "x"}}, "b.tar");
-  write({{"1.jpg", "x"}, {"2.webp", "x"}}, "c.tar");
+  write({{"1.jpg", "x"}, {"2.jpg", "x"}}, "a.tar");
+  write({{"1.jpg", "x"}, {"x.y/2.avif", "x"}, {"3.AVIF", "x"}, {"4.jxl", "x"}}, "b.tar");
+  write({{"1.jpg", "x"}, {"2.avif", "x"}}, "c.tar");
   for (int i = 0; i < 2; ++i) {  // first from the archives, then from the indexes
     EXPECT_THAT(tar_shards({path("a.tar")})->remarks(), ElementsAre());
     EXPECT_THAT(
         tar_shards({path("a.tar"), path("b.tar")})->remarks(),
         ElementsAre(AllOf(HasSubstr("b.tar': 3 members have formats that are not supported"),
-                          HasSubstr("(1 .gif, 2 .webp): convert them"))));
+                          HasSubstr("(2 .avif, 1 .jxl): convert them"))));
     EXPECT_THAT(tar_shards({folder_.path()})->remarks(),
                 ElementsAre(HasSubstr("b.tar' and 1 other shard: 4 members have formats")));
   }
   EXPECT_THAT(
-      error({{"1.webp", "x"}}),
+      error({{"1.avif", "x"}}),
       AllOf(HasSubstr("has no sample"),
-            HasSubstr("; 1 member has a format that is not supported (1 .webp): convert it")));
-  EXPECT_THAT(error({{"1.cls", "0"}, {"1.webp", "x"}}),
-              AllOf(HasSubstr("has label, but no image"), HasSubstr("(1 .webp)")));
+            HasSubstr("; 1 member has a format that is not supported (1 .avif): convert it")));
+  EXPECT_THAT(error({{"1.cls", "0"}, {"1.avif", "x"}}),
+              AllOf(HasSubstr("has label, but no image"), HasSubstr("(1 .avif)")));
 }
 
 TEST_F(TarShardsTest, InconsistentSamplesThrow) {
@@ -262,7 +262,8 @@ TEST_F(TarShardsTest, SkippedMembersAreRemarkedWithTheFirstName) {
         ElementsAre(AllOf(StartsWith("2 images skipped"), HasSubstr("a.tar:track 2.0 (clean).jpg'"),
                           HasSubstr("first dot")),
                     AllOf(StartsWith("1 member that is no image, label or mask skipped"),
-                          HasSubstr("a.tar:a.json'"))));
+                          HasSubstr("a.tar:a.json'")),
+                    AllOf(StartsWith("1 hidden member skipped"), HasSubstr("a.tar:._b.jpg'"))));
   }
 }
 
@@ -282,7 +283,8 @@ TEST_F(TarShardsTest, SeparatedMembersOfASampleThrowSortAdvice) {
 }
 
 TEST_F(TarShardsTest, ReadsEveryImageExtensionOfImageFolders) {
-  for (const char* name : {"a.jpe", "a.JFIF", "a.ppm", "a.pgm"}) {
+  for (const char* name :
+       {"a.jpe", "a.JFIF", "a.ppm", "a.pgm", "a.bmp", "a.gif", "a.tif", "a.tiff", "a.webp"}) {
     EXPECT_EQ(tar_shards({write({{name, "x"}}, std::string(name) + ".tar")})->size(), 1u) << name;
   }
 }

@@ -2,10 +2,12 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "slipstream/core/array.h"
@@ -44,19 +46,32 @@ struct DecodeOptions {
 };
 
 /// The format of an image file.
-enum class ImageFormat { jpeg, png, pnm, unknown };
+enum class ImageFormat : std::uint8_t { jpeg, png, pnm, bmp, gif, tiff, webp, unknown };
+
+/// Returns the name of a format: "JPEG", "PNG", "PNM", "BMP", "GIF", "TIFF", "WebP" or "unknown".
+std::string_view to_string(ImageFormat format);
+
+/// Returns true if this build decodes files of a format. GIF, TIFF and WebP need giflib, libtiff
+/// and libwebp on the machine that builds Slipstream. All other formats are always decoded.
+bool can_decode(ImageFormat format);
 
 /// Detects the format from the first bytes of `file`. The file's name is not used.
 ImageFormat image_format(std::span<const std::byte> file);
 
-/// Reads height x width x channels of a JPEG, PNG, PPM or PGM file from its header only. Height and
-/// width are those that decode_rgb() returns (after the rotation in a JPEG's EXIF orientation);
-/// channels are those stored in the file. Throws Error for any other file or a damaged header.
+/// Reads height x width x channels of an image file from its header only. Height and width are
+/// those that decode_rgb() returns (after the rotation that an orientation specifies); channels are
+/// those stored in the file. Throws Error for any other file, for a format that this build cannot
+/// decode, and for a damaged header.
 Shape image_shape(std::span<const std::byte> file);
 
-/// Decodes a JPEG, PNG, PPM or PGM file in host memory into `out`: uint8, height x width x 3 (RGB
-/// interleaved). Thread-safe for distinct `out` and `options.warning`, as are all functions of this
-/// header.
+/// Decodes an image file in host memory into `out`: uint8, height x width x 3 (RGB interleaved).
+/// Thread-safe for distinct `out` and `options.warning`, as are all functions of this header.
+///
+/// In all formats, transparent pixels are composited over `background`:
+/// level = round((level * alpha + background * (255 - alpha)) / 255). If a file has several frames
+/// or pages, the first one is decoded. Pixels without transparency are those of PIL's
+/// Image.open(file).convert("RGB"), except for 16 bits, which PIL truncates and which are rounded
+/// here: level = round(value * 255 / 65535).
 ///
 /// JPEG: baseline and progressive, with Huffman coding or, if libjpeg-turbo was built with it,
 /// arithmetic coding. The image is rotated and flipped as the first EXIF segment before the frame
@@ -64,15 +79,27 @@ Shape image_shape(std::span<const std::byte> file);
 /// write them with and without Adobe's marker: level = round(ink * black / 255). Unsupported kinds
 /// raise an Error that names them: 12 bits, lossless, hierarchical.
 ///
-/// PNG: every kind, interlaced or not. 16 bits are rounded to 8: level = round(value * 255 /
-/// 65535). Transparent pixels (alpha, tRNS) are composited over `background` before that rounding.
-/// Gamma and orientation (eXIf) are ignored.
+/// PNG: every kind, interlaced or not. Transparent pixels (alpha, tRNS) of 16 bits are composited
+/// before they are rounded to 8. Gamma and orientation (eXIf) are ignored.
 ///
 /// PPM and PGM: text and binary, with any maximum: level = round(value / maximum * 255), as in PIL.
 ///
-/// Damage that libjpeg-turbo or libpng skips with a warning is tolerated unless `strict`: the
-/// result is the pixels that the codec returns, which equal PIL's for JPEG. A JPEG file that ends
-/// before its last row raises Error, as in PIL.
+/// BMP: 1 to 32 bits per pixel, with or without RLE compression and bit masks. The fourth byte of
+/// 32 bits is ignored, because most programs write no valid alpha to it.
+///
+/// GIF: the canvas around a smaller image is transparent, or has color 0 of the palette if the
+/// image has no transparent color, as in PIL.
+///
+/// TIFF: gray, palette, RGB, CMYK and YCbCr, of up to 16 unsigned bits, in strips or tiles, with
+/// every compression of the installed libtiff except the obsolete JPEG. Rotated and flipped as the
+/// tag Orientation specifies. Other kinds raise an Error that names them: floating-point or signed
+/// samples, CIELab, more than six samples per pixel.
+///
+/// WebP: lossy and lossless. Rotated and flipped as EXIF specifies, like JPEG.
+///
+/// Damage that libjpeg-turbo, libpng or libtiff skips with a warning is tolerated unless `strict`:
+/// the result is the pixels that the codec returns, which equal PIL's for JPEG. A JPEG file that
+/// ends before its last row raises Error, as in PIL.
 ///
 /// Throws Error for a file that is not an image, is truncated or corrupt, has no pixels, or has
 /// more than `pixel_limit` pixels. Never crashes, prints or exits.
@@ -85,18 +112,19 @@ void decode_rgb(std::span<const std::byte> file, const DecodeOptions& options, H
 /// decode_rgb(). With another reduction they are bit for bit those of the whole image decoded at
 /// that reduction. The values of the surrounding pixels are unspecified.
 ///
-/// Returns no value, and leaves `out` unspecified, for files that must be decoded completely: PNG;
-/// JPEG that is rotated by EXIF, is CMYK, has unusual sampling factors or lacks scans of a
-/// progressive image; files of one scan with markers other than restarts before the end marker; and
-/// every file if `strict` is set. Throws Error for a region outside the image and for the files for
-/// which decode_rgb() throws: whether a file is accepted does not depend on the region.
+/// Returns no value, and leaves `out` unspecified, for files that must be decoded completely:
+/// formats other than JPEG; JPEG that is rotated by EXIF, is CMYK, has unusual sampling factors or
+/// lacks scans of a progressive image; files of one scan with markers other than restarts before
+/// the end marker; and every file if `strict` is set. Throws Error for a region outside the image
+/// and for the files for which decode_rgb() throws: whether a file is accepted does not depend on
+/// the region.
 std::optional<Window> decode_rgb_window(std::span<const std::byte> file,
                                         const DecodeOptions& options, const Window& wanted,
                                         HostArray& out);
 
 /// Decodes a PNG mask into class indices (uint8, height x width): the unscaled gray level of a gray
 /// file of at most 8 bits, or the palette index of a palette file. Throws Error for other kinds of
-/// PNG, for JPEG, and for the files for which decode_rgb() throws.
+/// PNG, for other formats, and for the files for which decode_rgb() throws.
 void decode_mask(std::span<const std::byte> file, const DecodeOptions& options, HostArray& out);
 
 /// Encodes uint8 pixels, height x width x 3 (RGB) or height x width (gray), as JPEG. `quality` is 1

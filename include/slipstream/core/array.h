@@ -115,7 +115,7 @@ struct FieldSpec {
   std::int64_t classes = 0;
 };
 
-/// One field's value. While `encoded` is true, `array` holds the bytes of a JPEG or PNG file, which
+/// One field's value. While `encoded` is true, `array` holds the bytes of an image file, which
 /// the decode step replaces with pixels. The file type is detected from the bytes.
 struct Field {
   HostArray array;

@@ -69,9 +69,9 @@ class Dataset {
   virtual std::vector<FieldSpec> fields() const;
 
   /// Replaces the file bytes of an encoded field by its values. `spare` is memory that it may use.
-  /// The default decodes JPEG, PNG, PPM and PGM, which it detects by content: images to uint8,
-  /// height x width x 3, and masks to class indices, uint8, height x width. It throws Error for a
-  /// file that cannot be decoded, and for encoded fields of other kinds.
+  /// The default decodes every format of decode_rgb(), which it detects by content: images to
+  /// uint8, height x width x 3, and masks to class indices, uint8, height x width. It throws Error
+  /// for a file that cannot be decoded, and for encoded fields of other kinds.
   virtual void decode(const FieldSpec& spec, const DecodeOptions& options, Field& field,
                       HostArray& spare) const;
 
@@ -99,7 +99,7 @@ class Dataset {
   virtual std::string name(std::size_t index) const { return "sample " + std::to_string(index); }
 };
 
-/// Opens the images DIR/images/NAME.jpg (or .jpeg, .jpe, .jfif, .png, .ppm, .pgm) with the masks
+/// Opens the images DIR/images/NAME.jpg (or another extension of image_folder()) with the masks
 /// DIR/masks/NAME.png, sorted by NAME. The fields are "image" (encoded, uint8, height x width x 3)
 /// and "label" (encoded mask of class indices below `classes`, uint8, height x width). Throws
 /// Refused for a folder that does not exist, and Error for an empty one, an image without a mask, a

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,22 +25,40 @@ struct ImageFolderOptions {
   /// The classes in the order of their indices, so that a part of the data (for validation) has the
   /// same indices as the whole. If empty, every folder in DIR is a class, sorted by name.
   std::vector<std::string> classes = {};
+  /// The ends of the names of the files that are samples, in upper or lower case. If empty, those
+  /// of all formats that decode_rgb() knows.
+  std::vector<std::string> extensions = {};
+  /// Returns true for a file that is a sample. Called once for each file, also for hidden ones, in
+  /// the order of the samples. An exception ends the search. Not with `extensions`.
+  std::function<bool(const std::filesystem::path&)> is_valid_file = {};
+  bool allow_empty = false;  ///< accepts classes without images, and a data set without any
 };
 
 /// Opens the images in a folder of class folders: DIR/CLASS/**/*.jpg, .jpeg, .jpe, .jfif, .png,
-/// .ppm or .pgm, in upper or lower case, sorted by class and then by path, both byte by byte. The
-/// fields are "image" (encoded, uint8, height x width x 3) and "label" (int64, scalar).
+/// .ppm, .pgm, .bmp, .gif, .tif, .tiff or .webp, in upper or lower case, sorted by class and then
+/// by path, both byte by byte. The fields are "image" (encoded, uint8, height x width x 3) and
+/// "label" (int64, scalar).
 ///
-/// Hidden files and folders (.NAME) and other files are skipped. Links are followed; a folder that
-/// a class reaches twice, through a link or a loop of links, counts once. remarks() counts files in
-/// image formats that are not supported (WebP, GIF, BMP, TIFF, ...) and images outside of a class,
-/// and notes if there is only one class.
+/// Hidden files and folders (.NAME) and other files are skipped. Links are followed, except to a
+/// folder that contains the link, which is a loop. remarks() counts the files in class folders that
+/// are skipped, by reason, and the images outside of a class, and notes if there is only one class.
 ///
 /// Throws Refused for a folder that does not exist or cannot be listed, and with
 /// ImageFolderOptions::classes for folders that are not among them. Throws Error if there is no
 /// class, and for a class without images unless the classes are given.
 std::shared_ptr<const LabeledDataset> image_folder(const std::filesystem::path& dir,
                                                    const ImageFolderOptions& options = {});
+
+/// An image file and its class index.
+struct LabeledFile {
+  std::string path;
+  std::int64_t label = 0;
+};
+
+/// Creates the data set of image_folder() from files that are already known. Paths are absolute or
+/// relative to the current folder. Throws Refused for an index that is not one of the classes.
+std::shared_ptr<const LabeledDataset> labeled_images(std::vector<std::string> classes,
+                                                     std::vector<LabeledFile> files);
 
 /// Options of listed(). A column is a column of CSV, or a key of JSON lines.
 struct ListOptions {
@@ -87,14 +106,14 @@ struct TarShardOptions {
 /// (*.tar, sorted), one file after the other, in the convention of WebDataset. Adjacent members
 /// whose names are equal up to the first dot of the last path component are one sample; that part
 /// of the name is its key. The extension after the dot, in upper or lower case, names the field:
-///   jpg, jpeg, jpe, jfif, png, ppm, pgm
+///   jpg, jpeg, jpe, jfif, png, ppm, pgm, bmp, gif, tif, tiff, webp
 ///                        "image" (encoded, uint8, height x width x 3); every sample has one
 ///   cls                  "label" (int64, scalar): a class index in decimal digits
 ///   seg.png, mask.png    mask of class indices (encoded, uint8, with its image's size): "label",
 ///                        or "mask" if the sample has a cls too
 /// An extension may be followed by .zst or .lz4. All samples have the same fields. Members with
-/// other extensions, hidden ones (.NAME), folders and devices are skipped. remarks() counts members
-/// in image formats that are not supported (WebP, GIF, BMP, TIFF, ...).
+/// other extensions, hidden ones (.NAME), folders and devices are skipped. remarks() counts the
+/// files among them, by reason.
 ///
 /// Samples are found through an index of each shard, which is built when the data set is opened and
 /// stored in a file NAME.tar.slipstream-index. It is rebuilt when the shard's size, inode or one of
