@@ -28,8 +28,21 @@ class Dataset:
     def moved_fields(self) -> list[str]: ...
     def label(self, index: int, /) -> int: ...
 
-def image_folder(path: bytes, classes: Sequence[bytes], /) -> Dataset:
+def image_folder(
+    path: bytes,
+    classes: Sequence[bytes],
+    extensions: Sequence[bytes],
+    is_valid_file: Callable[[str], Any] | None,
+    allow_empty: bool,
+    /,
+) -> Dataset:
     """Opens the images in a folder that has one subfolder per class."""
+
+def labeled_images(classes: Sequence[bytes], paths: Sequence[bytes], labels: Sequence[int], /) -> Dataset:
+    """Returns the data set of image_folder() for files that are already known."""
+
+def can_decode(format: str, /) -> bool:
+    """Returns true if this build decodes an image format, such as "WebP"."""
 
 def open_dataset(path: bytes, num_classes: int, class_names: Sequence[bytes], /) -> Dataset:
     """Opens a data set and detects its kind."""

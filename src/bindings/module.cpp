@@ -152,6 +152,30 @@ void require_sample(const Dataset& dataset, std::size_t index) {
                           format_count(dataset.size(), "sample"));
 }
 
+DatasetPtr open_image_folder(const std::string& path, std::vector<std::string> classes,
+                             std::vector<std::string> extensions, const py::object& is_valid_file,
+                             bool allow_empty) {
+  ImageFolderOptions options{.classes = std::move(classes),
+                             .extensions = std::move(extensions),
+                             .allow_empty = allow_empty};
+  if (!is_valid_file.is_none())
+    options.is_valid_file = [&](const std::filesystem::path& file) {
+      const GilAcquire locked;
+      const py::bool_ is_valid(
+          call_python(is_valid_file, py::make_tuple(file_name(file.string()))));
+      return static_cast<bool>(is_valid);
+    };
+  return opened([&] { return image_folder(path, options); });
+}
+
+DatasetPtr make_labeled_images(std::vector<std::string> classes, std::vector<std::string> paths,
+                               const std::vector<std::int64_t>& labels) {
+  std::vector<LabeledFile> files;
+  for (std::size_t i = 0; i < paths.size(); ++i)
+    files.push_back({std::move(paths[i]), labels.at(i)});
+  return as_python_has_it(labeled_images(std::move(classes), std::move(files)));
+}
+
 void add_datasets(py::module_& module) {
   py::class_<Dataset, DatasetPtr>(module, "Dataset")
       .def("__len__", &Dataset::size)
@@ -195,8 +219,14 @@ void add_datasets(py::module_& module) {
         require_sample(dataset, index);
         return labeled->label(index);
       });
-  module.def("image_folder", [](const std::string& path, std::vector<std::string> classes) {
-    return opened([&] { return image_folder(path, {.classes = std::move(classes)}); });
+  module.def("image_folder", &open_image_folder);
+  module.def("labeled_images", &make_labeled_images);
+  module.def("can_decode", [](const std::string& name) {
+    for (const auto format :
+         {ImageFormat::jpeg, ImageFormat::png, ImageFormat::pnm, ImageFormat::bmp, ImageFormat::gif,
+          ImageFormat::tiff, ImageFormat::webp})
+      if (to_string(format) == name) return can_decode(format);
+    throw Refused("unknown image format '" + name + "'");
   });
   module.def("open_dataset", [](const std::string& path, std::int64_t classes,
                                 const std::vector<std::string>& names) {

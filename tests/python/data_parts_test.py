@@ -93,7 +93,7 @@ def all_kinds(photos, data):
     return {"folder": data, "opened": ss.open_dataset(photos, T.CenterCrop(8)), "subset": ss.Subset(data, [9, 2]),
             "concat": ss.ConcatDataset([ss.Subset(data, [1]), data]), "python": ss.PythonDataset(Plain(), T.CenterCrop(8)),
             "parts": ss.ConcatDataset([ss.Subset(Plain(), [3]), Plain()]),
-            "classes": ss.ImageFolder(photos, T.CenterCrop(8), ["class2", "class1", "class0"])}
+            "classes": ss.ImageFolder(photos, T.CenterCrop(8), classes=["class2", "class1", "class0"])}
 
 
 @pytest.mark.parametrize("copied", [lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy, copy.copy],

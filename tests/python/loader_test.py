@@ -111,7 +111,7 @@ def test_file_names_that_are_not_utf8_round_trip(tmp_path, photos):
     root = os.fsdecode(root)
     classes = [os.fsdecode(b"caf\xe9"), "plain"]
     crop = T.CenterCrop(8)
-    for data in (ss.ImageFolder(root, crop), ss.ImageFolder(root, crop, classes[::-1]), ss.open_dataset(root, crop)):
+    for data in (ss.ImageFolder(root, crop), ss.ImageFolder(root, crop, classes=classes[::-1]), ss.open_dataset(root, crop)):
         assert sorted(data.classes) == classes and len(next(iter(ss.DataLoader(data, 2, num_workers=1)))[0]) == 2
         assert os.path.samefile(data.name(0), os.path.join(root, data.classes[0], os.fsdecode(b"1\xe9.jpg")))
     with open(data.name(0), "wb") as file:

@@ -141,7 +141,7 @@ def test_validation_data_with_other_classes_is_refused(photos, device, tmp_path)
         (tmp_path / "other", (), "val has other classes than the training data .'class2' is not in both"),
         (photos, ("class2", "class1", "class0"), "val has other classes than the training data, or in another"),
     ]:
-        data = ss.ImageFolder(root, make_loader(photos, device).dataset.transform, classes)
+        data = ss.ImageFolder(root, make_loader(photos, device).dataset.transform, classes=classes)
         with pytest.raises(ss.Refused, match=message):
             make_trainer(photos, device, val=ss.DataLoader(data, 8, device=device))
         with pytest.raises(ss.Refused, match=message.replace("val", "the loader")):
