@@ -32,6 +32,10 @@ other_pythons() {
   done
 }
 
+# auditwheel finds it before the system's library.
+mkdir "$raw/instead"
+"${CC:-cc}" -shared -fPIC -O2 -Wl,-soname,libjbig.so.0 -o "$raw/instead/libjbig.so.0" scripts/no_jbig.c
+
 pack() { # pack COMPONENT VERSION
   local tag=cp${2/./} component=$1
   rm -rf "$raw/wheel" "$raw/packed"
@@ -48,7 +52,7 @@ prepare_metadata_for_build_wheel(os.environ["RAW"] + "/wheel")
 PYTHON
   sed -i "s/^Tag: cp3[0-9]*-cp3[0-9]*-/Tag: $tag-$tag-/" "$raw"/wheel/slipstream-*.dist-info/WHEEL
   python3 -m wheel pack --dest-dir "$raw/packed" "$raw/wheel" >/dev/null
-  python3 -m auditwheel repair --wheel-dir "$out" --exclude 'libtorch*' --exclude 'libc10*' \
+  LD_LIBRARY_PATH=$raw/instead${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} python3 -m auditwheel repair --wheel-dir "$out" --exclude 'libtorch*' --exclude 'libc10*' \
     --exclude 'libcudart*' --exclude 'libnvrtc*' "$raw"/packed/slipstream-*.whl >"$raw/repair.log" 2>&1 ||
     { cat "$raw/repair.log"; return 1; }
   ls "$out"/slipstream-*-"$tag"-*.whl

@@ -20,7 +20,9 @@ loader = ss.DataLoader(data, batch_size=4, shuffle=True, seed=0)
 pipe = ss.Pipeline(loader, [("scale", lambda x: x.float() / 255)])
 print(sum(len(labels) for _, labels in pipe))
 libraries = open("/proc/self/maps").read()
-for name in ("jpeg", "png", "zstd", "lz4"):
+names = ["jpeg", "png", "zstd", "lz4"]
+names += [name for name, format in (("gif", "GIF"), ("tiff", "TIFF"), ("webp", "WebP")) if ss._native.can_decode(format)]
+for name in names:
     assert f"slipstream.libs/lib{name}" in libraries, name
 """
 
@@ -38,6 +40,9 @@ def check_contents(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         assert {"slipstream/py.typed", "slipstream/_native.pyi", "slipstream/_built_for.py"} <= {*names}, names
+        # JBIG-KIT, which libtiff links, is under the GPL: scripts/no_jbig.c takes its place.
+        for name in names:
+            assert "libjbig" not in name or b"this build does not include JBIG" in archive.read(name), name
         (described,) = [name for name in names if name.endswith(".dist-info/METADATA")]
         lines = archive.read(described).decode().splitlines()
     assert {f"Version: {version}", f"Requires-Dist: torch=={minor}.*", "Requires-Python: >=3.10"} <= {*lines}, lines
