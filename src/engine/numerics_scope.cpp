@@ -4,6 +4,7 @@
 #include <ATen/autocast_mode.h>
 #include <c10/util/Exception.h>
 
+#include <optional>
 #include <utility>
 
 #include "engine/operation_threads.h"
@@ -25,27 +26,46 @@ constexpr std::array<std::pair<Float32Backend, Float32Op>, 4> kPlaces = {{
     {Float32Backend::MKLDNN, Float32Op::MATMUL},
 }};
 
-/// Returns the precision that is set at this level itself, not inherited from a higher one. PyTorch
-/// only returns the effective value. Two different values are therefore set at the higher level: if
-/// the effective value follows them, it is inherited.
-Float32Precision own_precision(Float32Backend backend, Float32Op op) {
+Float32Precision top_precision() {
+  return at::globalContext().float32Precision(Float32Backend::GENERIC, Float32Op::ALL);
+}
+
+/// Returns the effective precision of `op` while all levels above it are set to `precision`.
+Float32Precision effective_under(Float32Precision precision, Float32Backend backend, Float32Op op) {
   auto& torch = at::globalContext();
-  const bool is_all = op == Float32Op::ALL;
-  if (is_all && backend == Float32Backend::GENERIC) return torch.float32Precision(backend, op);
-  const Float32Backend above = is_all ? Float32Backend::GENERIC : backend;
-  const Float32Precision before = own_precision(above, Float32Op::ALL);
-  torch.setFloat32Precision(above, Float32Op::ALL, Float32Precision::TF32);
-  const Float32Precision one = torch.float32Precision(backend, op);
-  torch.setFloat32Precision(above, Float32Op::ALL, Float32Precision::IEEE);
-  const Float32Precision other = torch.float32Precision(backend, op);
-  torch.setFloat32Precision(above, Float32Op::ALL, before);
+  const Float32Precision top = top_precision();
+  torch.setFloat32Precision(Float32Backend::GENERIC, Float32Op::ALL, precision);
+  const Float32Precision effective = torch.float32Precision(backend, op);
+  torch.setFloat32Precision(Float32Backend::GENERIC, Float32Op::ALL, top);
+  return effective;
+}
+
+/// Returns the precision that is set for all operations of `backend`; NONE if it is inherited from
+/// the top. PyTorch only returns the effective value. Two different values are therefore set at the
+/// top: if the effective value follows them, it is inherited.
+Float32Precision backend_precision(Float32Backend backend) {
+  const Float32Precision one = effective_under(Float32Precision::TF32, backend, Float32Op::ALL);
+  const Float32Precision other = effective_under(Float32Precision::IEEE, backend, Float32Op::ALL);
   return one == other ? one : Float32Precision::NONE;
 }
 
-void set_all(Float32Precision precision) {
-  for (const auto& [backend, op] : kPlaces)
-    at::globalContext().setFloat32Precision(backend, op, precision);
+/// Returns the precision that is set for `op` itself; NONE if it is inherited from a higher level.
+/// Returns nullopt if it was never set and has a default that only holds while no higher level is
+/// set. PyTorch 2.15 has such defaults; no function sets them again.
+std::optional<Float32Precision> own_precision(Float32Backend backend, Float32Op op) {
+  auto& torch = at::globalContext();
+  const Float32Precision all = backend_precision(backend);
+  torch.setFloat32Precision(backend, Float32Op::ALL, Float32Precision::NONE);
+  const Float32Precision one = effective_under(Float32Precision::TF32, backend, op);
+  const Float32Precision other = effective_under(Float32Precision::IEEE, backend, op);
+  const Float32Precision alone = effective_under(Float32Precision::NONE, backend, op);
+  torch.setFloat32Precision(backend, Float32Op::ALL, all);
+  if (one == other) return one;
+  if (alone == Float32Precision::NONE) return alone;
+  return std::nullopt;
 }
+
+bool is_convolution_or_rnn(Float32Op op) { return op == Float32Op::CONV || op == Float32Op::RNN; }
 
 const char* to_string(Float32MatmulPrecision precision) {
   if (precision == Float32MatmulPrecision::HIGHEST) return "highest";
@@ -63,12 +83,15 @@ NumericsScope::NumericsScope(const Plan::Numerics& numerics) {
   warn_only_ = torch.deterministicAlgorithmsWarnOnly();
   fill_ = torch.deterministicFillUninitializedMemory();
   const bool is_tf32 = numerics.precision == Precision::tf32;
+  const Float32Precision convolution = is_tf32 ? Float32Precision::TF32 : Float32Precision::IEEE;
   torch.setFloat32MatmulPrecision("highest");
-  torch.setAllowTF32CuDNN(is_tf32);
-  set_all(Float32Precision::IEEE);
-  if (is_tf32)
-    for (const Float32Op op : {Float32Op::CONV, Float32Op::RNN})
-      torch.setFloat32Precision(Float32Backend::CUDA, op, Float32Precision::TF32);
+  if (allows_tf32_cudnn_) torch.setAllowTF32CuDNN(is_tf32);
+  torch.setFloat32Precision(Float32Backend::CUDA, Float32Op::ALL, convolution);
+  for (std::size_t i = 0; i < kPlaces.size(); ++i)
+    if (precisions_[i])  // all others follow the level above
+      torch.setFloat32Precision(
+          kPlaces[i].first, kPlaces[i].second,
+          is_convolution_or_rnn(kPlaces[i].second) ? convolution : Float32Precision::IEEE);
   torch.setBenchmarkCuDNN(numerics.cudnn_benchmark);
   torch.setDeterministicCuDNN(numerics.deterministic);
   torch.setDeterministicAlgorithms(numerics.deterministic, false);
@@ -86,13 +109,22 @@ NumericsScope::~NumericsScope() {
 }
 
 /// Saves the current precisions. The older interface can only be read while the newer one has the
-/// same values, so all values of the newer one are saved and made equal first.
+/// same values, so all values of the newer one are saved and made equal first. The older setting of
+/// cuDNN is not touched if a newer one has a default that cannot be set again: it would be set,
+/// too.
 void NumericsScope::keep_precisions() {
   auto& torch = at::globalContext();
-  for (std::size_t i = 0; i < kPlaces.size(); ++i)
+  cuda_precision_ = backend_precision(Float32Backend::CUDA);
+  bool has_default = false;
+  for (std::size_t i = 0; i < kPlaces.size(); ++i) {
     precisions_[i] = own_precision(kPlaces[i].first, kPlaces[i].second);
-  set_all(Float32Precision::IEEE);
+    has_default = has_default || !precisions_[i];
+  }
+  for (std::size_t i = 0; i < kPlaces.size(); ++i)
+    if (precisions_[i])
+      torch.setFloat32Precision(kPlaces[i].first, kPlaces[i].second, Float32Precision::IEEE);
   matmul_ = torch.float32MatmulPrecision();
+  if (has_default) return;
   try {
     allows_tf32_cudnn_ = torch.allowTF32CuDNN();
   } catch (const c10::Error&) {
@@ -105,9 +137,11 @@ void NumericsScope::keep_precisions() {
 void NumericsScope::restore_precisions() {
   auto& torch = at::globalContext();
   torch.setFloat32MatmulPrecision(to_string(matmul_));
-  torch.setAllowTF32CuDNN(allows_tf32_cudnn_);
+  if (allows_tf32_cudnn_) torch.setAllowTF32CuDNN(*allows_tf32_cudnn_);
+  torch.setFloat32Precision(Float32Backend::CUDA, Float32Op::ALL, cuda_precision_);
   for (std::size_t i = 0; i < kPlaces.size(); ++i)
-    torch.setFloat32Precision(kPlaces[i].first, kPlaces[i].second, precisions_[i]);
+    if (precisions_[i])
+      torch.setFloat32Precision(kPlaces[i].first, kPlaces[i].second, *precisions_[i]);
 }
 
 StageScope::StageScope(const Plan::Numerics& numerics, c10::Device device, const std::string& stage)

@@ -5,6 +5,7 @@
 #include <c10/core/ScalarType.h>
 
 #include <array>
+#include <optional>
 
 #include "slipstream/engine/plan.h"
 
@@ -25,10 +26,14 @@ class NumericsScope {
   void keep_precisions();
   void restore_precisions();
 
-  bool allows_tf32_cudnn_, benchmark_, deterministic_cudnn_, deterministic_, warn_only_, fill_;
+  bool benchmark_, deterministic_cudnn_, deterministic_, warn_only_, fill_;
   at::Float32MatmulPrecision matmul_ = at::Float32MatmulPrecision::HIGHEST;
+  /// The older interface's setting of cuDNN. nullopt: left as it was.
+  std::optional<bool> allows_tf32_cudnn_;
   /// NONE: inherited from the next higher level.
-  std::array<at::Float32Precision, kPrecisions> precisions_{};
+  at::Float32Precision cuda_precision_ = at::Float32Precision::NONE;
+  /// nullopt: left as it was, and follows the next higher level.
+  std::array<std::optional<at::Float32Precision>, kPrecisions> precisions_{};
 };
 
 /// Sets the calling thread's options for one step during the lifetime of this object: autocast and,

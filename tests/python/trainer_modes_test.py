@@ -105,6 +105,16 @@ from trainer_modes_test import legacy_precisions, precisions
 from trained import make_loader, make_trainer
 photos, device = sys.argv[1:]
 trainer = make_trainer(photos, device)
+
+def under(above):
+    torch.backends.fp32_precision = above
+    found = precisions()
+    torch.backends.fp32_precision = "none"
+    return found
+
+before = precisions(), legacy_precisions(), under("tf32"), under("ieee")
+trainer.evaluate(make_loader(photos, device))
+print((precisions(), legacy_precisions(), under("tf32"), under("ieee")) == before)
 for how in ("highest", "high", "medium"):
     torch.set_float32_matmul_precision(how)
     before = precisions(), legacy_precisions()
@@ -125,7 +135,7 @@ for above in ("tf32", "ieee"):  # an unset precision is still inherited
 
 def test_precision_settings_of_both_interfaces_are_restored(photos, device):
     run = interpreters.run(PRECISIONS, photos, device)
-    assert run.stdout == "True\nTrue\nTrue\n14 True\ntf32\nieee\n", run.stderr
+    assert run.stdout == "True\nTrue\nTrue\nTrue\n14 True\ntf32\nieee\n", run.stderr
 
 
 def test_evaluation_in_another_thread_is_refused_during_a_run(photos, device):

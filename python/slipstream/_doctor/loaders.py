@@ -153,7 +153,7 @@ class WorkerStart:
     def __call__(self, worker: int) -> None:
         info = get_worker_info()
         if info is not None:
-            info.__dict__["dataset"] = self.dataset
+            object.__setattr__(info, "dataset", self.dataset)  # its class refuses assignments
         if self.function is not None:
             self.function(worker)
 
