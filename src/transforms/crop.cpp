@@ -18,6 +18,10 @@ void require_at_least(std::string_view op, const Shape& shape, std::int64_t heig
                     " x " + std::to_string(width) + "; put resize before it");
 }
 
+/// Returns half of `rest`, ties to even, as torchvision rounds: of 1 it returns 0, of 3 it
+/// returns 2. REQUIRES: rest >= 0
+std::int64_t half_to_even(std::int64_t rest) { return rest / 2 + (rest % 4 == 3 ? 1 : 0); }
+
 std::int64_t below(RandomStream& stream, std::int64_t bound) {
   return stream.below(static_cast<std::uint32_t>(bound));
 }
@@ -40,7 +44,8 @@ FieldSpec CenterCrop::output(const FieldSpec& in) const {
 
 CenterCrop::Drawn CenterCrop::draw(const RandomKey&, const Shape& shape) const {
   require_at_least(kName, shape, size.height, size.width);
-  return {{(shape[0] - size.height) / 2, (shape[1] - size.width) / 2, size.height, size.width},
+  return {{half_to_even(shape[0] - size.height), half_to_even(shape[1] - size.width), size.height,
+           size.width},
           shape[0],
           shape[1]};
 }

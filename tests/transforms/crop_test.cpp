@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 #include "slipstream/transforms/masking.h"
@@ -43,6 +44,23 @@ TEST(CenterCrop, CropsTheCenter) {
   EXPECT_EQ(drawn.region, (Region{2, 2, 4, 3}));
   expect_crop(applied<std::uint8_t>(op, drawn, FieldKind::image, image), image, drawn.region);
   EXPECT_FALSE(op.is_random());
+}
+
+TEST(CenterCrop, OffsetIsRoundedToEvenAsInTorchvision) {
+  // torchvision: int(round((image_height - crop_height) / 2.0)), where Python rounds ties to even.
+  const auto offset = [](std::int64_t side, std::int64_t part) {
+    return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(side - part) / 2.0));
+  };
+  for (std::int64_t side = 1; side <= 130; ++side) {
+    for (std::int64_t part = 1; part <= side; ++part) {
+      const std::int64_t other = 3 * side + 1;
+      const DrawnCrop drawn = CenterCrop{{part, side}}.draw({}, {side, other, 3});
+      ASSERT_EQ(drawn.region, (Region{offset(side, part), offset(other, side), part, side}))
+          << side << " " << part;
+    }
+  }
+  EXPECT_EQ(CenterCrop{224}.draw({}, {256, 341, 3}).region, (Region{16, 58, 224, 224}));
+  EXPECT_EQ(CenterCrop{224}.draw({}, {225, 227, 3}).region, (Region{0, 2, 224, 224}));
 }
 
 TEST(Crops, AcceptImagesAndMasksOfAnyDType) {

@@ -18,8 +18,9 @@ namespace slipstream {
 // below(bound) are the sample's next random numbers, in the order in which they are written here
 // (docs/random.md).
 
-/// Takes the center size.height x size.width pixels: top = floor((H - size.height) / 2), left =
-/// floor((W - size.width) / 2). Accepts any dtype. Throws UnfitSample for a smaller image.
+/// Takes the center size.height x size.width pixels: top = (H - size.height) / 2, left = (W -
+/// size.width) / 2, both rounded to the nearest integer, ties to even, as in torchvision. Accepts
+/// any dtype. Throws UnfitSample for a smaller image.
 struct CenterCrop {
   static constexpr std::string_view kName = "center_crop";
   Size size;
