@@ -144,7 +144,9 @@ class ComputedOrder:
         """Moves to the batch after the first `count` batches of `run`, if no other iteration has begun since."""
         if run is self._run:
             self._position = run.first + count
-            self._peeked = (run.first, run.resumed) if count == 1 else None
+            # Frameworks that count batches do not request one after the last, so the last batch ends the epoch.
+            is_last = self._position % self._length == 0
+            self._peeked = (run.first, run.resumed) if count == 1 and not is_last else None
 
     def state_dict(self) -> dict[str, int]:
         return {"position": self._position, "batches_per_epoch": self.length()} | self._description()
@@ -289,8 +291,14 @@ class ListedOrder:
     def move(self, run: ListedRun, count: int) -> None:
         if run is self._run:
             self._states.give(count)
-            if count > 1 or run.first > 0:
+            if count > 1 or run.first > 0 or self._has_one_batch():
                 self._epoch = run.epoch + 1
+
+    def _has_one_batch(self) -> bool:
+        try:
+            return self.length() == 1
+        except TypeError:  # the sampler has no length
+            return False
 
     def complete(self, run: ListedRun) -> None:
         if run is self._run:

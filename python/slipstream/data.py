@@ -111,7 +111,7 @@ class DataLoader:
     time.
 
     When the loader is created, no sample is read, except for the first one if the data set is written in Python. An
-    iteration that ends with a `break` counts as an epoch. If only the first batch was taken, as by
+    iteration that ends with a `break` counts as an epoch. If only the first of several batches was taken, as by
     next(iter(loader)), the next iteration starts the same epoch again. set_epoch() selects the next epoch, and
     load_state_dict() a position inside an epoch. Several iterators may be used at the same time; each of them is an
     epoch with separate threads and memory.
@@ -279,8 +279,9 @@ class DataLoader:
     def epoch(self) -> int:
         """Index of the next epoch, starting at 0.
 
-        The index advances when the second batch of an epoch is requested. Looking at one batch with
-        next(iter(loader)) therefore does not use up an epoch, and a loop that is left later with `break` does."""
+        The index advances when the loop gets the second batch of an epoch, or the only one. Looking at one batch with
+        next(iter(loader)) therefore does not use up an epoch of several batches, and a loop that is left later with
+        `break` does."""
         return self._order.epoch()
 
     @property

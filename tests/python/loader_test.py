@@ -239,9 +239,26 @@ def test_reading_one_batch_does_not_advance_the_epoch(photos, wrap):
     loader.set_epoch(1)
     next(iter(loop))
     assert loader.epoch == 1 and read_labels(loop) == epochs[1][2:]
-    single = ss.DataLoader(ss.Subset(ss.ImageFolder(photos, T.CenterCrop(8)), range(10)), 10, num_workers=1)
-    next(iter(wrap(single)))
-    assert single.epoch == 0 and len(read_labels(wrap(single))) == 1 and single.epoch == 1
+
+
+@pytest.mark.parametrize("sampler", [None, range(10)])
+def test_last_batch_ends_the_epoch_of_a_loop_that_counts_batches(photos, sampler):
+    data = ss.Subset(ss.ImageFolder(photos, T.CenterCrop(8)), range(10))
+    single = ss.DataLoader(data, 10, sampler=sampler, seed=1)
+    for epoch in range(1, 4):
+        it = iter(single)
+        next(it)
+        assert single.epoch == epoch
+    loader = ss.DataLoader(data, 6, sampler=sampler, seed=1)
+    epochs = [read_labels(loader) for _ in range(2)]
+    it = iter(loader)
+    next(it)
+    state = loader.state_dict()
+    resumed = ss.DataLoader(data, 6, sampler=sampler, seed=1)
+    resumed.load_state_dict(state)
+    it = iter(resumed)
+    assert next(it)[1].tolist() == epochs[0][1] and resumed.epoch == loader.epoch + 1
+    assert len(read_labels(resumed)) == 2
 
 
 def test_epochs_advance_with_the_second_batch(photos):
