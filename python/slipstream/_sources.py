@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
+from torch.utils.data import IterableDataset
 
 from . import _native
 from ._checks import EPOCHS, check, shortened
@@ -282,14 +283,50 @@ def set_epochs(loader: Any, epoch: int) -> None:
             )
 
 
+class _UntilLength(Iterator[Any]):
+    """Iterates over a loader with a known number of batches. ready() returns false after the last of them, so that the
+    end of the iteration is not requested in advance.
+
+    Requesting the end may have an effect. For example, torch.utils.data.RandomSampler then uses its generator once
+    more, and a loop of Lightning, which counts batches, never requests it. If there are more batches than the loader
+    reported, the loop gets them, too."""
+
+    def __init__(self, batches: Iterator[Any], length: int, ready: Callable[[], bool] | None) -> None:
+        self._batches, self._left, self._ready = batches, length, ready
+
+    def __next__(self) -> Any:
+        self._left -= 1
+        return next(self._batches)
+
+    def ready(self) -> bool:
+        return self._left > 0 and (self._ready is None or self._ready())
+
+
+def _length(loader: Any) -> int | None:
+    """Returns the number of batches, or None if it is not known."""
+    # PyTorch's loader warns of a wrong len() of an iterable-style data set only after its own len() was called.
+    if not hasattr(loader, "__len__") or isinstance(getattr(loader, "dataset", None), IterableDataset):
+        return None
+    try:
+        return len(loader)
+    except Exception as error:  # for example, its sampler has no length
+        if is_of_handler(error, error.__traceback__):
+            raise
+        return None
+
+
 def make_source(
     loader: Iterable[Any], states: States | None
 ) -> tuple[Iterator[Any], Callable[[], bool] | None]:
     """Returns an iterator over the batches of an epoch, and a function that returns true if the next batch can be taken
-    without waiting. The function is None if that is not known."""
+    in advance, and without waiting. The function is None if that is not known."""
     workers = None
     if isinstance(loader, torch.utils.data.DataLoader) and loader.num_workers > 0:
         workers = _Workers(loader)
     batches: Iterator[Any] = iter(loader if workers is None else workers)
     ready = None if workers is None else workers.ready
+    length = _length(loader)
+    if length is not None:
+        batches = until_length = _UntilLength(batches, length, ready)
+        ready = until_length.ready
     return batches if states is None else states.after_each(batches), ready
