@@ -1,4 +1,5 @@
-"""Delays the flags by which a loader reports the state of its iteration, such as those of Accelerate's loaders."""
+"""The flags by which a loader reports the state of its iteration to Accelerate: those of Accelerate's loaders are
+delayed until the loop body has their batch, and a slipstream.DataLoader gets its own."""
 
 from __future__ import annotations
 
@@ -86,27 +87,65 @@ def has_progress(loader: Any) -> bool:
     return hasattr(loader, "end_of_dataloader") and hasattr(loader, "__dict__")
 
 
-def refusing_hidden(source: Iterator[Any]) -> Iterator[Any]:
-    """Returns an iterator over the same batches. It raises Refused if `source` iterates over a loader of Accelerate,
-    because nothing delays the flags of a loader that is inside another iterable."""
+class LoopFlags:
+    """Reports the position of one loop over a slipstream.DataLoader to Accelerate.
+
+    Accelerate's accumulate() and gather_for_metrics() and Hugging Face's Trainer read both attributes. The loops of
+    loaders that prepare() has wrapped have them, too.
+
+    end_of_dataloader: whether the loop body has the last batch of the epoch.
+    remainder: number of samples that all processes together have in an incomplete last step; 0 if the last step is
+        complete, -1 if that is not known."""
+
+    def __init__(self, batches: int | None, remainder: int) -> None:
+        self.end_of_dataloader, self.remainder = False, remainder
+        self._batches = batches
+        self._state = _gradient_state()
+        self._state._add_dataloader(self)
+
+    def give(self, count: int) -> None:
+        """Called when the loop body has received the first `count` batches, or errors in their place."""
+        self.end_of_dataloader = count == self._batches
+
+    def end(self) -> None:
+        """Called when the loop ends or is left."""
+        if has_accelerator():  # the program may have reset Accelerate's state
+            self._state._remove_dataloader(self)
+
+
+def has_accelerator() -> bool:
+    """Returns whether the program has created an Accelerator."""
     state = getattr(sys.modules.get("accelerate.state"), "GradientState", None)
-    return source if state is None else _Watched(source, state())
+    return state is not None and bool(state._shared_state)
+
+
+def _gradient_state() -> Any:
+    """Returns Accelerate's state of the loops that are running."""
+    return sys.modules["accelerate.state"].GradientState()
+
+
+def refusing_hidden(source: Iterator[Any]) -> Iterator[Any]:
+    """Returns an iterator over the same batches. It raises Refused if `source` iterates over a loader of Accelerate or
+    a slipstream.DataLoader, because nothing delays the flags of a loader that is inside another iterable."""
+    return _Watched(source, _gradient_state()) if has_accelerator() else source
 
 
 class _Watched(Iterator[Any]):
     def __init__(self, source: Iterator[Any], state: Any) -> None:
-        self._source, self._state, self._before = source, state, state.active_dataloader
+        self._source, self._state, self._has_hidden = source, state, False
 
     def __next__(self) -> Any:
+        before = self._state.active_dataloader
         item = next(self._source)
         active = self._state.active_dataloader
-        if active is not None and active is not self._before:
+        self._has_hidden |= active is not None and active is not before
+        if self._has_hidden:
             raise _native.Refused(HIDDEN)
         return item
 
 
 HIDDEN = (
-    "the loader that Accelerate prepared is inside another iterable, so accumulate() and gather_for_metrics() would "
-    "see the flags of batches that the loop body does not have yet: give what prepare_data_loader() returned to one "
-    "slipstream.Pipeline with all stages, or pass serial=True"
+    "a slipstream.DataLoader or a loader that Accelerate prepared is inside another iterable, so accumulate() and "
+    "gather_for_metrics() would see the flags of batches that the loop body does not have yet: give the loader itself, "
+    "or what prepare_data_loader() returned, to one slipstream.Pipeline with all stages, or pass serial=True"
 )

@@ -18,8 +18,9 @@ from ._iteration import Iteration, Pass, SerialLoop
 from ._loader_arguments import LoaderArguments
 from ._native_loading import NativeLoading, NativeReading
 from ._order import ComputedOrder, ListedOrder, Order, StreamOrder
+from ._progress import LoopFlags, has_accelerator
 from ._python_loading import PythonLoading, PythonReading
-from ._seeds import Seed
+from ._seeds import Seed, is_distributed
 from ._sources import datasets_with_epochs
 from ._stages import Stage
 from ._steps import find_num_classes, refuse_samples_in_python
@@ -382,10 +383,11 @@ class DataLoader:
         reading: NativeReading | PythonReading | None = None
         inner: Pass | None = None
         run: Any = None
+        flags: LoopFlags | None = None
         given_so_far = 0
 
         def begin() -> Pass | SerialLoop:
-            nonlocal reading, inner, run
+            nonlocal reading, inner, run, flags
             run = self._order.begin()
             reading = self._read(run, run_ahead + len(stages) + 2)
             try:
@@ -396,6 +398,7 @@ class DataLoader:
             except BaseException:
                 reading.close()
                 raise
+            flags = self._make_flags(run) if has_accelerator() else None
             return SerialLoop(inner.loop, stages, self.device, run.first_number) if serial else inner
 
         def check() -> None:
@@ -406,6 +409,8 @@ class DataLoader:
             nonlocal given_so_far
             given_so_far = given
             run.given(given)
+            if flags is not None:
+                flags.give(given)
 
         def finish(is_complete: bool) -> None:
             if inner is not None:
@@ -413,11 +418,29 @@ class DataLoader:
             if reading is not None:
                 reading.close()
             run.end(is_complete)
+            if flags is not None:
+                flags.end()
             self._warn_of_skipped()
 
         return Iteration(
             begin, passed, check, ended=lambda: finish(True), left=lambda _: finish(False)
         )
+
+    def _make_flags(self, run: Any) -> LoopFlags:
+        """Returns the flags of an iteration for Accelerate."""
+        try:
+            # len() of an iterable-style data set may be wrong, and PyTorch's loader then warns if it has been called.
+            batches = None if isinstance(self._order, StreamOrder) else len(self) - run.first_number % EPOCHS
+        except (TypeError, NotImplementedError):  # a sampler without len()
+            batches = None
+        if batches is None:
+            return LoopFlags(None, -1)
+        order, world = self._order, torch.distributed.get_world_size() if is_distributed() else 1
+        if self.drop_last or self.batch_size is None:
+            return LoopFlags(batches, 0 if self.drop_last else -1)
+        if isinstance(order, ComputedOrder):
+            return LoopFlags(batches, len(self.dataset) % (order.batch_size * order.ranks[1]))
+        return LoopFlags(batches, len(self.sampler) % self.batch_size * world if self.sampler is not None else -1)
 
     def _read(self, run: Any, ahead: int) -> NativeReading | PythonReading:
         if isinstance(self._loading, NativeLoading):
