@@ -14,6 +14,7 @@ from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, Seque
 
 from . import _native
 from ._checks import EPOCHS, check, shortened
+from ._frameworks import refuse_rebuilding
 from ._iteration import Iteration, Pass, SerialLoop
 from ._loader_arguments import LoaderArguments
 from ._native_loading import NativeLoading, NativeReading
@@ -259,6 +260,8 @@ class DataLoader:
         # Without these attributes, frameworks do not try to save a state that does not exist.
         if name in ("state_dict", "load_state_dict") and isinstance(self.__dict__.get("_order"), StreamOrder):
             raise AttributeError(_NO_STATE)
+        if name == "dataset":
+            refuse_rebuilding("DataLoader")
         return super().__getattribute__(name)
 
     def __reduce_ex__(self, protocol: Any) -> Any:

@@ -10,6 +10,7 @@ import torch
 
 from . import _native
 from ._checks import EPOCHS, check, choose, device_named, is_device
+from ._frameworks import is_check_of_lightning, refuse_rebuilding
 from ._iteration import Iteration, Loop, Pass, SerialLoop, warn_of_lost_batches
 from ._progress import HIDDEN, Progress, has_progress, refusing_hidden
 from ._sources import LoaderPosition, States, has_state, make_source, set_epochs
@@ -108,6 +109,8 @@ class Pipeline:
 
     def __getattr__(self, name: str) -> Any:
         # Frameworks and training scripts read these attributes of torch.utils.data.DataLoader.
+        if name == "dataset":
+            refuse_rebuilding("Pipeline")
         if name in _LOADER_ATTRIBUTES and "loader" in self.__dict__:
             return getattr(self.loader, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -135,6 +138,8 @@ class Pipeline:
 
     def __iter__(self) -> Iterator[Any]:
         refuse_stages(self.stages, self.run_ahead)
+        if is_check_of_lightning():
+            return iter(())
         if not isinstance(self.loader, DataLoader):
             return self._foreign_iteration()
         return self.loader._pass(self.stages, self.run_ahead, self.serial)
