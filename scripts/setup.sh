@@ -152,8 +152,8 @@ has_modules() {
 # Prints the Python modules that --wheel or --lint needs.
 extra_modules() {
   [[ ! $lint$wheel ]] || echo auditwheel scikit_build_core wheel
-  [[ ! $lint ]] || echo accelerate ipykernel lightning mypy nbclient nbformat pdoc pydantic pytest ray safetensors \
-    tensorboard torchvision
+  [[ ! $lint ]] || echo accelerate datasets ipykernel lightning mypy nbclient nbformat pdoc pydantic pytest ray \
+    safetensors tensorboard timm torchvision transformers
 }
 
 # The virtual environment for packages that python3 lacks, because this script does not change the user's Python.
