@@ -226,7 +226,7 @@ TEST(CliMain, WorkloadOptionIsAcceptedBeforeTheWorkloadName) {
                                     "--seed=2", workload,    "--device", "cpu"};
   };
   EXPECT_THAT(call(own(), words("other")).err, HasSubstr("too many members"));
-  EXPECT_THAT(call(own(), words("mine")).err, HasSubstr("mine has none"));
+  EXPECT_THAT(call(own(), words("mine")).err, HasSubstr("mine does not have it"));
   const CliResult none = call(own(), {"train", "--members", "4"});
   EXPECT_EQ(none.code, 2);
   EXPECT_THAT(none.err,

@@ -107,7 +107,7 @@ class UnknownNameTest(ProgramTest):
         for command in (("train", "segmentation", *TINY),
                         ("bench", "loader", "--data", make_data(self.folder / "data", samples=2))):
             self.refuse(*command, "--num-workers", "2", "--prefetch-factor", "2049",
-                        says=["--prefetch-factor 2049 with 2 workers fills 4098 batches ahead",
+                        says=["--prefetch-factor 2049 with 2 workers prefetches 4098 batches",
                               "lower one of them"])
             self.refuse(*command, "--prefetch-factor", "0", says=["not a number from 1 to 4096"])
 

@@ -17,7 +17,7 @@ class ConvertTest(DataFolders):
         command = ("convert", "--data", self.classes, "--out", out, "--samples-per-shard", "5",
                    "--transforms", chain)
         self.expect(DONE, *command, says=["12 samples in 3 shards", "transforms.json"])
-        self.expect(DONE, *command, says=["3 of which were there"])
+        self.expect(DONE, *command, says=["3 of which were already written"])
         self.expect(DONE, "inspect", out, says=["12 samples, 0 bad", "16 x 16 x 3"])
         report = self.classify("shards", out, "--transforms", out / "transforms.json")
         self.assertEqual(report["steps"], 8)
@@ -53,7 +53,7 @@ class ConvertTest(DataFolders):
         self.expect(REFUSED, *command, says=["differs from sample to sample", "--resize"])
         self.expect(REFUSED, *command, "--resize", "16", "--quality", "80", says=["--quality"])
         self.expect(DONE, *command, "--resize", "16", says=["12 samples in 3 blocks", "3/3 blocks"])
-        self.expect(DONE, *command, "--resize", "16", says=["3 of which were there"])
+        self.expect(DONE, *command, "--resize", "16", says=["3 of which were already written"])
         self.expect(DONE, "inspect", out,
                     says=["12 samples, 0 bad", "16 x 16 x 3", "0 'cat': 6, 1 'd\u00f6g': 6"])
         self.expect(DONE, "inspect", out / "image.npy", says=["12 samples, 0 bad", "12 uint8"])
@@ -96,7 +96,7 @@ class ConvertTest(DataFolders):
         image = next((self.classes / "cat").iterdir())
         table.write_text(f"image,label\n{image},0\n")
         self.expect(REFUSED, "train", "segmentation", *TINY, "--data", table,
-                    says=["needs masks", "labels.csv", "train classification"])
+                    says=["needs masks", "labels.csv", "use classification if each image has one class"])
 
 
 if __name__ == "__main__":

@@ -172,7 +172,7 @@ class LoaderTest(ProgramTest):
                                 (["--disk-cache", "a=1X"], "'1X' is not a size: give bytes, or a"),
                                 (["--cpus", "4095"], "4095"),
                                 (["--cpus", "gpu"], "the run is on the CPU"),
-                                (["--sampler", "balanced"], "give a file with a weight in each line")):
+                                (["--sampler", "balanced"], "a file with a weight in each line")):
             self.expect(REFUSED, "train", "segmentation", *self.options, *arguments, says=[says])
 
 

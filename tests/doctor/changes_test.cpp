@@ -299,7 +299,7 @@ TEST_F(JpegWireChange, LaterTransformsMoveToDeviceToo) {
   EXPECT_TRUE(change().is_upper_bound) << "the time of these on the device was not measured";
   EXPECT_EQ(change().action, "--wire image=jpeg --transforms-device cuda");
   EXPECT_THAT(change().description,
-              testing::HasSubstr("run the transforms from 'blur' to the last one on the device"));
+              testing::HasSubstr("run the transforms from 'blur' to the last one there"));
   observed_.situation.augment_s = {{0.04, 0.04, 0.04, "s", 9}};
   EXPECT_FALSE(change().is_upper_bound);
   EXPECT_NEAR(1 / change().predicted.value, 0.12, 0.002);

@@ -272,7 +272,7 @@ TEST_F(RefusalTest, ReservedOrDuplicateStepNameIsRefused) {
         << name;
   EXPECT_THAT(
       thrown_by([&] { bare().stage("first", nothing()).train("first", conv(), sgd({}), loss()); }),
-      HasSubstr("the step name 'first' is taken"));
+      HasSubstr("the step name 'first' is already used"));
   EXPECT_EQ(thrown_by([&] { bare().train("decode", conv(), sgd({}), loss()); }), "nothing");
 }
 

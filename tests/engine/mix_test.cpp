@@ -256,7 +256,7 @@ TEST_F(MixRunTest, InvalidMixChainsAndPlansAreRefused) {
   EXPECT_THAT(thrown_by([&] { run(kMixup, plan_with(kThreeLanes), steps(1)); }),
               HasSubstr("step 'mix' is missing"));
   const Chain named = {{"mix", ToDtype{.scale = true}}, {"mixup", MixUp{}}};
-  EXPECT_THAT(refusal(named), HasSubstr("the step name 'mix' is taken"));
+  EXPECT_THAT(refusal(named), HasSubstr("the step name 'mix' is already used"));
   EXPECT_EQ(refusal({{"float", ToDtype{.scale = true}}, {"mix", MixUp{}}}), "nothing");
   Tiny masks;
   masks.transforms = kMixup;

@@ -108,9 +108,9 @@ TEST(SoftCrossEntropy, InvalidShapesAndDtypesThrow) {
     return thrown_by([&] { cross_entropy_value(logits, targets); });
   };
   EXPECT_THAT(thrown(at::zeros({2, 3}), at::zeros({2, 4})), HasSubstr("the labels are of 4"));
-  EXPECT_THAT(thrown(at::zeros({2, 3}), at::zeros({3, 3})), HasSubstr("do not fit"));
-  EXPECT_THAT(thrown(at::zeros({2, 3}), at::zeros({2, 3}, at::kDouble)), HasSubstr("do not fit"));
-  EXPECT_THAT(thrown(at::zeros({2, 3, 4, 4}), at::zeros({2, 3})), HasSubstr("do not fit"));
+  EXPECT_THAT(thrown(at::zeros({2, 3}), at::zeros({3, 3})), HasSubstr("do not match"));
+  EXPECT_THAT(thrown(at::zeros({2, 3}), at::zeros({2, 3}, at::kDouble)), HasSubstr("do not match"));
+  EXPECT_THAT(thrown(at::zeros({2, 3, 4, 4}), at::zeros({2, 3})), HasSubstr("do not match"));
 }
 
 }  // namespace

@@ -86,7 +86,7 @@ def test_negative_index_works_and_bad_index_raises(photos):
         assert data[-1][1] == last and data[torch.tensor(-1)][1] == data[numpy.int64(49)][1] == last
         assert len(list(data)) == 50 and data[-50][1] == data[0][1]
         for outside in (50, -51, 1 << 70):
-            with pytest.raises(IndexError, match=f"sample {outside}: the data set has 50"):
+            with pytest.raises(IndexError, match=f"sample {outside} does not exist: the data set has 50 samples"):
                 data[outside]
         for wrong in (slice(2), "1", 1.0, None, [1]):
             with pytest.raises(TypeError, match="index is .*: give a whole number; slipstream.Subset takes several"):
@@ -185,7 +185,7 @@ def test_indexing_refuses_what_a_loader_refuses(photos, arrays):
     with pytest.raises(ss.Refused, match="would change only the image"):
         ss.open_dataset(arrays, v2.RandomHorizontalFlip())[0]
     beside = [(torch.zeros(3, 20, 20, dtype=torch.uint8), torch.zeros(20, 20))]
-    with pytest.raises(ss.Refused, match="moves the pixels of field '0' alone"):
+    with pytest.raises(ss.Refused, match="moves the pixels of field '0' only"):
         ss.PythonDataset(beside, T.CenterCrop(8))[0]
     with pytest.raises(ss.Refused, match="MixUp works on whole batches, so it cannot be applied to a single sample"):
         ss.ImageFolder(photos, T.Compose([T.CenterCrop(8), T.MixUp()]))[0]

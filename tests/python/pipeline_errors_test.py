@@ -406,7 +406,7 @@ def test_invalid_stages_and_run_ahead_are_refused(device):
     for keys in ({"output": 5}, {"output": "b"}, {"output": [0, 1]}):
         with pytest.raises(ss.Error, match="stage 'a'"):
             list(ss.Pipeline(batches(2), [ss.Stage("a", lambda x: x, **keys)], device))
-    with pytest.raises(ss.Error, match="the batch is a tensor"):
+    with pytest.raises(ss.Error, match="the batch is a single tensor"):
         list(ss.Pipeline([torch.ones(2)], [ss.Stage("a", lambda x: x, input=0)], device))
     pipe = ss.Pipeline(iter([]), [("encode", net)], device)
     assert pipe and "encode" in repr(pipe)
