@@ -63,9 +63,12 @@ class LoaderArguments:
             numbers["prefetch_factor"] = (self.prefetch_factor, 1, _MOST_PREFETCHED)
         if self.seed is not None:
             numbers["seed"] = (self.seed, 0, SEEDS - 1)
+        if self.rank is not None and self.world_size is not None:
+            numbers["world_size"] = (self.world_size, 1)
+            numbers["rank"] = (self.rank, 0, max(0, to_index(self.world_size, 1) - 1))
         flags = (True, False)
         choices = choose(
-            shuffle=(self.shuffle, (None, *flags)),
+            shuffle=(False if self.shuffle is None else self.shuffle, flags),
             drop_last=(self.drop_last, flags),
             pin_memory=(self.pin_memory, flags),
             persistent_workers=(self.persistent_workers, flags),
@@ -85,7 +88,7 @@ class LoaderArguments:
         yield from self._problems_of_calls()
         yield from self._problems_of_python()
         if self.wire is not None and not isinstance(self.wire, Mapping):
-            yield f"wire is {shortened(self.wire)}: give formats by field, such as {{'image': 'jpeg'}}"
+            yield f"wire is {shortened(self.wire)}: give a mapping from fields to formats, such as {{'image': 'jpeg'}}"
         elif self.device == "cpu" and (self.wire or self.transforms_device == "cuda"):
             yield f"wire and transforms_device are for batches on a GPU, but device is '{self.device}'"
 
@@ -101,15 +104,8 @@ class LoaderArguments:
             yield "batch_size=None makes each sample a batch, so leave drop_last out"
         if (self.rank is None) != (self.world_size is None):
             yield "rank and world_size belong together: give both, or none"
-        elif self.rank is not None and self.world_size is not None:
-            world = to_index(self.world_size, 0)
-            if world < 1 or not 0 <= to_index(self.rank, -1) < world:
-                yield (
-                    f"rank is {shortened(self.rank)} and world_size is {shortened(self.world_size)}: give a world "
-                    "size of at least 1, and a rank from 0 to world_size - 1"
-                )
-            if self.is_listed:
-                yield "a sampler decides itself which samples a process loads: leave rank and world_size out"
+        elif self.rank is not None and self.is_listed:
+            yield "a sampler decides itself which samples a process loads: leave rank and world_size out"
         if self.seed is not None and self.generator is not None:
             yield "seed and generator both select the random numbers: give one of them"
         if self.is_stream and (self.shuffle or self.is_listed):
@@ -125,7 +121,8 @@ class LoaderArguments:
         for name in ("collate_fn", "worker_init_fn"):
             value = getattr(self, name)
             if value is not None and not callable(value):
-                yield f"{name} is {shortened(value)}: give a function"
+                whose = "of the worker's number" if name == "worker_init_fn" else "of a list of samples"
+                yield f"{name} is {shortened(value)}: give a function {whose}"
         if self.generator is not None and not isinstance(self.generator, torch.Generator):
             yield f"generator is {shortened(self.generator)}: give a torch.Generator"
         for name in ("sampler", "batch_sampler"):

@@ -56,6 +56,8 @@ class ComputedOrder:
     def __init__(
         self, samples: int, batch_size: int, shuffle: bool, drop_last: bool, seed: Seed, ranks: Ranks | None
     ) -> None:
+        if samples == 0:
+            raise _native.Refused("the data set is empty")
         self._samples, self._batch_size, self._shuffle, self._drop_last = samples, batch_size, shuffle, drop_last
         self._seed, self._given_ranks = seed, ranks
         self.ranks = self._ranks_now()

@@ -113,7 +113,8 @@ class InitWorker:
         info: Any = get_worker_info()
         if isinstance(info.dataset, KeyedDataset):
             native = info.dataset._native
-            info.__dict__["dataset"] = native.source if isinstance(native, PythonSource) else info.dataset.dataset
+            dataset = native.source if isinstance(native, PythonSource) else info.dataset.dataset
+            object.__setattr__(info, "dataset", dataset)  # its class refuses assignments
         if self._function is not None:
             self._function(number)
 

@@ -17,12 +17,12 @@ def error_message(**options):
 
 
 @pytest.mark.parametrize(("name", "values", "advice"), [
-    ("shuffle", ("yes", None, 1), "give True or False"),
+    ("shuffle", ("yes", 2, 1), "give True or False"),
     ("drop_last", (1, None, "no"), "give True or False"),
     ("on_bad_sample", ("ignore", None, True), "give 'stop' or 'skip'"),
     ("transforms_device", ("gpu", None, 0), "give 'cpu' or 'cuda'"),
     ("seed", (2**70, 2**64), "at most 18446744073709551615"),
-    ("seed", (None, -1, 1.5, "1"), "give a whole number, at least 0"),
+    ("seed", (True, -1, 1.5, "1"), "give a whole number, at least 0"),
     ("batch_size", (2**70,), "at most"),
     ("prefetch_factor", (1025, 2**40, 2**64), "at most"),
     ("num_workers", (1025, 100000), "give a whole number, at most 1024"),

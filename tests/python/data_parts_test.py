@@ -30,7 +30,7 @@ def test_torch_subsets_of_slipstream_data_sets_become_native(data):
     indices = [49, 3, 20, 7]
     expected = [data.label(i) for i in indices]
     loader = ss.DataLoader(TorchSubset(data, indices), 2, num_workers=1)
-    assert read_labels(TorchSubset(data, indices)) == expected and type(loader.dataset) is ss.Subset
+    assert read_labels(TorchSubset(data, indices)) == expected and type(loader._readable) is ss.Subset
     assert read_labels(TorchSubset(TorchSubset(data, indices), [3, 0])) == [expected[3], expected[0]]
     assert read_labels(TorchSubset(ss.Subset(data, indices), torch.tensor([1, 2]))) == expected[1:3]
     both = ConcatDataset([TorchSubset(data, indices), data])

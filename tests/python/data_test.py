@@ -301,7 +301,7 @@ def test_invalid_arguments_are_refused(photos):
     there_are = "there are" if torch.cuda.is_available() else "there is no GPU here: give device='cpu'"
     with pytest.raises(ss.Refused, match=f"device is 'cuda:99', but .*{there_are}"):
         ss.DataLoader(folder(photos), device="cuda:99")
-    with pytest.raises(ss.Refused, match="PyTorch's DataLoader"):
+    with pytest.raises(ss.Refused, match="wraps data sets that have __len__"):
         ss.DataLoader(iter([1, 2, 3]))
     with pytest.raises(ss.Refused, match="on_bad_sample is 'go on'"):
         ss.DataLoader(folder(photos), on_bad_sample="go on")
@@ -310,7 +310,7 @@ def test_invalid_arguments_are_refused(photos):
     with pytest.raises(ss.Refused, match="resize"):
         ss.DataLoader(ss.ImageFolder(photos), 4)
     with pytest.raises(ss.Refused, match="batch"):
-        ss.DataLoader(folder(photos), 1000)
+        ss.DataLoader(folder(photos), 1000, drop_last=True)
     for name, value in {"batch_size": 0, "num_workers": -1, "prefetch_factor": 0, "seed": -1}.items():
         with pytest.raises(ss.Refused, match=f"{name} is {value}"):
             ss.DataLoader(folder(photos), **{"batch_size": 8, name: value})

@@ -59,20 +59,20 @@ def test_explicit_ranks_override_the_process_group():
 
 def test_state_read_after_process_group_ends_resumes():
     with process_group(1, 2):
-        loader = ss.DataLoader(Numbers(), 4)
+        loader = ss.DataLoader(Numbers(), 4, seed=0)
         it = iter(loader)
         first = [next(it).tolist() for _ in range(3)]
         it.close()
     state = loader.state_dict()
     assert (state["position"], state["batches_per_epoch"], state["global_batch_size"]) == (3, 5, 8)
     with process_group(1, 2):
-        rest = ss.DataLoader(Numbers(), 4)
+        rest = ss.DataLoader(Numbers(), 4, seed=0)
         rest.load_state_dict(state)
-        assert first + read_epoch(rest) == read_epoch(ss.DataLoader(Numbers(), 4))
+        assert first + read_epoch(rest) == read_epoch(ss.DataLoader(Numbers(), 4, seed=0))
 
 
 def test_mid_epoch_position_of_other_rank_count_is_refused():
-    loader = ss.DataLoader(Numbers(), 4)
+    loader = ss.DataLoader(Numbers(), 4, seed=0)
     loader.load_state_dict({"position": 3, "batches_per_epoch": 10})
     with process_group(0, 2):
         with pytest.raises(ss.Refused, match=r"load_state_dict\(\) after init_process_group\(\)"):
@@ -82,10 +82,17 @@ def test_mid_epoch_position_of_other_rank_count_is_refused():
 
 
 def test_more_ranks_than_the_data_has_batches_are_refused():
-    loader = ss.DataLoader(Numbers(), 30)
+    loader = ss.DataLoader(Numbers(), 30, drop_last=True, seed=0)
     with process_group(0, 2), pytest.raises(ss.Refused, match="2 ranks with batch size 30 need more"):
         next(iter(loader))
-    assert len(read_epoch(loader)) == 2
+    assert len(read_epoch(loader)) == 1
+
+
+def test_ranks_share_a_single_incomplete_step():
+    """A step of both ranks would need 60 of the 40 samples."""
+    loader = ss.DataLoader(Numbers(), 30, seed=0)
+    with process_group(1, 2):
+        assert [len(batch) for batch in loader] == [20]
 
 
 def test_trainer_refuses_process_group_created_later(photos):

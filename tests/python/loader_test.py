@@ -216,7 +216,7 @@ def test_overrides_that_native_code_would_bypass_are_refused(photos):
 
 
 def load_batches(photos, **options):
-    return ss.DataLoader(ss.ImageFolder(photos, T.CenterCrop(8)), 10, shuffle=True, **options)
+    return ss.DataLoader(ss.ImageFolder(photos, T.CenterCrop(8)), 10, shuffle=True, **{"seed": 0} | options)
 
 
 def read_labels(loop):

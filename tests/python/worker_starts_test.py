@@ -151,7 +151,7 @@ def test_ctrl_c_while_processes_end_is_raised(monkeypatch, capfd, drops):
         if drops:
             del loader
         else:
-            loader._workers.close()
+            loader._loading._workers.close()
         run_on()
     assert len(set(joined)) == 2
     assert workers_left() == [] and "ignored" not in capfd.readouterr().err
