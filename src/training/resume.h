@@ -20,8 +20,8 @@ std::optional<LoadedCheckpoint> load_resumed(Trainer& trainer, Checkpoints* chec
                                              const std::filesystem::path& folder,
                                              const std::string& resume, const std::string& remedy);
 
-/// Returns the seed of the training that `resume`, as for load_resumed(), names, or no value if none
-/// of its checkpoints can be read.
+/// Returns the seed of the training that `resume`, as for load_resumed(), names, or no value if
+/// none of its checkpoints can be read.
 std::optional<std::uint64_t> seed_of_resumed(const std::filesystem::path& folder,
                                              const std::string& resume);
 

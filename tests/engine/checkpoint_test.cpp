@@ -217,7 +217,8 @@ TEST_F(CheckpointTest, CheckpointOfDifferentTrainingIsRefused) {
   EXPECT_THAT(refused({.classes = 7}), HasSubstr("head.weight (7 x 6 x 3 x 3 here, 5 x"));
   EXPECT_THAT(refused({.noisy = true}), HasSubstr("not in the file: norm.weight"));
   EXPECT_THAT(refused({.optimizer = "adamw"}), HasSubstr("another optimizer"));
-  EXPECT_THAT(refused({}, {.ema_decay = 0.5}), HasSubstr("it was made with other training options"));
+  EXPECT_THAT(refused({}, {.ema_decay = 0.5}),
+              HasSubstr("it was made with other training options"));
   EXPECT_THAT(refused({.seed = 2}), HasSubstr("seed 1, this training 2"));
   EXPECT_THAT(refused({.batch_size = 8}), HasSubstr("batch size 4, this training 8"));
   EXPECT_THAT(refused({.samples = 32}), HasSubstr("size 64, this training 32"));

@@ -169,7 +169,8 @@ TEST_F(ExactnessTest, StateOfDifferentPipelineIsRefused) {
               HasSubstr("this state belongs to another pipeline: the training step has "));
   State wider = momentum->state();
   wider.model.front().name = "fc.weight";
-  EXPECT_THAT(thrown_by([&] { momentum->restore(wider); }), HasSubstr("but the state has 'fc.weight' in its place"));
+  EXPECT_THAT(thrown_by([&] { momentum->restore(wider); }),
+              HasSubstr("but the state has 'fc.weight' in its place"));
   wider = momentum->state();
   wider.model.front().tensor = wider.model.front().tensor.flatten();
   EXPECT_THAT(thrown_by([&] { momentum->restore(wider); }), HasSubstr("has another shape"));

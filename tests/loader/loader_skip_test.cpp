@@ -110,7 +110,8 @@ TEST(LoaderSkip, SampleWithMissingFieldIsSkippedLikeAReadError) {
   DataLoader short_of_fields(dataset, no_transforms(), skip_options(OnBadSample::skip, 1));
   DataLoader unread(set_with({2}), no_transforms(), skip_options(OnBadSample::skip, 1));
   EXPECT_EQ(take(short_of_fields, kSkipBatches), take(unread, kSkipBatches));
-  EXPECT_THAT(short_of_fields.skipped().samples[0].message, HasSubstr("returned 1 field, but it declares 2"));
+  EXPECT_THAT(short_of_fields.skipped().samples[0].message,
+              HasSubstr("returned 1 field, but it declares 2"));
 }
 
 TEST(LoaderSkip, CutsSkipTheSameSamples) {
