@@ -89,11 +89,12 @@ def _index(sample: Any) -> int:
     return index
 
 
-def _configuration(order: Order) -> tuple[int, int, int, int]:
-    """Returns batch size, rank, world size and seed. A batch size of 0 means that it stays as it is."""
-    if isinstance(order, ComputedOrder):
-        return order.batch_size, *order.ranks, order.seed()
-    return 0, 0, 1, order.seed()
+def _configuration(order: Order, seed: int | None = None) -> tuple[int, int, int, int]:
+    """Returns batch size, rank, world size and seed. A batch size of 0 means that it stays as it is. The default seed
+    is that of the order."""
+    if seed is None:
+        seed = order.seed()
+    return (order.batch_size, *order.ranks, seed) if isinstance(order, ComputedOrder) else (0, 0, 1, seed)
 
 
 class NativeLoading:
@@ -159,9 +160,10 @@ class NativeLoading:
         has_texts = any(template.is_text)
         return _native.process_dataset(self._workers.pool, len(native), form, leaves, has_texts)
 
-    def configure(self, order: Order) -> None:
-        """Applies the ranks and the seed of the order to the native loader, for its next iteration."""
-        configuration = _configuration(order)
+    def configure(self, order: Order, samples_seed: bool = True) -> None:
+        """Applies the ranks and the seed of the order to the native loader, for its next iteration. samples_seed:
+        whether to sample the seed if it is not known; otherwise the native loader keeps the one that it has."""
+        configuration = _configuration(order, None if samples_seed else self._configuration[-1])
         if configuration != self._configuration:
             self.native.configure(*configuration)
             self._configuration = configuration

@@ -218,9 +218,10 @@ class DataLoader:
         return NativeLoading(readable, chain, settings, context, self.worker_init_fn)
 
     @property
-    def _native(self) -> _native.Loader:
-        """The native loader with the seed and the ranks of the next epoch. Raises Refused if there is none, or if its
-        order is listed by a sampler."""
+    def _measured_native(self) -> _native.Loader:
+        """The native loader with the ranks of the next epoch, for uses that do not depend on the seed. Does not sample
+        the seed, which would change PyTorch's generator. Raises Refused if there is no native loader, or if its order
+        is listed by a sampler."""
         if not isinstance(self._loading, NativeLoading) or not isinstance(self._order, ComputedOrder):
             raise _native.Refused(
                 "this needs a slipstream.DataLoader that computes its order and loads without Python for each batch: "
@@ -228,12 +229,20 @@ class DataLoader:
                 "at least 1 if the data set or a transform is written in Python"
             )
         self._order.take_ranks()
-        self._loading.configure(self._order)
+        self._loading.configure(self._order, samples_seed=False)
         return self._loading.native
+
+    @property
+    def _native(self) -> _native.Loader:
+        """The native loader with the seed and the ranks of the next epoch. Raises Refused as _measured_native does."""
+        native = self._measured_native
+        assert isinstance(self._loading, NativeLoading)
+        self._loading.configure(self._order)
+        return native
 
     def _world_size(self) -> int:
         """Number of processes that share the samples now."""
-        assert self._native is not None and isinstance(self._order, ComputedOrder)
+        assert self._measured_native is not None and isinstance(self._order, ComputedOrder)
         return self._order.ranks[1]
 
     def _adopt_seed(self, resume: str, folder: str) -> None:
@@ -244,7 +253,7 @@ class DataLoader:
 
     def _native_dataset(self) -> Dataset:
         """The data set that the native loader reads. Raises Refused as _native does."""
-        assert self._native is not None and self._readable is not None
+        assert self._measured_native is not None and self._readable is not None
         return self._readable
 
     def _python_loading(self) -> PythonLoading:

@@ -80,7 +80,7 @@ class LoadersTest(ScriptTest):
 
     def test_invalid_arguments_are_refused(self):
         for arguments, says in ((["--rows", "floor,fast"], "unknown row: fast; known: floor"),
-                                (["--num-workers", "0"], "workers are at least 1"),
+                                (["--num-workers", "0"], "at least 1 worker"),
                                 (["--count", "3"], "files at least a batch")):
             done = self.run_script(*arguments)
             self.assertEqual(done.returncode, 2)

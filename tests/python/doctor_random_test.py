@@ -147,4 +147,6 @@ def test_number_of_readings_is_limited_for_slow_data_sets():
 
 def test_storing_random_samples_is_not_advised():
     report = ss.doctor(DataLoader(Data(OneOfTen()), 4), lambda batch: None, device="cpu", budget=0.3)
-    assert all("store the results" not in each.description for each in report.advice)
+    stored = [each.description for each in report.advice if "store the results" in each.description]
+    # Advice to store what the data set reads before the transform may be right: it depends on the measured times.
+    assert all("store the results of 'data set' once" in each for each in stored)

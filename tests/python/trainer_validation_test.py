@@ -13,7 +13,7 @@ TO_FLOAT = T.ToDtype(torch.float32, scale=True)
 
 
 def validation(photos, device, *chain, **options):
-    return ss.DataLoader(ss.ImageFolder(photos, T.Compose([*chain])), 10, device=device, **options)
+    return ss.DataLoader(ss.ImageFolder(photos, T.Compose([*chain])), 10, device=device, num_workers=1, **options)
 
 
 DIFFERENT = {
