@@ -22,7 +22,7 @@ class ConvertTest(DataFolders):
         report = self.classify("shards", out, "--transforms", out / "transforms.json")
         self.assertEqual(report["steps"], 8)
         self.expect(REFUSED, "train", *TINY_CLASSIFIER, "--data", out, "--transforms",
-                    out / "transforms.json", "--classes", "1", says=["it has 2 classes"])
+                    out / "transforms.json", "--classes", "1", says=["has 2 classes; leave --classes out"])
         shard = out / "shard-000001.tar"
         shard.write_bytes(shard.read_bytes().replace(b"ustar", b"ustaR", 1))
         changed = self.expect(FAILED, "inspect", out)

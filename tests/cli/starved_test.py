@@ -81,7 +81,7 @@ class StarvedTest(ProgramTest):
                                 (["--raw-size", "8"], "raise --raw-size"),
                                 (["--data", "x", "--raw-size", "64"], "make-data --size"),
                                 (["--data", "x", "--costs", "article"], "leave --data out"),
-                                (["--transforms", "x"], "starved has none"),
+                                (["--transforms", "x"], "starved does not have it"),
                                 (["--momentum", "0.9", "--optimizer", "adamw"], "no momentum")):
             self.expect(REFUSED, "train", "starved", *SMALL, *arguments, says=[says])
         self.expect(REFUSED, "train", "segmentation", "--costs", "article", says=["--costs"])
