@@ -344,11 +344,18 @@ def turned_webps():
         yield f"orientation_{orientation}.webp", file, np.asarray(upright)
 
 
-def variants():
-    """Names, files and their pixels."""
+def variants(leaves_out_unread=False):
+    """Names, files and their pixels. leaves_out_unread: whether to leave out the files that the installed Pillow cannot
+    read, because older versions do not read all kinds of BMP."""
     for make in (bmps, gifs, saved_tiffs, written_tiffs, webps):
         for name, file in make():
-            yield name, file, pil(file)
+            try:
+                pixels = pil(file)
+            except (OSError, ValueError):
+                if not leaves_out_unread:
+                    raise
+                continue
+            yield name, file, pixels
     for make in (clear_gifs, clear_tiffs, clear_webps):
         for name, file in make():
             yield name, file, pil_over_black(file)
