@@ -81,7 +81,7 @@ class LoadersTest(ScriptTest):
     def test_invalid_arguments_are_refused(self):
         for arguments, says in ((["--rows", "floor,fast"], "unknown row: fast; known: floor"),
                                 (["--num-workers", "0"], "at least 1 worker"),
-                                (["--count", "3"], "files at least a batch")):
+                                (["--count", "3"], "at least one batch of files")):
             done = self.run_script(*arguments)
             self.assertEqual(done.returncode, 2)
             self.assertIn(says, done.stderr)
