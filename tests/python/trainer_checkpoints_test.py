@@ -7,7 +7,7 @@ import slipstream as ss
 import torch
 import torchvision
 from torch import nn
-from trained import CHAIN, Net, make_trainer, run_slipstream
+from trained import CHAIN, Net, make_loader, make_trainer, run_slipstream
 
 
 def test_resumed_training_gives_digest_of_whole_training(photos, device, tmp_path):
@@ -164,3 +164,21 @@ def test_checkpoint_refuses_parameter_named_metadata(photos, tmp_path, name):
     else:
         assert make_trainer(photos, model=model, checkpoint=tmp_path / "run").fit().is_saved
     assert make_trainer(photos, model=model).fit().steps == 14
+
+
+def test_resumed_training_uses_the_seed_of_its_checkpoint(photos, device, tmp_path):
+    """Without a given seed, each process samples another one."""
+    def trainer(torch_seed, **options):
+        torch.manual_seed(torch_seed)
+        loader = make_loader(photos, device, seed=None)
+        torch.manual_seed(0)  # the same initial weights
+        model = Net()
+        torch.manual_seed(torch_seed)
+        return ss.Trainer(loader, model, lr=0.05, precision="fp32", progress=False, **options)
+
+    whole = trainer(1, steps=10).fit()
+    trainer(1, steps=4, checkpoint=tmp_path).fit()
+    resumed = trainer(2, steps=10, checkpoint=tmp_path, resume="auto").fit()
+    assert resumed.losses == whole.losses[4:] and resumed.digest == whole.digest
+    with pytest.raises(ss.Refused, match="seed"):
+        trainer(2, steps=10).restore(tmp_path / "step-00000004")
