@@ -81,7 +81,7 @@ class TrainingResult:
 
     @property
     def loss(self) -> float:
-        """Loss of the last step of this call; NaN if it trained no step."""
+        """Loss of the last step that fit() trained; NaN if it trained none."""
         return self.losses[-1] if self.losses else math.nan
 
     @property

@@ -99,9 +99,9 @@ class DataLoader:
             which the JPEG engines of the GPU decode, crop and resize. docs/plan.md lists the other formats.
         rank, world_size (int, default None): load the share of one process in each step. The default is the rank and
             world size of torch.distributed, if it is initialized when an iteration starts. Without drop_last, the
-            processes share the samples of the last step in smaller batches of equal size, for which fewer than
-            world_size samples are used twice, as DistributedSampler does. A sampler and an iterable-style data set
-            decide themselves what each process loads.
+            samples of an incomplete last step are divided equally among the processes. If they cannot be divided
+            equally, a few samples (fewer than world_size) are used twice, as by DistributedSampler. A sampler and
+            an iterable-style data set decide themselves what each process loads.
 
     Batches: native data sets give a list of tensors, one for each of the data set's `fields`. Images are uint8, or
     float32 after Normalize or ToDtype, batch x channels x height x width, channels-last. Labels are int64. A data set

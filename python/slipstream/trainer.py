@@ -320,13 +320,14 @@ class Trainer:
 
     def predict(self, loader: DataLoader) -> Iterator[torch.Tensor]:
         """Returns an iterator over the outputs of the model: one tensor in host memory for each batch, in the order of
-        the data set. Transforms and averages are used as in evaluate().
+        the data set. As in evaluate(), random transforms are left out, and with `ema` the averaged weights are used.
 
         Arguments:
             loader (slipstream.DataLoader): the samples for which the outputs are computed.
 
-        Another thread computes a few batches in advance and uses the device until the iterator ends or its close() is
-        called. Both wait for this thread. Dropping the iterator also ends the computation, but does not wait."""
+        Another thread computes a few batches in advance and uses the device until the iterator is exhausted or its
+        close() is called; in both cases the caller waits until the thread has stopped. Deleting the iterator also stops
+        the thread, but does not wait for it."""
         return Outputs(self._evaluator(loader, "the loader", counts_scores=False), self._loader.device)
 
     def _evaluator(

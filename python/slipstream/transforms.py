@@ -36,7 +36,7 @@ class Transform:
 
     Arguments:
         op (str): name of the operation in a file of transforms (docs/transforms.md).
-        keys: the keys of the operation.
+        keys: the parameters of the operation, by their names in that file. None means the default.
     """
 
     _steps: list[Step]

@@ -18,8 +18,8 @@ namespace slipstream {
 /// `other`. Strings are in texts(), and the last field contains their positions there.
 class ProcessDataset final : public Dataset {
  public:
-  /// `form`, `specs`: the form and the fields of every sample. `has_texts`: whether samples contain
-  /// strings.
+  /// `form`: text that describes the structure of every sample; a sample with another one is
+  /// refused. `specs`: the fields of every sample. `has_texts`: whether samples contain strings.
   ProcessDataset(std::shared_ptr<WorkerPool> pool, std::size_t size, std::string form,
                  std::vector<FieldSpec> specs, bool has_texts);
 
@@ -65,9 +65,11 @@ struct PythonOp {
   std::shared_ptr<WorkerPool> pool;
   std::uint64_t step = 0;
   bool keeps_sizes = false;  ///< refuse other sizes, because another field has the image's size
-  /// The form of each field, learned from one sample.
+  /// Dtype and shape of the image that the functions return, by the name of its field. Learned by
+  /// calling them for one sample; -1 is a size that differs between samples.
   std::shared_ptr<Forms> forms = std::make_shared<Forms>();
-  bool may_draw = true;  ///< may be random; false: evaluation runs it, too
+  /// Whether the functions may use random numbers; if false, evaluations call them, too.
+  bool may_draw = true;
   std::shared_ptr<const PoolUser> user = nullptr;  ///< nullptr: waits cannot be ended
 
   void validate() const {}

@@ -40,7 +40,8 @@ std::size_t utf8_length(std::string_view text) {
   const unsigned first = byte(0);
   if (first < 0x80) return 1;
   const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  // 0xc0 and 0xc1 could only start overlong encodings, and characters end at 0xf4.
+  // No character begins with 0xc0 or 0xc1 (only overlong encodings would), nor with more than 0xf4
+  // (above U+10FFFF).
   if (first < 0xc2 || first > 0xf4) return 0;
   for (std::size_t i = 1; i < length; ++i) {
     if (byte(i) < 0x80 || byte(i) > 0xbf) return 0;

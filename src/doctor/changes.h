@@ -6,7 +6,8 @@
 
 namespace slipstream {
 
-/// Finds the changes that may help, and predicts the rate after each of them alone.
+/// Finds changes of settings, code or data that may make a training faster, and predicts the
+/// steps/s after each of them alone.
 class Changes {
  public:
   Changes(const Observations& observed, const PipelineModel& now, double model_error);

@@ -9,8 +9,9 @@ namespace {
 
 constexpr double kFirstTurns = 0.4;  ///< share of the time for one turn of every task
 constexpr double kTurnShare = 0.06;  ///< share of the budget for each later turn
-constexpr double kSure = 0.01;       ///< half of the interval / value that is certain enough
-constexpr double kUnknown = 1;       ///< the uncertainty of an unmeasured task of weight 1
+/// A value is certain enough if half of its confidence interval is at most this share of it.
+constexpr double kSure = 0.01;
+constexpr double kUnknown = 1;  ///< the uncertainty of an unmeasured task of weight 1
 
 double unsure(const Task& task) { return task.weight * std::min(1.0, half_width(task.figure())); }
 

@@ -8,7 +8,8 @@
 
 namespace slipstream {
 
-/// Runs the training stage for each batch and keeps the results of each batch until it retires.
+/// Runs the training stage for each batch and keeps the results of each batch until the host has
+/// seen the batch finished and takes them.
 class TrainingStage {
  public:
   struct BatchResult {
