@@ -21,8 +21,9 @@ from . import transforms
 from ._fit import TrainingEpoch, TrainingResult, TrainingStep
 from ._native import Error, Measured, Refused
 from .data import DataLoader
-from .datasets import ConcatDataset, Dataset, ImageFolder, PythonDataset, Subset, open_dataset
+from .datasets import ConcatDataset, Dataset, PythonDataset, Subset, open_dataset
 from .doctor import Advice, DoctorReport, doctor
+from .image_folder import ImageFolder
 from ._stages import Stage
 from .pipeline import Pipeline
 from .trainer import Trainer

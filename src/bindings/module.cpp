@@ -13,6 +13,7 @@
 #include "bindings/interrupts.h"
 #include "bindings/loader_settings.h"
 #include "bindings/native_classes.h"
+#include "bindings/native_feed.h"
 #include "bindings/native_loader.h"
 #include "bindings/one_sample.h"
 #include "bindings/process_dataset.h"

@@ -5,16 +5,12 @@
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <exception>
 #include <mutex>
-#include <thread>
 
 #include "bindings/gil.h"
 #include "bindings/process_dataset.h"
-#include "core/number_text.h"
-#include "core/seconds_since.h"
 #include "engine/augment_stage.h"
 #include "engine/context_parts.h"
 #include "engine/mix_stage.h"
@@ -30,8 +26,6 @@ namespace py = pybind11;
 /// Number of batches in the loader's memory that callers may keep.
 constexpr std::size_t kHeldBatches = 6;
 constexpr std::size_t kSmallPart = 8;
-/// Time between two checks for a late batch.
-constexpr auto kPoll = std::chrono::microseconds(100);
 
 /// Copies a field that is a small part of its batch. Otherwise a caller that keeps or saves only
 /// this field would keep the whole slab.
@@ -206,7 +200,7 @@ void NativeLoader::begin_epoch() {
   const bool is_used_up =
       !taken_ && made_in_.is_this_process() && position_ == options_.batches->size();
   if (is_used_up && feed_->loader() != nullptr && !feed_->has_failed()) return;
-  // Workers may be loading batches that nobody takes any more.
+  // Workers may be loading batches of an iteration that was left.
   stop();
   options_.batches = std::make_shared<BatchQueue>();
   position_ = 0;
@@ -443,49 +437,6 @@ py::object NativeLoader::built(const GivenBatch& batch) const {
   py::list texts;
   for (const std::string& text : batch.texts) texts.append(py::bytes(text));
   return form_->build(std::move(all), std::move(texts));
-}
-
-NativeFeed::NativeFeed(std::shared_ptr<NativeLoader> loader)
-    : loader_(std::move(loader)), pass_(loader_->passes()) {
-  if (loader_->is_listed()) return;
-  const std::uint64_t epoch = loader_->batches_per_epoch();
-  end_ = (loader_->position() / epoch + 1) * epoch;
-}
-
-bool NativeFeed::is_over() const {
-  return loader_->is_listed() ? loader_->is_over() : loader_->position() >= end_;
-}
-
-bool NativeFeed::ready() { return is_over() || loader_->ready(); }
-
-bool NativeFeed::take() {
-  // Polls instead of waiting in the loader, so that interrupt() and Ctrl-C can end the wait.
-  const auto begin = std::chrono::steady_clock::now();
-  while (loader_->passes() == pass_ && !loader_->ready()) {
-    if (is_interrupted_ || is_over()) return false;
-    if (loader_->timeout_s() > 0 && seconds_since(begin) > loader_->timeout_s())
-      throw Error("no batch was ready within timeout=" + number_text(loader_->timeout_s()) +
-                  " s: give more workers or a longer timeout, or find what a sample waits for");
-    std::this_thread::sleep_for(kPoll);
-    if (!is_on_thread()) signals_();
-  }
-  if (is_over()) return false;
-  loader_->take(pass_);
-  return true;
-}
-
-GivenBatch NativeFeed::batch(Lane& lane) {
-  const bool is_cuda = loader_->context().device().is_cuda();
-  return is_cuda ? loader_->on_device(pass_, lane) : loader_->on_host(pass_);
-}
-
-py::object NativeFeed::moved(Lane& lane) {
-  GivenBatch made;
-  {
-    const GilRelease unlocked;
-    made = batch(lane);
-  }
-  return loader_->built(made);
 }
 
 }  // namespace slipstream

@@ -11,8 +11,6 @@
 #include <vector>
 
 #include "bindings/contexts.h"
-#include "bindings/feed.h"
-#include "bindings/interrupts.h"
 #include "bindings/sample_texts.h"
 #include "bindings/worker_pool.h"
 #include "engine/device_feed.h"
@@ -39,7 +37,7 @@ struct SampleForm {
   SampleForm& operator=(const SampleForm&) = delete;
 };
 
-/// A batch as it is passed to Python.
+/// The tensors and strings of a batch for Python.
 struct GivenBatch {
   std::vector<at::Tensor> tensors;
   std::vector<std::string> texts;  ///< strings of each sample, if any, in host memory
@@ -163,7 +161,7 @@ class NativeLoader {
   /// Applies the transforms of whole batches on the current stream, and returns the fields that are
   /// passed to Python. Missing fields are undefined tensors.
   std::vector<at::Tensor> run_augmentation(std::vector<at::Tensor> all) const;
-  /// Returns a field of the taken batch as it is passed to Python.
+  /// Returns a field of the taken batch in the form in which Python gets it.
   at::Tensor given(const at::Tensor& whole, FieldKind kind, std::size_t field) const;
   /// Returns `tensor` in page-locked memory if batches are page-locked.
   at::Tensor pinned(const at::Tensor& tensor) const;
@@ -198,29 +196,6 @@ class NativeLoader {
   const DeliveryOptions delivery_;
   const bool is_listed_;
   bool has_listed_all_ = false;  ///< end_epoch() was called
-};
-
-/// The rest of an epoch of a native loader.
-class NativeFeed final : public Feed {
- public:
-  explicit NativeFeed(std::shared_ptr<NativeLoader> loader);
-
-  bool ready() override;
-  bool take() override;
-  pybind11::object moved(Lane& lane) override;
-  bool wants_thread() const override { return loader_->wants_thread(); }
-  std::vector<at::Tensor> move(Lane& lane) override { return batch(lane).tensors; }
-  void interrupt() override { is_interrupted_ = true; }
-
- private:
-  bool is_over() const;
-  GivenBatch batch(Lane& lane);
-
-  std::shared_ptr<NativeLoader> loader_;
-  std::uint64_t pass_;
-  std::uint64_t end_ = 0;  ///< position after the epoch's last batch, if the order is computed
-  std::atomic<bool> is_interrupted_ = false;
-  SignalPoll signals_;
 };
 
 }  // namespace slipstream
