@@ -13,7 +13,7 @@ from . import _native
 from ._blocks import contextmanager
 from ._fetching import fetched, fetches_batches, item
 from ._one_sample import keyed_native_sample, keyed_python_sample
-from ._order import Run, SampleKey, StreamRun
+from ._order import Run, SampleKey
 from ._random_states import host_states, seed_all, set_host_states
 from ._samples import Sample, Unfit, make_template
 from ._sources import make_source
@@ -82,7 +82,7 @@ def _seeds_of_caller() -> Iterator[None]:
 
 
 def collate_samples(marked: Sequence[tuple[Any, list[bool]]]) -> Any:
-    """Makes the same batch as the native loader. marked: what a KeyedDataset with marks_images returns."""
+    """Makes the same batch as the native loader. marked: results of a KeyedDataset with marks_images."""
     samples = [Sample(value, False) for value, _ in marked]
     (value, are_images), first = marked[0], samples[0]
     for sample in samples:
@@ -147,7 +147,7 @@ class PythonReading:
 
 
 class PythonLoading:
-    """Creates the PyTorch loaders behind a slipstream.DataLoader.
+    """Creates the PyTorch loaders that a slipstream.DataLoader uses.
 
     options: arguments for torch.utils.data.DataLoader.
     is_batched: whether samples are collated; otherwise each sample is a batch."""
@@ -179,22 +179,21 @@ class PythonLoading:
         return len(self._loader)
 
     def begin(self, run: Run, seed: int) -> PythonReading:
-        # A PyTorch loader with persistent workers serves one iteration at a time.
-        loader = self._make() if self._is_used else self._loader
-        is_own = loader is self._loader
-        self._is_used = True
+        # A PyTorch loader with persistent workers serves one iteration at a time. The flag is read and written without a
+        # call in between, because another thread may begin an iteration at the same time.
+        was_used, self._is_used = self._is_used, True
+        loader = self._make() if was_used else self._loader
         if isinstance(self._dataset, KeyedDataset) and isinstance(self._dataset.dataset, Dataset):
             self._dataset.dataset._take_attributes()
         self._sampler.run = run
         # PyTorch samples the seed of its worker processes from this generator, not from the one of the program.
-        epoch = run.epoch if isinstance(run, StreamRun) else run.first_number >> 32
-        self._generator.manual_seed(_native.python_seed(seed, epoch, 0, 0) >> (64 - _SEED_BITS))
+        self._generator.manual_seed(_native.python_seed(seed, run.first_number >> 32, 0, 0) >> (64 - _SEED_BITS))
         try:
-            return PythonReading(loader, self._free if is_own else lambda: None)
+            return PythonReading(loader, lambda: self._release(loader))
         except BaseException:
-            if is_own:
-                self._free()
+            self._release(loader)
             raise
 
-    def _free(self) -> None:
-        self._is_used = False
+    def _release(self, loader: torch.utils.data.DataLoader[Any]) -> None:
+        if loader is self._loader:
+            self._is_used = False

@@ -40,7 +40,7 @@ class SamplerStates:
         inner = getattr(batch_sampler, "sampler", None)
         self._stateful = next((each for each in (batch_sampler, inner) if has_state(each)), None)
         self._generators = _generators(batch_sampler)
-        self._begun = ""  # states of the generators at the beginning of the epoch
+        self._begun: dict[str, Any] = {}  # states of the generators at the beginning of the epoch
         self._uses: collections.Counter[Any] = collections.Counter()  # in the batches that were listed
         self._listed: collections.deque[tuple[list[Any], int, Any]] = collections.deque()  # not given yet
         self._given = 0
@@ -51,25 +51,23 @@ class SamplerStates:
         self._listed.clear()
         self._uses = collections.Counter()
         self._given = 0
-        if state is None:
-            self._begun = _pack(_states(self._generators))
-            return self._batches(iter(batch_sampler), 0, 0)
-        if self._stateful is not None:
+        if state is not None and self._stateful is not None:
             self._stateful.load_state_dict(copy.deepcopy(state["state"]))
             self._uses.update(dict(zip(*(part.tolist() for part in state["uses"]), strict=True)))
             return self._batches(iter(batch_sampler), state["checksum"], state["count"])
-        if state["count"] == 0:
+        if state is not None and state["count"] > 0:
+            return self._batches(self._repeated(batch_sampler, state), state["checksum"], state["count"])
+        if state is not None:
             _restore(self._generators, state["generators"], is_boundary=True)
-            self._begun = _pack(_states(self._generators))
-            return self._batches(iter(batch_sampler), 0, 0)
-        self._begun = state["generators"]
-        return self._batches(self._repeated(batch_sampler, state), state["checksum"], state["count"])
+        self._begun = _states(self._generators)
+        return self._batches(iter(batch_sampler), 0, 0)
 
     def _repeated(self, batch_sampler: Iterable[Any], state: Mapping[str, Any]) -> Iterator[Any]:
         # The default generators are needed only until the sampler has given its first batches: PyTorch's samplers
         # use them when an iteration begins. Afterwards the program has its own states back.
         with preserved_random_states():
             _restore(self._generators, state["generators"], is_boundary=False)
+            self._begun = _states(self._generators)
             batches = iter(batch_sampler)
             checksum = 0
             for batch in itertools.islice(batches, state["count"]):
@@ -114,7 +112,7 @@ class SamplerStates:
         """Returns the state after the batches that were given."""
         state = copy.deepcopy(self._now)
         if self._stateful is None:
-            return state | {"generators": self._begun, "uses": None}
+            return state | {"generators": _pack(self._begun), "uses": None}
         # The sampler will not list the batches before the state again, so how often they used each sample is saved.
         uses = self._uses.copy()
         for samples, _, _ in self._listed:
@@ -150,7 +148,7 @@ def _generators(sampler: Any) -> list[Any]:
 
 
 def _samples(batch: Any) -> list[Any]:
-    """Returns what a batch sampler lists as one batch. With batch_size=None, it is a single sample."""
+    """Returns the samples of one batch of a batch sampler. With batch_size=None, the batch is a single sample."""
     return list(batch) if isinstance(batch, list | tuple | torch.Tensor) else [batch]
 
 
