@@ -111,7 +111,7 @@ class NativeLoading:
         context: BaseContext,
         init: Callable[[int], None] | None,
     ) -> None:
-        self._dataset = dataset
+        self.dataset = dataset
         self._workers: Workers | None = None
         self._configuration = (settings.batch_size, *settings.rank, settings.seed)
         self._is_used = False
@@ -131,7 +131,7 @@ class NativeLoading:
         init: Callable[[int], None] | None,
     ) -> _native.Dataset:
         """Returns the native data set to read. Starts worker processes if the data set or a transform is in Python."""
-        native, runs = self._dataset._native, chain._runs()
+        native, runs = self.dataset._native, chain._runs()
         source = native.source if isinstance(native, PythonSource) else None
         if source is None and not runs:
             assert isinstance(native, _native.Dataset)
@@ -170,7 +170,7 @@ class NativeLoading:
 
     def revive_workers(self) -> None:
         if self._workers is not None:
-            self._dataset._take_attributes()
+            self.dataset._take_attributes()
             self._workers.revive(self.native.halt)
 
     def begin(self, run: ComputedRun | ListedRun, order: Order, ahead: int) -> NativeReading:

@@ -99,13 +99,12 @@ class ComputedOrder:
         self._seed.adopt(seed)
 
     def seed(self) -> int:
-        return self._seed.value(self._seeded_ranks(), self._given_ranks is None and self.ranks[1] > 1, self._name())
-
-    def _seeded_ranks(self) -> int:
-        return self.ranks[1] if self._shuffle else 1  # without shuffling, processes need not agree on a seed
-
-    def _name(self) -> str:
-        return f"{self._samples},{self._batch_size},{self._shuffle},{self._drop_last}"
+        world_size = self.ranks[1]
+        name = f"{self._samples},{self._batch_size},{self._shuffle},{self._drop_last}"
+        # Without shuffling, processes need not agree on a seed.
+        return self._seed.value(
+            world_size if self._shuffle else 1, self._given_ranks is None and world_size > 1, name
+        )
 
     def computed(self) -> _native.EpochOrder:
         return self._make(self.seed())
@@ -151,10 +150,9 @@ class ComputedOrder:
             self._peeked = (run.first, run.resumed) if count == 1 and not is_last else None
 
     def state_dict(self) -> dict[str, int]:
-        return {"position": self._position, "batches_per_epoch": self.length()} | self._description()
-
-    def _description(self) -> dict[str, int]:
         return {
+            "position": self._position,
+            "batches_per_epoch": self.length(),
             "samples": self._samples,
             "global_batch_size": self._batch_size * self.ranks[1],
             "seed": self.seed(),
@@ -248,11 +246,10 @@ class ComputedRun:
 class ListedOrder:
     """The batches that a sampler lists for each epoch.
 
-    samples: number of samples; None if the data set has no len().
     batch_sampler: an iterable of lists of indices, which is iterated again for each epoch."""
 
-    def __init__(self, samples: int | None, batch_sampler: Iterable[Any], seed: Seed) -> None:
-        self._samples, self._batch_sampler, self._seed = samples, batch_sampler, seed
+    def __init__(self, batch_sampler: Iterable[Any], seed: Seed) -> None:
+        self._batch_sampler, self._seed = batch_sampler, seed
         self._states = SamplerStates(batch_sampler)
         self._epoch = 0
         self._resumes: Mapping[str, Any] | None = None  # a state inside an epoch, from load_state_dict()
@@ -276,7 +273,7 @@ class ListedOrder:
         state, self._resumes = self._resumes, None
         if state is not None:
             self._epoch = state["epoch"]
-        if self._run is not None and not self._run.has_ended and self._run.has_begun:
+        if self._run is not None and not self._run.has_ended and self._run.count > 0:
             self._epoch = max(self._epoch, self._run.epoch + 1)
         first = state["batch"] if state else 0
         batches = self._states.begin(self._batch_sampler, state["sampler"] if state else None)
@@ -338,10 +335,6 @@ class ListedRun:
     ) -> None:
         self._order, self.epoch, self.first, self._seed, self._batches = order, epoch, first, seed, batches
         self.count, self.has_ended = 0, False
-
-    @property
-    def has_begun(self) -> bool:
-        return self.count > 0
 
     @property
     def first_number(self) -> int:

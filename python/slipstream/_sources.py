@@ -252,6 +252,11 @@ def with_epochs(loader: Any) -> list[Any]:
     """Returns the loader if it has set_epoch(), otherwise the samplers and data sets in it that do."""
     if hasattr(loader, "set_epoch"):
         return [loader]
+    return parts_with_epochs(loader, getattr(loader, "dataset", None))
+
+
+def parts_with_epochs(loader: Any, dataset: Any) -> list[Any]:
+    """Returns the samplers of a loader and the data sets in `dataset` that have set_epoch()."""
     batches = getattr(loader, "batch_sampler", None)
     samplers = [getattr(loader, "sampler", None), batches, getattr(batches, "sampler", None)]
     parts = [*samplers, *datasets_with_epochs(getattr(loader, "dataset", None))]

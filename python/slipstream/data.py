@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import os
 import warnings
@@ -15,14 +16,14 @@ from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, Seque
 from . import _native
 from ._checks import EPOCHS, check, shortened
 from ._frameworks import refuse_rebuilding
-from ._iteration import Iteration, Pass, SerialLoop
 from ._loader_arguments import LoaderArguments
-from ._native_loading import NativeLoading, NativeReading
-from ._order import ComputedOrder, ListedOrder, Order, StreamOrder
+from ._loader_iteration import LoaderIteration, Reading
+from ._native_loading import NativeLoading
+from ._order import ComputedOrder, ListedOrder, Order, Run, StreamOrder, StreamRun
 from ._progress import LoopFlags, has_accelerator
-from ._python_loading import PythonLoading, PythonReading
+from ._python_loading import PythonLoading
 from ._seeds import Seed, is_distributed
-from ._sources import datasets_with_epochs
+from ._sources import parts_with_epochs
 from ._stages import Stage
 from ._steps import find_num_classes, refuse_samples_in_python
 from ._workers import parse_context
@@ -189,39 +190,34 @@ class DataLoader:
         if isinstance(self.dataset, IterableDataset):
             return StreamOrder(seed, lambda: self._python_loading().length())
         if arguments.is_listed:
-            samples = len(self.dataset) if hasattr(self.dataset, "__len__") else None
-            return ListedOrder(samples, arguments.listed(), seed)
+            return ListedOrder(arguments.listed(), seed)
         return ComputedOrder(
             len(self.dataset), self.batch_size or 1, arguments.shuffles, self.drop_last, seed, arguments.ranks
         )
 
     def _make_loading(self, arguments: LoaderArguments, context: BaseContext) -> NativeLoading | PythonLoading:
         readable = self._readable
-        runs_python = readable is None or (
-            isinstance(readable._native, PythonSource) or bool(Compose._wrap(readable.transform)._runs())
-        )
-        if runs_python and self.num_workers == 0 and not arguments.needs_python:
-            if readable is not None and isinstance(readable._native, PythonSource):
-                refuse_samples_in_python(Compose._wrap(readable.transform)._steps)
+        chain = Compose._wrap(None if readable is None else readable.transform)
+        is_in_python = readable is None or isinstance(readable._native, PythonSource)
+        reads_in_loop = self.num_workers == 0 and (is_in_python or bool(chain._runs()))
+        if reads_in_loop and not arguments.needs_python:
+            if is_in_python:
+                refuse_samples_in_python(chain._steps)
             arguments.refuse_python_batches()
-        if arguments.needs_python or (runs_python and self.num_workers == 0):
+        if readable is None or reads_in_loop or arguments.needs_python:
             return PythonLoading(
                 self.dataset if readable is None else readable,
                 arguments.for_pytorch(context if self.num_workers > 0 else None),
                 self.batch_size is not None or self.batch_sampler is not None,
             )
-        assert readable is not None
-        chain = Compose._wrap(readable.transform)
         settings = arguments.for_native(chain, find_num_classes(chain._steps))
         if isinstance(self._order, ComputedOrder):
             settings.batch_size, settings.rank = self._order.batch_size, self._order.ranks
         return NativeLoading(readable, chain, settings, context, self.worker_init_fn)
 
-    @property
-    def _measured_native(self) -> _native.Loader:
-        """The native loader with the ranks of the next epoch, for uses that do not depend on the seed. Does not sample
-        the seed, which would change PyTorch's generator. Raises Refused if there is no native loader, or if its order
-        is listed by a sampler."""
+    def _native_parts(self) -> tuple[NativeLoading, ComputedOrder]:
+        """Returns the native loading and the order with the ranks that this process has now. Raises Refused if the
+        loader is not native, or if its order is listed by a sampler."""
         if not isinstance(self._loading, NativeLoading) or not isinstance(self._order, ComputedOrder):
             raise _native.Refused(
                 "this needs a slipstream.DataLoader that computes its order and loads without Python for each batch: "
@@ -229,32 +225,28 @@ class DataLoader:
                 "at least 1 if the data set or a transform is written in Python"
             )
         self._order.take_ranks()
-        self._loading.configure(self._order, samples_seed=False)
-        return self._loading.native
+        return self._loading, self._order
 
-    @property
-    def _native(self) -> _native.Loader:
-        """The native loader with the seed and the ranks of the next epoch. Raises Refused as _measured_native does."""
-        native = self._measured_native
-        assert isinstance(self._loading, NativeLoading)
-        self._loading.configure(self._order)
-        return native
+    def _measured_native(self) -> _native.Loader:
+        """Returns the native loader for uses that do not depend on the seed. Does not sample the seed, which would
+        change PyTorch's generator. Raises Refused as _native_parts() does."""
+        loading, order = self._native_parts()
+        loading.configure(order, samples_seed=False)
+        return loading.native
 
     def _world_size(self) -> int:
-        """Number of processes that share the samples now."""
-        assert self._measured_native is not None and isinstance(self._order, ComputedOrder)
-        return self._order.ranks[1]
+        """Returns the number of processes that share the samples now. Raises Refused as _native_parts() does."""
+        return self._native_parts()[1].ranks[1]
+
+    def _native_dataset(self) -> Dataset:
+        """Returns the data set that the native loader reads. Raises Refused as _native_parts() does."""
+        return self._native_parts()[0].dataset
 
     def _adopt_seed(self, resume: str, folder: str) -> None:
         """Uses the seed of the checkpoint from which a trainer resumes, unless a seed was given."""
-        assert isinstance(self._order, ComputedOrder)
-        if resume and not self._order.has_seed and (seed := _native.seed_of_resumed(folder, resume)) is not None:
-            self._order.adopt_seed(seed)
-
-    def _native_dataset(self) -> Dataset:
-        """The data set that the native loader reads. Raises Refused as _native does."""
-        assert self._measured_native is not None and self._readable is not None
-        return self._readable
+        order = self._native_parts()[1]
+        if resume and not order.has_seed and (seed := _native.seed_of_resumed(folder, resume)) is not None:
+            order.adopt_seed(seed)
 
     def _python_loading(self) -> PythonLoading:
         assert isinstance(self._loading, PythonLoading)
@@ -303,8 +295,10 @@ class DataLoader:
         empty."""
         return self._loading.skipped() if self._skips and isinstance(self._loading, NativeLoading) else {}
 
-    def _warn_of_skipped(self) -> None:
-        """Warns of bad samples if there are new ones since the previous warning."""
+    def _warn_of_skipped(self, stacklevel: int = 3) -> None:
+        """Warns of bad samples if there are new ones since the previous warning.
+
+        stacklevel: as in warnings.warn(), for the line of the loop."""
         skipped = self.skipped
         if len(skipped) <= self._reported_skipped:
             return
@@ -313,7 +307,7 @@ class DataLoader:
         warnings.warn(
             f"skipped {len(skipped)} bad of {len(self.dataset)} samples: {names} (loader.skipped has the reasons). "
             f"The first: {next(iter(skipped.values()))}",
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
 
     def set_epoch(self, epoch: int) -> None:
@@ -329,11 +323,8 @@ class DataLoader:
         check(epoch=(epoch, 0, EPOCHS - 1))
         number = operator.index(epoch)
         self._order.set_epoch(number)
-        samplers = [self.sampler, self.batch_sampler, getattr(self.batch_sampler, "sampler", None)]
-        parts = {id(each): each for each in [*samplers, *datasets_with_epochs(self._user_dataset())]}
-        for each in parts.values():
-            if hasattr(each, "set_epoch"):
-                each.set_epoch(number)
+        for each in parts_with_epochs(self, self._user_dataset()):
+            each.set_epoch(number)
 
     def _user_dataset(self) -> Any:
         """The data set in Python that samples come from, or None if they are read natively."""
@@ -392,54 +383,22 @@ class DataLoader:
 
     def _pass(self, stages: Sequence[Stage], run_ahead: int, serial: bool = False) -> Iterator[Any]:
         """Returns an iterator over the rest of an epoch, with stages. serial: whether stages run on the loop's stream."""
-        reading: NativeReading | PythonReading | None = None
-        inner: Pass | None = None
-        run: Any = None
-        flags: LoopFlags | None = None
-        given_so_far = 0
+        ended = functools.partial(self._warn_of_skipped, stacklevel=4)
+        parts = (self._begin_reading, self._make_flags, ended)
+        return LoaderIteration(*parts, stages, self.device, run_ahead, serial).iterator()
 
-        def begin() -> Pass | SerialLoop:
-            nonlocal reading, inner, run, flags
-            run = self._order.begin()
-            reading = self._read(run, run_ahead + len(stages) + 2)
-            try:
-                reading.refill(0)
-                inner = Pass(
-                    reading.source, reading.ready, () if serial else stages, self.device, run_ahead, run.first_number
-                )
-            except BaseException:
-                reading.close()
-                raise
-            flags = self._make_flags(run) if has_accelerator() else None
-            return SerialLoop(inner.loop, stages, self.device, run.first_number) if serial else inner
+    def _begin_reading(self, ahead: int) -> tuple[Run, Reading]:
+        """Begins an iteration. ahead: number of batches that the loop may take in advance."""
+        run = self._order.begin()
+        if isinstance(self._loading, NativeLoading):
+            assert not isinstance(run, StreamRun)
+            return run, self._loading.begin(run, self._order, ahead)
+        return run, self._loading.begin(run, self._order.seed())
 
-        def check() -> None:
-            assert reading is not None
-            reading.refill(given_so_far)
-
-        def passed(given: int) -> None:
-            nonlocal given_so_far
-            given_so_far = given
-            run.given(given)
-            if flags is not None:
-                flags.give(given)
-
-        def finish(is_complete: bool) -> None:
-            if inner is not None:
-                inner.loop.close()
-            if reading is not None:
-                reading.close()
-            run.end(is_complete)
-            if flags is not None:
-                flags.end()
-            self._warn_of_skipped()
-
-        return Iteration(
-            begin, passed, check, ended=lambda: finish(True), left=lambda _: finish(False)
-        )
-
-    def _make_flags(self, run: Any) -> LoopFlags:
-        """Returns the flags of an iteration for Accelerate."""
+    def _make_flags(self, run: Run) -> LoopFlags | None:
+        """Returns the flags of an iteration for Accelerate, or None if the program does not use it."""
+        if not has_accelerator():
+            return None
         try:
             # len() of an iterable-style data set may be wrong, and PyTorch's loader then warns if it has been called.
             batches = None if isinstance(self._order, StreamOrder) else len(self) - run.first_number % EPOCHS
@@ -454,10 +413,13 @@ class DataLoader:
             return LoopFlags(batches, len(self.dataset) % (order.batch_size * order.ranks[1]))
         return LoopFlags(batches, len(self.sampler) % self.batch_size * world if self.sampler is not None else -1)
 
-    def _read(self, run: Any, ahead: int) -> NativeReading | PythonReading:
-        if isinstance(self._loading, NativeLoading):
-            return self._loading.begin(run, self._order, ahead)
-        return self._loading.begin(run, self._order.seed())
+    @property
+    def _native(self) -> Any:
+        """The native loader with the seed of the order. Raises Refused as _native_parts() does."""
+        loading, order = self._native_parts()
+        loading.configure(order)
+        return loading.native
+
 
 
 def _readable(arguments: LoaderArguments) -> Dataset | None:

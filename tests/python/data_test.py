@@ -280,8 +280,9 @@ def test_bad_sample_raises_unless_skipped(tmp_path, photos):
     with pytest.raises(ss.Error, match=r"a/3\.jpg"):
         list(ss.DataLoader(folder(tmp_path), 4))
     loader = ss.DataLoader(folder(tmp_path), 4, on_bad_sample="skip")
-    with pytest.warns(UserWarning, match=r"skipped 1 bad of 8 samples: .*a/3\.jpg"):
+    with pytest.warns(UserWarning, match=r"skipped 1 bad of 8 samples: .*a/3\.jpg") as warned:
         assert [len(images) for images, _ in loader] == [3, 4]
+    assert warned[0].filename == __file__  # the line of the loop
     with pytest.raises(ss.Error, match="batch 3: all its samples are bad, the first: "):
         list(ss.DataLoader(folder(tmp_path), 1, on_bad_sample="skip"))
 

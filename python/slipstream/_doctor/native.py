@@ -37,7 +37,7 @@ class NativeLoaders:
     def made(self, after: str = "", items: int = 0, workers: int | None = None) -> _native.Loader:
         """Returns a native loader with full batches. If `after` names a step, it starts with `items` cached results of
         this step."""
-        return _native.examined(self.loader._measured_native, after, items, workers or self.workers)
+        return _native.examined(self.loader._measured_native(), after, items, workers or self.workers)
 
     def batches(self, after: str = "", items: int = 0) -> Iterator[Any]:
         """Returns the batches of all epochs. The loader is created at once, not with the first batch."""
@@ -85,7 +85,7 @@ class NativeLevelMeasurements(LevelMeasurements):
         yield CacheLevel(host_level, COLLATE, len(batches), training, is_essential=True)
         if self._on_gpu:
             self._copy = TrainingRate(whole_batches, lambda batch: None, self.device)
-        travels_as_files = bool(_native.fields_as_files(self.loaders.loader._measured_native))
+        travels_as_files = bool(_native.fields_as_files(self.loaders.loader._measured_native()))
         for name, step, number in _native.sample_levels(steps, True, travels_as_files):
             kept = sizes.samples_after(number)
             training = self._training(functools.partial(self.loaders.batches, step, kept), self.workers)
@@ -101,7 +101,7 @@ class NativeLevelMeasurements(LevelMeasurements):
         observed.set_samples(len(self.loaders.loader._native_dataset()))
         observed.set_plan(self._on_gpu, True, observed.slabs - 1, True)
         if self._on_gpu:
-            observed.set_on_device_from(_native.possible_on_device(self.loaders.loader._measured_native))
+            observed.set_on_device_from(_native.possible_on_device(self.loaders.loader._measured_native()))
 
     def _note_crop(self, observed: _native.Observations) -> None:
         if crop := late_native_crop(self.loaders.loader._native_dataset().transform, observed.host):
@@ -113,7 +113,7 @@ class NativeLevelMeasurements(LevelMeasurements):
         if name := over_batch(Compose._wrap(loader._native_dataset().transform)._steps):
             self.warnings.append(f"{handing_over} is measured together with {name}, which follows it")
         if self._on_gpu:
-            if _native.fields_as_files(loader._measured_native):
+            if _native.fields_as_files(loader._measured_native()):
                 self.warnings.append("not measured: copying and decoding of files that the device decodes")
             else:
                 self.warnings.append("not measured: other wire formats (wire=), such as {'image': 'jpeg'}")

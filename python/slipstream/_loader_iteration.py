@@ -1,0 +1,77 @@
+"""One iteration over a slipstream.DataLoader, with the stages of a pipeline."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ._iteration import Iteration, Pass, SerialLoop
+from ._native_loading import NativeReading
+from ._order import Run
+from ._progress import LoopFlags
+from ._python_loading import PythonReading
+from ._stages import Stage
+
+Reading = NativeReading | PythonReading
+
+
+class LoaderIteration:
+    """Connects the loop of one iteration with the order and the loading of a loader.
+
+    read: begins an iteration. Its argument is the number of batches that the loop may take in advance.
+    make_flags: returns the flags of an iteration for Accelerate, or None if the program does not use it.
+    ended: called when the iteration ends or is left.
+    serial: whether stages run on the stream of the loop."""
+
+    def __init__(
+        self,
+        read: Callable[[int], tuple[Run, Reading]],
+        make_flags: Callable[[Run], LoopFlags | None],
+        ended: Callable[[], None],
+        stages: Sequence[Stage],
+        device: str,
+        run_ahead: int,
+        serial: bool,
+    ) -> None:
+        self._read, self._make_flags, self._ended = read, make_flags, ended
+        self._stages, self._device, self._run_ahead, self._serial = stages, device, run_ahead, serial
+        self._given = 0
+
+    def iterator(self) -> Iteration:
+        """Returns the iterator over the rest of the epoch. The epoch begins when its first batch is requested."""
+        end = functools.partial(self._end, True)
+        return Iteration(self._begin, self._give, self._refill, ended=end, left=self._leave)
+
+    def _begin(self) -> Pass | SerialLoop:
+        self._run, self._reading = self._read(self._run_ahead + len(self._stages) + 2)
+        reading, first = self._reading, self._run.first_number
+        stages = () if self._serial else self._stages
+        try:
+            reading.refill(0)
+            self._pass = Pass(reading.source, reading.ready, stages, self._device, self._run_ahead, first)
+        except BaseException:
+            reading.close()
+            raise
+        self._flags = self._make_flags(self._run)
+        return SerialLoop(self._pass.loop, self._stages, self._device, first) if self._serial else self._pass
+
+    def _refill(self) -> None:
+        self._reading.refill(self._given)
+
+    def _give(self, given: int) -> None:
+        self._given = given
+        self._run.given(given)
+        if self._flags is not None:
+            self._flags.give(given)
+
+    def _leave(self, loop: Any) -> None:
+        self._end(False)
+
+    def _end(self, is_complete: bool) -> None:
+        self._pass.loop.close()
+        self._reading.close()
+        self._run.end(is_complete)
+        if self._flags is not None:
+            self._flags.end()
+        self._ended()
