@@ -1,5 +1,5 @@
 # slipstream_use_torch_libraries(): makes programs link the CUDA runtime and NVRTC that PyTorch contains, if it contains
-# them. Those of the toolkit may be older, and a process can load only one library of a name.
+# them. The toolkit's libraries may be older, and a process can load only one library of each name.
 function(slipstream_use_torch_libraries)
   get_filename_component(packages ${TORCH_INSTALL_PREFIX} DIRECTORY)
   foreach(name cudart nvrtc)

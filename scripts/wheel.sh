@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Makes wheels of the Python package for the PyTorch of build/env.sh, with the image libraries in them:
 #   scripts/wheel.sh OUT_DIR [BUILD_DIR]
-# Without BUILD_DIR for all GPUs, in build/dist, and for Python 3.10 to 3.14 as far as they are here, with their headers:
-# on the path, of pyenv, or those that PYTHONS names. With BUILD_DIR what is built there, for the Python of build/env.sh.
+# Without BUILD_DIR, builds in build/dist for all GPUs, and for each Python from 3.10 to 3.14 that is installed with its
+# headers: those on the path, those of pyenv, or those that PYTHONS names. With BUILD_DIR, packs what is built there, for
+# the Python of build/env.sh.
 # Leaves OUT_DIR/slipstream-*.whl. The wheels use the installed PyTorch and its CUDA libraries.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -33,7 +33,8 @@ StageWatch::StageWatch(const py::object& module, py::handle kept) {
     }
 }
 
-/// Stores the modes. Those of a TorchScript module are not attributes in Python, and cannot change.
+/// Stores the modes. The modes of a TorchScript module are not attributes in Python and cannot
+/// change.
 void StageWatch::watch_modes(py::handle module, py::handle kept) {
   const py::handle own = kept_in(kept, module.attr("__dict__"));
   const py::str name("training");

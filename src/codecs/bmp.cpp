@@ -224,7 +224,9 @@ class RunDecoder {
     return u8_at(file_, at_++);
   }
 
-  /// Returns the index of pixel `i` in a byte that holds one index, or two of 4 bits in turn.
+  /// Returns the index of pixel `i`. A byte holds one index of 8 bits, or two of 4 bits, the first
+  /// one in
+  /// its upper half.
   std::uint32_t index_in(std::uint32_t byte, std::uint32_t i) const {
     if (header_.compression == kRle8) return byte;
     return i % 2 == 0 ? byte >> 4 : byte & 15;

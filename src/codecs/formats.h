@@ -8,7 +8,7 @@
 
 namespace slipstream {
 
-/// A file extension with its dot, in lower case, and the format that it stands for.
+/// A file extension with its dot, in lower case, and the format of files that have it.
 struct ImageExtension {
   std::string_view text;
   ImageFormat format;

@@ -15,7 +15,7 @@
 
 namespace slipstream::tiff {
 
-/// What the first directory of a file says about its pixels.
+/// The description of the pixels in the first directory of a file.
 struct Layout {
   std::uint32_t width = 0, height = 0;  ///< as stored
   Orientation orientation = kAsStored;
@@ -53,7 +53,7 @@ class TiffFile {
   /// Reads the tags. Throws Error for pixels of an unsupported kind. Call it once.
   Layout read_layout();
 
-  /// Reports warnings from now on: those before are about tags, most of them private ones, and not
+  /// Starts to report warnings. Earlier warnings are about tags, most of them private, and not
   /// about pixels.
   void watch_pixels(bool refuses_warnings);
   std::string warning() const { return warning_.data(); }  ///< the first one, or ""

@@ -149,8 +149,8 @@ struct AutoResult {
   RunResult run;
 };
 
-/// Trains under the faster of two plans. It first trains a few steps under `serial` and `pipelined`
-/// in turns; these are real steps of the run. Then it measures each lane of `pipelined` alone on a
+/// Trains under the faster of two plans. It first alternates between `serial` and `pipelined` for a
+/// few steps, which are real steps of the run. Then it measures each lane of `pipelined` alone on a
 /// cached batch and restores the state. It continues with `pipelined` if that was faster.
 /// Otherwise, and if there are too few steps to measure, it continues with `serial`. Steps whose
 /// batches were prefetched before their turn are not counted. Waits and throws as Trainer::run()
