@@ -60,8 +60,9 @@ def refuse_moving_with(
     for leaf, size, image in beside if movers else ():
         shape = " x ".join(map(str, leaf.shape))
         raise _native.Refused(
-            f"{movers[0]} moves the pixels of field '{image}' only, but field '{leaf.name}' of {shape} has the same "
-            f"height x width, {size[0]} x {size[1]}, and would no longer match it: move both in __getitem__. If both "
-            "are pictures, return PIL images: all transforms are then applied to both in the same way (not for masks, "
-            "whose class numbers they would mix). If the field must not change, return it flattened"
+            f"{movers[0]} changes the positions of pixels, and would be applied to field '{image}' only. Field "
+            f"'{leaf.name}' of {shape} has the same height x width, {size[0]} x {size[1]}, and would no longer match "
+            f"'{image}'. Apply {movers[0]} to both fields in __getitem__ of the data set. If '{leaf.name}' is a "
+            "picture and not a mask, return both fields as PIL images instead: all transforms are then applied to "
+            f"both in the same way. If '{leaf.name}' need not match, return it flattened"
         )

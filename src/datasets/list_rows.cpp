@@ -115,8 +115,9 @@ Rows read_list(const fs::path& list, const Names& columns) {
   const bool is_csv = extension == ".csv";
   if (!is_csv && extension != ".jsonl" && extension != ".ndjson" && extension != ".json") {
     throw Refused(
-        "'" + list.string() +
-        "' does not have the extension of a list: name it .csv, or .jsonl for JSON lines");
+        "the file name '" + list.string() +
+        "' ends with neither .csv nor .jsonl: rename a list of comma-separated values to .csv, and "
+        "a list with one JSON object per line to .jsonl");
   }
   HostArray file;
   try {

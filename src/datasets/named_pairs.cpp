@@ -40,9 +40,12 @@ void find_duplicates(const FilesByName& files, NamedProblem& complaint) {
 
 std::vector<NamedPair> pair_up(const fs::path& dir, const FilesByName& images,
                                const FilesByName& masks, const std::string& unread) {
-  NamedProblem no_mask("without masks/NAME.png");
-  NamedProblem no_image(std::string("without images/NAME") + kImageNames);
-  NamedProblem twice("with more than one image or mask");
+  const auto named = [](const std::string& what) {
+    return NamedProblem("name " + what, "names " + what);
+  };
+  NamedProblem no_mask = named("without masks/NAME.png");
+  NamedProblem no_image = named(std::string("without images/NAME") + kImageNames);
+  NamedProblem twice = named("with more than one image or mask");
   find_duplicates(images, twice);
   find_duplicates(masks, twice);
   std::vector<NamedPair> pairs;
@@ -59,9 +62,11 @@ std::vector<NamedPair> pair_up(const fs::path& dir, const FilesByName& images,
   }
   const std::string problems = no_mask.text() + no_image.text() + twice.text();
   if (problems.empty()) return pairs;
-  throw Error(
-      "the data set '" + dir.string() + "' needs one image and one mask for each NAME:" + problems +
-      "\nadd what is missing, or remove what is left over" + (unread.empty() ? "" : "\n" + unread));
+  throw Error("the data set '" + dir.string() +
+              "' must have one image, images/NAME, and one mask, masks/NAME.png, for each NAME, "
+              "but it has" +
+              problems + "\nadd the missing files, or remove the other files of these names" +
+              (unread.empty() ? "" : "\n" + unread));
 }
 
 }  // namespace

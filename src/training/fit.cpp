@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/number_text.h"
+#include "core/text.h"
 #include "engine/continued.h"
 #include "report/evaluation_report.h"
 
@@ -17,6 +18,14 @@ const double* find_score(const ScoreRow& row, const std::string& name) {
   for (const auto& [other, value] : row.scores)
     if (other == name) return &value;
   return nullptr;
+}
+
+/// Describes the scores of an evaluation that did not compute the wanted one.
+std::string missing_score(const ScoreRow& row) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : row.scores) names.push_back(name);
+  return "the evaluation does not compute this score; it computes " +
+         (names.empty() ? "none: add a metric" : joined(names) + ": choose one of them");
 }
 
 bool is_better(const std::string& name, double value, const std::optional<double>& than) {
@@ -141,8 +150,7 @@ void Fit::end_epoch() {
 bool Fit::judge(const ScoreRow& row) {
   const std::string& name = options_.criterion;
   const double* found = find_score(row, name);
-  if (found == nullptr)
-    throw Error(options_.criterion_option + ": this loss does not compute this score");
+  if (found == nullptr) throw Error(options_.criterion_option + ": " + missing_score(row));
   const double value = *found;
   for (const auto& [other, score] : row.scores) update_best_value(other, score, row.step);
   history_.score = name + " " + rounded_text(value, kDigits);

@@ -150,14 +150,15 @@ TEST_F(SegmentationFolderTest, FolderWithoutImagesThrows) {
 TEST_F(SegmentationFolderTest, ImagesWithoutMaskAreNamedInTheError) {
   add_pair("good");
   add_image("bad.jpg");
-  EXPECT_THAT(error(), AllOf(StartsWith("Error: "), HasSubstr("1 without masks/NAME.png: 'bad'")));
+  EXPECT_THAT(error(),
+              AllOf(StartsWith("Error: "), HasSubstr("1 name without masks/NAME.png: 'bad'")));
 }
 
 TEST_F(SegmentationFolderTest, MasksWithoutImageAreNamedInTheError) {
   add_pair("good");
   add_mask("bad.png");
-  EXPECT_THAT(error(),
-              AllOf(StartsWith("Error: "), HasSubstr("1 without images/"), HasSubstr("'bad'")));
+  EXPECT_THAT(error(), AllOf(StartsWith("Error: "), HasSubstr("1 name without images/"),
+                             HasSubstr("'bad'")));
 }
 
 TEST_F(SegmentationFolderTest, ImagesWithSameStemAreNamedInTheError) {
@@ -170,8 +171,8 @@ TEST_F(SegmentationFolderTest, ImagesWithSameStemAreNamedInTheError) {
 TEST_F(SegmentationFolderTest, ErrorListsAllProblemsButAtMostThreeNames) {
   for (const char* name : {"a", "b", "c", "d", "e"}) add_image(std::string(name) + ".jpg");
   add_mask("z.png");
-  EXPECT_THAT(error(), AllOf(HasSubstr("5 without masks/NAME.png: 'a', 'b', 'c', ..."),
-                             HasSubstr("1 without images/")));
+  EXPECT_THAT(error(), AllOf(HasSubstr("5 names without masks/NAME.png: 'a', 'b', 'c', ..."),
+                             HasSubstr("1 name without images/")));
 }
 
 TEST_F(SegmentationFolderTest, MaskOfAnotherSizeThrows) {
@@ -199,7 +200,7 @@ TEST_F(SegmentationFolderTest, UnsupportedFormatsAreCountedInRemarksAndErrors) {
               testing::ElementsAre(HasSubstr("1 file has a format that is not supported "
                                              "(1 .jxl): convert it to JPEG or PNG")));
   add_mask("b.png");
-  EXPECT_THAT(error(), AllOf(HasSubstr("1 without images/"), HasSubstr("(1 .jxl)")));
+  EXPECT_THAT(error(), AllOf(HasSubstr("1 name without images/"), HasSubstr("(1 .jxl)")));
   for (const char* name : {"a", "b"}) fs::remove(masks() / (std::string(name) + ".png"));
   fs::remove(images() / "a.jpg");
   EXPECT_THAT(error(), AllOf(HasSubstr("no images in"), HasSubstr("(1 .jxl)")));

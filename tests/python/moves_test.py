@@ -77,16 +77,17 @@ def test_geometric_transform_with_field_of_image_size_is_refused(mask, mover):
     samples = [{"image": IMAGE, "mask": mask, "label": i} for i in range(4)]
     message = refusal(ss.PythonDataset(samples, mover))
     shape = " x ".join(map(str, mask.shape))
-    assert (f"moves the pixels of field 'image' only, but field 'mask' of {shape} has the same height x width, "
-            "6 x 8") in message
-    assert "move both in __getitem__" in message
+    assert ("changes the positions of pixels, and would be applied to field 'image' only. "
+            f"Field 'mask' of {shape} has the same height x width, 6 x 8, and would no longer match") in message
+    assert "to both fields in __getitem__" in message
     flat = [{"image": IMAGE, "mask": mask.flatten()}] * 2
     assert len(next(iter(ss.DataLoader(ss.PythonDataset(flat, mover), 2, num_workers=1)))["mask"]) == 2
 
 
 def test_refusal_names_the_geometric_transform():
     assert refusal(ss.PythonDataset([(IMAGE, torch.zeros(6, 8))] * 2, T.Compose([T.Grayscale(3), T.RandomCrop(2)]))
-                   ).startswith("RandomCrop moves the pixels of field '0' only, but field '1' of 6 x 8")
+                   ).startswith("RandomCrop changes the positions of pixels, and would be applied to field '0' only. "
+                                "Field '1' of 6 x 8")
 
 
 def test_color_transforms_are_allowed_with_fields_of_image_size():

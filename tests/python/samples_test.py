@@ -70,7 +70,7 @@ def test_image_field_is_selected_or_ambiguity_refused(sample, images):
 
 def test_second_picture_is_not_transformed():
     data = ss.PythonDataset([{"image": TENSOR, "depth": GRAY}] * 2, ss.transforms.CenterCrop((5, 4)))
-    with pytest.raises(ss.Refused, match="CenterCrop moves the pixels of field 'image' only"):
+    with pytest.raises(ss.Refused, match="CenterCrop changes the positions of pixels, and would be applied to field 'image'"):
         ss.DataLoader(data, num_workers=1)
     data.transform = ss.transforms.Normalize([0.5], [0.5])
     for sample in (data[0], next(iter(ss.DataLoader(data, num_workers=1)))):

@@ -117,7 +117,8 @@ def test_an_unknown_score_is_refused_with_the_nearest_one(photos):
 
 def test_a_score_that_the_loss_does_not_give_ends_the_training(photos):
     trainer = make_trainer(photos, loss=torch.nn.functional.cross_entropy, keep_best="accuracy", val=make_loader(photos))
-    with pytest.raises(ss.Error, match="keep_best='accuracy': this loss does not compute this score"):
+    with pytest.raises(ss.Error, match="keep_best='accuracy': the evaluation does not compute this score; it "
+                                       "computes .*: choose one of them"):
         trainer.fit()
 
 

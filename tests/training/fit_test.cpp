@@ -269,7 +269,8 @@ TEST_F(FitTest, ACriterionThatTheEvaluationDoesNotGiveIsAnError) {
   options_.criterion_option = "--keep-best accuracy";
   steps_.scores = {0.5};
   EXPECT_EQ(thrown_by([&] { fit(kEpoch); }),
-            "Error: --keep-best accuracy: this loss does not compute this score");
+            "Error: --keep-best accuracy: the evaluation does not compute this score; it computes "
+            "top1: choose one of them");
 }
 
 TEST_F(FitTest, TheRateIsThatOfTheLastPartThatHasEnoughSteps) {
