@@ -15,7 +15,7 @@ import tempfile
 
 PROGRAM = pathlib.Path(__file__).resolve().parents[1] / "build" / "slipstream"
 OPTIONS = ["--model", "resnet50", "--image-size", "224", "--batch-size", "64", "--precision", "bf16", "--plan",
-           "pipelined", "--optimizer", "sgd", "--momentum", "0.9", "--lr", "0.01", "--ema", "0.999"]
+           "pipelined", "--optimizer", "sgd", "--momentum", "0.9", "--lr", "0.01", "--ema-decay", "0.999"]
 
 
 def run(arguments, folder, name, more):
@@ -40,7 +40,8 @@ def main():
         for turn in range(arguments.rounds):
             report = run(arguments, folder, "plain", [])
             plain.append(report["steps_per_second"])
-            more = ["--checkpoint", folder / f"checkpoints-{turn}", "--save-every", arguments.save_every, "--keep", 1]
+            more = ["--checkpoint", folder / f"checkpoints-{turn}", "--save-every", arguments.save_every,
+                    "--keep-last", 1]
             saving.append(run(arguments, folder, "saving", more)["steps_per_second"])
             environment = report["environment"]
             size = sum(file.stat().st_size for file in next((folder / f"checkpoints-{turn}").glob("step-*")).iterdir())

@@ -288,7 +288,7 @@ class TrainerSettings:
     threads: int
     checkpoint: str
     save_every: int
-    keep: int
+    keep_last: int
     command: list[str]
     def add_stage(
         self, name: str, module: torch.nn.Module | None, function: Callable[..., Any], /
@@ -296,7 +296,7 @@ class TrainerSettings:
     def add_group(
         self, parameters: list[torch.Tensor], lr: float | None, weight_decay: float | None, /
     ) -> None: ...
-    def set_training(self, accumulate: int, clip_grad: float, ema: float, on_nan: str, /) -> None: ...
+    def set_training(self, accumulate: int, clip_grad: float, ema_decay: float, on_nan: str, /) -> None: ...
     def set_schedule(
         self,
         schedule: str,

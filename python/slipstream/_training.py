@@ -128,7 +128,7 @@ def make_settings(
     checkpoint = optional_path("checkpoint", given.pop("checkpoint"))
     _set_model(settings, loader, model, given)
     _set_stages(settings, source)
-    check(accumulate=(given["accumulate"], 1), keep=(given["keep"], 1), log_every=(given["log_every"], 1))
+    check(accumulate=(given["accumulate"], 1), keep_last=(given["keep_last"], 1), log_every=(given["log_every"], 1))
     _call(settings.set_training, given, _TRAINING)
     _call(settings.set_schedule, given, _SCHEDULE)
     _add_groups(settings, model, given.pop("param_groups"), given["lr"])
@@ -190,7 +190,7 @@ def _set(settings: _native.TrainerSettings, name: str, value: Any) -> None:
 # Arguments that are passed to one native function together, in its order, with the types that each may have.
 _Kinds = dict[str, tuple[type, ...]]
 _OR_NOT = (float, int, type(None))
-_TRAINING: _Kinds = {"accumulate": (int,), "clip_grad": (float, int), "ema": (float, int), "on_nan": (str,)}
+_TRAINING: _Kinds = {"accumulate": (int,), "clip_grad": (float, int), "ema_decay": (float, int), "on_nan": (str,)}
 _LOG: _Kinds = {"log_dir": (str,), "log_every": (int,)}
 _SCHEDULE: _Kinds = {
     "schedule": (str,),

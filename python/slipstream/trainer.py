@@ -72,7 +72,8 @@ class Trainer:
         lr_min (float, default None): for "cosine" and "linear": learning rate at the end. None means 0.
         accumulate (int, default 1): averages the gradients of this number of batches for one update.
         clip_grad (float, default 0): clips the norm of all gradients together. 0 means off.
-        ema (float, default 0): decay of a moving average of weights and buffers, which evaluations use. 0 means off.
+        ema_decay (float, default 0): decay of a moving average of weights and buffers, which evaluations use. 0 means
+            off.
         on_nan (str, default "stop"): "stop" ends the run at the first loss that is not finite; "skip" skips each
             update whose loss or gradients are not finite.
         label_smoothing (float, default 0): as in torch.nn.CrossEntropyLoss.
@@ -107,7 +108,7 @@ class Trainer:
         checkpoint (path, default None): folder for checkpoints. One is written at the end, on an interrupt and after
             each evaluation.
         save_every (int, default None): also saves each time after this number of steps.
-        keep (int, default 3): number of latest checkpoints to keep, in addition to the best one.
+        keep_last (int, default 3): number of latest checkpoints to keep, in addition to the best one.
         resume (str or path, default None): "auto" continues from the latest checkpoint in `checkpoint`, if there is
             one; a path from that checkpoint.
 
@@ -150,7 +151,7 @@ class Trainer:
         lr_min: float | None = None,
         accumulate: int = 1,
         clip_grad: float = 0.0,
-        ema: float = 0.0,
+        ema_decay: float = 0.0,
         on_nan: str = "stop",
         label_smoothing: float = 0.0,
         precision: str = "tf32",
@@ -166,7 +167,7 @@ class Trainer:
         early_stop: int | None = None,
         checkpoint: Path | None = None,
         save_every: int | None = None,
-        keep: int = 3,
+        keep_last: int = 3,
         resume: Path | None = None,
         log_dir: Path | None = None,
         log_every: int = 50,
@@ -290,7 +291,7 @@ class Trainer:
         return f"{self._native.digest():016x}"
 
     def averages(self) -> dict[str, torch.Tensor]:
-        """With `ema`: returns copies of the averaged weights and buffers, by their names in the model's
+        """With `ema_decay`: returns copies of the averaged weights and buffers, by their names in the model's
         state_dict()."""
         wait_for_closed()
         return dict(self._native.averages())
@@ -299,8 +300,8 @@ class Trainer:
         """Evaluates the model and returns the scores by name. Waits until the evaluation has finished.
 
         Each sample counts once. Random transforms are left out, Python functions among the transforms are applied.
-        With `ema`, the averages are used instead of the weights. If the loader has on_bad_sample="skip", bad samples
-        are left out; loader.skipped has the reasons, and a warning names new ones.
+        With `ema_decay`, the averages are used instead of the weights. If the loader has on_bad_sample="skip", bad
+        samples are left out; loader.skipped has the reasons, and a warning names new ones.
 
         Arguments:
             loader (slipstream.DataLoader, default None): the samples to evaluate. None means `val`.
@@ -320,7 +321,8 @@ class Trainer:
 
     def predict(self, loader: DataLoader) -> Iterator[torch.Tensor]:
         """Returns an iterator over the outputs of the model: one tensor in host memory for each batch, in the order of
-        the data set. As in evaluate(), random transforms are left out, and with `ema` the averaged weights are used.
+        the data set. As in evaluate(), random transforms are left out, and with `ema_decay` the averaged weights are
+        used.
 
         Arguments:
             loader (slipstream.DataLoader): the samples for which the outputs are computed.

@@ -79,7 +79,7 @@ NativeTrainer::NativeTrainer(const std::shared_ptr<NativeLoader>& loader,
   numerics_.wire = choose_wire(*loader_, false);
   saving_.folder = settings.checkpoint;
   saving_.save_every = settings.save_every;
-  saving_.keep = settings.keep;
+  saving_.keep_last = settings.keep_last;
   if (saving_.save_every >= steps_) saving_.save_every = 0;  // the last step is saved anyway
   saving_.program = std::string(slipstream_version());
   if (mode_ != "auto" && mode_ != "serial" && mode_ != "pipelined")

@@ -9,14 +9,14 @@ namespace {
 
 namespace py = pybind11;
 
-TrainingOptions make_training_options(unsigned accumulate, double clip_grad, double ema,
+TrainingOptions make_training_options(unsigned accumulate, double clip_grad, double ema_decay,
                                       const std::string& on_nan) {
   if (on_nan != "stop" && on_nan != "skip")
     throw Refused(unknown_name("choice", on_nan, {"stop", "skip"}));
   TrainingOptions options;
   options.accumulate = accumulate;
   options.clip_grad_norm = clip_grad;
-  options.ema_decay = ema;
+  options.ema_decay = ema_decay;
   options.on_nan = on_nan == "skip" ? OnNonFinite::skip : OnNonFinite::stop;
   return options;
 }
@@ -54,7 +54,7 @@ void add_values(py::class_<S>& settings) {
       .def_readwrite("threads", &S::threads)
       .def_readwrite("checkpoint", &S::checkpoint)
       .def_readwrite("save_every", &S::save_every)
-      .def_readwrite("keep", &S::keep)
+      .def_readwrite("keep_last", &S::keep_last)
       .def_readwrite("command", &S::command);
 }
 
@@ -70,9 +70,9 @@ void add_parts(py::class_<S>& settings) {
              made.groups.push_back({std::move(parameters), lr, weight_decay});
            })
       .def("set_training",
-           [](S& made, unsigned accumulate, double clip_grad, double ema,
+           [](S& made, unsigned accumulate, double clip_grad, double ema_decay,
               const std::string& on_nan) {
-             made.training = make_training_options(accumulate, clip_grad, ema, on_nan);
+             made.training = make_training_options(accumulate, clip_grad, ema_decay, on_nan);
            })
       .def("set_schedule",
            [](S& made, std::string schedule, std::optional<double> warmup_epochs,

@@ -54,7 +54,7 @@ struct TrainerSettings {
   unsigned threads = 1;  ///< threads inside an operation, on a CPU
   std::string checkpoint;
   std::uint64_t save_every = 0;
-  std::size_t keep = 3;
+  std::size_t keep_last = 3;
   RunLogOptions log;
   WorkloadInfo workload;             ///< only for records
   std::vector<std::string> command;  ///< the program and its arguments, only for records

@@ -35,9 +35,9 @@ void CheckpointFlags::add_to(CLI::App& verb) {
   verb.add_option("--save-every", save_every, "Also saves a checkpoint every N steps")
       ->check(at_least(1))
       ->group(kCheckpointGroup);
-  verb.add_option("--keep", keep,
+  verb.add_option("--keep-last", keep_last,
                   "Number of latest checkpoints to keep, in addition to the best one (default: " +
-                      std::to_string(CheckpointOptions().keep) + ")")
+                      std::to_string(CheckpointOptions().keep_last) + ")")
       ->check(at_least(1))
       ->group(kCheckpointGroup);
   verb.add_option("--resume", resume,
@@ -50,7 +50,7 @@ void CheckpointFlags::check() const {
   std::vector<std::string> problems;
   const bool has_folder = !checkpoint.empty();
   if (save_every && !has_folder) problems.emplace_back("--save-every needs --checkpoint DIR");
-  if (keep && !has_folder) problems.emplace_back("--keep needs --checkpoint DIR");
+  if (keep_last && !has_folder) problems.emplace_back("--keep-last needs --checkpoint DIR");
   if (!weights.empty() && !resume.empty() && resume != kLatest)
     problems.emplace_back("--weights has no effect with --resume " + resume +
                           ", which has weights; leave it out");
@@ -86,7 +86,7 @@ std::unique_ptr<Checkpoints> CheckpointFlags::open(Trainer& trainer, std::uint64
   options.folder = checkpoint;
   options.save_every = save_every.value_or(0);
   if (options.save_every >= steps) options.save_every = 0;  // the last step is saved anyway
-  options.keep = keep.value_or(options.keep);
+  options.keep_last = keep_last.value_or(options.keep_last);
   options.notes = notes;
   options.program = std::string(slipstream_version());
   return std::make_unique<Checkpoints>(options, trainer);

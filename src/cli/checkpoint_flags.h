@@ -20,7 +20,7 @@ struct CheckpointFlags {
   bool weights_partial = false;
   std::string hint;  ///< added to the error for weights of another model; may be ""
   std::optional<std::uint64_t> save_every;
-  std::optional<std::size_t> keep;
+  std::optional<std::size_t> keep_last;
 
   /// Adds the options to `verb`. This object must outlive the parser.
   void add_to(CLI::App& verb);

@@ -10,8 +10,8 @@ namespace slipstream {
 namespace {
 
 std::vector<CLI::Option*> options_of_training(CLI::App& verb) {
-  std::vector<std::string> names = {"accumulate", "clip-grad", "ema",     "on-nan",
-                                    "shuffle",    "drop-last", "sampler", "on-bad-sample"};
+  std::vector<std::string> names = {"accumulate", "clip-grad", "ema-decay", "on-nan",
+                                    "shuffle",    "drop-last", "sampler",   "on-bad-sample"};
   for (const Option& option : optimizer_options()) names.push_back(option.name);
   std::vector<CLI::Option*> options;
   for (const std::string& name : names)

@@ -32,7 +32,7 @@ void TrainingFlags::add_to(CLI::App& verb) {
           "Clips the norm of all gradients together to this value; 0: no clipping (default: 0)")
       ->check(not_negative)
       ->group(kTrainingGroup);
-  verb.add_option("--ema", ema,
+  verb.add_option("--ema-decay", ema_decay,
                   "Keeps an exponential moving average of the weights with this decay, such as "
                   "0.9999, and evaluates with it; 0: no average (default: 0)")
       ->check(decay_problem)
@@ -47,15 +47,15 @@ void TrainingFlags::add_to(CLI::App& verb) {
 }
 
 Pipeline TrainingFlags::applied(Pipeline pipeline, WorkloadInfo& info) const {
-  if (!accumulate && !clip_grad && !ema && !on_nan) return pipeline;
+  if (!accumulate && !clip_grad && !ema_decay && !on_nan) return pipeline;
   TrainingOptions options = pipeline.training();
   if (accumulate) options.accumulate = *accumulate;
   if (clip_grad) options.clip_grad_norm = *clip_grad;
-  if (ema) options.ema_decay = *ema;
+  if (ema_decay) options.ema_decay = *ema_decay;
   if (on_nan) options.on_nan = *on_nan == "skip" ? OnNonFinite::skip : OnNonFinite::stop;
   info.options.emplace_back("accumulate", static_cast<std::int64_t>(options.accumulate));
   info.options.emplace_back("clip_grad", options.clip_grad_norm);
-  info.options.emplace_back("ema", options.ema_decay);
+  info.options.emplace_back("ema_decay", options.ema_decay);
   info.options.emplace_back("on_nan", on_nan.value_or("stop"));
   return std::move(pipeline).with_training(options);
 }

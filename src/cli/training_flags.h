@@ -18,7 +18,7 @@ namespace slipstream {
 /// The options of the training stage, for verbs that train or measure training.
 struct TrainingFlags {
   std::optional<unsigned> accumulate;
-  std::optional<double> clip_grad, ema;
+  std::optional<double> clip_grad, ema_decay;
   std::optional<std::string> on_nan;
 
   /// This must outlive the parser.

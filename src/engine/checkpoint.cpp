@@ -225,7 +225,7 @@ struct Checkpoints::Impl {
       try_to([&] { folder.set_best(state.position); }, what);
     // Last, because keep() does not remove the checkpoints that the links refer to, so the links
     // must have been updated before.
-    try_to([&] { folder.keep(options.keep, state.position); }, what);
+    try_to([&] { folder.keep(options.keep_last, state.position); }, what);
     return true;
   }
 

@@ -19,7 +19,7 @@ ENDLESS = ("--steps", "100000000")
 
 
 class KilledTest(CheckpointRuns):
-    OPTIONS = ("--optimizer", "adamw", "--accumulate", "3", "--ema", "0.9", "--schedule", "cosine", "--batch-size",
+    OPTIONS = ("--optimizer", "adamw", "--accumulate", "3", "--ema-decay", "0.9", "--schedule", "cosine", "--batch-size",
                "4", "--steps", STEPS)
 
     def kill_once(self, folder, command, checkpoints, delay_s):
@@ -50,7 +50,7 @@ class KilledTest(CheckpointRuns):
         for kill in range(KILLS):
             # Kills the run during its start, and during its first and second checkpoint.
             checkpoints = kill % 3
-            self.kill_once(folder, self.command(*resumed, "--save-every", "1", "--keep", "2"), checkpoints,
+            self.kill_once(folder, self.command(*resumed, "--save-every", "1", "--keep-last", "2"), checkpoints,
                            moments.uniform(0, 0.02 if checkpoints else 0.5))
             if folder.exists():
                 self.assert_tidy(folder)
@@ -152,7 +152,7 @@ class DiskTest(CheckpointRuns):
 
     def test_training_continues_after_a_checkpoint_disappears(self):
         folder = self.folder / "holes"
-        training = Running(*self.command("--checkpoint", folder, *ENDLESS, "--save-every", "2", "--keep", "5"))
+        training = Running(*self.command("--checkpoint", folder, *ENDLESS, "--save-every", "2", "--keep-last", "5"))
         wait_until(lambda: len(steps_in(folder)) >= 2)
         last = steps_in(folder)[-1]
         shutil.rmtree(step_path(folder, steps_in(folder)[0]), ignore_errors=True)

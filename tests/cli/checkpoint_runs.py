@@ -84,7 +84,7 @@ class CheckpointRuns(ProgramTest):
         """Trains with checkpoints; returns their folder and the digest of the training."""
         folder = self.folder / name
         digest = self.report("--checkpoint", folder, "--steps", steps, "--save-every", every,
-                             "--keep", keep, *arguments)["digest"]
+                             "--keep-last", keep, *arguments)["digest"]
         return folder, digest
 
     def assert_complete(self, folder):

@@ -8,7 +8,7 @@ import unittest
 from checkpoint_runs import RECORD, CheckpointRuns, float_values, make_classes, step_path, steps_in
 from program import DONE, FAILED, INTERRUPTED, REFUSED, Running, read_json, run
 
-EVERYTHING = ["--optimizer", "adamw", "--accumulate", "3", "--ema", "0.9", "--clip-grad", "1",
+EVERYTHING = ["--optimizer", "adamw", "--accumulate", "3", "--ema-decay", "0.9", "--clip-grad", "1",
               "--schedule", "cosine", "--warmup-steps", "4"]
 
 
@@ -17,7 +17,7 @@ class FolderTest(CheckpointRuns):
         for criterion, read_best, lr in (("loss", min, "0.001"), ("top1", max, "1e-9")):
             with self.subTest(criterion):
                 folder = self.folder / criterion
-                report = self.report("--checkpoint", folder, "--keep", "1", "--steps", "36", "--lr",
+                report = self.report("--checkpoint", folder, "--keep-last", "1", "--steps", "36", "--lr",
                                      lr, "--val", self.data, "--keep-best", criterion)
                 self.assert_complete(folder)
                 scores = {row["step"]: row["scores"][criterion] for row in report["validation"]}
@@ -32,7 +32,7 @@ class FolderTest(CheckpointRuns):
 
     def test_keep_option_limits_number_of_checkpoints(self):
         folder = self.folder / "many"
-        self.report("--checkpoint", folder, "--steps", "20", "--save-every", "2", "--keep", "2")
+        self.report("--checkpoint", folder, "--steps", "20", "--save-every", "2", "--keep-last", "2")
         self.assert_complete(folder)
         self.assertEqual(len(steps_in(folder)), 2)
         self.assertEqual(steps_in(folder)[-1], 20)
@@ -40,7 +40,7 @@ class FolderTest(CheckpointRuns):
 
     def test_run_without_save_every_saves_at_its_end(self):
         folder = self.folder / "deep" / "er"
-        self.report("--checkpoint", folder, "--steps", "3", "--ema", "0.5")
+        self.report("--checkpoint", folder, "--steps", "3", "--ema-decay", "0.5")
         self.assertEqual(steps_in(folder), [3])
         self.assertTrue((step_path(folder, 3) / "ema.safetensors").exists())
         record = read_json(step_path(folder, 3) / RECORD)
@@ -171,7 +171,7 @@ class ResumeTest(CheckpointRuns):
         (folder / "best").unlink()
         (folder / "best").symlink_to(step_path(folder, 8).name)
         self.report("--checkpoint", folder, "--resume", "auto", "--val", self.data, "--lr", "1e-9",
-                    "--steps", "24", "--keep", "1")
+                    "--steps", "24", "--keep-last", "1")
         self.assertEqual(self.best(folder), 16)
 
     def test_resumed_run_continues_early_stop_count(self):
@@ -234,7 +234,7 @@ class DivergedTest(CheckpointRuns):
     def test_on_nan_skip_keeps_weights_finite(self):
         folder = self.folder / "skipped"
         report = self.report("--checkpoint", folder, "--steps", "6", "--lr", "1e30",
-                             "--on-nan", "skip", "--ema", "0.9")
+                             "--on-nan", "skip", "--ema-decay", "0.9")
         self.assertEqual(report["steps"], 6)
         for file in ("weights.safetensors", "ema.safetensors"):
             values = float_values(step_path(folder, 6) / file)
@@ -253,7 +253,7 @@ class OtherTrainingTest(CheckpointRuns):
                             (["--data", four], ["another model", "head.bias (4 here, 3 there)"]),
                             (["--optimizer", "adamw"], ["another optimizer", "exp_avg"]),
                             (["--momentum", "0.9"], ["another optimizer", "momentum"]),
-                            (["--ema", "0.9"], ["ema.safetensors"])):
+                            (["--ema-decay", "0.9"], ["ema.safetensors"])):
             for resume in (["--checkpoint", folder, "--resume", "auto"],
                            ["--resume", step_path(folder, 6)]):
                 with self.subTest(other):
@@ -278,7 +278,7 @@ class OtherTrainingTest(CheckpointRuns):
     def test_options_without_effect_are_refused(self):
         folder, _ = self.saved("effect", "--val", self.data, steps=2)
         for options, says in ((["--save-every", "2"], "--save-every needs --checkpoint"),
-                              (["--keep", "2"], "--keep needs --checkpoint"),
+                              (["--keep-last", "2"], "--keep-last needs --checkpoint"),
                               (["--resume", "auto"], "--resume auto needs --checkpoint"),
                               (["--weights-partial"], "--weights-partial"),
                               (["--weights", folder / "best", "--resume", folder], "--weights"),

@@ -151,7 +151,7 @@ class EvalTest(ProgramTest):
         for verb in (("eval",), ("predict", "--out", self.folder / "none")):
             command = [*verb, "classification", *self.words("classification"), "--weights",
                        self.weights("classification")]
-            for option in (["--lr", "1"], ["--ema", "0.9"], ["--accumulate", "2"], ["--momentum", "0.9"],
+            for option in (["--lr", "1"], ["--ema-decay", "0.9"], ["--accumulate", "2"], ["--momentum", "0.9"],
                            ["--on-nan", "skip"], ["--clip-grad", "1"], ["--sampler", "balanced"], ["--no-shuffle"]):
                 self.expect(REFUSED, *command, *option, says=[" has no effect on " + verb[0]])
         self.assertNotIn("--lr", self.expect(DONE, "eval", "classification", "--help").stdout)

@@ -37,7 +37,7 @@ class WeightsTest(CheckpointRuns):
         self.assertLess(from_file[0], self.losses()[0])
 
     def test_checkpoint_with_ema_loads_averaged_weights(self):
-        folder, _ = self.saved("averages", "--ema", "0.9", "--lr", "0.02", steps=4)
+        folder, _ = self.saved("averages", "--ema-decay", "0.9", "--lr", "0.02", steps=4)
         last = step_path(folder, 4)
         averages = self.losses("--weights", last)
         self.assertEqual(averages, self.losses("--weights", last / "ema.safetensors"))

@@ -97,7 +97,7 @@ TEST_F(CheckpointTest, CheckpointSavedDuringRunHoldsStateOfItsStep) {
     const TemporaryFolder place;
     const auto one = trainer({.noisy = true});
     {
-      Checkpoints checkpoints({.folder = place.path(), .save_every = 4, .keep = 100}, *one);
+      Checkpoints checkpoints({.folder = place.path(), .save_every = 4, .keep_last = 100}, *one);
       RunOptions options = steps(kSteps);
       checkpoints.save_during(options);
       // Gives the disk time: a checkpoint is skipped if the one before is still being written.
@@ -147,7 +147,7 @@ TEST_F(CheckpointTest, MeasurementRunsNeverRequestState) {
 
 TEST_F(CheckpointTest, LatestAndBestCheckpointsAreKept) {
   const auto one = trainer({});
-  Checkpoints checkpoints({.folder = folder(), .keep = 2}, *one);
+  Checkpoints checkpoints({.folder = folder(), .keep_last = 2}, *one);
   for (int turn = 0; turn < 4; ++turn) {
     one->run(serial_plan(), steps(1));
     EXPECT_TRUE(checkpoints.save(CheckpointScore{"top1", 0.5, turn == 0}));
@@ -334,7 +334,7 @@ TEST_F(CheckpointTest, NonFiniteLossIsNotSavedAndLastGoodCheckpointLoads) {
     const TemporaryFolder place;
     const auto one = trainer(tiny);
     {
-      Checkpoints checkpoints({.folder = place.path(), .save_every = 1, .keep = 100}, *one);
+      Checkpoints checkpoints({.folder = place.path(), .save_every = 1, .keep_last = 100}, *one);
       RunOptions options = steps(kSteps);
       checkpoints.save_during(options);
       EXPECT_THAT(thrown_by([&] { one->run(plan, options); }), HasSubstr("the loss is NaN"));

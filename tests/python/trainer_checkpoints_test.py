@@ -11,9 +11,9 @@ from trained import CHAIN, Net, make_loader, make_trainer, run_slipstream
 
 
 def test_resumed_training_gives_digest_of_whole_training(photos, device, tmp_path):
-    options = {"epochs": 3, "ema": 0.9, "schedule": "cosine", "warmup_epochs": 0.5}
+    options = {"epochs": 3, "ema_decay": 0.9, "schedule": "cosine", "warmup_epochs": 0.5}
     whole = make_trainer(photos, device, **options).fit()
-    stopped = make_trainer(photos, device, checkpoint=tmp_path / "run", keep=9, save_every=4, **options,
+    stopped = make_trainer(photos, device, checkpoint=tmp_path / "run", keep_last=9, save_every=4, **options,
                          on_step=lambda step: step.step == 5 and stopped.stop())
     part = stopped.fit()
     assert 5 <= part.steps < 21 and part.ended == "stopped" and part.is_saved
@@ -48,18 +48,18 @@ def test_compiled_and_tied_models_resume_to_same_losses(photos, device, tmp_path
             return self.head(self.third(self.second(self.first(features))))
 
     def part(model, **options):
-        trainer = make_trainer(photos, device, model, ema=0.9, checkpoint=tmp_path / "run", **options,
+        trainer = make_trainer(photos, device, model, ema_decay=0.9, checkpoint=tmp_path / "run", **options,
                              on_step=lambda step: step.step == 3 and "resume" not in options and trainer.stop())
         return trainer.fit()
 
-    whole = make_trainer(photos, device, Tied(), ema=0.9).fit()
+    whole = make_trainer(photos, device, Tied(), ema_decay=0.9).fit()
     first, rest = part(torch.compile(Tied(), backend="aot_eager")), part(Tied(), resume="auto")
     torch.testing.assert_close(first.losses + rest.losses, whole.losses, rtol=1e-4, atol=1e-4)
     for name in ("weights", "ema"):
         stored = safetensors.torch.load_file(tmp_path / "run" / "step-00000014" / f"{name}.safetensors")
         Tied().load_state_dict(stored)
         assert all(torch.equal(stored[alias], stored["first.weight"]) for alias in ("second.weight", "third.weight"))
-    trainer = make_trainer(photos, device, Tied(), ema=0.9)
+    trainer = make_trainer(photos, device, Tied(), ema_decay=0.9)
     assert trainer.averages().keys() == trainer.model.state_dict().keys()
 
 
@@ -141,7 +141,7 @@ class Expanded(Net):
         return super().forward(images) * self.b[0]
 
 
-@pytest.mark.parametrize("options", [{}, {"ema": 0.9, "on_nan": "skip", "plan": "auto"}])
+@pytest.mark.parametrize("options", [{}, {"ema_decay": 0.9, "on_nan": "skip", "plan": "auto"}])
 def test_model_with_expanded_buffer_resumes_to_same_digest(photos, device, tmp_path, options):
     whole = make_trainer(photos, device, Expanded(), **options).fit()
     part = make_trainer(photos, device, Expanded(), checkpoint=tmp_path / "run", **options,

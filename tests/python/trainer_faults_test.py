@@ -191,7 +191,7 @@ def test_invalid_trainer_options_are_refused_before_training(photos, device, tmp
         ("there is no checkpoint at", {"resume": tmp_path / "none"}),
         ("keep_best and early_stop need val", {"early_stop": 1}),
         ("keep_best: unknown score 'top9'", {"keep_best": "top9", "val": make_loader(photos, device)}),
-        ("ema_decay must be", {"ema": 1.0}),
+        ("ema_decay must be", {"ema_decay": 1.0}),
         ("not DataLoader", {"val": torch_loader}),
     ]
     for message, options in cases:

@@ -36,7 +36,7 @@ def test_a_checkpoint_has_the_best_value_of_each_score(photos, tmp_path):
 
 
 def test_a_restored_checkpoint_is_not_evaluated_again_and_has_its_own_best_score(photos, tmp_path):
-    scored(photos, [0.25, 0.5], checkpoint=tmp_path, keep=9).fit()
+    scored(photos, [0.25, 0.5], checkpoint=tmp_path, keep_last=9).fit()
     trainer = scored(photos, [0.75, 0.5, 0.375, 0.125], epochs=2)
     assert [epoch.is_best for epoch in trainer.fit().epochs] == [True, False]
     trainer.restore(tmp_path / "step-00000007")

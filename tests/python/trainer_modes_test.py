@@ -64,7 +64,7 @@ def test_weights_are_restored_after_error_in_evaluation(photos, device):
                 raise OSError("told")
             return super().train(mode)
 
-    trainer = make_trainer(photos, device, model := RaisingInTrainMode(), ema=0.5)
+    trainer = make_trainer(photos, device, model := RaisingInTrainMode(), ema_decay=0.5)
     trainer.fit()
     before = [each.clone() for each in model.parameters()]
     model.raises = True
@@ -213,7 +213,7 @@ def test_loss_gets_training_output_after_predict(photos, device):
 def test_model_changed_after_trainer_was_created_raises(photos, device, change, message):
     model = linear()
     model[1].requires_grad_(False)
-    trainer = make_trainer(photos, device, model, on_epoch=lambda epoch: change(model) and None, ema=0.9)
+    trainer = make_trainer(photos, device, model, on_epoch=lambda epoch: change(model) and None, ema_decay=0.9)
     with pytest.raises(ss.Error, match=message):
         trainer.fit()
 
@@ -233,7 +233,7 @@ def test_invalid_trainer_arguments_are_refused(photos, device):
         ("betas is 0.9", {"betas": 0.9}),
         ("no_weight_decay_on is 3", {"no_weight_decay_on": 3}),
         ("clip_grad is None", {"clip_grad": None}),
-        ("ema is '0.9'", {"ema": "0.9"}),
+        ("ema_decay is '0.9'", {"ema_decay": "0.9"}),
         ("on_nan is 3", {"on_nan": 3}),
         ("schedule is None", {"schedule": None}),
         ("warmup_steps is 1.5", {"schedule": "cosine", "warmup_steps": 1.5}),

@@ -124,13 +124,13 @@ def test_evaluation_missed_before_resume_runs_first(photos, device, tmp_path):
 
 
 def test_damaged_checkpoint_is_skipped_with_a_warning(photos, device, tmp_path):
-    make_trainer(photos, device, checkpoint=tmp_path, keep=9, save_every=7).fit()
+    make_trainer(photos, device, checkpoint=tmp_path, keep_last=9, save_every=7).fit()
     (tmp_path / "step-00000014" / "weights.safetensors").write_bytes(b"damaged")
     with pytest.warns(UserWarning, match="skipped a damaged checkpoint: .*step-00000014"):
-        trainer = make_trainer(photos, device, checkpoint=tmp_path, keep=9, save_every=7, resume="auto")
+        trainer = make_trainer(photos, device, checkpoint=tmp_path, keep_last=9, save_every=7, resume="auto")
     assert trainer.position == 7
     assert trainer.fit().steps == 7
-    again = make_trainer(photos, device, checkpoint=tmp_path, keep=9, save_every=7, resume="auto")
+    again = make_trainer(photos, device, checkpoint=tmp_path, keep_last=9, save_every=7, resume="auto")
     assert again.position == 14
 
 
@@ -156,7 +156,7 @@ def test_invalid_evaluation_and_checkpoint_arguments_are_refused(photos, device,
     cases = [
         ("val is a slipstream.Pipeline: give its loader", {"val": ss.Pipeline(val)}),
         ("early_stop is 0: give a whole number, at least 1", {"val": val, "early_stop": 0}),
-        ("keep is 0: give", {"checkpoint": tmp_path / "run", "keep": 0}),
+        ("keep_last is 0: give", {"checkpoint": tmp_path / "run", "keep_last": 0}),
         ("save_every is 0: give", {"checkpoint": tmp_path / "run", "save_every": 0}),
         ("in one process: give the module inside the DataParallel", {"model": nn.DataParallel(Net())}),
         ("inside the DistributedDataParallel", {"model": distributed}),

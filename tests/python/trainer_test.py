@@ -76,7 +76,7 @@ def test_adamw_schedule_clipping_and_groups_match_pytorch(photos, device):
     torch.testing.assert_close(result.losses, losses, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("options", [{}, {"ema": 0.9, "accumulate": 2}, {"precision": "bf16", "on_nan": "skip"}])
+@pytest.mark.parametrize("options", [{}, {"ema_decay": 0.9, "accumulate": 2}, {"precision": "bf16", "on_nan": "skip"}])
 def test_all_plans_give_the_same_digest(photos, device, options):
     plans = [{"plan": "serial"}, {"plan": "pipelined"}, {"plan": "auto", "epochs": 5},
              {"plan": "serial", "epochs": 5}]
@@ -131,7 +131,7 @@ def test_trainer_with_stages_matches_loop_over_pipeline(photos, device):
 def test_evaluation_scores_match_predictions(photos, device):
     val = make_loader(photos, device, 16)
     told = []
-    trainer = make_trainer(photos, device, epochs=3, val=val, on_epoch=told.append, ema=0.5,
+    trainer = make_trainer(photos, device, epochs=3, val=val, on_epoch=told.append, ema_decay=0.5,
                          metrics={"top2": "top2", "sure": lambda out, labels: out.softmax(1).amax(1)})
     result = trainer.fit()
     assert [epoch.step for epoch in told] == [7, 14, 21] and told == result.epochs

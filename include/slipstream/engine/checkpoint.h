@@ -39,7 +39,7 @@ struct CheckpointOptions {
   std::filesystem::path folder;
   std::uint64_t save_every = 0;  ///< steps between two checkpoints during a run; 0 saves none
   /// Number of latest checkpoints to keep, at least 1; the best one is kept as well.
-  std::size_t keep = 3;
+  std::size_t keep_last = 3;
   /// Name and version of the program that trains; only stored in checkpoint.json.
   std::string program = {};
   std::string notes = {};  ///< JSON text, only stored in checkpoint.json; "": none
