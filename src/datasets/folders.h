@@ -89,8 +89,7 @@ std::vector<std::string> images_below(const std::filesystem::path& dir,
 /// and names the first few.
 class NamedProblem {
  public:
-  /// The text for one name and, if it differs, for several.
-  explicit NamedProblem(const std::string& one) : NamedProblem(one, one) {}
+  /// The text for one name, and the text for several.
   NamedProblem(std::string one, std::string many) : one_(std::move(one)), many_(std::move(many)) {}
   void add(const std::string& name);
   /// Returns the problem on its own line, or "" if there are no names.
