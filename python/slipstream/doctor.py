@@ -88,7 +88,7 @@ class DoctorReport:
         show(self)
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
-        """Writes the report as JSON, schema slipstream.doctor, version 1 (docs/doctor.md).
+        """Writes the report as JSON, schema slipstream.doctor, version 1 (docs/doctor-json.md).
 
         Arguments:
             path (path): the file. An existing file is replaced only when the whole report has been written.

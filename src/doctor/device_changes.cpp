@@ -12,7 +12,7 @@ constexpr double kNotOverlapped = 0.5;  ///< share of the time that a separate l
 }  // namespace
 
 /// The transforms then share the device with the training stage. On a separate lane they overlap
-/// with it only in part, because the kernels of both fill the device (docs/doctor.md).
+/// with it only in part, because the kernels of both fill the device (docs/doctor-method.md).
 void Changes::device_transforms() {
   const PipelineModel::Step* from = now_.find(situation_.on_device_from);
   if (!situation_.on_gpu || from == nullptr) return;

@@ -162,7 +162,7 @@ BaselineComparison against_baseline(const DoctorReport& report, std::string_view
     check_same_work(before, now);
     return {compare_figures(read_figures(before), read_figures(now)), differences(before, now)};
   } catch (const Json::exception&) {
-    refuse("keys are missing or have another type (docs/doctor.md)");
+    refuse("keys are missing or have another type (docs/doctor-json.md)");
   }
 }
 

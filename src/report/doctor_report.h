@@ -25,8 +25,8 @@ struct DoctorReport {
   bool interrupted = false;
 };
 
-/// Returns JSON, schema "slipstream.doctor" version 1 (docs/doctor.md). Numbers that are not finite
-/// become null. Measurements of single samples are not written.
+/// Returns JSON, schema "slipstream.doctor" version 1 (docs/doctor-json.md). Numbers that are not
+/// finite become null. Measurements of single samples are not written.
 std::string doctor_report_json(const DoctorReport& report);
 /// Returns aligned plain text for a console: the cache levels, the verdict, warnings, changes,
 /// outcome and tables. Names are passed through printable().

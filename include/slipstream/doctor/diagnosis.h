@@ -21,7 +21,8 @@ struct PipelineModel;
 // Change::apply and Change::model modify the object passed to them. They use no device and no
 // stream, and any threads may call them at the same time.
 
-/// The bottleneck of a pipeline. docs/doctor.md describes how it is found and what to do about it.
+/// The bottleneck of a pipeline. docs/doctor-method.md describes how it is found, docs/doctor.md
+/// what to do about it.
 enum class Bottleneck : std::uint8_t {
   gpu,                  ///< the device is busy, and input keeps up with it
   copy,                 ///< copying batches to the device
@@ -199,9 +200,9 @@ struct Diagnosis {
 };
 
 /// Finds the bottleneck of the pipeline, and predicts the rates after possible changes.
-/// docs/doctor.md describes the method. Values that were not measured lead to the verdict
+/// docs/doctor-method.md describes the method. Values that were not measured lead to the verdict
 /// not_enough_evidence, not to an exception. REQUIRES: `observed` was returned by examine(), or has
-/// the same form.
+/// the same structure.
 Diagnosis diagnose(const Observations& observed);
 
 /// Whether the rate of a pipeline is at least a required share of its ceiling, the rate with all
