@@ -1,4 +1,4 @@
-"""Checks the links to headings, and the messages of the library, in the README and docs/."""
+"""Checks the links to headings, the messages of the library, and the recorded report, in the README and docs/."""
 
 import pathlib
 import re
@@ -43,6 +43,13 @@ def shown_messages():
         yield re.findall(r"`([^`]+)`", cell)[0]
 
 
+def shown_report():
+    """Returns the report that docs/doctor.md explains block by block, as one text."""
+    text = (SOURCE / "docs" / "doctor.md").read_text(encoding="utf-8")
+    section = text.split("\n## Read the report\n")[1].split("\n## ")[0]
+    return "\n".join(re.findall(r"^```\n(.*?)^```", section, re.MULTILINE | re.DOTALL))
+
+
 class Pages(unittest.TestCase):
     def test_linked_headings_exist(self):
         self.assertEqual(list(missing_anchors()), [])
@@ -54,6 +61,16 @@ class Pages(unittest.TestCase):
             for part in JOINED.split(message):
                 with self.subTest(message=message, part=part):
                     self.assertTrue(part.strip() in sources, "no source contains this text")
+
+    def test_pages_that_sources_name_exist(self):
+        files = [file for top in ("src", "include", "python/slipstream") for file in (SOURCE / top).rglob("*.*")]
+        named = {page for file in files for page in re.findall(rb"docs/[\w-]+\.md", file.read_bytes())}
+        self.assertGreater(len(named), 10)
+        self.assertEqual([page for page in sorted(named) if not (SOURCE / page.decode()).exists()], [])
+
+    def test_explained_report_is_the_recorded_one(self):
+        recorded = SOURCE / "bench" / "results" / "cpu" / "doctor.txt"
+        self.assertEqual(shown_report(), recorded.read_text(encoding="utf-8"))
 
 
 unittest.main()

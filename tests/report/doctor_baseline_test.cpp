@@ -162,7 +162,7 @@ TEST(Baseline, OtherFilesWorkloadsAndBatchSizesAreRefused) {
   EXPECT_THAT(refusal(R"({"schema": "slipstream.doctor", "version": 2})"),
               HasSubstr("its version is not 1"));
   EXPECT_THAT(refusal(R"({"schema": "slipstream.doctor", "version": 1})"),
-              HasSubstr("keys are missing"));
+              HasSubstr("keys are missing or have another type (docs/doctor-json.md)"));
   DoctorReport other = report;
   other.workload.name = "segmentation";
   EXPECT_THAT(refusal(doctor_report_json(other)),
