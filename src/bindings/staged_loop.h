@@ -94,8 +94,8 @@ class StagedLoop final : Work {
   void poll() override { signals_(); }
   void drop(std::size_t lane, std::size_t slot) override;
   void run(std::size_t lane, std::uint64_t batch, std::size_t slot) override;
-  void retired(std::uint64_t, std::span<const Mark* const>, std::span<const Mark* const>) override {
-  }
+  void completed(std::uint64_t, std::span<const Mark* const>,
+                 std::span<const Mark* const>) override {}
 
   void begin();
   bool advance();

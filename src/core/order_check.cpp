@@ -29,7 +29,7 @@ bool is_ordered_without(const WaitId& skipped, std::size_t lanes, std::size_t de
   for (std::uint64_t batch = 0; batch < 4 * window; ++batch) {
     for (std::size_t lane = 0; lane < lanes; ++lane) {
       const std::size_t reach = depth - lane;
-      if (batch >= reach) enqueue_wait({WaitId::Kind::retired, lane}, lanes - 1, batch - reach);
+      if (batch >= reach) enqueue_wait({WaitId::Kind::slot, lane}, lanes - 1, batch - reach);
       check.drop(lane, batch);
       if (lane > 0) enqueue_wait({WaitId::Kind::handoff, lane}, lane - 1, batch);
       check.run(lane, batch);
@@ -42,7 +42,7 @@ bool is_ordered_without(const WaitId& skipped, std::size_t lanes, std::size_t de
 }  // namespace
 
 std::string to_string(const WaitId& wait) {
-  const char* kind = wait.kind == WaitId::Kind::handoff ? "handoff" : "retired";
+  const char* kind = wait.kind == WaitId::Kind::handoff ? "handoff" : "slot";
   return std::string(kind) + " wait of lane " + std::to_string(wait.lane);
 }
 
@@ -117,7 +117,7 @@ void OrderCheck::report(const std::string& sentence) {
 std::vector<WaitId> all_waits(std::size_t lanes) {
   std::vector<WaitId> waits;
   for (std::size_t lane = 0; lane < lanes; ++lane) {
-    waits.push_back({WaitId::Kind::retired, lane});
+    waits.push_back({WaitId::Kind::slot, lane});
     if (lane > 0) waits.push_back({WaitId::Kind::handoff, lane});
   }
   return waits;

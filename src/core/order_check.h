@@ -8,11 +8,11 @@
 namespace slipstream {
 
 /// Identifies one wait of the schedule. `handoff`: lane k waits for lane k-1's part of the same
-/// batch before it runs its own part. `retired`: lane k waits until the last lane has finished the
+/// batch before it runs its own part. `slot`: lane k waits until the last lane has finished the
 /// batch `depth` - k earlier, which includes the slot's previous batch, before it drops the slot's
 /// content.
 struct WaitId {
-  enum class Kind : std::uint8_t { handoff, retired };
+  enum class Kind : std::uint8_t { handoff, slot };
   Kind kind = Kind::handoff;
   std::size_t lane = 0;
   bool operator==(const WaitId&) const = default;

@@ -25,7 +25,7 @@ Schedule::Schedule(std::vector<Lane*> lanes, std::size_t depth, std::size_t run_
   ensure(run_ahead >= 1, "a mark is not reused while a wait may name it");
   const bool is_timed = work_.wants_times();
   for (Lane* lane : lanes_) {
-    // One more than the window, because retired() may still read the marks of the previous batch.
+    // One more than the window, because completed() may still read the marks of the previous batch.
     SlotRing<Marks>& ring = marks_.emplace_back(window_ + 1);
     for (Marks& marks : ring)
       // CUDA events that are timed and can block the host raise an interrupt at each recording, so
@@ -45,7 +45,7 @@ void Schedule::reset(std::uint64_t batches, const std::function<bool()>& stop) {
     batches_ = batches;
     error_ = nullptr;
   }
-  retired_ = 0;
+  completed_ = 0;
   stop_ = stop ? &stop : nullptr;
 }
 
@@ -129,10 +129,10 @@ bool Schedule::admit(std::uint64_t batch) {
     return false;
   }
   if (batch >= window_) {
-    // Marks are reused after `window_` + 1 batches. Retiring here keeps the host within its limit,
-    // and reads the times of a mark before it is recorded again.
+    // Marks are reused after `window_` + 1 batches. Completing here keeps the host within its
+    // limit, and reads the times of a mark before it is recorded again.
     await_recorded(lanes_.size() - 1, batch - window_);
-    retire_until(batch - window_ + 1);
+    complete_until(batch - window_ + 1);
   }
   await_input(batch);
   return true;
@@ -291,8 +291,7 @@ void Schedule::advance(std::size_t lane, std::uint64_t batch) {
 void Schedule::enter(std::size_t lane, std::uint64_t batch) {
   // The slot's last reader is the last lane, for the batch `depth` earlier. Waiting for a slightly
   // later batch also keeps this lane from queueing far ahead of its input.
-  if (batch >= reach(lane))
-    wait(lane, lanes_.size() - 1, batch - reach(lane), WaitId::Kind::retired);
+  if (batch >= reach(lane)) wait(lane, lanes_.size() - 1, batch - reach(lane), WaitId::Kind::slot);
   if (probe_ != nullptr && probe_->check != nullptr) {
     Lock lock(mutex_);
     probe_->check->drop(lane, batch);
@@ -346,19 +345,19 @@ void Schedule::await_recorded(std::size_t lane, std::uint64_t batch) {
   if (error_ || recorded_[lane] <= batch) throw Stopped{};
 }
 
-void Schedule::retire_until(std::uint64_t batches) {
+void Schedule::complete_until(std::uint64_t batches) {
   std::vector<const Mark*> begin(lanes_.size());
   std::vector<const Mark*> end(lanes_.size());
-  while (retired_ < batches) {
-    // Counted first: a batch whose retired() throws is not retired a second time by drain().
-    const std::uint64_t batch = retired_++;
+  while (completed_ < batches) {
+    // Counted first: a batch whose completed() throws is not passed to it again by drain().
+    const std::uint64_t batch = completed_++;
     for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
       begin[lane] = marks_[lane].of(batch).begin.get();
       end[lane] = marks_[lane].of(batch).end.get();
     }
     try {
       await_reached(*end.back());
-      work_.retired(batch, begin, end);
+      work_.completed(batch, begin, end);
     } catch (const Stopped&) {
       throw;
     } catch (...) {
@@ -396,18 +395,18 @@ void Schedule::drain() {
     try {
       lanes_[lane]->synchronize();
     } catch (...) {
-      fail(lane, retired_);
+      fail(lane, completed_);
     }
   }
   if (probe_ != nullptr && probe_->check != nullptr) probe_->check->drained();
   const std::uint64_t recorded = next_batch(lanes_.size() - 1);
-  while (retired_ < recorded) {
+  while (completed_ < recorded) {
     try {
-      retire_until(recorded);
+      complete_until(recorded);
     } catch (const Stopped&) {
-      continue;  // fail() has kept the error; later batches have run and are retired as well
+      continue;  // fail() has kept the error; later batches have run and are completed as well
     } catch (...) {
-      fail(0, retired_);
+      fail(0, completed_);
       return;
     }
   }

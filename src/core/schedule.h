@@ -30,8 +30,8 @@ class Work {
   /// Called a few times per second while next() waits for threads. An exception thrown here
   /// propagates out of next().
   virtual void poll() {}
-  /// Returns true if retired() needs the times when a lane began and ended a batch. The answer must
-  /// never change.
+  /// Returns true if completed() needs the times when a lane began and ended a batch. The answer
+  /// must never change.
   virtual bool wants_times() const { return true; }
   /// Releases the tensors that `lane` stored in `slot`. Called after a wait that orders the lane's
   /// next work after the slot's last reader.
@@ -43,8 +43,8 @@ class Work {
   /// After an error it is still called for the batches that completed. `begin` and `end` hold one
   /// mark per lane (`begin` is nullptr if wants_times() is false). The marks of the previous batch
   /// are still valid.
-  virtual void retired(std::uint64_t batch, std::span<const Mark* const> begin,
-                       std::span<const Mark* const> end) = 0;
+  virtual void completed(std::uint64_t batch, std::span<const Mark* const> begin,
+                         std::span<const Mark* const> end) = 0;
 };
 
 /// Hooks that only tests of ordering use.
@@ -88,9 +88,9 @@ class Schedule {
   /// `stop` (may be empty) is called before each batch enters; returning true ends the run early
   /// without an error.
   /// After an error no lane takes new work, all lanes are drained, and the first error is rethrown
-  /// unchanged. failed_lane() and failed_batch() say where it happened. An exception from retired()
-  /// counts as the last lane's; one from a lane's synchronize() is reported for the first batch
-  /// that is not retired.
+  /// unchanged. failed_lane() and failed_batch() say where it happened. An exception from
+  /// completed() counts as the last lane's; one from a lane's synchronize() is reported for the
+  /// first batch that is not completed.
   std::uint64_t run(std::uint64_t batches, Driver driver, LaneThreads& threads,
                     const std::function<bool()>& stop = {});
 
@@ -98,7 +98,7 @@ class Schedule {
   /// calling thread makes all further calls; run() must not be called meanwhile. Each lane in
   /// `on_threads` is advanced by its own thread of `threads`, all others by the caller. The thread
   /// that advances the first lane also calls `stop`, Work::input_ready(), Work::await_input() and
-  /// Work::retired().
+  /// Work::completed().
   /// REQUIRES: at least two lanes; Work::run() does nothing for the last one, which is not among
   /// `on_threads`; `threads` have no other work until end()
   void begin(std::uint64_t batches, const std::function<bool()>& stop = {},
@@ -147,7 +147,7 @@ class Schedule {
   void await_recorded(std::size_t lane, std::uint64_t batch);
   bool admit(std::uint64_t batch);
   void await_input(std::uint64_t batch);
-  void retire_until(std::uint64_t batches);
+  void complete_until(std::uint64_t batches);
   void await_reached(const Mark& mark);
   bool can_advance(std::size_t lane);
   bool may_advance(std::size_t lane) const SLIPSTREAM_REQUIRES(mutex_);
@@ -176,7 +176,7 @@ class Schedule {
   std::exception_ptr error_ SLIPSTREAM_GUARDED_BY(mutex_);
   std::size_t failed_lane_ = 0;
   std::uint64_t failed_batch_ = 0;
-  std::uint64_t retired_ = 0;  ///< used by the first lane's thread, or by run() when no lane runs
+  std::uint64_t completed_ = 0;  ///< used by the first lane's thread, or by run() when no lane runs
   const std::function<bool()>* stop_ = nullptr;
   bool has_begun_ = false;          ///< whether begin() was called
   bool is_open_ = false;            ///< true while the caller works on a batch of the last lane

@@ -39,7 +39,7 @@ Execution::Execution(Setup setup)
       feed_(setup_.before ? &setup_.feed : nullptr),
       context_(setup_.bound.context),
       slots_(setup_.plan.schedule.depth),
-      // The most batches that can be enqueued and not yet retired, so per-batch data is kept in
+      // The most batches that can be enqueued and not yet completed, so per-batch data is kept in
       // rings of this length.
       window_(setup_.plan.schedule.depth + setup_.plan.schedule.run_ahead),
       train_(setup_.bound, setup_.first_step, window_),
@@ -232,8 +232,8 @@ void Execution::simulate_cost(Lane& lane) const {
   simulate_step_cost(setup_.bound.pipeline, is_copied, is_put_together, lane);
 }
 
-void Execution::retired(std::uint64_t batch, std::span<const Mark* const> begin,
-                        std::span<const Mark* const> end) {
+void Execution::completed(std::uint64_t batch, std::span<const Mark* const> begin,
+                          std::span<const Mark* const> end) {
   if (has_diverged_) return;  // these steps used weights from after the loss that was not finite
   if (setup_.lanes.back().steps.back().kind == DeviceStep::Kind::train) take_metrics(batch);
   hand_state_over(batch);
@@ -269,8 +269,8 @@ void Execution::check_loss(std::uint64_t batch, float loss) {
                         setup_.bound.pipeline.training().on_nan == OnNonFinite::skip;
   if (measures || std::isfinite(loss)) return;
   has_diverged_ = true;
-  if (!failed_retiring_)
-    failed_retiring_.emplace(batch, "stage '" + setup_.lanes.back().steps.back().name + "'");
+  if (!failed_completing_)
+    failed_completing_.emplace(batch, "stage '" + setup_.lanes.back().steps.back().name + "'");
   std::string message = std::isnan(loss) ? "the loss is NaN" : "the loss is infinite";
   message +=
       ". Remedy: use a smaller learning rate; look for values in the data that are not finite, or "
@@ -289,11 +289,11 @@ void Execution::time_lanes(std::uint64_t batch, std::span<const Mark* const> beg
     for (const Mark* mark : end) mark->synchronize();
   times_.add(setup_.first_step + batch, begin, end, record_.lanes);
   record_.step_end_s.push_back(times_.end_s().back());
-  if (trace_) trace_->retired(batch, times_.end_s(), begin, end);
+  if (trace_) trace_->completed(batch, times_.end_s(), begin, end);
 }
 
 void Execution::report_progress(std::uint64_t batch) {
-  if (!setup_.options.progress || failed_retiring_) return;
+  if (!setup_.options.progress || failed_completing_) return;
   Progress progress;
   progress.step = batch + 1;
   progress.steps = setup_.options.steps;
@@ -313,18 +313,18 @@ void Execution::report_progress(std::uint64_t batch) {
 
 void Execution::call_user(const char* what, std::uint64_t batch,
                           const std::function<void()>& call) {
-  if (failed_retiring_) return;
+  if (failed_completing_) return;
   try {
     call();
   } catch (...) {
-    failed_retiring_.emplace(batch, what);
+    failed_completing_.emplace(batch, what);
     throw;
   }
 }
 
 const std::string& Execution::failed(std::size_t lane, std::uint64_t batch) const {
-  const bool was_retiring = failed_retiring_ && failed_retiring_->first == batch;
-  return was_retiring ? failed_retiring_->second : running_[lane];
+  const bool was_completing = failed_completing_ && failed_completing_->first == batch;
+  return was_completing ? failed_completing_->second : running_[lane];
 }
 
 std::optional<Gain> Execution::loading_gain() const {

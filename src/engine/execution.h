@@ -23,7 +23,7 @@
 
 namespace slipstream {
 
-/// The results of retired steps.
+/// The results of completed steps.
 struct Record {
   std::vector<float> losses, accuracies;
   std::vector<double> step_end_s;
@@ -59,8 +59,8 @@ class Execution final : public Work {
   void await_input(std::uint64_t batch) override;
   void drop(std::size_t lane, std::size_t slot) override;
   void run(std::size_t lane, std::uint64_t batch, std::size_t slot) override;
-  void retired(std::uint64_t batch, std::span<const Mark* const> begin,
-               std::span<const Mark* const> end) override;
+  void completed(std::uint64_t batch, std::span<const Mark* const> begin,
+                 std::span<const Mark* const> end) override;
 
   Record& record() { return record_; }
   std::vector<StepCounter> counters() const;
@@ -108,13 +108,13 @@ class Execution final : public Work {
   SlotRing<Slot> slots_;
   std::size_t window_;
   TrainingStage train_;
-  std::uint64_t loss_digest_;                 ///< digest of losses up to the last retired batch
-  EpochLosses epoch_losses_;                  ///< up to the last retired batch
+  std::uint64_t loss_digest_;                 ///< digest of losses up to the last completed batch
+  EpochLosses epoch_losses_;                  ///< up to the last completed batch
   std::vector<std::optional<State>> states_;  ///< states after batches in the window
   std::vector<StepInput> inputs_;             ///< inputs of the batches in the window
   std::vector<std::string> running_;
-  /// The first user function that threw in retired(), and the number of its batch.
-  std::optional<std::pair<std::uint64_t, std::string>> failed_retiring_;
+  /// The first user function that threw in completed(), and the number of its batch.
+  std::optional<std::pair<std::uint64_t, std::string>> failed_completing_;
   bool has_diverged_ = false;
   std::vector<std::vector<StepCounter>> counters_;  ///< [lane][step]
   LaneTimes times_;

@@ -57,8 +57,8 @@ void LaneTrace::join_clocks(TraceRecorder& recorder) {
   if (on_gpu_) recorder.set_clock_error_ns((apart_ns + 1) / 2);
 }
 
-void LaneTrace::retired(std::uint64_t batch, std::span<const double> end_s,
-                        std::span<const Mark* const> begin, std::span<const Mark* const> end) {
+void LaneTrace::completed(std::uint64_t batch, std::span<const double> end_s,
+                          std::span<const Mark* const> begin, std::span<const Mark* const> end) {
   if (batch == 0) first_begin_s_ = begin.front()->seconds_after(*origin_);
   const std::uint64_t number = first_step_ + batch;
   for (std::size_t k = 0; k < lanes_.size(); ++k) {

@@ -38,10 +38,10 @@ class LaneTrace {
     bool in_range_ = false;  ///< whether an NVTX range is open
   };
 
-  /// Called like Work::retired. `end_s` has the end of each lane, in seconds since the first lane
+  /// Called like Work::completed. `end_s` has the end of each lane, in seconds since the first lane
   /// began the run's first batch.
-  void retired(std::uint64_t batch, std::span<const double> end_s,
-               std::span<const Mark* const> begin, std::span<const Mark* const> end);
+  void completed(std::uint64_t batch, std::span<const double> end_s,
+                 std::span<const Mark* const> begin, std::span<const Mark* const> end);
 
  private:
   struct TracedLane {

@@ -18,20 +18,20 @@ std::vector<std::string> names(const std::vector<WaitId>& waits) {
   return result;
 }
 
-TEST(OrderCheck, AllWaitsListsRetiredAndHandoffWaits) {
-  EXPECT_THAT(names(all_waits(1)), ElementsAre("retired wait of lane 0"));
-  EXPECT_THAT(names(all_waits(3)), ElementsAre("retired wait of lane 0", "retired wait of lane 1",
-                                               "handoff wait of lane 1", "retired wait of lane 2",
-                                               "handoff wait of lane 2"));
+TEST(OrderCheck, AllWaitsListsSlotAndHandoffWaits) {
+  EXPECT_THAT(names(all_waits(1)), ElementsAre("slot wait of lane 0"));
+  EXPECT_THAT(names(all_waits(3)),
+              ElementsAre("slot wait of lane 0", "slot wait of lane 1", "handoff wait of lane 1",
+                          "slot wait of lane 2", "handoff wait of lane 2"));
 }
 
 // The expected values are the table in docs/streams.md.
 TEST(OrderCheck, ImpliedWaitsMatchTheDocumentedTable) {
   const std::vector<std::vector<std::string>> golden = {
-      {"retired wait of lane 0"},
-      {"retired wait of lane 1"},
-      {"retired wait of lane 2"},
-      {"retired wait of lane 2", "retired wait of lane 3"}};
+      {"slot wait of lane 0"},
+      {"slot wait of lane 1"},
+      {"slot wait of lane 2"},
+      {"slot wait of lane 2", "slot wait of lane 3"}};
   for (std::size_t lanes = 1; lanes <= 4; ++lanes) {
     for (std::size_t depth = lanes; depth <= lanes + 2; ++depth) {
       SCOPED_TRACE(std::to_string(lanes) + " lanes, depth " + std::to_string(depth));

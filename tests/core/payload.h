@@ -168,7 +168,7 @@ class PayloadWork final : public Work {
   bool input_ready(std::uint64_t) override { return true; }
   void await_input(std::uint64_t) override {}
   void drop(std::size_t lane, std::size_t slot) override {
-    const bool meets = releases(WaitId::Kind::retired, lane, batch_[lane]);
+    const bool meets = releases(WaitId::Kind::slot, lane, batch_[lane]);
     if (meets) rig_.await_held(lane);
     for (std::size_t stage = first(lane); stage < first(lane + 1); ++stage)
       rig_.poison(lane, stage, slot);
@@ -183,8 +183,8 @@ class PayloadWork final : public Work {
     if (meets) rig_.release(lane);
     batch_[lane] = batch + 1;
   }
-  void retired(std::uint64_t, std::span<const Mark* const>, std::span<const Mark* const>) override {
-  }
+  void completed(std::uint64_t, std::span<const Mark* const>,
+                 std::span<const Mark* const>) override {}
 
  private:
   std::size_t first(std::size_t lane) const { return lane * kStages / batch_.size(); }

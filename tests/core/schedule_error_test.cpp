@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kErrorBatches = 12;
 
-enum class Site { run, drop, await_input, retired, stop, begin_thread };
+enum class Site { run, drop, await_input, completed, stop, begin_thread };
 
 /// A type that the library does not know, as a user's stage may throw it.
 struct Thrown {
@@ -33,9 +33,9 @@ class ErrorTest : public ::testing::TestWithParam<Combo> {
       at(Site::run, lane, batch);
       if (lane == last_) ++through_;
     };
-    work_.on_retired = [this](std::uint64_t batch, auto...) {
-      EXPECT_EQ(batch, retired_++);
-      at(Site::retired, last_, batch);
+    work_.on_completed = [this](std::uint64_t batch, auto...) {
+      EXPECT_EQ(batch, completed_++);
+      at(Site::completed, last_, batch);
     };
   }
 
@@ -46,7 +46,7 @@ class ErrorTest : public ::testing::TestWithParam<Combo> {
   }
   std::uint64_t run(const std::function<bool()>& stop = {}) {
     std::fill(next_.begin(), next_.end(), 0);
-    executed_ = through_ = retired_ = 0;
+    executed_ = through_ = completed_ = 0;
     running_ = true;
     struct End {
       std::atomic<bool>& running;
@@ -70,7 +70,7 @@ class ErrorTest : public ::testing::TestWithParam<Combo> {
     }
     EXPECT_EQ(schedule_.failed_lane(), lane);
     EXPECT_EQ(schedule_.failed_batch(), batch);
-    EXPECT_EQ(retired_, through_);
+    EXPECT_EQ(completed_, through_);
     const std::uint64_t executed = executed_;
     for (Lane* each : lanes_.all()) each->synchronize();
     EXPECT_EQ(executed_, executed) << "a lane was not drained";
@@ -78,7 +78,7 @@ class ErrorTest : public ::testing::TestWithParam<Combo> {
     armed_ = false;
     EXPECT_EQ(run(), kErrorBatches);
     EXPECT_EQ(executed_, kErrorBatches * GetParam().lanes);
-    EXPECT_EQ(retired_, kErrorBatches);
+    EXPECT_EQ(completed_, kErrorBatches);
   }
 
   const std::size_t last_ = GetParam().lanes - 1;
@@ -88,7 +88,7 @@ class ErrorTest : public ::testing::TestWithParam<Combo> {
   bool armed_ = false;
   std::atomic<bool> running_ = false;
   std::atomic<std::uint64_t> executed_ = 0;
-  std::uint64_t through_ = 0, retired_ = 0;
+  std::uint64_t through_ = 0, completed_ = 0;
   std::vector<std::uint64_t> next_ = std::vector<std::uint64_t>(GetParam().lanes);
   TestLanes lanes_{GetParam().kind, GetParam().lanes};
   LaneThreads threads_;
@@ -106,7 +106,7 @@ TEST_P(ErrorTest, ErrorFromAnyCallbackIsRethrownUnchanged) {
       fail_at(Site::drop, lane, batch);
     }
     fail_at(Site::await_input, 0, batch);
-    fail_at(Site::retired, last_, batch);
+    fail_at(Site::completed, last_, batch);
     fail_at(Site::stop, 0, batch);
   }
 }
@@ -129,14 +129,14 @@ TEST_P(ThreadedFakeLaneErrorTest, ErrorInBeginThreadIsRethrown) {
   }
 }
 
-TEST_P(ErrorTest, BatchesAfterAFailedRetireAreRetired) {
-  work_.on_retired = [this](std::uint64_t batch, auto...) {
-    EXPECT_EQ(batch, retired_++);
-    if (batch >= 2) throw Thrown{Site::retired, last_, batch};
+TEST_P(ErrorTest, BatchesAfterAFailedCompletionAreCompleted) {
+  work_.on_completed = [this](std::uint64_t batch, auto...) {
+    EXPECT_EQ(batch, completed_++);
+    if (batch >= 2) throw Thrown{Site::completed, last_, batch};
   };
   EXPECT_THROW(run(), Thrown);
   EXPECT_EQ(schedule_.failed_batch(), 2u);
-  EXPECT_EQ(retired_, through_);
+  EXPECT_EQ(completed_, through_);
 }
 
 /// Schedules that run lanes on several threads.

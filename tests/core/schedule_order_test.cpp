@@ -76,7 +76,7 @@ TEST_P(HostThreadsOrderTest, CheckReportsEachMissingRequiredWait) {
     ++tried;
   }
   EXPECT_GE(tried, lanes_)
-      << "the handoff to each later lane and at least one wait for a retired slot are required";
+      << "the handoff to each later lane and at least one slot wait are required";
 }
 
 /// The caller is the last lane. Either its thread enqueues everything, or the lanes between the

@@ -31,14 +31,14 @@ class PullTest : public ::testing::Test {
       calls.push_back(std::to_string(lane) + ":" + std::to_string(batch));
     }
     bool wants_times() const override { return false; }
-    void retired(std::uint64_t batch, std::span<const Mark* const> begin,
-                 std::span<const Mark* const> end) override {
+    void completed(std::uint64_t batch, std::span<const Mark* const> begin,
+                   std::span<const Mark* const> end) override {
       EXPECT_THAT(begin, testing::Each(nullptr));
       EXPECT_THAT(end, testing::Each(testing::NotNull()));
-      retired_batches = batch + 1;
+      completed_batches = batch + 1;
     }
 
-    std::uint64_t ready = 1000, retired_batches = 0;
+    std::uint64_t ready = 1000, completed_batches = 0;
     std::size_t failing_lane = 9;
     std::uint64_t failing_batch = 0;
     std::vector<std::string> calls;

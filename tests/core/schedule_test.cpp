@@ -103,7 +103,7 @@ TEST_P(ScheduleTest, WorkExecutesInTheOrderOfTheWaits) {
   }
 }
 
-TEST_P(ScheduleTest, EveryBatchIsRetiredOnceInOrderWithItsMarks) {
+TEST_P(ScheduleTest, EveryBatchIsCompletedOnceInOrderWithItsMarks) {
   std::uint64_t expected = 0;
   std::atomic<std::uint64_t> finished = 0;
   std::thread::id first_lane;
@@ -116,7 +116,7 @@ TEST_P(ScheduleTest, EveryBatchIsRetiredOnceInOrderWithItsMarks) {
     if (lane == 0) first_lane = std::this_thread::get_id();
     if (lane == last_) lanes_.enqueue(lane, [&] { ++finished; });
   };
-  work_.on_retired = [&](std::uint64_t batch, auto begin, auto end) {
+  work_.on_completed = [&](std::uint64_t batch, auto begin, auto end) {
     EXPECT_EQ(batch, expected++);
     EXPECT_GT(finished, batch);
     const auto id = std::this_thread::get_id();
@@ -144,37 +144,37 @@ TEST_P(ScheduleTest, EveryBatchIsRetiredOnceInOrderWithItsMarks) {
 
 TEST_P(ScheduleTest, RunsTheRequestedNumberOfBatches) {
   std::vector<std::uint64_t> ran(last_ + 1);
-  std::uint64_t retired = 0;
+  std::uint64_t completed = 0;
   work_.on_run = [&](std::size_t lane, std::uint64_t, std::size_t) { ++ran[lane]; };
-  work_.on_retired = [&](auto...) { ++retired; };
+  work_.on_completed = [&](auto...) { ++completed; };
   Schedule schedule = make_schedule();
   const std::uint64_t depth = GetParam().depth;
   for (std::uint64_t batches :
        {std::uint64_t{0}, std::uint64_t{1}, depth - 1, depth, depth + 1, 5 * depth + 1}) {
     SCOPED_TRACE(batches);
     std::fill(ran.begin(), ran.end(), 0);
-    retired = 0;
+    completed = 0;
     EXPECT_EQ(run(schedule, batches), batches);
     EXPECT_THAT(ran, ::testing::Each(batches));
-    EXPECT_EQ(retired, batches);
+    EXPECT_EQ(completed, batches);
   }
 }
 
 TEST_P(ScheduleTest, StopEndsTheRunAfterTheAdmittedBatches) {
   std::vector<std::uint64_t> ran(last_ + 1);
-  std::uint64_t retired = 0;
+  std::uint64_t completed = 0;
   work_.on_run = [&](std::size_t lane, std::uint64_t, std::size_t) { ++ran[lane]; };
-  work_.on_retired = [&](auto...) { ++retired; };
+  work_.on_completed = [&](auto...) { ++completed; };
   Schedule schedule = make_schedule();
   for (std::uint64_t limit = 0; limit <= 2 * GetParam().depth + 1; ++limit) {
     SCOPED_TRACE(limit);
     std::fill(ran.begin(), ran.end(), 0);
-    retired = 0;
+    completed = 0;
     std::uint64_t asked = 0;
     EXPECT_EQ(run(schedule, 1000, [&] { return asked++ == limit; }), limit);
     EXPECT_EQ(asked, limit + 1);
     EXPECT_THAT(ran, ::testing::Each(limit));
-    EXPECT_EQ(retired, limit);
+    EXPECT_EQ(completed, limit);
   }
 }
 

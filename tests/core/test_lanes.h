@@ -60,7 +60,7 @@ struct HookedWork final : Work {
   std::function<void(std::size_t lane, std::uint64_t batch, std::size_t slot)> on_run;
   std::function<void(std::uint64_t batch, std::span<const Mark* const> begin,
                      std::span<const Mark* const> end)>
-      on_retired;
+      on_completed;
 
   bool input_ready(std::uint64_t batch) override { return !on_ready || on_ready(batch); }
   void await_input(std::uint64_t batch) override {
@@ -75,9 +75,9 @@ struct HookedWork final : Work {
   void run(std::size_t lane, std::uint64_t batch, std::size_t slot) override {
     if (on_run) on_run(lane, batch, slot);
   }
-  void retired(std::uint64_t batch, std::span<const Mark* const> begin,
-               std::span<const Mark* const> end) override {
-    if (on_retired) on_retired(batch, begin, end);
+  void completed(std::uint64_t batch, std::span<const Mark* const> begin,
+                 std::span<const Mark* const> end) override {
+    if (on_completed) on_completed(batch, begin, end);
   }
 };
 

@@ -112,13 +112,13 @@ TEST_F(OrderTest, SkippedHandoffChangesTheDigestOnlyOnGpu) {
     }
 }
 
-TEST_F(OrderTest, SkippedRetiredWaitChangesTheDigestOnlyOnGpu) {
+TEST_F(OrderTest, SkippedSlotWaitChangesTheDigestOnlyOnGpu) {
   const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kOrderSteps)).digest;
   for (const Lanes& lanes : kGroupings) {
     const Plan plan = build_plan(lanes, Driver::interleaved, lanes.size());
-    const WaitId retired = {WaitId::Kind::retired, 0};
-    SCOPED_TRACE(describe(plan) + ", without the " + to_string(retired));
-    const Outcome outcome = run_without(plan, retired, {lanes.size() - 1});
+    const WaitId slot = {WaitId::Kind::slot, 0};
+    SCOPED_TRACE(describe(plan) + ", without the " + to_string(slot));
+    const Outcome outcome = run_without(plan, slot, {lanes.size() - 1});
     EXPECT_EQ(outcome.digest != serial, on_gpu());
   }
 }
