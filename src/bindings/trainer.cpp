@@ -82,14 +82,13 @@ NativeTrainer::NativeTrainer(const std::shared_ptr<NativeLoader>& loader,
   saving_.keep_last = settings.keep_last;
   if (saving_.save_every >= steps_) saving_.save_every = 0;  // the last step is saved anyway
   saving_.program = std::string(slipstream_version());
-  if (mode_ != "auto" && mode_ != "serial" && mode_ != "pipelined")
-    throw Refused(unknown_name("plan", mode_, {"auto", "serial", "pipelined"}));
+  if (mode_ != "auto" && !is_plan_mode(mode_)) throw Refused(unknown_plan(mode_, {"auto"}));
   check_transforms_device(transforms_device_, context.kind());
   Pipeline pipeline = build_pipeline(*loader_, settings, workload_);
   const GilRelease unlocked;
   saving_.notes = make_notes(workload_, pipeline.dataset()->class_names());
   trainer_.emplace(std::move(pipeline), context, numerics_);
-  plan_ = build_plan(trainer_->pipeline(), mode_ == "serial" ? "serial" : "pipelined");
+  plan_ = build_plan(trainer_->pipeline(), mode_ == "auto" ? "pipelined" : mode_);
 }
 
 Plan NativeTrainer::build_plan(const Pipeline& pipeline, const std::string& mode) const {

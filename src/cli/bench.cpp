@@ -22,8 +22,7 @@ void check(const BenchVerb& verb) {
                          .folders = verb.common.output_folders()},
                         verb.common.inputs());
   for (const std::string& plan : verb.options.plans)
-    if (plan != "serial" && plan != "pipelined")
-      throw Refused(unknown_name("plan", plan, {"serial", "pipelined"}));
+    if (!is_plan_mode(plan)) throw Refused(unknown_plan(plan));
 }
 
 BenchReport make_report(const BenchVerb& verb, const BenchOptions& options,

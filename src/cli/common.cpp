@@ -231,21 +231,21 @@ void CommonOptions::change(Plan& plan, const Context& context) const {
 
 Plan CommonOptions::build_plan(const std::string& plan, const std::string& transforms_device,
                                const Pipeline& pipeline, const Context& context) const {
-  if (plan == "serial" || plan == "pipelined") {
+  if (is_plan_mode(plan)) {
     const LoaderPlan used = loader(context, transforms_device, [&] { return pipeline; });
     return placed_plan(pipeline, plan, transforms_device, context.kind(), used,
                        numerics(context.kind()));
   }
-  Plan file = plan_file(plan, {"serial", "pipelined"}, context);
+  Plan file = plan_file(plan, context);
   adapt(file, pipeline, context);
   return file;
 }
 
-Plan CommonOptions::plan_file(const std::string& path, const std::vector<std::string>& others,
-                              const Context& context) const {
+Plan CommonOptions::plan_file(const std::string& path, const Context& context,
+                              const std::vector<std::string>& others) const {
   std::error_code failed;
   if (!std::filesystem::exists(path, failed))
-    throw Refused(unknown_name("plan", path, others) +
+    throw Refused(unknown_plan(path, others) +
                   "; and there is no such file: give one of these names, or a file that --plan-out "
                   "wrote");
   if (given_transforms_device_)

@@ -85,9 +85,10 @@ struct CommonOptions {
   Plan build_plan(const std::string& plan, const std::string& transforms_device,
                   const Pipeline& pipeline, const Context& context) const;
   /// Returns the plan in the file `path`, with the options of the command line applied except for
-  /// the number of workers. `others`: other values of the option, for messages. Throws Refused.
-  Plan plan_file(const std::string& path, const std::vector<std::string>& others,
-                 const Context& context) const;
+  /// the number of workers. `others`: values of the option that are neither a file nor a mode, for
+  /// messages. Throws Refused.
+  Plan plan_file(const std::string& path, const Context& context,
+                 const std::vector<std::string>& others = {}) const;
   /// Applies the options of the command line to `plan`, except for the number of workers.
   void change(Plan& plan, const Context& context) const;
 

@@ -187,7 +187,7 @@ int doctor(const DoctorVerb& verb, const Cli& cli) {
   report.budget_s = verb.budget_s;
   report.workload = run.workload();
   report.workload.options.emplace_back("plan", verb.measured.plan);
-  if (verb.measured.names_mode())
+  if (is_plan_mode(verb.measured.plan))
     report.workload.options.emplace_back("transforms_device", verb.measured.transforms_device);
   const auto steps = run.pipeline().host_steps(plan.schedule.loader.on_device);
   for (const AssumedCost& each : supposed)

@@ -86,10 +86,9 @@ EvaluatedRun::EvaluatedRun(const Cli& cli, const EvaluatedOptions& options)
     weights.hint =
         "\nif the data do not contain the number of classes: give --classes or --classes-from";
   weights.load_weights_into(pipeline);
-  const bool is_file = options.plan != "serial" && options.plan != "pipelined";
   numerics_ = options.common.numerics(context_.kind());
-  if (is_file)
-    numerics_ = options.common.plan_file(options.plan, {"serial", "pipelined"}, context_).numerics;
+  if (!is_plan_mode(options.plan))
+    numerics_ = options.common.plan_file(options.plan, context_).numerics;
   evaluator_ = std::make_unique<Evaluator>(pipeline, pipeline, context_, numerics_);
   plan_ = options.common.build_plan(options.plan, options.transforms_device, evaluator_->pipeline(),
                                     context_);

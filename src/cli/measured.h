@@ -13,8 +13,6 @@ struct MeasuredOptions {
   std::string plan = "pipelined";  ///< or "serial", or a file
   std::string transforms_device = "cpu";
 
-  bool names_mode() const { return plan == "serial" || plan == "pipelined"; }
-
   /// Adds the shared options of CommonOptions, --plan, --transforms-device and --batch-size, but
   /// not those of the workload. `cli` must outlive this object.
   void add_to(CLI::App& verb, const Cli& cli);

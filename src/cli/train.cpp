@@ -34,8 +34,6 @@ struct TrainOptions {
   PreviewFlag preview;
 };
 
-bool is_mode(const std::string& plan) { return plan == "serial" || plan == "pipelined"; }
-
 std::uint64_t count_steps(const TrainOptions& options, const Pipeline& pipeline) {
   if (!options.epochs) return options.steps;
   const std::uint64_t batches = pipeline.batches_per_epoch();
@@ -73,9 +71,9 @@ std::optional<Validation> make_validation(const TrainOptions& options, const Tra
       std::make_unique<Evaluator>(trainer.pipeline(), data, trainer.context(), trainer.numerics());
   LoaderPlan own = file ? file->schedule.loader : loader;
   own.cache.reset();
-  const std::string mode = file                       ? file->schedule.mode
-                           : options.plan == "serial" ? "serial"
-                                                      : "pipelined";
+  const std::string mode = file                     ? file->schedule.mode
+                           : options.plan == "auto" ? "pipelined"
+                                                    : options.plan;
   Plan plan = evaluation_plan(evaluator->pipeline(), mode, options.transforms_device,
                               trainer.context().kind(), own, trainer.numerics());
   return Validation{std::move(evaluator), std::move(plan)};
@@ -172,8 +170,8 @@ class Training final : private FitSteps {
   }
 
   void declare() {
-    if (options_.plan != "auto" && !is_mode(options_.plan))
-      file_ = options_.common.plan_file(options_.plan, {"auto", "serial", "pipelined"}, context_);
+    if (options_.plan != "auto" && !is_plan_mode(options_.plan))
+      file_ = options_.common.plan_file(options_.plan, context_, {"auto"});
     auto [pipeline, workload] = options_.common.declare();
     print_remarks(*pipeline.dataset());
     steps_ = count_steps(options_, pipeline);
@@ -193,7 +191,7 @@ class Training final : private FitSteps {
 
   void bind() {
     if (file_) plan_ = *file_;
-    if (is_mode(options_.plan)) plan_ = mode_plan(options_.plan);
+    if (is_plan_mode(options_.plan)) plan_ = mode_plan(options_.plan);
     criterion_ = fit_criterion(trainer_->pipeline(), options_.validation.keep_best, "--keep-best");
     validation_ = make_validation(options_, *trainer_, file_, loader_);
     preview_.emplace(options_.preview, picture_, trainer_->pipeline(),

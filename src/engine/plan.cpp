@@ -1,6 +1,7 @@
 #include "slipstream/engine/plan.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "core/enum_names.h"
 #include "core/text.h"
@@ -13,6 +14,7 @@ using Names = std::vector<std::string>;
 
 constexpr int kTrainingPriority = 2;
 const char* const kAnyStage = "*";
+constexpr const char* kModes[] = {"serial", "pipelined"};
 
 constexpr EnumNames<Precision, 4> kPrecisions = {{
     {Precision::tf32, "tf32"},
@@ -36,9 +38,8 @@ void check_count(const std::string& path, std::size_t value, Names& problems,
 }
 
 void check_mode(const Plan::Schedule& schedule, Names& problems) {
-  const Names modes = {"serial", "pipelined"};
-  if (!has(modes, schedule.mode))
-    problems.push_back("schedule.mode: " + unknown_name("mode", schedule.mode, modes));
+  if (!is_plan_mode(schedule.mode))
+    problems.push_back("schedule.mode: " + unknown_plan(schedule.mode));
   if (schedule.mode == "serial" && schedule.lanes.size() > 1)
     problems.push_back("schedule.mode is serial but there are " +
                        std::to_string(schedule.lanes.size()) +
@@ -145,12 +146,20 @@ void check_numerics(const Plan& plan, DeviceKind device, Names& problems) {
 
 }  // namespace
 
+bool is_plan_mode(const std::string& name) {
+  return std::find(std::begin(kModes), std::end(kModes), name) != std::end(kModes);
+}
+
+std::string unknown_plan(const std::string& name, std::vector<std::string> others) {
+  others.insert(others.end(), std::begin(kModes), std::end(kModes));
+  return unknown_name("plan", name, others);
+}
+
 Plan make_plan(const std::string& mode, const std::vector<std::string>& steps, DeviceKind device,
                const LoaderPlan& loader, const Plan::Numerics& numerics) {
   ensure(!steps.empty(), "a pipeline has device steps");
+  if (!is_plan_mode(mode)) throw Refused(unknown_plan(mode));
   const bool serial = mode == "serial";
-  if (!serial && mode != "pipelined")
-    throw Refused(unknown_name("plan", mode, {"serial", "pipelined"}));
   const bool cpu = device == DeviceKind::cpu;
   Plan plan;
   plan.schedule.mode = mode;

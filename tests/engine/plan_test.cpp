@@ -70,6 +70,15 @@ TEST(MakePlan, DeterministicDisablesCudnnBenchmark) {
   EXPECT_TRUE(plan_for("serial", DeviceKind::cuda).numerics.cudnn_benchmark);
 }
 
+TEST(MakePlan, UnknownPlanMessageListsModesAndOtherNames) {
+  EXPECT_TRUE(is_plan_mode("serial"));
+  EXPECT_TRUE(is_plan_mode("pipelined"));
+  EXPECT_FALSE(is_plan_mode("auto"));
+  EXPECT_FALSE(is_plan_mode("Serial"));
+  EXPECT_EQ(unknown_plan("zzz"), "unknown plan 'zzz'; known: serial, pipelined");
+  EXPECT_EQ(unknown_plan("zzz", {"auto"}), "unknown plan 'zzz'; known: auto, serial, pipelined");
+}
+
 TEST(MakePlan, UnknownModeIsRefusedWithSuggestion) {
   EXPECT_THROW(plan_for("auto", DeviceKind::cuda), Refused);
   try {
@@ -146,7 +155,7 @@ TEST(FindProblems, ModeMustMatchLanes) {
                           "lane, or use mode pipelined"));
   plan.schedule.mode = "Pipelined";
   EXPECT_THAT(cuda_problems(plan),
-              ElementsAre("schedule.mode: unknown mode 'Pipelined'; did you mean 'pipelined'? "
+              ElementsAre("schedule.mode: unknown plan 'Pipelined'; did you mean 'pipelined'? "
                           "known: serial, pipelined"));
 }
 

@@ -82,6 +82,13 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
+/// Returns true if `name` is a mode, the name of a plan that make_plan() makes: "serial" or
+/// "pipelined".
+bool is_plan_mode(const std::string& name);
+/// Returns the error message for a name that is neither a mode nor one of `others`. It contains all
+/// names that are accepted.
+std::string unknown_plan(const std::string& name, std::vector<std::string> others = {});
+
 /// Makes the plan of `mode` for a pipeline with these device steps ("copy" first, the training
 /// stage last). "serial" has one lane. "pipelined" has a lane for each step, the training lane at
 /// the highest priority, and on a GPU one more batch in flight than lanes. For a CPU nothing is
