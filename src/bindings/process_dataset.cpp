@@ -17,11 +17,9 @@ constexpr std::uint32_t kPythonBlock = 1u << 25;
 bool is_image(const FieldSpec& spec) { return spec.kind == FieldKind::image; }
 
 bool fixes_sizes(const std::vector<NamedOp>& chain, std::vector<FieldSpec> specs) {
-  try {
-    for (const NamedOp& each : chain) specs = fields_after(each.op, specs);
-  } catch (const Refused&) {
-    return true;  // the loader reports the error
-  }
+  std::vector<std::string> problems;
+  specs = fields_after(chain, std::move(specs), problems);
+  if (!problems.empty()) return true;  // the loader reports them
   return std::all_of(specs.begin(), specs.end(),
                      [](const FieldSpec& spec) { return spec.shape.is_fixed(); });
 }

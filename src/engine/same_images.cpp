@@ -21,8 +21,9 @@ constexpr double kRangeFactor = 16;
 constexpr int kRangeDigits = 3;
 
 std::vector<FieldSpec> collect_fields(const Dataset& dataset, const std::vector<NamedOp>& chain) {
-  std::vector<FieldSpec> fields = dataset.fields();
-  for (const NamedOp& each : chain) fields = fields_after(each.op, std::move(fields));
+  std::vector<std::string> problems;
+  std::vector<FieldSpec> fields = fields_after(chain, dataset.fields(), problems);
+  refuse(problems);
   return fields;
 }
 

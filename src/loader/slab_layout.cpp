@@ -63,21 +63,12 @@ DType dtype_on_device(const FieldSpec& spec, Problems& problems) {
   return is_class && spec.classes <= kU8Classes ? DType::uint8 : spec.dtype;
 }
 
-std::vector<FieldSpec> transformed(std::vector<FieldSpec> specs,
-                                   const std::vector<NamedOp>& transforms, Problems& problems) {
-  for (const auto& [name, op] : transforms) {
-    try {
-      op.validate();
-      if (op.is_over_batch())
-        throw Refused(std::string(op.name()) +
-                      " works on whole batches on the device of a training pipeline; leave it out "
-                      "if only samples are processed");
-      specs = fields_after(op, specs);
-    } catch (const Refused& refused) {
-      problems.push_back("transform '" + name + "': " + refused.what());
-    }
-  }
-  return specs;
+void check_over_batch(const std::vector<NamedOp>& transforms, Problems& problems) {
+  for (const auto& [name, op] : transforms)
+    if (op.is_over_batch())
+      problems.push_back("transform '" + name + "': " + std::string(op.name()) +
+                         " works on whole batches on the device of a training pipeline; leave it "
+                         "out if only samples are processed");
 }
 
 /// Sets the size of the slots of the field that travels as JPEG files, if there is one.
@@ -207,7 +198,8 @@ SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transfo
   for (const auto& [name, op] : transforms)
     if (const std::string problem = problem_of_fields(op, specs); !problem.empty())
       problems.emplace_back("transform '" + name + "': ") += problem;
-  specs = transformed(std::move(specs), host, problems);
+  check_over_batch(host, problems);
+  specs = fields_after(host, std::move(specs), problems);
   const bool has_canvas = options.on_device > 0 && problems.empty() &&
                           put_on_canvases(transforms, host.size(), specs, problems);
   for (FieldSpec& spec : specs) {

@@ -68,15 +68,8 @@ bool is_narrowed(const FieldSpec& field) {
 std::vector<FieldSpec> npy_fields(const std::vector<FieldSpec>& specs,
                                   const std::vector<NamedOp>& transforms,
                                   std::vector<std::string>& problems) {
-  std::vector<FieldSpec> fields = specs;
+  std::vector<FieldSpec> fields = fields_after(transforms, specs, problems);
   std::set<std::string> names;
-  for (const auto& [name, op] : transforms) {
-    try {
-      fields = fields_after(op, fields);
-    } catch (const Refused& refused) {
-      problems.push_back("transform '" + name + "': " + refused.what());
-    }
-  }
   for (FieldSpec& field : fields) {
     if (std::string problem = find_problem(field); !problem.empty())
       problems.push_back(std::move(problem));

@@ -103,6 +103,20 @@ std::vector<FieldSpec> fields_after(const AnyOp& op, std::vector<FieldSpec> fiel
   return fields;
 }
 
+std::vector<FieldSpec> fields_after(const std::vector<NamedOp>& chain,
+                                    std::vector<FieldSpec> fields,
+                                    std::vector<std::string>& problems) {
+  for (const auto& [name, op] : chain) {
+    try {
+      op.validate();
+      fields = fields_after(op, fields);
+    } catch (const Refused& refused) {
+      problems.push_back("transform '" + name + "': " + refused.what());
+    }
+  }
+  return fields;
+}
+
 std::size_t key_number(const std::vector<NamedOp>& chain, std::size_t index) {
   const auto end = chain.begin() + static_cast<std::ptrdiff_t>(index);
   // Operations that find their shape have no index in random keys (op.h), so they are not counted.

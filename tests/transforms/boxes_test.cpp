@@ -230,6 +230,19 @@ TEST(Boxes, OperationWithoutMapIsRefusedForDataWithBoxes) {
   EXPECT_FALSE(AnyOp(Halve{}).touches(FieldKind::boxes));
 }
 
+TEST(FieldsAfter, ReportsEachRefusedOperationAndContinuesWithTheOthers) {
+  const std::vector<NamedOp> chain = {{"first", Halve{}},
+                                      {"empty", Resize{{0, 5}}},
+                                      {"small", Resize{{30, 40}}},
+                                      {"last", Halve{}}};
+  std::vector<std::string> problems;
+  const auto fields = fields_after(chain, {mask_spec(), boxes_spec()}, problems);
+  EXPECT_EQ(fields[0].shape, (Shape{30, 40}));
+  EXPECT_THAT(problems, ElementsAre(HasSubstr("transform 'first': boxes 'boxes' cannot be moved"),
+                                    HasSubstr("transform 'empty': resize"),
+                                    HasSubstr("transform 'last': boxes 'boxes' cannot be moved")));
+}
+
 TEST(Boxes, KeepTheirShapeAndAreIgnoredByPixelOperations) {
   const std::vector<FieldSpec> fields = {mask_spec({-1, -1}), boxes_spec({7, 4})};
   for (const AnyOp& op : geometric_ops())

@@ -226,6 +226,13 @@ struct NamedOp {
   AnyOp op;
 };
 
+/// Returns the fields after all operations of `chain`. For an operation with invalid parameters, or
+/// one that fields_after() refuses, adds "transform 'NAME': REASON" to `problems` and continues with
+/// the fields before it.
+std::vector<FieldSpec> fields_after(const std::vector<NamedOp>& chain,
+                                    std::vector<FieldSpec> fields,
+                                    std::vector<std::string>& problems);
+
 /// Returns the number that identifies the operation at `index` of a chain in its random keys
 /// (RandomKey::operation).
 std::size_t key_number(const std::vector<NamedOp>& chain, std::size_t index);
