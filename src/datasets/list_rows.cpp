@@ -116,8 +116,8 @@ Rows read_list(const fs::path& list, const Names& columns) {
   if (!is_csv && extension != ".jsonl" && extension != ".ndjson" && extension != ".json") {
     throw Refused(
         "the file name '" + list.string() +
-        "' ends with neither .csv nor .jsonl: rename a list of comma-separated values to .csv, and "
-        "a list with one JSON object per line to .jsonl");
+        "' ends with neither .csv, .jsonl, .ndjson nor .json: rename a list of comma-separated "
+        "values to .csv, and a list with one JSON object per line to .jsonl");
   }
   HostArray file;
   try {

@@ -227,8 +227,8 @@ struct NamedOp {
 };
 
 /// Returns the fields after all operations of `chain`. For an operation with invalid parameters, or
-/// one that fields_after() refuses, adds "transform 'NAME': REASON" to `problems` and continues with
-/// the fields before it.
+/// one that fields_after() refuses, adds "transform 'NAME': REASON" to `problems` and continues
+/// with the fields before it.
 std::vector<FieldSpec> fields_after(const std::vector<NamedOp>& chain,
                                     std::vector<FieldSpec> fields,
                                     std::vector<std::string>& problems);
