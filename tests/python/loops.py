@@ -56,3 +56,15 @@ def leave_at(pipe, ends_at):
         for i, _ in enumerate(pipe):
             if i == ends_at:
                 raise KeyError(i)
+
+
+def collect_results(loop):
+    """Returns the result or the error of each next(), until the end."""
+    results, loop = [], iter(loop)
+    while True:
+        try:
+            results.append(int(next(loop)[0]))
+        except StopIteration:
+            return results
+        except Exception as error:
+            results.append(type(error).__name__ + " " + str(error).split("\n")[0])
