@@ -175,7 +175,8 @@ class NativeLoading:
 
     def begin(self, run: ComputedRun | ListedRun, order: Order, ahead: int) -> NativeReading:
         """Begins an iteration. ahead: number of batches that the loop may take in advance."""
-        # Read and written without a call in between, because another thread may begin an iteration at the same time.
+        # One statement without a call, so that the interpreter does not switch to another thread that begins an
+        # iteration between the read and the write.
         was_used, self._is_used = self._is_used, True
         native = self.native.copy() if was_used else self.native
         try:

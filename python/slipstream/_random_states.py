@@ -81,7 +81,7 @@ def seed_all(seed: int) -> None:
     torch.default_generator.manual_seed(seed)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
-        # numpy takes 32 bits only.
+        # numpy.random.seed() accepts only 32 bits.
         numpy.random.seed(seed & 0xFFFFFFFF)
 
 

@@ -342,8 +342,8 @@ def _add_groups(
             lr = None
         if default_lr == 0 and lr is not None:
             raise _native.Refused(
-                f"param_groups[{number}] has lr={lr}, but lr is 0, and schedules scale both alike: give an "
-                "lr above 0, and the other parameters a group with lr=0"
+                f"param_groups[{number}] has lr={lr}, but the argument lr is 0, and a schedule multiplies both by the "
+                "same factor: give an lr above 0, and put the other parameters into a group with lr=0"
             )
         try:
             settings.add_group(params, lr, group.get("weight_decay"))

@@ -36,7 +36,7 @@ void run_once(const Dataset& dataset, const std::vector<NamedOp>& chain, const R
       python->forms->insert_or_assign(specs[field].name, PythonOp::Form{made.dtype, made.shape});
     }
   };
-  made_sample(dataset, chain, key, ", by which the loader learns the form of all", learn);
+  made_sample(dataset, chain, key, ", from which the loader learns the structure of all", learn);
 }
 
 /// Allows a step in Python to return images of any size if the chain later makes the sizes equal.

@@ -13,7 +13,7 @@
 
 namespace slipstream {
 
-/// A data set that reads its samples in worker processes. All samples have the same form. The
+/// A data set that reads its samples in worker processes. All samples have the same structure. The
 /// image, if any, is a field of the kind `image`. All other values are bytes, in fields of the kind
 /// `other`. Strings are in texts(), and the last field contains their positions there.
 class ProcessDataset final : public Dataset {
@@ -55,7 +55,7 @@ struct PythonOp {
   struct Drawn {
     std::uint64_t sample, seed;
   };
-  /// The form of the resulting image.
+  /// Shape and type of the resulting image.
   struct Form {
     DType dtype;
     Shape shape;

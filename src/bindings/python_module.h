@@ -32,7 +32,7 @@ class PythonModule : public torch::nn::Module, public UnsavedState {
 
  protected:
   /// Throws Error, with the remedy, if Python's module has other parameters, buffers or modules
-  /// than at the beginning, or tensors of another form.
+  /// than at the beginning, or tensors of another shape or type.
   void check_same() const;
 
  private:

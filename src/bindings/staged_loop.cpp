@@ -39,8 +39,8 @@ std::unique_ptr<Lane> callers_lane(c10::Device device,
                                    const std::optional<c10::cuda::CUDAStream>& stream) {
   if (!device.is_cuda()) return std::make_unique<HostLane>("body");
   return std::make_unique<cuda::BorrowedLane>(
-      // By reference, because the caller may make another stream the current one between two
-      // batches.
+      // Captures `stream` by reference, because the caller may make another stream the current one
+      // between two batches.
       "body", device.index(), [&stream](const auto& enqueue) {
         const c10::cuda::CUDAGuard on(stream->device_index());
         enqueue(stream->stream());

@@ -33,7 +33,7 @@ struct WorkerRequest {
 /// The answer of a process. It refers to memory shared with the process, so it is valid only while
 /// the process is held.
 struct WorkerAnswer {
-  std::string text;  ///< description of the sample's form
+  std::string text;  ///< description of the sample's structure
   std::vector<ConstArray> fields;
 };
 

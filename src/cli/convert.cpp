@@ -79,7 +79,7 @@ Converted run_conversion(const Dataset& dataset, const ConvertVerb& verb, Conver
 
 int convert(const ConvertVerb& verb, const Cli& cli) {
   if (verb.to != "shards" && verb.to != "npy")
-    throw Refused(unknown_name("form", verb.to, {"shards", "npy"}));
+    throw Refused(unknown_name("format", verb.to, {"shards", "npy"}));
   const auto rest_path = std::filesystem::path(verb.out) / "transforms.json";
   refuse_replaced_files({.files = {{"--out's transforms.json", rest_path.string()}},
                          .folders = {{"--out", verb.out}}},

@@ -49,8 +49,8 @@ Sampling make_sampling(const std::shared_ptr<const Dataset>& dataset, const Opti
     throw Refused(
         "--sampler balanced needs to know the class of each sample without reading it, which " +
         name_of_data(options) +
-        " does not provide: give a folder with one subfolder per class, or a list, as the data, or "
-        "a file with a weight in each line as the sampler");
+        " does not provide: give a folder with one subfolder per class, or a CSV or JSON list, as "
+        "the data, or a file with a weight in each line as the sampler");
   return Sampling::balanced(*labeled);
 }
 

@@ -21,8 +21,8 @@ std::vector<at::Tensor> to_prediction(const at::Tensor& output) {
     return {output.argmax(1).to(at::kByte), output.isnan().flatten(1).any(1)};
   if (output.dim() != 2)
     throw Error("an output of " + c10::str(output.sizes()) +
-                " is not a known form of prediction: predictions are classes (batch x classes) or "
-                "masks (batch x at most 256 classes x height x width)");
+                " is not a prediction: the shape must be batch x classes for classes, or batch x "
+                "classes x height x width with at most 256 classes for masks");
   const std::int64_t count = std::min(kMostNamedClasses, output.size(1));
   const auto [probabilities, classes] = at::topk(at::softmax(output.to(at::kFloat), 1), count, 1);
   return {probabilities, classes};

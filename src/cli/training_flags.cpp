@@ -109,7 +109,7 @@ void LogFlags::add_to(CLI::App& verb) {
 void ValidationFlags::add_to(CLI::App& verb) {
   verb.add_option(
           "--val", val,
-          "Validation data, in the form of --data; the model is evaluated on it after each epoch")
+          "Validation data, given like --data; the model is evaluated on it after each epoch")
       ->group(kDataGroup);
   verb.add_option("--keep-best", keep_best,
                   "Score of --val that decides which checkpoint is the best: loss, accuracy, or "

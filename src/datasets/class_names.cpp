@@ -120,7 +120,7 @@ std::string name_of_class(std::int64_t number, const std::vector<std::string>& n
 std::string one_class_remark(const std::string& name) {
   return "all samples are of one class, '" + printable_name(name) +
          "': there is nothing to classify; a data set for classification is a folder with one "
-         "folder of images for each class, or a list with two labels or more";
+         "folder of images for each class, or a CSV or JSON list with two labels or more";
 }
 
 std::vector<std::string> manifest_class_names(const fs::path& dir) {
@@ -173,8 +173,8 @@ std::vector<std::string> class_names_from(const fs::path& path) {
   if (names.empty()) names = open_dataset(path)->class_names();
   if (names.empty())
     throw Refused("the data set '" + path.string() +
-                  "' has no class names: give a folder of class folders, a list or converted data "
-                  "set with class names, or a text file with one name per line");
+                  "' has no class names: give a folder of class folders, a CSV or JSON list or "
+                  "converted data set with class names, or a text file with one name per line");
   return names;
 }
 

@@ -11,7 +11,7 @@
 
 namespace slipstream {
 
-/// Throws Refused with `remedy` at the end unless `dir` is a folder (or a link to one).
+/// Throws Refused unless `dir` is a folder (or a link to one). The message ends with `remedy`.
 void require_folder(const std::filesystem::path& dir, const std::string& remedy);
 
 /// Lists the entries of `dir` except hidden ones (.NAME), sorted by name. Throws Refused if it

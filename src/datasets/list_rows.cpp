@@ -114,10 +114,9 @@ Rows read_list(const fs::path& list, const Names& columns) {
   const std::string extension = lower_extension(list);
   const bool is_csv = extension == ".csv";
   if (!is_csv && extension != ".jsonl" && extension != ".ndjson" && extension != ".json") {
-    throw Refused(
-        "the file name '" + list.string() +
-        "' ends with neither .csv, .jsonl, .ndjson nor .json: rename a list of comma-separated "
-        "values to .csv, and a list with one JSON object per line to .jsonl");
+    throw Refused("the file name '" + list.string() +
+                  "' ends with neither .csv, .jsonl, .ndjson nor .json: rename a CSV file to .csv, "
+                  "and a file with one JSON object per line to .jsonl");
   }
   HostArray file;
   try {

@@ -199,7 +199,8 @@ void check(const ListOptions& options) {
   const std::string& second = options.mask.empty() ? options.label : options.mask;
   std::vector<std::string> problems;
   if (options.image.empty() || second.empty()) {
-    problems.emplace_back("a list needs the names of two columns: image, and label or mask");
+    problems.emplace_back(
+        "a CSV or JSON list needs the names of two columns: image, and label or mask");
   } else if (options.image == second) {
     problems.push_back("one column, '" + second + "', cannot be both image and label or mask");
   }

@@ -40,7 +40,8 @@ class RunningOrder {
   /// REQUIRES: check_order() found no problem; 0 < batch_size <= samples
   RunningOrder(std::uint64_t samples, const DataLoaderOptions& options);
 
-  /// REQUIRES: the order is computed, not listed in a BatchQueue
+  /// Returns the number of batches of each epoch. REQUIRES: the order of samples is computed, not
+  /// given by a BatchQueue, which may contain any number of batches
   std::uint64_t batches_per_epoch() const { return batches_; }
   std::uint32_t epoch_at(std::uint64_t batch) const;
   /// Returns the number of different positions from which a bad sample of this batch is replaced:

@@ -48,8 +48,8 @@ Object any_object(RandomStream& random, std::int64_t classes) {
   object.x = between(random, 0.2f, 0.8f);
   object.y = between(random, 0.2f, 0.8f);
   object.radius = between(random, 0.25f, 0.45f);
-  // A rational point on the unit circle, because sine and cosine of C libraries differ from machine
-  // to machine.
+  // Computes cosine and sine from the rational parametrization of the unit circle, because the
+  // functions of C libraries give different bits on different machines.
   const float t = between(random, -1, 1);
   object.cosine = (1 - t * t) / (1 + t * t);
   object.sine = 2 * t / (1 + t * t);

@@ -24,7 +24,7 @@ class BatchChain {
   /// Index of the field that is mixed; no value if only labels change.
   std::optional<std::size_t> image() const { return image_; }
   std::size_t label() const { return label_; }
-  /// The form of the images, with channels last.
+  /// Layout and type of the images, with channels last.
   const MixForm& form() const { return form_; }
   /// Generates the parameters of the sample at index `place` of step `batch`. Indices count through
   /// all ranks.

@@ -10,7 +10,7 @@
 
 namespace slipstream {
 
-/// A crop without padding or a resize of images of different sizes, in the form in which a device
+/// A crop without padding or a resize of images of different sizes, in the layout in which a device
 /// runs it. The part of an image that it reads is stored at the top left of a canvas, which has one
 /// size for all images, and the rest is 0. A part that is larger than the canvas is resized on the
 /// host first.

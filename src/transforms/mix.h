@@ -18,7 +18,7 @@ struct DrawnMix {
   std::int32_t top = 0, left = 0, bottom = 0, right = 0;  ///< CutMix's box
 };
 
-/// The kind of mixing and the form of the images and labels.
+/// The kind of mixing, and the layout and type of the images and labels.
 struct MixForm {
   enum class Images : std::uint8_t { none, blended, boxed };
   Images images = Images::none;

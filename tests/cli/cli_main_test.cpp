@@ -281,7 +281,7 @@ TEST(CliMain, UnsupportedPreviewFailsButReportIsWritten) {
   EXPECT_EQ(cli_result.code, 1);
   EXPECT_THAT(cli_result.out, HasSubstr("2 steps"));
   EXPECT_THAT(cli_result.err, AllOf(HasSubstr("preview.png is not written: "),
-                                    HasSubstr("is not a known form of prediction")));
+                                    HasSubstr("is not a prediction: the shape must be")));
   EXPECT_TRUE(std::filesystem::exists(path("run.json")));
   EXPECT_FALSE(std::filesystem::exists(path("preview.png")));
   const CliResult refused = call({{"numbers", numbers}}, words("numbers"));

@@ -244,7 +244,7 @@ def test_invalid_trainer_arguments_are_refused(photos, tmp_path):
         (r"input is \['\\udcff'\]", {"input": "\udcff"}),
         (r"target is tensor\(2\)", {"target": torch.tensor(2)}),
         (r"metrics is tensor\(2\)", {"metrics": torch.tensor(2)}),
-        (r"param_groups\[0\] has lr=0.1, but lr is 0", {"lr": 0.0, "param_groups": [{"params": own, "lr": 0.1}]}),
+        (r"param_groups\[0\] has lr=0.1, but the argument lr is 0", {"lr": 0.0, "param_groups": [{"params": own, "lr": 0.1}]}),
     ]
     for message, options in cases:
         with pytest.raises(ss.Refused, match=message):

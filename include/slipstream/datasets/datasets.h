@@ -71,11 +71,11 @@ struct ListOptions {
   std::int64_t mask_classes = 0;  ///< number of classes in masks, at most 256; 0 if unknown
 };
 
-/// Opens the samples of a list in UTF-8: CSV (.csv, RFC 4180, with the names of the columns in the
-/// first row) or JSON lines (.jsonl, .ndjson, .json, one object per line). Paths are absolute or
-/// relative to the list's folder. The fields are "image" (encoded, uint8, height x width x 3) and
-/// "label": the class (int64, scalar), or with ListOptions::mask the mask (encoded, uint8, with its
-/// image's size). With classes, the result is a LabeledDataset.
+/// Opens the samples that a UTF-8 text file lists: CSV (.csv, RFC 4180, with the names of the
+/// columns in the first row) or JSON lines (.jsonl, .ndjson, .json, one object per line). Paths are
+/// absolute or relative to the list's folder. The fields are "image" (encoded, uint8, height x
+/// width x 3) and "label": the class (int64, scalar), or with ListOptions::mask the mask (encoded,
+/// uint8, with its image's size). With classes, the result is a LabeledDataset.
 ///
 /// Labels are all indices or all names. For indices, the number of classes is the largest index
 /// plus 1, at most 1,000,000. With ListOptions::classes, labels are their names or indices below

@@ -144,8 +144,8 @@ class Trainer {
 /// Result of run_auto().
 struct AutoResult {
   AutoChoice choice;
-  /// All steps of the training, including those that were measured. Rate, wait for input, lanes and
-  /// memory are those of the last part, under the chosen plan.
+  /// Result of the whole training. Its steps include those that were run to compare plans. Its
+  /// rate, wait for input, lanes and memory describe only the steps under the chosen plan.
   RunResult run;
 };
 
