@@ -1,20 +1,9 @@
 #include "engine/counting.h"
 
-#include <ctime>
-
+#include "core/process_times.h"
 #include "core/seconds_since.h"
 
 namespace slipstream {
-namespace {
-
-double thread_cpu_s() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-}  // namespace
-
 Counting::Counting(StepCounter* counter) : counter_(counter), cpu_s_(thread_cpu_s()) {}
 
 Counting::~Counting() {
