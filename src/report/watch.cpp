@@ -19,19 +19,6 @@ constexpr std::size_t kJudged = 5;
 /// the limit does not cause an event in every window.
 constexpr double kStarvesFrom = 2 * kMostWaiting;
 
-/// Adds counters by name, because the parts of a run may have different host steps.
-void add(std::vector<StepCounter>& total, const std::vector<StepCounter>& more) {
-  for (const StepCounter& counter : more) {
-    const auto same = std::find_if(total.begin(), total.end(), [&](const StepCounter& each) {
-      return each.name == counter.name;
-    });
-    if (same == total.end())
-      total.push_back(counter);
-    else
-      same->add(counter);
-  }
-}
-
 std::optional<double> workers_busy(const WatchWindow& window, const WatchOptions& options) {
   if (options.workers == 0 || !window.has_rates()) return std::nullopt;
   double busy_s = 0;
@@ -42,6 +29,18 @@ std::optional<double> workers_busy(const WatchWindow& window, const WatchOptions
 }
 
 }  // namespace
+
+void add_by_name(std::vector<StepCounter>& total, const std::vector<StepCounter>& more) {
+  for (const StepCounter& counter : more) {
+    const auto same = std::find_if(total.begin(), total.end(), [&](const StepCounter& each) {
+      return each.name == counter.name;
+    });
+    if (same == total.end())
+      total.push_back(counter);
+    else
+      same->add(counter);
+  }
+}
 
 const WatchWindow* StarvationWatch::update(const Progress& progress) {
   const WatchWindow* ended = nullptr;
@@ -96,8 +95,9 @@ void StarvationWatch::close(bool is_complete) {
                                   window_.seconds);
   const bool has_loader = last_.input.has_value();
   if (has_loader) {
-    window_.batches_ready =
-        static_cast<double>(batches_ready_) / static_cast<double>(window_.steps);
+    if (options_.counts_ready)
+      window_.batches_ready =
+          static_cast<double>(batches_ready_) / static_cast<double>(window_.steps);
     window_.host = counted_;
     for (std::size_t i = 0; i < counted_before_.size(); ++i)
       window_.host.at(i).subtract(counted_before_[i]);
@@ -114,7 +114,7 @@ void StarvationWatch::close(bool is_complete) {
   totals_.steps += window_.steps;
   totals_.seconds += window_.seconds;
   totals_.waited_s += window_.waited_s;
-  add(totals_.host, window_.host);
+  add_by_name(totals_.host, window_.host);
   begin_ = last_;
   counted_before_ = counted_;
   batches_ready_ = 0;
@@ -130,7 +130,7 @@ void StarvationWatch::judge() {
     all.steps += each.steps;
     all.seconds += each.seconds;
     all.waited_s += each.waited_s;
-    batches_ready += *each.batches_ready * static_cast<double>(each.steps);
+    batches_ready += each.batches_ready.value_or(0) * static_cast<double>(each.steps);
     if (each.waited_s > worst.waited_s) worst = each;
   }
   // A single bad window, such as a pause of the storage, is not starvation: the others must wait
@@ -138,9 +138,9 @@ void StarvationWatch::judge() {
   WatchWindow others = all;
   others.seconds -= worst.seconds;
   others.waited_s -= worst.waited_s;
-  const std::string text = device_waits(whole_percent(all.input_wait_share())) + ", with " +
-                           fixed(batches_ready / static_cast<double>(all.steps), 1) +
-                           " batches ready";
+  std::string text = device_waits(whole_percent(all.input_wait_share()));
+  if (options_.counts_ready)
+    text += ", with " + fixed(batches_ready / static_cast<double>(all.steps), 1) + " batches ready";
   const std::string where = "step " + std::to_string(window_.step) + ": ";
   if (!is_starving_ && others.input_wait_share() >= kStarvesFrom) {
     is_starving_ = true;
@@ -148,7 +148,7 @@ void StarvationWatch::judge() {
     seconds_before_ = totals_.seconds;
     ++totals_.starvations;
     window_.event = "starved";
-    window_.message = where + "starving: " + text + "; run 'slipstream doctor' to find the cause";
+    window_.message = where + "starving: " + text + options_.remedy;
   } else if (is_starving_ && recent_.size() > 1 && all.input_wait_share() <= kMostWaiting) {
     is_starving_ = false;
     window_.event = "recovered";

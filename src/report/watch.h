@@ -13,20 +13,24 @@
 namespace slipstream {
 
 struct WatchOptions {
-  unsigned workers = 0;     ///< number of the loader's workers; 0 if unknown
-  bool read_ahead = false;  ///< true if separate threads, which do not count as workers, read
+  unsigned workers = 0;      ///< number of the loader's workers; 0 if unknown
+  bool read_ahead = false;   ///< true if separate threads, which do not count as workers, read
+  bool counts_ready = true;  ///< false if the number of ready batches is not known
+  /// What to do if the run starves, at the end of the message; "" for nothing.
+  std::string remedy = "; run 'slipstream doctor' to find the cause";
 };
 
 /// A window of consecutive steps, and its counters.
 struct WatchWindow {
-  std::uint64_t step = 0;                    ///< steps done by its end, in this run
-  std::uint64_t steps = 0;                   ///< number of steps in it
-  double elapsed_s = 0;                      ///< time from the start of the run to the window's end
-  double seconds = 0;                        ///< how long it lasted
-  double waited_s = 0;                       ///< time that the device waited for input
-  std::optional<double> batches_ready = {};  ///< mean of StepInput::filled; empty without a loader
-  std::vector<StepCounter> host = {};        ///< counters of the loader's host steps
-  std::optional<double> workers_busy = {};   ///< share of the workers' time spent in host steps
+  std::uint64_t step = 0;   ///< steps done by its end, in this run
+  std::uint64_t steps = 0;  ///< number of steps in it
+  double elapsed_s = 0;     ///< time from the start of the run to the window's end
+  double seconds = 0;       ///< how long it lasted
+  double waited_s = 0;      ///< time that the device waited for input
+  /// Mean of StepInput::filled; empty without a loader, or if it is not known.
+  std::optional<double> batches_ready = {};
+  std::vector<StepCounter> host = {};       ///< counters of the loader's host steps
+  std::optional<double> workers_busy = {};  ///< share of the workers' time spent in host steps
   /// State at its end: "no_loader" (batches come from a cache on the device), "warming_up" (the
   /// first window of a run, or of a part of one, which is not judged), "fed" or "starving".
   std::string_view state = "warming_up";
@@ -50,6 +54,9 @@ struct WatchTotals {
   std::vector<StepCounter> host;
 };
 
+/// Adds counters by name, because the parts of a run may have different host steps.
+void add_by_name(std::vector<StepCounter>& total, const std::vector<StepCounter>& more);
+
 /// Reports when a run starts to starve, which means that the device repeatedly waits for input, and
 /// when it recovers (docs/watch.md). It names no cause: counters of a running loader do not
 /// separate the cost of a step from waits for locks, memory and cores. The only clock is
@@ -65,6 +72,8 @@ class StarvationWatch {
   const WatchWindow* finish();
 
   const WatchTotals& totals() const { return totals_; }
+  /// State at the end of the last window, see WatchWindow::state.
+  std::string_view state() const { return window_.state; }
 
  private:
   void begin_part(const Progress& progress);
