@@ -2,7 +2,8 @@
 
 `Pipeline` runs the copies and the frozen stages of a training loop in advance, on separate streams, with the same
 bits as a plain loop. `DataLoader` loads images with threads that do not use Python. `Trainer` trains a module without
-a loop in Python. `doctor` finds the bottleneck of a PyTorch loop, and `verify` finds race conditions in it.
+a loop in Python. `doctor` finds the bottleneck of a PyTorch loop, `watch` reports how long a loop waits for input while
+it trains, and `verify` finds race conditions.
 """
 
 import os
@@ -28,6 +29,7 @@ from ._stages import Stage
 from .pipeline import Pipeline
 from .trainer import Trainer
 from .verify import VerifyReport, verify
+from .watch import Watch, WatchReport, watch
 
 __all__ = [
     "Advice",
@@ -48,9 +50,12 @@ __all__ = [
     "TrainingResult",
     "TrainingStep",
     "VerifyReport",
+    "Watch",
+    "WatchReport",
     "doctor",
     "open_dataset",
     "transforms",
     "verify",
+    "watch",
 ]
 __version__ = "0.1.0"

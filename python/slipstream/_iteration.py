@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
@@ -28,6 +29,10 @@ class Loop(Protocol):
         """Returns the number of batches so far, including those for which an error was raised."""
         ...
 
+    def loader_times(self) -> tuple[float, float]:
+        """Returns the wall time and the CPU time, in seconds, that next() has spent in the loader so far."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -35,21 +40,26 @@ class SerialLoop:
     """Runs copies and stages on the caller's stream, in the order of a plain loop (`serial=True`)."""
 
     def __init__(self, source: Iterator[Any], stages: Sequence[Stage], device: str, first: int) -> None:
-        self._source, self._stages, self._device, self._first = source, stages, device, first
+        self.source, self._stages, self._device, self._first = source, stages, device, first
         self._given, self._failed = 0, ""
+        self._wall_s = self._cpu_s = 0.0
         self._autocast = _native.AutocastWatch()
 
     def __next__(self) -> Any:
         self._failed = ""
         if differs := self._autocast.end_body():
             raise _native.Error(differs)
+        wall_s, cpu_s = time.perf_counter(), time.thread_time()
         try:
-            item = next(self._source)
+            item = next(self.source)
         except StopIteration:
             raise
         except BaseException:
             self._given += 1
             raise
+        finally:
+            self._wall_s += time.perf_counter() - wall_s
+            self._cpu_s += time.thread_time() - cpu_s
         number = self._first + self._given
         self._given += 1
         batch = _native.moved(item, self._device)
@@ -86,8 +96,11 @@ class SerialLoop:
     def given(self) -> int:
         return self._given
 
+    def loader_times(self) -> tuple[float, float]:
+        return self._wall_s, self._cpu_s
+
     def close(self) -> None:
-        self._source, self._stages = iter(()), ()
+        self.source, self._stages = iter(()), ()
         self._autocast.end_body()
 
 
@@ -107,6 +120,7 @@ class Pass:
         # References of the native loop to Python objects. They are kept here because the garbage collector cannot see
         # references in C++, so cycles through the loop would never be freed.
         self._kept: list[Any] = []
+        self.source = source
         native = [
             _native.LoopStage(
                 stage.name,
@@ -161,6 +175,16 @@ class Iteration(Iterator[Any]):
         self._owner: Pass | SerialLoop | None = None
         self._loop: Loop | None = None
         self._is_closed = False
+
+    @property
+    def loop(self) -> Loop | None:
+        """The loop, or None before the first batch and after the end."""
+        return self._loop
+
+    @property
+    def source(self) -> _native.Loader | Iterator[Any] | None:
+        """What the loop takes its batches from, or None before the first batch and after the end."""
+        return None if self._owner is None else self._owner.source
 
     def __next__(self) -> Any:
         if self._is_closed:

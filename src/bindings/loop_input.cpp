@@ -4,6 +4,7 @@
 
 #include "bindings/gil.h"
 #include "bindings/loop_error.h"
+#include "engine/counting.h"
 
 namespace slipstream {
 
@@ -26,6 +27,7 @@ bool LoopInput::take() {
   // A feed on a separate thread calls no Python, so it cannot use the generators that are checked,
   // and its thread must not wait for the GIL.
   const bool is_on_thread = feed_->is_on_thread();
+  const Counting counting(counts_taking_ && !is_on_thread ? &taking_ : nullptr);
   if (!is_on_thread) {
     const GilAcquire locked;
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();

@@ -10,6 +10,7 @@
 
 #include "bindings/draws.h"
 #include "bindings/feed.h"
+#include "slipstream/core/step_counter.h"
 
 namespace slipstream {
 
@@ -42,6 +43,12 @@ class LoopInput {
   void interrupt() { feed_->interrupt(); }
   /// Number of taken batches, including errors. Any thread may call this.
   std::uint64_t taken() const { return taken_; }
+  /// Returns the cost of taking batches on the loop's thread since the first call. Stays 0 if a
+  /// separate thread takes them.
+  const StepCounter& taking() {
+    counts_taking_ = true;
+    return taking_;
+  }
   /// Releases the feed. Needs the GIL. The count of taken batches stays.
   void end() { feed_.reset(); }
 
@@ -54,6 +61,8 @@ class LoopInput {
   bool has_item_ = false, has_ended_ = false;
   std::atomic<bool> awaits_resume_ = false;
   std::atomic<std::uint64_t> taken_ = 0;
+  StepCounter taking_;
+  bool counts_taking_ = false;  ///< reading the CPU time is a system call
 };
 
 }  // namespace slipstream

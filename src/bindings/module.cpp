@@ -12,6 +12,7 @@
 #include "bindings/gil.h"
 #include "bindings/interrupts.h"
 #include "bindings/loader_settings.h"
+#include "bindings/loop_meter.h"
 #include "bindings/native_classes.h"
 #include "bindings/native_feed.h"
 #include "bindings/native_loader.h"
@@ -82,6 +83,9 @@ class Loop {
   }
   std::string failed() const { return loop_->failed(); }
   std::uint64_t given() const { return loop_->given(); }
+  std::pair<double, double> loader_times() {
+    return {loop_->taking().wall_s, loop_->taking().cpu_s};
+  }
   std::uint64_t lost() const { return loop_->has_failed() ? 0 : loop_->taken() - loop_->given(); }
   int traverse(visitproc visit, void* arg) const {
     return loop_ == nullptr ? 0 : loop_->traverse(visit, arg);
@@ -312,6 +316,7 @@ void add_loop(py::module_& module) {
       .def("close", &Loop::close)
       .def("failed", &Loop::failed)
       .def("given", &Loop::given)
+      .def("loader_times", &Loop::loader_times)
       .def("lost", &Loop::lost);
 }
 
@@ -342,6 +347,7 @@ PYBIND11_MODULE(_native, module) {
   slipstream::add_python_loop(module);
   slipstream::add_examined_loader(module);
   slipstream::add_trainer(module);
+  slipstream::add_loop_meter(module);
   module.def("main", &slipstream::run_main);
   slipstream::refuse_new_alone(module);
 }

@@ -392,6 +392,12 @@ std::optional<at::Tensor> NativeLoader::good_ones(const HostBatch& batch) const 
   return at::tensor(good);
 }
 
+std::vector<StepCounter> NativeLoader::counters() {
+  const std::lock_guard using_it(using_);
+  if (!made_in_.is_this_process() || feed_->loader() == nullptr) return {};
+  return feed_->loader()->counters();
+}
+
 SkippedSamples NativeLoader::skipped() {
   const std::lock_guard using_it(using_);
   SkippedSamples all = skipped_;

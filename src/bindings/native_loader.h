@@ -138,6 +138,8 @@ class NativeLoader {
   /// Whether the last batch of an epoch may be smaller than the others.
   bool keeps_rest() const { return !options_.drop_last && !is_listed(); }
 
+  /// Costs of the host steps since the threads were started; empty if there are no threads.
+  std::vector<StepCounter> counters();
   /// Bad samples that have been skipped.
   SkippedSamples skipped();
   /// Adds bad samples that a run over the same data set skipped with a separate loader.

@@ -70,6 +70,9 @@ class StagedLoop final : Work {
   std::uint64_t given() const { return given_; }
   /// Number of batches that were taken from the feed, including those with an error.
   std::uint64_t taken() const { return input_.taken(); }
+  /// Returns the cost of waiting for the feed inside next() since the first call. Stays 0 if a
+  /// separate thread takes batches from it.
+  const StepCounter& taking() { return input_.taking(); }
   /// Whether an error that does not belong to one batch ended the loop.
   bool has_failed() const { return !ended_by_.empty(); }
   /// For Python's garbage collector: visits the errors that next() has not yet thrown. Their

@@ -4,7 +4,8 @@
 #include "core/seconds_since.h"
 
 namespace slipstream {
-Counting::Counting(StepCounter* counter) : counter_(counter), cpu_s_(thread_cpu_s()) {}
+Counting::Counting(StepCounter* counter)
+    : counter_(counter), cpu_s_(counter != nullptr ? thread_cpu_s() : 0) {}
 
 Counting::~Counting() {
   if (counter_ == nullptr) return;

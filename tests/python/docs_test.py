@@ -21,6 +21,7 @@ def given_variables():
     images = [(torch.randn(3, 32, 32), torch.tensor(i % 3)) for i in range(70)]
     return {
         "torch": torch,
+        "device": device,
         "images": images,
         "loader": torch.utils.data.DataLoader(images, 8),
         "frozen_encoder": encoder,
@@ -30,7 +31,8 @@ def given_variables():
     }
 
 
-PAGES = ["README.md", *(f"docs/python{name}.md" for name in ("", "-pipeline", "-loader", "-data", "-trainer"))]
+PARTS = ("", "-pipeline", "-loader", "-data", "-trainer", "-watch")
+PAGES = ["README.md", *(f"docs/python{part}.md" for part in PARTS)]
 
 
 @pytest.mark.parametrize("page", PAGES)

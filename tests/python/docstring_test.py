@@ -8,9 +8,9 @@ import torch
 
 import slipstream as ss
 
-MODULES = ["_stages", "data", "datasets", "doctor", "pipeline", "trainer", "transforms"]
+MODULES = ["_stages", "data", "datasets", "doctor", "pipeline", "trainer", "transforms", "watch"]
 SHOWN = ["DataLoader", "DataLoader.state_dict", "Pipeline", "Stage", "Compose", "Trainer", "Transform.__call__",
-         "doctor"]
+         "doctor", "watch"]
 
 
 def examples(module):
