@@ -75,7 +75,7 @@ def watch(loader: Iterable[Any], *, every: float = 10, log: Any = print, name: s
 
     Neither the loader nor the loop is changed: batches, random numbers and errors are the same. On a GPU, events are
     recorded on the current stream when the loop requests a batch and when it gets it. Nothing waits for the device.
-    Watching takes a few microseconds for each step.
+    Watching takes 2 to 25 us per step (bench/results/cpu/README.md).
 
     Raises Refused for invalid arguments, and if TensorBoard or Weights & Biases is selected but not installed. If
     writing fails during the training, a RuntimeWarning says so, and the training continues without that log.
