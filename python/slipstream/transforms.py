@@ -384,6 +384,91 @@ class RandomGrayscale(Transform):
         super().__init__("random_grayscale", p=p)
 
 
+class RandomInvert(Transform):
+    """Replaces each value v of an image by 255 - v, or by 1 - v for float32.
+
+    Arguments:
+        p (float, default 0.5): probability.
+
+    >>> ss.transforms.RandomInvert(p=1)(torch.tensor([[[[0.0, 0.25, 1.0]]]]))
+    tensor([[[[1.0000, 0.7500, 0.0000]]]])
+    """
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__("random_invert", p=p)
+
+
+class RandomPosterize(Transform):
+    """Keeps the most significant bits of each level and sets the others to 0.
+
+    Arguments:
+        bits (int): number of bits to keep, from 0 to 8.
+        p (float, default 0.5): probability.
+
+    float32 images with values from 0 to 1 are rounded down to multiples of 2^-bits.
+
+    >>> ss.transforms.RandomPosterize(2, p=1)(torch.tensor([[[[63, 64, 255]]]], dtype=torch.uint8))
+    tensor([[[[  0,  64, 192]]]], dtype=torch.uint8)
+    """
+
+    def __init__(self, bits: int, p: float = 0.5) -> None:
+        super().__init__("random_posterize", bits=bits, p=p)
+
+
+class RandomSolarize(Transform):
+    """Inverts the values that are at least as large as a threshold, as RandomInvert does.
+
+    Arguments:
+        threshold (float): in the image's units, so at most 255 for uint8 and 1 for float32.
+        p (float, default 0.5): probability.
+
+    >>> ss.transforms.RandomSolarize(128, p=1)(torch.tensor([[[[127, 128, 255]]]], dtype=torch.uint8))
+    tensor([[[[127, 127,   0]]]], dtype=torch.uint8)
+    """
+
+    def __init__(self, threshold: float, p: float = 0.5) -> None:
+        super().__init__("random_solarize", threshold=threshold, p=p)
+
+
+class RandomAdjustSharpness(Transform):
+    """Blurs or sharpens images.
+
+    Arguments:
+        sharpness_factor (float): 0 blurs, 1 changes nothing, 2 sharpens; 0 or more.
+        p (float, default 0.5): probability.
+
+    The pixels at the edges of an image are not changed.
+    """
+
+    def __init__(self, sharpness_factor: float, p: float = 0.5) -> None:
+        super().__init__("random_adjust_sharpness", sharpness_factor=sharpness_factor, p=p)
+
+
+class RandomAutocontrast(Transform):
+    """Stretches the values of each channel to the range from black to white.
+
+    Arguments:
+        p (float, default 0.5): probability.
+
+    >>> ss.transforms.RandomAutocontrast(p=1)(torch.tensor([[[[0.25, 0.5, 0.75]]]]))
+    tensor([[[[0.0000, 0.5000, 1.0000]]]])
+    """
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__("random_autocontrast", p=p)
+
+
+class RandomEqualize(Transform):
+    """Equalizes the histogram of each channel of uint8 images, so that all levels become about equally frequent.
+
+    Arguments:
+        p (float, default 0.5): probability.
+    """
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__("random_equalize", p=p)
+
+
 class RandomErasing(Transform):
     """Fills a random rectangle with one value.
 

@@ -1,5 +1,6 @@
 #include "doctor/late_crop.h"
 
+#include "slipstream/transforms/adjust.h"
 #include "slipstream/transforms/color.h"
 #include "slipstream/transforms/transforms.h"
 
@@ -18,9 +19,10 @@ bool is_crop(const std::optional<AnyOp>& op) {
 bool changes_single_pixels(const std::optional<AnyOp>& op) {
   if (!op) return false;
   if (const auto* jitter = op->get_if<ColorJitter>()) return !jitter->changes_contrast();
-  const bool is_built_in = op->get_if<ToDtype>() || op->get_if<Normalize>() ||
-                           op->get_if<Divide>() || op->get_if<ConvertColor>() ||
-                           op->get_if<Grayscale>() || op->get_if<RandomGrayscale>();
+  const bool is_built_in =
+      op->get_if<ToDtype>() || op->get_if<Normalize>() || op->get_if<Divide>() ||
+      op->get_if<ConvertColor>() || op->get_if<Grayscale>() || op->get_if<RandomGrayscale>() ||
+      op->get_if<RandomInvert>() || op->get_if<RandomPosterize>() || op->get_if<RandomSolarize>();
   return is_built_in || op->device_function().has_value();
 }
 

@@ -22,8 +22,7 @@ void make_gray(const ConstArray& in, const MutableArray& out) {
   const std::size_t pixels = count_pixels(in);
   with_best_code([=] {
     change_planes<3>(from, to, pixels, [](Planes<3>& planes, std::size_t count) {
-      constexpr Range kRange = std::is_same_v<T, std::uint8_t> ? Range::levels : Range::unit;
-      planes.change(count, [](const Pixel<3>& pixel) { return grayed(pixel, kRange); });
+      planes.change(count, [](const Pixel<3>& pixel) { return grayed(pixel, kRangeOf<T>); });
     });
   });
 }

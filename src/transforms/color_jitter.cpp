@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <initializer_list>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 
 #include "slipstream/transforms/color.h"
@@ -70,9 +69,6 @@ bool changes(const DrawnJitter& drawn, int first, int last, std::initializer_lis
     return drawn.has(step) && std::find(steps.begin(), steps.end(), step) != steps.end();
   });
 }
-
-template <typename T>
-constexpr Range kRangeOf = std::is_same_v<T, std::uint8_t> ? Range::levels : Range::unit;
 
 /// Returns the mean gray before contrast, which `drawn` must have, and the image at that point:
 /// `out`, or `in` if no earlier step changed it.

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "slipstream/transforms/adjust.h"
 #include "slipstream/transforms/batch_ops.h"
 #include "slipstream/transforms/blur.h"
 #include "slipstream/transforms/color.h"
@@ -122,6 +123,39 @@ void visit_parameters(Visit& visit, RandomGrayscale& op) {
 }
 
 template <typename Visit>
+void visit_parameters(Visit& visit, RandomInvert& op) {
+  visit("p", op.p, Presence::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, RandomPosterize& op) {
+  visit("bits", op.bits, Presence::required);
+  visit("p", op.p, Presence::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, RandomSolarize& op) {
+  visit("threshold", op.threshold, Presence::required);
+  visit("p", op.p, Presence::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, RandomAdjustSharpness& op) {
+  visit("sharpness_factor", op.sharpness_factor, Presence::required);
+  visit("p", op.p, Presence::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, RandomAutocontrast& op) {
+  visit("p", op.p, Presence::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, RandomEqualize& op) {
+  visit("p", op.p, Presence::optional);
+}
+
+template <typename Visit>
 void visit_parameters(Visit& visit, RandomErasing& op) {
   visit("p", op.p, Presence::optional);
   visit("scale", Pair{op.scale}, Presence::optional);
@@ -179,7 +213,9 @@ bool any_operation(Call call) {
   return call(Resize{}) || call(CenterCrop{}) || call(RandomCrop{}) || call(RandomResizedCrop{}) ||
          call(RandomHorizontalFlip{}) || call(RandomVerticalFlip{}) || call(RandomRotation{}) ||
          call(RandomAffine{}) || call(GaussianBlur{}) || call(ColorJitter{}) || call(Grayscale{}) ||
-         call(RandomGrayscale{}) || call(RandomErasing{}) || call(RandomMask{}) ||
+         call(RandomGrayscale{}) || call(RandomInvert{}) || call(RandomPosterize{}) ||
+         call(RandomSolarize{}) || call(RandomAdjustSharpness{}) || call(RandomAutocontrast{}) ||
+         call(RandomEqualize{}) || call(RandomErasing{}) || call(RandomMask{}) ||
          call(ConvertColor{}) || call(Divide{}) || call(ToDtype{}) || call(Normalize{}) ||
          call(MixUp{}) || call(CutMix{}) || call(OneHot{});
 }

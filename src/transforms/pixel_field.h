@@ -1,8 +1,10 @@
 #pragma once
 
 #include <string_view>
+#include <type_traits>
 
 #include "slipstream/transforms/op.h"
+#include "slipstream/transforms/pixel.h"
 
 namespace slipstream {
 
@@ -15,6 +17,10 @@ void require_pixels(std::string_view op, const FieldSpec& in, std::int64_t least
 /// name in messages.
 void require_range(std::string_view op, std::string_view what, double low, double high,
                    double least, double most);
+
+/// The Range of images whose values have type T.
+template <typename T>
+constexpr Range kRangeOf = std::is_same_v<T, std::uint8_t> ? Range::levels : Range::unit;
 
 FieldSpec as_f32(const FieldSpec& in);
 /// Returns height x width.

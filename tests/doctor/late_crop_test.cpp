@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "slipstream/transforms/adjust.h"
 #include "slipstream/transforms/blur.h"
 #include "slipstream/transforms/color.h"
 #include "slipstream/transforms/resize.h"
@@ -35,12 +36,14 @@ TEST(LateCrop, CropMovesBeforePixelwiseTransforms) {
   expect_late(
       {Grayscale{3}, RandomGrayscale{}, ColorJitter{.brightness = {0.5, 1.5}}, CenterCrop{8}}, 3,
       0);
+  expect_late({RandomInvert{}, RandomPosterize{}, RandomSolarize{}, CenterCrop{8}}, 3, 0);
 }
 
 TEST(LateCrop, CropDoesNotMoveBeforeTransformsThatReadOtherPixels) {
   const std::vector<AnyOp> before = {
       Resize{{64, 64}}, GaussianBlur{},         RandomRotation{{-10, 10}},
-      RandomAffine{},   RandomHorizontalFlip{}, ColorJitter{.contrast = {0.5, 1.5}}};
+      RandomAffine{},   RandomHorizontalFlip{}, ColorJitter{.contrast = {0.5, 1.5}},
+      RandomEqualize{}, RandomAutocontrast{},   RandomAdjustSharpness{2}};
   for (const AnyOp& op : before) {
     EXPECT_FALSE(find_late_crop_at({op, RandomCrop{8}}, 1)) << op.name();
     expect_late({op, Normalize{}, RandomCrop{8}}, 2, 1);

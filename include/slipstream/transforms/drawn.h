@@ -44,6 +44,11 @@ struct DrawnGrayscale {
   bool is_gray = false;
 };
 
+/// The parameters of the operations in adjust.h.
+struct DrawnAdjustment {
+  bool applies = false;  ///< if false, the image is not changed
+};
+
 /// The parameters of RandomMask: the key from which the random bits of its pixels are generated.
 struct DrawnMask {
   RandomWords key;

@@ -225,6 +225,12 @@ _FORMS: dict[str, Callable[[Any], transforms.Transform]] = {
     "ColorJitter": lambda t: _T.ColorJitter(t.brightness, t.contrast, t.saturation, t.hue),
     "Grayscale": lambda t: _T.Grayscale(t.num_output_channels),
     "RandomGrayscale": lambda t: _T.RandomGrayscale(t.p),
+    "RandomInvert": lambda t: _T.RandomInvert(t.p),
+    "RandomPosterize": lambda t: _T.RandomPosterize(t.bits, t.p),
+    "RandomSolarize": lambda t: _T.RandomSolarize(t.threshold, t.p),
+    "RandomAdjustSharpness": lambda t: _T.RandomAdjustSharpness(t.sharpness_factor, t.p),
+    "RandomAutocontrast": lambda t: _T.RandomAutocontrast(t.p),
+    "RandomEqualize": lambda t: _T.RandomEqualize(t.p),
     "RandomErasing": lambda t: _T.RandomErasing(t.p, t.scale, t.ratio),
     "Normalize": lambda t: _T.Normalize(list(t.mean), list(t.std)),
     # albumentations
