@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -56,6 +56,8 @@ def plain(key: str, value: Any) -> Any:
     InterpolationMode, to their values. Raises Refused for other types."""
     if isinstance(value, list | tuple):
         return [plain(key, each) for each in value]
+    if isinstance(value, dict):
+        return {name: plain(name, each) for name, each in value.items()}
     if isinstance(value, enum.Enum):
         return value.value
     if hasattr(value, "tolist"):
@@ -66,6 +68,20 @@ def plain(key: str, value: Any) -> Any:
         f"{key} is {value!r}, a {type(value).__name__}: give finite numbers, or lists, tensors or arrays of "
         "them"
     )
+
+
+def nested_steps(container: str, transforms: Iterable[Any]) -> list[list[dict[str, Any]]]:
+    """Returns the steps of each transform in a container. Raises Refused for anything but native transforms."""
+    nested = []
+    for each in transforms:
+        steps = getattr(each, "_steps", None)
+        if isinstance(each, type) or steps is None or not all(isinstance(step, dict) for step in steps):
+            raise _native.Refused(
+                f"{container} can contain only transforms of slipstream.transforms, not {display_name(each)}: with "
+                f"other functions, use torchvision's {container} as a function in slipstream.transforms.Compose"
+            )
+        nested.append(list(steps))
+    return nested
 
 
 def steps_to_json(steps: Sequence[Mapping[str, Any]]) -> str:

@@ -19,6 +19,7 @@ from ._steps import (
     Step,
     checked_function,
     checked_num_classes,
+    nested_steps,
     steps_to_json,
     plain,
     refuse_after_batch,
@@ -467,6 +468,51 @@ class RandomEqualize(Transform):
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__("random_equalize", p=p)
+
+
+class RandomApply(Transform):
+    """Applies several transforms one after the other, or none of them.
+
+    Arguments:
+        transforms (sequence): transforms of this module. They must not change the size or the dtype of an image.
+        p (float, default 0.5): probability of applying the transforms.
+
+    Raises Refused for functions in Python: for these, use torchvision's RandomApply as a function in Compose.
+
+    >>> T = ss.transforms
+    >>> chain = T.RandomApply([T.GaussianBlur(3), T.RandomGrayscale()], p=0.1)
+    >>> chain(torch.zeros(1, 3, 8, 8), sample_ids=[0]).shape
+    torch.Size([1, 3, 8, 8])
+    """
+
+    def __init__(self, transforms: Iterable[Transform], p: float = 0.5) -> None:
+        steps = [step for steps in nested_steps("RandomApply", transforms) for step in steps]
+        super().__init__("random_apply", transforms=steps, p=p)
+
+
+class RandomChoice(Transform):
+    """Applies one of several transforms.
+
+    Arguments:
+        transforms (sequence): transforms of this module, also a Compose of transforms that keep the size and the dtype
+            of an image. All must give the same size and dtype.
+        p (sequence of floats, default None): probabilities of the transforms. They are divided by their sum. None means
+            equal probabilities.
+
+    Raises Refused for functions in Python: for these, use torchvision's RandomChoice as a function in Compose.
+
+    >>> T = ss.transforms
+    >>> chain = T.RandomChoice([T.CenterCrop(8), T.Resize((8, 8))], p=[0.2, 0.8])
+    >>> chain(torch.zeros(1, 3, 16, 16), sample_ids=[0]).shape
+    torch.Size([1, 3, 8, 8])
+    """
+
+    def __init__(self, transforms: Iterable[Transform], p: Sequence[float] | None = None) -> None:
+        choices = [
+            steps[0] if len(steps) == 1 else {"op": "random_apply", "transforms": steps, "p": 1.0}
+            for steps in nested_steps("RandomChoice", transforms)
+        ]
+        super().__init__("random_choice", transforms=choices, p=p)
 
 
 class RandomErasing(Transform):

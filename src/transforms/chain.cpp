@@ -87,21 +87,16 @@ std::vector<NamedOp> read_chain(const Json& document, Problems& problems) {
   std::vector<NamedOp> chain;
   Reader reader(document, "", problems);
   reader.check_version(reader.find_required("version"), kVersion);
-  const Json* transforms = reader.find("transforms");
-  if (transforms == nullptr) {
-    if (reader.is_object()) problems.emplace_back("transforms is missing: list the operations");
-  } else if (!transforms->is_array()) {
-    reader.must_be("transforms", "a list", *transforms);
-  } else {
-    for (std::size_t i = 0; i < transforms->size(); ++i) {
-      read_transform((*transforms)[i], "transforms[" + std::to_string(i) + "]", chain, problems);
-    }
-  }
+  reader("transforms", chain, Presence::optional);
+  if (document.is_object() && !document.contains("transforms"))
+    problems.emplace_back("transforms is missing: list the operations");
   reader.refuse_others();
   check_batch_ops(chain, problems);
   if (const auto problem = problem_of_units(chain)) problems.push_back(*problem);
   return chain;
 }
+
+Json written(const NamedOp& transform);
 
 struct Writer {
   Json& json;
@@ -128,6 +123,13 @@ struct Writer {
   void operator()(const char* key, const chain::KernelSize& size, Presence) {
     json[key] = size.side;
   }
+  void operator()(const char* key, const chain::Weights& weights, Presence) {
+    if (!weights.values.empty()) json[key] = weights.values;
+  }
+  void operator()(const char* key, const std::vector<NamedOp>& transforms, Presence) {
+    json[key] = Json::array();
+    for (const NamedOp& each : transforms) json[key].push_back(written(each));
+  }
 };
 
 Json written(const NamedOp& transform) {
@@ -148,6 +150,12 @@ Json written(const NamedOp& transform) {
 }
 
 }  // namespace
+
+void chain::read_transforms(const Json& list, const std::string& path, std::vector<NamedOp>& out,
+                            Problems& problems) {
+  for (std::size_t i = 0; i < list.size(); ++i)
+    read_transform(list[i], path + "[" + std::to_string(i) + "]", out, problems);
+}
 
 std::vector<NamedOp> parse_chain(std::string_view text) {
   Problems problems;

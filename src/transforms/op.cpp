@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "slipstream/core/error.h"
+#include "slipstream/transforms/containers.h"
 #include "slipstream/transforms/masking.h"
 #include "slipstream/transforms/transforms.h"
 #include "slipstream/transforms/warp.h"
@@ -56,7 +57,7 @@ std::string describe_size(const FieldSpec& field) {
 /// of different sizes.
 void check_sizes(const AnyOp& op, const std::vector<FieldSpec>& fields) {
   if (!is_one_of<CenterCrop, RandomCrop, RandomResizedCrop, RandomRotation, RandomAffine,
-                 RandomErasing>(op)) {
+                 RandomErasing, RandomApply, RandomChoice>(op)) {
     return;
   }
   const FieldSpec* first = drawn_for(op, fields);

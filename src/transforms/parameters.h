@@ -6,6 +6,7 @@
 #include "slipstream/transforms/batch_ops.h"
 #include "slipstream/transforms/blur.h"
 #include "slipstream/transforms/color.h"
+#include "slipstream/transforms/containers.h"
 #include "slipstream/transforms/masking.h"
 #include "slipstream/transforms/resize.h"
 #include "slipstream/transforms/transforms.h"
@@ -44,6 +45,11 @@ struct Shear {
 /// The side of a square in pixels. Two numbers must be equal.
 struct KernelSize {
   std::int64_t& side;
+};
+
+/// A list of numbers, one for each transform of a container. An empty list is not written.
+struct Weights {
+  std::vector<double>& values;
 };
 
 template <typename Visit>
@@ -156,6 +162,18 @@ void visit_parameters(Visit& visit, RandomEqualize& op) {
 }
 
 template <typename Visit>
+void visit_parameters(Visit& visit, RandomApply& op) {
+  visit("transforms", op.transforms, Presence::required);
+  visit("p", op.p, Presence::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, RandomChoice& op) {
+  visit("transforms", op.transforms, Presence::required);
+  visit("p", Weights{op.p}, Presence::optional);
+}
+
+template <typename Visit>
 void visit_parameters(Visit& visit, RandomErasing& op) {
   visit("p", op.p, Presence::optional);
   visit("scale", Pair{op.scale}, Presence::optional);
@@ -215,9 +233,9 @@ bool any_operation(Call call) {
          call(RandomAffine{}) || call(GaussianBlur{}) || call(ColorJitter{}) || call(Grayscale{}) ||
          call(RandomGrayscale{}) || call(RandomInvert{}) || call(RandomPosterize{}) ||
          call(RandomSolarize{}) || call(RandomAdjustSharpness{}) || call(RandomAutocontrast{}) ||
-         call(RandomEqualize{}) || call(RandomErasing{}) || call(RandomMask{}) ||
-         call(ConvertColor{}) || call(Divide{}) || call(ToDtype{}) || call(Normalize{}) ||
-         call(MixUp{}) || call(CutMix{}) || call(OneHot{});
+         call(RandomEqualize{}) || call(RandomApply{}) || call(RandomChoice{}) ||
+         call(RandomErasing{}) || call(RandomMask{}) || call(ConvertColor{}) || call(Divide{}) ||
+         call(ToDtype{}) || call(Normalize{}) || call(MixUp{}) || call(CutMix{}) || call(OneHot{});
 }
 
 }  // namespace slipstream::chain

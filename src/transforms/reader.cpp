@@ -91,6 +91,21 @@ void Reader::operator()(const std::string& key, const KernelSize& out, Presence 
                        std::to_string(sides->second) + "; the two must be equal");
 }
 
+void Reader::operator()(const std::string& key, const Weights& out, Presence need) {
+  const Json* value = find(key, need);
+  if (value == nullptr) return;
+  if (!value->is_array() || value->empty())
+    return must_be(key, "a list of numbers, one for each transform", *value);
+  if (are_numbers(key, *value)) out.values = value->get<std::vector<double>>();
+}
+
+void Reader::operator()(const std::string& key, std::vector<NamedOp>& out, Presence need) {
+  const Json* value = find(key, need);
+  if (value == nullptr) return;
+  if (!value->is_array()) return must_be(key, "a list", *value);
+  read_transforms(*value, full_path(key), out, problems());
+}
+
 void Reader::operator()(const std::string& key, const Pair& out, Presence need) {
   const Json* value = find(key, need);
   if (value == nullptr) return;

@@ -15,6 +15,10 @@ namespace slipstream::chain {
 using json::Json;
 using json::Problems;
 
+/// Reads a list of transforms and appends them to `out`. `path` is the path of the list.
+void read_transforms(const Json& list, const std::string& path, std::vector<NamedOp>& out,
+                     Problems& problems);
+
 /// Reads the keys of one object as visit_parameters() requests them.
 class Reader : public json::Fields {
  public:
@@ -41,6 +45,8 @@ class Reader : public json::Fields {
   void operator()(const std::string& key, const Pair& out, Presence need);
   void operator()(const std::string& key, const Shear& out, Presence need);
   void operator()(const std::string& key, const KernelSize& out, Presence need);
+  void operator()(const std::string& key, const Weights& out, Presence need);
+  void operator()(const std::string& key, std::vector<NamedOp>& out, Presence need);
 
  private:
   const Json* find(const std::string& key, Presence need) {

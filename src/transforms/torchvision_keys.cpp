@@ -42,6 +42,7 @@ constexpr std::array kKeys = {
     TorchvisionKey{ColorJitter::kName, "contrast", "null", true},
     TorchvisionKey{ColorJitter::kName, "saturation", "null", true},
     TorchvisionKey{ColorJitter::kName, "hue", "null", true},
+    TorchvisionKey{RandomChoice::kName, "p", "null", true},
     TorchvisionKey{RandomErasing::kName, "inplace", "false"},
     TorchvisionKey{Normalize::kName, "inplace", "false"},
     TorchvisionKey{MixUp::kName, "num_classes", "null", false, kClassesOfData},
@@ -64,18 +65,24 @@ void leave_out(const TorchvisionKey& known, Json& transform, const std::string& 
   transform.erase(value);
 }
 
+/// Processes the list "transforms" of the document or of a container.
+void leave_out_in(Json& container, const std::string& prefix, Problems& problems) {
+  if (!container.is_object() || !container.contains("transforms")) return;
+  Json& transforms = container["transforms"];
+  for (std::size_t i = 0; transforms.is_array() && i < transforms.size(); ++i) {
+    Json& transform = transforms[i];
+    const std::string path = prefix + "transforms[" + std::to_string(i) + "]";
+    leave_out_in(transform, path + ".", problems);
+    if (!transform.is_object() || !transform.contains("op")) continue;
+    for (const TorchvisionKey& known : kKeys)
+      if (transform["op"] == known.op) leave_out(known, transform, path, problems);
+  }
+}
+
 }  // namespace
 
 void leave_out_torchvision_keys(Json& document, Problems& problems) {
-  if (!document.is_object() || !document.contains("transforms")) return;
-  Json& transforms = document["transforms"];
-  for (std::size_t i = 0; transforms.is_array() && i < transforms.size(); ++i) {
-    Json& transform = transforms[i];
-    if (!transform.is_object() || !transform.contains("op")) continue;
-    for (const TorchvisionKey& known : kKeys)
-      if (transform["op"] == known.op)
-        leave_out(known, transform, "transforms[" + std::to_string(i) + "]", problems);
-  }
+  leave_out_in(document, "", problems);
 }
 
 }  // namespace slipstream::chain

@@ -44,3 +44,32 @@ def test_adjustments_of_float_images_match_torchvision(name):
     ours, theirs = SAME[name]
     images = photographs().float() / 255
     assert torch.allclose(ours(images), theirs(images), rtol=0, atol=1e-6)
+
+
+def test_random_apply_applies_all_transforms_or_none():
+    images = photographs(64, side=16)
+    made = T.RandomApply([T.RandomInvert(1), T.RandomHorizontalFlip(1)], p=0.3)(images, sample_ids=range(64))
+    applied = v2.RandomApply([v2.RandomInvert(1), v2.RandomHorizontalFlip(1)], p=1)(images)
+    count = sum(int(torch.equal(*pair)) for pair in zip(made, applied, strict=True))
+    assert count + sum(int(torch.equal(*pair)) for pair in zip(made, images, strict=True)) == 64
+    assert 8 <= count <= 32
+
+
+def test_random_choice_applies_one_transform():
+    images = photographs(64, side=16)
+    made = T.RandomChoice([T.RandomInvert(1), T.RandomEqualize(1)], p=[1, 3])(images, sample_ids=range(64))
+    inverted, equalized = v2.RandomInvert(1)(images), v2.RandomEqualize(1)(images)
+    count = sum(int(torch.equal(*pair)) for pair in zip(made, inverted, strict=True))
+    assert count + sum(int(torch.equal(*pair)) for pair in zip(made, equalized, strict=True)) == 64
+    assert 6 <= count <= 28
+
+
+@pytest.mark.parametrize("container", [T.RandomApply, T.RandomChoice])
+def test_containers_refuse_other_functions(container):
+    for given in (torch.neg, v2.RandomInvert(), T.RandomInvert, T.Compose([T.RandomInvert(), torch.neg])):
+        with pytest.raises(ss.Refused, match="can contain only transforms of slipstream.transforms, not"):
+            container([given])
+    with pytest.raises(ss.Refused, match="there are 0 transforms"):
+        container([])
+    with pytest.raises(ss.Refused, match="works on whole batches, so it cannot be in a container"):
+        container([T.MixUp()])

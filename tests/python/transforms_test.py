@@ -16,6 +16,9 @@ CLASSES = {name: each for name, each in vars(T).items()
            if isinstance(each, type) and issubclass(each, T.Transform) and each is not T.Transform}
 BILINEAR = v2.InterpolationMode.BILINEAR
 
+INVERT = {"name": "random_invert", "op": "random_invert", "p": 0.1}
+EQUALIZE = {"name": "random_equalize", "op": "random_equalize", "p": 1.0}
+
 KEYS = [
     (T.Resize(9), {"op": "resize", "size": 9, "antialias": True}),
     (T.Resize((9, 7), antialias=False), {"op": "resize", "size": [9, 7], "antialias": False}),
@@ -42,6 +45,13 @@ KEYS = [
     (T.RandomAdjustSharpness(1.5, 0.2), {"op": "random_adjust_sharpness", "sharpness_factor": 1.5, "p": 0.2}),
     (T.RandomAutocontrast(0.2), {"op": "random_autocontrast", "p": 0.2}),
     (T.RandomEqualize(0.2), {"op": "random_equalize", "p": 0.2}),
+    (T.RandomApply([T.RandomInvert(0.1), T.Compose([T.RandomEqualize(1)])], 0.2),
+     {"op": "random_apply", "transforms": [INVERT, EQUALIZE], "p": 0.2}),
+    (T.RandomChoice([T.Compose([T.RandomInvert(0.1), T.RandomEqualize(1)]), T.RandomEqualize(1)], (0.2, 3)),
+     {"op": "random_choice", "transforms": [
+         {"name": "random_apply", "op": "random_apply", "transforms": [INVERT, EQUALIZE], "p": 1.0}, EQUALIZE],
+      "p": [0.2, 3.0]}),
+    (T.RandomChoice([T.RandomInvert(0.1)]), {"op": "random_choice", "transforms": [INVERT]}),
     (T.RandomErasing(0.2, (0.1, 0.3), (0.4, 0.5), 6),
      {"op": "random_erasing", "p": 0.2, "scale": [0.1, 0.3], "ratio": [0.4, 0.5], "value": 6}),
     (T.Normalize((0.1, 0.2, 0.3), (0.4, 0.5, 0.6)),

@@ -84,6 +84,8 @@ struct DeviceFunction {
 ///       how it moves the pixels of an image of that shape. Boxes then move too; touches() is not
 ///       called for them. An operation without this member does not change boxes. With boxes in the
 ///       sample it is refused if it changes the size of an image.
+///   bool moves_pixels() const                                                    [MayMovePixels]
+///       false if this object of the type has no map() after all
 ///   Region region(const Drawn&) const                                            [ReadsRegion]
 ///   Drawn within(const Drawn&, const Window&) const
 ///       the part of an image that apply() reads, and the parameters with which apply() takes an

@@ -18,6 +18,11 @@ concept MovesPixels = Operation<T> &&
 };
 
 template <typename T>
+concept MayMovePixels = MovesPixels<T> && requires(const T& op) {
+  { op.moves_pixels() } -> std::same_as<bool>;
+};
+
+template <typename T>
 concept ReadsRegion = Operation<T> &&
     requires(const T& op, const RandomKey& key, const Shape& shape, const Window& window) {
   { op.region(op.draw(key, shape)) } -> std::same_as<Region>;
@@ -123,7 +128,7 @@ class OpHolder final : public OpModel {
 
   void validate() const override { op.validate(); }
   bool touches(FieldKind kind) const override {
-    return kind == FieldKind::boxes ? MovesPixels<T> : op.touches(kind);
+    return kind == FieldKind::boxes ? moves_pixels() : op.touches(kind);
   }
   FieldSpec output(const FieldSpec& in) const override { return op.output(in); }
   bool is_random() const override { return op.is_random(); }
@@ -153,7 +158,9 @@ class OpHolder final : public OpModel {
     std::memcpy(to, &drawn, kDrawnBytes);
   }
   std::optional<AffineMap> map(const std::byte* drawn, const Shape& shape) const override {
-    if constexpr (MovesPixels<T>) return op.map(drawn_at(drawn), shape);
+    if constexpr (MovesPixels<T>) {
+      if (moves_pixels()) return op.map(drawn_at(drawn), shape);
+    }
     return std::nullopt;
   }
   void apply(const std::byte* drawn, FieldKind kind, ConstArray in, MutableArray out,
@@ -196,6 +203,11 @@ class OpHolder final : public OpModel {
   const T op;
 
  private:
+  bool moves_pixels() const {
+    if constexpr (MayMovePixels<T>) return op.moves_pixels();
+    return MovesPixels<T>;
+  }
+
   Drawn drawn_at(const std::byte* at) const {
     std::array<std::byte, sizeof(Drawn)> bytes{};
     std::memcpy(bytes.data(), at, kDrawnBytes);
