@@ -50,7 +50,7 @@ void unpack_jpeg(const JpegSlot& slot, std::span<const std::byte> file,
   } else {
     decode_rgb(file, options, image);
   }
-  resample(FieldKind::image, true, image.view(), crop, out, scratch);
+  resample(FieldKind::image, {}, image.view(), crop, out, scratch);
   if (slot.flips_across) mirror<RandomHorizontalFlip>(out, image, scratch);
   if (slot.flips_down) mirror<RandomVerticalFlip>(out, image, scratch);
 }

@@ -9,8 +9,8 @@ std::int64_t whole_fours(std::int64_t n) { return (n + 3) / 4 * 4; }
 
 }  // namespace
 
-AxisFilter::AxisFilter(const AxisInterval& in, std::int64_t out)
-    : in_(in), out_(out), filter_(in, out), taps_(whole_fours(filter_.most_inputs())) {}
+AxisFilter::AxisFilter(FilterKind kind, const AxisInterval& in, std::int64_t out)
+    : in_(in), out_(out), filter_(kind, in, out), taps_(whole_fours(filter_.most_inputs())) {}
 
 bool AxisFilter::keeps_size() const {
   return in_.pixels == out_ && in_.length == static_cast<double>(out_);

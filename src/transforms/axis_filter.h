@@ -3,20 +3,20 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "transforms/triangle_filter.h"
+#include "transforms/resize_filter.h"
 
 namespace slipstream {
 
-/// Weights of the triangle filter along one axis of an image. Every output is a weighted sum of
+/// Weights of a filter along one axis of an image. Every output is a weighted sum of
 /// `taps` consecutive inputs, starting at `first`; those from `count` on have weight 0. A weight is
-/// high * 2^11 + low, in units of 2^-22. The two halves fit into 16 bits, so that SIMD code can
-/// multiply them in 16 bits and sums stay exact in 32-bit integers.
+/// high * 2^11 + low, in units of 2^-22; only `high` may be negative. The two halves fit into 16
+/// bits, so that SIMD code can multiply them in 16 bits and sums stay exact in 32-bit integers.
 class AxisFilter {
  public:
-  static constexpr int kFractionBits = TriangleFilter::kFractionBits;
+  static constexpr int kFractionBits = ResizeFilter::kFractionBits;
   static constexpr int kLowBits = 11;
 
-  AxisFilter(const AxisInterval& in, std::int64_t out);
+  AxisFilter(FilterKind kind, const AxisInterval& in, std::int64_t out);
 
   std::int64_t in() const { return in_.pixels; }
   std::int64_t out() const { return out_; }
@@ -39,7 +39,7 @@ class AxisFilter {
 
   AxisInterval in_;
   std::int64_t out_;
-  TriangleFilter filter_;
+  ResizeFilter filter_;
   std::int64_t taps_;
   std::int32_t* first_ = nullptr;
   std::int32_t* count_ = nullptr;

@@ -113,8 +113,9 @@ struct Writer {
     json[key] = {value.height, value.width};
   }
   void operator()(const char* key, const ResizedSize& value, Presence need) {
-    if (value.keeps_ratio()) return (*this)(key, value.shorter_side, need);
-    (*this)(key, Size{value.height, value.width}, need);
+    if (value.shorter_side != 0) (*this)(key, value.shorter_side, need);
+    if (value.height != 0) (*this)(key, Size{value.height, value.width}, need);
+    if (value.max_size != 0) (*this)("max_size", value.max_size, need);
   }
   void operator()(const char* key, const chain::Pair& pair, Presence) { json[key] = pair.values; }
   void operator()(const char* key, const chain::Shear& shear, Presence) {

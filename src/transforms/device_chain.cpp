@@ -35,7 +35,10 @@ std::optional<OnCanvas> on_canvas(const AnyOp& op) {
   RandomResizedCrop part;
   if (crop != nullptr) part = *crop;
   // A resize is a RandomResizedCrop whose region is the whole image.
-  if (resize != nullptr) part = {.size = resize->size.of({}), .antialias = resize->antialias};
+  if (resize != nullptr)
+    part = {.size = resize->size.of({}),
+            .antialias = resize->antialias,
+            .interpolation = resize->interpolation};
   return OnCanvas{part, canvas_side(part.size.height), canvas_side(part.size.width)};
 }
 

@@ -4,6 +4,7 @@
 
 #include "slipstream/transforms/drawn.h"
 #include "slipstream/transforms/pixel.h"
+#include "transforms/resize_filter.h"
 
 // Computes where pixels come from, shared by the CPU and the GPU (see pixel.h). Coordinates count
 // pixels; the centers of pixels are integers.
@@ -48,7 +49,46 @@ SLIPSTREAM_HOST_DEVICE inline float between(float first, float second, float wei
   return fused(weight, second - first, first);
 }
 
-/// Converts a weight of a TriangleFilter to float32.
+/// Returns the filter of a resize, for the axes that it filters.
+SLIPSTREAM_HOST_DEVICE constexpr FilterKind filter_kind(Interpolation interpolation,
+                                                        bool antialias) {
+  if (interpolation != Interpolation::bicubic) return FilterKind::triangle;
+  return antialias ? FilterKind::cubic : FilterKind::cubic_points;
+}
+
+/// Returns true if a resize of uint8 values filters both axes in fixed point. If not, it
+/// interpolates in float32.
+SLIPSTREAM_HOST_DEVICE constexpr bool filters_levels(Interpolation interpolation, bool antialias) {
+  return antialias || interpolation == Interpolation::bicubic;
+}
+
+/// Returns the interpolation of masks in a resize that applies `interpolation` to images.
+SLIPSTREAM_HOST_DEVICE constexpr Interpolation mask_interpolation(Interpolation interpolation) {
+  return interpolation == Interpolation::nearest ? interpolation : Interpolation::nearest_exact;
+}
+
+/// Returns true if a resize filters an axis of float32 values. On other axes, every output has two
+/// neighbors.
+SLIPSTREAM_HOST_DEVICE constexpr bool is_filtered_axis(FilterKind filter, bool antialias,
+                                                       std::int64_t in, std::int64_t out) {
+  return filter != FilterKind::triangle || (antialias && in > out);
+}
+
+/// Returns the input pixel whose value output i gets in a resize without interpolation.
+/// REQUIRES: `interpolation` is nearest or nearest_exact
+SLIPSTREAM_HOST_DEVICE inline std::int32_t nearest_input(Interpolation interpolation,
+                                                         std::int32_t i, std::int32_t in,
+                                                         std::int32_t out) {
+  if (interpolation == Interpolation::nearest_exact) {
+    // This is the pixel that contains the center of pixel i, computed in integers.
+    return static_cast<std::int32_t>((2 * std::int64_t{i} + 1) * in / (2 * std::int64_t{out}));
+  }
+  const float scale = static_cast<float>(in) / static_cast<float>(out);
+  const auto at = static_cast<std::int32_t>(static_cast<float>(i) * scale);
+  return at < in - 1 ? at : in - 1;
+}
+
+/// Converts a weight of a ResizeFilter to float32.
 SLIPSTREAM_HOST_DEVICE inline float filtered_weight(std::int32_t weight) {
   return static_cast<float>(weight) * 0x1p-22F;
 }

@@ -20,7 +20,17 @@ namespace slipstream::chain {
 enum class Presence : std::uint8_t { required, optional };
 
 constexpr std::string_view to_string(Interpolation interpolation) {
-  return interpolation == Interpolation::nearest ? "nearest" : "bilinear";
+  switch (interpolation) {
+    case Interpolation::nearest:
+      return "nearest";
+    case Interpolation::nearest_exact:
+      return "nearest-exact";
+    case Interpolation::bilinear:
+      return "bilinear";
+    case Interpolation::bicubic:
+      return "bicubic";
+  }
+  return "";
 }
 
 /// Meaning of a single number for a parameter with a minimum and a maximum.
@@ -54,7 +64,8 @@ struct Weights {
 
 template <typename Visit>
 void visit_parameters(Visit& visit, Resize& op) {
-  visit("size", op.size, Presence::required);
+  visit("size", op.size, Presence::required);  // and "max_size"
+  visit("interpolation", op.interpolation, Presence::optional);
   visit("antialias", op.antialias, Presence::optional);
 }
 
@@ -74,6 +85,7 @@ void visit_parameters(Visit& visit, RandomResizedCrop& op) {
   visit("size", op.size, Presence::required);
   visit("scale", Pair{op.scale}, Presence::optional);
   visit("ratio", Pair{op.ratio}, Presence::optional);
+  visit("interpolation", op.interpolation, Presence::optional);
   visit("antialias", op.antialias, Presence::optional);
 }
 

@@ -50,7 +50,7 @@ RandomResizedCrop::Drawn RandomResizedCrop::draw(const RandomKey& key, const Sha
 void RandomResizedCrop::apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
                               Scratch& scratch) const {
   require_drawn_for(kName, drawn, in);
-  resample(kind, antialias, in, drawn, out, scratch);
+  resample(kind, {interpolation, antialias}, in, drawn, out, scratch);
 }
 
 }  // namespace slipstream

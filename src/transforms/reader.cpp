@@ -34,12 +34,25 @@ bool Reader::are_numbers(const std::string& key, const Json& list) {
 void Reader::operator()(const std::string& key, Interpolation& out, Presence need) {
   const Json* value = find(key, need);
   if (value == nullptr) return;
-  for (const Interpolation each : {Interpolation::nearest, Interpolation::bilinear}) {
-    if (*value != to_string(each)) continue;
-    out = each;
+  struct Name {
+    Json name;
+    Interpolation meaning;
+  };
+  // The numbers are PIL's constants, which torchvision accepts, too.
+  const Name kNames[] = {{to_string(Interpolation::nearest), Interpolation::nearest},
+                         {to_string(Interpolation::nearest_exact), Interpolation::nearest_exact},
+                         {"nearest_exact", Interpolation::nearest_exact},
+                         {to_string(Interpolation::bilinear), Interpolation::bilinear},
+                         {to_string(Interpolation::bicubic), Interpolation::bicubic},
+                         {0, Interpolation::nearest},
+                         {2, Interpolation::bilinear},
+                         {3, Interpolation::bicubic}};
+  for (const auto& [name, meaning] : kNames) {
+    if (*value != name) continue;
+    out = meaning;
     return;
   }
-  must_be(key, "nearest or bilinear", *value);
+  must_be(key, "nearest, nearest-exact, bilinear or bicubic", *value);
 }
 
 void Reader::operator()(const std::string& key, DType& out, Presence need) {
@@ -76,10 +89,18 @@ void Reader::operator()(const std::string& key, Size& out, Presence need) {
 }
 
 void Reader::operator()(const std::string& key, ResizedSize& out, Presence need) {
+  std::int64_t max_size = 0;
+  if (const Json* value = find("max_size", Presence::optional)) {
+    if (!json::is_integer(*value) || value->get<std::int64_t>() < 1)
+      return must_be("max_size", "a whole number of 1 or more", *value);
+    max_size = value->get<std::int64_t>();
+    need = Presence::optional;
+  }
   const auto sides =
       find_sides(key, need, "[height, width] or a whole number, the length of the shorter side");
-  if (!sides) return;
-  out = sides->is_one ? ResizedSize(sides->first) : ResizedSize(sides->first, sides->second);
+  if (sides)
+    out = sides->is_one ? ResizedSize(sides->first) : ResizedSize(sides->first, sides->second);
+  out.max_size = max_size;
 }
 
 void Reader::operator()(const std::string& key, const KernelSize& out, Presence need) {

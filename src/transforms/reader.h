@@ -41,6 +41,7 @@ class Reader : public json::Fields {
   void operator()(const std::string& key, Interpolation& out, Presence need);
   void operator()(const std::string& key, DType& out, Presence need);
   void operator()(const std::string& key, Size& out, Presence need);
+  /// Reads the keys `key` and "max_size". With "max_size", `key` is optional.
   void operator()(const std::string& key, ResizedSize& out, Presence need);
   void operator()(const std::string& key, const Pair& out, Presence need);
   void operator()(const std::string& key, const Shear& out, Presence need);

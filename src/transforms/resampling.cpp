@@ -1,8 +1,10 @@
 #include "transforms/resampling.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "transforms/geometry.h"
+#include "transforms/interpolation.h"
 #include "transforms/resize_kernels.h"
 
 namespace slipstream {
@@ -62,11 +64,11 @@ AxisInterval reduced(std::int64_t from, std::int64_t length, std::int64_t reduct
           static_cast<double>(length) / parts};
 }
 
-void resample_bilinear(const ConstArray& in, const DrawnCrop& crop, const MutableArray& out,
-                       Scratch& scratch) {
+void resample_levels(FilterKind filter, const ConstArray& in, const DrawnCrop& crop,
+                     const MutableArray& out, Scratch& scratch) {
   const Region& region = crop.region;
-  AxisFilter down(reduced(region.top, region.height, crop.reduction), out.shape[0]);
-  AxisFilter across(reduced(region.left, region.width, crop.reduction), out.shape[1]);
+  AxisFilter down(filter, reduced(region.top, region.height, crop.reduction), out.shape[0]);
+  AxisFilter across(filter, reduced(region.left, region.width, crop.reduction), out.shape[1]);
   const std::int64_t top = region.top / crop.reduction;
   const std::int64_t left = region.left / crop.reduction;
   const std::int64_t height = down.in();
@@ -94,47 +96,71 @@ void resample_bilinear(const ConstArray& in, const DrawnCrop& crop, const Mutabl
   filter_down(down, narrowed, channels * out.shape[1], out);
 }
 
-template <typename T>
-void resample_nearest(const ConstArray& in, const Region& region, const MutableArray& out,
-                      Scratch& scratch) {
-  const std::int64_t width = out.shape[1];
-  auto* from = scratch.reset(DType::int64, {width}).as<std::int64_t>();
-  for (std::int64_t x = 0; x < width; ++x) {
-    // This is the source pixel that contains the center of pixel x, computed in integers.
-    from[x] = region.left + (2 * x + 1) * region.width / (2 * width);
+// Copies pixels of a row. N is the number of bytes of a pixel if the compiler knows it, else 0.
+template <std::size_t N>
+void gather(const std::int64_t* from, std::int64_t count, const std::byte* in, std::byte* out,
+            std::size_t bytes) {
+  if constexpr (N > 0) bytes = N;
+  for (std::int64_t i = 0; i < count; ++i, out += bytes) {
+    std::memcpy(out, in + static_cast<std::size_t>(from[i]) * bytes, bytes);
   }
+}
+
+auto gather_for(std::size_t bytes) {
+  switch (bytes) {
+    case 1:
+      return gather<1>;
+    case 3:
+      return gather<3>;
+    case 4:
+      return gather<4>;
+    case 8:
+      return gather<8>;
+    case 12:
+      return gather<12>;
+    default:
+      return gather<0>;
+  }
+}
+
+void resample_nearest(Interpolation interpolation, const ConstArray& in, const Region& region,
+                      const MutableArray& out, Scratch& scratch) {
+  const std::int64_t width = out.shape[1];
+  const auto input = [&](std::int64_t i, std::int64_t from, std::int64_t to) -> std::int64_t {
+    return nearest_input(interpolation, static_cast<std::int32_t>(i),
+                         static_cast<std::int32_t>(from), static_cast<std::int32_t>(to));
+  };
+  auto* from = scratch.reset(DType::int64, {width}).as<std::int64_t>();
+  for (std::int64_t x = 0; x < width; ++x) from[x] = region.left + input(x, region.width, width);
+  const std::size_t bytes = pixel_bytes(in);
+  const auto gather_row = gather_for(bytes);
   for (std::int64_t y = 0; y < out.shape[0]; ++y) {
-    const std::int64_t source = region.top + (2 * y + 1) * region.height / (2 * out.shape[0]);
-    const T* row = in.as<T>() + source * in.shape[1];
-    T* to = out.as<T>() + y * width;
-    for (std::int64_t x = 0; x < width; ++x) to[x] = row[from[x]];
+    const std::int64_t row = region.top + input(y, region.height, out.shape[0]);
+    gather_row(from, width, in.data + static_cast<std::size_t>(row * in.shape[1]) * bytes,
+               out.data + static_cast<std::size_t>(y * width) * bytes, bytes);
   }
 }
 
 }  // namespace
 
-void resample(FieldKind kind, bool antialias, const ConstArray& in, const DrawnCrop& crop,
+void resample(FieldKind kind, const Resampling& how, const ConstArray& in, const DrawnCrop& crop,
               const MutableArray& out, Scratch& scratch) {
   const Region& region = crop.region;
-  const bool is_image = kind == FieldKind::image;
+  const bool is_nearest = how.interpolation == Interpolation::nearest ||
+                          how.interpolation == Interpolation::nearest_exact;
   const bool keeps_size = region.height == out.shape[0] && region.width == out.shape[1];
-  if (keeps_size && crop.reduction == 1 && (!is_image || in.dtype == DType::uint8)) {
+  const bool is_copied = kind != FieldKind::image || is_nearest;
+  if (keeps_size && crop.reduction == 1 && (is_copied || in.dtype == DType::uint8)) {
     return copy_region(in, region, out);
   }
-  if (is_image) {
-    const bool is_float = in.dtype == DType::float32 || !antialias;
-    return is_float ? resample_floats(antialias, in, region, out, scratch)
-                    : resample_bilinear(in, crop, out, scratch);
+  if (is_copied) {
+    const auto way = is_nearest ? how.interpolation : mask_interpolation(how.interpolation);
+    return resample_nearest(way, in, region, out, scratch);
   }
-  // The values are only copied, so their size is all that matters.
-  switch (size_bytes(in.dtype)) {
-    case 1:
-      return resample_nearest<std::uint8_t>(in, region, out, scratch);
-    case 4:
-      return resample_nearest<std::uint32_t>(in, region, out, scratch);
-    default:
-      return resample_nearest<std::uint64_t>(in, region, out, scratch);
+  if (in.dtype == DType::float32 || !filters_levels(how.interpolation, how.antialias)) {
+    return resample_floats(how, in, region, out, scratch);
   }
+  resample_levels(filter_kind(how.interpolation, how.antialias), in, crop, out, scratch);
 }
 
 }  // namespace slipstream

@@ -5,8 +5,8 @@
 #include "transforms/interpolation.h"
 #include "transforms/pixel_field.h"
 #include "transforms/resampling.h"
+#include "transforms/resize_filter.h"
 #include "transforms/resize_kernels.h"
-#include "transforms/triangle_filter.h"
 
 namespace slipstream {
 namespace {
@@ -14,11 +14,14 @@ namespace {
 /// Inputs and weights of each output of one axis.
 class Axis {
  public:
-  Axis(std::int64_t in, std::int64_t out, bool antialias)
-      : in_(static_cast<std::int32_t>(in)),
+  Axis(const Resampling& how, std::int64_t in, std::int64_t out)
+      : kind_(filter_kind(how.interpolation, how.antialias)),
+        in_(static_cast<std::int32_t>(in)),
         out_(out),
         scale_(static_cast<float>(in) / static_cast<float>(out)),
-        most_inputs_(antialias && in > out ? TriangleFilter(in, out).most_inputs() : 0) {}
+        most_inputs_(is_filtered_axis(kind_, how.antialias, in, out)
+                         ? ResizeFilter(kind_, in, out).most_inputs()
+                         : 0) {}
 
   /// Returns true if outputs are filtered. Otherwise every output has two neighbors.
   bool is_filtered() const { return most_inputs_ > 0; }
@@ -50,7 +53,7 @@ class Axis {
       neighbors_[i] = resized_axis(static_cast<std::int32_t>(i), in_, scale_);
     }
     if (!is_filtered()) return;
-    const TriangleFilter filter(in_, out_);
+    const ResizeFilter filter(kind_, in_, out_);
     for (std::int64_t i = 0; i < out_; ++i) {
       const double sum = filter.sum(i);
       float* weight = weights_ + i * most_inputs_;
@@ -62,7 +65,7 @@ class Axis {
   /// Calls take(input, weight, is_first) for every input of output i. REQUIRES: place()
   template <typename Take>
   void for_each_input(std::int64_t i, Take take) const {
-    const TriangleFilter filter(in_, out_);
+    const ResizeFilter filter(kind_, in_, out_);
     const std::int64_t begin = filter.begin(i);
     const std::int64_t end = filter.end(i);
     const float* weight = weights_ + i * most_inputs_;
@@ -70,6 +73,7 @@ class Axis {
   }
 
  private:
+  FilterKind kind_;
   std::int32_t in_;
   std::int64_t out_;
   float scale_;
@@ -163,12 +167,12 @@ std::int64_t narrowed_at_once(const Axis& across, const Region& region, const st
 }
 
 template <int C, typename T>
-void resample_pixels(bool antialias, const ConstArray& in, const Region& region,
+void resample_pixels(const Resampling& how, const ConstArray& in, const Region& region,
                      const MutableArray& out, Scratch& scratch) {
   const std::int64_t width = out.shape[1];
   const std::int64_t count = width * C;
-  Axis across(region.width, width, antialias);
-  Axis down(region.height, out.shape[0], antialias);
+  Axis across(how, region.width, width);
+  Axis down(how, region.height, out.shape[0]);
   const std::int64_t floats = (region.height + 1) * count + region.width * C;
   std::byte* const memory =
       scratch.reset(DType::uint8, {across.bytes() + down.bytes() + 4 * floats}).data;
@@ -195,26 +199,26 @@ void resample_pixels(bool antialias, const ConstArray& in, const Region& region,
 }
 
 template <typename T>
-void resample_as(bool antialias, const ConstArray& in, const Region& region,
+void resample_as(const Resampling& how, const ConstArray& in, const Region& region,
                  const MutableArray& out, Scratch& scratch) {
   switch (in.shape[2]) {
     case 1:
-      return resample_pixels<1, T>(antialias, in, region, out, scratch);
+      return resample_pixels<1, T>(how, in, region, out, scratch);
     case 2:
-      return resample_pixels<2, T>(antialias, in, region, out, scratch);
+      return resample_pixels<2, T>(how, in, region, out, scratch);
     case 3:
-      return resample_pixels<3, T>(antialias, in, region, out, scratch);
+      return resample_pixels<3, T>(how, in, region, out, scratch);
     default:
-      resample_pixels<4, T>(antialias, in, region, out, scratch);
+      resample_pixels<4, T>(how, in, region, out, scratch);
   }
 }
 
 }  // namespace
 
-void resample_floats(bool antialias, const ConstArray& in, const Region& region,
+void resample_floats(const Resampling& how, const ConstArray& in, const Region& region,
                      const MutableArray& out, Scratch& scratch) {
-  in.dtype == DType::uint8 ? resample_as<std::uint8_t>(antialias, in, region, out, scratch)
-                           : resample_as<float>(antialias, in, region, out, scratch);
+  in.dtype == DType::uint8 ? resample_as<std::uint8_t>(how, in, region, out, scratch)
+                           : resample_as<float>(how, in, region, out, scratch);
 }
 
 }  // namespace slipstream

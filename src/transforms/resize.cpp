@@ -17,16 +17,37 @@ constexpr std::int64_t kMaxSide = 65'536;
 
 Size ResizedSize::of(const Size& image) const {
   if (!keeps_ratio()) return {height, width};
-  const std::int64_t shorter = std::min(image.height, image.width);
-  const std::int64_t longer = shorter_side * std::max(image.height, image.width) / shorter;
-  return image.height <= image.width ? Size{shorter_side, longer} : Size{longer, shorter_side};
+  std::int64_t shorter = std::min(image.height, image.width);
+  std::int64_t longer = std::max(image.height, image.width);
+  if (shorter_side != 0) {
+    longer = shorter_side * longer / shorter;
+    shorter = shorter_side;
+  }
+  if (max_size != 0 && (shorter_side == 0 || longer > max_size)) {
+    shorter = max_size * shorter / longer;
+    longer = max_size;
+  }
+  return image.height <= image.width ? Size{shorter, longer} : Size{longer, shorter};
 }
 
 void Resize::validate() const {
   if (!size.keeps_ratio()) return require_sides(kName, {size.height, size.width});
-  if (size.shorter_side >= 1 && size.shorter_side <= kMaxSide) return;
-  throw Refused("resize: the size is " + std::to_string(size.shorter_side) +
-                "; the shorter side must be 1 to " + std::to_string(kMaxSide));
+  const auto refuse_unless = [](bool is_valid, const char* what, std::int64_t side,
+                                const std::string& allowed) {
+    if (is_valid) return;
+    throw Refused("resize: " + std::string(what) + " is " + std::to_string(side) + "; " + allowed);
+  };
+  const std::string most = std::to_string(kMaxSide);
+  const std::int64_t shorter = size.shorter_side;
+  const bool has_both = shorter != 0 && size.max_size != 0;
+  refuse_unless(shorter >= 0 && shorter <= kMaxSide, "the size", shorter,
+                "the shorter side must be 1 to " + most);
+  refuse_unless(size.max_size >= 0 && size.max_size <= kMaxSide, "max_size", size.max_size,
+                "it must be 1 to " + most);
+  refuse_unless(size.height == 0 && size.width == 0, "max_size", size.max_size,
+                "it is for a size of one number; leave it out for [height, width]");
+  refuse_unless(!has_both || size.max_size > shorter, "max_size", size.max_size,
+                "it must be above the size, " + std::to_string(shorter));
 }
 
 FieldSpec Resize::output(const FieldSpec& in) const {
@@ -42,11 +63,15 @@ Resize::Drawn Resize::draw(const RandomKey&, const Shape& shape) const {
   if (size.keeps_ratio()) {
     if (shape[0] < 1 || shape[1] < 1) throw UnfitSample("resize: the image has no pixels");
     const Size to = size.of({shape[0], shape[1]});
-    if (to.height > kMaxSide || to.width > kMaxSide || to.height > kDefaultPixelLimit / to.width)
-      throw UnfitSample("resize: the image is " + to_string(shape) + "; with a shorter side of " +
-                        std::to_string(size.shorter_side) + " it becomes " +
-                        std::to_string(to.height) + " x " + std::to_string(to.width) +
-                        " pixels, which is too large: give [height, width]");
+    const bool is_too_small = to.height < 1 || to.width < 1;
+    if (is_too_small || to.height > kMaxSide || to.width > kMaxSide ||
+        to.height > kDefaultPixelLimit / to.width)
+      throw UnfitSample("resize: the image is " + to_string(shape) + "; with a " +
+                        (is_too_small ? "max_size of " + std::to_string(size.max_size)
+                                      : "shorter side of " + std::to_string(size.shorter_side)) +
+                        " it becomes " + std::to_string(to.height) + " x " +
+                        std::to_string(to.width) + " pixels, which is too " +
+                        (is_too_small ? "small" : "large") + ": give [height, width]");
   }
   return {{0, 0, shape[0], shape[1]}, shape[0], shape[1]};
 }
@@ -57,7 +82,8 @@ void Resize::apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArr
   // Unless it was reduced, a field may have another size than the one that draw() saw, and the
   // whole field is resized.
   const bool is_reduced = drawn.reduction > 1;
-  resample(kind, antialias, in, is_reduced ? drawn : draw({}, in.shape), out, scratch);
+  resample(kind, {interpolation, antialias}, in, is_reduced ? drawn : draw({}, in.shape), out,
+           scratch);
 }
 
 }  // namespace slipstream

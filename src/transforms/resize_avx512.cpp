@@ -64,9 +64,7 @@ Weights load_weight_vectors(const AxisFilter& filter, std::int64_t i, std::int32
 }
 
 [[SLIPSTREAM_AVX512]] inline __m512i levels(__m512i sums) {
-  // A logical shift is enough: the weights of a triangle filter are not negative, so the sums are
-  // not either.
-  return _mm512_srli_epi32(sums, AxisFilter::kFractionBits);
+  return _mm512_srai_epi32(sums, AxisFilter::kFractionBits);
 }
 
 /// Rows of RGB pixels that are resized horizontally to contiguous rows of values.
@@ -144,8 +142,10 @@ struct Filtered {
       }
     }
     for (int row = 0; row < kRows; ++row) {
+      // The conversion takes its input as unsigned, so that it clamps only above.
+      const __m512i positive = _mm512_max_epi32(levels(sums[row]), _mm512_setzero_si512());
       _mm_storeu_si128(reinterpret_cast<__m128i*>(out + row * out_stride),
-                       _mm512_cvtusepi32_epi8(levels(sums[row])));
+                       _mm512_cvtusepi32_epi8(positive));
     }
   }
 };
@@ -276,9 +276,10 @@ std::int64_t filter_rows(const AxisFilter& across, const std::uint8_t* in, std::
   std::int32_t most = 0;
   for (std::int64_t x = 0; x < across.out(); ++x) most = std::max(most, across.count(x));
   const Rows all = {in, stride, rows, 3 * across.in(), 3 * across.out()};
-  // Filters with more than two steps are left to the next slower implementation.
+  // Filters with more than three steps are left to the next slower implementation.
   if (most <= kTaps) return make_rows<Filtered<1>>(all, across, out);
-  return most <= 2 * kTaps ? make_rows<Filtered<2>>(all, across, out) : 0;
+  if (most <= 2 * kTaps) return make_rows<Filtered<2>>(all, across, out);
+  return most <= 3 * kTaps ? make_rows<Filtered<3>>(all, across, out) : 0;
 }
 
 std::int64_t between_rows(std::span<const Neighbors> across, std::int64_t pixels,

@@ -25,13 +25,12 @@ constexpr const char* kClassesOfData =
     ": leave it out, because the number of classes is that of the data or of --classes";
 
 constexpr std::array kKeys = {
-    TorchvisionKey{Resize::kName, "interpolation", R"("bilinear")"},
-    TorchvisionKey{Resize::kName, "max_size", "null"},
+    TorchvisionKey{Resize::kName, "size", "null", true},
+    TorchvisionKey{Resize::kName, "max_size", "null", true},
     TorchvisionKey{RandomCrop::kName, "padding", "null", true},
     TorchvisionKey{RandomCrop::kName, "pad_if_needed", "false"},
     TorchvisionKey{RandomCrop::kName, "fill", "0"},
     TorchvisionKey{RandomCrop::kName, "padding_mode", R"("constant")"},
-    TorchvisionKey{RandomResizedCrop::kName, "interpolation", R"("bilinear")"},
     TorchvisionKey{RandomRotation::kName, "expand", "false"},
     TorchvisionKey{RandomRotation::kName, "center", "null"},
     TorchvisionKey{RandomAffine::kName, "translate", "null", true},

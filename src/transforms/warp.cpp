@@ -37,6 +37,11 @@ Matrix inverse(const Matrix& m) {
   return {m.d / by, -m.b / by, -m.c / by, m.a / by};
 }
 
+void require_two_by_two(std::string_view op, Interpolation interpolation) {
+  if (interpolation == Interpolation::nearest || interpolation == Interpolation::bilinear) return;
+  throw Refused(std::string(op) + ": the interpolation must be nearest or bilinear");
+}
+
 double drawn_between(RandomStream& stream, double low, double high) {
   return low + static_cast<double>(stream.uniform()) * (high - low);
 }
@@ -103,6 +108,7 @@ AffineMap forward(const DrawnWarp& drawn) {
 void RandomRotation::validate() const {
   require_all(
       [&] { require_range(kName, "the angle", degrees[0], degrees[1], -kMaxDegrees, kMaxDegrees); },
+      [&] { require_two_by_two(kName, interpolation); },
       [&] { require_number(kName, "fill", fill); });
 }
 
@@ -131,12 +137,14 @@ void RandomAffine::validate() const {
                     "; it must be 0 to 1, a fraction of the image's side");
     };
   };
-  require_all(within("the angle", degrees[0], degrees[1], -kMaxDegrees, kMaxDegrees),
-              share("translate[0]", translate[0]), share("translate[1]", translate[1]),
-              within("the scale", scale[0], scale[1], 1 / kMaxScale, kMaxScale),
-              within("the shear along x", shear[0], shear[1], -kMaxShear, kMaxShear),
-              within("the shear along y", shear[2], shear[3], -kMaxShear, kMaxShear),
-              [&] { require_number(kName, "fill", fill); });
+  require_all(
+      within("the angle", degrees[0], degrees[1], -kMaxDegrees, kMaxDegrees),
+      share("translate[0]", translate[0]), share("translate[1]", translate[1]),
+      within("the scale", scale[0], scale[1], 1 / kMaxScale, kMaxScale),
+      within("the shear along x", shear[0], shear[1], -kMaxShear, kMaxShear),
+      within("the shear along y", shear[2], shear[3], -kMaxShear, kMaxShear),
+      [&] { require_two_by_two(kName, interpolation); },
+      [&] { require_number(kName, "fill", fill); });
 }
 
 FieldSpec RandomAffine::output(const FieldSpec& in) const { return warped(kName, in, fill); }

@@ -69,6 +69,7 @@ TEST(Chain, WritesTheDocumentedJsonLayout) {
         0.75,
         1.3333333333333333
       ],
+      "interpolation": "bilinear",
       "antialias": true
     },
     {
@@ -123,7 +124,7 @@ TEST(Chain, AllProblemsAreReportedWithTheirPaths) {
   transforms[3].op must be a string, not 5
   transforms[4].size is missing
   transforms[4].antialias must be true or false, not 1.5
-  transforms[4].sise: unknown key 'sise'; did you mean 'size'? known: op, name, size, antialias
+  transforms[4].sise: unknown key 'sise'; did you mean 'size'? known: op, name, max_size, size, interpolation, antialias
   transforms[5]: random_crop: the padding is 4; it must be 0 or more, and less than height and width
   transforms[6].mean must be a list of 1 to 4 numbers, not a list of 0
   transforms[6].std[2] must be a number, not "3"

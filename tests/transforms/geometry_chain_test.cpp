@@ -24,7 +24,23 @@ constexpr const char* kGeometry = R"({
         4,
         5
       ],
+      "interpolation": "bicubic",
       "antialias": false
+    },
+    {
+      "name": "limited",
+      "op": "resize",
+      "size": 10,
+      "max_size": 12,
+      "interpolation": "nearest-exact",
+      "antialias": true
+    },
+    {
+      "name": "longer",
+      "op": "resize",
+      "max_size": 13,
+      "interpolation": "bilinear",
+      "antialias": true
     },
     {
       "name": "part",
@@ -41,6 +57,7 @@ constexpr const char* kGeometry = R"({
         1.0,
         2.0
       ],
+      "interpolation": "nearest",
       "antialias": false
     },
     {
@@ -92,15 +109,23 @@ constexpr const char* kGeometry = R"({
 
 TEST(GeometryChain, ReadsEveryGeometryKey) {
   const auto chain = parse_chain(kGeometry);
-  ASSERT_EQ(chain.size(), 5u);
+  ASSERT_EQ(chain.size(), 7u);
   EXPECT_FALSE(chain[0].op.get_if<Resize>()->antialias);
-  EXPECT_FALSE(chain[1].op.get_if<RandomResizedCrop>()->antialias);
-  const auto* rotate = chain[2].op.get_if<RandomRotation>();
+  EXPECT_EQ(chain[0].op.get_if<Resize>()->interpolation, Interpolation::bicubic);
+  const Resize& limited = *chain[1].op.get_if<Resize>();
+  EXPECT_EQ(limited.size.shorter_side, 10);
+  EXPECT_EQ(limited.size.max_size, 12);
+  EXPECT_EQ(limited.interpolation, Interpolation::nearest_exact);
+  EXPECT_EQ(chain[2].op.get_if<Resize>()->size.shorter_side, 0);
+  EXPECT_EQ(chain[2].op.get_if<Resize>()->size.max_size, 13);
+  EXPECT_FALSE(chain[3].op.get_if<RandomResizedCrop>()->antialias);
+  EXPECT_EQ(chain[3].op.get_if<RandomResizedCrop>()->interpolation, Interpolation::nearest);
+  const auto* rotate = chain[4].op.get_if<RandomRotation>();
   EXPECT_EQ(rotate->degrees[0], -30.5);
   EXPECT_EQ(rotate->degrees[1], 45);
   EXPECT_EQ(rotate->interpolation, Interpolation::bilinear);
   EXPECT_EQ(rotate->fill, 7);
-  const auto* affine = chain[3].op.get_if<RandomAffine>();
+  const auto* affine = chain[5].op.get_if<RandomAffine>();
   EXPECT_EQ(affine->degrees[0], -1);
   EXPECT_EQ(affine->degrees[1], 2);
   EXPECT_EQ(affine->translate[0], 0.1);
@@ -113,7 +138,7 @@ TEST(GeometryChain, ReadsEveryGeometryKey) {
   EXPECT_EQ(affine->shear[3], 6);
   EXPECT_EQ(affine->interpolation, Interpolation::bilinear);
   EXPECT_EQ(affine->fill, 8);
-  const auto* blur = chain[4].op.get_if<GaussianBlur>();
+  const auto* blur = chain[6].op.get_if<GaussianBlur>();
   EXPECT_EQ(blur->kernel_size, 9);
   EXPECT_EQ(blur->sigma[0], 0.25);
   EXPECT_EQ(blur->sigma[1], 2.5);
@@ -201,7 +226,7 @@ TEST(GeometryChain, InvalidPairsAndSizesAreReported) {
   transforms[13]: grayscale: num_output_channels is 1; it must be 3, because images keep their channels: write 3, and all channels become gray
   transforms[14].op: unknown operation 'horizontal_flip'; did you mean 'random_horizontal_flip'? known: resize, center_crop, random_crop, random_resized_crop, random_horizontal_flip, random_vertical_flip, random_rotation, random_affine, gaussian_blur, color_jitter, grayscale, random_grayscale, random_invert, random_posterize, random_solarize, random_adjust_sharpness, random_autocontrast, random_equalize, random_apply, random_choice, random_erasing, random_mask, convert_color, divide, to_dtype, normalize, mixup, cutmix, one_hot
   transforms[15].size is missing
-  transforms[15].height: unknown key 'height'; known: op, name, size, scale, ratio, antialias)");
+  transforms[15].height: unknown key 'height'; known: op, name, size, scale, ratio, interpolation, antialias)");
 }
 
 TEST(GeometryChain, AcceptsTorchvisionKeysWithNeutralValues) {
@@ -228,20 +253,31 @@ TEST(GeometryChain, AcceptsTorchvisionKeysWithNeutralValues) {
             plain);
 }
 
+TEST(GeometryChain, InterpolationIsGivenByNameOrByPilNumber) {
+  const auto read = [](const std::string& value) {
+    const auto chain = parse_chain(
+        with(R"({"op": "resize", "size": null, "max_size": 4, "interpolation": )" + value + "}"));
+    return chain[0].op.get_if<Resize>()->interpolation;
+  };
+  for (const char* name : {"\"nearest\"", "0"}) EXPECT_EQ(read(name), Interpolation::nearest);
+  for (const char* name : {"\"nearest-exact\"", "\"nearest_exact\""})
+    EXPECT_EQ(read(name), Interpolation::nearest_exact);
+  for (const char* name : {"\"bilinear\"", "2"}) EXPECT_EQ(read(name), Interpolation::bilinear);
+  for (const char* name : {"\"bicubic\"", "3"}) EXPECT_EQ(read(name), Interpolation::bicubic);
+}
+
 TEST(GeometryChain, UnsupportedTorchvisionValuesAreReported) {
-  EXPECT_EQ(
-      refusal(with(R"({"op": "resize", "size": 40, "interpolation": "bicubic", "max_size": 60},
+  EXPECT_EQ(refusal(with(R"({"op": "resize", "size": [40, 30], "max_size": 60},
                 {"op": "random_crop", "size": 4, "padding": 1, "fill": [1, 2, 3]},
                 {"op": "random_rotation", "degrees": 9, "expand": true},
                 {"op": "color_jitter", "hue": "much"}, {"op": "center_crop", "size": 3, "fill": 0},
                 {"op": "normalize", "mean": [0.5], "std": null},
                 {"op": "mixup", "num_classes": 10}, {"op": "one_hot"})")),
-      R"(Refused: these transforms cannot be read:
-  transforms[0]: resize: "interpolation" is "bicubic"; torchvision supports that value, this program supports only "bilinear"
-  transforms[0]: resize: "max_size" is 60; torchvision supports that value, this program supports only null
+            R"(Refused: these transforms cannot be read:
   transforms[1]: random_crop: "fill" is a list of 3; torchvision supports that value, this program supports only 0
   transforms[2]: random_rotation: "expand" is true; torchvision supports that value, this program supports only false
   transforms[6]: mixup: "num_classes" is 10; torchvision supports that value, this program supports only null: leave it out, because the number of classes is that of the data or of --classes
+  transforms[0]: resize: max_size is 60; it is for a size of one number; leave it out for [height, width]
   transforms[3].hue must be a number or a list of 2 numbers, not "much"
   transforms[4].fill: unknown key 'fill'; known: op, name, size
   transforms[5].std must be a list of 1 to 4 numbers, not null)");
@@ -254,17 +290,22 @@ TEST(GeometryChain, InvalidGeometryParametersAreReported) {
                 {"op": "gaussian_blur", "kernel_size": 3.5},
                 {"op": "gaussian_blur", "name": "c", "kernel_size": 4, "sigma": 1},
                 {"op": "resize", "size": [4, 4], "antialias": 1},
-                {"op": "random_resized_crop", "size": 4, "antialias": "no"})")),
+                {"op": "random_resized_crop", "size": 4, "antialias": "no"},
+                {"op": "random_rotation", "name": "d", "degrees": 9, "interpolation": "bicubic"},
+                {"op": "resize", "name": "e", "max_size": 0}, {"op": "resize", "name": "f"})")),
             R"(Refused: these transforms cannot be read:
   transforms[0].degrees is missing
-  transforms[0].interpolation must be nearest or bilinear, not "bicubic\n"
+  transforms[0].interpolation must be nearest, nearest-exact, bilinear or bicubic, not "bicubic\n"
   transforms[0].fill must be a number, not "red"
-  transforms[1].interpolation must be nearest or bilinear, not 1
+  transforms[1].interpolation must be nearest, nearest-exact, bilinear or bicubic, not 1
   transforms[2]: random_affine: translate[0] is 1.5; it must be 0 to 1, a fraction of the image's side
   transforms[3].kernel_size must be a whole number, not 3.5
   transforms[4]: gaussian_blur: kernel_size is 4; it must be odd, 1 to 63
   transforms[5].antialias must be true or false, not 1
-  transforms[6].antialias must be true or false, not "no")");
+  transforms[6].antialias must be true or false, not "no"
+  transforms[7]: random_rotation: the interpolation must be nearest or bilinear
+  transforms[8].max_size must be a whole number of 1 or more, not 0
+  transforms[9].size is missing)");
 }
 
 }  // namespace

@@ -32,8 +32,8 @@ std::unique_ptr<std::uint8_t[]> noise(std::int64_t count) {
 
 class PlacedFilter {
  public:
-  explicit PlacedFilter(const Sizes& size)
-      : filter({size.in, 0, static_cast<double>(size.in)}, size.out) {
+  PlacedFilter(FilterKind kind, const Sizes& size)
+      : filter(kind, {size.in, 0, static_cast<double>(size.in)}, size.out) {
     memory_.resize(static_cast<std::size_t>(filter.bytes()) / sizeof(std::int32_t));
     filter.place(reinterpret_cast<std::byte*>(memory_.data()));
   }
@@ -49,16 +49,35 @@ bool is_made_for_vectors(const Sizes& size) {
   return size.in >= 22 && size.out >= 6 && 2 * size.in <= 5 * size.out;
 }
 
+constexpr FilterKind kFilterKinds[] = {FilterKind::triangle, FilterKind::cubic,
+                                       FilterKind::cubic_points};
+
+std::string filter_text(FilterKind kind, const Sizes& size) {
+  constexpr const char* kNames[] = {"triangle", "cubic", "cubic_points"};
+  return std::string(kNames[static_cast<std::size_t>(kind)]) + " from " + std::to_string(size.in) +
+         " to " + std::to_string(size.out);
+}
+
+/// Calls test(kind, size) for every filter.
+template <typename Test>
+void for_each_filter(Test test) {
+  for (const FilterKind kind : kFilterKinds) {
+    for (const Sizes& size : kCases) {
+      SCOPED_TRACE(filter_text(kind, size));
+      test(kind, size);
+    }
+  }
+}
+
 const ResizeKernels& plain_form() { return resize_kernels().front(); }
 
 TEST(ResizeKernels, AllRowKernelsComputeTheSame) {
   constexpr std::int64_t kApart = 5;
-  for (const ResizeKernels& form : resize_kernels()) {
-    for (const Sizes& size : kCases) {
+  for_each_filter([](FilterKind kind, const Sizes& size) {
+    for (const ResizeKernels& form : resize_kernels()) {
       for (const std::int64_t rows : {1, 4, 6, 8}) {
-        SCOPED_TRACE(std::string(form.name) + ": " + std::to_string(size.in) + " to " +
-                     std::to_string(size.out) + ", " + std::to_string(rows) + " rows");
-        const PlacedFilter across(size);
+        SCOPED_TRACE(std::string(form.name) + ", " + std::to_string(rows) + " rows");
+        const PlacedFilter across(kind, size);
         const std::int64_t stride = 3 * size.in + kApart;
         const auto in = noise(rows * stride - kApart + form.overread);
         Levels expected(static_cast<std::size_t>(rows * size.out * 3));
@@ -71,16 +90,15 @@ TEST(ResizeKernels, AllRowKernelsComputeTheSame) {
         EXPECT_EQ(found, expected);
       }
     }
-  }
+  });
 }
 
 TEST(ResizeKernels, AllColumnKernelsComputeTheSame) {
-  for (const ResizeKernels& form : resize_kernels()) {
-    for (const Sizes& size : kCases) {
+  for_each_filter([](FilterKind kind, const Sizes& size) {
+    for (const ResizeKernels& form : resize_kernels()) {
       for (const std::int64_t columns : {1, 15, 16, 17, 32, 48, 63, 64, 65, 300}) {
-        SCOPED_TRACE(std::string(form.name) + ": " + std::to_string(size.in) + " to " +
-                     std::to_string(size.out) + ", " + std::to_string(columns) + " columns");
-        const PlacedFilter down(size);
+        SCOPED_TRACE(std::string(form.name) + ", " + std::to_string(columns) + " columns");
+        const PlacedFilter down(kind, size);
         const auto in = noise(size.in * columns);
         Levels expected(static_cast<std::size_t>(columns));
         Levels found = expected;
@@ -91,6 +109,21 @@ TEST(ResizeKernels, AllColumnKernelsComputeTheSame) {
         }
       }
     }
+  });
+}
+
+// The weights of a bicubic filter are partly negative, so sums may leave the range of levels.
+TEST(ResizeKernels, SumsOutsideOfTheRangeOfLevelsAreClamped) {
+  for (const ResizeKernels& form : resize_kernels()) {
+    SCOPED_TRACE(form.name);
+    constexpr Sizes kSize{64, 128};
+    const PlacedFilter filter(FilterKind::cubic, kSize);
+    std::vector<std::uint8_t> in(static_cast<std::size_t>(3 * kSize.in + form.overread));
+    for (std::size_t i = 0; i < in.size(); ++i) in[i] = i / 12 % 2 == 0 ? 0 : 255;
+    Levels out(static_cast<std::size_t>(3 * kSize.out));
+    ASSERT_EQ(form.filter_rows(filter.filter, in.data(), 3 * kSize.in, 1, out.data()), 1);
+    EXPECT_EQ(out[15], 0) << "next to a step up, above 0 by rounding alone if it wraps around";
+    EXPECT_EQ(out[3 * 9], 255);
   }
 }
 
@@ -134,8 +167,8 @@ TEST(ResizeKernels, LastKernelIsTheFastestForThisCpu) {
 }
 
 TEST(AxisFilter, WeightsSumToOne) {
-  for (const Sizes& size : kCases) {
-    const PlacedFilter placed(size);
+  for_each_filter([](FilterKind kind, const Sizes& size) {
+    const PlacedFilter placed(kind, size);
     const AxisFilter& filter = placed.filter;
     for (std::int64_t i = 0; i < size.out; ++i) {
       ASSERT_GE(filter.first(i), 0);
@@ -144,11 +177,11 @@ TEST(AxisFilter, WeightsSumToOne) {
       ASSERT_LE(filter.first(i) + filter.count(i), size.in);
       int sum = 0;
       for (std::int64_t tap = 0; tap < filter.taps(); ++tap) {
-        sum += (filter.high(i)[tap] << AxisFilter::kLowBits) + filter.low(i)[tap];
+        sum += filter.high(i)[tap] * (1 << AxisFilter::kLowBits) + filter.low(i)[tap];
       }
       EXPECT_NEAR(sum, 1 << AxisFilter::kFractionBits, filter.count(i));
     }
-  }
+  });
 }
 
 }  // namespace

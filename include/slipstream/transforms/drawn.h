@@ -12,8 +12,14 @@ namespace slipstream {
 struct AffineMap;  // boxes.h
 struct Size;       // region.h
 
-/// How a value between pixels is computed: from the nearest pixel, or from the four around it.
-enum class Interpolation : std::uint8_t { nearest, bilinear };
+/// How a value between pixels is computed, with the names and meanings of torchvision's
+/// InterpolationMode. resize.h and warp.h define the arithmetic.
+enum class Interpolation : std::uint8_t {
+  nearest,        ///< a pixel near it; a resize rounds the position down
+  nearest_exact,  ///< the pixel whose center is nearest
+  bilinear,       ///< from the 2 x 2 pixels around it
+  bicubic,        ///< from the 4 x 4 pixels around it
+};
 
 /// A crop of an image of height x width pixels. If reduction is not 1, the array holds that image
 /// downscaled to 1 / reduction of its height and width, rounded up.

@@ -81,7 +81,8 @@ struct RandomResizedCrop {
   Size size;
   std::array<double, 2> scale = {0.08, 1.0};  ///< fraction of the image's area; above 0, at most 1
   std::array<double, 2> ratio = {3.0 / 4.0, 4.0 / 3.0};  ///< width / height; 0.001 to 1000
-  bool antialias = true;
+  bool antialias = true;                                 ///< bilinear and bicubic only
+  Interpolation interpolation = Interpolation::bilinear;
 
   using Drawn = DrawnCrop;
 
@@ -92,11 +93,11 @@ struct RandomResizedCrop {
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
-  bool only_resizes() const { return antialias; }
+  bool only_resizes() const { return antialias && interpolation == Interpolation::bilinear; }
   AffineMap map(const Drawn& drawn, const Shape&) const { return drawn.resized_to(size); }
   Region region(const Drawn& drawn) const { return drawn.inside(); }
   std::int64_t reduction(const Drawn& drawn) const {
-    return antialias ? drawn.reduction_to(size) : 1;
+    return only_resizes() ? drawn.reduction_to(size) : 1;
   }
   Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
 };

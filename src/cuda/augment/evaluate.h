@@ -5,7 +5,7 @@
 #endif
 
 #include "cuda/augment/moves.h"
-#include "transforms/triangle_filter.h"
+#include "transforms/resize_filter.h"
 
 // Computes the pixels of a pass with the arithmetic of the operations' CPU forms, in the same
 // order, so that the bits are equal.
@@ -235,19 +235,23 @@ SLIPSTREAM_INLINED Pixel<C> warped(const Before<C>& before, const ProgramStep& s
   return between<C>(upper, lower, at.y - static_cast<float>(top));
 }
 
-/// Resizes in float32. An axis is filtered if it shrinks and antialiasing is on.
+SLIPSTREAM_INLINED FilterKind step_filter(const ProgramStep& step) {
+  return filter_kind(step.interpolation, step.antialias);
+}
+
+/// Resizes in float32.
 template <int C>
 SLIPSTREAM_INLINED Pixel<C> resized_floats(const Before<C>& before, const ProgramStep& step,
                                            std::int32_t y, std::int32_t x) {
   const ResizedRegion& region = before.image.prepared.region;
   const auto row_value = [&](std::int32_t row) {
     row += region.top;
-    if (!step.antialias || region.width <= step.out_width) {
+    if (!is_filtered_axis(step_filter(step), step.antialias, region.width, step.out_width)) {
       const Neighbors of = resized_axis(x, region.width, before.image.prepared.scale_x);
       return between<C>(before.at(row, region.left + of.first),
                         before.at(row, region.left + of.second), of.weight);
     }
-    const TriangleFilter filter(region.width, step.out_width);
+    const ResizeFilter filter(step_filter(step), region.width, step.out_width);
     const double total = filter.sum(x);
     const std::int64_t begin = filter.begin(x);
     Pixel<C> sum;
@@ -261,11 +265,11 @@ SLIPSTREAM_INLINED Pixel<C> resized_floats(const Before<C>& before, const Progra
     }
     return sum;
   };
-  if (!step.antialias || region.height <= step.out_height) {
+  if (!is_filtered_axis(step_filter(step), step.antialias, region.height, step.out_height)) {
     const Neighbors of = resized_axis(y, region.height, before.image.prepared.scale_y);
     return between<C>(row_value(of.first), row_value(of.second), of.weight);
   }
-  const TriangleFilter filter(region.height, step.out_height);
+  const ResizeFilter filter(step_filter(step), region.height, step.out_height);
   const double total = filter.sum(y);
   const std::int64_t begin = filter.begin(y);
   Pixel<C> sum;
@@ -280,18 +284,18 @@ SLIPSTREAM_INLINED Pixel<C> resized_floats(const Before<C>& before, const Progra
 }
 
 SLIPSTREAM_INLINED std::int32_t fixed_level(std::int32_t sum) {
-  const std::int32_t level = sum >> TriangleFilter::kFractionBits;
+  const std::int32_t level = sum >> ResizeFilter::kFractionBits;
   return level < 0 ? 0 : (level > 255 ? 255 : level);
 }
 
-/// Resizes levels with antialiasing in fixed point, with a rounding after each axis.
+/// Resizes levels in fixed point, with a rounding after each axis.
 template <int C>
 SLIPSTREAM_INLINED Pixel<C> resized_levels(const Before<C>& before, const ProgramStep& step,
                                            std::int32_t y, std::int32_t x) {
-  constexpr std::int32_t kHalf = 1 << (TriangleFilter::kFractionBits - 1);
+  constexpr std::int32_t kHalf = 1 << (ResizeFilter::kFractionBits - 1);
   const ResizedRegion& region = before.image.prepared.region;
-  const TriangleFilter across(region.width, step.out_width);
-  const TriangleFilter down(region.height, step.out_height);
+  const ResizeFilter across(step_filter(step), region.width, step.out_width);
+  const ResizeFilter down(step_filter(step), region.height, step.out_height);
   const double across_total = across.sum(x);
   const double down_total = down.sum(y);
   std::int32_t sums[C];
@@ -317,7 +321,8 @@ template <int C>
 SLIPSTREAM_CALLED Pixel<C> interpolated(const Before<C>& before, const ProgramStep& step,
                                         std::int32_t y, std::int32_t x) {
   const bool is_levels = step.range == Range::levels;
-  if (step.kind != StepKind::warp && is_levels && step.antialias) {
+  if (step.kind != StepKind::warp && is_levels &&
+      filters_levels(step.interpolation, step.antialias)) {
     return resized_levels(before, step, y, x);
   }
   Pixel<C> pixel =

@@ -43,8 +43,15 @@ AreaSize turned(const AreaSize& of) {
 
 /// Returns the number of pixels that `made` outputs need on an axis that is resized from `in` to
 /// `out`, including those on both sides of the outermost.
-double needed(double made, double in, double out, bool filters) {
-  return made * in / out + (filters ? 2 * std::max(1.0, in / out) : 2) + 1;
+double needed(double made, double in, double out, double reach) {
+  return made * in / out + 2 * reach + 1;
+}
+
+/// Returns the distance from an output's center to the farthest input on either side.
+double reach(const ProgramStep& step, double in, double out) {
+  const FilterKind filter = filter_kind(step.interpolation, step.antialias);
+  const double stretch = step.antialias ? std::max(1.0, in / out) : 1;
+  return filter == FilterKind::triangle ? stretch : 2 * stretch;
 }
 
 /// Computes the capacity for `wanted` pixels before the stencil, in at most `most_bytes`.
@@ -58,13 +65,13 @@ StageSpace stage_room(const PassProgram& pass, std::int32_t channels, const Area
   StageSpace room = {};
   AreaSize texels = turned(made);
   if (way != Way::warp) {
-    const bool filters = way == Way::filter;
-    texels = {needed(made.rows, step.in_height, step.out_height, filters),
-              needed(made.columns, step.in_width, step.out_width, filters)};
+    const double down = reach(step, step.in_height, step.out_height);
+    const double across = reach(step, step.in_width, step.out_width);
+    texels = {needed(made.rows, step.in_height, step.out_height, down),
+              needed(made.columns, step.in_width, step.out_width, across)};
     room.entries = static_cast<std::int32_t>(std::ceil(std::max(made.rows, made.columns)));
-    const double shrinks = std::max({1.0, static_cast<double>(step.in_height) / step.out_height,
-                                     static_cast<double>(step.in_width) / step.out_width});
-    room.taps = filters ? static_cast<std::int32_t>(2 * std::ceil(shrinks) + 1) : 0;
+    const bool filters = way == Way::filter;
+    room.taps = filters ? static_cast<std::int32_t>(2 * std::ceil(std::max(down, across)) + 1) : 0;
   }
   texels = {std::min(std::ceil(texels.rows), step.in_height + 2.0),
             std::min(std::ceil(texels.columns), step.in_width + 2.0)};
@@ -154,7 +161,7 @@ Way choose_way(const PassProgram& pass) {
   if (pass.interpolation < 0) return Way::direct;
   const ProgramStep& step = pass.steps[pass.interpolation];
   if (step.kind == StepKind::warp) return Way::warp;
-  return step.antialias ? Way::filter : Way::linear;
+  return filters_levels(step.interpolation, step.antialias) ? Way::filter : Way::linear;
 }
 
 DeviceLimits device_limits() {

@@ -10,7 +10,7 @@ enum class Way : std::uint8_t {
   direct,  ///< without an interpolation
   linear,  ///< a resize without a filter
   warp,    ///< a bilinear warp
-  filter,  ///< an antialiased resize
+  filter,  ///< a resize with a filter
 };
 
 /// Capacity of a block's shared memory for pixels before the interpolation.

@@ -20,16 +20,18 @@ void lower(const RandomCrop& op, ProgramStep& step) {
 void lower(const RandomHorizontalFlip&, ProgramStep& step) { step.kind = StepKind::flip_across; }
 void lower(const RandomVerticalFlip&, ProgramStep& step) { step.kind = StepKind::flip_down; }
 
-void lower(const Resize& op, ProgramStep& step) {
-  step.kind = StepKind::resize;
-  step.interpolates = true;
+template <typename Op>
+void lower_resize(const Op& op, StepKind kind, ProgramStep& step) {
+  step.kind = kind;
+  step.interpolation = op.interpolation;
+  step.interpolates =
+      op.interpolation == Interpolation::bilinear || op.interpolation == Interpolation::bicubic;
   step.antialias = op.antialias;
 }
 
+void lower(const Resize& op, ProgramStep& step) { lower_resize(op, StepKind::resize, step); }
 void lower(const RandomResizedCrop& op, ProgramStep& step) {
-  step.kind = StepKind::resize_crop;
-  step.interpolates = true;
-  step.antialias = op.antialias;
+  lower_resize(op, StepKind::resize_crop, step);
 }
 
 template <typename Op>
@@ -128,7 +130,10 @@ ProgramStep lowered(const DeviceChain::Step& step, const FieldSpec& before,
     throw Refused("transform '" + step.named.name + "': '" + std::string(op.name()) +
                   "' cannot run on the device; run it on the loader's threads");
   }
-  if (before.kind == FieldKind::mask) result.interpolates = false;
+  if (before.kind == FieldKind::mask) {
+    result.interpolates = false;
+    result.interpolation = mask_interpolation(result.interpolation);
+  }
   result.drawn = static_cast<std::uint32_t>(step.drawn_offset_bytes);
   result.in_height = side(before.shape, 0);
   result.in_width = side(before.shape, 1);

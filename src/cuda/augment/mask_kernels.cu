@@ -17,8 +17,8 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t image = i / pixels;
   const auto place = static_cast<std::int32_t>(i - image * pixels);
   const std::int32_t y = place / pass.out_width;
-  const Origin at =
-      mask_origin(pass, memory.drawn + image * memory.drawn_bytes, y, place - y * pass.out_width);
+  const Origin at = way_back(pass, memory.drawn + image * memory.drawn_bytes, 0, pass.count, y,
+                             place - y * pass.out_width);
   const T* mask = reinterpret_cast<const T*>(memory.images) +
                   image * static_cast<std::int64_t>(pass.in_height) * pass.in_width;
   reinterpret_cast<T*>(memory.to)[i] =

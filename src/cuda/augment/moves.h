@@ -5,7 +5,6 @@
 #include "slipstream/transforms/drawn.h"
 #include "transforms/interpolation.h"
 #include "transforms/mask_math.h"
-#include "transforms/triangle_filter.h"
 
 // Finds the source of a pixel of a pass, going back from its coordinates. The common cases are
 // inlined, because a call in a kernel costs more than the work itself; the rest is called.
@@ -125,6 +124,24 @@ SLIPSTREAM_CALLED bool is_masked(const ProgramStep& step, const std::byte* drawn
           is_drawn_masked(step, key, y, x - 1) || is_drawn_masked(step, key, y, x + 1));
 }
 
+/// The part of its input image that a resizing step reads.
+struct ResizedRegion {
+  std::int32_t top;
+  std::int32_t left;
+  std::int32_t height;
+  std::int32_t width;
+};
+
+SLIPSTREAM_INLINED ResizedRegion resized_region(const ProgramStep& step, const std::byte* drawn) {
+  if (step.kind == StepKind::resize) return {0, 0, step.in_height, step.in_width};
+  const Region& region = drawn_at<DrawnCrop>(step, drawn).region;
+  const auto height = static_cast<std::int32_t>(region.height);
+  const auto width = static_cast<std::int32_t>(region.width);
+  // With parameters that are all 0, the region is one pixel, so that nothing is divided by 0.
+  return {static_cast<std::int32_t>(region.top), static_cast<std::int32_t>(region.left),
+          height > 0 ? height : 1, width > 0 ? width : 1};
+}
+
 /// Returns where the pixel at (y, x) after step `last` - 1 was before step `first`. None of these
 /// steps interpolates.
 SLIPSTREAM_CALLED Origin way_back(const PassProgram& pass, const std::byte* drawn,
@@ -156,6 +173,13 @@ SLIPSTREAM_CALLED Origin way_back(const PassProgram& pass, const std::byte* draw
         may_leave = true;
         break;
       }
+      case StepKind::resize:
+      case StepKind::resize_crop: {
+        const ResizedRegion region = resized_region(step, drawn);
+        y = region.top + nearest_input(step.interpolation, y, region.height, step.out_height);
+        x = region.left + nearest_input(step.interpolation, x, region.width, step.out_width);
+        break;
+      }
       case StepKind::erase:
         is_filled = is_erased(drawn_at<DrawnErasing>(step, drawn), y, x);
         break;
@@ -169,24 +193,6 @@ SLIPSTREAM_CALLED Origin way_back(const PassProgram& pass, const std::byte* draw
     if (is_filled) return {y, x, i + 1, true, step.fill};
   }
   return {y, x, first, false, 0.0F};
-}
-
-/// The part of its input image that a resizing step reads.
-struct ResizedRegion {
-  std::int32_t top;
-  std::int32_t left;
-  std::int32_t height;
-  std::int32_t width;
-};
-
-SLIPSTREAM_INLINED ResizedRegion resized_region(const ProgramStep& step, const std::byte* drawn) {
-  if (step.kind == StepKind::resize) return {0, 0, step.in_height, step.in_width};
-  const Region& region = drawn_at<DrawnCrop>(step, drawn).region;
-  const auto height = static_cast<std::int32_t>(region.height);
-  const auto width = static_cast<std::int32_t>(region.width);
-  // With parameters that are all 0, the region is one pixel, so that nothing is divided by 0.
-  return {static_cast<std::int32_t>(region.top), static_cast<std::int32_t>(region.left),
-          height > 0 ? height : 1, width > 0 ? width : 1};
 }
 
 /// Composition of crops and flips: (y, x) comes from (top + down y, left + right x).
@@ -293,29 +299,6 @@ SLIPSTREAM_INLINED bool is_blotted(const Image& image, const ProgramStep& step, 
   const bool is_counted_out =
       image.mask.bits != nullptr && &step == image.pass.steps + image.pass.mask;
   return is_counted_out ? image.mask.at(y, x) : is_masked(step, image.drawn, y, x);
-}
-
-/// Returns the source of output i of `out` in a mask that is resized, computed in integers.
-SLIPSTREAM_INLINED std::int32_t nearest_input(std::int32_t i, std::int32_t in, std::int32_t out) {
-  return static_cast<std::int32_t>((2 * static_cast<std::int64_t>(i) + 1) * in /
-                                   (2 * static_cast<std::int64_t>(out)));
-}
-
-/// Returns the source of the pixel at (y, x) at the end of a mask's pass.
-SLIPSTREAM_INLINED Origin mask_origin(const PassProgram& pass, const std::byte* drawn,
-                                      std::int32_t y, std::int32_t x) {
-  Origin at{y, x, 0, false, 0.0F};
-  for (std::int32_t last = pass.count; last > 0 && !at.is_filled; --last) {
-    const ProgramStep& step = pass.steps[last - 1];
-    if (step.kind == StepKind::resize || step.kind == StepKind::resize_crop) {
-      const ResizedRegion region = resized_region(step, drawn);
-      at.y = region.top + nearest_input(at.y, region.height, step.out_height);
-      at.x = region.left + nearest_input(at.x, region.width, step.out_width);
-    } else {
-      at = way_back(pass, drawn, last - 1, last, at.y, at.x);
-    }
-  }
-  return at;
 }
 
 }  // namespace slipstream::augment

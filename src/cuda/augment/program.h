@@ -6,6 +6,7 @@
 #include "slipstream/transforms/drawn.h"
 #include "slipstream/transforms/pixel.h"
 #include "transforms/color_math.h"
+#include "transforms/interpolation.h"
 
 namespace slipstream::augment {
 
@@ -46,13 +47,14 @@ struct Divisor {
 /// in a sample's block.
 struct ProgramStep {
   StepKind kind;
-  Range range;        ///< range of the values before it
-  bool is_rigid;      ///< warp: a rotation
-  bool interpolates;  ///< warp: bilinear; resize: always
-  bool antialias;
-  bool pads;            ///< crop: may extend beyond the image
-  std::int32_t radius;  ///< blur: radius of the kernel
-  std::uint32_t drawn;  ///< offset in a sample's block, in bytes
+  Range range;                  ///< range of the values before it
+  bool is_rigid;                ///< warp: a rotation
+  bool interpolates;            ///< warp: bilinear; resize: bilinear or bicubic
+  Interpolation interpolation;  ///< resize
+  bool antialias;               ///< resize
+  bool pads;                    ///< crop: may extend beyond the image
+  std::int32_t radius;          ///< blur: radius of the kernel
+  std::uint32_t drawn;          ///< offset in a sample's block, in bytes
   std::int32_t in_height;
   std::int32_t in_width;
   std::int32_t out_height;

@@ -3,7 +3,7 @@
 
 #include "core/round_up.h"
 #include "cuda/augment/resample.h"
-#include "transforms/triangle_filter.h"
+#include "transforms/resize_filter.h"
 
 namespace slipstream::cuda {
 namespace {
@@ -47,7 +47,8 @@ struct Weights {
 };
 
 std::size_t weights_bytes(std::int64_t in, std::int64_t out) {
-  const auto inputs = static_cast<std::size_t>(TriangleFilter(in, out).most_inputs());
+  const auto inputs =
+      static_cast<std::size_t>(ResizeFilter(FilterKind::triangle, in, out).most_inputs());
   return round_up(sizeof(std::int32_t) * static_cast<std::size_t>(out) * (2 + inputs), kAlignment);
 }
 
@@ -61,7 +62,7 @@ std::size_t scratch_bytes(const ImageSource& source, std::int64_t height, std::i
 }
 
 __device__ void weigh(std::byte* memory, std::int32_t in, std::int32_t out, std::int32_t i) {
-  const TriangleFilter filter(in, out);
+  const ResizeFilter filter(FilterKind::triangle, in, out);
   const Weights weights(memory, out);
   const std::int64_t begin = filter.begin(i);
   const std::int64_t end = filter.end(i);
@@ -84,7 +85,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 struct Sums {
-  std::int32_t red = 1 << (TriangleFilter::kFractionBits - 1);
+  std::int32_t red = 1 << (ResizeFilter::kFractionBits - 1);
   std::int32_t green = red;
   std::int32_t blue = red;
 
@@ -94,7 +95,7 @@ struct Sums {
     blue += weight * b;
   }
   __device__ static unsigned char level(std::int32_t sum) {
-    return static_cast<unsigned char>(min(max(sum >> TriangleFilter::kFractionBits, 0), 255));
+    return static_cast<unsigned char>(min(max(sum >> ResizeFilter::kFractionBits, 0), 255));
   }
   __device__ uchar4 levels() const { return {level(red), level(green), level(blue), 0}; }
 };

@@ -22,6 +22,9 @@ class Initializer {
     return put(text.data());
   }
   Initializer& add(StepKind value) { return put(cast("StepKind", static_cast<int>(value))); }
+  Initializer& add(Interpolation value) {
+    return put(cast("Interpolation", static_cast<int>(value)));
+  }
   Initializer& add(Range value) { return put(cast("Range", static_cast<int>(value))); }
   template <typename T, std::size_t N>
   Initializer& add(const T (&values)[N], std::size_t count = N) {
@@ -61,7 +64,7 @@ class Initializer {
 Initializer& Initializer::add(const ProgramStep& step) {
   Initializer list;
   list.add(step.kind).add(step.range).add(step.is_rigid).add(step.interpolates);
-  list.add(step.antialias).add(step.pads).add(step.radius).add(step.drawn);
+  list.add(step.interpolation).add(step.antialias).add(step.pads).add(step.radius).add(step.drawn);
   list.add(step.in_height).add(step.in_width).add(step.out_height).add(step.out_width);
   list.add(step.fill).add(step.threshold).add(step.dilates).add(step.contrast);
   list.add(step.function).add(step.subtracted).add(step.divisor).add(step.matrix);

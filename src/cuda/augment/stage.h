@@ -51,20 +51,22 @@ __device__ __forceinline__ Box around(const Box& box, const DrawnWarp& warp, flo
 }
 
 /// Returns the range of the `in` pixels on an axis that outputs `from` to `to` - 1 need.
-__device__ __forceinline__ int2 needed(Way way, std::int32_t from, std::int32_t to, std::int32_t in,
-                                       std::int32_t out, float scale) {
+__device__ __forceinline__ int2 needed(const ProgramStep& step, Way way, std::int32_t from,
+                                       std::int32_t to, std::int32_t in, std::int32_t out,
+                                       float scale) {
   if (way == Way::filter) {
-    const TriangleFilter filter(in, out);
+    const ResizeFilter filter(step_filter(step), in, out);
     return {static_cast<std::int32_t>(filter.begin(from)),
             static_cast<std::int32_t>(filter.end(to - 1))};
   }
   return {resized_axis(from, in, scale).first, resized_axis(to - 1, in, scale).first + 2};
 }
 
-/// Returns true if an axis is filtered. A float axis that does not shrink is not.
+/// Returns true if an axis is filtered.
 __device__ __forceinline__ bool is_filtered(const ProgramStep& step, std::int32_t in,
                                             std::int32_t out) {
-  return step.antialias && (step.range == Range::levels || in > out);
+  if (step.range == Range::levels) return filters_levels(step.interpolation, step.antialias);
+  return is_filtered_axis(step_filter(step), step.antialias, in, out);
 }
 
 /// Distance between rows of texels. It is a compile-time constant in kernels whose capacity always
@@ -110,10 +112,10 @@ __device__ __forceinline__ void lay_out(const PassProgram& pass, const std::byte
     const auto way = [&](std::int32_t in, std::int32_t out) {
       return kWay == Way::filter && is_filtered(step, in, out) ? Way::filter : Way::linear;
     };
-    const int2 down = needed(way(region.height, step.out_height), box.top, box.bottom,
+    const int2 down = needed(step, way(region.height, step.out_height), box.top, box.bottom,
                              region.height, step.out_height, prepared.scale_y);
-    const int2 across = needed(way(region.width, step.out_width), box.left, box.right, region.width,
-                               step.out_width, prepared.scale_x);
+    const int2 across = needed(step, way(region.width, step.out_width), box.left, box.right,
+                               region.width, step.out_width, prepared.scale_x);
     stage.texels = {down.x, across.x, down.y, across.y};
     stage.fits &= max(box.rows(), box.columns()) <= room.entries;
   }
@@ -163,7 +165,7 @@ __device__ __forceinline__ void fill_entry(const ProgramStep& step, const Axis& 
     entry.offset = (of.first - axis.first_texel) * axis.apart;
     entry.weight = of.weight;
   } else {
-    const TriangleFilter filter(axis.in, axis.out);
+    const ResizeFilter filter(step_filter(step), axis.in, axis.out);
     const auto begin = static_cast<std::int32_t>(filter.begin(output));
     entry.offset = (begin - axis.first_texel) * axis.apart;
     entry.count = static_cast<std::int32_t>(filter.end(output)) - begin;

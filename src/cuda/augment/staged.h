@@ -27,7 +27,7 @@ __device__ __forceinline__ Pixel<C> filtered_levels(const float* from, std::int3
                                                     std::int32_t rows, const std::int32_t* down,
                                                     std::int32_t columns,
                                                     const std::int32_t* across) {
-  constexpr std::int32_t kHalf = 1 << (TriangleFilter::kFractionBits - 1);
+  constexpr std::int32_t kHalf = 1 << (ResizeFilter::kFractionBits - 1);
   std::int32_t sums[C];
   for (int c = 0; c < C; ++c) sums[c] = kHalf;
   for (std::int32_t j = 0; j < rows; ++j) {

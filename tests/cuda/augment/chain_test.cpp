@@ -113,6 +113,61 @@ TEST_F(AugmentTest, EveryResizeMatchesHost) {
   }
 }
 
+constexpr Interpolation kOtherInterpolations[] = {
+    Interpolation::nearest, Interpolation::nearest_exact, Interpolation::bicubic};
+
+TEST_F(AugmentTest, EveryInterpolationMatchesHost) {
+  for (const Interpolation interpolation : kOtherInterpolations) {
+    for (const DType dtype : {DType::uint8, DType::float32}) {
+      for (const bool antialias : {false, true}) {
+        const auto resize = [&](const ResizedSize& size) {
+          return Chain{{"resize", Resize{size, antialias, interpolation}}};
+        };
+        for (const std::int64_t channels : {1, 2, 4}) {
+          ChainCase(resize({17, 40}), image(23, 31, channels, dtype), 2).check();
+        }
+        const ResizedSize sizes[] = {{50, 37}, {7, 9}, {40, 9}, {23, 31}, {1, 1}, {1, 90}, 13};
+        for (const ResizedSize& size : sizes) {
+          ChainCase(resize(size), image(23, 31, 3, dtype), 2).check();
+        }
+        ChainCase(resize({5, 4}), image(2, 1, 3, dtype), 2).check();
+        RandomResizedCrop crop{{16, 20}};
+        crop.antialias = antialias;
+        crop.interpolation = interpolation;
+        ChainCase({{"crop", crop}}, image(23, 31, 3, dtype), 7).check();
+      }
+    }
+  }
+}
+
+TEST_F(AugmentTest, InterpolationsBetweenOtherStepsMatchHost) {
+  for (const Interpolation interpolation : kOtherInterpolations) {
+    RandomResizedCrop crop{{40, 36}};
+    crop.interpolation = interpolation;
+    const Chain chain = {{"before", RandomCrop{{60, 50}, 4}},
+                         {"flip", RandomHorizontalFlip{0.5}},
+                         {"crop", crop},
+                         {"down", RandomVerticalFlip{0.5}},
+                         {"turn", RandomRotation{{-45, 45}}},
+                         {"blur", GaussianBlur{7, {0.1, 2.0}}},
+                         {"normalize", Normalize{{0.5}, {0.25}}},
+                         {"again", Resize{{30, 70}, true, interpolation}},
+                         {"erase", RandomErasing{.p = 1}}};
+    ChainCase(chain, image(64, 61), 5).check();
+    ChainCase(chain, image(64, 61, 3, DType::float32), 5).check();
+    ChainCase({{"crop", crop}, {"again", Resize{{30, 70}, true, interpolation}}}, mask(64, 61), 5)
+        .check();
+  }
+}
+
+TEST_F(AugmentTest, LargeBicubicReductionMatchesHost) {
+  for (const DType dtype : {DType::uint8, DType::float32}) {
+    ChainCase({{"small", Resize{{20, 30}, true, Interpolation::bicubic}}},
+              image(301, 407, 3, dtype), 2)
+        .check();
+  }
+}
+
 TEST_F(AugmentTest, ShorterSideResizeMatchesHostForEqualSizes) {
   ChainCase({{"any", Resize{13}}}, image(23, 31), 2).check();
   ChainCase({{"any", Resize{40}}}, image(31, 23), 2).check();

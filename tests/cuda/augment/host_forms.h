@@ -51,7 +51,7 @@ void mask_pass(const augment::PassProgram& pass, const augment::PassMemory& memo
     for (std::int32_t y = 0; y < pass.out_height; ++y) {
       for (std::int32_t x = 0; x < pass.out_width; ++x) {
         const augment::Origin at =
-            augment::mask_origin(pass, memory.drawn + image * memory.drawn_bytes, y, x);
+            augment::way_back(pass, memory.drawn + image * memory.drawn_bytes, 0, pass.count, y, x);
         const std::int64_t from = image * pixels_in + std::int64_t{at.y} * pass.in_width + at.x;
         const std::int64_t to = image * pixels_out + std::int64_t{y} * pass.out_width + x;
         std::byte* value = memory.to + to * static_cast<std::int64_t>(bytes);

@@ -45,7 +45,7 @@ Bytes resample_on_host(const Picture& picture, std::int64_t height, std::int64_t
   Bytes out(static_cast<std::size_t>(height * width * 3));
   const Shape shape = {height, width, 3};
   Scratch scratch;
-  resample(FieldKind::image, true,
+  resample(FieldKind::image, {},
            {picture.pixels.data(), DType::uint8, {picture.height, picture.width, 3}},
            {picture.region, picture.height, picture.width}, {out.data(), DType::uint8, shape},
            scratch);
