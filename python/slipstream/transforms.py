@@ -6,6 +6,7 @@ batch, on a GPU in few kernels. docs/transforms.md lists the differences to torc
 
 from __future__ import annotations
 
+import enum
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -30,6 +31,7 @@ from ._worker_process import display_name
 Size = int | Sequence[int]
 Range = float | Sequence[float]
 Numbers = Sequence[float] | Array
+Interpolation = str | int | enum.Enum
 
 
 class Transform:
@@ -196,18 +198,34 @@ class Compose(Transform):
 
 
 class Resize(Transform):
-    """Resizes images bilinearly.
+    """Resizes images and masks.
 
     Arguments:
-        size: (height, width), or one number for the length of the shorter side, which keeps the proportions.
-        antialias (bool, default True): averages all pixels along an axis that shrinks.
+        size: (height, width), or one number for the length of the shorter side, which keeps the proportions. None: the
+            longer side becomes `max_size`.
+        interpolation (default "bilinear"): "nearest", "nearest-exact", "bilinear" or "bicubic", the member of
+            torchvision's InterpolationMode, or PIL's number 0, 2 or 3. Masks are resized as nearest-exact, but as
+            nearest if that is the interpolation.
+        max_size (int, default None): largest length of the longer side, only if `size` is one number or None.
+        antialias (bool, default True): bilinear and bicubic interpolation average all pixels along an axis that
+            shrinks.
 
     >>> ss.transforms.Resize(20)(torch.zeros(1, 3, 40, 60)).shape
     torch.Size([1, 3, 20, 30])
+    >>> ss.transforms.Resize(20, "bicubic", max_size=24)(torch.zeros(1, 3, 40, 60)).shape
+    torch.Size([1, 3, 16, 24])
     """
 
-    def __init__(self, size: Size, *, antialias: bool = True) -> None:
-        super().__init__("resize", size=size, antialias=antialias)
+    def __init__(
+        self,
+        size: Size | None,
+        interpolation: Interpolation = "bilinear",
+        max_size: int | None = None,
+        antialias: bool = True,
+    ) -> None:
+        super().__init__(
+            "resize", size=size, interpolation=interpolation, max_size=max_size, antialias=antialias
+        )
 
 
 class CenterCrop(Transform):
@@ -240,7 +258,7 @@ class RandomResizedCrop(Transform):
         size: (height, width) of the result in pixels, or one number for a square.
         scale (default (0.08, 1.0)): range of the part's share of the area.
         ratio (default (3/4, 4/3)): range of the part's width / height.
-        antialias (bool, default True): averages all pixels along an axis that shrinks.
+        interpolation (default "bilinear"), antialias (bool, default True): as in Resize.
     """
 
     def __init__(
@@ -248,11 +266,16 @@ class RandomResizedCrop(Transform):
         size: Size,
         scale: Sequence[float] = (0.08, 1.0),
         ratio: Sequence[float] = (3 / 4, 4 / 3),
-        *,
+        interpolation: Interpolation = "bilinear",
         antialias: bool = True,
     ) -> None:
         super().__init__(
-            "random_resized_crop", size=size, scale=scale, ratio=ratio, antialias=antialias
+            "random_resized_crop",
+            size=size,
+            scale=scale,
+            ratio=ratio,
+            interpolation=interpolation,
+            antialias=antialias,
         )
 
 

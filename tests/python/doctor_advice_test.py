@@ -120,7 +120,14 @@ def test_advice_drops_transforms_native_images_do_not_need(monkeypatch):
 
 
 FORMS = [
-    (v2.Resize([9]), '{"op": "resize", "size": 9, "antialias": true}'),
+    (v2.Resize([9]), '{"op": "resize", "size": 9, "interpolation": "bilinear", "antialias": true}'),
+    (v2.Resize(9, v2.InterpolationMode.BICUBIC, 10, False),
+     '{"op": "resize", "size": 9, "interpolation": "bicubic", "max_size": 10, "antialias": false}'),
+    (v2.RandomResizedCrop(9, (0.5, 1), (1, 1), v2.InterpolationMode.NEAREST),
+     '{"op": "random_resized_crop", "size": [9, 9], "scale": [0.5, 1], "ratio": [1, 1], "interpolation": "nearest", '
+     '"antialias": true}'),
+    (types.SimpleNamespace(__name__="Resize", height=9, width=8, interpolation=1),
+     '{"op": "resize", "size": [9, 8], "interpolation": "bilinear", "antialias": true}'),
     (v2.RandomCrop((9, 7), 2), '{"op": "random_crop", "size": [9, 7], "padding": 2}'),
     (v2.RandomVerticalFlip(0.2), '{"op": "random_vertical_flip", "p": 0.2}'),
     (v2.RandomGrayscale(0.2), '{"op": "random_grayscale", "p": 0.2}'),

@@ -20,12 +20,17 @@ INVERT = {"name": "random_invert", "op": "random_invert", "p": 0.1}
 EQUALIZE = {"name": "random_equalize", "op": "random_equalize", "p": 1.0}
 
 KEYS = [
-    (T.Resize(9), {"op": "resize", "size": 9, "antialias": True}),
-    (T.Resize((9, 7), antialias=False), {"op": "resize", "size": [9, 7], "antialias": False}),
+    (T.Resize(9), {"op": "resize", "size": 9, "interpolation": "bilinear", "antialias": True}),
+    (T.Resize((9, 7), "bicubic", None, False),
+     {"op": "resize", "size": [9, 7], "interpolation": "bicubic", "antialias": False}),
+    (T.Resize(9, v2.InterpolationMode.NEAREST_EXACT, 10),
+     {"op": "resize", "size": 9, "max_size": 10, "interpolation": "nearest-exact", "antialias": True}),
+    (T.Resize(None, 0, 10), {"op": "resize", "max_size": 10, "interpolation": "nearest", "antialias": True}),
     (T.CenterCrop((9, 7)), {"op": "center_crop", "size": [9, 7]}),
     (T.RandomCrop((9, 7), 2), {"op": "random_crop", "size": [9, 7], "padding": 2}),
-    (T.RandomResizedCrop((9, 7), (0.2, 0.3), (0.5, 1.5), antialias=False),
-     {"op": "random_resized_crop", "size": [9, 7], "scale": [0.2, 0.3], "ratio": [0.5, 1.5], "antialias": False}),
+    (T.RandomResizedCrop((9, 7), (0.2, 0.3), (0.5, 1.5), "bicubic", False),
+     {"op": "random_resized_crop", "size": [9, 7], "scale": [0.2, 0.3], "ratio": [0.5, 1.5],
+      "interpolation": "bicubic", "antialias": False}),
     (T.RandomHorizontalFlip(0.2), {"op": "random_horizontal_flip", "p": 0.2}),
     (T.RandomVerticalFlip(0.2), {"op": "random_vertical_flip", "p": 0.2}),
     (T.RandomRotation((3, 4), "bilinear", fill=5),
@@ -119,7 +124,10 @@ def test_scalars_of_numpy_and_torch_are_accepted():
     (lambda: T.RandomHorizontalFlip(float("nan")), "p is nan, a float: give finite numbers"),
     (lambda: T.RandomErasing(value=1j), "value is 1j, a complex"),
     (lambda: T.Resize("big"), "size must be"),
-    (lambda: T.RandomRotation(3, v2.InterpolationMode.BICUBIC), "bicubic"),
+    (lambda: T.RandomRotation(3, v2.InterpolationMode.BICUBIC), "must be nearest or bilinear"),
+    (lambda: T.Resize(9, "lanczos"), 'must be nearest, nearest-exact, bilinear or bicubic, not "lanczos"'),
+    (lambda: T.Resize((9, 8), max_size=9), "max_size is 9; it is for a size of one number"),
+    (lambda: T.Resize(None), "size is missing"),
     (lambda: T.ToDtype(torch.float16), 'dtype must be "float32", not "float16"'),
 ])
 def test_invalid_transform_arguments_are_refused(make, message):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -213,10 +214,14 @@ _FORMS: dict[str, Callable[[Any], transforms.Transform]] = {
     "ToTensor": lambda t: _T.ToDtype(scale=True),
     "ConvertImageDtype": lambda t: _T.ToDtype(scale=True),
     "ToDtype": lambda t: _T.ToDtype(scale=t.scale),
-    "Resize": lambda t: _T.Resize(_target_size(t)),
+    "Resize": lambda t: _T.Resize(
+        _target_size(t), max_size=getattr(t, "max_size", None), **_interpolation(t)
+    ),
     "CenterCrop": lambda t: _T.CenterCrop(_target_size(t)),
     "RandomCrop": lambda t: _T.RandomCrop(_target_size(t), _crop_padding(t)),
-    "RandomResizedCrop": lambda t: _T.RandomResizedCrop(_target_size(t), t.scale, t.ratio),
+    "RandomResizedCrop": lambda t: _T.RandomResizedCrop(
+        _target_size(t), t.scale, t.ratio, **_interpolation(t)
+    ),
     "RandomHorizontalFlip": lambda t: _T.RandomHorizontalFlip(t.p),
     "RandomVerticalFlip": lambda t: _T.RandomVerticalFlip(t.p),
     "RandomRotation": lambda t: _T.RandomRotation(list(t.degrees)),
@@ -256,6 +261,15 @@ def _target_size(part: Any) -> Any:
         return [part.height, part.width]
     size = list(part.size) if isinstance(part.size, list | tuple) else part.size
     return size[0] if isinstance(size, list) and len(size) == 1 else size
+
+
+def _interpolation(part: Any) -> dict[str, Any]:
+    """Returns the arguments of a resize that torchvision's transforms have. Those of albumentations are bilinear by
+    default, and number the interpolations differently."""
+    mode = getattr(part, "interpolation", None)
+    if not isinstance(mode, enum.Enum):
+        return {}
+    return {"interpolation": mode, "antialias": getattr(part, "antialias", True)}
 
 
 def _crop_padding(part: Any) -> int:
