@@ -258,7 +258,8 @@ class RandomResizedCrop(Transform):
         size: (height, width) of the result in pixels, or one number for a square.
         scale (default (0.08, 1.0)): range of the part's share of the area.
         ratio (default (3/4, 4/3)): range of the part's width / height.
-        interpolation (default "bilinear"), antialias (bool, default True): as in Resize.
+        interpolation (default "bilinear"): as in Resize.
+        antialias (bool, default True): as in Resize.
     """
 
     def __init__(
