@@ -42,11 +42,13 @@ class BatchConsumer {
 };
 
 /// Keeps the times of the measured calls. A step that did not run for every sample gets a time of 0
-/// for the others, so that its mean is the cost per sample.
-void keep_last(StepLaps& laps, std::uint64_t calls, std::uint64_t samples) {
+/// for the others, so that its mean is the cost per sample. A step that runs for every sample is
+/// up to a few samples ahead of the last step, so it may have fewer calls in a measurement.
+void keep_last(StepLaps& laps, std::uint64_t calls, std::uint64_t samples, bool runs_for_each) {
   const auto keep = [&](std::vector<float>& values) {
     const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(values.size(), calls));
     values.erase(values.begin(), values.end() - static_cast<std::ptrdiff_t>(wanted));
+    if (runs_for_each) return;
     values.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kKeptLaps, samples)));
   };
   keep(laps.wall_s);
@@ -89,11 +91,13 @@ void DrainedRate::measure(DataLoader& loader, unsigned workers, const TurnTime& 
   std::vector<StepCounter> after = loader.counters();
   laps_ = loader.laps();
   if (counters_.empty()) counters_.resize(after.size());
+  std::vector<bool> runs_for_each;
+  for (const StepCounter& step : after) runs_for_each.push_back(step.calls >= after.back().calls);
   for (std::size_t i = 0; i < after.size(); ++i) after[i].subtract(before[i]);
   for (std::size_t i = 0; i < after.size(); ++i) {
     counters_[i].name = after[i].name;
     counters_[i].add(after[i]);
-    keep_last(laps_[i], after[i].calls, after.back().calls);
+    keep_last(laps_[i], after[i].calls, after.back().calls, runs_for_each[i]);
   }
 }
 
