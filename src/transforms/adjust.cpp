@@ -18,10 +18,6 @@ namespace {
 constexpr std::size_t kMostChannels = 4;
 constexpr std::size_t kLevels = 256;
 
-DrawnAdjustment drawn_with(double p, const RandomKey& key) {
-  return {RandomStream(key).uniform() < p};
-}
-
 /// The new level of each level.
 using LevelTable = std::array<std::uint8_t, kLevels>;
 
@@ -168,7 +164,7 @@ FieldSpec RandomInvert::output(const FieldSpec& in) const {
 }
 
 RandomInvert::Drawn RandomInvert::draw(const RandomKey& key, const Shape&) const {
-  return drawn_with(p, key);
+  return {is_applied(key, p)};
 }
 
 void RandomInvert::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
@@ -191,7 +187,7 @@ FieldSpec RandomPosterize::output(const FieldSpec& in) const {
 }
 
 RandomPosterize::Drawn RandomPosterize::draw(const RandomKey& key, const Shape&) const {
-  return drawn_with(p, key);
+  return {is_applied(key, p)};
 }
 
 void RandomPosterize::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out,
@@ -217,7 +213,7 @@ FieldSpec RandomSolarize::output(const FieldSpec& in) const {
 }
 
 RandomSolarize::Drawn RandomSolarize::draw(const RandomKey& key, const Shape&) const {
-  return drawn_with(p, key);
+  return {is_applied(key, p)};
 }
 
 void RandomSolarize::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out,
@@ -245,7 +241,7 @@ FieldSpec RandomAdjustSharpness::output(const FieldSpec& in) const {
 }
 
 RandomAdjustSharpness::Drawn RandomAdjustSharpness::draw(const RandomKey& key, const Shape&) const {
-  return drawn_with(p, key);
+  return {is_applied(key, p)};
 }
 
 void RandomAdjustSharpness::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out,
@@ -264,7 +260,7 @@ FieldSpec RandomAutocontrast::output(const FieldSpec& in) const {
 }
 
 RandomAutocontrast::Drawn RandomAutocontrast::draw(const RandomKey& key, const Shape&) const {
-  return drawn_with(p, key);
+  return {is_applied(key, p)};
 }
 
 void RandomAutocontrast::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out,
@@ -285,7 +281,7 @@ FieldSpec RandomEqualize::output(const FieldSpec& in) const {
 }
 
 RandomEqualize::Drawn RandomEqualize::draw(const RandomKey& key, const Shape&) const {
-  return drawn_with(p, key);
+  return {is_applied(key, p)};
 }
 
 void RandomEqualize::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out,

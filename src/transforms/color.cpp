@@ -81,7 +81,7 @@ FieldSpec RandomGrayscale::output(const FieldSpec& in) const {
 }
 
 RandomGrayscale::Drawn RandomGrayscale::draw(const RandomKey& key, const Shape&) const {
-  return {RandomStream(key).uniform() < p};
+  return {is_applied(key, p)};
 }
 
 void RandomGrayscale::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out,

@@ -147,7 +147,7 @@ std::optional<AnyOp> RandomApply::for_evaluation() const {
 
 RandomApply::Drawn RandomApply::draw(const RandomKey& key, const Shape& shape) const {
   require_fit(transforms, key, shape);
-  return {key, shape, RandomStream(key).uniform() < p ? 1U : 0U};
+  return {key, shape, is_applied(key, p) ? 1U : 0U};
 }
 
 void RandomApply::apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <ctime>
 #include <map>
 #include <thread>
 
 #include "core/number_text.h"
+#include "core/process_times.h"
 #include "core/seconds_since.h"
 #include "transforms/synthetic_cost.h"
 
@@ -17,12 +17,6 @@ namespace {
 constexpr std::size_t kStreamWords = (std::size_t{256} << 20) / sizeof(std::uint64_t);
 constexpr double kMaxSeconds = 3600;
 constexpr double kMaxCv = 10;
-
-double thread_cpu_s() {
-  ::timespec now{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 void burn(double seconds) {
   const double end = thread_cpu_s() + seconds;

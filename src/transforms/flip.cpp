@@ -8,8 +8,6 @@
 namespace slipstream {
 namespace {
 
-bool flips(const RandomKey& key, double p) { return RandomStream(key).uniform() < p; }
-
 // A vector of 16 bytes, which holds as many whole pixels as fit.
 using Block = unsigned char __attribute__((vector_size(16)));
 
@@ -63,23 +61,6 @@ void mirror(const std::byte* in, std::byte* out, std::size_t rows, std::size_t p
   });
 }
 
-auto mirror_for(std::size_t bytes) {
-  switch (bytes) {
-    case 1:
-      return mirror<1>;
-    case 3:
-      return mirror<3>;
-    case 4:
-      return mirror<4>;
-    case 8:
-      return mirror<8>;
-    case 12:
-      return mirror<12>;
-    default:
-      return mirror<0>;
-  }
-}
-
 }  // namespace
 
 void RandomHorizontalFlip::validate() const { require_probability(kName, p); }
@@ -89,7 +70,7 @@ FieldSpec RandomHorizontalFlip::output(const FieldSpec& in) const {
 }
 
 RandomHorizontalFlip::Drawn RandomHorizontalFlip::draw(const RandomKey& key, const Shape&) const {
-  return {flips(key, p)};
+  return {is_applied(key, p)};
 }
 
 void RandomHorizontalFlip::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out,
@@ -98,7 +79,9 @@ void RandomHorizontalFlip::apply(Drawn drawn, FieldKind, ConstArray in, MutableA
   const std::size_t bytes = pixel_bytes(in);
   const auto width = static_cast<std::size_t>(in.shape[1]);
   const auto height = static_cast<std::size_t>(in.shape[0]);
-  mirror_for(bytes)(in.data, out.data, height, width, bytes);
+  const auto mirror_all =
+      for_pixel_bytes(bytes, []<std::size_t N> { return mirror<static_cast<int>(N)>; });
+  mirror_all(in.data, out.data, height, width, bytes);
 }
 
 AffineMap RandomHorizontalFlip::map(Drawn drawn, const Shape& shape) const {
@@ -116,7 +99,7 @@ FieldSpec RandomVerticalFlip::output(const FieldSpec& in) const {
 }
 
 RandomVerticalFlip::Drawn RandomVerticalFlip::draw(const RandomKey& key, const Shape&) const {
-  return {flips(key, p)};
+  return {is_applied(key, p)};
 }
 
 void RandomVerticalFlip::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out,

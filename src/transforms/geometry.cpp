@@ -125,6 +125,8 @@ void require_drawn_for(std::string_view op, const DrawnCrop& drawn, const ConstA
                     to_text(drawn.height, drawn.width) + "; make them the same size");
 }
 
+bool is_applied(const RandomKey& key, double p) { return RandomStream(key).uniform() < p; }
+
 std::size_t pixel_bytes(const ConstArray& array) {
   const std::int64_t channels = array.shape.rank == 3 ? array.shape[2] : 1;
   return size_bytes(array.dtype) * static_cast<std::size_t>(channels);

@@ -44,8 +44,30 @@ std::string problem_of_fields(const AnyOp& op, const std::vector<FieldSpec>& fie
 /// Throws UnfitSample unless `in` has the size that `drawn` was generated for.
 void require_drawn_for(std::string_view op, const DrawnCrop& drawn, const ConstArray& in);
 
+/// Returns whether an operation with probability `p` is applied to the sample of `key`.
+bool is_applied(const RandomKey& key, double p);
+
 /// Bytes of one pixel of an image or mask.
 std::size_t pixel_bytes(const ConstArray& array);
+/// Returns select.operator()<N>(), where N is `bytes` if pixels of common images and masks have
+/// this size, so that the compiler knows it, and else 0.
+template <typename Select>
+auto for_pixel_bytes(std::size_t bytes, const Select& select) {
+  switch (bytes) {
+    case 1:
+      return select.template operator()<1>();
+    case 3:
+      return select.template operator()<3>();
+    case 4:
+      return select.template operator()<4>();
+    case 8:
+      return select.template operator()<8>();
+    case 12:
+      return select.template operator()<12>();
+    default:
+      return select.template operator()<0>();
+  }
+}
 /// Copies all of `in` unchanged.
 /// REQUIRES: `out` has the same size
 void copy_all(const ConstArray& in, const MutableArray& out);

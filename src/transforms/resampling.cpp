@@ -106,23 +106,6 @@ void gather(const std::int64_t* from, std::int64_t count, const std::byte* in, s
   }
 }
 
-auto gather_for(std::size_t bytes) {
-  switch (bytes) {
-    case 1:
-      return gather<1>;
-    case 3:
-      return gather<3>;
-    case 4:
-      return gather<4>;
-    case 8:
-      return gather<8>;
-    case 12:
-      return gather<12>;
-    default:
-      return gather<0>;
-  }
-}
-
 void resample_nearest(Interpolation interpolation, const ConstArray& in, const Region& region,
                       const MutableArray& out, Scratch& scratch) {
   const std::int64_t width = out.shape[1];
@@ -133,7 +116,7 @@ void resample_nearest(Interpolation interpolation, const ConstArray& in, const R
   auto* from = scratch.reset(DType::int64, {width}).as<std::int64_t>();
   for (std::int64_t x = 0; x < width; ++x) from[x] = region.left + input(x, region.width, width);
   const std::size_t bytes = pixel_bytes(in);
-  const auto gather_row = gather_for(bytes);
+  const auto gather_row = for_pixel_bytes(bytes, []<std::size_t N> { return gather<N>; });
   for (std::int64_t y = 0; y < out.shape[0]; ++y) {
     const std::int64_t row = region.top + input(y, region.height, out.shape[0]);
     gather_row(from, width, in.data + static_cast<std::size_t>(row * in.shape[1]) * bytes,

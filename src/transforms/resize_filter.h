@@ -40,6 +40,8 @@ class ResizeFilter {
   constexpr ResizeFilter(FilterKind kind, std::int64_t in, std::int64_t out)
       : ResizeFilter(kind, {in, 0, static_cast<double>(in)}, out) {}
 
+  /// Distance from the center of an output to the farthest input on either side.
+  constexpr double reach() const { return reach_; }
   /// Upper bound for the number of inputs of an output.
   constexpr std::int64_t most_inputs() const { return 2 * -floor(-reach_) + 1; }
   /// First input of output i. Output i depends on the inputs begin(i) to end(i) - 1.

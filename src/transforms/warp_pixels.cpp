@@ -39,27 +39,12 @@ void gather(const std::int32_t* from, std::int64_t count, const std::byte* in, s
   }
 }
 
-auto gather_for(std::size_t bytes) {
-  switch (bytes) {
-    case 1:
-      return gather<1>;
-    case 3:
-      return gather<3>;
-    case 4:
-      return gather<4>;
-    case 12:
-      return gather<12>;
-    default:
-      return gather<0>;
-  }
-}
-
 void warp_nearest(const DrawnWarp& warp, const std::byte* fill, const ConstArray& in,
                   const MutableArray& out, Scratch& scratch) {
   const auto height = static_cast<std::int32_t>(in.shape[0]);
   const auto width = static_cast<std::int32_t>(in.shape[1]);
   const std::size_t bytes = pixel_bytes(in);
-  const auto gather_row = gather_for(bytes);
+  const auto gather_row = for_pixel_bytes(bytes, []<std::size_t N> { return gather<N>; });
   auto* from = scratch.reset(DType::int32, {width}).as<std::int32_t>();
   for (std::int32_t y = 0; y < height; ++y) {
     nearest_in_row(warp, y, height, width, from);

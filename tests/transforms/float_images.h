@@ -28,6 +28,16 @@ Pixels<T> picture(std::int64_t height, std::int64_t width, std::int64_t channels
   return pixels;
 }
 
+/// The sizes of an image before and after a resize.
+struct ResizedTo {
+  std::int64_t height, width, to_height, to_width;
+};
+
+inline std::string to_text(const ResizedTo& size) {
+  return to_string(Shape{size.height, size.width}) + " to " +
+         to_string(Shape{size.to_height, size.to_width});
+}
+
 /// Converts a float to a value of an image; for levels it is rounded, halves to even, and clamped
 /// to 0 to 255.
 template <typename T>

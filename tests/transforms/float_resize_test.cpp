@@ -19,18 +19,9 @@ using testing::HasSubstr;
 
 constexpr auto kFloatResizeImage = FieldKind::image;
 
-struct Case {
-  std::int64_t height, width, to_height, to_width;
-};
-
-constexpr Case kGrown[] = {{1, 1, 3, 4}, {5, 7, 5, 19}, {6, 4, 13, 4}, {9, 11, 27, 12}};
-constexpr Case kShrunk[] = {{9, 8, 4, 3}, {33, 40, 1, 1}, {17, 64, 16, 9}, {5, 30, 5, 7}};
-constexpr Case kMixed[] = {{9, 5, 3, 8}, {4, 50, 6, 11}, {7, 40, 5, 33}};
-
-std::string to_text(const Case& size) {
-  return to_string(Shape{size.height, size.width}) + " to " +
-         to_string(Shape{size.to_height, size.to_width});
-}
+constexpr ResizedTo kGrown[] = {{1, 1, 3, 4}, {5, 7, 5, 19}, {6, 4, 13, 4}, {9, 11, 27, 12}};
+constexpr ResizedTo kShrunk[] = {{9, 8, 4, 3}, {33, 40, 1, 1}, {17, 64, 16, 9}, {5, 30, 5, 7}};
+constexpr ResizedTo kMixed[] = {{9, 5, 3, 8}, {4, 50, 6, 11}, {7, 40, 5, 33}};
 
 /// Interpolates value_at(input) for output i of one axis, as defined in the header.
 template <typename ValueAt>
@@ -94,8 +85,8 @@ Pixels<T> expected_resize(const Resize& op, const Pixels<T>& in) {
 TEST(FloatResize, WithoutAntialiasMatchesBilinearReferenceBitForBit) {
   for_each_image_kind([](auto kind, std::int64_t channels) {
     using T = decltype(kind);
-    for (const auto& cases : {std::span<const Case>(kGrown), {kShrunk}, {kMixed}}) {
-      for (const Case& size : cases) {
+    for (const auto& cases : {std::span<const ResizedTo>(kGrown), {kShrunk}, {kMixed}}) {
+      for (const ResizedTo& size : cases) {
         const Resize op{{size.to_height, size.to_width}, false};
         const auto in = picture<T>(size.height, size.width, channels);
         EXPECT_EQ(applied<T>(op, {}, kFloatResizeImage, in), expected_resize(op, in))
@@ -106,7 +97,7 @@ TEST(FloatResize, WithoutAntialiasMatchesBilinearReferenceBitForBit) {
 }
 
 TEST(FloatResize, UpscalingIsTheSameWithAndWithoutAntialias) {
-  for (const Case& size : kGrown) {
+  for (const ResizedTo& size : kGrown) {
     const auto in = picture<float>(size.height, size.width, 3);
     const auto [height, width] = std::array{size.to_height, size.to_width};
     EXPECT_EQ(applied<float>(Resize{{height, width}, true}, {}, kFloatResizeImage, in),
@@ -117,8 +108,8 @@ TEST(FloatResize, UpscalingIsTheSameWithAndWithoutAntialias) {
 
 TEST(FloatResize, WithAntialiasMatchesFilterReferenceBitForBit) {
   for (const std::int64_t channels : {1, 2, 3, 4}) {
-    for (const auto& cases : {std::span<const Case>(kShrunk), {kMixed}}) {
-      for (const Case& size : cases) {
+    for (const auto& cases : {std::span<const ResizedTo>(kShrunk), {kMixed}}) {
+      for (const ResizedTo& size : cases) {
         const Resize op{{size.to_height, size.to_width}};
         const auto in = picture<float>(size.height, size.width, channels);
         EXPECT_EQ(applied<float>(op, {}, kFloatResizeImage, in), expected_resize(op, in))
@@ -129,7 +120,7 @@ TEST(FloatResize, WithAntialiasMatchesFilterReferenceBitForBit) {
 }
 
 TEST(FloatResize, WithAntialiasMatchesDoublePrecisionConvolution) {
-  for (const Case& size : kShrunk) {
+  for (const ResizedTo& size : kShrunk) {
     const auto in = picture<float>(size.height, size.width, 1);
     const auto out =
         applied<float>(Resize{{size.to_height, size.to_width}}, {}, kFloatResizeImage, in);

@@ -18,10 +18,6 @@ using testing::HasSubstr;
 
 constexpr auto kInterpolated = FieldKind::image;
 
-struct ResizedTo {
-  std::int64_t height, width, to_height, to_width;
-};
-
 constexpr ResizedTo kResizes[] = {{1, 1, 3, 4},   {2, 3, 9, 7},     {5, 7, 5, 19},  {33, 40, 1, 1},
                                   {9, 8, 4, 3},   {17, 64, 16, 9},  {4, 50, 6, 11}, {7, 40, 5, 33},
                                   {12, 9, 6, 18}, {90, 100, 20, 30}};
@@ -102,11 +98,6 @@ Resize make_resize(const ResizedTo& size, bool antialias, Interpolation interpol
   return {{size.to_height, size.to_width}, antialias, interpolation};
 }
 
-std::string shown_sizes(const ResizedTo& size) {
-  return to_string(Shape{size.height, size.width}) + " to " +
-         to_string(Shape{size.to_height, size.to_width});
-}
-
 TEST(Bicubic, MatchesReferenceBitForBit) {
   for_each_image_kind([](auto kind, std::int64_t channels) {
     using T = decltype(kind);
@@ -115,7 +106,7 @@ TEST(Bicubic, MatchesReferenceBitForBit) {
         const Resize op = make_resize(size, antialias, Interpolation::bicubic);
         const auto in = picture<T>(size.height, size.width, channels);
         EXPECT_EQ(applied<T>(op, {}, kInterpolated, in), expected_bicubic(op, in))
-            << shown_sizes(size) << (antialias ? ", antialiased" : "");
+            << to_text(size) << (antialias ? ", antialiased" : "");
       }
     }
   });

@@ -48,10 +48,9 @@ double needed(double made, double in, double out, double reach) {
 }
 
 /// Returns the distance from an output's center to the farthest input on either side.
-double reach(const ProgramStep& step, double in, double out) {
-  const FilterKind filter = filter_kind(step.interpolation, step.antialias);
-  const double stretch = step.antialias ? std::max(1.0, in / out) : 1;
-  return filter == FilterKind::triangle ? stretch : 2 * stretch;
+double reach(const ProgramStep& step, Way way, std::int32_t in, std::int32_t out) {
+  if (way == Way::linear) return 1;
+  return ResizeFilter(filter_kind(step.interpolation, step.antialias), in, out).reach();
 }
 
 /// Computes the capacity for `wanted` pixels before the stencil, in at most `most_bytes`.
@@ -65,8 +64,8 @@ StageSpace stage_room(const PassProgram& pass, std::int32_t channels, const Area
   StageSpace room = {};
   AreaSize texels = turned(made);
   if (way != Way::warp) {
-    const double down = reach(step, step.in_height, step.out_height);
-    const double across = reach(step, step.in_width, step.out_width);
+    const double down = reach(step, way, step.in_height, step.out_height);
+    const double across = reach(step, way, step.in_width, step.out_width);
     texels = {needed(made.rows, step.in_height, step.out_height, down),
               needed(made.columns, step.in_width, step.out_width, across)};
     room.entries = static_cast<std::int32_t>(std::ceil(std::max(made.rows, made.columns)));
