@@ -30,7 +30,8 @@ class Loop(Protocol):
         ...
 
     def loader_times(self) -> tuple[float, float]:
-        """Returns the wall time and the CPU time, in seconds, that next() has spent in the loader so far."""
+        """Returns the wall time and the CPU time, in seconds, that next() has spent in the loader since the first
+        call."""
         ...
 
     def close(self) -> None: ...
@@ -42,6 +43,7 @@ class SerialLoop:
     def __init__(self, source: Iterator[Any], stages: Sequence[Stage], device: str, first: int) -> None:
         self.source, self._stages, self._device, self._first = source, stages, device, first
         self._given, self._failed = 0, ""
+        self._counts_loader = False  # reading the CPU time is a system call
         self._wall_s = self._cpu_s = 0.0
         self._autocast = _native.AutocastWatch()
 
@@ -49,17 +51,13 @@ class SerialLoop:
         self._failed = ""
         if differs := self._autocast.end_body():
             raise _native.Error(differs)
-        wall_s, cpu_s = time.perf_counter(), time.thread_time()
         try:
-            item = next(self.source)
+            item = self._counted_next() if self._counts_loader else next(self.source)
         except StopIteration:
             raise
         except BaseException:
             self._given += 1
             raise
-        finally:
-            self._wall_s += time.perf_counter() - wall_s
-            self._cpu_s += time.thread_time() - cpu_s
         number = self._first + self._given
         self._given += 1
         batch = _native.moved(item, self._device)
@@ -67,6 +65,14 @@ class SerialLoop:
             batch = self._staged(stage, batch, number)
         self._autocast.begin_body()
         return batch
+
+    def _counted_next(self) -> Any:
+        wall_s, cpu_s = time.perf_counter(), time.thread_time()
+        try:
+            return next(self.source)
+        finally:
+            self._wall_s += time.perf_counter() - wall_s
+            self._cpu_s += time.thread_time() - cpu_s
 
     def _staged(self, stage: Stage, batch: Any, number: int) -> Any:
         try:
@@ -97,6 +103,7 @@ class SerialLoop:
         return self._given
 
     def loader_times(self) -> tuple[float, float]:
+        self._counts_loader = True
         return self._wall_s, self._cpu_s
 
     def close(self) -> None:
@@ -183,7 +190,7 @@ class Iteration(Iterator[Any]):
 
     @property
     def source(self) -> _native.Loader | Iterator[Any] | None:
-        """What the loop takes its batches from, or None before the first batch and after the end."""
+        """The loader or iterator that gives batches to the loop, or None before the first batch and after the end."""
         return None if self._owner is None else self._owner.source
 
     def __next__(self) -> Any:

@@ -120,25 +120,23 @@ def _make_log(log: Any) -> Log:
     )
 
 
-def _open_writer(folder: str) -> Any:
+def _imported(module: str, package: str, problem: str) -> Any:
+    """Returns a module of a package that may not be installed. problem: the begin of the message if it is not."""
     try:
-        writers = importlib.import_module("torch.utils.tensorboard")
+        return importlib.import_module(module)
     except ImportError as error:
         raise _native.Refused(
-            f"log is the folder {folder!r}, for which TensorBoard is needed, but it cannot be imported ({error}). "
-            "Remedy: pip install tensorboard, or another log"
+            f"{problem} cannot be imported ({error}). Remedy: pip install {package}, or another log"
         ) from error
-    return writers.SummaryWriter(folder)
+
+
+def _open_writer(folder: str) -> Any:
+    problem = f"log is the folder {folder!r}, for which TensorBoard is needed, but it"
+    return _imported("torch.utils.tensorboard", "tensorboard", problem).SummaryWriter(folder)
 
 
 def _current_run() -> Any:
-    try:
-        wandb = importlib.import_module("wandb")
-    except ImportError as error:
-        raise _native.Refused(
-            f"log is 'wandb', but Weights & Biases cannot be imported ({error}). Remedy: pip install wandb, or another "
-            "log"
-        ) from error
+    wandb = _imported(_WANDB, _WANDB, "log is 'wandb', but Weights & Biases")
     if wandb.run is None:
         raise _native.Refused("log is 'wandb', but there is no run: call wandb.init() before slipstream.watch()")
     return wandb.run

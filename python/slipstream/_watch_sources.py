@@ -29,7 +29,8 @@ class Source:
     processes: identifiers of its worker processes.
     loader: the native loader that it reads, or None.
     queue: the batches that its workers have finished, or None.
-    loader_times: for a loop with stages: returns the wall time and the CPU time that it has spent in its loader.
+    loader_times: for a loop with stages: returns the wall time and the CPU time that it has spent in its loader since
+        the first call.
     """
 
     processes: list[int] = dataclasses.field(default_factory=list)

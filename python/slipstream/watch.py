@@ -144,7 +144,7 @@ class Watch:
         return WatchReport(
             totals.steps,
             totals.seconds,
-            _rate(totals),
+            totals.steps_per_second(),
             totals.input_wait_share(),
             totals.waits(),
             totals.batches_ready(),
@@ -185,15 +185,11 @@ class Watch:
             return
         # A part that is not in this interval has the value 0. Otherwise its last value would seem to last.
         self._parts = dict.fromkeys(self._parts, 0.0) | totals.waits()
-        values = {"input_wait_share": totals.input_wait_share(), "steps_per_second": _rate(totals)}
+        values = {"input_wait_share": totals.input_wait_share(), "steps_per_second": totals.steps_per_second()}
         if (ready := totals.batches_ready()) is not None:
             values["batches_ready"] = ready
         values |= {f"waits/{part}": share for part, share in self._parts.items()}
         self._logs.values({f"{self._name}/{key}": value for key, value in values.items()}, self._meter.totals().steps)
-
-
-def _rate(totals: _native.LoopTotals) -> float:
-    return totals.steps / totals.seconds if totals.seconds > 0 else 0.0
 
 
 class _WatchedIteration(Iterator[Any]):

@@ -244,6 +244,7 @@ void add_loop_meter(py::module_& module) {
       .def_readonly("steps", &LoopTotals::steps)
       .def_readonly("seconds", &LoopTotals::seconds)
       .def("input_wait_share", &LoopTotals::input_wait_share)
+      .def("steps_per_second", &LoopTotals::steps_per_second)
       .def("batches_ready", &LoopTotals::batches_ready)
       .def("waits", &waits)
       .def("text", [](const LoopTotals& totals, const std::string& name) {

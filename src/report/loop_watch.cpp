@@ -18,7 +18,7 @@ const char* const kRemedy = "; call slipstream.doctor(loader, step) to find the 
 
 /// Returns the rate in a sentence, with three significant digits.
 std::string rate_text(const LoopTotals& totals) {
-  return rounded_text(static_cast<double>(totals.steps) / totals.seconds, 3) + " steps/s";
+  return rounded_text(totals.steps_per_second(), 3) + " steps/s";
 }
 
 /// Adds parts of `seconds` in the proportion of the workers' times.

@@ -61,6 +61,7 @@ struct LoopTotals {
   /// Time that the device waited for input (input_wait_s()).
   double waited_s() const;
   double input_wait_share() const { return seconds > 0 ? waited_s() / seconds : 0; }
+  double steps_per_second() const { return seconds > 0 ? static_cast<double>(steps) / seconds : 0; }
   std::optional<double> batches_ready() const;
 };
 
