@@ -42,8 +42,9 @@ class BatchConsumer {
 };
 
 /// Keeps the times of the measured calls. A step that did not run for every sample gets a time of 0
-/// for the others, so that its mean is the cost per sample. A step that runs for every sample is
-/// up to a few samples ahead of the last step, so it may have fewer calls in a measurement.
+/// for the others, so that its mean is the cost per sample. A step that runs for every sample has
+/// already run for a few samples that the last step has not reached, so it may have fewer calls
+/// than the last step in a measurement.
 void keep_last(StepLaps& laps, std::uint64_t calls, std::uint64_t samples, bool runs_for_each) {
   const auto keep = [&](std::vector<float>& values) {
     const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(values.size(), calls));

@@ -99,7 +99,7 @@ std::string ms(std::int64_t ns) {
   return fixed(value, std::min(3, decimals_for(value, 3))) + " ms";
 }
 
-std::string percent_of(std::int64_t part, std::int64_t whole) {
+std::string percentage(std::int64_t part, std::int64_t whole) {
   return whole_percent(whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0);
 }
 
@@ -108,7 +108,7 @@ std::string path_text(const CriticalPath& path) {
       "critical path of step " + std::to_string(path.batch) + ", " + ms(path.ns) + ":\n";
   std::vector<std::vector<std::string>> rows;
   for (const PathPart& part : path.parts)
-    rows.push_back({"  " + part.what, ms(part.ns), percent_of(part.ns, path.ns)});
+    rows.push_back({"  " + part.what, ms(part.ns), percentage(part.ns, path.ns)});
   return text + aligned_table(rows, {1, 2});
 }
 
@@ -139,9 +139,9 @@ std::string trace_text(const TraceSummary& summary) {
   std::vector<std::vector<std::string>> rows = {
       {"lane", "busy", "", "waiting", "", "overlapped", ""}};
   for (const LaneUse& lane : summary.lanes)
-    rows.push_back({lane.name, ms(lane.busy_ns), percent_of(lane.busy_ns, summary.ns),
-                    ms(lane.waiting_ns), percent_of(lane.waiting_ns, summary.ns),
-                    ms(lane.overlapped_ns), percent_of(lane.overlapped_ns, summary.ns)});
+    rows.push_back({lane.name, ms(lane.busy_ns), percentage(lane.busy_ns, summary.ns),
+                    ms(lane.waiting_ns), percentage(lane.waiting_ns, summary.ns),
+                    ms(lane.overlapped_ns), percentage(lane.overlapped_ns, summary.ns)});
   std::string text = aligned_table(rows, {1, 2, 3, 4, 5, 6});
   if (summary.workers > 0)
     text += "loader: " + format_count(summary.workers, "worker") + ", busy " +

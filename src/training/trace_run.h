@@ -27,8 +27,8 @@ struct Trace {
   /// CPU.
   std::string no_kernels;
 
-  /// What the trace states about itself: the plan, the input, the depth, the number of steps, the
-  /// error of the conversion from the GPU's clock to the host's, and what could not be recorded.
+  /// Facts about the trace: the plan, the input, the depth, the number of steps, the error of the
+  /// conversion from the GPU's clock to the host's, and what could not be recorded.
   TraceFacts facts;
 };
 

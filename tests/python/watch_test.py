@@ -50,7 +50,7 @@ def watched(loader, **options):
 
 
 def waits_after(loader, epochs=1, body=0.0):
-    """Returns what a loop whose body sleeps for `body` seconds waited for, without the first batches."""
+    """Returns the waits of a loop whose body sleeps for `body` seconds, without those for the first batches."""
     watch = watched(loader)
     for _ in range(epochs):
         for _ in watch:

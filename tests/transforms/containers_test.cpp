@@ -29,7 +29,7 @@ const NamedOp kInvert{"invert", RandomInvert{1}};
 const NamedOp kFlip{"flip", RandomHorizontalFlip{1}};
 const NamedOp kRotate{"rotate", RandomRotation{{-90, 90}}};
 
-FieldSpec image_of(const Shape& shape, DType dtype = DType::uint8) {
+FieldSpec make_image_spec(const Shape& shape, DType dtype = DType::uint8) {
   return {"photo", FieldKind::image, dtype, shape, 0};
 }
 
@@ -39,7 +39,7 @@ Pixels<std::uint8_t> changed(const AnyOp& op, const Pixels<std::uint8_t>& image,
   Sample all;
   all.fields.resize(1);
   all.fields[0].array.assign(image.view());
-  const std::vector<FieldSpec> specs = {image_of(image.shape)};
+  const std::vector<FieldSpec> specs = {make_image_spec(image.shape)};
   std::vector<HostArray> spare(1);
   Scratch scratch;
   op.apply(make_key(sample), specs, all, spare, scratch);
@@ -117,7 +117,7 @@ TEST(RandomChoice, AppliesOneOperationWithItsProbability) {
 
 TEST(RandomChoice, MayChangeSizesIfAllOperationsGiveTheSame) {
   const AnyOp op{RandomChoice{{{"crop", CenterCrop{4}}, {"resize", Resize{{4, 4}}}}}};
-  EXPECT_EQ(op.output(image_of({-1, -1, 3})).shape, Shape({4, 4, 3}));
+  EXPECT_EQ(op.output(make_image_spec({-1, -1, 3})).shape, Shape({4, 4, 3}));
   EXPECT_EQ(changed(op, level_image({8, 6, 3}), 1).shape, Shape({4, 4, 3}));
 }
 
@@ -174,7 +174,7 @@ TEST(Containers, SamplesMustFitAllOperations) {
 }
 
 TEST(Containers, FieldsOfDifferentSizesAreRefused) {
-  const std::vector<FieldSpec> fields = {image_of({5, 5, 3}),
+  const std::vector<FieldSpec> fields = {make_image_spec({5, 5, 3}),
                                          {"mask", FieldKind::mask, DType::uint8, {4, 5}, 0}};
   EXPECT_THAT(thrown_by([&] { fields_after(RandomApply{{kFlip}}, fields); }),
               HasSubstr("random_apply: field 'mask' is 4 x 5 pixels"));

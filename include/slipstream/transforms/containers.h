@@ -12,8 +12,8 @@ namespace slipstream {
 // throws UnfitSample. Whether a sample fits does not depend on random numbers: it must fit all
 // operations in the container.
 
-/// The parameters of RandomApply and RandomChoice. Those of the operations in the container are
-/// generated again whenever they are needed, because their number differs.
+/// The parameters of RandomApply and RandomChoice. The parameters of the operations in the
+/// container are generated again whenever they are needed, because their number differs.
 struct DrawnContainer {
   RandomKey key;
   Shape shape;             ///< shape of the sample's first image
