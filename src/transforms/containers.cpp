@@ -202,7 +202,7 @@ void RandomChoice::validate() const {
 bool RandomChoice::touches(FieldKind kind) const { return any_touches(transforms, kind); }
 
 FieldSpec RandomChoice::output(const FieldSpec& in) const {
-  const FieldSpec first = field_after(transforms.front(), in);
+  FieldSpec first = field_after(transforms.front(), in);
   // Not the first again: containers in containers would take exponential time.
   for (auto each = transforms.begin() + 1; each != transforms.end(); ++each) {
     const FieldSpec after = field_after(*each, in);

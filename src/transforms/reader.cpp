@@ -39,15 +39,15 @@ void Reader::operator()(const std::string& key, Interpolation& out, Presence nee
     Interpolation meaning;
   };
   // The numbers are PIL's constants, which torchvision accepts, too.
-  const Name kNames[] = {{to_string(Interpolation::nearest), Interpolation::nearest},
-                         {to_string(Interpolation::nearest_exact), Interpolation::nearest_exact},
-                         {"nearest_exact", Interpolation::nearest_exact},
-                         {to_string(Interpolation::bilinear), Interpolation::bilinear},
-                         {to_string(Interpolation::bicubic), Interpolation::bicubic},
-                         {0, Interpolation::nearest},
-                         {2, Interpolation::bilinear},
-                         {3, Interpolation::bicubic}};
-  for (const auto& [name, meaning] : kNames) {
+  const Name names[] = {{to_string(Interpolation::nearest), Interpolation::nearest},
+                        {to_string(Interpolation::nearest_exact), Interpolation::nearest_exact},
+                        {"nearest_exact", Interpolation::nearest_exact},
+                        {to_string(Interpolation::bilinear), Interpolation::bilinear},
+                        {to_string(Interpolation::bicubic), Interpolation::bicubic},
+                        {0, Interpolation::nearest},
+                        {2, Interpolation::bilinear},
+                        {3, Interpolation::bicubic}};
+  for (const auto& [name, meaning] : names) {
     if (*value != name) continue;
     out = meaning;
     return;
