@@ -159,7 +159,7 @@ class Bench {
     };
     const double share = unchanged / std::max(best, ceiling);
     if (share >= kFed - kTie) {
-      add(Bottleneck::gpu);
+      add(Bottleneck::device);
       add(Bottleneck::none);
     }
     if (share > kFed + kTie) return;

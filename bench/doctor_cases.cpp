@@ -166,7 +166,7 @@ void add_contention(std::vector<Case>& cases) {
 }
 
 void add_fed(std::vector<Case>& cases) {
-  const std::vector<Bottleneck> fed = {Bottleneck::gpu, Bottleneck::none};
+  const std::vector<Bottleneck> fed = {Bottleneck::device, Bottleneck::none};
   cases.push_back({"nothing", 2, false, {}, {}, fed});
   for (const bool works : {false, true}) {
     Case one{std::string("fed, ") + (works ? "works" : "waits"), 2, false, {}, {}, fed};

@@ -55,7 +55,7 @@ class DoctorReport:
     """The result of doctor().
 
     Attributes:
-        verdict (str): the bottleneck: "gpu" (the device that trains, also if it is a CPU), "copy", "transforms",
+        verdict (str): the bottleneck: "device" (the device that trains, a GPU or a CPU), "copy", "transforms",
             "read" (the data set's own code), "launch_overhead", "lock_contention", "memory_bandwidth", "none" or
             "not_enough_evidence".
         reason (str): the verdict as a sentence.

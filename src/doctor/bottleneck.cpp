@@ -5,7 +5,7 @@ namespace slipstream {
 namespace {
 
 constexpr EnumNames<Bottleneck, 10> kNames = {
-    {{Bottleneck::gpu, "gpu"},
+    {{Bottleneck::device, "device"},
      {Bottleneck::copy, "copy"},
      {Bottleneck::transforms, "transforms"},
      {Bottleneck::decode, "decode"},

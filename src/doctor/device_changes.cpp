@@ -177,7 +177,7 @@ void Changes::feature_cache() {
       "store the results of the frozen stages for each sample once, and train on these: nothing "
       "before the stages is random";
   change.action = "in your code: run the frozen stages over the data set and train from the result";
-  change.bottleneck = Bottleneck::gpu;
+  change.bottleneck = Bottleneck::device;
   change.is_upper_bound = true;
   change.model = [trained_s](PipelineModel& model) {
     for (PipelineModel::Step& step : model.steps) make_free(step);

@@ -176,7 +176,7 @@ void judge_device(const Observations& observed, Diagnosis& diagnosis) {
   } else if (observed.situation.on_gpu && use.sm_activity && *use.sm_activity < 0.5) {
     diagnosis.verdict = Bottleneck::none;
   } else {
-    diagnosis.verdict = Bottleneck::gpu;
+    diagnosis.verdict = Bottleneck::device;
   }
 }
 

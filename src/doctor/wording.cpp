@@ -59,7 +59,7 @@ std::string reason_for(const Diagnosis& diagnosis) {
                                          : "input keeps up within the noise (") +
       share + " of the ceiling" + low_ceiling(diagnosis.share) + ")";
   switch (diagnosis.verdict) {
-    case Bottleneck::gpu:
+    case Bottleneck::device:
       return fed + ": the device is the limit";
     case Bottleneck::launch_overhead:
       return fed + ": the host needs as long to enqueue a step as the device to execute it";

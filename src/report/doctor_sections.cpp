@@ -80,7 +80,7 @@ Section level_rows(const DoctorReport& report) {
 
 std::string verdict_tone(Bottleneck verdict) {
   if (verdict == Bottleneck::not_enough_evidence) return "unsure";
-  return verdict == Bottleneck::gpu || verdict == Bottleneck::none ? "good" : "bad";
+  return verdict == Bottleneck::device || verdict == Bottleneck::none ? "good" : "bad";
 }
 
 Section verdict(const DoctorReport& report) {

@@ -18,7 +18,7 @@ constexpr int kFigureDigits = 3;
 
 std::string_view verdict_headline(Bottleneck verdict) {
   switch (verdict) {
-    case Bottleneck::gpu:
+    case Bottleneck::device:
       return "The device is busy, and its input keeps up.";
     case Bottleneck::copy:
       return "The device waits for batches to be copied to it.";
@@ -51,7 +51,7 @@ std::string spoken(Bottleneck bottleneck) {
 
 std::string spoken_verdict(const DoctorReport& report) {
   switch (report.diagnosis.verdict) {
-    case Bottleneck::gpu:
+    case Bottleneck::device:
       return report.observed.situation.on_gpu ? "the device is the limit"
                                               : "the device (here: the CPU) is the limit";
     case Bottleneck::none:

@@ -45,7 +45,7 @@ TEST(Contradiction, LevelsBeforeCacheMayBeSlowerThanPipeline) {
             observed.levels.back().with_training->low);
   EXPECT_FALSE(find_contradiction(observed));
   const Diagnosis diagnosis = diagnose(observed);
-  EXPECT_EQ(diagnosis.verdict, Bottleneck::gpu) << diagnosis.reason;
+  EXPECT_EQ(diagnosis.verdict, Bottleneck::device) << diagnosis.reason;
   EXPECT_THAT(diagnosis.reason, Not(HasSubstr("speed changed")));
 }
 
@@ -69,7 +69,7 @@ TEST(Contradiction, SlowFullDecodeIsAllowedWhenOnlyPartsAreDecoded) {
   EXPECT_THAT(diagnose(observed).reason, HasSubstr("'after decode' was slower"));
   observed.situation.decodes_parts = true;
   EXPECT_FALSE(find_contradiction(observed));
-  EXPECT_EQ(diagnose(observed).verdict, Bottleneck::gpu) << diagnose(observed).reason;
+  EXPECT_EQ(diagnose(observed).verdict, Bottleneck::device) << diagnose(observed).reason;
   scale(*level_after(observed, "crop").with_training, 0.5);
   EXPECT_TRUE(find_contradiction(observed))
       << "after the first transform, samples are the same in both cases";
@@ -80,7 +80,7 @@ TEST(Contradiction, CeilingMeasuredTooLowIsReportedInReason) {
   EXPECT_THAT(diagnose(observed).reason, Not(HasSubstr("too low")));
   scale(*observed.levels.front().with_training, 1 / 1.08);
   const Diagnosis diagnosis = diagnose(observed);
-  EXPECT_EQ(diagnosis.verdict, Bottleneck::gpu) << diagnosis.reason;
+  EXPECT_EQ(diagnosis.verdict, Bottleneck::device) << diagnosis.reason;
   EXPECT_THAT(diagnosis.reason, HasSubstr("; the ceiling was measured too low, by 8 %)"));
 }
 

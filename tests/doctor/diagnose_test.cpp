@@ -58,9 +58,9 @@ TEST(Diagnose, TimeBetweenStepsIsAddedToLastStep) {
   EXPECT_NEAR(fitted.steps.front().working_s.front(), 1e-3, 2e-5);
 }
 
-TEST(Diagnose, FastInputGivesGpuVerdictWithoutChanges) {
+TEST(Diagnose, FastInputGivesDeviceVerdictWithoutChanges) {
   const Diagnosis diagnosis = diagnose(make_observations(usual_model()));
-  EXPECT_EQ(diagnosis.verdict, Bottleneck::gpu);
+  EXPECT_EQ(diagnosis.verdict, Bottleneck::device);
   EXPECT_TRUE(diagnosis.bottlenecks.empty());
   EXPECT_TRUE(diagnosis.changes.empty());
 }
@@ -191,7 +191,7 @@ TEST(Diagnose, FailedCeilingLevelGivesNotEnoughEvidence) {
   EXPECT_EQ(diagnosis.costs.size(), 6U);
 }
 
-TEST(Diagnose, EnqueueTimeAndSmActivityDecideLaunchNoneOrGpuVerdict) {
+TEST(Diagnose, EnqueueTimeAndSmActivityDecideLaunchNoneOrDeviceVerdict) {
   Observations observed = make_observations(usual_model());
   observed.situation.on_gpu = true;
   observed.levels[1].name = kPageableLevel;
@@ -202,7 +202,7 @@ TEST(Diagnose, EnqueueTimeAndSmActivityDecideLaunchNoneOrGpuVerdict) {
   observed.utilization.sm_activity = 0.2;
   EXPECT_EQ(diagnose(observed).verdict, Bottleneck::none);
   observed.utilization.sm_activity = 0.9;
-  EXPECT_EQ(diagnose(observed).verdict, Bottleneck::gpu);
+  EXPECT_EQ(diagnose(observed).verdict, Bottleneck::device);
 }
 
 TEST(Diagnose, CoresChangeProposesTheCoresNeeded) {

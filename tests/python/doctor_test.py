@@ -66,7 +66,7 @@ def test_slow_data_set_is_reported_as_bottleneck(stated_time):
 
 def test_slow_step_is_reported_as_bottleneck(stated_time):
     report = run_doctor(Images(Compose([double])), step=functools.partial(train, seconds=0.05))
-    assert report.verdict == "gpu" and report.bottlenecks == []
+    assert report.verdict == "device" and report.bottlenecks == []
     assert "the CPU" in report.text()
 
 

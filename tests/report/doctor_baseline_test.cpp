@@ -139,6 +139,16 @@ TEST(Baseline, PlanDifferencesAreListed) {
                                      HasSubstr("plan/schedule/loader/cache")}));
 }
 
+TEST(Baseline, ReportWithFormerNameOfVerdictIsRead) {
+  const DoctorReport report = full_speed_report();
+  std::string baseline = doctor_report_json(report);
+  const std::string now = R"("verdict": "device")";
+  const std::size_t at = baseline.find(now);
+  ASSERT_NE(at, std::string::npos);
+  baseline.replace(at, now.size(), R"("verdict": "gpu")");
+  EXPECT_FALSE(is_worse(against_baseline(report, baseline)));
+}
+
 TEST(Baseline, OtherBatchSizeIsRefusedBeforeMeasuring) {
   DoctorReport unmeasured;
   unmeasured.workload = starved_report().workload;

@@ -148,7 +148,7 @@ DoctorReport full_speed_report() {
   report.observed.warnings.clear();
   for (Level& level : report.observed.levels) level.with_training = rate(3.44);
   report.diagnosis = {};
-  report.diagnosis.verdict = Bottleneck::gpu;
+  report.diagnosis.verdict = Bottleneck::device;
   report.diagnosis.reason = "The input delivers what the device can take.";
   report.diagnosis.ceiling = rate(3.45, 0.01);
   report.diagnosis.rate = rate(3.44);

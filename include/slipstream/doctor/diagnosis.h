@@ -24,7 +24,7 @@ struct PipelineModel;
 /// The bottleneck of a pipeline. docs/doctor-method.md describes how it is found, docs/doctor.md
 /// what to do about it.
 enum class Bottleneck : std::uint8_t {
-  gpu,                  ///< the device is busy, and input keeps up with it
+  device,               ///< the device that trains is busy, and input keeps up with it
   copy,                 ///< copying batches to the device
   transforms,           ///< transforms of samples and collating, on loader threads
   decode,               ///< decoding file bytes to pixels
