@@ -481,6 +481,7 @@ class Change:
     action: str
     step: str
     number: int
+    effort: str
     bottleneck: str
     predicted: Measured
     gain: Measured
@@ -564,6 +565,9 @@ class DeviceUsage:
 
 def diagnose(observed: Observations, /) -> Diagnosis:
     """Finds the bottlenecks, and predicts the gain of changes."""
+
+def rank_changes(diagnosis: Diagnosis, /) -> None:
+    """Orders the changes by what they take, and removes those that the evidence does not support."""
 
 def what_if(
     observed: Observations, diagnosis: Diagnosis, seconds_of_steps: Mapping[str, float], /

@@ -38,6 +38,8 @@ class Advice:
         predicted (Measured): the rate in steps/s after the change.
         gain (Measured): `predicted` divided by the measured rate.
         is_upper_bound (bool): whether the change gives at most this gain.
+        effort (str): what the change takes: "option" (of the loader), "code", "data" (a converted or stored data set)
+            or "hardware".
     """
 
     description: str
@@ -45,6 +47,7 @@ class Advice:
     predicted: _native.Measured
     gain: _native.Measured
     is_upper_bound: bool
+    effort: str
 
     def __str__(self) -> str:
         most = "at most " if self.is_upper_bound else ""
@@ -63,7 +66,9 @@ class DoctorReport:
             for input.
         ceiling (Measured): steps/s with all batches cached on the device.
         rate (Measured): steps/s with nothing cached.
-        advice (list of Advice): what to change, largest gain first.
+        advice (list of Advice): what to change, least effort first. But a change that gains less than half of what a
+            later one gains, and less than a factor of 2, comes after it. Empty if the device is the limit, if there is
+            not enough evidence, and if nothing gains 5 %.
     """
 
     def __init__(self, diagnosis: _native.Diagnosis, report: _native.DoctorReport) -> None:
@@ -74,7 +79,7 @@ class DoctorReport:
         self.ceiling: _native.Measured = diagnosis.ceiling
         self.rate: _native.Measured = diagnosis.rate
         self.advice = [
-            Advice(each.description, each.action, each.predicted, each.gain, each.is_upper_bound)
+            Advice(each.description, each.action, each.predicted, each.gain, each.is_upper_bound, each.effort)
             for each in diagnosis.changes
         ]
 

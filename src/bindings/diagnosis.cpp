@@ -154,6 +154,9 @@ void add_verdict(py::module_& module) {
       .def_readwrite("action", &Change::action)
       .def_readonly("step", &Change::step)
       .def_readonly("number", &Change::number)
+      .def_property(
+          "effort", [](const Change& change) { return std::string(to_string(change.effort)); },
+          [](Change& change, const std::string& name) { change.effort = effort_named(name); })
       .def_property_readonly(
           "bottleneck",
           [](const Change& change) { return std::string(to_string(change.bottleneck)); })
@@ -177,6 +180,7 @@ void add_verdict(py::module_& module) {
       .def_readonly("share", &Diagnosis::share)
       .def_readwrite("changes", &Diagnosis::changes);
   module.def("diagnose", &diagnose_loader);
+  module.def("rank_changes", &rank_changes);
   module.def("what_if", [](const Observations& observed, const Diagnosis& diagnosis,
                            const std::map<std::string, double>& seconds_of_steps) {
     std::vector<AssumedCost> supposed;

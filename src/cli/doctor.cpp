@@ -72,8 +72,7 @@ void suppose(const std::vector<AssumedCost>& supposed, DoctorReport& report) {
   };
   for (const AssumedCost& each : supposed) add({each});
   if (supposed.size() > 1) add(supposed);
-  std::stable_sort(report.diagnosis.changes.begin(), report.diagnosis.changes.end(),
-                   [](const Change& a, const Change& b) { return a.gain.value > b.gain.value; });
+  rank_changes(report.diagnosis);
 }
 
 /// Shows the current measurement: on a terminal as one live line, otherwise as a line for each.

@@ -1,7 +1,5 @@
 #include "doctor/changes.h"
 
-#include <algorithm>
-
 namespace slipstream {
 
 Changes::Changes(const Observations& observed, const PipelineModel& now, double model_error)
@@ -30,9 +28,6 @@ std::vector<Change> Changes::all() {
   unused_fields();
   wires();
   feature_cache();
-  std::erase_if(found_, [](const Change& change) { return change.gain.value < kWorthSaying; });
-  std::stable_sort(found_.begin(), found_.end(),
-                   [](const Change& a, const Change& b) { return a.gain.value > b.gain.value; });
   return std::move(found_);
 }
 
@@ -40,7 +35,7 @@ void Changes::add(Change change) {
   PipelineModel then = now_;
   change.model(then);
   // This check needs no interval, so it is much cheaper than predicted_rate().
-  if (now_step_s_ < kWorthSaying * mean_step_s(then)) return;
+  if (now_step_s_ < kLeastGain * mean_step_s(then)) return;
   change.predicted = predicted_rate(observed_, now_, then, error_);
   if (change.predicted.n == 0) return;
   change.gain = ratio(change.predicted, *level_rate(observed_, kWholeLevel));

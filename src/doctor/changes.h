@@ -12,7 +12,7 @@ class Changes {
  public:
   Changes(const Observations& observed, const PipelineModel& now, double model_error);
 
-  /// Returns the changes with the largest gain first, without those that gain less than 2 %.
+  /// Returns the changes that gain at least kLeastGain.
   std::vector<Change> all();
 
  private:
@@ -31,6 +31,7 @@ class Changes {
   void convert();
   void contention();
   void costliest_transform();
+  bool lacks_cores(unsigned needed) const;
   void cores();
 
   // device_changes.cpp

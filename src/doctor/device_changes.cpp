@@ -22,6 +22,7 @@ void Changes::device_transforms() {
   const double more = situation_.augment_s ? situation_.augment_s->value : 0;
   Change change;
   change.id = "device_transforms";
+  change.effort = Effort::option;
   change.description = "run the transforms from '" + from->name + "' to the last one on the device";
   change.action = "--transforms-device cuda";
   change.bottleneck = Bottleneck::transforms;
@@ -50,6 +51,7 @@ void Changes::pinning() {
   const double less = 1 / pageable->value - 1 / pinned->value;
   Change change;
   change.id = "pinning";
+  change.effort = Effort::option;
   change.description = "keep batches in page-locked memory";
   change.action = "\"pin_memory\": true in the plan";
   change.bottleneck = Bottleneck::copy;
@@ -73,9 +75,11 @@ void Changes::pipelining() {
   const double by = longest / sum;
   Change change;
   change.id = "pipelining";
+  change.effort = Effort::option;
   change.description = "run the copy and the stages before training on separate lanes";
   change.action = "--plan pipelined";
-  change.bottleneck = Bottleneck::copy;
+  // With other stages than training, the device's own work becomes faster, too.
+  change.bottleneck = observed_.device.size() > 2 ? Bottleneck::device : Bottleneck::copy;
   change.is_upper_bound = true;
   change.apply = [on_gpu = situation_.on_gpu](Plan& plan) { pipeline_lanes(plan, on_gpu); };
   change.model = [by](PipelineModel& model) {
@@ -92,6 +96,7 @@ void Changes::unused_fields() {
     how += (how.empty() ? "--wire " : " --wire ") + field + "=host";
   Change change;
   change.id = "unused_fields";
+  change.effort = Effort::option;
   change.description =
       "keep on the host the fields that no stage reads: " + joined(situation_.unused_fields);
   change.action = how;
@@ -118,6 +123,7 @@ void Changes::pack(const WireChoice& choice) {
   const std::string format(to_string(choice.wire));
   Change change;
   change.id = "wire_" + choice.field;
+  change.effort = Effort::option;
   change.description = "send '" + choice.field + "' as " + format + ": " +
                        whole_percent(choice.less) + " fewer bytes to copy" +
                        (is_exact(choice.wire) ? "" : ", with rounded values");
@@ -145,6 +151,7 @@ void Changes::send_files(const WireChoice& choice) {
   const double augment_s = is_moved && situation_.augment_s ? situation_.augment_s->value : 0;
   Change change;
   change.id = "wire_" + choice.field;
+  change.effort = Effort::option;
   change.description =
       "send '" + choice.field + "' as JPEG files, which the device's engines decode";
   if (is_moved)
@@ -173,6 +180,7 @@ void Changes::feature_cache() {
   const double trained_s = observed_.device.back().seconds.value;
   Change change;
   change.id = "feature_cache";
+  change.effort = Effort::data;
   change.description =
       "store the results of the frozen stages for each sample once, and train on these: nothing "
       "before the stages is random";

@@ -316,6 +316,7 @@ Diagnosis diagnose(const Observations& observed) {
   judge(observed, model, diagnosis);
   diagnosis.costs = cost_rows(observed, model, diagnosis.model_error);
   diagnosis.changes = changes_for(observed, model, diagnosis.model_error);
+  rank_changes(diagnosis);
   return diagnosis;
 }
 

@@ -51,10 +51,11 @@ unsigned enough_workers(const PipelineModel& now) {
 bool Changes::fewer_workers() {
   const Measured& half = observed_.rate_of_half_of_workers;
   const unsigned n = now_.workers / 2;
-  if (n == 0 || half.n == 0 || half.low < kWorthSaying * observed_.rate_of_all_workers.high)
+  if (n == 0 || half.n == 0 || half.low < kLeastGain * observed_.rate_of_all_workers.high)
     return false;
   Change change;
   change.id = "num_workers";
+  change.effort = Effort::option;
   change.description = "use " + format_count(n, "worker") + ": more of them slow each other down";
   change.action = "--num-workers " + std::to_string(n);
   change.number = n;
@@ -73,6 +74,7 @@ void Changes::workers() {
   if (n == observed_.workers) return;
   Change change;
   change.id = "num_workers";
+  change.effort = Effort::option;
   change.description = "use " + format_count(n, "worker");
   change.action = "--num-workers " + std::to_string(n);
   change.number = n;
@@ -94,6 +96,7 @@ void Changes::prefetch() {
   const std::size_t n = situation_.plan.schedule.loader.prefetch_batches + more;
   Change change;
   change.id = "prefetch_batches";
+  change.effort = Effort::option;
   change.description =
       "prefetch " + format_count(n, "batch") + ": some samples take much longer than others";
   change.action = "\"prefetch_batches\": " + std::to_string(n) + " in the plan";
@@ -119,6 +122,7 @@ void Changes::cache() {
     const auto size = static_cast<std::size_t>(std::ceil(bytes * 1.1));
     Change change;
     change.id = "cache";
+    change.effort = Effort::option;
     change.description = "cache samples in memory after '" + after + "' (" +
                          size_text(static_cast<double>(size)) +
                          "); the first epoch fills the cache";
@@ -144,6 +148,7 @@ void Changes::read_ahead() {
   const unsigned n = fewest(now_, kMostThreads, set);
   Change change;
   change.id = "read_ahead";
+  change.effort = Effort::option;
   change.description =
       "keep " + format_count(n, "read") + " in flight: each read waits for storage";
   change.action = "--read-ahead " + std::to_string(n);
@@ -167,6 +172,7 @@ void Changes::smaller_samples() {
   if (step_cost(now_.steps.front()) <= 0) return;
   Change change = without(0);
   change.id = "smaller_samples";
+  change.effort = Effort::data;
   change.description = "read less: store smaller samples, in shards that are read sequentially";
   change.action = "slipstream convert --data DIR --to shards --resize N --out NEW";
   add(std::move(change));
@@ -197,6 +203,7 @@ void Changes::convert() {
   if (step_cost(now_.steps[1]) <= 0) return;
   Change change = without(1);
   change.id = "convert";
+  change.effort = Effort::data;
   change.description = "decode once: store the samples as arrays, or store smaller samples";
   change.action = "slipstream convert --data DIR --to npy --resize N --out NEW";
   add(std::move(change));
@@ -240,15 +247,26 @@ void Changes::costliest_transform() {
   add(std::move(change));
 }
 
+/// Whether more cores make a loader with many workers faster. They do not if its samples wait, for
+/// example for storage: then more workers are sufficient.
+bool Changes::lacks_cores(unsigned needed) const {
+  PipelineModel crowded = now_;
+  crowded.set_workers(std::max(now_.workers, kMostThreads));
+  PipelineModel roomy = crowded;
+  roomy.capacity.cores = std::max<double>(roomy.capacity.cores, needed);
+  return simulated_step_s(crowded) >= kLeastGain * simulated_step_s(roomy);
+}
+
 /// Proposes as many cores as the input needs, with a worker for each.
 void Changes::cores() {
   const auto ceiling = level_rate(observed_, kDeviceLevel);
   if (!ceiling || ceiling->value <= 0) return;
   const auto needed =
       static_cast<unsigned>(std::ceil(cores_needed(now_, ceiling->value, situation_.cores)));
-  if (needed <= situation_.cores) return;
+  if (needed <= situation_.cores || !lacks_cores(needed)) return;
   Change change;
   change.id = "cores";
+  change.effort = Effort::hardware;
   change.description = "give this device " + std::to_string(needed) + " CPU cores, not " +
                        std::to_string(situation_.cores) +
                        ": the work on its samples needs that many";

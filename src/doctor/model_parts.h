@@ -78,8 +78,6 @@ void take_copy_out(const Observations& observed, PipelineModel& model);
 /// Root mean square of the relative differences between simulated and measured levels.
 double compute_model_error(const Observations& observed, const PipelineModel& model);
 
-inline constexpr double kWorthSaying = 1.02;  ///< smallest gain that is reported
-
 /// Replaces the lanes by those of make_plan("pipelined", ...).
 void pipeline_lanes(Plan& plan, bool on_gpu);
 /// Moves `first` and all later transforms to the device: to a separate lane, or to the first lane
@@ -89,7 +87,8 @@ void put_transforms_on_device(Plan& plan, const std::string& first);
 /// The smallest number of workers that is about as fast as any larger number.
 unsigned enough_workers(const PipelineModel& now);
 
-/// Returns all changes that may help, with the predicted rate after each of them alone.
+/// Returns all changes that gain at least kLeastGain, with the predicted rate after each of them
+/// alone.
 std::vector<Change> changes_for(const Observations& observed, const PipelineModel& now,
                                 double model_error);
 

@@ -18,7 +18,7 @@ void add_workers(const Observations& observed, PipelineModel& then, Remedy& reme
   PipelineModel more = then;
   more.workers = enough_workers(then);
   if (remedy.changes.empty() || more.workers <= then.workers) return;
-  if (simulated_step_s(then) < kWorthSaying * simulated_step_s(more)) return;
+  if (simulated_step_s(then) < kLeastGain * simulated_step_s(more)) return;
   then = more;
   remedy.plan.schedule.loader.num_workers = more.workers;
   const auto& ids = remedy.changes;
@@ -79,7 +79,7 @@ Remedy find_remedy(const Observations& observed, const Diagnosis& diagnosis) {
   double step_s = simulated_step_s(now);
   while (!left.empty()) {
     std::size_t best = left.size();
-    double best_s = step_s / kWorthSaying;
+    double best_s = step_s / kLeastGain;
     for (std::size_t i = 0; i < left.size(); ++i) {
       PipelineModel tried = then;
       Plan plan = remedy.plan;
@@ -87,7 +87,7 @@ Remedy find_remedy(const Observations& observed, const Diagnosis& diagnosis) {
       left[i]->apply(plan);
       if (!has_possible_cache(plan, observed)) continue;
       const double s = simulated_step_s(tried);
-      const bool is_better = best == left.size() ? s < best_s : s < best_s / kWorthSaying;
+      const bool is_better = best == left.size() ? s < best_s : s < best_s / kLeastGain;
       if (is_better) best_s = s, best = i;
     }
     if (best == left.size()) break;

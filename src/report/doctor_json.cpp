@@ -51,6 +51,7 @@ Json to_json(const Change& change) {
           {"description", change.description},
           {"action", words_or_null(change.action)},
           {"can_apply", static_cast<bool>(change.apply)},
+          {"effort", to_string(change.effort)},
           {"bottleneck", to_json(change.bottleneck)},
           {"predicted", to_json(change.predicted)},
           {"gain", to_json(change.gain)},

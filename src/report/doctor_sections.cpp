@@ -109,7 +109,7 @@ Section warnings(const DoctorReport& report) {
 }
 
 Section changes(const DoctorReport& report) {
-  Section section = rates_section(report, "What to change, most gain first");
+  Section section = rates_section(report, "What to change, least effort first");
   section.is_numbered = true;
   for (const Change& change : report.diagnosis.changes) {
     std::string text = change.description + "\n" + prediction(change);

@@ -164,7 +164,7 @@ TEST(Changes, RemedyPrefersMoreWorkersOverCacheOfEqualGain) {
 TEST(Changes, PipeliningIsProposedOnlyIfAllDeviceStepsWereMeasured) {
   const DeviceCost copy{"copy", {0.04, 0.04, 0.04, "s", 9}, 0, 0};
   const DeviceCost train{"train", {0.06, 0.06, 0.06, "s", 9}, 0, 0};
-  Observations observed = make_observations(usual_model());
+  Observations observed = make_observations(usual_model(), 0.04);
   observed.device = {copy, train};
   const Diagnosis diagnosis = diagnose(observed);
   const Change* const change = find(diagnosis, "pipelining");

@@ -17,7 +17,7 @@ from slipstream._doctor.parts import Parts, Step, split_transform
 
 
 def make_change(kind, gain=1.5, **fields):
-    fields = {"description": "as it was", "action": "--option", "number": 10, "step": "resize"} | fields
+    fields = {"description": "as it was", "action": "--option", "number": 10, "step": "resize", "effort": "option"} | fields
     return types.SimpleNamespace(id=kind, gain=types.SimpleNamespace(value=gain), **fields)
 
 
@@ -65,25 +65,35 @@ def test_advice_names_arguments_of_native_loader(kind, what, how):
     assert (change.description, change.action, diagnosis.reason) == (what, how, "measure for longer (budget=)")
 
 
-def rewrite_advice(changes, workers=3, steps=(Step("resize", reads=50),), reason=""):
+@pytest.fixture
+def unranked(monkeypatch):
+    """Leaves stated changes in their order, because the native function orders only native ones."""
+    monkeypatch.setattr(_native, "rank_changes", lambda diagnosis: None)
+
+
+def rewrite_advice(changes, workers=3, steps=(Step("resize", reads=50),), reason="", bottlenecks=()):
     observed = types.SimpleNamespace(workers=workers)
-    diagnosis = types.SimpleNamespace(changes=changes, reason=reason)
+    diagnosis = types.SimpleNamespace(changes=changes, reason=reason, bottlenecks=bottlenecks)
     advice.rewrite(observed, diagnosis, types.SimpleNamespace(steps=list(steps)))
     return diagnosis
 
 
 @pytest.mark.parametrize(("kind", "what", "how"), ADVICE)
-def test_advice_names_arguments_of_torch_loader(kind, what, how):
+def test_advice_names_arguments_of_torch_loader(unranked, kind, what, how):
     (change,) = rewrite_advice([make_change(kind)]).changes
     assert (change.description, change.action) == (what, how)
+    assert change.effort == {"cache": "data", "pipelining": "code"}.get(kind, "option")
 
 
-def test_advice_is_sorted_by_gain_without_inapplicable_changes(monkeypatch):
+def test_inapplicable_changes_are_omitted_and_native_ones_are_ranked(monkeypatch):
+    ranked = []
+    monkeypatch.setattr(_native, "rank_changes", ranked.append)
     monkeypatch.setattr(advice, "_native_changes", lambda *_: [make_change("native_transforms", 2.5)])
-    changes = [make_change("lock_contention", 1.1), make_change("wire", 9.0), make_change("cores", 3.0), make_change("cache", 2.0)]
-    diagnosis = rewrite_advice(changes, workers=0, reason="measure for longer (--budget)")
-    assert [change.id for change in diagnosis.changes] == ["cores", "native_transforms", "cache", "lock_contention"]
-    assert diagnosis.reason == "measure for longer (budget=)"
+    changes = [make_change("lock_contention", 1.1), make_change("wire", 9.0)]
+    diagnosis = rewrite_advice(changes, workers=0, reason="measure for longer (--budget)", bottlenecks=["transforms"])
+    assert [change.id for change in diagnosis.changes] == ["lock_contention", "native_transforms"]
+    assert ranked == [diagnosis] and diagnosis.reason == "measure for longer (budget=)"
+    assert rewrite_advice([]).changes == [], "native transforms gain nothing if input keeps up"
 
 
 def native_changes(monkeypatch, dataset, gains):
@@ -102,10 +112,11 @@ def test_advice_suggests_native_transforms_that_gain(monkeypatch):
     changes, asked = native_changes(monkeypatch, Images(chain), [1.5, 1.01, 2.0])
     assert [set(seconds) for seconds in asked] == [{"CenterCrop"}, {"Normalize"}, {"CenterCrop", "Normalize"}]
     assert all(each > 0 for seconds in asked for each in seconds.values())
-    first, both = changes  # and none that gains 1 %
+    first, _, both = changes
     assert first.description.startswith("run 'CenterCrop' natively: slipstream.transforms.CenterCrop takes ")
     assert both.description == "run all of these natively: CenterCrop, Normalize"
-    assert {change.id for change in changes} == {"native_transforms"} and "ss" not in first.action
+    assert {(change.id, change.effort) for change in changes} == {("native_transforms", "code")}
+    assert "ss" not in first.action
     assert "slipstream.ImageFolder(DIR, slipstream.transforms.Compose([...]))" in first.action
 
 

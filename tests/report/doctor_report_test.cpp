@@ -56,8 +56,8 @@ TEST(DoctorJson, HasExpectedKeysInOrder) {
   EXPECT_THAT(list_keys(json.at("device").at(0)),
               ElementsAre("name", "seconds", "enqueue_s", "bytes"));
   EXPECT_THAT(list_keys(json.at("changes").at(0)),
-              ElementsAre("id", "description", "action", "can_apply", "bottleneck", "predicted",
-                          "gain", "is_upper_bound"));
+              ElementsAre("id", "description", "action", "can_apply", "effort", "bottleneck",
+                          "predicted", "gain", "is_upper_bound"));
   EXPECT_THAT(list_keys(json.at("outcome")),
               ElementsAre("changes", "before", "predicted", "measured", "plan", "note"));
   EXPECT_THAT(list_keys(json.at("utilization")),

@@ -151,6 +151,22 @@ struct Observations {
   std::vector<std::string> warnings;  ///< facts that make the values less certain
 };
 
+/// Smallest gain of a change that is proposed: smaller ones are not worth the work.
+inline constexpr double kLeastGain = 1.05;
+
+/// What a change takes, the least first.
+enum class Effort : std::uint8_t {
+  option,   ///< another option of the loader or another plan
+  code,     ///< lines of code
+  data,     ///< a converted or stored data set
+  hardware  ///< another machine
+};
+/// Returns the enumerator's name, for example "option". The characters are static. Throws Error for
+/// a value that is not an enumerator.
+std::string_view to_string(Effort effort);
+/// Returns the effort with this name. Throws Refused for an unknown name and lists the known ones.
+Effort effort_named(std::string_view name);
+
 /// A proposed change, with its predicted rate.
 struct Change {
   std::string id;           ///< "num_workers", "cache", "device_transforms", ...
@@ -158,6 +174,7 @@ struct Change {
   std::string action;       ///< a command or a change of code; "" if `apply` is sufficient
   std::string step = {};    ///< the host step that the change affects; "" for none
   std::size_t number = 0;   ///< proposed number of workers, batches, reads or cores; 0: none
+  Effort effort = Effort::code;
   Bottleneck bottleneck = Bottleneck::none;
   Measured predicted;           ///< steps/s after the change
   Measured gain;                ///< `predicted` divided by the present rate, unit "1"
@@ -191,7 +208,7 @@ struct Diagnosis {
   Measured rate;                ///< steps/s with nothing cached
   Measured share;               ///< rate / ceiling
   std::vector<CostRow> costs;   ///< for each host step
-  std::vector<Change> changes;  ///< largest gain first
+  std::vector<Change> changes;  ///< in the order of rank_changes()
   double model_error = 0;       ///< relative error of the simulated rates against the measured ones
   /// Number of cores that keep the device busy: CPU time of the host steps for a batch times
   /// `ceiling`. The CPU time of training is included only if the process's cores are too few for
@@ -204,6 +221,18 @@ struct Diagnosis {
 /// not_enough_evidence, not to an exception. REQUIRES: `observed` was returned by examine(), or has
 /// the same structure.
 Diagnosis diagnose(const Observations& observed);
+
+/// Orders the changes of `diagnosis` by what they take, and removes those that its evidence does
+/// not support. Call it again after adding changes; diagnose() has called it already.
+/// - Without a verdict there is no change. If input keeps up, only changes to the device's own work
+///   (Bottleneck::device) remain.
+/// - Changes that gain less than kLeastGain are removed.
+/// - The change with the least effort comes first, and within an effort the one with the largest
+///   gain. But a change that gains less than half of what a later one gains, and less than a factor
+///   of 2, comes after it.
+/// - Hardware comes last. It is removed if another change reaches within 5 % of its rate.
+/// - Results of what_if() are kept at the end, because they propose nothing.
+void rank_changes(Diagnosis& diagnosis);
 
 /// Whether the rate of a pipeline is at least a required share of its ceiling, the rate with all
 /// batches cached on the device.
@@ -237,7 +266,7 @@ struct Remedy {
   Measured predicted;                ///< steps/s with all changes
 };
 /// Applies changes to the plan that was examined, one after the other, the one with the largest
-/// predicted gain first, until none gains at least 2 %. It uses only changes that a plan can
+/// predicted gain first, until none gains at least kLeastGain. It uses only changes that a plan can
 /// express, and runs nothing. REQUIRES: diagnose(observed) returned `diagnosis`.
 Remedy find_remedy(const Observations& observed, const Diagnosis& diagnosis);
 

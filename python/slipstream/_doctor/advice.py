@@ -11,17 +11,18 @@ from .. import _native, transforms
 from .._steps import over_batch, steps_to_json
 from .parts import Parts, Step, display_name
 
-_WORTH_SAYING = 1.02  # smallest gain that is reported
 _NATIVE_S = 0.03  # seconds for measuring a native transform
 
 
 def rewrite(observed: _native.Observations, diagnosis: _native.Diagnosis, parts: Parts) -> None:
     """Describes the changes that are possible for a PyTorch loader in terms of Python, removes the others, and adds
-    native transforms. The largest gain is first."""
+    native transforms if the loader is the bottleneck."""
     workers = max(1, observed.workers)
     changes = [change for change in diagnosis.changes if _in_python(change, workers, parts.steps)]
-    changes += _native_changes(observed, diagnosis, parts)
-    diagnosis.changes = sorted(changes, key=lambda change: -change.gain.value)
+    if diagnosis.bottlenecks:
+        changes += _native_changes(observed, diagnosis, parts)
+    diagnosis.changes = changes
+    _native.rank_changes(diagnosis)
     _rewrite_reason(diagnosis)
 
 
@@ -113,6 +114,8 @@ def _in_python(change: _native.Change, workers: int, steps: Sequence[Step]) -> b
             "for batch in slipstream.Pipeline(loader): step(batch)",
         ),
     }
+    # These two are options of a plan, but not of a PyTorch loader.
+    change.effort = {"cache": "data", "pipelining": "code"}.get(change.id, change.effort)
     return _put(change, words)
 
 
@@ -179,9 +182,9 @@ def _native_changes(
         change.description = f"run all of these natively: {', '.join(seconds)}"
         changes.append(change)
     for change in changes:
-        change.id = "native_transforms"
+        change.id, change.effort = "native_transforms", "code"
         change.action = "slipstream.DataLoader(slipstream.ImageFolder(DIR, slipstream.transforms.Compose([...])), ...)"
-    return [change for change in changes if change.gain.value >= _WORTH_SAYING]
+    return changes
 
 
 def native_seconds(form: transforms.Transform, step: Step) -> float | None:
