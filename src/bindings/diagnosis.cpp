@@ -85,6 +85,7 @@ void add_host_costs(py::module_& module) {
       .def_readwrite("cpu_s", &HostStepCost::cpu_s)
       .def_readwrite("wall_of_all_s", &HostStepCost::wall_of_all_s)
       .def_readwrite("cpu_of_all_s", &HostStepCost::cpu_of_all_s)
+      .def_readwrite("waiting_of_all_s", &HostStepCost::waiting_of_all_s)
       .def_readwrite("bytes", &HostStepCost::bytes)
       .def_readwrite("is_random", &HostStepCost::is_random);
 }
@@ -129,6 +130,7 @@ void add_observations(py::module_& module) {
       .def_readwrite("utilization", &Observations::utilization)
       .def_readwrite("warnings", &Observations::warnings)
       .def("set_plan", &set_plan)
+      .def("set_has_worker_processes", set_in_situation(&Situation::has_worker_processes))
       .def("set_cores", set_in_situation(&Situation::cores))
       .def("set_free_memory_bytes", set_in_situation(&Situation::free_memory_bytes))
       .def("set_samples", set_in_situation(&Situation::samples))

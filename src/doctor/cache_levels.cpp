@@ -97,6 +97,9 @@ std::vector<HostStepCost> host_costs(const DrainedRate& one, const DrainedRate& 
     const auto samples = static_cast<double>(all.counters().back().calls);
     cost.wall_of_all_s = all.counters()[i].wall_s / samples;
     cost.cpu_of_all_s = all.counters()[i].cpu_s / samples;
+    const StepLaps& laps = all.laps()[i];
+    for (std::size_t k = 0; k < laps.wall_s.size(); ++k)
+      cost.waiting_of_all_s.push_back(std::max(0.0F, laps.wall_s[k] - laps.cpu_s[k]));
   }
   return costs;
 }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kWorthNaming = 0.03;  ///< smallest gain of a bottleneck
 constexpr double kWidest = 0.2;        ///< half of the interval / value that allows a verdict
-constexpr double kWrongModel = 0.3;    ///< model error that makes a verdict impossible
+constexpr double kMostUnexplained = 0.5;  ///< share of the waiting time without a known cause
 constexpr double kMostSpread = 0.2;    ///< largest counted spread of simulations
 constexpr double kLeastWidth = 0.02;   ///< smallest half of a prediction's interval / value
 
@@ -180,8 +180,50 @@ void judge_device(const Observations& observed, Diagnosis& diagnosis) {
   }
 }
 
+/// Relative noise of a prediction if the loader does not keep up. It consists of the noise of the
+/// loader's costs and of the line, each weighted by how much the step's time (`step_s`) depends on
+/// it. To find the weights, the loader's costs are increased a little.
+double estimate_noise(const Observations& observed, const PipelineModel& then, double step_s) {
+  constexpr double kMore = 0.05;
+  const double whole = half_width(*level_rate(observed, kWholeLevel));
+  PipelineModel slower = then;
+  scale_costs(slower, 1 + kMore);
+  const double more = mean_step_s(slower) / step_s - 1;
+  const double of_loader = std::clamp(more / kMore, 0.0, 1.0);
+  const double alone = std::min(1.0, half_width(observed.rate_of_all_workers));
+  // The loader's costs are fitted to both rates, so their errors combine like those of a weighted
+  // mean.
+  const double loader = whole * alone / std::max(1e-9, std::hypot(whole, alone));
+  const auto fed = level_rate(observed, host_level(observed));
+  return std::hypot(of_loader * loader, (1 - of_loader) * (fed ? half_width(*fed) : whole));
+}
+
+/// Returns the rate that the fitted costs explain, with an interval for their noise.
+Measured explained_rate(const Observations& observed, const PipelineModel& model) {
+  const Measured step_s = mean_interval(simulated_steps_s(model), "s");
+  if (step_s.value <= 0) return {0, 0, 0, "steps/s", 0};
+  const double half =
+      std::hypot(std::hypot(estimate_noise(observed, model, step_s.value), kLeastWidth),
+                 std::min(kMostSpread, half_width(step_s)));
+  const double rate = 1 / step_s.value;
+  return {rate, rate * std::max(0.0, 1 - half), rate * (1 + half), "steps/s", 1};
+}
+
+/// Whether the costs of the parts leave most of the time unexplained in which the device waits. The
+/// intervals of the explained and of the measured rate must exclude each other by this time.
+bool is_unexplained(const Observations& observed, const PipelineModel& model,
+                    const Diagnosis& diagnosis) {
+  const Measured explained = explained_rate(observed, model), &rate = diagnosis.rate;
+  if (explained.n == 0 || explained.low <= 0 || rate.low <= 0) return false;
+  const double apart_s =
+      std::max(1 / rate.high - 1 / explained.low, 1 / explained.high - 1 / rate.low);
+  const double waiting_s = 1 / rate.value - 1 / diagnosis.ceiling.value;
+  return apart_s > kMostUnexplained * waiting_s;
+}
+
 /// Returns why the values do not allow a verdict, or "" if they do.
-std::string lacking(const Diagnosis& diagnosis) {
+std::string lacking(const Observations& observed, const PipelineModel& model,
+                    const Diagnosis& diagnosis) {
   if (diagnosis.ceiling.n == 0 || diagnosis.rate.n == 0)
     return "the ceiling or the whole pipeline could not be measured";
   const bool is_wide =
@@ -190,7 +232,7 @@ std::string lacking(const Diagnosis& diagnosis) {
     return "the intervals are too wide: give it more time (--budget)";
   if (diagnosis.share.low < kStarved - 0.1 && diagnosis.share.high > kStarved + 0.03)
     return "the intervals do not show whether the device waits: give it more time (--budget)";
-  if (diagnosis.share.high < kStarved && diagnosis.model_error > kWrongModel)
+  if (diagnosis.share.high < kStarved && is_unexplained(observed, model, diagnosis))
     return "the costs of the parts do not explain the measured rate: there is another, unknown "
            "cost";
   return {};
@@ -221,7 +263,7 @@ void doubt(const Observations& observed, Diagnosis& diagnosis) {
 }
 
 void judge(const Observations& observed, const PipelineModel& model, Diagnosis& diagnosis) {
-  diagnosis.reason = lacking(diagnosis);
+  diagnosis.reason = lacking(observed, model, diagnosis);
   if (!diagnosis.reason.empty()) return;
   // If the interval of the share contains 1, it is not certain that the device waits at all.
   if (diagnosis.share.value >= kStarved || diagnosis.share.high >= 1) {
@@ -237,24 +279,6 @@ void judge(const Observations& observed, const PipelineModel& model, Diagnosis& 
   }
   diagnosis.reason = reason_for(diagnosis);
   doubt(observed, diagnosis);
-}
-
-/// Relative noise of a prediction if the loader does not keep up. It consists of the noise of the
-/// loader's costs and of the line, each weighted by how much the step's time (`step_s`) depends on
-/// it. To find the weights, the loader's costs are increased a little.
-double estimate_noise(const Observations& observed, const PipelineModel& then, double step_s) {
-  constexpr double kMore = 0.05;
-  const double whole = half_width(*level_rate(observed, kWholeLevel));
-  PipelineModel slower = then;
-  scale_costs(slower, 1 + kMore);
-  const double more = mean_step_s(slower) / step_s - 1;
-  const double of_loader = std::clamp(more / kMore, 0.0, 1.0);
-  const double alone = std::min(1.0, half_width(observed.rate_of_all_workers));
-  // The loader's costs are fitted to both rates, so their errors combine like those of a weighted
-  // mean.
-  const double loader = whole * alone / std::max(1e-9, std::hypot(whole, alone));
-  const auto fed = level_rate(observed, host_level(observed));
-  return std::hypot(of_loader * loader, (1 - of_loader) * (fed ? half_width(*fed) : whole));
 }
 
 }  // namespace

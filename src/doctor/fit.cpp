@@ -16,6 +16,12 @@ constexpr double kMemoryGrowth = 1.2;
 constexpr double kMostOfIt = 0.5;  ///< a step's share of the growth that makes it the cause
 /// A step is compared with the other steps only if they have at least this share of the CPU time.
 constexpr double kEnoughToTell = 0.05;
+/// Workers that wait for a lock leave cores idle. If they use at least this share of the cores, they
+/// may as well wait for a core.
+constexpr double kBusyCores = 0.85;
+/// The same for worker processes, which rarely share a lock.
+constexpr double kBusyCoresOfProcesses = 0.5;
+constexpr std::size_t kBlocks = 16;  ///< blocks of samples, whose means give an interval
 constexpr int kBisections = 12;
 constexpr double kMostNoise = 0.2;  ///< largest error of a rate that its interval may excuse
 constexpr double kUntold = 0.5;     ///< half of the interval / value that makes a rate useless
@@ -100,15 +106,51 @@ std::pair<std::vector<Growth>, double> find_growth(const Observations& observed,
   return growth;
 }
 
+/// Returns the mean with its interval. Neighboring samples are not independent, so the interval is
+/// computed from the means of blocks.
+Measured mean_of_blocks(const std::vector<float>& values) {
+  const std::size_t blocks = std::min(kBlocks, values.size());
+  std::vector<double> means;
+  for (std::size_t i = 0; i < blocks; ++i) {
+    const auto from = static_cast<std::ptrdiff_t>(i * values.size() / blocks);
+    const auto to = static_cast<std::ptrdiff_t>((i + 1) * values.size() / blocks);
+    means.push_back(compute_mean({values.begin() + from, values.begin() + to}));
+  }
+  if (means.empty()) return {0, 0, 0, "s", 0};
+  return mean_interval(means, "s");
+}
+
+/// Whether a sample certainly waits longer in this step with all workers than with one.
+bool waits_longer(const HostStepCost& cost) {
+  std::vector<float> alone_s;
+  for (std::size_t i = 0; i < cost.wall_s.size(); ++i)
+    alone_s.push_back(std::max(0.0F, cost.wall_s[i] - cost.cpu_s[i]));
+  const Measured alone = mean_of_blocks(alone_s);
+  const Measured together = mean_of_blocks(cost.waiting_of_all_s);
+  return alone.n > 0 && together.n > 0 && together.low > alone.high;
+}
+
+/// Whether the workers leave cores idle while all of them run.
+bool leaves_cores_idle(const Observations& observed, const PipelineModel& model) {
+  double cpu_s = 0;
+  for (const HostStepCost& cost : observed.host) cpu_s += cost.cpu_of_all_s;
+  const double available = std::min<double>(model.workers, model.capacity.cores);
+  const double busy = observed.situation.has_worker_processes ? kBusyCoresOfProcesses : kBusyCores;
+  return cpu_s * observed.rate_of_all_workers.value < busy * available;
+}
+
 /// Finds the step in which workers wait for each other, if costs alone do not explain their rate.
 void fit_contention(const Observations& observed, PipelineModel& model) {
   const double measured = observed.rate_of_all_workers.value;
   const auto whole = level_rate(observed, kWholeLevel);
   const double trained = whole ? whole->low * static_cast<double>(model.batch_size) : 0;
   // Contention is assumed only if even the highest rate that the measurements allow is lower than
-  // the costs explain.
+  // the lowest that the costs explain.
   const double surely = std::max({measured, observed.rate_of_all_workers.high, trained});
-  if (measured <= 0 || drained_rate(model, model.workers) * kContended <= surely) return;
+  const Measured& one = observed.rate_of_one_worker;
+  const double lowest = one.value > 0 ? std::clamp(one.low / one.value, 0.0, 1.0) : 1;
+  const double explained = lowest * drained_rate(model, model.workers);
+  if (measured <= 0 || explained * kContended <= surely) return;
   const auto [steps, whole_s] = find_growth(observed, model);
   const auto by_working = [](const Growth& a, const Growth& b) {
     return a.working_s < b.working_s;
@@ -131,6 +173,7 @@ void fit_contention(const Observations& observed, PipelineModel& model) {
     return;
   }
   if (lock.waiting_s <= kMostOfIt * whole_s) return;
+  if (!waits_longer(observed.host[lock.step]) || !leaves_cores_idle(observed, model)) return;
   model.steps[lock.step].locked = matched(0, 1, measured, [&](double locked) {
     PipelineModel tried = model;
     tried.steps[lock.step].locked = locked;

@@ -10,6 +10,10 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+void scale_by(Measured& rate, double by) {
+  rate = {by * rate.value, by * rate.low, by * rate.high, rate.unit, rate.n};
+}
+
 TEST(Diagnose, ArticleModelBlamesTransformsThenReading) {
   const Diagnosis diagnosis = diagnose(make_observations(article_model(), 0.01));
   EXPECT_EQ(diagnosis.verdict, Bottleneck::transforms);
@@ -104,6 +108,77 @@ TEST(Diagnose, LockedStepGivesLockVerdictAndRateWithoutLock) {
   ASSERT_NE(change, nullptr);
   model.steps[1].locked = 0;
   EXPECT_NEAR(change->predicted.value * simulated_step_s(model), 1, 0.05);
+}
+
+/// Returns observations of 8 workers that wait for each other in decoding.
+Observations observe_lock() {
+  PipelineModel model = usual_model();
+  model.workers = 8;
+  model.steps[1] = make_step("decode", Bottleneck::decode, 8e-3, 0);
+  model.steps[1].locked = 1;
+  return make_observations(model);
+}
+
+TEST(Diagnose, LockNeedsLongerWaitingThanTheIntervalOfWaitingTimes) {
+  Observations observed = observe_lock();
+  ASSERT_EQ(diagnose(observed).verdict, Bottleneck::lock_contention);
+  std::vector<float>& waiting_s = observed.host[1].waiting_of_all_s;
+  // The same mean, but almost all of it is in four of 64 samples.
+  const float all = 60 * waiting_s.front();
+  for (std::size_t i = 0; i < waiting_s.size(); ++i) waiting_s[i] = i < 4 ? all / 4 : 0.0F;
+  const Diagnosis diagnosis = diagnose(observed);
+  EXPECT_NE(diagnosis.verdict, Bottleneck::lock_contention) << diagnosis.reason;
+  waiting_s.clear();
+  EXPECT_NE(diagnose(observed).verdict, Bottleneck::lock_contention) << "nothing was measured";
+}
+
+TEST(Diagnose, WorkersThatKeepTheCoresBusyAreNotReportedAsLocked) {
+  PipelineModel model = usual_model();
+  model.workers = 8;
+  model.line_waiting_s = 0.001;
+  model.steps = {make_step("data set", Bottleneck::read, 0, 20e-3),
+                 make_step("collate", Bottleneck::transforms, 0, 1e-6)};
+  Observations observed = make_observations(model);
+  const auto slow_down = [&](double by) {
+    for (HostStepCost& cost : observed.host) {
+      cost.wall_of_all_s *= by;
+      const auto waiting_s = static_cast<float>(cost.wall_of_all_s - cost.cpu_of_all_s);
+      cost.waiting_of_all_s.assign(64, waiting_s);
+    }
+    scale_by(observed.rate_of_all_workers, 1 / by);
+    for (std::size_t i = 2; i < observed.levels.size(); ++i)
+      scale_by(*observed.levels[i].with_training, 1 / by);
+  };
+  slow_down(1.15);
+  EXPECT_EQ(diagnose(observed).verdict, Bottleneck::read) << diagnose(observed).reason;
+  slow_down(1.25);
+  ASSERT_EQ(diagnose(observed).verdict, Bottleneck::lock_contention) << "a third of the cores idle";
+  observed.situation.has_worker_processes = true;
+  EXPECT_EQ(diagnose(observed).verdict, Bottleneck::read) << "another program may use the cores";
+}
+
+TEST(Diagnose, LevelsThatCostsDoNotExplainLeaveTheVerdictIfTheWholeIsExplained) {
+  Observations observed = make_observations(article_model(), 0.01);
+  for (Level& level : observed.levels)
+    if (level.after == "read" || level.after == "decode")
+      scale_by(*level.with_training, 3.1 / level.with_training->value);
+    else if (level.after == "crop" || level.after == "mask")
+      scale_by(*level.with_training, 3.15 / level.with_training->value);
+  const Diagnosis diagnosis = diagnose(observed);
+  ASSERT_GT(diagnosis.model_error, 0.3);
+  EXPECT_EQ(diagnosis.verdict, Bottleneck::transforms) << diagnosis.reason;
+}
+
+TEST(Diagnose, WholeIsUnexplainedOnlyIfItsIntervalExcludesTheExplainedRate) {
+  Observations observed = make_observations(article_model(), 0.01);
+  Measured& rate = *observed.levels.back().with_training;
+  scale_by(rate, 0.2);
+  Diagnosis diagnosis = diagnose(observed);
+  EXPECT_EQ(diagnosis.verdict, Bottleneck::not_enough_evidence);
+  EXPECT_THAT(diagnosis.reason, HasSubstr("do not explain"));
+  rate.high = 5 * rate.value;
+  diagnosis = diagnose(observed);
+  EXPECT_EQ(diagnosis.verdict, Bottleneck::transforms) << diagnosis.reason;
 }
 
 /// If one worker gets the lock several times in a row, many batches are ready at once, and then
@@ -252,10 +327,6 @@ TEST(Diagnose, CoresNeededIncludeTrainingOnlyIfItCompetesWithWorkers) {
   model.batch_size = 64;
   EXPECT_NEAR(cores_needed(model, 1 / 0.14, 2), 2.833, 1e-3);
   EXPECT_NEAR(cores_needed(model, 1 / 0.14, 3), 1.833, 1e-3);
-}
-
-void scale_by(Measured& rate, double by) {
-  rate = {by * rate.value, by * rate.low, by * rate.high, rate.unit, rate.n};
 }
 
 TEST(Diagnose, CeilingBelowOtherLevelsGivesNotEnoughEvidence) {

@@ -42,6 +42,8 @@ HostStepCost make_cost(const PipelineModel& model, const PipelineModel::Step& st
       step.is_memory_bound ? std::max(1.0, model.workers / model.capacity.memory_streams) : 1;
   cost.cpu_of_all_s = mean(step.working_s) * slower;
   if (step.is_memory_bound) cost.wall_of_all_s += cost.cpu_of_all_s - mean(step.working_s);
+  const auto waiting_s = static_cast<float>(cost.wall_of_all_s - cost.cpu_of_all_s);
+  cost.waiting_of_all_s.assign(64, std::max(0.0F, waiting_s));
   return cost;
 }
 

@@ -72,6 +72,9 @@ struct HostStepCost {
   std::vector<float> wall_s;  ///< wall time of each measured sample, with one worker alone
   std::vector<float> cpu_s;   ///< the worker's CPU time for the same samples
   double wall_of_all_s = 0;   ///< mean of a sample with all workers while no training runs
+  /// Time of each measured sample that no CPU time was used in, with all workers. Together with the
+  /// same time of one worker, it shows whether workers wait for each other.
+  std::vector<float> waiting_of_all_s = {};
   double cpu_of_all_s = 0;    ///< mean CPU time of a sample with all workers
   double bytes = 0;           ///< size of the step's result for one sample
   bool is_random = false;     ///< whether the step uses random numbers
@@ -102,7 +105,8 @@ struct WireChoice {
 struct Situation {
   Plan plan;
   bool on_gpu = false;
-  unsigned cores = 1;  ///< cores that this process may use
+  bool has_worker_processes = false;  ///< whether workers are processes instead of threads
+  unsigned cores = 1;                 ///< cores that this process may use
   std::uint64_t free_memory_bytes = 0;
   std::uint64_t samples = 0;    ///< number of samples in the data set
   std::string last_fixed_step;  ///< the last host step before the first random one

@@ -242,6 +242,7 @@ class LevelMeasurements:
         if self.samples.size is not None:
             observed.set_samples(self.samples.size)
         observed.set_plan(self._on_gpu, self.loaders.pin_memory, observed.slabs - 1, False)
+        observed.set_has_worker_processes(self.workers > 0)
         observed.set_last_fixed_step(self.samples.last_fixed_step())
 
     def _note_crop(self, observed: _native.Observations) -> None:
@@ -262,7 +263,9 @@ class LevelMeasurements:
             cost.wall_s, cost.cpu_s, made = one[number]
             cost.bytes = mean([each for each in made if each > 0])
             if together:  # empty if no batch was measured with all workers
-                cost.wall_of_all_s, cost.cpu_of_all_s = mean(together[number][0]), mean(together[number][1])
+                wall, cpu, _ = together[number]
+                cost.wall_of_all_s, cost.cpu_of_all_s = mean(wall), mean(cpu)
+                cost.waiting_of_all_s = [max(0.0, a - b) for a, b in zip(wall, cpu, strict=True)]
             costs.append(cost)
         # Bytes of collating were not counted with the samples. A collated batch has the same number for each sample.
         costs[-1].bytes = self._bytes_of_batch / self.batch_size
