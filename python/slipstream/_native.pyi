@@ -412,6 +412,9 @@ class HostStepCost:
     waiting_of_all_s: list[float]
     bytes: float
     is_random: bool
+    is_inside: bool
+
+def part_group(name: str, /) -> str: ...
 
 class DeviceCost:
     """Cost of one device step that runs alone on a cached batch."""

@@ -87,7 +87,10 @@ void add_host_costs(py::module_& module) {
       .def_readwrite("cpu_of_all_s", &HostStepCost::cpu_of_all_s)
       .def_readwrite("waiting_of_all_s", &HostStepCost::waiting_of_all_s)
       .def_readwrite("bytes", &HostStepCost::bytes)
-      .def_readwrite("is_random", &HostStepCost::is_random);
+      .def_readwrite("is_random", &HostStepCost::is_random)
+      .def_readwrite("is_inside", &HostStepCost::is_inside);
+  module.def("part_group",
+             [](const std::string& name) { return std::string(to_string(part_group(name))); });
 }
 
 /// Sets an equivalent plan of a PyTorch loop: a copy if there is a GPU, on the stream of the step
@@ -166,17 +169,9 @@ void add_verdict(py::module_& module) {
       .def_readonly("gain", &Change::gain)
       .def_readonly("is_upper_bound", &Change::is_upper_bound);
   py::class_<Diagnosis>(module, "Diagnosis")
-      .def_property_readonly(
-          "verdict",
-          [](const Diagnosis& diagnosis) { return std::string(to_string(diagnosis.verdict)); })
+      .def_property_readonly("verdict", &verdict_name)
       .def_readwrite("reason", &Diagnosis::reason)
-      .def_property_readonly("bottlenecks",
-                             [](const Diagnosis& diagnosis) {
-                               std::vector<std::string> names;
-                               for (const Bottleneck bottleneck : diagnosis.bottlenecks)
-                                 names.emplace_back(to_string(bottleneck));
-                               return names;
-                             })
+      .def_property_readonly("bottlenecks", &bottleneck_names)
       .def_readonly("ceiling", &Diagnosis::ceiling)
       .def_readonly("rate", &Diagnosis::rate)
       .def_readonly("share", &Diagnosis::share)

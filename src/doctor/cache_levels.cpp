@@ -87,7 +87,7 @@ std::vector<HostStepCost> host_costs(const DrainedRate& one, const DrainedRate& 
   for (std::size_t i = 0; i < alone.size(); ++i) {
     HostStepCost& cost = costs.emplace_back();
     cost.name = alone[i].name;
-    cost.group = host_step_group(i);
+    cost.group = host_step_group(i, alone.size());
     cost.wall_s = one.laps()[i].wall_s;
     cost.cpu_s = one.laps()[i].cpu_s;
     cost.bytes = bytes_per_sample(alone)[i];

@@ -20,7 +20,7 @@ std::vector<Change> Changes::all() {
     crop_first();
     convert();
     contention();
-    costliest_transform();
+    cheaper_steps();
     cores();
   }
   pinning();

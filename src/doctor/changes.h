@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "doctor/model_parts.h"
@@ -19,6 +20,10 @@ class Changes {
   void add(Change change);
   /// Returns a change after which host step `step` takes no time: an upper bound of the gain.
   Change without(std::size_t step) const;
+  /// Returns a change after which no host step of the group takes time.
+  Change without_group(Bottleneck group) const;
+  /// Returns the host step of the group that takes longest, or nothing if none takes time.
+  std::optional<std::size_t> costliest(Bottleneck group) const;
 
   // host_changes.cpp
   bool fewer_workers();
@@ -30,8 +35,8 @@ class Changes {
   void crop_first();
   void convert();
   void contention();
-  void costliest_transform();
   bool lacks_cores(unsigned needed) const;
+  void cheaper_steps();
   void cores();
 
   // device_changes.cpp

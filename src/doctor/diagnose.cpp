@@ -1,7 +1,6 @@
 #include "slipstream/doctor/diagnosis.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <tuple>
 
@@ -17,18 +16,28 @@ constexpr double kMostUnexplained = 0.5;  ///< share of the waiting time without
 constexpr double kMostSpread = 0.2;    ///< largest counted spread of simulations
 constexpr double kLeastWidth = 0.02;   ///< smallest half of a prediction's interval / value
 
-/// Removes a bottleneck's cost from a model.
-void take_out(Bottleneck bottleneck, const Observations& observed, PipelineModel& model) {
-  for (PipelineModel::Step& step : model.steps) {
-    if (step.group == bottleneck) make_free(step);
-    if (bottleneck == Bottleneck::lock_contention) step.locked = 0;
-    if (bottleneck == Bottleneck::memory_bandwidth) step.is_memory_bound = false;
+/// A possible bottleneck. Each part that the user named is a bottleneck on its own.
+struct Suspect {
+  Bottleneck bottleneck;
+  std::string part = {};  ///< the name of the step for Bottleneck::part
+
+  bool contains(const PipelineModel::Step& step) const {
+    return step.group == bottleneck && (part.empty() || step.name == part);
   }
-  if (bottleneck == Bottleneck::copy) take_copy_out(observed, model);
+};
+
+/// Removes a bottleneck's cost from a model.
+void take_out(const Suspect& suspect, const Observations& observed, PipelineModel& model) {
+  for (PipelineModel::Step& step : model.steps) {
+    if (suspect.contains(step)) make_free(step);
+    if (suspect.bottleneck == Bottleneck::lock_contention) step.locked = 0;
+    if (suspect.bottleneck == Bottleneck::memory_bandwidth) step.is_memory_bound = false;
+  }
+  if (suspect.bottleneck == Bottleneck::copy) take_copy_out(observed, model);
 }
 
 struct BottleneckGain {
-  Bottleneck bottleneck;
+  Suspect suspect;
   double gain = 1;
   double cost_s = 0;  ///< seconds for a sample in one worker
 
@@ -42,20 +51,26 @@ struct BottleneckGain {
 class Search {
  public:
   explicit Search(const Observations& observed, const PipelineModel& model)
-      : observed_(observed), now_(mean_step_s(model)), base_(model) {}
+      : observed_(observed), now_(mean_step_s(model)), base_(model) {
+    for (const Bottleneck group : {Bottleneck::read, Bottleneck::decode, Bottleneck::transforms,
+                                   Bottleneck::collate, Bottleneck::copy})
+      groups_.push_back({group});
+    for (const PipelineModel::Step& step : model.steps)
+      if (step.group == Bottleneck::part) groups_.push_back({step.group, step.name});
+  }
 
   /// Returns the bottlenecks, largest gain first. Call it once.
   std::vector<BottleneckGain> suspects() {
     std::vector<BottleneckGain> found;
     for (const Bottleneck contention :
          {Bottleneck::lock_contention, Bottleneck::memory_bandwidth}) {
-      const double gain = gain_without(contention, base_);
+      const double gain = gain_without({contention}, base_);
       if (gain < 1 + kWorthNaming) continue;
-      found.push_back({contention, gain});
-      take_out(contention, observed_, base_);
+      found.push_back({{contention}, gain});
+      take_out({contention}, observed_, base_);
     }
     const double base = mean_step_s(base_);
-    for (const Bottleneck group : kGroups) {
+    for (const Suspect& group : groups_) {
       const double gain = base * gain_without_group(group) / now_;
       if (gain >= 1 + kWorthNaming) found.push_back({group, gain, group_cost(group)});
     }
@@ -64,11 +79,8 @@ class Search {
   }
 
  private:
-  static constexpr std::array kGroups = {Bottleneck::read, Bottleneck::decode,
-                                         Bottleneck::transforms, Bottleneck::copy};
-
-  double gain_without(Bottleneck bottleneck, PipelineModel model) const {
-    take_out(bottleneck, observed_, model);
+  double gain_without(const Suspect& suspect, PipelineModel model) const {
+    take_out(suspect, observed_, model);
     const double then = mean_step_s(model);
     return then > 0 ? now_ / then : 1;
   }
@@ -76,7 +88,7 @@ class Search {
   /// Like gain_without(), for a group of steps. If training is the limit without any one of several
   /// groups, these groups gain the same, and differences between their simulations are chance. The
   /// gain is therefore computed from the line's time.
-  double gain_without_group(Bottleneck group) const {
+  double gain_without_group(const Suspect& group) const {
     PipelineModel model = base_;
     take_out(group, observed_, model);
     const double line_s = model.line_waiting_s + model.line_working_s;
@@ -85,10 +97,10 @@ class Search {
     return limit > 0 ? now_ / limit : 1;
   }
 
-  double group_cost(Bottleneck group) const {
+  double group_cost(const Suspect& group) const {
     double cost_s = 0;
     for (const PipelineModel::Step& step : base_.steps)
-      if (step.group == group)
+      if (group.contains(step))
         cost_s += compute_mean(step.waiting_s) + compute_mean(step.working_s);
     return cost_s;
   }
@@ -96,14 +108,13 @@ class Search {
   /// If no single group gains, several are equally slow. Returns the pair with the largest gain.
   std::vector<BottleneckGain> together() const {
     std::vector<BottleneckGain> best;
-    for (const Bottleneck first : kGroups)
-      for (const Bottleneck second : kGroups) {
-        if (first >= second) continue;
+    for (auto first = groups_.begin(); first != groups_.end(); ++first)
+      for (auto second = first + 1; second != groups_.end(); ++second) {
         PipelineModel model = base_;
-        take_out(first, observed_, model);
-        const double gain = gain_without(second, model);
+        take_out(*first, observed_, model);
+        const double gain = gain_without(*second, model);
         if (gain >= 1 + kWorthNaming && (best.empty() || gain > best.front().gain))
-          best = {{first, gain, group_cost(first)}, {second, gain, group_cost(second)}};
+          best = {{*first, gain, group_cost(*first)}, {*second, gain, group_cost(*second)}};
       }
     std::stable_sort(best.begin(), best.end());
     return best;
@@ -112,6 +123,7 @@ class Search {
   const Observations& observed_;
   double now_;
   PipelineModel base_;
+  std::vector<Suspect> groups_;
 };
 
 Measured of_values(std::vector<float> values, double by, std::string unit) {
@@ -255,6 +267,7 @@ void doubt(const Observations& observed, Diagnosis& diagnosis) {
   if (may_come_from(*found, diagnosis)) {
     diagnosis.verdict = Bottleneck::not_enough_evidence;
     diagnosis.bottlenecks.clear();
+    diagnosis.parts.clear();
     diagnosis.reason =
         changed + "; end other programs on the machine, or give it more time (--budget)";
   } else {
@@ -269,8 +282,10 @@ void judge(const Observations& observed, const PipelineModel& model, Diagnosis& 
   if (diagnosis.share.value >= kStarved || diagnosis.share.high >= 1) {
     judge_device(observed, diagnosis);
   } else {
-    for (const BottleneckGain& suspect : Search(observed, model).suspects())
-      diagnosis.bottlenecks.push_back(suspect.bottleneck);
+    for (const BottleneckGain& found : Search(observed, model).suspects()) {
+      diagnosis.bottlenecks.push_back(found.suspect.bottleneck);
+      if (!found.suspect.part.empty()) diagnosis.parts.push_back(found.suspect.part);
+    }
     if (diagnosis.bottlenecks.empty()) {
       diagnosis.reason = "the device waits, and no single cost explains it";
       return;

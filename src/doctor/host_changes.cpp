@@ -117,7 +117,7 @@ void Changes::cache() {
     // padding.
     const double each = observed_.host[i].bytes + 128;
     const double bytes = each * static_cast<double>(situation_.samples);
-    if (bytes > room) continue;
+    if (bytes > room || observed_.host[i].is_inside) continue;
     const std::string& after = now_.steps[i].name;
     const auto size = static_cast<std::size_t>(std::ceil(bytes * 1.1));
     Change change;
@@ -168,9 +168,30 @@ Change Changes::without(std::size_t step) const {
   return change;
 }
 
+Change Changes::without_group(Bottleneck group) const {
+  Change change;
+  change.bottleneck = group;
+  change.step = now_.steps[*costliest(group)].name;
+  change.is_upper_bound = true;
+  change.model = [group](PipelineModel& model) {
+    for (PipelineModel::Step& step : model.steps)
+      if (step.group == group) make_free(step);
+  };
+  return change;
+}
+
+std::optional<std::size_t> Changes::costliest(Bottleneck group) const {
+  std::optional<std::size_t> found;
+  for (std::size_t i = 0; i < now_.steps.size(); ++i)
+    if (now_.steps[i].group == group &&
+        step_cost(now_.steps[i]) > (found ? step_cost(now_.steps[*found]) : 0))
+      found = i;
+  return found;
+}
+
 void Changes::smaller_samples() {
-  if (step_cost(now_.steps.front()) <= 0) return;
-  Change change = without(0);
+  if (!costliest(Bottleneck::read)) return;
+  Change change = without_group(Bottleneck::read);
   change.id = "smaller_samples";
   change.effort = Effort::data;
   change.description = "read less: store smaller samples, in shards that are read sequentially";
@@ -199,9 +220,8 @@ void Changes::crop_first() {
 }
 
 void Changes::convert() {
-  if (now_.steps.size() < 2 || now_.steps[1].group != Bottleneck::decode) return;
-  if (step_cost(now_.steps[1]) <= 0) return;
-  Change change = without(1);
+  if (!costliest(Bottleneck::decode)) return;
+  Change change = without_group(Bottleneck::decode);
   change.id = "convert";
   change.effort = Effort::data;
   change.description = "decode once: store the samples as arrays, or store smaller samples";
@@ -232,19 +252,29 @@ void Changes::contention() {
   }
 }
 
-void Changes::costliest_transform() {
-  std::size_t costliest = 0;
-  for (std::size_t i = 1; i < now_.steps.size(); ++i)
-    if (now_.steps[i].group == Bottleneck::transforms &&
-        (costliest == 0 || step_cost(now_.steps[i]) > step_cost(now_.steps[costliest])))
-      costliest = i;
-  if (costliest == 0) return;
-  Change change = without(costliest);
-  change.id = "cheaper_transform";
-  change.description = "make '" + now_.steps[costliest].name +
-                       "' cheaper: use a native or fused implementation, or do less work in it";
-  change.action = "in the file of transforms, or in its code";
-  add(std::move(change));
+/// Proposes to make the costliest transform, collating and the costliest part cheaper.
+void Changes::cheaper_steps() {
+  struct Words {
+    Bottleneck group;
+    const char *id, *how, *action;
+  };
+  for (const Words& words :
+       {Words{Bottleneck::transforms, "cheaper_transform",
+              "use a native or fused implementation, or do less work in it",
+              "in the file of transforms, or in its code"},
+        Words{Bottleneck::collate, "cheaper_collate",
+              "stack samples of one shape with one copy of each, without loops over their elements",
+              "in the code that collates"},
+        Words{Bottleneck::part, "cheaper_part", "use a faster library, or do less work in it",
+              "in its code"}}) {
+    const auto step = costliest(words.group);
+    if (!step) continue;
+    Change change = without(*step);
+    change.id = words.id;
+    change.description = "make '" + change.step + "' cheaper: " + words.how;
+    change.action = words.action;
+    add(std::move(change));
+  }
 }
 
 /// Whether more cores make a loader with many workers faster. They do not if its samples wait, for

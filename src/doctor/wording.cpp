@@ -13,6 +13,8 @@ const char* words_for(Bottleneck bottleneck) {
       return "copying batches to the device";
     case Bottleneck::transforms:
       return "the transforms on loader threads";
+    case Bottleneck::collate:
+      return "collating samples into batches";
     case Bottleneck::decode:
       return "decoding";
     case Bottleneck::read:
@@ -71,8 +73,11 @@ std::string reason_for(const Diagnosis& diagnosis) {
       break;
   }
   std::string text = "the pipeline reaches " + share + " of the ceiling; bottleneck: ";
-  for (std::size_t i = 0; i < diagnosis.bottlenecks.size(); ++i)
-    text += (i == 0 ? "" : ", then ") + std::string(words_for(diagnosis.bottlenecks[i]));
+  const std::vector<std::string> names = bottleneck_names(diagnosis);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += (i == 0 ? "" : ", then ") + (diagnosis.bottlenecks[i] == Bottleneck::part
+                                             ? "'" + names[i] + "'"
+                                             : words_for(diagnosis.bottlenecks[i]));
   return text;
 }
 

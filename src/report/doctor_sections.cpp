@@ -91,9 +91,7 @@ Section verdict(const DoctorReport& report) {
   section.tone = verdict_tone(diagnosis.verdict);
   section.lines = {diagnosis.reason};
   if (diagnosis.bottlenecks.size() > 1) {
-    std::vector<std::string> names;
-    for (const Bottleneck bottleneck : diagnosis.bottlenecks) names.push_back(spoken(bottleneck));
-    section.lines.push_back("Most gain first: " + joined(names));
+    section.lines.push_back("Most gain first: " + joined(spoken_names(diagnosis)));
   }
   if (is_there(diagnosis.share))
     section.lines.push_back("The input delivers " + percent(diagnosis.share) + " of the ceiling; " +

@@ -24,6 +24,10 @@ std::string_view verdict_headline(Bottleneck verdict) {
       return "The device waits for batches to be copied to it.";
     case Bottleneck::transforms:
       return "The device waits for the transforms.";
+    case Bottleneck::collate:
+      return "The device waits for samples to be collated into batches.";
+    case Bottleneck::part:
+      return "The device waits for this part of the data set's code.";
     case Bottleneck::decode:
       return "The device waits for decoding.";
     case Bottleneck::read:
@@ -49,6 +53,13 @@ std::string spoken(Bottleneck bottleneck) {
   return name;
 }
 
+std::vector<std::string> spoken_names(const Diagnosis& diagnosis) {
+  std::vector<std::string> names = bottleneck_names(diagnosis);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (diagnosis.bottlenecks[i] != Bottleneck::part) names[i] = spoken(diagnosis.bottlenecks[i]);
+  return names;
+}
+
 std::string spoken_verdict(const DoctorReport& report) {
   switch (report.diagnosis.verdict) {
     case Bottleneck::device:
@@ -57,7 +68,8 @@ std::string spoken_verdict(const DoctorReport& report) {
     case Bottleneck::none:
       return "the input does not limit training";
     default:
-      return spoken(report.diagnosis.verdict);
+      return spoken_names(report.diagnosis).empty() ? spoken(report.diagnosis.verdict)
+                                                    : spoken_names(report.diagnosis).front();
   }
 }
 

@@ -16,6 +16,8 @@ inline constexpr int kDoctorVersion = 1;
 
 /// Returns a readable name, such as "memory bandwidth".
 std::string spoken(Bottleneck bottleneck);
+/// Returns the readable names of the bottlenecks. The name of a part stays as it is.
+std::vector<std::string> spoken_names(const Diagnosis& diagnosis);
 /// Returns a headline such as "Verdict: transforms". Verdicts that name nothing to change are
 /// described in words.
 std::string spoken_verdict(const DoctorReport& report);

@@ -23,7 +23,7 @@ std::optional<double> workers_busy(const WatchWindow& window, const WatchOptions
   if (options.workers == 0 || !window.has_rates()) return std::nullopt;
   double busy_s = 0;
   for (std::size_t i = 0; i < window.host.size(); ++i)
-    if (!options.read_ahead || host_step_group(i) != Bottleneck::read)
+    if (!options.read_ahead || host_step_group(i, window.host.size()) != Bottleneck::read)
       busy_s += window.host[i].wall_s;
   return std::clamp(busy_s / (window.seconds * options.workers), 0.0, 1.0);
 }

@@ -49,7 +49,7 @@ std::string watch_json(const WatchWindow& window) {
     const StepCounter& step = window.host[i];
     const auto calls = static_cast<double>(step.calls);
     host.push_back({{"name", step.name},
-                    {"group", to_string(host_step_group(i))},
+                    {"group", to_string(host_step_group(i, window.host.size()))},
                     {"samples", step.calls},
                     {"wall_ms", number(1e3 * step.wall_s / calls)},
                     {"cpu_ms", number(1e3 * step.cpu_s / calls)}});

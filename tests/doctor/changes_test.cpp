@@ -232,12 +232,35 @@ TEST(Changes, SlowTransformProposesCheaperTransformAndNoConversion) {
   model.line_waiting_s = 0.002;
   model.steps = {make_step("data set", Bottleneck::read, 0, 1e-3),
                  make_step("blur", Bottleneck::transforms, 0, 9e-3),
-                 make_step("collate", Bottleneck::transforms, 0, 1e-5)};
+                 make_step("collate", Bottleneck::collate, 0, 1e-5)};
   const Diagnosis diagnosis = diagnose(make_observations(model));
   EXPECT_EQ(find(diagnosis, "convert"), nullptr);
   const Change* cheaper = find(diagnosis, "cheaper_transform");
   ASSERT_NE(cheaper, nullptr);
   EXPECT_EQ(cheaper->step, "blur");
+}
+
+TEST(Changes, SlowCollatingProposesCheaperCollating) {
+  PipelineModel model = usual_model();
+  model.line_waiting_s = 0.002;
+  model.steps.back().working_s = {9e-3F};
+  const Diagnosis diagnosis = diagnose(make_observations(model));
+  const Change* cheaper = find(diagnosis, "cheaper_collate");
+  ASSERT_NE(cheaper, nullptr);
+  EXPECT_EQ(cheaper->bottleneck, Bottleneck::collate);
+}
+
+TEST(Changes, CacheIsNeverProposedAfterStepInsideOfAnother) {
+  PipelineModel model = usual_model();
+  model.line_waiting_s = 0.002;
+  Observations observed = make_observations(model);
+  observed.situation.last_fixed_step = "decode";
+  ASSERT_NE(find(diagnose(observed), "cache"), nullptr);
+  observed.host[1].is_inside = true;
+  const Diagnosis diagnosis = diagnose(observed);
+  const Change* change = find(diagnosis, "cache");
+  ASSERT_NE(change, nullptr);
+  EXPECT_EQ(change->step, "read");
 }
 
 TEST(Changes, ProposalOfOneWorkerUsesSingular) {

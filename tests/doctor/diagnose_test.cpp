@@ -87,8 +87,31 @@ TEST_P(OneSlowStep, IsReportedAsVerdict) {
 INSTANTIATE_TEST_SUITE_P(All, OneSlowStep,
                          testing::Values(Case{"read", Bottleneck::read},
                                          Case{"decode", Bottleneck::decode},
-                                         Case{"blur", Bottleneck::transforms}),
+                                         Case{"blur", Bottleneck::transforms},
+                                         Case{"collate", Bottleneck::collate}),
                          [](const auto& tested) { return tested.param.step; });
+
+TEST(Diagnose, NamedPartIsVerdictWithItsNameAndEachPartIsJudgedAlone) {
+  PipelineModel model = usual_model();
+  model.steps.insert(model.steps.begin() + 1, make_step("tokenize", Bottleneck::part, 0, 30e-3));
+  model.steps.insert(model.steps.begin() + 2, make_step("mix", Bottleneck::part, 0, 15e-3));
+  const Diagnosis diagnosis = diagnose(make_observations(model));
+  EXPECT_EQ(diagnosis.verdict, Bottleneck::part) << diagnosis.reason;
+  EXPECT_EQ(verdict_name(diagnosis), "tokenize");
+  EXPECT_THAT(bottleneck_names(diagnosis), ElementsAre("tokenize", "mix", "transforms"));
+  EXPECT_THAT(diagnosis.reason, HasSubstr("bottleneck: 'tokenize', then 'mix'"));
+  const Change* change = find(diagnosis, "cheaper_part");
+  ASSERT_NE(change, nullptr);
+  EXPECT_THAT(change->description, HasSubstr("make 'tokenize' cheaper"));
+}
+
+TEST(Diagnose, NamesOfPartsSelectGroups) {
+  EXPECT_EQ(part_group("decode"), Bottleneck::decode);
+  EXPECT_EQ(part_group("collate"), Bottleneck::collate);
+  EXPECT_EQ(part_group("copy"), Bottleneck::part);
+  EXPECT_EQ(host_step_group(1, 3), Bottleneck::decode);
+  EXPECT_EQ(host_step_group(2, 3), Bottleneck::collate);
+}
 
 TEST(Diagnose, SlowCopyGivesCopyVerdict) {
   PipelineModel model = usual_model();

@@ -65,7 +65,7 @@ PipelineModel usual_model() {
                  make_step("decode", Bottleneck::decode, 0, 1e-3),
                  make_step("crop", Bottleneck::transforms, 0, 1e-3),
                  make_step("blur", Bottleneck::transforms, 0, 1e-3),
-                 make_step("collate", Bottleneck::transforms, 0, 1e-5)};
+                 make_step("collate", Bottleneck::collate, 0, 1e-5)};
   model.workers = 4;
   model.batch_size = 32;
   model.slabs = 6;
@@ -81,7 +81,7 @@ PipelineModel article_model() {
                  make_step("crop", Bottleneck::transforms, 2.4e-3, 0),
                  make_step("mask", Bottleneck::transforms, 4.2e-3, 0),
                  make_step("color", Bottleneck::transforms, 2.5e-3, 0),
-                 make_step("collate", Bottleneck::transforms, 0, 1e-6)};
+                 make_step("collate", Bottleneck::collate, 0, 1e-6)};
   model.workers = 4;
   model.batch_size = 256;
   model.slabs = 6;

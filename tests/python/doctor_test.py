@@ -64,6 +64,17 @@ def test_slow_data_set_is_reported_as_bottleneck(stated_time):
     assert report.verdict == "read"
 
 
+def collate_slowly(samples):
+    sleep(None, 0.08)
+    return torch.utils.data.default_collate(samples)
+
+
+def test_slow_collate_fn_is_reported_as_bottleneck(stated_time):
+    report = run_doctor(Images(Compose([double, slow(0.001)])), collate_fn=collate_slowly)
+    assert report.verdict == "collate" and report.bottlenecks[0] == "collate"
+    assert any("make 'collate' cheaper" in advice.description for advice in report.advice)
+
+
 def test_slow_step_is_reported_as_bottleneck(stated_time):
     report = run_doctor(Images(Compose([double])), step=functools.partial(train, seconds=0.05))
     assert report.verdict == "device" and report.bottlenecks == []

@@ -30,8 +30,9 @@ std::string find_line(const std::string& text, const std::string& words) {
 }
 
 TEST(Bottleneck, NamesRoundTripAndUnknownNamesAreRefused) {
-  for (const char* name : {"device", "copy", "transforms", "decode", "read", "launch_overhead",
-                           "lock_contention", "memory_bandwidth", "none", "not_enough_evidence"})
+  for (const char* name :
+       {"device", "copy", "transforms", "collate", "part", "decode", "read", "launch_overhead",
+        "lock_contention", "memory_bandwidth", "none", "not_enough_evidence"})
     EXPECT_EQ(to_string(bottleneck_named(name)), name);
   EXPECT_THROW(bottleneck_named("transform"), Refused);
   EXPECT_THROW(bottleneck_named(""), Refused);

@@ -267,7 +267,7 @@ TEST(WatchJson, IsOneLineWithNullForUnknownValues) {
             R"({"name":"read","group":"read","samples":48,"wall_ms":1.0,"cpu_ms":0.5},)"
             R"({"name":"a\nb)"
             "\xef\xbf\xbd"
-            R"(","group":"decode","samples":0,"wall_ms":null,"cpu_ms":null}]})");
+            R"(","group":"collate","samples":0,"wall_ms":null,"cpu_ms":null}]})");
   EXPECT_EQ(watch_json({.step = 1, .steps = 1, .elapsed_s = 2, .seconds = 1e-3}),
             R"({"schema":"slipstream.watch","version":1,"step":1,"elapsed_s":2.0,"steps":1,)"
             R"("window_s":0.001,"steps_per_second":null,"input_wait_share":null,)"

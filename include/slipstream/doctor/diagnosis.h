@@ -26,7 +26,9 @@ struct PipelineModel;
 enum class Bottleneck : std::uint8_t {
   device,               ///< the device that trains is busy, and input keeps up with it
   copy,                 ///< copying batches to the device
-  transforms,           ///< transforms of samples and collating, on loader threads
+  transforms,           ///< transforms of samples, on loader threads
+  collate,              ///< collating samples into batches, and other work on whole batches
+  part,                 ///< a part of the data set's code that the user named
   decode,               ///< decoding file bytes to pixels
   read,                 ///< reading file bytes
   launch_overhead,      ///< the host enqueues work more slowly than the device executes it
@@ -41,9 +43,12 @@ std::string_view to_string(Bottleneck bottleneck);
 /// Returns the bottleneck with this name. Throws Refused for an unknown name and lists the known
 /// ones.
 Bottleneck bottleneck_named(std::string_view name);
-/// Returns the group of a loader's host step: `read` for index 0, `decode` for index 1, and
-/// `transforms` for all others.
-Bottleneck host_step_group(std::size_t index);
+/// Returns the group of host step `index` of a loader that has `steps` of them: `read` for index 0,
+/// `decode` for index 1, `collate` for the last one, and `transforms` for all others.
+Bottleneck host_step_group(std::size_t index, std::size_t steps);
+/// Returns the group of a part of a data set's code that has the name `name`: the group with this
+/// name for "read", "decode", "transforms" and "collate", otherwise `part`.
+Bottleneck part_group(std::string_view name);
 
 /// How much work a machine can do at the same time.
 struct MachineCapacity {
@@ -68,7 +73,8 @@ struct Level {
 /// Cost of one host step, sample by sample.
 struct HostStepCost {
   std::string name;
-  Bottleneck group = Bottleneck::transforms;  ///< read, decode or transforms
+  /// read, decode, transforms, collate or part
+  Bottleneck group = Bottleneck::transforms;
   std::vector<float> wall_s;  ///< wall time of each measured sample, with one worker alone
   std::vector<float> cpu_s;   ///< the worker's CPU time for the same samples
   double wall_of_all_s = 0;   ///< mean of a sample with all workers while no training runs
@@ -78,6 +84,8 @@ struct HostStepCost {
   double cpu_of_all_s = 0;    ///< mean CPU time of a sample with all workers
   double bytes = 0;           ///< size of the step's result for one sample
   bool is_random = false;     ///< whether the step uses random numbers
+  /// Whether the step is a part of the code of a later step. No cache can contain its results.
+  bool is_inside = false;
 };
 
 /// Cost of one device step or lane that runs alone on a cached batch.
@@ -208,6 +216,8 @@ struct Diagnosis {
   std::string reason;  ///< reason for the verdict, in a sentence
   /// Largest gain first; empty if the device does not wait for input.
   std::vector<Bottleneck> bottlenecks;
+  /// Names of the steps for each Bottleneck::part in `bottlenecks`, in the same order.
+  std::vector<std::string> parts;
   Measured ceiling;             ///< steps/s with batches already on the device
   Measured rate;                ///< steps/s with nothing cached
   Measured share;               ///< rate / ceiling
@@ -237,6 +247,11 @@ Diagnosis diagnose(const Observations& observed);
 /// - Hardware comes last. It is removed if another change reaches within 5 % of its rate.
 /// - Results of what_if() are kept at the end, because they propose nothing.
 void rank_changes(Diagnosis& diagnosis);
+/// Returns the names of `diagnosis.bottlenecks`. For Bottleneck::part, the name is that of the
+/// part.
+std::vector<std::string> bottleneck_names(const Diagnosis& diagnosis);
+/// Returns the name of the verdict. For Bottleneck::part, it is the name of the part.
+std::string verdict_name(const Diagnosis& diagnosis);
 
 /// Whether the rate of a pipeline is at least a required share of its ceiling, the rate with all
 /// batches cached on the device.

@@ -53,6 +53,7 @@ def _native_words(change: _native.Change, workers: int) -> dict[str, tuple[str, 
             f"do less in '{change.step}', or leave it out",
             "in slipstream.transforms.Compose",
         ),
+        "cheaper_collate": ("", "in the arguments of slipstream.DataLoader: smaller samples, or fewer fields"),
         "device_transforms": ("", 'slipstream.DataLoader(..., transforms_device="cuda")'),
     }
 
@@ -107,6 +108,12 @@ def _in_python(change: _native.Change, workers: int, steps: Sequence[Step]) -> b
         "cheaper_transform": (
             "",
             f"in the code of '{change.step}', or with a faster library",
+        ),
+        "cheaper_collate": ("", "in the collate_fn, for example with torch.stack()"),
+        "cheaper_part": ("", f"in the code of '{change.step}'"),
+        "convert": (
+            "decode once: store the decoded samples as arrays, or store smaller images",
+            "python -m slipstream convert --data DIR --to npy --resize N --out NEW",
         ),
         "pinning": ("", "DataLoader(..., pin_memory=True), and .to(device, non_blocking=True)"),
         "pipelining": (

@@ -259,7 +259,7 @@ class LevelMeasurements:
         for number, (name, is_random) in enumerate(steps):
             cost = _native.HostStepCost()
             cost.name, cost.is_random = name, is_random
-            cost.group = "read" if number == 0 else "transforms"
+            cost.group = "read" if number == 0 else COLLATE if name == COLLATE else "transforms"
             cost.wall_s, cost.cpu_s, made = one[number]
             cost.bytes = mean([each for each in made if each > 0])
             if together:  # empty if no batch was measured with all workers
