@@ -491,6 +491,9 @@ class Change:
     predicted: Measured
     gain: Measured
     is_upper_bound: bool
+    measured: Measured
+    measured_gain: Measured
+    code: str
 
 class Diagnosis:
     """Conclusions of the doctor from its measurements."""
@@ -571,6 +574,8 @@ class DeviceUsage:
 def diagnose(observed: Observations, /) -> Diagnosis:
     """Finds the bottlenecks, and predicts the gain of changes."""
 
+LEAST_GAIN: float
+
 def rank_changes(diagnosis: Diagnosis, /) -> None:
     """Orders the changes by what they take, and removes those that the evidence does not support."""
 
@@ -581,6 +586,13 @@ def what_if(
 
 def examine_loop(loop: object, budget_s: float, /) -> Observations:
     """Measures a loop at each cache level, by calling methods of `loop`, and returns all measurements."""
+
+def measure_alternately(rates: Sequence[object], budget_s: float, turn_s: float, /) -> None:
+    """Measures rates, which have measure(TurnTime) and rate(), in turns for about `budget_s`. A turn takes at least
+    about `turn_s`."""
+
+def ratio(a: Measured, b: Measured, /) -> Measured:
+    """Returns a / b, with the interval of all ratios of values in the intervals of both."""
 
 def counted_batch_size(batch_size: int, sample_s: float, /) -> int:
     """Returns a batch size small enough that batches can be counted about every 0.1 s."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import html
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from ._class_state import ClassStates
 from ._doctor.advice import rewrite, rewrite_native
 from ._doctor.measurements import LevelMeasurements
 from ._doctor.loaders import Loaders, copied_parts, generators_of_loader
+from ._doctor import trials
 from ._doctor.native import NativeLevelMeasurements, NativeLoaders
 from ._held_objects import callees
 from ._random_states import preserved_random_states
@@ -40,6 +42,11 @@ class Advice:
         is_upper_bound (bool): whether the change gives at most this gain.
         effort (str): what the change takes: "option" (of the loader), "code", "data" (a converted or stored data set)
             or "hardware".
+        measured (Measured or None): the rate in steps/s of a loop with the change; None if it was not tried.
+        measured_gain (Measured or None): `measured` divided by the rate of the unchanged loop, which was measured in
+            alternation with it.
+        code (str): code that makes the change, to be run where doctor() was called; "" if there is none. It assigns
+            to the variable that holds the loader.
     """
 
     description: str
@@ -48,10 +55,16 @@ class Advice:
     gain: _native.Measured
     is_upper_bound: bool
     effort: str
+    measured: _native.Measured | None = None
+    measured_gain: _native.Measured | None = None
+    code: str = ""
 
     def __str__(self) -> str:
         most = "at most " if self.is_upper_bound else ""
-        return f"{self.description}: {most}{self.gain.value:.3g} times as fast ({self.action})"
+        gain = f"{most}{self.gain.value:.3g} times as fast"
+        if self.measured_gain is not None:
+            gain = f"{self.measured_gain.value:.3g} times as fast (measured)"
+        return f"{self.description}: {gain} ({self.action})"
 
 
 class DoctorReport:
@@ -79,7 +92,17 @@ class DoctorReport:
         self.ceiling: _native.Measured = diagnosis.ceiling
         self.rate: _native.Measured = diagnosis.rate
         self.advice = [
-            Advice(each.description, each.action, each.predicted, each.gain, each.is_upper_bound, each.effort)
+            Advice(
+                each.description,
+                each.action,
+                each.predicted,
+                each.gain,
+                each.is_upper_bound,
+                each.effort,
+                each.measured if each.measured.n > 0 else None,
+                each.measured_gain if each.measured.n > 0 else None,
+                each.code,
+            )
             for each in diagnosis.changes
         ]
 
@@ -125,6 +148,7 @@ def doctor(
     device: str | torch.device | None = None,
     budget: float = 60,
     state: Any = (),
+    try_out: bool = True,
 ) -> DoctorReport:
     """Finds the bottleneck of a training loop. It measures the loop several times, with more and more of the input
     taken from a cache.
@@ -140,6 +164,10 @@ def doctor(
         budget (float, default 60): approximate time for the measurements, in seconds.
         state (default ()): more objects to restore, which the step does not refer to: one object, or a list or mapping
             of them, each with state_dict() and load_state_dict().
+        try_out (bool, default True): also makes the best changes for real and measures them, with a part of the
+            budget: other workers, prefetching and pinning, a crop that is applied earlier, slipstream.Pipeline, and
+            native transforms in a slipstream.DataLoader. Your objects are not changed. Has no effect for a
+            slipstream.DataLoader.
 
     The step really trains. Afterwards the state that it refers to through its variables, the globals that it names and
     its `self` is restored to the same bits: tensors, modules with gradients and modes, optimizers, schedulers and other
@@ -166,43 +194,60 @@ def doctor(
         ("prefetch_factor", loader.prefetch_factor or 0),
     ]
     examine = _examine_native if isinstance(loader, data.DataLoader) else _examine
-    measurements, observed, diagnosis = examine(loader, step, place, budget, states, options)
+    trials_s = _TRIALS_SHARE * budget if try_out else 0.0
+    measurements, observed, diagnosis = examine(loader, step, place, (budget, trials_s), states, options)
     name, seconds = type(loader.dataset).__name__, measurements.seconds()
     report = _native.DoctorReport(place, name, options, observed, diagnosis, seconds, float(budget))
     return DoctorReport(diagnosis, report)
 
+
+_TRIALS_SHARE = 0.3  # share of the budget for trying changes out
 
 _Options = list[tuple[str, bool | int | float | str]]
 _Examined = tuple[LevelMeasurements, _native.Observations, _native.Diagnosis]
 
 
 def _examine(
-    loader: Any, step: Any, place: str, budget: float, states: Sequence[Any], options: _Options
+    loader: Any, step: Any, place: str, budget: tuple[float, float], states: Sequence[Any], options: _Options
 ) -> _Examined:
+    examined_s, trials_s = budget[0] - budget[1], budget[1]
     kept_classes = _kept_classes([*callees(step), *copied_parts(loader)])
     with preserved_random_states(generators_of_loader(loader)), kept_classes as changed_classes:
         loaders = Loaders(loader, place.startswith("cuda"))
         with _kept(step, states, loaders.common) as not_restored:
-            measurements = LevelMeasurements(loaders, step, place, float(budget))
+            measurements = LevelMeasurements(loaders, step, place, examined_s)
             observed = measurements.measured()
-    observed.warnings += not_restored + changed_classes
-    diagnosis = _native.diagnose(observed)
-    rewrite(observed, diagnosis, measurements.samples.parts)
+            diagnosis = _native.diagnose(observed)
+            rewrite(observed, diagnosis, measurements.samples.parts)
+            known = len(measurements.warnings)
+            if trials_s > 0:
+                trials.try_out(measurements, diagnosis, _name_of(loader), trials_s)
+    observed.warnings += measurements.warnings[known:] + not_restored + changed_classes
     options += [("pin_memory", bool(loader.pin_memory)), ("iterable_style", loaders.is_stream)]
     return measurements, observed, diagnosis
 
 
 def _examine_native(
-    loader: Any, step: Any, place: str, budget: float, states: Sequence[Any], options: _Options
+    loader: Any, step: Any, place: str, budget: tuple[float, float], states: Sequence[Any], options: _Options
 ) -> _Examined:
     with _kept_classes([*callees(step)]) as changed_classes, _kept(step, states) as not_restored:
-        measurements = NativeLevelMeasurements(NativeLoaders(loader), step, place, float(budget))
+        measurements = NativeLevelMeasurements(NativeLoaders(loader), step, place, budget[0])
         observed = measurements.measured()
     observed.warnings += not_restored + changed_classes
     diagnosis = _native.diagnose(observed)
     rewrite_native(observed, diagnosis)
     options.append(("transforms_device", loader.transforms_device))
     return measurements, observed, diagnosis
+
+
+def _name_of(loader: Any) -> str:
+    """Returns the variable that holds the loader where doctor() was called; "loader" if there is none."""
+    frame = sys._getframe(3)
+    for variables in (frame.f_locals, frame.f_globals):
+        for name, value in variables.items():
+            if value is loader:
+                return name
+    return "loader"
 
 
 def _parse_states(state: Any) -> list[Any]:

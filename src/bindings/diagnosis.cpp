@@ -167,7 +167,10 @@ void add_verdict(py::module_& module) {
           [](const Change& change) { return std::string(to_string(change.bottleneck)); })
       .def_readonly("predicted", &Change::predicted)
       .def_readonly("gain", &Change::gain)
-      .def_readonly("is_upper_bound", &Change::is_upper_bound);
+      .def_readonly("is_upper_bound", &Change::is_upper_bound)
+      .def_readwrite("measured", &Change::measured)
+      .def_readwrite("measured_gain", &Change::measured_gain)
+      .def_readwrite("code", &Change::code);
   py::class_<Diagnosis>(module, "Diagnosis")
       .def_property_readonly("verdict", &verdict_name)
       .def_readwrite("reason", &Diagnosis::reason)
@@ -178,6 +181,7 @@ void add_verdict(py::module_& module) {
       .def_readwrite("changes", &Diagnosis::changes);
   module.def("diagnose", &diagnose_loader);
   module.def("rank_changes", &rank_changes);
+  module.attr("LEAST_GAIN") = kLeastGain;
   module.def("what_if", [](const Observations& observed, const Diagnosis& diagnosis,
                            const std::map<std::string, double>& seconds_of_steps) {
     std::vector<AssumedCost> supposed;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "doctor/alternating.h"
 #include "doctor/cache_levels.h"
 #include "doctor/examiner.h"
 #include "doctor/model_parts.h"
@@ -99,6 +100,14 @@ Observations examine_loop(py::object loop, double budget_s) {
   return Examiner(examined, options).run();
 }
 
+/// Measures rates in turns for about `budget_s`. A turn takes at least `turn_s`.
+void measure_python_rates(const py::list& rates, double budget_s, double turn_s) {
+  std::vector<RateInTurns> in_turns;
+  for (const py::handle rate : rates)
+    in_turns.push_back(to_rate(py::reinterpret_borrow<py::object>(rate)));
+  measure_alternately(in_turns, {.budget_s = budget_s, .turn_s = turn_s});
+}
+
 void add_turns(py::module_& module) {
   py::class_<TurnTime>(module, "TurnTime");
   py::class_<PeriodicTurns>(module, "PeriodicTurns")
@@ -141,6 +150,8 @@ void add_python_loop(py::module_& module) {
       .def("batches", &CacheSizes::batches)
       .def("samples_after", &CacheSizes::samples_after);
   module.def("examine_loop", &examine_loop);
+  module.def("measure_alternately", &measure_python_rates);
+  module.def("ratio", &ratio);
 }
 
 }  // namespace slipstream

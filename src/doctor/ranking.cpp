@@ -18,6 +18,15 @@ constexpr double kComparable = 0.5;
 /// A change that at least doubles the rate comes before any that takes more effort.
 constexpr double kLargeGain = 2;
 
+/// Measured gains and rates are used in place of predicted ones, if there are any.
+double gain(const Change& change) {
+  return change.measured.n > 0 ? change.measured_gain.value : change.gain.value;
+}
+
+double rate_after(const Change& change) {
+  return change.measured.n > 0 ? change.measured.value : change.predicted.value;
+}
+
 bool is_assumption(const Change& change) { return change.id == "what_if"; }
 
 bool is_supported(const Change& change, const Diagnosis& diagnosis) {
@@ -31,7 +40,7 @@ bool needs_no_hardware(const std::vector<Change>& changes) {
   for (const Change& change : changes) {
     if (is_assumption(change)) continue;
     double& rate = change.effort == Effort::hardware ? best : best_without;
-    rate = std::max(rate, change.predicted.value);
+    rate = std::max(rate, rate_after(change));
   }
   return best_without * kLeastGain >= best;
 }
@@ -40,7 +49,7 @@ void remove_unsupported(Diagnosis& diagnosis) {
   std::vector<Change>& changes = diagnosis.changes;
   std::erase_if(changes, [&](const Change& change) {
     if (is_assumption(change)) return false;
-    return change.gain.value < kLeastGain || !is_supported(change, diagnosis);
+    return gain(change) < kLeastGain || !is_supported(change, diagnosis);
   });
   if (needs_no_hardware(changes))
     std::erase_if(changes, [](const Change& each) { return each.effort == Effort::hardware; });
@@ -49,11 +58,11 @@ void remove_unsupported(Diagnosis& diagnosis) {
 /// Moves the change that comes next among [begin, end) to the front.
 void select_next(std::vector<Change>::iterator begin, std::vector<Change>::iterator end) {
   double most = 0;
-  for (auto each = begin; each != end; ++each) most = std::max(most, each->gain.value - 1);
+  for (auto each = begin; each != end; ++each) most = std::max(most, gain(*each) - 1);
   auto next = end;
   const double least = std::min(kComparable * most, kLargeGain - 1);
   for (auto each = begin; each != end; ++each)
-    if (each->gain.value - 1 >= least && (next == end || each->effort < next->effort)) next = each;
+    if (gain(*each) - 1 >= least && (next == end || each->effort < next->effort)) next = each;
   if (next != end) std::rotate(begin, next, next + 1);
 }
 
@@ -67,7 +76,7 @@ void rank_changes(Diagnosis& diagnosis) {
   remove_unsupported(diagnosis);
   std::vector<Change>& changes = diagnosis.changes;
   std::stable_sort(changes.begin(), changes.end(),
-                   [](const Change& a, const Change& b) { return a.gain.value > b.gain.value; });
+                   [](const Change& a, const Change& b) { return gain(a) > gain(b); });
   const auto assumed = std::stable_partition(
       changes.begin(), changes.end(), [](const Change& each) { return !is_assumption(each); });
   const auto hardware = std::stable_partition(

@@ -55,7 +55,10 @@ Json to_json(const Change& change) {
           {"bottleneck", to_json(change.bottleneck)},
           {"predicted", to_json(change.predicted)},
           {"gain", to_json(change.gain)},
-          {"is_upper_bound", change.is_upper_bound}};
+          {"is_upper_bound", change.is_upper_bound},
+          {"measured", change.measured.n > 0 ? to_json(change.measured) : Json()},
+          {"measured_gain", change.measured.n > 0 ? to_json(change.measured_gain) : Json()},
+          {"code", words_or_null(change.code)}};
 }
 
 Json to_json(const Utilization& use, unsigned cores) {

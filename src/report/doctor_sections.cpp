@@ -109,11 +109,19 @@ Section warnings(const DoctorReport& report) {
 Section changes(const DoctorReport& report) {
   Section section = rates_section(report, "What to change, least effort first");
   section.is_numbered = true;
+  bool has_code = false;
   for (const Change& change : report.diagnosis.changes) {
     std::string text = change.description + "\n" + prediction(change);
     if (change.apply) text += "\n--apply makes this change";
     if (!change.action.empty()) text += "\n" + change.action;
+    // Code is long, so only that of the best change is printed.
+    if (!change.code.empty() && !has_code) {
+      has_code = true;
+      text += "\nThis code makes the change where the doctor was called:\n" + change.code;
+    }
     section.items.push_back({text, {{change.predicted, prediction(change)}}});
+    if (is_there(change.measured))
+      section.items.back().bars.push_back({change.measured, "measured", "second"});
   }
   return section;
 }

@@ -130,7 +130,9 @@ std::string prediction(const Change& change) {
   std::string text =
       (change.is_upper_bound ? "at most " : "") + figure(change.predicted) + " steps/s";
   if (is_there(change.gain)) text += ", " + figure(change.gain) + " times as fast";
-  return text;
+  if (!is_there(change.measured)) return text;
+  return "predicted: " + text + "\nmeasured: " + figure(change.measured) + " steps/s, " +
+         figure(change.measured_gain) + " times as fast";
 }
 
 std::string describe_setting(const DoctorReport& report) {

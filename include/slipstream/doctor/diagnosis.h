@@ -191,6 +191,10 @@ struct Change {
   Measured predicted;           ///< steps/s after the change
   Measured gain;                ///< `predicted` divided by the present rate, unit "1"
   bool is_upper_bound = false;  ///< whether `predicted` assumes that the cost disappears entirely
+  Measured measured = {};       ///< steps/s of a loop with the change; n = 0: it was not tried
+  /// `measured` divided by the rate of the unchanged loop, which was measured in the same turns.
+  Measured measured_gain = {};
+  std::string code = {};  ///< code that makes the change where the loop is; "" if there is none
   std::function<void(Plan&)> apply;  ///< changes a plan; empty if a plan cannot express the change
   std::function<void(PipelineModel&)> model;  ///< applies the change to the model
 };

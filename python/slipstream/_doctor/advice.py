@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import enum
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from .. import _native, transforms
+from .._equivalents import NOTHING, native_form
 from .._steps import over_batch, steps_to_json
 from .parts import Parts, Step, display_name
 
@@ -205,90 +205,3 @@ def native_seconds(form: transforms.Transform, step: Step) -> float | None:
         return float(_native.native_seconds(form._native_chain(), *step.takes, _NATIVE_S))
     except _native.Error:
         return None
-
-
-class _Nothing(transforms.Transform):
-    """The equivalent of transforms that convert images to tensors. The native loader needs none, because its images are
-    uint8 tensors already."""
-
-    def __init__(self) -> None:
-        self._steps = []
-
-
-NOTHING = _Nothing()
-_T = transforms
-_FORMS: dict[str, Callable[[Any], transforms.Transform]] = {
-    # torchvision
-    "PILToTensor": lambda t: NOTHING,
-    "ToImage": lambda t: NOTHING,
-    "ToTensor": lambda t: _T.ToDtype(scale=True),
-    "ConvertImageDtype": lambda t: _T.ToDtype(scale=True),
-    "ToDtype": lambda t: _T.ToDtype(scale=t.scale),
-    "Resize": lambda t: _T.Resize(
-        _target_size(t), max_size=getattr(t, "max_size", None), **_interpolation(t)
-    ),
-    "CenterCrop": lambda t: _T.CenterCrop(_target_size(t)),
-    "RandomCrop": lambda t: _T.RandomCrop(_target_size(t), _crop_padding(t)),
-    "RandomResizedCrop": lambda t: _T.RandomResizedCrop(
-        _target_size(t), t.scale, t.ratio, **_interpolation(t)
-    ),
-    "RandomHorizontalFlip": lambda t: _T.RandomHorizontalFlip(t.p),
-    "RandomVerticalFlip": lambda t: _T.RandomVerticalFlip(t.p),
-    "RandomRotation": lambda t: _T.RandomRotation(list(t.degrees)),
-    "RandomAffine": lambda t: _T.RandomAffine(list(t.degrees), t.translate, t.scale, t.shear),
-    "GaussianBlur": lambda t: _T.GaussianBlur(list(_pair(t.kernel_size)), list(t.sigma)),
-    "ColorJitter": lambda t: _T.ColorJitter(t.brightness, t.contrast, t.saturation, t.hue),
-    "Grayscale": lambda t: _T.Grayscale(t.num_output_channels),
-    "RandomGrayscale": lambda t: _T.RandomGrayscale(t.p),
-    "RandomInvert": lambda t: _T.RandomInvert(t.p),
-    "RandomPosterize": lambda t: _T.RandomPosterize(t.bits, t.p),
-    "RandomSolarize": lambda t: _T.RandomSolarize(t.threshold, t.p),
-    "RandomAdjustSharpness": lambda t: _T.RandomAdjustSharpness(t.sharpness_factor, t.p),
-    "RandomAutocontrast": lambda t: _T.RandomAutocontrast(t.p),
-    "RandomEqualize": lambda t: _T.RandomEqualize(t.p),
-    "RandomErasing": lambda t: _T.RandomErasing(t.p, t.scale, t.ratio),
-    "Normalize": lambda t: _T.Normalize(list(t.mean), list(t.std)),
-    # albumentations
-    "HorizontalFlip": lambda t: _T.RandomHorizontalFlip(t.p),
-    "VerticalFlip": lambda t: _T.RandomVerticalFlip(t.p),
-    "Rotate": lambda t: _T.RandomRotation(list(t.limit)),
-    "ToGray": lambda t: _T.RandomGrayscale(t.p),
-    "ToTensorV2": lambda t: NOTHING,
-}
-
-
-def native_form(part: Any) -> transforms.Transform | None:
-    """Returns the native transform that is equivalent to `part`, or None if there is none."""
-    make = _FORMS.get(display_name(part))
-    try:
-        return None if make is None else make(part)
-    except (AttributeError, TypeError, ValueError, _native.Error):
-        return None
-
-
-def _target_size(part: Any) -> Any:
-    if not hasattr(part, "size"):
-        return [part.height, part.width]
-    size = list(part.size) if isinstance(part.size, list | tuple) else part.size
-    return size[0] if isinstance(size, list) and len(size) == 1 else size
-
-
-def _interpolation(part: Any) -> dict[str, Any]:
-    """Returns the arguments of a resize that torchvision's transforms have. Those of albumentations are bilinear by
-    default, and number the interpolations differently."""
-    mode = getattr(part, "interpolation", None)
-    if not isinstance(mode, enum.Enum):
-        return {}
-    return {"interpolation": mode, "antialias": getattr(part, "antialias", True)}
-
-
-def _crop_padding(part: Any) -> int:
-    padding = getattr(part, "padding", None) or 0
-    sides = {*padding} if isinstance(padding, list | tuple) else {padding}
-    if len(sides) != 1:
-        raise TypeError("padding that differs from side to side")
-    return int(sides.pop())
-
-
-def _pair(value: Any) -> Any:
-    return value if isinstance(value, list | tuple) else (value, value)

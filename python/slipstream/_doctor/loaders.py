@@ -247,6 +247,8 @@ class Loaders:
     processes, otherwise by copies of the data set and of collate_fn, so that the user's objects do not change.
 
     dataset, collate_fn: the objects that these loaders use.
+    sampler: a copy of the loader's batch_sampler; with batch_size=None, of its sampler. None for an iterable-style
+        data set.
     common: objects of the user that are used nevertheless (copies.Copier.common).
     is_stream: whether the data set is iterable-style.
     is_single: whether the data set gives whole batches (batch_size=None).
@@ -270,10 +272,10 @@ class Loaders:
         self.pin_memory = bool(loader.pin_memory and on_gpu)
         self.workers = loader.num_workers
         self.prefetch = loader.prefetch_factor or 0
-        self._sampler = None
+        self.sampler = None
         if not self.is_stream:
             sampler = loader.sampler if self.is_single else loader.batch_sampler
-            self._sampler = copier.copied("sampler", sampler)
+            self.sampler = copier.copied("sampler", sampler)
         refuse_iterators(copier.not_copied)
         self.not_copied = [(name, each) for name, each in copier.not_copied if not is_harmless(each)]
         self.common = copier.common() + (shared_tensors(loader.dataset) if loader.num_workers > 0 else [])
@@ -300,12 +302,17 @@ class Loaders:
         named = ", ".join(f"'{name}' ({type(each).__name__})" for name, each in self.not_copied)
         return [f"the doctor uses these objects of the loader itself, because they could not be copied: {named}"]
 
-    def whole(self, parts: Parts) -> DataLoader[Any]:
-        """Returns an endless loader with nothing cached."""
-        dataset = parts.plain()
+    def whole(self, parts: Parts, **changed: Any) -> DataLoader[Any]:
+        """Returns an endless loader with nothing cached.
+
+        changed: arguments of DataLoader that differ from those of the user's loader."""
+        return self.reading(parts.plain(), **changed)
+
+    def reading(self, dataset: Any, **changed: Any) -> DataLoader[Any]:
+        """Returns an endless loader of a copy of the data set. changed: see whole()."""
         if self.is_stream:
-            return self._made(Repeated(dataset), dataset, None, self.batch_size)
-        return self._made(dataset, dataset, self.index_batches(), self.batch_size)
+            return self._made(Repeated(dataset), dataset, None, self.batch_size, **changed)
+        return self._made(dataset, dataset, self.index_batches(), self.batch_size, **changed)
 
     def timed(self, parts: Parts, workers: int, size: int) -> DataLoader[Any]:
         """Returns an endless loader with nothing cached and batches of `size`, which contain the costs of their
@@ -315,7 +322,7 @@ class Loaders:
             stream = TimedStream(parts)
             return self._made(stream, stream.dataset, None, size, workers, collate)
         samples = Timed(parts)
-        sampler = self.index_batches() if self.is_single else SmallBatches(self._sampler, size)
+        sampler = self.index_batches() if self.is_single else SmallBatches(self.sampler, size)
         return self._made(samples, samples.dataset, sampler, size, workers, collate)
 
     def cached(self, samples: Cached, user_dataset: Any, sizes: Sequence[int]) -> DataLoader[Any]:
@@ -339,7 +346,7 @@ class Loaders:
 
     def index_batches(self) -> EndlessBatches:
         """Returns an endless iterator over the batches of the loader's sampler: lists of indices, or indices."""
-        return EndlessBatches(self._sampler)
+        return EndlessBatches(self.sampler)
 
     def _sizes(self) -> list[int]:
         if self.is_single:
@@ -365,8 +372,9 @@ class Loaders:
         size: int,
         workers: int | None = None,
         collate: Any = None,
+        **changed: Any,
     ) -> DataLoader[Any]:
-        settings = self._settings(user_dataset, workers)
+        settings = self._settings(user_dataset, changed.get("num_workers", workers)) | changed
         settings["collate_fn"] = collate or self.collate_fn
         if self.is_single:
             return DataLoader(dataset, batch_size=None, sampler=sampler, **settings)

@@ -46,6 +46,7 @@ class LevelMeasurements:
         self._levels: list[CacheLevel] = []
         self._copy: TrainingRate | None = None
         self._step_waits = False
+        self.crop: tuple[str, str] | None = None  # a crop that can be applied earlier, and before which transform
 
     def _prepare(self) -> None:
         self.samples = Samples(self.loaders)
@@ -133,11 +134,20 @@ class LevelMeasurements:
 
     def add_findings(self, observed: _native.Observations) -> None:
         """Adds everything to the observations except for the rates of cache levels and of the loader."""
-        observed.host = self._host_costs()
+        observed.host = self.host_costs()
         self._note_device(observed)
         self._note_crop(observed)
         observed.utilization = self._utilization(observed)
         observed.warnings += self.warnings
+
+    # Further measurements of the same loop
+
+    def whole_rate(self) -> TrainingRate:
+        """Returns a new measurement of the loop with nothing cached."""
+        return self.training(lambda: self.loaders.whole(self.samples.parts), self.workers)
+
+    def first_batch(self) -> Any:
+        return self._batches[0]
 
     # Caches
 
@@ -194,14 +204,14 @@ class LevelMeasurements:
             _native.DEVICE_LEVEL,
             "copy" if self._on_gpu else COLLATE,
             count,
-            self._training(lambda: again(on_device)),
+            self.training(lambda: again(on_device)),
             is_essential=True,
         )
         if self._on_gpu:
             yield from self._declare_host_batches(batches)
         user_dataset = self.samples.parts.plain()
         if self.workers > 0:
-            collated = self._training(lambda: self.loaders.collated(batches, user_dataset), self.workers)
+            collated = self.training(lambda: self.loaders.collated(batches, user_dataset), self.workers)
             yield CacheLevel(_native.COLLATED_LEVEL, COLLATE, count, collated)
         steps = [*(step.name for step in self.samples.parts.steps), COLLATE]
         for name, after, number in _native.sample_levels(steps, False, False):
@@ -209,11 +219,11 @@ class LevelMeasurements:
                 yield CacheLevel(name, after, self._kept, error=self.samples.why_not)
                 continue
             make = functools.partial(self._cached, number, user_dataset)
-            training = self._training(functools.partial(make, self._sizes()), self.workers)
+            training = self.training(functools.partial(make, self._sizes()), self.workers)
             counted = self._counted_size
             alone = LoaderRate(functools.partial(make, [counted]), self.workers, counted)
             yield CacheLevel(name, after, self._kept, training, alone)
-        whole = self._training(lambda: self.loaders.whole(self.samples.parts), self.workers, self._usage)
+        whole = self.training(lambda: self.loaders.whole(self.samples.parts), self.workers, self._usage)
         yield CacheLevel(_native.WHOLE_LEVEL, "", 0, whole, is_essential=True)
 
     def _declare_host_batches(self, batches: list[Any]) -> Iterator[CacheLevel]:
@@ -223,12 +233,12 @@ class LevelMeasurements:
             (_native.PINNED_LEVEL, pinned, is_pinned),
             (_native.PAGEABLE_LEVEL, batches, not is_pinned),
         ):
-            training = self._training(functools.partial(again, cached))
+            training = self.training(functools.partial(again, cached))
             yield CacheLevel(name, COLLATE, len(cached), training, is_essential=is_used)
         used = pinned if is_pinned else batches
         self._copy = TrainingRate(functools.partial(again, used), self._moved, self.device)
 
-    def _training(
+    def training(
         self, make: Callable[[], Any], workers: int = 1, usage: _native.DeviceUsage | None = None
     ) -> TrainingRate:
         return TrainingRate(make, self._train_step, self.device, workers, usage)
@@ -246,10 +256,11 @@ class LevelMeasurements:
         observed.set_last_fixed_step(self.samples.last_fixed_step())
 
     def _note_crop(self, observed: _native.Observations) -> None:
-        if crop := late_crop(self.samples.parts, observed.host):
-            observed.set_late_crop(*crop)
+        self.crop = late_crop(self.samples.parts, observed.host)
+        if self.crop is not None:
+            observed.set_late_crop(*self.crop)
 
-    def _host_costs(self) -> list[_native.HostStepCost]:
+    def host_costs(self) -> list[_native.HostStepCost]:
         """Returns the costs of the data set's own code, each transform, and collating."""
         one, together = by_step(self._one.costs), by_step(self._all.costs)
         steps = [(step.name, step.is_random) for step in self.samples.parts.steps] + [

@@ -71,30 +71,30 @@ class NativeLevelMeasurements(LevelMeasurements):
         self._bytes_of_batch = _trees.byte_size(self._batches[0])
 
     def _declare(self, sizes: _native.CacheSizes) -> Iterator[CacheLevel]:
-        batches, steps = self._batches, [cost.name for cost in self._host_costs()]
+        batches, steps = self._batches, [cost.name for cost in self.host_costs()]
         yield CacheLevel(
             _native.DEVICE_LEVEL,
             "copy" if self._on_gpu else COLLATE,
             len(batches),
-            self._training(functools.partial(again, batches)),
+            self.training(functools.partial(again, batches)),
             is_essential=True,
         )
         whole_batches = functools.partial(self.loaders.batches, COLLATE, len(batches))
         host_level = _native.PINNED_LEVEL if self._on_gpu else _native.COLLATED_LEVEL
-        training = self._training(whole_batches)
+        training = self.training(whole_batches)
         yield CacheLevel(host_level, COLLATE, len(batches), training, is_essential=True)
         if self._on_gpu:
             self._copy = TrainingRate(whole_batches, lambda batch: None, self.device)
         travels_as_files = bool(_native.fields_as_files(self.loaders.loader._measured_native()))
         for name, step, number in _native.sample_levels(steps, True, travels_as_files):
             kept = sizes.samples_after(number)
-            training = self._training(functools.partial(self.loaders.batches, step, kept), self.workers)
+            training = self.training(functools.partial(self.loaders.batches, step, kept), self.workers)
             alone = _native.LoaderDrain(self.loaders.made(step, kept))
             yield CacheLevel(name, step, kept, training, alone)
-        training = self._training(self.loaders.batches, self.workers, self._usage)
+        training = self.training(self.loaders.batches, self.workers, self._usage)
         yield CacheLevel(_native.WHOLE_LEVEL, "", 0, training, is_essential=True)
 
-    def _host_costs(self) -> list[_native.HostStepCost]:
+    def host_costs(self) -> list[_native.HostStepCost]:
         return self._one.costs(self._all)
 
     def _note_situation(self, observed: _native.Observations) -> None:

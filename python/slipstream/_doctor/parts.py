@@ -243,6 +243,9 @@ class Parts:
     attributes: names of the attributes of the data set that may contain transforms.
     whole: keeps each transform as one part.
     loads: makes PIL decode images before transforms are applied.
+
+    path, names, transforms: the attributes that lead to the data set that has the transforms, the names of the
+        attributes that contain them, and the transforms.
     """
 
     def __init__(
@@ -254,22 +257,22 @@ class Parts:
     ) -> None:
         self.dataset, self._loads = dataset, loads
         self.how = {"attributes": attributes, "whole": whole, "loads": loads}
-        self._path, found = _find_transforms(dataset, attributes)
-        self._names = list(found)
-        self._transforms = list(found.values())
+        self.path, found = _find_transforms(dataset, attributes)
+        self.names = list(found)
+        self.transforms = list(found.values())
         self._whole = whole
         self.hooks = self.own_parts()
         self.steps = [Step(DATA_SET)]
         for hook, parts in enumerate(self.hooks):
             for number, part in enumerate(parts):
                 name = (
-                    self._names[hook] if self._names[hook] == "target_transform" else display_name(part)
+                    self.names[hook] if self.names[hook] == "target_transform" else display_name(part)
                 )
                 self.steps.append(Step(self._unique(name), hook, number))
 
     def own_parts(self) -> list[list[Callable[..., Any]]]:
         """Returns copies of all parts: a list for each hook."""
-        own = [_copied_deeply(transform) for transform in self._transforms]
+        own = [_copied_deeply(transform) for transform in self.transforms]
         return [[each] if self._whole else split_transform(each) for each in own]
 
     def timed(self, clock: Clock) -> Any:
@@ -289,7 +292,12 @@ class Parts:
 
     def plain(self) -> Any:
         """Returns a copy of the data set with the same behavior."""
-        return self._with([_copied_deeply(transform) for transform in self._transforms])
+        return self._with([_copied_deeply(transform) for transform in self.transforms])
+
+    def with_transform(self, transform: Callable[..., Any]) -> Any:
+        """Returns a copy of the data set with `transform` in place of its only transform."""
+        (_,) = self.hooks
+        return self._with([transform])
 
     def rest(self, after: int) -> list[list[Callable[..., Any]]]:
         """Returns the parts that follow step `after`: a list for each hook."""
@@ -306,11 +314,11 @@ class Parts:
     def _with(self, hooks: Sequence[Any]) -> Any:
         copied = _copied_dataset(self.dataset)
         holder = copied
-        for name in self._path:
+        for name in self.path:
             inner = _copied_dataset(getattr(holder, name))
             _put(holder, name, inner)
             holder = inner
-        put = dict(zip(self._names, hooks, strict=True))
+        put = dict(zip(self.names, hooks, strict=True))
         for name, hook in put.items():
             _put(holder, name, hook)
         standard = vars(holder).get("transforms") if put else None

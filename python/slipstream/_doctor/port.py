@@ -1,0 +1,140 @@
+"""Creates a slipstream.DataLoader that is equivalent to a torch.utils.data.DataLoader, and the code for it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch.utils.data import DataLoader, RandomSampler, SequentialSampler, default_collate
+
+from .. import data, datasets, image_folder, transforms
+from .._equivalents import equivalent_chain
+from .._native import Refused
+from .loaders import Loaders
+from .parts import Parts
+
+
+@dataclasses.dataclass(frozen=True)
+class Port:
+    """An equivalent slipstream.DataLoader.
+
+    code: creates it from the user's loader. described: how it reads the data set, as a clause."""
+
+    loader: data.DataLoader
+    code: str
+    described: str
+
+
+def port(loaders: Loaders, parts: Parts, name: str, device: str, workers: int, kept: int = 0) -> Port:
+    """Returns a slipstream.DataLoader with the data set, the transforms and the batches of the user's loader.
+
+    name: the variable that holds the user's loader, for the code.
+    kept: number of the first transforms that the data set still applies, in worker processes. The others run natively.
+
+    Raises Refused with the reason if there is no equivalent loader."""
+    loader: Any = loaders.loader
+    _refuse(loaders, parts)
+    if kept == 0 and _is_image_folder(loader.dataset):
+        chain = transforms.from_torchvision(loader.dataset.transform)
+        dataset: Any = image_folder.ImageFolder(loader.dataset.root, chain)
+        source = (
+            f"data = ss.ImageFolder({name}.dataset.root, "
+            f"ss.transforms.from_torchvision({name}.dataset.transform))"
+        )
+        described = "which reads the image folder without Python"
+    else:
+        if kept > 0 and not is_flat(parts):
+            raise Refused("the transform of the data set is not a Compose of single transforms")
+        dataset, source = _python_dataset(parts, name, kept)
+        described = "whose worker processes read the data set"
+        if kept > 0:
+            described += f" and apply '{parts.steps[kept].name}'"
+    settings, code = _settings(loaders, name, workers, device)
+    arguments = ", ".join(f"{key}={value}" for key, value in code.items())
+    lines = f"import slipstream as ss\n{source}\n{name} = ss.DataLoader(data, {arguments})"
+    return Port(data.DataLoader(dataset, **settings), lines, described)
+
+
+def _refuse(loaders: Loaders, parts: Parts) -> None:
+    loader = loaders.loader
+    if type(loader) is not DataLoader or loaders.is_stream or loaders.is_single:
+        raise Refused("the loader is a subclass, gives single samples, or reads an iterable-style data set")
+    if loader.collate_fn is not default_collate:
+        raise Refused("the loader has its own collate_fn")
+    if parts.names != ["transform"]:
+        raise Refused("the transforms of the data set are not in its attribute .transform alone")
+
+
+def _is_image_folder(dataset: Any) -> bool:
+    kind = type(dataset)
+    return (
+        (kind.__module__, kind.__name__) == ("torchvision.datasets.folder", "ImageFolder")
+        and dataset.target_transform is None
+        and getattr(dataset.loader, "__name__", "") == "default_loader"
+    )
+
+
+def _python_dataset(parts: Parts, name: str, kept: int) -> tuple[Any, str]:
+    """Returns the data set with its first `kept` transforms, and the code that creates it."""
+    own = parts.own_parts()[0]
+    dataset = datasets.PythonDataset(parts.with_transform(Chain(own[:kept])), equivalent_chain(own[kept:]))
+    holder, lines = "data", ["import copy", "import torch", f"data = copy.copy({name}.dataset)"]
+    for each in parts.path:
+        lines.append(f"{holder}.{each} = copy.copy({holder}.{each})")
+        holder += f".{each}"
+    lines.append(f"transform = {holder}.transform")
+    if kept == 0:
+        lines.append(f"{holder}.transform = torch.nn.Identity()")
+        rest = "transform"
+    else:
+        lines.append(f"{holder}.transform = type(transform)(list(transform.transforms)[:{kept}])")
+        rest = f"type(transform)(list(transform.transforms)[{kept}:])"
+    lines.append(f"data = ss.PythonDataset(data, ss.transforms.from_torchvision({rest}))")
+    return dataset, "\n".join(lines)
+
+
+class Chain:
+    """Applies several transforms of one value, one after the other."""
+
+    def __init__(self, parts: Sequence[Callable[[Any], Any]]) -> None:
+        self.parts = parts
+
+    def __call__(self, value: Any) -> Any:
+        for part in self.parts:
+            value = part(value)
+        return value
+
+
+def _settings(loaders: Loaders, name: str, workers: int, device: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Returns the arguments of the loader, and the same as code. The code uses the sampler of the user's loader, and
+    the loader that is measured a copy of it."""
+    theirs = loaders.loader
+    settings: dict[str, Any] = {"num_workers": workers, "device": device, "seed": 0}
+    code = {"num_workers": str(workers)}
+    if theirs.batch_size is None or type(theirs.sampler) not in _ORDERS:
+        settings["batch_sampler"] = loaders.sampler
+        code = {"batch_sampler": f"{name}.batch_sampler"} | code
+    else:
+        shuffles = type(theirs.sampler) is RandomSampler
+        settings |= {"batch_size": theirs.batch_size, "shuffle": shuffles, "drop_last": True}
+        order = {"batch_size": f"{name}.batch_size"} | ({"shuffle": "True"} if shuffles else {})
+        code = order | code | ({"drop_last": "True"} if theirs.drop_last else {})
+    if theirs.prefetch_factor not in (None, 2):
+        settings["prefetch_factor"] = theirs.prefetch_factor
+        code["prefetch_factor"] = f"{name}.prefetch_factor"
+    for key in ("worker_init_fn", "multiprocessing_context"):
+        if getattr(theirs, key) is not None:
+            settings[key], code[key] = getattr(theirs, key), f"{name}.{key}"
+    if device != "cpu":
+        code["device"] = repr(device)
+    return settings, code
+
+
+_ORDERS = (RandomSampler, SequentialSampler)
+
+
+def is_flat(parts: Parts) -> bool:
+    """Returns true if the transform of the data set is a Compose whose elements are the parts of `parts`."""
+    elements = getattr(parts.transforms[0], "transforms", ())
+    return [type(each) for each in elements] == [type(each) for each in parts.hooks[0]]
