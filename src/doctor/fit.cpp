@@ -16,8 +16,8 @@ constexpr double kMemoryGrowth = 1.2;
 constexpr double kMostOfIt = 0.5;  ///< a step's share of the growth that makes it the cause
 /// A step is compared with the other steps only if they have at least this share of the CPU time.
 constexpr double kEnoughToTell = 0.05;
-/// Workers that wait for a lock leave cores idle. If they use at least this share of the cores, they
-/// may as well wait for a core.
+/// Workers that wait for a lock leave cores idle. If they use at least this share of the cores,
+/// they may as well wait for a core.
 constexpr double kBusyCores = 0.85;
 /// The same for worker processes, which rarely share a lock.
 constexpr double kBusyCoresOfProcesses = 0.5;

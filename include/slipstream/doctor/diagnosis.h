@@ -81,9 +81,9 @@ struct HostStepCost {
   /// Time of each measured sample that no CPU time was used in, with all workers. Together with the
   /// same time of one worker, it shows whether workers wait for each other.
   std::vector<float> waiting_of_all_s = {};
-  double cpu_of_all_s = 0;    ///< mean CPU time of a sample with all workers
-  double bytes = 0;           ///< size of the step's result for one sample
-  bool is_random = false;     ///< whether the step uses random numbers
+  double cpu_of_all_s = 0;  ///< mean CPU time of a sample with all workers
+  double bytes = 0;         ///< size of the step's result for one sample
+  bool is_random = false;   ///< whether the step uses random numbers
   /// Whether the step is a part of the code of a later step. No cache can contain its results.
   bool is_inside = false;
 };
