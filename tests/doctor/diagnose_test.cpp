@@ -172,12 +172,13 @@ TEST(Diagnose, WorkersThatKeepTheCoresBusyAreNotReportedAsLocked) {
     for (std::size_t i = 2; i < observed.levels.size(); ++i)
       scale_by(*observed.levels[i].with_training, 1 / by);
   };
+  const auto locked = [&] { return diagnose(observed).costs.front().locked; };
   slow_down(1.15);
-  EXPECT_EQ(diagnose(observed).verdict, Bottleneck::read) << diagnose(observed).reason;
+  EXPECT_EQ(locked(), 0);
   slow_down(1.25);
-  ASSERT_EQ(diagnose(observed).verdict, Bottleneck::lock_contention) << "a third of the cores idle";
+  ASSERT_GT(locked(), 0) << "a third of the cores is idle";
   observed.situation.has_worker_processes = true;
-  EXPECT_EQ(diagnose(observed).verdict, Bottleneck::read) << "another program may use the cores";
+  EXPECT_EQ(locked(), 0) << "another program may use the cores";
 }
 
 TEST(Diagnose, LevelsThatCostsDoNotExplainLeaveTheVerdictIfTheWholeIsExplained) {
