@@ -107,7 +107,8 @@ class DoctorReport:
         ]
 
     def text(self) -> str:
-        """Returns the report as plain text: the rate of each cache level, the verdict, what to change, and the cost of
+        """Returns the report as plain text. The first lines are the verdict, what to do first with its predicted gain,
+        and the distance from the limit. Then come the reason, all changes, the rate of each cache level and the cost of
         each step."""
         return str(self._report.text())
 
@@ -134,7 +135,11 @@ class DoctorReport:
         _native.write_file_atomically(path, self._report.html())
 
     def __repr__(self) -> str:
-        return f"DoctorReport({self.verdict!r}: {self.reason})"
+        """Returns the first lines of text(): the verdict, what to do first, and the distance from the limit."""
+        return str(self._report.summary()).rstrip()
+
+    def __str__(self) -> str:
+        return self.text()
 
     def _repr_html_(self) -> str:
         page = html.escape(self._report.html(), quote=True)
@@ -183,8 +188,8 @@ def doctor(
     >>> def step(batch):
     ...     model(batch).sum().backward()
     >>> report = ss.doctor(loader, step, device="cpu", budget=1)
-    >>> print(report.text())  # doctest: +ELLIPSIS
-    Slipstream doctor: list...
+    >>> print(report)  # doctest: +ELLIPSIS
+    Verdict: ...
     """
     states = _parse_states(state)
     _refuse(loader, step, budget, states)

@@ -206,6 +206,7 @@ void add_report(py::module_& module) {
             report.budget_s = budget_s;
             return report;
           }))
+      .def("summary", &doctor_summary)
       .def("text", &doctor_text)
       .def("html", &doctor_html)
       .def("json", &doctor_report_json);

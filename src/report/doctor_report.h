@@ -28,8 +28,11 @@ struct DoctorReport {
 /// Returns JSON, schema "slipstream.doctor" version 1 (docs/doctor-json.md). Numbers that are not
 /// finite become null. Measurements of single samples are not written.
 std::string doctor_report_json(const DoctorReport& report);
-/// Returns aligned plain text for a console: the cache levels, the verdict, warnings, changes,
-/// outcome and tables. Names are passed through printable().
+/// Returns at most three lines: the verdict, what to do first with its predicted gain, and the
+/// distance from the limit. Names are passed through printable().
+std::string doctor_summary(const DoctorReport& report);
+/// Returns aligned plain text for a console: the lines of doctor_summary(), then the reason,
+/// warnings, changes, outcome, cache levels and other tables. Names are passed through printable().
 std::string doctor_text(const DoctorReport& report);
 /// Returns one self-contained HTML page, which is also well-formed XML: it loads nothing, runs no
 /// script, and has a light and a dark color scheme.

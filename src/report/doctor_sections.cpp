@@ -67,6 +67,7 @@ Section level_rows(const DoctorReport& report) {
   section.right = {2, 3};
   section.text_bars = 2;
   for (const Level& level : levels) {
+    if (is_uncertain(level)) continue;
     const bool known = is_there(level.with_training) && is_there(ceiling) && ceiling.value > 0;
     section.rows.push_back({level_label(level), figure(level.with_training),
                             known ? percent(level.with_training->value / ceiling.value) : "-",
@@ -83,13 +84,19 @@ std::string verdict_tone(Bottleneck verdict) {
   return verdict == Bottleneck::device || verdict == Bottleneck::none ? "good" : "bad";
 }
 
-Section verdict(const DoctorReport& report) {
+/// The verdict, what to do first and the distance from the limit.
+Section summary(const DoctorReport& report) {
+  std::vector<std::string> lines = summary_lines(report);
+  Section section{.title = lines.front(), .tone = verdict_tone(report.diagnosis.verdict)};
+  section.lines.assign(lines.begin() + 1, lines.end());
+  return section;
+}
+
+Section explanation(const DoctorReport& report) {
   const Diagnosis& diagnosis = report.diagnosis;
-  const std::string_view headline = verdict_headline(diagnosis.verdict);
-  Section section{.title = "Verdict: " + spoken_verdict(report) + "."};
-  if (!headline.empty()) section.title += " " + std::string(headline);
-  section.tone = verdict_tone(diagnosis.verdict);
-  section.lines = {diagnosis.reason};
+  Section section{.title = "Slipstream doctor: " + report.workload.name,
+                  .note = "Figures in brackets are 95 % intervals."};
+  section.lines = {describe_setting(report), diagnosis.reason};
   if (diagnosis.bottlenecks.size() > 1) {
     section.lines.push_back("Most gain first: " + joined(spoken_names(diagnosis)));
   }
@@ -213,34 +220,32 @@ Section environment(const DoctorReport& report) {
   return section;
 }
 
-/// Returns the sections in the order of the console, with the verdict third.
+/// Returns the sections after the summary.
 std::vector<Section> doctor_sections(const DoctorReport& report) {
-  return {level_rows(report),  verdict(report),    warnings(report), changes(report),
-          outcome(report),     costs(report),      device(report),   timeline(),
+  return {explanation(report), warnings(report),   changes(report), outcome(report),
+          level_rows(report),  costs(report),      device(report),  timeline(),
           utilization(report), environment(report)};
-}
-
-std::string doctor_title(const DoctorReport& report) {
-  return "Slipstream doctor: " + printable(report.workload.name);
 }
 
 }  // namespace
 
+std::string doctor_summary(const DoctorReport& report) {
+  std::string text;
+  for (const std::string& line : summary_lines(report)) text += printable(line) + "\n";
+  return text;
+}
+
 std::string doctor_text(const DoctorReport& report) {
-  return doctor_title(report) + "\n" + printable(describe_setting(report)) + "\n" +
-         to_text(doctor_sections(report));
+  return doctor_summary(report) + to_text(doctor_sections(report));
 }
 
 std::string doctor_html(const DoctorReport& report) {
-  std::vector<Section> sections = doctor_sections(report);
-  // A page starts with the verdict and the warnings.
-  std::rotate(sections.begin(), sections.begin() + 1, sections.begin() + 3);
-  Json page = {
-      {"title", doctor_title(report)},
-      {"note", printable(describe_setting(report)) + ". Figures in brackets are 95 % intervals."},
-      {"sections", Json::array()},
-      {"report", json::parsed_or_discarded(doctor_report_json(report))}};
-  for (const Section& section : sections) page["sections"].push_back(to_json(section));
+  Json page = {{"title", "Slipstream doctor: " + printable(report.workload.name)},
+               {"note", ""},
+               {"sections", Json::array({to_json(summary(report))})},
+               {"report", json::parsed_or_discarded(doctor_report_json(report))}};
+  for (const Section& section : doctor_sections(report))
+    page["sections"].push_back(to_json(section));
   return page_html(page);
 }
 

@@ -46,6 +46,67 @@ std::string_view verdict_headline(Bottleneck verdict) {
   return "";
 }
 
+namespace {
+
+/// Returns what to do if there is no change to propose, or "" if the verdict does not say that.
+std::string advice_without_change(const Diagnosis& diagnosis) {
+  switch (diagnosis.verdict) {
+    case Bottleneck::device:
+      return "No change of the input gains 5 %: only a faster training step helps.";
+    case Bottleneck::none:
+      return "No change of the input gains 5 %: give the device more work in each step, such as a "
+             "larger batch.";
+    case Bottleneck::launch_overhead:
+      return "No change of the input gains 5 %: launch fewer kernels, for example with larger "
+             "batches.";
+    case Bottleneck::not_enough_evidence:
+      return diagnosis.rate.n > 0 ? "Repeat this with a larger budget while no other program runs."
+                                  : "";
+    default:
+      return "No change that the doctor can predict gains 5 %.";
+  }
+}
+
+/// Returns the change to make first with its gain.
+std::string first_advice(const Diagnosis& diagnosis) {
+  const auto first = std::find_if(diagnosis.changes.begin(), diagnosis.changes.end(),
+                                  [](const Change& change) { return change.id != "what_if"; });
+  if (first == diagnosis.changes.end()) return advice_without_change(diagnosis);
+  const bool is_hardware = first->effort == Effort::hardware;
+  std::string text = is_hardware ? "Only other hardware gains 5 %: " : "Do this first: ";
+  text += first->description + ": " + prediction(*first);
+  if (first->apply) return text + " (--apply)";
+  return first->action.empty() ? text : text + " (" + first->action + ")";
+}
+
+std::string distance_from_limit(const Diagnosis& diagnosis) {
+  if (!is_there(diagnosis.rate) || !is_there(diagnosis.ceiling)) return "";
+  return "Training runs at " + figure(diagnosis.rate) + " steps/s, " +
+         percent(diagnosis.rate.value / diagnosis.ceiling.value) + " of the limit of " +
+         figure(diagnosis.ceiling) + " steps/s with all input cached on the device.";
+}
+
+/// Returns a text in one line.
+std::string in_one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> summary_lines(const DoctorReport& report) {
+  const Diagnosis& diagnosis = report.diagnosis;
+  std::string meaning(verdict_headline(diagnosis.verdict));
+  if (diagnosis.verdict == Bottleneck::not_enough_evidence && !diagnosis.reason.empty())
+    meaning = "Reason: " + diagnosis.reason;
+  std::vector<std::string> lines = {"Verdict: " + spoken_verdict(report) + "." +
+                                    (meaning.empty() ? "" : " " + meaning)};
+  for (std::string line : {first_advice(diagnosis), distance_from_limit(diagnosis)})
+    if (!line.empty()) lines.push_back(std::move(line));
+  for (std::string& line : lines) line = in_one_line(std::move(line));
+  return lines;
+}
+
 std::string spoken(Bottleneck bottleneck) {
   if (bottleneck == Bottleneck::read) return "reading";
   std::string name(to_string(bottleneck));
@@ -73,12 +134,18 @@ std::string spoken_verdict(const DoctorReport& report) {
   }
 }
 
-bool is_there(const Measured& measured) { return measured.n > 0 && std::isfinite(measured.value); }
+bool is_there(const Measured& measured) {
+  if (measured.n == 0 || !std::isfinite(measured.value)) return false;
+  return !(std::isfinite(measured.low) && std::isfinite(measured.high) &&
+           measured.high - measured.low > std::abs(measured.value));
+}
 bool is_there(const std::optional<Measured>& measured) { return measured && is_there(*measured); }
 
 std::string figure(double value) { return compact(value, decimals_for(value, kFigureDigits)); }
 
-std::string figure(const Measured& measured) { return with_interval(measured, kFigureDigits); }
+std::string figure(const Measured& measured) {
+  return is_there(measured) ? with_interval(measured, kFigureDigits) : "-";
+}
 std::string figure(const std::optional<Measured>& measured) {
   return measured ? figure(*measured) : "-";
 }
@@ -109,6 +176,11 @@ double cores_used(const CostRow& row, const DoctorReport& report) {
   const Measured& rate = report.diagnosis.rate;
   if (!is_there(rate) || !is_there(row.cpu_ms)) return std::numeric_limits<double>::quiet_NaN();
   return row.cpu_ms.value / 1e3 * rate.value * static_cast<double>(report.observed.batch_size);
+}
+
+bool is_uncertain(const Level& level) {
+  const bool is_measured = level.with_training && level.with_training->n > 0;
+  return is_measured && !is_there(level.with_training) && !is_there(level.loader_alone);
 }
 
 bool is_ceiling(const Level& level) { return level.name == kDeviceLevel; }
@@ -182,6 +254,12 @@ std::vector<std::string> list_warnings(const DoctorReport& report) {
         "The examination was interrupted: the report contains what was measured until then.");
   add_missing(report, "Not measured", &Level::error, warnings);
   add_missing(report, "Loader alone not measured", &Level::loader_alone_error, warnings);
+  std::string uncertain;
+  for (const Level& level : report.observed.levels)
+    if (is_uncertain(level)) uncertain += (uncertain.empty() ? "" : ", ") + level.name;
+  if (!uncertain.empty())
+    warnings.push_back("Not shown, because the intervals are wider than the values: " + uncertain +
+                       ": raise the budget");
   const auto& observed = report.observed.warnings;
   const auto& environment = report.environment.warnings;
   warnings.insert(warnings.end(), observed.begin(), observed.end());

@@ -24,7 +24,11 @@ std::string spoken_verdict(const DoctorReport& report);
 /// Returns what a verdict means, as a headline, or "" if its name says that already.
 std::string_view verdict_headline(Bottleneck verdict);
 
-/// Returns true if the value was measured and is a number.
+/// Returns the lines of doctor_summary(). The first one is the verdict.
+std::vector<std::string> summary_lines(const DoctorReport& report);
+
+/// Returns true if the value was measured, is a number, and its interval is not wider than itself.
+/// Other values are not shown.
 bool is_there(const Measured& measured);
 bool is_there(const std::optional<Measured>& measured);
 
@@ -45,6 +49,8 @@ Measured waiting_share(const Diagnosis& diagnosis);
 /// is unknown.
 double cores_used(const CostRow& row, const DoctorReport& report);
 bool is_ceiling(const Level& level);
+/// Returns true if the level was measured, but no value of it is certain enough to be shown.
+bool is_uncertain(const Level& level);
 /// Returns a level's name, marked for the ceiling: "device batch (the ceiling)".
 std::string level_label(const Level& level);
 /// Returns remarks such as "memory-bound, 30 % of it one worker at a time", or "" if there are

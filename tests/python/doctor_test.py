@@ -116,7 +116,9 @@ def test_report_is_shown_in_console_page_and_notebook(tmp_path, capsys, stated_t
     page = (tmp_path / "report.html").read_text()
     ElementTree.fromstring(page.removeprefix("<!DOCTYPE html>\n"))
     assert report._repr_html_().startswith("<iframe srcdoc=") and "<script" not in report._repr_html_()
-    assert report.verdict == "transforms" and "'transforms'" in repr(report)
+    assert report.verdict == "transforms" and repr(report).startswith("Verdict: transforms. ")
+    assert str(report) == report.text() and report.text().startswith(repr(report) + "\n")
+    assert len(repr(report).splitlines()) == 3
 
 
 def test_full_disk_keeps_the_previous_report(tmp_path, full_disk):

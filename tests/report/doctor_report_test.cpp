@@ -159,6 +159,79 @@ TEST(DoctorText, ShowsResultsAndOmitsMissingSections) {
   }
 }
 
+std::vector<std::string> first_lines(const DoctorReport& report) {
+  std::vector<std::string> lines = split(doctor_summary(report), '\n');
+  EXPECT_EQ(lines.back(), "");
+  lines.pop_back();
+  EXPECT_THAT(doctor_text(report), testing::StartsWith(doctor_summary(report)));
+  const Json page = page_data(doctor_html(report));
+  EXPECT_EQ(page.at("note"), "");
+  EXPECT_EQ(page.at("sections").at(0).at("title"), lines.front());
+  EXPECT_EQ(page.at("sections").at(0).at("lines").size(), lines.size() - 1);
+  return lines;
+}
+
+TEST(DoctorSummary, ContainsVerdictFirstChangeAndDistanceFromLimit) {
+  EXPECT_THAT(first_lines(starved_report()),
+              ElementsAre("Verdict: transforms. The device waits for the transforms.",
+                          "Do this first: Move the transforms from random_crop on to the device: "
+                          "1.63 [1.55, 1.71] steps/s, 1.83 [1.72, 1.94] times as fast (--apply)",
+                          "Training runs at 0.890 [0.872, 0.908] steps/s, 26 % of the limit of "
+                          "3.45 [3.42, 3.48] steps/s with all input cached on the device."));
+}
+
+TEST(DoctorSummary, ReportWithoutChangeNamesWhatHelps) {
+  DoctorReport report = full_speed_report();
+  EXPECT_THAT(first_lines(report).at(1),
+              "No change of the input gains 5 %: only a faster training step helps.");
+  report.diagnosis.verdict = Bottleneck::none;
+  EXPECT_THAT(first_lines(report).at(1), HasSubstr("more work in each step"));
+  report.diagnosis.verdict = Bottleneck::launch_overhead;
+  EXPECT_THAT(first_lines(report).at(1), HasSubstr("fewer kernels"));
+  report.diagnosis.verdict = Bottleneck::read;
+  EXPECT_EQ(first_lines(report).at(1), "No change that the doctor can predict gains 5 %.");
+}
+
+TEST(DoctorSummary, HardwareAndAssumedCostsAreNoFirstAdvice) {
+  DoctorReport report = starved_report();
+  report.diagnosis.changes = {report.diagnosis.changes.front()};
+  Change& change = report.diagnosis.changes.front();
+  change.effort = Effort::hardware;
+  EXPECT_THAT(first_lines(report).at(1), testing::StartsWith("Only other hardware gains 5 %: "));
+  change.id = "what_if";
+  EXPECT_EQ(first_lines(report).at(1), "No change that the doctor can predict gains 5 %.");
+}
+
+TEST(DoctorSummary, UndecidedReportBeginsWithItsReason) {
+  DoctorReport report = failed_level_report();
+  report.diagnosis.changes.clear();
+  EXPECT_THAT(first_lines(report),
+              ElementsAre("Verdict: not enough evidence. Reason: " + report.diagnosis.reason,
+                          "Repeat this with a larger budget while no other program runs.",
+                          testing::StartsWith("Training runs at ")));
+  EXPECT_THAT(first_lines(empty_report()), ElementsAre("Verdict: not enough evidence."));
+}
+
+TEST(DoctorSummary, EveryReportHasAtMostThreeLines) {
+  for (const auto& [name, report] : all_doctor_reports())
+    EXPECT_LE(first_lines(report).size(), 3U) << name;
+}
+
+TEST(DoctorText, LevelsWithIntervalsWiderThanTheirValuesAreNotShown) {
+  DoctorReport report = starved_report();
+  Level& level = report.observed.levels[5];
+  level.with_training = Measured{27.9, 0, 55.8, "steps/s", 2};
+  level.loader_alone = Measured{2.6, 0, 5.3, "steps/s", 2};
+  const std::string text = doctor_text(report);
+  EXPECT_EQ(find_line(text, "after random_mask "), "");
+  EXPECT_THAT(text, Not(HasSubstr("27.9")));
+  EXPECT_THAT(text, HasSubstr("Not shown, because the intervals are wider than the values: "
+                              "after random_mask: raise the budget"));
+  level.loader_alone = Measured{2.6, 2.5, 2.7, "steps/s", 2};
+  EXPECT_THAT(find_line(doctor_text(report), "after random_mask "),
+              testing::EndsWith("-     2.60 [2.50, 2.70]"));
+}
+
 TEST(DoctorText, TablesHaveExpectedLines) {
   const std::string text = doctor_text(starved_report());
   EXPECT_EQ(find_line(text, "device batch"),
