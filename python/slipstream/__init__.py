@@ -23,6 +23,7 @@ from ._fit import TrainingEpoch, TrainingResult, TrainingStep
 from ._native import Error, Measured, Refused
 from .data import DataLoader
 from .datasets import ConcatDataset, Dataset, PythonDataset, Subset, open_dataset
+from ._doctor.clock import part
 from .doctor import Advice, DoctorReport, doctor
 from .image_folder import ImageFolder
 from ._stages import Stage
@@ -54,6 +55,7 @@ __all__ = [
     "WatchReport",
     "doctor",
     "open_dataset",
+    "part",
     "transforms",
     "verify",
     "watch",

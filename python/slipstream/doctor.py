@@ -71,9 +71,9 @@ class DoctorReport:
     """The result of doctor().
 
     Attributes:
-        verdict (str): the bottleneck: "device" (the device that trains, a GPU or a CPU), "copy", "transforms",
-            "read" (the data set's own code), "launch_overhead", "lock_contention", "memory_bandwidth", "none" or
-            "not_enough_evidence".
+        verdict (str): the bottleneck: "device" (the device that trains, a GPU or a CPU), "copy", "transforms", "collate", "decode", "read" (also the data set's own code that is not known to do something else),
+            "launch_overhead", "lock_contention", "memory_bandwidth", "none", "not_enough_evidence", or the name of a
+            part (slipstream.part and the argument `parts`).
         reason (str): the verdict as a sentence.
         bottlenecks (list of str): all bottlenecks by these names, largest gain first; empty if training does not wait
             for input.
@@ -154,6 +154,7 @@ def doctor(
     budget: float = 60,
     state: Any = (),
     try_out: bool = True,
+    parts: Sequence[Callable[..., Any] | str] = (),
 ) -> DoctorReport:
     """Finds the bottleneck of a training loop. It measures the loop several times, with more and more of the input
     taken from a cache.
@@ -173,6 +174,9 @@ def doctor(
             budget: other workers, prefetching and pinning, a crop that is applied earlier, slipstream.Pipeline, and
             native transforms in a slipstream.DataLoader. Your objects are not changed. Has no effect for a
             slipstream.DataLoader.
+        parts (list, default ()): functions and methods of the data set's code that are measured separately, each a
+            function, a method, or the name of an attribute of the data set. They must be called on the thread that
+            loads. To name a part of a function, use slipstream.part. Refused for a slipstream.DataLoader.
 
     The step really trains. Afterwards the state that it refers to through its variables, the globals that it names and
     its `self` is restored to the same bits: tensors, modules with gradients and modes, optimizers, schedulers and other
@@ -192,15 +196,18 @@ def doctor(
     Verdict: ...
     """
     states = _parse_states(state)
-    _refuse(loader, step, budget, states)
+    _refuse(loader, step, budget, states, parts)
     place = _resolve_device(loader, device)
     options: _Options = [
         ("num_workers", loader.num_workers),
         ("prefetch_factor", loader.prefetch_factor or 0),
     ]
-    examine = _examine_native if isinstance(loader, data.DataLoader) else _examine
-    trials_s = _TRIALS_SHARE * budget if try_out else 0.0
-    measurements, observed, diagnosis = examine(loader, step, place, (budget, trials_s), states, options)
+    if isinstance(loader, data.DataLoader):
+        examined = _examine_native(loader, step, place, float(budget), states, options)
+    else:
+        trials_s = _TRIALS_SHARE * budget if try_out else 0.0
+        examined = _examine(loader, step, place, (budget - trials_s, trials_s), states, options, parts)
+    measurements, observed, diagnosis = examined
     name, seconds = type(loader.dataset).__name__, measurements.seconds()
     report = _native.DoctorReport(place, name, options, observed, diagnosis, seconds, float(budget))
     return DoctorReport(diagnosis, report)
@@ -213,12 +220,19 @@ _Examined = tuple[LevelMeasurements, _native.Observations, _native.Diagnosis]
 
 
 def _examine(
-    loader: Any, step: Any, place: str, budget: tuple[float, float], states: Sequence[Any], options: _Options
+    loader: Any,
+    step: Any,
+    place: str,
+    budget: tuple[float, float],
+    states: Sequence[Any],
+    options: _Options,
+    parts: Sequence[Any],
 ) -> _Examined:
-    examined_s, trials_s = budget[0] - budget[1], budget[1]
+    """budget: seconds for the measurements, and for trying changes out."""
+    examined_s, trials_s = budget
     kept_classes = _kept_classes([*callees(step), *copied_parts(loader)])
     with preserved_random_states(generators_of_loader(loader)), kept_classes as changed_classes:
-        loaders = Loaders(loader, place.startswith("cuda"))
+        loaders = Loaders(loader, place.startswith("cuda"), parts)
         with _kept(step, states, loaders.common) as not_restored:
             measurements = LevelMeasurements(loaders, step, place, examined_s)
             observed = measurements.measured()
@@ -233,10 +247,10 @@ def _examine(
 
 
 def _examine_native(
-    loader: Any, step: Any, place: str, budget: tuple[float, float], states: Sequence[Any], options: _Options
+    loader: Any, step: Any, place: str, budget: float, states: Sequence[Any], options: _Options
 ) -> _Examined:
     with _kept_classes([*callees(step)]) as changed_classes, _kept(step, states) as not_restored:
-        measurements = NativeLevelMeasurements(NativeLoaders(loader), step, place, budget[0])
+        measurements = NativeLevelMeasurements(NativeLoaders(loader), step, place, budget)
         observed = measurements.measured()
     observed.warnings += not_restored + changed_classes
     diagnosis = _native.diagnose(observed)
@@ -263,15 +277,21 @@ def _parse_states(state: Any) -> list[Any]:
     return list(state) if isinstance(state, Iterable) else [state]
 
 
-def _refuse(loader: Any, step: Any, budget: float, state: Sequence[Any]) -> None:
+def _refuse(loader: Any, step: Any, budget: float, state: Sequence[Any], parts: Any) -> None:
     problems = []
     if isinstance(loader, data.DataLoader):
         data.refuse_own_iteration(loader, "the doctor")
+        if parts:
+            problems.append(
+                "parts= cannot be given for a slipstream.DataLoader, which measures each of its steps: leave it out"
+            )
     elif not isinstance(loader, DataLoader):
         problems.append(
             "slipstream.doctor examines a torch.utils.data.DataLoader or a slipstream.DataLoader, not "
             f"{type(loader).__name__}: give the loader that is inside"
         )
+    if not isinstance(parts, list | tuple):
+        problems.append(f"parts is {parts!r}: give a list of functions and names of attributes of the data set")
     if not callable(step):
         problems.append("the step cannot be called: give a function that trains on one batch")
     if isinstance(budget, bool) or not isinstance(budget, int | float) or not budget > 0:

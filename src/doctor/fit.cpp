@@ -214,6 +214,15 @@ double seconds(const std::optional<Measured>& rate) {
   return rate && rate->value > 0 ? 1 / rate->value : 0;
 }
 
+/// Returns the number of host steps whose results the level of processed samples caches: all but
+/// collating and the parts of its code.
+std::size_t steps_before_collating(const Observations& observed, const PipelineModel& model) {
+  for (const Level& level : observed.levels)
+    if (const auto* step = model.find(level.after); level.name == kProcessedLevel && step)
+      return static_cast<std::size_t>(step - model.steps.data()) + 1;
+  return model.steps.size() - 1;
+}
+
 /// Sets the time of a step whose batch is ready. It is measured with cached host batches. If
 /// workers that only collate keep up, or there are no workers, the measured level of processed
 /// samples also shows the cost of passing a batch from a worker to training, which is added.
@@ -228,7 +237,7 @@ void fit_line(const Observations& observed, PipelineModel& model) {
   set(line);
   const double processed = seconds(level_rate(observed, kProcessedLevel));
   if (processed <= line || model.steps.empty()) return;
-  const PipelineModel collating = cut_after(model, model.steps.size() - 1);
+  const PipelineModel collating = cut_after(model, steps_before_collating(observed, model));
   const double simulated = simulated_step_s(collating);
   // Otherwise workers may be the reason.
   const bool is_determined = model.slabs == 1 || simulated < 1.05 * line;

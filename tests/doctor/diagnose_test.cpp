@@ -50,6 +50,22 @@ TEST(Diagnose, FittedLineIncludesBatchHandover) {
   EXPECT_NEAR(model.line_waiting_s + model.line_working_s, 0.31, 2e-3);
 }
 
+TEST(Diagnose, PartOfCollatingIsNotAddedToTheLine) {
+  PipelineModel model = usual_model();
+  model.workers = 1;
+  model.slabs = 1;
+  model.steps.insert(model.steps.end() - 1, make_step("pad", Bottleneck::part, 0, 9e-3));
+  Observations observed = make_observations(model);
+  observed.workers = 0;
+  for (Level& level : observed.levels)
+    if (level.name == kProcessedLevel) {
+      level.after = "blur";
+      level.with_training->value = 1 / (0.1 + 32 * 9.01e-3);
+    }
+  const PipelineModel fitted = fitted_model(observed);
+  EXPECT_NEAR(fitted.line_waiting_s + fitted.line_working_s, 0.1, 5e-3);
+}
+
 TEST(Diagnose, TimeBetweenStepsIsAddedToLastStep) {
   PipelineModel model = usual_model();
   Observations observed = make_observations(model);

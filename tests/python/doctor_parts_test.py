@@ -14,7 +14,8 @@ from torch.utils.data import ConcatDataset, Dataset, Subset
 
 from slipstream import _trees
 from slipstream._doctor.advice import native_form
-from slipstream._doctor.parts import Clock, Parts, display_name, split_transform
+from slipstream._doctor.clock import Clock
+from slipstream._doctor.parts import Parts, display_name, split_transform
 
 
 def test_compose_and_sequential_are_split_recursively():
@@ -99,6 +100,105 @@ def test_joint_and_named_transforms_are_split():
             assert image.tolist() == [1, 1] and mask.tolist() == [2, 2]
 
 
+class Holding(Images):
+    """Holds its transforms in attributes of any name."""
+
+    def __init__(self, **held):
+        super().__init__()
+        for name, each in held.items():
+            setattr(self, name, each)
+
+    def make(self, index):
+        return torch.full((3, 8, 8), float(index))
+
+
+class Augmenting(Holding):
+    def __getitem__(self, index):
+        return self.augment(self.loader(self.make(index), "a name")), index % 4
+
+
+class Chained(Holding):
+    def __getitem__(self, index):
+        image = self.augment(image=self.make(index))["image"]
+        for each in self.tf:
+            image = each(image)
+        return self.choice["train"](image), index % 4
+
+
+class Between(Holding):
+    def __getitem__(self, index):
+        return self.last(self.first(self.make(index)) / 2), index % 4
+
+
+def add_to_image(image):
+    return {"image": image + torch.rand_like(image)}
+
+
+def assert_continued_from_a_cache(samples, steps):
+    """Checks that a sample that is finished from any cache level has the values of Images without random numbers."""
+    assert samples.why_not == "" and names(samples) == ["data set", *steps]
+    samples.fill(4)
+    for behind in range(len(steps) + 1):
+        image, label = samples.behind(behind)[3]
+        assert label == 3 and 12 <= image.min() and image.max() <= 16
+
+
+def test_compose_in_an_attribute_of_any_name_is_split():
+    def load(image, name):
+        return image
+
+    samples = read_samples(Augmenting(augment=Compose([noise, double, double]), loader=load))
+    assert_continued_from_a_cache(samples, ["noise", "double", "double (2)"])
+
+
+def test_chained_transforms_lists_and_dicts_are_split_in_the_order_of_their_calls():
+    held = {"choice": {"train": double, "other": noise}, "tf": [in_place_free, double], "augment": NamedCompose([add_to_image])}
+    samples = read_samples(Chained(**held))
+    assert_continued_from_a_cache(samples, ["add_to_image", "in_place_free", "double", "double (2)"])
+    assert [step.is_random for step in samples.parts.steps] == [False, True, False, False, False]
+
+
+def in_place_free(x):
+    return x * 1
+
+
+def test_transform_whose_result_is_processed_is_measured_inside_of_the_data_set(stated_time):
+    dataset = Between(first=slow(0.02), last=Compose([double, double]))
+    samples = read_samples(dataset)
+    assert samples.why_not == "" and names(samples) == ["data set", "double", "double (2)"]
+    assert any("cannot be cached before first" in warning for warning in samples.warnings)
+    clock = Clock()
+    timed = samples.parts.timed(clock)
+    assert clock.during(lambda: timed[3])[0].eq(6).all()
+    assert clock.costs[0, "transforms"][0] == pytest.approx(0.02, abs=1e-3)
+    assert dataset.first is not timed.first and isinstance(dataset.last, Compose)
+
+
+def test_functions_that_read_by_name_are_no_transforms():
+    class Reading(Holding):
+        def __getitem__(self, index):
+            return self.loader(f"file {index}")
+
+    samples = read_samples(Reading(loader=lambda name: torch.ones(3), log=print))
+    assert names(samples) == ["data set"]
+
+
+def test_transforms_of_wrapping_and_wrapped_data_sets_are_split():
+    class Wrapping(Dataset):
+        def __init__(self, dataset, tf):
+            self.dataset, self.tf = dataset, tf
+
+        def __len__(self):
+            return len(self.dataset)
+
+        def __getitem__(self, index):
+            image, label = self.dataset[index]
+            return self.tf(image), label
+
+    samples = read_samples(Wrapping(Images(Compose([noise, double])), double))
+    assert_continued_from_a_cache(samples, ["noise", "double", "double (2)"])
+
+
 def test_label_changed_after_transform_still_allows_split():
     class Worked(Images):
         def __getitem__(self, index):
@@ -153,14 +253,13 @@ def test_a_data_set_without_transforms_is_one_part():
 
 
 def test_clock_measures_transforms_and_data_set_separately(stated_time):
-    clock = Clock(3)
+    clock = Clock()
     parts = Parts(Images(Compose([slow(0.02), double]), sleep_s=0.05))
     dataset = parts.timed(clock)
-    clock.begin()
-    dataset[1]
-    (_, of_sleep, of_double), inside = clock.costs, clock.inside
+    clock.during(lambda: dataset[1])
+    of_data_set, of_sleep, of_double = (clock.costs[step, ""] for step in range(3))
     assert of_sleep[:2] == pytest.approx([0.02, 0], abs=1e-3) and of_double[:2] == pytest.approx([0, 0], abs=1e-3)
-    assert inside == pytest.approx([0.02, 0], abs=2e-3)
+    assert of_data_set[:2] == pytest.approx([0.05, 0], abs=2e-3)
     assert of_double[2] == 3 * 8 * 8 * 4
 
 

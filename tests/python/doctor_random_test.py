@@ -8,11 +8,11 @@ import zlib
 import pytest
 import torch
 from pipelines import Compose, StatedTime
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, Subset
 
 import slipstream as ss
 from slipstream._doctor.loaders import Loaders
-from slipstream._doctor.samples import Samples, can_draw
+from slipstream._doctor.samples import Samples, can_draw, find_labels, spread
 
 
 @pytest.fixture(autouse=True)
@@ -143,6 +143,51 @@ def test_number_of_readings_is_limited_for_slow_data_sets():
     finally:
         module.time = before
     assert len(calls) <= 8 and samples.parts.steps[0].reads == 4
+
+
+class Labeled(Data):
+    """Its classes are in order, as in a folder of class folders; samples of the last class are random."""
+
+    def __init__(self):
+        super().__init__()
+        self.targets = [index // 100 for index in range(400)]
+
+    def __len__(self):
+        return 400
+
+    def __getitem__(self, index):
+        return torch.full((4,), float(index)) + (os.urandom(1)[0] if index >= 300 else 0)
+
+
+def test_samples_of_all_classes_are_judged():
+    assert random_steps(Labeled())[0]["data set"]
+    assert random_steps(Subset(Labeled(), range(100, 400)))[0]["data set"]
+    assert not random_steps(Subset(Labeled(), range(300)))[0]["data set"]
+
+
+def test_judged_samples_are_spread_over_classes_and_data_set():
+    labels = torch.tensor([0] * 90 + [1] * 8 + [2] * 2)
+    chosen = spread([*range(100), *range(100)], labels, 32)
+    assert len(set(chosen)) == len(chosen) and {int(labels[index]) for index in chosen[:3]} == {0, 1, 2}
+    assert spread(range(320), None, 32) == list(range(0, 320, 10))
+    assert spread(range(5), None, 32) == list(range(5)) and len(spread([[1], [2]], None, 32)) == 2
+    labeled = Labeled()
+    assert find_labels(Subset(labeled, [399, 0]))[0] == 3 and find_labels(Data()) is None
+
+
+def test_at_least_32_samples_are_judged():
+    read = []
+
+    class Recording(Data):
+        def __getitem__(self, index):
+            read.append(index)
+            return super().__getitem__(index)
+
+        def __len__(self):
+            return 1000
+
+    samples = random_steps(Recording(fixed))[1]
+    assert len(set(read)) >= 32 and max(read) > 900 and min(step.reads for step in samples.parts.steps) >= 64
 
 
 def test_storing_random_samples_is_not_advised():

@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
 from slipstream import _native
-from slipstream._doctor import loaders, measurements, parts, rates, samples
+from slipstream._doctor import clock, loaders, measurements, rates, samples
 from slipstream._doctor.loaders import Loaders
 from slipstream._doctor.samples import Samples
 from slipstream._random_states import preserved_random_states
@@ -39,12 +39,12 @@ class StatedTime:
 @pytest.fixture
 def stated_time(monkeypatch):
     """Lets the doctor measure loaders without workers by the stated times of their parts, on 8 idle cores."""
-    clock, capacity = StatedTime(), _native.MachineCapacity()
+    stated, capacity = StatedTime(), _native.MachineCapacity()
     capacity.cores = 8
     monkeypatch.setattr(_native, "measure_capacity", lambda cores: capacity)
-    for module in (sys.modules[__name__], measurements, loaders, parts, rates, samples):
-        monkeypatch.setattr(module, "time", clock)
-    return clock
+    for module in (sys.modules[__name__], clock, measurements, loaders, rates, samples):
+        monkeypatch.setattr(module, "time", stated)
+    return stated
 
 
 class Compose:

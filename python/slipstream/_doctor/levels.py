@@ -11,9 +11,11 @@ import torch
 
 from .. import _native, _trees
 from .._blocks import contextmanager
+from .clock import COLLATING, Costs, Key, in_order
 from .rates import LoaderAlone, TrainingRate
 
 _DATA = (int, float, str, bytes, type(None))
+_COMPUTES = 0.5  # share of CPU time in the wall time of code that computes more than it waits
 _FEW = 16  # a longer list that begins with a number or string is treated as data, without looking at each element
 
 
@@ -38,12 +40,29 @@ class CacheLevel:
     error: str = ""
 
 
-def by_step(costs: list[list[list[float]]]) -> list[tuple[list[float], list[float], list[float]]]:
-    """Returns the wall times, CPU times and bytes of each step.
+def by_step(costs: list[Costs]) -> dict[Key, tuple[list[float], list[float], list[float]]]:
+    """Returns the wall times, CPU times and bytes of each step and part, with 0 for samples that do not have the part.
 
-    costs: for each sample, the costs of each step."""
-    by_step = [list(zip(*step, strict=True)) for step in zip(*costs, strict=True)]
-    return [(list(wall), list(cpu), list(made)) for wall, cpu, made in by_step]
+    costs: the costs of each sample."""
+    keys = dict.fromkeys(key for sample in costs for key in sample)
+    nothing = [0.0, 0.0, 0.0]
+    columns = {key: list(zip(*(sample.get(key, nothing) for sample in costs), strict=True)) for key in keys}
+    return {key: (list(wall), list(cpu), list(made)) for key, (wall, cpu, made) in columns.items()}
+
+
+def find_groups(costs: dict[Key, Any], steps: int) -> dict[Key, str]:
+    """Returns the group of each step and part.
+
+    What is left of the data set's own code counts as reading. If its reading or decoding is a part, then the rest is
+    something else: it counts as transforms, unless it mostly waits.
+
+    costs: wall times, CPU times and bytes of each step and part. steps: number of steps of the data set."""
+    groups = {key: _native.part_group(key[1]) if key[1] else "transforms" for key in in_order(costs, steps)}
+    wall_s, cpu_s, _ = costs.get((0, ""), ([], [], []))
+    is_known = any((0, part) in costs for part in ("read", "decode"))
+    if not is_known or sum(cpu_s) < _COMPUTES * sum(wall_s):
+        groups[0, ""] = "read"
+    return groups | {(COLLATING, ""): "collate"}
 
 
 def mean(numbers: list[float]) -> float:

@@ -19,12 +19,14 @@ from torch.utils.data import (
     get_worker_info,
 )
 
+from .._checks import check
 from .._fetching import fetches_batches, item
 from .._native import Refused
 from .._random_states import find_generators
-from .._trees import byte_size
 from .copies import Copier, datasets_in, is_harmless, refuse_iterators, shared_tensors
-from .parts import Clock, Parts, RawSample
+from .clock import COLLATING, Clock, Costs
+from .known_calls import KnownCalls, is_replaceable
+from .parts import Parts, RawSample, display_name, find_holder
 from .rates import iterating
 
 METHODS = ("__getitem__", "__getitems__", "__iter__")
@@ -80,34 +82,32 @@ class Repeated(IterableDataset[Any]):
 
 
 class _Timed:
-    """Gives (sample, costs of its parts). The parts add their costs to `clock`."""
+    """Gives (sample, costs of its steps and their parts). Without workers, the caller replaces the functions of
+    `calls`; in a worker process, which ends soon, they stay replaced."""
 
-    def __init__(self, parts: Parts) -> None:
-        self.clock = Clock(len(parts.steps))
+    def __init__(self, parts: Parts, calls: KnownCalls) -> None:
+        self.clock, self.calls = Clock(), calls
         self.dataset = parts.timed(self.clock)
 
-    def timed(self, make: Callable[[], Any], count: int = 1) -> tuple[Any, list[list[float]]]:
-        """Calls `make`. Returns its result and the costs of each part, divided by `count`, the number of samples. The
-        cost of part 0, the data set's own code, is the total minus the other parts."""
-        self.clock.begin()
-        wall, cpu = time.perf_counter(), time.thread_time()
-        made = make()
-        costs, inside = self.clock.costs, self.clock.inside
-        costs[0][0] = max(0.0, time.perf_counter() - wall - inside[0])
-        costs[0][1] = max(0.0, time.thread_time() - cpu - inside[1])
-        if self.clock.counts() and inside[0] == 0:
-            costs[0][2] = byte_size(made)
-        self.clock.samples += count
-        return made, [[each / count for each in cost] for cost in costs]
+    def timed(self, make: Callable[[], Any], count: int = 1) -> tuple[Any, Costs]:
+        """Calls `make`. Returns its result and the costs, divided by `count`, the number of samples."""
+        if self.calls.is_active or get_worker_info() is not None:
+            self.calls.update()
+        made = self.clock.during(make, count)
+        return made, _divided(self.clock.costs, count)
+
+
+def _divided(costs: Costs, count: int) -> Costs:
+    return {key: [each / count for each in cost] for key, cost in costs.items()}
 
 
 class Timed(_Timed, Dataset[Any]):
     """A map-style data set that returns the costs with each sample."""
 
-    def __getitem__(self, index: Any) -> tuple[Any, list[list[float]]]:
+    def __getitem__(self, index: Any) -> tuple[Any, Costs]:
         return self.timed(lambda: self.dataset[index])
 
-    def __getitems__(self, indices: list[Any]) -> list[tuple[Any, list[list[float]]]]:
+    def __getitems__(self, indices: list[Any]) -> list[tuple[Any, Costs]]:
         if not fetches_batches(self.dataset):
             return [self.timed(functools.partial(item, self.dataset, index)) for index in indices]
         samples, costs = self.timed(lambda: self.dataset.__getitems__(indices), len(indices))
@@ -117,7 +117,7 @@ class Timed(_Timed, Dataset[Any]):
 class TimedStream(_Timed, IterableDataset[Any]):
     """An iterable-style data set that yields the costs with each sample, and starts again when it ends."""
 
-    def __iter__(self) -> Iterator[tuple[Any, list[list[float]]]]:
+    def __iter__(self) -> Iterator[tuple[Any, Costs]]:
         samples = iter(Repeated(self.dataset))
         end = object()
         while True:
@@ -132,15 +132,14 @@ class TimedCollate:
 
     def __init__(self, collate: Callable[[Any], Any], is_single: bool) -> None:
         self.collate, self.is_single = collate, is_single
+        self.clock = Clock(COLLATING)
 
     def __call__(self, timed: Any) -> Any:
         timed = [timed] if self.is_single else timed
         samples, costs = zip(*timed, strict=True)
-        wall, cpu = time.perf_counter(), time.thread_time()
-        batch = self.collate(samples[0] if self.is_single else list(samples))
-        count = len(samples)
-        spent = ((time.perf_counter() - wall) / count, (time.thread_time() - cpu) / count)
-        return batch, (list(costs), spent)
+        given = samples[0] if self.is_single else list(samples)
+        batch = self.clock.during(lambda: self.collate(given))
+        return batch, (list(costs), _divided(self.clock.costs, len(samples)))
 
 
 class WorkerStart:
@@ -255,10 +254,14 @@ class Loaders:
     sizes: number of samples in a batch. A custom sampler may give batches of different sizes; then these are the sizes
         of its first batches. [1] if the data set gives whole batches.
     batch_size: mean of `sizes`.
+    calls: functions whose calls are timed when samples are.
+    named: names of attributes of the data set that the user wants to be measured as parts (named_parts).
     """
 
-    def __init__(self, loader: DataLoader[Any], on_gpu: bool) -> None:
+    def __init__(self, loader: DataLoader[Any], on_gpu: bool, parts: Sequence[Any] = ()) -> None:
         self.loader = loader
+        self.named, functions = named_parts(loader, parts)
+        self.calls = KnownCalls(functions, classes_of_loader(loader))
         self.dataset, self.collate_fn = loader.dataset, loader.collate_fn
         inner = [] if loader.num_workers == 0 else [*datasets_in(loader.dataset), loader.collate_fn]
         copier = Copier(shared=inner)
@@ -319,9 +322,9 @@ class Loaders:
         samples."""
         collate = TimedCollate(self.collate_fn, self.is_single)
         if self.is_stream:
-            stream = TimedStream(parts)
+            stream = TimedStream(parts, self.calls)
             return self._made(stream, stream.dataset, None, size, workers, collate)
-        samples = Timed(parts)
+        samples = Timed(parts, self.calls)
         sampler = self.index_batches() if self.is_single else SmallBatches(self.sampler, size)
         return self._made(samples, samples.dataset, sampler, size, workers, collate)
 
@@ -399,6 +402,51 @@ class Loaders:
 
 def _unchanged(batch: Any) -> Any:
     return batch
+
+
+def named_parts(loader: DataLoader[Any], parts: Sequence[Any]) -> tuple[list[str], list[tuple[str, Any]]]:
+    """Returns the names of attributes of the data set, and the names and functions, that the user wants to be measured
+    as parts. Raises Refused if one of them cannot be measured."""
+    names: list[str] = []
+    functions: list[tuple[str, Any]] = []
+    problems = []
+    for number, each in enumerate(parts):
+        named, problem = _named_part(loader, each)
+        if problem:
+            problems.append(f"parts[{number}] is {each!r}: {problem}")
+        elif isinstance(named, str):
+            names.append(named)
+        else:
+            functions.append((display_name(named), named))
+    check(problems)
+    return names, functions
+
+
+def _named_part(loader: DataLoader[Any], given: Any) -> tuple[Any, str]:
+    """Returns the name of an attribute of the data set, or a function; and why it cannot be measured, or ""."""
+    if isinstance(given, str):
+        holder = find_holder(loader.dataset, given)[1]
+        if holder is None or not callable(getattr(holder, given)):
+            return given, "no data set of the loader has an attribute with this name that can be called"
+        return given, ""
+    if isinstance(given, type) or not callable(given):
+        return given, "give a function, a method, or the name of an attribute of the data set"
+    name, owner = getattr(given, "__name__", ""), getattr(given, "__self__", None)
+    if owner is not None and owner is find_holder(loader.dataset, name)[1]:
+        return name, ""
+    function = getattr(given, "__func__", given)
+    if is_replaceable(function, classes_of_loader(loader)):
+        return function, ""
+    return given, (
+        "it is neither a global variable of a module nor an attribute of a class: write "
+        "'with slipstream.part(NAME):' in its code instead"
+    )
+
+
+def classes_of_loader(loader: DataLoader[Any]) -> list[type]:
+    """Returns the classes of the data sets and of collate_fn, except for those of Python itself, such as functions."""
+    kinds = [type(each) for each in [*datasets_in(loader.dataset), loader.collate_fn]]
+    return [kind for kind in kinds if kind.__module__ != "builtins"]
 
 
 def copied_parts(loader: DataLoader[Any]) -> list[Any]:

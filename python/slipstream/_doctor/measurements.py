@@ -13,8 +13,9 @@ from torch.utils.data import DataLoader
 
 from .. import _native, _trees
 from .advice import late_crop
-from .levels import CacheLevel, by_step, counting_waits, device_cost, fresh, mean, page_locked
-from .parts import COLLATE, noted
+from .clock import COLLATING, in_order
+from .levels import CacheLevel, by_step, counting_waits, device_cost, find_groups, fresh, mean, page_locked
+from .parts import COLLATE, noted, unique_name
 from .rates import LoaderAlone, LoaderRate, TrainingRate
 from .samples import Samples
 
@@ -49,7 +50,7 @@ class LevelMeasurements:
         self.crop: tuple[str, str] | None = None  # a crop that can be applied earlier, and before which transform
 
     def _prepare(self) -> None:
-        self.samples = Samples(self.loaders)
+        self.samples = Samples(self.loaders, self.budget_s)
         self.warnings += self.samples.warnings + self.loaders.warnings()
         sizes, loader = self.loaders.sizes, self.loaders.loader
         if len(sizes) > 1:
@@ -107,7 +108,7 @@ class LevelMeasurements:
     def _timed(self, workers: int) -> Any:
         size = self._counted_size
         make = functools.partial(self.loaders.timed, self.samples.parts, workers, size)
-        return LoaderRate(make, workers, size, is_timed=True)
+        return LoaderRate(make, workers, size, self.loaders.calls)
 
     @functools.cached_property
     def _counted_size(self) -> int:
@@ -117,9 +118,10 @@ class LevelMeasurements:
         return _native.counted_batch_size(self.batch_size, self.samples.seconds)
 
     def sample_costs(self) -> _native.SampleCosts:
-        costs = self._one.costs
-        made = [mean([size for size in sizes if size > 0]) for _, _, sizes in by_step(costs)]
-        return _native.SampleCosts([sum(part[0] for part in sample) for sample in costs], made)
+        costs = by_step(self._one.costs)
+        steps = [costs.get(key, ([], [], [])) for key in in_order({}, len(self.samples.parts.steps))]
+        made = [mean([size for size in sizes if size > 0]) for _, _, sizes in steps]
+        return _native.SampleCosts([sum(cost[0] for cost in each.values()) for each in self._one.costs], made)
 
     def make_levels(self, sizes: _native.CacheSizes) -> list[CacheLevel]:
         """Returns all cache levels, from batches on the device to nothing cached. Exceptions of the step are raised
@@ -256,27 +258,29 @@ class LevelMeasurements:
         observed.set_last_fixed_step(self.samples.last_fixed_step())
 
     def _note_crop(self, observed: _native.Observations) -> None:
-        self.crop = late_crop(self.samples.parts, observed.host)
+        self.crop = late_crop(self.samples.parts, [cost for cost in observed.host if not cost.is_inside])
         if self.crop is not None:
             observed.set_late_crop(*self.crop)
 
     def host_costs(self) -> list[_native.HostStepCost]:
-        """Returns the costs of the data set's own code, each transform, and collating."""
+        """Returns the costs of the data set's own code, each transform, collating, and the parts of each of these."""
         one, together = by_step(self._one.costs), by_step(self._all.costs)
-        steps = [(step.name, step.is_random) for step in self.samples.parts.steps] + [
-            (COLLATE, False)
-        ]
-        costs = []
-        for number, (name, is_random) in enumerate(steps):
+        steps = self.samples.parts.steps
+        groups = find_groups(one, len(steps))
+        costs: list[_native.HostStepCost] = []
+        for key in in_order(dict.fromkeys([*one, *together]), len(steps)):
+            number, part = key
             cost = _native.HostStepCost()
-            cost.name, cost.is_random = name, is_random
-            cost.group = "read" if number == 0 else COLLATE if name == COLLATE else "transforms"
-            cost.wall_s, cost.cpu_s, made = one[number]
+            step = COLLATE if number == COLLATING else steps[number].name
+            cost.name = unique_name(part, {each.name for each in costs} | {each.name for each in steps}) if part else step
+            cost.group = groups.get(key, "transforms")
+            cost.is_random, cost.is_inside = number != COLLATING and steps[number].is_random, bool(part)
+            cost.wall_s, cost.cpu_s, made = one.get(key, ([0.0], [0.0], [0.0]))
             cost.bytes = mean([each for each in made if each > 0])
             if together:  # empty if no batch was measured with all workers
-                wall, cpu, _ = together[number]
-                cost.wall_of_all_s, cost.cpu_of_all_s = mean(wall), mean(cpu)
-                cost.waiting_of_all_s = [max(0.0, a - b) for a, b in zip(wall, cpu, strict=True)]
+                wall_s, cpu_s, _ = together.get(key, ([], [], []))
+                cost.wall_of_all_s, cost.cpu_of_all_s = mean(wall_s), mean(cpu_s)
+                cost.waiting_of_all_s = [max(0.0, a - b) for a, b in zip(wall_s, cpu_s, strict=True)]
             costs.append(cost)
         # Bytes of collating were not counted with the samples. A collated batch has the same number for each sample.
         costs[-1].bytes = self._bytes_of_batch / self.batch_size

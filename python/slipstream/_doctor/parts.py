@@ -11,11 +11,13 @@ import copy
 import dataclasses
 import functools
 import itertools
-import time
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.utils.data import DataLoader, Sampler
+from torch.utils.data import Dataset as TorchDataset
 
 from .. import _trees
 from .._blocks import contextmanager
@@ -23,12 +25,14 @@ from .._random_states import is_generator
 from .._remedies import add_remedy
 from .._signals import add_note
 from ..datasets import Dataset
+from .clock import Clock
+from .known_calls import TRANSFORMS, TimedFunction
 
 ATTRIBUTES = ("transform", "transforms", "target_transform")
 DATA_SET = "data set"
 COLLATE = "collate"
-_COUNTED = 4  # bytes are counted for one of this number of samples, because counting takes time
 _MOST_DEPTH = 5  # data sets that wrap each other
+_MOST_ELEMENTS = 32  # elements of a list of transforms
 
 
 @dataclasses.dataclass
@@ -39,6 +43,7 @@ class Call:
     hook: int  # index of the transform
     style: str  # how a part receives the value: as "one", "several" or "named" arguments
     value: Any
+    follows: bool = False  # whether `value` contains Slots for results of earlier calls
 
     @classmethod
     def of(cls, number: int, hook: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
@@ -51,6 +56,19 @@ class Call:
             if len(args) == 1
             else cls(number, hook, "several", args)
         )
+
+    def with_slots(self) -> Call:
+        """Returns the call with Slots in place of the TransformSites in its value."""
+        sites = [leaf for leaf in _trees.leaves(self.value) if isinstance(leaf, TransformSite)]
+        if any(site.call.hook >= self.hook for site in sites):
+            raise TypeError("transforms that are not applied in the order of their sites")
+        return dataclasses.replace(self, value=_trees.mapped(self.value, _slot_for), follows=True) if sites else self
+
+    def filled(self, made: Mapping[int, Any]) -> Call:
+        """Returns the call with results of earlier calls in place of Slots."""
+        if not self.follows:
+            return self
+        return dataclasses.replace(self, value=filled(self.value, made), follows=False)
 
     def after(self, parts: Sequence[Callable[..., Any]]) -> Call:
         """Returns the call after these parts were applied to its value."""
@@ -92,6 +110,15 @@ class Slot:
         return functools.reduce(lambda value, key: value[key], self.keys, made[self.call])
 
 
+def _slot_for(leaf: Any) -> Any:
+    return Slot(leaf.call.number, leaf.keys) if isinstance(leaf, TransformSite) else leaf
+
+
+def filled(tree: Any, made: Mapping[int, Any]) -> Any:
+    """Returns a tree with results of calls, by their numbers, in place of Slots."""
+    return _trees.mapped(tree, lambda x: x.filled(made) if isinstance(x, Slot) else x)
+
+
 @dataclasses.dataclass
 class RawSample:
     """A sample of which no transforms or only the first ones have been applied: a template with slots, and the calls
@@ -103,83 +130,86 @@ class RawSample:
     @classmethod
     def of(cls, sample: Any) -> RawSample:
         """Creates a RawSample from a sample that has TransformSites, the placeholders for results of transforms."""
-        places = [leaf for leaf in _trees.leaves(sample) if isinstance(leaf, TransformSite)]
-        calls = {place.call.number: place.call for place in places}
-        template = _trees.mapped(
-            sample, lambda x: Slot(x.call.number, x.keys) if isinstance(x, TransformSite) else x
-        )
-        return cls(template, [calls[number] for number in sorted(calls)])
+        calls: dict[int, Call] = {}
+        trees = [sample]
+        while trees:
+            for leaf in _trees.leaves(trees.pop()):
+                if isinstance(leaf, TransformSite) and leaf.call.number not in calls:
+                    calls[leaf.call.number] = leaf.call
+                    trees.append(leaf.call.value)  # the result of one transform may be the input of another
+        return cls(_trees.mapped(sample, _slot_for), [calls[number].with_slots() for number in sorted(calls)])
 
     def copied(self) -> RawSample:
         """Returns a sample with copies of the values, for parts that write into their input."""
         return RawSample(self.template, copy.deepcopy(self.calls))
 
     def after(self, hook: int, part: Callable[..., Any]) -> RawSample:
-        calls = [call.after([part]) if call.hook == hook else call for call in self.calls]
+        made = {call.number: call.value for call in self.calls}
+        calls = [call.filled(made).after([part]) if call.hook == hook else call for call in self.calls]
         return RawSample(self.template, calls)
 
     def finished(self, rest: Sequence[Sequence[Callable[..., Any]]]) -> Any:
         """Returns the finished sample. rest: for each hook, the parts that have not been applied yet."""
-        made = {call.number: call.after(rest[call.hook]).value for call in self.calls}
-        return _trees.mapped(self.template, lambda x: x.filled(made) if isinstance(x, Slot) else x)
+        made: dict[int, Any] = {}
+        for call in self.calls:
+            made[call.number] = call.filled(made).after(rest[call.hook]).value
+        return filled(self.template, made)
 
 
-class Clock:
-    """Measures the costs of the parts of one sample: wall time and CPU time of the thread in s, and bytes of the
-    result."""
+class Hook:
+    """Replaces a transform of the data set. Has the attributes of the transform, which the data set may read."""
 
-    def __init__(self, steps: int) -> None:
-        self.samples = 0
-        self._steps = steps
-        self.begin()
+    def __init__(self, transform: Any) -> None:
+        self.transform = transform
 
-    def begin(self) -> None:
-        """Starts a new sample."""
-        self.inside = [0.0, 0.0]  # wall time and CPU time inside of transforms, including that of counting bytes
-        self.costs = [[0.0, 0.0, 0.0] for _ in range(self._steps)]
-
-    def counts(self) -> bool:
-        """Returns true if the bytes of this sample are counted."""
-        return self.samples % _COUNTED == 0
-
-    def timed(self, step: int, function: Callable[[], Any]) -> Any:
-        wall, cpu = time.perf_counter(), time.thread_time()
-        result = function()
-        cost = self.costs[step]
-        cost[0] += time.perf_counter() - wall
-        cost[1] += time.thread_time() - cpu
-        if self.counts():
-            cost[2] += _trees.byte_size(result)
-        return result
+    def __getattr__(self, name: str) -> Any:
+        if name == "transform" or name.startswith("__"):  # not set yet, while an object is copied
+            raise AttributeError(name)
+        return getattr(self.transform, name)
 
 
-class TimingHook:
-    """Replaces a transform of the data set, applies its parts and measures their time.
+class WatchingHook(Hook):
+    """Applies the transform, and adds the call to a list (Parts.watched)."""
+
+    def __init__(self, transform: Any, number: int, calls: list[tuple[int, bool]]) -> None:
+        super().__init__(transform)
+        self.number, self.calls = number, calls
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        names = (str, bytes, os.PathLike, int, float, type(None))
+        self.calls.append((self.number, any(not isinstance(each, names) for each in (*args, *kwargs.values()))))
+        return self.transform(*args, **kwargs)
+
+
+class TimingHook(Hook):
+    """Applies the parts of the transform and measures their time.
 
     first: number of the first part. loads: see Parts."""
 
-    def __init__(self, clock: Clock, first: int, parts: list[Callable[..., Any]], loads: bool) -> None:
+    def __init__(
+        self, transform: Any, clock: Clock, first: int, parts: list[Callable[..., Any]], loads: bool
+    ) -> None:
+        super().__init__(transform)
         self.clock, self.first, self.parts, self.loads = clock, first, parts, loads
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.loads:
             _load_images(args, kwargs)
-        wall, cpu = time.perf_counter(), time.thread_time()
-        call = Call.of(0, 0, args, kwargs)
+        return self.clock.uncounted(lambda: self._apply(Call.of(0, 0, args, kwargs)))
+
+    def _apply(self, call: Call) -> Any:
         value = call.value
-        if self.clock.counts():
-            self.clock.costs[0][2] += _trees.byte_size(value)
+        self.clock.add_input(value)
         for number, part in enumerate(self.parts, self.first):
             value = self.clock.timed(number, functools.partial(applied, part, value, call.style))
-        self.clock.inside[0] += time.perf_counter() - wall
-        self.clock.inside[1] += time.thread_time() - cpu
         return value
 
 
-class CuttingHook:
-    """Replaces a transform of the data set, and returns placeholders instead of applying it."""
+class CuttingHook(Hook):
+    """Returns placeholders instead of applying the transform."""
 
-    def __init__(self, hook: int, numbers: Iterator[int], loads: bool) -> None:
+    def __init__(self, transform: Any, hook: int, numbers: Iterator[int], loads: bool) -> None:
+        super().__init__(transform)
         self.hook, self.numbers, self.loads = hook, numbers, loads
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -237,38 +267,55 @@ class Step:
     takes: tuple[int, int, bool] | None = None  # height and width of its input image, and whether it is floating-point
 
 
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """Where a data set holds a transform: in an attribute, or in an element of a list, tuple or dict there.
+
+    depth: number of data sets that wrap the one with the attribute."""
+
+    depth: int
+    attribute: str
+    key: Any = None
+
+    def is_standard(self) -> bool:
+        """Returns true for the attributes that contain transforms in the data sets of torchvision."""
+        return self.attribute in ATTRIBUTES
+
+    def name(self, transform: Any) -> str:
+        return self.attribute if self.attribute == "target_transform" else display_name(transform)
+
+
 class Parts:
     """A data set, with its transforms taken apart into parts.
 
-    attributes: names of the attributes of the data set that may contain transforms.
+    sites: where the data set holds its transforms, in the order in which it applies them; None means everywhere where
+        a transform may be.
     whole: keeps each transform as one part.
     loads: makes PIL decode images before transforms are applied.
-
-    path, names, transforms: the attributes that lead to the data set that has the transforms, the names of the
-        attributes that contain them, and the transforms.
+    inside: where it holds transforms that are measured, but belong to the data set's own code.
+    named: names of attributes that the user wants to be measured as parts of the data set's code.
     """
 
     def __init__(
         self,
         dataset: Any,
-        attributes: Sequence[str] = ATTRIBUTES,
+        sites: Sequence[Site] | None = None,
         whole: bool = False,
         loads: bool = True,
+        inside: Sequence[Site] = (),
+        named: Sequence[str] = (),
     ) -> None:
-        self.dataset, self._loads = dataset, loads
-        self.how = {"attributes": attributes, "whole": whole, "loads": loads}
-        self.path, found = _find_transforms(dataset, attributes)
-        self.names = list(found)
-        self.transforms = list(found.values())
-        self._whole = whole
+        self.dataset, self._loads, self._whole, self._named = dataset, loads, whole, list(named)
+        self._inside = list(inside)
+        self.sites = find_sites(dataset) if sites is None else list(sites)
+        self.sites = [site for site in self.sites if site.attribute not in named]
+        self.how = {"sites": self.sites, "whole": whole, "loads": loads, "inside": self._inside, "named": self._named}
+        self.transforms = [_held(dataset, site) for site in self.sites]
         self.hooks = self.own_parts()
         self.steps = [Step(DATA_SET)]
         for hook, parts in enumerate(self.hooks):
             for number, part in enumerate(parts):
-                name = (
-                    self.names[hook] if self.names[hook] == "target_transform" else display_name(part)
-                )
-                self.steps.append(Step(self._unique(name), hook, number))
+                self.steps.append(Step(self._unique(self.sites[hook].name(part)), hook, number))
 
     def own_parts(self) -> list[list[Callable[..., Any]]]:
         """Returns copies of all parts: a list for each hook."""
@@ -276,28 +323,49 @@ class Parts:
         return [[each] if self._whole else split_transform(each) for each in own]
 
     def timed(self, clock: Clock) -> Any:
-        """Returns a copy of the data set that measures the time of its parts."""
-        hooks: list[Any] = []
+        """Returns a copy of the data set that measures the time of its parts, except for calls of known functions."""
+        hooks: list[tuple[Site, Any]] = []
         first = 1
-        for parts in self.own_parts():
-            hooks.append(TimingHook(clock, first, parts, self._loads))
+        for site, transform, parts in zip(self.sites, self.transforms, self.own_parts(), strict=True):
+            hooks.append((site, TimingHook(transform, clock, first, parts, self._loads)))
             first += len(parts)
+        for site in self._inside:
+            hooks.append((site, TimedFunction(TRANSFORMS, _copied_deeply(_held(self.dataset, site)))))
+        dataset = self._with(hooks)
+        for name in self._named:
+            holder = find_holder(dataset, name)[1]
+            if holder is not None:
+                _put(holder, name, TimedFunction(name, getattr(holder, name), is_users=True))
+        return dataset
+
+    def watched(self, calls: list[tuple[int, bool]]) -> Any:
+        """Returns a copy of the data set that adds the calls of its transforms to a list: the index of the site, and
+        whether the argument may be a value of a sample, but not the name or the index of a sample."""
+        hooks = [
+            (site, WatchingHook(_copied_deeply(transform), number, calls))
+            for number, (site, transform) in enumerate(zip(self.sites, self.transforms, strict=True))
+        ]
         return self._with(hooks)
 
     def cutting(self) -> Any:
         """Returns a copy of the data set whose samples contain TransformSites in place of transformed values."""
         numbers = itertools.count()
-        hooks = [CuttingHook(hook, numbers, self._loads) for hook in range(len(self.hooks))]
-        return self._with(hooks)
+        return self._with(
+            [
+                (site, CuttingHook(transform, hook, numbers, self._loads))
+                for hook, (site, transform) in enumerate(zip(self.sites, self.transforms, strict=True))
+            ]
+        )
 
     def plain(self) -> Any:
         """Returns a copy of the data set with the same behavior."""
-        return self._with([_copied_deeply(transform) for transform in self.transforms])
+        copies = map(_copied_deeply, self.transforms)
+        return self._with(list(zip(self.sites, copies, strict=True)))
 
     def with_transform(self, transform: Callable[..., Any]) -> Any:
         """Returns a copy of the data set with `transform` in place of its only transform."""
-        (_,) = self.hooks
-        return self._with([transform])
+        (site,) = self.sites
+        return self._with([(site, transform)])
 
     def rest(self, after: int) -> list[list[Callable[..., Any]]]:
         """Returns the parts that follow step `after`: a list for each hook."""
@@ -307,47 +375,93 @@ class Parts:
         return [parts[skipped:] for parts, skipped in zip(self.hooks, done, strict=True)]
 
     def _unique(self, name: str) -> str:
-        taken = {step.name for step in self.steps} | {COLLATE, "copy", "step"}
-        numbered = (name if i == 1 else f"{name} ({i})" for i in itertools.count(1))
-        return next(each for each in numbered if each not in taken)
+        return unique_name(name, {step.name for step in self.steps})
 
-    def _with(self, hooks: Sequence[Any]) -> Any:
-        copied = _copied_dataset(self.dataset)
-        holder = copied
-        for name in self.path:
-            inner = _copied_dataset(getattr(holder, name))
-            _put(holder, name, inner)
-            holder = inner
-        put = dict(zip(self.names, hooks, strict=True))
-        for name, hook in put.items():
-            _put(holder, name, hook)
-        standard = vars(holder).get("transforms") if put else None
-        if _is_standard(standard):
-            holder.transforms = copy.copy(standard)
-            for name, hook in put.items():
-                setattr(holder.transforms, name, hook)
-        return copied
+    def _with(self, hooks: Sequence[tuple[Site, Any]]) -> Any:
+        """Returns a copy of the data set that holds other transforms. Data sets that it wraps are copied, too, as far
+        as something in them changes."""
+        depths = [site.depth for site, _ in hooks] + [find_holder(self.dataset, name)[0] for name in self._named]
+        holders = [_copied_dataset(self.dataset)]
+        for _ in range(max(depths, default=0)):
+            holders.append(_copied_dataset(holders[-1].dataset))
+            _put(holders[-2], "dataset", holders[-1])
+        for site, hook in hooks:
+            holder = holders[site.depth]
+            if site.key is not None:
+                hook = _with_element(getattr(holder, site.attribute), site.key, hook)
+            _put(holder, site.attribute, hook)
+            standard = getattr(holder, "__dict__", {}).get("transforms")
+            if _is_standard(standard) and site.is_standard():
+                holder.transforms = copy.copy(standard)
+                setattr(holder.transforms, site.attribute, hook)
+        return holders[0]
 
 
-def _find_transforms(
-    dataset: Any, attributes: Sequence[str]
-) -> tuple[list[str], dict[str, Callable[..., Any]]]:
-    """Returns the attributes that lead to the data set that contains transforms, and these transforms by name."""
-    path: list[str] = []
-    for _ in range(_MOST_DEPTH):
+def unique_name(name: str, taken: set[str]) -> str:
+    """Returns `name`, or a numbered name if it is taken or is the name of another step of a loop."""
+    numbered = (name if i == 1 else f"{name} ({i})" for i in itertools.count(1))
+    return next(each for each in numbered if each not in taken | {COLLATE, "copy", "step"})
+
+
+def find_sites(dataset: Any) -> list[Site]:
+    """Returns where a data set, and the data sets that it wraps, may hold transforms: all attributes that are callable,
+    or that contain only callable elements. Some may be other functions, such as the one that reads a file."""
+    sites = []
+    for depth in range(_MOST_DEPTH):
         if isinstance(dataset, Dataset):
             break  # a slipstream data set and its transforms are one native part
         held = getattr(dataset, "__dict__", {})
-        found = {name: held[name] for name in attributes if callable(held.get(name))}
-        if _is_standard(found.get("transforms")):
-            del found["transforms"]  # a StandardTransform only calls `transform` and `target_transform`, found as well
-        if found:
-            return path, found
+        for name, value in held.items():
+            sites += [Site(depth, name, key) for key, each in _elements(value) if _may_transform(name, each)]
         if "dataset" not in held:
             break
         dataset = held["dataset"]
-        path.append("dataset")
-    return [], {}
+    return sites
+
+
+def find_holder(dataset: Any, name: str) -> tuple[int, Any]:
+    """Returns the data set that has this attribute, which is `dataset` or one that it wraps, and the number of data sets
+    that wrap it. The data set is None if none has it."""
+    for depth in range(_MOST_DEPTH):
+        if hasattr(dataset, name):
+            return depth, dataset
+        dataset = getattr(dataset, "__dict__", {}).get("dataset")
+    return 0, None
+
+
+def _elements(value: Any) -> list[tuple[Any, Any]]:
+    """Returns the keys and elements of a list, tuple or dict of callables; a single callable has the key None."""
+    if type(value) in (list, tuple) and len(value) <= _MOST_ELEMENTS and all(map(callable, value)):
+        return list(enumerate(value))
+    if type(value) is dict and len(value) <= _MOST_ELEMENTS and all(map(callable, value.values())):
+        return list(value.items())
+    return [(None, value)] if callable(value) else []
+
+
+def _may_transform(name: str, value: Any) -> bool:
+    if _is_standard(value):
+        return False  # it only calls `transform` and `target_transform`, which are found as well
+    if name in ATTRIBUTES:
+        return True
+    if isinstance(value, type | TorchDataset | Dataset | Sampler | DataLoader):
+        return False
+    # A model would be copied again and again.
+    return not isinstance(value, torch.nn.Module) or next(value.parameters(), None) is None
+
+
+def _held(dataset: Any, site: Site) -> Any:
+    for _ in range(site.depth):
+        dataset = dataset.dataset
+    value = getattr(dataset, site.attribute)
+    return value if site.key is None else value[site.key]
+
+
+def _with_element(container: Any, key: Any, value: Any) -> Any:
+    if isinstance(container, tuple):
+        return (*container[:key], value, *container[key + 1 :])
+    changed = copy.copy(container)
+    changed[key] = value
+    return changed
 
 
 def _is_standard(transform: Any) -> bool:

@@ -62,7 +62,7 @@ def _refuse(loaders: Loaders, parts: Parts) -> None:
         raise Refused("the loader is a subclass, gives single samples, or reads an iterable-style data set")
     if loader.collate_fn is not default_collate:
         raise Refused("the loader has its own collate_fn")
-    if parts.names != ["transform"]:
+    if [(site.attribute, site.key) for site in parts.sites] != [("transform", None)]:
         raise Refused("the transforms of the data set are not in its attribute .transform alone")
 
 
@@ -80,9 +80,9 @@ def _python_dataset(parts: Parts, name: str, kept: int) -> tuple[Any, str]:
     own = parts.own_parts()[0]
     dataset = datasets.PythonDataset(parts.with_transform(Chain(own[:kept])), equivalent_chain(own[kept:]))
     holder, lines = "data", ["import copy", "import torch", f"data = copy.copy({name}.dataset)"]
-    for each in parts.path:
-        lines.append(f"{holder}.{each} = copy.copy({holder}.{each})")
-        holder += f".{each}"
+    for _ in range(parts.sites[0].depth):
+        lines.append(f"{holder}.dataset = copy.copy({holder}.dataset)")
+        holder += ".dataset"
     lines.append(f"transform = {holder}.transform")
     if kept == 0:
         lines.append(f"{holder}.transform = torch.nn.Identity()")

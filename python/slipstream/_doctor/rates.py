@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,11 +12,11 @@ import torch
 
 from .. import _native
 from .._blocks import contextmanager
+from .clock import Costs
+from .known_calls import KnownCalls
 
 _KEPT = 4096  # number of the latest samples whose costs are kept
 _RUN_AHEAD = 8  # number of steps that the host may run ahead of the device
-
-Sample = list[list[float]]  # (wall time in s, CPU time in s, bytes) of each part
 
 
 @contextmanager
@@ -43,7 +44,8 @@ class LoaderRate:
     """Measures samples/s of a loader whose batches are not used.
 
     make: creates the loader. workers, batch_size: those of this loader.
-    is_timed: whether its batches contain costs (loaders.TimedCollate), which are then kept.
+    calls: functions that are timed in a loader whose batches contain costs (loaders.TimedCollate), which are then kept;
+        None for other loaders.
     """
 
     def __init__(
@@ -51,22 +53,24 @@ class LoaderRate:
         make: Callable[[], Iterable[Any]],
         workers: int,
         batch_size: int,
-        is_timed: bool = False,
+        calls: KnownCalls | None = None,
     ) -> None:
-        self.make, self.is_timed = make, is_timed
+        self.make, self._calls, self._has_workers = make, calls, workers > 0
         self._turns = _native.PeriodicTurns.of_loader(workers, batch_size)
         self.rate = self._turns.rate
-        self.costs: list[Sample] = []  # costs of samples; the last part of each is collating
+        self.costs: list[Costs] = []  # costs of samples
 
     def measure(self, given: _native.TurnTime) -> None:
         """Reads the loader for one turn, a part of the measurement."""
         ends = [time.perf_counter()]
         self._turns.begin(given, ends[0])
-        with iterating(self.make()) as batches:
+        # Worker processes replace the functions themselves.
+        calls = self._calls.replaced() if self._calls and not self._has_workers else contextlib.nullcontext()
+        with calls, iterating(self.make()) as batches:
             for batch in batches:
                 ends.append(time.perf_counter())
                 needs_more = self._turns.add(ends[-1])
-                if self.is_timed and self._turns.counted() > 0:
+                if self._calls and self._turns.counted() > 0:
                     self._keep_costs(batch)
                 if not needs_more:
                     break
@@ -77,8 +81,8 @@ class LoaderRate:
         self._turns.end(_differences(ends))
 
     def _keep_costs(self, batch: Any) -> None:
-        samples, (wall, cpu) = batch[1]
-        self.costs += [[*sample, [wall, cpu, 0]] for sample in samples]
+        samples, collating = batch[1]
+        self.costs += [sample | collating for sample in samples]
         del self.costs[:-_KEPT]
 
 

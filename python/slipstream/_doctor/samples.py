@@ -21,11 +21,13 @@ from .._held_objects import reachable_from
 from .._native import Refused
 from .._random_states import find_generators, generator_kinds, generator_state, random_states, seed_all
 from .loaders import METHODS, Cached, Loaders
-from .parts import ATTRIBUTES, Call, Clock, Parts, RawSample, Slot, Step, applied
+from .clock import Clock
+from .parts import Call, Parts, RawSample, Site, Slot, Step, applied, filled
 
 _CHECKED = 2  # number of samples with which it is checked whether transforms can be applied later
-_LOOKED_AT = 8  # largest number of samples with which it is determined what parts do
-_LOOKING_S = 0.5  # approximate seconds for loading these samples once
+_LOOKED_AT = 32  # largest number of samples with which it is determined what parts do
+_LOOKING_SHARE = 0.03  # share of the budget for loading these samples once
+_POOL, _POOL_S = 4096, 0.2  # limits for the indices from which these samples are chosen: number, and seconds
 _READS = 48  # 1 - 0.9 ** 48 > 0.99: a part that changes one sample of ten is found with this probability
 _REPEATING_S = 0.5  # approximate seconds for these reads, for the data set's own code and for all transforms together
 
@@ -57,12 +59,14 @@ class Samples:
     seconds: time for creating one sample, measured when samples were last cached.
     """
 
-    def __init__(self, loaders: Loaders) -> None:
+    def __init__(self, loaders: Loaders, budget_s: float = 60) -> None:
         self._loaders = loaders
         self._behind: dict[int, list[RawSample]] = {}
-        first = None if loaders.is_stream else self._indices(_LOOKED_AT)
+        chosen = None if loaders.is_stream else self._choose_indices()
         crosses_processes = loaders.loader.num_workers > 0
-        work = functools.partial(_findings, loaders.dataset, first, loaders.is_single, crosses_processes)
+        work = functools.partial(
+            _findings, loaders.dataset, chosen, loaders.is_single, crosses_processes, loaders.named, budget_s
+        )
         self._findings: _Findings = loaders.run(work)
         self.parts = self._findings.parts(loaders.dataset)
         self.why_not: str = self._findings.why_not
@@ -101,6 +105,18 @@ class Samples:
         indices = batches if self._loaders.is_single else itertools.chain.from_iterable(batches)
         return list(itertools.islice(indices, count))
 
+    def _choose_indices(self) -> list[Any]:
+        """Returns indices of samples that are unlike each other: of different classes, and from all of the data set."""
+        batches = iter(self._loaders.index_batches())
+        indices = batches if self._loaders.is_single else itertools.chain.from_iterable(batches)
+        end = time.perf_counter() + _POOL_S
+        pool: list[Any] = []
+        for index in itertools.islice(indices, _POOL):
+            pool.append(index)
+            if len(pool) >= _LOOKED_AT and time.perf_counter() > end:
+                break
+        return spread(pool, find_labels(self._loaders.dataset), _LOOKED_AT)
+
     def last_fixed_step(self) -> str:
         """Returns the name of the last step before the first random one; "" if there is none, or if it is not known."""
         if self.why_not:
@@ -111,17 +127,76 @@ class Samples:
 
 
 
-class _Examination:
-    """Finds out from the first samples how a data set can be taken apart, and what its parts do.
+def find_labels(dataset: Any) -> Any:
+    """Returns the labels of all samples, if a data set of torchvision or a similar one holds them, otherwise None. Those
+    of a Subset are chosen by its indices."""
+    inner, indices = getattr(dataset, "dataset", None), getattr(dataset, "indices", None)
+    if inner is not None and indices is not None:
+        labels = find_labels(inner)
+        return None if labels is None else _Chosen(labels, indices)
+    labels = getattr(dataset, "targets", None)
+    if labels is None:
+        labels = getattr(dataset, "labels", None)
+    return labels if hasattr(labels, "__getitem__") else None
 
-    indices: indices of the first samples or, if is_single, of the first batches; None for an iterable-style data set.
+
+class _Chosen:
+    """The labels of a subset."""
+
+    def __init__(self, labels: Any, indices: Any) -> None:
+        self.labels, self.indices = labels, indices
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.labels[self.indices[index]]
+
+
+def spread(pool: Sequence[Any], labels: Any, count: int) -> list[Any]:
+    """Chooses up to `count` different indices: of as many classes as possible, and in each class at equal distances.
+
+    labels: the label of each index; None if they are not known."""
+    classes: dict[Any, list[Any]] = {}
+    for index in _distinct(pool):
+        classes.setdefault(_label(labels, index), []).append(index)
+    each = math.ceil(count / max(1, len(classes)))
+    chosen = [indices[:: max(1, len(indices) // each)] for indices in classes.values()]
+    turns = itertools.chain.from_iterable(itertools.zip_longest(*chosen, fillvalue=_NOTHING))
+    found = list(itertools.islice((index for index in turns if index is not _NOTHING), count))
+    return found or list(pool[:count])
+
+
+_NOTHING = object()
+
+
+def _distinct(pool: Sequence[Any]) -> list[Any]:
+    try:
+        return list(dict.fromkeys(pool))
+    except TypeError:  # an index that cannot be hashed, such as a list
+        return list(pool)
+
+
+def _label(labels: Any, index: Any) -> Any:
+    try:
+        label = labels[index]
+        return label.item() if hasattr(label, "item") else hash(label) and label
+    except Exception:  # there are no labels, or not one for each index
+        return None
+
+
+class _Examination:
+    """Finds out from some samples how a data set can be taken apart, and what its parts do.
+
+    indices: indices of the samples or, if is_single, of whole batches; None for an iterable-style data set, of which the
+        first samples are read.
+    named: see Parts. looking_s: approximate time for reading samples once.
     """
 
-    def __init__(self, dataset: Any, indices: list[Any] | None, is_single: bool) -> None:
-        self._first, self._is_single = indices, is_single
+    def __init__(
+        self, dataset: Any, indices: list[Any] | None, is_single: bool, named: Sequence[str], looking_s: float
+    ) -> None:
+        self._first, self._is_single, self._named, self._looking_s = indices, is_single, named, looking_s
         self._count = _CHECKED  # number of samples that are read
         self.warnings: list[str] = []
-        self.parts = Parts(dataset)
+        self.parts = Parts(dataset, named=named)
 
     def findings(self, crosses_processes: bool) -> _Findings:
         dataset, size = self.parts.dataset, None
@@ -136,8 +211,8 @@ class _Examination:
             self._judge(self.parts.steps[0], self.parts.plain(), _unchanged)
         if len(self.parts.steps) == 1:
             self.warnings.append(
-                "the data set's own code is one part: transforms are measured separately only if they are its "
-                "attributes .transform, .transforms or .target_transform"
+                "the data set's own code is one part, because none of its attributes is a transform: to measure parts of "
+                "it separately, write 'with slipstream.part(NAME):' in it"
             )
         elif not why_not:
             self._examine_parts()
@@ -160,34 +235,71 @@ class _Examination:
         if not wanted:
             raise Refused("the loader gives no batch: its data set or its sampler is empty")
         each_s = (time.perf_counter() - start) / len(wanted)
-        self._count = max(_CHECKED, min(_LOOKED_AT, int(_LOOKING_S / max(each_s, 1e-9))))
+        self._count = max(_CHECKED, min(_LOOKED_AT, int(self._looking_s / max(each_s, 1e-9))))
+        self.parts = self._made(self._applied_sites())
         if not self.parts.hooks:
             return ""
         if not _trees.same(wanted, self._checked(self.parts.plain(), _unchanged)):
-            self.parts = Parts(self.parts.dataset, whole=True)
+            self.parts = self._made(self.parts.sites, whole=True)
             return (
                 "samples differ each time they are read, so it cannot be checked whether transforms can be applied "
                 "later"
             )
+        if not self._can_time(wanted):  # the data set uses a transform in another way than by calling it
+            self.parts = self._made([site for site in self.parts.sites if site.is_standard()])
         loads, whole = self._gives_timed(wanted), False
         if not loads:  # a transform may call Image.draft(), which works only for images that are not decoded yet
-            self.parts = Parts(self.parts.dataset, loads=False)
+            self.parts = self._made(self.parts.sites, loads=False)
             whole = not self._gives_timed(wanted)
         if whole:
             self.warnings.append(
                 "the transforms are measured as one part, because applied one by one they return other samples"
             )
-        # The second attempt leaves target_transform out, because data sets often process a label after its transform.
-        for attributes in (ATTRIBUTES, ATTRIBUTES[:2]):
-            parts = Parts(self.parts.dataset, attributes, whole, loads)
+        return self._choose_cut(wanted, whole, loads)
+
+    def _choose_cut(self, wanted: list[Any], whole: bool, loads: bool) -> str:
+        """Selects the transforms that can be applied later. Returns the reason why there are none, or ""."""
+        used = self.parts.sites
+        for sites in _fewer_and_fewer(used):
+            inside = [site for site in used if site not in sites]
+            parts = self._made(sites, whole, loads, inside)
             if self._can_cut(wanted, parts):
                 self.parts = parts
+                if names := [site.attribute for site in inside if site.attribute != "target_transform"]:
+                    self.warnings.append(
+                        f"samples cannot be cached before {', '.join(names)}, because the data set processes the results"
+                    )
                 return ""
-        self.parts = Parts(self.parts.dataset, whole=whole, loads=loads)
+        self.parts = self._made(used, whole, loads)
         return "the data set processes the results of its transforms, so the transforms cannot be applied later"
 
+    def _made(
+        self, sites: Sequence[Site], whole: bool = False, loads: bool = True, inside: Sequence[Site] = ()
+    ) -> Parts:
+        return Parts(self.parts.dataset, sites, whole, loads, inside, self._named)
+
+    def _applied_sites(self) -> list[Site]:
+        """Returns the sites of the transforms that the data set applies to values of the first samples, in the order in
+        which it does. Standard attributes that it does not use for these samples are included."""
+        sites = self.parts.sites
+        calls: list[tuple[int, bool]] = []
+        try:
+            self._checked(self.parts.watched(calls), _unchanged)
+        except Exception:  # the data set does more with one of the objects than calling it
+            return [site for site in sites if site.is_standard()]
+        readers = {number for number, is_value in calls if not is_value and not sites[number].is_standard()}
+        used = dict.fromkeys(number for number, _ in calls if number not in readers)
+        rest = [number for number, site in enumerate(sites) if site.is_standard() and number not in used]
+        return [sites[number] for number in [*used, *rest]]
+
+    def _can_time(self, wanted: list[Any]) -> bool:
+        loads = self._gives_timed(wanted)
+        return loads or self._gives(
+            wanted, self._made(self.parts.sites, whole=True, loads=False).timed(Clock()), _unchanged
+        )
+
     def _gives_timed(self, wanted: list[Any]) -> bool:
-        return self._gives(wanted, self.parts.timed(Clock(len(self.parts.steps))), _unchanged)
+        return self._gives(wanted, self.parts.timed(Clock()), _unchanged)
 
     def _can_cut(self, wanted: list[Any], parts: Parts) -> bool:
         finish = functools.partial(_finished, rest=parts.rest(0))
@@ -251,7 +363,7 @@ class _Examination:
             for call in calls:
                 if call.hook != step.hook:
                     continue
-                value = made[call.number]
+                value = filled(made[call.number], made) if call.follows else made[call.number]
                 kept = copy.deepcopy(value)
                 step.takes = step.takes or _image_in(kept)
                 draws = _Draws(part)
@@ -272,6 +384,19 @@ class _Examination:
             if time.perf_counter() > end:
                 break
         return True
+
+
+def _fewer_and_fewer(sites: list[Site]) -> Iterator[list[Site]]:
+    """Yields selections of transforms that a data set may apply last, so that its code does not process their results.
+    A data set often processes a label after target_transform."""
+    without_target = [site for site in sites if site.attribute != "target_transform"]
+    standard = [site for site in without_target if site.is_standard()]
+    last = [without_target[first:] for first in range(1, len(without_target))]
+    tried: list[list[Site]] = []
+    for each in [sites, without_target, standard, *last]:
+        if each and each not in tried:
+            tried.append(each)
+            yield each
 
 
 def _applied_to_copy(part: Callable[..., Any], value: Any, style: str) -> Any:
@@ -305,8 +430,16 @@ class _Draws:
         return random_states(), [repr(state.tolist() if hasattr(state, "tolist") else state) for state in own]
 
 
-def _findings(dataset: Any, indices: list[Any] | None, is_single: bool, crosses_processes: bool) -> _Findings:
-    return _Examination(dataset, indices, is_single).findings(crosses_processes)
+def _findings(
+    dataset: Any,
+    indices: list[Any] | None,
+    is_single: bool,
+    crosses_processes: bool,
+    named: Sequence[str],
+    budget_s: float,
+) -> _Findings:
+    looking_s = _LOOKING_SHARE * budget_s
+    return _Examination(dataset, indices, is_single, named, looking_s).findings(crosses_processes)
 
 
 def _filled(
@@ -337,6 +470,8 @@ def _filled(
             behind[number] = [item.after(step.hook, part) for item in given]
             # The few samples of the examination may not have shown it, for example with a small probability.
             step.is_random |= draws.seen()
+    for step in parts.steps:
+        step.reads += len(samples)
     return behind, parts.steps, (time.perf_counter() - start) / len(samples)
 
 
@@ -379,8 +514,7 @@ def _without_slots(sample: Any) -> Any:
     """Returns the values that the data set's own code creates: the parts of the sample that no transform changes, and
     the inputs of its transforms."""
     raw = RawSample.of(sample)
-    template = _trees.mapped(raw.template, lambda x: x.keys if isinstance(x, Slot) else x)
-    return template, [call.value for call in raw.calls]
+    return _trees.mapped((raw.template, [call.value for call in raw.calls]), lambda x: x.keys if isinstance(x, Slot) else x)
 
 
 def _finished(template: Any, rest: Any, is_pickled: bool = False) -> Any:

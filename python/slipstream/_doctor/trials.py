@@ -137,7 +137,8 @@ class _Trials:
 
     def _crop_first(self, change: _native.Change) -> Trial | None:
         late = self._measurements.crop
-        if late is None or self._parts.names != ["transform"] or not is_flat(self._parts):
+        sites = [(site.attribute, site.key) for site in self._parts.sites]
+        if late is None or sites != [("transform", None)] or not is_flat(self._parts):
             return None
         names = [step.name for step in self._parts.steps[1:]]
         crop, first = (names.index(each) for each in late)
@@ -147,7 +148,7 @@ class _Trials:
             parts.insert(first, parts.pop(crop))
             return self._loaders.reading(self._parts.with_transform(Chain(parts)))
 
-        holder = ".".join([f"{self._name}.dataset", *self._parts.path, "transform.transforms"])
+        holder = f"{self._name}.dataset{'.dataset' * self._parts.sites[0].depth}.transform.transforms"
         return Trial(change, reordered, f"{holder}.insert({first}, {holder}.pop({crop}))")
 
     def _native_transforms(self, change: _native.Change) -> Trial | None:
@@ -173,7 +174,7 @@ class _Trials:
     def _kept(self) -> int:
         """Returns the number of transforms that make samples much smaller, and therefore belong into the worker
         processes, which send their results to the loader."""
-        sizes = [cost.bytes for cost in self._measurements.host_costs()[:-1]]
+        sizes = [cost.bytes for cost in self._measurements.host_costs()[:-1] if not cost.is_inside]
         smallest = min(range(len(sizes)), key=lambda index: sizes[index])
         return smallest if sizes[smallest] < _CHEAPER * sizes[0] else 0
 
