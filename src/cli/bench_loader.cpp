@@ -2,14 +2,13 @@
 #include <iostream>
 #include <memory>
 
-#include "cli/option_text.h"
 #include "cli/parts_line.h"
 #include "cli/verbs.h"
 #include "core/files.h"
 #include "report/loader_report.h"
 #include "slipstream/datasets/datasets.h"
-#include "slipstream/datasets/disk_cache.h"
 #include "slipstream/transforms/chain.h"
+#include "training/loading_options.h"
 
 namespace slipstream {
 namespace {
@@ -24,10 +23,9 @@ struct LoaderVerb {
 };
 
 std::shared_ptr<const Dataset> open_loader_dataset(const LoaderVerb& verb) {
-  auto dataset = open_dataset(verb.data);
+  const std::shared_ptr<const Dataset> dataset = open_dataset(verb.data);
   if (verb.disk_cache.empty()) return dataset;
-  const auto [dir, bytes] = named_size("--disk-cache", verb.disk_cache);
-  return disk_cached(std::move(dataset), {.dir = dir, .max_bytes = bytes});
+  return with_disk_cache("--disk-cache", dataset, verb.disk_cache);
 }
 
 DataLoaderOptions make_loader_options(const LoaderVerb& verb) {

@@ -9,20 +9,18 @@
 #include <sstream>
 
 #include "cli/common_options.h"
-#include "cli/option_text.h"
 #include "core/files.h"
 #include "core/number_text.h"
-#include "cuda/cuda.h"
 #include "datasets/folders.h"
 #include "loader/loader_bench.h"
 #include "loader/plan_limits.h"
 #include "slipstream/engine/pipeline.h"
+#include "training/loading_options.h"
 
 namespace slipstream {
 namespace {
 
 constexpr unsigned kMostDefaultWorkers = 8;
-constexpr double kSecondsOfATry = 0.2;
 
 void print_some(const char* verb, const char* what, const std::vector<SkippedSample>& samples) {
   if (samples.empty()) return;
@@ -53,21 +51,6 @@ std::string to_text(const Rgb& color) {
   text << '#' << std::hex << std::setfill('0');
   for (const unsigned level : color) text << std::setw(2) << level;
   return text.str();
-}
-
-/// Returns the CPUs of the GPU's NUMA node that this process may use.
-CpuList cpus_near(const Context& context) {
-  if (context.kind() != DeviceKind::cuda) throw Refused("--cpus gpu: the run is on the CPU");
-  const auto all = cuda::devices();
-  const auto& device = all.at(static_cast<std::size_t>(context.device().index()));
-  CpuList near = locate_pci_device(device.pci_address).cpus;
-  const CpuList allowed = allowed_cpus();
-  std::erase_if(
-      near, [&](unsigned cpu) { return !std::binary_search(allowed.begin(), allowed.end(), cpu); });
-  if (near.empty())
-    throw Refused("--cpus gpu: this machine does not report which CPUs are near " +
-                  device.pci_address + "; give a list, such as 0-7");
-  return near;
 }
 
 }  // namespace
@@ -129,9 +112,7 @@ void add_background(CLI::App& verb, Rgb& chosen, const std::string& help) {
 void set_loading(LoadingOptions& options, std::optional<unsigned> read_ahead,
                  const std::string& cache) {
   if (read_ahead) options.read_ahead.reads = *read_ahead;
-  if (cache.empty()) return;
-  const auto [step, bytes] = named_size("--cache", cache);
-  options.cache = CacheOptions{.after = step, .bytes = bytes};
+  if (!cache.empty()) options.cache = parse_cache("--cache", cache);
 }
 
 void print_skipped(const std::vector<SkippedSample>& skipped) {
@@ -172,15 +153,11 @@ void require_name_of_sheet(const std::pair<std::string, std::string>& sheet) {
 }
 
 unsigned CommonOptions::enough_workers(const Pipeline& pipeline, const Plan& plan) const {
-  LoaderBenchOptions tries;
-  tries.workers = workers_to_try(cores());
-  tries.prefetch_factor = prefetch_factor;
-  tries.seconds = kSecondsOfATry;
-  tries.stop = cli_->interrupted;
-  const auto rates = measure_loader(pipeline.dataset(), pipeline.transforms(),
-                                    pipeline.loader_options(plan), tries);
+  const unsigned workers =
+      slipstream::enough_workers(pipeline.dataset(), pipeline.transforms(),
+                                 pipeline.loader_options(plan), prefetch_factor, cli_->interrupted);
   cli_->check_interrupt();
-  return fewest_workers(rates);
+  return workers;
 }
 
 void CommonOptions::set_prefetch(LoaderPlan& loader) const {
@@ -221,11 +198,7 @@ void CommonOptions::change(Plan& plan, const Context& context) const {
   set_wire(plan);
   plan.numerics.scaled_decoding |= scaled_decoding;
   LoaderPlan& loader = plan.schedule.loader;
-  if (cpus == "gpu") {
-    loader.cpus = cpus_near(context);
-  } else if (!cpus.empty()) {
-    loader.cpus = parse_cpu_list(cpus);
-  }
+  if (!cpus.empty()) loader.cpus = parse_loader_cpus("--cpus", cpus, context);
   set_loading(loader, read_ahead, cache);
 }
 

@@ -2,12 +2,11 @@
 #include <sstream>
 
 #include "cli/input.h"
-#include "cli/option_text.h"
 #include "core/files.h"
 #include "slipstream/cli/workload.h"
 #include "slipstream/codecs/image.h"
 #include "slipstream/datasets/datasets.h"
-#include "slipstream/datasets/disk_cache.h"
+#include "training/loading_options.h"
 
 namespace slipstream {
 namespace {
@@ -54,13 +53,6 @@ Sampling make_sampling(const std::shared_ptr<const Dataset>& dataset, const Opti
   return Sampling::balanced(*labeled);
 }
 
-std::shared_ptr<const Dataset> with_disk_cache(std::shared_ptr<const Dataset> dataset,
-                                               const std::string& cache) {
-  if (cache.empty()) return dataset;
-  const auto [folder, bytes] = named_size("--disk-cache", cache);
-  return disk_cached(std::move(dataset), {.dir = folder, .max_bytes = bytes});
-}
-
 }  // namespace
 
 std::string name_of_data(const Options& options) {
@@ -75,8 +67,9 @@ Pipeline pipeline(std::shared_ptr<const Dataset> dataset, const Options& options
     declared.on_bad_sample = OnBadSample::skip;
   declared.decode.strict = options.has("decode") && options.text("decode") == "strict";
   if (options.has("sampler")) declared.sampler = make_sampling(dataset, options);
-  if (options.has("disk-cache"))
-    dataset = with_disk_cache(std::move(dataset), options.text("disk-cache"));
+  if (const std::string cache = options.has("disk-cache") ? options.text("disk-cache") : "";
+      !cache.empty())
+    dataset = with_disk_cache("--disk-cache", dataset, cache);
   return Pipeline(std::move(dataset), std::move(declared));
 }
 

@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
-#include "cli/option_text.h"
 #include "core/files.h"
+#include "core/number_text.h"
 #include "engine/checkpoint_folder.h"
 #include "engine/checkpoint_record.h"
 #include "slipstream/core/error.h"

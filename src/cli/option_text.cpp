@@ -2,7 +2,6 @@
 
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 
 #include "core/number_text.h"
 #include "slipstream/core/error.h"
@@ -20,42 +19,7 @@ OptionValue whole_number_in(const std::string& text) {
   return value;
 }
 
-/// Parses a size such as "512", "8G", "8GB" or "8GiB" to bytes. Returns nothing if it is invalid.
-std::optional<std::size_t> bytes_in(std::string size) {
-  constexpr std::string_view kSuffixes = "KMGT";
-  const bool is_binary = size.ends_with("iB");
-  if (size.ends_with('B')) size.resize(size.size() - (is_binary ? 2 : 1));
-  const std::size_t power = size.empty() ? std::string_view::npos : kSuffixes.find(size.back());
-  const bool has_suffix = power != std::string_view::npos;
-  if (has_suffix) size.pop_back();
-  const auto number = number_in(size);
-  if (!number || (is_binary && !has_suffix)) return std::nullopt;
-  const double bytes = *number * std::pow(1024.0, has_suffix ? power + 1 : 0);
-  if (!(bytes >= 1 && bytes < 0x1p62)) return std::nullopt;
-  return static_cast<std::size_t>(bytes);
-}
-
 }  // namespace
-
-std::optional<double> number_in(const std::string& text) {
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0') return std::nullopt;
-  return value;
-}
-
-std::pair<std::string, std::size_t> named_size(const std::string& option, const std::string& text) {
-  const std::string given = option.empty() ? text : option + " " + text;
-  const std::size_t equals = text.rfind('=');
-  if (equals == std::string::npos || equals == 0)
-    throw Refused(given + ": give a name and a size, for example NAME=8G");
-  const std::string size = text.substr(equals + 1);
-  if (const auto bytes = bytes_in(size)) return {text.substr(0, equals), *bytes};
-  throw Refused(given + ": '" + size +
-                "' is not a size: give bytes, or a number of K, M, G or T (powers of 1024), for "
-                "example " +
-                text.substr(0, equals) + "=8G");
-}
 
 OptionValue value_in(const Option& option, const std::string& text) {
   OptionValue value = text;

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <optional>
 #include <string>
-#include <utility>
 
 #include "slipstream/cli/options.h"
 
@@ -12,14 +10,6 @@ namespace slipstream {
 inline constexpr const char* kClassesFromHelp =
     "A data set, or a text file with one class name per line, that defines the numbers of the "
     "classes";
-
-/// Parses `text` as a number. Returns nothing if it is anything else.
-std::optional<double> number_in(const std::string& text);
-
-/// Parses "NAME=SIZE". A size is a number of bytes, or of K, M, G or T (powers of 1024), which may
-/// be followed by B or iB. Throws Refused for anything else, with a message that begins with
-/// `option`, if any.
-std::pair<std::string, std::size_t> named_size(const std::string& option, const std::string& text);
 
 /// Parses `text` as a value of the option. Throws Refused if it is not one, or if the option's
 /// check refuses it.

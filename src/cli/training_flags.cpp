@@ -3,8 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 
-#include "cli/option_text.h"
 #include "cli/verbs.h"
+#include "core/number_text.h"
 
 namespace slipstream {
 namespace {

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace slipstream {
 
@@ -19,5 +22,13 @@ std::string size_text(double bytes);
 /// Formats `value` with the fewest digits that parse back to the same value: "0.1", "1e-30", "inf",
 /// "nan".
 std::string number_text(double value);
+
+/// Parses `text` as a number. Returns nothing if it is anything else.
+std::optional<double> number_in(const std::string& text);
+
+/// Parses "NAME=SIZE". A size is a number of bytes, or of K, M, G or T (powers of 1024), which may
+/// be followed by B or iB. Throws Refused for anything else, with a message that begins with
+/// `option`, if any.
+std::pair<std::string, std::size_t> named_size(const std::string& option, const std::string& text);
 
 }  // namespace slipstream

@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <utility>
+#include <vector>
+
+#include "support/thrown.h"
 
 namespace slipstream {
 namespace {
@@ -32,6 +36,28 @@ TEST(NumberText, SizeTextRoundsFractionsAndShowsDashIfInvalid) {
   EXPECT_EQ(size_text(NAN), "-");
   EXPECT_EQ(size_text(INFINITY), "-");
   EXPECT_EQ(size_text(-1), "-");
+}
+
+TEST(NumberText, SizesAreBytesOrPowersOf1024) {
+  constexpr std::size_t kKilo = 1024;
+  for (const auto& [text, bytes] :
+       std::vector<std::pair<std::string, std::size_t>>{{"512", 512},
+                                                        {"512B", 512},
+                                                        {"8K", 8 * kKilo},
+                                                        {"1.5KB", 1536},
+                                                        {"2MiB", 2 * kKilo * kKilo},
+                                                        {"1GB", kKilo * kKilo * kKilo},
+                                                        {"1GiB", kKilo * kKilo * kKilo},
+                                                        {"1T", kKilo * kKilo * kKilo * kKilo}})
+    EXPECT_EQ(named_size("--cache", "a=b=" + text), std::pair(std::string("a=b"), bytes)) << text;
+  for (const std::string text : {"", "B", "iB", "8iB", "G", "8X", "8BG", "-1", "0", "nan", "1e9T"})
+    EXPECT_EQ(thrown_by([&] { named_size("--cache", "decode=" + text); }),
+              "Refused: --cache decode=" + text + ": '" + text +
+                  "' is not a size: give bytes, or a " +
+                  "number of K, M, G or T (powers of 1024), for example decode=8G");
+  for (const std::string text : {"8G", "=8G"})
+    EXPECT_EQ(thrown_by([&] { named_size("", text); }),
+              "Refused: " + text + ": give a name and a size, for example NAME=8G");
 }
 
 }  // namespace
