@@ -17,6 +17,8 @@
 #include "loader/batch_queue.h"
 #include "loader/checked_layout.h"
 #include "loader/running_order.h"
+#include "loader/sample_cache.h"
+#include "slipstream/datasets/disk_cache.h"
 
 namespace slipstream {
 namespace {
@@ -74,6 +76,8 @@ NativeLoader::NativeLoader(std::shared_ptr<Context> context, std::shared_ptr<con
       dataset_(std::move(dataset)),
       transforms_(std::move(transforms)),
       options_(std::move(options)),
+      samples_(options_.shared_samples),
+      is_cached_on_disk_(disk_cache_state(*dataset_).has_value()),
       pool_(std::move(pool)),
       form_(std::move(form)),
       delivery_(std::move(delivery)),
@@ -84,6 +88,7 @@ NativeLoader::NativeLoader(std::shared_ptr<Context> context, std::shared_ptr<con
   options_.memory = &get_host_memory(delivery_.pins_for ? *delivery_.pins_for : *context_, true);
   feed_ = std::make_unique<DeviceFeed>(*context_);
   take_options(options_);
+  if (samples_ == nullptr) clear_cache();
   feed_->prepare(dataset_, transforms_, options_);
 }
 
@@ -104,6 +109,7 @@ std::shared_ptr<NativeLoader> NativeLoader::copy() const {
   if (const auto* in_python = dynamic_cast<const ProcessDataset*>(dataset_.get()))
     dataset = in_python->separate();
   DataLoaderOptions options = options_;
+  options.shared_samples = samples_;
   if (is_listed()) options.batches = std::make_shared<BatchQueue>();
   return std::make_shared<NativeLoader>(context_, std::move(dataset), transforms_,
                                         std::move(options), pool_, form_, delivery_);
@@ -122,6 +128,7 @@ std::shared_ptr<NativeLoader> NativeLoader::examined(std::optional<HostCut> cut,
   options.drop_last = true;
   options.cut = std::move(cut);
   options.batches = nullptr;
+  options.shared_samples = nullptr;
   return std::make_shared<NativeLoader>(context_, dataset_, transforms_, std::move(options),
                                         nullptr, nullptr);
 }
@@ -143,6 +150,7 @@ void NativeLoader::stop() {
     static_cast<void>(feed_.release());
     feed_ = std::make_unique<DeviceFeed>(*context_);
     made_in_ = {};
+    clear_cache();  // at the fork, threads of the parent may have been adding samples
   }
   if (user_) pool_->interrupt(*user_);
   if (feed_->loader() != nullptr) skipped_.add(feed_->loader()->skipped());
@@ -153,6 +161,7 @@ void NativeLoader::stop() {
 void NativeLoader::start(std::uint64_t batch) {
   stop();
   options_.first_batch = position_ = batch;
+  options_.shared_samples = samples_;
   std::shared_ptr<const Dataset> dataset = dataset_;
   std::vector<NamedOp> transforms = transforms_;
   if (pool_) {
@@ -164,8 +173,19 @@ void NativeLoader::start(std::uint64_t batch) {
   feed_->seek(dataset, transforms, options_, get_lane(*context_, "copy", 0));
 }
 
+void NativeLoader::clear_cache() {
+  if (!options_.cache || options_.cut) return;
+  samples_ = std::make_shared<SampleCache>(dataset_->size(), dataset_->fields().size(),
+                                           *options_.cache);
+}
+
+std::optional<CacheCounters> NativeLoader::cache() const {
+  if (samples_ == nullptr) return std::nullopt;
+  return samples_->counters();
+}
+
 void NativeLoader::check_process() const {
-  if (pool_ || context_->kind() == DeviceKind::cuda || delivery_.pins_for)
+  if (pool_ || is_cached_on_disk_ || context_->kind() == DeviceKind::cuda || delivery_.pins_for)
     first_in_.require_this_process("this loader");
 }
 

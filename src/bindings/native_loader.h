@@ -69,7 +69,8 @@ class NativeLoader {
   ~NativeLoader();
 
   std::uint64_t batches_per_epoch() const;
-  /// Throws Refused in a forked process if the loader uses worker processes or a GPU.
+  /// Throws Refused in a forked process if the loader uses worker processes, a GPU or a cache on
+  /// disk.
   void check_process() const;
   /// Moves to a batch, numbered through all epochs. In a forked process, the loader starts new
   /// threads. Throws as check_process() does.
@@ -142,6 +143,9 @@ class NativeLoader {
   std::vector<StepCounter> counters();
   /// Bad samples that have been skipped.
   SkippedSamples skipped();
+  /// Returns the content and the use of the cache in memory; no value without one. This loader and
+  /// its copies share the cache.
+  std::optional<CacheCounters> cache() const;
   /// Adds bad samples that a run over the same data set skipped with a separate loader.
   void add_skipped(const SkippedSamples& skipped);
 
@@ -150,6 +154,8 @@ class NativeLoader {
   /// Prepares for the options, which must be valid, and stops the threads.
   void take_options(DataLoaderOptions options);
   void start(std::uint64_t batch);
+  /// Creates an empty cache in memory, if there shall be one.
+  void clear_cache();
   void check_pass(std::uint64_t pass) const;
   HostBatch handed_over(std::uint64_t pass);
   std::vector<std::string> read_texts(const HostBatch& batch) const;
@@ -178,6 +184,9 @@ class NativeLoader {
   std::shared_ptr<const Dataset> dataset_;
   std::vector<NamedOp> transforms_;
   DataLoaderOptions options_;
+  /// Kept from one loader of feed_ to the next; nullptr: there is no cache in memory.
+  std::shared_ptr<SampleCache> samples_;
+  const bool is_cached_on_disk_;
   const ProcessGuard first_in_;  ///< the process that created the loader
   ProcessGuard made_in_;         ///< the process that created feed_
   std::shared_ptr<WorkerPool> pool_;

@@ -53,11 +53,13 @@ void check_cache(const CacheOptions& options, const std::vector<NamedOp>& transf
 }
 
 CachedSteps::CachedSteps(const SampleSteps& steps, std::size_t samples,
-                         const std::optional<CacheOptions>& options)
+                         const DataLoaderOptions& options)
     : steps_(steps) {
-  if (!options) return;
-  cache_.emplace(samples, steps.stored().size(), *options);
-  next_step_ = steps.step_after(options->after);
+  if (!options.cache || options.cut) return;
+  cache_ = options.shared_samples;
+  if (cache_ == nullptr)
+    cache_ = std::make_shared<SampleCache>(samples, steps.stored().size(), *options.cache);
+  next_step_ = steps.step_after(options.cache->after);
 }
 
 void CachedSteps::make(const SamplePosition& place, std::size_t first, SampleBuffers& buffers,

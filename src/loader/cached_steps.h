@@ -1,6 +1,6 @@
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,9 +16,9 @@ void check_cache(const CacheOptions& options, const std::vector<NamedOp>& transf
 /// The host steps, with a cache that replaces the first of them, if there is one.
 class CachedSteps {
  public:
-  /// `steps` must outlive this object. REQUIRES: check_cache() finds no problem
-  CachedSteps(const SampleSteps& steps, std::size_t samples,
-              const std::optional<CacheOptions>& options);
+  /// Uses the cache of `options`, unless there is a cut. `steps` must outlive this object.
+  /// REQUIRES: check_cache() finds no problem
+  CachedSteps(const SampleSteps& steps, std::size_t samples, const DataLoaderOptions& options);
 
   /// Makes the sample of `place` and writes it to its position in the slab. Starts with the cached
   /// sample or, if it is not cached, with step `first`: 0, or 1 if `buffers` contains what was
@@ -31,7 +31,7 @@ class CachedSteps {
 
  private:
   const SampleSteps& steps_;
-  std::optional<SampleCache> cache_;
+  std::shared_ptr<SampleCache> cache_;  ///< nullptr: there is none
   std::size_t next_step_ = 0;  ///< the first step that the cache does not replace
 };
 

@@ -40,7 +40,7 @@ class DataLoader::Impl {
         binding_(std::in_place, options_.cpus),
         order_(dataset->size(), options),
         bad_(options.on_bad_sample, order_),
-        cached_steps_(steps_, dataset->size(), options.cut ? std::nullopt : options.cache),
+        cached_steps_(steps_, dataset->size(), options),
         first_step_(options_.cut ? steps_.step_after(options_.cut->after) : 0),
         slabs_(
             is_filled_once() ? options.cut->items : options.prefetch_batches + options.held_batches,

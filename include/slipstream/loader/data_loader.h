@@ -20,6 +20,7 @@ namespace slipstream {
 class BatchChain;
 class BatchQueue;
 class DeviceChain;
+class SampleCache;
 class TraceRecorder;
 struct PackedField;
 
@@ -95,6 +96,10 @@ struct DataLoaderOptions : SampleOptions, LoadingOptions {
   /// drop_last are not used. A bad sample is replaced by the next good one of the same batch.
   std::shared_ptr<BatchQueue> batches = nullptr;
   std::optional<HostCut> cut = std::nullopt;  ///< no value: the loader executes all steps
+  /// Only with `cache`: the samples that loaders share, also one after the other. They must have
+  /// the same data set, transforms and options of decoding. nullptr: the loader has a separate
+  /// cache.
+  std::shared_ptr<SampleCache> shared_samples = nullptr;
   /// The number of transforms, counted from the last, that the device applies to the batch. The
   /// loader only generates their random parameters (SlabLayout::device_chain).
   std::size_t on_device = 0;
