@@ -101,6 +101,9 @@ class LoaderSettings:
     drop_last: bool
     skips_bad_samples: bool
     strict_decoding: bool
+    scaled_decoding: bool
+    read_ahead: int
+    cpus: list[int]
     seed: int
     rank: tuple[int, int]
     wire: dict[str, str]
@@ -113,6 +116,20 @@ class LoaderSettings:
     python_steps: Sequence[tuple[int, str, bool]]
     leaves: Sequence[tuple[torch.dtype, Sequence[int]] | None]
     build: Callable[[tuple[torch.Tensor, ...], list[bytes]], Any] | None
+
+    def set_cache(self, text: str, /) -> None: ...
+
+def named_size(option: str, text: bytes, /) -> int:
+    """Returns the size in bytes of "NAME=SIZE". Raises Refused for another form."""
+
+def loader_cpus(text: str, device: str, /) -> list[int]:
+    """Returns the CPUs of a list such as "0-7", or for "gpu" those near the device."""
+
+def disk_cached(dataset: Dataset, text: bytes, /) -> Dataset:
+    """Returns the data set with a cache in a folder, "DIR=SIZE"."""
+
+def measure_workers(dataset: Dataset, settings: LoaderSettings, prefetch_factor: int, /) -> int:
+    """Returns the smallest number of workers that is about as fast as any other."""
 
 class WorkerPool:
     """The sockets and the shared memory of the worker processes of a loader."""
@@ -160,6 +177,8 @@ class Loader:
     def seek(self, batch: int, /) -> None: ...
     def halt(self) -> None: ...
     def skipped(self) -> list[tuple[str, str]]: ...
+    def cache(self) -> dict[str, Any] | None: ...
+    def disk_cache(self) -> dict[str, Any] | None: ...
     def add_skipped(self, other: Loader, /) -> None: ...
     def configure(self, batch_size: int, rank: int, ranks: int, seed: int, /) -> None: ...
     def copy(self) -> Loader: ...

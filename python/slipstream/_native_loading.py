@@ -101,17 +101,19 @@ class NativeLoading:
     """Creates the native loader of a slipstream.DataLoader, and another one for each further iteration that is in
     use at the same time.
 
+    native: what is read, the native part of `dataset` or a cache of it.
     settings: has everything except what is known from the order, the data set and the transforms."""
 
     def __init__(
         self,
         dataset: Dataset,
+        native: _native.Dataset | PythonSource,
         chain: Compose,
         settings: _native.LoaderSettings,
         context: BaseContext,
         init: Callable[[int], None] | None,
     ) -> None:
-        self.dataset = dataset
+        self.dataset, self._source = dataset, native
         self._workers: Workers | None = None
         self._configuration = (settings.batch_size, *settings.rank, settings.seed)
         self._is_used = False
@@ -131,7 +133,7 @@ class NativeLoading:
         init: Callable[[int], None] | None,
     ) -> _native.Dataset:
         """Returns the native data set to read. Starts worker processes if the data set or a transform is in Python."""
-        native, runs = self.dataset._native, chain._runs()
+        native, runs = self._source, chain._runs()
         source = native.source if isinstance(native, PythonSource) else None
         if source is None and not runs:
             assert isinstance(native, _native.Dataset)

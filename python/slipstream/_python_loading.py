@@ -3,6 +3,7 @@ data sets, and Python code with num_workers=0."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -101,6 +102,18 @@ def collate_samples(marked: Sequence[tuple[Any, list[bool]]]) -> Any:
     if any(first.is_text):
         packed = [sample.packed_texts().numpy().tobytes() for sample in samples]
     return make_template(value, first).build(tuple(tensors), packed)
+
+
+class InitOnCpus:
+    """Moves a worker process to `cpus`, and then calls the user's worker_init_fn."""
+
+    def __init__(self, cpus: Sequence[int], function: Callable[[int], None] | None) -> None:
+        self._cpus, self._function = cpus, function
+
+    def __call__(self, number: int) -> None:
+        os.sched_setaffinity(0, self._cpus)
+        if self._function is not None:
+            self._function(number)
 
 
 class InitWorker:

@@ -58,9 +58,10 @@ class DataLoader:
         sampler (iterable, default None): lists the indices of an epoch's samples. It is iterated again for each epoch,
             and decides alone which samples this process loads.
         batch_sampler (iterable, default None): lists the indices of each batch. Batches may differ in size.
-        num_workers (int, default 0): number of threads, at most 1024, and also the number of worker processes if the
-            data set or a transform is written in Python. With 0, Python code runs in the process and thread of the
-            loop, and one thread loads everything else.
+        num_workers (int or "auto", default 0): number of threads, at most 1024, and also the number of worker
+            processes if the data set or a transform is written in Python. With 0, Python code runs in the process and
+            thread of the loop, and one thread loads everything else. "auto" measures native loading for a few seconds
+            and uses the smallest number that reaches 97 % of the best rate; the attribute `num_workers` has it.
         collate_fn (callable, default None): makes a batch from a list of samples. It runs in a worker process, or with
             num_workers=0 in the loop's thread. None uses the native collation, which gives the same batches as
             torch.utils.data.default_collate and accepts PIL images.
@@ -103,6 +104,22 @@ class DataLoader:
             samples of an incomplete last step are divided equally among the processes. If they cannot be divided
             equally, a few samples (fewer than world_size) are used twice, as by DistributedSampler. A sampler and
             an iterable-style data set decide themselves what each process loads.
+        cache (str, default None): "STEP=SIZE", such as "decode=8GB": keeps samples in memory in the state after a step,
+            from which later epochs continue. STEP is "read" (bytes of files), "decode" (whole images) or a transform
+            that is not random, such as "resize_0", the operation with its index. SIZE is a number of bytes, or of K, M,
+            G or T (powers of 1024). When a sample does not fit, nothing is added any more.
+        disk_cache (str, default None): "DIR=SIZE": keeps what is read from slow storage in a folder, for this process
+            and others. If the folder is full or cannot be written, reading continues without storing, with a warning.
+        read_ahead (int, default 0): number of reads in flight in advance of the workers, for slow storage, at most
+            1024. 0 means that each worker reads its own files. Not with a sampler.
+        cpus (str, default None): CPUs of all threads and worker processes of the loader: a list such as "0-7,16", or
+            "gpu" for those near the GPU of `device`. None means those of the calling thread.
+        scaled_decoding (bool, default False): decodes JPEG files at 1/2, 1/4 or 1/8 of their size if the first transform
+            makes the image smaller. The pixels differ from those of a full decoding.
+
+    Caches, reading ahead and `cpus` do not change a batch: random transforms, which come after the cached step, give the
+    same results as without a cache. `cache`, `disk_cache`, `read_ahead`, `scaled_decoding` and num_workers="auto" need a
+    data set that is read without Python.
 
     Batches: native data sets give a list of tensors, one for each of the data set's `fields`. Images are uint8, or
     float32 after Normalize or ToDtype, batch x channels x height x width, channels-last. Labels are int64. A data set
@@ -113,7 +130,8 @@ class DataLoader:
     and for the device if several batches are enqueued that it has not finished. Tensors of a batch may be kept for any
     time.
 
-    When the loader is created, no sample is read, except for the first one if the data set is written in Python. An
+    When the loader is created, no sample is read, except with num_workers="auto", and except for the first one if the
+    data set is written in Python. An
     iteration that ends with a `break` counts as an epoch. If only the first of several batches was taken, as by
     next(iter(loader)), the next iteration starts the same epoch again. set_epoch() selects the next epoch, and
     load_state_dict() a position inside an epoch. Several iterators may be used at the same time; each of them is an
@@ -133,6 +151,12 @@ class DataLoader:
     (torch.Size([8, 3, 32, 32]), torch.uint8, torch.Size([8]), torch.int64)
     >>> loader.epoch
     1
+    >>> cached = ss.DataLoader(data, batch_size=8, num_workers="auto", cache="decode=64MB")
+    >>> for epoch in range(3):
+    ...     for images, labels in cached:
+    ...         pass
+    >>> cached.cache_state["samples"], cached.cache_state["misses"]
+    (50, 50)
     """
 
     def __init__(
@@ -142,7 +166,7 @@ class DataLoader:
         shuffle: bool | None = None,
         sampler: Iterable[Any] | None = None,
         batch_sampler: Iterable[Sequence[Any]] | None = None,
-        num_workers: int = 0,
+        num_workers: int | str = 0,
         collate_fn: Callable[[list[Any]], Any] | None = None,
         pin_memory: bool = False,
         drop_last: bool = False,
@@ -163,6 +187,11 @@ class DataLoader:
         wire: Mapping[str, str] | None = None,
         rank: int | None = None,
         world_size: int | None = None,
+        cache: str | None = None,
+        disk_cache: str | None = None,
+        read_ahead: int = 0,
+        cpus: str | None = None,
+        scaled_decoding: bool = False,
     ) -> None:
         given = dict(locals())
         del given["self"]
@@ -171,16 +200,19 @@ class DataLoader:
         context = parse_context(multiprocessing_context)
         self.dataset, self.collate_fn, self.generator = dataset, arguments.collate_fn, generator
         self.batch_size, self.drop_last = arguments.batch_size, bool(drop_last)
-        self.num_workers, self.prefetch_factor = arguments.num_workers, arguments.prefetch
+        self.prefetch_factor = arguments.prefetch
         self.pin_memory, self.pin_memory_device = bool(pin_memory), pin_memory_device
         self.timeout, self.in_order, self.worker_init_fn = timeout, in_order, worker_init_fn
         self.multiprocessing_context, self.persistent_workers = multiprocessing_context, bool(persistent_workers)
         self.transforms_device = transforms_device
         self.device: str = arguments.device
         self._readable = _readable(arguments)
+        arguments.complete(self._readable)
+        self.num_workers: int = arguments.num_workers
         self.sampler, self.batch_sampler = _samplers(arguments)
         _warn_of_many(self.num_workers)
         self._reported_skipped, self._skips = 0, on_bad_sample == "skip"
+        self._reported_full = False
         self._order = self._make_order(arguments)
         self._loading = self._make_loading(arguments, context)
         self._is_made = True
@@ -213,7 +245,10 @@ class DataLoader:
         settings = arguments.for_native(chain, find_num_classes(chain._steps))
         if isinstance(self._order, ComputedOrder):
             settings.batch_size, settings.rank = self._order.batch_size, self._order.ranks
-        return NativeLoading(readable, chain, settings, context, self.worker_init_fn)
+        native = readable._native
+        if isinstance(native, _native.Dataset):
+            native = arguments.with_disk_cache(native)
+        return NativeLoading(readable, native, chain, settings, context, arguments.init_function())
 
     def _native_parts(self) -> tuple[NativeLoading, ComputedOrder]:
         """Returns the native loading and the order with the ranks that this process has now. Raises Refused if the
@@ -294,6 +329,33 @@ class DataLoader:
         """With on_bad_sample="skip": a new dict from the name of each bad sample so far to the reason. Otherwise
         empty."""
         return self._loading.skipped() if self._skips and isinstance(self._loading, NativeLoading) else {}
+
+    @property
+    def cache_state(self) -> dict[str, Any] | None:
+        """What `cache` contains and how often it was used, since the loader was created: a new dict with "samples" and
+        "bytes" in the cache, "hits" and "misses", the numbers of samples that were and were not taken from it, and
+        "is_filling", which is False if nothing more is added. None without a cache."""
+        return self._loading.native.cache() if isinstance(self._loading, NativeLoading) else None
+
+    @property
+    def disk_cache_state(self) -> dict[str, Any] | None:
+        """How `disk_cache` was used since the loader was created: a new dict with "hits" and "misses", the numbers of
+        samples that were and were not read from the folder, "stored", the number of samples that were added, "bytes",
+        the size of the folder, and "stop_reason", which says why nothing more is added, or is empty. None without a
+        disk cache."""
+        return self._loading.native.disk_cache() if isinstance(self._loading, NativeLoading) else None
+
+    def _warn(self, stacklevel: int) -> None:
+        """Gives the warnings that are due after an iteration."""
+        self._warn_of_skipped(stacklevel)
+        state = self.disk_cache_state
+        if state is None or self._reported_full or not state["stop_reason"]:
+            return
+        self._reported_full = True
+        warnings.warn(
+            f"the disk cache stores no more samples, and the others are read from the data set: {state['stop_reason']}",
+            stacklevel=stacklevel - 1,
+        )
 
     def _warn_of_skipped(self, stacklevel: int = 3) -> None:
         """Warns of bad samples if there are new ones since the previous warning.

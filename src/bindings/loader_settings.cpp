@@ -2,6 +2,7 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,8 +19,11 @@
 #include "bindings/process_dataset.h"
 #include "bindings/transform_chain.h"
 #include "bindings/workers.h"
+#include "core/number_text.h"
 #include "engine/placement.h"
 #include "loader/batch_queue.h"
+#include "slipstream/datasets/disk_cache.h"
+#include "training/loading_options.h"
 
 namespace slipstream {
 namespace {
@@ -103,6 +107,41 @@ std::shared_ptr<NativeLoader> make_native_loader(const std::shared_ptr<Dataset>&
                                         std::move(delivery));
 }
 
+/// Returns the smallest number of workers with which the loader of `settings` is about as fast as
+/// with any other number. Neither the data set nor a transform is in Python.
+unsigned measure_workers(const std::shared_ptr<Dataset>& dataset, const LoaderSettings& settings,
+                         unsigned prefetch_factor) {
+  std::vector<NamedOp> chain = settings.transforms->ops();
+  DataLoaderOptions options = settings;
+  options.batch_ops = take_batch_ops(chain);
+  // The batches of a sampler may be larger than the data set.
+  options.batch_size = std::min(options.batch_size, dataset->size());
+  const GilRelease unlocked;
+  if (settings.transforms_on_device)
+    options.on_device = transforms_on_device(*dataset, chain, options);
+  const auto stop = [check_signals = SignalPoll()]() mutable {
+    check_signals();
+    return false;
+  };
+  return enough_workers(dataset, chain, options, prefetch_factor, stop);
+}
+
+py::object describe_cache(const NativeLoader& loader) {
+  const std::optional<CacheCounters> cache = loader.cache();
+  if (!cache) return py::none();
+  return py::dict(py::arg("samples") = cache->samples, py::arg("bytes") = cache->bytes,
+                  py::arg("hits") = cache->hits, py::arg("misses") = cache->misses,
+                  py::arg("is_filling") = cache->is_filling);
+}
+
+py::object describe_disk_cache(const NativeLoader& loader) {
+  const std::optional<DiskCacheState> cache = disk_cache_state(*loader.dataset());
+  if (!cache) return py::none();
+  return py::dict(py::arg("hits") = cache->hits, py::arg("misses") = cache->misses,
+                  py::arg("stored") = cache->stored, py::arg("bytes") = cache->bytes,
+                  py::arg("stop_reason") = file_name(cache->stop_reason));
+}
+
 std::vector<std::tuple<py::str, py::str>> list_skipped(NativeLoader& loader) {
   SkippedSamples skipped;
   {
@@ -139,6 +178,17 @@ void add_settings(py::module_& module) {
           "strict_decoding", [](const LoaderSettings& settings) { return settings.decode.strict; },
           [](LoaderSettings& settings, bool strict) { settings.decode.strict = strict; })
       .def_property(
+          "scaled_decoding", [](const LoaderSettings& settings) { return settings.decode.scaled; },
+          [](LoaderSettings& settings, bool scaled) { settings.decode.scaled = scaled; })
+      .def_property(
+          "read_ahead", [](const LoaderSettings& settings) { return settings.read_ahead.reads; },
+          [](LoaderSettings& settings, unsigned reads) { settings.read_ahead.reads = reads; })
+      .def_readwrite("cpus", &LoaderSettings::cpus)
+      .def("set_cache",
+           [](LoaderSettings& settings, const std::string& text) {
+             settings.cache = parse_cache("cache", text);
+           })
+      .def_property(
           "rank",
           [](const LoaderSettings& settings) {
             return std::pair(settings.rank.index, settings.rank.count);
@@ -168,14 +218,38 @@ void add_settings(py::module_& module) {
       .def_readwrite("build", &LoaderSettings::build);
 }
 
+/// Functions for the values of arguments of slipstream.DataLoader.
+void add_values(py::module_& module) {
+  module.def("named_size", [](const std::string& option, const std::string& text) {
+    return named_size(option, text).second;
+  });
+  module.def("loader_cpus", [](const std::string& text, const std::string& device) {
+    const std::shared_ptr<Context> context = get_context(device);
+    CpuList cpus = parse_loader_cpus("cpus", text, *context);
+    std::vector<std::string> problems;
+    check_cpus(cpus, problems);
+    refuse(problems);
+    return cpus;
+  });
+  module.def("disk_cached", [](const std::shared_ptr<Dataset>& dataset, const std::string& text) {
+    const GilRelease unlocked;
+    // pybind11 has no pointers to const objects. The data set is not changed.
+    return std::const_pointer_cast<Dataset>(with_disk_cache("disk_cache", dataset, text));
+  });
+  module.def("measure_workers", &measure_workers);
+}
+
 }  // namespace
 
 void add_loader(py::module_& module) {
   add_settings(module);
+  add_values(module);
   py::class_<NativeLoader, std::shared_ptr<NativeLoader>>(module, "Loader")
       .def(py::init(&make_native_loader))
       .def("batches_per_epoch", &NativeLoader::batches_per_epoch)
       .def("skipped", &list_skipped)
+      .def("cache", &describe_cache)
+      .def("disk_cache", &describe_disk_cache)
       .def("halt", &NativeLoader::halt, py::call_guard<GilRelease>())
       .def("configure", &NativeLoader::configure, py::call_guard<GilRelease>())
       .def("copy", &NativeLoader::copy, py::call_guard<GilRelease>())
