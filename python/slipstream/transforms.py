@@ -582,6 +582,62 @@ class RandomErasing(Transform):
         super().__init__("random_erasing", p=p, scale=scale, ratio=ratio, value=value)
 
 
+class RandomMask(Transform):
+    """Sets random pixels to 0 in all channels. torchvision does not have this transform.
+
+    Arguments:
+        p (float, default 0.25): probability of each pixel, rounded to a multiple of 2**-16.
+        dilate (bool, default True): also sets the pixels above, below, left and right of such a pixel to 0.
+
+    >>> masked = ss.transforms.RandomMask(p=0.5)(torch.ones(1, 3, 32, 32), sample_ids=[0])
+    >>> sorted(masked.unique().tolist())
+    [0.0, 1.0]
+    """
+
+    def __init__(self, p: float = 0.25, dilate: bool = True) -> None:
+        super().__init__("random_mask", p=p, dilate=dilate)
+
+
+class ConvertColor(Transform):
+    """Multiplies the three channels of each pixel by a matrix and adds an offset. The result is float32, not rounded.
+    torchvision does not have this transform.
+
+    Arguments:
+        matrix (default None): nine numbers, row by row, or a 3 x 3 list, tensor or array. None converts RGB to YCbCr of
+            full range (ITU-T T.871).
+        offset (default None): three numbers in the units of the image. None means (0, 128, 128), which is for uint8
+            images.
+
+    >>> swap = ss.transforms.ConvertColor([[0, 0, 1], [0, 1, 0], [1, 0, 0]], offset=[0, 0, 0])
+    >>> swap(torch.tensor([1, 2, 3], dtype=torch.uint8).view(1, 3, 1, 1)).flatten()
+    tensor([3., 2., 1.])
+    """
+
+    def __init__(self, matrix: Numbers | Sequence[Numbers] | None = None, offset: Numbers | None = None) -> None:
+        super().__init__("convert_color", matrix=_flattened(matrix), offset=offset)
+
+
+class Divide(Transform):
+    """Divides images by a number. The result is float32. torchvision does not have this transform.
+
+    Arguments:
+        divisor (float, default 255): not 0.
+
+    >>> ss.transforms.Divide(2)(torch.full((1, 1, 1, 2), 3, dtype=torch.uint8))
+    tensor([[[[1.5000, 1.5000]]]])
+    """
+
+    def __init__(self, divisor: float = 255) -> None:
+        super().__init__("divide", divisor=divisor)
+
+
+def _flattened(matrix: Any) -> Any:
+    """Converts a 3 x 3 matrix to nine numbers, row by row. Returns other values unchanged."""
+    rows = matrix.tolist() if hasattr(matrix, "tolist") else matrix
+    is_square = isinstance(rows, list | tuple) and len(rows) == 3 and all(isinstance(row, list | tuple) for row in rows)
+    return [number for row in rows for number in row] if is_square else matrix
+
+
 class Normalize(Transform):
     """Computes (value - mean) / std as float32. uint8 images are divided by 255 first.
 

@@ -350,10 +350,11 @@ CHAINS = [
     [T.RandomResizedCrop(24), T.RandomHorizontalFlip()],
     [T.Resize((32, 32)), T.RandomRotation(20), T.ColorJitter(0.4, 0.4, 0.2, 0.1), T.Normalize((0.5,) * 3, (0.2,) * 3)],
     [T.CenterCrop(16), T.GaussianBlur(5), T.RandomErasing()],
+    [T.RandomCrop(32), T.RandomMask(0.3), T.ConvertColor(), T.Divide()],
 ]
 
 
-@pytest.mark.parametrize("chain", CHAINS, ids=["crop", "color", "blur"])
+@pytest.mark.parametrize("chain", CHAINS, ids=["crop", "color", "blur", "mask"])
 def test_transforms_called_on_a_batch_match_the_loader(photos, device, chain):
     whole = ss.DataLoader(ss.ImageFolder(photos, T.Resize((40, 40))), 10)
     images = torch.cat([x.clone() for x, _ in whole])

@@ -3,6 +3,7 @@
 import enum
 import inspect
 import json
+import re
 
 import numpy
 import pytest
@@ -10,6 +11,7 @@ import torch
 from torchvision.transforms import v2
 
 import slipstream as ss
+from slipstream import _native
 
 T = ss.transforms
 CLASSES = {name: each for name, each in vars(T).items()
@@ -59,6 +61,10 @@ KEYS = [
     (T.RandomChoice([T.RandomInvert(0.1)]), {"op": "random_choice", "transforms": [INVERT]}),
     (T.RandomErasing(0.2, (0.1, 0.3), (0.4, 0.5), 6),
      {"op": "random_erasing", "p": 0.2, "scale": [0.1, 0.3], "ratio": [0.4, 0.5], "value": 6}),
+    (T.RandomMask(0.5, dilate=False), {"op": "random_mask", "p": 0.5, "dilate": False}),
+    (T.ConvertColor([[1, 2, 3], [4, 5, 6], [7, 8, 9]], (1, 2, 3)),
+     {"op": "convert_color", "matrix": [1, 2, 3, 4, 5, 6, 7, 8, 9], "offset": [1, 2, 3]}),
+    (T.Divide(4), {"op": "divide", "divisor": 4}),
     (T.Normalize((0.1, 0.2, 0.3), (0.4, 0.5, 0.6)),
      {"op": "normalize", "mean": [0.1, 0.2, 0.3], "std": [0.4, 0.5, 0.6]}),
     (T.ToDtype(torch.float32, scale=True), {"op": "to_dtype", "dtype": "float32", "scale": True}),
@@ -88,7 +94,10 @@ def test_every_transform_has_a_json_case():
 OTHERS = {("RandomCrop", "padding"): 0, ("ToDtype", "dtype"): "float32"}
 
 
-@pytest.mark.parametrize("name", sorted({*CLASSES} - {"OneHot"}))
+NOT_IN_TORCHVISION = {"OneHot", "RandomMask", "ConvertColor", "Divide"}
+
+
+@pytest.mark.parametrize("name", sorted({*CLASSES} - NOT_IN_TORCHVISION))
 def test_arguments_and_defaults_match_torchvision(name):
     theirs = list(inspect.signature(getattr(v2, name)).parameters.values())
     defaults = {each.name: each.default for each in theirs}
@@ -98,6 +107,32 @@ def test_arguments_and_defaults_match_torchvision(name):
         assert own.default == OTHERS.get((name, own.name), expected), own
         if own.kind is not own.KEYWORD_ONLY:
             assert theirs[place].name == own.name
+
+
+@pytest.mark.parametrize("name", sorted(NOT_IN_TORCHVISION))
+def test_defaults_of_other_transforms_are_those_of_files(name):
+    (step,) = json.loads(T.Compose([CLASSES[name]()]).to_json())["transforms"]
+    (op,) = json.loads(_native.TransformChain(json.dumps(
+        {"version": 1, "transforms": [{"op": step["op"]}]})).to_json())["transforms"]
+    del step["name"], op["name"]
+    assert step == op
+
+
+def test_every_operation_of_a_file_has_a_class():
+    with pytest.raises(ss.Refused) as raised:
+        T.Transform("no such operation")
+    known = str(raised.value)
+    for _, keys in KEYS:
+        assert keys["op"] in known
+    assert {keys["op"] for _, keys in KEYS} == {*re.findall(r"[a-z]+(?:_[a-z]+)*", known.split("known: ")[-1])}
+
+
+def test_matrix_may_be_nine_numbers_or_three_rows():
+    rows = [[0, 0, 1], [0, 1, 0], [1, 0, 0]]
+    for matrix in (rows, torch.tensor(rows), numpy.array(rows), sum(rows, [])):
+        assert transform_keys(T.ConvertColor(matrix))["matrix"] == [0, 0, 1, 0, 1, 0, 1, 0, 0]
+    with pytest.raises(ss.Refused, match="matrix"):
+        T.ConvertColor([[1, 2], [3, 4]])
 
 
 def test_grayscale_to_one_channel_is_refused():
