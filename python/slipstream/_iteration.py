@@ -80,7 +80,7 @@ class SerialLoop:
                 is_watched = stage.autocast is None and self._autocast.is_on()
                 if is_watched:
                     self._autocast.begin_stage()
-                batch = stage(batch)
+                batch = stage._run(batch, number)
                 if is_watched:
                     self._autocast.end_stage(stage.name)
                 return batch
@@ -131,7 +131,7 @@ class Pass:
         native = [
             _native.LoopStage(
                 stage.name,
-                stage,
+                stage._run if stage._takes_number() else stage,
                 first_module(stage.function),
                 stage._draw_seed(),
                 self._kept,
@@ -140,6 +140,7 @@ class Pass:
                 stage._placed,
                 stage._direct(),
                 stage.autocast is not None,
+                stage._takes_number(),
             )
             for stage in stages
         ]

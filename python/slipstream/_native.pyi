@@ -209,7 +209,7 @@ class LoopStage:
     def __init__(
         self,
         name: str,
-        apply: Callable[[Any], Any],
+        apply: Callable[..., Any],
         module: torch.nn.Module | None,
         seed: int | None,
         kept: list[Any],
@@ -218,6 +218,7 @@ class LoopStage:
         placed: Callable[[Any, Any], Any],
         direct: tuple[Any, ...],
         chooses_autocast: bool,
+        takes_number: bool,
         /,
     ) -> None: ...
 

@@ -11,11 +11,15 @@ from typing import Any
 import torch
 
 from . import _native
-from ._checks import check, to_index, shortened
+from ._checks import EPOCHS, check, shortened, to_index
 from ._scripts import compile_script
+from ._seeds import is_distributed
 from ._trees import Key, leaves, value_at, with_values
+from .transforms import Transform
 
 Keys = Key | Sequence[Key] | None
+
+_LARGEST_BATCH = 1 << 24  # a native transform numbers the samples of a batch from a multiple of this
 
 
 @dataclasses.dataclass
@@ -35,7 +39,9 @@ class Stage:
             A mapping may get a new key. With several outputs, the function returns a tuple.
         seed (int, default None): allows the stage to use PyTorch's default generators. While the stage runs, they are
             seeded by this seed, the name of the stage, the epoch and the batch; afterwards they continue as before.
-            From 0 to 2**63 - 1.
+            From 0 to 2**63 - 1. If `function` is a random transform of slipstream.transforms, its random numbers
+            depend on this seed (None means 0), the name of the stage, the epoch, and the number of the sample, which
+            the pipeline counts: the batch and the position in it and, if torch.distributed is initialized, the rank.
         autocast (torch.dtype or False, default None): torch.bfloat16 or torch.float16 runs the function under
             torch.autocast with this dtype, False without autocast. None uses the autocast that is active when the
             loop requests the next batch. Autocast that is entered in the loop body is therefore too late for the
@@ -97,11 +103,41 @@ class Stage:
         return keys
 
     def _draw_seed(self) -> int | None:
-        """Returns a seed for this stage only, because other stages may have the same `seed`. None without a seed."""
-        if self.seed is None:
-            return None
-        key = f"{self.seed}/{self.name}".encode(errors="backslashreplace")
+        """Returns the seed for PyTorch's generators, or None if they are not seeded."""
+        return None if self.seed is None or self._takes_number() else self._separate_seed(self.seed)
+
+    def _separate_seed(self, seed: int) -> int:
+        """Returns a seed for this stage only, because other stages may have the same `seed`."""
+        key = f"{seed}/{self.name}".encode(errors="backslashreplace")
         return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "little")
+
+    def _takes_number(self) -> bool:
+        """Returns whether the function is a native transform, which needs the numbers of samples if it is random."""
+        is_plain = type(self).__call__ is _CALL and type(self.function).__call__ is Transform.__call__
+        return is_plain and isinstance(self.function, Transform)
+
+    def _run(self, batch: Any, number: int) -> Any:
+        """Applies the stage to the batch with this index. The upper half of the index is the epoch."""
+        if not self._takes_number():
+            return self(batch)
+        arguments = self._arguments(batch)
+        if len(arguments) != 1:
+            raise _native.Error(
+                f"stage '{self.name}' is a transform of images, which takes one input, not {len(arguments)}: name only the "
+                "images"
+            )
+        return self._placed(batch, self._transformed(arguments[0], number))
+
+    def _transformed(self, images: Any, number: int) -> torch.Tensor:
+        epoch, index = divmod(number, EPOCHS)
+        step = index
+        if is_distributed():
+            step = index * torch.distributed.get_world_size() + torch.distributed.get_rank()
+        first = step * _LARGEST_BATCH
+        count = len(images) if isinstance(images, torch.Tensor) and images.dim() > 0 else 0
+        seed = self._separate_seed(self.seed or 0)
+        assert isinstance(self.function, Transform)
+        return self.function(images, sample_ids=range(first, first + count), epoch=epoch, seed=seed)
 
     def _arguments(self, batch: Any) -> tuple[Any, ...]:
         if isinstance(batch, torch.Tensor):

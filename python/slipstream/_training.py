@@ -112,7 +112,7 @@ class _NumberedStage:
     def __call__(self, batch: tuple[Any, ...], number: int) -> Any:
         epoch, index = divmod(number, self._batches)
         with _native.KeyedDraws(self._device, self._stage._draw_seed(), (epoch << 32) + index):
-            return self._stage(batch)
+            return self._stage._run(batch, (epoch << 32) + index)
 
 
 def make_settings(
@@ -312,7 +312,7 @@ def _set_stages(settings: _native.TrainerSettings, source: Any) -> None:
             module.to(loader.device)
         settings.add_stage(stage.name, module, _NumberedStage(stage, loader.device, len(loader)))
     # The default random generators belong to the process, so two threads could use the same one at the same time.
-    settings.in_one_thread = any(stage.seed is not None for stage in stages)
+    settings.in_one_thread = any(stage._draw_seed() is not None for stage in stages)
 
 
 def _add_groups(

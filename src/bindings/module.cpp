@@ -294,12 +294,13 @@ void add_loop(py::module_& module) {
       .def(py::init([](std::string name, const py::function& apply, const py::object& of,
                        std::optional<std::uint64_t> seed, const py::list& kept,
                        const py::object& script, const py::function& arguments,
-                       const py::function& placed, const py::tuple& direct, bool chooses_autocast) {
+                       const py::function& placed, const py::tuple& direct, bool chooses_autocast,
+                       bool takes_number) {
         return LoopStage{std::move(name),         kept_in(kept, apply),
                          StageWatch(of, kept),    seed,
                          ScriptStage::of(script), kept_in(kept, arguments),
                          kept_in(kept, placed),   kept_in(kept, direct),
-                         chooses_autocast};
+                         chooses_autocast,        takes_number};
       }));
   py::class_<AutocastWatch>(module, "AutocastWatch")
       .def(py::init<>())

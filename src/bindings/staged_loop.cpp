@@ -98,7 +98,8 @@ auto in_python(const LoopStage& stage, const py::object& input, const Function& 
 
 /// Returns the result of stage.apply(), without calling it if `direct` allows. Each Python function
 /// takes far longer during a training step, which has filled the CPU's caches, than by itself.
-py::object applied(const LoopStage& stage, const py::object& batch) {
+py::object applied(const LoopStage& stage, const py::object& batch, std::uint64_t number) {
+  if (stage.takes_number) return call_python(stage.apply, py::make_tuple(batch, number));
   const auto direct = py::reinterpret_borrow<py::tuple>(stage.direct);
   py::object made;
   if (!direct.empty())
@@ -403,7 +404,7 @@ py::object StagedLoop::staged(std::size_t index, std::uint64_t batch, const py::
     if (stage.seed) keyed.emplace(device_, *stage.seed, first_ + batch);
     const bool is_watched = autocast_.is_on() && !stage.chooses_autocast;
     if (is_watched) autocast_.begin_stage();
-    made = in_python(stage, from, [&] { return applied(stage, from); });
+    made = in_python(stage, from, [&] { return applied(stage, from, first_ + batch); });
     if (is_watched) autocast_.end_stage(stage.name);
   }
   draws_.end(who, {batch, index + 1});

@@ -29,7 +29,9 @@ namespace slipstream {
 /// a Python list (kept_in()).
 struct LoopStage {
   std::string name;
-  pybind11::handle apply;  ///< takes a whole batch and returns the changed one
+  /// Takes a whole batch and returns the changed one. If `takes_number`, it also takes the index of
+  /// the batch.
+  pybind11::handle apply;
   StageWatch watch;
   std::optional<std::uint64_t> seed;
   /// The module that apply() calls, if a thread without the GIL may call it, otherwise nullptr.
@@ -41,6 +43,7 @@ struct LoopStage {
   /// of the result. Otherwise an empty tuple.
   pybind11::handle direct = {};
   bool chooses_autocast = false;  ///< whether the stage has its own autocast, not that of the loop
+  bool takes_number = false;
 };
 
 /// One iteration over a feed. Batches are copied and pass through the stages. The loop body is the
