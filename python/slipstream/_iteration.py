@@ -17,6 +17,9 @@ from ._stages import Stage, first_module
 from ._worker_errors import with_type
 
 
+ALL = (1 << 64) - 1  # a limit that no iteration reaches
+
+
 class Loop(Protocol):
     """Gives batches. After an error, the next call gives the batch that follows the failed one."""
 
@@ -34,14 +37,21 @@ class Loop(Protocol):
         call."""
         ...
 
+    def lost(self) -> int:
+        """Returns the number of batches that were taken from the loader and not given."""
+        ...
+
     def close(self) -> None: ...
 
 
 class SerialLoop:
-    """Runs copies and stages on the caller's stream, in the order of a plain loop (`serial=True`)."""
+    """Runs copies and stages on the caller's stream, in the order of a plain loop (`plan="serial"`)."""
 
-    def __init__(self, source: Iterator[Any], stages: Sequence[Stage], device: str, first: int) -> None:
+    def __init__(
+        self, source: Iterator[Any], stages: Sequence[Stage], device: str, first: int, limit: int = ALL
+    ) -> None:
         self.source, self._stages, self._device, self._first = source, stages, device, first
+        self._limit = limit
         self._given, self._failed = 0, ""
         self._counts_loader = False  # reading the CPU time is a system call
         self._wall_s = self._cpu_s = 0.0
@@ -51,6 +61,8 @@ class SerialLoop:
         self._failed = ""
         if differs := self._autocast.end_body():
             raise _native.Error(differs)
+        if self._given >= self._limit:
+            raise StopIteration
         try:
             item = self._counted_next() if self._counts_loader else next(self.source)
         except StopIteration:
@@ -106,14 +118,17 @@ class SerialLoop:
         self._counts_loader = True
         return self._wall_s, self._cpu_s
 
+    def lost(self) -> int:
+        return 0
+
     def close(self) -> None:
         self.source, self._stages = iter(()), ()
         self._autocast.end_body()
 
 
 class Pass:
-    """The native loop of one iteration over a source. As a context manager it gives the loop and closes it at the end;
-    batches that were prepared in advance are then dropped."""
+    """The native loop of one iteration over a source, or over at most `limit` batches of it. As a context manager it
+    gives the loop and closes it at the end; batches that were prepared in advance are then dropped."""
 
     def __init__(
         self,
@@ -123,6 +138,7 @@ class Pass:
         device: str,
         run_ahead: int,
         first: int,
+        limit: int = ALL,
     ) -> None:
         # References of the native loop to Python objects. They are kept here because the garbage collector cannot see
         # references in C++, so cycles through the loop would never be freed.
@@ -144,7 +160,7 @@ class Pass:
             )
             for stage in stages
         ]
-        self._loop = _native.Loop(source, ready, native, device, first, run_ahead, self._kept)
+        self._loop = _native.Loop(source, ready, native, device, first, limit, run_ahead, self._kept)
 
     @property
     def loop(self) -> _native.Loop:
@@ -157,6 +173,13 @@ class Pass:
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         """Closes the loop without waiting for the device."""
         self._loop.close()
+
+
+class LoopOwner(Protocol):
+    """Owns the loop of an iteration."""
+
+    @property
+    def loop(self) -> Loop: ...
 
 
 class Iteration(Iterator[Any]):
@@ -173,14 +196,14 @@ class Iteration(Iterator[Any]):
 
     def __init__(
         self,
-        begin: Callable[[], Pass | SerialLoop],
+        begin: Callable[[], LoopOwner],
         passed: Callable[[int], None] | None = None,
         check: Callable[[], None] | None = None,
         ended: Callable[[], None] | None = None,
         left: Callable[[Loop], None] | None = None,
     ) -> None:
         self._begin, self._passed, self._check, self._ended, self._left = begin, passed, check, ended, left
-        self._owner: Pass | SerialLoop | None = None
+        self._owner: LoopOwner | None = None
         self._loop: Loop | None = None
         self._is_closed = False
 

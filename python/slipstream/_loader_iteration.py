@@ -6,9 +6,10 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ._iteration import Iteration, Pass, SerialLoop
+from ._iteration import Iteration, LoopOwner, Pass, SerialLoop
 from ._native_loading import NativeReading
 from ._order import Run
+from ._plan_choice import PlanChoice, begin_loop
 from ._progress import LoopFlags
 from ._python_loading import PythonReading
 from ._stages import Stage
@@ -22,7 +23,7 @@ class LoaderIteration:
     read: begins an iteration. Its argument is the number of batches that the loop may take in advance.
     make_flags: returns the flags of an iteration for Accelerate, or None if the program does not use it.
     ended: called when the iteration ends or is left.
-    serial: whether stages run on the stream of the loop."""
+    choice: selects the plan."""
 
     def __init__(
         self,
@@ -32,10 +33,10 @@ class LoaderIteration:
         stages: Sequence[Stage],
         device: str,
         run_ahead: int,
-        serial: bool,
+        choice: PlanChoice | str,
     ) -> None:
         self._read, self._make_flags, self._ended = read, make_flags, ended
-        self._stages, self._device, self._run_ahead, self._serial = stages, device, run_ahead, serial
+        self._stages, self._device, self._run_ahead, self._choice = stages, device, run_ahead, choice
         self._given = 0
 
     def iterator(self) -> Iteration:
@@ -43,18 +44,22 @@ class LoaderIteration:
         end = functools.partial(self._end, True)
         return Iteration(self._begin, self._give, self._refill, ended=end, left=self._leave)
 
-    def _begin(self) -> Pass | SerialLoop:
+    def _begin(self) -> LoopOwner:
         self._run, self._reading = self._read(self._run_ahead + len(self._stages) + 2)
-        reading, first = self._reading, self._run.first_number
-        stages = () if self._serial else self._stages
         try:
-            reading.refill(0)
-            self._pass = Pass(reading.source, reading.ready, stages, self._device, self._run_ahead, first)
+            self._reading.refill(0)
+            owner = begin_loop(self._choice, self._make_loop, self._device)
         except BaseException:
-            reading.close()
+            self._reading.close()
             raise
         self._flags = self._make_flags(self._run)
-        return SerialLoop(self._pass.loop, self._stages, self._device, first) if self._serial else self._pass
+        return owner
+
+    def _make_loop(self, plan: str, given: int, limit: int) -> Pass | SerialLoop:
+        reading, device, first = self._reading, self._device, self._run.first_number + given
+        stages = () if plan == "serial" else self._stages
+        self._pass = Pass(reading.source, reading.ready, stages, device, self._run_ahead, first, limit)
+        return SerialLoop(self._pass.loop, self._stages, device, first, limit) if plan == "serial" else self._pass
 
     def _refill(self) -> None:
         self._reading.refill(self._given)

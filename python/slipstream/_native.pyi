@@ -231,6 +231,9 @@ class AutocastWatch:
     def begin_body(self) -> None: ...
     def end_body(self) -> str: ...
 
+def choose_plan(serial_s: Sequence[float], pipelined_s: Sequence[float], /) -> tuple[str, str]:
+    """Returns "serial" or "pipelined", and the reason. Takes the seconds of steps under both, at least one of each."""
+
 class Loop:
     """Iterates over batches that are copied and go through the stages in advance."""
 
@@ -241,6 +244,7 @@ class Loop:
         stages: list[LoopStage],
         device: str,
         first: int,
+        limit: int,
         run_ahead: int,
         kept: list[Any],
         /,

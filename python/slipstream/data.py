@@ -20,6 +20,7 @@ from ._loader_arguments import LoaderArguments
 from ._loader_iteration import LoaderIteration, Reading
 from ._native_loading import NativeLoading
 from ._order import ComputedOrder, ListedOrder, Order, Run, StreamOrder, StreamRun
+from ._plan_choice import PlanChoice
 from ._progress import LoopFlags, has_accelerator
 from ._python_loading import PythonLoading
 from ._seeds import Seed, is_distributed
@@ -313,7 +314,7 @@ class DataLoader:
         return f"DataLoader({self.dataset!r}, batch_size={self.batch_size}, device={self.device})"
 
     def __iter__(self) -> Iterator[Any]:
-        return self._pass((), 2)
+        return self._pass((), 2, "pipelined")
 
     @property
     def epoch(self) -> int:
@@ -443,11 +444,11 @@ class DataLoader:
         if isinstance(self._loading, NativeLoading):
             self._loading.revive_workers()
 
-    def _pass(self, stages: Sequence[Stage], run_ahead: int, serial: bool = False) -> Iterator[Any]:
-        """Returns an iterator over the rest of an epoch, with stages. serial: whether stages run on the loop's stream."""
-        ended = functools.partial(self._warn_of_skipped, stacklevel=4)
+    def _pass(self, stages: Sequence[Stage], run_ahead: int, choice: PlanChoice | str) -> Iterator[Any]:
+        """Returns an iterator over the rest of an epoch, with stages. choice: the plan, or what selects it."""
+        ended = functools.partial(self._warn, stacklevel=5)
         parts = (self._begin_reading, self._make_flags, ended)
-        return LoaderIteration(*parts, stages, self.device, run_ahead, serial).iterator()
+        return LoaderIteration(*parts, stages, self.device, run_ahead, choice).iterator()
 
     def _begin_reading(self, ahead: int) -> tuple[Run, Reading]:
         """Begins an iteration. ahead: number of batches that the loop may take in advance."""

@@ -71,7 +71,8 @@ class DoctorReport:
     """The result of doctor().
 
     Attributes:
-        verdict (str): the bottleneck: "device" (the device that trains, a GPU or a CPU), "copy", "transforms", "collate", "decode", "read" (also the data set's own code that is not known to do something else),
+        verdict (str): the bottleneck: "device" (the device that trains, a GPU or a CPU), "copy", "transforms",
+            "collate", "decode", "read" (also the data set's own code that is not known to do something else),
             "launch_overhead", "lock_contention", "memory_bandwidth", "none", "not_enough_evidence", or the name of a
             part (slipstream.part and the argument `parts`).
         reason (str): the verdict as a sentence.

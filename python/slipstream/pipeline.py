@@ -9,9 +9,10 @@ from typing import Any
 import torch
 
 from . import _native
-from ._checks import EPOCHS, check, choose, device_named, is_device
+from ._checks import EPOCHS, check, choose, device_named, is_device, to_index
 from ._frameworks import is_check_of_lightning, refuse_rebuilding
-from ._iteration import Iteration, Loop, Pass, SerialLoop, warn_of_lost_batches
+from ._iteration import Iteration, Loop, LoopOwner, Pass, SerialLoop, warn_of_lost_batches
+from ._plan_choice import PlanChoice, begin_loop
 from ._progress import HIDDEN, Progress, has_progress, refusing_hidden
 from ._sources import LoaderPosition, States, has_state, make_source, set_epochs
 from ._stages import Stage, refuse_stages, to_stages
@@ -43,8 +44,15 @@ class Pipeline:
             and "cpu" if there is none.
         run_ahead (int, default 2): number of batches, at least 1, that the host may enqueue before it waits for the
             device, in addition to the len(stages) + 2 batches that have device memory.
-        serial (bool, default False): runs everything on the caller's stream in the order of a plain loop, for
-            comparison. Only the copies of a slipstream.DataLoader still run in advance.
+        serial (bool, default False): True means the same as plan="serial".
+        plan (str, default "pipelined"): "pipelined" runs copies and stages in advance. "serial" runs everything on the
+            caller's stream in the order of a plain loop; only the copies of a slipstream.DataLoader still run in
+            advance. "auto" measures both in the first batches and continues with the faster one. All plans give the
+            same batches.
+
+    Attributes:
+        plan (str): the plan. With plan="auto" it is "auto" during the measurement, afterwards "serial" or "pipelined".
+        plan_reason (str): with plan="auto", why that plan was chosen; "" before, and with other plans.
 
     The loop body runs on the caller's current stream, which waits for each batch. The tensors of a batch may be kept
     for any time. The host waits for the device only to stay within `run_ahead`.
@@ -77,6 +85,7 @@ class Pipeline:
         device: str | torch.device | None = None,
         run_ahead: int = 2,
         serial: bool = False,
+        plan: str = "pipelined",
     ) -> None:
         gives_items = hasattr(loader, "__iter__") or hasattr(loader, "__getitem__")
         if isinstance(loader, Dataset) or not gives_items:
@@ -87,8 +96,13 @@ class Pipeline:
         self.stages = to_stages(stages)
         self.device = _choose_device(loader, device)
         self.run_ahead = run_ahead
-        check(choose(serial=(serial, (True, False))))
-        self.serial = bool(serial)
+        problems = choose(serial=(serial, (True, False)), plan=(plan, ("pipelined", "serial", "auto")))
+        if serial and plan == "auto":
+            problems.append("serial=True and plan='auto' contradict each other: leave one of them out")
+        check(problems)
+        self.serial = bool(serial) or plan == "serial"
+        fill = len(self.stages) + 2 + (to_index(run_ahead) or 0)
+        self._choice = PlanChoice(fill) if plan == "auto" else "serial" if self.serial else "pipelined"
         innermost = loader
         while isinstance(innermost, Pipeline):
             innermost = innermost.loader
@@ -103,6 +117,14 @@ class Pipeline:
         elif has_state(loader):
             self.state_dict, self.load_state_dict = self._place.state_dict, self._place.load_state_dict
         refuse_stages(self.stages, run_ahead)
+
+    @property
+    def plan(self) -> str:
+        return self._choice if isinstance(self._choice, str) else self._choice.plan
+
+    @property
+    def plan_reason(self) -> str:
+        return "" if isinstance(self._choice, str) else self._choice.reason
 
     def __len__(self) -> int:
         return len(self.loader)  # type: ignore[arg-type]
@@ -142,7 +164,7 @@ class Pipeline:
             return iter(())
         if not isinstance(self.loader, DataLoader):
             return self._foreign_iteration()
-        return self.loader._pass(self.stages, self.run_ahead, self.serial)
+        return self.loader._pass(self.stages, self.run_ahead, self._choice)
 
     def _foreign_iteration(self) -> Iteration:
         """Iterates over a loader that is not a slipstream.DataLoader.
@@ -159,13 +181,16 @@ class Pipeline:
         stages, device, place = self.stages, self.device, self._place
         epoch = batch = 0
 
-        def begin() -> Pass | SerialLoop:
+        def make(plan: str, given: int, limit: int) -> Pass | SerialLoop:
+            first = (epoch << 32) + batch + given
+            if plan == "serial":
+                return SerialLoop(source, stages, device, first, limit)
+            return Pass(source, ready, stages, device, self.run_ahead, first, limit)
+
+        def begin() -> LoopOwner:
             nonlocal epoch, batch
             epoch, batch = place.begin()
-            first = (epoch << 32) + batch
-            if self.serial:
-                return SerialLoop(source, stages, device, first)
-            return Pass(source, ready, stages, device, self.run_ahead, first)
+            return begin_loop(self._choice, make, device)
 
         def passed(given: int) -> None:
             if progress is not None:

@@ -10,14 +10,16 @@ namespace slipstream {
 
 namespace py = pybind11;
 
-LoopInput::LoopInput(std::shared_ptr<Feed> feed, DrawOrder& draws)
-    : feed_(std::move(feed)), draws_(draws) {}
+LoopInput::LoopInput(std::shared_ptr<Feed> feed, std::uint64_t limit, DrawOrder& draws)
+    : feed_(std::move(feed)), limit_(limit), draws_(draws) {}
 
-bool LoopInput::ready() { return has_item_ || has_ended_ || (!awaits_resume_ && feed_->ready()); }
+bool LoopInput::ready() {
+  return has_item_ || has_ended_ || has_taken_all() || (!awaits_resume_ && feed_->ready());
+}
 
 bool LoopInput::is_over() {
   if (!has_item_ && !has_ended_) {
-    has_item_ = take();
+    has_item_ = !has_taken_all() && take();
     has_ended_ = !has_item_;
   }
   return has_ended_;

@@ -17,14 +17,15 @@ namespace slipstream {
 /// Takes batches from a loop's feed, one at a time. One thread uses it, without the GIL.
 class LoopInput {
  public:
-  LoopInput(std::shared_ptr<Feed> feed, DrawOrder& draws);
+  /// Takes at most `limit` batches from the feed; the others stay in it.
+  LoopInput(std::shared_ptr<Feed> feed, std::uint64_t limit, DrawOrder& draws);
 
   bool wants_thread() const { return feed_->wants_thread(); }
   /// Call this before all other functions if that thread is not the loop's thread.
   void move_to_thread() { feed_->move_to_thread(); }
   /// Whether is_over() would return without waiting.
   bool ready();
-  /// Takes the next batch unless one is already taken, and returns whether there are no more. An
+  /// Takes the next batch unless one is already taken, and returns whether there is none. An
   /// error of the loader takes the place of a batch, and moved() or move() throws it. Only errors
   /// for which ends_loop_at_once() is true are thrown here.
   bool is_over();
@@ -54,8 +55,10 @@ class LoopInput {
 
  private:
   bool take();
+  bool has_taken_all() const { return taken_ >= limit_; }
 
   std::shared_ptr<Feed> feed_;
+  const std::uint64_t limit_;
   DrawOrder& draws_;
   std::exception_ptr error_;
   bool has_item_ = false, has_ended_ = false;

@@ -111,7 +111,7 @@ py::object applied(const LoopStage& stage, const py::object& batch, std::uint64_
 
 StagedLoop::StagedLoop(std::shared_ptr<Feed> feed, std::vector<LoopStage> stages,
                        const std::shared_ptr<Context>& context, std::uint64_t first,
-                       std::size_t run_ahead)
+                       std::uint64_t limit, std::size_t run_ahead)
     : context_(context),
       stages_(std::move(stages)),
       device_(context->device()),
@@ -126,7 +126,7 @@ StagedLoop::StagedLoop(std::shared_ptr<Feed> feed, std::vector<LoopStage> stages
       begun_(lanes_.size()),
       entry_(body_->make_untimed_mark()),
       draws_(device_),
-      input_(std::move(feed), draws_),
+      input_(std::move(feed), limit, draws_),
       stop_([this] { return input_.is_over(); }),
       schedule_(new Schedule(lanes_, lanes_.size(), run_ahead, *this)) {}
 

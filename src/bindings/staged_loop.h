@@ -53,8 +53,10 @@ struct LoopStage {
 class StagedLoop final : Work {
  public:
   /// `first`: index of the first batch, from which stages with a seed derive their random numbers.
+  /// `limit`: the iteration ends after this number of batches, even if the feed has more.
   StagedLoop(std::shared_ptr<Feed> feed, std::vector<LoopStage> stages,
-             const std::shared_ptr<Context>& context, std::uint64_t first, std::size_t run_ahead);
+             const std::shared_ptr<Context>& context, std::uint64_t first, std::uint64_t limit,
+             std::size_t run_ahead);
   ~StagedLoop() override;
   StagedLoop(const StagedLoop&) = delete;
   StagedLoop& operator=(const StagedLoop&) = delete;

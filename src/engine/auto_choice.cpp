@@ -23,19 +23,24 @@ bool differ(const Measured& a, const Measured& b) {
   return fast.value - slow.value > std::hypot(fast.value - fast.low, slow.high - slow.value);
 }
 
-std::string nothing_steady(const SteadyRate& serial, const SteadyRate& pipelined) {
-  std::string whose = serial.is_measured() ? "pipelined" : "serial";
-  if (!serial.is_measured() && !pipelined.is_measured()) whose = "both plans";
+std::string nothing_steady(const PlanRate& serial, const PlanRate& pipelined) {
+  std::string whose = serial.rate ? "pipelined" : "serial";
+  if (!serial.rate && !pipelined.rate) whose = "both plans";
   return "too few steps: all steps of " + whose + " may have used prefetched batches";
+}
+
+PlanRate to_plan_rate(const SteadyRate& rate) {
+  if (!rate.is_measured()) return {};
+  return {rate.rate(), rate.steps(), rate.is_conclusive()};
 }
 
 }  // namespace
 
-AutoChoice choose_mode(const SteadyRate& serial, const SteadyRate& pipelined) {
+AutoChoice choose_mode(const PlanRate& serial, const PlanRate& pipelined) {
   AutoChoice choice{"serial", "", {}, {}};
-  if (serial.is_measured()) choice.serial = serial.rate();
-  if (pipelined.is_measured()) choice.pipelined = pipelined.rate();
-  if (!serial.is_measured() || !pipelined.is_measured()) {
+  if (serial.rate) choice.serial = *serial.rate;
+  if (pipelined.rate) choice.pipelined = *pipelined.rate;
+  if (!serial.rate || !pipelined.rate) {
     choice.reason = nothing_steady(serial, pipelined);
     return choice;
   }
@@ -44,14 +49,18 @@ AutoChoice choose_mode(const SteadyRate& serial, const SteadyRate& pipelined) {
   const std::string other = "serial " + figure(choice.serial.value) + " steps/s";
   if (differ(choice.serial, choice.pipelined))
     choice.reason = one + " steps/s, " + other + ", measured over " +
-                    std::to_string(pipelined.steps()) + " and " + std::to_string(serial.steps()) +
+                    std::to_string(pipelined.steps) + " and " + std::to_string(serial.steps) +
                     " steady steps";
-  else if (serial.is_conclusive() && pipelined.is_conclusive())
+  else if (serial.is_conclusive && pipelined.is_conclusive)
     choice.reason = one + " and " + other + " do not differ by more than the noise";
   else
     choice.reason =
         one + " and " + other + " do not differ by more than prefetched batches may have hidden";
   return choice;
+}
+
+AutoChoice choose_mode(const SteadyRate& serial, const SteadyRate& pipelined) {
+  return choose_mode(to_plan_rate(serial), to_plan_rate(pipelined));
 }
 
 }  // namespace slipstream
