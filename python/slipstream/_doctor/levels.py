@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import linecache
+import os
+import re
+import sys
+import types
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +19,9 @@ from .._blocks import contextmanager
 from .clock import COLLATING, Costs, Key, in_order
 from .rates import LoaderAlone, TrainingRate
 
+# Calls that wait for the device if the tensor is there
+_WAITS = re.compile(r"\.(?:item|cpu|numpy|tolist|nonzero)\(\)|\bprint\(|\b(?:float|int|bool)\(")
+_LONGEST_LINE = 60  # characters of a line of code in the report
 _DATA = (int, float, str, bytes, type(None))
 _COMPUTES = 0.5  # share of CPU time in the wall time of code that computes more than it waits
 _FEW = 16  # a longer list that begins with a number or string is treated as data, without looking at each element
@@ -104,19 +112,49 @@ def page_locked(batch: Any) -> Any:
 
 
 @contextmanager
-def counting_waits(on_gpu: bool) -> Iterator[list[Any]]:
-    """Collects PyTorch's warnings about calls that wait for the device, in a list that is filled at the end of the
-    block."""
+def finding_waits(on_gpu: bool) -> Iterator[list[str]]:
+    """Collects where calls in the block wait for the device, as PyTorch reports them, in a list of places such as
+    "train.py:41 (.item())". Each place is in it once."""
+    places: list[str] = []
     if not on_gpu:
-        yield []
+        yield places
         return
     mode = torch.cuda.get_sync_debug_mode()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(), _noting_waits(places):
         torch.cuda.set_sync_debug_mode("warn")
-        waits: list[Any] = []
         try:
-            yield waits
+            yield places
         finally:
             torch.cuda.set_sync_debug_mode(mode)
-            waits += [each for each in caught if "synchroniz" in str(each.message)]
+
+
+@contextmanager
+def _noting_waits(places: list[str]) -> Iterator[None]:
+    """Adds the place of each warning about a synchronizing call to `places`, in a block in which all warnings can be
+    replaced. Must be used inside of warnings.catch_warnings(), which restores showwarning()."""
+    show = warnings.showwarning
+
+    def note(message: Any, *rest: Any) -> None:
+        # set_sync_debug_mode() itself warns that it is a prototype, which is not a wait.
+        if "called a synchronizing" not in str(message):
+            show(message, *rest)
+        elif (place := _place_of_call(sys._getframe(1))) not in places:
+            places.append(place)
+
+    warnings.filterwarnings("always", message=".*called a synchronizing")
+    warnings.showwarning = note  # type: ignore[assignment]
+    yield
+
+
+def _place_of_call(frame: types.FrameType | None) -> str:
+    """Returns file and line of the innermost call that is not in PyTorch, with the part of the line that waits."""
+    skipped = (os.path.dirname(torch.__file__) + os.sep, warnings.__file__, __file__)
+    while frame is not None and frame.f_code.co_filename.startswith(skipped):
+        frame = frame.f_back
+    if frame is None:
+        return "PyTorch"
+    file, number = frame.f_code.co_filename, frame.f_lineno
+    line = linecache.getline(file, number).strip()
+    found = _WAITS.search(line)
+    words = found.group() if found else line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + "..."
+    return f"{os.path.basename(file)}:{number}" + (f" ({words})" if words else "")

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 from .. import _native, _trees
 from .advice import late_crop
 from .clock import COLLATING, in_order
-from .levels import CacheLevel, by_step, counting_waits, device_cost, find_groups, fresh, mean, page_locked
+from .levels import CacheLevel, by_step, device_cost, find_groups, finding_waits, fresh, mean, page_locked
 from .parts import COLLATE, noted, unique_name
 from .rates import LoaderAlone, LoaderRate, TrainingRate
 from .samples import Samples
@@ -177,8 +177,8 @@ class LevelMeasurements:
         with noted("in the step given to slipstream.doctor, on a batch of the loader", on_device):
             self._user_step(fresh(on_device))
             is_written = not _trees.same(kept, on_device)
-            # Waits are counted in the second step, because the first one initializes libraries, which may wait.
-            with counting_waits(self._on_gpu) as waits:
+            # Waits are searched for in the second step, because the first one initializes libraries, which may wait.
+            with finding_waits(self._on_gpu) as waits:
                 self._user_step(fresh(on_device))
         self._step_waits = bool(waits)
         if is_written:
@@ -186,9 +186,7 @@ class LevelMeasurements:
                 "the step writes to its batch, so cached batches change from step to step"
             )
         if self._step_waits:
-            self.warnings.append(
-                "the step waits for the device (loss.item(), .cpu(), a printed tensor), so the host cannot run ahead"
-            )
+            self.warnings.append(f"the step waits for the device in {' and in '.join(waits)}, so the host cannot run ahead")
 
     def _train_step(self, batch: Any) -> None:
         self._user_step(self._moved(batch) if self._on_gpu else batch)
