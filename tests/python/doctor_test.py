@@ -140,6 +140,24 @@ def test_figures_are_printed_with_their_intervals():
     assert "object at" not in f"{report.advice!r} {report!r} {vars(report)['ceiling']!r}"
 
 
+def documented_keys():
+    """Returns the keys in the tables of docs/doctor-json.md, by the heading above each table."""
+    keys, heading = {}, ""
+    for line in (Path(__file__).parents[2] / "docs" / "doctor-json.md").read_text().splitlines():
+        if found := re.match(r"## `(\w+)`", line):
+            heading = found[1]
+        elif line.startswith("| `"):
+            keys.setdefault(heading, set()).update(re.findall(r"`(\w+)`", line.split(" | ")[0]))
+    return keys
+
+
+def test_documentation_lists_the_keys_of_the_json_report(stated_time, tmp_path):
+    report = write_and_read_report(run_doctor(Images(Compose([noise, slow(0.02)]))), tmp_path)
+    written = {"": set(report), "loader": set(report["loader"])}
+    written |= {name: set(report[name][0]) for name in ("levels", "costs", "changes")}
+    assert documented_keys() == written
+
+
 def test_python_code_on_doctor_page_runs(photos, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "photos").symlink_to(photos)
