@@ -19,10 +19,13 @@ namespace {
 namespace py = pybind11;
 
 /// Converts a Python object with measure(TurnTime) and rate() to a rate. None: there is no rate.
+/// The object may have restart().
 RateInTurns to_rate(const py::object& rate) {
   if (rate.is_none()) return {};
-  return {[rate](const TurnTime& time) { rate.attr("measure")(time); },
-          [rate] { return rate.attr("rate")().cast<Measured>(); }};
+  RateInTurns made = {[rate](const TurnTime& time) { rate.attr("measure")(time); },
+                      [rate] { return rate.attr("rate")().cast<Measured>(); }};
+  if (py::hasattr(rate, "restart")) made.restart = [rate] { rate.attr("restart")(); };
+  return made;
 }
 
 const char* to_text(WorkerCount count) {
@@ -113,6 +116,7 @@ void add_turns(py::module_& module) {
   py::class_<PeriodicTurns>(module, "PeriodicTurns")
       .def_static("of_loader", &PeriodicTurns::of_loader)
       .def_static("of_training", &PeriodicTurns::of_training)
+      .def("restart", &PeriodicTurns::restart)
       .def("begin", &PeriodicTurns::begin)
       .def("add", &PeriodicTurns::add)
       .def("counted", &PeriodicTurns::counted)

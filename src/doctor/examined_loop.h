@@ -15,6 +15,7 @@ namespace slipstream {
 struct RateInTurns {
   std::function<void(const TurnTime& time)> measure = {};  ///< empty: cannot be measured
   std::function<Measured()> figure = {};                   ///< n = 0: not measured yet
+  std::function<void()> restart = {};                      ///< forgets all turns; may be empty
 
   bool is_measured() const { return figure && figure().n > 0; }
 };

@@ -27,7 +27,7 @@ void ExaminedPipeline::train(TrainingRate& rate, const TurnTime& time) {
 
 RateInTurns ExaminedPipeline::with_training(TrainingRate& rate) {
   return {[this, &rate](const TurnTime& time) { train(rate, time); },
-          [&rate] { return rate.rate(); }};
+          [&rate] { return rate.rate(); }, [&rate] { rate.restart(); }};
 }
 
 RateInTurns ExaminedPipeline::drained(DrainedRate& rate) {

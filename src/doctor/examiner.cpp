@@ -73,7 +73,8 @@ void Examiner::report_least_time(double seconds, const std::string& why) {
 void Examiner::declare_task(const std::string& what, const RateInTurns& rate, std::string& error,
                             double weight, bool is_essential) {
   if (rate.measure)
-    tasks_.push_back({what, rate.measure, &error, is_essential, weight, rate.figure});
+    tasks_.push_back(
+        {what, rate.measure, &error, is_essential, weight, rate.figure, 0, rate.restart});
 }
 
 void Examiner::declare_levels(bool are_essential) {
@@ -123,17 +124,17 @@ void Examiner::attempt(Task& task, TurnTime time) {
   }
 }
 
-/// Returns the ceiling and the whole loop if the whole loop is certainly faster. This is
-/// impossible, so the machine was slower while one of the two was measured.
-std::vector<Task*> Examiner::doubtful() {
-  const ExaminedLevel &ceiling = levels_.front(), &whole = levels_.back();
-  if (!ceiling.training.is_measured() || !whole.training.is_measured()) return {};
-  if (ratio(whole.training.figure(), ceiling.training.figure()).low <= 1) return {};
-  std::vector<Task*> both;
-  for (Task& task : tasks_)
-    if (task.error == &ceiling.level.error || task.error == &whole.level.error)
-      both.push_back(&task);
-  return both;
+/// Returns the ceiling if a level that does more work is certainly faster, and nullptr otherwise.
+/// The ceiling is measured first, when the machine may not have reached its usual speed yet.
+Task* Examiner::doubtful() {
+  const RateInTurns& ceiling = levels_.front().training;
+  if (!ceiling.is_measured()) return nullptr;
+  const Measured limit = ceiling.figure();
+  const auto is_faster = [&](const ExaminedLevel& level) {
+    return level.training.is_measured() && ratio(level.training.figure(), limit).low > 1;
+  };
+  if (std::none_of(levels_.begin() + 1, levels_.end(), is_faster)) return nullptr;
+  return &tasks_.front();
 }
 
 Observations Examiner::run() {

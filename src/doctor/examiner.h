@@ -39,7 +39,7 @@ class Examiner {
                     double weight = 1, bool is_essential = false);
   void declare_levels(bool are_essential);
   void attempt(Task& task, TurnTime time);
-  std::vector<Task*> doubtful();
+  Task* doubtful();
 
   Level finished_level(const ExaminedLevel& examined) const;
   Observations observations();

@@ -24,6 +24,11 @@ PeriodicTurns PeriodicTurns::of_loader(std::size_t workers, std::size_t batch_si
 
 PeriodicTurns PeriodicTurns::of_training(std::size_t workers) { return {workers, kWarmUpSteps}; }
 
+void PeriodicTurns::restart() {
+  last_s_.clear();
+  means_s_.clear();
+}
+
 void PeriodicTurns::begin(const TurnTime& time, double now_s) {
   done_ = 0;
   start_s_ = now_s;

@@ -18,8 +18,10 @@ class PeriodicTurns {
   /// Steps/s of training. `workers`: number of workers of the loader; 0 or 1 for cached batches.
   static PeriodicTurns of_training(std::size_t workers);
 
-  /// Begins a turn, which takes about `time.wanted_s`. It takes longer if no whole period has been
-  /// counted by then, even longer than `time.most_s`.
+  /// Forgets all turns.
+  void restart();
+  /// Begins a turn. It takes about `time.wanted_s`, and longer until a period has been counted,
+  /// whatever `time.most_s` is.
   void begin(const TurnTime& time, double now_s);
   /// Counts a batch that has been processed. Returns whether the turn needs another one.
   bool add(double now_s);

@@ -75,6 +75,12 @@ void TrainingRate::measure(Trainer& trainer, const TurnTime& time, const Stop& s
   scarce_ = of_few(last_.step_end_s, cut_ && (cut_->after == "copy" || cut_->after == "collate"));
 }
 
+void TrainingRate::restart() {
+  rate_ = SteadyRate(cut_);
+  scarce_ = {};
+  counters_.clear();
+}
+
 Measured TrainingRate::rate() const {
   if (!rate_.is_measured()) return scarce_;
   const Measured steady = rate_.rate();

@@ -21,6 +21,9 @@ class TrainingRate {
   /// restore the trainer's state.
   void measure(Trainer& trainer, const TurnTime& time, const std::function<bool()>& stop);
 
+  /// Forgets all measured steps.
+  void restart();
+
   const Plan& plan() const { return plan_; }
   /// Sets how long each measure() may train in advance to fill the plan's cache, which takes an
   /// epoch. The default is 0, which does not fill it. Has no effect without a cache or with a cut.

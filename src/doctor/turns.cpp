@@ -49,13 +49,14 @@ class TurnScheduler {
     last_ = &task;
   }
 
+  /// Forgets the turns of a doubtful task and measures it anew, if there is time.
   void check_doubtful() {
-    const auto is_tried = [](const Task& task) { return task.is_attempted(); };
-    if (is_checked_ || !std::all_of(tasks_.begin(), tasks_.end(), is_tried)) return;
-    is_checked_ = true;
-    if (!turns_.doubtful) return;
-    for (Task* task : turns_.doubtful())
-      if (task->error->empty() && task->turn_s < turns_.left() && !turns_.stopped()) take(*task);
+    if (is_repeated_ || !turns_.doubtful) return;
+    Task* const task = turns_.doubtful();
+    if (task == nullptr || !task->error->empty() || task->turn_s >= turns_.left()) return;
+    is_repeated_ = true;
+    if (task->restart) task->restart();
+    take(*task);
   }
 
   /// Returns the next task, or null if all values are certain or the time is used up. Tasks that
@@ -92,7 +93,7 @@ class TurnScheduler {
   double on_others_s_ = 0;
   double turn_s_ = 0;  ///< seconds that the last turn was given
   const Task* last_ = nullptr;
-  bool is_checked_ = false;
+  bool is_repeated_ = false;  ///< whether a doubtful task was measured anew
 };
 
 }  // namespace

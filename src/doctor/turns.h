@@ -18,7 +18,8 @@ struct Task {
   bool is_essential;
   double weight;  ///< share of the time, relative to the other tasks
   std::function<Measured()> figure;
-  double turn_s = 0;  ///< duration of the shortest turn; 0: none yet
+  double turn_s = 0;                   ///< duration of the shortest turn; 0: none yet
+  std::function<void()> restart = {};  ///< forgets all turns; may be empty
 
   bool is_attempted() const { return turn_s > 0 || !error->empty(); }
 };
@@ -28,13 +29,13 @@ struct Turns {
   std::function<double()> left;  ///< returns the remaining seconds
   std::function<bool()> stopped;
   std::function<void(Task& task, const TurnTime& time)> attempt;
-  /// Called once, after all tasks were tried. Returns tasks whose values contradict each other.
-  std::function<std::vector<Task*>()> doubtful = {};
+  /// Called after each turn until it returns a task whose value others contradict; nullptr: none.
+  std::function<Task*()> doubtful = {};
 };
 
 /// Measures the essential tasks first, and then repeatedly the least certain value, until all are
-/// certain or the time is used up. Doubtful tasks get one more turn. Each essential task gets at
-/// most an equal part of the remaining time, so that a slow one cannot leave the others without
+/// certain or the time is used up. A doubtful task is measured anew, once. Each essential task gets
+/// at most an equal part of the remaining time, so that a slow one cannot leave the others without
 /// any. A task that there was no time for gets this as its error.
 void measure_in_turns(std::deque<Task>& tasks, const Turns& turns);
 

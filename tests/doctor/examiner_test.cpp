@@ -53,6 +53,11 @@ class StatedLoop : public ExaminedLoop {
     levels[2].level = named("nothing cached", "", 0);
     levels[0].is_essential = levels[2].is_essential = true;
     levels[0].training = rate("ceiling", ceiling_);
+    if (cold_ceiling_ > 0) levels[0].training.figure = [this] { return ceiling(); };
+    levels[0].training.restart = [this] {
+      is_restarted_ = true;
+      turns_["ceiling"] = 0;
+    };
     levels[1].training = rate("sample", 50);
     levels[2].training = rate("whole", whole_);
     levels[1].loader_alone = rate("sample alone", 40);
@@ -78,6 +83,7 @@ class StatedLoop : public ExaminedLoop {
   unsigned workers_ = 2;
   bool fills_cache_ = false;
   double ceiling_ = 100, whole_ = 5;
+  double cold_ceiling_ = 0;  ///< ceiling until it is restarted; 0: the same
   double cost_s_ = 0.01;  ///< cost of a turn beyond the requested time
 
  private:
@@ -94,6 +100,12 @@ class StatedLoop : public ExaminedLoop {
             }};
   }
 
+  Measured ceiling() {
+    const double value = is_restarted_ ? ceiling_ : cold_ceiling_;
+    return {value, 0.999 * value, 1.001 * value, "1/s", turns_["ceiling"]};
+  }
+
+  bool is_restarted_ = false;
   double now_s_ = 0;
   std::map<std::string, std::size_t> turns_;
 };
@@ -186,11 +198,18 @@ TEST_F(ExaminerTest, FatalErrorEndsTheExamination) {
   EXPECT_EQ(thrown_by([&] { Examiner(refusing, options_).run(); }), "Refused: lost");
 }
 
-TEST_F(ExaminerTest, CeilingBelowTheWholeLoopIsMeasuredAgain) {
+TEST_F(ExaminerTest, CeilingThatALaterLevelExceedsIsMeasuredAnew) {
+  loop_.cold_ceiling_ = 40;  // below the level of processed samples, which reaches 50 steps/s
+  const Observations observed = examine();
+  EXPECT_EQ(std::count(loop_.order_.begin(), loop_.order_.end(), "ceiling"), 2);
+  EXPECT_EQ(std::count(loop_.order_.begin(), loop_.order_.end(), "whole"), 1);
+  EXPECT_EQ(observed.levels.front().with_training->value, 100) << "the first turn is forgotten";
+}
+
+TEST_F(ExaminerTest, CeilingThatStaysTooLowIsMeasuredAnewOnlyOnce) {
   loop_.whole_ = 200;
   examine();
   EXPECT_EQ(std::count(loop_.order_.begin(), loop_.order_.end(), "ceiling"), 2);
-  EXPECT_EQ(std::count(loop_.order_.begin(), loop_.order_.end(), "whole"), 2);
 }
 
 TEST_F(ExaminerTest, TooSmallBudgetIsReportedOnceWithWhatIsLeftOut) {

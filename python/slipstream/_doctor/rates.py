@@ -112,6 +112,10 @@ class TrainingRate:
         self.rate = self._turns.rate
         self.enqueue_s = self.cpu_s = 0.0  # wall time and CPU time of one step on the training thread
 
+    def restart(self) -> None:
+        """Forgets all turns."""
+        self._turns.restart()
+
     def measure(self, given: _native.TurnTime) -> None:
         """Trains for one turn, a part of the measurement."""
         try:
