@@ -19,6 +19,7 @@ from ._torch_check import check_torch
 check_torch()  # before the compiled module is loaded
 
 from . import transforms
+from ._equivalents import from_torchvision
 from ._fit import TrainingEpoch, TrainingResult, TrainingStep
 from ._native import Error, Measured, Refused
 from .data import DataLoader
@@ -54,6 +55,7 @@ __all__ = [
     "Watch",
     "WatchReport",
     "doctor",
+    "from_torchvision",
     "open_dataset",
     "part",
     "transforms",

@@ -8,7 +8,7 @@ from typing import Any
 
 from . import _native
 from . import transforms as _T
-from ._doctor.parts import display_name
+from ._doctor.parts import display_name, split_transform
 
 
 class _Nothing(_T.Transform):
@@ -58,6 +58,26 @@ _FORMS: dict[str, Callable[[Any], _T.Transform]] = {
     "ToGray": lambda t: _T.RandomGrayscale(t.p),
     "ToTensorV2": lambda t: NOTHING,
 }
+
+
+def from_torchvision(transform: Any) -> _T.Compose:
+    """Returns a Compose with the native equivalent of each part of a transform.
+
+    Arguments:
+        transform: a transform of torchvision or albumentations, a Compose of them, or a function of an image. Parts
+            that have no native equivalent remain as they are, and run as functions in Python on a tensor of channels
+            x height x width. Parts that only convert PIL images to tensors are left out, because native images are
+            tensors already.
+
+    The result has the parameters of `transform`, but uses other random numbers (docs/transforms.md). Raises Refused if
+    a part cannot be used at its place in a Compose.
+
+    >>> from torchvision.transforms import v2
+    >>> ss.from_torchvision(v2.Compose([v2.RandomHorizontalFlip(0.3), v2.ToImage()]))
+    Compose({"op": "random_horizontal_flip", "p": 0.3})
+    """
+
+    return equivalent_chain([] if transform is None else split_transform(transform))
 
 
 def equivalent_chain(parts: Sequence[Any]) -> _T.Compose:

@@ -132,28 +132,6 @@ class Transform:
         return f"{type(self).__name__}({', '.join(steps)})"
 
 
-def from_torchvision(transform: Any) -> Compose:
-    """Returns a Compose with the native equivalent of each part of a transform.
-
-    Arguments:
-        transform: a transform of torchvision or albumentations, a Compose of them, or a function of an image. Parts
-            that have no native equivalent remain as they are, and run as functions in Python on a tensor of channels
-            x height x width. Parts that only convert PIL images to tensors are left out, because native images are
-            tensors already.
-
-    The result has the parameters of `transform`, but uses other random numbers (docs/transforms.md). Raises Refused if
-    a part cannot be used at its place in a Compose.
-
-    >>> from torchvision.transforms import v2
-    >>> ss.transforms.from_torchvision(v2.Compose([v2.RandomHorizontalFlip(0.3), v2.ToImage()]))
-    Compose({"op": "random_horizontal_flip", "p": 0.3})
-    """
-    from ._doctor.parts import split_transform  # imported here, because these modules import this one
-    from ._equivalents import equivalent_chain
-
-    return equivalent_chain([] if transform is None else split_transform(transform))
-
-
 class Compose(Transform):
     """Applies several transforms one after the other.
 

@@ -58,7 +58,8 @@ TEST(DoctorJson, HasExpectedKeysInOrder) {
               ElementsAre("name", "seconds", "enqueue_s", "bytes"));
   EXPECT_THAT(list_keys(json.at("changes").at(0)),
               ElementsAre("id", "description", "action", "can_apply", "effort", "bottleneck",
-                          "predicted", "gain", "is_upper_bound"));
+                          "predicted", "gain", "is_upper_bound", "measured", "measured_gain",
+                          "code"));
   EXPECT_THAT(list_keys(json.at("outcome")),
               ElementsAre("changes", "before", "predicted", "measured", "plan", "note"));
   EXPECT_THAT(list_keys(json.at("utilization")),

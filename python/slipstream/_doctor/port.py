@@ -8,8 +8,8 @@ from typing import Any
 
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler, default_collate
 
-from .. import data, datasets, image_folder, transforms
-from .._equivalents import equivalent_chain
+from .. import data, datasets, image_folder
+from .._equivalents import equivalent_chain, from_torchvision
 from .._native import Refused
 from .loaders import Loaders
 from .parts import Parts
@@ -36,11 +36,11 @@ def port(loaders: Loaders, parts: Parts, name: str, device: str, workers: int, k
     loader: Any = loaders.loader
     _refuse(loaders, parts)
     if kept == 0 and _is_image_folder(loader.dataset):
-        chain = transforms.from_torchvision(loader.dataset.transform)
+        chain = from_torchvision(loader.dataset.transform)
         dataset: Any = image_folder.ImageFolder(loader.dataset.root, chain)
         source = (
             f"data = ss.ImageFolder({name}.dataset.root, "
-            f"ss.transforms.from_torchvision({name}.dataset.transform))"
+            f"ss.from_torchvision({name}.dataset.transform))"
         )
         described = "which reads the image folder without Python"
     else:
@@ -90,7 +90,7 @@ def _python_dataset(parts: Parts, name: str, kept: int) -> tuple[Any, str]:
     else:
         lines.append(f"{holder}.transform = type(transform)(list(transform.transforms)[:{kept}])")
         rest = f"type(transform)(list(transform.transforms)[{kept}:])"
-    lines.append(f"data = ss.PythonDataset(data, ss.transforms.from_torchvision({rest}))")
+    lines.append(f"data = ss.PythonDataset(data, ss.from_torchvision({rest}))")
     return dataset, "\n".join(lines)
 
 
