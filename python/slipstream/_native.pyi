@@ -318,6 +318,9 @@ class TrainerSettings:
     def add_stage(
         self, name: str, module: torch.nn.Module | None, function: Callable[..., Any], /
     ) -> None: ...
+    def set_order(self, order: Any, batches_per_epoch: int, batch_size: int, /) -> None:
+        """Makes `order`, a _training_order.TrainingOrder, list the batches. batch_size: samples of the largest one."""
+
     def add_group(
         self, parameters: list[torch.Tensor], lr: float | None, weight_decay: float | None, /
     ) -> None: ...
@@ -493,8 +496,13 @@ class LoaderDrain:
     def sample_costs(self) -> SampleCosts: ...
     def costs(self, all: LoaderDrain, /) -> list[HostStepCost]: ...
 
-def examined(loader: Loader, after: str, items: int, workers: int, /) -> Loader:
-    """Returns a loader with the data of `loader` that starts with `items` cached results of the step `after`."""
+def examined(
+    loader: Loader, after: str, items: int, workers: int, listed: Dataset | None, batch_size: int, /
+) -> Loader:
+    """Returns a loader with the data of `loader` that starts with `items` cached results of the step `after`.
+
+    listed: if a sampler lists the batches, the samples of its batches, which the loader gives in batches of
+        `batch_size`; otherwise None."""
 
 def possible_on_device(loader: Loader, /) -> str:
     """Returns the name of the first transform that could run on the device but does not; "" if there is none."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from multiprocessing.context import BaseContext
 from typing import Any
 
 from . import _native
 from ._checks import shortened
 from ._moves import fitting, refuse_moving_images_alone, refuse_moving_with
-from ._order import ComputedOrder, ComputedRun, ListedRun, Order
+from ._order import ComputedOrder, ComputedRun, ListedRun, Order, SampleKey
 from ._steps import refuse_samples_in_python
 from ._worker_process import Job
 from ._workers import Workers
 from .datasets import Dataset, PythonSource
 from .transforms import Compose
+
+
+Indices = list[tuple[int, int]]  # index and occurrence of each sample of a batch
 
 
 class NativeReading:
@@ -47,7 +50,7 @@ class ListedReading(NativeReading):
         self._batches, self._first_number = run.batches(), run.first_number
         self._ahead, self._pass = ahead, source.passes()
         self._count = 0
-        self._waiting: list[tuple[int, int]] | None = None  # a batch for which the loader has no memory yet
+        self._waiting: Indices | None = None  # a batch for which the loader has no memory yet
         self._error: BaseException | None = None
         self._has_ended = False
 
@@ -66,9 +69,7 @@ class ListedReading(NativeReading):
 
     def _list_next(self) -> bool:
         try:
-            self._waiting = [(_index(key.sample), key.occurrence) for key in next(self._batches)]
-            if not self._waiting:
-                raise _native.Refused("the batch sampler gives a batch without samples")
+            self._waiting = to_indices(next(self._batches))
             return True
         except StopIteration:
             pass
@@ -77,6 +78,15 @@ class ListedReading(NativeReading):
         self._has_ended = True
         self.source.end_epoch(self._pass)
         return False
+
+
+def to_indices(keys: Iterable[SampleKey]) -> Indices:
+    """Returns index and occurrence of each sample of a batch. Raises Refused if there is no sample, and for samples
+    that are not indices."""
+    indices = [(_index(key.sample), key.occurrence) for key in keys]
+    if not indices:
+        raise _native.Refused("the batch sampler gives a batch without samples")
+    return indices
 
 
 def _index(sample: Any) -> int:

@@ -18,6 +18,10 @@ from ._seeds import Seed, is_distributed
 Ranks = tuple[int, int]  # rank and world size
 
 
+def _ranks_of_group() -> Ranks:
+    return (torch.distributed.get_rank(), torch.distributed.get_world_size()) if is_distributed() else (0, 1)
+
+
 class SampleKey(NamedTuple):
     """Identifies one use of a sample. All random numbers for it follow from these values."""
 
@@ -76,7 +80,7 @@ class ComputedOrder:
     def _ranks_now(self) -> Ranks:
         if self._given_ranks is not None:
             return self._given_ranks
-        return (torch.distributed.get_rank(), torch.distributed.get_world_size()) if is_distributed() else (0, 1)
+        return _ranks_of_group()
 
     @property
     def batch_size(self) -> int:
@@ -254,6 +258,27 @@ class ListedOrder:
         self._epoch = 0
         self._resumes: Mapping[str, Any] | None = None  # a state inside an epoch, from load_state_dict()
         self._run: ListedRun | None = None
+
+    def renewed(self) -> ListedOrder:
+        """Returns an order of the same sampler and seed, at its beginning."""
+        return ListedOrder(self._batch_sampler, self._seed)
+
+    @property
+    def batch_sampler(self) -> Any:
+        return self._batch_sampler
+
+    @property
+    def ranks(self) -> Ranks:
+        """Rank and world size of the processes that train together. The sampler decides what each of them loads."""
+        return _ranks_of_group()
+
+    @property
+    def has_seed(self) -> bool:
+        """Whether the caller gave a seed."""
+        return self._seed.is_given
+
+    def adopt_seed(self, seed: int) -> None:
+        self._seed.adopt(seed)
 
     def seed(self) -> int:
         return self._seed.value(1, False, "")

@@ -11,8 +11,9 @@ from typing import Any
 import torch
 
 from . import _native
-from ._checks import check, check_path
+from ._checks import check, check_path, to_index
 from ._stages import Stage, first_module, refuse_stages
+from ._training_order import TrainingOrder
 from .data import DataLoader, refuse_own_iteration
 from .datasets import PythonSource
 from .pipeline import Pipeline
@@ -46,7 +47,7 @@ def refuse_several_processes(loader: DataLoader) -> None:
     if world_size > 1:
         raise _native.Refused(
             "slipstream.Trainer trains in one process, but torch.distributed has been initialized with "
-            f"{world_size}: give the loader rank=0 and world_size=1, or keep your own loop"
+            f"{world_size}: give the loader rank=0 and world_size=1 and no sampler, or keep your own loop"
         )
 
 
@@ -124,6 +125,7 @@ def make_settings(
     loader = require_loader(source)
     given = dict(options)
     settings = _native.TrainerSettings()
+    _set_order(settings, loader)
     given["steps"] = count_steps(loader, given.pop("steps"), given.pop("epochs"))
     checkpoint = optional_path("checkpoint", given.pop("checkpoint"))
     _set_model(settings, loader, model, given)
@@ -155,6 +157,38 @@ def make_settings(
     kept |= {k: _readable(v) for k, v in options.items() if isinstance(v, str)}
     settings.record_options(f"slipstream.Trainer of {type(model).__name__}", list(kept.items()))
     return settings
+
+
+def _set_order(settings: _native.TrainerSettings, loader: DataLoader) -> None:
+    """Makes the sampler of the loader list the batches, if there is one. Raises Refused for samplers whose order could
+    not be repeated, or whose batches have no known number or size."""
+    order = loader._listed_order()
+    if order is None:
+        return
+    batch_size = loader.batch_size or to_index(getattr(order.batch_sampler, "batch_size", None))
+    if not batch_size or batch_size < 1:
+        raise _native.Refused(
+            f"slipstream.Trainer needs the largest size of a batch, but {type(order.batch_sampler).__name__} has no "
+            "attribute batch_size: set it to the size of its largest batch"
+        )
+    try:
+        length = order.length()
+    except (TypeError, NotImplementedError):
+        length = 0
+    if length < 1:
+        raise _native.Refused(
+            "slipstream.Trainer needs the number of batches in an epoch, but len() of the sampler is not known or 0: "
+            "give the sampler a method __len__() that returns the number of its samples"
+        )
+    sampler = order.batch_sampler
+    while sampler is not None:
+        if getattr(sampler, "generator", sampler) is None:
+            raise _native.Refused(
+                f"the {type(sampler).__name__} samples from PyTorch's default generator, which the model also uses, at "
+                "another time than in a plain loop: give it generator=torch.Generator().manual_seed(1)"
+            )
+        sampler = getattr(sampler, "sampler", None)
+    settings.set_order(TrainingOrder(order, loader._set_epoch_of_sampler), length, batch_size)
 
 
 def check_callable(**functions: Any) -> None:

@@ -251,17 +251,26 @@ class DataLoader:
             native = arguments.with_disk_cache(native)
         return NativeLoading(readable, native, chain, settings, context, arguments.init_function())
 
-    def _native_parts(self) -> tuple[NativeLoading, ComputedOrder]:
+    def _native_parts(self) -> tuple[NativeLoading, ComputedOrder | ListedOrder]:
         """Returns the native loading and the order with the ranks that this process has now. Raises Refused if the
-        loader is not native, or if its order is listed by a sampler."""
-        if not isinstance(self._loading, NativeLoading) or not isinstance(self._order, ComputedOrder):
+        loader is not native."""
+        if not isinstance(self._loading, NativeLoading) or isinstance(self._order, StreamOrder):
             raise _native.Refused(
-                "this needs a slipstream.DataLoader that computes its order and loads without Python for each batch: "
-                "leave out sampler, batch_sampler and collate_fn, use a map-style data set, and give num_workers of "
-                "at least 1 if the data set or a transform is written in Python"
+                "this needs a slipstream.DataLoader that loads without Python for each batch: leave out collate_fn and "
+                "batch_size=None, use a map-style data set, and give num_workers of at least 1 if the data set or a "
+                "transform is written in Python"
             )
-        self._order.take_ranks()
+        if isinstance(self._order, ComputedOrder):
+            self._order.take_ranks()
         return self._loading, self._order
+
+    def _listed_order(self) -> ListedOrder | None:
+        """Returns the order that a sampler lists, or None if the order is computed."""
+        return self._order if isinstance(self._order, ListedOrder) else None
+
+    def _set_epoch_of_sampler(self, epoch: int) -> None:
+        for each in parts_with_epochs(self, self._user_dataset()):
+            each.set_epoch(epoch)
 
     def _measured_native(self) -> _native.Loader:
         """Returns the native loader for uses that do not depend on the seed. Does not sample the seed, which would
@@ -386,8 +395,7 @@ class DataLoader:
         check(epoch=(epoch, 0, EPOCHS - 1))
         number = operator.index(epoch)
         self._order.set_epoch(number)
-        for each in parts_with_epochs(self, self._user_dataset()):
-            each.set_epoch(number)
+        self._set_epoch_of_sampler(number)
 
     def _user_dataset(self) -> Any:
         """The data set in Python that samples come from, or None if they are read natively."""

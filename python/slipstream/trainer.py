@@ -37,7 +37,9 @@ class Trainer:
     Arguments for data and model:
         loader: a slipstream.DataLoader, or a slipstream.Pipeline around one, whose stages run in advance on separate
             streams. The training uses its data set, transforms, order, seed, workers and device; the loader itself is
-            not iterated. If the last batch of an epoch is smaller than the others, it stays smaller.
+            not iterated. A sampler is iterated once for each epoch, and set_epoch() of it is called before, if it has
+            this method. It must have len() and, if it samples random numbers, its own generator. Its state is part of
+            checkpoints. If a batch is smaller than the others, it stays smaller.
         model (torch.nn.Module): is moved to the loader's device and trained in place. `model(*input)` returns a tensor,
             or a tuple or mapping that contains it (see `output`). If the model is in evaluation mode, model.train()
             is called; otherwise its modules keep their modes. All modes are restored afterwards.
@@ -94,7 +96,7 @@ class Trainer:
 
     Arguments for evaluation:
         val (slipstream.DataLoader, default None): the model is evaluated on it after each epoch, without random
-            transforms, but with Python functions among the transforms. Its images must have the dtype and shape of
+            transforms, but with Python functions among the transforms. It must not have a sampler. Its images must have the dtype and shape of
             those in training and a similar range of values, so 0 to 255 is refused if the training has 0 to 1.
         val_may_differ (bool, default False): accepts images of `val` with another shape or range.
         metrics (sequence of str, or mapping, default None): names of scores ("top1", "top5", "class_accuracy",
@@ -338,6 +340,11 @@ class Trainer:
         if isinstance(loader, Pipeline):
             raise _native.Refused(
                 f"{what} is a slipstream.Pipeline: give its loader, because the stages of the training are used"
+            )
+        if require_loader(loader, what)._listed_order() is not None:
+            raise _native.Refused(
+                f"{what} has a sampler, but an evaluation uses each sample of the data set once, in order: leave the "
+                "sampler out, and select samples with slipstream.Subset(dataset, indices)"
             )
         ours, theirs = self._loader._native_dataset().classes, require_loader(loader, what)._native_dataset().classes
         if ours and theirs and ours != theirs:

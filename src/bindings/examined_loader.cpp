@@ -21,11 +21,13 @@ namespace {
 namespace py = pybind11;
 
 std::shared_ptr<NativeLoader> examined(const NativeLoader& loader, const std::string& after,
-                                       std::size_t items, unsigned workers) {
+                                       std::size_t items, unsigned workers,
+                                       const std::shared_ptr<Dataset>& listed,
+                                       std::size_t batch_size) {
   std::optional<HostCut> cut;
   if (!after.empty()) cut = {after, items};
   const GilRelease unlocked;
-  return loader.examined(std::move(cut), workers);
+  return loader.examined(std::move(cut), workers, listed, batch_size);
 }
 
 /// Measures samples/s of a loader whose batches stay on the host and are discarded.

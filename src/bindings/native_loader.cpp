@@ -11,6 +11,7 @@
 
 #include "bindings/gil.h"
 #include "bindings/process_dataset.h"
+#include "bindings/python_lister.h"
 #include "engine/augment_stage.h"
 #include "engine/context_parts.h"
 #include "engine/mix_stage.h"
@@ -115,8 +116,9 @@ std::shared_ptr<NativeLoader> NativeLoader::copy() const {
                                         std::move(options), pool_, form_, delivery_);
 }
 
-std::shared_ptr<NativeLoader> NativeLoader::examined(std::optional<HostCut> cut,
-                                                     unsigned workers) const {
+std::shared_ptr<NativeLoader> NativeLoader::examined(std::optional<HostCut> cut, unsigned workers,
+                                                     std::shared_ptr<const Dataset> listed,
+                                                     std::size_t batch_size) const {
   if (pool_)
     throw Refused(
         "a slipstream.DataLoader whose data set or transforms are written in Python cannot be "
@@ -129,8 +131,9 @@ std::shared_ptr<NativeLoader> NativeLoader::examined(std::optional<HostCut> cut,
   options.cut = std::move(cut);
   options.batches = nullptr;
   options.shared_samples = nullptr;
-  return std::make_shared<NativeLoader>(context_, dataset_, transforms_, std::move(options),
-                                        nullptr, nullptr);
+  if (listed != nullptr) options.batch_size = batch_size;
+  return std::make_shared<NativeLoader>(context_, listed ? std::move(listed) : dataset_,
+                                        transforms_, std::move(options), nullptr, nullptr);
 }
 
 NativeLoader::~NativeLoader() {
@@ -230,14 +233,7 @@ bool NativeLoader::add_batch(std::uint64_t pass, std::uint64_t number,
                              const std::vector<std::pair<std::uint64_t, std::uint16_t>>& samples) {
   const std::lock_guard using_it(using_);
   check_pass(pass);
-  std::vector<BatchQueue::Item> items;
-  for (const auto& [sample, occurrence] : samples) {
-    items.push_back({sample, occurrence});
-    if (sample >= dataset_->size())
-      throw Refused("the sampler gives index " + std::to_string(sample) +
-                    ", but the data set has " + std::to_string(dataset_->size()) +
-                    " samples, counted from 0");
-  }
+  std::vector<BatchQueue::Item> items = make_items(samples, dataset_->size());
   if (samples.size() > options_.batch_size) {
     if (position_ < options_.batches->size() || taken_) return false;
     DataLoaderOptions options = options_;

@@ -126,9 +126,12 @@ class NativeLoader {
   pybind11::object built(const GivenBatch& batch) const;
 
   /// Creates a loader for measurements: it starts at the first batch, produces only full batches
-  /// with `workers` threads, and caches the results of the step that `cut` names. Throws Refused if
-  /// a step is in Python.
-  std::shared_ptr<NativeLoader> examined(std::optional<HostCut> cut, unsigned workers) const;
+  /// with `workers` threads, and caches the results of the step that `cut` names. `listed`: if a
+  /// sampler lists the batches, the samples of its batches in order, which are read instead, in
+  /// batches of `batch_size`; otherwise nullptr. Throws Refused if a step is in Python.
+  std::shared_ptr<NativeLoader> examined(std::optional<HostCut> cut, unsigned workers,
+                                         std::shared_ptr<const Dataset> listed,
+                                         std::size_t batch_size) const;
 
   double timeout_s() const { return delivery_.timeout_s; }
   Context& context() { return *context_; }

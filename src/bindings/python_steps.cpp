@@ -76,23 +76,25 @@ at::Tensor require_tensor(py::handle value, const std::string& who) {
               std::string(py::str(py::type::of(value).attr("__name__"))));
 }
 
-void leave_off_what_fills_up(Batch& batch, const LastBatch& last) {
-  if (last.size == last.batch_size ||
-      batch.number() % last.batches_per_epoch != last.batches_per_epoch - 1)
-    return;
+void leave_off_what_fills_up(Batch& batch, const BatchSizes& sizes) {
+  const std::int64_t size = sizes.size(batch.number());
+  if (size == sizes.full) return;
   for (const auto& [name, tensor] : std::vector(batch.fields()))
-    if (tensor.dim() > 0 && tensor.size(0) == last.batch_size)
-      batch.set(name, tensor.narrow(0, 0, last.size), batch.classes(name));
+    if (tensor.dim() > 0 && tensor.size(0) == sizes.full)
+      batch.set(name, tensor.narrow(0, 0, size), batch.classes(name));
 }
 
 class TrainedModule final : public PythonModule {
  public:
   TrainedModule(const py::object& module, py::handle kept, py::handle function, NamedFields inputs,
-                LastBatch last)
-      : PythonModule(module, kept), function_(function), inputs_(std::move(inputs)), last_(last) {}
+                BatchSizes sizes)
+      : PythonModule(module, kept),
+        function_(function),
+        inputs_(std::move(inputs)),
+        sizes_(std::move(sizes)) {}
 
   at::Tensor forward(Batch& batch) {
-    if (is_training()) leave_off_what_fills_up(batch, last_);
+    if (is_training()) leave_off_what_fills_up(batch, sizes_);
     const GilAcquire locked;
     check_same();
     const py::object output = called(function_, make_arguments(batch, inputs_, nullptr));
@@ -103,7 +105,7 @@ class TrainedModule final : public PythonModule {
  private:
   py::handle function_;
   NamedFields inputs_;
-  LastBatch last_;
+  BatchSizes sizes_;
 };
 
 void add_note(py::error_already_set& raised, const std::string& place) {
@@ -148,8 +150,9 @@ NamedFields collect_fields(const Dataset& dataset) {
 }
 
 ModuleRef python_module(const py::object& module, py::handle kept, py::handle function,
-                        NamedFields inputs, LastBatch last) {
-  return {std::make_shared<TrainedModule>(module, kept, function, std::move(inputs), last)};
+                        NamedFields inputs, BatchSizes sizes) {
+  return {
+      std::make_shared<TrainedModule>(module, kept, function, std::move(inputs), std::move(sizes))};
 }
 
 Loss python_loss(py::handle function, const std::string& input, NamedFields targets) {

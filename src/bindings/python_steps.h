@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,10 +18,10 @@ struct NamedField {
 using NamedFields = std::vector<NamedField>;
 NamedFields collect_fields(const Dataset& dataset);
 
-/// The size of an epoch's last batch, if it is smaller than the others.
-struct LastBatch {
-  std::uint64_t batches_per_epoch = 1;
-  std::int64_t batch_size = 1, size = 1;
+/// The number of samples in each batch of a training.
+struct BatchSizes {
+  std::int64_t full = 1;  ///< samples of a slab; those after the batch's own only fill it up
+  std::function<std::int64_t(std::uint64_t batch)> size;
 };
 
 /// Calls function(*arguments). If the function forks and returns in the child, ends the child,
@@ -33,9 +34,9 @@ pybind11::object call_in_run(pybind11::handle function, const pybind11::tuple& a
 // Python list (kept_in()).
 
 /// Wraps function(*inputs), which calls `module` and returns a tensor. In training, samples that
-/// only fill up the last batch of an epoch are not passed.
+/// only fill up a smaller batch are not passed.
 ModuleRef python_module(const pybind11::object& module, pybind11::handle kept,
-                        pybind11::handle function, NamedFields inputs, LastBatch last);
+                        pybind11::handle function, NamedFields inputs, BatchSizes sizes);
 /// Wraps function(output, *targets), which returns a scalar.
 Loss python_loss(pybind11::handle function, const std::string& input, NamedFields targets);
 /// Wraps function(output, *targets), which returns a score for each sample. The metric is their

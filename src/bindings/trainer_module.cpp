@@ -64,6 +64,10 @@ void add_parts(py::class_<S>& settings) {
            [](S& made, std::string name, py::object of, py::object function) {
              made.stages.push_back({std::move(name), std::move(of), std::move(function)});
            })
+      .def("set_order",
+           [](S& made, py::object order, std::uint64_t batches_per_epoch, std::size_t batch_size) {
+             made.order = {std::move(order), batches_per_epoch, batch_size};
+           })
       .def("add_group",
            [](S& made, std::vector<at::Tensor> parameters, std::optional<double> lr,
               std::optional<double> weight_decay) {

@@ -11,11 +11,20 @@ namespace {
 
 namespace py = pybind11;
 
-LastBatch last_batch(const NativeLoader& loader, const Pipeline& pipeline) {
-  const std::uint64_t size = loader.options().batch_size;
-  const std::uint64_t rest = loader.keeps_rest() ? loader.dataset()->size() % size : 0;
-  return {pipeline.batches_per_epoch(), static_cast<std::int64_t>(size),
-          static_cast<std::int64_t>(rest == 0 ? size : rest)};
+BatchSizes batch_sizes(const NativeLoader& loader, const Pipeline& pipeline) {
+  const std::uint64_t full = pipeline.options().batch_size;
+  if (const auto lister = pipeline.lister())
+    return {static_cast<std::int64_t>(full), [lister, full](std::uint64_t batch) {
+              const std::shared_ptr<BatchQueue> queue = lister->queue();
+              // Measurements train on full batches that are not listed.
+              return static_cast<std::int64_t>(queue->has(batch) ? queue->batch_size(batch) : full);
+            }};
+  const std::uint64_t rest = loader.keeps_rest() ? loader.dataset()->size() % full : 0;
+  const std::uint64_t last = rest == 0 ? full : rest;
+  return {static_cast<std::int64_t>(full),
+          [full, last, length = pipeline.batches_per_epoch()](std::uint64_t batch) {
+            return static_cast<std::int64_t>(batch % length == length - 1 ? last : full);
+          }};
 }
 
 NamedFields chosen(const NamedFields& all, const std::vector<std::string>& names) {
@@ -118,9 +127,11 @@ std::vector<std::string> metrics_for(const FieldSpec& target, const TrainerSetti
 
 }  // namespace
 
-Pipeline make_data_pipeline(const NativeLoader& loader, bool is_evaluated) {
+Pipeline make_data_pipeline(const NativeLoader& loader, bool is_evaluated,
+                            std::optional<std::size_t> batch_size) {
   loader.check_process();
-  const DataLoaderOptions& given = loader.options();
+  DataLoaderOptions given = loader.options();
+  given.batch_size = batch_size.value_or(given.batch_size);
   if (given.rank.count != 1)
     throw Refused(
         "slipstream.Trainer trains in one process, but the loader loads the share of one of "
@@ -141,8 +152,13 @@ Pipeline make_data_pipeline(const NativeLoader& loader, bool is_evaluated) {
 
 Pipeline build_pipeline(const NativeLoader& loader, const TrainerSettings& settings,
                         WorkloadInfo& workload) {
-  Pipeline made = make_data_pipeline(loader, /*is_evaluated=*/false);
+  const auto& order = settings.order;
+  Pipeline made = make_data_pipeline(loader, /*is_evaluated=*/false,
+                                     order ? std::optional(order->batch_size) : std::nullopt);
   const py::handle kept = settings.kept;
+  if (order)
+    made = std::move(made).listed_by(
+        std::make_shared<PythonLister>(*order, kept, loader.dataset()->size(), settings.steps));
   const NamedFields fields = collect_fields(*loader.dataset());
   const NamedFields inputs = chosen(fields, settings.inputs);
   const NamedFields targets = chosen(fields, settings.targets);
@@ -159,11 +175,11 @@ Pipeline build_pipeline(const NativeLoader& loader, const TrainerSettings& setti
   const Loss loss = settings.loss.is_none()
                         ? cross_entropy(inputs.front().name, target)
                         : python_loss(kept_in(kept, settings.loss), inputs.front().name, targets);
-  const LastBatch last = last_batch(loader, made);
-  made = std::move(made).train(
-      kTrainName,
-      python_module(settings.module, kept, kept_in(kept, settings.forward), inputs, last),
-      build_optimizer(settings), loss, settings.training);
+  BatchSizes sizes = batch_sizes(loader, made);
+  made = std::move(made).train(kTrainName,
+                               python_module(settings.module, kept, kept_in(kept, settings.forward),
+                                             inputs, std::move(sizes)),
+                               build_optimizer(settings), loss, settings.training);
   made = settings.schedule.applied(std::move(made), settings.steps, workload);
   const FieldSpec labels = counted_field(*loader.dataset(), target, settings.num_classes);
   for (const std::string& name : settings.metrics.value_or(metrics_for(labels, settings)))

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bindings/native_loader.h"
+#include "bindings/python_lister.h"
 #include "bindings/python_steps.h"
 #include "training/run_logging.h"
 #include "training/schedule_settings.h"
@@ -33,6 +34,7 @@ struct TrainerSettings {
   pybind11::object module, forward;
   pybind11::object loss;  ///< None: cross entropy
   std::vector<std::string> inputs, targets;
+  std::optional<OrderSettings> order;  ///< no value: the loader computes the order
   std::vector<StageSettings> stages;
   std::string optimizer = "sgd";
   double lr = 1e-3;
@@ -62,8 +64,10 @@ struct TrainerSettings {
 
 /// Creates a pipeline with a loader's data, transforms and order, without stages. If
 /// `is_evaluated`, evaluation also runs the functions in Python, which it otherwise leaves out.
-/// Throws Refused for a loader that loads the share of one of several processes.
-Pipeline make_data_pipeline(const NativeLoader& loader, bool is_evaluated);
+/// `batch_size`: that of the pipeline, without a value that of the loader. Throws Refused for a
+/// loader that loads the share of one of several processes.
+Pipeline make_data_pipeline(const NativeLoader& loader, bool is_evaluated,
+                            std::optional<std::size_t> batch_size = std::nullopt);
 /// Creates the pipeline of make_data_pipeline() with stages, model, loss and metrics. Adds the
 /// options of the schedule to `workload`. Needs the GIL. Throws Refused for invalid settings.
 Pipeline build_pipeline(const NativeLoader& loader, const TrainerSettings& settings,

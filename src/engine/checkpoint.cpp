@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "core/files.h"
+#include "core/fingerprint.h"
 #include "core/start_thread.h"
 #include "cuda/cuda.h"
 #include "engine/access.h"
@@ -25,7 +26,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string describe_order(const SampleOptions& options) {
+/// Name of the file with State::order, which only trainings with a lister have.
+constexpr const char* kOrderFile = "sampler.pt";
+
+std::string describe_order(const Pipeline& pipeline) {
+  if (pipeline.lister() != nullptr) return "listed by a sampler";
+  const SampleOptions& options = pipeline.options();
   std::string order = options.shuffle ? "shuffled" : "by number";
   if (options.sampler.size()) order += ", sampled by weight or class";
   if (!options.drop_last) order += ", the last batch filled up";
@@ -39,7 +45,7 @@ CheckpointRecord make_record(const Pipeline& pipeline) {
           .samples = pipeline.dataset()->size(),
           .accumulate = pipeline.training().accumulate,
           .data = pipeline.dataset()->identity(),
-          .order = describe_order(pipeline.options())};
+          .order = describe_order(pipeline)};
 }
 
 void check_same_training(const CheckpointRecord& there, const CheckpointRecord& here,
@@ -71,6 +77,29 @@ void check_copied_whole(const State& from, const State& to, const fs::path& path
     if (!lost.empty()) problems.push_back(path.string() + ": " + lost);
   }
   refuse(problems);
+}
+
+void write_order(const State& state, const fs::path& folder, FileFingerprints& fingerprints) {
+  if (state.order.empty()) return;
+  fingerprints[kOrderFile] = fingerprint(state.order.data(), state.order.size());
+  const auto bytes = std::as_bytes(std::span(state.order));
+  write_file_durably(folder / kOrderFile, {&bytes, 1});
+}
+
+/// Reads the file of write_order() and removes it from `fingerprints`. Returns "" if there is none.
+std::string read_order(const fs::path& folder, FileFingerprints& fingerprints) {
+  const auto found = fingerprints.extract(kOrderFile);
+  if (found.empty()) return "";
+  std::string order;
+  try {
+    order = read_text(folder / kOrderFile, kMostWrittenBytes);
+  } catch (const Error& error) {
+    throw DamagedCheckpoint(error.what());
+  }
+  if (fingerprint(order.data(), order.size()) != found.mapped())
+    throw DamagedCheckpoint((folder / kOrderFile).string() +
+                            " is damaged: its content is not what was written");
+  return order;
 }
 
 CheckpointRecord read_record(const fs::path& folder) {
@@ -210,6 +239,7 @@ struct Checkpoints::Impl {
     record.notes = options.notes;
     folder.add(state.position, [&](const fs::path& into) {
       record.fingerprints = write_tensors(state, into);
+      write_order(state, into, record.fingerprints);
       const std::string text = to_json_text(record);
       const auto bytes = std::as_bytes(std::span(text));
       write_file_durably(into / kRecordFile, {&bytes, 1});
@@ -330,13 +360,14 @@ LoadedCheckpoint load_checkpoint(Trainer& trainer, const fs::path& path) {
   if (!fs::is_directory(path, failed))
     throw Refused("there is no checkpoint at " + path.string() +
                   ": a checkpoint is a folder such as step-00000100");
-  const CheckpointRecord record = read_record(path);
+  CheckpointRecord record = read_record(path);
   if (const auto named = parse_step(path); named && *named != record.step)
     throw DamagedCheckpoint(path.string() + " is damaged: its record is of step " +
                             std::to_string(record.step));
   // The tensors are read into a copy, and the trainer changes only after all checks, so that a
   // refused checkpoint leaves it as it was.
   State state = trainer.state();
+  state.order = read_order(path, record.fingerprints);
   read_tensors(path, record.fingerprints, state);
   check_same_training(record, make_record(trainer.pipeline()), path);
   check_copied_whole(state, Access::of(trainer).state.live(), path);

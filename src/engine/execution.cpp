@@ -37,6 +37,7 @@ std::vector<const Fields*> Execution::Slot::own() const {
 Execution::Execution(Setup setup)
     : setup_(std::move(setup)),
       feed_(setup_.before ? &setup_.feed : nullptr),
+      lister_(lister_of_run(setup_.bound.pipeline, setup_.options)),
       context_(setup_.bound.context),
       slots_(setup_.plan.schedule.depth),
       // The most batches that can be enqueued and not yet completed, so per-batch data is kept in
@@ -89,7 +90,20 @@ Execution::~Execution() {
   }
 }
 
-bool Execution::input_ready(std::uint64_t) { return feed_ == nullptr || staged_ || feed_->ready(); }
+bool Execution::input_ready(std::uint64_t batch) {
+  list_batches(batch);
+  return feed_ == nullptr || staged_ || feed_->ready();
+}
+
+void Execution::list_batches(std::uint64_t batch) {
+  if (lister_ == nullptr) return;
+  // If list() throws, the entry stays "input", as in take_input().
+  std::string doing = std::exchange(running_.front(), "input");
+  const std::uint64_t next = setup_.first_step + batch;
+  lister_->list(setup_.first_step + trained_, next, next + feed_->loader()->slabs());
+  feed_->notify_added();
+  running_.front() = std::move(doing);
+}
 
 void Execution::await_input(std::uint64_t) { staged_ = take_input(); }
 
@@ -206,6 +220,7 @@ void Execution::hand_state_over(std::uint64_t batch) {
   taken->position = setup_.first_step + batch + 1;
   taken->loss_digest = loss_digest_;
   taken->epoch_losses = epoch_losses_;
+  if (lister_ != nullptr) taken->order = lister_->state(taken->position);
   call_user("state", batch, [&] { setup_.options.on_state(std::move(*taken)); });
   taken.reset();
 }
@@ -243,6 +258,7 @@ void Execution::completed(std::uint64_t batch, std::span<const Mark* const> begi
     loading_.snapshot(batch, feed_->loader()->counters(), record_.lanes);
   if (batch < warm_up_steps(setup_.options.steps))
     record_.reserved_after_warm_up_bytes = reserved_bytes(context_.device());
+  trained_ = batch + 1;
   report_progress(batch);
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/schedule.h"
+#include "engine/batch_lister.h"
 #include "engine/bound_pipeline.h"
 #include "engine/device_feed.h"
 #include "engine/device_slab.h"
@@ -95,6 +96,8 @@ class Execution final : public Work {
   void check_loss(std::uint64_t batch, float loss);
   void time_lanes(std::uint64_t batch, std::span<const Mark* const> begin,
                   std::span<const Mark* const> end);
+  /// Makes the pipeline's lister list the batches that the loader may load now.
+  void list_batches(std::uint64_t batch);
   HostBatch take_input();
   DeviceSlab make_slab() const;
   void report_progress(std::uint64_t batch);
@@ -103,7 +106,9 @@ class Execution final : public Work {
   std::vector<StepCounter> host_counters() const;
 
   Setup setup_;
-  DeviceFeed* const feed_;  ///< nullptr if batches are cached
+  DeviceFeed* const feed_;     ///< nullptr if batches are cached
+  BatchLister* const lister_;  ///< nullptr if the order of batches is computed
+  std::uint64_t trained_ = 0;  ///< retired batches
   Context& context_;
   SlotRing<Slot> slots_;
   std::size_t window_;

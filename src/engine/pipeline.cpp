@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/batch_lister.h"
 #include "loader/running_order.h"
 
 namespace slipstream {
@@ -107,10 +108,17 @@ DataLoaderOptions Pipeline::loader_options(const Plan& plan) const {
   loader.held_batches = 1 + plan.schedule.run_ahead;
   loader.on_device = transforms_from(planned.on_device);
   loader.batch_ops = batch_ops_;
+  loader.fills_up = lister_ != nullptr;
   return loader;
 }
 
+Pipeline Pipeline::listed_by(std::shared_ptr<BatchLister> lister) && {
+  lister_ = std::move(lister);
+  return std::move(*this);
+}
+
 std::uint64_t Pipeline::batches_per_epoch() const {
+  if (lister_ != nullptr) return lister_->batches_per_epoch();
   const std::uint64_t samples = dataset_->size();
   const DataLoaderOptions loader = loader_options({});
   std::vector<std::string> problems;

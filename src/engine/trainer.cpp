@@ -67,6 +67,8 @@ std::optional<DeviceFeed::Counted> Trainer::Impl::seek(const Plan& plan, const R
     feed_.prepare(dataset, transforms, wanted);
     return std::nullopt;
   }
+  if (BatchLister* lister = lister_of_run(bound.pipeline, options))
+    wanted.batches = lister->queue();
   if (options.cut)
     wanted.cut = {options.cut->after, options.cut->items};
   else

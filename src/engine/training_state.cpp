@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/fingerprint.h"
+#include "engine/batch_lister.h"
 #include "engine/copy_values.h"
 #include "engine/digest.h"
 
@@ -101,11 +102,18 @@ State TrainingState::live() const {
   state.position = position_;
   state.loss_digest = loss_digest_;
   state.epoch_losses = epoch_losses_;
+  state.order = order();
   state.failure = failure_;
   return state;
 }
 
+std::string TrainingState::order() const {
+  const auto& lister = bound_.pipeline.lister();
+  return lister == nullptr ? "" : lister->state(position_);
+}
+
 void TrainingState::restart() {
+  if (const auto& lister = bound_.pipeline.lister()) lister->restore(0, "");
   position_ = 0;
   loss_digest_ = 0;
   epoch_losses_ = {};
@@ -117,6 +125,7 @@ State TrainingState::copy() const {
   state.position = position_;
   state.loss_digest = loss_digest_;
   state.epoch_losses = epoch_losses_;
+  state.order = order();
   state.failure = failure_;
   bound_.synchronize();
   return state;
@@ -128,6 +137,7 @@ void TrainingState::restore(const State& state) {
   // Both checks come before the first copy, so that an error leaves the trainer unchanged.
   check_same("the model", state.model, bound_.persistent);
   check_same("the training step", state.training, training);
+  if (const auto& lister = bound_.pipeline.lister()) lister->restore(state.position, state.order);
   restore_tensors(state.model, bound_.persistent);
   restore_tensors(state.training, training);
   position_ = state.position;

@@ -45,6 +45,8 @@ class TrainingState {
 
  private:
   std::vector<NamedTensor> training_tensors() const;
+  /// Returns State::order.
+  std::string order() const;
 
   const BoundPipeline& bound_;
   std::uint64_t position_ = 0;

@@ -17,6 +17,11 @@ std::uint64_t BatchQueue::size() const {
   return dropped_ + batches_.size();
 }
 
+bool BatchQueue::has(std::uint64_t batch) const {
+  const Lock lock(mutex_);
+  return batch >= dropped_ && batch - dropped_ < batches_.size();
+}
+
 std::size_t BatchQueue::batch_size(std::uint64_t batch) const {
   const Lock lock(mutex_);
   return get(batch).items.size();

@@ -22,9 +22,11 @@
 namespace slipstream {
 namespace {
 
-/// Returns true if the device works on whole slabs, so that all their positions must be filled.
-bool runs_on_device(const DataLoaderOptions& options) {
-  return options.on_device > 0 || !options.batch_ops.empty() || !options.wire.empty();
+/// Returns true if code on the device works on whole slabs, so that all their positions must be
+/// filled.
+bool fills_up(const DataLoaderOptions& options) {
+  return options.fills_up || options.on_device > 0 || !options.batch_ops.empty() ||
+         !options.wire.empty();
 }
 
 }  // namespace
@@ -114,7 +116,7 @@ class DataLoader::Impl {
     }
     ring_.emplace(slabs_, SlabRing::Options{options_.batch_size, options_.held_batches,
                                             options_.first_batch, options_.trace.get(),
-                                            options_.batches.get(), runs_on_device(options_)});
+                                            options_.batches.get(), fills_up(options_)});
     if (options_.read_ahead.reads > 0 && !options_.cut) {
       read_ring_.emplace(steps_, order_, bad_, cached_steps_,
                          ReadRing::Options{options_.read_ahead, options_.batch_size,

@@ -67,6 +67,35 @@ TEST(ListedBatches, WaitingWorkersContinueWhenABatchIsAdded) {
   }
 }
 
+TEST(ListedBatches, NumbersStartAtTheFirstBatchOfTheQueue) {
+  DataLoaderOptions options = listed(2);
+  options.batches = std::make_shared<BatchQueue>(7);
+  options.first_batch = 7;
+  EXPECT_EQ(options.batches->size(), 7);
+  add(options, {4, 5});
+  add(options, {6, 7});
+  EXPECT_FALSE(options.batches->has(6));
+  EXPECT_TRUE(options.batches->has(7) && options.batches->has(8));
+  EXPECT_FALSE(options.batches->has(9));
+  DataLoader loader(std::make_shared<TestSet>(10), no_transforms(), options);
+  for (const std::uint64_t number : {7, 8}) {
+    const HostBatch batch = loader.next();
+    EXPECT_EQ(batch.number, number);
+    EXPECT_EQ(labels(loader, batch, 1).front(), number == 7 ? 4 : 6);
+    loader.release(batch, nullptr);
+    options.batches->drop_before(number + 1);
+    EXPECT_FALSE(options.batches->has(number));
+  }
+}
+
+TEST(ListedBatches, SmallerBatchIsFilledUpWithItsSamplesIfRequested) {
+  DataLoaderOptions options = listed(5);
+  options.fills_up = true;
+  add(options, {3, 8});
+  DataLoader loader(std::make_shared<TestSet>(10), no_transforms(), options);
+  EXPECT_THAT(labels(loader, loader.next(), 5), ElementsAre(3, 8, 3, 8, 3));
+}
+
 TEST(ListedBatches, BatchMayBeLargerThanTheDataSet) {
   const DataLoaderOptions options = listed(4);
   add(options, {0, 1, 1, 0});

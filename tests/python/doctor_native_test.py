@@ -10,6 +10,7 @@ import pytest
 from tensors import all_equal
 import torch
 from torch import nn
+from torch.utils.data import BatchSampler, WeightedRandomSampler
 
 import slipstream as ss
 from slipstream import _native
@@ -136,10 +137,32 @@ def test_mixup_is_reported_as_part_of_the_measurement(photos, device):
     assert "is measured together with MixUp, which follows it" in report.text()
 
 
+@pytest.mark.parametrize("uses_batches", [False, True])
+def test_samples_of_a_sampler_are_measured_without_changing_it(photos, device, uses_batches):
+    generator, seen = torch.Generator().manual_seed(4), set()
+    sampler = WeightedRandomSampler([1.0] * 3 + [0.0] * 46 + [1.0], 13, generator=generator)
+    order = {"batch_sampler": BatchSampler(sampler, 4, False)} if uses_batches else {"sampler": sampler, "batch_size": 4}
+    data = ss.ImageFolder(photos, T.CenterCrop(32))
+    states = generator.get_state(), torch.get_rng_state()
+    expected = {photo.numpy().tobytes() for photo in (data[i][0] for i in (0, 1, 2, 49))}
+
+    def step(batch):
+        assert len(batch[0]) == 4
+        seen.update(photo.cpu().contiguous().numpy().tobytes() for photo in batch[0])
+        return batch[0].float().mean()
+
+    report = ss.doctor(ss.DataLoader(data, num_workers=2, device=device, seed=0, **order), step, budget=1)
+    assert report.rate.n > 0
+    assert len(seen) > 1 and seen <= expected
+    assert torch.equal(generator.get_state(), states[0]) and torch.equal(torch.get_rng_state(), states[1])
+
+
 @pytest.mark.parametrize(("make", "message"), [
     (lambda photos, device: make_loader(photos, device, T.Compose([T.CenterCrop(32), torch.neg])), "written in Python"),
-    (lambda photos, device: ss.DataLoader(ss.Subset(ss.ImageFolder(photos, CHAIN), [1, 2]), sampler=[0], device=device),
-     "leave out sampler"),
+    (lambda photos, device: ss.DataLoader(ss.ImageFolder(photos, CHAIN), collate_fn=list, device=device),
+     "leave out collate_fn"),
+    (lambda photos, device: ss.DataLoader(ss.ImageFolder(photos, CHAIN), batch_sampler=[[1, 2], [3], [4, 5]],
+                                          device=device), "lists batches of 1 to 2 samples"),
     (lambda photos, device: Own(ss.ImageFolder(photos, CHAIN), 4, device=device), r"defines its own __iter__\(\)")])
 def test_loaders_that_cannot_be_measured_are_refused(photos, device, make, message):
     with pytest.raises(ss.Refused, match=message):

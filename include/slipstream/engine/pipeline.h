@@ -19,6 +19,7 @@ inline constexpr const char* kAugmentStep = "augment";
 /// Name of the device step that applies the operations on whole batches (batch_ops.h).
 inline constexpr const char* kMixStep = "mix";
 
+class BatchLister;
 struct StepCosts;
 
 /// A training pipeline, declared once: data set -> transforms of samples -> batch -> copy -> device
@@ -53,6 +54,10 @@ class Pipeline {
   /// Adds a score that is computed when the pipeline is evaluated. Throws Refused if the name is
   /// already used; "loss" and "accuracy" always are.
   Pipeline metric(Metric metric) &&;
+  /// Makes `lister` decide which samples each batch of a training has, such as a sampler in Python.
+  /// The options of the order (shuffle, sampler, rank and drop_last) then only apply to
+  /// measurements of single lanes and cached steps.
+  Pipeline listed_by(std::shared_ptr<BatchLister> lister) &&;
   /// Replaces the training options. Throws Refused if the last stage is a custom TrainStep or has
   /// not been declared yet, and if options are out of range.
   Pipeline with_training(TrainingOptions options) &&;
@@ -76,13 +81,15 @@ class Pipeline {
   const std::shared_ptr<TrainStep>& train_step() const { return step_; }
   /// The module, optimizer and loss of the last stage; empty if it is a custom TrainStep.
   const TrainStage& train_stage() const { return stage_; }
+  /// Lists the batches of a training; nullptr if their order is computed.
+  const std::shared_ptr<BatchLister>& lister() const { return lister_; }
   /// Returns the options of a DataLoader for this pipeline under `plan`. The caller sets the first
   /// batch (first_batch) and the memory resource of the slabs (memory). Throws Refused if the plan
   /// names a transform that the pipeline does not have.
   DataLoaderOptions loader_options(const Plan& plan) const;
-  /// Returns the number of steps in an epoch, which is the same for every plan: samples /
-  /// (batch_size * rank.count), rounded down or, without drop_last, up. Throws Refused if one batch
-  /// of all ranks together is larger than the data set.
+  /// Returns the number of steps in an epoch, which is the same for every plan: that of the lister,
+  /// or samples / (batch_size * rank.count), rounded down or, without drop_last, up. Throws Refused
+  /// if one batch of all ranks together is larger than the data set.
   std::uint64_t batches_per_epoch() const;
 
   /// Returns the names of the host steps in order: read, decode, the transforms before `on_device`
@@ -112,6 +119,7 @@ class Pipeline {
   TrainStage stage_;
   TrainingOptions training_;
   std::shared_ptr<TrainStep> step_;
+  std::shared_ptr<BatchLister> lister_;
   std::vector<Metric> metrics_;
   std::shared_ptr<const StepCosts> costs_;  ///< nullptr: none
 };

@@ -76,6 +76,7 @@ struct State {
   std::uint64_t position = 0;         ///< number of the next step
   std::uint64_t loss_digest = 0;      ///< digest of all losses so far
   EpochLosses epoch_losses = {};
+  std::string order = {};  ///< state of the pipeline's lister at this position; "" without one
   /// The reason why these weights do not belong to any step; "" if they do. It is set in a state
   /// that was taken after a run failed in the middle of a step. A trainer into which such a state
   /// is restored refuses to train.

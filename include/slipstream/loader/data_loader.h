@@ -95,6 +95,9 @@ struct DataLoaderOptions : SampleOptions, LoadingOptions {
   /// With a queue, batches may be smaller than batch_size, and `shuffle`, `sampler`, `rank` and
   /// drop_last are not used. A bad sample is replaced by the next good one of the same batch.
   std::shared_ptr<BatchQueue> batches = nullptr;
+  /// Whether listed batches that are smaller than batch_size are filled up with repeated samples.
+  /// They always are if the device transforms or unpacks whole slabs.
+  bool fills_up = false;
   std::optional<HostCut> cut = std::nullopt;  ///< no value: the loader executes all steps
   /// Only with `cache`: the samples that loaders share, also one after the other. They must have
   /// the same data set, transforms and options of decoding. nullptr: the loader has a separate

@@ -8,17 +8,21 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import _native, _trees
+from .._checks import to_index
+from .._random_states import find_generators, preserved_random_states
 from .._steps import over_batch
 from ..data import DataLoader
 from .._iteration import Pass
 from ..transforms import Compose
 from .advice import late_native_crop
+from .copies import Copier
 from .levels import CacheLevel
 from .measurements import LevelMeasurements, again
 from .parts import COLLATE
 from .rates import TrainingRate
 
 _RUN_AHEAD = 2  # the same value as in an iteration over the loader
+_MOST_LISTED = 1 << 20
 
 
 class NativeLoaders:
@@ -30,14 +34,21 @@ class NativeLoaders:
 
     def __init__(self, loader: DataLoader) -> None:
         self.loader = loader
-        self.batch_size = loader.batch_size
+        self.batch_size, self.samples = loader.batch_size, len(loader._native_dataset())
+        self._listed: _native.Dataset | None = None  # the samples that the sampler lists, if there is one
+        if (order := loader._listed_order()) is not None:
+            indices, self.batch_size = _listed_samples(order.batch_sampler, loader.dataset)
+            native = loader._native_dataset()._native
+            assert isinstance(native, _native.Dataset)
+            self._listed, self.samples = _native.subset(native, indices), len(indices)
         self.workers = max(1, loader.num_workers)
         self.prefetch = loader.prefetch_factor
 
     def made(self, after: str = "", items: int = 0, workers: int | None = None) -> _native.Loader:
         """Returns a native loader with full batches. If `after` names a step, it starts with `items` cached results of
         this step."""
-        return _native.examined(self.loader._measured_native(), after, items, workers or self.workers)
+        native, batch_size = self.loader._measured_native(), self.batch_size or 1
+        return _native.examined(native, after, items, workers or self.workers, self._listed, batch_size)
 
     def batches(self, after: str = "", items: int = 0) -> Iterator[Any]:
         """Returns the batches of all epochs. The loader is created at once, not with the first batch."""
@@ -48,6 +59,29 @@ class NativeLoaders:
             native.seek(first)
             with Pass(native, None, (), self.loader.device, _RUN_AHEAD, 0) as batches:
                 yield from batches
+
+
+def _listed_samples(batch_sampler: Any, dataset: Any) -> tuple[list[int], int]:
+    """Returns the indices that a copy of the batch sampler lists in an epoch, at most _MOST_LISTED, and the size of its
+    batches. Raises Refused if there are none, or if another one than the last has another size."""
+    copied = Copier([dataset]).copied("sampler", batch_sampler)
+    indices: list[int] = []
+    sizes: list[int] = []
+    with preserved_random_states(find_generators(batch_sampler)):
+        for batch in copied:
+            samples = [to_index(each, -1) for each in batch]
+            indices += samples
+            sizes.append(len(samples))
+            if len(indices) >= _MOST_LISTED:
+                break
+    if not indices or min(indices) < 0:
+        raise _native.Refused("the sampler lists no indices of samples, counted from 0: there is nothing to measure")
+    if any(size != sizes[0] for size in sizes[1:-1]) or sizes[-1] > sizes[0]:
+        raise _native.Refused(
+            f"the batch sampler lists batches of {min(sizes)} to {max(sizes)} samples, but the doctor measures batches "
+            "of one size: for the examination, give a sampler whose batches have the same size"
+        )
+    return indices, sizes[0]
 
 
 class NativeLevelMeasurements(LevelMeasurements):
@@ -98,7 +132,7 @@ class NativeLevelMeasurements(LevelMeasurements):
         return self._one.costs(self._all)
 
     def _note_situation(self, observed: _native.Observations) -> None:
-        observed.set_samples(len(self.loaders.loader._native_dataset()))
+        observed.set_samples(self.loaders.samples)
         observed.set_plan(self._on_gpu, True, observed.slabs - 1, True)
         if self._on_gpu:
             observed.set_on_device_from(_native.possible_on_device(self.loaders.loader._measured_native()))
