@@ -63,9 +63,8 @@ class Loop {
     else
       feed = std::make_shared<PythonFeed>(kept_in(kept, source), kept_in(kept, ready),
                                           context->device());
-    loop_ =
-        std::make_unique<StagedLoop>(std::move(feed), std::move(stages), context, first, limit,
-                                     run_ahead);
+    loop_ = std::make_unique<StagedLoop>(std::move(feed), std::move(stages), context, first, limit,
+                                         run_ahead);
   }
 
   py::object next() {
@@ -311,18 +310,18 @@ void add_loop(py::module_& module) {
       .def("end_stage", &AutocastWatch::end_stage)
       .def("begin_body", &AutocastWatch::begin_body)
       .def("end_body", &AutocastWatch::end_body);
-  module.def("choose_plan", [](const std::vector<double>& serial_s,
-                               const std::vector<double>& pipelined_s) {
-    const auto to_rate = [](const std::vector<double>& durations_s) {
-      return PlanRate{rate_from_durations(durations_s, "steps/s"), durations_s.size()};
-    };
-    const AutoChoice choice = choose_mode(to_rate(serial_s), to_rate(pipelined_s));
-    return std::pair(choice.chosen, choice.reason);
-  });
+  module.def("choose_plan",
+             [](const std::vector<double>& serial_s, const std::vector<double>& pipelined_s) {
+               const auto to_rate = [](const std::vector<double>& durations_s) {
+                 return PlanRate{rate_from_durations(durations_s, "steps/s"), durations_s.size()};
+               };
+               const AutoChoice choice = choose_mode(to_rate(serial_s), to_rate(pipelined_s));
+               return std::pair(choice.chosen, choice.reason);
+             });
   py::class_<Loop>(module, "Loop", py::custom_type_setup(&let_garbage_collector_visit))
-      .def(py::init<const py::object&, const py::object&, std::vector<LoopStage>,
-                    const std::string&, std::uint64_t, std::uint64_t, std::size_t,
-                    const py::list&>())
+      .def(
+          py::init<const py::object&, const py::object&, std::vector<LoopStage>, const std::string&,
+                   std::uint64_t, std::uint64_t, std::size_t, const py::list&>())
       .def("__iter__", [](const py::object& loop) { return loop; })
       .def("__next__", &Loop::next)
       .def("close", &Loop::close)

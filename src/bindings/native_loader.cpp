@@ -178,8 +178,8 @@ void NativeLoader::start(std::uint64_t batch) {
 
 void NativeLoader::clear_cache() {
   if (!options_.cache || options_.cut) return;
-  samples_ = std::make_shared<SampleCache>(dataset_->size(), dataset_->fields().size(),
-                                           *options_.cache);
+  samples_ =
+      std::make_shared<SampleCache>(dataset_->size(), dataset_->fields().size(), *options_.cache);
 }
 
 std::optional<CacheCounters> NativeLoader::cache() const {

@@ -32,7 +32,7 @@ class CachedSteps {
  private:
   const SampleSteps& steps_;
   std::shared_ptr<SampleCache> cache_;  ///< nullptr: there is none
-  std::size_t next_step_ = 0;  ///< the first step that the cache does not replace
+  std::size_t next_step_ = 0;           ///< the first step that the cache does not replace
 };
 
 }  // namespace slipstream

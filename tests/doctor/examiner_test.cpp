@@ -84,7 +84,7 @@ class StatedLoop : public ExaminedLoop {
   bool fills_cache_ = false;
   double ceiling_ = 100, whole_ = 5;
   double cold_ceiling_ = 0;  ///< ceiling until it is restarted; 0: the same
-  double cost_s_ = 0.01;  ///< cost of a turn beyond the requested time
+  double cost_s_ = 0.01;     ///< cost of a turn beyond the requested time
 
  private:
   RateInTurns rate(const std::string& what, double value) {

@@ -56,10 +56,10 @@ TEST(DoctorJson, HasExpectedKeysInOrder) {
                   "p99_ms", "locked_share", "is_memory_bound", "steps_per_second_without"));
   EXPECT_THAT(list_keys(json.at("device").at(0)),
               ElementsAre("name", "seconds", "enqueue_s", "bytes"));
-  EXPECT_THAT(list_keys(json.at("changes").at(0)),
-              ElementsAre("id", "description", "action", "can_apply", "effort", "bottleneck",
-                          "predicted", "gain", "is_upper_bound", "measured", "measured_gain",
-                          "code"));
+  EXPECT_THAT(
+      list_keys(json.at("changes").at(0)),
+      ElementsAre("id", "description", "action", "can_apply", "effort", "bottleneck", "predicted",
+                  "gain", "is_upper_bound", "measured", "measured_gain", "code"));
   EXPECT_THAT(list_keys(json.at("outcome")),
               ElementsAre("changes", "before", "predicted", "measured", "plan", "note"));
   EXPECT_THAT(list_keys(json.at("utilization")),
