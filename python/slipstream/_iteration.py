@@ -181,6 +181,10 @@ class LoopOwner(Protocol):
     @property
     def loop(self) -> Loop: ...
 
+    @property
+    def source(self) -> Any:
+        """What the loop takes its batches from."""
+
 
 class Iteration(Iterator[Any]):
     """An iterator over the batches of one epoch. An error is raised in place of its batch: the next call of next()

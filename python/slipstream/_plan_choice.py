@@ -88,6 +88,7 @@ class AutoLoop:
     ) -> None:
         self._make, self._choice, self._device = make, choice, device
         self._given = 0
+        self._wall_s = self._cpu_s = 0.0  # of the loader, in the turns before this one
         self._begin_turn()
 
     def _begin_turn(self) -> None:
@@ -109,6 +110,7 @@ class AutoLoop:
                 given = self._owner.loop.given()
                 if given < self._limit:
                     raise
+                self._wall_s, self._cpu_s = self.loader_times()
                 self._owner.loop.close()
                 self._given += given
                 self._begin_turn()
@@ -120,6 +122,15 @@ class AutoLoop:
     @property
     def loop(self) -> AutoLoop:
         return self
+
+    @property
+    def source(self) -> Any:
+        return self._owner.source
+
+    def loader_times(self) -> tuple[float, float]:
+        """Returns the wall time and the CPU time, in seconds, that next() has spent in the loader so far."""
+        wall_s, cpu_s = self._owner.loop.loader_times()
+        return self._wall_s + wall_s, self._cpu_s + cpu_s
 
     def failed(self) -> str:
         return self._owner.loop.failed()
