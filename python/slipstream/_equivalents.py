@@ -9,6 +9,7 @@ from typing import Any
 from . import _native
 from . import transforms as _T
 from ._doctor.parts import display_name, split_transform
+from ._torchvision import is_of_torchvision
 
 
 class _Nothing(_T.Transform):
@@ -31,7 +32,10 @@ _FORMS: dict[str, Callable[[Any], _T.Transform]] = {
         _target_size(t), max_size=getattr(t, "max_size", None), **_interpolation(t)
     ),
     "CenterCrop": lambda t: _T.CenterCrop(_target_size(t)),
-    "RandomCrop": lambda t: _T.RandomCrop(_target_size(t), _crop_padding(t)),
+    "RandomCrop": lambda t: _T.RandomCrop(
+        _target_size(t), _crop_padding(t), getattr(t, "pad_if_needed", False), **_padding(t)
+    ),
+    "Pad": lambda t: _T.Pad(t.padding, **_padding(t)),
     "RandomResizedCrop": lambda t: _T.RandomResizedCrop(
         _target_size(t), t.scale, t.ratio, **_interpolation(t)
     ),
@@ -111,12 +115,20 @@ def _interpolation(part: Any) -> dict[str, Any]:
     return {"interpolation": mode, "antialias": getattr(part, "antialias", True)}
 
 
-def _crop_padding(part: Any) -> int:
-    padding = getattr(part, "padding", None) or 0
-    sides = {*padding} if isinstance(padding, list | tuple) else {padding}
-    if len(sides) != 1:
-        raise TypeError("padding that differs from side to side")
-    return int(sides.pop())
+def _padding(part: Any) -> dict[str, Any]:
+    """Returns the arguments of a padding that torchvision's transforms have."""
+    if not is_of_torchvision(part):
+        return {}
+    return {"fill": part.fill, "padding_mode": part.padding_mode}
+
+
+def _crop_padding(part: Any) -> Any:
+    padding = getattr(part, "padding", None)
+    if "v2" in type(part).__module__ and padding is not None:
+        # The order of torch.nn.functional.pad, in which version 2 keeps its argument.
+        left, right, top, bottom = padding
+        return [left, top, right, bottom]
+    return padding
 
 
 def _pair(value: Any) -> Any:

@@ -229,7 +229,7 @@ class Resize(Transform):
 
 
 class CenterCrop(Transform):
-    """Crops the central part.
+    """Crops the central part. An image that is smaller than the crop is padded with black pixels first.
 
     Arguments:
         size: (height, width) in pixels, or one number for a square.
@@ -244,11 +244,59 @@ class RandomCrop(Transform):
 
     Arguments:
         size: (height, width) in pixels, or one number for a square.
-        padding (int, default 0): black pixels that are added on each side first.
+        padding (default None): pixels that are added first, as in Pad. None adds none.
+        pad_if_needed (bool, default False): adds the missing pixels on both sides of an image that is smaller than the
+            crop.
+        fill, padding_mode (default 0, "constant"): as in Pad.
+
+    Raises Refused if images are smaller than the crop even with their padding.
+
+    >>> crop = ss.transforms.RandomCrop((4, 6), pad_if_needed=True, padding_mode="edge")
+    >>> crop(torch.zeros(1, 3, 2, 9), sample_ids=[0]).shape
+    torch.Size([1, 3, 4, 6])
     """
 
-    def __init__(self, size: Size, padding: int = 0) -> None:
-        super().__init__("random_crop", size=size, padding=padding)
+    def __init__(
+        self,
+        size: Size,
+        padding: int | Sequence[int] | None = None,
+        pad_if_needed: bool = False,
+        fill: float | Sequence[float] = 0,
+        padding_mode: str = "constant",
+    ) -> None:
+        super().__init__(
+            "random_crop",
+            size=size,
+            padding=padding,
+            pad_if_needed=pad_if_needed,
+            fill=fill,
+            padding_mode=padding_mode,
+        )
+
+
+class Pad(Transform):
+    """Adds pixels around images and masks.
+
+    Arguments:
+        padding: number of pixels on each side, or (left and right, top and bottom), or (left, top, right, bottom).
+        fill (default 0): value of the added pixels in the image's units, one number or one per channel. Masks get the
+            number as their class.
+        padding_mode (default "constant"): "constant" adds pixels of the value `fill`, "edge" repeats the outermost
+            pixels, "reflect" mirrors the image at the centers of the outermost pixels, "symmetric" at their edges.
+
+    Raises Refused for a value of `fill` that the images cannot hold, and for images that are too small to be mirrored.
+
+    >>> ss.transforms.Pad((1, 0), padding_mode="reflect")(torch.tensor([[[[1.0, 2.0, 3.0]]]]))
+    tensor([[[[2., 1., 2., 3., 2.]]]])
+    """
+
+    def __init__(
+        self,
+        padding: int | Sequence[int],
+        fill: float | Sequence[float] = 0,
+        padding_mode: str = "constant",
+    ) -> None:
+        super().__init__("pad", padding=padding, fill=fill, padding_mode=padding_mode)
 
 
 class RandomResizedCrop(Transform):

@@ -12,7 +12,7 @@ constexpr double kShrinks = 0.5;  ///< largest ratio of bytes after and before t
 bool is_crop(const std::optional<AnyOp>& op) {
   if (!op) return false;
   const auto* random = op->get_if<RandomCrop>();
-  return op->get_if<CenterCrop>() != nullptr || (random != nullptr && random->padding == 0);
+  return op->get_if<CenterCrop>() != nullptr || (random != nullptr && !random->pads());
 }
 
 /// Whether each output pixel depends only on the value of one input pixel, not on its position.

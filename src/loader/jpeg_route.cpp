@@ -18,13 +18,19 @@ bool is_flip(const AnyOp& op) {
 
 bool pads(const AnyOp& op) {
   const auto* crop = op.get_if<RandomCrop>();
-  return crop != nullptr && crop->padding > 0;
+  return op.get_if<Pad>() != nullptr || (crop != nullptr && crop->pads());
 }
 
 template <typename Flip>
 bool flips(const AnyOp& op, const RandomKey& key) {
   const auto* flip = op.get_if<Flip>();
   return flip != nullptr && flip->draw(key, {}).flips;
+}
+
+/// Returns true if the image is smaller than the crop, which then pads it.
+bool pads(const AnyOp& op, const Region& region) {
+  const auto* crop = op.get_if<CenterCrop>();
+  return crop != nullptr && Size(region.height, region.width) != crop->size;
 }
 
 bool lies_in(const Region& region, const Shape& image) {
@@ -100,7 +106,8 @@ std::optional<JpegSlot> JpegRoute::slot_for(std::span<const std::byte> file, Ran
   } catch (const Error&) {  // the transform's own step throws it again and is named in the message
     return std::nullopt;
   }
-  if (!lies_in(slot.region, *shape)) return std::nullopt;
+  if (!lies_in(slot.region, *shape) || pads(transforms_[resize_].op, slot.region))
+    return std::nullopt;
   for (std::size_t i = resize_ + 1; i < transforms_.size(); ++i) {
     key.operation = static_cast<std::uint32_t>(i);
     // Two flips in the same direction cancel each other.

@@ -108,6 +108,18 @@ struct Writer {
   void operator()(const char* key, Interpolation value, Presence) {
     json[key] = chain::to_string(value);
   }
+  void operator()(const char* key, PaddingMode value, Presence) {
+    json[key] = chain::to_string(value);
+  }
+  void operator()(const char* key, const Padding& value, Presence) {
+    json[key] = value.left;
+    if (value != Padding{value.left})
+      json[key] = {value.left, value.top, value.right, value.bottom};
+  }
+  void operator()(const char* key, const chain::Fill& fill, Presence) {
+    json[key] = fill.values;
+    if (fill.values.size() == 1) json[key] = fill.values.front();
+  }
   void operator()(const char* key, DType, Presence) { json[key] = "float32"; }
   void operator()(const char* key, const Size& value, Presence) {
     json[key] = {value.height, value.width};

@@ -27,7 +27,7 @@ std::int64_t canvas_side(std::int64_t side) {
 std::optional<OnCanvas> on_canvas(const AnyOp& op) {
   if (const auto* crop = op.get_if<CenterCrop>())
     return OnCanvas{*crop, crop->size.height, crop->size.width};
-  if (const auto* crop = op.get_if<RandomCrop>(); crop != nullptr && crop->padding == 0)
+  if (const auto* crop = op.get_if<RandomCrop>(); crop != nullptr && !crop->pads())
     return OnCanvas{*crop, crop->size.height, crop->size.width};
   const auto* crop = op.get_if<RandomResizedCrop>();
   const auto* resize = op.get_if<Resize>();

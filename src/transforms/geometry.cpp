@@ -26,10 +26,10 @@ std::string described(const FieldSpec& in) {
 }  // namespace
 
 Region DrawnCrop::inside() const {
-  const std::int64_t top = std::max<std::int64_t>(region.top, 0);
-  const std::int64_t left = std::max<std::int64_t>(region.left, 0);
-  return {top, left, std::min(region.top + region.height, height) - top,
-          std::min(region.left + region.width, width) - left};
+  const std::int64_t top = std::clamp<std::int64_t>(region.top, 0, height - 1);
+  const std::int64_t left = std::clamp<std::int64_t>(region.left, 0, width - 1);
+  return {top, left, std::clamp(region.top + region.height, top + 1, height) - top,
+          std::clamp(region.left + region.width, left + 1, width) - left};
 }
 
 std::int64_t DrawnCrop::reduction_to(const Size& size) const {
@@ -137,6 +137,12 @@ void copy_all(const ConstArray& in, const MutableArray& out) {
 }
 
 void copy_region(const ConstArray& in, const Region& region, const MutableArray& out) {
+  const bool is_apart = region.top >= in.shape[0] || region.left >= in.shape[1] ||
+                        region.top + region.height <= 0 || region.left + region.width <= 0;
+  if (is_apart) {
+    std::memset(out.data, 0, out.bytes());
+    return;
+  }
   const Region part = DrawnCrop{region, in.shape[0], in.shape[1]}.inside();
   const auto pixel = static_cast<std::int64_t>(pixel_bytes(in));
   const auto bytes = [&](std::int64_t pixels) { return static_cast<std::size_t>(pixels * pixel); };

@@ -93,6 +93,24 @@ SLIPSTREAM_HOST_DEVICE inline float filtered_weight(std::int32_t weight) {
   return static_cast<float>(weight) * 0x1p-22F;
 }
 
+/// Returns the index of the pixel whose value pixel i of a padded axis gets, or -1 if it gets the
+/// fill value.
+/// REQUIRES: mirroring the image once reaches i
+SLIPSTREAM_HOST_DEVICE constexpr std::int32_t padded_index(PaddingMode mode, std::int32_t i,
+                                                           std::int32_t size) {
+  if (i >= 0 && i < size) return i;
+  switch (mode) {
+    case PaddingMode::edge:
+      return i < 0 ? 0 : size - 1;
+    case PaddingMode::reflect:
+      return i < 0 ? -i : 2 * (size - 1) - i;
+    case PaddingMode::symmetric:
+      return i < 0 ? -1 - i : 2 * size - 1 - i;
+    default:
+      return -1;
+  }
+}
+
 /// Returns the index of pixel i after mirroring the image at its first and last pixels.
 /// REQUIRES: -size < i < 2 size - 1
 SLIPSTREAM_HOST_DEVICE inline std::int32_t mirrored(std::int32_t i, std::int32_t size) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <vector>
 
 #include "slipstream/transforms/adjust.h"
 #include "slipstream/transforms/batch_ops.h"
@@ -47,6 +48,25 @@ struct Pair {
   OneNumber one = OneNumber::nothing;
 };
 
+/// Values of the channels of a pixel: one number for all, or a list of one per channel.
+struct Fill {
+  std::vector<double>& values;
+};
+
+constexpr std::string_view to_string(PaddingMode mode) {
+  switch (mode) {
+    case PaddingMode::constant:
+      return "constant";
+    case PaddingMode::edge:
+      return "edge";
+    case PaddingMode::reflect:
+      return "reflect";
+    case PaddingMode::symmetric:
+      return "symmetric";
+  }
+  return "";
+}
+
 /// Shear angles: four numbers. Two numbers are those along x; one number x means -x, x along x.
 struct Shear {
   std::array<double, 4>& values;
@@ -78,6 +98,16 @@ template <typename Visit>
 void visit_parameters(Visit& visit, RandomCrop& op) {
   visit("size", op.size, Presence::required);
   visit("padding", op.padding, Presence::optional);
+  visit("pad_if_needed", op.pad_if_needed, Presence::optional);
+  visit("fill", Fill{op.fill}, Presence::optional);
+  visit("padding_mode", op.padding_mode, Presence::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, Pad& op) {
+  visit("padding", op.padding, Presence::required);
+  visit("fill", Fill{op.fill}, Presence::optional);
+  visit("padding_mode", op.padding_mode, Presence::optional);
 }
 
 template <typename Visit>
@@ -240,14 +270,15 @@ void visit_parameters(Visit& visit, OneHot& op) {
 /// Calls call(Op{}) for every operation that a chain file can name, until one returns true.
 template <typename Call>
 bool any_operation(Call call) {
-  return call(Resize{}) || call(CenterCrop{}) || call(RandomCrop{}) || call(RandomResizedCrop{}) ||
-         call(RandomHorizontalFlip{}) || call(RandomVerticalFlip{}) || call(RandomRotation{}) ||
-         call(RandomAffine{}) || call(GaussianBlur{}) || call(ColorJitter{}) || call(Grayscale{}) ||
-         call(RandomGrayscale{}) || call(RandomInvert{}) || call(RandomPosterize{}) ||
-         call(RandomSolarize{}) || call(RandomAdjustSharpness{}) || call(RandomAutocontrast{}) ||
-         call(RandomEqualize{}) || call(RandomApply{}) || call(RandomChoice{}) ||
-         call(RandomErasing{}) || call(RandomMask{}) || call(ConvertColor{}) || call(Divide{}) ||
-         call(ToDtype{}) || call(Normalize{}) || call(MixUp{}) || call(CutMix{}) || call(OneHot{});
+  return call(Resize{}) || call(CenterCrop{}) || call(RandomCrop{}) || call(Pad{}) ||
+         call(RandomResizedCrop{}) || call(RandomHorizontalFlip{}) || call(RandomVerticalFlip{}) ||
+         call(RandomRotation{}) || call(RandomAffine{}) || call(GaussianBlur{}) ||
+         call(ColorJitter{}) || call(Grayscale{}) || call(RandomGrayscale{}) ||
+         call(RandomInvert{}) || call(RandomPosterize{}) || call(RandomSolarize{}) ||
+         call(RandomAdjustSharpness{}) || call(RandomAutocontrast{}) || call(RandomEqualize{}) ||
+         call(RandomApply{}) || call(RandomChoice{}) || call(RandomErasing{}) ||
+         call(RandomMask{}) || call(ConvertColor{}) || call(Divide{}) || call(ToDtype{}) ||
+         call(Normalize{}) || call(MixUp{}) || call(CutMix{}) || call(OneHot{});
 }
 
 }  // namespace slipstream::chain

@@ -55,6 +55,54 @@ void Reader::operator()(const std::string& key, Interpolation& out, Presence nee
   must_be(key, "nearest, nearest-exact, bilinear or bicubic", *value);
 }
 
+void Reader::operator()(const std::string& key, Padding& out, Presence need) {
+  const Json* value = find(key, need);
+  if (value == nullptr) return;
+  if (json::is_integer(*value)) {
+    out = value->get<std::int64_t>();
+    return;
+  }
+  if (!value->is_array() || value->empty() || value->size() == 3 || value->size() > 4)
+    return must_be(key, "a whole number or a list of 1, 2 or 4 (left, top, right, bottom)", *value);
+  if (!are_integers(key, *value)) return;
+  const auto at = [&](std::size_t i) { return (*value)[i % value->size()].get<std::int64_t>(); };
+  out = {at(0), at(1), at(2), at(3)};
+}
+
+void Reader::operator()(const std::string& key, PaddingMode& out, Presence need) {
+  const Json* value = find(key, need);
+  if (value == nullptr) return;
+  for (const PaddingMode each :
+       {PaddingMode::constant, PaddingMode::edge, PaddingMode::reflect, PaddingMode::symmetric}) {
+    if (*value != to_string(each)) continue;
+    out = each;
+    return;
+  }
+  must_be(key, "constant, edge, reflect or symmetric", *value);
+}
+
+void Reader::operator()(const std::string& key, const Fill& out, Presence need) {
+  const Json* value = find(key, need);
+  if (value == nullptr) return;
+  if (value->is_number()) {
+    out.values = {value->get<double>()};
+  } else if (!value->is_array() || value->empty() || value->size() > 4) {
+    must_be(key, "a number or a list of 1 to 4 numbers", *value);
+  } else if (are_numbers(key, *value)) {
+    out.values = value->get<std::vector<double>>();
+  }
+}
+
+bool Reader::are_integers(const std::string& key, const Json& list) {
+  bool are_integers = true;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (json::is_integer(list[i])) continue;
+    must_be(key + "[" + std::to_string(i) + "]", "a whole number", list[i]);
+    are_integers = false;
+  }
+  return are_integers;
+}
+
 void Reader::operator()(const std::string& key, DType& out, Presence need) {
   const Json* value = find(key, need);
   if (value == nullptr) return;
@@ -72,13 +120,7 @@ std::optional<Reader::OneOrTwo> Reader::find_sides(const std::string& key, Prese
     must_be(key, what, *value);
     return std::nullopt;
   }
-  bool are_integers = true;
-  for (std::size_t i = 0; i < value->size(); ++i) {
-    if (json::is_integer((*value)[i])) continue;
-    must_be(key + "[" + std::to_string(i) + "]", "a whole number", (*value)[i]);
-    are_integers = false;
-  }
-  if (!are_integers) return std::nullopt;
+  if (!are_integers(key, *value)) return std::nullopt;
   const auto first = value->front().get<std::int64_t>();
   return OneOrTwo{value->size() == 1, first, value->back().get<std::int64_t>()};
 }

@@ -39,6 +39,9 @@ class Reader : public json::Fields {
       out = value->get<std::array<double, N>>();
   }
   void operator()(const std::string& key, Interpolation& out, Presence need);
+  void operator()(const std::string& key, Padding& out, Presence need);
+  void operator()(const std::string& key, PaddingMode& out, Presence need);
+  void operator()(const std::string& key, const Fill& out, Presence need);
   void operator()(const std::string& key, DType& out, Presence need);
   void operator()(const std::string& key, Size& out, Presence need);
   /// Reads the keys `key` and "max_size". With "max_size", `key` is optional.
@@ -64,6 +67,8 @@ class Reader : public json::Fields {
     bool is_one;  ///< a single number was given; both values are equal
     std::int64_t first, second;
   };
+  /// Returns true if `list` holds only integers; reports all other elements as problems.
+  bool are_integers(const std::string& key, const Json& list);
   /// Returns one integer, given alone or in a list, or a list of two integers; no value otherwise.
   std::optional<OneOrTwo> find_sides(const std::string& key, Presence need, const char* what);
 };

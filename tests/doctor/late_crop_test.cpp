@@ -55,6 +55,7 @@ TEST(LateCrop, OnlyCropsWithoutPaddingAreMoved) {
   EXPECT_FALSE(find_late_crop_at({Normalize{}, Resize{{8, 8}}}, 1));
   EXPECT_FALSE(find_late_crop_at({Normalize{}, RandomResizedCrop{8}}, 1));
   EXPECT_FALSE(find_late_crop_at({Normalize{}, RandomCrop{8, 2}}, 1)) << "its padding is black";
+  EXPECT_FALSE(find_late_crop_at({Normalize{}, RandomCrop{8, 0, true}}, 1));
   EXPECT_FALSE(find_late_crop_at({Normalize{}, std::nullopt}, 1));
 }
 

@@ -56,6 +56,11 @@ TEST(JpegWire, DecodedFilesEqualPlainWirePixels) {
   }
 }
 
+TEST(JpegWire, ImagesSmallerThanACenterCropAreDecodedByWorkers) {
+  const auto set = jpeg_set(20);
+  EXPECT_TRUE(compare(set, {{"crop", CenterCrop{{2000, 18}}}}, as_files(1), 12).empty());
+}
+
 TEST(JpegWire, UnsupportedFilesAreDecodedByWorkers) {
   const auto set = jpeg_set(7, {2, 5});
   set->add(image_record("exif_6.jpg").file);
@@ -173,6 +178,9 @@ TEST(JpegWire, UnsupportedTransformsAreRefusedWithAdvice) {
         AllOf(HasSubstr("field 'image' cannot have the wire format jpeg: "), HasSubstr(says)));
   };
   refused({{"crop", RandomCrop{8, 2}}}, "transform 'crop' pads");
+  refused({{"crop", RandomCrop{8, 0, true}}}, "transform 'crop' pads");
+  refused({{"resize", Resize{{8, 8}, true, Interpolation::bicubic}}},
+          "transform 'resize' cannot be applied");
   refused({{"first", RandomHorizontalFlip{}}, {"resize", Resize{{8, 8}}}},
           "transform 'first' cannot be applied to the decoded image on the device");
   refused({{"resize", Resize{{8, 8}}}, {"second", CenterCrop{4}}},

@@ -38,6 +38,9 @@ std::vector<std::vector<NamedOp>> chains() {
           with(Resize{{30, 20}}),
           with(Resize{{70, 90}, false}),
           with(CenterCrop{{13, 11}}),
+          with(CenterCrop{{90, 11}}),
+          with(Resize{{30, 20}, true, Interpolation::bicubic}),
+          with(Resize{{70, 90}, true, Interpolation::nearest}),
           with(RandomCrop{{12, 10}})};
 }
 

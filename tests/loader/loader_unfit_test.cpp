@@ -49,12 +49,11 @@ void expect_as_damaged(const Chain& chain, const DataLoaderOptions& options, con
   // worker of the first was interrupted.
   EXPECT_THAT(skipped.samples[0].message,
               HasSubstr("step 'crop' of sample 0 (picture 0.jpg, epoch "));
-  EXPECT_THAT(skipped.samples[0].message, HasSubstr("the image is 40 x 80 pixels, smaller than"));
+  EXPECT_THAT(skipped.samples[0].message, HasSubstr("the image is 40 x 80 pixels, "));
 }
 
 TEST(LoaderUnfit, ImagesSmallerThanTheCropAreSkippedLikeDamagedFiles) {
   for (const unsigned workers : {1U, 3U}) {
-    expect_as_damaged({{"crop", CenterCrop{{45, 30}}}}, skipping(workers), "center");
     expect_as_damaged({{"crop", RandomCrop{{45, 30}}}}, skipping(workers), "random");
     expect_as_damaged({{"crop", RandomCrop{{47, 34}, 2}}}, skipping(workers), "padded");
     expect_as_damaged({{"flip", RandomHorizontalFlip{}}, {"crop", RandomCrop{{45, 30}}}},
@@ -83,7 +82,8 @@ TEST(LoaderUnfit, SmallImagesAreSkippedForAllDecodeAndCacheOptions) {
         },
         chain);
   }
-  const Chain fixed = {{"crop", CenterCrop{{45, 30}}}};
+  const Chain fixed = {{"crop", Pad{{0, 42, 0, 0}, {0}, PaddingMode::reflect}},
+                       {"center", CenterCrop{{45, 30}}}};
   expect(
       "crop",
       [](auto& options) {

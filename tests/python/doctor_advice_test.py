@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 from torchvision.datasets.vision import StandardTransform
+from torchvision import transforms as v1
 from torchvision.transforms import v2
 
 import slipstream as ss
@@ -139,7 +140,13 @@ FORMS = [
      '"antialias": true}'),
     (types.SimpleNamespace(__name__="Resize", height=9, width=8, interpolation=1),
      '{"op": "resize", "size": [9, 8], "interpolation": "bilinear", "antialias": true}'),
-    (v2.RandomCrop((9, 7), 2), '{"op": "random_crop", "size": [9, 7], "padding": 2}'),
+    (v2.RandomCrop((9, 7), (1, 2, 3, 4), True, 5, "edge"),
+     '{"op": "random_crop", "size": [9, 7], "padding": [1, 2, 3, 4], "pad_if_needed": true, "fill": 5, '
+     '"padding_mode": "edge"}'),
+    (v1.RandomCrop(9, (1, 2)),
+     '{"op": "random_crop", "size": [9, 9], "padding": [1, 2], "pad_if_needed": false, "fill": 0, '
+     '"padding_mode": "constant"}'),
+    (v2.Pad((1, 2), 3, "reflect"), '{"op": "pad", "padding": [1, 2], "fill": 3, "padding_mode": "reflect"}'),
     (v2.RandomVerticalFlip(0.2), '{"op": "random_vertical_flip", "p": 0.2}'),
     (v2.RandomGrayscale(0.2), '{"op": "random_grayscale", "p": 0.2}'),
     (v2.RandomInvert(0.2), '{"op": "random_invert", "p": 0.2}'),
@@ -162,7 +169,7 @@ def test_native_forms_have_the_same_arguments(theirs, ours):
 
 def test_native_form_of_unsupported_transform_is_none():
     assert advice.native_form(v2.Grayscale()) is None  # native Grayscale has three channels, this one has one
-    assert advice.native_form(v2.RandomCrop(9, (1, 2))) is None
+    assert advice.native_form(v2.Pad(9, {torch.Tensor: 1, "others": 0})) is None
     assert advice.native_form(types.SimpleNamespace(__name__="ToTensorV2")) is advice.NOTHING
     rotate = advice.native_form(types.SimpleNamespace(__name__="Rotate", limit=(-20, 30)))
     assert '"degrees": [-20, 30]' in repr(rotate)

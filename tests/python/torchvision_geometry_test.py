@@ -84,3 +84,40 @@ def test_random_resized_crop_resizes_its_part_as_torchvision(mode):
         top, left = round(top.item() - 25.5 * step_y.item() + 0.5), round(left.item() - 30.5 * step_x.item() + 0.5)
         theirs = F.resized_crop(LEVELS[:1], top, left, height, width, [50, 60], MODES[mode], antialias=True)
         assert (crop(LEVELS[:1], [sample]).int() - theirs.int()).abs().max() <= (0 if "nearest" in mode else 1)
+
+
+PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
+
+
+@pytest.mark.parametrize("mode", PADDING_MODES)
+@pytest.mark.parametrize("padding", [3, [4, 9], [1, 0, 20, 7]], ids=str)
+@pytest.mark.parametrize("fill", [0, 9, [1, 2, 3]], ids=str)
+def test_pad_equals_torchvision(padding, fill, mode):
+    if isinstance(fill, list) and mode != "constant":
+        fill = 0  # torchvision accepts a list only in the mode that uses it
+    own, theirs = T.Pad(padding, fill, mode), v2.Pad(padding, fill, mode)
+    assert torch.equal(own(LEVELS), theirs(LEVELS))
+    assert torch.equal(own(FLOATS), theirs(FLOATS))
+
+
+@pytest.mark.parametrize("size", [(121, 177), (130, 190), (133, 100), (60, 181), (122, 178)], ids=str)
+def test_center_crop_equals_torchvision(size):
+    assert torch.equal(T.CenterCrop(size)(LEVELS), v2.CenterCrop(size)(LEVELS))
+
+
+@pytest.mark.parametrize("mode", PADDING_MODES)
+@pytest.mark.parametrize("size", [(100, 90), (130, 190), (180, 60)], ids=str)
+@pytest.mark.parametrize("padding", [None, (5, 0, 9, 2)], ids=str)
+def test_random_crop_is_a_part_of_the_image_that_torchvision_pads(size, padding, mode):
+    height, width = 121, 177
+    left, top, right, bottom = padding or (0, 0, 0, 0)
+    down, across = max(size[0] - height - top - bottom, 0), max(size[1] - width - left - right, 0)
+    padded = F.pad(LEVELS[:1], [left + across, top + down, right + across, bottom + down], [7], mode)
+    crop = T.RandomCrop(size, padding, pad_if_needed=True, fill=7, padding_mode=mode)
+    parts = padded.unfold(2, size[0], 1).unfold(3, size[1], 1)[0].permute(1, 2, 0, 3, 4).flatten(0, 1)
+    found = set()
+    for sample in range(8):
+        matches = (parts == crop(LEVELS[:1], [sample])).flatten(1).all(1).nonzero()
+        assert len(matches) >= 1
+        found.add(int(matches[0]))
+    assert len(found) > 1

@@ -29,7 +29,12 @@ KEYS = [
      {"op": "resize", "size": 9, "max_size": 10, "interpolation": "nearest-exact", "antialias": True}),
     (T.Resize(None, 0, 10), {"op": "resize", "max_size": 10, "interpolation": "nearest", "antialias": True}),
     (T.CenterCrop((9, 7)), {"op": "center_crop", "size": [9, 7]}),
-    (T.RandomCrop((9, 7), 2), {"op": "random_crop", "size": [9, 7], "padding": 2}),
+    (T.RandomCrop((9, 7)), {"op": "random_crop", "size": [9, 7], "padding": 0, "pad_if_needed": False, "fill": 0,
+                            "padding_mode": "constant"}),
+    (T.RandomCrop((9, 7), (2, 3), True, (4, 5, 6), "edge"),
+     {"op": "random_crop", "size": [9, 7], "padding": [2, 3, 2, 3], "pad_if_needed": True, "fill": [4, 5, 6],
+      "padding_mode": "edge"}),
+    (T.Pad((1, 2, 3, 4), 5, "reflect"), {"op": "pad", "padding": [1, 2, 3, 4], "fill": 5, "padding_mode": "reflect"}),
     (T.RandomResizedCrop((9, 7), (0.2, 0.3), (0.5, 1.5), "bicubic", False),
      {"op": "random_resized_crop", "size": [9, 7], "scale": [0.2, 0.3], "ratio": [0.5, 1.5],
       "interpolation": "bicubic", "antialias": False}),
@@ -90,8 +95,8 @@ def test_every_transform_has_a_json_case():
     assert {type(transform).__name__ for transform, _ in KEYS} | {"Compose"} == set(CLASSES)
 
 
-# : Defaults that differ: torchvision uses None for no padding, and has no default dtype.
-OTHERS = {("RandomCrop", "padding"): 0, ("ToDtype", "dtype"): "float32"}
+# : Defaults that differ: torchvision has no default dtype.
+OTHERS = {("ToDtype", "dtype"): "float32"}
 
 
 NOT_IN_TORCHVISION = {"OneHot", "RandomMask", "ConvertColor", "Divide"}

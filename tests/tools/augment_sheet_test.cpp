@@ -183,7 +183,7 @@ TEST_F(AugmentSheetTest, BadSampleThrowsOrIsSkipped) {
 TEST_F(AugmentSheetTest, UnfitSamplesAndBadLabelsAreSkippedOrThrow) {
   AugmentSheetOptions all = skipping();
   all.samples = kSamples;
-  const AugmentSheet shown = augment_sheet(scenes(), {{"crop", CenterCrop{2 * kAugmentSide}}}, all);
+  const AugmentSheet shown = augment_sheet(scenes(), {{"crop", RandomCrop{2 * kAugmentSide}}}, all);
   EXPECT_FALSE(shown.samples.empty());
   EXPECT_EQ(shown.samples.size() + shown.skipped.size(), kSamples);
   ASSERT_FALSE(shown.skipped.empty());

@@ -105,9 +105,17 @@ RandomAffine any_affine() {
 }
 
 std::vector<AnyOp> geometric_ops() {
-  return {CenterCrop{{70, 90}},        RandomCrop{{64, 80}},        RandomCrop{{130, 170}, 20},
-          RandomResizedCrop{{96, 64}}, RandomHorizontalFlip{},      RandomVerticalFlip{},
-          Resize{{77, 203}},           RandomRotation{{-180, 180}}, any_affine()};
+  return {CenterCrop{{70, 90}},
+          CenterCrop{{150, 90}},
+          Pad{{9, 20, 0, 3}},
+          RandomCrop{{64, 80}},
+          RandomCrop{{130, 170}, 20},
+          RandomResizedCrop{{96, 64}},
+          RandomHorizontalFlip{},
+          RandomVerticalFlip{},
+          Resize{{77, 203}},
+          RandomRotation{{-180, 180}},
+          any_affine()};
 }
 
 /// Tolerance: a box may extend this far beyond its pixels, because pixels are whole and a rotated
@@ -144,6 +152,7 @@ TEST(Boxes, FollowThePixels) {
 
 TEST(Boxes, FlipsCropsAndIntegerResizesMoveBoxesExactly) {
   for (const AnyOp& op : {AnyOp(CenterCrop{{70, 90}}), AnyOp(RandomCrop{{64, 80}}),
+                          AnyOp(Pad{{9, 20, 0, 3}}), AnyOp(CenterCrop{{150, 90}}),
                           AnyOp(RandomCrop{{130, 170}, 20}), AnyOp(RandomHorizontalFlip{}),
                           AnyOp(RandomVerticalFlip{}), AnyOp(Resize{{2 * kHeight, 3 * kWidth}})}) {
     for (std::uint64_t k = 0; k < 40; ++k) {

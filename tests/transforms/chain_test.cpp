@@ -112,20 +112,20 @@ TEST(Chain, AllProblemsAreReportedWithTheirPaths) {
   EXPECT_EQ(refusal(R"({"version": 2, "transform": [], "transforms": [
                 {"op": "rezise", "height": 4}, 3, {"name": "x"}, {"op": 5},
                 {"op": "resize", "sise": 4, "antialias": 1.5},
-                {"op": "random_crop", "size": 4, "padding": 4},
+                {"op": "random_crop", "size": 4, "padding": -4},
                 {"op": "normalize", "mean": [], "std": [1, 2, "3"]},
                 {"op": "random_horizontal_flip", "p": "often", "name": 4},
                 {"op": "center_crop", "size": [18446744073709551615, {}]}]})"),
             R"(Refused: these transforms cannot be read:
   version is 2; this program reads version 1
-  transforms[0].op: unknown operation 'rezise'; did you mean 'resize'? known: resize, center_crop, random_crop, random_resized_crop, random_horizontal_flip, random_vertical_flip, random_rotation, random_affine, gaussian_blur, color_jitter, grayscale, random_grayscale, random_invert, random_posterize, random_solarize, random_adjust_sharpness, random_autocontrast, random_equalize, random_apply, random_choice, random_erasing, random_mask, convert_color, divide, to_dtype, normalize, mixup, cutmix, one_hot
+  transforms[0].op: unknown operation 'rezise'; did you mean 'resize'? known: resize, center_crop, random_crop, pad, random_resized_crop, random_horizontal_flip, random_vertical_flip, random_rotation, random_affine, gaussian_blur, color_jitter, grayscale, random_grayscale, random_invert, random_posterize, random_solarize, random_adjust_sharpness, random_autocontrast, random_equalize, random_apply, random_choice, random_erasing, random_mask, convert_color, divide, to_dtype, normalize, mixup, cutmix, one_hot
   transforms[1] must be an object, not 3
   transforms[2].op is missing
   transforms[3].op must be a string, not 5
   transforms[4].size is missing
   transforms[4].antialias must be true or false, not 1.5
   transforms[4].sise: unknown key 'sise'; did you mean 'size'? known: op, name, max_size, size, interpolation, antialias
-  transforms[5]: random_crop: the padding is 4; it must be 0 or more, and less than height and width
+  transforms[5]: random_crop: the padding is -4; it must be 0 to 65536
   transforms[6].mean must be a list of 1 to 4 numbers, not a list of 0
   transforms[6].std[2] must be a number, not "3"
   transforms[7].name must be a string, not 4

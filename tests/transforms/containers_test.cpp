@@ -271,13 +271,13 @@ TEST(ContainerChain, NestedTransformsAreReadAndWritten) {
 TEST(ContainerChain, ProblemsOfNestedTransformsAreReportedWithTheirPaths) {
   EXPECT_THAT(
       chain_refusal(R"({"op": "random_apply", "transforms": [{"op": "rezise"}, 3,
-                  {"op": "random_crop", "size": 8, "pad_if_needed": true},
+                  {"op": "random_rotation", "degrees": 8, "expand": true},
                   {"op": "random_choice", "transforms": [{"op": "random_invert", "p": 2}]}]},
                {"op": "random_apply", "transforms": []}, {"op": "random_choice"},
                {"op": "random_choice", "transforms": 4, "p": []})"),
       AllOf(HasSubstr("transforms[0].transforms[0].op: unknown operation 'rezise'"),
             HasSubstr("transforms[0].transforms[1] must be an object, not 3"),
-            HasSubstr("transforms[0].transforms[2]: random_crop: \"pad_if_needed\" is true"),
+            HasSubstr("transforms[0].transforms[2]: random_rotation: \"expand\" is true"),
             HasSubstr("transforms[0].transforms[3].transforms[0]: random_invert: p is 2"),
             HasSubstr("transforms[1]: random_apply: there are 0 transforms"),
             HasSubstr("transforms[2].transforms is missing"),

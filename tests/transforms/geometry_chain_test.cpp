@@ -61,6 +61,34 @@ constexpr const char* kGeometry = R"({
       "antialias": false
     },
     {
+      "name": "padded",
+      "op": "random_crop",
+      "size": [
+        8,
+        9
+      ],
+      "padding": [
+        1,
+        2,
+        3,
+        4
+      ],
+      "pad_if_needed": true,
+      "fill": [
+        5.0,
+        6.0,
+        7.0
+      ],
+      "padding_mode": "symmetric"
+    },
+    {
+      "name": "frame",
+      "op": "pad",
+      "padding": 3,
+      "fill": 4.0,
+      "padding_mode": "reflect"
+    },
+    {
       "name": "turn",
       "op": "random_rotation",
       "degrees": [
@@ -109,7 +137,7 @@ constexpr const char* kGeometry = R"({
 
 TEST(GeometryChain, ReadsEveryGeometryKey) {
   const auto chain = parse_chain(kGeometry);
-  ASSERT_EQ(chain.size(), 7u);
+  ASSERT_EQ(chain.size(), 9u);
   EXPECT_FALSE(chain[0].op.get_if<Resize>()->antialias);
   EXPECT_EQ(chain[0].op.get_if<Resize>()->interpolation, Interpolation::bicubic);
   const Resize& limited = *chain[1].op.get_if<Resize>();
@@ -120,12 +148,21 @@ TEST(GeometryChain, ReadsEveryGeometryKey) {
   EXPECT_EQ(chain[2].op.get_if<Resize>()->size.max_size, 13);
   EXPECT_FALSE(chain[3].op.get_if<RandomResizedCrop>()->antialias);
   EXPECT_EQ(chain[3].op.get_if<RandomResizedCrop>()->interpolation, Interpolation::nearest);
-  const auto* rotate = chain[4].op.get_if<RandomRotation>();
+  const RandomCrop& padded = *chain[4].op.get_if<RandomCrop>();
+  EXPECT_EQ(padded.padding, Padding(1, 2, 3, 4));
+  EXPECT_TRUE(padded.pad_if_needed);
+  EXPECT_EQ(padded.fill, (std::vector<double>{5, 6, 7}));
+  EXPECT_EQ(padded.padding_mode, PaddingMode::symmetric);
+  const Pad& frame = *chain[5].op.get_if<Pad>();
+  EXPECT_EQ(frame.padding, Padding(3));
+  EXPECT_EQ(frame.fill, (std::vector<double>{4}));
+  EXPECT_EQ(frame.padding_mode, PaddingMode::reflect);
+  const auto* rotate = chain[6].op.get_if<RandomRotation>();
   EXPECT_EQ(rotate->degrees[0], -30.5);
   EXPECT_EQ(rotate->degrees[1], 45);
   EXPECT_EQ(rotate->interpolation, Interpolation::bilinear);
   EXPECT_EQ(rotate->fill, 7);
-  const auto* affine = chain[5].op.get_if<RandomAffine>();
+  const auto* affine = chain[7].op.get_if<RandomAffine>();
   EXPECT_EQ(affine->degrees[0], -1);
   EXPECT_EQ(affine->degrees[1], 2);
   EXPECT_EQ(affine->translate[0], 0.1);
@@ -138,7 +175,7 @@ TEST(GeometryChain, ReadsEveryGeometryKey) {
   EXPECT_EQ(affine->shear[3], 6);
   EXPECT_EQ(affine->interpolation, Interpolation::bilinear);
   EXPECT_EQ(affine->fill, 8);
-  const auto* blur = chain[6].op.get_if<GaussianBlur>();
+  const auto* blur = chain[8].op.get_if<GaussianBlur>();
   EXPECT_EQ(blur->kernel_size, 9);
   EXPECT_EQ(blur->sigma[0], 0.25);
   EXPECT_EQ(blur->sigma[1], 2.5);
@@ -224,7 +261,7 @@ TEST(GeometryChain, InvalidPairsAndSizesAreReported) {
   transforms[11].dtype must be "float32", not "uint8"
   transforms[12].num_output_channels is missing
   transforms[13]: grayscale: num_output_channels is 1; it must be 3, because images keep their channels: write 3, and all channels become gray
-  transforms[14].op: unknown operation 'horizontal_flip'; did you mean 'random_horizontal_flip'? known: resize, center_crop, random_crop, random_resized_crop, random_horizontal_flip, random_vertical_flip, random_rotation, random_affine, gaussian_blur, color_jitter, grayscale, random_grayscale, random_invert, random_posterize, random_solarize, random_adjust_sharpness, random_autocontrast, random_equalize, random_apply, random_choice, random_erasing, random_mask, convert_color, divide, to_dtype, normalize, mixup, cutmix, one_hot
+  transforms[14].op: unknown operation 'horizontal_flip'; did you mean 'random_horizontal_flip'? known: resize, center_crop, random_crop, pad, random_resized_crop, random_horizontal_flip, random_vertical_flip, random_rotation, random_affine, gaussian_blur, color_jitter, grayscale, random_grayscale, random_invert, random_posterize, random_solarize, random_adjust_sharpness, random_autocontrast, random_equalize, random_apply, random_choice, random_erasing, random_mask, convert_color, divide, to_dtype, normalize, mixup, cutmix, one_hot
   transforms[15].size is missing
   transforms[15].height: unknown key 'height'; known: op, name, size, scale, ratio, interpolation, antialias)");
 }
@@ -266,21 +303,48 @@ TEST(GeometryChain, InterpolationIsGivenByNameOrByPilNumber) {
   for (const char* name : {"\"bicubic\"", "3"}) EXPECT_EQ(read(name), Interpolation::bicubic);
 }
 
+TEST(GeometryChain, PaddingIsReadAsInTorchvision) {
+  const auto read = [](const std::string& value) {
+    const auto chain =
+        parse_chain(with(R"({"op": "pad", "fill": null, "padding": )" + value + "}"));
+    return chain[0].op.get_if<Pad>()->padding;
+  };
+  EXPECT_EQ(read("3"), Padding(3));
+  EXPECT_EQ(read("[3]"), Padding(3));
+  EXPECT_EQ(read("[1, 2]"), Padding(1, 2, 1, 2)) << "left and right, top and bottom";
+  EXPECT_EQ(read("[1, 2, 3, 4]"), Padding(1, 2, 3, 4));
+}
+
+TEST(GeometryChain, InvalidPaddingIsReported) {
+  EXPECT_EQ(refusal(with(R"({"op": "pad", "padding": [1, 2, 3]}, {"op": "pad"},
+                {"op": "pad", "name": "a", "padding": [1, "2"], "fill": "red"},
+                {"op": "random_crop", "size": 4, "padding": 1.5, "padding_mode": "mirror"},
+                {"op": "pad", "name": "b", "padding": -1, "fill": [1, 2, 3, 4, 5]},
+                {"op": "pad", "name": "c", "padding": -1})")),
+            R"(Refused: these transforms cannot be read:
+  transforms[0].padding must be a whole number or a list of 1, 2 or 4 (left, top, right, bottom), not a list of 3
+  transforms[1].padding is missing
+  transforms[2].padding[1] must be a whole number, not "2"
+  transforms[2].fill must be a number or a list of 1 to 4 numbers, not "red"
+  transforms[3].padding must be a whole number or a list of 1, 2 or 4 (left, top, right, bottom), not 1.5
+  transforms[3].padding_mode must be constant, edge, reflect or symmetric, not "mirror"
+  transforms[4].fill must be a number or a list of 1 to 4 numbers, not a list of 5
+  transforms[5]: pad: the padding is -1; it must be 0 to 65536)");
+}
+
 TEST(GeometryChain, UnsupportedTorchvisionValuesAreReported) {
   EXPECT_EQ(refusal(with(R"({"op": "resize", "size": [40, 30], "max_size": 60},
-                {"op": "random_crop", "size": 4, "padding": 1, "fill": [1, 2, 3]},
                 {"op": "random_rotation", "degrees": 9, "expand": true},
                 {"op": "color_jitter", "hue": "much"}, {"op": "center_crop", "size": 3, "fill": 0},
                 {"op": "normalize", "mean": [0.5], "std": null},
                 {"op": "mixup", "num_classes": 10}, {"op": "one_hot"})")),
             R"(Refused: these transforms cannot be read:
-  transforms[1]: random_crop: "fill" is a list of 3; torchvision supports that value, this program supports only 0
-  transforms[2]: random_rotation: "expand" is true; torchvision supports that value, this program supports only false
-  transforms[6]: mixup: "num_classes" is 10; torchvision supports that value, this program supports only null: leave it out, because the number of classes is that of the data or of --classes
+  transforms[1]: random_rotation: "expand" is true; torchvision supports that value, this program supports only false
+  transforms[5]: mixup: "num_classes" is 10; torchvision supports that value, this program supports only null: leave it out, because the number of classes is that of the data or of --classes
   transforms[0]: resize: max_size is 60; it is for a size of one number; leave it out for [height, width]
-  transforms[3].hue must be a number or a list of 2 numbers, not "much"
-  transforms[4].fill: unknown key 'fill'; known: op, name, size
-  transforms[5].std must be a list of 1 to 4 numbers, not null)");
+  transforms[2].hue must be a number or a list of 2 numbers, not "much"
+  transforms[3].fill: unknown key 'fill'; known: op, name, size
+  transforms[4].std must be a list of 1 to 4 numbers, not null)");
 }
 
 TEST(GeometryChain, InvalidGeometryParametersAreReported) {

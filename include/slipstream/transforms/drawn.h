@@ -21,6 +21,14 @@ enum class Interpolation : std::uint8_t {
   bicubic,        ///< from the 4 x 4 pixels around it
 };
 
+/// The values of pixels that are added around an image, with the names and meanings of torchvision.
+enum class PaddingMode : std::uint8_t {
+  constant,   ///< given values
+  edge,       ///< the nearest pixel of the image
+  reflect,    ///< the image, mirrored at its outermost pixels, which are not repeated
+  symmetric,  ///< the image, mirrored at its edges, so that the outermost pixels are repeated
+};
+
 /// A crop of an image of height x width pixels. If reduction is not 1, the array holds that image
 /// downscaled to 1 / reduction of its height and width, rounded up.
 struct DrawnCrop {
@@ -29,7 +37,8 @@ struct DrawnCrop {
   std::int64_t width = 0;
   std::int64_t reduction = 1;
 
-  /// Returns the part of `region` that is inside the image.
+  /// Returns the part of `region` that is inside the image; one pixel if there is none.
+  /// REQUIRES: the image has pixels
   Region inside() const;
   /// Returns the largest integer, at least 1, by which `region` can be downscaled and still have at
   /// least `size` pixels in height and width.

@@ -18,9 +18,26 @@ namespace slipstream {
 // below(bound) are the sample's next random numbers, in the order in which they are written here
 // (docs/random.md).
 
+/// Pixels that are added on each side of an image. A single number is that of every side.
+struct Padding {
+  std::int64_t left = 0;
+  std::int64_t top = 0;
+  std::int64_t right = 0;
+  std::int64_t bottom = 0;
+
+  constexpr Padding() = default;
+  constexpr Padding(std::int64_t each) : left(each), top(each), right(each), bottom(each) {}
+  constexpr Padding(std::int64_t to_left, std::int64_t above, std::int64_t to_right,
+                    std::int64_t below)
+      : left(to_left), top(above), right(to_right), bottom(below) {}
+  bool operator==(const Padding&) const = default;
+};
+
 /// Takes the center size.height x size.width pixels: top = (H - size.height) / 2, left = (W -
-/// size.width) / 2, both rounded to the nearest integer, ties to even, as in torchvision. Accepts
-/// any dtype. Throws UnfitSample for a smaller image.
+/// size.width) / 2, both rounded to the nearest integer, ties to even, as in torchvision. Where the
+/// image is smaller, it is padded with black pixels (class 0 in masks): floor((size.height - H) /
+/// 2) rows above it, the others below it; columns likewise. Accepts any dtype. Throws UnfitSample
+/// for an image without pixels.
 struct CenterCrop {
   static constexpr std::string_view kName = "center_crop";
   Size size;
@@ -40,16 +57,49 @@ struct CenterCrop {
   Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
 };
 
-/// Takes size.height x size.width pixels from a random position in the image, after padding it with
-/// `padding` black pixels (class 0 in masks) on each side: top = below(H + 2 padding - size.height
-/// + 1), then left = below(W + 2 padding - size.width + 1). Accepts any dtype. Throws UnfitSample
-/// for an image that is smaller than the crop even with its padding.
+/// Adds pixels around the image, as torchvision's Pad does. Accepts any dtype. Masks are padded
+/// like the image, with the number in `fill` as their class. Throws UnfitSample if an image does
+/// not have more pixels than the padding of a side (reflect), or at least as many (symmetric).
+struct Pad {
+  static constexpr std::string_view kName = "pad";
+  Padding padding = {};  ///< pixels on each side, 0 to 65,536
+  /// Values of the added pixels with PaddingMode::constant: one number, or one per channel (not for
+  /// masks). For integers a whole number that the dtype can hold.
+  std::vector<double> fill = {0};
+  PaddingMode padding_mode = PaddingMode::constant;
+
+  using Drawn = DrawnCrop;  ///< the whole padded image
+
+  void validate() const;
+  bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
+  FieldSpec output(const FieldSpec& in) const;
+  bool is_random() const { return false; }
+  Drawn draw(const RandomKey& key, const Shape& shape) const;
+  void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
+             Scratch& scratch) const;
+  AffineMap map(const Drawn& drawn, const Shape&) const {
+    return drawn.resized_to({drawn.region.height, drawn.region.width});
+  }
+};
+
+/// Takes size.height x size.width pixels from a random position in the image, after padding it as
+/// Pad does: top = below(H + padding.top + padding.bottom - size.height + 1), then left = below(W +
+/// padding.left + padding.right - size.width + 1). If `pad_if_needed`, and the padded image has d
+/// rows too few, it gets d more rows on both sides, as in torchvision; columns likewise. Accepts
+/// any dtype. Throws UnfitSample for an image that is smaller than the crop even with its padding,
+/// and as Pad does.
 struct RandomCrop {
   static constexpr std::string_view kName = "random_crop";
   Size size;
-  std::int64_t padding = 0;  ///< pixels; less than the crop's height and width
+  Padding padding = {};  ///< pixels on each side, 0 to 65,536
+  bool pad_if_needed = false;
+  std::vector<double> fill = {0};  ///< as in Pad
+  PaddingMode padding_mode = PaddingMode::constant;
 
   using Drawn = DrawnCrop;
+
+  /// Returns true if the crop may contain pixels that are not in the image.
+  bool pads() const { return pad_if_needed || padding != Padding{}; }
 
   void validate() const;
   bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
@@ -59,9 +109,9 @@ struct RandomCrop {
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
-  bool only_resizes() const { return true; }
+  bool only_resizes() const { return !pads(); }
   AffineMap map(const Drawn& drawn, const Shape&) const { return drawn.resized_to(size); }
-  Region region(const Drawn& drawn) const { return drawn.inside(); }
+  Region region(const Drawn& drawn) const;
   Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
 };
 

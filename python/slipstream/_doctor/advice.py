@@ -159,7 +159,7 @@ def late_native_crop(transform: Any, costs: Sequence[_native.HostStepCost]) -> t
 def _native_chain(part: Any) -> _native.TransformChain | None:
     """Returns the chain that is equivalent to `part`, or None if the library has none."""
     form = native_form(part)
-    if form is None or getattr(part, "pad_if_needed", False):
+    if form is None:
         return None
     return (transforms.ToDtype() if form is NOTHING else form)._native_chain()
 

@@ -171,7 +171,7 @@ SLIPSTREAM_INLINED void advance_plain(const Image& image, std::int32_t y, std::i
   each_plain_step(image.pass, [&](const ProgramStep& step) {
     if (step.kind >= StepKind::to_float) return advance<C, N>(image, step, run);
     for (int k = 0; k < N; ++k) {
-      if (is_blotted(image, step, y, x + k)) run[k] = fill_pixel<C>(step.fill);
+      if (is_blotted(image, step, y, x + k)) run[k] = fill_pixel<C>(step);
     }
   });
 }
@@ -193,9 +193,9 @@ SLIPSTREAM_CALLED Pixel<C> moved_pixel(const Image& image, std::int32_t last, st
   const PassProgram& pass = image.pass;
   if (pass.has_plain_moves && last == plain_end(pass)) return plain_pixel<C>(image, y, x);
   const Origin origin = way_back(pass, image.drawn, 0, last, y, x);
-  return gone_through<C>(
-      image, origin.next, last,
-      origin.is_filled ? fill_pixel<C>(origin.fill) : image.source.at<C>(origin.y, origin.x));
+  return gone_through<C>(image, origin.next, last,
+                         origin.is_filled ? fill_pixel<C>(pass.steps[origin.next - 1])
+                                          : image.source.at<C>(origin.y, origin.x));
 }
 
 /// The image before the interpolating step, computed pixel by pixel.
@@ -228,7 +228,7 @@ SLIPSTREAM_INLINED Pixel<C> warped(const Before<C>& before, const ProgramStep& s
     if (is_within(row, step.in_height) && is_within(column, step.in_width)) {
       return before.at(row, column);
     }
-    return fill_pixel<C>(step.fill);
+    return fill_pixel<C>(step);
   };
   const Pixel<C> upper = between<C>(value(top, left), value(top, left + 1), across);
   const Pixel<C> lower = between<C>(value(top + 1, left), value(top + 1, left + 1), across);
@@ -343,7 +343,7 @@ SLIPSTREAM_CALLED Pixel<C> pixel_before(const Image& image, std::int32_t last, s
   return gone_through<C>(
       image, origin.next, last,
       origin.is_filled
-          ? fill_pixel<C>(origin.fill)
+          ? fill_pixel<C>(pass.steps[origin.next - 1])
           : interpolated(Before<C>{image}, pass.steps[pass.interpolation], origin.y, origin.x));
 }
 

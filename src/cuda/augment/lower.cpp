@@ -1,5 +1,7 @@
 #include "cuda/augment/lower.h"
 
+#include <algorithm>
+
 #include "cuda/augment/divisor.h"
 #include "slipstream/core/error.h"
 #include "slipstream/transforms/blur.h"
@@ -7,15 +9,50 @@
 #include "slipstream/transforms/resize.h"
 #include "slipstream/transforms/warp.h"
 #include "transforms/geometry.h"
+#include "transforms/padding.h"
 #include "transforms/pointwise.h"
 
 namespace slipstream::augment {
 namespace {
 
-void lower(const CenterCrop&, ProgramStep& step) { step.kind = StepKind::crop; }
-void lower(const RandomCrop& op, ProgramStep& step) {
+void set_fill(double value, ProgramStep& step) {
+  for (float& fill : step.fill) fill = filling(value);
+}
+
+void lower(const CenterCrop&, ProgramStep& step) {
   step.kind = StepKind::crop;
-  step.pads = op.padding > 0;
+  step.pads = step.in_height < step.out_height || step.in_width < step.out_width;
+}
+
+template <typename Op>
+void lower_padding(const Op& op, ProgramStep& step) {
+  step.kind = StepKind::crop;
+  step.padding_mode = op.padding_mode;
+  for (std::size_t c = 0; c < 4; ++c) {
+    step.fill[c] = filling(op.fill[std::min(c, op.fill.size() - 1)]);
+  }
+}
+
+void lower(const RandomCrop& op, ProgramStep& step) {
+  lower_padding(op, step);
+  step.pads = op.pads();
+  // Without padding, no pixel is outside of the image.
+  if (!step.pads) step.padding_mode = PaddingMode::constant;
+}
+void lower(const Pad& op, ProgramStep& step) {
+  lower_padding(op, step);
+  step.pads = op.padding != Padding{};
+}
+
+/// Returns the bits of the value with which `op` pads masks.
+std::uint64_t mask_fill(const AnyOp& op, DType dtype) {
+  std::uint64_t bits = 0;
+  const auto store = [&](const auto* held) {
+    if (held != nullptr) store_fill(held->fill, dtype, 1, reinterpret_cast<std::byte*>(&bits));
+  };
+  store(op.get_if<RandomCrop>());
+  store(op.get_if<Pad>());
+  return bits;
 }
 void lower(const RandomHorizontalFlip&, ProgramStep& step) { step.kind = StepKind::flip_across; }
 void lower(const RandomVerticalFlip&, ProgramStep& step) { step.kind = StepKind::flip_down; }
@@ -38,7 +75,7 @@ template <typename Op>
 void lower_warp(const Op& op, ProgramStep& step) {
   step.kind = StepKind::warp;
   step.interpolates = op.interpolation == Interpolation::bilinear;
-  step.fill = filling(op.fill);
+  set_fill(op.fill, step);
 }
 
 void lower(const RandomRotation& op, ProgramStep& step) {
@@ -77,7 +114,7 @@ void lower(const ColorJitter& op, ProgramStep& step) {
 
 void lower(const RandomErasing& op, ProgramStep& step) {
   step.kind = StepKind::erase;
-  step.fill = filling(op.value);
+  set_fill(op.value, step);
 }
 
 void lower(const RandomMask& op, ProgramStep& step) {
@@ -120,25 +157,26 @@ ProgramStep lowered(const DeviceChain::Step& step, const FieldSpec& before,
   ProgramStep result = {};
   result.contrast = -1;
   result.range = dtype_range(before.dtype);
+  result.in_height = side(before.shape, 0);
+  result.in_width = side(before.shape, 1);
+  result.out_height = side(after.shape, 0);
+  result.out_width = side(after.shape, 1);
   const AnyOp& op = step.named.op;
   if (op.device_function()) {
     result.kind = StepKind::function;
-  } else if (!lower_as_any<CenterCrop, RandomCrop, RandomResizedCrop, Resize, RandomHorizontalFlip,
-                           RandomVerticalFlip, RandomRotation, RandomAffine, GaussianBlur, ToDtype,
-                           Normalize, Divide, ConvertColor, Grayscale, RandomGrayscale, ColorJitter,
-                           RandomErasing, RandomMask>(op, result)) {
+  } else if (!lower_as_any<CenterCrop, RandomCrop, Pad, RandomResizedCrop, Resize,
+                           RandomHorizontalFlip, RandomVerticalFlip, RandomRotation, RandomAffine,
+                           GaussianBlur, ToDtype, Normalize, Divide, ConvertColor, Grayscale,
+                           RandomGrayscale, ColorJitter, RandomErasing, RandomMask>(op, result)) {
     throw Refused("transform '" + step.named.name + "': '" + std::string(op.name()) +
                   "' cannot run on the device; run it on the loader's threads");
   }
   if (before.kind == FieldKind::mask) {
     result.interpolates = false;
     result.interpolation = mask_interpolation(result.interpolation);
+    result.mask_fill = mask_fill(op, before.dtype);
   }
   result.drawn = static_cast<std::uint32_t>(step.drawn_offset_bytes);
-  result.in_height = side(before.shape, 0);
-  result.in_width = side(before.shape, 1);
-  result.out_height = side(after.shape, 0);
-  result.out_width = side(after.shape, 1);
   return result;
 }
 

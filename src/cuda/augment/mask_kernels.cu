@@ -22,7 +22,8 @@ __global__ void __launch_bounds__(kThreads)
   const T* mask = reinterpret_cast<const T*>(memory.images) +
                   image * static_cast<std::int64_t>(pass.in_height) * pass.in_width;
   reinterpret_cast<T*>(memory.to)[i] =
-      at.is_filled ? T{0} : mask[static_cast<std::int64_t>(at.y) * pass.in_width + at.x];
+      at.is_filled ? static_cast<T>(pass.steps[at.next - 1].mask_fill)
+                   : mask[static_cast<std::int64_t>(at.y) * pass.in_width + at.x];
 }
 
 template <typename T>

@@ -90,6 +90,13 @@ SLIPSTREAM_INLINED Pixel<C> fill_pixel(float value) {
   return pixel;
 }
 
+template <int C>
+SLIPSTREAM_INLINED Pixel<C> fill_pixel(const ProgramStep& step) {
+  Pixel<C> pixel;
+  for (int c = 0; c < C; ++c) pixel.value[c] = step.fill[c];
+  return pixel;
+}
+
 template <typename Drawn>
 SLIPSTREAM_INLINED const Drawn& drawn_at(const ProgramStep& step, const std::byte* drawn) {
   return *reinterpret_cast<const Drawn*>(drawn + step.drawn);
@@ -100,8 +107,7 @@ struct Origin {
   std::int32_t y;
   std::int32_t x;
   std::int32_t next;  ///< the first step that then applies to the value
-  bool is_filled;
-  float fill;
+  bool is_filled;     ///< true if step `next` - 1 fills the pixel
 };
 
 SLIPSTREAM_INLINED bool is_within(std::int32_t at, std::int32_t size) {
@@ -157,7 +163,11 @@ SLIPSTREAM_CALLED Origin way_back(const PassProgram& pass, const std::byte* draw
         const Region& region = drawn_at<DrawnCrop>(step, drawn).region;
         y += static_cast<std::int32_t>(region.top);
         x += static_cast<std::int32_t>(region.left);
-        may_leave = true;
+        may_leave = step.padding_mode == PaddingMode::constant;
+        if (!may_leave) {
+          y = padded_index(step.padding_mode, y, step.in_height);
+          x = padded_index(step.padding_mode, x, step.in_width);
+        }
         break;
       }
       case StepKind::flip_across:
@@ -190,9 +200,9 @@ SLIPSTREAM_CALLED Origin way_back(const PassProgram& pass, const std::byte* draw
         break;
     }
     if (may_leave) is_filled = !(is_within(y, step.in_height) && is_within(x, step.in_width));
-    if (is_filled) return {y, x, i + 1, true, step.fill};
+    if (is_filled) return {y, x, i + 1, true};
   }
-  return {y, x, first, false, 0.0F};
+  return {y, x, first, false};
 }
 
 /// Composition of crops and flips: (y, x) comes from (top + down y, left + right x).

@@ -12,7 +12,7 @@ namespace slipstream::augment {
 
 enum class StepKind : std::uint8_t {
   // Steps that move pixels.
-  crop,         ///< DrawnCrop; pixels outside of the image are 0
+  crop,         ///< DrawnCrop; pixels outside of the image are `fill`
   flip_across,  ///< DrawnFlip
   flip_down,    ///< DrawnFlip
   warp,         ///< DrawnWarp
@@ -53,13 +53,15 @@ struct ProgramStep {
   Interpolation interpolation;  ///< resize
   bool antialias;               ///< resize
   bool pads;                    ///< crop: may extend beyond the image
+  PaddingMode padding_mode;     ///< crop
   std::int32_t radius;          ///< blur: radius of the kernel
   std::uint32_t drawn;          ///< offset in a sample's block, in bytes
   std::int32_t in_height;
   std::int32_t in_width;
   std::int32_t out_height;
   std::int32_t out_width;
-  float fill;
+  float fill[4];            ///< value of each channel
+  std::uint64_t mask_fill;  ///< crop: bits of the value in a mask
   std::uint32_t threshold;  ///< mask: RandomMask::threshold()
   bool dilates;             ///< mask: RandomMask::dilate
   std::int8_t contrast;     ///< jitter: index among the contrasts of the pass, or -1

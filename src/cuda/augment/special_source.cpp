@@ -13,6 +13,7 @@ class Initializer {
  public:
   Initializer& add(std::int32_t value) { return put(std::to_string(value)); }
   Initializer& add(std::uint32_t value) { return put(std::to_string(value) + "U"); }
+  Initializer& add(std::uint64_t value) { return put(std::to_string(value) + "ULL"); }
   Initializer& add(std::int8_t value) { return add(std::int32_t{value}); }
   Initializer& add(bool value) { return put(value ? "true" : "false"); }
   Initializer& add(float value) {
@@ -25,6 +26,7 @@ class Initializer {
   Initializer& add(Interpolation value) {
     return put(cast("Interpolation", static_cast<int>(value)));
   }
+  Initializer& add(PaddingMode value) { return put(cast("PaddingMode", static_cast<int>(value))); }
   Initializer& add(Range value) { return put(cast("Range", static_cast<int>(value))); }
   template <typename T, std::size_t N>
   Initializer& add(const T (&values)[N], std::size_t count = N) {
@@ -64,9 +66,10 @@ class Initializer {
 Initializer& Initializer::add(const ProgramStep& step) {
   Initializer list;
   list.add(step.kind).add(step.range).add(step.is_rigid).add(step.interpolates);
-  list.add(step.interpolation).add(step.antialias).add(step.pads).add(step.radius).add(step.drawn);
+  list.add(step.interpolation).add(step.antialias).add(step.pads).add(step.padding_mode);
+  list.add(step.radius).add(step.drawn);
   list.add(step.in_height).add(step.in_width).add(step.out_height).add(step.out_width);
-  list.add(step.fill).add(step.threshold).add(step.dilates).add(step.contrast);
+  list.add(step.fill).add(step.mask_fill).add(step.threshold).add(step.dilates).add(step.contrast);
   list.add(step.function).add(step.subtracted).add(step.divisor).add(step.matrix);
   return put(list.text());
 }

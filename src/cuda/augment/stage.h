@@ -291,7 +291,7 @@ __device__ __forceinline__ void texels_below(const Image& image, const Stage& st
     is_outside[k] =
         kWay == Way::warp && !(is_within(y, step.in_height) && is_within(x, step.in_width));
     if (is_outside[k]) {
-      run[k] = fill_pixel<C>(step.fill);
+      run[k] = fill_pixel<C>(step);
     } else if (is_plain) {
       run[k] = image.source.at<C>(move.top + move.down * y, move.left + move.right * x);
     } else {
@@ -302,7 +302,7 @@ __device__ __forceinline__ void texels_below(const Image& image, const Stage& st
   each_plain_step(pass, [&](const ProgramStep& plain) { advance<C, N>(image, plain, run); });
 #pragma unroll
   for (int k = 0; k < N; ++k) {
-    if (is_outside[k]) run[k] = fill_pixel<C>(step.fill);
+    if (is_outside[k]) run[k] = fill_pixel<C>(step);
   }
 }
 

@@ -91,7 +91,7 @@ class Staged {
     filters_across_ = is_filtered(step, image.prepared.region.width, step.out_width);
     if constexpr (kWay == Way::warp) {
       warp_ = drawn_at<DrawnWarp>(step, image.drawn);
-      in_ = {step.in_height, step.in_width, step.fill};
+      in_ = {step.in_height, step.in_width, step.fill[0]};
       row_.first += stage.made.top;
       column_.first += stage.made.left;
       memory_.texels -= stage.texels.top * pitch_ + stage.texels.left * C;
@@ -104,7 +104,7 @@ class Staged {
     if (!has_turn_) return;
     const ProgramStep& turn = pass.steps[pass.turn];
     turn_ = drawn_at<DrawnWarp>(turn, image.drawn);
-    turned_ = {turn.in_height, turn.in_width, turn.fill};
+    turned_ = {turn.in_height, turn.in_width, turn.fill[0]};
   }
 
   __device__ __forceinline__ Pixel<C> at(std::int32_t y, std::int32_t x) const {

@@ -36,7 +36,6 @@ void set_divisors(const Values& values, ProgramStep& step) {
 // Sums of integers by fma have few significant bits, so they stay coarse.
 void advance(const ProgramStep& step, Values& values) {
   switch (step.kind) {
-    case StepKind::crop:
     case StepKind::flip_across:
     case StepKind::flip_down:
     case StepKind::to_float:
@@ -47,11 +46,14 @@ void advance(const ProgramStep& step, Values& values) {
     case StepKind::convert_color:
       values.are_coarse = step.range == Range::levels;
       break;
+    case StepKind::crop:
     case StepKind::warp:
     case StepKind::erase:
     case StepKind::mask:
-      values.most = std::max<double>(values.most, std::abs(step.fill));
-      values.are_coarse &= !step.interpolates && (step.fill == 0 || std::abs(step.fill) > 0x1p-30F);
+      for (const float fill : step.fill) {
+        values.most = std::max<double>(values.most, std::abs(fill));
+        values.are_coarse &= !step.interpolates && (fill == 0 || std::abs(fill) > 0x1p-30F);
+      }
       break;
     default:
       values.are_coarse = step.range == Range::levels && step.kind != StepKind::normalize &&

@@ -160,6 +160,41 @@ TEST_F(AugmentTest, InterpolationsBetweenOtherStepsMatchHost) {
   }
 }
 
+TEST_F(AugmentTest, EveryPaddingMatchesHost) {
+  for (const PaddingMode mode :
+       {PaddingMode::constant, PaddingMode::edge, PaddingMode::reflect, PaddingMode::symmetric}) {
+    const RandomCrop crop{{30, 37}, {4, 1, 12, 9}, false, {9}, mode};
+    const Pad pad{{3, 0, 5, 2}, {7}, mode};
+    const RandomCrop large{{60, 45}, {}, true, {5}, mode};
+    const Chain chain = {
+        {"crop", crop},   {"flip", RandomHorizontalFlip{0.5}},    {"resize", Resize{{33, 31}}},
+        {"pad", pad},     {"blur", GaussianBlur{5, {0.1, 2.0}}},  {"center", CenterCrop{{41, 30}}},
+        {"large", large}, {"normalize", Normalize{{0.5}, {0.25}}}};
+    for (const std::int64_t channels : {1, 2, 4}) {
+      ChainCase({{"pad", pad}}, image(23, 31, channels), 2).check();
+    }
+    ChainCase(chain, image(23, 31), 5).check();
+    ChainCase(chain, image(23, 31, 3, DType::float32), 5).check();
+    const Chain moves = {
+        {"crop", crop}, {"pad", pad}, {"center", CenterCrop{{41, 40}}}, {"large", large}};
+    for (const DType dtype : {DType::uint8, DType::int32, DType::int64, DType::float32}) {
+      ChainCase(moves, mask(23, 31, dtype), 5).check();
+    }
+  }
+}
+
+TEST_F(AugmentTest, FillPerChannelMatchesHost) {
+  const Chain chain = {{"pad", Pad{{4, 3, 2, 1}, {1, 20, 255}}},
+                       {"resize", Resize{{40, 33}}},
+                       {"crop", RandomCrop{{39, 40}, 5, false, {0, 128, 3}}}};
+  ChainCase(chain, image(23, 31), 5).check();
+  ChainCase({{"divide", Divide{0.25}},
+             {"crop", RandomCrop{{39, 40}, 9, false, {0.25, -0.0, 1e30}}},
+             {"normalize", Normalize{{0.5}, {0.25}}}},
+            image(23, 31, 3, DType::float32), 5)
+      .check();
+}
+
 TEST_F(AugmentTest, LargeBicubicReductionMatchesHost) {
   for (const DType dtype : {DType::uint8, DType::float32}) {
     ChainCase({{"small", Resize{{20, 30}, true, Interpolation::bicubic}}},
@@ -400,8 +435,8 @@ TEST_F(AugmentTest, UnsupportedTransformIsRefusedByName) {
               testing::HasSubstr("transform 'mine': 'invert' cannot run on the device"));
   EXPECT_THAT(refusal({{"wide", Resize{{4, 20'000}}}}, image(4, 4)),
               testing::HasSubstr("transform 'wide'"));
-  EXPECT_THAT(refusal({{"crop", CenterCrop{{9, 4}}}}, image(4, 4)),
-              testing::HasSubstr("transform 'crop': center_crop"));
+  EXPECT_THAT(refusal({{"crop", RandomCrop{{9, 4}}}}, image(4, 4)),
+              testing::HasSubstr("transform 'crop': random_crop"));
 }
 
 }  // namespace

@@ -56,7 +56,8 @@ void mask_pass(const augment::PassProgram& pass, const augment::PassMemory& memo
         const std::int64_t to = image * pixels_out + std::int64_t{y} * pass.out_width + x;
         std::byte* value = memory.to + to * static_cast<std::int64_t>(bytes);
         if (at.is_filled) {
-          std::fill_n(value, bytes, std::byte{0});
+          const std::uint64_t fill = pass.steps[at.next - 1].mask_fill;
+          std::memcpy(value, &fill, bytes);
         } else {
           std::copy_n(memory.images + from * static_cast<std::int64_t>(bytes), bytes, value);
         }
