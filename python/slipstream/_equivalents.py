@@ -11,16 +11,9 @@ from . import transforms as _T
 from ._doctor.parts import display_name, split_transform
 from ._torchvision import is_of_torchvision
 
-
-class _Nothing(_T.Transform):
-    """The equivalent of transforms that convert images to tensors. The native loader needs none, because its images are
-    uint8 tensors already."""
-
-    def __init__(self) -> None:
-        self._steps = []
-
-
-NOTHING = _Nothing()
+# The equivalent of transforms that convert images to tensors. The native loader needs none, because its images are
+# uint8 tensors already.
+NOTHING = _T.ToImage()
 _FORMS: dict[str, Callable[[Any], _T.Transform]] = {
     # torchvision
     "PILToTensor": lambda t: NOTHING,

@@ -12,8 +12,9 @@ import torch
 from . import _native
 from ._fetching import item
 from ._moves import fitting, refuse_moving_images_alone, refuse_moving_with
+from ._one_image import sampled_transforms
 from ._order import SampleKey
-from ._random_states import RandomStates, seed_all
+from ._random_states import seed_all
 from ._samples import Sample, Unfit
 from ._steps import Function, over_batch, refuse_samples_in_python
 from ._worker_process import transformed
@@ -78,12 +79,7 @@ def _python_sample(
 
 
 def _transforms(chain: Compose, keeps_sizes: bool) -> _native.Transforms:
-    """Returns the transforms of a chain, with a seed from PyTorch's default generator. Without random transforms the
-    generator is not used, so that reading a sample does not change later random numbers of the program."""
-    native = chain._native_chain()
-    seed = int(torch.randint(1 << 62, ())) if native.is_random() else 0
-    called = [(place, name, _SameDraws(step)) for place, name, step in chain._runs()]
-    return _native.Transforms(native, called, keeps_sizes, seed, 0, 0)
+    return sampled_transforms(chain._native_chain(), chain._runs(), keeps_sizes)
 
 
 def _keyed_transforms(chain: Compose, key: SampleKey, keeps_sizes: bool) -> _native.Transforms:
@@ -101,20 +97,4 @@ class _KeyedDraws:
 
     def __call__(self, image: torch.Tensor, seed: int) -> torch.Tensor:
         seed_all(seed)
-        return transformed(self._functions, image)
-
-
-class _SameDraws:
-    """Calls functions with the same random numbers for each image of a sample, so that all its images are transformed
-    alike. Restores the generators of torch, numpy and random before each image but the first."""
-
-    def __init__(self, functions: Sequence[Function]) -> None:
-        self._functions = functions
-        self._before: RandomStates | None = None
-
-    def __call__(self, image: torch.Tensor, seed: int) -> torch.Tensor:
-        if self._before is None:
-            self._before = RandomStates()
-        else:
-            self._before.restore()
         return transformed(self._functions, image)

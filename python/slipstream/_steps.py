@@ -26,7 +26,7 @@ _OF_ONES_OWN = (
 
 def checked_function(given: Any) -> Function:
     """Returns `given` if it can be a function of one image, otherwise raises Refused. Detects common mistakes, such as
-    a class in place of an object, and transforms of torchvision that mix batches or create tensors."""
+    a class in place of an object, and transforms of torchvision that mix batches or do not accept tensors."""
     kind = type(given).__name__
     if isinstance(given, type):
         raise _native.Refused(f"{given.__name__} is a class, not a transform: give {given.__name__}()")
@@ -42,13 +42,22 @@ def checked_function(given: Any) -> Function:
                 f"torchvision's {name} mixes whole batches, but functions in a chain get one image: give "
                 f"slipstream.transforms.{name}(alpha=...) as the last transform"
             )
-        makes_tensors = name in ("ToTensor", "PILToTensor") or (name == "ToImage" and each is given)
-        if makes_tensors and is_of_torchvision(each):
+        if name in ("ToTensor", "PILToTensor") and is_of_torchvision(each):
             raise _native.Refused(
-                f"torchvision's {name} converts images to tensors, but here they are uint8 tensors already: leave it "
-                "out. For floats from 0 to 1, use slipstream.transforms.ToDtype(torch.float32, scale=True)"
+                f"torchvision's {name} does not accept tensors, but inside of {kind} it would get one: give the "
+                f"transforms in {kind} to slipstream.transforms.Compose instead, which accepts {name}"
             )
     return given  # type: ignore[no-any-return]
+
+
+def tensor_conversion(given: Any) -> list[Step] | None:
+    """Returns the steps that are equivalent to a transform of torchvision that converts an image to a tensor, or None
+    for anything else. Images are uint8 tensors already."""
+    if not is_of_torchvision(given):
+        return None
+    to_floats: Step = {"op": "to_dtype", "dtype": "float32", "scale": True}
+    conversions: dict[str, list[Step]] = {"ToTensor": [to_floats], "PILToTensor": [], "ToImage": []}
+    return conversions.get(type(given).__name__)
 
 
 def plain(key: str, value: Any) -> Any:

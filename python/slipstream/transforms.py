@@ -15,6 +15,7 @@ import torch
 
 from . import _native
 from ._checks import EPOCHS, SEEDS, Array, Indices, check, shortened, whole_numbers
+from ._one_image import transformed_image
 from ._steps import (
     Function,
     Step,
@@ -25,6 +26,7 @@ from ._steps import (
     plain,
     refuse_after_batch,
     refuse_over_batch,
+    tensor_conversion,
 )
 from ._worker_process import display_name
 
@@ -53,33 +55,39 @@ class Transform:
 
     def __call__(
         self,
-        images: torch.Tensor,
+        images: Any,
         sample_ids: Indices | None = None,
         epoch: int = 0,
         seed: int = 0,
     ) -> torch.Tensor:
-        """Applies the transform to a batch. Returns batch x channels x height x width, channels-last, on the device of
-        `images`.
+        """Applies the transform to a batch or to one image. Returns batch x channels x height x width, channels-last, or
+        channels x height x width, on the device of `images`.
 
         Arguments:
-            images (Tensor): batch x channels x height x width, uint8 or float32, on a CPU or a GPU. On a GPU, kernels
-                are enqueued on the current stream and the host does not wait. The first call for a shape compiles the
-                kernels, which takes about a second.
+            images: a batch, a tensor of batch x channels x height x width, uint8 or float32, on a CPU or a GPU. On a
+                GPU, kernels are enqueued on the current stream and the host does not wait. The first call for a shape
+                compiles the kernels, which takes about a second. Or one image: a tensor of channels x height x width,
+                a NumPy array of height x width x channels, or a PIL image.
             sample_ids (list, tensor or array of integers, default None): the number of each sample, on the host.
                 Random numbers depend only on this number, `epoch` and `seed`, so the result has the bits that
-                slipstream.DataLoader produces for them. Not needed if no transform is random.
+                slipstream.DataLoader produces for them. Not needed if no transform is random. Not for one image,
+                whose random numbers depend on PyTorch's default generator, as with torchvision.
             epoch, seed (int, default 0): the epoch and seed that random numbers depend on.
 
         Gradients do not flow through a transform. Raises Refused for images of another shape or dtype, for images that
-        require gradients, for random transforms without sample_ids, for functions in Python, and for MixUp, CutMix and
-        OneHot, which also change labels.
+        require gradients, for random transforms of a batch without sample_ids, for functions in Python with a batch,
+        and for MixUp, CutMix and OneHot, which also change labels.
 
         >>> images = torch.zeros(2, 3, 40, 60, dtype=torch.uint8)
         >>> crop = ss.transforms.RandomResizedCrop(32)
         >>> crop(images, sample_ids=[7, 8], epoch=1).shape
         torch.Size([2, 3, 32, 32])
+        >>> crop(torch.zeros(3, 40, 60, dtype=torch.uint8)).shape
+        torch.Size([3, 32, 32])
         """
         refuse_over_batch(self._steps)
+        if sample_ids is None and (image := self._transformed_image(images)) is not None:
+            return image
         self._refuse_images(images)
         if not all(isinstance(step, dict) for step in self._steps):
             raise _native.Refused(
@@ -98,6 +106,16 @@ class Transform:
         check(epoch=(epoch, 0, EPOCHS - 1), seed=(seed, 0, SEEDS - 1))
         return chain(images, whole_numbers("sample_ids", sample_ids), seed, epoch)
 
+    def _transformed_image(self, image: Any) -> torch.Tensor | None:
+        """Returns one image after the transform, or None if `image` is something else."""
+        is_tensor = isinstance(image, torch.Tensor)
+        if is_tensor and (image.dim() != 3 or (image.requires_grad and torch.is_grad_enabled())):
+            return None
+        if not is_tensor or image.device.type == "cpu":
+            return transformed_image(image, self._native_chain(), Compose._wrap(self)._runs())
+        seed = int(torch.randint(1 << 62, ())) if self._native_chain().is_random() else 0
+        return self(image[None], sample_ids=[0], seed=seed)[0]
+
     def _native_chain(self) -> _native.TransformChain:
         """Returns the native steps. They are parsed only once."""
         if self._parsed is None:
@@ -107,20 +125,21 @@ class Transform:
         return self._parsed
 
     def _refuse_images(self, images: Any) -> None:
-        if isinstance(images, torch.Tensor) and images.dim() == 4:
+        if isinstance(images, torch.Tensor) and images.dim() in (3, 4):
             if images.requires_grad and torch.is_grad_enabled():
                 raise _native.Refused(
                     f"{type(self).__name__} was called with images that require gradients, but it does not support "
                     "gradients: give images.detach()"
                 )
-            return
+            if images.dim() == 4:
+                return
         given = type(images).__name__
         if isinstance(images, torch.Tensor):
             given = f"a tensor of {' x '.join(map(str, images.shape)) or 'one value'}"
         raise _native.Refused(
-            f"{type(self).__name__} was called with {given}, but takes a batch: a tensor of batch x channels "
-            "x height x width, uint8 or float32. For one image: "
-            "transform(image[None], sample_ids=[index], epoch=epoch)[0]. "
+            f"{type(self).__name__} was called with {given}, but takes a batch (a tensor of batch x channels x height "
+            "x width) or, without sample_ids, one image (a tensor of channels x height x width, an array of height x "
+            "width x channels, or a PIL image), uint8 or float32. "
             "Images of a data set in Python: slipstream.PythonDataset(dataset, transform)"
         )
 
@@ -138,7 +157,8 @@ class Compose(Transform):
     Arguments:
         transforms (sequence): transforms of this module, and functions in Python, which slipstream.DataLoader calls
             in worker processes. Such a function takes one image, a tensor of channels x height x width, uint8 or
-            float32, on the CPU, and returns one, as transforms of torchvision do.
+            float32, on the CPU, and returns one, as transforms of torchvision do. torchvision's ToTensor, ToImage and
+            PILToTensor are replaced by the transforms of the same names here.
 
     Raises Refused for anything else in the sequence.
 
@@ -164,6 +184,8 @@ class Compose(Transform):
                         "is derived"
                     )
                 self._steps += each._steps
+            elif (conversion := tensor_conversion(each)) is not None:
+                self._steps += conversion
             else:
                 self._steps.append(checked_function(each))
         refuse_after_batch(self._steps)
@@ -691,6 +713,36 @@ class ToDtype(Transform):
 
     def __init__(self, dtype: str | torch.dtype = "float32", scale: bool = False) -> None:
         super().__init__("to_dtype", dtype=str(dtype).removeprefix("torch."), scale=scale)
+
+
+class ToTensor(Transform):
+    """Converts images to float32 tensors with values from 0 to 1, as ToDtype(torch.float32, scale=True) does.
+
+    >>> from PIL import Image
+    >>> ss.transforms.ToTensor()(Image.new("L", (2, 1), 255))
+    tensor([[[1., 1.]]])
+    """
+
+    def __init__(self) -> None:
+        super().__init__("to_dtype", dtype="float32", scale=True)
+
+
+class ToImage(Transform):
+    """Converts a PIL image or an array of height x width x channels to a tensor of channels x height x width.
+
+    In the transform of a data set it changes nothing, because images are tensors already.
+
+    >>> from PIL import Image
+    >>> ss.transforms.ToImage()(Image.new("RGB", (20, 10))).shape
+    torch.Size([3, 10, 20])
+    """
+
+    def __init__(self) -> None:
+        self._steps = []
+
+
+class PILToTensor(ToImage):
+    """Does the same as ToImage."""
 
 
 class MixUp(Transform):

@@ -375,11 +375,11 @@ def test_invalid_batches_for_transforms_are_refused(device):
     with pytest.raises(ss.Refused, match="4 images, but 2 sample_ids"):
         T.RandomHorizontalFlip()(images, [1, 2])
     with pytest.raises(ss.Refused, match="batch x channels x height x width"):
-        T.CenterCrop(4)(images[0])
+        T.CenterCrop(4)(images[0, 0])
     with pytest.raises(ss.Refused, match="uint8 or float32"):
         T.CenterCrop(4)(images.double())
     with pytest.raises(ss.Refused):
-        T.CenterCrop(64)(images)
+        T.RandomCrop(64)(images, range(4))
     floats = torch.zeros(1, 1, 4, 4)
     for other in (floats.to("meta"), floats.to_sparse(), floats.to_mkldnn()):
         with pytest.raises(ss.Refused, match="dense tensors on a CPU or a GPU, not one of layout .* on (cpu|meta)"):

@@ -31,33 +31,76 @@ def test_invalid_transform_lists_are_refused():
                                           "of an image")
 
 
-def test_torchvision_tensor_conversions_are_refused(photos):
+def test_torchvision_tensor_conversions_are_replaced(photos):
     v1, v2 = pytest.importorskip("torchvision.transforms"), pytest.importorskip("torchvision.transforms.v2")
-    for theirs in (v1.ToTensor(), v1.PILToTensor(), v2.PILToTensor(), v2.ToImage()):
-        message = error_message(T.Compose, [theirs, T.CenterCrop(4)])
-        assert f"torchvision's {type(theirs).__name__} converts images to tensors" in message
-        assert "leave it out" in message
-        assert "ToDtype(torch.float32, scale=True)" in message
+    for theirs, own in ((v1.ToTensor(), T.ToTensor()), (v1.PILToTensor(), T.PILToTensor()),
+                        (v2.PILToTensor(), T.PILToTensor()), (v2.ToImage(), T.ToImage())):
+        assert T.Compose([theirs, T.CenterCrop(4)])._steps == T.Compose([own, T.CenterCrop(4)])._steps
+    images, _ = next(iter(ss.DataLoader(ss.ImageFolder(photos, T.Compose([T.CenterCrop(16), v1.ToTensor()])), 2)))
+    assert images.dtype == torch.float32 and 0 <= images.min() < images.max() <= 1
+
+
+def test_torchvision_conversions_inside_of_torchvision_containers_are_refused(photos):
+    v1, v2 = pytest.importorskip("torchvision.transforms"), pytest.importorskip("torchvision.transforms.v2")
     inside = v1.Compose([v1.CenterCrop(16), v1.ToTensor()])
-    assert "leave it out" in error_message(ss.DataLoader, ss.ImageFolder(photos, inside), 2)
+    message = error_message(ss.DataLoader, ss.ImageFolder(photos, inside), 2)
+    assert "torchvision's ToTensor does not accept tensors, but inside of Compose it would get one" in message
+    assert "give the transforms in Compose to slipstream.transforms.Compose instead" in message
     images, _ = next(iter(ss.DataLoader(ss.ImageFolder(photos, v2.Compose([v2.ToImage(), v2.CenterCrop(16)])), 2, num_workers=1)))
     assert images.shape == (2, 3, 16, 16) and images.dtype == torch.uint8
 
 
-@pytest.mark.parametrize("given", [Image.new("RGB", (8, 8)), numpy.zeros((4, 8, 8, 3)), IMAGES[0], None, [IMAGES[0]],
-                                   torch.tensor(1)], ids=["PIL", "numpy", "one image", "None", "list", "number"])
+@pytest.mark.parametrize("given", [numpy.zeros((4, 8, 8, 3)), None, [IMAGES[0]], (IMAGES[0],), {"image": IMAGES[0]}, "a",
+                                   torch.tensor(1), IMAGES[0][0], IMAGES[0].double()],
+                         ids=["numpy", "None", "list", "tuple", "mapping", "text", "number", "plane", "float64"])
 @pytest.mark.parametrize("transform", [T.CenterCrop(4), T.RandomHorizontalFlip()])
-def test_call_without_a_batch_of_images_is_refused(given, transform):
+def test_call_without_images_is_refused(given, transform):
     message = error_message(transform, given)
     assert f"{type(transform).__name__} was called with " in message
-    assert "takes a batch: a tensor of batch x channels x height x width" in message
-    assert "transform(image[None], sample_ids=[index], epoch=epoch)[0]" in message and "slipstream.PythonDataset(" in message
+    assert "takes a batch (a tensor of batch x channels x height x width) or, without sample_ids, one image" in message
+    assert "slipstream.PythonDataset(" in message
 
 
-def test_advised_call_for_one_image_works():
+def test_one_image_with_sample_ids_is_refused():
+    assert "or, without sample_ids, one image" in error_message(T.RandomHorizontalFlip(1), IMAGES[0], [7])
     transform = T.RandomHorizontalFlip(1)
     image = torch.arange(3 * 8 * 8, dtype=torch.uint8).view(3, 8, 8)
     assert torch.equal(transform(image[None], sample_ids=[7], epoch=2)[0], image.flip(2))
+
+
+def test_one_image_may_be_a_tensor_an_array_or_a_pil_image():
+    image = torch.randint(0, 256, (3, 9, 7), dtype=torch.uint8)
+    array = image.permute(1, 2, 0).numpy()
+    for given in (image, array, Image.fromarray(array)):
+        assert torch.equal(T.CenterCrop(4)(given), image[:, 2:6, 2:6])
+        assert torch.equal(T.ToImage()(given), image) and torch.equal(T.PILToTensor()(given), image)
+        assert torch.equal(T.ToTensor()(given), image / 255)
+    gray = T.Compose([T.Pad(1), lambda image: 255 - image])(Image.new("L", (2, 3), 9))
+    assert gray.shape == (1, 5, 4) and gray.unique().tolist() == [246, 255]
+    assert T.ToImage()(image / 255).dtype == torch.float32
+
+
+def test_random_transform_of_one_image_uses_the_generator_of_pytorch(device):
+    image = torch.arange(3 * 9 * 9, dtype=torch.uint8, device=device).view(3, 9, 9)
+    flip, crop = T.RandomHorizontalFlip(), T.RandomCrop(4)
+    torch.manual_seed(3)
+    crops = [crop(image) for _ in range(20)]
+    assert len({str(each.tolist()) for each in crops}) > 10
+    assert all(each.device == image.device for each in crops)
+    torch.manual_seed(3)
+    assert all(torch.equal(crop(image), each) for each in crops)
+    state = torch.get_rng_state()
+    T.CenterCrop(4)(image)
+    assert torch.equal(torch.get_rng_state(), state)
+    flipped = [torch.equal(flip(image), image.flip(2)) for _ in range(40)]
+    assert {*flipped} == {True, False}
+
+
+def test_one_image_that_does_not_fit_raises():
+    with pytest.raises(ss.Error, match="random_crop: .* smaller than"):
+        T.RandomCrop(9)(IMAGES[0])
+    with pytest.raises(ss.Error, match="uint8 or float32, height x width x 3"):
+        T.ColorJitter(hue=0.1)(IMAGES[0][:2])
 
 
 def test_invalid_sample_ids_epoch_and_seed_are_refused():
