@@ -46,6 +46,13 @@ _FORMS: dict[str, Callable[[Any], _T.Transform]] = {
     "RandomAdjustSharpness": lambda t: _T.RandomAdjustSharpness(t.sharpness_factor, t.p),
     "RandomAutocontrast": lambda t: _T.RandomAutocontrast(t.p),
     "RandomEqualize": lambda t: _T.RandomEqualize(t.p),
+    "RandAugment": lambda t: _T.RandAugment(
+        t.num_ops, t.magnitude, t.num_magnitude_bins, t.interpolation, t.fill
+    ),
+    "TrivialAugmentWide": lambda t: _T.TrivialAugmentWide(
+        t.num_magnitude_bins, t.interpolation, t.fill
+    ),
+    "AutoAugment": lambda t: _T.AutoAugment(t.policy, t.interpolation, t.fill),
     "RandomErasing": lambda t: _T.RandomErasing(t.p, t.scale, t.ratio),
     "Normalize": lambda t: _T.Normalize(list(t.mean), list(t.std)),
     # albumentations

@@ -9,6 +9,9 @@ from . import _native, transforms
 from ._samples import Leaf
 from ._torchvision import movers_in
 
+# : Transforms that exist in slipstream.transforms but are refused for masks and boxes there, too.
+_MOVE_IMAGES_ONLY = ("AutoAugment", "RandAugment", "TrivialAugmentWide")
+
 
 def refuse_moving_images_alone(fields: list[str], functions: Iterable[Callable[..., Any]]) -> None:
     """Raises Refused if a torchvision transform moves pixels and the data set has fields that must move with them.
@@ -17,7 +20,7 @@ def refuse_moving_images_alone(fields: list[str], functions: Iterable[Callable[.
     theirs = movers_in(functions)
     if not fields or not theirs:
         return
-    known = [name for name in theirs if hasattr(transforms, name)]
+    known = [name for name in theirs if hasattr(transforms, name) and name not in _MOVE_IMAGES_ONLY]
     others = [name for name in theirs if name not in known]
     advice = []
     if known:

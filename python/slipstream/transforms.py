@@ -609,6 +609,88 @@ class RandomChoice(Transform):
         super().__init__("random_choice", transforms=choices, p=p)
 
 
+class RandAugment(Transform):
+    """Applies randomly chosen augmentations to uint8 images of 1 or 3 channels.
+
+    The augmentations are identity, shears, translations, rotation, brightness, color, contrast, sharpness, posterize,
+    solarize, autocontrast and equalize. Source: Cubuk et al., "RandAugment", 2019.
+
+    Arguments:
+        num_ops (int, default 2): number of augmentations, from 0 to 8.
+        magnitude (int, default 9): strength of the augmentations, below num_magnitude_bins.
+        num_magnitude_bins (int, default 31): number of possible magnitudes, at least 2.
+        interpolation (str, default "nearest"): "nearest" or "bilinear".
+        fill (default None): value outside of the image, in all channels, an integer from 0 to 255. None means 0.
+
+    Raises Refused in a data set with masks or boxes, because these would not be moved with the image.
+
+    >>> ss.transforms.RandAugment()(torch.zeros(1, 3, 8, 8, dtype=torch.uint8), sample_ids=[0]).shape
+    torch.Size([1, 3, 8, 8])
+    """
+
+    def __init__(
+        self,
+        num_ops: int = 2,
+        magnitude: int = 9,
+        num_magnitude_bins: int = 31,
+        interpolation: str = "nearest",
+        fill: float | None = None,
+    ) -> None:
+        super().__init__(
+            "rand_augment",
+            num_ops=num_ops,
+            magnitude=magnitude,
+            num_magnitude_bins=num_magnitude_bins,
+            interpolation=interpolation,
+            fill=fill,
+        )
+
+
+class TrivialAugmentWide(Transform):
+    """Applies one randomly chosen augmentation with a random magnitude to uint8 images of 1 or 3 channels.
+
+    The augmentations are those of RandAugment, with larger magnitudes. Source: Müller and Hutter, "TrivialAugment",
+    ICCV 2021.
+
+    Arguments:
+        num_magnitude_bins (int, default 31): number of possible magnitudes, at least 2.
+        interpolation (str, default "nearest"): "nearest" or "bilinear".
+        fill (default None): as in RandAugment.
+
+    Raises Refused in a data set with masks or boxes, because these would not be moved with the image.
+    """
+
+    def __init__(
+        self, num_magnitude_bins: int = 31, interpolation: str = "nearest", fill: float | None = None
+    ) -> None:
+        super().__init__(
+            "trivial_augment_wide",
+            num_magnitude_bins=num_magnitude_bins,
+            interpolation=interpolation,
+            fill=fill,
+        )
+
+
+class AutoAugment(Transform):
+    """Applies a randomly chosen pair of augmentations of a learned policy to uint8 images of 1 or 3 channels.
+
+    Source: Cubuk et al., "AutoAugment", CVPR 2019.
+
+    Arguments:
+        policy (str, default "imagenet"): "imagenet", "cifar10" or "svhn", or a member of torchvision's
+            AutoAugmentPolicy.
+        interpolation (str, default "nearest"): "nearest" or "bilinear".
+        fill (default None): as in RandAugment.
+
+    Raises Refused in a data set with masks or boxes, because these would not be moved with the image.
+    """
+
+    def __init__(
+        self, policy: str = "imagenet", interpolation: str = "nearest", fill: float | None = None
+    ) -> None:
+        super().__init__("auto_augment", policy=policy, interpolation=interpolation, fill=fill)
+
+
 class RandomErasing(Transform):
     """Fills a random rectangle with one value.
 

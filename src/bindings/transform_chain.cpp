@@ -15,6 +15,7 @@
 #include "engine/augment_stage.h"
 #include "slipstream/transforms/chain.h"
 #include "transforms/device_chain.h"
+#include "transforms/geometry.h"
 
 namespace slipstream {
 namespace {
@@ -141,7 +142,8 @@ void add_transforms(pybind11::module_& module) {
            [](const TransformChain& chain) {
              std::vector<std::string> names;
              for (const NamedOp& each : chain.ops())
-               if (each.op.touches(FieldKind::boxes)) names.emplace_back(each.op.name());
+               if (each.op.touches(FieldKind::boxes) || moves_only_images(each.op))
+                 names.emplace_back(each.op.name());
              return names;
            })
       .def("is_random", &TransformChain::is_random)

@@ -147,7 +147,7 @@ LevelTable make_equalizer(const ConstArray& in, std::size_t c) {
   });
 }
 
-void equalize(const ConstArray& in, const MutableArray& out) {
+void equalize_levels(const ConstArray& in, const MutableArray& out) {
   std::array<LevelTable, kMostChannels> tables;
   for (std::size_t c = 0; c < static_cast<std::size_t>(in.shape[2]); ++c)
     tables[c] = make_equalizer(in, c);
@@ -287,7 +287,7 @@ RandomEqualize::Drawn RandomEqualize::draw(const RandomKey& key, const Shape&) c
 void RandomEqualize::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out,
                            Scratch&) const {
   if (!drawn.applies || count_pixels(in) == 0) return copy_all(in, out);
-  equalize(in, out);
+  equalize_levels(in, out);
 }
 
 }  // namespace slipstream

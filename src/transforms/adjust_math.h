@@ -4,8 +4,9 @@
 
 #include "slipstream/transforms/drawn.h"
 #include "slipstream/transforms/pixel.h"
+#include "transforms/color_math.h"
 
-// Arithmetic of the operations in adjust.h, shared by the CPU and the GPU.
+// Arithmetic of the operations in adjust.h and auto_augment.h, shared by the CPU and the GPU.
 namespace slipstream {
 
 /// The value of white.
@@ -61,6 +62,17 @@ SLIPSTREAM_HOST_DEVICE inline float sharpened(float value, float around, float w
   // The mean of levels is never halfway between two, because the sum of weights is odd.
   const float smooth = range == Range::levels ? rounded(mean) : mean;
   return truncated(fused(weight, smooth - value, value), range);
+}
+
+/// Returns the gray level of a pixel of levels, rounded toward 0.
+template <int C>
+SLIPSTREAM_HOST_DEVICE inline float truncated_gray(const Pixel<C>& pixel) {
+  return truncated(gray(pixel, Range::unit), Range::levels);
+}
+
+/// Returns the level (1 + magnitude) v - magnitude other, rounded toward 0.
+SLIPSTREAM_HOST_DEVICE inline float truncated_blend(float v, float other, float magnitude) {
+  return truncated(fused(-magnitude, other, (1.0F + magnitude) * v), Range::levels);
 }
 
 /// Returns the new level of a pixel for RandomEqualize. `below` is the number of pixels with a

@@ -120,6 +120,9 @@ struct Writer {
     json[key] = fill.values;
     if (fill.values.size() == 1) json[key] = fill.values.front();
   }
+  void operator()(const char* key, AutoAugmentPolicy value, Presence) {
+    json[key] = chain::to_string(value);
+  }
   void operator()(const char* key, DType, Presence) { json[key] = "float32"; }
   void operator()(const char* key, const Size& value, Presence) {
     json[key] = {value.height, value.width};

@@ -79,7 +79,7 @@ bool is_same(const FieldSpec& a, const FieldSpec& b) {
   return a.dtype == b.dtype && a.shape == b.shape;
 }
 
-std::string described(const FieldSpec& field) {
+std::string describe_array(const FieldSpec& field) {
   return std::string(to_string(field.dtype)) + ", " + to_string(field.shape);
 }
 
@@ -121,8 +121,8 @@ FieldSpec RandomApply::output(const FieldSpec& in) const {
   for (const NamedOp& each : transforms) {
     const FieldSpec after = field_after(each, in);
     if (is_same(after, in)) continue;
-    throw Refused(listed(kName, each) + "changes '" + in.name + "' from " + described(in) + " to " +
-                  described(after) +
+    throw Refused(listed(kName, each) + "changes '" + in.name + "' from " + describe_array(in) +
+                  " to " + describe_array(after) +
                   ", but images that it is not applied to keep theirs: put it "
                   "before or after " +
                   std::string(kName));
@@ -207,8 +207,8 @@ FieldSpec RandomChoice::output(const FieldSpec& in) const {
   for (auto each = transforms.begin() + 1; each != transforms.end(); ++each) {
     const FieldSpec after = field_after(*each, in);
     if (is_same(after, first)) continue;
-    throw Refused(listed(kName, *each) + "makes '" + in.name + "' " + described(after) + ", but '" +
-                  transforms.front().name + "' makes it " + described(first) +
+    throw Refused(listed(kName, *each) + "makes '" + in.name + "' " + describe_array(after) +
+                  ", but '" + transforms.front().name + "' makes it " + describe_array(first) +
                   "; all transforms must give the same dtype and shape");
   }
   return first;

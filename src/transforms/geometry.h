@@ -34,6 +34,9 @@ FieldSpec resampled(std::string_view op, const FieldSpec& in, std::int64_t heigh
 void require_room(std::string_view op, const FieldSpec& in, std::int64_t height,
                   std::int64_t width);
 
+/// Returns true for operations that move the pixels of images but of no other field, and for
+/// containers of such operations.
+bool moves_only_images(const AnyOp& op);
 /// Returns the field whose shape the parameters of `op` are generated for, like AnyOp::apply() for
 /// a sample: the first image that it touches, else the first field other than boxes; nullptr if it
 /// touches none.

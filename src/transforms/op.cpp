@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "slipstream/core/error.h"
+#include "slipstream/transforms/auto_augment.h"
 #include "slipstream/transforms/containers.h"
 #include "slipstream/transforms/masking.h"
 #include "slipstream/transforms/transforms.h"
@@ -57,7 +58,8 @@ std::string describe_size(const FieldSpec& field) {
 /// of different sizes.
 void check_sizes(const AnyOp& op, const std::vector<FieldSpec>& fields) {
   if (!is_one_of<CenterCrop, RandomCrop, RandomResizedCrop, RandomRotation, RandomAffine,
-                 RandomErasing, RandomApply, RandomChoice>(op)) {
+                 RandomErasing, RandomApply, RandomChoice, RandAugment, TrivialAugmentWide,
+                 AutoAugment>(op)) {
     return;
   }
   const FieldSpec* first = drawn_for(op, fields);
@@ -70,7 +72,29 @@ void check_sizes(const AnyOp& op, const std::vector<FieldSpec>& fields) {
   }
 }
 
+/// Throws Refused for fields that would no longer match an image whose pixels are moved alone.
+void check_images_moved_alone(const AnyOp& op, const std::vector<FieldSpec>& fields) {
+  if (!moves_only_images(op)) return;
+  for (const FieldSpec& field : fields) {
+    if (field.kind != FieldKind::mask && field.kind != FieldKind::boxes) continue;
+    throw Refused(std::string(op.name()) + " moves the pixels of images, and " +
+                  std::string(to_string(field.kind)) + " '" + field.name +
+                  "' would no longer match them: leave it out; random_affine, random_rotation and "
+                  "the operations on colors can be used instead");
+  }
+}
+
 }  // namespace
+
+bool moves_only_images(const AnyOp& op) {
+  const auto any_does = [](const std::vector<NamedOp>& transforms) {
+    return std::any_of(transforms.begin(), transforms.end(),
+                       [](const NamedOp& each) { return moves_only_images(each.op); });
+  };
+  if (const auto* apply = op.get_if<RandomApply>()) return any_does(apply->transforms);
+  if (const auto* choice = op.get_if<RandomChoice>()) return any_does(choice->transforms);
+  return is_one_of<RandAugment, TrivialAugmentWide, AutoAugment>(op);
+}
 
 const FieldSpec* drawn_for(const AnyOp& op, const std::vector<FieldSpec>& fields) {
   const auto find = [&](auto accepts) {
@@ -95,6 +119,7 @@ std::string problem_of_fields(const AnyOp& op, const std::vector<FieldSpec>& fie
 }
 
 std::vector<FieldSpec> fields_after(const AnyOp& op, std::vector<FieldSpec> fields) {
+  check_images_moved_alone(op, fields);
   check_sizes(op, fields);
   for (const FieldSpec& field : fields)
     if (field.kind == FieldKind::boxes) check_boxes(op, field, fields);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "slipstream/transforms/adjust.h"
+#include "slipstream/transforms/auto_augment.h"
 #include "slipstream/transforms/batch_ops.h"
 #include "slipstream/transforms/blur.h"
 #include "slipstream/transforms/color.h"
@@ -32,6 +33,11 @@ constexpr std::string_view to_string(Interpolation interpolation) {
       return "bicubic";
   }
   return "";
+}
+
+constexpr std::string_view to_string(AutoAugmentPolicy policy) {
+  if (policy == AutoAugmentPolicy::svhn) return "svhn";
+  return policy == AutoAugmentPolicy::imagenet ? "imagenet" : "cifar10";
 }
 
 /// Meaning of a single number for a parameter with a minimum and a maximum.
@@ -216,6 +222,29 @@ void visit_parameters(Visit& visit, RandomChoice& op) {
 }
 
 template <typename Visit>
+void visit_parameters(Visit& visit, RandAugment& op) {
+  visit("num_ops", op.num_ops, Presence::optional);
+  visit("magnitude", op.magnitude, Presence::optional);
+  visit("num_magnitude_bins", op.num_magnitude_bins, Presence::optional);
+  visit("interpolation", op.interpolation, Presence::optional);
+  visit("fill", op.fill, Presence::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, TrivialAugmentWide& op) {
+  visit("num_magnitude_bins", op.num_magnitude_bins, Presence::optional);
+  visit("interpolation", op.interpolation, Presence::optional);
+  visit("fill", op.fill, Presence::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, AutoAugment& op) {
+  visit("policy", op.policy, Presence::optional);
+  visit("interpolation", op.interpolation, Presence::optional);
+  visit("fill", op.fill, Presence::optional);
+}
+
+template <typename Visit>
 void visit_parameters(Visit& visit, RandomErasing& op) {
   visit("p", op.p, Presence::optional);
   visit("scale", Pair{op.scale}, Presence::optional);
@@ -276,7 +305,8 @@ bool any_operation(Call call) {
          call(ColorJitter{}) || call(Grayscale{}) || call(RandomGrayscale{}) ||
          call(RandomInvert{}) || call(RandomPosterize{}) || call(RandomSolarize{}) ||
          call(RandomAdjustSharpness{}) || call(RandomAutocontrast{}) || call(RandomEqualize{}) ||
-         call(RandomApply{}) || call(RandomChoice{}) || call(RandomErasing{}) ||
+         call(RandomApply{}) || call(RandomChoice{}) || call(RandAugment{}) ||
+         call(TrivialAugmentWide{}) || call(AutoAugment{}) || call(RandomErasing{}) ||
          call(RandomMask{}) || call(ConvertColor{}) || call(Divide{}) || call(ToDtype{}) ||
          call(Normalize{}) || call(MixUp{}) || call(CutMix{}) || call(OneHot{});
 }

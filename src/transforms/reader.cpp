@@ -103,6 +103,18 @@ bool Reader::are_integers(const std::string& key, const Json& list) {
   return are_integers;
 }
 
+void Reader::operator()(const std::string& key, AutoAugmentPolicy& out, Presence need) {
+  const Json* value = find(key, need);
+  if (value == nullptr) return;
+  for (const AutoAugmentPolicy each :
+       {AutoAugmentPolicy::imagenet, AutoAugmentPolicy::cifar10, AutoAugmentPolicy::svhn}) {
+    if (*value != to_string(each)) continue;
+    out = each;
+    return;
+  }
+  must_be(key, "imagenet, cifar10 or svhn", *value);
+}
+
 void Reader::operator()(const std::string& key, DType& out, Presence need) {
   const Json* value = find(key, need);
   if (value == nullptr) return;

@@ -42,6 +42,7 @@ class Reader : public json::Fields {
   void operator()(const std::string& key, Padding& out, Presence need);
   void operator()(const std::string& key, PaddingMode& out, Presence need);
   void operator()(const std::string& key, const Fill& out, Presence need);
+  void operator()(const std::string& key, AutoAugmentPolicy& out, Presence need);
   void operator()(const std::string& key, DType& out, Presence need);
   void operator()(const std::string& key, Size& out, Presence need);
   /// Reads the keys `key` and "max_size". With "max_size", `key` is optional.

@@ -12,6 +12,7 @@
 #include "transforms/geometry.h"
 #include "transforms/interpolation.h"
 #include "transforms/pixel_field.h"
+#include "transforms/warp_maps.h"
 #include "transforms/warp_pixels.h"
 
 namespace slipstream {
@@ -37,11 +38,6 @@ Matrix inverse(const Matrix& m) {
   return {m.d / by, -m.b / by, -m.c / by, m.a / by};
 }
 
-void require_two_by_two(std::string_view op, Interpolation interpolation) {
-  if (interpolation == Interpolation::nearest || interpolation == Interpolation::bilinear) return;
-  throw Refused(std::string(op) + ": the interpolation must be nearest or bilinear");
-}
-
 double drawn_between(RandomStream& stream, double low, double high) {
   return low + static_cast<double>(stream.uniform()) * (high - low);
 }
@@ -49,15 +45,6 @@ double drawn_between(RandomStream& stream, double low, double high) {
 double tangent(double degrees) {
   const SineCosine of = exact_sine_cosine(degrees);
   return of.sine / of.cosine;
-}
-
-// Throws UnfitSample unless pixel indices and coordinates fit into 32 bits.
-void require_countable(std::string_view op, const Shape& shape) {
-  const std::int64_t most = std::numeric_limits<std::int32_t>::max();
-  if (shape[0] <= kMaxSide && shape[1] <= kMaxSide && shape[0] * shape[1] <= most) return;
-  throw UnfitSample(std::string(op) + ": the image is " + to_string(shape) +
-                    "; it must have at most " + std::to_string(kMaxSide) +
-                    " pixels per side and fewer than 2^31 in total");
 }
 
 /// Returns the inverse of a map that applies `forward` around the center of an image and then
@@ -93,6 +80,23 @@ FieldSpec warped(std::string_view op, const FieldSpec& in, double fill) {
 }
 
 }  // namespace
+
+void require_countable(std::string_view op, const Shape& shape) {
+  const std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  if (shape[0] <= kMaxSide && shape[1] <= kMaxSide && shape[0] * shape[1] <= most) return;
+  throw UnfitSample(std::string(op) + ": the image is " + to_string(shape) +
+                    "; it must have at most " + std::to_string(kMaxSide) +
+                    " pixels per side and fewer than 2^31 in total");
+}
+
+void require_two_by_two(std::string_view op, Interpolation interpolation) {
+  if (interpolation == Interpolation::nearest || interpolation == Interpolation::bilinear) return;
+  throw Refused(std::string(op) + ": the interpolation must be nearest or bilinear");
+}
+
+DrawnWarp rotation(double degrees, const Shape& shape) {
+  return backward(turned(degrees), 0, 0, shape);
+}
 
 AffineMap forward(const DrawnWarp& drawn) {
   const Matrix m = inverse({drawn.m[0], drawn.m[1], drawn.m[3], drawn.m[4]});

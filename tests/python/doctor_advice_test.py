@@ -155,6 +155,10 @@ FORMS = [
     (v2.RandomAdjustSharpness(2, 0.2), '{"op": "random_adjust_sharpness", "sharpness_factor": 2, "p": 0.2}'),
     (v2.RandomAutocontrast(0.2), '{"op": "random_autocontrast", "p": 0.2}'),
     (v2.RandomEqualize(0.2), '{"op": "random_equalize", "p": 0.2}'),
+    (v2.RandAugment(3, fill=4), '{"op": "rand_augment", "num_ops": 3, "magnitude": 9, "num_magnitude_bins": 31, '
+     '"interpolation": "nearest", "fill": 4}'),
+    (v2.TrivialAugmentWide(), '{"op": "trivial_augment_wide", "num_magnitude_bins": 31, "interpolation": "nearest"}'),
+    (v2.AutoAugment(v2.AutoAugmentPolicy.SVHN), '{"op": "auto_augment", "policy": "svhn", "interpolation": "nearest"}'),
     (v2.Grayscale(3), '{"op": "grayscale", "num_output_channels": 3}'),
     (types.SimpleNamespace(__name__="HorizontalFlip", p=0.2), '{"op": "random_horizontal_flip", "p": 0.2}'),
     (types.SimpleNamespace(__name__="VerticalFlip", p=0.2), '{"op": "random_vertical_flip", "p": 0.2}'),

@@ -1,5 +1,7 @@
 """Native transforms compute the values of torchvision's transforms of the same names."""
 
+import itertools
+
 import pytest
 import torch
 from torchvision.transforms import v2
@@ -73,3 +75,90 @@ def test_containers_refuse_other_functions(container):
         container([])
     with pytest.raises(ss.Refused, match="works on whole batches, so it cannot be in a container"):
         container([T.MixUp()])
+
+
+SIGNED = ("ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color", "Contrast", "Sharpness")
+COLORS = ("Brightness", "Color", "Contrast", "Sharpness", "Posterize", "Solarize", "AutoContrast", "Equalize")
+
+
+def augmentations(transform, bins, indices, sides, kinds=None):
+    """Returns the augmentations that torchvision's transform may choose: names and magnitudes."""
+    found = []
+    for kind in kinds or transform._AUGMENTATION_SPACE:
+        magnitudes = transform._AUGMENTATION_SPACE[kind][0](bins, *sides)
+        for magnitude in {0.0} if magnitudes is None else {float(magnitudes[index]) for index in indices}:
+            found += [(kind, sign * magnitude) for sign in ((1, -1) if kind in SIGNED and magnitude else (1,))]
+    return found
+
+
+def find_augmentations(transform, images, made, sequences):
+    """Returns for each image the sequence of augmentations with which torchvision converts it to `made`, and the share
+    of values that differ by more than one level and by any number of levels."""
+    found = [((), 1.0, 1.0)] * len(images)
+    results = {(): images}
+    for sequence in sequences:
+        if sequence not in results:
+            *first, (kind, magnitude) = sequence
+            results[sequence] = transform._apply_image_or_video_transform(
+                results[tuple(first)], kind, magnitude, transform.interpolation, transform._fill
+            )
+        apart = (made.int() - results[sequence].int()).abs().flatten(1)
+        shares = (apart > 1).float().mean(1).tolist(), (apart > 0).float().mean(1).tolist()
+        found = [min(old, (sequence, *new), key=lambda each: each[1:])
+                 for old, new in zip(found, zip(*shares, strict=True), strict=True)]
+    return found
+
+
+def prefixes(sequences):
+    """Returns the sequences and their beginnings, short ones first."""
+    return sorted({each[:count] for each in sequences for count in range(len(each) + 1)}, key=len)
+
+
+def test_trivial_augment_applies_torchvisions_augmentations():
+    theirs = v2.TrivialAugmentWide(num_magnitude_bins=4, fill=9)
+    images = photographs(200, side=40)
+    made = T.TrivialAugmentWide(num_magnitude_bins=4, fill=9)(images, sample_ids=range(200))
+    sequences = [(each,) for each in augmentations(theirs, 4, range(4), (40, 40))]
+    kinds, shares = set(), []
+    for ((kind, _),), share, _ in find_augmentations(theirs, images, made, sequences):
+        kinds.add(kind)
+        # A position that is nearly halfway between two pixels may be rounded to either.
+        assert share <= (0.01 if kind in ("ShearX", "ShearY", "Rotate") else 0), kind
+        shares.append(share)
+    assert kinds == {*theirs._AUGMENTATION_SPACE}
+    assert sum(shares) / len(shares) < 0.001
+
+
+def test_rand_augment_applies_torchvisions_sequences():
+    theirs = v2.RandAugment(2, 5, 8)
+    images = photographs(24, side=40)
+    made = T.RandAugment(2, 5, 8)(images, sample_ids=range(24))
+    sequences = prefixes(itertools.product(augmentations(theirs, 8, [5], (40, 40)), repeat=2))
+    for sequence, share, _ in find_augmentations(theirs, images, made, sequences):
+        assert share < 0.05, sequence
+
+
+@pytest.mark.parametrize("policy", list(v2.AutoAugmentPolicy))
+def test_auto_augment_applies_torchvisions_policies(policy):
+    theirs = v2.AutoAugment(policy)
+    images = photographs(24, side=40)
+    made = T.AutoAugment(policy)(images, sample_ids=range(24))
+    sequences = set()
+    for pair in theirs._policies:
+        steps = [[None, *augmentations(theirs, 10, [index or 0], (40, 40), [kind])] for kind, _, index in pair]
+        sequences |= {tuple(filter(None, each)) for each in itertools.product(*steps)}
+    for sequence, share, _ in find_augmentations(theirs, images, made, prefixes(sequences)):
+        # A shear of 1 / 15 moves some rows by half a pixel, which may be rounded to either side.
+        assert share < 0.05, sequence
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_augmentations_of_colors_have_torchvisions_bits_in_almost_all_values(channels):
+    theirs = v2.TrivialAugmentWide(31)
+    images = photographs(100, side=48)[:, :channels]
+    made = T.TrivialAugmentWide(31)(images, sample_ids=range(100))
+    sequences = [(each,) for each in augmentations(theirs, 31, range(31), (48, 48), COLORS)]
+    found = find_augmentations(theirs, images, made, sequences)
+    others = [other for _, share, other in found if share == 0]
+    assert len(others) > 40
+    assert max(others) < 0.01

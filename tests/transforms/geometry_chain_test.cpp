@@ -261,7 +261,7 @@ TEST(GeometryChain, InvalidPairsAndSizesAreReported) {
   transforms[11].dtype must be "float32", not "uint8"
   transforms[12].num_output_channels is missing
   transforms[13]: grayscale: num_output_channels is 1; it must be 3, because images keep their channels: write 3, and all channels become gray
-  transforms[14].op: unknown operation 'horizontal_flip'; did you mean 'random_horizontal_flip'? known: resize, center_crop, random_crop, pad, random_resized_crop, random_horizontal_flip, random_vertical_flip, random_rotation, random_affine, gaussian_blur, color_jitter, grayscale, random_grayscale, random_invert, random_posterize, random_solarize, random_adjust_sharpness, random_autocontrast, random_equalize, random_apply, random_choice, random_erasing, random_mask, convert_color, divide, to_dtype, normalize, mixup, cutmix, one_hot
+  transforms[14].op: unknown operation 'horizontal_flip'; did you mean 'random_horizontal_flip'? known: resize, center_crop, random_crop, pad, random_resized_crop, random_horizontal_flip, random_vertical_flip, random_rotation, random_affine, gaussian_blur, color_jitter, grayscale, random_grayscale, random_invert, random_posterize, random_solarize, random_adjust_sharpness, random_autocontrast, random_equalize, random_apply, random_choice, rand_augment, trivial_augment_wide, auto_augment, random_erasing, random_mask, convert_color, divide, to_dtype, normalize, mixup, cutmix, one_hot
   transforms[15].size is missing
   transforms[15].height: unknown key 'height'; known: op, name, size, scale, ratio, interpolation, antialias)");
 }

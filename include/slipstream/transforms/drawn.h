@@ -94,6 +94,40 @@ struct DrawnWarp {
   std::int32_t width;   ///< width of that image
 };
 
+/// The augmentations of RandAugment, TrivialAugmentWide and AutoAugment.
+enum class Augmentation : std::int32_t {
+  identity,
+  shear_x,
+  shear_y,
+  translate_x,
+  translate_y,
+  rotate,
+  brightness,
+  color,
+  contrast,
+  sharpness,
+  posterize,
+  solarize,
+  auto_contrast,
+  equalize,
+  invert
+};
+
+/// The parameters of RandAugment, TrivialAugmentWide and AutoAugment: augmentations of an image of
+/// height x width pixels, in order.
+struct DrawnAugmentations {
+  static constexpr int kMost = 8;
+  struct Step {
+    Augmentation kind = Augmentation::identity;
+    float magnitude = 0;  ///< with its sign
+    DrawnWarp warp = {};  ///< the inverse map, if the augmentation moves pixels
+  };
+  Step steps[kMost];
+  std::int32_t count = 0;
+  std::int32_t height = 0;
+  std::int32_t width = 0;
+};
+
 /// The four steps of ColorJitter.
 enum class Jitter : std::int32_t { brightness, contrast, saturation, hue };
 
