@@ -441,7 +441,8 @@ class HostStepCost:
     is_random: bool
     is_inside: bool
 
-def part_group(name: str, /) -> str: ...
+def part_group(name: str, /) -> str:
+    """Returns the bottleneck that a part with this name is, such as "decode"; "part" for a name of the user."""
 
 class DeviceCost:
     """Cost of one device step that runs alone on a cached batch."""

@@ -13,7 +13,7 @@ import slipstream as ss
 from slipstream import _native
 from slipstream._doctor import trials
 from slipstream._doctor.loaders import Loaders
-from slipstream._doctor.parts import Parts
+from slipstream._doctor.parts import Parts, find_sites
 from slipstream._doctor.port import port
 
 FIXED = v2.Compose([v2.Resize(24), v2.CenterCrop(16), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
@@ -43,7 +43,8 @@ def folder(tmp_path):
 
 def ported(loader, kept=0):
     loaders = Loaders(loader, False)
-    return port(loaders, Parts(loaders.dataset), "loader", "cpu", 1, kept)
+    transforms = [site for site in find_sites(loaders.dataset) if site.attribute == "transform"]
+    return port(loaders, Parts(loaders.dataset, transforms), "loader", "cpu", 1, kept)
 
 
 def run_code(code, loader):

@@ -57,7 +57,7 @@ def test_auto_takes_the_faster_plan(stated, seconds, plan, batches, device):
         if epochs == 1:
             assert all(map(torch.equal, ours, expected)) and len(ours) == batches
     assert pipe.plan == plan and "steps/s" in pipe.plan_reason
-    assert epochs == (1 if batches == 300 else 8)
+    assert epochs == (1 if batches == 300 else 5)
     last = ss.Pipeline(Numbers(batches), make_stages(), device)
     for each in (pipe, last):
         each.set_epoch(9)

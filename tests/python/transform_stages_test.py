@@ -14,7 +14,7 @@ def make_loader(photos, device, batch_size=8, **kwargs):
     return ss.DataLoader(data, batch_size, shuffle=True, seed=1, num_workers=1, device=device, **kwargs)
 
 
-def images_of(loop):
+def read_images(loop):
     return [images.cpu().clone() for images, _ in loop]
 
 
@@ -25,10 +25,10 @@ def assert_equal(ours, expected):
 @pytest.mark.parametrize("plan", ["pipelined", "serial", "auto"])
 def test_random_chain_needs_no_sample_ids(photos, device, plan):
     pipe = ss.Pipeline(make_loader(photos, device), [("augment", AUGMENT)], plan=plan)
-    first, second = images_of(pipe), images_of(pipe)
+    first, second = read_images(pipe), read_images(pipe)
     assert [each.shape for each in first] == [(8, 3, 16, 16)] * 6 + [(2, 3, 16, 16)]
     pipe.set_epoch(0)
-    assert_equal(images_of(pipe), first)
+    assert_equal(read_images(pipe), first)
     assert not any(map(torch.equal, first, second))
 
 
@@ -83,7 +83,7 @@ def test_a_batch_that_fails_in_the_loader_does_not_shift_the_numbers(device):
 
 def test_seed_and_name_select_the_random_numbers(photos, device):
     def made(*stages):
-        return images_of(ss.Pipeline(make_loader(photos, device), stages))
+        return read_images(ss.Pipeline(make_loader(photos, device), stages))
 
     none, zero = made(("augment", AUGMENT)), made(ss.Stage("augment", AUGMENT, seed=0))
     assert_equal(none, zero)
@@ -104,7 +104,7 @@ def test_pipeline_resumes_with_the_same_random_numbers(photos, device):
     def make():
         return ss.Pipeline(make_loader(photos, device), [("augment", AUGMENT)])
 
-    whole = images_of(make())
+    whole = read_images(make())
     pipe = make()
     for number, _ in enumerate(pipe):
         if number == 2:
@@ -112,7 +112,7 @@ def test_pipeline_resumes_with_the_same_random_numbers(photos, device):
             break
     resumed = make()
     resumed.load_state_dict(state)
-    assert_equal(images_of(resumed), whole[3:])
+    assert_equal(read_images(resumed), whole[3:])
 
 
 def test_trainer_gives_the_stage_the_same_numbers(photos, device):
@@ -136,7 +136,7 @@ def test_trainer_gives_the_stage_the_same_numbers(photos, device):
 
     ss.Trainer(pipe(), Model().to(device), epochs=2, deterministic=True).fit()
     loop = pipe()
-    assert_equal(seen, images_of(loop) + images_of(loop))
+    assert_equal(seen, read_images(loop) + read_images(loop))
 
 
 def test_ranks_get_different_numbers(monkeypatch):
