@@ -94,8 +94,8 @@ class TrainingOrder:
         if keys is None or (batch + 1 == epoch.end and next(epoch.batches, None) is not None):
             listed = f"{batch % self._length}" if keys is None else f"more than {self._length}"
             raise _native.Error(
-                f"the sampler lists {listed} batches in epoch {epoch.number}, but its length is {self._length} batches: "
-                "give a sampler with the same length in each epoch, or keep your own loop"
+                f"the sampler lists {listed} batches in epoch {epoch.number}, but its length is {self._length} "
+                "batches: give a sampler with the same length in each epoch, or keep your own loop"
             )
         return epoch.number_of(batch), to_indices(keys)
 

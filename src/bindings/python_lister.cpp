@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <exception>
 
 #include "bindings/gil.h"
 #include "bindings/python_module.h"
@@ -24,9 +25,8 @@ std::vector<BatchQueue::Item> make_items(const ListedBatch& batch, std::uint64_t
   std::vector<BatchQueue::Item> items;
   for (const auto& [sample, occurrence] : batch) {
     if (sample >= samples)
-      throw Refused("the sampler gives index " + std::to_string(sample) +
-                    ", but the data set has " + std::to_string(samples) +
-                    " samples, counted from 0");
+      throw Error("the sampler gives index " + std::to_string(sample) + ", but the data set has " +
+                  std::to_string(samples) + " samples, counted from 0");
     items.push_back({sample, occurrence});
   }
   return items;
@@ -45,17 +45,29 @@ void PythonLister::list(std::uint64_t trained, std::uint64_t next, std::uint64_t
   const std::uint64_t first = queue_->size();
   end = std::min(end, steps_);
   if (first >= end) return;
-  const GilAcquire locked;
-  const py::object listed = call(order_, "take", py::make_tuple(trained, next, first, end));
-  for (const auto& [number, batch] :
-       listed.cast<std::vector<std::pair<std::uint64_t, ListedBatch>>>()) {
-    if (batch.size() > batch_size_)
-      throw Error("the batch sampler lists " + std::to_string(batch.size()) +
-                  " samples in a batch, but its batch_size is " + std::to_string(batch_size_) +
-                  ": set the attribute batch_size of the batch sampler to the size of its largest "
-                  "batch");
-    queue_->add(number, make_items(batch, samples_));
+  if (invalid_ == nullptr) {
+    const GilAcquire locked;
+    const py::object listed = call(order_, "take", py::make_tuple(trained, next, first, end));
+    for (const auto& [number, batch] :
+         listed.cast<std::vector<std::pair<std::uint64_t, ListedBatch>>>()) {
+      try {
+        queue_->add(number, make_batch(batch));
+      } catch (const Error&) {
+        invalid_ = std::current_exception();
+        break;
+      }
+    }
   }
+  if (invalid_ != nullptr && next >= queue_->size()) std::rethrow_exception(invalid_);
+}
+
+std::vector<BatchQueue::Item> PythonLister::make_batch(const ListedBatch& batch) const {
+  if (batch.size() > batch_size_)
+    throw Error("the batch sampler lists " + std::to_string(batch.size()) +
+                " samples in a batch, but its batch_size is " + std::to_string(batch_size_) +
+                ": set the attribute batch_size of the batch sampler to the size of its largest "
+                "batch");
+  return make_items(batch, samples_);
 }
 
 std::string PythonLister::state(std::uint64_t position) {
@@ -67,6 +79,7 @@ void PythonLister::restore(std::uint64_t position, const std::string& state) {
   const GilAcquire locked;
   call(order_, "restore", py::make_tuple(position, py::bytes(state)));
   queue_ = std::make_shared<BatchQueue>(position);
+  invalid_ = nullptr;
 }
 
 }  // namespace slipstream

@@ -3,6 +3,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,7 +16,7 @@ namespace slipstream {
 /// A batch that a sampler lists: for each sample, its index and how often the epoch has used it.
 using ListedBatch = std::vector<std::pair<std::uint64_t, std::uint16_t>>;
 
-/// Converts a batch to items of a queue. Throws Refused for an index that a data set of `samples`
+/// Converts a batch to items of a queue. Throws Error for an index that a data set of `samples`
 /// samples does not have.
 std::vector<BatchQueue::Item> make_items(const ListedBatch& batch, std::uint64_t samples);
 
@@ -42,11 +43,14 @@ class PythonLister final : public BatchLister {
   void restore(std::uint64_t position, const std::string& state) override;
 
  private:
+  std::vector<BatchQueue::Item> make_batch(const ListedBatch& batch) const;
+
   pybind11::handle order_;
   const std::uint64_t batches_per_epoch_;
   const std::size_t batch_size_;
   const std::uint64_t samples_, steps_;
   std::shared_ptr<BatchQueue> queue_ = std::make_shared<BatchQueue>();
+  std::exception_ptr invalid_;  ///< error of the batch after those in the queue
 };
 
 }  // namespace slipstream

@@ -20,8 +20,8 @@ from slipstream._doctor.clock import Clock
 from slipstream._random_states import find_generators
 
 
-def run_doctor(loader, step=lambda batch: None, device="cpu"):
-    return ss.doctor(loader, step, device=device, budget=0.3)
+def run_doctor(loader, step=lambda batch: None, device="cpu", budget=0.3):
+    return ss.doctor(loader, step, device=device, budget=budget)
 
 
 # Samplers
@@ -53,7 +53,7 @@ def test_loader_with_several_batch_sizes_is_measured_with_them(stated_time):
     def step(batch):
         sizes.append(len(batch[0]))
 
-    report = run_doctor(DataLoader(Images(), batch_sampler=Lists(7, 3, 2, 8)), step)
+    report = run_doctor(DataLoader(Images(), batch_sampler=Lists(7, 3, 2, 8)), step, budget=6)
     assert "batches have 2 to 8 samples: results are for 5" in report.text()
     assert {2, 3, 7, 8} == set(sizes)
 

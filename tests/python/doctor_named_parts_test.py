@@ -25,7 +25,7 @@ from slipstream._doctor.loaders import Loaders
 
 def run_doctor(dataset, workers=0, step=lambda batch: wait(0.004), batch_size=4, **options):
     loader = DataLoader(dataset, batch_size, num_workers=workers, collate_fn=options.pop("collate_fn", None))
-    return ss.doctor(loader, step, device="cpu", budget=options.pop("budget", 2), **options)
+    return ss.doctor(loader, step, device="cpu", budget=options.pop("budget", 6), **options)
 
 
 def wait(seconds):

@@ -31,7 +31,7 @@ def train(batch, seconds=0.004):
     OPTIMIZER.step()
 
 
-def run_doctor(dataset, step=train, workers=0, budget=2, batch_size=4, **options):
+def run_doctor(dataset, step=train, workers=0, budget=6, batch_size=4, **options):
     loader = DataLoader(dataset, batch_size, num_workers=workers, **options)
     return ss.doctor(loader, step, device="cpu", budget=budget, state=[MODEL, OPTIMIZER])
 
@@ -132,8 +132,8 @@ def test_full_disk_keeps_the_previous_report(tmp_path, full_disk):
         assert (tmp_path / "report").read_text() != "of before"
 
 
-def test_figures_are_printed_with_their_intervals():
-    report = run_doctor(Images(), budget=0.3)
+def test_figures_are_printed_with_their_intervals(stated_time):
+    report = run_doctor(Images(slow(0.01)))
     assert re.fullmatch(r"[\d.]+ \[[\d.]+, [\d.]+\] steps/s", str(report.rate))
     assert repr(report.rate) == f"Measured({report.rate}, n={report.rate.n})"
     assert str(_native.Measured()) == "not measured"

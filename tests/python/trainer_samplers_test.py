@@ -86,7 +86,7 @@ class Stateful:
         return 20
 
     def __iter__(self):
-        for _ in range(20):
+        for _ in range(20 - self.at % 20):  # the rest of the epoch after load_state_dict()
             self.at += 1
             yield self.at * 7 % SAMPLES
 
@@ -119,14 +119,11 @@ def test_losses_equal_those_of_a_loop_over_the_same_loader(photos, device, kind,
 
 
 @pytest.mark.parametrize("kind", SAMPLERS)
-def test_training_stopped_at_any_step_resumes_to_the_same_digest(photos, device, tmp_path, kind):
+def test_training_stopped_in_and_between_epochs_resumes_to_the_same_digest(photos, device, tmp_path, kind):
     whole = new_trainer(make_loader(photos, device, **SAMPLERS[kind]())).fit()
-    steps = len(whole.losses)
-    saving = new_trainer(make_loader(photos, device, **SAMPLERS[kind]()), checkpoint=tmp_path / "all", keep_last=99,
-                        on_epoch=lambda epoch: None)
-    saving.fit()
-    for stop in range(1, steps):
-        folder = tmp_path / f"stopped {stop}"
+    length = len(whole.losses) // 3
+    for stop in {1, length - 1, length, length + 1, 2 * length} - {0}:
+        folder = tmp_path / f"{stop} steps"
         part = new_trainer(make_loader(photos, device, **SAMPLERS[kind]()), steps=stop, epochs=None, checkpoint=folder)
         first = part.fit()
         rest = new_trainer(make_loader(photos, device, **SAMPLERS[kind]()), checkpoint=folder, resume="auto")
@@ -213,13 +210,25 @@ class Large(Sizes):
     batch_size = 7
 
 
-def test_error_of_the_sampler_is_raised_after_the_steps_before_it(photos, device):
+class Outside(Fails):
+    def __iter__(self):
+        yield from range(16)
+        yield from range(SAMPLES, 4 * SAMPLES)
+
+
+@pytest.mark.parametrize(("sampler", "error", "message"), [
+    (Fails, LookupError, "no more weights"), (Outside, ss.Error, "gives index 50, but the data set has 50 samples")])
+@pytest.mark.parametrize("plan", ["serial", "pipelined"])
+def test_error_of_the_sampler_is_raised_when_its_batch_is_needed(photos, device, plan, sampler, error, message):
+    """A pipelined training needs a batch before it has trained the batches in front of it."""
     steps = []
-    trainer = new_trainer(make_loader(photos, device, sampler=Fails()), on_step=lambda step: steps.append(step.step))
-    with pytest.raises(LookupError, match="no more weights"):
+    loader = make_loader(photos, device, sampler=sampler())
+    trainer = new_trainer(loader, plan=plan, on_step=lambda step: steps.append(step.step))
+    with pytest.raises(error, match=message):
         trainer.fit()
-    assert trainer.position == 2 and steps == [1, 2]
-    with pytest.raises(LookupError, match="no more weights"):
+    assert steps == [1, 2] if plan == "serial" else steps in ([], [1], [1, 2])
+    assert trainer.position == len(steps)
+    with pytest.raises(error, match=message):
         trainer.fit()
 
 
