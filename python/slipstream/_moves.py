@@ -9,7 +9,7 @@ from . import _native, transforms
 from ._samples import Leaf
 from ._torchvision import movers_in
 
-# : Transforms that exist in slipstream.transforms but are refused for masks and boxes there, too.
+# Transforms that exist in slipstream.transforms but are refused for masks and boxes there, too.
 _MOVE_IMAGES_ONLY = ("AutoAugment", "RandAugment", "TrivialAugmentWide")
 
 

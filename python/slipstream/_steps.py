@@ -60,6 +60,13 @@ def tensor_conversion(given: Any) -> list[Step] | None:
     return conversions.get(type(given).__name__)
 
 
+def flattened(matrix: Any) -> Any:
+    """Converts a 3 x 3 matrix to nine numbers, row by row. Returns other values unchanged."""
+    rows = matrix.tolist() if hasattr(matrix, "tolist") else matrix
+    is_square = isinstance(rows, list | tuple) and len(rows) == 3 and all(isinstance(row, list | tuple) for row in rows)
+    return [number for row in rows for number in row] if is_square else matrix
+
+
 def plain(key: str, value: Any) -> Any:
     """Converts an argument to a type of JSON: tensors and arrays to lists, and enumerations, such as torchvision's
     InterpolationMode, to their values. Raises Refused for other types."""

@@ -50,10 +50,6 @@ class Pipeline:
             advance. "auto" measures both in the first batches and continues with the faster one. All plans give the
             same batches.
 
-    Attributes:
-        plan (str): the plan. With plan="auto" it is "auto" during the measurement, afterwards "serial" or "pipelined".
-        plan_reason (str): with plan="auto", why that plan was chosen; "" before, and with other plans.
-
     The loop body runs on the caller's current stream, which waits for each batch. The tensors of a batch may be kept
     for any time. The host waits for the device only to stay within `run_ahead`.
 
@@ -120,10 +116,12 @@ class Pipeline:
 
     @property
     def plan(self) -> str:
+        """The plan. With plan="auto" it is "auto" during the measurement, and then "serial" or "pipelined"."""
         return self._choice if isinstance(self._choice, str) else self._choice.plan
 
     @property
     def plan_reason(self) -> str:
+        """With plan="auto", why that plan was chosen. "" before, and with other plans."""
         return "" if isinstance(self._choice, str) else self._choice.reason
 
     def __len__(self) -> int:

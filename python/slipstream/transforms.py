@@ -21,6 +21,7 @@ from ._steps import (
     Step,
     checked_function,
     checked_num_classes,
+    flattened,
     nested_steps,
     steps_to_json,
     plain,
@@ -72,11 +73,12 @@ class Transform:
                 Random numbers depend only on this number, `epoch` and `seed`, so the result has the bits that
                 slipstream.DataLoader produces for them. Not needed if no transform is random. Not for one image,
                 whose random numbers depend on PyTorch's default generator, as with torchvision.
-            epoch, seed (int, default 0): the epoch and seed that random numbers depend on.
+            epoch, seed (int, default 0): the epoch and seed that random numbers depend on. Not for one image.
 
         Gradients do not flow through a transform. Raises Refused for images of another shape or dtype, for images that
-        require gradients, for random transforms of a batch without sample_ids, for functions in Python with a batch,
-        and for MixUp, CutMix and OneHot, which also change labels.
+        require gradients, for random transforms of a batch without sample_ids, for epoch and seed with one image, for
+        functions in Python with a batch or an image on a GPU, and for MixUp, CutMix and OneHot, which also change
+        labels.
 
         >>> images = torch.zeros(2, 3, 40, 60, dtype=torch.uint8)
         >>> crop = ss.transforms.RandomResizedCrop(32)
@@ -86,7 +88,7 @@ class Transform:
         torch.Size([3, 32, 32])
         """
         refuse_over_batch(self._steps)
-        if sample_ids is None and (image := self._transformed_image(images)) is not None:
+        if sample_ids is None and (image := self._transformed_image(images, epoch, seed)) is not None:
             return image
         self._refuse_images(images)
         if not all(isinstance(step, dict) for step in self._steps):
@@ -106,15 +108,20 @@ class Transform:
         check(epoch=(epoch, 0, EPOCHS - 1), seed=(seed, 0, SEEDS - 1))
         return chain(images, whole_numbers("sample_ids", sample_ids), seed, epoch)
 
-    def _transformed_image(self, image: Any) -> torch.Tensor | None:
+    def _transformed_image(self, image: Any, epoch: int, seed: int) -> torch.Tensor | None:
         """Returns one image after the transform, or None if `image` is something else."""
         is_tensor = isinstance(image, torch.Tensor)
         if is_tensor and (image.dim() != 3 or (image.requires_grad and torch.is_grad_enabled())):
             return None
+        if epoch != 0 or seed != 0:
+            raise _native.Refused(
+                "epoch and seed select random numbers only together with sample_ids: give a batch, image[None], with "
+                "sample_ids, or call torch.manual_seed() before"
+            )
         if not is_tensor or image.device.type == "cpu":
             return transformed_image(image, self._native_chain(), Compose._wrap(self)._runs())
-        seed = int(torch.randint(1 << 62, ())) if self._native_chain().is_random() else 0
-        return self(image[None], sample_ids=[0], seed=seed)[0]
+        drawn = int(torch.randint(1 << 62, ())) if self._native_chain().is_random() else 0
+        return self(image[None], sample_ids=[0], seed=drawn)[0]
 
     def _native_chain(self) -> _native.TransformChain:
         """Returns the native steps. They are parsed only once."""
@@ -744,7 +751,7 @@ class ConvertColor(Transform):
     """
 
     def __init__(self, matrix: Numbers | Sequence[Numbers] | None = None, offset: Numbers | None = None) -> None:
-        super().__init__("convert_color", matrix=_flattened(matrix), offset=offset)
+        super().__init__("convert_color", matrix=flattened(matrix), offset=offset)
 
 
 class Divide(Transform):
@@ -759,13 +766,6 @@ class Divide(Transform):
 
     def __init__(self, divisor: float = 255) -> None:
         super().__init__("divide", divisor=divisor)
-
-
-def _flattened(matrix: Any) -> Any:
-    """Converts a 3 x 3 matrix to nine numbers, row by row. Returns other values unchanged."""
-    rows = matrix.tolist() if hasattr(matrix, "tolist") else matrix
-    is_square = isinstance(rows, list | tuple) and len(rows) == 3 and all(isinstance(row, list | tuple) for row in rows)
-    return [number for row in rows for number in row] if is_square else matrix
 
 
 class Normalize(Transform):

@@ -154,9 +154,26 @@ std::vector<std::tuple<py::str, py::str>> list_skipped(NativeLoader& loader) {
   return all;
 }
 
+void add_loading_options(py::class_<LoaderSettings>& settings_class) {
+  settings_class
+      .def_property(
+          "scaled_decoding", [](const LoaderSettings& settings) { return settings.decode.scaled; },
+          [](LoaderSettings& settings, bool scaled) { settings.decode.scaled = scaled; })
+      .def_property(
+          "read_ahead", [](const LoaderSettings& settings) { return settings.read_ahead.reads; },
+          [](LoaderSettings& settings, unsigned reads) { settings.read_ahead.reads = reads; })
+      .def_readwrite("cpus", &LoaderSettings::cpus)
+      .def("set_cache",
+           [](LoaderSettings& settings, const std::string& text) {
+             settings.cache = parse_cache("cache", text);
+           });
+}
+
 void add_settings(py::module_& module) {
   using Wires = std::map<std::string, std::string>;
-  py::class_<LoaderSettings>(module, "LoaderSettings")
+  py::class_<LoaderSettings> settings_class(module, "LoaderSettings");
+  add_loading_options(settings_class);
+  settings_class
       .def(py::init<>())
       .def_readwrite("device", &LoaderSettings::device)
       .def_readwrite("transforms", &LoaderSettings::transforms)
@@ -177,17 +194,6 @@ void add_settings(py::module_& module) {
       .def_property(
           "strict_decoding", [](const LoaderSettings& settings) { return settings.decode.strict; },
           [](LoaderSettings& settings, bool strict) { settings.decode.strict = strict; })
-      .def_property(
-          "scaled_decoding", [](const LoaderSettings& settings) { return settings.decode.scaled; },
-          [](LoaderSettings& settings, bool scaled) { settings.decode.scaled = scaled; })
-      .def_property(
-          "read_ahead", [](const LoaderSettings& settings) { return settings.read_ahead.reads; },
-          [](LoaderSettings& settings, unsigned reads) { settings.read_ahead.reads = reads; })
-      .def_readwrite("cpus", &LoaderSettings::cpus)
-      .def("set_cache",
-           [](LoaderSettings& settings, const std::string& text) {
-             settings.cache = parse_cache("cache", text);
-           })
       .def_property(
           "rank",
           [](const LoaderSettings& settings) {

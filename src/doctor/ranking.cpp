@@ -34,12 +34,15 @@ bool is_supported(const Change& change, const Diagnosis& diagnosis) {
   return !diagnosis.bottlenecks.empty() || change.bottleneck == Bottleneck::device;
 }
 
-/// Whether a change without new hardware is about as fast as the best one with it.
+/// Whether a change without new hardware is about as fast as the best one with it. Upper bounds of
+/// the changes without hardware are not considered: they may be far from what can be reached.
 bool needs_no_hardware(const std::vector<Change>& changes) {
   double best = 0, best_without = 0;
   for (const Change& change : changes) {
+    const bool is_hardware = change.effort == Effort::hardware;
     if (is_assumption(change)) continue;
-    double& rate = change.effort == Effort::hardware ? best : best_without;
+    if (!is_hardware && change.is_upper_bound && change.measured.n == 0) continue;
+    double& rate = is_hardware ? best : best_without;
     rate = std::max(rate, rate_after(change));
   }
   return best_without * kLeastGain >= best;

@@ -16,7 +16,7 @@ bool is_flip(const AnyOp& op) {
   return op.get_if<RandomHorizontalFlip>() != nullptr || op.get_if<RandomVerticalFlip>() != nullptr;
 }
 
-bool pads(const AnyOp& op) {
+bool may_pad(const AnyOp& op) {
   const auto* crop = op.get_if<RandomCrop>();
   return op.get_if<Pad>() != nullptr || (crop != nullptr && crop->pads());
 }
@@ -28,7 +28,7 @@ bool flips(const AnyOp& op, const RandomKey& key) {
 }
 
 /// Returns true if the image is smaller than the crop, which then pads it.
-bool pads(const AnyOp& op, const Region& region) {
+bool is_padded(const AnyOp& op, const Region& region) {
   const auto* crop = op.get_if<CenterCrop>();
   return crop != nullptr && Size(region.height, region.width) != crop->size;
 }
@@ -54,12 +54,12 @@ std::vector<std::string> problems_of_jpeg(const Dataset& dataset,
   bool is_resized = false;
   for (const auto& [name, op] : transforms) {
     if (!op.touches(FieldKind::image)) continue;
-    if (!is_resized && op.only_resizes() && !pads(op)) {
+    if (!is_resized && op.only_resizes() && !may_pad(op)) {
       is_resized = true;
     } else if (!is_resized || !is_flip(op)) {
       problems.push_back(
           "transform '" + name +
-          (pads(op) ? "' pads" : "' cannot be applied to the decoded image on the device") +
+          (may_pad(op) ? "' pads" : "' cannot be applied to the decoded image on the device") +
           "; only one crop or resize without padding, followed by flips, is possible: apply the "
           "rest in a device stage, or leave out this wire format");
     }
@@ -106,7 +106,7 @@ std::optional<JpegSlot> JpegRoute::slot_for(std::span<const std::byte> file, Ran
   } catch (const Error&) {  // the transform's own step throws it again and is named in the message
     return std::nullopt;
   }
-  if (!lies_in(slot.region, *shape) || pads(transforms_[resize_].op, slot.region))
+  if (!lies_in(slot.region, *shape) || is_padded(transforms_[resize_].op, slot.region))
     return std::nullopt;
   for (std::size_t i = resize_ + 1; i < transforms_.size(); ++i) {
     key.operation = static_cast<std::uint32_t>(i);

@@ -48,22 +48,25 @@ std::string_view verdict_headline(Bottleneck verdict) {
 
 namespace {
 
+/// The least gain of a change that is proposed, such as "5 %".
+std::string least_gain() { return std::to_string(std::lround(100 * (kLeastGain - 1))) + " %"; }
+
 /// Returns what to do if there is no change to propose, or "" if the verdict does not say that.
 std::string advice_without_change(const Diagnosis& diagnosis) {
   switch (diagnosis.verdict) {
     case Bottleneck::device:
-      return "No change of the input gains 5 %: only a faster training step helps.";
+      return "No change of the input gains " + least_gain() + ": only a faster training step helps.";
     case Bottleneck::none:
-      return "No change of the input gains 5 %: give the device more work in each step, such as a "
-             "larger batch.";
+      return "No change of the input gains " + least_gain() +
+             ": give the device more work in each step, such as a larger batch.";
     case Bottleneck::launch_overhead:
-      return "No change of the input gains 5 %: launch fewer kernels, for example with larger "
-             "batches.";
+      return "No change of the input gains " + least_gain() +
+             ": launch fewer kernels, for example with larger batches.";
     case Bottleneck::not_enough_evidence:
       return diagnosis.rate.n > 0 ? "Repeat this with a larger budget while no other program runs."
                                   : "";
     default:
-      return "No change that the doctor can predict gains 5 %.";
+      return "No change that the doctor can predict gains " + least_gain() + ".";
   }
 }
 
@@ -73,7 +76,7 @@ std::string first_advice(const Diagnosis& diagnosis) {
                                   [](const Change& change) { return change.id != "what_if"; });
   if (first == diagnosis.changes.end()) return advice_without_change(diagnosis);
   const bool is_hardware = first->effort == Effort::hardware;
-  std::string text = is_hardware ? "Only other hardware gains 5 %: " : "Do this first: ";
+  std::string text = is_hardware ? "Only other hardware gains " + least_gain() + ": " : "Do this first: ";
   text += first->description + ": " + prediction(*first);
   if (first->apply) return text + " (--apply)";
   return first->action.empty() ? text : text + " (" + first->action + ")";

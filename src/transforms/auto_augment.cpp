@@ -3,11 +3,11 @@
 #include <cmath>
 #include <string>
 
-#include "core/number_text.h"
 #include "slipstream/core/error.h"
 #include "transforms/augmentations.h"
 #include "transforms/checks.h"
 #include "transforms/geometry.h"
+#include "transforms/padding.h"
 #include "transforms/warp_maps.h"
 
 namespace slipstream {
@@ -99,9 +99,8 @@ FieldSpec augmented(std::string_view op, const FieldSpec& in, double fill) {
                   std::string(to_string(in.dtype)) + ", " + to_string(in.shape) +
                   "; it must be uint8, height x width x 1 or 3: put " + std::string(op) +
                   " before operations that convert images to float32");
-  if (fill >= 0 && fill <= 255 && fill == std::floor(fill)) return in;
-  throw Refused(std::string(op) + ": the fill of image '" + in.name + "', uint8, is " +
-                number_text(fill) + "; it must be a whole number, 0 to 255");
+  require_fill_for(op, {fill}, in);
+  return in;
 }
 
 void require_bins(std::string_view op, std::int64_t bins) {

@@ -92,7 +92,7 @@ RandomCrop::Drawn RandomCrop::draw(const RandomKey& key, const Shape& shape) con
   // With large padding `rows` may be 0 or negative, but the image must have at least one pixel.
   require_at_least(kName, shape, std::max<std::int64_t>(rows, 1),
                    std::max<std::int64_t>(columns, 1));
-  require_paddable(kName, added, padding_mode, shape);
+  if (pads()) require_paddable(kName, added, padding_mode, shape);
   RandomStream stream(key);
   const std::int64_t top = below(stream, shape[0] - rows + 1) - added.top;
   const std::int64_t left = below(stream, shape[1] - columns + 1) - added.left;

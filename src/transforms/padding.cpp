@@ -99,14 +99,16 @@ void require_fill_for(std::string_view op, const std::vector<double>& fill, cons
 
 void require_paddable(std::string_view op, const Padding& padding, PaddingMode mode,
                       const Shape& shape) {
-  const std::string image = std::string(op) + ": the image is " + std::to_string(shape[0]) + " x " +
-                            std::to_string(shape[1]) + " pixels";
+  const auto image = [&] {
+    return std::string(op) + ": the image is " + std::to_string(shape[0]) + " x " +
+           std::to_string(shape[1]) + " pixels";
+  };
   if (shape[0] < 1 || shape[1] < 1)
     throw UnfitSample(std::string(op) + ": the image has no pixels");
   const std::int64_t height = shape[0] + padding.top + padding.bottom;
   const std::int64_t width = shape[1] + padding.left + padding.right;
   if (height > kDefaultPixelLimit / width)
-    throw UnfitSample(image + ", and with its padding it has too many: " + std::to_string(height) +
+    throw UnfitSample(image() + ", and with its padding it has too many: " + std::to_string(height) +
                       " x " + std::to_string(width));
   // The outermost pixel is not repeated by `reflect`, so that one pixel less can be added.
   const std::int64_t kept = mode == PaddingMode::reflect ? 1 : 0;
@@ -114,7 +116,7 @@ void require_paddable(std::string_view op, const Padding& padding, PaddingMode m
   const bool fits = std::max(padding.top, padding.bottom) <= shape[0] - kept &&
                     std::max(padding.left, padding.right) <= shape[1] - kept;
   if (!mirrors || fits) return;
-  throw UnfitSample(image + ", too small to be mirrored on " + std::to_string(padding.left) + ", " +
+  throw UnfitSample(image() + ", too small to be mirrored on " + std::to_string(padding.left) + ", " +
                     std::to_string(padding.top) + ", " + std::to_string(padding.right) + ", " +
                     std::to_string(padding.bottom) +
                     " pixels (left, top, right, bottom); put resize before it, or use another "

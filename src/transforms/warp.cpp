@@ -11,6 +11,7 @@
 #include "transforms/elementary.h"
 #include "transforms/geometry.h"
 #include "transforms/interpolation.h"
+#include "transforms/padding.h"
 #include "transforms/pixel_field.h"
 #include "transforms/warp_maps.h"
 #include "transforms/warp_pixels.h"
@@ -73,10 +74,8 @@ FieldSpec warped(std::string_view op, const FieldSpec& in, double fill) {
   FieldSpec out = resided(op, in, in.shape[0], in.shape[1]);
   if (in.kind == FieldKind::mask) return out;
   require_channels(op, in);
-  const bool is_level = fill >= 0 && fill <= 255 && fill == std::floor(fill);
-  if (in.dtype == DType::float32 || is_level) return out;
-  throw Refused(std::string(op) + ": the fill of image '" + in.name + "', uint8, is " +
-                number_text(fill) + "; it must be a whole number, 0 to 255");
+  require_fill_for(op, {fill}, in);
+  return out;
 }
 
 }  // namespace

@@ -66,6 +66,16 @@ TEST(RankChanges, HardwareIsLastAndOmittedIfAnotherChangeIsAboutAsFast) {
               ElementsAre("workers"));
 }
 
+TEST(RankChanges, UpperBoundOfAnotherChangeDoesNotOmitHardware) {
+  Change cheaper = make_change("cheaper", Effort::code, 30);
+  cheaper.is_upper_bound = true;
+  const std::vector<Change> changes = {cheaper, make_change("cores", Effort::hardware, 30)};
+  EXPECT_THAT(ranked(changes), ElementsAre("cheaper", "cores"));
+  Change measured = cheaper;
+  measured.measured = measured.predicted;
+  EXPECT_THAT(ranked({measured, changes.back()}), ElementsAre("cheaper"));
+}
+
 TEST(RankChanges, GainsBelowFivePercentAreRemoved) {
   EXPECT_THAT(ranked({make_change("workers", Effort::option, 1.049)}), IsEmpty());
   EXPECT_THAT(ranked({make_change("workers", Effort::option, 1.051)}), ElementsAre("workers"));

@@ -68,6 +68,11 @@ def test_one_image_with_sample_ids_is_refused():
     assert torch.equal(transform(image[None], sample_ids=[7], epoch=2)[0], image.flip(2))
 
 
+def test_epoch_and_seed_of_one_image_are_refused():
+    for number in ({"epoch": 1}, {"seed": 5}):
+        assert "only together with sample_ids" in error_message(T.RandomHorizontalFlip(1), IMAGES[0], **number)
+
+
 def test_one_image_may_be_a_tensor_an_array_or_a_pil_image():
     image = torch.randint(0, 256, (3, 9, 7), dtype=torch.uint8)
     array = image.permute(1, 2, 0).numpy()

@@ -148,6 +148,11 @@ SLIPSTREAM_INLINED ResizedRegion resized_region(const ProgramStep& step, const s
           height > 0 ? height : 1, width > 0 ? width : 1};
 }
 
+/// Mirroring once does not reach every index if all parameters are 0, as in a warm-up.
+SLIPSTREAM_INLINED std::int32_t inside(std::int32_t i, std::int32_t size) {
+  return i < 0 ? 0 : (i < size ? i : size - 1);
+}
+
 /// Returns where the pixel at (y, x) after step `last` - 1 was before step `first`. None of these
 /// steps interpolates.
 SLIPSTREAM_CALLED Origin way_back(const PassProgram& pass, const std::byte* drawn,
@@ -165,8 +170,8 @@ SLIPSTREAM_CALLED Origin way_back(const PassProgram& pass, const std::byte* draw
         x += static_cast<std::int32_t>(region.left);
         may_leave = step.padding_mode == PaddingMode::constant;
         if (!may_leave) {
-          y = padded_index(step.padding_mode, y, step.in_height);
-          x = padded_index(step.padding_mode, x, step.in_width);
+          y = inside(padded_index(step.padding_mode, y, step.in_height), step.in_height);
+          x = inside(padded_index(step.padding_mode, x, step.in_width), step.in_width);
         }
         break;
       }

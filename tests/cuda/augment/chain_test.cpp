@@ -1,9 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "cuda/augment/chain_cases.h"
+#include "cuda/augment/executor.h"
 #include "slipstream/core/error.h"
 #include "slipstream/transforms/blur.h"
 #include "slipstream/transforms/color.h"
@@ -13,6 +15,7 @@
 #include "slipstream/transforms/warp.h"
 #include "support/own_op.h"
 #include "support/thrown.h"
+#include "transforms/interpolation.h"
 
 // These tests run in several programs (CMakeLists.txt): with the kernels on a GPU, and with the
 // same code on the host. The correct result is that of the operations' CPU implementation, one
@@ -179,6 +182,21 @@ TEST_F(AugmentTest, EveryPaddingMatchesHost) {
         {"crop", crop}, {"pad", pad}, {"center", CenterCrop{{41, 40}}}, {"large", large}};
     for (const DType dtype : {DType::uint8, DType::int32, DType::int64, DType::float32}) {
       ChainCase(moves, mask(23, 31, dtype), 5).check();
+    }
+  }
+}
+
+// A warm-up runs the kernels with parameters that are all 0.
+TEST_F(AugmentTest, ParametersOfZeroReadOnlyPixelsOfTheImage) {
+  for (const PaddingMode mode :
+       {PaddingMode::edge, PaddingMode::reflect, PaddingMode::symmetric}) {
+    const ChainCase padded({{"pad", Pad{20, {0}, mode}}}, image(32, 32, 1), 1);
+    const test::Bytes zeros(padded.drawn.size());
+    const test::Bytes pixels = test::run_plan(padded.plan, 1, padded.images, zeros, padded.expected.size());
+    for (std::int32_t i = 0; i < 72; ++i) {
+      const std::int32_t from = std::clamp(padded_index(mode, i, 32), 0, 31);
+      const auto at = static_cast<std::size_t>(72 * i + i);
+      EXPECT_EQ(pixels[at], padded.images[static_cast<std::size_t>(33 * from)]) << i;
     }
   }
 }
