@@ -73,6 +73,7 @@ TEST(RankChanges, UpperBoundOfAnotherChangeDoesNotOmitHardware) {
   EXPECT_THAT(ranked(changes), ElementsAre("cheaper", "cores"));
   Change measured = cheaper;
   measured.measured = measured.predicted;
+  measured.measured_gain = measured.gain;
   EXPECT_THAT(ranked({measured, changes.back()}), ElementsAre("cheaper"));
 }
 
