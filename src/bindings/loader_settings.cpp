@@ -163,18 +163,16 @@ void add_loading_options(py::class_<LoaderSettings>& settings_class) {
           "read_ahead", [](const LoaderSettings& settings) { return settings.read_ahead.reads; },
           [](LoaderSettings& settings, unsigned reads) { settings.read_ahead.reads = reads; })
       .def_readwrite("cpus", &LoaderSettings::cpus)
-      .def("set_cache",
-           [](LoaderSettings& settings, const std::string& text) {
-             settings.cache = parse_cache("cache", text);
-           });
+      .def("set_cache", [](LoaderSettings& settings, const std::string& text) {
+        settings.cache = parse_cache("cache", text);
+      });
 }
 
 void add_settings(py::module_& module) {
   using Wires = std::map<std::string, std::string>;
   py::class_<LoaderSettings> settings_class(module, "LoaderSettings");
   add_loading_options(settings_class);
-  settings_class
-      .def(py::init<>())
+  settings_class.def(py::init<>())
       .def_readwrite("device", &LoaderSettings::device)
       .def_readwrite("transforms", &LoaderSettings::transforms)
       .def_readwrite("batch_size", &LoaderSettings::batch_size)

@@ -55,7 +55,8 @@ std::string least_gain() { return std::to_string(std::lround(100 * (kLeastGain -
 std::string advice_without_change(const Diagnosis& diagnosis) {
   switch (diagnosis.verdict) {
     case Bottleneck::device:
-      return "No change of the input gains " + least_gain() + ": only a faster training step helps.";
+      return "No change of the input gains " + least_gain() +
+             ": only a faster training step helps.";
     case Bottleneck::none:
       return "No change of the input gains " + least_gain() +
              ": give the device more work in each step, such as a larger batch.";
@@ -76,7 +77,8 @@ std::string first_advice(const Diagnosis& diagnosis) {
                                   [](const Change& change) { return change.id != "what_if"; });
   if (first == diagnosis.changes.end()) return advice_without_change(diagnosis);
   const bool is_hardware = first->effort == Effort::hardware;
-  std::string text = is_hardware ? "Only other hardware gains " + least_gain() + ": " : "Do this first: ";
+  std::string text =
+      is_hardware ? "Only other hardware gains " + least_gain() + ": " : "Do this first: ";
   text += first->description + ": " + prediction(*first);
   if (first->apply) return text + " (--apply)";
   return first->action.empty() ? text : text + " (" + first->action + ")";

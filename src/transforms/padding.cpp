@@ -108,17 +108,17 @@ void require_paddable(std::string_view op, const Padding& padding, PaddingMode m
   const std::int64_t height = shape[0] + padding.top + padding.bottom;
   const std::int64_t width = shape[1] + padding.left + padding.right;
   if (height > kDefaultPixelLimit / width)
-    throw UnfitSample(image() + ", and with its padding it has too many: " + std::to_string(height) +
-                      " x " + std::to_string(width));
+    throw UnfitSample(image() + ", and with its padding it has too many: " +
+                      std::to_string(height) + " x " + std::to_string(width));
   // The outermost pixel is not repeated by `reflect`, so that one pixel less can be added.
   const std::int64_t kept = mode == PaddingMode::reflect ? 1 : 0;
   const bool mirrors = mode == PaddingMode::reflect || mode == PaddingMode::symmetric;
   const bool fits = std::max(padding.top, padding.bottom) <= shape[0] - kept &&
                     std::max(padding.left, padding.right) <= shape[1] - kept;
   if (!mirrors || fits) return;
-  throw UnfitSample(image() + ", too small to be mirrored on " + std::to_string(padding.left) + ", " +
-                    std::to_string(padding.top) + ", " + std::to_string(padding.right) + ", " +
-                    std::to_string(padding.bottom) +
+  throw UnfitSample(image() + ", too small to be mirrored on " + std::to_string(padding.left) +
+                    ", " + std::to_string(padding.top) + ", " + std::to_string(padding.right) +
+                    ", " + std::to_string(padding.bottom) +
                     " pixels (left, top, right, bottom); put resize before it, or use another "
                     "padding_mode");
 }

@@ -124,7 +124,7 @@ def test_error_of_a_sampler_is_raised_after_the_batches_before_it(workers):
 @pytest.mark.parametrize("index", [50, -1, "a", 1.5])
 def test_index_that_the_data_set_does_not_have_is_an_error(photos, index):
     loader = ss.DataLoader(photos_with_indices(photos), 1, sampler=[0, index])
-    with pytest.raises(ss.Refused, match="the sampler gives"):
+    with pytest.raises(ss.Error, match="the sampler gives"):
         list(loader)
 
 

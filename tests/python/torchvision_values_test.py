@@ -141,16 +141,16 @@ def test_rand_augment_applies_torchvisions_sequences():
 @pytest.mark.parametrize("policy", list(v2.AutoAugmentPolicy))
 def test_auto_augment_applies_torchvisions_policies(policy):
     theirs = v2.AutoAugment(policy)
-    # With an even side, shears would move pixels to positions halfway between two others, which torchvision may round
-    # to either of them.
-    images = photographs(24, side=41)
+    images = photographs(24, side=40)
     made = T.AutoAugment(policy)(images, sample_ids=range(24))
     sequences = set()
     for pair in theirs._policies:
-        steps = [[None, *augmentations(theirs, 10, [index or 0], (41, 41), [kind])] for kind, _, index in pair]
+        steps = [[None, *augmentations(theirs, 10, [index or 0], (40, 40), [kind])] for kind, _, index in pair]
         sequences |= {tuple(filter(None, each)) for each in itertools.product(*steps)}
     for sequence, share, _ in find_augmentations(theirs, images, made, prefixes(sequences)):
-        assert share < 0.05, sequence
+        # A shear by 0.2 moves a fifth of the rows or columns by half a pixel more than a whole number of pixels, which
+        # may be rounded to either side.
+        assert share < (0.2 if any(kind.startswith("Shear") for kind, _ in sequence) else 0.05), sequence
 
 
 @pytest.mark.parametrize("channels", [1, 3])

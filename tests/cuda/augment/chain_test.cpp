@@ -126,10 +126,10 @@ TEST_F(AugmentTest, EveryInterpolationMatchesHost) {
         const auto resize = [&](const ResizedSize& size) {
           return Chain{{"resize", Resize{size, antialias, interpolation}}};
         };
-        for (const std::int64_t channels : {1, 2, 4}) {
-          ChainCase(resize({17, 40}), image(23, 31, channels, dtype), 2).check();
-        }
-        const ResizedSize sizes[] = {{50, 37}, {7, 9}, {40, 9}, {23, 31}, {1, 1}, {1, 90}, 13};
+        // Each case compiles a kernel, so not every size is combined with every number of channels.
+        const std::int64_t channels = antialias ? 1 : 4;
+        ChainCase(resize({17, 40}), image(23, 31, channels, dtype), 2).check();
+        const ResizedSize sizes[] = {{50, 37}, {7, 9}, {1, 90}, 13};
         for (const ResizedSize& size : sizes) {
           ChainCase(resize(size), image(23, 31, 3, dtype), 2).check();
         }
@@ -188,11 +188,11 @@ TEST_F(AugmentTest, EveryPaddingMatchesHost) {
 
 // A warm-up runs the kernels with parameters that are all 0.
 TEST_F(AugmentTest, ParametersOfZeroReadOnlyPixelsOfTheImage) {
-  for (const PaddingMode mode :
-       {PaddingMode::edge, PaddingMode::reflect, PaddingMode::symmetric}) {
+  for (const PaddingMode mode : {PaddingMode::edge, PaddingMode::reflect, PaddingMode::symmetric}) {
     const ChainCase padded({{"pad", Pad{20, {0}, mode}}}, image(32, 32, 1), 1);
     const test::Bytes zeros(padded.drawn.size());
-    const test::Bytes pixels = test::run_plan(padded.plan, 1, padded.images, zeros, padded.expected.size());
+    const test::Bytes pixels =
+        test::run_plan(padded.plan, 1, padded.images, zeros, padded.expected.size());
     for (std::int32_t i = 0; i < 72; ++i) {
       const std::int32_t from = std::clamp(padded_index(mode, i, 32), 0, 31);
       const auto at = static_cast<std::size_t>(72 * i + i);
