@@ -13,7 +13,7 @@ import torch
 from . import _native
 from ._checks import check
 from ._torchvision import is_of_torchvision, iterate_parts
-from ._worker_process import display_name
+from ._transform_parts import display_name
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 Step = dict[str, Any] | Function

@@ -26,6 +26,7 @@ from ._checks import SEEDS
 from ._fetching import item
 from ._random_states import free_numpy, seed_all
 from ._samples import Sample, Unfit, is_image, make_template
+from ._transform_parts import display_name
 
 _REQUEST = struct.Struct("=10Q")  # number, task, sample, step, seed, memory, dtype, height, width, channels
 _ANSWER = struct.Struct("=5Q")  # number, status, fields, memory, bytes of text
@@ -228,11 +229,6 @@ def _described(value: Any) -> str:
         return f"a value of type {type(value).__name__}"
     dtype = str(value.dtype).removeprefix("torch.")
     return f"a tensor of {' x '.join(map(str, value.shape)) or 'one value'}, {dtype}, on {value.device}"
-
-
-def display_name(function: Any) -> str:
-    """Returns the name of a transform in messages."""
-    return str(getattr(function, "__name__", type(function).__name__))
 
 
 def _end_with(connection: int, parent: int) -> None:

@@ -29,7 +29,7 @@ from ._steps import (
     refuse_over_batch,
     tensor_conversion,
 )
-from ._worker_process import display_name
+from ._transform_parts import display_name
 
 Size = int | Sequence[int]
 Range = float | Sequence[float]

@@ -14,7 +14,8 @@ import slipstream as ss
 from slipstream import _native
 from slipstream._doctor import advice
 from slipstream._doctor.loaders import EndlessBatches, Loaders, SmallBatches
-from slipstream._doctor.parts import Parts, Step, split_transform
+from slipstream._doctor.parts import Parts, Step
+from slipstream._transform_parts import split_transform
 
 
 def make_change(kind, gain=1.5, **fields):
@@ -122,15 +123,21 @@ def test_advice_suggests_native_transforms_that_gain(monkeypatch):
 
 
 def test_advice_drops_transforms_native_images_do_not_need(monkeypatch):
-    class ToImage(torch.nn.Module):
-        def forward(self, x):
-            return x
-
-    (change,), (seconds,) = native_changes(monkeypatch, Images(ToImage()), [2.0])
+    (change,), (seconds,) = native_changes(monkeypatch, Images(v2.ToImage()), [2.0])
     assert seconds == {"ToImage": 0.0}
     assert change.description == "leave out 'ToImage', which images of the native loader do not need"
 
 
+def albumentations(name, **attributes):
+    """Returns an object like a transform of albumentations 2, which may not be installed."""
+    made = type(name, (), {"__module__": "albumentations.augmentations"})()
+    vars(made).update({"p": 1} | attributes)
+    return made
+
+
+RESIZE_OF_CV2 = {"height": 9, "width": 8, "interpolation": 1, "area_for_downscale": None}
+ROTATE = {"limit": (-20, 30), "interpolation": 1, "border_mode": 0, "crop_border": False, "fill": 3}
+BILINEAR = v2.InterpolationMode.BILINEAR
 FORMS = [
     (v2.Resize([9]), '{"op": "resize", "size": 9, "interpolation": "bilinear", "antialias": true}'),
     (v2.Resize(9, v2.InterpolationMode.BICUBIC, 10, False),
@@ -138,8 +145,20 @@ FORMS = [
     (v2.RandomResizedCrop(9, (0.5, 1), (1, 1), v2.InterpolationMode.NEAREST),
      '{"op": "random_resized_crop", "size": [9, 9], "scale": [0.5, 1], "ratio": [1, 1], "interpolation": "nearest", '
      '"antialias": true}'),
-    (types.SimpleNamespace(__name__="Resize", height=9, width=8, interpolation=1),
-     '{"op": "resize", "size": [9, 8], "interpolation": "bilinear", "antialias": true}'),
+    (v2.RandomRotation((-3, 5), BILINEAR, fill=7),
+     '{"op": "random_rotation", "degrees": [-3.0, 5.0], "interpolation": "bilinear", "fill": 7}'),
+    (v1.RandomRotation(4, BILINEAR, fill=None),
+     '{"op": "random_rotation", "degrees": [-4.0, 4.0], "interpolation": "bilinear", "fill": 0}'),
+    (v2.RandomAffine(2, (0.1, 0.2), (0.5, 2), 4, BILINEAR, 7),
+     '{"op": "random_affine", "degrees": [-2.0, 2.0], "translate": [0.1, 0.2], "scale": [0.5, 2], "shear": [-4.0, 4.0], '
+     '"interpolation": "bilinear", "fill": 7}'),
+    (v2.RandomErasing(0.2, value=7),
+     '{"op": "random_erasing", "p": 0.2, "scale": [0.02, 0.33], "ratio": [0.3, 3.3], "value": 7.0}'),
+    (v1.RandomErasing(0.2, value=(7, 7, 7)),
+     '{"op": "random_erasing", "p": 0.2, "scale": [0.02, 0.33], "ratio": [0.3, 3.3], "value": 7}'),
+    (v2.ToDtype(torch.float32), '{"op": "to_dtype", "dtype": "float32", "scale": false}'),
+    (v1.ConvertImageDtype(torch.float32), '{"op": "to_dtype", "dtype": "float32", "scale": true}'),
+    (v1.ToTensor(), '{"op": "to_dtype", "dtype": "float32", "scale": true}'),
     (v2.RandomCrop((9, 7), (1, 2, 3, 4), True, 5, "edge"),
      '{"op": "random_crop", "size": [9, 7], "padding": [1, 2, 3, 4], "pad_if_needed": true, "fill": 5, '
      '"padding_mode": "edge"}'),
@@ -160,23 +179,90 @@ FORMS = [
     (v2.TrivialAugmentWide(), '{"op": "trivial_augment_wide", "num_magnitude_bins": 31, "interpolation": "nearest"}'),
     (v2.AutoAugment(v2.AutoAugmentPolicy.SVHN), '{"op": "auto_augment", "policy": "svhn", "interpolation": "nearest"}'),
     (v2.Grayscale(3), '{"op": "grayscale", "num_output_channels": 3}'),
-    (types.SimpleNamespace(__name__="HorizontalFlip", p=0.2), '{"op": "random_horizontal_flip", "p": 0.2}'),
-    (types.SimpleNamespace(__name__="VerticalFlip", p=0.2), '{"op": "random_vertical_flip", "p": 0.2}'),
-    (types.SimpleNamespace(__name__="ToGray", p=0.2), '{"op": "random_grayscale", "p": 0.2}'),
+    (albumentations("HorizontalFlip", p=0.2), '{"op": "random_horizontal_flip", "p": 0.2}'),
+    (albumentations("VerticalFlip", p=0.2), '{"op": "random_vertical_flip", "p": 0.2}'),
+    (albumentations("ToGray", p=0.2, num_output_channels=3, method="weighted_average"),
+     '{"op": "random_grayscale", "p": 0.2}'),
+    (albumentations("Resize", **RESIZE_OF_CV2),
+     '{"op": "resize", "size": [9, 8], "interpolation": "bilinear", "antialias": false}'),
+    (albumentations("RandomResizedCrop", size=(9, 8), scale=(0.5, 1), ratio=(1, 1), interpolation=2),
+     '{"op": "random_resized_crop", "size": [9, 8], "scale": [0.5, 1], "ratio": [1, 1], "interpolation": "bicubic", '
+     '"antialias": false}'),
+    (albumentations("Rotate", **ROTATE),
+     '{"op": "random_rotation", "degrees": [-20, 30], "interpolation": "bilinear", "fill": 3}'),
+    (albumentations("ColorJitter", brightness=(0.8, 1.2), contrast=(1, 1), saturation=(1, 1), hue=(0, 0)),
+     '{"op": "color_jitter", "brightness": [0.8, 1.2], "contrast": [1, 1], "saturation": [1, 1], "hue": [0, 0]}'),
+    (albumentations("Pad", padding=(1, 2), fill=3, border_mode=4),
+     '{"op": "pad", "padding": [1, 2], "fill": 3, "padding_mode": "reflect"}'),
+    (albumentations("RandomCrop", height=9, width=8, pad_if_needed=False),
+     '{"op": "random_crop", "size": [9, 8], "pad_if_needed": false, "fill": 0, "padding_mode": "constant"}'),
+    (albumentations("CenterCrop", height=9, width=8), '{"op": "center_crop", "size": [9, 8]}'),
+    (albumentations("Normalize", mean=(0.5,), std=(0.2,), max_pixel_value=255.0, normalization="standard"),
+     '{"op": "normalize", "mean": [0.5], "std": [0.2]}'),
 ]
 
 
-@pytest.mark.parametrize(("theirs", "ours"), FORMS)
+@pytest.mark.parametrize(("theirs", "ours"), FORMS, ids=lambda each: type(each).__name__)
 def test_native_forms_have_the_same_arguments(theirs, ours):
     assert repr(advice.native_form(theirs)).endswith(f"({ours})")
 
 
-def test_native_form_of_unsupported_transform_is_none():
-    assert advice.native_form(v2.Grayscale()) is None  # native Grayscale has three channels, this one has one
-    assert advice.native_form(v2.Pad(9, {torch.Tensor: 1, "others": 0})) is None
-    assert advice.native_form(types.SimpleNamespace(__name__="ToTensorV2")) is advice.NOTHING
-    rotate = advice.native_form(types.SimpleNamespace(__name__="Rotate", limit=(-20, 30)))
-    assert '"degrees": [-20, 30]' in repr(rotate)
+@pytest.mark.parametrize("theirs", [
+    v2.ToImage(), v2.PILToTensor(), v2.ToDtype(torch.uint8, scale=True), v1.ConvertImageDtype(torch.uint8),
+    albumentations("ToTensorV2"),
+], ids=lambda each: type(each).__name__)
+def test_conversion_to_uint8_needs_no_native_form(theirs):
+    assert advice.native_form(theirs) is advice.NOTHING
+
+
+class Normalize:
+    """A transform of a user that has the name and the attributes of one of torchvision."""
+
+    mean, std = [0.5], [0.2]
+
+    def __call__(self, image):
+        return image
+
+
+@pytest.mark.parametrize("theirs", [
+    v2.Grayscale(),  # native Grayscale has three channels, this one has one
+    v2.Pad(9, {torch.Tensor: 1, "others": 0}),
+    v2.RandomRotation(9, expand=True), v2.RandomRotation(9, center=(1, 2)), v2.RandomRotation(9, fill=(1, 2, 3)),
+    v2.RandomRotation(9, v2.InterpolationMode.BICUBIC), v1.RandomRotation(9, expand=True),
+    v2.RandomAffine(9, center=(1, 2)), v1.RandomAffine(9, center=(1, 2)), v2.RandomAffine(9, fill=(1, 2, 3)),
+    v2.RandomErasing(value="random"), v1.RandomErasing(value="random"), v2.RandomErasing(value=(1, 2, 3)),
+    v2.ToDtype(torch.float16), v2.ToDtype({torch.Tensor: torch.float32, "others": None}),
+    v1.ConvertImageDtype(torch.float64),
+    Normalize(), v2.ToImage,
+    albumentations("Rotate", **ROTATE | {"p": 0.5}), albumentations("Rotate", **ROTATE | {"border_mode": 4}),
+    albumentations("Rotate", **ROTATE | {"interpolation": 2}), albumentations("Rotate", **ROTATE | {"crop_border": True}),
+    albumentations("ColorJitter", brightness=(0.8, 1.2), contrast=(1, 1), saturation=(1, 1), hue=(0, 0), p=0.5),
+    albumentations("Pad", padding=1, fill=0, border_mode=3),
+    albumentations("RandomCrop", height=9, width=8, pad_if_needed=True, border_mode=4),
+    albumentations("Resize", **RESIZE_OF_CV2 | {"interpolation": 3}),
+    albumentations("Resize", **RESIZE_OF_CV2 | {"area_for_downscale": "image"}),
+    albumentations("Normalize", mean=(0.5,), std=(0.2,), max_pixel_value=1.0, normalization="standard"),
+    albumentations("ToGray", num_output_channels=1, method="weighted_average"),
+    albumentations("RandomErasing", scale=(0.1, 0.2), ratio=(1, 1), value=0),
+], ids=lambda each: type(each).__name__)
+def test_transform_with_arguments_that_have_no_native_equivalent_has_no_native_form(theirs):
+    assert advice.native_form(theirs) is None
+
+
+def test_parts_without_native_form_remain_functions_in_python():
+    rotation, own = v2.RandomRotation(9, expand=True), Normalize()
+    assert ss.from_torchvision(v2.Compose([v2.CenterCrop(4), rotation, own]))._steps[1:] == [rotation, own]
+    with pytest.raises(ss.Refused, match="ToImage is a class, not a transform"):
+        ss.from_torchvision(v2.ToImage)
+    with pytest.raises(ss.Refused, match="albumentations' Rotate has no native equivalent with these arguments"):
+        ss.from_torchvision(albumentations("Rotate", **ROTATE | {"p": 0.5}))
+
+
+def test_conversion_to_uint8_is_left_out_only_if_images_are_uint8():
+    to_uint8 = v2.ToDtype(torch.uint8, scale=True)
+    assert ss.from_torchvision(v2.Compose([v2.CenterCrop(4), to_uint8]))._steps == ss.transforms.CenterCrop((4, 4))._steps
+    for before in (v1.ToTensor(), v2.Normalize([0.5], [0.5]), double):
+        assert ss.from_torchvision(v2.Compose([before, v2.CenterCrop(4), to_uint8]))._steps[-1] is to_uint8
 
 
 JITTER = v2.ColorJitter(brightness=0.5)

@@ -15,7 +15,8 @@ from torch.utils.data import ConcatDataset, Dataset, Subset
 from slipstream import _trees
 from slipstream._doctor.advice import native_form
 from slipstream._doctor.clock import Clock
-from slipstream._doctor.parts import Parts, display_name, split_transform
+from slipstream._doctor.parts import Parts
+from slipstream._transform_parts import display_name, split_transform
 
 
 def test_compose_and_sequential_are_split_recursively():

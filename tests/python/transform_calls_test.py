@@ -1,5 +1,7 @@
 """Messages of transforms that are called with unsuitable objects."""
 
+import functools
+
 import numpy
 import pytest
 import torch
@@ -29,6 +31,10 @@ def test_invalid_transform_lists_are_refused():
     assert "give a slipstream.transforms.Compose of it, one of" in message
     assert error_message(T.Compose, [3]) == ("int is not a transform: give one of slipstream.transforms, or a function "
                                           "of an image")
+
+
+def test_partial_is_named_after_its_function():
+    assert repr(T.Compose([functools.partial(torch.clamp, min=0), torch.nn.ReLU()])) == "Compose(clamp, ReLU)"
 
 
 def test_torchvision_tensor_conversions_are_replaced(photos):

@@ -9,7 +9,7 @@ from typing import Any
 from .. import _native, transforms
 from .._equivalents import NOTHING, native_form
 from .._steps import over_batch, steps_to_json
-from .parts import Parts, Step, display_name
+from .parts import Parts, Step
 
 _NATIVE_S = 0.03  # seconds for measuring a native transform
 

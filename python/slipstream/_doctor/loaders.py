@@ -23,10 +23,11 @@ from .._checks import check
 from .._fetching import fetches_batches, item
 from .._native import Refused
 from .._random_states import find_generators
+from .._transform_parts import display_name
 from .copies import Copier, datasets_in, is_harmless, refuse_iterators, shared_tensors
 from .clock import COLLATING, Clock, Costs
 from .known_calls import KnownCalls, is_replaceable
-from .parts import Parts, RawSample, display_name, find_holder
+from .parts import Parts, RawSample, find_holder
 from .rates import iterating
 
 METHODS = ("__getitem__", "__getitems__", "__iter__")

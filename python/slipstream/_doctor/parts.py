@@ -24,6 +24,7 @@ from .._blocks import contextmanager
 from .._random_states import is_generator
 from .._remedies import add_remedy
 from .._signals import add_note
+from .._transform_parts import display_name, split_transform
 from ..datasets import Dataset
 from .clock import Clock
 from .known_calls import TRANSFORMS, TimedFunction
@@ -227,31 +228,6 @@ def _load_images(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     for given in (*args, *kwargs.values()):
         if hasattr(given, "getbands") and hasattr(given, "load"):
             given.load()
-
-
-def split_transform(transform: Callable[..., Any]) -> list[Callable[..., Any]]:
-    """Returns the transforms that a Compose of any library, or an nn.Sequential, applies one after the other. Any other
-    transform is returned as a whole."""
-    is_compose = any(each.__name__ == "Compose" for each in type(transform).__mro__)
-    if isinstance(transform, torch.nn.Sequential):
-        children = list(transform)
-    elif (
-        is_compose
-        and getattr(transform, "p", 1) == 1
-        and not getattr(transform, "processors", None)
-    ):
-        children = list(transform.transforms)  # type: ignore[attr-defined]
-    else:
-        return [transform]
-    return [part for child in children for part in split_transform(child)]
-
-
-def display_name(part: Any) -> str:
-    """Returns the name of a function or method, of the function that a partial calls, or of an object's class."""
-    while isinstance(part, functools.partial):
-        part = part.func
-    name = getattr(part, "__name__", None)
-    return name if isinstance(name, str) else type(part).__name__
 
 
 @dataclasses.dataclass
