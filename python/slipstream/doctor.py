@@ -172,9 +172,9 @@ def doctor(
         budget (float, default 60): approximate time for the measurements, in seconds.
         state (default ()): more objects to restore, which the step does not refer to: one object, or a list or mapping
             of them, each with state_dict() and load_state_dict().
-        try_out (bool, default True): also makes the best changes for real and measures them, with a part of the
-            budget: other workers, prefetching and pinning, a crop that is applied earlier, slipstream.Pipeline, and
-            native transforms in a slipstream.DataLoader. Your objects are not changed. Has no effect for a
+        try_out (bool, default True): also applies the best changes to copies of your objects and measures them, with a
+            part of the budget: other workers, prefetching and pinning, a crop that is applied earlier,
+            slipstream.Pipeline, and native transforms in a slipstream.DataLoader. Has no effect for a
             slipstream.DataLoader.
         parts (list, default ()): functions and methods of the data set's code that are measured separately, each a
             function, a method, or the name of an attribute of the data set. They must be called on the thread that
@@ -262,13 +262,14 @@ def _examine_native(
 
 
 def _name_of(loader: Any) -> str:
-    """Returns the variable that holds the loader where doctor() was called; "loader" if there is none."""
+    """Returns the variable that holds the loader where doctor() was called; "" if there is none. Names that begin with
+    an underscore, such as the last results of a notebook, do not count."""
     frame = sys._getframe(3)
     for variables in (frame.f_locals, frame.f_globals):
         for name, value in variables.items():
-            if value is loader:
+            if value is loader and not name.startswith("_"):
                 return name
-    return "loader"
+    return ""
 
 
 def _parse_states(state: Any) -> list[Any]:

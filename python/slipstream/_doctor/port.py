@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from torch.utils.data import DataLoader, RandomSampler, SequentialSampler, default_collate
+from torch.utils.data import DataLoader, default_collate
 
 from .. import data, datasets, image_folder
 from .._equivalents import equivalent_chain, from_torchvision
-from .._native import Refused
+from .._native import Error, Refused
 from .loaders import Loaders
+from .orders import is_sequential, is_shuffled
 from .parts import Parts
 
 
@@ -19,11 +22,13 @@ from .parts import Parts
 class Port:
     """An equivalent slipstream.DataLoader.
 
-    code: creates it from the user's loader. described: how it reads the data set, as a clause."""
+    code: creates it from the user's loader. described: how it reads the data set, as a clause.
+    is_sequential: whether it and the user's loader list the samples in the order of the data set."""
 
     loader: data.DataLoader
     code: str
     described: str
+    is_sequential: bool
 
 
 def port(loaders: Loaders, parts: Parts, name: str, device: str, workers: int, kept: int = 0) -> Port:
@@ -35,9 +40,8 @@ def port(loaders: Loaders, parts: Parts, name: str, device: str, workers: int, k
     Raises Refused with the reason if there is no equivalent loader."""
     loader: Any = loaders.loader
     _refuse(loaders, parts)
-    if kept == 0 and _is_image_folder(loader.dataset):
-        chain = from_torchvision(loader.dataset.transform)
-        dataset: Any = image_folder.ImageFolder(loader.dataset.root, chain)
+    dataset: Any = _native_folder(loader.dataset) if kept == 0 else None
+    if dataset is not None:
         source = (
             f"data = ss.ImageFolder({name}.dataset.root, "
             f"ss.from_torchvision({name}.dataset.transform))"
@@ -53,7 +57,8 @@ def port(loaders: Loaders, parts: Parts, name: str, device: str, workers: int, k
     settings, code = _settings(loaders, name, workers, device)
     arguments = ", ".join(f"{key}={value}" for key, value in code.items())
     lines = f"import slipstream as ss\n{source}\n{name} = ss.DataLoader(data, {arguments})"
-    return Port(data.DataLoader(dataset, **settings), lines, described)
+    in_order = is_sequential(loader.batch_sampler, loader.dataset)
+    return Port(data.DataLoader(dataset, **settings), lines, described, in_order)
 
 
 def _refuse(loaders: Loaders, parts: Parts) -> None:
@@ -66,13 +71,28 @@ def _refuse(loaders: Loaders, parts: Parts) -> None:
         raise Refused("the transforms of the data set are not in its attribute .transform alone")
 
 
-def _is_image_folder(dataset: Any) -> bool:
+def _native_folder(dataset: Any) -> image_folder.ImageFolder | None:
+    """Returns the native equivalent of torchvision's ImageFolder; None if its images would be other ones, or if
+    `dataset` is another data set."""
     kind = type(dataset)
-    return (
-        (kind.__module__, kind.__name__) == ("torchvision.datasets.folder", "ImageFolder")
-        and dataset.target_transform is None
-        and getattr(dataset.loader, "__name__", "") == "default_loader"
-    )
+    if (
+        (kind.__module__, kind.__name__) != ("torchvision.datasets.folder", "ImageFolder")
+        or dataset.target_transform is not None
+        or getattr(dataset.loader, "__name__", "") != "default_loader"
+    ):
+        return None
+    chain = from_torchvision(dataset.transform)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of files that are skipped: the code of the change warns as well
+            native = image_folder.ImageFolder(dataset.root, chain)
+    except Error:  # a class folder without an image, for example
+        return None
+    return native if _files(native.samples) == _files(dataset.samples) else None
+
+
+def _files(samples: Sequence[Any]) -> list[tuple[str, Any]]:
+    return [(os.path.normpath(path), label) for path, label in samples]
 
 
 def _python_dataset(parts: Parts, name: str, kept: int) -> tuple[Any, str]:
@@ -112,11 +132,11 @@ def _settings(loaders: Loaders, name: str, workers: int, device: str) -> tuple[d
     theirs = loaders.loader
     settings: dict[str, Any] = {"num_workers": workers, "device": device, "seed": 0}
     code = {"num_workers": str(workers)}
-    if theirs.batch_size is None or type(theirs.sampler) not in _ORDERS:
+    shuffles = is_shuffled(theirs.sampler, theirs.dataset)
+    if theirs.batch_size is None or not (shuffles or is_sequential(theirs.sampler, theirs.dataset)):
         settings["batch_sampler"] = loaders.sampler
         code = {"batch_sampler": f"{name}.batch_sampler"} | code
     else:
-        shuffles = type(theirs.sampler) is RandomSampler
         settings |= {"batch_size": theirs.batch_size, "shuffle": shuffles, "drop_last": True}
         order = {"batch_size": f"{name}.batch_size"} | ({"shuffle": "True"} if shuffles else {})
         code = order | code | ({"drop_last": "True"} if theirs.drop_last else {})
@@ -129,9 +149,6 @@ def _settings(loaders: Loaders, name: str, workers: int, device: str) -> tuple[d
     if device != "cpu":
         code["device"] = repr(device)
     return settings, code
-
-
-_ORDERS = (RandomSampler, SequentialSampler)
 
 
 def is_flat(parts: Parts) -> bool:

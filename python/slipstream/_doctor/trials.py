@@ -1,9 +1,10 @@
-"""Makes the best changes for real, on copies of the user's objects, and measures them beside the unchanged loop."""
+"""Applies the best changes to copies of the user's objects, and measures them in alternation with the unchanged
+loop."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -11,12 +12,14 @@ import torch
 from .. import _native, _trees
 from ..pipeline import Pipeline
 from .measurements import LevelMeasurements
+from .parts import Step
 from .port import Chain, Port, is_flat, port
 from .rates import TrainingRate
 
 _MOST = 5  # changes that are tried
-_TELLING = 8  # steps in a turn that give a useful rate
+_STEPS_PER_TURN = 8  # steps in a turn that give a useful rate
 _SHORTEST_S = 0.5  # shortest turn: worker processes start in it
+_ROUNDING = 0.02  # mean difference of images by rounding, as a share of the range of their values
 _CHEAPER = 0.5  # share of a sample's bytes below which the transforms up to there stay in the worker processes
 
 
@@ -25,11 +28,13 @@ class Trial:
     """A loop with a change.
 
     make: creates the iterable of its batches. code: makes the change where the user's loader is.
+    workers: number of workers, whose batches may arrive together. described: the loader, if it is another one.
     failure: why it could not be measured, "" if it could."""
 
     change: _native.Change
     make: Callable[[], Iterable[Any]]
     code: str
+    workers: int = 1
     described: str = ""
     training: TrainingRate | None = None
     failure: str = ""
@@ -51,16 +56,24 @@ def try_out(measurements: LevelMeasurements, diagnosis: _native.Diagnosis, name:
     """Measures the changes with the largest gain for about `budget_s`. Adds the measured rates to them, and removes
     changes that fail or do not gain.
 
-    name: the variable that holds the user's loader."""
+    name: the variable that holds the user's loader; "" if there is none."""
     step_s = 1 / diagnosis.rate.value if diagnosis.rate.value > 0 else 0.0
-    turn_s = max(_SHORTEST_S, _TELLING * step_s)
+    turn_s = max(_SHORTEST_S, _STEPS_PER_TURN * step_s)
     most = min(_MOST, int(budget_s / turn_s) - 1)
-    trials = _Trials(measurements, name).possible(diagnosis.changes)[: max(0, most)]
+    if most <= 0:
+        return
+    trials = _Trials(measurements, name or "loader").possible(diagnosis.changes, most)
     if not trials:
         return
     unchanged = measurements.whole_rate()
-    _native.measure_alternately([unchanged, *trials], budget_s, turn_s)
+    try:
+        _native.measure_alternately([unchanged, *trials], budget_s, turn_s)
+    except Exception as error:  # of the unchanged loop, because a Trial keeps its exceptions
+        measurements.warnings.append(f"no change was tried out: {type(error).__name__}: {error}")
+        return
     for trial in trials:
+        if not name:
+            trial.code = f"# loader: the loader that was given to slipstream.doctor()\n{trial.code}"
         _note(trial, unchanged.rate(), measurements.warnings)
     failed = {id(trial.change) for trial in trials if trial.failure}
     diagnosis.changes = [change for change in diagnosis.changes if id(change) not in failed]
@@ -70,6 +83,9 @@ def try_out(measurements: LevelMeasurements, diagnosis: _native.Diagnosis, name:
 def _note(trial: Trial, unchanged: _native.Measured, warnings: list[str]) -> None:
     if trial.failure:
         warnings.append(f"tried without success: {trial.change.description} ({trial.failure})")
+        return
+    if trial.rate().n == 0 or unchanged.n == 0:
+        warnings.append(f"not measured in time: {trial.change.description}")
         return
     change = trial.change
     change.measured = trial.rate()
@@ -92,18 +108,20 @@ class _Trials:
         self._measurements, self._name = measurements, name
         self._loaders, self._parts = measurements.loaders, measurements.samples.parts
 
-    def possible(self, changes: list[_native.Change]) -> list[Trial]:
+    def possible(self, changes: list[_native.Change], most: int) -> list[Trial]:
+        """Returns the trials of the first changes that can be tried out, at most `most`."""
         trials: list[Trial] = []
         has_native = False
         for change in changes:
+            if len(trials) == most:
+                break
             if change.id == "native_transforms" and has_native:
                 continue  # the first one, with the largest gain, replaces all transforms
             has_native |= change.id == "native_transforms"
             make = getattr(self, f"_{change.id}", None)
             trial = make(change) if make is not None else None
             if trial is not None:
-                workers = self._measurements.workers if trial.described == "" else 1
-                trial.training = self._measurements.training(trial.make, max(1, workers))
+                trial.training = self._measurements.training(trial.make, max(1, trial.workers))
                 trials.append(trial)
         return trials
 
@@ -125,6 +143,7 @@ class _Trials:
             change,
             lambda: self._loaders.whole(self._parts, **measured),
             rebuilt(self._loaders.loader, self._name, changed),
+            changed.get("num_workers", self._measurements.workers),
         )
 
     def _pipelining(self, change: _native.Change) -> Trial:
@@ -133,6 +152,7 @@ class _Trials:
             change,
             lambda: Pipeline(self._loaders.whole(self._parts), device=device),
             f"import slipstream as ss\n{self._name} = ss.Pipeline({self._name}, device={device!r})",
+            self._measurements.workers,
         )
 
     def _crop_first(self, change: _native.Change) -> Trial | None:
@@ -149,7 +169,8 @@ class _Trials:
             return self._loaders.reading(self._parts.with_transform(Chain(parts)))
 
         holder = f"{self._name}.dataset{'.dataset' * self._parts.sites[0].depth}.transform.transforms"
-        return Trial(change, reordered, f"{holder}.insert({first}, {holder}.pop({crop}))")
+        code = f"{holder}.insert({first}, {holder}.pop({crop}))"
+        return Trial(change, reordered, code, self._measurements.workers)
 
     def _native_transforms(self, change: _native.Change) -> Trial | None:
         """Tries the ported loader that moves the fewest bytes between processes."""
@@ -157,7 +178,7 @@ class _Trials:
         for kept in dict.fromkeys((self._kept(), 0)):
             try:
                 made = self._port(kept)
-                return Trial(change, lambda: _Endless(made.loader), made.code, made.described)
+                return Trial(change, lambda: _Endless(made.loader), made.code, described=made.described)
             except Exception as error:  # a port that does not work for this loop is not advised
                 problems.append(f"{error}")
         self._measurements.warnings.append(f"not tried: {change.description}: {problems[0]}")
@@ -169,6 +190,8 @@ class _Trials:
         first, wanted = next(iter(made.loader)), self._measurements.first_batch()
         if not _has_layout_of(first, wanted):
             raise _native.Refused("its batches would have another structure, shape or dtype")
+        if made.is_sequential and not _has_values_of(first, wanted, self._parts.steps):
+            raise _native.Refused("its batches would have other values")
         return made
 
     def _kept(self) -> int:
@@ -206,8 +229,9 @@ def rebuilt(loader: Any, name: str, changed: dict[str, Any]) -> str:
         arguments["sampler"] = f"{name}.sampler"
     if loader.collate_fn not in (torch.utils.data.default_collate, torch.utils.data.default_convert):
         arguments["collate_fn"] = f"{name}.collate_fn"
-    plain = {"num_workers": 0, "prefetch_factor": None, "pin_memory": False, "timeout": 0, "worker_init_fn": None}
-    plain |= {"multiprocessing_context": None, "generator": None, "persistent_workers": False}
+    plain: dict[str, Any] = {"num_workers": 0, "prefetch_factor": None, "pin_memory": False, "pin_memory_device": ""}
+    plain |= {"timeout": 0, "worker_init_fn": None, "multiprocessing_context": None, "generator": None}
+    plain |= {"persistent_workers": False, "in_order": True}
     for key, default in plain.items():
         if key in changed:
             arguments[key] = repr(changed[key])
@@ -225,3 +249,28 @@ def _has_layout_of(batch: Any, wanted: Any) -> bool:
         ]
 
     return layout(batch) == layout(wanted)
+
+
+def _has_values_of(batch: Any, wanted: Any, steps: Sequence[Step]) -> bool:
+    """Returns true if two batches of the same samples have the same values, except for differences by rounding in
+    images. If the steps of the data set are random, only values that they do not change are compared."""
+    if steps[0].is_random:
+        return True
+    is_random = any(step.is_random for step in steps)
+    pairs = zip(_trees.leaves(batch), _trees.leaves(wanted), strict=True)
+    return all((is_random and _is_image(theirs)) or _is_close(ours, theirs) for ours, theirs in pairs)
+
+
+def _is_image(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.dim() == 4
+
+
+def _is_close(ours: Any, theirs: Any) -> bool:
+    if not isinstance(theirs, torch.Tensor):
+        return bool(ours == theirs)
+    count = min(len(ours), len(theirs))  # the sizes of batches may differ
+    ours, theirs = ours[:count].to("cpu", torch.float64), theirs[:count].to("cpu", torch.float64)
+    if not _is_image(theirs):
+        return torch.allclose(ours, theirs, equal_nan=True)
+    most = _ROUNDING * (theirs.max() - theirs.min()) + 1e-5 * theirs.abs().max()
+    return bool((ours - theirs).abs().mean() <= most)
