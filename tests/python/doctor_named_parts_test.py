@@ -16,7 +16,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, default_collate
 
 import slipstream as ss
-from slipstream._doctor import clock as clock_module
+from slipstream._doctor import clock as clock_module, known_calls as known_calls_module
 from slipstream._doctor.clock import Clock, in_order
 from slipstream._doctor.known_calls import KnownCalls
 from slipstream._doctor.levels import by_step, find_groups
@@ -245,7 +245,7 @@ def keys_of(make, users=()):
     return [name for _, name in in_order(clock.costs, 1) if name], result
 
 
-def test_pil_is_told_apart_into_reading_and_decoding(photo):
+def test_pil_is_split_into_reading_and_decoding(photo):
     wanted = np.asarray(Image.open(photo).convert("RGB"))
     keys, made = keys_of(lambda: np.asarray(Image.open(photo).convert("RGB")))
     assert sorted(keys) == ["decode", "read"] and (made == wanted).all()
@@ -255,6 +255,41 @@ def test_pil_is_told_apart_into_reading_and_decoding(photo):
     assert sorted(keys) == ["decode", "read", "transforms"]
     assert "load" in vars(ImageFile.ImageFile) and not hasattr(ImageFile.ImageFile.load, "__wrapped__")
     assert not hasattr(Image.Image.resize, "__wrapped__")
+
+
+def test_arguments_of_load_reach_the_method_of_an_image_format():
+    class Scaled(ImageFile.ImageFile):
+        tile = ()
+
+        def __init__(self):
+            self.loaded = []
+
+        def _open(self):
+            pass
+
+        def load(self, scale=1, transparency=False):  # as that of EPS files
+            self.loaded.append((scale, transparency))
+            return self.loaded
+
+    image = Scaled()
+    with KnownCalls().replaced():
+        image.load(2, transparency=True)
+        image.tile = [1]
+        image.load(3, transparency=True)
+    assert image.loaded == [(2, True), (3, True)]
+
+
+def test_functions_are_restored_if_replacing_them_fails(monkeypatch):
+    calls, opens, seen = KnownCalls(), Image.open, []
+
+    def fail():
+        seen.append(Image.open)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(known_calls_module, "_library_methods", fail)
+    with pytest.raises(KeyboardInterrupt), calls.replaced():
+        pass
+    assert seen[0] is not opens and Image.open is opens and not calls.is_active
 
 
 def test_time_of_a_slow_file_counts_as_reading_and_that_of_the_decoder_as_decoding(photo, stated_time, monkeypatch):
@@ -290,7 +325,7 @@ def test_time_of_a_slow_file_counts_as_reading_and_that_of_the_decoder_as_decodi
     assert slow_decoding["decode"] >= 0.05 > 0.01 > slow_decoding["read"]
 
 
-def test_torchvision_io_is_told_apart_however_it_is_imported(photo):
+def test_torchvision_io_is_split_however_it_is_imported(photo):
     torchvision_io = pytest.importorskip("torchvision.io")
     read_image, operator = torchvision_io.read_image, torch.ops.image.read_file
     keys, image = keys_of(lambda: read_image(str(photo)))

@@ -31,37 +31,52 @@ def make_scalar():
     return names["Scalar"]()
 
 
-def test_waits_are_named_with_file_line_and_call(modes):
-    shown, scalar = warnings.showwarning, make_scalar()
-    with pytest.warns(UserWarning, match="prototype"), finding_waits(True) as waits:
+@pytest.fixture(params=["always", "error"])
+def shown(request):
+    """Returns a list of the warnings that are shown, which must stay empty. With "error", as with -W error, a warning
+    is raised instead."""
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter(request.param)
+        yield shown
+    assert not [str(each.message) for each in shown]
+
+
+def test_waits_are_named_with_file_line_and_call(modes, shown):
+    show, scalar = warnings.showwarning, make_scalar()
+    with finding_waits(True) as waits:
         for _ in range(2):
             scalar.item()
         warn_in_own_code()
     first, second = waits
     assert first.startswith("doctor_waits_test.py:") and first.endswith(" (.item())")
     assert second == f"doctor_waits_test.py:{warn_in_own_code.__code__.co_firstlineno + 1} (warnings.warn(\"called a synchronizing CUDA operation\"))"
-    assert modes == ["warn", 0] and warnings.showwarning is shown
+    assert modes == ["warn", 0] and warnings.showwarning is show
 
 
 def warn_in_own_code():
     warnings.warn("called a synchronizing CUDA operation")
 
 
-def test_step_that_does_not_wait_is_not_named(modes):
-    with pytest.warns(UserWarning, match="prototype"), finding_waits(True) as waits:
+def test_step_that_does_not_wait_is_not_named(modes, shown):
+    with finding_waits(True) as waits:
         torch.ones(3).sum().item()
     assert waits == []
-    with finding_waits(False) as waits:
-        warnings.simplefilter("ignore")
+    with pytest.warns(UserWarning, match="called a synchronizing"), finding_waits(False) as waits:
         warn_in_own_code()
     assert waits == [] and modes == ["warn", 0]
 
 
-def test_mode_is_restored_after_an_error(modes):
-    shown = warnings.showwarning
-    with pytest.raises(KeyError), pytest.warns(UserWarning), finding_waits(True):
+def test_mode_is_restored_after_an_error(modes, shown):
+    show = warnings.showwarning
+    with pytest.raises(KeyError), finding_waits(True):
         raise KeyError
-    assert modes == ["warn", 0] and warnings.showwarning is shown
+    assert modes == ["warn", 0] and warnings.showwarning is show
+
+
+def test_other_warnings_of_the_step_are_shown(modes):
+    with pytest.warns(UserWarning, match="another prototype feature"), finding_waits(True) as waits:
+        warnings.warn("another prototype feature")
+    assert waits == []
 
 
 @pytest.mark.parametrize("waits", [False, True])

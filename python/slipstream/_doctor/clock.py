@@ -40,8 +40,7 @@ class part:
     """Names a part of a data set's code, so that slipstream.doctor measures it separately.
 
     Use it in `__getitem__`, `__iter__` or `collate_fn`, and in functions that these call on the same thread. Without a
-    running doctor it has no effect and takes less than a microsecond. Worker processes may use it. An exception leaves
-    the block unchanged.
+    running doctor it has no effect. Worker processes may use it. An exception leaves the block unchanged.
 
     The report lists each part with its wall time and CPU time. The names "read", "decode", "transforms" and "collate"
     count as these bottlenecks; a part with another name is a bottleneck by its own name. Parts may be nested: the time
@@ -155,11 +154,11 @@ class Clock:
 
     def leave(self, name: str) -> tuple[float, float]:
         """Ends the part that began last, if it has this name. Returns its wall time and CPU time."""
-        if not self.is_inside(name):  # the block began with an earlier sample
+        if not self.is_innermost(name):  # the block began with an earlier sample
             return 0.0, 0.0
         return self._end()
 
-    def is_inside(self, name: str) -> bool:
+    def is_innermost(self, name: str) -> bool:
         """Returns true if the part that began last has this name and has not ended."""
         key = self._frames[-1].key if self._frames else None
         return key is not None and key[1] == name

@@ -37,7 +37,8 @@ _OPERATORS = {
 _PIL_METHODS = ("crop", "filter", "reduce", "resize", "rotate", "thumbnail", "transform", "transpose")
 _FUNCTIONAL = ("torchvision.transforms.functional", "torchvision.transforms.v2.functional")
 _CLASSES = ("torchvision.transforms.transforms", "torchvision.transforms.v2")
-_NO_TRANSFORMS = ("_", "get_", "is_", "register_")  # beginnings of names of functions that only look at an image
+# Beginnings of the names of functions that return a property of an image, or are no operations on images.
+_QUERY_PREFIXES = ("_", "get_", "is_", "register_")
 # The modules of these libraries are not searched for functions, except for those that are named above.
 _LIBRARIES = frozenset({"PIL", "cv2", "numpy", "simplejpeg", "slipstream", "torch", "torchvision"})
 _PLACES = [place for places in (*_FUNCTIONS.values(), _READERS_THAT_DECODE) for place in places]
@@ -50,7 +51,7 @@ def timed_call(name: str, function: Callable[..., Any], args: Any, kwargs: Any, 
     """Calls a function and measures it as a part, unless an outer part already contains it: a part that the user named,
     a part of the same name or, for transforms, the step of a transform."""
     clock = running_clock()
-    if clock is None or (not is_users and clock.is_named()) or clock.is_inside(name):
+    if clock is None or (not is_users and clock.is_named()) or clock.is_innermost(name):
         return function(*args, **kwargs)
     if name == TRANSFORMS and not is_users and clock.step() > 0:
         return function(*args, **kwargs)
@@ -126,8 +127,10 @@ def _timed_load(name: str, load: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a replacement of the method load() of PIL's images, which does nothing for an image that is loaded."""
 
     @functools.wraps(load)
-    def timed(image: Any) -> Any:
-        return timed_call(name, load, (image,), {}) if getattr(image, "tile", None) else load(image)
+    def timed(image: Any, *args: Any, **kwargs: Any) -> Any:
+        if getattr(image, "tile", None):
+            return timed_call(name, load, (image, *args), kwargs)
+        return load(image, *args, **kwargs)
 
     return timed
 
@@ -149,8 +152,8 @@ class KnownCalls:
     @contextmanager
     def replaced(self) -> Iterator[None]:
         """Replaces the functions in the block."""
-        self.update()
         try:
+            self.update()
             yield
         finally:
             self.restore()
@@ -190,7 +193,7 @@ class KnownCalls:
             yield function, _reading_and_decoding
         for module in filter(None, map(sys.modules.get, _FUNCTIONAL)):
             for name, function in vars(module).items():
-                if inspect.isfunction(function) and not name.startswith(_NO_TRANSFORMS):
+                if inspect.isfunction(function) and not name.startswith(_QUERY_PREFIXES):
                     yield function, functools.partial(TimedFunction, TRANSFORMS)
         for name, function in self._users:
             yield function, functools.partial(TimedFunction, name, is_users=True)
@@ -202,7 +205,7 @@ class KnownCalls:
 
 
 def is_replaceable(function: Callable[..., Any], classes: Sequence[type]) -> bool:
-    """Returns true if the function is a global variable of a module or an attribute of a class, which can be replaced."""
+    """Returns true if the function can be replaced: it is a global variable of a module or an attribute of a class."""
     home = frozenset({getattr(function, "__module__", None)})
     names = _names_in_modules({id(function): (function, None)}, home)
     return bool(methods(function, classes)) or next(names, None) is not None

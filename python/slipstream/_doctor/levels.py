@@ -61,8 +61,8 @@ def by_step(costs: list[Costs]) -> dict[Key, tuple[list[float], list[float], lis
 def find_groups(costs: dict[Key, Any], steps: int) -> dict[Key, str]:
     """Returns the group of each step and part.
 
-    What is left of the data set's own code counts as reading. If its reading or decoding is a part, then the rest is
-    something else: it counts as transforms, unless it mostly waits.
+    The rest of the data set's own code, outside of named parts and known functions, counts as reading. If one of its
+    parts is reading or decoding, the rest counts as transforms, unless it mostly waits.
 
     costs: wall times, CPU times and bytes of each step and part. steps: number of steps of the data set."""
     groups = {key: _native.part_group(key[1]) if key[1] else "transforms" for key in in_order(costs, steps)}
@@ -130,17 +130,18 @@ def finding_waits(on_gpu: bool) -> Iterator[list[str]]:
 
 @contextmanager
 def _noting_waits(places: list[str]) -> Iterator[None]:
-    """Adds the place of each warning about a synchronizing call to `places`, in a block in which all warnings can be
-    replaced. Must be used inside of warnings.catch_warnings(), which restores showwarning()."""
+    """Adds the place of each warning about a synchronizing call to `places`. Replaces warnings.showwarning() for the
+    block, inside of warnings.catch_warnings(), which restores it."""
     show = warnings.showwarning
 
     def note(message: Any, *rest: Any) -> None:
-        # set_sync_debug_mode() itself warns that it is a prototype, which is not a wait.
         if "called a synchronizing" not in str(message):
             show(message, *rest)
         elif (place := _place_of_call(sys._getframe(1))) not in places:
             places.append(place)
 
+    # set_sync_debug_mode() itself warns that it is a prototype.
+    warnings.filterwarnings("ignore", message="Synchronization debug mode is a prototype")
     warnings.filterwarnings("always", message=".*called a synchronizing")
     warnings.showwarning = note  # type: ignore[assignment]
     yield
