@@ -184,8 +184,9 @@ def _set_order(settings: _native.TrainerSettings, loader: DataLoader) -> None:
     while sampler is not None:
         if getattr(sampler, "generator", sampler) is None:
             raise _native.Refused(
-                f"the {type(sampler).__name__} samples from PyTorch's default generator, which the model also uses, at "
-                "another time than in a plain loop: give it generator=torch.Generator().manual_seed(1)"
+                f"the {type(sampler).__name__} uses PyTorch's default generator. PyTorch's default generator is also "
+                "used by the model, so the order would differ from that of a plain loop: give the sampler "
+                "generator=torch.Generator().manual_seed(1)"
             )
         sampler = getattr(sampler, "sampler", None)
     settings.set_order(TrainingOrder(order, loader._set_epoch_of_sampler), length, batch_size)

@@ -60,23 +60,27 @@ class TrainingOrder:
         self._length = order.length()
         self._epochs: collections.deque[_Epoch] = collections.deque()
         self._restored: tuple[int, Mapping[str, Any] | None] = (0, None)  # position and state
+        self._listed: list[tuple[int, Indices]] = []  # batches that take() did not return, because it was interrupted
         self._error: Exception | None = None
         self._is_checked = False
 
     def take(self, trained: int, needed: int, first: int, end: int) -> list[tuple[int, Indices]]:
         """Returns the batches from `first` to `end`, exclusive. Each has a number that selects its random numbers.
 
+        `first` is the batch after the last one that was returned. If a KeyboardInterrupt is raised, the next call returns
+        the batches that the sampler has already listed.
+
         trained: batches before this one are not needed again. needed: an exception of the sampler is raised when this
             batch is the one that it did not list. Until then, the batches before it are returned."""
         self._forget(trained)
-        batches: list[tuple[int, Indices]] = []
-        while self._error is None and first + len(batches) < end:
+        while self._error is None and first + len(self._listed) < end:
             try:
-                batches.append(self._next(first + len(batches)))
+                self._listed.append(self._next(first + len(self._listed)))
             except Exception as error:
                 self._error = error
-        if self._error is not None and not batches and needed >= first:
+        if self._error is not None and not self._listed and needed >= first:
             raise self._error
+        batches, self._listed = self._listed[: end - first], self._listed[end - first :]
         return batches
 
     def _forget(self, trained: int) -> None:
@@ -146,6 +150,7 @@ class TrainingOrder:
         if loaded is not None:
             self._order.renewed().load_state_dict(loaded)  # raises Refused if it is not valid
         self._epochs.clear()
+        self._listed.clear()
         self._restored, self._error = (position, loaded), None
 
 

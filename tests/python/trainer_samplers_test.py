@@ -6,6 +6,7 @@ import signal
 import interpreters
 import pytest
 import slipstream as ss
+from slipstream._training_order import TrainingOrder
 import torch
 from torch import nn
 from torch.utils.data import BatchSampler, DistributedSampler, RandomSampler, WeightedRandomSampler
@@ -239,6 +240,24 @@ def test_error_of_the_sampler_is_raised_when_its_batch_is_needed(photos, device,
         trainer.fit()
 
 
+def test_batches_that_were_listed_before_an_interrupt_are_not_lost(photos, monkeypatch):
+    loader = make_loader(photos, "cpu", sampler=[4, 9, 4, 0, 49, 9, 7], batch_size=2)
+    order = TrainingOrder(loader._listed_order(), lambda epoch: None)
+    expected = TrainingOrder(loader._listed_order(), lambda epoch: None).take(0, 0, 0, 4)
+    list_next, presses = order._next, [2]
+
+    def press_ctrl_c(batch):
+        if batch in presses:
+            presses.remove(batch)
+            raise KeyboardInterrupt
+        return list_next(batch)
+
+    monkeypatch.setattr(order, "_next", press_ctrl_c)
+    with pytest.raises(KeyboardInterrupt):
+        order.take(0, 0, 0, 4)
+    assert order.take(0, 0, 0, 1) + order.take(0, 1, 1, 4) == expected
+
+
 @pytest.mark.parametrize(("order", "message"), [
     ({"sampler": Short()}, "lists 2 batches in epoch 0, but its length is 5 batches"),
     ({"sampler": Long()}, "lists more than 5 batches in epoch 0"),
@@ -263,7 +282,8 @@ class Lambdas(Stateful):
 @pytest.mark.parametrize(("order", "message"), [
     ({"sampler": Endless()}, r"give the sampler a method __len__\(\)"),
     ({"batch_sampler": [[0, 1], [2]]}, "list has no attribute batch_size"),
-    ({"sampler": WeightedRandomSampler([1.0] * SAMPLES, 9)}, r"give it generator=torch.Generator\(\)"),
+    ({"sampler": WeightedRandomSampler([1.0] * SAMPLES, 9)}, "the order would differ from that of a plain loop: "
+     r"give the sampler generator=torch.Generator\(\)"),
 ])
 def test_samplers_that_cannot_be_trained_with_are_refused(photos, device, order, message):
     with pytest.raises(ss.Refused, match=message):
