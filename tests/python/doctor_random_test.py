@@ -190,6 +190,25 @@ def test_at_least_32_samples_are_judged():
     assert len(set(read)) >= 32 and max(read) > 900 and min(step.reads for step in samples.parts.steps) >= 64
 
 
+def test_judged_samples_of_a_loader_in_order_are_from_all_of_a_large_data_set():
+    class Large(Data):
+        read = []
+
+        def __getitem__(self, index):
+            self.read.append(index)
+            return super().__getitem__(index)
+
+        def __len__(self):
+            return 1_000_000
+
+    random_steps(Large(fixed))
+    assert max(Large.read) > 900_000 and len(set(Large.read)) >= 32
+    Large.read.clear()
+    sampler = range(500_000, 1_000_000)  # the loader never reads the first half
+    Samples(Loaders(DataLoader(Large(fixed), 4, sampler=sampler), on_gpu=False))
+    assert min(Large.read) >= 500_000
+
+
 def test_storing_random_samples_is_not_advised():
     report = ss.doctor(DataLoader(Data(OneOfTen()), 4), lambda batch: None, device="cpu", budget=0.3)
     stored = [each.description for each in report.advice if "store the results" in each.description]

@@ -22,6 +22,7 @@ from .._native import Refused
 from .._random_states import find_generators, generator_kinds, generator_state, random_states, seed_all
 from .loaders import METHODS, Cached, Loaders
 from .clock import Clock
+from .orders import is_sequential
 from .parts import Call, Parts, RawSample, Site, Slot, Step, applied, filled
 
 _CHECKED = 2  # number of samples with which it is checked whether transforms can be applied later
@@ -106,7 +107,13 @@ class Samples:
         return list(itertools.islice(indices, count))
 
     def _choose_indices(self) -> list[Any]:
-        """Returns indices of samples that are unlike each other: of different classes, and from all of the data set."""
+        """Returns indices of samples that are unlike each other: of different classes, and from all of the data set if
+        the loader lists it in order, otherwise from the first indices that the sampler lists."""
+        loader: Any = self._loaders.loader
+        dataset: Any = self._loaders.dataset
+        if is_sequential(loader.sampler if self._loaders.is_single else loader.batch_sampler, dataset):
+            every = max(1, math.ceil(len(dataset) / _POOL))
+            return spread(range(0, len(dataset), every), find_labels(dataset), _LOOKED_AT)
         batches = iter(self._loaders.index_batches())
         indices = batches if self._loaders.is_single else itertools.chain.from_iterable(batches)
         end = time.perf_counter() + _POOL_S
@@ -115,7 +122,7 @@ class Samples:
             pool.append(index)
             if len(pool) >= _LOOKED_AT and time.perf_counter() > end:
                 break
-        return spread(pool, find_labels(self._loaders.dataset), _LOOKED_AT)
+        return spread(pool, find_labels(dataset), _LOOKED_AT)
 
     def last_fixed_step(self) -> str:
         """Returns the name of the last step before the first random one; "" if there is none, or if it is not known."""
@@ -123,8 +130,6 @@ class Samples:
             return ""
         fixed = itertools.takewhile(lambda step: not step.is_random, self.parts.steps)
         return str(["", *(step.name for step in fixed)][-1])
-
-
 
 
 def find_labels(dataset: Any) -> Any:
@@ -260,7 +265,7 @@ class _Examination:
     def _choose_cut(self, wanted: list[Any], whole: bool, loads: bool) -> str:
         """Selects the transforms that can be applied later. Returns the reason why there are none, or ""."""
         used = self.parts.sites
-        for sites in _fewer_and_fewer(used):
+        for sites in selections_to_cut(used):
             inside = [site for site in used if site not in sites]
             parts = self._made(sites, whole, loads, inside)
             if self._can_cut(wanted, parts):
@@ -386,7 +391,7 @@ class _Examination:
         return True
 
 
-def _fewer_and_fewer(sites: list[Site]) -> Iterator[list[Site]]:
+def selections_to_cut(sites: list[Site]) -> Iterator[list[Site]]:
     """Yields selections of transforms that a data set may apply last, so that its code does not process their results.
     A data set often processes a label after target_transform."""
     without_target = [site for site in sites if site.attribute != "target_transform"]
