@@ -115,12 +115,12 @@ class DataLoader:
             1024. 0 means that each worker reads its own files. Not with a sampler.
         cpus (str, default None): CPUs of all threads and worker processes of the loader: a list such as "0-7,16", or
             "gpu" for those near the GPU of `device`. None means those of the calling thread.
-        scaled_decoding (bool, default False): decodes JPEG files at 1/2, 1/4 or 1/8 of their size if the first transform
-            makes the image smaller. The pixels differ from those of a full decoding.
+        scaled_decoding (bool, default False): decodes JPEG files at 1/2, 1/4 or 1/8 of their size if the first
+            transform makes the image smaller. The pixels differ from those of a full decoding.
 
-    Caches, reading ahead and `cpus` do not change a batch: random transforms, which come after the cached step, give the
-    same results as without a cache. `cache`, `disk_cache`, `read_ahead`, `scaled_decoding` and num_workers="auto" need a
-    data set that is read without Python.
+    Caches, reading ahead and `cpus` do not change a batch: random transforms, which come after the cached step, give
+    the same results as without a cache. `cache`, `disk_cache`, `read_ahead`, `scaled_decoding` and num_workers="auto"
+    need a data set that is read without Python.
 
     Batches: native data sets give a list of tensors, one for each of the data set's `fields`. Images are uint8, or
     float32 after Normalize or ToDtype, batch x channels x height x width, channels-last. Labels are int64. A data set
@@ -132,11 +132,10 @@ class DataLoader:
     time.
 
     When the loader is created, no sample is read, except with num_workers="auto", and except for the first one if the
-    data set is written in Python. An
-    iteration that ends with a `break` counts as an epoch. If only the first of several batches was taken, as by
-    next(iter(loader)), the next iteration starts the same epoch again. set_epoch() selects the next epoch, and
-    load_state_dict() a position inside an epoch. Several iterators may be used at the same time; each of them is an
-    epoch with separate threads and memory.
+    data set is written in Python. An iteration that ends with a `break` counts as an epoch. If only the first of
+    several batches was taken, as by next(iter(loader)), the next iteration starts the same epoch again. set_epoch()
+    selects the next epoch, and load_state_dict() a position inside an epoch. Several iterators may be used at the same
+    time; each of them is an epoch with separate threads and memory.
 
     Raises Refused, which is a ValueError, for invalid arguments, with all problems in one message. Iterating raises
     Error for a sample that cannot be loaded, and the exception of a data set or transform in Python with its type and

@@ -163,8 +163,9 @@ def doctor(
     Arguments:
         loader: a torch.utils.data.DataLoader, or a slipstream.DataLoader whose data set and transforms are native. The
             loader itself is not used: loaders with its settings are created. If a slipstream.DataLoader has a sampler,
-            a copy of it lists the samples of one epoch, which all measurements repeat. With workers, samples are created only
-            in their worker processes; without workers, by deep copies of the data set, the sampler and collate_fn.
+            a copy of it lists the samples of one epoch, which all measurements repeat. With workers, samples are
+            created only in their worker processes; without workers, by deep copies of the data set, the sampler and
+            collate_fn.
         step (callable): trains on one batch, `step(batch)`. On a GPU, the tensors of the batch are already on
             `device`, copied as with non_blocking=True on the current stream.
         device (str or torch.device, default None): where the step trains. None means the device of a

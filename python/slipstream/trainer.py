@@ -96,8 +96,9 @@ class Trainer:
 
     Arguments for evaluation:
         val (slipstream.DataLoader, default None): the model is evaluated on it after each epoch, without random
-            transforms, but with Python functions among the transforms. It must not have a sampler. Its images must have the dtype and shape of
-            those in training and a similar range of values, so 0 to 255 is refused if the training has 0 to 1.
+            transforms, but with Python functions among the transforms. It must not have a sampler. Its images must have
+            the dtype and shape of those in training and a similar range of values, so 0 to 255 is refused if the
+            training has 0 to 1.
         val_may_differ (bool, default False): accepts images of `val` with another shape or range.
         metrics (sequence of str, or mapping, default None): names of scores ("top1", "top5", "class_accuracy",
             "mean_iou"), or a mapping from a name to one of these or to a `function(output, *target)` that returns a

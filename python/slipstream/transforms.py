@@ -61,8 +61,8 @@ class Transform:
         epoch: int = 0,
         seed: int = 0,
     ) -> torch.Tensor:
-        """Applies the transform to a batch or to one image. Returns batch x channels x height x width, channels-last, or
-        channels x height x width, on the device of `images`.
+        """Applies the transform to a batch or to one image. Returns batch x channels x height x width, channels-last,
+        or channels x height x width, on the device of `images`.
 
         Arguments:
             images: a batch, a tensor of batch x channels x height x width, uint8 or float32, on a CPU or a GPU. On a
