@@ -92,9 +92,9 @@ def from_torchvision(transform: Any) -> _T.Compose:
 
     Arguments:
         transform: a transform of torchvision or albumentations, a Compose of them, or a function of an image. Parts
-            that have no native equivalent remain as they are, and run as functions in Python on a tensor of channels
-            x height x width (docs/migration.md lists them). Parts that only convert PIL images to tensors are left
-            out, because native images are uint8 tensors already.
+            without a native equivalent are kept, and run as functions in Python on a tensor of channels x height x
+            width (docs/migration.md lists them). Parts that only convert PIL images to tensors are left out, because
+            native images are uint8 tensors already.
 
     The result has the parameters of `transform`, but uses other random numbers (docs/transforms.md). Raises Refused if
     a part cannot be used at its place in a Compose, and for a part of albumentations without a native equivalent, which
@@ -109,7 +109,7 @@ def from_torchvision(transform: Any) -> _T.Compose:
 
 
 def equivalent_chain(parts: Sequence[Any]) -> _T.Compose:
-    """Returns the native equivalent of each part that has one, and the other parts as they are. Raises Refused if a
+    """Returns the native equivalent of each part that has one, and the other parts unchanged. Raises Refused if a
     part cannot be used at its place."""
     chain: list[Any] = []
     is_uint8 = True

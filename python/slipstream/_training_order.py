@@ -67,8 +67,8 @@ class TrainingOrder:
     def take(self, trained: int, needed: int, first: int, end: int) -> list[tuple[int, Indices]]:
         """Returns the batches from `first` to `end`, exclusive. Each has a number that selects its random numbers.
 
-        `first` is the batch after the last one that was returned. If a KeyboardInterrupt is raised, the next call returns
-        the batches that the sampler has already listed.
+        `first` is the batch after the last one that was returned. If a KeyboardInterrupt is raised, the next call
+        returns the batches that the sampler has already listed.
 
         trained: batches before this one are not needed again. needed: an exception of the sampler is raised when this
             batch is the one that it did not list. Until then, the batches before it are returned."""

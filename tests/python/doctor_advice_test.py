@@ -235,7 +235,8 @@ class Normalize:
     v1.ConvertImageDtype(torch.float64),
     Normalize(), v2.ToImage,
     albumentations("Rotate", **ROTATE | {"p": 0.5}), albumentations("Rotate", **ROTATE | {"border_mode": 4}),
-    albumentations("Rotate", **ROTATE | {"interpolation": 2}), albumentations("Rotate", **ROTATE | {"crop_border": True}),
+    albumentations("Rotate", **ROTATE | {"interpolation": 2}),
+    albumentations("Rotate", **ROTATE | {"crop_border": True}),
     albumentations("ColorJitter", brightness=(0.8, 1.2), contrast=(1, 1), saturation=(1, 1), hue=(0, 0), p=0.5),
     albumentations("Pad", padding=1, fill=0, border_mode=3),
     albumentations("RandomCrop", height=9, width=8, pad_if_needed=True, border_mode=4),
@@ -260,7 +261,8 @@ def test_parts_without_native_form_remain_functions_in_python():
 
 def test_conversion_to_uint8_is_left_out_only_if_images_are_uint8():
     to_uint8 = v2.ToDtype(torch.uint8, scale=True)
-    assert ss.from_torchvision(v2.Compose([v2.CenterCrop(4), to_uint8]))._steps == ss.transforms.CenterCrop((4, 4))._steps
+    crop = ss.transforms.CenterCrop((4, 4))
+    assert ss.from_torchvision(v2.Compose([v2.CenterCrop(4), to_uint8]))._steps == crop._steps
     for before in (v1.ToTensor(), v2.Normalize([0.5], [0.5]), double):
         assert ss.from_torchvision(v2.Compose([before, v2.CenterCrop(4), to_uint8]))._steps[-1] is to_uint8
 

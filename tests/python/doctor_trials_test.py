@@ -298,10 +298,12 @@ def test_code_states_what_the_variable_is_if_the_user_has_none(monkeypatch):
 
 
 def stated_trials(monkeypatch, ids):
-    """Returns _Trials and changes of these ids, each of which has a trial, and a list of the trials that were created."""
+    """Returns _Trials, changes of these ids, each of which has a trial, and a list of the trials that were created."""
     created = []
     measurements = types.SimpleNamespace(
-        loaders=None, samples=types.SimpleNamespace(parts=None), training=lambda make, workers: (make, workers), workers=2
+        loaders=None,
+        samples=types.SimpleNamespace(parts=None),
+        training=lambda make, workers: (make, workers),
     )
 
     def make(self, change):
@@ -331,7 +333,8 @@ def test_nothing_is_created_or_tried_without_time(monkeypatch):
 
 def test_trial_of_more_workers_is_measured_with_their_number():
     loader = DataLoader(Photos(FIXED), batch_size=4, num_workers=1)
-    measurements = types.SimpleNamespace(loaders=Loaders(loader, False), samples=types.SimpleNamespace(parts=None), workers=1)
+    samples = types.SimpleNamespace(parts=None)
+    measurements = types.SimpleNamespace(loaders=Loaders(loader, False), samples=samples, workers=1)
     made = trials._Trials(measurements, "loader")
     change = types.SimpleNamespace(id="num_workers", number=3)
     assert made._num_workers(change).workers == 3 and made._pinning(change).workers == 1
@@ -373,7 +376,9 @@ def checked_port(dataset, **settings):
     loaders = Loaders(loader, False)
     transforms = [site for site in find_sites(loaders.dataset) if site.attribute == "transform"]
     samples = types.SimpleNamespace(parts=Parts(loaders.dataset, transforms))
-    measurements = types.SimpleNamespace(loaders=loaders, samples=samples, device="cpu", first_batch=lambda: next(iter(loader)))
+    measurements = types.SimpleNamespace(
+        loaders=loaders, samples=samples, device="cpu", first_batch=lambda: next(iter(loader))
+    )
     return trials._Trials(measurements, "loader")._port(0)
 
 
