@@ -91,9 +91,10 @@ void require_fill_for(std::string_view op, const std::vector<double>& fill, cons
                   "; give one number" + (is_mask ? "" : ", or one per channel"));
   for (const double value : fill) {
     if (fits_dtype(in.dtype, value)) continue;
-    throw Refused(std::string(op) + ": the fill of " + name + ", " +
-                  std::string(to_string(in.dtype)) + ", is " + number_text(value) +
-                  "; it must be a whole number" + (in.dtype == DType::uint8 ? ", 0 to 255" : ""));
+    throw Refused(std::string(op) + (is_mask ? ": the fill of mask '" : ": the fill of image '") +
+                  in.name + "', " + std::string(to_string(in.dtype)) + ", is " +
+                  number_text(value) + "; it must be a whole number" +
+                  (in.dtype == DType::uint8 ? ", 0 to 255" : ""));
   }
 }
 
