@@ -22,10 +22,13 @@ from ._doctor.measurements import LevelMeasurements
 from ._doctor.loaders import Loaders, copied_parts, generators_of_loader
 from ._doctor import trials
 from ._doctor.native import NativeLevelMeasurements, NativeLoaders
+from ._doctor.routes import PipelineRoute, PlainRoute, Route
 from ._held_objects import callees
 from ._random_states import preserved_random_states
 from ._showing import show
+from ._stages import first_module
 from ._state_guard import StateGuard
+from .pipeline import Pipeline
 
 __all__ = ["Advice", "DoctorReport", "doctor"]
 
@@ -148,7 +151,7 @@ class DoctorReport:
 
 
 def doctor(
-    loader: DataLoader[Any] | data.DataLoader,
+    loader: DataLoader[Any] | data.DataLoader | Pipeline,
     step: Callable[[Any], Any],
     *,
     device: str | torch.device | None = None,
@@ -161,15 +164,16 @@ def doctor(
     taken from a cache.
 
     Arguments:
-        loader: a torch.utils.data.DataLoader, or a slipstream.DataLoader whose data set and transforms are native. The
-            loader itself is not used: loaders with its settings are created. If a slipstream.DataLoader has a sampler,
-            a copy of it lists the samples of one epoch, which all measurements repeat. With workers, samples are
-            created only in their worker processes; without workers, by deep copies of the data set, the sampler and
-            collate_fn.
+        loader: a torch.utils.data.DataLoader, a slipstream.DataLoader whose data set and transforms are native, or a
+            slipstream.Pipeline around one of them. The loader itself is not used: loaders with its settings are
+            created. If a slipstream.DataLoader has a sampler, a copy of it lists the samples of one epoch, which all
+            measurements repeat. With workers, samples are created only in their worker processes; without workers, by
+            deep copies of the data set, the sampler and collate_fn.
         step (callable): trains on one batch, `step(batch)`. On a GPU, the tensors of the batch are already on
-            `device`, copied as with non_blocking=True on the current stream.
+            `device`, copied as with non_blocking=True on the current stream. With a slipstream.Pipeline, its stages
+            have been applied to the batch.
         device (str or torch.device, default None): where the step trains. None means the device of a
-            slipstream.DataLoader, otherwise "cuda" if there is a GPU and "cpu" if there is none.
+            slipstream.DataLoader or slipstream.Pipeline, otherwise "cuda" if there is a GPU and "cpu" if there is none.
         budget (float, default 60): approximate time for the measurements, in seconds.
         state (default ()): more objects to restore, which the step does not refer to: one object, or a list or mapping
             of them, each with state_dict() and load_state_dict().
@@ -200,19 +204,21 @@ def doctor(
     """
     states = _parse_states(state)
     _refuse(loader, step, budget, states, parts)
-    place = _resolve_device(loader, device)
+    loop = _open(loader, step, _resolve_device(loader, device), states)
     options: _Options = [
-        ("num_workers", loader.num_workers),
-        ("prefetch_factor", loader.prefetch_factor or 0),
+        ("num_workers", loop.loader.num_workers),
+        ("prefetch_factor", loop.loader.prefetch_factor or 0),
     ]
-    if isinstance(loader, data.DataLoader):
-        examined = _examine_native(loader, step, place, float(budget), states, options)
+    if isinstance(loop.route, PipelineRoute):
+        options += [("plan", loop.route.plan), ("stages", ", ".join(stage.name for stage in loop.route.stages))]
+    if isinstance(loop.loader, data.DataLoader):
+        examined = _examine_native(loop, float(budget), options)
     else:
         trials_s = _TRIALS_SHARE * budget if try_out else 0.0
-        examined = _examine(loader, step, place, (budget - trials_s, trials_s), states, options, parts)
+        examined = _examine(loop, _names(loader), (budget - trials_s, trials_s), options, parts)
     measurements, observed, diagnosis = examined
-    name, seconds = type(loader.dataset).__name__, measurements.seconds()
-    report = _native.DoctorReport(place, name, options, observed, diagnosis, seconds, float(budget))
+    name, seconds = type(loop.loader.dataset).__name__, measurements.seconds()
+    report = _native.DoctorReport(loop.device, name, options, observed, diagnosis, seconds, float(budget))
     return DoctorReport(diagnosis, report)
 
 
@@ -222,53 +228,90 @@ _Options = list[tuple[str, bool | int | float | str]]
 _Examined = tuple[LevelMeasurements, _native.Observations, _native.Diagnosis]
 
 
+@dataclasses.dataclass(frozen=True)
+class _Loop:
+    """The loop that is examined.
+
+    loader: the loader, which may be inside of a slipstream.Pipeline. route: how its batches get to the step.
+    states: objects that are restored, besides those that the step refers to."""
+
+    loader: Any
+    step: Callable[[Any], Any]
+    device: str
+    route: Route
+    states: Sequence[Any]
+
+    def functions(self) -> list[Any]:
+        """Returns the user's functions that are called for each batch. Modules of stages are frozen, so that they need
+        not be restored."""
+        stages = [stage.function for stage in self.route.stages if first_module(stage.function) is None]
+        return [self.step, *stages]
+
+
+def _open(loader: Any, step: Any, device: str, states: Sequence[Any]) -> _Loop:
+    if isinstance(loader, Pipeline):
+        return _Loop(loader.loader, step, device, PipelineRoute(loader), states)
+    copies_ahead = isinstance(loader, data.DataLoader)
+    return _Loop(loader, step, device, PlainRoute(device, copies_ahead), states)
+
+
 def _examine(
-    loader: Any,
-    step: Any,
-    place: str,
+    loop: _Loop,
+    names: trials.Names,
     budget: tuple[float, float],
-    states: Sequence[Any],
     options: _Options,
     parts: Sequence[Any],
 ) -> _Examined:
     """budget: seconds for the measurements, and for trying changes out."""
-    examined_s, trials_s = budget
-    kept_classes = _kept_classes([*callees(step), *copied_parts(loader)])
+    loader, (examined_s, trials_s) = loop.loader, budget
+    called = [callee for function in loop.functions() for callee in callees(function)]
+    kept_classes = _kept_classes([*called, *copied_parts(loader)])
     with preserved_random_states(generators_of_loader(loader)), kept_classes as changed_classes:
-        loaders = Loaders(loader, place.startswith("cuda"), parts)
-        with _kept(step, states, loaders.common) as not_restored:
-            measurements = LevelMeasurements(loaders, step, place, examined_s)
+        loaders = Loaders(loader, loop.device.startswith("cuda"), parts)
+        with _kept(loop, loaders.common) as not_restored:
+            measurements = LevelMeasurements(loaders, loop.step, loop.device, examined_s, loop.route)
             observed = measurements.measured()
             diagnosis = _native.diagnose(observed)
-            rewrite(observed, diagnosis, measurements.samples.parts)
+            rewrite(observed, diagnosis, measurements.samples.parts, isinstance(loop.route, PipelineRoute))
             known = len(measurements.warnings)
             if trials_s > 0:
-                trials.try_out(measurements, diagnosis, _name_of(loader), trials_s)
+                trials.try_out(measurements, diagnosis, names, trials_s)
     observed.warnings += measurements.warnings[known:] + not_restored + changed_classes
     options += [("pin_memory", bool(loader.pin_memory)), ("iterable_style", loaders.is_stream)]
     return measurements, observed, diagnosis
 
 
-def _examine_native(
-    loader: Any, step: Any, place: str, budget: float, states: Sequence[Any], options: _Options
-) -> _Examined:
-    with _kept_classes([*callees(step)]) as changed_classes, _kept(step, states) as not_restored:
-        measurements = NativeLevelMeasurements(NativeLoaders(loader), step, place, budget)
+def _examine_native(loop: _Loop, budget: float, options: _Options) -> _Examined:
+    called = [callee for function in loop.functions() for callee in callees(function)]
+    with _kept_classes(called) as changed_classes, _kept(loop) as not_restored:
+        loaders = NativeLoaders(loop.loader)
+        measurements = NativeLevelMeasurements(loaders, loop.step, loop.device, budget, loop.route)
         observed = measurements.measured()
     observed.warnings += not_restored + changed_classes
     diagnosis = _native.diagnose(observed)
     rewrite_native(observed, diagnosis)
-    options.append(("transforms_device", loader.transforms_device))
+    options.append(("transforms_device", loop.loader.transforms_device))
     return measurements, observed, diagnosis
 
 
-def _name_of(loader: Any) -> str:
-    """Returns the variable that holds the loader where doctor() was called; "" if there is none. Names that begin with
+def _names(loader: Any) -> trials.Names:
+    """Returns the variables for the code of changes, where doctor() was called."""
+    name = _variable_of(loader)
+    if not isinstance(loader, Pipeline):
+        comment = "" if name else "# loader: the loader that was given to slipstream.doctor()\n"
+        return trials.Names(name or "loader", name or "loader", comment=comment)
+    comment = "" if name else "# pipeline: the pipeline that was given to slipstream.doctor()\n"
+    inner = _variable_of(loader.loader)
+    return trials.Names(name or "pipeline", inner or "loader", not inner, comment)
+
+
+def _variable_of(value: Any) -> str:
+    """Returns the variable that holds the value where doctor() was called; "" if there is none. Names that begin with
     an underscore, such as the last results of a notebook, do not count."""
     frame = sys._getframe(3)
     for variables in (frame.f_locals, frame.f_globals):
-        for name, value in variables.items():
-            if value is loader and not name.startswith("_"):
+        for name, each in variables.items():
+            if each is value and not name.startswith("_"):
                 return name
     return ""
 
@@ -283,16 +326,23 @@ def _parse_states(state: Any) -> list[Any]:
 
 def _refuse(loader: Any, step: Any, budget: float, state: Sequence[Any], parts: Any) -> None:
     problems = []
+    if isinstance(loader, Pipeline):
+        loader = loader.loader
+        if not isinstance(loader, DataLoader | data.DataLoader):
+            problems.append(
+                f"the loader of the slipstream.Pipeline is of type {type(loader).__name__}, but the doctor examines a "
+                "torch.utils.data.DataLoader or a slipstream.DataLoader: create the pipeline around one of them"
+            )
     if isinstance(loader, data.DataLoader):
         data.refuse_own_iteration(loader, "the doctor")
         if parts:
             problems.append(
                 "parts= cannot be given for a slipstream.DataLoader, which measures each of its steps: leave it out"
             )
-    elif not isinstance(loader, DataLoader):
+    elif not isinstance(loader, DataLoader) and not problems:
         problems.append(
-            "slipstream.doctor examines a torch.utils.data.DataLoader or a slipstream.DataLoader, not "
-            f"{type(loader).__name__}: give the loader that is inside"
+            "slipstream.doctor examines a torch.utils.data.DataLoader, a slipstream.DataLoader or a "
+            f"slipstream.Pipeline, not {type(loader).__name__}: give the loader that is inside"
         )
     if not isinstance(parts, list | tuple):
         problems.append(f"parts is {parts!r}: give a list of functions and names of attributes of the data set")
@@ -309,13 +359,13 @@ def _refuse(loader: Any, step: Any, budget: float, state: Sequence[Any], parts: 
 
 
 def _resolve_device(loader: Any, device: str | torch.device | None) -> str:
-    """Returns the device on which the step trains. It must be that of a native loader, whose batches are already
-    there."""
-    if isinstance(loader, data.DataLoader):
+    """Returns the device on which the step trains. It must be that of a native loader or a pipeline, whose batches are
+    already there."""
+    if isinstance(loader, data.DataLoader | Pipeline):
         if device is not None and device_named(device) != loader.device:
             raise _native.Refused(
-                f"device is '{device}', but the loader gives batches on '{loader.device}': create the loader with the "
-                "device on which the step trains"
+                f"device is '{device}', but the loader gives batches on '{loader.device}': create it with the device on "
+                "which the step trains"
             )
         return loader.device
     if device is None:
@@ -337,12 +387,14 @@ def _kept_classes(roots: Sequence[Any]) -> Iterator[list[str]]:
 
 
 @contextmanager
-def _kept(step: Any, states: Sequence[Any], common: Sequence[tuple[str, Any]] = ()) -> Iterator[list[str]]:
-    """Restores the state that the step refers to and the random generators, and warns of what is not restored."""
-    given = [(f"state[{i}]", each) for i, each in enumerate(states)]
+def _kept(loop: _Loop, common: Sequence[tuple[str, Any]] = ()) -> Iterator[list[str]]:
+    """Restores the state that the step and the stages refer to and the random generators, and warns of what is not
+    restored."""
+    given = [(f"state[{i}]", each) for i, each in enumerate(loop.states)]
+    called = [("stage" if i else "step", each) for i, each in enumerate(loop.functions())]
     not_restored: list[str] = []
     with preserved_random_states():
-        guard = StateGuard([("step", step), *given, *common])
+        guard = StateGuard([*called, *given, *common])
         try:
             yield not_restored
         finally:

@@ -15,6 +15,7 @@ from torch.utils.data import BatchSampler, ConcatDataset, DataLoader, Dataset, R
 
 import slipstream as ss
 from slipstream._doctor.measurements import LevelMeasurements
+from slipstream._doctor.routes import PlainRoute
 from slipstream._doctor.loaders import Counted, EndlessBatches, Loaders, generators_of_loader
 from slipstream._doctor.clock import Clock
 from slipstream._random_states import find_generators
@@ -148,7 +149,7 @@ def test_number_of_cached_batch_sizes_is_limited():
     batches = Lists(*range(1, 60))
     loaders = Loaders(DataLoader(Images(count=2000), batch_sampler=batches), on_gpu=False)
     assert loaders.sizes == [*range(1, 60), *range(1, 6)] and loaders.batch_size == 28
-    measurements = LevelMeasurements(loaders, lambda batch: None, "cpu", 1.0)
+    measurements = LevelMeasurements(loaders, lambda batch: None, "cpu", 1.0, PlainRoute("cpu"))
     for kept, sizes in ((2, [28]), (3, [1, 2]), (8, [1, 2, 3]), (10_000, list(range(1, 17)))):
         measurements._kept = kept
         assert measurements._sizes() == sizes

@@ -1,6 +1,7 @@
 """Changes that slipstream.doctor tries out: the loaders it creates for them, and the code that it prints."""
 
 import functools
+import sys
 import types
 
 import pytest
@@ -17,7 +18,9 @@ from slipstream._doctor import trials
 from slipstream._doctor.loaders import Loaders
 from slipstream._doctor.parts import Parts, Step, find_sites
 from slipstream._doctor.port import port
+from slipstream._doctor.routes import PlainRoute
 
+NAMES = trials.Names("loader", "loader")
 FIXED = v2.Compose([v2.Resize(24), v2.CenterCrop(16), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
 
 
@@ -242,7 +245,7 @@ def rank(diagnosis):
     diagnosis.changes = sorted(kept, key=lambda each: -gains[id(each)])
 
 
-def try_out(monkeypatch, rates, budget_s=60.0, unchanged=Rate(10.0), name="loader"):
+def try_out(monkeypatch, rates, budget_s=60.0, unchanged=Rate(10.0), names=NAMES):
     """Runs try_out() with changes of these ids and rates. Returns the changes and warnings afterwards."""
     monkeypatch.setattr(_native, "rank_changes", rank)
     changes = [
@@ -253,9 +256,11 @@ def try_out(monkeypatch, rates, budget_s=60.0, unchanged=Rate(10.0), name="loade
     made = [trials.Trial(each, list, f"# {each.id}", training=rates[each.id]) for each in changes if rates[each.id]]
     monkeypatch.setattr(trials._Trials, "possible", lambda self, changes, most: made[:most])
     parts = types.SimpleNamespace(parts=None)
-    measurements = types.SimpleNamespace(loaders=None, samples=parts, warnings=[], whole_rate=lambda: unchanged)
+    measurements = types.SimpleNamespace(
+        loaders=None, samples=parts, route=None, warnings=[], whole_rate=lambda: unchanged
+    )
     diagnosis = types.SimpleNamespace(rate=_native.Measured(10), changes=changes)
-    trials.try_out(measurements, diagnosis, name, budget_s)
+    trials.try_out(measurements, diagnosis, names, budget_s)
     return diagnosis.changes, measurements.warnings
 
 
@@ -293,8 +298,9 @@ def test_error_of_the_unchanged_loop_leaves_all_changes_as_predicted(monkeypatch
 
 
 def test_code_states_what_the_variable_is_if_the_user_has_none(monkeypatch):
-    changes, _ = try_out(monkeypatch, {"a": Rate(20.0)}, name="")
-    assert changes[0].code == "# loader: the loader that was given to slipstream.doctor()\n# a"
+    changes, _ = try_out(monkeypatch, {"a": Rate(20.0)}, names=trials.Names("loader", "loader", comment="# given\n"))
+    assert changes[0].code == "# given\n# a"
+    assert sys.modules["slipstream.doctor"]._names(DataLoader([1])).comment == "# loader: the loader that was given to slipstream.doctor()\n"
 
 
 def stated_trials(monkeypatch, ids):
@@ -303,7 +309,8 @@ def stated_trials(monkeypatch, ids):
     measurements = types.SimpleNamespace(
         loaders=None,
         samples=types.SimpleNamespace(parts=None),
-        training=lambda make, workers: (make, workers),
+        rate_of=lambda make, workers: (make, workers),
+        route=None,
     )
 
     def make(self, change):
@@ -313,7 +320,7 @@ def stated_trials(monkeypatch, ids):
     for each in ids:
         monkeypatch.setattr(trials._Trials, f"_{each}", make, raising=False)
     changes = [types.SimpleNamespace(id=each, number=number) for number, each in enumerate(ids)]
-    return trials._Trials(measurements, "loader"), changes, created
+    return trials._Trials(measurements, NAMES), changes, created
 
 
 def test_only_the_trials_that_are_measured_are_created(monkeypatch):
@@ -346,9 +353,9 @@ def test_reordered_crop_gives_the_same_images():
     loaders = Loaders(loader, False)
     measurements = types.SimpleNamespace(
         loaders=loaders, samples=types.SimpleNamespace(parts=Parts(loaders.dataset)), crop=("CenterCrop", "ToDtype"),
-        workers=0
+        workers=0, route=PlainRoute("cpu"),
     )
-    trial = trials._Trials(measurements, "loader")._crop_first(None)
+    trial = trials._Trials(measurements, NAMES)._crop_first(None)
     batches = iter(trial.make())
     wanted = list(loader)
     assert all(torch.equal(next(batches)[0], images) for images, _ in wanted)

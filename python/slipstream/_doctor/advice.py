@@ -14,11 +14,15 @@ from .parts import Parts, Step
 _NATIVE_S = 0.03  # seconds for measuring a native transform
 
 
-def rewrite(observed: _native.Observations, diagnosis: _native.Diagnosis, parts: Parts) -> None:
+def rewrite(
+    observed: _native.Observations, diagnosis: _native.Diagnosis, parts: Parts, is_pipeline: bool = False
+) -> None:
     """Describes the changes that are possible for a PyTorch loader in terms of Python, removes the others, and adds
-    native transforms if the loader is the bottleneck."""
+    native transforms if the loader is the bottleneck.
+
+    is_pipeline: whether the loop is over a slipstream.Pipeline."""
     workers = max(1, observed.workers)
-    changes = [change for change in diagnosis.changes if _in_python(change, workers, parts.steps)]
+    changes = [change for change in diagnosis.changes if _in_python(change, workers, parts.steps, is_pipeline)]
     if diagnosis.bottlenecks:
         changes += _native_changes(observed, diagnosis, parts)
     diagnosis.changes = changes
@@ -84,7 +88,7 @@ def _looked_fixed(name: str, steps: Sequence[Step]) -> str:
     return f"no random generator was used up to this step, and {reads} of {reads} readings gave no sign of randomness"
 
 
-def _in_python(change: _native.Change, workers: int, steps: Sequence[Step]) -> bool:
+def _in_python(change: _native.Change, workers: int, steps: Sequence[Step], is_pipeline: bool) -> bool:
     """Describes a change for a PyTorch loader. Returns false if such a loader cannot make it."""
     words: dict[str, tuple[str, str]] = {
         "num_workers": (
@@ -121,6 +125,9 @@ def _in_python(change: _native.Change, workers: int, steps: Sequence[Step]) -> b
             "for batch in slipstream.Pipeline(loader): step(batch)",
         ),
     }
+    if is_pipeline:  # it copies batches itself
+        words["pinning"] = ("", "DataLoader(..., pin_memory=True)")
+        words["pipelining"] = (words["pipelining"][0], 'slipstream.Pipeline(..., plan="pipelined")')
     # These two are options of a plan, but not of a PyTorch loader.
     change.effort = {"cache": "data", "pipelining": "code"}.get(change.id, change.effort)
     return _put(change, words)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from .clock import COLLATING, in_order
 from .levels import CacheLevel, by_step, device_cost, find_groups, finding_waits, fresh, mean, page_locked
 from .parts import COLLATE, noted, unique_name
 from .rates import LoaderAlone, LoaderRate, TrainingRate
+from .routes import Route
 from .samples import Samples
 
 _MOST_SIZES = 16  # number of cached batches if their sizes differ
@@ -27,16 +28,17 @@ class LevelMeasurements:
     and for how long. An object can be used once, on one thread.
 
     loaders: loaders.Loaders, or an object with the same attributes.
+    route: how batches get from the loader to the step.
     """
 
     _one: Any  # rate of the loader with one worker
     _all: Any  # rate of the loader with all workers
 
     def __init__(
-        self, loaders: Any, step: Callable[[Any], Any], device: str, budget_s: float
+        self, loaders: Any, step: Callable[[Any], Any], device: str, budget_s: float, route: Route
     ) -> None:
         self._start = time.perf_counter()
-        self.loaders, self.device, self.budget_s = loaders, device, budget_s
+        self.loaders, self.device, self.budget_s, self.route = loaders, device, budget_s, route
         self.workers: int = loaders.workers
         self.batch_size: int = loaders.batch_size
         self._user_step = step
@@ -46,6 +48,7 @@ class LevelMeasurements:
         self._usage = _native.DeviceUsage(device) if self._on_gpu else None
         self._levels: list[CacheLevel] = []
         self._copy: TrainingRate | None = None
+        self._stages: list[tuple[str, TrainingRate]] = []  # each stage alone, and then the step alone
         self._step_waits = False
         self.crop: tuple[str, str] | None = None  # a crop that can be applied earlier, and before which transform
 
@@ -128,11 +131,14 @@ class LevelMeasurements:
         unchanged."""
         self._fill_caches(sizes)
         self._try_step()
+        self._note_stages()
         self._levels = list(self._declare(sizes))
         return self._levels
 
     def other_rates(self) -> list[tuple[str, TrainingRate]]:
-        return [] if self._copy is None else [("copy alone", self._copy)]
+        alone = [(f"stage '{name}' alone", rate) for name, rate in self._stages[:-1]]
+        alone += [("step alone", rate) for _, rate in self._stages[-1:]]
+        return alone if self._copy is None else [("copy alone", self._copy), *alone]
 
     def add_findings(self, observed: _native.Observations) -> None:
         """Adds everything to the observations except for the rates of cache levels and of the loader."""
@@ -146,7 +152,7 @@ class LevelMeasurements:
 
     def whole_rate(self) -> TrainingRate:
         """Returns a new measurement of the loop with nothing cached."""
-        return self.training(lambda: self.loaders.whole(self.samples.parts), self.workers)
+        return self.rate_of(lambda: self.route.through(self.loaders.whole(self.samples.parts)), self.workers)
 
     def first_batch(self) -> Any:
         return self._batches[0]
@@ -172,7 +178,7 @@ class LevelMeasurements:
     def _try_step(self) -> None:
         """Runs the step twice and finds out whether it writes to its batch and whether it waits for the device. Its
         exceptions are raised with a note."""
-        on_device = self._moved(fresh(self._batches[0]))
+        on_device = self._as_stages_give(self._batches[0])
         kept = _trees.mapped(on_device, lambda x: x.clone() if isinstance(x, torch.Tensor) else x)
         with noted("in the step given to slipstream.doctor, on a batch of the loader", on_device):
             self._user_step(fresh(on_device))
@@ -189,7 +195,29 @@ class LevelMeasurements:
             self.warnings.append(f"the step waits for the device in {' and in '.join(waits)}, so the host cannot run ahead")
 
     def _train_step(self, batch: Any) -> None:
-        self._user_step(self._moved(batch) if self._on_gpu else batch)
+        self._user_step(self.route.arrived(batch))
+
+    def _as_stages_give(self, batch: Any) -> Any:
+        """Returns a batch of the loader as the step gets it: on the device, and after the stages."""
+        arrived: Any = next(iter(self.route.through([self._moved(fresh(batch))])))
+        return arrived
+
+    def _note_stages(self) -> None:
+        """Prepares the measurement of each stage alone, on batches that are on the device, and of the step alone."""
+        batches = [self._moved(fresh(batch)) for batch in self._batches] if self.route.stages else []
+        for stage in self.route.stages:
+            run = functools.partial(_run_stage, stage)
+            self._stages.append((stage.name, TrainingRate(functools.partial(again, batches), run, self.device)))
+            kept = _trees.mapped(batches[0], lambda x: x.clone() if isinstance(x, torch.Tensor) else x)
+            staged = [run(batch) for batch in batches]
+            if not _trees.same(kept, batches[0]):
+                self.warnings.append(
+                    f"stage '{stage.name}' writes to its batch, so cached batches change from step to step"
+                )
+            batches = staged
+        if self.route.stages:
+            step = TrainingRate(functools.partial(again, batches), self._user_step, self.device)
+            self._stages.append(("step", step))
 
     def _moved(self, batch: Any) -> Any:
         return _native.moved(batch, self.device)
@@ -241,6 +269,13 @@ class LevelMeasurements:
     def training(
         self, make: Callable[[], Any], workers: int = 1, usage: _native.DeviceUsage | None = None
     ) -> TrainingRate:
+        """Returns the rate of training on the batches of a loader. make: creates the loader."""
+        return self.rate_of(lambda: self.route.through(make()), workers, usage)
+
+    def rate_of(
+        self, make: Callable[[], Iterable[Any]], workers: int = 1, usage: _native.DeviceUsage | None = None
+    ) -> TrainingRate:
+        """Returns the rate of training on batches. make: creates the iterable that the loop has."""
         return TrainingRate(make, self._train_step, self.device, workers, usage)
 
     def _cached(self, number: int, user_dataset: Any, sizes: list[int]) -> Any:
@@ -251,7 +286,7 @@ class LevelMeasurements:
     def _note_situation(self, observed: _native.Observations) -> None:
         if self.samples.size is not None:
             observed.set_samples(self.samples.size)
-        observed.set_plan(self._on_gpu, self.loaders.pin_memory, observed.slabs - 1, False)
+        observed.set_plan(self._on_gpu, self.loaders.pin_memory, observed.slabs - 1, self.route.copies_ahead)
         observed.set_has_worker_processes(self.workers > 0)
         observed.set_last_fixed_step(self.samples.last_fixed_step())
 
@@ -285,10 +320,14 @@ class LevelMeasurements:
         return costs
 
     def _note_device(self, observed: _native.Observations) -> None:
-        step, device = self._levels[0].training, []
-        assert step is not None
+        ceiling, device = self._levels[0].training, []
+        assert ceiling is not None
+        step = self._stages[-1][1] if self._stages else ceiling
         if self._copy is not None and self._copy.rate().n > 0:
             device.append(device_cost("copy", self._copy, self._copy.enqueue_s, self._bytes_of_batch))
+        for name, stage in self._stages[:-1]:
+            if stage.rate().n > 0:
+                device.append(device_cost(f"stage {name}", stage, stage.enqueue_s, 0))
         if step.rate().n > 0:
             # If the step waits for the device, the time of the call is not that of launching its work.
             enqueue_s = 0.0 if self._step_waits else step.enqueue_s
@@ -296,7 +335,7 @@ class LevelMeasurements:
             note = step.finding(len(self._batches))
             self.warnings += [note] if note else []
         observed.device = device
-        observed.line_cpu_s = step.cpu_s
+        observed.line_cpu_s = ceiling.cpu_s
 
     def _utilization(self, observed: _native.Observations) -> _native.Utilization:
         use = _native.Utilization() if self._usage is None else self._usage.utilization()
@@ -308,6 +347,12 @@ class LevelMeasurements:
         cpu_s = of_workers + observed.line_cpu_s
         use.cpu_share = min(1.0, whole.rate().value * cpu_s / _native.usable_cores())
         return use
+
+
+def _run_stage(stage: Any, batch: Any) -> Any:
+    """Runs a stage on a batch, with the random numbers of the first batch."""
+    with torch.no_grad():
+        return stage._run(batch, 0)
 
 
 def again(batches: list[Any]) -> Iterator[Any]:

@@ -12,7 +12,6 @@ from .._checks import to_index
 from .._random_states import find_generators, preserved_random_states
 from .._steps import over_batch
 from ..data import DataLoader
-from .._iteration import Pass
 from ..transforms import Compose
 from .advice import late_native_crop
 from .copies import Copier
@@ -20,8 +19,8 @@ from .levels import CacheLevel
 from .measurements import LevelMeasurements, again
 from .parts import COLLATE
 from .rates import TrainingRate
+from .routes import PlainRoute, Route
 
-_RUN_AHEAD = 2  # the same value as in an iteration over the loader
 _MOST_LISTED = 1 << 20
 
 
@@ -50,15 +49,16 @@ class NativeLoaders:
         native, batch_size = self.loader._measured_native(), self.batch_size or 1
         return _native.examined(native, after, items, workers or self.workers, self._listed, batch_size)
 
-    def batches(self, after: str = "", items: int = 0) -> Iterator[Any]:
-        """Returns the batches of all epochs. The loader is created at once, not with the first batch."""
-        return self._endless(self.made(after, items))
+    def batches(self, after: str = "", items: int = 0, route: Route | None = None) -> Iterator[Any]:
+        """Returns the batches of all epochs. The loader is created at once, not with the first batch.
 
-    def _endless(self, native: _native.Loader) -> Iterator[Any]:
+        route: see LevelMeasurements; None: a plain loop."""
+        return self._endless(self.made(after, items), route or PlainRoute(self.loader.device))
+
+    def _endless(self, native: _native.Loader, route: Route) -> Iterator[Any]:
         for first in itertools.count(0, native.batches_per_epoch()):
             native.seek(first)
-            with Pass(native, None, (), self.loader.device, _RUN_AHEAD, 0) as batches:
-                yield from batches
+            yield from route.native(native)
 
 
 def _listed_samples(batch_sampler: Any, dataset: Any) -> tuple[list[int], int]:
@@ -113,19 +113,20 @@ class NativeLevelMeasurements(LevelMeasurements):
             self.training(functools.partial(again, batches)),
             is_essential=True,
         )
-        whole_batches = functools.partial(self.loaders.batches, COLLATE, len(batches))
+        batches_of = functools.partial(self.loaders.batches, route=self.route)
         host_level = _native.PINNED_LEVEL if self._on_gpu else _native.COLLATED_LEVEL
-        training = self.training(whole_batches)
+        training = self.rate_of(functools.partial(batches_of, COLLATE, len(batches)))
         yield CacheLevel(host_level, COLLATE, len(batches), training, is_essential=True)
         if self._on_gpu:
-            self._copy = TrainingRate(whole_batches, lambda batch: None, self.device)
+            copied = functools.partial(self.loaders.batches, COLLATE, len(batches))
+            self._copy = TrainingRate(copied, lambda batch: None, self.device)
         travels_as_files = bool(_native.fields_as_files(self.loaders.loader._measured_native()))
         for name, step, number in _native.sample_levels(steps, True, travels_as_files):
             kept = sizes.samples_after(number)
-            training = self.training(functools.partial(self.loaders.batches, step, kept), self.workers)
+            training = self.rate_of(functools.partial(batches_of, step, kept), self.workers)
             alone = _native.LoaderDrain(self.loaders.made(step, kept))
             yield CacheLevel(name, step, kept, training, alone)
-        training = self.training(self.loaders.batches, self.workers, self._usage)
+        training = self.rate_of(batches_of, self.workers, self._usage)
         yield CacheLevel(_native.WHOLE_LEVEL, "", 0, training, is_essential=True)
 
     def host_costs(self) -> list[_native.HostStepCost]:
@@ -133,7 +134,7 @@ class NativeLevelMeasurements(LevelMeasurements):
 
     def _note_situation(self, observed: _native.Observations) -> None:
         observed.set_samples(self.loaders.samples)
-        observed.set_plan(self._on_gpu, True, observed.slabs - 1, True)
+        observed.set_plan(self._on_gpu, True, observed.slabs - 1, self.route.copies_ahead)
         if self._on_gpu:
             observed.set_on_device_from(_native.possible_on_device(self.loaders.loader._measured_native()))
 

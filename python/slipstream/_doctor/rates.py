@@ -27,9 +27,11 @@ def iterating(loader: Iterable[Any]) -> Iterator[Iterator[Any]]:
     try:
         yield iterator
     finally:
-        shut_down = getattr(iterator, "_shutdown_workers", None)
-        if shut_down is not None:
-            shut_down()
+        # A slipstream.Pipeline and generators have close(), and PyTorch's loader has _shutdown_workers().
+        for name in ("close", "_shutdown_workers"):
+            end = getattr(iterator, name, None)
+            if end is not None:
+                end()
 
 
 class LoaderAlone(Protocol):

@@ -15,6 +15,7 @@ from .measurements import LevelMeasurements
 from .parts import Step
 from .port import Chain, Port, is_flat, port
 from .rates import TrainingRate
+from .routes import PipelineRoute
 
 _MOST = 5  # changes that are tried
 _STEPS_PER_TURN = 8  # steps in a turn that give a useful rate
@@ -27,7 +28,7 @@ _CHEAPER = 0.5  # share of a sample's bytes below which the transforms up to the
 class Trial:
     """A loop with a change.
 
-    make: creates the iterable of its batches. code: makes the change where the user's loader is.
+    make: creates the iterable that the loop has. code: makes the change where the user's loader is.
     workers: number of workers, whose batches may arrive together. described: the loader, if it is another one.
     failure: why it could not be measured, "" if it could."""
 
@@ -52,17 +53,28 @@ class Trial:
         return _native.Measured() if self.failure or self.training is None else self.training.rate()
 
 
-def try_out(measurements: LevelMeasurements, diagnosis: _native.Diagnosis, name: str, budget_s: float) -> None:
-    """Measures the changes with the largest gain for about `budget_s`. Adds the measured rates to them, and removes
-    changes that fail or do not gain.
+@dataclasses.dataclass(frozen=True)
+class Names:
+    """The variables of the user, for the code of changes.
 
-    name: the variable that holds the user's loader; "" if there is none."""
+    loop: what the loop iterates over, a loader or a slipstream.Pipeline. loader: the loader; for that of a pipeline
+    that no variable holds, a new one. comment: says what `loop` is if no variable holds it, otherwise ""."""
+
+    loop: str
+    loader: str
+    is_new: bool = False
+    comment: str = ""
+
+
+def try_out(measurements: LevelMeasurements, diagnosis: _native.Diagnosis, names: Names, budget_s: float) -> None:
+    """Measures the changes with the largest gain for about `budget_s`. Adds the measured rates to them, and removes
+    changes that fail or do not gain."""
     step_s = 1 / diagnosis.rate.value if diagnosis.rate.value > 0 else 0.0
     turn_s = max(_SHORTEST_S, _STEPS_PER_TURN * step_s)
     most = min(_MOST, int(budget_s / turn_s) - 1)
     if most <= 0:
         return
-    trials = _Trials(measurements, name or "loader").possible(diagnosis.changes, most)
+    trials = _Trials(measurements, names).possible(diagnosis.changes, most)
     if not trials:
         return
     unchanged = measurements.whole_rate()
@@ -72,8 +84,7 @@ def try_out(measurements: LevelMeasurements, diagnosis: _native.Diagnosis, name:
         measurements.warnings.append(f"no change was tried out: {type(error).__name__}: {error}")
         return
     for trial in trials:
-        if not name:
-            trial.code = f"# loader: the loader that was given to slipstream.doctor()\n{trial.code}"
+        trial.code = names.comment + trial.code
         _note(trial, unchanged.rate(), measurements.warnings)
     failed = {id(trial.change) for trial in trials if trial.failure}
     diagnosis.changes = [change for change in diagnosis.changes if id(change) not in failed]
@@ -104,9 +115,9 @@ def _note(trial: Trial, unchanged: _native.Measured, warnings: list[str]) -> Non
 class _Trials:
     """Creates the trials of changes. A change for which there is none is left as predicted."""
 
-    def __init__(self, measurements: LevelMeasurements, name: str) -> None:
-        self._measurements, self._name = measurements, name
-        self._loaders, self._parts = measurements.loaders, measurements.samples.parts
+    def __init__(self, measurements: LevelMeasurements, names: Names) -> None:
+        self._measurements, self._names, self._name = measurements, names, names.loader
+        self._loaders, self._parts, self._route = measurements.loaders, measurements.samples.parts, measurements.route
 
     def possible(self, changes: list[_native.Change], most: int) -> list[Trial]:
         """Returns the trials of the first changes that can be tried out, at most `most`."""
@@ -121,7 +132,7 @@ class _Trials:
             make = getattr(self, f"_{change.id}", None)
             trial = make(change) if make is not None else None
             if trial is not None:
-                trial.training = self._measurements.training(trial.make, max(1, trial.workers))
+                trial.training = self._measurements.rate_of(trial.make, max(1, trial.workers))
                 trials.append(trial)
         return trials
 
@@ -141,13 +152,26 @@ class _Trials:
         measured = {key: value for key, value in changed.items() if key != "persistent_workers"}
         return Trial(
             change,
-            lambda: self._loaders.whole(self._parts, **measured),
-            rebuilt(self._loaders.loader, self._name, changed),
+            lambda: self._route.through(self._loaders.whole(self._parts, **measured)),
+            self._in_loop(rebuilt(self._loaders.loader, self._name, changed)),
             changed.get("num_workers", self._measurements.workers),
         )
 
+    def _in_loop(self, code: str) -> str:
+        """Returns code that changes the loader and, if the loop is over a pipeline, creates the pipeline again."""
+        if not isinstance(self._route, PipelineRoute):
+            return code
+        first = [f"{self._name} = {self._names.loop}.loader"] if self._names.is_new else []
+        pipeline = self._route.code(self._names.loop, self._name)
+        lines = [line for line in pipeline.splitlines() if line not in code.splitlines()]
+        return "\n".join([*first, code, *lines])
+
     def _pipelining(self, change: _native.Change) -> Trial:
-        device = self._measurements.device
+        route, device = self._route, self._measurements.device
+        if isinstance(route, PipelineRoute):
+            pipelined = route.pipelined()
+            code = route.code(self._names.loop, f"{self._names.loop}.loader", "pipelined")
+            return Trial(change, lambda: pipelined.through(self._loaders.whole(self._parts)), code)
         return Trial(
             change,
             lambda: Pipeline(self._loaders.whole(self._parts), device=device),
@@ -166,9 +190,10 @@ class _Trials:
         def reordered() -> Any:
             parts = self._parts.own_parts()[0]
             parts.insert(first, parts.pop(crop))
-            return self._loaders.reading(self._parts.with_transform(Chain(parts)))
+            return self._route.through(self._loaders.reading(self._parts.with_transform(Chain(parts))))
 
-        holder = f"{self._name}.dataset{'.dataset' * self._parts.sites[0].depth}.transform.transforms"
+        loader = f"{self._names.loop}.loader" if self._names.is_new else self._name
+        holder = f"{loader}.dataset{'.dataset' * self._parts.sites[0].depth}.transform.transforms"
         code = f"{holder}.insert({first}, {holder}.pop({crop}))"
         return Trial(change, reordered, code, self._measurements.workers)
 
@@ -178,7 +203,8 @@ class _Trials:
         for kept in dict.fromkeys((self._kept(), 0)):
             try:
                 made = self._port(kept)
-                return Trial(change, lambda: _Endless(made.loader), made.code, described=made.described)
+                loop = self._route.through(made.loader)
+                return Trial(change, lambda: _Endless(loop), self._in_loop(made.code), described=made.described)
             except Exception as error:  # a port that does not work for this loop is not advised
                 problems.append(f"{error}")
         self._measurements.warnings.append(f"not tried: {change.description}: {problems[0]}")
@@ -203,14 +229,14 @@ class _Trials:
 
 
 class _Endless:
-    """Iterates over all epochs of a loader."""
+    """Iterates over all epochs of a loader or pipeline."""
 
-    def __init__(self, loader: Any) -> None:
-        self.loader = loader
+    def __init__(self, loop: Iterable[Any]) -> None:
+        self.loop = loop
 
     def __iter__(self) -> Iterator[Any]:
         while True:
-            yield from self.loader
+            yield from self.loop
 
 
 def rebuilt(loader: Any, name: str, changed: dict[str, Any]) -> str:
