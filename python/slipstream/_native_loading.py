@@ -172,6 +172,17 @@ class NativeLoading:
         has_texts = any(template.is_text)
         return _native.process_dataset(self._workers.pool, len(native), form, leaves, has_texts)
 
+    @property
+    def has_processes(self) -> bool:
+        """Whether worker processes run a data set or transforms in Python."""
+        return self._workers is not None
+
+    def close(self) -> None:
+        """Ends the threads and the worker processes. The loading cannot be used afterwards."""
+        self.native.halt()
+        if self._workers is not None:
+            self._workers.close()
+
     def configure(self, order: Order, samples_seed: bool = True) -> None:
         """Applies the ranks and the seed of the order to the native loader, for its next iteration. samples_seed:
         whether to sample the seed if it is not known; otherwise the native loader keeps the one that it has."""

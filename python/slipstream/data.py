@@ -195,7 +195,7 @@ class DataLoader:
     ) -> None:
         given = dict(locals())
         del given["self"]
-        arguments = LoaderArguments(**given)
+        arguments = self._arguments = LoaderArguments(**given)
         arguments.check()
         context = parse_context(multiprocessing_context)
         self.dataset, self.collate_fn, self.generator = dataset, arguments.collate_fn, generator
@@ -446,6 +446,24 @@ class DataLoader:
         """
         assert not isinstance(self._order, StreamOrder)
         self._order.load_state_dict(state)
+
+    def _is_made_in_python(self) -> bool:
+        """Whether a torch.utils.data.DataLoader makes the batches."""
+        return isinstance(self._loading, PythonLoading)
+
+    def _has_processes(self) -> bool:
+        """Whether the native loader has worker processes, which run a data set or transforms in Python."""
+        return isinstance(self._loading, NativeLoading) and self._loading.has_processes
+
+    def _reads_natively(self) -> bool:
+        """Whether samples are read without Python."""
+        return self._readable is not None and not isinstance(self._readable._native, PythonSource)
+
+    def _close(self) -> None:
+        """Ends the threads and the worker processes, which would otherwise end with this object. No iteration may be in
+        use."""
+        if isinstance(self._loading, NativeLoading):
+            self._loading.close()
 
     def _revive_workers(self) -> None:
         if isinstance(self._loading, NativeLoading):

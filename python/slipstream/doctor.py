@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import html
 import os
@@ -22,7 +23,9 @@ from ._doctor.measurements import LevelMeasurements
 from ._doctor.loaders import Loaders, copied_parts, generators_of_loader
 from ._doctor import trials
 from ._doctor.native import NativeLevelMeasurements, NativeLoaders
+from ._doctor.processes import ProcessLevelMeasurements, ProcessLoaders
 from ._doctor.routes import PipelineRoute, PlainRoute, Route
+from ._doctor.views import view
 from ._held_objects import callees
 from ._random_states import preserved_random_states
 from ._showing import show
@@ -164,11 +167,11 @@ def doctor(
     taken from a cache.
 
     Arguments:
-        loader: a torch.utils.data.DataLoader, a slipstream.DataLoader whose data set and transforms are native, or a
-            slipstream.Pipeline around one of them. The loader itself is not used: loaders with its settings are
-            created. If a slipstream.DataLoader has a sampler, a copy of it lists the samples of one epoch, which all
-            measurements repeat. With workers, samples are created only in their worker processes; without workers, by
-            deep copies of the data set, the sampler and collate_fn.
+        loader: a torch.utils.data.DataLoader, a slipstream.DataLoader, or a slipstream.Pipeline around one of them. The
+            loader itself is not used: loaders with its settings are created. If a slipstream.DataLoader has a sampler,
+            a copy of it lists the samples of one epoch, which all measurements repeat. With workers, samples are
+            created only in their worker processes; without workers, by deep copies of the data set, the sampler and
+            collate_fn.
         step (callable): trains on one batch, `step(batch)`. On a GPU, the tensors of the batch are already on
             `device`, copied as with non_blocking=True on the current stream. With a slipstream.Pipeline, its stages
             have been applied to the batch.
@@ -183,7 +186,8 @@ def doctor(
             slipstream.DataLoader.
         parts (list, default ()): functions and methods of the data set's code that are measured separately, each a
             function, a method, or the name of an attribute of the data set. They must be called on the thread that
-            loads. To name a part of a function, use slipstream.part. Refused for a slipstream.DataLoader.
+            loads. To name a part of a function, use slipstream.part. Refused for a slipstream.DataLoader
+            that reads its data set without Python.
 
     The step really trains. Afterwards the state that it refers to through its variables, the globals that it names and
     its `self` is restored to the same bits: tensors, modules with gradients and modes, optimizers, schedulers and other
@@ -209,16 +213,18 @@ def doctor(
         ("num_workers", loop.loader.num_workers),
         ("prefetch_factor", loop.loader.prefetch_factor or 0),
     ]
-    if isinstance(loop.route, PipelineRoute):
+    if isinstance(loader, Pipeline):
         options += [("plan", loop.route.plan), ("stages", ", ".join(stage.name for stage in loop.route.stages))]
-    if isinstance(loop.loader, data.DataLoader):
-        examined = _examine_native(loop, float(budget), options)
-    else:
-        trials_s = _TRIALS_SHARE * budget if try_out else 0.0
+    if not isinstance(loop.loader, data.DataLoader):
+        trials_s = _TRIALS_SHARE * budget if try_out and not loop.is_ours else 0.0
         examined = _examine(loop, _names(loader), (budget - trials_s, trials_s), options, parts)
+    elif loop.loader._has_processes():
+        examined = _examine_processes(loop, float(budget), options, parts)
+    else:
+        examined = _examine_native(loop, float(budget), options)
     measurements, observed, diagnosis = examined
-    name, seconds = type(loop.loader.dataset).__name__, measurements.seconds()
-    report = _native.DoctorReport(loop.device, name, options, observed, diagnosis, seconds, float(budget))
+    seconds = measurements.seconds()
+    report = _native.DoctorReport(loop.device, loop.name, options, observed, diagnosis, seconds, float(budget))
     return DoctorReport(diagnosis, report)
 
 
@@ -232,13 +238,17 @@ _Examined = tuple[LevelMeasurements, _native.Observations, _native.Diagnosis]
 class _Loop:
     """The loop that is examined.
 
-    loader: the loader, which may be inside of a slipstream.Pipeline. route: how its batches get to the step.
+    loader: the loader, which may be inside of a slipstream.Pipeline; for a slipstream.DataLoader whose batches are made
+        in Python, the PyTorch loader that makes them. route: how its batches get to the step.
+    is_ours: whether the user's loader is a slipstream.DataLoader. name: the class of the data set.
     states: objects that are restored, besides those that the step refers to."""
 
     loader: Any
     step: Callable[[Any], Any]
     device: str
-    route: Route
+    route: Any
+    is_ours: bool
+    name: str
     states: Sequence[Any]
 
     def functions(self) -> list[Any]:
@@ -248,11 +258,15 @@ class _Loop:
         return [self.step, *stages]
 
 
-def _open(loader: Any, step: Any, device: str, states: Sequence[Any]) -> _Loop:
-    if isinstance(loader, Pipeline):
-        return _Loop(loader.loader, step, device, PipelineRoute(loader), states)
-    copies_ahead = isinstance(loader, data.DataLoader)
-    return _Loop(loader, step, device, PlainRoute(device, copies_ahead), states)
+def _open(given: Any, step: Any, device: str, states: Sequence[Any]) -> _Loop:
+    loader: Any = given.loader if isinstance(given, Pipeline) else given
+    is_ours, name = isinstance(loader, data.DataLoader), type(loader.dataset).__name__
+    route: Route = PipelineRoute(given) if isinstance(given, Pipeline) else PlainRoute(device, is_ours)
+    if is_ours and loader._is_made_in_python():
+        if not isinstance(given, Pipeline):  # the loader copies batches in advance, as a pipeline without stages does
+            route = PipelineRoute(Pipeline(loader))
+        loader = view(loader)
+    return _Loop(loader, step, device, route, is_ours, name, states)
 
 
 def _examine(
@@ -272,7 +286,10 @@ def _examine(
             measurements = LevelMeasurements(loaders, loop.step, loop.device, examined_s, loop.route)
             observed = measurements.measured()
             diagnosis = _native.diagnose(observed)
-            rewrite(observed, diagnosis, measurements.samples.parts, isinstance(loop.route, PipelineRoute))
+            if loop.is_ours:
+                rewrite_native(observed, diagnosis)
+            else:
+                rewrite(observed, diagnosis, measurements.samples.parts, isinstance(loop.route, PipelineRoute))
             known = len(measurements.warnings)
             if trials_s > 0:
                 trials.try_out(measurements, diagnosis, names, trials_s)
@@ -287,6 +304,19 @@ def _examine_native(loop: _Loop, budget: float, options: _Options) -> _Examined:
         loaders = NativeLoaders(loop.loader)
         measurements = NativeLevelMeasurements(loaders, loop.step, loop.device, budget, loop.route)
         observed = measurements.measured()
+    observed.warnings += not_restored + changed_classes
+    diagnosis = _native.diagnose(observed)
+    rewrite_native(observed, diagnosis)
+    options.append(("transforms_device", loop.loader.transforms_device))
+    return measurements, observed, diagnosis
+
+
+def _examine_processes(loop: _Loop, budget: float, options: _Options, parts: Sequence[Any]) -> _Examined:
+    called = [callee for function in loop.functions() for callee in callees(function)]
+    with _kept_classes(called) as changed_classes, _kept(loop) as not_restored:
+        with contextlib.closing(ProcessLoaders(loop.loader, parts)) as loaders:
+            measurements = ProcessLevelMeasurements(loaders, loop.step, loop.device, budget, loop.route)
+            observed = measurements.measured()
     observed.warnings += not_restored + changed_classes
     diagnosis = _native.diagnose(observed)
     rewrite_native(observed, diagnosis)
@@ -335,9 +365,10 @@ def _refuse(loader: Any, step: Any, budget: float, state: Sequence[Any], parts: 
             )
     if isinstance(loader, data.DataLoader):
         data.refuse_own_iteration(loader, "the doctor")
-        if parts:
+        if parts and loader._reads_natively():
             problems.append(
-                "parts= cannot be given for a slipstream.DataLoader, which measures each of its steps: leave it out"
+                "parts= names parts of a data set in Python, but this slipstream.DataLoader reads its data set without "
+                "Python and measures each of its steps: leave it out"
             )
     elif not isinstance(loader, DataLoader) and not problems:
         problems.append(

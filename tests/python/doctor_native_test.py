@@ -119,10 +119,7 @@ def test_doctor_changes_neither_loader_model_nor_generator(photos, device):
         assert all_equal(ours, next(others))
 
 
-def test_python_data_set_is_refused_and_partial_last_batch_measured(photos, device, tmp_path):
-    data = ss.PythonDataset([(torch.ones(3, 32, 32), i % 3) for i in range(6)])
-    with pytest.raises(ss.Refused, match="written in Python.* cannot be measured yet: examine them in a torch.utils"):
-        ss.doctor(ss.DataLoader(data, 4, device=device, num_workers=1), train)
+def test_partial_last_batch_is_measured(photos, device, tmp_path):
     report = ss.doctor(make_loader(photos, device, T.CenterCrop(32)), lambda batch: batch[0].float().mean(), budget=1)
     assert [cost["name"] for cost in written(report, tmp_path)["costs"]] == [
         "read", "decode", "center_crop_0", "collate"]
@@ -158,9 +155,6 @@ def test_samples_of_a_sampler_are_measured_without_changing_it(photos, device, u
 
 
 @pytest.mark.parametrize(("make", "message"), [
-    (lambda photos, device: make_loader(photos, device, T.Compose([T.CenterCrop(32), torch.neg])), "written in Python"),
-    (lambda photos, device: ss.DataLoader(ss.ImageFolder(photos, CHAIN), collate_fn=list, device=device),
-     "leave out collate_fn"),
     (lambda photos, device: ss.DataLoader(ss.ImageFolder(photos, CHAIN), batch_sampler=[[1, 2], [3], [4, 5]],
                                           device=device), "lists batches of 1 to 2 samples"),
     (lambda photos, device: Own(ss.ImageFolder(photos, CHAIN), 4, device=device), r"defines its own __iter__\(\)")])

@@ -235,7 +235,7 @@ def test_failing_second_worker_is_reported_with_its_reason():
 
 def test_invalid_doctor_arguments_are_refused():
     loader = DataLoader(Images(), 4)
-    with pytest.raises(ss.Refused, match=r"a torch.utils.data.DataLoader or a slipstream.DataLoader, not list.*\n.*step cannot be called"):
+    with pytest.raises(ss.Refused, match=r"a slipstream.DataLoader or a slipstream.Pipeline, not list.*\n.*step cannot be called"):
         ss.doctor([1], None)
     with pytest.raises(ss.Refused, match="budget is 0"):
         ss.doctor(loader, train, budget=0)

@@ -342,7 +342,7 @@ def test_trial_of_more_workers_is_measured_with_their_number():
     loader = DataLoader(Photos(FIXED), batch_size=4, num_workers=1)
     samples = types.SimpleNamespace(parts=None)
     measurements = types.SimpleNamespace(loaders=Loaders(loader, False), samples=samples, workers=1)
-    made = trials._Trials(measurements, "loader")
+    made = trials._Trials(measurements, NAMES)
     change = types.SimpleNamespace(id="num_workers", number=3)
     assert made._num_workers(change).workers == 3 and made._pinning(change).workers == 1
 
@@ -386,7 +386,7 @@ def checked_port(dataset, **settings):
     measurements = types.SimpleNamespace(
         loaders=loaders, samples=samples, device="cpu", first_batch=lambda: next(iter(loader))
     )
-    return trials._Trials(measurements, "loader")._port(0)
+    return trials._Trials(measurements, NAMES)._port(0)
 
 
 def test_port_with_other_values_is_refused():

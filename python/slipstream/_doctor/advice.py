@@ -9,7 +9,7 @@ from typing import Any
 from .. import _native, transforms
 from .._equivalents import NOTHING, native_form
 from .._steps import over_batch, steps_to_json
-from .parts import Parts, Step
+from .parts import TRANSFER, Parts, Step
 
 _NATIVE_S = 0.03  # seconds for measuring a native transform
 
@@ -34,7 +34,7 @@ def rewrite_native(observed: _native.Observations, diagnosis: _native.Diagnosis)
     """Describes the changes that are possible for a slipstream.DataLoader in terms of Python, and removes the others.
     Its transforms are native already, and its copies run in advance."""
     changes = diagnosis.changes
-    diagnosis.changes = [each for each in changes if _put(each, _native_words(each, observed.workers))]
+    diagnosis.changes = [each for each in changes if _put(each, _native_words(each, max(1, observed.workers)))]
     _rewrite_reason(diagnosis)
 
 
@@ -57,7 +57,12 @@ def _native_words(change: _native.Change, workers: int) -> dict[str, tuple[str, 
             f"do less in '{change.step}', or leave it out",
             "in slipstream.transforms.Compose",
         ),
-        "cheaper_collate": ("", "in the arguments of slipstream.DataLoader: smaller samples, or fewer fields"),
+        "cheaper_collate": (
+            "send less from the worker processes: smaller samples, or fewer fields"
+            if change.step == TRANSFER
+            else "",
+            "in the code of the data set, or in the arguments of slipstream.DataLoader",
+        ),
         "device_transforms": ("", 'slipstream.DataLoader(..., transforms_device="cuda")'),
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -13,9 +13,9 @@ from torch.utils.data import DataLoader
 
 from .. import _native, _trees
 from .advice import late_crop
-from .clock import COLLATING, in_order
+from .clock import COLLATING, Costs, in_order
 from .levels import CacheLevel, by_step, device_cost, find_groups, finding_waits, fresh, mean, page_locked
-from .parts import COLLATE, noted, unique_name
+from .parts import COLLATE, Step, noted, unique_name
 from .rates import LoaderAlone, LoaderRate, TrainingRate
 from .routes import Route
 from .samples import Samples
@@ -297,24 +297,7 @@ class LevelMeasurements:
 
     def host_costs(self) -> list[_native.HostStepCost]:
         """Returns the costs of the data set's own code, each transform, collating, and the parts of each of these."""
-        one, together = by_step(self._one.costs), by_step(self._all.costs)
-        steps = self.samples.parts.steps
-        groups = find_groups(one, len(steps))
-        costs: list[_native.HostStepCost] = []
-        for key in in_order(dict.fromkeys([*one, *together]), len(steps)):
-            number, part = key
-            cost = _native.HostStepCost()
-            step = COLLATE if number == COLLATING else steps[number].name
-            cost.name = unique_name(part, {each.name for each in costs} | {each.name for each in steps}) if part else step
-            cost.group = groups.get(key, "transforms")
-            cost.is_random, cost.is_inside = number != COLLATING and steps[number].is_random, bool(part)
-            cost.wall_s, cost.cpu_s, made = one.get(key, ([0.0], [0.0], [0.0]))
-            cost.bytes = mean([each for each in made if each > 0])
-            if together:  # empty if no batch was measured with all workers
-                wall_s, cpu_s, _ = together.get(key, ([], [], []))
-                cost.wall_of_all_s, cost.cpu_of_all_s = mean(wall_s), mean(cpu_s)
-                cost.waiting_of_all_s = [max(0.0, a - b) for a, b in zip(wall_s, cpu_s, strict=True)]
-            costs.append(cost)
+        costs = make_costs(self.samples.parts.steps, self._one.costs, self._all.costs)
         # Bytes of collating were not counted with the samples. A collated batch has the same number for each sample.
         costs[-1].bytes = self._bytes_of_batch / self.batch_size
         return costs
@@ -347,6 +330,30 @@ class LevelMeasurements:
         cpu_s = of_workers + observed.line_cpu_s
         use.cpu_share = min(1.0, whole.rate().value * cpu_s / _native.usable_cores())
         return use
+
+
+def make_costs(steps: Sequence[Step], one: list[Costs], all: list[Costs]) -> list[_native.HostStepCost]:
+    """Returns the costs of the steps of a data set, of collating, and of the parts of each of these.
+
+    one, all: costs of samples that were measured with one worker, and with all workers."""
+    alone, together = by_step(one), by_step(all)
+    groups = find_groups(alone, len(steps))
+    costs: list[_native.HostStepCost] = []
+    for key in in_order(dict.fromkeys([*alone, *together]), len(steps)):
+        number, part = key
+        cost = _native.HostStepCost()
+        step = COLLATE if number == COLLATING else steps[number].name
+        cost.name = unique_name(part, {each.name for each in costs} | {each.name for each in steps}) if part else step
+        cost.group = groups.get(key, "transforms")
+        cost.is_random, cost.is_inside = number != COLLATING and steps[number].is_random, bool(part)
+        cost.wall_s, cost.cpu_s, made = alone.get(key, ([0.0], [0.0], [0.0]))
+        cost.bytes = mean([each for each in made if each > 0])
+        if together:  # empty if no batch was measured with all workers
+            wall_s, cpu_s, _ = together.get(key, ([], [], []))
+            cost.wall_of_all_s, cost.cpu_of_all_s = mean(wall_s), mean(cpu_s)
+            cost.waiting_of_all_s = [max(0.0, a - b) for a, b in zip(wall_s, cpu_s, strict=True)]
+        costs.append(cost)
+    return costs
 
 
 def _run_stage(stage: Any, batch: Any) -> Any:

@@ -36,7 +36,7 @@ class NativeLoaders:
         self.batch_size, self.samples = loader.batch_size, len(loader._native_dataset())
         self._listed: _native.Dataset | None = None  # the samples that the sampler lists, if there is one
         if (order := loader._listed_order()) is not None:
-            indices, self.batch_size = _listed_samples(order.batch_sampler, loader.dataset)
+            indices, self.batch_size = listed_samples(order.batch_sampler, loader.dataset)
             native = loader._native_dataset()._native
             assert isinstance(native, _native.Dataset)
             self._listed, self.samples = _native.subset(native, indices), len(indices)
@@ -53,15 +53,17 @@ class NativeLoaders:
         """Returns the batches of all epochs. The loader is created at once, not with the first batch.
 
         route: see LevelMeasurements; None: a plain loop."""
-        return self._endless(self.made(after, items), route or PlainRoute(self.loader.device))
+        return self.endless(self.made(after, items), route)
 
-    def _endless(self, native: _native.Loader, route: Route) -> Iterator[Any]:
+    def endless(self, native: _native.Loader, route: Route | None) -> Iterator[Any]:
+        """Yields the batches of all epochs of a native loader."""
+        route = route or PlainRoute(self.loader.device)
         for first in itertools.count(0, native.batches_per_epoch()):
             native.seek(first)
             yield from route.native(native)
 
 
-def _listed_samples(batch_sampler: Any, dataset: Any) -> tuple[list[int], int]:
+def listed_samples(batch_sampler: Any, dataset: Any) -> tuple[list[int], int]:
     """Returns the indices that a copy of the batch sampler lists in an epoch, at most _MOST_LISTED, and the size of its
     batches. Raises Refused if there are none, or if another one than the last has another size."""
     copied = Copier([dataset]).copied("sampler", batch_sampler)

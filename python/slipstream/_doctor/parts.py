@@ -32,6 +32,7 @@ from .known_calls import TRANSFORMS, TimedFunction
 ATTRIBUTES = ("transform", "transforms", "target_transform")
 DATA_SET = "data set"
 COLLATE = "collate"
+TRANSFER = "transfer"  # of samples from the worker processes of a slipstream.DataLoader
 _MOST_DEPTH = 5  # data sets that wrap each other
 _MOST_ELEMENTS = 32  # elements of a list of transforms
 
