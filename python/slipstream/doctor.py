@@ -332,7 +332,8 @@ def _names(loader: Any) -> trials.Names:
         return trials.Names(name or "loader", name or "loader", comment=comment)
     comment = "" if name else "# pipeline: the pipeline that was given to slipstream.doctor()\n"
     inner = _variable_of(loader.loader)
-    return trials.Names(name or "pipeline", inner or "loader", not inner, comment)
+    new = "inner_loader" if name == "loader" else "loader"
+    return trials.Names(name or "pipeline", inner or new, not inner, comment)
 
 
 def _variable_of(value: Any) -> str:

@@ -132,6 +132,17 @@ def test_code_of_a_change_creates_the_pipeline_again():
         assert next(iter(new))[0].shape == (4, 8)
 
 
+def test_code_does_not_use_the_name_of_the_pipeline_for_its_loader(monkeypatch):
+    names = []
+    monkeypatch.setattr(trials, "try_out", lambda measurements, diagnosis, given, budget_s: names.append(given))
+    loader = ss.Pipeline(DataLoader(Images(), 4), device="cpu")
+    ss.doctor(loader, lambda batch: None, budget=0.3)
+    inner = loader.loader
+    ss.doctor(loader, lambda batch: None, budget=0.3)
+    assert names == [trials.Names("loader", "inner_loader", is_new=True), trials.Names("loader", "inner")]
+    assert inner is loader.loader
+
+
 @pytest.mark.parametrize("plan", ["serial", "auto", "pipelined"])
 def test_code_keeps_the_plan_of_the_pipeline(plan):
     pipe = ss.Pipeline(DataLoader(Images(), 4), device="cpu", plan=plan)

@@ -341,7 +341,7 @@ def test_nothing_is_created_or_tried_without_time(monkeypatch):
 def test_trial_of_more_workers_is_measured_with_their_number():
     loader = DataLoader(Photos(FIXED), batch_size=4, num_workers=1)
     samples = types.SimpleNamespace(parts=None)
-    measurements = types.SimpleNamespace(loaders=Loaders(loader, False), samples=samples, workers=1)
+    measurements = types.SimpleNamespace(loaders=Loaders(loader, False), samples=samples, workers=1, route=None)
     made = trials._Trials(measurements, NAMES)
     change = types.SimpleNamespace(id="num_workers", number=3)
     assert made._num_workers(change).workers == 3 and made._pinning(change).workers == 1
@@ -384,7 +384,7 @@ def checked_port(dataset, **settings):
     transforms = [site for site in find_sites(loaders.dataset) if site.attribute == "transform"]
     samples = types.SimpleNamespace(parts=Parts(loaders.dataset, transforms))
     measurements = types.SimpleNamespace(
-        loaders=loaders, samples=samples, device="cpu", first_batch=lambda: next(iter(loader))
+        loaders=loaders, samples=samples, device="cpu", route=None, first_batch=lambda: next(iter(loader))
     )
     return trials._Trials(measurements, NAMES)._port(0)
 
@@ -414,7 +414,7 @@ def test_values_of_batches_are_compared_except_for_random_ones():
 
 def test_code_uses_a_variable_of_the_user_without_leading_underscore(monkeypatch):
     given = []
-    monkeypatch.setattr(trials, "try_out", lambda measurements, diagnosis, name, budget_s: given.append(name))
+    monkeypatch.setattr(trials, "try_out", lambda measurements, diagnosis, names, budget_s: given.append(names))
 
     def examine(loader):
         ss.doctor(loader, lambda batch: batch, device="cpu", budget=0.5)
@@ -425,7 +425,8 @@ def test_code_uses_a_variable_of_the_user_without_leading_underscore(monkeypatch
     del mine
     ss.doctor(_last, lambda batch: batch, device="cpu", budget=0.5)
     examine(_last)
-    assert given == ["mine", "", "loader"]
+    assert [names.loop for names in given] == ["mine", "loader", "loader"]
+    assert [bool(names.comment) for names in given] == [False, True, False]
 
 
 def test_doctor_tries_changes_and_leaves_the_objects_of_the_user_alone(stated_time):

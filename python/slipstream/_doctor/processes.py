@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader
 from .. import _native, _trees, data, datasets
 from .._fetching import item
 from .._steps import Function
-from .._worker_process import display_name
+from .._transform_parts import display_name
 from ..datasets import PythonSource
 from ..pipeline import Pipeline
 from ..transforms import Compose
