@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <string>
 
 #include "core/number_text.h"
@@ -80,7 +81,7 @@ void sharpen(const ConstArray& in, const MutableArray& out, float weight) {
   }
 }
 
-/// Returns the extremes of each channel.
+/// Returns the extremes of each channel. NaN is ignored.
 /// REQUIRES: the image has pixels
 template <typename T>
 std::array<Extremes, kMostChannels> find_extremes(const ConstArray& in) {
@@ -90,8 +91,10 @@ std::array<Extremes, kMostChannels> find_extremes(const ConstArray& in) {
   const T* const from = in.as<T>();
   const std::size_t count = in.shape.elements();
   const auto channels = static_cast<std::size_t>(in.shape[2]);
+  using Limits = std::numeric_limits<T>;
   std::array<T, kBlock> least, most;
-  for (std::size_t i = 0; i < kBlock; ++i) least[i] = most[i] = from[i % channels];
+  least.fill(Limits::has_infinity ? Limits::infinity() : Limits::max());
+  most.fill(Limits::has_infinity ? -Limits::infinity() : Limits::lowest());
   const auto take = [&](std::size_t at, std::size_t length) {
     for (std::size_t i = 0; i < length; ++i) {
       const T value = from[at + i];
@@ -138,10 +141,10 @@ LevelTable make_equalizer(const ConstArray& in, std::size_t c) {
   for (std::size_t i = c; i < in.shape.elements(); i += static_cast<std::size_t>(in.shape[2]))
     ++count[from[i]];
   const auto largest = std::find_if(count.rbegin(), count.rend(), [](auto n) { return n > 0; });
-  const std::int64_t step = (static_cast<std::int64_t>(count_pixels(in)) - *largest) / 255;
+  const std::int64_t step = equalizer_step(static_cast<std::int64_t>(count_pixels(in)), *largest);
   std::int64_t below = 0;
   return make_table([&](float level) {
-    const std::int32_t made = step > 0 ? equalized(below, step) : static_cast<std::int32_t>(level);
+    const std::int32_t made = equalized(static_cast<std::int32_t>(level), below, step);
     below += count[static_cast<std::size_t>(level)];
     return made;
   });
@@ -247,7 +250,7 @@ RandomAdjustSharpness::Drawn RandomAdjustSharpness::draw(const RandomKey& key, c
 void RandomAdjustSharpness::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out,
                                   Scratch&) const {
   if (!drawn.applies) return copy_all(in, out);
-  const auto weight = static_cast<float>(1 - sharpness_factor);
+  const float weight = sharpness_weight(sharpness_factor);
   if (in.dtype == DType::uint8) return sharpen<std::uint8_t>(in, out, weight);
   sharpen<float>(in, out, weight);
 }

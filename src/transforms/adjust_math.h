@@ -52,8 +52,13 @@ SLIPSTREAM_HOST_DEVICE inline float stretched(float v, const Extremes& of, Range
   return truncated((v - (is_flat ? 0.0F : of.least)) / (is_flat ? 1.0F : scale), range);
 }
 
-/// Returns `value` moved away from the mean around it, with weight = 1 - sharpness factor. `around`
-/// is the sum of the 8 neighbors in row-major order.
+/// Returns the weight that sharpened() takes, for a sharpness factor.
+SLIPSTREAM_HOST_DEVICE inline float sharpness_weight(double factor) {
+  return static_cast<float>(1 - factor);
+}
+
+/// Returns `value` moved away from the mean around it. `around` is the sum of the 8 neighbors in
+/// row-major order, starting from 0.
 SLIPSTREAM_HOST_DEVICE inline float sharpened(float value, float around, float weight,
                                               Range range) {
   constexpr float kCenter = 5.0F;
@@ -75,12 +80,32 @@ SLIPSTREAM_HOST_DEVICE inline float truncated_blend(float v, float other, float 
   return truncated(fused(-magnitude, other, (1.0F + magnitude) * v), Range::levels);
 }
 
-/// Returns the new level of a pixel for RandomEqualize. `below` is the number of pixels with a
+/// Returns the level (1 + magnitude) v, rounded toward 0.
+SLIPSTREAM_HOST_DEVICE inline float brightened(float v, float magnitude) {
+  return truncated((1.0F + magnitude) * v, Range::levels);
+}
+
+/// Moves the channels of a pixel away from its gray level.
+SLIPSTREAM_HOST_DEVICE inline Pixel<3> with_color(Pixel<3> pixel, float magnitude) {
+  const float y = truncated_gray(pixel);
+  for (int c = 0; c < 3; ++c) pixel.value[c] = truncated_blend(pixel.value[c], y, magnitude);
+  return pixel;
+}
+
+/// Returns the step that equalized() takes. `largest` is the number of pixels with the largest
+/// level of the channel.
+SLIPSTREAM_HOST_DEVICE inline std::int64_t equalizer_step(std::int64_t pixels,
+                                                          std::int64_t largest) {
+  return (pixels - largest) / 255;
+}
+
+/// Returns the new value of `level` for RandomEqualize. `below` is the number of pixels with a
 /// lower level.
-/// REQUIRES: step > 0
-SLIPSTREAM_HOST_DEVICE inline std::int32_t equalized(std::int64_t below, std::int64_t step) {
-  const std::int64_t level = (below + step / 2) / step;
-  return static_cast<std::int32_t>(level < 255 ? level : 255);
+SLIPSTREAM_HOST_DEVICE inline std::int32_t equalized(std::int32_t level, std::int64_t below,
+                                                     std::int64_t step) {
+  if (step == 0) return level;
+  const std::int64_t changed = (below + step / 2) / step;
+  return static_cast<std::int32_t>(changed < 255 ? changed : 255);
 }
 
 }  // namespace slipstream

@@ -56,18 +56,13 @@ float mean_gray(const ConstArray& in) {
 }
 
 void change_brightness(float magnitude, const ConstArray& in, const MutableArray& out) {
-  change_pixels<1>(in, out, [=](Pixel<1> pixel) {
-    return Pixel<1>{{truncated((1.0F + magnitude) * pixel.value[0], Range::levels)}};
-  });
+  change_pixels<1>(
+      in, out, [=](Pixel<1> pixel) { return Pixel<1>{{brightened(pixel.value[0], magnitude)}}; });
 }
 
 void change_color(float magnitude, const ConstArray& in, const MutableArray& out) {
   if (in.shape[2] == 1) return copy_all(in, out);
-  change_pixels<3>(in, out, [=](Pixel<3> pixel) {
-    const float y = truncated_gray(pixel);
-    for (float& value : pixel.value) value = truncated_blend(value, y, magnitude);
-    return pixel;
-  });
+  change_pixels<3>(in, out, [=](Pixel<3> pixel) { return with_color(pixel, magnitude); });
 }
 
 void change_contrast(float magnitude, const ConstArray& in, const MutableArray& out) {

@@ -107,6 +107,27 @@ def test_random_transform_of_one_image_uses_the_generator_of_pytorch(device):
     assert {*flipped} == {True, False}
 
 
+SWITCHED = {
+    "invert": T.RandomInvert(),
+    "posterize": T.RandomPosterize(3),
+    "solarize": T.RandomSolarize(0.4),
+    "sharpness": T.RandomAdjustSharpness(3),
+    "autocontrast": T.RandomAutocontrast(),
+    "equalize": T.RandomEqualize(),
+}
+
+
+@pytest.mark.parametrize("name", SWITCHED)
+def test_each_image_of_a_batch_has_the_bits_of_a_single_call(name, device):
+    """The CPU applies one transform after the other; a GPU applies the steps of all of them in few kernels."""
+    transform = T.Compose([T.RandomHorizontalFlip(), SWITCHED[name]])
+    images = torch.randint(0, 256, (24, 3, 33, 40), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    batch = transform(images.to(device), sample_ids=range(24), epoch=1, seed=5).cpu()
+    for i in range(24):
+        assert torch.equal(batch[i], transform(images[i : i + 1], sample_ids=[i], epoch=1, seed=5)[0])
+    assert not torch.equal(batch, images)
+
+
 def test_one_image_that_does_not_fit_raises():
     with pytest.raises(ss.Error, match="random_crop: .* smaller than"):
         T.RandomCrop(9)(IMAGES[0])

@@ -85,7 +85,7 @@ struct RandomAdjustSharpness {
 
 /// Stretches the values of each channel, so that its smallest value becomes black and its largest
 /// white. A channel with a single value is not changed, except that float32 values are clamped to 0
-/// to 1.
+/// to 1. NaN is ignored and becomes black.
 struct RandomAutocontrast {
   static constexpr std::string_view kName = "random_autocontrast";
   double p = 0.5;  ///< 0 to 1

@@ -18,9 +18,11 @@ struct AugmentOutput {
 
 /// A DeviceChain for one field, planned into few kernels. Moves of pixels (crops, flips,
 /// nearest-neighbor warps) are composed into the coordinates that one interpolation reads,
-/// arithmetic on single pixels is fused into it, and a blur follows in shared memory: all of that
-/// is one launch. A second interpolation, a move after a blur or a second blur starts another
-/// launch, and so does the 25th step. Masks take one launch for every 24 steps.
+/// arithmetic on single pixels is fused into it, and a blur or sharpening follows in shared memory:
+/// all of that is one launch. A second interpolation, a move after a blur or sharpening, or a
+/// second of these starts another launch, and so does the 25th step. Operations that need
+/// properties of the whole image, such as its mean gray, take additional launches before. Masks
+/// take one launch for every 24 steps.
 class AugmentPlan {
  public:
   /// Throws Refused with the transform if an operation has no device form or an image is too large

@@ -115,8 +115,47 @@ SLIPSTREAM_INLINED void advance_colors(const Image& image, const ProgramStep& st
   if constexpr (C == 1 || C == 3) {
     if (step.kind != StepKind::jitter) return;
     const DrawnJitter& drawn = drawn_at<DrawnJitter>(step, image.drawn);
-    const float mean = step.contrast < 0 ? 0.0F : image.prepared.mean[step.contrast];
+    const float mean = step.statistic < 0 ? 0.0F : image.prepared.mean[step.statistic];
     for (Pixel<C>& pixel : run) pixel = jittered_pixel<C>(pixel, drawn, mean, step.range);
+  }
+}
+
+SLIPSTREAM_INLINED const Statistics& statistics_for(const Image& image, const ProgramStep& step) {
+  return statistics_at(image.prepared.statistics +
+                       step.statistic * image.prepared.statistics_apart);
+}
+
+/// Applies an operation of adjust.h to a value of channel `c`.
+SLIPSTREAM_INLINED float adjusted(const Image& image, const ProgramStep& step, float value, int c) {
+  switch (step.kind) {
+    case StepKind::invert:
+      return inverted(value, step.range);
+    case StepKind::posterize:
+      return posterized(value, step.bits, step.range);
+    case StepKind::solarize:
+      return solarized(value, step.amount, step.range);
+    case StepKind::stretch:
+      return stretched(value, extremes(statistics_for(image, step), c), step.range);
+    default:
+      return statistics_for(image, step).table[c][static_cast<std::int32_t>(value) & 255];
+  }
+}
+
+/// Returns the sum of the 8 values around one. Each argument points to the left value of a row.
+SLIPSTREAM_INLINED float sum_around(const float* above, const float* middle, const float* below) {
+  float sum = 0.0F;
+  for (int i = 0; i < 3; ++i) sum += above[i];
+  sum += middle[0];
+  sum += middle[2];
+  for (int i = 0; i < 3; ++i) sum += below[i];
+  return sum;
+}
+
+template <int C, int N>
+SLIPSTREAM_INLINED void advance_adjustment(const Image& image, const ProgramStep& step,
+                                           Pixel<C> (&run)[N]) {
+  for (Pixel<C>& pixel : run) {
+    for (int c = 0; c < C; ++c) pixel.value[c] = adjusted(image, step, pixel.value[c], c);
   }
 }
 
@@ -137,10 +176,13 @@ SLIPSTREAM_INLINED void advance_function(const Image& image, const ProgramStep& 
 
 template <int C, int N>
 SLIPSTREAM_INLINED void advance(const Image& image, const ProgramStep& step, Pixel<C> (&run)[N]) {
+  if (!applies(step, image.drawn)) return;
 #ifdef SLIPSTREAM_FUNCTIONS
   if (step.kind == StepKind::function) return advance_function<C, N>(image, step, run);
 #endif
-  if (step.kind >= StepKind::convert_color) {
+  if (step.kind >= StepKind::invert) {
+    if (step.kind <= StepKind::equalize) advance_adjustment<C, N>(image, step, run);
+  } else if (step.kind >= StepKind::convert_color) {
     advance_colors<C, N>(image, step, run);
   } else if (step.kind >= StepKind::to_float) {
     advance_values<C, N>(step, run);
@@ -320,6 +362,7 @@ SLIPSTREAM_INLINED Pixel<C> resized_levels(const Before<C>& before, const Progra
 template <int C>
 SLIPSTREAM_CALLED Pixel<C> interpolated(const Before<C>& before, const ProgramStep& step,
                                         std::int32_t y, std::int32_t x) {
+  if (!applies(step, before.image.drawn)) return before.at(y, x);
   const bool is_levels = step.range == Range::levels;
   if (step.kind != StepKind::warp && is_levels &&
       filters_levels(step.interpolation, step.antialias)) {
@@ -345,19 +388,6 @@ SLIPSTREAM_CALLED Pixel<C> pixel_before(const Image& image, std::int32_t last, s
       origin.is_filled
           ? fill_pixel<C>(pass.steps[origin.next - 1])
           : interpolated(Before<C>{image}, pass.steps[pass.interpolation], origin.y, origin.x));
-}
-
-/// Returns a pixel's contribution to the sum from which the mean for the contrast of `step` is
-/// computed.
-template <int C>
-SLIPSTREAM_INLINED std::int32_t contrast_term(const Image& image, const ProgramStep& step,
-                                              const Pixel<C>& pixel) {
-  if constexpr (C == 1 || C == 3) {
-    const DrawnJitter& drawn = drawn_at<DrawnJitter>(step, image.drawn);
-    return gray_sum_term(jittered(pixel, drawn, 0.0F, step.range, 0, drawn.contrast_place()),
-                         step.range);
-  }
-  return 0;
 }
 
 }  // namespace slipstream::augment

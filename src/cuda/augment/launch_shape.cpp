@@ -80,8 +80,9 @@ StageSpace stage_room(const PassProgram& pass, std::int32_t channels, const Area
   const int threads = pass.stencil < pass.count ? kBlurThreads : kPlainThreads;
   const std::int32_t pitch = texel_pitch(static_cast<std::int32_t>(texels.columns), channels);
   const double floats = texels.rows * pitch;
-  shape.always_fits = way != Way::warp && pass.is_staged && pass.turns_rigidly && floats <= left &&
-                      texels.columns <= threads;
+  // A block whose sample the interpolation is not applied to reads the source directly.
+  shape.always_fits = way != Way::warp && pass.is_staged && step.switch_count == 0 &&
+                      pass.turns_rigidly && floats <= left && texels.columns <= threads;
   room.floats = static_cast<std::int32_t>(std::min(floats, left));
   room.pitch = shape.always_fits ? pitch : 0;
   return room;

@@ -4,10 +4,12 @@
 
 #include "cuda/augment/divisor.h"
 #include "slipstream/core/error.h"
+#include "slipstream/transforms/adjust.h"
 #include "slipstream/transforms/blur.h"
 #include "slipstream/transforms/masking.h"
 #include "slipstream/transforms/resize.h"
 #include "slipstream/transforms/warp.h"
+#include "transforms/adjust_math.h"
 #include "transforms/geometry.h"
 #include "transforms/padding.h"
 #include "transforms/pointwise.h"
@@ -109,7 +111,41 @@ void lower(const RandomGrayscale&, ProgramStep& step) { step.kind = StepKind::gr
 
 void lower(const ColorJitter& op, ProgramStep& step) {
   step.kind = StepKind::jitter;
-  step.contrast = static_cast<std::int8_t>(op.changes_contrast() ? 0 : -1);
+  step.statistic = static_cast<std::int8_t>(op.changes_contrast() ? 0 : -1);
+}
+
+void lower_adjustment(StepKind kind, ProgramStep& step) {
+  static_assert(sizeof(DrawnAdjustment) == 1);  // the next bytes of the sample's block are 0
+  step.kind = kind;
+  step.switches[step.switch_count++] = {step.drawn, 1, 1};
+}
+
+void lower(const RandomInvert&, ProgramStep& step) { lower_adjustment(StepKind::invert, step); }
+
+void lower(const RandomPosterize& op, ProgramStep& step) {
+  lower_adjustment(StepKind::posterize, step);
+  step.bits = static_cast<std::int32_t>(op.bits);
+}
+
+void lower(const RandomSolarize& op, ProgramStep& step) {
+  lower_adjustment(StepKind::solarize, step);
+  step.amount = static_cast<float>(op.threshold);
+}
+
+void lower(const RandomAdjustSharpness& op, ProgramStep& step) {
+  lower_adjustment(StepKind::sharpen, step);
+  step.radius = 1;
+  step.amount = sharpness_weight(op.sharpness_factor);
+}
+
+void lower(const RandomAutocontrast&, ProgramStep& step) {
+  lower_adjustment(StepKind::stretch, step);
+  step.statistic = 0;
+}
+
+void lower(const RandomEqualize&, ProgramStep& step) {
+  lower_adjustment(StepKind::equalize, step);
+  step.statistic = 0;
 }
 
 void lower(const RandomErasing& op, ProgramStep& step) {
@@ -132,6 +168,11 @@ void lower(const Normalize& op, ProgramStep& step) {
   }
 }
 
+/// Returns true if every pixel is at an edge, where nothing is sharpened.
+bool changes_nothing(const ProgramStep& step) {
+  return step.kind == StepKind::sharpen && (step.in_height < 3 || step.in_width < 3);
+}
+
 /// Converts `op` if it is an Op, else returns false.
 template <typename Op>
 bool lower_as(const AnyOp& op, ProgramStep& step) {
@@ -152,10 +193,11 @@ Range dtype_range(DType dtype) { return dtype == DType::uint8 ? Range::levels : 
 
 std::int32_t side(const Shape& shape, std::size_t i) { return static_cast<std::int32_t>(shape[i]); }
 
-ProgramStep lowered(const DeviceChain::Step& step, const FieldSpec& before,
-                    const FieldSpec& after) {
+std::vector<LoweredStep> lowered(const DeviceChain::Step& step, const FieldSpec& before,
+                                 const FieldSpec& after) {
   ProgramStep result = {};
-  result.contrast = -1;
+  result.statistic = -1;
+  result.drawn = static_cast<std::uint32_t>(step.drawn_offset_bytes);
   result.range = dtype_range(before.dtype);
   result.in_height = side(before.shape, 0);
   result.in_width = side(before.shape, 1);
@@ -167,7 +209,9 @@ ProgramStep lowered(const DeviceChain::Step& step, const FieldSpec& before,
   } else if (!lower_as_any<CenterCrop, RandomCrop, Pad, RandomResizedCrop, Resize,
                            RandomHorizontalFlip, RandomVerticalFlip, RandomRotation, RandomAffine,
                            GaussianBlur, ToDtype, Normalize, Divide, ConvertColor, Grayscale,
-                           RandomGrayscale, ColorJitter, RandomErasing, RandomMask>(op, result)) {
+                           RandomGrayscale, ColorJitter, RandomErasing, RandomMask, RandomInvert,
+                           RandomPosterize, RandomSolarize, RandomAdjustSharpness,
+                           RandomAutocontrast, RandomEqualize>(op, result)) {
     throw Refused("transform '" + step.named.name + "': '" + std::string(op.name()) +
                   "' cannot run on the device; run it on the loader's threads");
   }
@@ -176,8 +220,8 @@ ProgramStep lowered(const DeviceChain::Step& step, const FieldSpec& before,
     result.interpolation = mask_interpolation(result.interpolation);
     result.mask_fill = mask_fill(op, before.dtype);
   }
-  result.drawn = static_cast<std::uint32_t>(step.drawn_offset_bytes);
-  return result;
+  if (changes_nothing(result)) return {};
+  return {{result, &step.named}};
 }
 
 }  // namespace slipstream::augment

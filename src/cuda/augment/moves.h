@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cuda/augment/program.h"
+#include "cuda/augment/statistics.h"
 #include "slipstream/core/region.h"
 #include "slipstream/transforms/drawn.h"
 #include "transforms/interpolation.h"
@@ -102,6 +103,17 @@ SLIPSTREAM_INLINED const Drawn& drawn_at(const ProgramStep& step, const std::byt
   return *reinterpret_cast<const Drawn*>(drawn + step.drawn);
 }
 
+/// Returns true if the step is applied to the sample with these parameters.
+SLIPSTREAM_INLINED bool applies(const ProgramStep& step, const std::byte* drawn) {
+  SLIPSTREAM_ROLLED
+  for (std::int32_t i = 0; i < step.switch_count; ++i) {
+    const Switch& by = step.switches[i];
+    const std::int32_t value = *reinterpret_cast<const std::int32_t*>(drawn + by.at);
+    if (value < by.least || value > by.most) return false;
+  }
+  return true;
+}
+
 /// Where going back from a pixel ended: at the source, or at a step that fills.
 struct Origin {
   std::int32_t y;
@@ -161,6 +173,7 @@ SLIPSTREAM_CALLED Origin way_back(const PassProgram& pass, const std::byte* draw
   SLIPSTREAM_ROLLED
   for (std::int32_t i = last - 1; i >= first; --i) {
     const ProgramStep& step = pass.steps[i];
+    if (!applies(step, drawn)) continue;
     bool may_leave = false;
     bool is_filled = false;
     switch (step.kind) {
@@ -225,6 +238,7 @@ SLIPSTREAM_INLINED PlainMove plain_move(const PassProgram& pass, const std::byte
   SLIPSTREAM_ROLLED
   for (std::int32_t i = last - 1; i >= first; --i) {
     const ProgramStep& step = pass.steps[i];
+    if (!applies(step, drawn)) continue;
     if (step.kind == StepKind::crop) {
       const Region& region = drawn_at<DrawnCrop>(step, drawn).region;
       move.top += static_cast<std::int32_t>(region.top);
@@ -249,7 +263,11 @@ struct Prepared {
   ResizedRegion region;
   float scale_y;
   float scale_x;
-  float mean[kMostContrasts];  ///< mean gray before each contrast
+  /// Statistics of this image for the first step that needs them. Those for the next step are
+  /// `statistics_apart` bytes after them.
+  const std::byte* statistics;
+  std::int64_t statistics_apart;
+  float mean[kMostStatistics];  ///< mean gray before each contrast
 };
 
 /// Returns the first step that interpolates or reads neighbors.
@@ -269,15 +287,16 @@ SLIPSTREAM_INLINED Prepared prepared_for(const PassProgram& pass, const std::byt
   return result;
 }
 
-/// Computes the means. `sums` holds this image's sum of contrast_term() for each contrast, `apart`
-/// elements apart.
-SLIPSTREAM_INLINED void set_means(const PassProgram& pass, const std::int64_t* sums,
-                                  std::int64_t apart, Prepared& prepared) {
-  if (pass.contrasts == 0) return;
+/// Sets the statistics of an image, and the means for contrasts.
+SLIPSTREAM_INLINED void set_statistics(const PassProgram& pass, const std::byte* statistics,
+                                       std::int64_t apart, Prepared& prepared) {
+  if (pass.statistics == 0) return;
+  prepared.statistics = statistics;
+  prepared.statistics_apart = apart;
   each_step(pass, 0, pass.count, [&](const ProgramStep& step) {
-    if (step.kind != StepKind::jitter || step.contrast < 0) return;
-    const std::int64_t pixels = static_cast<std::int64_t>(step.in_height) * step.in_width;
-    prepared.mean[step.contrast] = mean_level(sums[step.contrast * apart], pixels, step.range);
+    if (step.kind != StepKind::jitter || step.statistic < 0) return;
+    const Statistics& of = statistics_at(statistics + step.statistic * apart);
+    prepared.mean[step.statistic] = mean_level(of.sum, pixel_count(step), step.range);
   });
 }
 
@@ -308,6 +327,7 @@ struct Image {
 /// Returns true if an erasing or masking step fills pixel (y, x).
 SLIPSTREAM_INLINED bool is_blotted(const Image& image, const ProgramStep& step, std::int32_t y,
                                    std::int32_t x) {
+  if (!applies(step, image.drawn)) return false;
   if (step.kind == StepKind::erase) {
     return is_erased(drawn_at<DrawnErasing>(step, image.drawn), y, x);
   }

@@ -12,13 +12,13 @@ template <typename Use>
 void each_pass(const AugmentPlan::Program& program, std::size_t batch_size, const std::byte* images,
                const std::byte* drawn, std::byte* scratch, std::byte* to, const Use& use) {
   const std::size_t passes = program.passes.size();
-  std::byte* next = scratch + sums_bytes(program, batch_size);
+  std::byte* next = scratch + statistics_bytes(program, batch_size);
   std::byte* after_next = next + (passes > 2 ? place_bytes(program, batch_size) : 0);
   for (std::size_t i = 0; i < passes; ++i) {
     PassMemory memory = make_pass_memory(program, i);
     memory.images = images;
     memory.drawn = drawn;
-    memory.sums = reinterpret_cast<std::int64_t*>(scratch);
+    memory.statistics = scratch;
     memory.batch_size = static_cast<std::int64_t>(batch_size);
     memory.to = i + 1 == passes ? to : next;
     use(i, memory);

@@ -94,19 +94,21 @@ class Passes {
   void add(ProgramStep step) {
     PassProgram* pass = &program_.passes.back();
     const bool has_stencil = pass->stencil >= 0;
-    const bool is_stencil = step.kind == StepKind::blur;
-    const bool is_contrast = step.contrast >= 0;
-    const bool is_second = step.interpolates && pass->interpolation >= 0;
-    // A pass has one interpolation, then one stencil, and nothing that moves pixels after that. The
-    // mean for a contrast must be known before the stencil.
-    if (is_second || (has_stencil && (is_stencil || is_contrast || moves(step))) ||
-        pass->count == kMostSteps || (is_contrast && pass->contrasts == kMostContrasts)) {
+    const bool is_stencil = step.kind == StepKind::blur || step.kind == StepKind::sharpen;
+    const bool is_measured = step.statistic >= 0;
+    // A warp that is not applied to all samples cannot be composed with an interpolation.
+    const bool is_switched_warp = step.kind == StepKind::warp && step.switch_count > 0;
+    const bool is_second = (step.interpolates || is_switched_warp) && pass->interpolation >= 0;
+    // A pass has one interpolation, then one stencil, and nothing that moves pixels after that.
+    // Statistics must be known before the stencil.
+    if (is_second || (has_stencil && (is_stencil || is_measured || moves(step))) ||
+        pass->count == kMostSteps || (is_measured && pass->statistics == kMostStatistics)) {
       begin(step.range, step.in_height, step.in_width);
       pass = &program_.passes.back();
     }
     set_divisors(values_, step);
     advance(step, values_);
-    if (is_contrast) step.contrast = static_cast<std::int8_t>(pass->contrasts++);
+    if (is_measured) step.statistic = static_cast<std::int8_t>(pass->statistics++);
     if (step.interpolates) pass->interpolation = pass->count;
     if (is_stencil) pass->stencil = pass->count;
     pass->steps[pass->count++] = step;
@@ -148,15 +150,37 @@ std::size_t image_bytes(const AugmentPlan::Program& program, std::size_t before_
          static_cast<std::size_t>(program.channels) * value;
 }
 
+/// Returns the size of the members of Statistics that a step needs.
+std::uint32_t size_of_statistics(const ProgramStep& step) {
+  if (step.statistic < 0) return 0;
+  if (step.kind == StepKind::jitter) return offsetof(Statistics, least);
+  if (step.kind == StepKind::stretch) return offsetof(Statistics, count);
+  return sizeof(Statistics);
+}
+
+template <typename Use>
+void visit_steps(const AugmentPlan::Program& program, const Use& use) {
+  for (const PassProgram& pass : program.passes)
+    std::for_each(pass.steps, pass.steps + pass.count, use);
+}
+
+/// Returns the size of an image's Statistics for one step.
+std::uint32_t size_of_statistics(const AugmentPlan::Program& program) {
+  std::uint32_t most = 0;
+  visit_steps(program,
+              [&](const ProgramStep& step) { most = std::max(most, size_of_statistics(step)); });
+  return most;
+}
+
 }  // namespace
 
-PassProgram before_contrast(const PassProgram& pass, std::int32_t at) {
+PassProgram before_statistics(const PassProgram& pass, std::int32_t at) {
   const ProgramStep& step = pass.steps[at];
   PassProgram before = {};
   std::copy_n(pass.steps, at, before.steps);
   before.count = before.stencil = at;
   before.interpolation = pass.interpolation < at ? pass.interpolation : -1;
-  before.contrasts = step.contrast;
+  before.statistics = step.statistic;
   before.in_height = pass.in_height;
   before.in_width = pass.in_width;
   before.out_height = step.in_height;
@@ -170,6 +194,7 @@ PassMemory make_pass_memory(const AugmentPlan::Program& program, std::size_t pas
   PassMemory memory = {};
   memory.range = program.ranges[pass];
   memory.drawn_bytes = static_cast<std::uint32_t>(program.drawn_bytes);
+  memory.statistics_bytes = size_of_statistics(program);
   memory.stored = Stored::u8;
   if (pass + 1 < program.passes.size()) {
     if (program.ranges[pass + 1] == Range::unit) memory.stored = Stored::f32;
@@ -180,10 +205,11 @@ PassMemory make_pass_memory(const AugmentPlan::Program& program, std::size_t pas
   return memory;
 }
 
-std::size_t sums_bytes(const AugmentPlan::Program& program, std::size_t batch_size) {
+std::size_t statistics_bytes(const AugmentPlan::Program& program, std::size_t batch_size) {
   std::int32_t most = 0;
-  for (const PassProgram& pass : program.passes) most = std::max(most, pass.contrasts);
-  return round_up(static_cast<std::size_t>(most) * batch_size * sizeof(std::int64_t), kAlignment);
+  for (const PassProgram& pass : program.passes) most = std::max(most, pass.statistics);
+  return round_up(static_cast<std::size_t>(most) * batch_size * size_of_statistics(program),
+                  kAlignment);
 }
 
 std::size_t place_bytes(const AugmentPlan::Program& program, std::size_t batch_size) {
@@ -215,13 +241,14 @@ AugmentPlan::AugmentPlan(const DeviceChain& chain, std::size_t field, AugmentOut
         i + 1 < steps.size() ? steps[i + 1].before[field] : chain.outputs()[field];
     augment::require_sizes(steps[i].named.name, before);
     augment::require_sizes(steps[i].named.name, after);
-    augment::ProgramStep step = augment::lowered(steps[i], before, after);
-    if (step.kind == augment::StepKind::function) {
-      step.function = static_cast<std::int32_t>(program->functions.size());
-      program->functions.push_back({steps[i].named, *steps[i].named.op.device_function()});
-      augment::require_compiles(program->functions.back(), program->channels);
+    for (auto& [step, named] : augment::lowered(steps[i], before, after)) {
+      if (step.kind == augment::StepKind::function) {
+        step.function = static_cast<std::int32_t>(program->functions.size());
+        program->functions.push_back({*named, *named->op.device_function()});
+        augment::require_compiles(program->functions.back(), program->channels);
+      }
+      passes.add(step);
     }
-    passes.add(step);
   }
   passes.finish();
   program_ = std::move(program);
@@ -239,15 +266,15 @@ void AugmentPlan::specialize() {
 
 std::size_t AugmentPlan::launches() const {
   std::size_t count = program_->passes.size();
-  for (const augment::PassProgram& pass : program_->passes) {
-    count += static_cast<std::size_t>(pass.contrasts);
-  }
+  augment::visit_steps(*program_, [&](const augment::ProgramStep& step) {
+    if (step.statistic >= 0) count += augment::has_table(step.kind) ? 2 : 1;
+  });
   return count;
 }
 
 std::size_t AugmentPlan::scratch_bytes(std::size_t batch_size) const {
   const std::size_t places = std::min<std::size_t>(program_->passes.size() - 1, 2);
-  return augment::sums_bytes(*program_, batch_size) +
+  return augment::statistics_bytes(*program_, batch_size) +
          places * augment::place_bytes(*program_, batch_size);
 }
 

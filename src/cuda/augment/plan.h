@@ -25,15 +25,14 @@ struct AugmentPlan::Program {
 
 namespace augment {
 
-/// Returns the steps before step `at`, whose contrast needs the mean of their output.
-PassProgram before_contrast(const PassProgram& pass, std::int32_t at);
+/// Returns the steps before step `at`, which needs Statistics of their output.
+PassProgram before_statistics(const PassProgram& pass, std::int32_t at);
 
 /// Returns the formats that a pass reads and writes, without pointers.
 PassMemory make_pass_memory(const AugmentPlan::Program& program, std::size_t pass);
 
-// Scratch memory: sums of contrasts, and two buffers through which passes hand on images
-// alternately.
-std::size_t sums_bytes(const AugmentPlan::Program& program, std::size_t batch_size);
+// Scratch memory: Statistics, and two buffers through which passes hand on images alternately.
+std::size_t statistics_bytes(const AugmentPlan::Program& program, std::size_t batch_size);
 std::size_t place_bytes(const AugmentPlan::Program& program, std::size_t batch_size);
 
 }  // namespace augment

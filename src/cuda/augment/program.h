@@ -28,10 +28,27 @@ enum class StepKind : std::uint8_t {
   convert_color,
   grayscale,  ///< DrawnGrayscale
   jitter,     ///< DrawnJitter
-  function,   ///< user-defined, with fixed or random parameters; in float32
+  // The operations of adjust.h.
+  invert,
+  posterize,
+  solarize,
+  stretch,  ///< RandomAutocontrast
+  equalize,
+  function,  ///< user-defined, with fixed or random parameters; in float32
   // Steps that read neighboring pixels.
-  blur,  ///< DrawnBlur
+  blur,     ///< DrawnBlur
+  sharpen,  ///< RandomAdjustSharpness
 };
+
+/// A condition on the parameters of a sample: the integer at offset `at` in its block is `least` to
+/// `most`.
+struct Switch {
+  std::uint32_t at;  ///< in bytes
+  std::int32_t least;
+  std::int32_t most;
+};
+
+inline constexpr int kMostSwitches = 4;
 
 /// A divisor with the precomputed values for a fast division.
 struct Divisor {
@@ -56,6 +73,9 @@ struct ProgramStep {
   PaddingMode padding_mode;     ///< crop
   std::int32_t radius;          ///< blur: radius of the kernel
   std::uint32_t drawn;          ///< offset in a sample's block, in bytes
+  /// The step is applied to the samples for which all switches are true.
+  Switch switches[kMostSwitches];
+  std::int32_t switch_count;
   std::int32_t in_height;
   std::int32_t in_width;
   std::int32_t out_height;
@@ -64,7 +84,9 @@ struct ProgramStep {
   std::uint64_t mask_fill;  ///< crop: bits of the value in a mask
   std::uint32_t threshold;  ///< mask: RandomMask::threshold()
   bool dilates;             ///< mask: RandomMask::dilate
-  std::int8_t contrast;     ///< jitter: index among the contrasts of the pass, or -1
+  std::int8_t statistic;    ///< index of its Statistics in the pass, or -1 if it needs none
+  std::int32_t bits;        ///< posterize
+  float amount;             ///< solarize: threshold; sharpen: weight
   std::int32_t function;    ///< index in AugmentPlan::Program::functions
   float subtracted[4];      ///< normalize: subtracted before the division
   Divisor divisor[4];       ///< for normalize and scale
@@ -72,8 +94,8 @@ struct ProgramStep {
 };
 
 inline constexpr int kMostSteps = 24;
-/// Maximum number of steps of a pass that need the mean of their input image.
-inline constexpr int kMostContrasts = 4;
+/// Maximum number of steps of a pass that need Statistics.
+inline constexpr int kMostStatistics = 4;
 
 /// The steps that one kernel applies to every image of a batch: moves, at most one interpolation,
 /// moves, at most one stencil, and then steps that need no other pixel. Arithmetic on single pixels
@@ -83,7 +105,7 @@ struct PassProgram {
   std::int32_t count;
   std::int32_t interpolation;  ///< index of the interpolation's step, or -1
   std::int32_t stencil;        ///< index of the stencil's step, or count
-  std::int32_t contrasts;      ///< number of contrasts, all before the stencil
+  std::int32_t statistics;     ///< number of steps with Statistics, all before the stencil
   std::int32_t mask;           ///< the first masking step of plain_steps, or -1
   /// True if the moves before the interpolation (before the stencil, if there is none) never leave
   /// the image: crops without padding and flips, none after an erasing or masking step. They are

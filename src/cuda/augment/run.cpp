@@ -7,11 +7,12 @@ namespace {
 
 using augment::PassMemory;
 
-void clear_sums(const augment::PassProgram& pass, const PassMemory& memory, cudaStream_t stream) {
-  if (pass.contrasts == 0) return;
+void clear_statistics(const augment::PassProgram& pass, const PassMemory& memory,
+                      cudaStream_t stream) {
+  if (pass.statistics == 0) return;
   const auto bytes =
-      static_cast<std::size_t>(pass.contrasts * memory.batch_size) * sizeof(std::int64_t);
-  check_cuda(cudaMemsetAsync(memory.sums, 0, bytes, stream));
+      static_cast<std::size_t>(pass.statistics * memory.batch_size) * memory.statistics_bytes;
+  check_cuda(cudaMemsetAsync(memory.statistics, 0, bytes, stream));
 }
 
 }  // namespace
@@ -30,7 +31,7 @@ void augment_async(const AugmentPlan& plan, std::size_t batch_size, const std::b
                          return launch_masks(pass, memory, batch_size, size_bytes(program.in),
                                              stream.get());
                        }
-                       clear_sums(pass, memory, stream.get());
+                       clear_statistics(pass, memory, stream.get());
                        program.special[i].launch(memory, stream.get());
                      });
 }

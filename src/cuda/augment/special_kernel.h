@@ -16,9 +16,9 @@ namespace slipstream::augment {
 /// Everything that a kernel is compiled for.
 struct SpecialPurpose {
   PassProgram pass;
-  /// The step that needs the mean of the pass's output: its terms are then summed instead of
-  /// stored.
-  std::optional<ProgramStep> contrast;
+  /// The step that needs Statistics of the pass's output, which are then collected instead of
+  /// storing the output.
+  std::optional<ProgramStep> measured;
   PassMemory formats;  ///< without pointers
   std::int32_t channels;
   LaunchShape shape;

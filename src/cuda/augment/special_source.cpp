@@ -47,6 +47,9 @@ class Initializer {
   Initializer& add(const ColorMatrix& matrix) {
     return put(Initializer().add(matrix.row).add(matrix.offset).text());
   }
+  Initializer& add(const Switch& by) {
+    return put(Initializer().add(by.at).add(by.least).add(by.most).text());
+  }
   Initializer& add(const ProgramStep& step);
 
   std::string text() const { return "{" + text_ + "}"; }
@@ -67,17 +70,18 @@ Initializer& Initializer::add(const ProgramStep& step) {
   Initializer list;
   list.add(step.kind).add(step.range).add(step.is_rigid).add(step.interpolates);
   list.add(step.interpolation).add(step.antialias).add(step.pads).add(step.padding_mode);
-  list.add(step.radius).add(step.drawn);
+  list.add(step.radius).add(step.drawn).add(step.switches).add(step.switch_count);
   list.add(step.in_height).add(step.in_width).add(step.out_height).add(step.out_width);
-  list.add(step.fill).add(step.mask_fill).add(step.threshold).add(step.dilates).add(step.contrast);
-  list.add(step.function).add(step.subtracted).add(step.divisor).add(step.matrix);
+  list.add(step.fill).add(step.mask_fill).add(step.threshold).add(step.dilates).add(step.statistic);
+  list.add(step.bits).add(step.amount).add(step.function);
+  list.add(step.subtracted).add(step.divisor).add(step.matrix);
   return put(list.text());
 }
 
 std::string to_source(const PassProgram& pass) {
   Initializer list;
   list.add(pass.steps, static_cast<std::size_t>(pass.count));
-  list.add(pass.count).add(pass.interpolation).add(pass.stencil).add(pass.contrasts);
+  list.add(pass.count).add(pass.interpolation).add(pass.stencil).add(pass.statistics);
   list.add(pass.mask)
       .add(pass.has_plain_moves)
       .add(pass.has_plain_flips)
@@ -135,14 +139,14 @@ std::string special_source(const SpecialPurpose& purpose) {
   const PassProgram& pass = purpose.pass;
   const PassMemory& formats = purpose.formats;
   const bool is_plain = pass.stencil == pass.count;
-  const std::string kind = purpose.contrast ? "sum" : (is_plain ? "plain" : "blur");
+  const std::string kind = purpose.measured ? "statistics" : (is_plain ? "plain" : "blur");
   std::ostringstream text;
   text << "#define SLIPSTREAM_SPECIALIZED\n#include \"cuda/augment/launch_shape.h\"\n"
        << "#include \"cuda/augment/program.h\"\n"
        << purpose.functions << "namespace slipstream::augment {\n"
        << "__device__ constexpr PassProgram kPass = " << to_source(pass) << ";\n";
-  if (purpose.contrast) {
-    text << "__device__ constexpr ProgramStep kContrast = " << to_source(*purpose.contrast)
+  if (purpose.measured) {
+    text << "__device__ constexpr ProgramStep kMeasured = " << to_source(*purpose.measured)
          << ";\n";
   }
   text << "__device__ constexpr LaunchShape kShape = " << to_source(purpose.shape) << ";\n}\n"
@@ -152,12 +156,13 @@ std::string special_source(const SpecialPurpose& purpose) {
                     : std::to_string(kBlurThreads) + ", " + std::to_string(kBlurBlocks))
        << ") special_pass(PassMemory memory) {\n"
        << "memory.drawn_bytes = " << formats.drawn_bytes << ";\n"
+       << "memory.statistics_bytes = " << formats.statistics_bytes << ";\n"
        << "memory.range = static_cast<Range>(" << static_cast<int>(formats.range) << ");\n"
        << "memory.stored = static_cast<Stored>(" << static_cast<int>(formats.stored) << ");\n"
        << "memory.is_planar = " << (formats.is_planar ? "true" : "false") << ";\n"
        << kind << "_block<" << purpose.channels << ", " << to_string(choose_way(pass));
   if (!is_plain) text << ", " << unrolled_radius(pass);
-  text << ">(kPass, " << (purpose.contrast ? "kContrast, " : "") << "memory, kShape);\n}\n}\n";
+  text << ">(kPass, " << (purpose.measured ? "kMeasured, " : "") << "memory, kShape);\n}\n}\n";
   return text.str();
 }
 

@@ -80,9 +80,9 @@ template <Way kWay>
 __device__ __forceinline__ void lay_out(const PassProgram& pass, const std::byte* drawn,
                                         const Prepared& prepared, const Box& wanted,
                                         const StageSpace& room, int channels, Stage& stage) {
-  stage.fits = pass.is_staged;
-  if (!stage.fits) return;
   const ProgramStep& step = pass.steps[pass.interpolation];
+  stage.fits = pass.is_staged && applies(step, drawn);
+  if (!stage.fits) return;
   const std::int32_t behind_turn = pass.turn >= 0 ? pass.turn + 1 : pass.interpolation + 1;
   stage.after = plain_move(pass, drawn, behind_turn, pass.stencil);
   stage.before = {0, 0, 1, 1};

@@ -40,7 +40,8 @@ __device__ __forceinline__ void prepare(const PassProgram& pass, const PassMemor
                                         std::int64_t image, const std::byte* drawn,
                                         Prepared& prepared) {
   prepared = prepared_for(pass, drawn);
-  set_means(pass, memory.sums + image, memory.batch_size, prepared);
+  set_statistics(pass, memory.statistics + image * memory.statistics_bytes,
+                 memory.batch_size * memory.statistics_bytes, prepared);
 }
 
 /// Rows top to bottom - 1 and columns left to right - 1.

@@ -7,7 +7,8 @@
 
 #include "cuda/augment/blur_kernel.h"
 #include "cuda/augment/kernels.h"
-#include "cuda/augment/sum_kernel.h"
+#include "cuda/augment/statistics_kernel.h"
+#include "cuda/augment/tables.h"
 
 // Runs the kernels on the host, one block after another.
 namespace slipstream::test {
@@ -56,17 +57,29 @@ void with_way(Way way, const Use& use) {
 }
 
 template <int C>
+void set_tables(const augment::ProgramStep& step, const PassMemory& memory) {
+  for (std::int64_t image = 0; image < memory.batch_size; ++image) {
+    for (std::int32_t level = 0; level < augment::kLevels; ++level) {
+      augment::set_table(step, memory.drawn + image * memory.drawn_bytes, C, level,
+                         augment::image_statistics(memory, step.statistic, image));
+    }
+  }
+}
+
+template <int C>
 void run_pass(const PassProgram& pass, const PassMemory& memory) {
-  std::fill_n(memory.sums, pass.contrasts * memory.batch_size, 0);
+  std::fill_n(memory.statistics, pass.statistics * memory.batch_size * memory.statistics_bytes,
+              std::byte{0});
   for (std::int32_t at = 0; at < pass.count; ++at) {
     const augment::ProgramStep& step = pass.steps[at];
-    if (step.kind != augment::StepKind::jitter || step.contrast < 0) continue;
-    const PassProgram before = augment::before_contrast(pass, at);
+    if (step.statistic < 0) continue;
+    const PassProgram before = augment::before_statistics(pass, at);
     const LaunchShape shape = augment::launch_shape(before, C, memory.drawn_bytes, kLimits);
     with_way(augment::choose_way(before), [&]<Way kWay>() {
       run_grid(shape, memory, augment::kPlainThreads,
-               [&] { augment::sum_block<C, kWay>(before, step, memory, shape); });
+               [&] { augment::statistics_block<C, kWay>(before, step, memory, shape); });
     });
+    if (augment::has_table(step.kind)) set_tables<C>(step, memory);
   }
   const LaunchShape shape = augment::launch_shape(pass, C, memory.drawn_bytes, kLimits);
   with_way(augment::choose_way(pass),

@@ -60,6 +60,14 @@ Bytes extreme_floats(const FieldSpec& spec, std::uint32_t seed) {
   return bytes;
 }
 
+FieldSpec image_field(std::int64_t height, std::int64_t width, std::int64_t channels, DType dtype) {
+  return {"image", FieldKind::image, dtype, {height, width, channels}, 0};
+}
+
+FieldSpec mask_field(std::int64_t height, std::int64_t width, DType dtype) {
+  return {"mask", FieldKind::mask, dtype, {height, width}, 10};
+}
+
 Bytes arrange_output(const ConstArray& image, const AugmentOutput& output) {
   const Shape& shape = image.shape;
   const std::size_t channels = shape.rank == 3 ? static_cast<std::size_t>(shape[2]) : 1;

@@ -14,6 +14,11 @@ Bytes noise(const FieldSpec& spec, std::uint32_t seed);
 /// float32 values of every magnitude, including zeros of both signs, but no infinities.
 Bytes extreme_floats(const FieldSpec& spec, std::uint32_t seed);
 
+FieldSpec image_field(std::int64_t height, std::int64_t width, std::int64_t channels = 3,
+                      DType dtype = DType::uint8);
+/// Describes a mask of ten classes.
+FieldSpec mask_field(std::int64_t height, std::int64_t width, DType dtype = DType::int64);
+
 /// Converts a finished image or mask to the layout and type of `output`.
 Bytes arrange_output(const ConstArray& image, const AugmentOutput& output);
 

@@ -66,5 +66,16 @@ inline unsigned long long atomicAdd(unsigned long long* to, unsigned long long v
   return *to - value;
 }
 
+inline std::uint32_t atomicAdd(std::uint32_t* to, std::uint32_t value) {
+  *to += value;
+  return *to - value;
+}
+
+inline std::uint32_t atomicMax(std::uint32_t* to, std::uint32_t value) {
+  const std::uint32_t before = *to;
+  *to = std::max(before, value);
+  return before;
+}
+
 inline std::int32_t min(std::int32_t a, std::int32_t b) { return a < b ? a : b; }
 inline std::int32_t max(std::int32_t a, std::int32_t b) { return a > b ? a : b; }

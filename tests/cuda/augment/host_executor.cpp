@@ -1,7 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstring>
+
 #include "cuda/augment/chain_cases.h"
 #include "cuda/augment/host_forms.h"
+
+#include "cuda/augment/measure.h"
+#include "cuda/augment/tables.h"
 
 // Runs the kernels' arithmetic on the host, one pixel after another.
 namespace slipstream::test {
@@ -17,9 +23,12 @@ struct Image {
   std::int32_t width;
   std::vector<Pixel<C>> pixels;
 
-  Pixel<C>& at(std::int32_t y, std::int32_t x) {
-    return pixels[static_cast<std::size_t>(y) * static_cast<std::size_t>(width) +
-                  static_cast<std::size_t>(x)];
+  Pixel<C>& at(std::int32_t y, std::int32_t x) { return pixels[index(y, x)]; }
+  const Pixel<C>& at(std::int32_t y, std::int32_t x) const { return pixels[index(y, x)]; }
+
+  std::size_t index(std::int32_t y, std::int32_t x) const {
+    return static_cast<std::size_t>(y) * static_cast<std::size_t>(width) +
+           static_cast<std::size_t>(x);
   }
 };
 
@@ -50,51 +59,93 @@ Image<C> blurred(Image<C> in, const DrawnBlur& blur, std::int32_t radius, bool a
   return out;
 }
 
-/// Returns the sum for step `at` as the preceding pass computes it.
+/// Adds the pixels of `image` before step `at` of a pass to the statistics that `step` needs.
 template <int C>
-std::int64_t sum_before(const augment::Image& image, const augment::Prepared& prepared,
-                        std::int32_t at) {
-  const PassProgram before = augment::before_contrast(image.pass, at);
-  augment::Prepared with_means = augment::prepared_for(before, image.drawn);
-  std::copy(std::begin(prepared.mean), std::end(prepared.mean), with_means.mean);
-  const augment::Image from{before, image.drawn, with_means, image.source, {}};
-  std::int64_t sum = 0;
-  for (std::int32_t y = 0; y < before.out_height; ++y) {
-    for (std::int32_t x = 0; x < before.out_width; ++x) {
-      const Pixel<C> pixel = before.interpolation >= 0
-                                 ? augment::pixel_before<C, true>(from, before.stencil, y, x)
-                                 : augment::pixel_before<C, false>(from, before.stencil, y, x);
-      sum += augment::contrast_term<C>(from, image.pass.steps[at], pixel);
+void collect(const augment::Image& image, const ProgramStep& step, std::int32_t at,
+             augment::Statistics& to) {
+  const augment::Measure measure = augment::measured(step, image.drawn);
+  augment::Collected<C> all;
+  for (std::int32_t y = 0; y < step.in_height; ++y) {
+    for (std::int32_t x = 0; x < step.in_width; ++x) {
+      const Pixel<C> pixel = image.pass.interpolation >= 0
+                                 ? augment::pixel_before<C, true>(image, at, y, x)
+                                 : augment::pixel_before<C, false>(image, at, y, x);
+      if (measure == augment::Measure::sum) all.sum += augment::sum_term<C>(image, step, pixel);
+      all.add(pixel);
+      for (int c = 0; measure == augment::Measure::counts && c < C; ++c)
+        ++to.count[c][static_cast<int>(pixel.value[c])];
     }
   }
-  return sum;
+  to.sum = all.sum;
+  std::copy_n(all.least, C, to.least);
+  std::copy_n(all.most, C, to.most);
+}
+
+using AllStatistics = std::array<augment::Statistics, augment::kMostStatistics>;
+
+/// Computes the statistics of all steps, and checks that the kernels for statistics would read the
+/// same pixels.
+template <int C>
+void set_all_statistics(const augment::Image& image, augment::Prepared& prepared,
+                        AllStatistics& all) {
+  const PassProgram& pass = image.pass;
+  const auto* const memory = reinterpret_cast<const std::byte*>(all.data());
+  augment::set_statistics(pass, memory, sizeof(augment::Statistics), prepared);
+  for (std::int32_t at = 0; at < pass.count; ++at) {
+    const ProgramStep& step = pass.steps[at];
+    if (step.statistic < 0) continue;
+    augment::Statistics& of = all[static_cast<std::size_t>(step.statistic)];
+    collect<C>(image, step, at, of);
+    const PassProgram before = augment::before_statistics(pass, at);
+    augment::Prepared before_prepared = augment::prepared_for(before, image.drawn);
+    augment::set_statistics(before, memory, sizeof(augment::Statistics), before_prepared);
+    augment::Statistics again = {};
+    collect<C>({before, image.drawn, before_prepared, image.source, {}}, step, at, again);
+    EXPECT_EQ(std::memcmp(&again, &of, sizeof(of)), 0);
+    for (std::int32_t level = 0; augment::has_table(step.kind) && level < augment::kLevels; ++level)
+      augment::set_table(step, image.drawn, C, level, of);
+    augment::set_statistics(pass, memory, sizeof(augment::Statistics), prepared);
+  }
 }
 
 template <int C>
-void set_image_means(const augment::Image& image, augment::Prepared& prepared) {
-  const PassProgram& pass = image.pass;
-  std::int64_t sums[augment::kMostContrasts] = {};
-  for (std::int32_t at = 0; at < pass.count; ++at) {
-    const ProgramStep& step = pass.steps[at];
-    if (step.kind != augment::StepKind::jitter || step.contrast < 0) continue;
-    for (std::int32_t y = 0; y < step.in_height; ++y) {
-      for (std::int32_t x = 0; x < step.in_width; ++x) {
-        const Pixel<C> pixel = pass.interpolation >= 0
-                                   ? augment::pixel_before<C, true>(image, at, y, x)
-                                   : augment::pixel_before<C, false>(image, at, y, x);
-        sums[step.contrast] += augment::contrast_term<C>(image, step, pixel);
+Image<C> sharpened_image(const Image<C>& in, float weight, Range range) {
+  Image<C> out = in;
+  for (std::int32_t y = 1; y + 1 < in.height; ++y) {
+    for (std::int32_t x = 1; x + 1 < in.width; ++x) {
+      for (int c = 0; c < C; ++c) {
+        float around[3][3];
+        for (int i = 0; i < 9; ++i)
+          around[i / 3][i % 3] = in.at(y - 1 + i / 3, x - 1 + i % 3).value[c];
+        out.at(y, x).value[c] = sharpened(
+            around[1][1], augment::sum_around(around[0], around[1], around[2]), weight, range);
       }
     }
-    EXPECT_EQ(sums[step.contrast], sum_before<C>(image, prepared, at));
-    augment::set_means(pass, sums, 1, prepared);
   }
+  return out;
+}
+
+/// Applies the stencil of a pass.
+template <int C>
+Image<C> after_stencil(Image<C> image, const ProgramStep& step, const std::byte* drawn) {
+  if (!augment::applies(step, drawn)) return image;
+  if (step.kind == augment::StepKind::sharpen)
+    return sharpened_image(image, step.amount, step.range);
+  const auto& blur = augment::drawn_at<DrawnBlur>(step, drawn);
+  image = blurred<C>(blurred<C>(image, blur, step.radius, true), blur, step.radius, false);
+  for (Pixel<C>& pixel : image.pixels) {
+    if (step.range != Range::levels) continue;
+    for (float& value : pixel.value) value = to_level(value);
+  }
+  return image;
 }
 
 template <int C>
 Image<C> evaluate_pass(const PassProgram& pass, const std::byte* drawn, const Source& source) {
   augment::Prepared prepared = augment::prepared_for(pass, drawn);
   const augment::Image from{pass, drawn, prepared, source, {}};
-  set_image_means<C>(from, prepared);
+  AllStatistics statistics{};
+  set_all_statistics<C>(from, prepared, statistics);
   Image<C> image = make_blank_image<C>(pass.out_height, pass.out_width);
   for (std::int32_t y = 0; y < image.height; ++y) {
     for (std::int32_t x = 0; x < image.width; ++x) {
@@ -104,15 +155,9 @@ Image<C> evaluate_pass(const PassProgram& pass, const std::byte* drawn, const So
     }
   }
   if (pass.stencil == pass.count) return image;
-  const ProgramStep& step = pass.steps[pass.stencil];
-  const auto& blur = augment::drawn_at<DrawnBlur>(step, drawn);
-  image = blurred<C>(blurred<C>(image, blur, step.radius, true), blur, step.radius, false);
-  for (Pixel<C>& pixel : image.pixels) {
-    if (step.range == Range::levels) {
-      for (float& value : pixel.value) value = to_level(value);
-    }
+  image = after_stencil<C>(image, pass.steps[pass.stencil], drawn);
+  for (Pixel<C>& pixel : image.pixels)
     pixel = augment::gone_through<C>(from, pass.stencil + 1, pass.count, pixel);
-  }
   return image;
 }
 

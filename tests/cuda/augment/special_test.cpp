@@ -4,6 +4,7 @@
 #include "cuda/augment/kernels.h"
 #include "cuda/augment/plan.h"
 #include "slipstream/core/error.h"
+#include "slipstream/transforms/adjust.h"
 #include "slipstream/transforms/blur.h"
 #include "slipstream/transforms/color.h"
 #include "slipstream/transforms/masking.h"
@@ -32,9 +33,9 @@ std::string generate_code(const AugmentPlan& plan) {
   return augment::compiled(augment::special_source(purpose), "sm_90");
 }
 
-/// Returns the code that computes the sums for the contrast of step `at`.
-std::string generate_sum_code(const AugmentPlan& plan, std::int32_t at) {
-  const auto purpose = augment::purpose_of_sums(plan.program(), 0, at, kLimits);
+/// Returns the code that collects the statistics that step `at` needs.
+std::string generate_statistics_code(const AugmentPlan& plan, std::int32_t at) {
+  const auto purpose = augment::purpose_of_statistics(plan.program(), 0, at, kLimits);
   return augment::compiled(augment::special_source(purpose), "sm_90");
 }
 
@@ -82,7 +83,7 @@ TEST(LaunchShapeTest, BlurFitsSharedMemoryOrIsRefused) {
   }
 }
 
-TEST(SpecialKernelTest, SumKernelOfEveryContrastCompiles) {
+TEST(SpecialKernelTest, StatisticsKernelOfEveryContrastCompiles) {
   const ColorJitter jitter{.contrast = {0.5, 1}, .hue = {0, 0.1}};
   const AugmentPlan plan = build_plan({{"first", jitter},
                                        {"crop", RandomResizedCrop{{48, 40}}},
@@ -92,7 +93,20 @@ TEST(SpecialKernelTest, SumKernelOfEveryContrastCompiles) {
                                        {"third", jitter},
                                        {"blur", GaussianBlur{7, {0.1, 2}}}});
   for (const std::int32_t at : {0, 2, 5})
-    EXPECT_EQ(generate_sum_code(plan, at).substr(1, 3), "ELF");
+    EXPECT_EQ(generate_statistics_code(plan, at).substr(1, 3), "ELF");
+}
+
+TEST(SpecialKernelTest, KernelsOfAdjustmentsCompile) {
+  const Chain chain = {{"stretch", RandomAutocontrast{}}, {"equalize", RandomEqualize{}},
+                       {"invert", RandomInvert{}},        {"posterize", RandomPosterize{3}},
+                       {"solarize", RandomSolarize{100}}, {"sharpen", RandomAdjustSharpness{2}},
+                       {"again", RandomInvert{}}};
+  for (const std::int64_t channels : {1, 3}) {
+    const AugmentPlan plan = build_plan(chain, {}, channels);
+    EXPECT_EQ(generate_code(plan).substr(1, 3), "ELF");
+    for (const std::int32_t at : {0, 1})
+      EXPECT_EQ(generate_statistics_code(plan, at).substr(1, 3), "ELF");
+  }
 }
 
 TEST(SpecialKernelTest, UserFunctionsCompile) {
