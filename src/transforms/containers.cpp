@@ -9,6 +9,7 @@
 #include "core/number_text.h"
 #include "slipstream/core/error.h"
 #include "transforms/checks.h"
+#include "transforms/contained.h"
 #include "transforms/geometry.h"
 
 namespace slipstream {
@@ -16,21 +17,11 @@ namespace {
 
 constexpr std::size_t kMostTransforms = 64;
 
-/// Returns the key of the operation at `index` of a container. It has another seed, generated from
-/// one of the container's last blocks, which the container does not use for other purposes.
-RandomKey nested_key(const RandomKey& key, std::size_t index) {
-  constexpr std::uint32_t kLastBlock = (1U << 26) - 1;
-  const PhiloxBlock words = key.block(kLastBlock - static_cast<std::uint32_t>(index));
-  RandomKey nested = key;
-  nested.seed = words[0] | std::uint64_t{words[1]} << 32;
-  return nested;
-}
-
 /// The parameters of one contained operation, generated for one sample.
 class NestedParameters {
  public:
   NestedParameters(const AnyOp& op, const DrawnContainer& drawn, std::size_t index)
-      : NestedParameters(op, nested_key(drawn.key, index), drawn.shape) {}
+      : NestedParameters(op, contained_key(drawn.key, index), drawn.shape) {}
   NestedParameters(const AnyOp& op, const RandomKey& key, const Shape& shape)
       : words_(op.drawn_bytes() / sizeof(std::max_align_t) + 1) {
     op.draw(key, shape, data());
@@ -44,7 +35,7 @@ class NestedParameters {
 /// Generates the parameters of all operations, because a sample must fit all of them.
 void require_fit(const std::vector<NamedOp>& transforms, const RandomKey& key, const Shape& shape) {
   for (std::size_t i = 0; i < transforms.size(); ++i)
-    NestedParameters(transforms[i].op, nested_key(key, i), shape);
+    NestedParameters(transforms[i].op, contained_key(key, i), shape);
 }
 
 void require_drawn_shape(std::string_view op, const DrawnContainer& drawn, const ConstArray& in) {
@@ -109,6 +100,22 @@ void require_transforms(std::string_view container, const std::vector<NamedOp>& 
 }
 
 }  // namespace
+
+const std::vector<NamedOp>* contained_ops(const AnyOp& op) {
+  if (const auto* held = op.get_if<RandomApply>()) return &held->transforms;
+  if (const auto* held = op.get_if<RandomChoice>()) return &held->transforms;
+  return nullptr;
+}
+
+// The operation has another seed, generated from one of the container's last blocks, which the
+// container does not use for other purposes.
+RandomKey contained_key(const RandomKey& key, std::size_t index) {
+  constexpr std::uint32_t kLastBlock = (1U << 26) - 1;
+  const PhiloxBlock words = key.block(kLastBlock - static_cast<std::uint32_t>(index));
+  RandomKey contained = key;
+  contained.seed = words[0] | std::uint64_t{words[1]} << 32;
+  return contained;
+}
 
 void RandomApply::validate() const {
   require_all([&] { require_transforms(kName, transforms); },

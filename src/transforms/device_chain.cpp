@@ -9,6 +9,7 @@
 #include "slipstream/transforms/op.h"
 #include "slipstream/transforms/resize.h"
 #include "slipstream/transforms/transforms.h"
+#include "transforms/contained.h"
 #include "transforms/geometry.h"
 
 namespace slipstream {
@@ -20,6 +21,30 @@ constexpr std::int64_t kMostPixels = 1 << 14;  ///< per side
 
 std::int64_t canvas_side(std::int64_t side) {
   return std::max(side, std::min(kCanvas * side, kMostPixels));
+}
+
+/// Returns the operations in `op` if it is a container. Their parameters start at `offset`, which
+/// is increased by their size.
+std::vector<DeviceChain::Contained> place_contained(const AnyOp& op, std::size_t& offset) {
+  std::vector<DeviceChain::Contained> placed;
+  const std::vector<NamedOp>* const contained = contained_ops(op);
+  if (contained == nullptr) return placed;
+  for (const NamedOp& named : *contained) {
+    DeviceChain::Contained& each = placed.emplace_back(DeviceChain::Contained{named, offset, {}});
+    offset += round_up(named.op.drawn_bytes(), kDrawnAlignment);
+    each.contained = place_contained(named.op, offset);
+  }
+  return placed;
+}
+
+/// Generates the parameters of the operations in a container that has `key`.
+void draw_contained(const std::vector<DeviceChain::Contained>& contained, const RandomKey& key,
+                    const Shape& shape, std::byte* block) {
+  for (std::size_t i = 0; i < contained.size(); ++i) {
+    const RandomKey own = contained_key(key, i);
+    contained[i].named.op.draw(own, shape, block + contained[i].drawn_offset_bytes);
+    draw_contained(contained[i].contained, own, shape, block);
+  }
 }
 
 }  // namespace
@@ -53,10 +78,11 @@ DeviceChain::DeviceChain(std::vector<NamedOp> operations, std::uint32_t first,
     try {
       named.op.validate();
       const FieldSpec* reference = drawn_for(named.op, outputs_);
-      Step step{named, drawn_bytes_, std::nullopt, outputs_};
+      Step step{named, drawn_bytes_, std::nullopt, outputs_, {}};
       if (reference != nullptr) step.drawn_for = reference->shape;
       outputs_ = fields_after(named.op, std::move(outputs_));
       drawn_bytes_ += round_up(named.op.drawn_bytes(), kDrawnAlignment);
+      step.contained = place_contained(named.op, drawn_bytes_);
       steps_.push_back(std::move(step));
     } catch (const Refused& refused) {
       throw Refused("transform '" + named.name + "': " + refused.what());
@@ -87,6 +113,7 @@ void DeviceChain::draw(RandomKey key, std::byte* to, const DrawnCrop* canvas) co
       std::memcpy(at, canvas, sizeof(*canvas));
     } else if (step.drawn_for) {
       step.named.op.draw(key, *step.drawn_for, at);
+      draw_contained(step.contained, key, *step.drawn_for, to);
     }
     ++key.operation;
   }

@@ -30,6 +30,14 @@ std::optional<OnCanvas> on_canvas(const AnyOp& op);
 /// thread-safe.
 class DeviceChain {
  public:
+  /// An operation in a container (containers.h) and the position of its parameters. They are
+  /// generated for the same image as those of the container, with the keys that the container uses.
+  struct Contained {
+    NamedOp named;
+    std::size_t drawn_offset_bytes;    ///< inside a sample's block, a multiple of 16
+    std::vector<Contained> contained;  ///< if it is a container, too
+  };
+
   /// One operation and the position of its parameters.
   struct Step {
     NamedOp named;
@@ -37,7 +45,8 @@ class DeviceChain {
     /// Shape, before this operation, of the first image that it touches, else of the first field;
     /// no value if it touches none.
     std::optional<Shape> drawn_for;
-    std::vector<FieldSpec> before;  ///< all fields before this operation
+    std::vector<FieldSpec> before;     ///< all fields before this operation
+    std::vector<Contained> contained;  ///< if it is a container
   };
 
   /// `operations` are in order; the first has index `first` in the whole chain. `fields` describe a

@@ -67,6 +67,19 @@ def test_color_transforms_and_custom_functions_are_allowed_with_masks(shapes):
     assert [(images.shape[2:], masks.shape[-2:]) for images, masks in batches] == [((16, 16), (16, 16))] * 2
 
 
+@pytest.mark.parametrize("container", [T.RandomApply, T.RandomChoice])
+def test_containers_move_masks_like_images_in_workers_and_on_the_device(shapes, container, device):
+    moves = [T.RandomHorizontalFlip(1), T.RandomVerticalFlip(1), T.ColorJitter(0.4), T.RandomRotation(90)]
+    chain = T.Compose([T.CenterCrop(16), container(moves)])
+    on_device = {"device": device, "transforms_device": "cuda"} if device == "cuda" else {}
+    expected = list(ss.DataLoader(ss.open_dataset(shapes, chain), 3, seed=2, num_workers=1))
+    batches = list(ss.DataLoader(ss.open_dataset(shapes, chain), 3, seed=2, num_workers=2, **on_device))
+    for theirs, ours in zip(expected, batches, strict=True):
+        assert all(torch.equal(a, b.cpu()) for a, b in zip(theirs, ours, strict=True))
+    plain = list(ss.DataLoader(ss.open_dataset(shapes, T.CenterCrop(16)), 3, seed=2, num_workers=1))
+    assert any(not torch.equal(a[1], b[1]) for a, b in zip(plain, expected, strict=True))
+
+
 IMAGE = torch.arange(3 * 6 * 8, dtype=torch.uint8).view(3, 6, 8)
 
 

@@ -107,6 +107,7 @@ def test_random_transform_of_one_image_uses_the_generator_of_pytorch(device):
     assert {*flipped} == {True, False}
 
 
+JITTER = T.ColorJitter(0.4, 0.4, 0.4, 0.1)
 SWITCHED = {
     "invert": T.RandomInvert(),
     "posterize": T.RandomPosterize(3),
@@ -114,6 +115,8 @@ SWITCHED = {
     "sharpness": T.RandomAdjustSharpness(3),
     "autocontrast": T.RandomAutocontrast(),
     "equalize": T.RandomEqualize(),
+    "apply": T.RandomApply([JITTER, T.RandomResizedCrop((33, 40)), T.GaussianBlur(5)]),
+    "choice": T.RandomChoice([JITTER, T.RandomRotation(30), T.RandomApply([T.RandomAutocontrast()])]),
 }
 
 

@@ -1,11 +1,15 @@
 #include "cuda/augment/lower.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
 
 #include "cuda/augment/divisor.h"
 #include "slipstream/core/error.h"
 #include "slipstream/transforms/adjust.h"
 #include "slipstream/transforms/blur.h"
+#include "slipstream/transforms/containers.h"
 #include "slipstream/transforms/masking.h"
 #include "slipstream/transforms/resize.h"
 #include "slipstream/transforms/warp.h"
@@ -187,6 +191,86 @@ bool lower_as_any(const AnyOp& op, ProgramStep& step) {
   return (lower_as<Ops>(op, step) || ...);
 }
 
+[[noreturn]] void refuse_step(const NamedOp& transform, const std::string& problem) {
+  throw Refused("transform '" + transform.name + "': " + problem);
+}
+
+/// Converts the operations of one step of a chain.
+class Lowering {
+ public:
+  Lowering(const NamedOp& transform, const FieldSpec& before, const FieldSpec& after)
+      : transform_(transform), before_(before), after_(after) {
+    empty_.statistic = -1;
+    empty_.range = dtype_range(before.dtype);
+    empty_.in_height = side(before.shape, 0);
+    empty_.in_width = side(before.shape, 1);
+    empty_.out_height = side(after.shape, 0);
+    empty_.out_width = side(after.shape, 1);
+  }
+
+  /// Adds the steps of `named`, whose parameters are at offset `drawn`. `contained` are the
+  /// operations in it, if it is a container.
+  void add(const NamedOp& named, std::size_t drawn,
+           const std::vector<DeviceChain::Contained>& contained) {
+    if (!named.op.touches(before_.kind)) return;
+    if (!contained.empty()) return add_contained(named, drawn, contained);
+    require_switch();
+    ProgramStep step = empty_;
+    step.drawn = static_cast<std::uint32_t>(drawn);
+    if (named.op.device_function()) {
+      step.kind = StepKind::function;
+    } else if (!lower_as_any<CenterCrop, RandomCrop, Pad, RandomResizedCrop, Resize,
+                             RandomHorizontalFlip, RandomVerticalFlip, RandomRotation, RandomAffine,
+                             GaussianBlur, ToDtype, Normalize, Divide, ConvertColor, Grayscale,
+                             RandomGrayscale, ColorJitter, RandomErasing, RandomMask, RandomInvert,
+                             RandomPosterize, RandomSolarize, RandomAdjustSharpness,
+                             RandomAutocontrast, RandomEqualize>(named.op, step)) {
+      refuse_step(transform_, "'" + std::string(named.op.name()) +
+                                  "' cannot run on the device; run it on the loader's threads");
+    }
+    if (before_.kind == FieldKind::mask) {
+      step.interpolates = false;
+      step.interpolation = mask_interpolation(step.interpolation);
+      step.mask_fill = mask_fill(named.op, before_.dtype);
+    }
+    if (!changes_nothing(step)) steps_.push_back({step, &named});
+  }
+
+  std::vector<LoweredStep> take() { return std::move(steps_); }
+
+ private:
+  void add_contained(const NamedOp& container, std::size_t drawn,
+                     const std::vector<DeviceChain::Contained>& contained) {
+    const bool is_choice = container.op.get_if<RandomChoice>() != nullptr;
+    if (before_.dtype != after_.dtype || before_.shape != after_.shape)
+      refuse_step(transform_,
+                  "'" + std::string(container.op.name()) + "' changes the size or dtype of '" +
+                      before_.name +
+                      "', which the device does not support; run it on the loader's threads");
+    require_switch();
+    Switch& by = empty_.switches[empty_.switch_count++];
+    for (std::size_t i = 0; i < contained.size(); ++i) {
+      const std::int32_t applied = is_choice ? static_cast<std::int32_t>(i) : 1;
+      by = {static_cast<std::uint32_t>(drawn + offsetof(DrawnContainer, choice)), applied, applied};
+      add(contained[i].named, contained[i].drawn_offset_bytes, contained[i].contained);
+    }
+    --empty_.switch_count;
+  }
+
+  void require_switch() const {
+    if (empty_.switch_count < kMostSwitches) return;
+    refuse_step(transform_, "more than " + std::to_string(kMostSwitches - 1) +
+                                " containers inside of each other cannot run on the device; "
+                                "run them on the loader's threads");
+  }
+
+  const NamedOp& transform_;
+  const FieldSpec& before_;
+  const FieldSpec& after_;
+  ProgramStep empty_ = {};  ///< has the switches of the containers that are being converted
+  std::vector<LoweredStep> steps_;
+};
+
 }  // namespace
 
 Range dtype_range(DType dtype) { return dtype == DType::uint8 ? Range::levels : Range::unit; }
@@ -195,33 +279,9 @@ std::int32_t side(const Shape& shape, std::size_t i) { return static_cast<std::i
 
 std::vector<LoweredStep> lowered(const DeviceChain::Step& step, const FieldSpec& before,
                                  const FieldSpec& after) {
-  ProgramStep result = {};
-  result.statistic = -1;
-  result.drawn = static_cast<std::uint32_t>(step.drawn_offset_bytes);
-  result.range = dtype_range(before.dtype);
-  result.in_height = side(before.shape, 0);
-  result.in_width = side(before.shape, 1);
-  result.out_height = side(after.shape, 0);
-  result.out_width = side(after.shape, 1);
-  const AnyOp& op = step.named.op;
-  if (op.device_function()) {
-    result.kind = StepKind::function;
-  } else if (!lower_as_any<CenterCrop, RandomCrop, Pad, RandomResizedCrop, Resize,
-                           RandomHorizontalFlip, RandomVerticalFlip, RandomRotation, RandomAffine,
-                           GaussianBlur, ToDtype, Normalize, Divide, ConvertColor, Grayscale,
-                           RandomGrayscale, ColorJitter, RandomErasing, RandomMask, RandomInvert,
-                           RandomPosterize, RandomSolarize, RandomAdjustSharpness,
-                           RandomAutocontrast, RandomEqualize>(op, result)) {
-    throw Refused("transform '" + step.named.name + "': '" + std::string(op.name()) +
-                  "' cannot run on the device; run it on the loader's threads");
-  }
-  if (before.kind == FieldKind::mask) {
-    result.interpolates = false;
-    result.interpolation = mask_interpolation(result.interpolation);
-    result.mask_fill = mask_fill(op, before.dtype);
-  }
-  if (changes_nothing(result)) return {};
-  return {{result, &step.named}};
+  Lowering lowering(step.named, before, after);
+  lowering.add(step.named, step.drawn_offset_bytes, step.contained);
+  return lowering.take();
 }
 
 }  // namespace slipstream::augment

@@ -109,6 +109,17 @@ TEST(SpecialKernelTest, KernelsOfAdjustmentsCompile) {
   }
 }
 
+TEST(SpecialKernelTest, KernelsOfContainersCompile) {
+  const Chain moves = {{"flip", RandomHorizontalFlip{}},
+                       {"turn", RandomRotation{{-45, 45}, Interpolation::bilinear}},
+                       {"stretch", RandomAutocontrast{}}};
+  const AugmentPlan plan = build_plan(
+      {{"maybe", RandomApply{moves}},
+       {"one", RandomChoice{{{"gray", RandomGrayscale{}}, {"blur", GaussianBlur{7, {0.1, 2}}}}}}});
+  EXPECT_EQ(generate_code(plan).substr(1, 3), "ELF");
+  EXPECT_EQ(generate_statistics_code(plan, 2).substr(1, 3), "ELF");
+}
+
 TEST(SpecialKernelTest, UserFunctionsCompile) {
   const AugmentPlan plan = build_plan({{"solarize", PixelOp{test::Solarize{0.5F}}},
                                        {"resize", Resize{{64, 64}}},
