@@ -52,6 +52,11 @@ SLIPSTREAM_HOST_DEVICE inline float stretched(float v, const Extremes& of, Range
   return truncated((v - (is_flat ? 0.0F : of.least)) / (is_flat ? 1.0F : scale), range);
 }
 
+/// Returns the threshold of the augmentation solarize.
+SLIPSTREAM_HOST_DEVICE inline float solarize_threshold(float magnitude) {
+  return static_cast<float>(255 * static_cast<double>(magnitude));
+}
+
 /// Returns the weight that sharpened() takes, for a sharpness factor.
 SLIPSTREAM_HOST_DEVICE inline float sharpness_weight(double factor) {
   return static_cast<float>(1 - factor);

@@ -103,7 +103,7 @@ void apply_step(const DrawnAugmentations::Step& step, Interpolation interpolatio
     case Augmentation::posterize:
       return adjust(RandomPosterize{static_cast<std::int64_t>(magnitude)}, in, out, scratch);
     case Augmentation::solarize:
-      return adjust(RandomSolarize{255 * magnitude}, in, out, scratch);
+      return adjust(RandomSolarize{solarize_threshold(step.magnitude)}, in, out, scratch);
     case Augmentation::auto_contrast:
       return adjust(RandomAutocontrast{}, in, out, scratch);
     case Augmentation::equalize:

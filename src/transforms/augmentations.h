@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "slipstream/transforms/drawn.h"
 #include "slipstream/transforms/op.h"
 
 namespace slipstream {

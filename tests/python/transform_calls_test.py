@@ -117,6 +117,9 @@ SWITCHED = {
     "equalize": T.RandomEqualize(),
     "apply": T.RandomApply([JITTER, T.RandomResizedCrop((33, 40)), T.GaussianBlur(5)]),
     "choice": T.RandomChoice([JITTER, T.RandomRotation(30), T.RandomApply([T.RandomAutocontrast()])]),
+    "rand": T.RandAugment(),
+    "wide": T.TrivialAugmentWide(),
+    "auto": T.AutoAugment(),
 }
 
 

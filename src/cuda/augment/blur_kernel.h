@@ -185,7 +185,8 @@ __device__ __forceinline__ void stencil_down(const Image& image, const Tile& til
   const ProgramStep& step = image.pass.steps[image.pass.stencil];
   if (!applies(step, image.drawn)) return copied<C>(radius, planes, y, x, out);
   if (step.kind == StepKind::sharpen) {
-    return sharpened_down<C>(step, step.amount, planes, tile.top + y, tile.left + x, y, x, out);
+    return sharpened_down<C>(step, sharpening_weight(step, image.drawn), planes, tile.top + y,
+                             tile.left + x, y, x, out);
   }
   filtered_down<C, R>(drawn_at<DrawnBlur>(step, image.drawn), radius, planes, y, x, out);
   if (step.range != Range::levels) return;

@@ -136,9 +136,16 @@ SLIPSTREAM_INLINED float adjusted(const Image& image, const ProgramStep& step, f
       return solarized(value, step.amount, step.range);
     case StepKind::stretch:
       return stretched(value, extremes(statistics_for(image, step), c), step.range);
-    default:
+    default:  // equalize and augment
       return statistics_for(image, step).table[c][static_cast<std::int32_t>(value) & 255];
   }
+}
+
+/// Returns the weight of a sharpening.
+SLIPSTREAM_INLINED float sharpening_weight(const ProgramStep& step, const std::byte* drawn) {
+  if (!step.draws_amount) return step.amount;
+  const float magnitude = drawn_at<DrawnAugmentations::Step>(step, drawn).magnitude;
+  return sharpness_weight(1 + static_cast<double>(magnitude));
 }
 
 /// Returns the sum of the 8 values around one. Each argument points to the left value of a row.
@@ -154,6 +161,15 @@ SLIPSTREAM_INLINED float sum_around(const float* above, const float* middle, con
 template <int C, int N>
 SLIPSTREAM_INLINED void advance_adjustment(const Image& image, const ProgramStep& step,
                                            Pixel<C> (&run)[N]) {
+  if (step.kind == StepKind::augment) {
+    const auto& drawn = drawn_at<DrawnAugmentations::Step>(step, image.drawn);
+    if constexpr (C == 3) {
+      if (drawn.kind == Augmentation::color) {
+        for (Pixel<C>& pixel : run) pixel = with_color(pixel, drawn.magnitude);
+      }
+    }
+    if (!has_table(drawn.kind)) return;
+  }
   for (Pixel<C>& pixel : run) {
     for (int c = 0; c < C; ++c) pixel.value[c] = adjusted(image, step, pixel.value[c], c);
   }
@@ -181,7 +197,7 @@ SLIPSTREAM_INLINED void advance(const Image& image, const ProgramStep& step, Pix
   if (step.kind == StepKind::function) return advance_function<C, N>(image, step, run);
 #endif
   if (step.kind >= StepKind::invert) {
-    if (step.kind <= StepKind::equalize) advance_adjustment<C, N>(image, step, run);
+    if (step.kind <= StepKind::augment) advance_adjustment<C, N>(image, step, run);
   } else if (step.kind >= StepKind::convert_color) {
     advance_colors<C, N>(image, step, run);
   } else if (step.kind >= StepKind::to_float) {

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "cuda/augment/divisor.h"
 #include "slipstream/core/error.h"
 #include "slipstream/transforms/adjust.h"
+#include "slipstream/transforms/auto_augment.h"
 #include "slipstream/transforms/blur.h"
 #include "slipstream/transforms/containers.h"
 #include "slipstream/transforms/masking.h"
@@ -191,6 +193,23 @@ bool lower_as_any(const AnyOp& op, ProgramStep& step) {
   return (lower_as<Ops>(op, step) || ...);
 }
 
+/// Properties of all lists of augmentations that an operation applies.
+struct AugmentationList {
+  std::int64_t count;  ///< the largest possible length
+  Interpolation interpolation;
+  double fill;
+};
+
+std::optional<AugmentationList> augmentation_list(const AnyOp& op) {
+  if (const auto* held = op.get_if<RandAugment>())
+    return AugmentationList{held->num_ops, held->interpolation, held->fill};
+  if (const auto* held = op.get_if<TrivialAugmentWide>())
+    return AugmentationList{1, held->interpolation, held->fill};
+  if (const auto* held = op.get_if<AutoAugment>())
+    return AugmentationList{2, held->interpolation, held->fill};
+  return std::nullopt;
+}
+
 [[noreturn]] void refuse_step(const NamedOp& transform, const std::string& problem) {
   throw Refused("transform '" + transform.name + "': " + problem);
 }
@@ -215,6 +234,8 @@ class Lowering {
     if (!named.op.touches(before_.kind)) return;
     if (!contained.empty()) return add_contained(named, drawn, contained);
     require_switch();
+    if (const auto list = augmentation_list(named.op))
+      return add_augmentations(named, drawn, *list);
     ProgramStep step = empty_;
     step.drawn = static_cast<std::uint32_t>(drawn);
     if (named.op.device_function()) {
@@ -255,6 +276,40 @@ class Lowering {
       add(contained[i].named, contained[i].drawn_offset_bytes, contained[i].contained);
     }
     --empty_.switch_count;
+  }
+
+  /// Adds three steps for each augmentation of a list, at most one of which is applied to a sample.
+  void add_augmentations(const NamedOp& named, std::size_t drawn, const AugmentationList& list) {
+    for (std::int64_t i = 0; i < list.count; ++i) {
+      const std::size_t at = drawn + offsetof(DrawnAugmentations, steps) +
+                             static_cast<std::size_t>(i) * sizeof(DrawnAugmentations::Step);
+      ProgramStep warp =
+          augmentation_step(StepKind::warp, at, Augmentation::shear_x, Augmentation::rotate);
+      warp.drawn += offsetof(DrawnAugmentations::Step, warp);
+      warp.interpolates = list.interpolation == Interpolation::bilinear;
+      set_fill(list.fill, warp);
+      ProgramStep values =
+          augmentation_step(StepKind::augment, at, Augmentation::brightness, Augmentation::invert);
+      values.statistic = 0;
+      ProgramStep sharpen = augmentation_step(StepKind::sharpen, at, Augmentation::sharpness,
+                                              Augmentation::sharpness);
+      sharpen.radius = 1;
+      sharpen.draws_amount = true;
+      for (const ProgramStep& step : {warp, values, sharpen})
+        if (!changes_nothing(step)) steps_.push_back({step, &named});
+    }
+  }
+
+  /// Returns a step for the samples with an augmentation `first` to `last` at offset `at`.
+  ProgramStep augmentation_step(StepKind kind, std::size_t at, Augmentation first,
+                                Augmentation last) const {
+    ProgramStep step = empty_;
+    step.kind = kind;
+    step.drawn = static_cast<std::uint32_t>(at);
+    step.switches[step.switch_count++] = {
+        static_cast<std::uint32_t>(at + offsetof(DrawnAugmentations::Step, kind)),
+        static_cast<std::int32_t>(first), static_cast<std::int32_t>(last)};
+    return step;
   }
 
   void require_switch() const {

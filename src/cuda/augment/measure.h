@@ -8,6 +8,19 @@ namespace slipstream::augment {
 /// The members of Statistics that a step needs for a sample.
 enum class Measure : std::uint8_t { none, sum, extremes, counts };
 
+SLIPSTREAM_INLINED Measure measured(Augmentation kind) {
+  switch (kind) {
+    case Augmentation::contrast:
+      return Measure::sum;
+    case Augmentation::auto_contrast:
+      return Measure::extremes;
+    case Augmentation::equalize:
+      return Measure::counts;
+    default:
+      return Measure::none;
+  }
+}
+
 SLIPSTREAM_INLINED Measure measured(const ProgramStep& step, const std::byte* drawn) {
   if (!applies(step, drawn)) return Measure::none;
   switch (step.kind) {
@@ -18,6 +31,8 @@ SLIPSTREAM_INLINED Measure measured(const ProgramStep& step, const std::byte* dr
       return Measure::extremes;
     case StepKind::equalize:
       return Measure::counts;
+    case StepKind::augment:
+      return measured(drawn_at<DrawnAugmentations::Step>(step, drawn).kind);
     default:
       return Measure::none;
   }
@@ -28,6 +43,7 @@ template <int C>
 SLIPSTREAM_INLINED std::int32_t sum_term(const Image& image, const ProgramStep& step,
                                          const Pixel<C>& pixel) {
   if constexpr (C == 1 || C == 3) {
+    if (step.kind == StepKind::augment) return static_cast<std::int32_t>(truncated_gray(pixel));
     const DrawnJitter& drawn = drawn_at<DrawnJitter>(step, image.drawn);
     return gray_sum_term(jittered(pixel, drawn, 0.0F, step.range, 0, drawn.contrast_place()),
                          step.range);

@@ -34,10 +34,11 @@ enum class StepKind : std::uint8_t {
   solarize,
   stretch,  ///< RandomAutocontrast
   equalize,
+  augment,   ///< DrawnAugmentations::Step, unless it moves pixels or changes the sharpness
   function,  ///< user-defined, with fixed or random parameters; in float32
   // Steps that read neighboring pixels.
   blur,     ///< DrawnBlur
-  sharpen,  ///< RandomAdjustSharpness
+  sharpen,  ///< RandomAdjustSharpness, or a DrawnAugmentations::Step
 };
 
 /// A condition on the parameters of a sample: the integer at offset `at` in its block is `least` to
@@ -87,6 +88,7 @@ struct ProgramStep {
   std::int8_t statistic;    ///< index of its Statistics in the pass, or -1 if it needs none
   std::int32_t bits;        ///< posterize
   float amount;             ///< solarize: threshold; sharpen: weight
+  bool draws_amount;        ///< sharpen: a DrawnAugmentations::Step gives the weight instead
   std::int32_t function;    ///< index in AugmentPlan::Program::functions
   float subtracted[4];      ///< normalize: subtracted before the division
   Divisor divisor[4];       ///< for normalize and scale

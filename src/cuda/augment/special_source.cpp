@@ -73,8 +73,13 @@ Initializer& Initializer::add(const ProgramStep& step) {
   list.add(step.radius).add(step.drawn).add(step.switches).add(step.switch_count);
   list.add(step.in_height).add(step.in_width).add(step.out_height).add(step.out_width);
   list.add(step.fill).add(step.mask_fill).add(step.threshold).add(step.dilates).add(step.statistic);
-  list.add(step.bits).add(step.amount).add(step.function);
-  list.add(step.subtracted).add(step.divisor).add(step.matrix);
+  list.add(step.bits)
+      .add(step.amount)
+      .add(step.draws_amount)
+      .add(step.function)
+      .add(step.subtracted)
+      .add(step.divisor)
+      .add(step.matrix);
   return put(list.text());
 }
 

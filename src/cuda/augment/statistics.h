@@ -52,7 +52,16 @@ SLIPSTREAM_HOST_DEVICE inline Extremes extremes(const Statistics& of, int channe
 }
 
 /// Returns true if steps of this kind look up the new values of levels in Statistics::table.
-constexpr bool has_table(StepKind kind) { return kind == StepKind::equalize; }
+constexpr bool has_table(StepKind kind) {
+  return kind == StepKind::equalize || kind == StepKind::augment;
+}
+
+/// Returns true if an augmentation changes the values of each channel separately: StepKind::augment
+/// then looks them up in the table.
+SLIPSTREAM_HOST_DEVICE inline bool has_table(Augmentation kind) {
+  return kind >= Augmentation::brightness && kind != Augmentation::color &&
+         kind != Augmentation::sharpness;
+}
 
 /// Number of pixels of the image before a step.
 SLIPSTREAM_HOST_DEVICE inline std::int64_t pixel_count(const ProgramStep& step) {

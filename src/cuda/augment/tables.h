@@ -18,14 +18,45 @@ SLIPSTREAM_INLINED std::int32_t equalized_level(const std::uint32_t* count, std:
   return equalized(level, below, equalizer_step(pixels, largest));
 }
 
+/// Returns the new value of `level` in channel `c` for an augmentation that has_table().
+SLIPSTREAM_INLINED float augmented_level(const DrawnAugmentations::Step& drawn, float level, int c,
+                                         std::int64_t pixels, const Statistics& of) {
+  const float magnitude = drawn.magnitude;
+  switch (drawn.kind) {
+    case Augmentation::brightness:
+      return brightened(level, magnitude);
+    case Augmentation::contrast:
+      return truncated_blend(level, mean_level(of.sum, pixels, Range::levels), magnitude);
+    case Augmentation::posterize:
+      return posterized(level, static_cast<std::int32_t>(magnitude), Range::levels);
+    case Augmentation::solarize:
+      return solarized(level, solarize_threshold(magnitude), Range::levels);
+    case Augmentation::auto_contrast:
+      return stretched(level, extremes(of, c), Range::levels);
+    case Augmentation::equalize:
+      return static_cast<float>(
+          equalized_level(of.count[c], static_cast<std::int32_t>(level), pixels));
+    default:
+      return inverted(level, Range::levels);
+  }
+}
+
 /// Computes the new values of `level` for the sample with the parameters `drawn`.
 /// REQUIRES: has_table(step.kind)
 SLIPSTREAM_INLINED void set_table(const ProgramStep& step, const std::byte* drawn, int channels,
                                   std::int32_t level, Statistics& of) {
   if (!applies(step, drawn)) return;
+  const std::int64_t pixels = pixel_count(step);
   for (int c = 0; c < channels; ++c) {
-    of.table[c][level] =
-        static_cast<std::uint8_t>(equalized_level(of.count[c], level, pixel_count(step)));
+    std::uint8_t& entry = of.table[c][level];
+    if (step.kind == StepKind::equalize) {
+      entry = static_cast<std::uint8_t>(equalized_level(of.count[c], level, pixels));
+      continue;
+    }
+    const auto& augmentation = drawn_at<DrawnAugmentations::Step>(step, drawn);
+    if (!has_table(augmentation.kind)) return;
+    entry = static_cast<std::uint8_t>(
+        augmented_level(augmentation, static_cast<float>(level), c, pixels, of));
   }
 }
 

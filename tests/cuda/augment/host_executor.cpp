@@ -130,7 +130,7 @@ template <int C>
 Image<C> after_stencil(Image<C> image, const ProgramStep& step, const std::byte* drawn) {
   if (!augment::applies(step, drawn)) return image;
   if (step.kind == augment::StepKind::sharpen)
-    return sharpened_image(image, step.amount, step.range);
+    return sharpened_image(image, augment::sharpening_weight(step, drawn), step.range);
   const auto& blur = augment::drawn_at<DrawnBlur>(step, drawn);
   image = blurred<C>(blurred<C>(image, blur, step.radius, true), blur, step.radius, false);
   for (Pixel<C>& pixel : image.pixels) {

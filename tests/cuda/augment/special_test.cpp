@@ -5,8 +5,10 @@
 #include "cuda/augment/plan.h"
 #include "slipstream/core/error.h"
 #include "slipstream/transforms/adjust.h"
+#include "slipstream/transforms/auto_augment.h"
 #include "slipstream/transforms/blur.h"
 #include "slipstream/transforms/color.h"
+#include "slipstream/transforms/containers.h"
 #include "slipstream/transforms/masking.h"
 #include "slipstream/transforms/resize.h"
 #include "slipstream/transforms/transforms.h"
@@ -118,6 +120,16 @@ TEST(SpecialKernelTest, KernelsOfContainersCompile) {
        {"one", RandomChoice{{{"gray", RandomGrayscale{}}, {"blur", GaussianBlur{7, {0.1, 2}}}}}}});
   EXPECT_EQ(generate_code(plan).substr(1, 3), "ELF");
   EXPECT_EQ(generate_statistics_code(plan, 2).substr(1, 3), "ELF");
+}
+
+TEST(SpecialKernelTest, KernelsOfAugmentationsCompile) {
+  for (const auto way : {Interpolation::nearest, Interpolation::bilinear}) {
+    const std::int64_t channels = way == Interpolation::nearest ? 1 : 3;
+    const AugmentPlan plan =
+        build_plan({{"rand", RandAugment{.interpolation = way}}}, {}, channels);
+    EXPECT_EQ(generate_code(plan).substr(1, 3), "ELF");
+    EXPECT_EQ(generate_statistics_code(plan, 1).substr(1, 3), "ELF");
+  }
 }
 
 TEST(SpecialKernelTest, UserFunctionsCompile) {
