@@ -6,7 +6,6 @@ import copy
 import dataclasses
 import functools
 import itertools
-import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -29,6 +28,7 @@ from .clock import COLLATING, Clock, Costs
 from .known_calls import KnownCalls, is_replaceable
 from .parts import Parts, RawSample, find_holder
 from .rates import iterating
+from .sending import pack, unpack
 
 METHODS = ("__getitem__", "__getitems__", "__iter__")
 _SIZES_SEEN, _SIZES_S = 64, 0.5  # limits for reading batches of a custom sampler: their number, and seconds
@@ -218,21 +218,21 @@ class Counted:
 
 
 class _Task(Dataset[Any]):
-    """A data set with one sample, the pickled result of a function, so that a worker process calls the function.
+    """A data set with one sample, the packed result of a function, so that a worker process calls the function.
 
-    The result is pickled here, so that an object that cannot be pickled raises a clear error. A Refused is returned as
+    The result is packed here, so that an object that cannot be pickled raises a clear error. A Refused is returned as
     a value, because PyTorch would raise it in the parent with the traceback of the worker as its text."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
         self.function = function
 
-    def __getitem__(self, index: int) -> bytes:
+    def __getitem__(self, index: int) -> Any:
         try:
             result = self.function()
         except Refused as refused:
             result = _Refusal(str(refused))
         try:
-            return pickle.dumps(result)
+            return pack(result)
         except Exception as error:
             raise TypeError(f"samples cannot be sent from a worker process: {error}") from error
 
@@ -294,7 +294,7 @@ class Loaders:
         settings = self._settings(self.dataset, 1) | {"timeout": 0, "pin_memory": False}
         loader = DataLoader(_Task(function), batch_size=None, sampler=[0], collate_fn=_unchanged, **settings)
         with iterating(loader) as results:
-            result = pickle.loads(next(results))
+            result = unpack(next(results))
         if isinstance(result, _Refusal):
             raise Refused(result.message)
         return result

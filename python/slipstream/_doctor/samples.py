@@ -358,8 +358,12 @@ class _Examination:
         """Finds out which parts are random, which write into their input, and the size of their input image."""
         self._judge(self.parts.steps[0], self.parts.cutting(), _without_slots)
         seed_all(2)
-        for sample in self._some(self.parts.cutting(), self._count):
+        # Copying and comparing large samples takes longer than reading them, which decided their number.
+        end = time.perf_counter() + _REPEATING_S + self._looking_s
+        for number, sample in enumerate(self._some(self.parts.cutting(), self._count), 1):
             self._examine_calls(RawSample.of(sample).calls)
+            if number >= _CHECKED and time.perf_counter() > end:
+                break
 
     def _examine_calls(self, calls: list[Call]) -> None:
         made = {call.number: call.value for call in calls}
