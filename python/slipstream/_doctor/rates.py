@@ -17,6 +17,7 @@ from .known_calls import KnownCalls
 
 _KEPT = 4096  # number of the latest samples whose costs are kept
 _RUN_AHEAD = 8  # number of steps that the host may run ahead of the device
+_WAITED_S = 0.002  # time of next() from which on the loop waited for a batch
 
 
 @contextmanager
@@ -32,6 +33,28 @@ def iterating(loader: Iterable[Any]) -> Iterator[Iterator[Any]]:
             end = getattr(iterator, name, None)
             if end is not None:
                 end()
+
+
+class _Prefetched:
+    """Finds the batches that workers made before the loop was in its steady state, so that they are not counted. After
+    the first batch of each worker, which PeriodicTurns does not count, these are all batches until the loop waits for
+    one, but at most those that the loader prefetches.
+
+    An example are workers that share a lock: one worker may make all of its first batches before the next one gets the
+    lock, and the last of these batches then arrive together."""
+
+    def __init__(self, loader: Any, workers: int) -> None:
+        self._first = workers
+        self._most = workers * (getattr(loader, "prefetch_factor", None) or 1)
+        self._batches, self._has_waited = 0, False
+
+    def contains(self, waited_s: float) -> bool:
+        """Called with the time that the loop waited for each batch. Returns true if the batch must not be counted."""
+        self._batches += 1
+        if self._batches <= self._first:
+            return False
+        self._has_waited = self._has_waited or waited_s > _WAITED_S or self._batches > self._most
+        return not self._has_waited
 
 
 class LoaderAlone(Protocol):
@@ -57,7 +80,7 @@ class LoaderRate:
         batch_size: int,
         calls: KnownCalls | None = None,
     ) -> None:
-        self.make, self._calls, self._has_workers = make, calls, workers > 0
+        self.make, self._calls, self._workers = make, calls, workers
         self._turns = _native.PeriodicTurns.of_loader(workers, batch_size)
         self.rate = self._turns.rate
         self.costs: list[Costs] = []  # costs of samples
@@ -67,10 +90,16 @@ class LoaderRate:
         ends = [time.perf_counter()]
         self._turns.begin(given, ends[0])
         # Worker processes replace the functions themselves.
-        calls = self._calls.replaced() if self._calls and not self._has_workers else contextlib.nullcontext()
-        with calls, iterating(self.make()) as batches:
+        calls = self._calls.replaced() if self._calls and self._workers == 0 else contextlib.nullcontext()
+        loader = self.make()
+        prefetched = _Prefetched(loader, self._workers)
+        with calls, iterating(loader) as batches:
             for batch in batches:
-                ends.append(time.perf_counter())
+                now = time.perf_counter()
+                if self._workers > 0 and prefetched.contains(now - ends[-1]):
+                    ends[-1] = now
+                    continue
+                ends.append(now)
                 needs_more = self._turns.add(ends[-1])
                 if self._calls and self._turns.counted() > 0:
                     self._keep_costs(batch)
@@ -109,6 +138,7 @@ class TrainingRate:
     ) -> None:
         self.make, self.step, self.usage = make, step, usage
         self.failure: Exception | None = None
+        self._workers = workers
         self._device = torch.device(device)
         self._turns = _native.PeriodicTurns.of_training(workers)
         self.rate = self._turns.rate
@@ -133,11 +163,18 @@ class TrainingRate:
         self._turns.begin(given, time.perf_counter())
         marks = [self._mark()]
         in_steps, cpu_s = 0.0, time.thread_time()
-        with iterating(self.make()) as batches:
+        loader = self.make()
+        prefetched, after = _Prefetched(loader, self._workers), time.perf_counter()
+        with iterating(loader) as batches:
             for batch in batches:
                 before = time.perf_counter()
+                is_counted = not prefetched.contains(before - after)
                 self.step(batch)
-                in_steps += time.perf_counter() - before
+                after = time.perf_counter()
+                if not is_counted:
+                    marks[-1], in_steps, cpu_s = self._mark(), 0.0, time.thread_time()
+                    continue
+                in_steps += after - before
                 marks.append(self._mark())
                 self._wait_for(marks)
                 needs_more = self._turns.add(time.perf_counter())
