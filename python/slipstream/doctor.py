@@ -19,6 +19,7 @@ from ._blocks import contextmanager
 from ._checks import check, device_named
 from ._class_state import ClassStates
 from ._doctor.advice import rewrite, rewrite_native
+from ._doctor.levels import passing_counts_as_copying
 from ._doctor.measurements import LevelMeasurements
 from ._doctor.loaders import Loaders, copied_parts, generators_of_loader
 from ._doctor import trials
@@ -285,11 +286,12 @@ def _examine(
         with _kept(loop, loaders.common) as not_restored:
             measurements = LevelMeasurements(loaders, loop.step, loop.device, examined_s, loop.route)
             observed = measurements.measured()
-            diagnosis = _native.diagnose(observed)
-            if loop.is_ours:
-                rewrite_native(observed, diagnosis)
-            else:
-                rewrite(observed, diagnosis, measurements.samples.parts, isinstance(loop.route, PipelineRoute))
+            with passing_counts_as_copying(observed):
+                diagnosis = _native.diagnose(observed)
+                if loop.is_ours:
+                    rewrite_native(observed, diagnosis)
+                else:
+                    rewrite(observed, diagnosis, measurements.samples.parts, isinstance(loop.route, PipelineRoute))
             known = len(measurements.warnings)
             if trials_s > 0:
                 trials.try_out(measurements, diagnosis, names, trials_s)

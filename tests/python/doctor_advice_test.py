@@ -13,6 +13,7 @@ from torchvision.transforms import v2
 import slipstream as ss
 from slipstream import _native
 from slipstream._doctor import advice
+from slipstream._doctor.levels import passing_counts_as_copying
 from slipstream._doctor.loaders import EndlessBatches, Loaders, SmallBatches
 from slipstream._doctor.parts import Parts, Step
 from slipstream._transform_parts import split_transform
@@ -398,3 +399,24 @@ def test_torchvision_standard_transform_is_split_into_two_parts():
 def test_step_that_writes_into_its_batch_is_reported():
     report = ss.doctor(DataLoader(Images(), 4), lambda batch: batch[0].mul_(2), device="cpu", budget=0.5)
     assert "the step writes to its batch, so cached batches change from step to step" in report.text()
+
+
+def test_passing_of_batches_counts_as_copying_only_in_the_block():
+    def rates(*values):
+        levels = []
+        for name, value in values:
+            level = _native.Level()
+            level.name, level.with_training = name, _native.Measured(value, value, value, "steps/s", 9)
+            levels.append(level)
+        return levels
+
+    observed = _native.Observations()
+    observed.levels = rates(("device batch", 50), ("collated batch", 40), ("nothing cached", 39))
+    with passing_counts_as_copying(observed):
+        assert [level.name for level in observed.levels] == ["device batch", "host batch", "nothing cached"]
+    assert [level.name for level in observed.levels] == ["device batch", "collated batch", "nothing cached"]
+    names = ("device batch", "host batch, pinned", "host batch, pageable", "collated batch")
+    observed.levels = rates(*zip(names, (50, 48, 30, 40)))
+    with passing_counts_as_copying(observed):
+        assert [level.with_training.value for level in observed.levels] == [50, 40, 30, 40]
+    assert [level.with_training.value for level in observed.levels] == [50, 48, 30, 40]

@@ -28,6 +28,9 @@ def rewrite(
     diagnosis.changes = changes
     _native.rank_changes(diagnosis)
     _rewrite_reason(diagnosis)
+    if observed.workers > 0:
+        passing = "passing batches from worker processes to the device"
+        diagnosis.reason = diagnosis.reason.replace("copying batches to the device", passing)
 
 
 def rewrite_native(observed: _native.Observations, diagnosis: _native.Diagnosis) -> None:
