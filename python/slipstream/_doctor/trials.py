@@ -95,12 +95,12 @@ def _note(trial: Trial, unchanged: _native.Measured, warnings: list[str]) -> Non
     if trial.failure:
         warnings.append(f"tried without success: {trial.change.description} ({trial.failure})")
         return
-    if trial.rate().n == 0 or unchanged.n == 0:
-        warnings.append(f"not measured in time: {trial.change.description}")
+    change, measured = trial.change, trial.rate()
+    if measured.n == 0 or unchanged.n == 0 or measured.high - measured.low > measured.value:
+        warnings.append(f"not measured in time: {change.description}")
         return
-    change = trial.change
-    change.measured = trial.rate()
-    change.measured_gain = _native.ratio(trial.rate(), unchanged)
+    change.measured = measured
+    change.measured_gain = _native.ratio(measured, unchanged)
     change.code = trial.code
     if trial.described:
         change.description += f", in a slipstream.DataLoader {trial.described}"
