@@ -71,22 +71,25 @@ std::optional<at::ScalarType> autocast_on(c10::DeviceType device) {
   return at::autocast::get_autocast_dtype(device);
 }
 
-std::optional<c10::DeviceType> cast_device(const at::Tensor& tensor) {
-  const bool is_cast =
-      tensor.defined() && tensor.is_floating_point() && tensor.scalar_type() != at::kDouble;
-  return is_cast ? std::optional(tensor.device().type()) : std::nullopt;
-}
-
-/// The device of the first input that autocast would cast.
-std::optional<c10::DeviceType> cast_device(const at::RecordFunction& operation) {
+/// The inputs that autocast casts if it has another dtype.
+std::vector<at::Tensor> castable_inputs(const at::RecordFunction& operation) {
+  std::vector<at::Tensor> castable;
   for (const c10::IValue& input : operation.inputs()) {
     std::vector<at::Tensor> tensors;
     if (input.isTensor()) tensors.push_back(input.toTensor());
     if (input.isTensorList()) tensors = input.toTensorVector();
-    for (const at::Tensor& tensor : tensors)
-      if (const auto device = cast_device(tensor)) return device;
+    for (at::Tensor& tensor : tensors)
+      if (tensor.defined() && tensor.is_floating_point() && tensor.scalar_type() != at::kDouble)
+        castable.push_back(std::move(tensor));
   }
-  return std::nullopt;
+  return castable;
+}
+
+std::optional<at::ScalarType> common_dtype(const std::vector<at::Tensor>& tensors) {
+  const at::ScalarType first = tensors.front().scalar_type();
+  for (const at::Tensor& each : tensors)
+    if (each.scalar_type() != first) return std::nullopt;
+  return first;
 }
 
 bool is_cast(const at::RecordFunction& operation) {
@@ -100,11 +103,12 @@ std::unique_ptr<at::ObserverContext> begin_operation(const at::RecordFunction& o
   // Operations of a backward pass do not count, because backward() is usually called outside of the
   // torch.autocast that surrounds its forward pass.
   if (here.depth++ > 0 || torch::autograd::get_current_graph_task_id() != -1) return nullptr;
-  const auto device = cast_device(operation);
-  if (!device) return nullptr;
+  const std::vector<at::Tensor> inputs = castable_inputs(operation);
+  if (inputs.empty()) return nullptr;
+  const c10::DeviceType device = inputs.front().device().type();
   for (const std::weak_ptr<CastSet>& each : here.all)
     if (const auto seen = each.lock())
-      seen->insert({*device, autocast_on(*device), at::GradMode::is_enabled()});
+      seen->insert({device, autocast_on(device), common_dtype(inputs), at::GradMode::is_enabled()});
   return nullptr;
 }
 
@@ -133,14 +137,16 @@ std::string difference_text(const std::string& stage, const CastOperation& there
 }
 
 /// Returns an operation of `body` under another autocast state than `of_stage`, or nullptr if one
-/// has the same state.
+/// has the same state. States are the same if the body's would not cast the inputs of `of_stage`:
+/// torch.compile turns an autocast that the stage enters into casts, and calls operations without.
 const CastOperation* differing(const CastSet& body, const CastOperation& of_stage) {
   for (const bool has_gradients : {true, false}) {
     const CastOperation* differs = nullptr;
     bool is_same = false;
     for (const CastOperation& each : body) {
       if (each.device != of_stage.device || each.has_gradients != has_gradients) continue;
-      if (each.autocast == of_stage.autocast) is_same = true;
+      if (each.autocast == of_stage.autocast || (each.autocast && each.autocast == of_stage.inputs))
+        is_same = true;
       if (each.autocast && each.autocast != of_stage.autocast) differs = &each;
     }
     if (is_same || differs != nullptr) return is_same ? nullptr : differs;

@@ -17,6 +17,7 @@ namespace slipstream {
 struct CastOperation {
   c10::DeviceType device = c10::kCPU;
   std::optional<at::ScalarType> autocast;  ///< the dtype; empty: autocast was off
+  std::optional<at::ScalarType> inputs;    ///< dtype of all inputs that can be cast, if it is one
   bool has_gradients = false;
   auto operator<=>(const CastOperation&) const = default;
 };
@@ -50,7 +51,8 @@ class AutocastWatch {
   /// Begins to collect the operations that the calling thread executes in the loop body.
   void begin_body();
   /// Returns how the loop body differs from a stage, with the remedy, or "". It differs if it calls
-  /// operations under another autocast state than a stage, and none under the same state.
+  /// operations under another autocast state than a stage, and none under the same state, and the
+  /// stage has inputs that the body's autocast would cast.
   std::string end_body();
 
  private:

@@ -371,6 +371,28 @@ def test_autocast_in_the_loop_body_is_allowed_if_stage_is_unambiguous(device, se
         autocast_loop(device, stage, serial, body=without_gradients)
 
 
+@pytest.mark.parametrize("serial", [False, True])
+def test_stage_whose_operations_have_the_dtype_of_the_bodys_autocast_is_allowed(device, serial):
+    encode, half = encoder(device), encoder(device).bfloat16()
+
+    def own_autocast(images):
+        with torch.autocast(device, torch.bfloat16):
+            return encode(images)
+
+    def compiled_to(graph, inputs):
+        """As other compilers, calls operations with autocast off, because the graph has its casts."""
+        def run(*inputs):
+            with torch._C._DisableAutocast():
+                return graph(*inputs)
+        return run
+
+    backend = torch._dynamo.backends.common.aot_autograd(fw_compiler=compiled_to)
+    for function in (torch.compile(own_autocast, backend=backend), lambda images: half(images.bfloat16())):
+        assert autocast_loop(device, ("encode", function), serial) == "done"
+        with pytest.raises(ss.Error, match=r"stage 'encode' ran without torch\.autocast"):
+            autocast_loop(device, ("encode", function), serial, inside=torch.float16)
+
+
 def test_autocast_is_checked_only_in_the_first_iterations(device):
     data, stage = batches(6), ("encode", encoder(device))
     head = torch.nn.Linear(4, 2).to(device)
