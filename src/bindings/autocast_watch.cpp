@@ -129,11 +129,12 @@ std::string difference_text(const std::string& stage, const CastOperation& there
          (there.autocast ? "under torch.autocast with " + autocast_dtype(*there.autocast)
                          : std::string("without torch.autocast")) +
          ", but the loop body enters torch.autocast('" + c10::DeviceTypeName(here.device, true) +
-         "', " + dtype + "), which has no effect on a stage that runs ahead of it. Remedy: enter " +
-         "it around the loop, or set autocast for the stage, slipstream.Stage('" + stage +
-         "', ..., autocast=" + dtype +
+         "', " + dtype +
+         "), which has no effect on a stage that runs ahead of it. Remedy: set autocast for the " +
+         "stage, slipstream.Stage('" + stage + "', ..., autocast=" + dtype +
          ") or autocast=" + (there.autocast ? autocast_dtype(*there.autocast) : "False") +
-         " to keep the present behavior";
+         " to keep the present behavior, or enter it around the loop, with cache_enabled=False if "
+         "the loop trains weights";
 }
 
 /// Returns an operation of `body` under another autocast state than `of_stage`, or nullptr if one
