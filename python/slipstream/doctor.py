@@ -220,9 +220,10 @@ def doctor(
         trials_s = _TRIALS_SHARE * budget if try_out and not loop.is_ours else 0.0
         examined = _examine(loop, _names(loader), (budget - trials_s, trials_s), options, parts)
     elif loop.loader._has_processes():
-        examined = _examine_processes(loop, float(budget), options, parts)
+        with contextlib.closing(ProcessLoaders(loop.loader, parts)) as loaders:
+            examined = _examine_ours(loop, loaders, ProcessLevelMeasurements, float(budget), options)
     else:
-        examined = _examine_native(loop, float(budget), options)
+        examined = _examine_ours(loop, NativeLoaders(loop.loader), NativeLevelMeasurements, float(budget), options)
     measurements, observed, diagnosis = examined
     seconds = measurements.seconds()
     report = _native.DoctorReport(loop.device, loop.name, options, observed, diagnosis, seconds, float(budget))
@@ -300,25 +301,14 @@ def _examine(
     return measurements, observed, diagnosis
 
 
-def _examine_native(loop: _Loop, budget: float, options: _Options) -> _Examined:
+def _examine_ours(
+    loop: _Loop, loaders: NativeLoaders, kind: type[NativeLevelMeasurements], budget: float, options: _Options
+) -> _Examined:
+    """Examines a slipstream.DataLoader that makes its batches natively. kind: the class of the measurements."""
     called = [callee for function in loop.functions() for callee in callees(function)]
     with _kept_classes(called) as changed_classes, _kept(loop) as not_restored:
-        loaders = NativeLoaders(loop.loader)
-        measurements = NativeLevelMeasurements(loaders, loop.step, loop.device, budget, loop.route)
+        measurements = kind(loaders, loop.step, loop.device, budget, loop.route)
         observed = measurements.measured()
-    observed.warnings += not_restored + changed_classes
-    diagnosis = _native.diagnose(observed)
-    rewrite_native(observed, diagnosis)
-    options.append(("transforms_device", loop.loader.transforms_device))
-    return measurements, observed, diagnosis
-
-
-def _examine_processes(loop: _Loop, budget: float, options: _Options, parts: Sequence[Any]) -> _Examined:
-    called = [callee for function in loop.functions() for callee in callees(function)]
-    with _kept_classes(called) as changed_classes, _kept(loop) as not_restored:
-        with contextlib.closing(ProcessLoaders(loop.loader, parts)) as loaders:
-            measurements = ProcessLevelMeasurements(loaders, loop.step, loop.device, budget, loop.route)
-            observed = measurements.measured()
     observed.warnings += not_restored + changed_classes
     diagnosis = _native.diagnose(observed)
     rewrite_native(observed, diagnosis)

@@ -49,7 +49,7 @@ def test_stages_are_work_of_the_device_before_the_step(device, tmp_path, workers
     loader = DataLoader(Images(Compose([double])), 4, num_workers=workers)
     pipeline = ss.Pipeline(loader, [("encode", ENCODER)], device, plan=plan)
     before = [each.clone() for each in HEAD.parameters()]
-    report = examined(pipeline)
+    report = examined(pipeline, budget=4)
     told = written(report, tmp_path)
     names = [level["name"] for level in told["levels"]]
     assert names[0] == "device batch" and names[-3:] == ["processed sample", "raw sample", "nothing cached"]

@@ -92,7 +92,7 @@ LEVELS = ["device batch", "processed sample"]
 )
 def test_report_has_levels_and_costs_of_python_code(make, levels, costs, tmp_path):
     before = torch.get_rng_state()
-    report = examined(make(), lambda batch: batch[0].float().sum())
+    report = examined(make(), lambda batch: batch[0].float().sum(), budget=4)
     told = written(report, tmp_path)
     assert [level["name"] for level in told["levels"]] == levels
     assert [cost["name"] for cost in told["costs"]] == costs
@@ -108,7 +108,7 @@ def test_batches_have_the_same_form_at_all_levels(tmp_path):
     def step(batch):
         shapes.add((type(batch), batch[0].shape, batch[0].dtype, batch[1].dtype))
 
-    report = examined(ss.DataLoader(ss.PythonDataset(Images(), CHAIN), 4, num_workers=1), step, budget=2)
+    report = examined(ss.DataLoader(ss.PythonDataset(Images(), CHAIN), 4, num_workers=1), step, budget=4)
     assert report.rate.n > 0
     assert shapes == {(list, torch.Size([4, 3, 6, 6]), torch.float32, torch.int64)}
 
@@ -130,7 +130,7 @@ class Waiting(Images):
 
 
 def test_named_parts_of_the_code_are_measured_in_worker_processes(tmp_path):
-    report = examined(ss.DataLoader(Waiting(), 4, num_workers=1), lambda batch: None, budget=2)
+    report = examined(ss.DataLoader(Waiting(), 4, num_workers=1), lambda batch: None, budget=4)
     costs = {cost["name"]: cost["wall_ms"]["value"] for cost in written(report, tmp_path)["costs"]}
     assert list(costs) == ["decode", "data set", "transfer", "collate"] and costs["decode"] >= 20
 
@@ -161,7 +161,7 @@ def test_samples_of_a_sampler_are_measured(workers):
         seen.update(batch[1].tolist())
 
     loader = ss.DataLoader(Images(), 2, sampler=SequentialSampler(range(3)), num_workers=workers)
-    assert examined(loader, step).rate.n > 0
+    assert examined(loader, step, budget=4).rate.n > 0
     assert seen <= {0, 1, 2}
 
 
@@ -181,7 +181,7 @@ class Opened(Images):
 def test_worker_init_fn_gets_the_data_set_of_the_user(collate_fn):
     data = ss.PythonDataset(Opened(), T.CenterCrop(6))
     loader = ss.DataLoader(data, 4, num_workers=1, worker_init_fn=init, collate_fn=collate_fn)
-    assert examined(loader).rate.n > 0
+    assert examined(loader, budget=4).rate.n > 0
 
 
 class Failing(Images):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -38,8 +39,8 @@ _KEPT = 4096  # number of the latest samples whose costs are kept
 
 
 class CostFile:
-    """A file to which worker processes write the costs of samples, as lines of JSON. A process loses the costs of its
-    last moments when it is ended."""
+    """A file to which worker processes write the costs of samples, as lines of JSON. Costs that a process cannot write,
+    because it is ended or the disk is full, are lost."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -53,17 +54,22 @@ class CostFile:
             return
         text = b"\n".join([*self._lines, b""])
         self._lines, self._written_s = [], now_s
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(descriptor, text)  # processes that append at the same time do not mix their lines
-        finally:
-            os.close(descriptor)
+        with contextlib.suppress(OSError):
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                os.write(descriptor, text)  # processes that append at the same time do not mix their lines
+            finally:
+                os.close(descriptor)
 
     def read(self) -> list[Any]:
         if not os.path.exists(self._path):
             return []
+        costs = []
         with open(self._path, encoding="utf-8") as file:
-            return [json.loads(line) for line in file]
+            for line in file:
+                with contextlib.suppress(json.JSONDecodeError):  # a line of which only a part was written
+                    costs.append(json.loads(line))
+        return costs
 
 
 class TimedSource(torch.utils.data.Dataset[Any]):
