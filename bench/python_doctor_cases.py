@@ -581,7 +581,7 @@ class Tokens(Dataset):
         with ss.part("load"):
             words = [str(number) for number in range(100)]
         with ss.part("tokenize"):
-            return torch.tensor([sum(hash((word, k)) % 97 for k in range(120)) for word in words])
+            return torch.tensor([sum(hash((word, k)) % 97 for k in range(600)) for word in words])
 
 
 @case("ss.part: tokenize", "tokenize")
@@ -590,7 +590,7 @@ def tokenize():
 
 
 def parse(index):
-    return torch.tensor([random.Random(index * 1000 + k).random() for k in range(900)])
+    return torch.tensor([random.Random(index * 1000 + k).random() for k in range(4000)])
 
 
 class Parsed(Function):

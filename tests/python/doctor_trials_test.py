@@ -290,6 +290,16 @@ def test_change_that_no_turn_measured_is_left_as_predicted(monkeypatch):
     assert warnings == ["not measured in time: a"]
 
 
+def test_rate_without_a_useful_interval_is_no_result(monkeypatch):
+    class Wide(Rate):
+        def rate(self):
+            return _native.Measured(self.value, 0, 2 * self.value, "steps/s", 1)
+
+    changes, warnings = try_out(monkeypatch, {"a": Wide(30.0), "b": Rate(25.0)})
+    assert [(each.id, each.code) for each in changes] == [("b", "# b"), ("a", "")]
+    assert warnings == ["not measured in time: a"]
+
+
 def test_error_of_the_unchanged_loop_leaves_all_changes_as_predicted(monkeypatch):
     rates = {"a": Rate(20.0), "b": Rate(5.0)}
     changes, warnings = try_out(monkeypatch, rates, unchanged=Rate(10.0, OSError("no space left")))
@@ -309,7 +319,7 @@ def stated_trials(monkeypatch, ids):
     measurements = types.SimpleNamespace(
         loaders=None,
         samples=types.SimpleNamespace(parts=None),
-        rate_of=lambda make, workers: (make, workers),
+        make_rate=lambda make, workers: (make, workers),
         route=None,
     )
 

@@ -152,7 +152,7 @@ class LevelMeasurements:
 
     def whole_rate(self) -> TrainingRate:
         """Returns a new measurement of the loop with nothing cached."""
-        return self.rate_of(lambda: self.route.through(self.loaders.whole(self.samples.parts)), self.workers)
+        return self.make_rate(lambda: self.route.through(self.loaders.whole(self.samples.parts)), self.workers)
 
     def first_batch(self) -> Any:
         return self._batches[0]
@@ -270,9 +270,9 @@ class LevelMeasurements:
         self, make: Callable[[], Any], workers: int = 1, usage: _native.DeviceUsage | None = None
     ) -> TrainingRate:
         """Returns the rate of training on the batches of a loader. make: creates the loader."""
-        return self.rate_of(lambda: self.route.through(make()), workers, usage)
+        return self.make_rate(lambda: self.route.through(make()), workers, usage)
 
-    def rate_of(
+    def make_rate(
         self, make: Callable[[], Iterable[Any]], workers: int = 1, usage: _native.DeviceUsage | None = None
     ) -> TrainingRate:
         """Returns the rate of training on batches. make: creates the iterable that the loop has."""

@@ -117,7 +117,7 @@ class NativeLevelMeasurements(LevelMeasurements):
         )
         batches_of = functools.partial(self.loaders.batches, route=self.route)
         host_level = _native.PINNED_LEVEL if self._on_gpu else _native.COLLATED_LEVEL
-        training = self.rate_of(functools.partial(batches_of, COLLATE, len(batches)))
+        training = self.make_rate(functools.partial(batches_of, COLLATE, len(batches)))
         yield CacheLevel(host_level, COLLATE, len(batches), training, is_essential=True)
         if self._on_gpu:
             copied = functools.partial(self.loaders.batches, COLLATE, len(batches))
@@ -125,10 +125,10 @@ class NativeLevelMeasurements(LevelMeasurements):
         travels_as_files = bool(_native.fields_as_files(self.loaders.loader._measured_native()))
         for name, step, number in _native.sample_levels(steps, True, travels_as_files):
             kept = sizes.samples_after(number)
-            training = self.rate_of(functools.partial(batches_of, step, kept), self.workers)
+            training = self.make_rate(functools.partial(batches_of, step, kept), self.workers)
             alone = _native.LoaderDrain(self.loaders.made(step, kept))
             yield CacheLevel(name, step, kept, training, alone)
-        training = self.rate_of(batches_of, self.workers, self._usage)
+        training = self.make_rate(batches_of, self.workers, self._usage)
         yield CacheLevel(_native.WHOLE_LEVEL, "", 0, training, is_essential=True)
 
     def host_costs(self) -> list[_native.HostStepCost]:

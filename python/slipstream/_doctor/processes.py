@@ -294,7 +294,7 @@ class ProcessLevelMeasurements(NativeLevelMeasurements):
         yield self._declare_processed(names[-3])
         if self._source is not None and self.loaders.chain._steps and not self._source.why_not:
             yield self._declare_raw()
-        whole = self.rate_of(lambda: self._all_batches(self._whole, True), self.workers, self._usage)
+        whole = self.make_rate(lambda: self._all_batches(self._whole, True), self.workers, self._usage)
         yield CacheLevel(_native.WHOLE_LEVEL, "", 0, whole, is_essential=True)
 
     def _declare_host_batches_of(self, batches: list[Any]) -> CacheLevel:
@@ -324,7 +324,7 @@ class ProcessLevelMeasurements(NativeLevelMeasurements):
 
     def _cached_level(self, name: str, after: str, kept: int, dataset: datasets.Dataset) -> CacheLevel:
         loader = self.loaders.reading(dataset, self.workers)
-        training = self.rate_of(lambda: self._all_batches(loader, True), self.workers)
+        training = self.make_rate(lambda: self._all_batches(loader, True), self.workers)
         return CacheLevel(name, after, kept, training, _native.LoaderDrain(loader._measured_native()))
 
     def host_costs(self) -> list[_native.HostStepCost]:

@@ -17,7 +17,7 @@ from .known_calls import KnownCalls
 
 _KEPT = 4096  # number of the latest samples whose costs are kept
 _RUN_AHEAD = 8  # number of steps that the host may run ahead of the device
-_WAITED_S = 0.002  # time of next() from which on the loop waited for a batch
+_WAITED_S = 0.002  # shortest time of next() that shows that the loop waited for a batch
 
 
 @contextmanager

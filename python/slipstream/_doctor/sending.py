@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-_LARGE = 4096  # bytes of a storage from which on it is sent in shared memory
+_LARGE = 4096  # smallest number of bytes of a storage that is sent in shared memory
 _STORAGE: Any = torch.storage.TypedStorage
 
 

@@ -132,7 +132,7 @@ class _Trials:
             make = getattr(self, f"_{change.id}", None)
             trial = make(change) if make is not None else None
             if trial is not None:
-                trial.training = self._measurements.rate_of(trial.make, max(1, trial.workers))
+                trial.training = self._measurements.make_rate(trial.make, max(1, trial.workers))
                 trials.append(trial)
         return trials
 
