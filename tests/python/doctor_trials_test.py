@@ -18,7 +18,7 @@ from slipstream._doctor import trials
 from slipstream._doctor.loaders import Loaders
 from slipstream._doctor.parts import Parts, Step, find_sites
 from slipstream._doctor.port import port
-from slipstream._doctor.routes import PlainRoute
+from slipstream._doctor.routes import PipelineRoute, PlainRoute
 
 NAMES = trials.Names("loader", "loader")
 FIXED = v2.Compose([v2.Resize(24), v2.CenterCrop(16), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
@@ -355,6 +355,15 @@ def test_trial_of_more_workers_is_measured_with_their_number():
     made = trials._Trials(measurements, NAMES)
     change = types.SimpleNamespace(id="num_workers", number=3)
     assert made._num_workers(change).workers == 3 and made._pinning(change).workers == 1
+
+
+def test_trial_of_the_pipelined_plan_is_measured_with_the_workers_of_the_loader():
+    loader = DataLoader(Photos(FIXED), batch_size=4, num_workers=3)
+    measurements = types.SimpleNamespace(
+        loaders=Loaders(loader, False), samples=types.SimpleNamespace(parts=None), workers=3, device="cpu",
+        route=PipelineRoute(ss.Pipeline(loader, plan="serial")),
+    )
+    assert trials._Trials(measurements, NAMES)._pipelining(None).workers == 3
 
 
 def test_reordered_crop_gives_the_same_images():

@@ -171,7 +171,8 @@ class _Trials:
         if isinstance(route, PipelineRoute):
             pipelined = route.pipelined()
             code = route.code(self._names.loop, f"{self._names.loop}.loader", "pipelined")
-            return Trial(change, lambda: pipelined.through(self._loaders.whole(self._parts)), code)
+            workers = self._measurements.workers
+            return Trial(change, lambda: pipelined.through(self._loaders.whole(self._parts)), code, workers)
         return Trial(
             change,
             lambda: Pipeline(self._loaders.whole(self._parts), device=device),
