@@ -18,6 +18,7 @@ from ._worker_errors import with_type
 
 
 ALL = (1 << 64) - 1  # a limit that no iteration reaches
+RUN_AHEAD = 2  # number of batches that the host may enqueue by default; slipstream.Pipeline describes it
 
 
 class Loop(Protocol):
@@ -183,7 +184,7 @@ class LoopOwner(Protocol):
 
     @property
     def source(self) -> Any:
-        """What the loop takes its batches from."""
+        """The iterator from which the loop takes its batches."""
 
 
 class Iteration(Iterator[Any]):

@@ -207,7 +207,7 @@ class LoaderArguments:
             self.num_workers = self._measure_workers(dataset._native, Compose._wrap(dataset.transform))
 
     def _refuse_for_samples_in_python(self) -> None:
-        """What a data set in Python returns may be random, so a cache must not keep it."""
+        """A cache must not keep samples of a data set in Python, because they may be random."""
         if names := self._given_for_native():
             raise _native.Refused(
                 f"{' and '.join(names)} can be given for data sets that are read without Python, such as "

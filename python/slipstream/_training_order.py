@@ -33,7 +33,7 @@ class _Epoch:
         self.number, self.first_in_epoch = self._run.epoch, self._run.first
         self.batches: Iterator[list[SampleKey]] = self._run.batches()
 
-    def number_of(self, batch: int) -> int:
+    def batch_number(self, batch: int) -> int:
         """Returns the number that selects the random numbers of a batch, as in an iteration over the loader."""
         return self._run.first_number + batch - self.first
 
@@ -101,7 +101,7 @@ class TrainingOrder:
                 f"the sampler lists {listed} batches in epoch {epoch.number}, but its length is {self._length} "
                 "batches: give a sampler with the same length in each epoch, or keep your own loop"
             )
-        return epoch.number_of(batch), to_indices(keys)
+        return epoch.batch_number(batch), to_indices(keys)
 
     def _begin(self, batch: int) -> _Epoch:
         number, in_epoch = divmod(batch, self._length)

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+
+
+class Compose:
+    """Applies transforms one after the other. split_transform() recognizes the name of the class."""
+
+    def __init__(self, transforms: Sequence[Callable[[Any], Any]]) -> None:
+        self.transforms = transforms
+
+    def __call__(self, value: Any) -> Any:
+        for transform in self.transforms:
+            value = transform(value)
+        return value
 
 
 def split_transform(transform: Callable[..., Any]) -> list[Callable[..., Any]]:

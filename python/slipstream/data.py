@@ -16,6 +16,7 @@ from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, Seque
 from . import _native
 from ._checks import EPOCHS, check, shortened
 from ._frameworks import refuse_rebuilding
+from ._iteration import RUN_AHEAD
 from ._loader_arguments import LoaderArguments
 from ._loader_iteration import LoaderIteration, Reading
 from ._native_loading import NativeLoading
@@ -322,7 +323,7 @@ class DataLoader:
         return f"DataLoader({self.dataset!r}, batch_size={self.batch_size}, device={self.device})"
 
     def __iter__(self) -> Iterator[Any]:
-        return self._pass((), 2, "pipelined")
+        return self._pass((), RUN_AHEAD, "pipelined")
 
     @property
     def epoch(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import html
 import os
 import sys
@@ -220,10 +221,11 @@ def doctor(
         trials_s = _TRIALS_SHARE * budget if try_out and not loop.is_ours else 0.0
         examined = _examine(loop, _names(loader), (budget - trials_s, trials_s), options, parts)
     elif loop.loader._has_processes():
-        with contextlib.closing(ProcessLoaders(loop.loader, parts)) as loaders:
-            examined = _examine_ours(loop, loaders, ProcessLevelMeasurements, float(budget), options)
+        make_in_processes = functools.partial(ProcessLoaders, loop.loader, parts)
+        examined = _examine_ours(loop, make_in_processes, ProcessLevelMeasurements, float(budget), options)
     else:
-        examined = _examine_ours(loop, NativeLoaders(loop.loader), NativeLevelMeasurements, float(budget), options)
+        make = functools.partial(NativeLoaders, loop.loader)
+        examined = _examine_ours(loop, make, NativeLevelMeasurements, float(budget), options)
     measurements, observed, diagnosis = examined
     seconds = measurements.seconds()
     report = _native.DoctorReport(loop.device, loop.name, options, observed, diagnosis, seconds, float(budget))
@@ -259,6 +261,10 @@ class _Loop:
         stages = [stage.function for stage in self.route.stages if first_module(stage.function) is None]
         return [self.step, *stages]
 
+    def callees(self) -> list[Any]:
+        """Returns these functions and the functions that they call."""
+        return [callee for function in self.functions() for callee in callees(function)]
+
 
 def _open(given: Any, step: Any, device: str, states: Sequence[Any]) -> _Loop:
     loader: Any = given.loader if isinstance(given, Pipeline) else given
@@ -280,8 +286,7 @@ def _examine(
 ) -> _Examined:
     """budget: seconds for the measurements, and for trying changes out."""
     loader, (examined_s, trials_s) = loop.loader, budget
-    called = [callee for function in loop.functions() for callee in callees(function)]
-    kept_classes = _kept_classes([*called, *copied_parts(loader)])
+    kept_classes = _kept_classes([*loop.callees(), *copied_parts(loader)])
     with preserved_random_states(generators_of_loader(loader)), kept_classes as changed_classes:
         loaders = Loaders(loader, loop.device.startswith("cuda"), parts)
         with _kept(loop, loaders.common) as not_restored:
@@ -302,13 +307,19 @@ def _examine(
 
 
 def _examine_ours(
-    loop: _Loop, loaders: NativeLoaders, kind: type[NativeLevelMeasurements], budget: float, options: _Options
+    loop: _Loop,
+    make: Callable[[], NativeLoaders],
+    kind: type[NativeLevelMeasurements],
+    budget: float,
+    options: _Options,
 ) -> _Examined:
-    """Examines a slipstream.DataLoader that makes its batches natively. kind: the class of the measurements."""
-    called = [callee for function in loop.functions() for callee in callees(function)]
-    with _kept_classes(called) as changed_classes, _kept(loop) as not_restored:
-        measurements = kind(loaders, loop.step, loop.device, budget, loop.route)
-        observed = measurements.measured()
+    """Examines a slipstream.DataLoader that makes its batches natively.
+
+    make: creates its loaders, which may use the user's sampler and data set. kind: the class of the measurements."""
+    with _kept_classes(loop.callees()) as changed_classes, _kept(loop) as not_restored:
+        with contextlib.closing(make()) as loaders:
+            measurements = kind(loaders, loop.step, loop.device, budget, loop.route)
+            observed = measurements.measured()
     observed.warnings += not_restored + changed_classes
     diagnosis = _native.diagnose(observed)
     rewrite_native(observed, diagnosis)

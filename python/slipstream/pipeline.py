@@ -11,7 +11,7 @@ import torch
 from . import _native
 from ._checks import EPOCHS, check, choose, device_named, is_device, to_index
 from ._frameworks import is_check_of_lightning, refuse_rebuilding
-from ._iteration import Iteration, Loop, LoopOwner, Pass, SerialLoop, warn_of_lost_batches
+from ._iteration import RUN_AHEAD, Iteration, Loop, LoopOwner, Pass, SerialLoop, warn_of_lost_batches
 from ._plan_choice import PlanChoice, begin_loop
 from ._progress import HIDDEN, Progress, has_progress, refusing_hidden
 from ._sources import LoaderPosition, States, has_state, make_source, set_epochs
@@ -79,7 +79,7 @@ class Pipeline:
         loader: Iterable[Any],
         stages: Sequence[Stage | tuple[str, Callable[..., Any]]] = (),
         device: str | torch.device | None = None,
-        run_ahead: int = 2,
+        run_ahead: int = RUN_AHEAD,
         serial: bool = False,
         plan: str = "pipelined",
     ) -> None:

@@ -202,6 +202,14 @@ class Compose(Transform):
     def _wrap(cls, transform: Transform | Function | None) -> Compose:
         return cls([] if transform is None else [transform])
 
+    @classmethod
+    def _of(cls, steps: Sequence[Step]) -> Compose:
+        """Returns a chain of these steps, which are those of valid transforms."""
+        chain = cls([])
+        chain._steps = [*steps]
+        chain._parsed = None
+        return chain
+
     def to_json(self) -> str:
         """Returns the text of a file for `slipstream train --transforms`, or "" if there are no transforms. Raises
         Refused if one of them is a function in Python."""

@@ -32,7 +32,7 @@ def wait(seconds):
     pipelines.time.sleep(seconds)
 
 
-def costs_of(report):
+def read_costs(report):
     return {cost["name"]: cost for cost in json.loads(report._report.json())["costs"]}
 
 
@@ -56,7 +56,7 @@ class Named(Images):
 def test_named_part_that_takes_longest_is_the_verdict(stated_time, seconds, verdict):
     report = run_doctor(Named(**seconds))
     assert report.verdict == verdict == report.bottlenecks[0], report.reason
-    costs = costs_of(report)
+    costs = read_costs(report)
     assert list(costs) == [*seconds, "data set", "collate"]
     for name, each in seconds.items():
         assert costs[name]["wall_ms"]["value"] == pytest.approx(1e3 * each, abs=1)
@@ -71,7 +71,7 @@ def test_part_in_collate_fn_belongs_to_collating(stated_time):
 
     report = run_doctor(Images(double), collate_fn=collate)
     assert report.verdict == "pad", report.text()
-    assert list(costs_of(report)) == ["data set", "double", "pad", "collate"]
+    assert list(read_costs(report)) == ["data set", "double", "pad", "collate"]
 
 
 def measured(function, first=0):
@@ -197,14 +197,14 @@ def test_functions_methods_and_attributes_are_measured_as_parts(workers, request
     before = [load, *(vars(Loading)[name] for name in ("clean", "offset")), dict(vars(dataset))]
     report = run_doctor(dataset, workers, parts=[load, Loading.offset, dataset.clean, "finish"])
     assert workers or report.verdict == "load", report.text()
-    assert list(costs_of(report)) == ["load", "clean", "offset", "finish", "data set", "collate"]
+    assert list(read_costs(report)) == ["load", "clean", "offset", "finish", "data set", "collate"]
     assert [load, *(vars(Loading)[name] for name in ("clean", "offset")), dict(vars(dataset))] == before
 
 
 def test_attribute_of_a_wrapped_data_set_is_measured(stated_time):
     dataset = Loading()
     report = run_doctor(Subset(dataset, range(8, 40)), parts=["clean"])
-    assert "clean" in costs_of(report) and "clean" not in vars(dataset)
+    assert "clean" in read_costs(report) and "clean" not in vars(dataset)
 
 
 def test_parts_that_cannot_be_measured_are_refused_with_the_reason():
@@ -231,7 +231,7 @@ def photo(tmp_path):
     return path
 
 
-def keys_of(make, users=()):
+def find_keys(make, users=()):
     """Returns the keys of the costs of a call, with functions replaced, and checks that all are restored."""
     before = {(name, key): value for name, module in list(sys.modules.items())
               for key, value in list(getattr(module, "__dict__", {}).items())}
@@ -247,11 +247,11 @@ def keys_of(make, users=()):
 
 def test_pil_is_split_into_reading_and_decoding(photo):
     wanted = np.asarray(Image.open(photo).convert("RGB"))
-    keys, made = keys_of(lambda: np.asarray(Image.open(photo).convert("RGB")))
+    keys, made = find_keys(lambda: np.asarray(Image.open(photo).convert("RGB")))
     assert sorted(keys) == ["decode", "read"] and (made == wanted).all()
-    keys, _ = keys_of(lambda: Image.open(io.BytesIO(photo.read_bytes())).load())
+    keys, _ = find_keys(lambda: Image.open(io.BytesIO(photo.read_bytes())).load())
     assert sorted(keys) == ["decode", "read"]
-    keys, _ = keys_of(lambda: Image.open(photo).resize((8, 8)))
+    keys, _ = find_keys(lambda: Image.open(photo).resize((8, 8)))
     assert sorted(keys) == ["decode", "read", "transforms"]
     assert "load" in vars(ImageFile.ImageFile) and not hasattr(ImageFile.ImageFile.load, "__wrapped__")
     assert not hasattr(Image.Image.resize, "__wrapped__")
@@ -328,9 +328,9 @@ def test_time_of_a_slow_file_counts_as_reading_and_that_of_the_decoder_as_decodi
 def test_torchvision_io_is_split_however_it_is_imported(photo):
     torchvision_io = pytest.importorskip("torchvision.io")
     read_image, operator = torchvision_io.read_image, torch.ops.image.read_file
-    keys, image = keys_of(lambda: read_image(str(photo)))
+    keys, image = find_keys(lambda: read_image(str(photo)))
     assert sorted(keys) == ["decode", "read"] and image.shape == (3, 64, 64)
-    keys, _ = keys_of(lambda: torchvision_io.decode_jpeg(torchvision_io.read_file(str(photo))))
+    keys, _ = find_keys(lambda: torchvision_io.decode_jpeg(torchvision_io.read_file(str(photo))))
     assert sorted(keys) == ["decode", "read"] and torch.ops.image.read_file is operator
 
 
@@ -342,7 +342,7 @@ def test_inline_transforms_of_torchvision_are_a_part(photo):
     compose = v1.Compose([v1.CenterCrop(8), v1.Normalize([0.5], [0.2])])
     for make in (lambda: v2.functional.resize(image, [8, 8], antialias=True), lambda: v2.Resize(8)(image),
                  lambda: v1.functional.hflip(image), lambda: compose(image), lambda: normalize(image, [0.5], [0.2])):
-        keys, made = keys_of(make)
+        keys, made = find_keys(make)
         assert keys == ["transforms"] and torch.equal(made, make())
 
 
@@ -359,7 +359,7 @@ except ImportError:
 def test_transform_of_torchvision_that_is_a_step_is_not_a_part_of_itself():
     v2 = pytest.importorskip("torchvision.transforms.v2")
     report = run_doctor(Images(Compose([v2.CenterCrop(4), double])), budget=0.3)
-    assert list(costs_of(report)) == ["data set", "CenterCrop", "double", "collate"]
+    assert list(read_costs(report)) == ["data set", "CenterCrop", "double", "collate"]
 
 
 def test_calls_of_libraries_are_timed_by_their_names(monkeypatch, stated_time, photo):
@@ -370,10 +370,10 @@ def test_calls_of_libraries_are_timed_by_their_names(monkeypatch, stated_time, p
     simplejpeg.decode_jpeg = lambda data: data
     monkeypatch.setitem(sys.modules, "cv2", cv2)
     monkeypatch.setitem(sys.modules, "simplejpeg", simplejpeg)
-    assert keys_of(lambda: cv2.imdecode(1))[0] == ["decode"]
-    assert keys_of(lambda: simplejpeg.decode_jpeg(1))[0] == ["decode"]
+    assert find_keys(lambda: cv2.imdecode(1))[0] == ["decode"]
+    assert find_keys(lambda: simplejpeg.decode_jpeg(1))[0] == ["decode"]
     np.save(photo.with_suffix(".npy"), np.ones(3))
-    assert keys_of(lambda: np.load(photo.with_suffix(".npy")))[0] == ["read"]
+    assert find_keys(lambda: np.load(photo.with_suffix(".npy")))[0] == ["read"]
     # It reads and decodes in one call, so waiting counts as reading.
     clock = Clock()
     with KnownCalls().replaced():
@@ -394,7 +394,7 @@ def test_function_in_a_part_that_the_user_named_is_not_a_part_of_its_own(photo):
         with ss.part("own"):
             np.asarray(Image.open(photo))
 
-    assert keys_of(make)[0] == ["own"]
+    assert find_keys(make)[0] == ["own"]
 
 
 class Photos(Dataset):
@@ -411,7 +411,7 @@ class Photos(Dataset):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_reading_and_decoding_of_pil_are_steps_with_and_without_workers(photo, workers):
-    costs = costs_of(run_doctor(Photos(photo), workers, budget=0.3))
+    costs = read_costs(run_doctor(Photos(photo), workers, budget=0.3))
     assert {name: cost["group"] for name, cost in costs.items()} == {
         "read": "read", "decode": "decode", "data set": costs["data set"]["group"], "collate": "collate"}
     assert not hasattr(ImageFile.ImageFile.load, "__wrapped__")

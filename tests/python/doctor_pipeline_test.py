@@ -50,10 +50,10 @@ def test_stages_are_work_of_the_device_before_the_step(device, tmp_path, workers
     pipeline = ss.Pipeline(loader, [("encode", ENCODER)], device, plan=plan)
     before = [each.clone() for each in HEAD.parameters()]
     report = examined(pipeline, budget=4)
-    told = written(report, tmp_path)
-    names = [level["name"] for level in told["levels"]]
+    saved = written(report, tmp_path)
+    names = [level["name"] for level in saved["levels"]]
     assert names[0] == "device batch" and names[-3:] == ["processed sample", "raw sample", "nothing cached"]
-    assert [cost["name"] for cost in told["costs"]] == ["data set", "double", "collate"]
+    assert [cost["name"] for cost in saved["costs"]] == ["data set", "double", "collate"]
     assert report.ceiling.n > 0 and report.rate.n > 0
     assert all(torch.equal(now, then) for now, then in zip(HEAD.parameters(), before, strict=True))
     assert not multiprocessing.active_children()
@@ -82,9 +82,9 @@ def test_pipeline_around_a_native_loader_is_measured_with_its_stages(photos, dev
     data = ss.ImageFolder(photos, ss.transforms.Compose([ss.transforms.CenterCrop(32), ss.transforms.ToDtype()]))
     loader = ss.DataLoader(data, 4, num_workers=2, device=device, seed=0)
     for plan in ("pipelined", "serial"):
-        told = written(examined(ss.Pipeline(loader, [("encode", encoder)], plan=plan)), tmp_path)
-        assert [cost["name"] for cost in told["costs"]][:2] == ["read", "decode"]
-        assert told["levels"][0]["name"] == "device batch" and told["workload"]["options"]["plan"] == plan
+        saved = written(examined(ss.Pipeline(loader, [("encode", encoder)], plan=plan)), tmp_path)
+        assert [cost["name"] for cost in saved["costs"]][:2] == ["read", "decode"]
+        assert saved["levels"][0]["name"] == "device batch" and saved["workload"]["options"]["plan"] == plan
     assert loader.epoch == 0
 
 

@@ -93,9 +93,9 @@ LEVELS = ["device batch", "processed sample"]
 def test_report_has_levels_and_costs_of_python_code(make, levels, costs, tmp_path):
     before = torch.get_rng_state()
     report = examined(make(), lambda batch: batch[0].float().sum(), budget=4)
-    told = written(report, tmp_path)
-    assert [level["name"] for level in told["levels"]] == levels
-    assert [cost["name"] for cost in told["costs"]] == costs
+    saved = written(report, tmp_path)
+    assert [level["name"] for level in saved["levels"]] == levels
+    assert [cost["name"] for cost in saved["costs"]] == costs
     assert report.ceiling.n > 0 and report.rate.n > 0
     assert torch.equal(torch.get_rng_state(), before)
     for advice in report.advice:
@@ -115,11 +115,11 @@ def test_batches_have_the_same_form_at_all_levels(tmp_path):
 
 def test_native_data_set_with_a_python_transform_has_native_steps(photos, tmp_path):
     data = ss.ImageFolder(photos, T.Compose([T.CenterCrop(6), double, T.ToDtype()]))
-    told = written(examined(ss.DataLoader(data, 4, num_workers=2)), tmp_path)
+    saved = written(examined(ss.DataLoader(data, 4, num_workers=2)), tmp_path)
     names = ["read", "decode", "center_crop_0", "double_1", "to_dtype_1", "collate"]
-    assert [cost["name"] for cost in told["costs"]] == names
-    told = written(examined(ss.DataLoader(data, 4, num_workers=1, collate_fn=collate)), tmp_path)
-    assert [cost["name"] for cost in told["costs"]] == ["data set", "center_crop_0", "double", "to_dtype_1", "collate"]
+    assert [cost["name"] for cost in saved["costs"]] == names
+    saved = written(examined(ss.DataLoader(data, 4, num_workers=1, collate_fn=collate)), tmp_path)
+    assert [cost["name"] for cost in saved["costs"]] == ["data set", "center_crop_0", "double", "to_dtype_1", "collate"]
 
 
 class Waiting(Images):
@@ -138,8 +138,8 @@ def test_named_parts_of_the_code_are_measured_in_worker_processes(tmp_path):
 def test_functions_given_as_parts_are_measured(photos, tmp_path):
     data = Images(Compose([double]))
     loader = ss.DataLoader(data, 4, num_workers=1)
-    told = written(examined(loader, lambda batch: None, parts=["transform"]), tmp_path)
-    assert "transform" in [cost["name"] for cost in told["costs"]]
+    saved = written(examined(loader, lambda batch: None, parts=["transform"]), tmp_path)
+    assert "transform" in [cost["name"] for cost in saved["costs"]]
     native = ss.DataLoader(ss.ImageFolder(photos, T.CenterCrop(6)), 4, num_workers=1)
     with pytest.raises(ss.Refused, match="reads its data set without Python and measures each"):
         examined(native, parts=["transform"])
@@ -148,8 +148,8 @@ def test_functions_given_as_parts_are_measured(photos, tmp_path):
 def test_pipeline_around_a_loader_with_worker_processes_is_examined(tmp_path):
     loader = ss.DataLoader(ss.PythonDataset(Images(), CHAIN), 4, num_workers=1)
     halved = ss.Pipeline(loader, [("halve", lambda images: images / 2)])
-    told = written(examined(halved), tmp_path)
-    assert told["levels"][0]["name"] == "device batch" and told["workload"]["options"]["stages"] == "halve"
+    saved = written(examined(halved), tmp_path)
+    assert saved["levels"][0]["name"] == "device batch" and saved["workload"]["options"]["stages"] == "halve"
 
 
 @pytest.mark.parametrize("workers", [0, 1])

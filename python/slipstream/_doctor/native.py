@@ -43,6 +43,9 @@ class NativeLoaders:
         self.workers = max(1, loader.num_workers)
         self.prefetch = loader.prefetch_factor
 
+    def close(self) -> None:
+        """Ends what the loaders hold outside of this process: nothing."""
+
     def made(self, after: str = "", items: int = 0, workers: int | None = None) -> _native.Loader:
         """Returns a native loader with full batches. If `after` names a step, it starts with `items` cached results of
         this step."""

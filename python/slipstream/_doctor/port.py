@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torch.utils.data import DataLoader, default_collate
@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, default_collate
 from .. import data, datasets, image_folder
 from .._equivalents import equivalent_chain, from_torchvision
 from .._native import Error, Refused
+from .._transform_parts import Compose
 from .loaders import Loaders
 from .orders import is_sequential, is_shuffled
 from .parts import Parts
@@ -98,7 +99,7 @@ def _files(samples: Sequence[Any]) -> list[tuple[str, Any]]:
 def _python_dataset(parts: Parts, name: str, kept: int) -> tuple[Any, str]:
     """Returns the data set with its first `kept` transforms, and the code that creates it."""
     own = parts.own_parts()[0]
-    dataset = datasets.PythonDataset(parts.with_transform(Chain(own[:kept])), equivalent_chain(own[kept:]))
+    dataset = datasets.PythonDataset(parts.with_transform(Compose(own[:kept])), equivalent_chain(own[kept:]))
     holder, lines = "data", ["import copy", "import torch", f"data = copy.copy({name}.dataset)"]
     for _ in range(parts.sites[0].depth):
         lines.append(f"{holder}.dataset = copy.copy({holder}.dataset)")
@@ -112,18 +113,6 @@ def _python_dataset(parts: Parts, name: str, kept: int) -> tuple[Any, str]:
         rest = f"type(transform)(list(transform.transforms)[{kept}:])"
     lines.append(f"data = ss.PythonDataset(data, ss.from_torchvision({rest}))")
     return dataset, "\n".join(lines)
-
-
-class Chain:
-    """Applies several transforms of one value, one after the other."""
-
-    def __init__(self, parts: Sequence[Callable[[Any], Any]]) -> None:
-        self.parts = parts
-
-    def __call__(self, value: Any) -> Any:
-        for part in self.parts:
-            value = part(value)
-        return value
 
 
 def _settings(loaders: Loaders, name: str, workers: int, device: str) -> tuple[dict[str, Any], dict[str, str]]:

@@ -30,12 +30,12 @@ from .loaders import Cached, Loaders, WorkerStart, classes_of_loader
 from .measurements import again, make_costs
 from .native import NativeLevelMeasurements, NativeLoaders, listed_samples
 from .parts import COLLATE, TRANSFER, Parts
-from .rates import TrainingRate
+from .rates import KEPT, TrainingRate
 from .routes import PlainRoute
 from .samples import Samples
+from .views import with_transform
 
 _WRITE_S = 0.05  # seconds between writes of costs
-_KEPT = 4096  # number of the latest samples whose costs are kept
 
 
 class CostFile:
@@ -128,7 +128,7 @@ class _Timing:
 
     def costs(self) -> list[Costs]:
         """Returns the costs of the data set's code for the latest samples."""
-        lines = self.samples.read()[-_KEPT:]
+        lines = self.samples.read()[-KEPT:]
         return [{(step, part): [wall, cpu, made] for step, part, wall, cpu, made in line} for line in lines]
 
     def shares(self) -> dict[str, float]:
@@ -213,7 +213,7 @@ class ProcessLoaders(NativeLoaders):
             source = TimedSource(parts, calls, samples)
             loader = self.reading(datasets.PythonDataset(source, chain), workers, source.dataset)
         else:
-            loader = self.reading(self.copied(chain), workers)
+            loader = self.reading(with_transform(self._dataset, chain), workers)
         return _Timing(_native.LoaderDrain(loader._measured_native()), samples, steps)
 
     def _timed_chain(self) -> tuple[Compose, list[tuple[str, list[CostFile]]]]:
@@ -221,15 +221,7 @@ class ProcessLoaders(NativeLoaders):
         and the files."""
         files = {id(function): CostFile(next(self._names)) for _, _, run in self.chain._runs() for function in run}
         timed = [step if isinstance(step, dict) else TimedFunction(step, files[id(step)]) for step in self.chain._steps]
-        chain = Compose([])
-        chain._steps = [*timed]
-        return chain, [(name, [files[id(each)] for each in run]) for _, name, run in self.chain._runs()]
-
-    def copied(self, chain: Compose) -> datasets.Dataset:
-        """Returns the data set with another chain of transforms."""
-        copied = object.__new__(type(self._dataset))
-        vars(copied).update(vars(self._dataset), transform=chain)
-        return copied
+        return Compose._of(timed), [(name, [files[id(each)] for each in run]) for _, name, run in self.chain._runs()]
 
 
 class ProcessLevelMeasurements(NativeLevelMeasurements):

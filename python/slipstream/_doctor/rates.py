@@ -15,7 +15,7 @@ from .._blocks import contextmanager
 from .clock import Costs
 from .known_calls import KnownCalls
 
-_KEPT = 4096  # number of the latest samples whose costs are kept
+KEPT = 4096  # number of the latest samples whose costs are kept
 _RUN_AHEAD = 8  # number of steps that the host may run ahead of the device
 _WAITED_S = 0.002  # shortest time of next() that shows that the loop waited for a batch
 
@@ -114,7 +114,7 @@ class LoaderRate:
     def _keep_costs(self, batch: Any) -> None:
         samples, collating = batch[1]
         self.costs += [sample | collating for sample in samples]
-        del self.costs[:-_KEPT]
+        del self.costs[:-KEPT]
 
 
 class TrainingRate:

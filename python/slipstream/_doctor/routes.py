@@ -8,12 +8,10 @@ from typing import Any, Protocol
 import torch
 
 from .. import _native
-from .._iteration import Pass, SerialLoop
+from .._iteration import RUN_AHEAD, Pass, SerialLoop
 from .._plan_choice import PlanChoice
 from .._stages import Stage
 from ..pipeline import Pipeline
-
-_RUN_AHEAD = 2  # the same value as in an iteration over a slipstream.DataLoader
 
 
 class Route(Protocol):
@@ -50,7 +48,7 @@ class PlainRoute:
         return batches
 
     def native(self, loader: _native.Loader) -> Iterator[Any]:
-        with Pass(loader, None, (), self._device, _RUN_AHEAD, 0) as batches:
+        with Pass(loader, None, (), self._device, RUN_AHEAD, 0) as batches:
             yield from batches
 
     def arrived(self, batch: Any) -> Any:
@@ -110,7 +108,7 @@ class PipelineRoute:
         name, loader: the variables for the pipeline, and for its loader. plan: "" for the plan that it has."""
         given = plan or ("auto" if self.chooses_plan else self.plan)
         arguments = [loader, *([f"{name}.stages"] if self.stages else []), f"device={name}.device"]
-        if self.pipeline.run_ahead != _RUN_AHEAD:
+        if self.pipeline.run_ahead != RUN_AHEAD:
             arguments.append(f"run_ahead={name}.run_ahead")
         if given != "pipelined":
             arguments.append(f"plan={given!r}")

@@ -10,10 +10,11 @@ from typing import Any
 import torch
 
 from .. import _native, _trees
+from .._transform_parts import Compose
 from ..pipeline import Pipeline
 from .measurements import LevelMeasurements
 from .parts import Step
-from .port import Chain, Port, is_flat, port
+from .port import Port, is_flat, port
 from .rates import TrainingRate
 from .routes import PipelineRoute
 
@@ -191,7 +192,7 @@ class _Trials:
         def reordered() -> Any:
             parts = self._parts.own_parts()[0]
             parts.insert(first, parts.pop(crop))
-            return self._route.through(self._loaders.reading(self._parts.with_transform(Chain(parts))))
+            return self._route.through(self._loaders.reading(self._parts.with_transform(Compose(parts))))
 
         loader = f"{self._names.loop}.loader" if self._names.is_new else self._name
         holder = f"{loader}.dataset{'.dataset' * self._parts.sites[0].depth}.transform.transforms"

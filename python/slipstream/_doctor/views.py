@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -13,23 +12,10 @@ from torch.utils.data import DataLoader, default_collate, get_worker_info
 from .._fetching import item
 from .._order import StreamOrder
 from .._samples import Sample
+from .._transform_parts import Compose
 from ..data import DataLoader as NativeDataLoader
 from ..datasets import Dataset, PythonSource
 from ..transforms import Compose as Chain
-from ..transforms import Transform
-
-
-class Compose:
-    """Applies the steps of a chain to an image of channels x height x width. Because the class has the name and the
-    attribute that the doctor looks for, it measures each step."""
-
-    def __init__(self, chain: Chain) -> None:
-        self.transforms = named_steps(chain)
-
-    def __call__(self, image: Any) -> Any:
-        for step in self.transforms:
-            image = step(image)
-        return image
 
 
 class _NativeStep:
@@ -37,8 +23,7 @@ class _NativeStep:
 
     def __init__(self, step: dict[str, Any], name: str) -> None:
         self.__name__ = name
-        self._transform = object.__new__(Transform)
-        self._transform._steps = [step]
+        self._transform = Chain._of([step])
 
     def __call__(self, image: torch.Tensor) -> torch.Tensor:
         return self._transform(image)
@@ -58,7 +43,7 @@ class ChainedSamples(torch.utils.data.Dataset[Any]):
     them to its collate function."""
 
     def __init__(self, source: Any, chain: Chain) -> None:
-        self.dataset, self.transform = source, Compose(chain) if chain._steps else None
+        self.dataset, self.transform = source, Compose(named_steps(chain)) if chain._steps else None
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -77,7 +62,7 @@ class NativeSamples(torch.utils.data.Dataset[Any]):
     """The samples of a native data set, with its transforms as separate steps."""
 
     def __init__(self, samples: Dataset, place: int, chain: Chain) -> None:
-        self._samples, self._place, self.transform = samples, place, Compose(chain)
+        self._samples, self._place, self.transform = samples, place, Compose(named_steps(chain))
 
     def __len__(self) -> int:
         return len(self._samples)
@@ -129,6 +114,11 @@ def _samples(loader: NativeDataLoader) -> Any:
     images = [place for place, is_image in enumerate(native.are_images()) if is_image]
     if not chain._steps or len(images) != 1 or native.moved_fields():
         return readable
-    plain = copy.copy(readable)
-    plain.transform = None
-    return NativeSamples(plain, images[0], chain)
+    return NativeSamples(with_transform(readable, None), images[0], chain)
+
+
+def with_transform(dataset: Dataset, chain: Chain | None) -> Dataset:
+    """Returns a copy of a data set with other transforms."""
+    copied = object.__new__(type(dataset))
+    vars(copied).update(vars(dataset), transform=chain)
+    return copied
