@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Checks and measures on a machine with a GPU; needs no network.
-#   scripts/gpu_check.sh OUT_DIR [build|test|sanitize|bench|augmenters|stated|real|trainers|trained|python]...
+#   scripts/gpu_check.sh OUT_DIR [build|test|sanitize|bench|augmenters|stated|real|trainers|trained|python|graphs]...
 # Without a phase: the first four. augmenters: compared with torchvision and kornia, if they are installed.
 # stated and real: the doctor's accuracy, on stated costs and on real work. trainers: ResNet-50 compared with
 # PyTorch's loops on 16, 8, 4 and 2 cores. trained: the cost of checkpoints, and the accuracy. python:
-# the package around PyTorch's loop, and races of published loops.
+# the package around PyTorch's loop, and races of published loops. graphs: CUDA graphs in a loop.
 # Writes OUT_DIR/summary.txt and OUT_DIR/results.tar.gz. Each phase takes less than 9 minutes. If
 # there is no .git, SLIPSTREAM_REVISION must name the revision that was built.
 set -euo pipefail
@@ -124,6 +124,10 @@ phase_python() {
   export PYTHONPATH=build/python
   python3 bench/python_loops.py --data "$data" --seconds 0.5 --repeats 8 --json "$raw/python_loops.json"
   python3 bench/verify_loops.py --schedules 40 --json "$raw/verify_loops.json"
+}
+
+phase_graphs() {
+  PYTHONPATH=build/python python3 bench/cuda_graphs.py --budget-seconds 450 --json "$raw/cuda_graphs.json"
 }
 
 if [[ ${1:-} == --phase ]]; then

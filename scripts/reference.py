@@ -14,7 +14,7 @@ import slipstream
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "docs" / "reference"
 # Modules that have the name of a public function.
-HIDDEN = ("!slipstream.doctor", "!slipstream.verify", "!slipstream.watch")
+HIDDEN = ("!slipstream.capture", "!slipstream.doctor", "!slipstream.verify", "!slipstream.watch")
 
 
 def write(folder: Path) -> None:

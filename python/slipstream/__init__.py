@@ -22,6 +22,7 @@ from . import transforms
 from ._equivalents import from_torchvision
 from ._fit import TrainingEpoch, TrainingResult, TrainingStep
 from ._native import Error, Measured, Refused
+from .capture import CapturedStep, capture
 from .data import DataLoader
 from .datasets import ConcatDataset, Dataset, PythonDataset, Subset, open_dataset
 from ._doctor.clock import part
@@ -35,6 +36,7 @@ from .watch import Watch, WatchReport, watch
 
 __all__ = [
     "Advice",
+    "CapturedStep",
     "ConcatDataset",
     "DataLoader",
     "Dataset",
@@ -54,6 +56,7 @@ __all__ = [
     "VerifyReport",
     "Watch",
     "WatchReport",
+    "capture",
     "doctor",
     "from_torchvision",
     "open_dataset",

@@ -148,7 +148,7 @@ class _Tensor:
     def __init__(self, name: str, tensor: torch.Tensor, is_copied: bool) -> None:
         self.name, self._tensor, self._class = name, tensor, type(tensor)
         self._alias = tensor.data  # still refers to the original memory after the step assigns to tensor.data
-        self._version, self._kept = tensor._version, _cloned(self._alias) if is_copied else None
+        self._version, self._kept = tensor._version, cloned(self._alias) if is_copied else None
         self._requires_grad = tensor.requires_grad
         self.grad = tensor.grad if tensor.is_leaf else None
 
@@ -380,7 +380,7 @@ def _is_searched(each: Any) -> bool:
     return name.partition(".")[0] not in _NO_STATE and not name.startswith("torch._")
 
 
-def _cloned(tensor: torch.Tensor) -> torch.Tensor:
+def cloned(tensor: torch.Tensor) -> torch.Tensor:
     """Returns a copy of a tensor: on the host if the device has not twice the memory for it, otherwise on its
     device."""
     if tensor.is_cuda and 2 * _trees.byte_size(tensor) > torch.cuda.mem_get_info(tensor.device)[0]:

@@ -136,15 +136,15 @@ def leaves(tree: Any) -> list[Any]:
 
 
 def _add_leaves(tree: Any, found: list[Any]) -> None:
-    parts = _parts(tree)
-    if parts is None:
+    inner = parts(tree)
+    if inner is None:
         found.append(tree)
         return
-    for part in parts:
+    for part in inner:
         _add_leaves(part, found)
 
 
-def _parts(tree: Any) -> Iterable[Any] | None:
+def parts(tree: Any) -> Iterable[Any] | None:
     """Returns the direct parts of a tree; None for a leaf."""
     if isinstance(tree, _PLAIN):
         return None

@@ -8,9 +8,9 @@ import torch
 
 import slipstream as ss
 
-MODULES = ["_stages", "data", "datasets", "doctor", "pipeline", "trainer", "transforms", "watch"]
+MODULES = ["_stages", "capture", "data", "datasets", "doctor", "pipeline", "trainer", "transforms", "watch"]
 SHOWN = ["DataLoader", "DataLoader.state_dict", "Pipeline", "Stage", "Compose", "Trainer", "Transform.__call__",
-         "doctor", "watch"]
+         "capture", "doctor", "watch"]
 
 
 def examples(module):

@@ -13,3 +13,4 @@ subsets = [ss.Subset(data, indices) for indices in (torch.arange(3), numpy.arang
 images = [chain(torch.zeros(16, 3, 8, 8), sample_ids=ids) for ids in (torch.arange(16), numpy.arange(16), range(16))]
 model = torch.nn.Linear(1, 1)
 report = ss.doctor(torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.zeros(2))), print, state=model)
+step: ss.CapturedStep = ss.capture(model, modules=[model], optimizers=[torch.optim.SGD(model.parameters())])

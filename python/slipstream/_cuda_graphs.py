@@ -1,0 +1,117 @@
+"""Captures functions as CUDA graphs, and restores PyTorch's state after a capture that failed."""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import os
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import torch
+
+# In this mode the calls of other threads, such as the allocations of a loader, do not invalidate a capture.
+_MODE = "thread_local"
+_LIBRARIES = (os.path.dirname(torch.__file__), os.path.dirname(__file__))
+
+
+class Graphs(Protocol):
+    """Captures functions. All captured functions share memory, so their replays must not overlap."""
+
+    def capture(self, function: Callable[[], Any]) -> Callable[[], None]:
+        """Calls `function` and records its work instead of running it. Returns a function that runs the work. If
+        `function` raises an exception, this exception is raised, and nothing is recorded."""
+        ...
+
+    def order(self) -> None:
+        """Lets the current stream wait for earlier calls on another stream. Called before each replay."""
+        ...
+
+
+def make_graphs(device: torch.device, generators: Sequence[torch.Generator]) -> Graphs | None:
+    """Returns an object that captures graphs on a device, or None if the device has no graphs.
+
+    generators: those that captured functions use, in addition to the default one."""
+    return CudaGraphs(device, generators) if device.type == "cuda" else None
+
+
+class CudaGraphs:
+    """Captures CUDA graphs on one device. One thread may use it."""
+
+    def __init__(self, device: torch.device, generators: Sequence[torch.Generator]) -> None:
+        self._device, self._generators = device, generators
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._pool = torch.cuda.graph_pool_handle()
+        self._last: torch.cuda.Stream | None = None  # the stream of the last call
+
+    def capture(self, function: Callable[[], Any]) -> Callable[[], None]:
+        with torch.cuda.device(self._device):
+            before = torch.cuda.current_stream()
+            # cuBLAS then allocates its workspace in the graph's pool. A workspace outside the pool could be freed by
+            # other code while graphs still use its address.
+            torch._C._cuda_clearCublasWorkspaces()
+            failures: list[BaseException] = []
+            try:
+                return self._captured(function, failures)
+            except BaseException as error:
+                torch.cuda.set_stream(before)  # some versions of PyTorch do not restore it
+                self._recover()
+                # If the function raised an exception, the end of the capture may raise another one, which only says
+                # that the capture is invalid.
+                first = failures.pop() if failures else error
+                try:
+                    raise first from None
+                finally:
+                    del first  # its traceback refers to this frame, which would keep the memory of the capture
+
+    def _captured(self, function: Callable[[], Any], failures: list[BaseException]) -> Callable[[], None]:
+        graph = self._new_graph()
+        with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode=_MODE):
+            try:
+                function()
+            except BaseException as error:
+                failures.append(error)
+                raise
+        return graph.replay
+
+    def _new_graph(self) -> torch.cuda.CUDAGraph:
+        graph = torch.cuda.CUDAGraph()
+        for generator in self._generators:
+            graph.register_generator_state(generator)
+        return graph
+
+    def _recover(self) -> None:
+        """Ends what PyTorch leaves open if a capture fails: the allocations from the pool, and the generators' mode in
+        which they refuse to generate numbers outside a capture."""
+        index = torch.cuda.current_device()
+        with contextlib.suppress(RuntimeError):  # raised if PyTorch has ended them
+            torch._C._cuda_endAllocateToPool(index, self._pool)
+            torch._C._cuda_releasePool(index, self._pool)
+        self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        graph = self._new_graph()
+        with torch.cuda.graph(graph, stream=self._stream, capture_error_mode=_MODE):
+            torch.zeros(1, device="cuda")  # the end of a capture that succeeds resets the generators
+
+    def order(self) -> None:
+        stream = torch.cuda.current_stream(self._device)
+        if stream != self._last:
+            if self._last is not None:
+                stream.wait_stream(self._last)
+            self._last = stream
+
+
+def describe_failure(error: BaseException) -> str:
+    """Returns a sentence about an exception that a function raised while it was captured: the operation, the line of
+    the user's code, and the message."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    own = [each for each in frames if not each[0].f_code.co_filename.startswith(_LIBRARIES)]
+    message = str(error).strip().partition("\n")[0] or type(error).__name__
+    if not own:
+        return message
+    frame, line = own[-1]
+    path = frame.f_code.co_filename
+    text = linecache.getline(path, line).strip()
+    inner = frames[-1][0].f_code
+    called = "" if inner is frame.f_code else f", in {inner.co_name}()"
+    return f"{path}:{line}: {text}{called}: {message}"

@@ -1,0 +1,233 @@
+"""The modules, optimizers and tensors that a captured step uses: detects that they were replaced, and compares them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import torch
+
+from ._held_objects import modules_in, reachable_from
+from ._plain_state import PLAIN
+from ._trees import same_bytes
+
+_KINDS = (torch.nn.Module, torch.optim.Optimizer, torch.amp.GradScaler, torch.Tensor)
+_REGISTRIES = ("_parameters", "_buffers", "_modules")
+# Two runs of a step with algorithms that are not deterministic differ by less than this share of the change that the
+# step makes. A learning rate or another number that the graph has frozen differs by more.
+_TOLERANCE = 1e-2
+_address = torch.Tensor.data_ptr
+_training = operator.attrgetter("training")
+_requires_grad = operator.attrgetter("requires_grad")
+
+
+class StepState:
+    """The objects that a step refers to. Learning rates are moved to the device, where a graph reads them
+    (docs/cuda-graphs.md).
+
+    modules, optimizers: those that cannot be found because the step reaches them in another way than by variables,
+        attributes, and elements of lists, tuples and mappings."""
+
+    def __init__(
+        self,
+        step: Callable[..., Any],
+        modules: Sequence[torch.nn.Module],
+        optimizers: Sequence[torch.optim.Optimizer],
+    ) -> None:
+        found = [(each.name, each.content) for each in reachable_from(step, _KINDS)]
+        found += [(f"modules[{i}]", each) for i, each in enumerate(modules)]
+        found += [(f"optimizers[{i}]", each) for i, each in enumerate(optimizers)]
+        found = list({id(each): (name, each) for name, each in reversed(found)}.values())[::-1]
+        roots = [(name, each) for name, each in found if isinstance(each, torch.nn.Module)]
+        self.optimizers = [each for _, each in found if isinstance(each, torch.optim.Optimizer)]
+        self._scalers = [(name, each) for name, each in found if isinstance(each, torch.amp.GradScaler)]
+        self._modules = list({id(each): each for _, root in roots for each in modules_in(root)}.values())
+        tensors: dict[int, tuple[str, torch.Tensor]] = {}
+        for name, root in roots:
+            for key, tensor in chain(root.named_parameters(), root.named_buffers()):
+                tensors.setdefault(id(tensor), (f"{name}.{key}", tensor))
+        for name, optimizer in found:
+            if isinstance(optimizer, torch.optim.Optimizer):
+                for i, tensor in enumerate(_parameters(optimizer)):
+                    tensors.setdefault(id(tensor), (f"parameter {i} of {name}", tensor))
+        for name, tensor in found:
+            if isinstance(tensor, torch.Tensor):
+                tensors.setdefault(id(tensor), (name, tensor))
+        self._named = [each for each in tensors.values() if _has_address(each[1])]
+        self.device = _device([tensor for _, tensor in tensors.values()])
+        self.parameters = [each for _, each in self._named if isinstance(each, torch.nn.Parameter) or _is_trained(each)]
+        self._tensors = [tensor for _, tensor in self._named]
+        self._addresses = list(map(_address, self._tensors))
+        registries = [vars(module).get(name) for module in self._modules for name in _REGISTRIES]
+        self._registries = [each for each in registries if isinstance(each, dict) and each]
+        self._members = list(chain.from_iterable(map(dict.values, self._registries)))  # holding them keeps ids unique
+        self._ids = list(map(id, self._members))
+        self._optimizers = [_OptimizerState(each) for each in self.optimizers]
+
+    def unsupported(self) -> str:
+        """Returns why no graph can be recorded; "" if there is no such reason."""
+        for module in self._modules:
+            if isinstance(module, torch.nn.parallel.DistributedDataParallel):
+                return "graphs of DistributedDataParallel are not supported"
+        for name, tensor in self._named:
+            if hasattr(type(tensor), "__tensor_flatten__"):
+                return f"'{name}' is of class {type(tensor).__name__}: graphs of sharded models are not supported"
+        return ""
+
+    def changed(self) -> str:
+        """Returns a sentence that describes what was replaced since this object was created; "" if nothing was."""
+        if list(map(_address, self._tensors)) != self._addresses:
+            pairs = zip(self._named, self._addresses, strict=True)
+            name, moved = next(each for each, address in pairs if each[1].data_ptr() != address)
+            return f"'{name}' has other memory, on {moved.device}"
+        if list(map(id, chain.from_iterable(map(dict.values, self._registries)))) != self._ids:
+            return "a submodule, parameter or buffer of a module was added, removed or replaced"
+        for each in self._optimizers:
+            if change := each.changed():
+                return change
+        return ""
+
+    def modes(self) -> tuple[bool, ...]:
+        """Returns the modes (training or evaluation) of all modules, and `requires_grad` of all parameters."""
+        return (*map(_training, self._modules), *map(_requires_grad, self.parameters))
+
+    def hyperparameters(self) -> tuple[Any, ...]:
+        """Returns the numbers in the groups of all optimizers that are not on the device.
+
+        Numbers that were assigned to a learning rate are written to its tensor on the device."""
+        return tuple([each.hyperparameters() for each in self._optimizers])
+
+    def values(self) -> dict[str, torch.Tensor]:
+        """Returns all tensors that a step may change, by name: also gradients, and the state of optimizers and
+        gradient scalers."""
+        return dict(self._all_named())
+
+    def _all_named(self) -> Iterator[tuple[str, torch.Tensor]]:
+        yield from self._named
+        for name, tensor in self._named:
+            if tensor.is_leaf and tensor.grad is not None:
+                yield f"{name}.grad", tensor.grad
+        for i, optimizer in enumerate(self.optimizers):
+            for j, parameter in enumerate(_parameters(optimizer)):
+                for key, value in optimizer.state.get(parameter, {}).items():
+                    if isinstance(value, torch.Tensor):
+                        yield f"'{key}' of parameter {j} of optimizer {i}", value
+        for name, scaler in self._scalers:
+            for key, value in vars(scaler).items():
+                if isinstance(value, torch.Tensor):
+                    yield f"{name}.{key}", value
+
+
+class _OptimizerState:
+    """The groups of an optimizer. Learning rates are moved to the device when an object is created."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self._optimizer = optimizer
+        self._groups, self._state = optimizer.param_groups, optimizer.state
+        self._parameters = [group["params"] for group in self._groups]
+        self._sizes = list(map(len, self._parameters))
+        self._rates = [_place_learning_rate(optimizer, group) for group in self._groups]
+        self._take = [_getter(group, rate) for group, rate in zip(self._groups, self._rates, strict=True)]
+
+    def changed(self) -> str:
+        optimizer, kind = self._optimizer, type(self._optimizer).__name__
+        if optimizer.state is not self._state or optimizer.param_groups is not self._groups:
+            return f"the state of the optimizer {kind} was replaced, for example by load_state_dict()"
+        lists = list(map(_params, self._groups))
+        if list(map(id, lists)) != list(map(id, self._parameters)) or list(map(len, lists)) != self._sizes:
+            return f"the groups of the optimizer {kind} have other parameters"
+        return ""
+
+    def hyperparameters(self) -> tuple[Any, ...]:
+        for group, rate in zip(self._groups, self._rates, strict=False):
+            if rate is not None and (given := group["lr"]) is not rate:
+                with torch.no_grad():
+                    rate.copy_(given) if isinstance(given, torch.Tensor) else rate.fill_(given)
+                group["lr"] = rate
+        return tuple([take(group) for take, group in zip(self._take, self._groups, strict=False)])
+
+
+_params = operator.itemgetter("params")
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    return list(chain.from_iterable(map(_params, optimizer.param_groups)))
+
+
+def _getter(group: dict[str, Any], rate: torch.Tensor | None) -> Callable[[Any], Any]:
+    """Returns a function that returns the numbers in a group."""
+    keys = [key for key, value in group.items() if _is_plain(value) and not (key == "lr" and rate is not None)]
+    return operator.itemgetter(*keys) if keys else lambda group: ()
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, PLAIN) or (type(value) is tuple and all(isinstance(each, PLAIN) for each in value))
+
+
+def _place_learning_rate(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> torch.Tensor | None:
+    """Moves the learning rate of a group to the device, if the optimizer can read it there. Returns its tensor."""
+    device = _device(group["params"])
+    if device.type == "cuda" and "capturable" in group:
+        _make_capturable(optimizer, group)
+    is_adam = isinstance(optimizer, torch.optim.Adam | torch.optim.AdamW)
+    reads_tensor = is_adam and group.get("capturable")
+    if group.get("fused") and isinstance(optimizer, torch.optim.Adam | torch.optim.AdamW | torch.optim.SGD):
+        reads_tensor = True
+    if not reads_tensor:
+        return None
+    rate = torch.as_tensor(group["lr"], dtype=torch.float32, device=device)
+    group["lr"] = rate
+    return rate
+
+
+def _make_capturable(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> None:
+    """Lets an optimizer count its steps on the device."""
+    group["capturable"] = True
+    optimizer._warned_capturable_if_run_uncaptured = True  # the first calls run without a graph
+    for parameter in group["params"]:
+        state = optimizer.state.get(parameter, {})
+        if isinstance(count := state.get("step"), torch.Tensor):
+            state["step"] = count.to(parameter.device, torch.float32)
+
+
+def _has_address(tensor: torch.Tensor) -> bool:
+    return not torch.nn.parameter.is_lazy(tensor) and tensor.layout == torch.strided and not tensor.is_nested
+
+
+def _is_trained(tensor: torch.Tensor) -> bool:
+    return tensor.requires_grad and tensor.is_leaf
+
+
+def _device(tensors: Sequence[torch.Tensor]) -> torch.device:
+    """Returns the first device that is not a CPU, if there is one."""
+    devices = [tensor.device for tensor in tensors]
+    return next((each for each in devices if each.type != "cpu"), torch.device("cpu"))
+
+
+def find_difference(
+    before: dict[str, torch.Tensor], eager: dict[str, torch.Tensor], graph: dict[str, torch.Tensor]
+) -> str:
+    """Returns the name of the first tensor that a graph changed differently from the eager step; "" if there is none.
+
+    With deterministic algorithms, the bytes must be equal."""
+    for name, expected in eager.items():
+        if name not in graph or _differs(before.get(name), expected, graph[name]):
+            return name
+    return ""
+
+
+def _differs(before: torch.Tensor | None, expected: torch.Tensor, found: torch.Tensor) -> bool:
+    if expected.shape != found.shape or expected.dtype != found.dtype:
+        return True
+    if same_bytes(expected, found):
+        return False
+    if torch.are_deterministic_algorithms_enabled() or not expected.is_floating_point():
+        return True
+    if not torch.equal(expected.isnan(), found.to(expected.device).isnan()):
+        return True
+    a, b = (torch.nan_to_num(each.to(expected.device, torch.float64)) for each in (expected, found))
+    is_changed = before is not None and before.shape == expected.shape
+    change = a - torch.nan_to_num(before.to(a)) if is_changed else a  # type: ignore[union-attr]
+    return bool((a - b).norm() > _TOLERANCE * change.norm())

@@ -1,0 +1,466 @@
+"""slipstream.capture: runs a training step as CUDA graphs."""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from . import _cuda_graphs, _native, _trees
+from ._checks import check, choose
+from ._plain_state import PLAIN
+from ._random_states import host_states
+from ._state_guard import StateGuard, cloned
+from ._step_state import StepState, find_difference
+
+__all__ = ["CapturedStep", "capture"]
+
+_MOST_CALLS = 32  # combinations of arguments and modes of one step
+_CONSTANTS = (*PLAIN, torch.dtype, torch.device, torch.Size, torch.memory_format)
+
+
+def capture(
+    step: Callable[..., Any],
+    modules: Sequence[torch.nn.Module] = (),
+    optimizers: Sequence[torch.optim.Optimizer] = (),
+    new_shapes: str = "eager",
+    generators: Sequence[torch.Generator] = (),
+    warmup: int = 3,
+    checks: int = 2,
+    slots: int = 4,
+) -> CapturedStep:
+    """Returns a function that does the same as `step`, but runs its work on the GPU as CUDA graphs.
+
+    A graph is launched with one call, so the GPU does not wait until Python has launched each kernel. The first calls
+    run `step` as usual; later calls replay a graph that was recorded once. On a CPU, each call runs `step` as usual.
+
+    Arguments:
+        step (callable): forward pass, loss, backward pass and optimizer. It gets tensors on the device, also in tuples,
+            lists and mappings, and Python numbers and strings. What it returns is returned: tensors detached from the
+            autograd graph and in new memory, other values as they were when the graph was recorded. It must
+            not write to its arguments.
+        modules (sequence, default ()): modules that `step` uses. Needed only for modules that are not found in the
+            variables and attributes that the function refers to.
+        optimizers (sequence, default ()): optimizers that `step` uses, likewise.
+        new_shapes (str, default "eager"): "eager" runs calls whose tensors have other shapes than the first recorded
+            ones without a graph, such as those of a smaller last batch. "capture" records a graph for each shape.
+        generators (sequence, default ()): generators on the GPU that `step` uses, other than the default one.
+        warmup (int, default 3): number of calls, at least 1, before a graph is recorded. They train as usual.
+        checks (int, default 2): number of replays whose results are compared with those of `step`, run on the same
+            state. 0 compares nothing.
+        slots (int, default 4): number of graphs that read the arguments where they are, for arguments that have the
+            same addresses again and again. Other arguments are copied first.
+
+    The optimizers are changed on a GPU: `capturable` is set, and learning rates of Adam, AdamW and fused SGD become
+    tensors on the device. Raises Refused for invalid arguments. Calls raise Error if a module was moved, a parameter
+    replaced or an optimizer's state or groups changed after a graph was recorded, and if a replay gives other results
+    than `step`. A step that cannot be recorded runs without graphs, after a warning that says why.
+
+    >>> model = torch.nn.Linear(4, 2)
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    >>> def train_step(x, y):
+    ...     loss = torch.nn.functional.mse_loss(model(x), y)
+    ...     loss.backward()
+    ...     optimizer.step()
+    ...     optimizer.zero_grad()
+    ...     return loss
+    >>> step = ss.capture(train_step)
+    >>> losses = [step(torch.ones(8, 4), torch.zeros(8, 2)) for _ in range(5)]
+    >>> bool(losses[4] < losses[0]), step.graphs
+    (True, 0)
+    """
+    problems = choose(new_shapes=(new_shapes, ("eager", "capture")))
+    if not callable(step):
+        problems.append(f"step is of type {type(step).__name__}: give a function that trains on one batch")
+    for name, given, kind in (("modules", modules, torch.nn.Module), ("optimizers", optimizers, torch.optim.Optimizer)):
+        if isinstance(given, kind) or not all(isinstance(each, kind) for each in given):
+            problems.append(f"{name} must be a list of objects of {kind.__module__}.{kind.__name__}")
+    check(problems, warmup=(warmup, 1), checks=(checks, 0), slots=(slots, 0))
+    return CapturedStep(step, tuple(modules), tuple(optimizers), new_shapes, tuple(generators), warmup, checks, slots)
+
+
+class CapturedStep:
+    """The result of capture(). One thread may call it.
+
+    Attributes:
+        graphs (int): number of graphs that were recorded.
+        replays (int): number of calls that replayed a graph.
+    """
+
+    graphs: int
+    replays: int
+
+    def __init__(
+        self,
+        step: Callable[..., Any],
+        modules: Sequence[torch.nn.Module],
+        optimizers: Sequence[torch.optim.Optimizer],
+        new_shapes: str,
+        generators: Sequence[torch.Generator],
+        warmup: int,
+        checks: int,
+        slots: int,
+    ) -> None:
+        self._step, self._modules, self._optimizers = step, modules, optimizers
+        self._new_shapes, self._generators = new_shapes, generators
+        self._warmup, self._checks, self._slots = warmup, checks, slots
+        self._warned: set[str] = set()
+        self.graphs = self.replays = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """Frees all graphs. Later calls record new ones, after `warmup` calls without.
+
+        Call it after a change of the model or the optimizer that a graph cannot follow, such as
+        optimizer.load_state_dict()."""
+        self._calls: dict[Any, _Call] = {}
+        self._shapes: dict[Any, Any] = {}  # of the first graph for each combination of other arguments
+        self.graphs = 0
+        self._renew()
+
+    def _renew(self) -> None:
+        self._state = StepState(self._step, self._modules, self._optimizers)
+        self._grads: list[torch.Tensor | None] = [None] * len(self._state.parameters)
+        self._graphs = _cuda_graphs.make_graphs(self._state.device, self._generators)
+        if self._graphs is not None and (reason := self._state.unsupported()):
+            self._graphs = None
+            self._warn(reason)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs one step, with the arguments of `step`.
+
+        Arguments:
+            args, kwargs: the arguments of `step`.
+
+        Returns what `step` returns. Does not wait for the device."""
+        if self.graphs == 0 and self._state.changed():
+            self._renew()
+        # A dispatch mode, such as the one of slipstream.verify, must see each operation.
+        if self._graphs is None or torch._C._len_torch_dispatch_stack() > 0:
+            return self._run(args, kwargs)
+        if self.graphs > 0 and (change := self._state.changed()):
+            raise _native.Error(
+                f"{change}, after a graph of {_name(self._step)} was recorded, which uses the earlier memory. Remedy: "
+                "call reset() of the captured step after such a change"
+            )
+        self._graphs.order()
+        tensors: list[torch.Tensor] = []
+        try:
+            call = self._call(_structure((args, kwargs), tensors), tensors)
+        except _Unsupported as error:
+            self._warn(str(error))
+            return self._run(args, kwargs)
+        graph = self._graph(call, args, kwargs, tensors)
+        if graph is None:
+            result = self._run(args, kwargs)
+            # If the step itself raises an exception, the capture is tried again in the next call.
+            if call.reason and not call.is_eager:
+                call.is_eager = True
+                self._warn(call.reason)
+            return result
+        self.replays += 1
+        if call.checks > 0:
+            call.checks -= 1
+            return self._checked_replay(call, graph, args, kwargs, tensors)
+        return self._replay(graph, tensors)
+
+    def __repr__(self) -> str:
+        return f"CapturedStep({_name(self._step)}, graphs={self.graphs}, replays={self.replays})"
+
+    def _run(self, args: Any, kwargs: Any) -> Any:
+        # In an autocast block around the loop, PyTorch would use the weights that it converted in an earlier step.
+        torch.clear_autocast_cache()
+        return _trees.mapped(self._step(*args, **kwargs), _detached)
+
+    def _call(self, structure: Any, tensors: list[torch.Tensor]) -> _Call:
+        """Returns the record of calls with such arguments."""
+        if problem := self._problem(tensors):
+            raise _Unsupported(problem)
+        state = self._state
+        grads = [parameter.grad for parameter in state.parameters]
+        if any([grad is not kept and grad is not None for grad, kept in zip(grads, self._grads, strict=True)]):
+            self._move_gradients(grads)
+        has_grad = tuple([grad is not None for grad in grads])
+        variant = (structure, state.modes(), state.hyperparameters(), _modes(state.device.type), has_grad)
+        shapes = tuple([(each.shape, each.stride(), each.dtype) for each in tensors])
+        call = self._calls.get((variant, shapes))
+        if call is not None:
+            return call
+        if len(self._calls) >= _MOST_CALLS:
+            raise _Unsupported(
+                f"it was called with more than {_MOST_CALLS} combinations of shapes, Python numbers, modes and "
+                "numbers in the groups of optimizers, and each would need a graph. Remedy: give numbers that change as "
+                "tensors on the device, use optimizers whose learning rate can be on the device (Adam, AdamW, SGD with "
+                "fused=True), and schedulers that change only the learning rate (cycle_momentum=False)"
+            )
+        call = self._calls[variant, shapes] = _Call(variant, shapes, self._checks)
+        return call
+
+    def _move_gradients(self, grads: list[torch.Tensor | None]) -> None:
+        """Copies gradients to the memory where graphs read and write them. Before the first graph, this is where they
+        are."""
+        for i, (parameter, grad) in enumerate(zip(self._state.parameters, grads, strict=True)):
+            kept = self._grads[i]
+            if self.graphs == 0 or (kept is None and grad is not None):
+                self._grads[i] = grad
+            elif grad is not None and kept is not None and grad is not kept:
+                parameter.grad = kept.copy_(grad)
+
+    def _problem(self, tensors: list[torch.Tensor]) -> str:
+        device = self._state.device
+        for i, tensor in enumerate(tensors):
+            if tensor.device != device:
+                return f"tensor {i} of its arguments is on {tensor.device}. Remedy: copy it to {device} before the call"
+            if tensor.requires_grad:
+                return f"tensor {i} of its arguments requires gradients. Remedy: detach() it, or compute it in the step"
+            if type(tensor) is not torch.Tensor or tensor.layout != torch.strided:
+                return f"tensor {i} of its arguments is of class {type(tensor).__name__}, layout {tensor.layout}"
+        return ""
+
+    def _warn(self, reason: str) -> None:
+        if reason not in self._warned:
+            self._warned.add(reason)
+            warnings.warn(f"slipstream.capture: {_name(self._step)} runs without CUDA graph: {reason}", stacklevel=3)
+
+    def _graph(self, call: _Call, args: Any, kwargs: Any, tensors: list[torch.Tensor]) -> _Graph | None:
+        """Returns the graph for these arguments, and records it if it is time to do so."""
+        addresses = tuple([each.data_ptr() for each in tensors])
+        is_new_shape = self._new_shapes == "eager" and self._shapes.get(call.variant, call.shapes) != call.shapes
+        if call.is_eager or is_new_shape:
+            return None
+        if graph := call.of_slots.get(addresses):
+            return graph
+        is_known = addresses in call.seen
+        if not is_known and len(call.seen) < 4 * self._slots:
+            call.seen.add(addresses)
+        if call.warmed < self._warmup:
+            call.warmed += 1
+            return None
+        reads_arguments = is_known and len(call.of_slots) < self._slots
+        if not reads_arguments and call.copying is not None:
+            return call.copying
+        made = self._capture(call, args, kwargs, tensors, reads_arguments)
+        if made is not None and reads_arguments:
+            call.of_slots[addresses] = made
+        elif made is not None:
+            call.copying = made
+        return made
+
+    def _guard(self) -> StateGuard:
+        roots: list[tuple[str, Any]] = [(_name(self._step), self._step)]
+        roots += [(f"modules[{i}]", each) for i, each in enumerate(self._modules)]
+        roots += [(f"optimizers[{i}]", each) for i, each in enumerate(self._optimizers)]
+        return StateGuard([*roots, *((f"generators[{i}]", each) for i, each in enumerate(self._generators))])
+
+    def _capture(
+        self, call: _Call, args: Any, kwargs: Any, tensors: list[torch.Tensor], reads_arguments: bool
+    ) -> _Graph | None:
+        """Records a graph. Returns None, and changes nothing, if that is not possible."""
+        assert self._graphs is not None
+        graph = _Graph()
+        inputs = tensors if reads_arguments else [torch.empty_like(each).copy_(each) for each in tensors]
+        graph.inputs = None if reads_arguments else inputs
+        args, kwargs = _with_tensors((args, kwargs), inputs)
+        before = [parameter.grad for parameter in self._state.parameters]
+        kept, known, versions = list(self._grads), set(self._state.values()), list(map(_version, inputs))
+        guard = self._guard()
+
+        def record() -> None:
+            graph.outputs = _trees.mapped(self._step(*args, **kwargs), _detached)
+            self._keep_gradients(before, graph)
+
+        torch.clear_autocast_cache()
+        reason, is_recorded = "", False
+        try:
+            graph.run = self._graphs.capture(record)
+            is_recorded = True
+            reason = self._objection(known, inputs, versions)
+        except Exception as error:
+            reason = _cuda_graphs.describe_failure(error)
+        finally:
+            # Weights that autocast has converted during the capture are in the memory of the graph.
+            torch.clear_autocast_cache()
+            for parameter, grad in zip(self._state.parameters, before, strict=True):
+                parameter.grad = grad
+            if reason or not is_recorded:
+                self._grads = kept
+                guard.restore()
+        if not reason:
+            self.graphs += 1
+            self._shapes.setdefault(call.variant, call.shapes)
+            return graph
+        call.reason = reason
+        return None
+
+    def _keep_gradients(self, before: list[torch.Tensor | None], graph: _Graph) -> None:
+        """Copies gradients that the step leaves in new memory to where all graphs read them. Runs in the capture."""
+        for i, parameter in enumerate(self._state.parameters):
+            grad = parameter.grad
+            if grad is not None and self._grads[i] is None:
+                self._grads[i] = grad
+            elif grad is not None and grad is not self._grads[i]:
+                grad = self._grads[i].copy_(grad)  # type: ignore[union-attr]
+            if grad is not before[i]:
+                graph.gradients.append((parameter, grad))
+
+    def _objection(self, known: set[str], inputs: list[torch.Tensor], versions: list[int]) -> str:
+        """Returns a reason not to use a graph that was recorded; "" if there is none."""
+        for i, (tensor, version) in enumerate(zip(inputs, versions, strict=True)):
+            if _version(tensor) != version:
+                return f"it writes to tensor {i} of its arguments. Remedy: let it write to a clone()"
+        if made := {name for name in self._state.values() if not name.endswith(".grad")} - known:
+            return f"it created {min(made)} during the capture, which each replay would create again"
+        return ""
+
+    def _replay(self, graph: _Graph, tensors: list[torch.Tensor]) -> Any:
+        if graph.inputs is not None:
+            for mine, given in zip(graph.inputs, tensors, strict=True):
+                mine.copy_(given)
+        graph.run()
+        for parameter, grad in graph.gradients:
+            parameter.grad = grad
+        outputs = graph.outputs
+        return outputs.clone() if type(outputs) is torch.Tensor else _trees.mapped(outputs, _copied)
+
+    def _checked_replay(self, call: _Call, graph: _Graph, args: Any, kwargs: Any, tensors: list[torch.Tensor]) -> Any:
+        """Compares a replay with the step, which runs on the same state before."""
+        guard = self._guard()
+        before = {name: cloned(each) for name, each in self._state.values().items()}
+        try:
+            result = self._run(*_with_tensors((args, kwargs), [each.clone() for each in tensors]))
+            eager = {name: cloned(each) for name, each in self._values(result).items()}
+        finally:
+            guard.restore()
+        result = self._replay(graph, tensors)
+        name = find_difference(before, eager, self._values(result))
+        if not name:
+            return result
+        with torch.no_grad():
+            for key, tensor in self._state.values().items():
+                if key in eager and key in before:
+                    tensor.copy_(eager[key])
+        call.is_eager = True
+        raise _native.Error(
+            f"the graph of {_name(self._step)} computes another value of {name} than the step itself. The results of "
+            "the step itself are used, and later calls run without this graph. Remedy: a graph repeats the Python "
+            "values and branches with which it was recorded, so give what changes as an argument (a Python number, or "
+            "a tensor on the device); checks=0 turns this comparison off"
+        )
+
+    def _values(self, result: Any) -> dict[str, torch.Tensor]:
+        found = self._state.values()
+        for i, leaf in enumerate(_trees.leaves(result)):
+            if isinstance(leaf, torch.Tensor):
+                found[f"result {i}"] = leaf
+        for name, state in host_states().items():
+            if name == "torch":
+                found["PyTorch's random generator of the CPU"] = state
+            elif state is not None:
+                found[f"the random generator of {name}"] = torch.tensor(hash(repr(state)))
+        if self._state.device.type == "cuda":
+            found["PyTorch's random generator of the GPU"] = torch.cuda.get_rng_state(self._state.device)
+        return found
+
+
+class _Unsupported(Exception):
+    """An argument that cannot be part of a graph's key."""
+
+
+class _Call:
+    """Calls with the same structure, shapes, Python values and modes."""
+
+    def __init__(self, variant: Any, shapes: Any, checks: int) -> None:
+        self.variant, self.shapes, self.checks = variant, shapes, checks
+        self.warmed = 0
+        self.is_eager = False
+        self.reason = ""  # why the last capture failed
+        self.seen: set[tuple[int, ...]] = set()  # addresses of arguments
+        self.of_slots: dict[tuple[int, ...], _Graph] = {}
+        self.copying: _Graph | None = None
+
+
+class _Graph:
+    """A graph, and the memory that it reads and writes."""
+
+    run: Callable[[], None]
+    inputs: list[torch.Tensor] | None  # None if it reads the arguments where they are
+    outputs: Any
+
+    def __init__(self) -> None:
+        self.gradients: list[tuple[torch.Tensor, torch.Tensor | None]] = []  # those that the step adds or removes
+
+
+def _structure(tree: Any, tensors: list[torch.Tensor]) -> Any:
+    """Returns everything in a tree of arguments but its tensors, as an object that can be compared and hashed. Appends
+    the tensors to `tensors`."""
+    kind = type(tree)
+    if isinstance(tree, torch.Tensor):
+        tensors.append(tree)
+        return torch.Tensor
+    if isinstance(tree, _CONSTANTS):
+        return kind, tree
+    parts = _trees.parts(tree)
+    if parts is not None:
+        keys = tuple(tree) if isinstance(tree, Mapping) else ()
+        return (kind, keys, *[_structure(part, tensors) for part in parts])
+    if isinstance(tree, torch.nn.Module | torch.optim.Optimizer | torch.Generator) or callable(tree):
+        return kind, _Same(tree)
+    raise _Unsupported(
+        f"one of its arguments is of type {kind.__name__}, which may change without notice. Remedy: give tensors, "
+        "numbers and strings"
+    )
+
+
+class _Same:
+    """An object that equals only itself. Holds it, so that no other object gets its id."""
+
+    def __init__(self, content: Any) -> None:
+        self.content = content
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.content is other.content
+
+    def __hash__(self) -> int:
+        return id(self.content)
+
+
+def _with_tensors(tree: Any, tensors: list[torch.Tensor]) -> Any:
+    """Returns a copy of a tree with other tensors."""
+    rest = iter(tensors)
+    return _trees.mapped(tree, lambda leaf: next(rest) if isinstance(leaf, torch.Tensor) else leaf)
+
+
+def _modes(device: str) -> tuple[Any, ...]:
+    """Returns the modes of PyTorch on which the operations of a step depend."""
+    autocast = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+    return (
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        autocast,
+        torch.are_deterministic_algorithms_enabled(),
+    )
+
+
+def _detached(leaf: Any) -> Any:
+    return leaf.detach() if isinstance(leaf, torch.Tensor) else leaf
+
+
+def _copied(leaf: Any) -> Any:
+    return leaf.clone() if isinstance(leaf, torch.Tensor) else leaf
+
+
+def _version(tensor: torch.Tensor) -> int:
+    return 0 if tensor.is_inference() else tensor._version
+
+
+_qualified = operator.attrgetter("__qualname__")
+
+
+def _name(step: Callable[..., Any]) -> str:
+    try:
+        return str(_qualified(step))
+    except AttributeError:
+        return type(step).__name__

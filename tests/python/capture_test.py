@@ -1,0 +1,750 @@
+"""slipstream.capture. On a CPU, tests/support/recorded_graphs.py takes the place of CUDA graphs."""
+
+import random
+import warnings
+
+import pytest
+import recorded_graphs
+import torch
+from recorded_graphs import RecordedGraphs
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import slipstream as ss
+from slipstream import _cuda_graphs
+
+WARMUP = 3
+
+
+@pytest.fixture
+def graphs(device, monkeypatch):
+    """Records graphs on a CPU, too. Each test uses deterministic algorithms, so that results can be compared with
+    `==`."""
+    if device == "cpu":
+        monkeypatch.setattr(_cuda_graphs, "make_graphs", lambda device, generators: RecordedGraphs(generators))
+        monkeypatch.setattr(_cuda_graphs, "_LIBRARIES", (*_cuda_graphs._LIBRARIES, recorded_graphs.__file__))
+    else:
+        monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "slipstream")
+        yield
+    torch.use_deterministic_algorithms(before)
+
+
+def network(device, dropout=0.25):
+    torch.manual_seed(1)
+    layers = nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(dropout), nn.Linear(16, 4)
+    return nn.Sequential(*layers).to(device)
+
+
+def adamw(model, lr=1e-2):
+    """Has the settings that ss.capture gives an optimizer, so that a plain loop computes the same bits."""
+    device = next(model.parameters()).device
+    lr = torch.tensor(lr, device=device)
+    return torch.optim.AdamW(model.parameters(), lr, fused=True, capturable=device.type == "cuda")
+
+
+def sgd(model):
+    return torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+
+
+def adam(model):
+    """On a CPU, only the fused implementation reads its learning rate from a tensor."""
+    if next(model.parameters()).is_cuda:
+        return torch.optim.Adam(model.parameters(), torch.tensor(1e-2, device="cuda"), capturable=True)
+    return torch.optim.Adam(model.parameters(), torch.tensor(1e-2), fused=True)
+
+
+def batches(device, count=12, size=6):
+    made = torch.Generator().manual_seed(2)
+    pairs = [(torch.randn(size, 8, generator=made), torch.randn(size, 4, generator=made)) for _ in range(count)]
+    return [(x.to(device), y.to(device)) for x, y in pairs]
+
+
+class Training:
+    """A model, an optimizer, and the usual step."""
+
+    writes_arguments = False
+
+    def __init__(self, device, make_optimizer=adamw):
+        self.model = network(device)
+        self.optimizer = make_optimizer(self.model)
+
+    def __call__(self, x, y):
+        loss = nn.functional.mse_loss(self.model(x), y)
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return loss
+
+
+def copied(argument):
+    return argument.clone() if isinstance(argument, torch.Tensor) else argument
+
+
+def results(training, step, data):
+    """Trains, and returns everything that must have equal bits."""
+    device = data[0][0].device
+    torch.manual_seed(3)
+    losses = [step(*map(copied, each)) if training.writes_arguments else step(*each) for each in data]
+    found = [*losses, *training.model.state_dict().values()]
+    for state in training.optimizer.state_dict()["state"].values():
+        found += [each for each in state.values() if isinstance(each, torch.Tensor)]
+    found.append(torch.cuda.get_rng_state() if device.type == "cuda" else torch.get_rng_state())
+    return [each.detach().cpu() for each in found]
+
+
+def assert_same(training, step, data, plain=None):
+    plain = type(training)(data[0][0].device) if plain is None else plain
+    expected, found = results(plain, plain, data), results(training, step, data)
+    assert len(expected) == len(found)
+    for i, (a, b) in enumerate(zip(expected, found, strict=True)):
+        assert torch.equal(a, b), i
+
+
+@pytest.mark.parametrize("make_optimizer", [adamw, sgd, adam])
+@pytest.mark.parametrize("checks", [0, 2])
+def test_graphs_give_the_bits_of_a_plain_loop(device, graphs, make_optimizer, checks):
+    training, plain = Training(device, make_optimizer), Training(device, make_optimizer)
+    step = ss.capture(training, checks=checks)
+    assert_same(training, step, batches(device), plain)
+    assert step.graphs == 1
+    assert step.replays == 12 - WARMUP
+
+
+def test_modules_and_optimizers_can_be_named(device, graphs):
+    training = Training(device)
+    held = {"": training}  # search does not enter a property
+    step = ss.capture(lambda x, y: held[""](x, y), modules=[training.model], optimizers=[training.optimizer])
+    assert_same(training, step, batches(device))
+
+
+def test_kept_losses_are_not_overwritten(device, graphs):
+    training, plain = Training(device), Training(device)
+    step = ss.capture(training)
+    losses, expected = [step(*each) for each in batches(device)], [plain(*each) for each in batches(device)]
+    assert len({float(each) for each in losses}) == len(losses)
+    assert not losses[-1].requires_grad
+    del expected
+
+
+class Scheduled(Training):
+    def __init__(self, device, make_optimizer=adamw):
+        super().__init__(device, make_optimizer)
+        self.scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, 20)
+
+    def outside(self, step, *batch):
+        loss = step(*batch)
+        self.scheduler.step()
+        return loss
+
+
+def test_learning_rate_schedule_needs_one_graph(device, graphs):
+    training, plain = Scheduled(device), Scheduled(device)
+    step = ss.capture(training)
+    expected = results(plain, lambda *batch: plain.outside(plain, *batch), batches(device))
+    found = results(training, lambda *batch: training.outside(step, *batch), batches(device))
+    assert all(map(torch.equal, expected, found))
+    assert step.graphs == 1
+
+
+def test_assigned_learning_rate_is_used(device, graphs):
+    training, plain = Training(device), Training(device)
+    step = ss.capture(training)
+
+    def set_rate(holder, call, n):
+        def run(*batch):
+            n[0] += 1
+            rate = 0.1 / n[0]
+            holder.optimizer.param_groups[0]["lr"] = rate if holder is training else torch.tensor(rate, device=device)
+            return call(*batch)
+        return run
+
+    expected = results(plain, set_rate(plain, plain, [0]), batches(device))
+    found = results(training, set_rate(training, step, [0]), batches(device))
+    assert all(map(torch.equal, expected, found))
+    assert step.graphs == 1
+
+
+def test_changed_learning_rate_on_the_host_gets_another_graph(device, graphs):
+    training, plain = Training(device, sgd), Training(device, sgd)
+    step = ss.capture(training)
+
+    def set_rate(holder, call, n):
+        def run(*batch):
+            n[0] += 1
+            holder.optimizer.param_groups[0]["lr"] = 0.1 if n[0] <= 6 else 0.05
+            return call(*batch)
+        return run
+
+    expected = results(plain, set_rate(plain, plain, [0]), batches(device))
+    found = results(training, set_rate(training, step, [0]), batches(device))
+    assert all(map(torch.equal, expected, found))
+    assert step.graphs == 2
+
+
+class ZeroFirst(Training):
+    set_to_none = True
+
+    def __call__(self, x, y):
+        self.optimizer.zero_grad(set_to_none=self.set_to_none)
+        loss = nn.functional.mse_loss(self.model(x), y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), 0.1)
+        self.optimizer.step()
+        return loss
+
+
+class ZeroInPlace(ZeroFirst):
+    set_to_none = False
+
+
+class StepFirst(Training):
+    """Applies the gradients of the step before."""
+
+    def __call__(self, x, y):
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        loss = nn.functional.mse_loss(self.model(x), y)
+        loss.backward()
+        return loss
+
+
+@pytest.mark.parametrize("kind", [ZeroFirst, ZeroInPlace, StepFirst])
+@pytest.mark.parametrize("slots", [0, 4])
+def test_gradients_that_outlive_a_step(device, graphs, kind, slots):
+    training, plain = kind(device), kind(device)
+    step = ss.capture(training, slots=slots)
+    data = batches(device, 3) * 6
+    assert_same(training, step, data, plain)
+    assert step.replays >= 18 - 2 * WARMUP
+    for mine, other in zip(training.model.parameters(), plain.model.parameters(), strict=True):
+        assert torch.equal(mine.grad, other.grad)
+
+
+@pytest.mark.parametrize("kind", [ZeroFirst, StepFirst])
+def test_gradients_of_a_call_without_graph_are_used_by_the_next_replay(device, graphs, kind):
+    training, plain = kind(device), kind(device)
+    step = ss.capture(training, slots=0)
+    assert_same(training, step, with_small_last_batch(device), plain)
+    assert step.replays >= 25 - 2 * WARMUP
+
+
+class Accumulating(Training):
+    def __call__(self, x, y, is_last):
+        loss = nn.functional.mse_loss(self.model(x), y) / 3
+        loss.backward()
+        if is_last:
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+        return loss
+
+
+def test_accumulated_gradients(device, graphs):
+    training, plain = Accumulating(device), Accumulating(device)
+    step = ss.capture(training)
+    data = [(*batch, i % 3 == 2) for i, batch in enumerate(batches(device, 24))]
+    assert_same(training, step, data, plain)
+    assert step.graphs == 3  # the first, second and third of three steps
+    assert step.replays == 24 - 3 * WARMUP
+    assert all(each.grad is None for each in training.model.parameters())
+
+
+class Scaled(Training):
+    def __init__(self, device):
+        super().__init__(device)
+        self.scaler = torch.amp.GradScaler(device if isinstance(device, str) else device.type, init_scale=1024.0,
+                                           growth_interval=4)
+
+    def __call__(self, x, y):
+        loss = nn.functional.mse_loss(self.model(x), y)
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad()
+        return loss
+
+
+def test_grad_scaler(device, graphs):
+    training, plain = Scaled(device), Scaled(device)
+    step = ss.capture(training)
+    data = batches(device, 16)
+    data[9] = (data[9][0], data[9][1] * 1e38)  # its gradients are infinite, so this step must be skipped
+    expected, found = results(plain, plain, data), results(training, step, data)
+    assert all(map(torch.equal, expected, found))
+    assert training.scaler.get_scale() == plain.scaler.get_scale() == 4096.0
+    assert {float(each["step"]) for each in training.optimizer.state.values()} == {15.0}
+    assert step.graphs == 1
+
+
+class Averaged(Training):
+    def __init__(self, device):
+        super().__init__(device)
+        self.average = network(device).requires_grad_(False)
+
+    def __call__(self, x, y):
+        loss = super().__call__(x, y)
+        with torch.no_grad():
+            torch._foreach_lerp_(list(self.average.parameters()), list(self.model.parameters()), 0.25)
+        return loss
+
+
+def test_average_of_weights(device, graphs):
+    training, plain = Averaged(device), Averaged(device)
+    assert_same(training, ss.capture(training), batches(device), plain)
+    assert all(map(torch.equal, training.average.parameters(), plain.average.parameters()))
+
+
+class Adversarial(Training):
+    def __init__(self, device):
+        super().__init__(device)
+        self.judge = nn.Linear(4, 1).to(device)
+        self.judges_optimizer = adamw(self.judge, 1e-3)
+
+    def __call__(self, x, y):
+        made = self.model(x)
+        judged = self.judge(made.detach()).mean() - self.judge(y).mean()
+        judged.backward()
+        self.judges_optimizer.step()
+        loss = -self.judge(made).mean()
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.judges_optimizer.zero_grad()
+        return {"loss": loss, "judged": judged}
+
+
+def test_several_optimizers_and_results(device, graphs):
+    training, plain = Adversarial(device), Adversarial(device)
+    step = ss.capture(training)
+    assert_same(training, lambda *batch: step(*batch)["judged"], batches(device), _Judged(plain))
+    assert all(map(torch.equal, training.judge.parameters(), plain.judge.parameters()))
+    assert step.graphs == 1
+
+
+class _Judged:
+    def __init__(self, training):
+        self.model, self.optimizer, self._training = training.model, training.optimizer, training
+        self.writes_arguments = False
+
+    def __call__(self, *batch):
+        return self._training(*batch)["judged"]
+
+
+class Noisy(Training):
+    def __init__(self, device):
+        super().__init__(device)
+        self.generator = torch.Generator(device).manual_seed(4)
+
+    def __call__(self, x, y):
+        return super().__call__(x + torch.randn(x.shape, generator=self.generator, device=x.device), y)
+
+
+def test_generator_of_the_step(device, graphs):
+    training, plain = Noisy(device), Noisy(device)
+    step = ss.capture(training, generators=[training.generator])
+    assert_same(training, step, batches(device), plain)
+    assert torch.equal(training.generator.get_state(), plain.generator.get_state())
+    assert step.graphs == 1
+
+
+class Autocast(Training):
+    def __call__(self, x, y):
+        with torch.autocast(x.device.type, torch.bfloat16):
+            return super().__call__(x, y)
+
+
+def test_autocast_in_the_step(device, graphs):
+    training = Autocast(device)
+    step = ss.capture(training)
+    assert_same(training, step, batches(device))
+    assert step.graphs == 1
+
+
+def test_autocast_around_the_loop_uses_the_new_weights(device, graphs):
+    training, plain = Training(device), Autocast(device)
+    step = ss.capture(training)
+    with torch.autocast(device, torch.bfloat16):
+        found = results(training, step, batches(device))
+    assert all(map(torch.equal, found, results(plain, plain, batches(device))))
+    assert step.graphs == 1
+
+
+def with_small_last_batch(device):
+    return ([*batches(device, 5), *batches(device, 1, 2)]) * 5
+
+
+def test_new_shapes_run_without_graph(device, graphs):
+    training = Training(device)
+    step = ss.capture(training, slots=0)
+    assert_same(training, step, with_small_last_batch(device))
+    assert step.graphs == 1
+    assert step.replays == 25 - WARMUP
+
+
+def test_new_shapes_can_get_a_graph(device, graphs):
+    training = Training(device)
+    step = ss.capture(training, slots=0, new_shapes="capture")
+    assert_same(training, step, with_small_last_batch(device))
+    assert step.graphs == 2
+    assert step.replays == 30 - 2 * WARMUP
+
+
+class Weighted(Training):
+    def __call__(self, x, y, weight=1.0):
+        loss = nn.functional.mse_loss(self.model(x), y) * weight
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return loss
+
+
+def test_python_numbers_select_a_graph(device, graphs):
+    training = Weighted(device)
+    step = ss.capture(training)
+    assert_same(training, step, [(*batch, float(i % 2)) for i, batch in enumerate(batches(device, 16))])
+    assert step.graphs == 2
+
+
+def test_number_that_changes_in_each_call_gives_one_warning(device, graphs):
+    training = Weighted(device)
+    step = ss.capture(training)
+    with pytest.warns(UserWarning, match=r"more than 32 combinations(.|\n)*as tensors on the device") as seen:
+        for i, batch in enumerate(batches(device, 36)):
+            step(*batch, 1.0 / (i + 1))
+    assert len(seen) == 1
+    assert seen[0].filename == __file__
+
+
+def test_one_and_true_are_different_arguments(device, graphs):
+    training = Weighted(device)
+    step = ss.capture(training)
+    for weight in (1, True, 1.0) * (WARMUP + 1):
+        step(*batches(device, 1)[0], weight)
+    assert step.graphs == 3
+
+
+def test_ring_of_addresses_gets_a_graph_for_each(device, graphs):
+    training = Training(device)
+    step = ss.capture(training, slots=3)
+    assert_same(training, step, batches(device, 3) * 5)
+    assert step.graphs == 3
+    assert step.replays == 15 - WARMUP
+
+
+def test_more_addresses_than_slots_are_copied(device, graphs):
+    training = Training(device)
+    step = ss.capture(training, slots=2)
+    assert_same(training, step, batches(device, 5) * 4)
+    assert step.graphs == 3
+    assert step.replays == 20 - WARMUP
+
+
+def test_mode_of_module_is_part_of_the_key(device, graphs):
+    training, plain = Training(device), Training(device)
+    step = ss.capture(training)
+    for run in (training, plain):
+        torch.manual_seed(3)
+        for i, batch in enumerate(batches(device, 16)):
+            run.model.train(i < 8)
+            (step if run is training else run)(*batch)
+    assert all(map(torch.equal, training.model.state_dict().values(), plain.model.state_dict().values()))
+    assert step.graphs == 2
+
+
+def run_to_graph(device, kind=Training, **options):
+    training = kind(device)
+    step = ss.capture(training, **options)
+    for batch in batches(device, WARMUP + 2):
+        step(*batch)
+    assert step.graphs == 1
+    return training, step
+
+
+def replace_layer(training):
+    training.model[0] = nn.Linear(8, 16).to(next(training.model.parameters()).device)
+
+
+def replace_parameter(training):
+    training.model[4].bias = nn.Parameter(torch.zeros_like(training.model[4].bias))
+
+
+def move(training):
+    training.kept = [each.data for each in training.model.parameters()]  # so that their memory is not used again
+    training.model.to(torch.float64).to(torch.float32)
+
+
+def replace_state(training):
+    training.optimizer.load_state_dict(training.optimizer.state_dict())
+
+
+def add_group(training):
+    extra = nn.Parameter(torch.zeros(2, device=training.model[0].weight.device))
+    training.optimizer.add_param_group({"params": [extra]})
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    (replace_layer, "submodule, parameter or buffer(.|\n)*replaced"), (replace_parameter, "parameter or buffer"),
+    (move, "'model.0.weight' has other memory"), (replace_state, "AdamW was replaced, for example by load_state_dict"),
+    (add_group, "groups of the optimizer AdamW have other parameters")])
+def test_replay_after_a_change_raises_until_reset(device, graphs, change, message):
+    training, step = run_to_graph(device)
+    change(training)
+    for _ in range(2):
+        with pytest.raises(ss.Error, match=rf"{message}(.|\n)*reset\(\)"):
+            step(*batches(device, 1)[0])
+    step.reset()
+    assert step.graphs == 0
+    for batch in batches(device, WARMUP + 2):
+        step(*batch)
+    assert step.graphs == 1
+
+
+class Reading(Training):
+    def __call__(self, x, y):
+        loss = super().__call__(x, y)
+        self.last = loss.item()
+        return loss
+
+
+def test_step_that_waits_for_the_device_runs_without_graph(device, graphs):
+    training, plain = Reading(device), Reading(device)
+    step = ss.capture(training)
+    with pytest.warns(UserWarning, match=r"capture_test.py:\d+: self.last = loss.item\(\)") as seen:
+        assert_same(training, step, batches(device), plain)
+    assert len(seen) == 1
+    assert seen[0].filename == __file__
+    assert step.graphs == step.replays == 0
+    assert training.last == plain.last
+
+
+class ScaledReading(Scaled):
+    def __call__(self, x, y):
+        loss = nn.functional.mse_loss(self.model(x), y)
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.last = loss.item()  # fails in the capture, after the scaler has noted that it made a step
+        self.scaler.update()
+        self.optimizer.zero_grad()
+        return loss
+
+
+def test_failed_capture_leaves_no_trace_in_python_objects(device, graphs):
+    training = ScaledReading(device)
+    with pytest.warns(UserWarning, match=r"self.last = loss.item\(\)"):
+        assert_same(training, ss.capture(training), batches(device))
+
+
+class Failing(Training):
+    """Raises an exception after some steps, until `fails` is reset."""
+
+    count, fails = 0, True
+
+    def __call__(self, x, y):
+        loss = nn.functional.mse_loss(self.model(x), y)
+        loss.backward()
+        if self.fails and self.count == 0:
+            raise ValueError("this batch is bad")
+        self.count -= self.fails
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return loss
+
+
+def train_until_the_end(training, step, data):
+    """Continues after a bad batch, as a loop may do."""
+    losses = []
+    torch.manual_seed(3)
+    for batch in data:
+        try:
+            losses.append(step(*batch))
+        except ValueError:
+            training.optimizer.zero_grad()
+            training.fails = False
+    return [*losses, *training.model.state_dict().values()]
+
+
+def test_exception_in_a_capture_is_that_of_the_step(device, graphs):
+    training, plain, data = Failing(device), Failing(device), batches(device)
+    plain.count = training.count = WARMUP
+    step = ss.capture(training)
+    expected = train_until_the_end(plain, plain, data)
+    found = train_until_the_end(training, step, data)
+    assert not training.fails
+    assert len(found) == len(expected)
+    assert all(map(torch.equal, found, expected))
+    assert step.graphs == 1
+
+
+class Annealed(Training):
+    """Uses a Python number that changes, which a graph would freeze."""
+
+    calls = 0
+
+    def __call__(self, x, y):
+        self.calls += 1
+        loss = nn.functional.mse_loss(self.model(x), y) * (0.5 ** self.calls)
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return loss
+
+
+def test_frozen_python_number_is_found(device, graphs):
+    training = Annealed(device)
+    step = ss.capture(training)
+    data = batches(device)
+    with pytest.raises(ss.Error, match=r"another value of .* than the step itself(.|\n)*give what changes as an arg"):
+        for batch in data:
+            step(*batch)
+    replays = step.replays
+    step(*data[0])
+    assert step.replays == replays  # without graph
+
+
+def test_results_of_the_step_are_used_if_a_graph_differs(device, graphs):
+    training, plain, data = Annealed(device), Annealed(device), batches(device)
+    step = ss.capture(training)
+    for run in (step, plain):
+        torch.manual_seed(3)
+        for batch in data[:WARMUP]:
+            run(*batch)
+    plain.calls += 1  # as in the capture, whose number the graph has frozen
+    state = torch.cuda.get_rng_state() if device == "cuda" else torch.get_rng_state()
+    plain(*data[WARMUP])
+    torch.cuda.set_rng_state(state) if device == "cuda" else torch.set_rng_state(state)
+    with pytest.raises(ss.Error, match="The results of the step itself are used"):
+        step(*data[WARMUP])
+    assert all(map(torch.equal, training.model.state_dict().values(), plain.model.state_dict().values()))
+
+
+class Drawing(Training):
+    def __call__(self, x, y):
+        loss = nn.functional.mse_loss(self.model(x), y)
+        if random.random() < 2:
+            loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return loss
+
+
+def test_random_number_of_the_host_is_found(device, graphs):
+    step = ss.capture(Drawing(device))
+    with pytest.raises(ss.Error, match="another value of the random generator of random"):
+        for batch in batches(device):
+            step(*batch)
+
+
+class InPlace(Training):
+    writes_arguments = True
+
+    def __call__(self, x, y):
+        return super().__call__(x.mul_(2), y)
+
+
+def test_step_that_writes_to_its_arguments_runs_without_graph(device, graphs):
+    training = InPlace(device)
+    step = ss.capture(training)
+    with pytest.warns(UserWarning, match="writes to tensor 0 of its arguments"):
+        assert_same(training, step, batches(device))
+    assert step.graphs == 0
+
+
+def test_argument_that_requires_gradients_runs_without_graph(device, graphs):
+    training = Training(device)
+    step = ss.capture(training)
+    with pytest.warns(UserWarning, match=r"tensor 0 of its arguments requires gradients(.|\n)*detach"):
+        assert_same(training, step, [(x.requires_grad_(), y) for x, y in batches(device)])
+
+
+def test_object_as_argument_runs_without_graph(device, graphs):
+    training = Weighted(device)
+    step = ss.capture(lambda x, y, options: training(x, y))
+    with pytest.warns(UserWarning, match="one of its arguments is of type object"):
+        for batch in batches(device):
+            step(*batch, object())
+    assert step.graphs == 0
+
+
+def test_operations_are_visible_to_dispatch_modes(device, graphs):
+    training, step = run_to_graph(device)
+    seen = []
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    with Mode():
+        step(*batches(device, 1)[0])
+    assert len(seen) > 10
+
+
+def test_verify_runs_a_captured_step(device, graphs):
+    def make_run():
+        training = Training(device)
+        step = ss.capture(training)
+
+        def run():
+            for batch in ss.Pipeline(batches("cpu", 6), device=device):
+                yield step(*batch)
+
+        return run
+
+    assert ss.verify(make_run, schedules=2).passed
+
+
+def test_momentum_that_changes_in_each_step_gives_one_warning(device, graphs):
+    training = Training(device)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(training.optimizer, 0.1, 60)
+    step = ss.capture(training)
+    with pytest.warns(UserWarning, match=r"numbers in the groups of optimizers(.|\n)*cycle_momentum=False"):
+        for batch in batches(device, 36):
+            step(*batch)
+            scheduler.step()
+    assert step.graphs == 0
+
+
+def test_step_on_a_cpu_runs_without_graph():
+    training = Training("cpu")
+    step = ss.capture(training)
+    assert_same(training, step, batches("cpu"))
+    assert step.graphs == step.replays == 0
+
+
+def test_model_that_is_moved_before_the_first_graph(device, graphs):
+    training = Training("cpu", sgd)
+    step = ss.capture(training)
+    training.model.to(device)
+    for batch in batches(device):
+        step(*batch)
+    assert step.graphs == 1
+
+
+def test_lazy_module_gets_a_graph(device, graphs):
+    model = nn.LazyLinear(4).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+    def train(x, y):
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    step = ss.capture(train)
+    losses = [float(step(*batch)) for batch in batches(device, 1) * 8]
+    assert losses == sorted(losses, reverse=True)
+    assert step.graphs == 1
+    assert repr(step).endswith("train, graphs=1, replays=5)")
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ({"step": 3}, "step is of type int"), ({"modules": nn.Linear(1, 1)}, "modules must be a list"),
+    ({"optimizers": [3]}, "optimizers must be a list"), ({"new_shapes": "never"}, "new_shapes is 'never'"),
+    ({"warmup": 0}, "warmup is 0"), ({"checks": -1}, "checks is -1"), ({"slots": 1.5}, "slots is 1.5")])
+def test_invalid_arguments_are_refused(arguments, message):
+    with pytest.raises(ss.Refused, match=message):
+        ss.capture(**{"step": print, **arguments})
