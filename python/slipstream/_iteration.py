@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import torch
 
 from . import _native
+from ._graph_trees import IsolatedStage, isolate
 from ._remedies import add_remedy
 from ._signals import add_note, describe_place
 from ._stages import Stage, first_module
@@ -52,6 +53,7 @@ class SerialLoop:
         self, source: Iterator[Any], stages: Sequence[Stage], device: str, first: int, limit: int = ALL
     ) -> None:
         self.source, self._stages, self._device, self._first = source, stages, device, first
+        self._isolated = [isolate(stage, i, device) for i, stage in enumerate(stages)]
         self._limit = limit
         self._given, self._failed = 0, ""
         self._counts_loader = False  # reading the CPU time is a system call
@@ -74,8 +76,8 @@ class SerialLoop:
         number = self._first + self._given
         self._given += 1
         batch = _native.moved(item, self._device)
-        for stage in self._stages:
-            batch = self._staged(stage, batch, number)
+        for stage, isolated in zip(self._stages, self._isolated, strict=True):
+            batch = self._staged(stage, isolated, batch, number)
         self._autocast.begin_body()
         return batch
 
@@ -87,13 +89,13 @@ class SerialLoop:
             self._wall_s += time.perf_counter() - wall_s
             self._cpu_s += time.thread_time() - cpu_s
 
-    def _staged(self, stage: Stage, batch: Any, number: int) -> Any:
+    def _staged(self, stage: Stage, isolated: Stage | IsolatedStage, batch: Any, number: int) -> Any:
         try:
             with torch.no_grad(), _native.KeyedDraws(self._device, stage._draw_seed(), number):
                 is_watched = stage.autocast is None and self._autocast.is_on()
                 if is_watched:
                     self._autocast.begin_stage()
-                batch = stage._run(batch, number)
+                batch = isolated._run(batch, number)
                 if is_watched:
                     self._autocast.end_stage(stage.name)
                 return batch
@@ -123,7 +125,7 @@ class SerialLoop:
         return 0
 
     def close(self) -> None:
-        self.source, self._stages = iter(()), ()
+        self.source, self._stages, self._isolated = iter(()), (), []
         self._autocast.end_body()
 
 
@@ -148,7 +150,7 @@ class Pass:
         native = [
             _native.LoopStage(
                 stage.name,
-                stage._run if stage._takes_number() else stage,
+                stage._run if stage._takes_number() else isolate(stage, i, device),
                 first_module(stage.function),
                 stage._draw_seed(),
                 self._kept,
@@ -159,7 +161,7 @@ class Pass:
                 stage.autocast is not None,
                 stage._takes_number(),
             )
-            for stage in stages
+            for i, stage in enumerate(stages)
         ]
         self._loop = _native.Loop(source, ready, native, device, first, limit, run_ahead, self._kept)
 
