@@ -22,17 +22,19 @@ from torch import nn
 import slipstream as ss
 
 STEPS_BEFORE, REPEATS = 60, 6
-# name: (mode of torch.compile for encoder and decoder, whether the step is captured, whether stages run in advance)
+# name: (mode of torch.compile for encoder and decoder, whether the step is captured, arguments of slipstream.Pipeline)
 ROWS = {
-    "plain": (None, False, False),
-    "capture": (None, True, False),
-    "pipeline": (None, False, True),
-    "pipeline capture": (None, True, True),
-    "plain compiled": ("default", False, False),
-    "plain reduce-overhead": ("reduce-overhead", False, False),
-    "compiled capture": ("default", True, False),
-    "pipeline compiled capture": ("default", True, True),
-    "pipeline reduce-overhead": ("reduce-overhead", False, True),
+    "plain": (None, False, None),
+    "capture": (None, True, None),
+    "pipeline": (None, False, {}),
+    "pipeline capture": (None, True, {}),
+    "pipeline graphs capture": (None, True, {"graphs": True}),
+    "plain compiled": ("default", False, None),
+    "plain reduce-overhead": ("reduce-overhead", False, None),
+    "compiled capture": ("default", True, None),
+    "pipeline graphs compiled capture": ("default", True, {"graphs": True}),
+    "serial graphs compiled capture": ("default", True, {"graphs": True, "plan": "serial"}),
+    "pipeline reduce-overhead": ("reduce-overhead", False, {}),
 }
 
 
@@ -71,7 +73,7 @@ def plain_batches(encode, size):
 
 
 def run(name, batch_size):
-    mode, is_captured, is_pipelined = ROWS[name]
+    mode, is_captured, options = ROWS[name]
     torch.set_float32_matmul_precision("high")
     torch.manual_seed(0)
     encoder, decoder = Tokens().cuda().eval().requires_grad_(False), make_decoder()
@@ -94,8 +96,8 @@ def run(name, batch_size):
         return loss.detach()
 
     step = ss.capture(train_step) if is_captured else train_step
-    if is_pipelined:
-        batches = ss.Pipeline(host_batches(batch_size), [("encode", encode)], "cuda")
+    if options is not None:
+        batches = ss.Pipeline(host_batches(batch_size), [("encode", encode)], "cuda", **options)
     else:
         batches = plain_batches(encode, batch_size)
     measure(name, batch_size, step, iter(batches))

@@ -29,23 +29,41 @@ class Graphs(Protocol):
         ...
 
 
-def make_graphs(device: torch.device, generators: Sequence[torch.Generator]) -> Graphs | None:
+def make_graphs(
+    device: torch.device, generators: Sequence[torch.Generator], uses_default_generator: bool = True
+) -> Graphs | None:
     """Returns an object that captures graphs on a device, or None if the device has no graphs.
 
-    generators: those that captured functions use, in addition to the default one."""
-    return CudaGraphs(device, generators) if device.type == "cuda" else None
+    generators: those that captured functions use, in addition to the default one.
+    uses_default_generator: must be False if the graphs are replayed at the same time as others. PyTorch writes the
+        state of the default generator to the same memory for each replay of each graph that was captured with it."""
+    return CudaGraphs(device, generators, uses_default_generator) if device.type == "cuda" else None
 
 
 class CudaGraphs:
     """Captures CUDA graphs on one device. One thread may use it."""
 
-    def __init__(self, device: torch.device, generators: Sequence[torch.Generator]) -> None:
+    def __init__(
+        self, device: torch.device, generators: Sequence[torch.Generator], uses_default_generator: bool = True
+    ) -> None:
         self._device, self._generators = device, generators
+        self._default = None if uses_default_generator else torch.cuda.default_generators[device.index]
+        self._state = None if self._default is None else self._default.clone_state()
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._pool = torch.cuda.graph_pool_handle()
         self._last: torch.cuda.Stream | None = None  # the stream of the last call
 
     def capture(self, function: Callable[[], Any]) -> Callable[[], None]:
+        if self._default is None or self._state is None:
+            return self._capture(function)
+        state = self._default.graphsafe_get_state()
+        self._default.graphsafe_set_state(self._state)
+        try:
+            return self._capture(function)
+        finally:
+            self._default.graphsafe_set_state(state)
+
+    def _capture(self, function: Callable[[], Any]) -> Callable[[], None]:
         with torch.cuda.device(self._device):
             before = torch.cuda.current_stream()
             # cuBLAS then allocates its workspace in the graph's pool. A workspace outside the pool could be freed by

@@ -92,8 +92,8 @@ class IsolatedStage:
             self._is_shared = True
             warnings.warn(
                 f"stage '{self._stage.name}' of a slipstream.Pipeline does not overlap with the loop body: it is "
-                "compiled with CUDA graphs, and was called before the loop, so its graphs use the memory of other graphs. "
-                "Remedy: do not call it before the loop, or call torch.compiler.reset() after such a call",
+                "compiled with CUDA graphs, and was called before the loop, so its graphs use the memory of other "
+                "graphs. Remedy: do not call it before the loop, or call torch.compiler.reset() after such a call",
                 stacklevel=2,
             )
 

@@ -12,7 +12,7 @@ import torch
 from . import _cuda_graphs, _native, _trees
 from ._checks import check, choose
 from ._plain_state import PLAIN
-from ._random_states import host_states
+from ._random_states import RandomStates, host_states
 from ._state_guard import StateGuard, cloned
 from ._step_state import StepState, find_difference
 
@@ -122,12 +122,18 @@ class CapturedStep:
         self._renew()
 
     def _renew(self) -> None:
-        self._state = StepState(self._step, self._modules, self._optimizers)
+        self._state = self._make_state()
         self._grads: list[torch.Tensor | None] = [None] * len(self._state.parameters)
-        self._graphs = _cuda_graphs.make_graphs(self._state.device, self._generators)
+        self._graphs = self._make_graphs()
         if self._graphs is not None and (reason := self._state.unsupported()):
             self._graphs = None
             self._warn(reason)
+
+    def _make_state(self) -> StepState:
+        return StepState(self._step, self._modules, self._optimizers)
+
+    def _make_graphs(self) -> _cuda_graphs.Graphs | None:
+        return _cuda_graphs.make_graphs(self._state.device, self._generators)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs one step, with the arguments of `step`.
@@ -136,16 +142,10 @@ class CapturedStep:
             args, kwargs: the arguments of `step`.
 
         Returns what `step` returns. Does not wait for the device."""
-        if self.graphs == 0 and self._state.changed():
-            self._renew()
+        self._check_state()
         # A dispatch mode, such as the one of slipstream.verify, must see each operation.
         if self._graphs is None or torch._C._len_torch_dispatch_stack() > 0:
             return self._run(args, kwargs)
-        if self.graphs > 0 and (change := self._state.changed()):
-            raise _native.Error(
-                f"{change}, after a graph of {_name(self._step)} was recorded, which uses the earlier memory. Remedy: "
-                "call reset() of the captured step after such a change"
-            )
         self._graphs.order()
         tensors: list[torch.Tensor] = []
         try:
@@ -168,7 +168,21 @@ class CapturedStep:
         return self._replay(graph, tensors)
 
     def __repr__(self) -> str:
-        return f"CapturedStep({_name(self._step)}, graphs={self.graphs}, replays={self.replays})"
+        return f"CapturedStep({self._name()}, graphs={self.graphs}, replays={self.replays})"
+
+    def _check_state(self) -> None:
+        """Raises Error if graphs use memory that was replaced."""
+        change = self._state.changed()
+        if change and self.graphs == 0:
+            self._renew()
+        elif change:
+            raise _native.Error(
+                f"{change}, after a graph of {self._name()} was recorded, which uses the earlier memory. Remedy: call "
+                "reset() of the captured step after such a change"
+            )
+
+    def _name(self) -> str:
+        return _name(self._step)
 
     def _run(self, args: Any, kwargs: Any) -> Any:
         # In an autocast block around the loop, PyTorch would use the weights that it converted in an earlier step.
@@ -179,12 +193,7 @@ class CapturedStep:
         """Returns the record of calls with such arguments."""
         if problem := self._problem(tensors):
             raise _Unsupported(problem)
-        state = self._state
-        grads = [parameter.grad for parameter in state.parameters]
-        if any([grad is not kept and grad is not None for grad, kept in zip(grads, self._grads, strict=True)]):
-            self._move_gradients(grads)
-        has_grad = tuple([grad is not None for grad in grads])
-        variant = (structure, state.modes(), state.hyperparameters(), _modes(state.device.type), has_grad)
+        variant = (structure, *self._variant())
         shapes = tuple([(each.shape, each.stride(), each.dtype) for each in tensors])
         call = self._calls.get((variant, shapes))
         if call is not None:
@@ -198,6 +207,15 @@ class CapturedStep:
             )
         call = self._calls[variant, shapes] = _Call(variant, shapes, self._checks)
         return call
+
+    def _variant(self) -> tuple[Any, ...]:
+        """Returns everything but the arguments on which the operations of a step depend."""
+        state = self._state
+        grads = [parameter.grad for parameter in state.parameters]
+        if any([grad is not kept and grad is not None for grad, kept in zip(grads, self._grads, strict=True)]):
+            self._move_gradients(grads)
+        has_grad = tuple([grad is not None for grad in grads])
+        return state.modes(), state.hyperparameters(), torch_modes(state.device.type), has_grad
 
     def _move_gradients(self, grads: list[torch.Tensor | None]) -> None:
         """Copies gradients to the memory where graphs read and write them. Before the first graph, this is where they
@@ -223,7 +241,7 @@ class CapturedStep:
     def _warn(self, reason: str) -> None:
         if reason not in self._warned:
             self._warned.add(reason)
-            warnings.warn(f"slipstream.capture: {_name(self._step)} runs without CUDA graph: {reason}", stacklevel=3)
+            warnings.warn(f"slipstream: {self._name()} runs without CUDA graph: {reason}", stacklevel=3)
 
     def _graph(self, call: _Call, args: Any, kwargs: Any, tensors: list[torch.Tensor]) -> _Graph | None:
         """Returns the graph for these arguments, and records it if it is time to do so."""
@@ -249,8 +267,9 @@ class CapturedStep:
             call.copying = made
         return made
 
-    def _guard(self) -> StateGuard:
-        roots: list[tuple[str, Any]] = [(_name(self._step), self._step)]
+    def _guard(self) -> StateGuard | RandomStates:
+        """Returns an object whose restore() undoes what the step does."""
+        roots: list[tuple[str, Any]] = [(self._name(), self._step)]
         roots += [(f"modules[{i}]", each) for i, each in enumerate(self._modules)]
         roots += [(f"optimizers[{i}]", each) for i, each in enumerate(self._optimizers)]
         return StateGuard([*roots, *((f"generators[{i}]", each) for i, each in enumerate(self._generators))])
@@ -344,7 +363,7 @@ class CapturedStep:
                     tensor.copy_(eager[key])
         call.is_eager = True
         raise _native.Error(
-            f"the graph of {_name(self._step)} computes another value of {name} than the step itself. The results of "
+            f"the graph of {self._name()} computes another value of {name} than the step itself. The results of "
             "the step itself are used, and later calls run without this graph. Remedy: a graph repeats the Python "
             "values and branches with which it was recorded, so give what changes as an argument (a Python number, or "
             "a tensor on the device); checks=0 turns this comparison off"
@@ -433,7 +452,7 @@ def _with_tensors(tree: Any, tensors: list[torch.Tensor]) -> Any:
     return _trees.mapped(tree, lambda leaf: next(rest) if isinstance(leaf, torch.Tensor) else leaf)
 
 
-def _modes(device: str) -> tuple[Any, ...]:
+def torch_modes(device: str) -> tuple[Any, ...]:
     """Returns the modes of PyTorch on which the operations of a step depend."""
     autocast = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
     return (

@@ -15,6 +15,7 @@ from ._iteration import RUN_AHEAD, Iteration, Loop, LoopOwner, Pass, SerialLoop,
 from ._plan_choice import PlanChoice, begin_loop
 from ._progress import HIDDEN, Progress, has_progress, refusing_hidden
 from ._sources import LoaderPosition, States, has_state, make_source, set_epochs
+from ._stage_graphs import StageGraphs, capture_stage
 from ._stages import Stage, refuse_stages, to_stages
 from .data import DataLoader, refuse_own_iteration
 from .datasets import Dataset
@@ -45,6 +46,9 @@ class Pipeline:
         run_ahead (int, default 2): number of batches, at least 1, that the host may enqueue before it waits for the
             device, in addition to the len(stages) + 2 batches that have device memory.
         serial (bool, default False): True means the same as plan="serial".
+        graphs (bool, default False): True records the work of each stage on a GPU as a CUDA graph after three batches,
+            and replays it for later batches of the same shapes. The GPU then does not wait until the host has launched
+            each kernel of a stage. A stage that cannot be recorded runs as usual, after a warning that says why.
         plan (str, default "pipelined"): "pipelined" runs copies and stages in advance. "serial" runs everything on the
             caller's stream in the order of a plain loop; only the copies of a slipstream.DataLoader still run in
             advance. "auto" measures both in the first batches and continues with the faster one. All plans give the
@@ -82,6 +86,7 @@ class Pipeline:
         run_ahead: int = RUN_AHEAD,
         serial: bool = False,
         plan: str = "pipelined",
+        graphs: bool = False,
     ) -> None:
         gives_items = hasattr(loader, "__iter__") or hasattr(loader, "__getitem__")
         if isinstance(loader, Dataset) or not gives_items:
@@ -92,7 +97,8 @@ class Pipeline:
         self.stages = to_stages(stages)
         self.device = _choose_device(loader, device)
         self.run_ahead = run_ahead
-        problems = choose(serial=(serial, (True, False)), plan=(plan, ("pipelined", "serial", "auto")))
+        plans = ("pipelined", "serial", "auto")
+        problems = choose(graphs=(graphs, (True, False)), serial=(serial, (True, False)), plan=(plan, plans))
         if serial and plan == "auto":
             problems.append("serial=True and plan='auto' contradict each other: leave one of them out")
         check(problems)
@@ -113,6 +119,8 @@ class Pipeline:
         elif has_state(loader):
             self.state_dict, self.load_state_dict = self._place.state_dict, self._place.load_state_dict
         refuse_stages(self.stages, run_ahead)
+        if graphs:
+            self.stages = [capture_stage(stage, self.device) for stage in self.stages]
 
     @property
     def plan(self) -> str:
@@ -160,6 +168,9 @@ class Pipeline:
         refuse_stages(self.stages, self.run_ahead)
         if is_check_of_lightning():
             return iter(())
+        for stage in self.stages:
+            if isinstance(stage.function, StageGraphs):
+                stage.function.begin()
         if not isinstance(self.loader, DataLoader):
             return self._foreign_iteration()
         return self.loader._pass(self.stages, self.run_ahead, self._choice)

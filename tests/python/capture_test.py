@@ -6,7 +6,7 @@ import warnings
 import pytest
 import recorded_graphs
 import torch
-from recorded_graphs import RecordedGraphs
+from recorded_graphs import make_recorded_graphs
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -21,7 +21,7 @@ def graphs(device, monkeypatch):
     """Records graphs on a CPU, too. Each test uses deterministic algorithms, so that results can be compared with
     `==`."""
     if device == "cpu":
-        monkeypatch.setattr(_cuda_graphs, "make_graphs", lambda device, generators: RecordedGraphs(generators))
+        monkeypatch.setattr(_cuda_graphs, "make_graphs", make_recorded_graphs)
         monkeypatch.setattr(_cuda_graphs, "_LIBRARIES", (*_cuda_graphs._LIBRARIES, recorded_graphs.__file__))
     else:
         monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")

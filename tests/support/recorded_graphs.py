@@ -19,7 +19,8 @@ class Recorder(TorchDispatchMode):
         for given, argument in zip(args, func._schema.arguments, strict=False):
             if argument.alias_info is not None and argument.alias_info.is_write:
                 self.save(given)
-        if func is torch.ops.aten.native_batch_norm.default:  # its schema does not show that it writes statistics
+        # The schema does not show that it writes statistics in training mode, args[5].
+        if func is torch.ops.aten.native_batch_norm.default and args[5]:
             self.save(args[3:5])
         for argument in func._schema.arguments:
             if argument.kwarg_only and argument.alias_info is not None and argument.alias_info.is_write:
@@ -73,3 +74,8 @@ class RecordedGraphs:
 
     def order(self):
         pass
+
+
+def make_recorded_graphs(device, generators, uses_default_generator=True):
+    """Takes the place of slipstream._cuda_graphs.make_graphs."""
+    return RecordedGraphs(generators)

@@ -1,0 +1,92 @@
+"""Stages of a slipstream.Pipeline whose work runs as CUDA graphs."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from . import _cuda_graphs
+from ._random_states import RandomStates, random_states
+from ._stages import Stage, first_module
+from ._step_state import StepState
+from .capture import CapturedStep, torch_modes
+
+
+def capture_stage(stage: Stage, device: str) -> Stage:
+    """Returns a stage that does the same, and replays a CUDA graph. A transform of slipstream.transforms is not
+    captured, because it consists of few kernels and gets other random numbers for each batch."""
+    if stage._takes_number() or isinstance(stage.function, StageGraphs):
+        return stage
+    captured = copy.copy(stage)
+    captured.function = StageGraphs(stage.name, stage.function, device)
+    return captured
+
+
+class StageGraphs(CapturedStep):
+    """Replays the function of a stage on the stage's stream. Its outputs are copied to new memory, so they may be kept
+    like those of other stages."""
+
+    def __init__(self, name: str, function: Callable[..., Any], device: str) -> None:
+        self._stage, self._device = name, torch.device(device)
+        # The pipeline checks in each iteration that this module does not change, in less time than CapturedStep.
+        self.__self__ = first_module(function)
+        self._draws = False
+        # A graph for each address would save only the copy of the input, which is short compared with the stage.
+        super().__init__(function, (), (), "eager", (), warmup=3, checks=2, slots=0)
+
+    def begin(self) -> None:
+        """Called before each epoch: frees graphs of a module that was moved or replaced since the epoch before."""
+        if self._state.changed():
+            self.reset()
+
+    def _make_state(self) -> StepState:
+        return _StageState(self._step, self._device)
+
+    def _make_graphs(self) -> _cuda_graphs.Graphs | None:
+        return _cuda_graphs.make_graphs(self._device, (), uses_default_generator=False)
+
+    def _check_state(self) -> None:
+        if self.__self__ is None:
+            self.begin()
+
+    def _variant(self) -> tuple[Any, ...]:
+        modes = self._state.modes() if self.__self__ is None else ()
+        return modes, torch_modes(self._device.type)
+
+    def _run(self, args: Any, kwargs: Any) -> Any:
+        if self._graphs is None:
+            return super()._run(args, kwargs)
+        before = _generator_states(self._device)
+        result = super()._run(args, kwargs)
+        self._draws = self._draws or before != _generator_states(self._device)
+        return result
+
+    def _guard(self) -> RandomStates:
+        return RandomStates()
+
+    def _problem(self, tensors: list[torch.Tensor]) -> str:
+        if self._draws:
+            return "it generates random numbers, for which graphs that run at the same time would use the same memory"
+        return super()._problem(tensors)
+
+    def _name(self) -> str:
+        return f"stage '{self._stage}'"
+
+
+class _StageState(StepState):
+    """The modules of a stage, which do not change."""
+
+    def __init__(self, function: Callable[..., Any], device: torch.device) -> None:
+        super().__init__(function, (), ())
+        self.device = device
+
+    def values(self) -> dict[str, torch.Tensor]:
+        return {}
+
+
+def _generator_states(device: torch.device) -> tuple[Any, ...]:
+    on_device = torch.cuda.get_rng_state(device).numpy().tobytes() if device.type == "cuda" else None
+    return (*random_states(), on_device)

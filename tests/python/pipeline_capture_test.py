@@ -1,0 +1,181 @@
+"""Stages of slipstream.Pipeline with graphs=True. On a CPU, tests/support/recorded_graphs.py takes the place of CUDA
+graphs."""
+
+import warnings
+
+import pytest
+import recorded_graphs
+import torch
+from recorded_graphs import make_recorded_graphs
+from torch import nn
+
+import slipstream as ss
+from slipstream import _cuda_graphs
+
+WARMUP = 3
+
+
+@pytest.fixture
+def graphs(device, monkeypatch):
+    if device == "cpu":
+        monkeypatch.setattr(_cuda_graphs, "make_graphs", make_recorded_graphs)
+        monkeypatch.setattr(_cuda_graphs, "_LIBRARIES", (*_cuda_graphs._LIBRARIES, recorded_graphs.__file__))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "slipstream")
+        yield
+
+
+def make_encoder(device):
+    torch.manual_seed(1)
+    layers = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 5)
+    return nn.Sequential(*layers).eval().requires_grad_(False).to(device)
+
+
+def data(count=10, last=4):
+    made = torch.Generator().manual_seed(2)
+    sizes = [4] * (count - 1) + [last]
+    return [(torch.rand(size, 3, 8, 8, generator=made), torch.arange(size)) for size in sizes]
+
+
+def outputs(stages, device, batches=None, **options):
+    return [[each.cpu() for each in batch] for batch in
+            list(ss.Pipeline(data() if batches is None else batches, stages, device, **options))]
+
+
+def assert_same(found, expected):
+    assert len(found) == len(expected)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert all(map(torch.equal, ours, theirs))
+
+
+def count_graphs(pipe):
+    return [stage.function.graphs for stage in pipe.stages]
+
+
+@pytest.mark.parametrize("plan", ["pipelined", "serial", "auto"])
+def test_batches_are_those_of_a_pipeline_without_graphs(device, graphs, plan):
+    encode = make_encoder(device)
+    stages = [("encode", encode), ("scale", lambda x: (x * 2).tanh())]
+    pipe = ss.Pipeline(data(), stages, device, plan=plan, graphs=True)
+    expected = outputs(stages, device)
+    for _ in range(2):
+        assert_same([[each.cpu() for each in batch] for batch in list(pipe)], expected)
+    assert count_graphs(pipe) == [1, 1]
+    assert [stage.function.replays for stage in pipe.stages] == [20 - WARMUP] * 2
+
+
+def test_smaller_last_batch_runs_without_graph(device, graphs):
+    encode = make_encoder(device)
+    pipe = ss.Pipeline(data(last=3), [("encode", encode)], device, graphs=True)
+    found = [[each.cpu() for each in batch] for batch in pipe]
+    assert_same(found, outputs([("encode", encode)], device, data(last=3)))
+    assert pipe.stages[0].function.replays == 9 - WARMUP
+
+
+def test_step_and_stage_with_graphs_train_the_same_weights(device, graphs):
+    def train(captured):
+        encode = make_encoder(device)
+        torch.manual_seed(3)
+        decoder = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Dropout(0.25), nn.Linear(8, 4)).to(device)
+        optimizer = torch.optim.SGD(decoder.parameters(), 0.1)
+
+        def step(x, y):
+            loss = nn.functional.cross_entropy(decoder(x), y)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            return loss
+
+        run = ss.capture(step) if captured else step
+        pipe = ss.Pipeline(data(30), [("encode", encode)], device, graphs=captured)
+        losses = [run(*batch) for batch in pipe]
+        return [each.detach().cpu() for each in [*losses, *decoder.parameters()]]
+
+    assert all(map(torch.equal, train(True), train(False)))
+
+
+@pytest.mark.parametrize("is_method", [True, False])
+def test_moved_stage_gets_new_graphs_in_the_next_epoch(device, graphs, is_method):
+    encode = make_encoder(device)
+    function = encode.forward if is_method else lambda x: encode(x)
+    pipe = ss.Pipeline(data(), [("encode", function)], device, graphs=True)
+    list(pipe)
+    encode.double().float()
+    encode[4] = nn.Linear(4 * 36, 5).to(device).eval().requires_grad_(False)
+    expected = outputs([("encode", encode)], device)
+    assert_same([[each.cpu() for each in batch] for batch in list(pipe)], expected)
+    assert count_graphs(pipe) == [1]
+
+
+def test_loaded_weights_are_used(device, graphs):
+    encode, other = make_encoder(device), make_encoder(device)
+    with torch.no_grad():
+        other[4].weight.mul_(2)
+    pipe = ss.Pipeline(data(), [("encode", encode)], device, graphs=True)
+    list(pipe)
+    encode.load_state_dict(other.state_dict())
+    assert_same([[each.cpu() for each in batch] for batch in list(pipe)], outputs([("encode", other)], device))
+    assert pipe.stages[0].function.replays == 20 - WARMUP
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_stage_with_random_numbers_runs_without_graph(device, graphs, seed):
+    def noisy(x):
+        return x + torch.rand_like(x)
+
+    stage = ss.Stage("noise", noisy, seed=seed)
+    torch.manual_seed(4)
+    expected = outputs([stage], device)
+    torch.manual_seed(4)
+    with pytest.warns(UserWarning, match="stage 'noise' runs without CUDA graph: it generates random numbers") as seen:
+        found = outputs([stage], device, graphs=True)
+    assert_same(found, expected)
+    assert len(seen) == 1
+
+
+def test_stage_that_waits_for_the_device_runs_without_graph(device, graphs):
+    def peak(x):
+        return x / x.max().item()
+
+    with pytest.warns(UserWarning, match=r"stage 'peak' runs without CUDA graph: .*_capture_test.py:\d+: return"):
+        found = outputs([("peak", peak)], device, graphs=True)
+    assert_same(found, outputs([("peak", peak)], device))
+
+
+def test_transforms_run_as_before(device, graphs):
+    flip = ss.transforms.RandomHorizontalFlip()
+    pipe = ss.Pipeline(data(), [ss.Stage("flip", flip, seed=3)], device, graphs=True)
+    assert pipe.stages[0].function is flip
+    assert_same(outputs(pipe.stages, device, graphs=True), outputs(pipe.stages, device))
+
+
+def test_error_of_a_stage_is_raised_for_its_batch(device, graphs):
+    calls = []
+
+    def fails(x):
+        calls.append(len(calls))
+        if calls[-1] in (WARMUP, WARMUP + 1):  # in the capture, and in the call that takes its place
+            raise ValueError("bad batch")
+        return x + 1
+
+    batches = iter(ss.Pipeline(data(), [("fails", fails)], device, graphs=True))
+    made = []
+    while len(made) < 10:
+        try:
+            made.append(next(batches)[0].cpu())
+        except ValueError:
+            made.append(None)
+    for i, (found, (x, _)) in enumerate(zip(made, data(), strict=True)):
+        assert found is None if i == WARMUP else torch.equal(found, x + 1)
+
+
+def test_stage_on_a_cpu_runs_without_graph():
+    encode = make_encoder("cpu")
+    pipe = ss.Pipeline(data(), [("encode", encode)], "cpu", graphs=True)
+    assert_same([list(batch) for batch in pipe], outputs([("encode", encode)], "cpu"))
+    assert count_graphs(pipe) == [0]
+
+
+def test_invalid_value_is_refused():
+    with pytest.raises(ss.Refused, match="graphs is 'yes': give True or False"):
+        ss.Pipeline([], graphs="yes")
