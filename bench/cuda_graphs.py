@@ -5,7 +5,8 @@ without slipstream.Pipeline.
 The loop trains a transformer decoder of four layers on the features of a frozen ViT-B/16, with bf16 autocast, a fused
 AdamW, and uint8 batches in page-locked memory. Each row runs in its own process, because the graphs of torch.compile
 are recorded again when loops alternate. A figure {"value", "low", "high", "unit", "n"} is the median of n repeats with
-a 95 % interval (Student's t). `loss` is the loss of the last of the same number of steps in each row.
+a 95 % interval (Student's t). `loss` is the loss of the last of the same number of steps in each row. next_host_us and
+step_host_us are the host's time for the next batch and for the step. They include waits if the host is far ahead.
 """
 
 import argparse
@@ -22,19 +23,24 @@ from torch import nn
 import slipstream as ss
 
 STEPS_BEFORE, REPEATS = 60, 6
-# name: (mode of torch.compile for encoder and decoder, whether the step is captured, arguments of slipstream.Pipeline)
+GRAPHS = "reduce-overhead"
+# name: (modes of torch.compile for encoder and decoder, whether the step is captured, arguments of slipstream.Pipeline)
 ROWS = {
-    "plain": (None, False, None),
-    "capture": (None, True, None),
-    "pipeline": (None, False, {}),
-    "pipeline capture": (None, True, {}),
-    "pipeline graphs capture": (None, True, {"graphs": True}),
-    "plain compiled": ("default", False, None),
-    "plain reduce-overhead": ("reduce-overhead", False, None),
-    "compiled capture": ("default", True, None),
-    "pipeline graphs compiled capture": ("default", True, {"graphs": True}),
-    "serial graphs compiled capture": ("default", True, {"graphs": True, "plan": "serial"}),
-    "pipeline reduce-overhead": ("reduce-overhead", False, {}),
+    "plain": (None, None, False, None),
+    "plain reduce-overhead": (GRAPHS, GRAPHS, False, None),
+    "pipeline graphs compiled capture": ("default", "default", True, {"graphs": True}),
+    "pipeline graphs capture": (None, None, True, {"graphs": True}),
+    "serial graphs compiled capture": ("default", "default", True, {"graphs": True, "plan": "serial"}),
+    "capture": (None, None, True, None),
+    "pipeline": (None, None, False, {}),
+    "pipeline capture": (None, None, True, {}),
+    "plain compiled": ("default", "default", False, None),
+    "compiled capture": ("default", "default", True, None),
+    "pipeline reduce-overhead": (GRAPHS, GRAPHS, False, {}),
+    "plain compiled, reduce-overhead step": ("default", GRAPHS, False, None),
+    "pipeline compiled, reduce-overhead step": ("default", GRAPHS, False, {}),
+    "serial compiled, reduce-overhead step": ("default", GRAPHS, False, {"plan": "serial"}),
+    "pipeline graphs compiled, reduce-overhead step": ("default", GRAPHS, False, {"graphs": True}),
 }
 
 
@@ -73,14 +79,13 @@ def plain_batches(encode, size):
 
 
 def run(name, batch_size):
-    mode, is_captured, options = ROWS[name]
+    encoder_mode, decoder_mode, is_captured, options = ROWS[name]
     torch.set_float32_matmul_precision("high")
     torch.manual_seed(0)
     encoder, decoder = Tokens().cuda().eval().requires_grad_(False), make_decoder()
-    if mode:
-        encoder, model = torch.compile(encoder, mode=mode), torch.compile(decoder, mode=mode)
-    else:
-        model = decoder
+    model = torch.compile(decoder, mode=decoder_mode) if decoder_mode else decoder
+    if encoder_mode:
+        encoder = torch.compile(encoder, mode=encoder_mode)
     optimizer = torch.optim.AdamW(decoder.parameters(), torch.tensor(1e-4, device="cuda"), fused=True)
 
     def encode(images):
@@ -104,20 +109,23 @@ def run(name, batch_size):
 
 
 def measure(name, batch_size, step, batches):
-    count, rates, host_us = 30 if batch_size > 32 else 100, [], []
+    count, rates, next_us, host_us = 30 if batch_size > 32 else 100, [], [], []
     loss = None
     for n in range(STEPS_BEFORE + count * REPEATS):
         if n >= STEPS_BEFORE and (n - STEPS_BEFORE) % count == 0:
             torch.cuda.synchronize()
             begin = time.perf_counter()
+        requested = time.perf_counter()
         batch = next(batches)
         called = time.perf_counter()
+        next_us.append((called - requested) * 1e6)
         loss = step(*batch)
         host_us.append((time.perf_counter() - called) * 1e6)
         if n >= STEPS_BEFORE and (n - STEPS_BEFORE) % count == count - 1:
             torch.cuda.synchronize()
             rates.append(count / (time.perf_counter() - begin))
     print(json.dumps({"row": name, "batch_size": batch_size, "steps_per_s": figure(rates, "steps/s"),
+                      "next_host_us": statistics.median(next_us[STEPS_BEFORE:]),
                       "step_host_us": statistics.median(host_us[STEPS_BEFORE:]), "loss": float(loss),
                       "reserved_mib": torch.cuda.memory_reserved() >> 20, "step": repr(step)}))
 
@@ -125,7 +133,7 @@ def measure(name, batch_size, step, batches):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch-size", default="8,32,128", help="numbers, separated by commas")
-    parser.add_argument("--rows", default=",".join(ROWS), help="names, separated by commas")
+    parser.add_argument("--rows", default=";".join(ROWS), help="names, separated by semicolons")
     parser.add_argument("--budget-seconds", type=float, default=1e9, help="rows that would begin later are left out")
     parser.add_argument("--json", help="write the results to this file")
     parser.add_argument("--row", help=argparse.SUPPRESS)
@@ -136,7 +144,7 @@ def main():
         return
     begin, results = time.monotonic(), []
     for size in sizes:
-        for name in options.rows.split(","):
+        for name in options.rows.split(";"):
             if time.monotonic() - begin > options.budget_seconds:
                 results.append({"row": name, "batch_size": size, "error": "left out: the budget is used up"})
                 continue
