@@ -24,28 +24,44 @@ _CONTAINERS = "tree_manager_containers"  # maps a device to the object that owns
 _own = threading.local()
 
 
-def isolate(stage: Stage, index: int, device: str) -> Stage | IsolatedStage:
+class GraphPool:
+    """The objects that own the memory of graphs, by device, and the stream on which the last of these graphs run.
+
+    Graphs in one pool must not overlap, so each stream waits for the last one."""
+
+    def __init__(self) -> None:
+        self.containers: dict[int, Any] = {}
+        self.last: torch.cuda.Stream | None = None
+
+    def order(self, stream: torch.cuda.Stream | None) -> None:
+        if stream is not None and self.last is not None and stream != self.last:
+            stream.wait_stream(self.last)
+        self.last = stream
+
+
+def isolate(stage: Stage, device: str) -> Stage | IsolatedStage:
     """Returns an object that can be called in the place of the stage, and keeps its CUDA graphs apart from others.
 
     Returns the stage itself if nothing can have been compiled with CUDA graphs: torch.compile imports its backend when
-    it is given a mode.
-
-    index: position of the stage in the pipeline."""
+    it is given a mode."""
     if not device.startswith("cuda") or "torch._inductor" not in sys.modules:
         return stage
-    return IsolatedStage(stage, index, torch.cuda.current_stream(torch.device(device)))
+    return IsolatedStage(stage, device)
 
 
 class IsolatedStage:
     """Calls a stage. Tensors of its result that are outputs of CUDA graphs are copied on the current stream.
 
-    body: the stream of the loop body. If the module had been called outside of stages before, its graphs are in the
-        pool of the loop body. The two streams then wait for each other, so that the graphs do not overlap."""
+    Stages of the same name share a pool, because they run on the same stream. If the module had been called elsewhere
+    before, its graphs are in the pool of another stage, or in that of the loop body. The streams then wait for each
+    other, so that the graphs do not overlap."""
 
-    def __init__(self, stage: Stage, index: int, body: torch.cuda.Stream | None) -> None:
-        self._stage, self._body, self._is_shared = stage, body, False
-        containers: dict[int, dict[int, Any]] = _own.__dict__.setdefault("containers", {})
-        self._containers = containers.setdefault(index, {})
+    def __init__(self, stage: Stage, device: str) -> None:
+        self._stage, self._device = stage, torch.device(device)
+        self._body, self._is_shared = _current_stream(self._device), False
+        self._pools: dict[tuple[torch.device, str], GraphPool] = _own.__dict__.setdefault("pools", {})
+        self._pool = self._pools.setdefault((self._device, stage.name), GraphPool())
+        self._used = [self._pool]
 
     def __call__(self, batch: Any) -> Any:
         return self._call(self._stage, batch)
@@ -60,32 +76,41 @@ class IsolatedStage:
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         trees = _trees_module()
         shared = trees.get_obj(trees.local, _CONTAINERS)
-        if self._is_shared and self._body is not None:
-            torch.cuda.current_stream(self._body.device).wait_stream(self._body)
-        trees.local.tree_manager_containers = self._containers
+        stream = _current_stream(self._device)
+        for pool in self._used:
+            pool.order(stream)
+        self._wait(stream, self._body)
+        trees.local.tree_manager_containers = self._pool.containers
         try:
             result = function(*arguments)
         finally:
             trees.local.tree_manager_containers = shared
-        own = [each for each in map(_checker, self._containers.values()) if each is not None]
-        others = [each for each in map(_checker, shared.values()) if each is not None]
+        pools = [pool for pool in self._pools.values() if _checkers(pool.containers)]
+        if not pools and not _checkers(shared):
+            return result
 
         def copied(leaf: Any) -> Any:
             if not isinstance(leaf, torch.Tensor) or leaf.layout != torch.strided or leaf.is_nested:
                 return leaf
-            if any(is_output(leaf) for is_output in own):
-                return leaf.clone()
-            if any(is_output(leaf) for is_output in others):
+            for pool in pools:
+                if _is_output(leaf, pool.containers):
+                    if pool not in self._used:
+                        self._used.append(pool)
+                        pool.order(stream)
+                    return leaf.clone()
+            if _is_output(leaf, shared):
                 self._share()
                 return leaf.clone()
             return leaf
 
-        if not own and not others:
-            return result
         result = copied(result) if isinstance(result, torch.Tensor) else _trees.mapped(result, copied)
-        if self._is_shared and self._body is not None:
-            self._body.wait_stream(torch.cuda.current_stream(self._body.device))
+        self._wait(self._body, stream)
         return result
+
+    def _wait(self, waits: torch.cuda.Stream | None, other: torch.cuda.Stream | None) -> None:
+        """Orders the stage and the loop body, if their graphs are in one pool."""
+        if self._is_shared and waits is not None and other is not None and waits != other:
+            waits.wait_stream(other)
 
     def _share(self) -> None:
         if not self._is_shared:
@@ -102,8 +127,16 @@ def _trees_module() -> types.ModuleType:
     return importlib.import_module(_MODULE)
 
 
-def _checker(container: Any) -> Callable[[torch.Tensor], bool] | None:
-    """Returns a function that returns true for outputs of the last graphs of a container; None if there are none."""
-    manager = container.tree_manager
-    node = None if manager is None else manager.current_node
-    return None if node is None else node._is_cuda_graph_recorded_tensor
+def _current_stream(device: torch.device) -> torch.cuda.Stream | None:
+    return torch.cuda.current_stream(device) if device.type == "cuda" else None
+
+
+def _checkers(containers: dict[int, Any]) -> list[Callable[[torch.Tensor], bool]]:
+    """Returns functions that return true for outputs of the last graphs in the containers."""
+    managers = [each.tree_manager for each in list(containers.values())]
+    nodes = [each.current_node for each in managers if each is not None]
+    return [each._is_cuda_graph_recorded_tensor for each in nodes if each is not None]
+
+
+def _is_output(tensor: torch.Tensor, containers: dict[int, Any]) -> bool:
+    return any(is_output(tensor) for is_output in _checkers(containers))

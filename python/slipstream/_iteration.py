@@ -53,7 +53,7 @@ class SerialLoop:
         self, source: Iterator[Any], stages: Sequence[Stage], device: str, first: int, limit: int = ALL
     ) -> None:
         self.source, self._stages, self._device, self._first = source, stages, device, first
-        self._isolated = [isolate(stage, i, device) for i, stage in enumerate(stages)]
+        self._isolated = [isolate(stage, device) for stage in stages]
         self._limit = limit
         self._given, self._failed = 0, ""
         self._counts_loader = False  # reading the CPU time is a system call
@@ -150,7 +150,7 @@ class Pass:
         native = [
             _native.LoopStage(
                 stage.name,
-                stage._run if stage._takes_number() else isolate(stage, i, device),
+                stage._run if stage._takes_number() else isolate(stage, device),
                 first_module(stage.function),
                 stage._draw_seed(),
                 self._kept,
@@ -161,7 +161,7 @@ class Pass:
                 stage.autocast is not None,
                 stage._takes_number(),
             )
-            for i, stage in enumerate(stages)
+            for stage in stages
         ]
         self._loop = _native.Loop(source, ready, native, device, first, limit, run_ahead, self._kept)
 

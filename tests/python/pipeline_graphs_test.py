@@ -53,8 +53,7 @@ def trees(monkeypatch):
     module.local.tree_manager_containers = {}
     module.get_obj = getattr
     monkeypatch.setitem(sys.modules, _graph_trees._MODULE, module)
-    monkeypatch.setattr("slipstream._iteration.isolate",
-                        lambda stage, index, device: _graph_trees.IsolatedStage(stage, index, None))
+    monkeypatch.setattr("slipstream._iteration.isolate", _graph_trees.IsolatedStage)
     monkeypatch.setattr(_graph_trees, "_own", threading.local())
     return module
 
@@ -100,6 +99,47 @@ def test_error_of_a_stage_restores_the_graphs_of_the_loop(trees):
     assert trees.local.tree_manager_containers is before
 
 
+@pytest.mark.parametrize("plan", ["pipelined", "serial"])
+@pytest.mark.parametrize("names", [("encode", "first", "encode"), ("encode", "first", "second")])
+def test_pipelines_can_share_a_module(trees, plan, names):
+    static = StaticModule(trees)
+    list(ss.Pipeline(pairs(), [(names[0], static)], "cpu", plan=plan))
+    pipe = ss.Pipeline(pairs(), [(names[1], torch.neg), (names[2], static)], "cpu", plan=plan)
+    assert [x.tolist() for x, _ in list(pipe)] == [[1.0 - i] * 2 for i in range(6)]
+
+
+class Stream:
+    """Records for which streams it waits."""
+
+    def __init__(self):
+        self.waited = []
+
+    def wait_stream(self, other):
+        self.waited.append(other)
+
+
+def test_stage_waits_for_its_graphs_on_other_streams(trees, monkeypatch):
+    body, lane, current = Stream(), Stream(), []
+    monkeypatch.setattr(_graph_trees, "_current_stream", lambda device: current[-1])
+    current.append(body)
+    first = _graph_trees.IsolatedStage(ss.Stage("encode", StaticModule(trees)), "cpu")
+    second = _graph_trees.IsolatedStage(first._stage, "cpu")
+    other = _graph_trees.IsolatedStage(ss.Stage("other", first._stage.function), "cpu")
+    current.append(lane)
+    first(pairs(1)[0])
+    first(pairs(1)[0])
+    assert body.waited == lane.waited == []
+    current.append(body)
+    second(pairs(1)[0])  # as with plan="serial", after a loop that ended early
+    assert body.waited == [lane]
+    current.append(lane)
+    other(pairs(1)[0])  # its graphs are found to be those of the stage "encode"
+    assert lane.waited == [body]
+    current.append(body)
+    first(pairs(1)[0])
+    assert body.waited == [lane, lane]
+
+
 def test_static_memory_that_is_not_of_graphs_is_still_refused(trees):
     kept = torch.empty(2)
     with pytest.raises(ss.Error, match="same memory for two batches"):
@@ -119,8 +159,9 @@ def train(compile_stage, compile_body, pipelined, steps=60):
 
     def plain():
         for x, y in data:
+            torch.compiler.cudagraph_mark_step_begin()
             with torch.no_grad():
-                features = encode(x.cuda(non_blocking=True))
+                features = encode(x.cuda(non_blocking=True)).clone()
             yield features, y.cuda(non_blocking=True)
 
     losses = []
