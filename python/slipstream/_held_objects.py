@@ -37,6 +37,18 @@ class Stateful(Protocol):
 STATEFUL: tuple[type, ...] = (torch.nn.Module, torch.optim.Optimizer, Stateful)
 
 
+class Wrapper:
+    """An object of this package that calls a function of the user, such as a captured step. Only what held() returns is
+    searched, because the attributes of the object itself are not state of the user's program."""
+
+    def held(self) -> list[tuple[str, Any]]:
+        """Returns the function, whose name is empty, and named objects that it may use."""
+        raise NotImplementedError
+
+    def reset(self) -> None:
+        """Frees what depends on the state of the objects."""
+
+
 class HeldObject(NamedTuple):
     name: str  # how to reach it from the root, such as models[0] or trainer.model
     content: Any
@@ -99,6 +111,9 @@ def modules_in(module: torch.nn.Module) -> list[torch.nn.Module]:
 
 def _named(holder: Any, name: str, kinds: tuple[type, ...]) -> Iterator[tuple[str, Any]]:
     prefix = f"{name}." if name else ""
+    if isinstance(holder, Wrapper):
+        yield from [(prefix + key if key else name, each) for key, each in holder.held()]
+        return
     if issubclass(type(holder), torch.nn.Module):
         for each in modules_in(holder):
             own = vars(each).items()

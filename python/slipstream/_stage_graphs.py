@@ -32,8 +32,8 @@ class StageGraphs(CapturedStep):
     def __init__(self, name: str, function: Callable[..., Any], device: str) -> None:
         self._stage, self._device = name, torch.device(device)
         # The pipeline checks in each iteration that this module does not change, in less time than CapturedStep.
-        self.__self__ = first_module(function)
-        self._draws = False
+        self._module = first_module(function)
+        self._uses_random_numbers = False
         # A graph for each address would save only the copy of the input, which is short compared with the stage.
         super().__init__(function, (), (), "eager", (), warmup=3, checks=2, slots=0)
 
@@ -49,11 +49,11 @@ class StageGraphs(CapturedStep):
         return _cuda_graphs.make_graphs(self._device, (), uses_default_generator=False)
 
     def _check_state(self) -> None:
-        if self.__self__ is None:
+        if self._module is None:
             self.begin()
 
     def _variant(self) -> tuple[Any, ...]:
-        modes = self._state.modes() if self.__self__ is None else ()
+        modes = self._state.modes() if self._module is None else ()
         return modes, torch_modes(self._device.type)
 
     def _run(self, args: Any, kwargs: Any) -> Any:
@@ -61,14 +61,14 @@ class StageGraphs(CapturedStep):
             return super()._run(args, kwargs)
         before = _generator_states(self._device)
         result = super()._run(args, kwargs)
-        self._draws = self._draws or before != _generator_states(self._device)
+        self._uses_random_numbers = self._uses_random_numbers or before != _generator_states(self._device)
         return result
 
     def _guard(self) -> RandomStates:
         return RandomStates()
 
     def _problem(self, tensors: list[torch.Tensor]) -> str:
-        if self._draws:
+        if self._uses_random_numbers:
             return "it generates random numbers, for which graphs that run at the same time would use the same memory"
         return super()._problem(tensors)
 

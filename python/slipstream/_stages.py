@@ -12,6 +12,7 @@ import torch
 
 from . import _native
 from ._checks import EPOCHS, check, shortened, to_index
+from ._held_objects import Wrapper
 from ._scripts import compile_script
 from ._seeds import is_distributed
 from ._trees import Key, leaves, value_at, with_values
@@ -233,6 +234,8 @@ def refuse_stages(stages: Sequence[Stage], run_ahead: int) -> None:
 def first_module(function: Callable[..., Any]) -> torch.nn.Module | None:
     if isinstance(function, torch.nn.Module):
         return function
+    if isinstance(function, Wrapper):
+        return first_module(function.held()[0][1])
     owner = getattr(function, "__self__", None)
     return owner if isinstance(owner, torch.nn.Module) else None
 

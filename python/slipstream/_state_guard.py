@@ -14,7 +14,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from . import _native, _trees
-from ._held_objects import STATEFUL, Stateful, callees, globals_named, own_dict, walk
+from ._held_objects import STATEFUL, Stateful, Wrapper, callees, globals_named, own_dict, walk
 from ._plain_state import PLAIN
 from ._random_states import RandomStates, generator_kinds, with_state
 
@@ -39,6 +39,7 @@ class StateGuard:
     most_bytes: limit for copies of tensors and arrays that belong to no module or optimizer, because these may be a
         whole data set. Without copies, changes of tensors are only reported, and changes of arrays are not detected.
         By default an eighth of the free memory.
+    wrappers: the captured steps that were found.
     """
 
     def __init__(self, roots: Sequence[tuple[str, Any]], most_bytes: int | None = None) -> None:
@@ -47,6 +48,7 @@ class StateGuard:
         self._records: list[_Tensor | _Array | _Position | _Owned | _Loaded | _Observed] = []
         generators: list[Any] = []
         leaves = (torch.Tensor, *_trees.array_kinds(), *generator_kinds(), *STATEFUL, *_DATA)
+        self.wrappers: list[Wrapper] = []
         self._beyond: list[tuple[str, Any]] = []  # objects that modules and optimizers refer to, searched afterwards
         for name, root in roots:
             self._take(name, root, generators)
@@ -75,11 +77,13 @@ class StateGuard:
                 *_sentence("changed by the step or the data set, and not restored: ", sum(changed.values(), []))]  # fmt: skip
 
     def _take_all(self, roots: list[tuple[str, Any]], leaves: tuple[type, ...], generators: list[Any]) -> None:
-        for held in walk(roots, leaves, _is_searched):
+        for held in walk(roots, leaves, lambda each: _is_searched(each) or issubclass(type(each), Wrapper)):
             self._take(held.name, held.content, generators)
 
     def _take(self, name: str, each: Any, generators: list[Any]) -> None:
-        if issubclass(type(each), generator_kinds()):
+        if issubclass(type(each), Wrapper):
+            self.wrappers.append(each)
+        elif issubclass(type(each), generator_kinds()):
             generators += with_state([each])
         elif issubclass(type(each), torch.Tensor):
             self._take_tensor(name, each, is_owned=each.requires_grad)

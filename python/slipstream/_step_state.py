@@ -89,6 +89,11 @@ class StepState:
                 return change
         return ""
 
+    def keep_optimizer_states(self) -> None:
+        """Lets changed() report states of optimizers that are replaced from now on. Called when a graph was recorded."""
+        for each in self._optimizers:
+            each.keep()
+
     def modes(self) -> tuple[bool, ...]:
         """Returns the modes (training or evaluation) of all modules, and `requires_grad` of all parameters."""
         return (*map(_training, self._modules), *map(_requires_grad, self.parameters))
@@ -128,17 +133,30 @@ class _OptimizerState:
         self._groups, self._state = optimizer.param_groups, optimizer.state
         self._parameters = [group["params"] for group in self._groups]
         self._sizes = list(map(len, self._parameters))
+        self._kept: dict[int, torch.Tensor] = {}  # tensors of the state that graphs use; holding them keeps ids unique
+        self._addresses: list[int] = []
         self._rates = [_place_learning_rate(optimizer, group) for group in self._groups]
         self._take = [_getter(group, rate) for group, rate in zip(self._groups, self._rates, strict=True)]
 
     def changed(self) -> str:
         optimizer, kind = self._optimizer, type(self._optimizer).__name__
-        if optimizer.state is not self._state or optimizer.param_groups is not self._groups:
+        is_replaced = optimizer.state is not self._state or optimizer.param_groups is not self._groups
+        if is_replaced or not self._kept.keys() <= set(map(id, self._tensors())):
             return f"the state of the optimizer {kind} was replaced, for example by load_state_dict()"
         lists = list(map(_params, self._groups))
         if list(map(id, lists)) != list(map(id, self._parameters)) or list(map(len, lists)) != self._sizes:
             return f"the groups of the optimizer {kind} have other parameters"
+        if list(map(_address, self._kept.values())) != self._addresses:
+            return f"the state of the optimizer {kind} has other memory"
         return ""
+
+    def keep(self) -> None:
+        self._kept |= {id(each): each for each in self._tensors()}
+        self._addresses = list(map(_address, self._kept.values()))
+
+    def _tensors(self) -> list[torch.Tensor]:
+        states = [each for each in self._optimizer.state.values() if isinstance(each, dict)]
+        return [each for state in states for each in state.values() if isinstance(each, torch.Tensor)]
 
     def hyperparameters(self) -> tuple[Any, ...]:
         for group, rate in zip(self._groups, self._rates, strict=False):

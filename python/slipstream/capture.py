@@ -11,6 +11,7 @@ import torch
 
 from . import _cuda_graphs, _native, _trees
 from ._checks import check, choose
+from ._held_objects import Wrapper
 from ._plain_state import PLAIN
 from ._random_states import RandomStates, host_states
 from ._state_guard import StateGuard, cloned
@@ -82,7 +83,7 @@ def capture(
     return CapturedStep(step, tuple(modules), tuple(optimizers), new_shapes, tuple(generators), warmup, checks, slots)
 
 
-class CapturedStep:
+class CapturedStep(Wrapper):
     """The result of capture(). One thread may call it.
 
     Attributes:
@@ -116,10 +117,14 @@ class CapturedStep:
 
         Call it after a change of the model or the optimizer that a graph cannot follow, such as
         optimizer.load_state_dict()."""
-        self._calls: dict[Any, _Call] = {}
+        self._calls: dict[Any, CallRecord] = {}
         self._shapes: dict[Any, Any] = {}  # of the first graph for each combination of other arguments
         self.graphs = 0
         self._renew()
+
+    def held(self) -> list[tuple[str, Any]]:
+        named = [("modules", self._modules), ("optimizers", self._optimizers), ("generators", self._generators)]
+        return [("", self._step), *((f"{name}[{i}]", each) for name, given in named for i, each in enumerate(given))]
 
     def _renew(self) -> None:
         self._state = self._make_state()
@@ -149,7 +154,7 @@ class CapturedStep:
         self._graphs.order()
         tensors: list[torch.Tensor] = []
         try:
-            call = self._call(_structure((args, kwargs), tensors), tensors)
+            call = self._record_of_call(_structure((args, kwargs), tensors), tensors)
         except _Unsupported as error:
             self._warn(str(error))
             return self._run(args, kwargs)
@@ -189,7 +194,7 @@ class CapturedStep:
         torch.clear_autocast_cache()
         return _trees.mapped(self._step(*args, **kwargs), _detached)
 
-    def _call(self, structure: Any, tensors: list[torch.Tensor]) -> _Call:
+    def _record_of_call(self, structure: Any, tensors: list[torch.Tensor]) -> CallRecord:
         """Returns the record of calls with such arguments."""
         if problem := self._problem(tensors):
             raise _Unsupported(problem)
@@ -205,7 +210,7 @@ class CapturedStep:
                 "tensors on the device, use optimizers whose learning rate can be on the device (Adam, AdamW, SGD with "
                 "fused=True), and schedulers that change only the learning rate (cycle_momentum=False)"
             )
-        call = self._calls[variant, shapes] = _Call(variant, shapes, self._checks)
+        call = self._calls[variant, shapes] = CallRecord(variant, shapes, self._checks)
         return call
 
     def _variant(self) -> tuple[Any, ...]:
@@ -243,13 +248,13 @@ class CapturedStep:
             self._warned.add(reason)
             warnings.warn(f"slipstream: {self._name()} runs without CUDA graph: {reason}", stacklevel=3)
 
-    def _graph(self, call: _Call, args: Any, kwargs: Any, tensors: list[torch.Tensor]) -> _Graph | None:
+    def _graph(self, call: CallRecord, args: Any, kwargs: Any, tensors: list[torch.Tensor]) -> _Graph | None:
         """Returns the graph for these arguments, and records it if it is time to do so."""
         addresses = tuple([each.data_ptr() for each in tensors])
         is_new_shape = self._new_shapes == "eager" and self._shapes.get(call.variant, call.shapes) != call.shapes
         if call.is_eager or is_new_shape:
             return None
-        if graph := call.of_slots.get(addresses):
+        if graph := call.by_address.get(addresses):
             return graph
         is_known = addresses in call.seen
         if not is_known and len(call.seen) < 4 * self._slots:
@@ -257,12 +262,12 @@ class CapturedStep:
         if call.warmed < self._warmup:
             call.warmed += 1
             return None
-        reads_arguments = is_known and len(call.of_slots) < self._slots
+        reads_arguments = is_known and len(call.by_address) < self._slots
         if not reads_arguments and call.copying is not None:
             return call.copying
         made = self._capture(call, args, kwargs, tensors, reads_arguments)
         if made is not None and reads_arguments:
-            call.of_slots[addresses] = made
+            call.by_address[addresses] = made
         elif made is not None:
             call.copying = made
         return made
@@ -275,7 +280,7 @@ class CapturedStep:
         return StateGuard([*roots, *((f"generators[{i}]", each) for i, each in enumerate(self._generators))])
 
     def _capture(
-        self, call: _Call, args: Any, kwargs: Any, tensors: list[torch.Tensor], reads_arguments: bool
+        self, call: CallRecord, args: Any, kwargs: Any, tensors: list[torch.Tensor], reads_arguments: bool
     ) -> _Graph | None:
         """Records a graph. Returns None, and changes nothing, if that is not possible."""
         assert self._graphs is not None
@@ -309,6 +314,7 @@ class CapturedStep:
                 guard.restore()
         if not reason:
             self.graphs += 1
+            self._state.keep_optimizer_states()
             self._shapes.setdefault(call.variant, call.shapes)
             return graph
         call.reason = reason
@@ -344,7 +350,7 @@ class CapturedStep:
         outputs = graph.outputs
         return outputs.clone() if type(outputs) is torch.Tensor else _trees.mapped(outputs, _copied)
 
-    def _checked_replay(self, call: _Call, graph: _Graph, args: Any, kwargs: Any, tensors: list[torch.Tensor]) -> Any:
+    def _checked_replay(self, call: CallRecord, graph: _Graph, args: Any, kwargs: Any, tensors: list[torch.Tensor]) -> Any:
         """Compares a replay with the step, which runs on the same state before."""
         guard = self._guard()
         before = {name: cloned(each) for name, each in self._state.values().items()}
@@ -388,7 +394,7 @@ class _Unsupported(Exception):
     """An argument that cannot be part of a graph's key."""
 
 
-class _Call:
+class CallRecord:
     """Calls with the same structure, shapes, Python values and modes."""
 
     def __init__(self, variant: Any, shapes: Any, checks: int) -> None:
@@ -397,7 +403,7 @@ class _Call:
         self.is_eager = False
         self.reason = ""  # why the last capture failed
         self.seen: set[tuple[int, ...]] = set()  # addresses of arguments
-        self.of_slots: dict[tuple[int, ...], _Graph] = {}
+        self.by_address: dict[tuple[int, ...], _Graph] = {}
         self.copying: _Graph | None = None
 
 
@@ -426,21 +432,21 @@ def _structure(tree: Any, tensors: list[torch.Tensor]) -> Any:
         keys = tuple(tree) if isinstance(tree, Mapping) else ()
         return (kind, keys, *[_structure(part, tensors) for part in parts])
     if isinstance(tree, torch.nn.Module | torch.optim.Optimizer | torch.Generator) or callable(tree):
-        return kind, _Same(tree)
+        return kind, Identity(tree)
     raise _Unsupported(
         f"one of its arguments is of type {kind.__name__}, which may change without notice. Remedy: give tensors, "
         "numbers and strings"
     )
 
 
-class _Same:
+class Identity:
     """An object that equals only itself. Holds it, so that no other object gets its id."""
 
     def __init__(self, content: Any) -> None:
         self.content = content
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.content is other.content
+        return isinstance(other, Identity) and self.content is other.content
 
     def __hash__(self) -> int:
         return id(self.content)

@@ -434,5 +434,8 @@ def _kept(loop: _Loop, common: Sequence[tuple[str, Any]] = ()) -> Iterator[list[
             yield not_restored
         finally:
             not_restored += guard.restore()
+            # Their graphs use states of optimizers that the step has created, and which were removed.
+            for wrapper in guard.wrappers:
+                wrapper.reset()
             for each in not_restored:
                 warnings.warn(f"slipstream.doctor: {each}", RuntimeWarning, stacklevel=5)

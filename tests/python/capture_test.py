@@ -502,6 +502,38 @@ def test_replay_after_a_change_raises_until_reset(device, graphs, change, messag
     assert step.graphs == 1
 
 
+def remove_state(training):
+    training.optimizer.state.clear()
+
+
+def replace_momentum(training):
+    state = training.optimizer.state[training.model[0].weight]
+    state["exp_avg"] = state["exp_avg"].clone()
+
+
+@pytest.mark.parametrize("change", [remove_state, replace_momentum])
+def test_replay_without_the_state_of_the_optimizer_raises(device, graphs, change):
+    training, step = run_to_graph(device)
+    change(training)
+    with pytest.raises(ss.Error, match="the state of the optimizer AdamW was replaced"):
+        step(*batches(device, 1)[0])
+
+
+@pytest.mark.parametrize("is_wrapped", [True, False])
+def test_doctor_restores_the_state_of_a_captured_step(device, graphs, is_wrapped):
+    training, plain = Training(device), Training(device)
+    step = ss.capture(training if is_wrapped else lambda batch: training(*batch))
+    before = [each.clone() for each in training.model.state_dict().values()]
+    loader = torch.utils.data.DataLoader([(torch.ones(8), torch.ones(4)) for _ in range(64)], batch_size=6)
+    given = (lambda batch: step(*batch)) if is_wrapped else step
+    ss.doctor(loader, given, device=device, budget=0.5, try_out=False)
+    assert all(map(torch.equal, training.model.state_dict().values(), before))
+    assert not training.optimizer.state
+    assert step.replays > 0 and step.graphs == 0
+    found = results(training, step if is_wrapped else lambda *batch: step(batch), batches(device))
+    assert all(map(torch.equal, found, results(plain, plain, batches(device))))
+
+
 class Reading(Training):
     def __call__(self, x, y):
         loss = super().__call__(x, y)
