@@ -23,6 +23,7 @@ from torch import nn
 import slipstream as ss
 
 STEPS_BEFORE, REPEATS = 60, 6
+ROW_LIMIT_S = 120
 GRAPHS = "reduce-overhead"
 # name: (modes of torch.compile for encoder and decoder, whether the step is captured, arguments of slipstream.Pipeline)
 ROWS = {
@@ -130,6 +131,17 @@ def measure(name, batch_size, step, batches):
                       "reserved_mib": torch.cuda.memory_reserved() >> 20, "step": repr(step)}))
 
 
+def run_in_process(name, size):
+    command = [sys.executable, __file__, "--row", name, "--batch-size", str(size)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=ROW_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        return {"row": name, "batch_size": size, "error": f"did not end within {ROW_LIMIT_S} s"}
+    if done.returncode != 0:
+        return {"row": name, "batch_size": size, "error": done.stderr[-2000:]}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch-size", default="8,32,128", help="numbers, separated by commas")
@@ -148,11 +160,7 @@ def main():
             if time.monotonic() - begin > options.budget_seconds:
                 results.append({"row": name, "batch_size": size, "error": "left out: the budget is used up"})
                 continue
-            done = subprocess.run([sys.executable, __file__, "--row", name, "--batch-size", str(size)],
-                                  capture_output=True, text=True)
-            lines = done.stdout.splitlines()
-            result = json.loads(lines[-1]) if done.returncode == 0 else {
-                "row": name, "batch_size": size, "error": done.stderr[-2000:]}
+            result = run_in_process(name, size)
             results.append(result)
             print(json.dumps(result), flush=True)
     if options.json:

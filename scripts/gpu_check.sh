@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Checks and measures on a machine with a GPU; needs no network.
-#   scripts/gpu_check.sh OUT_DIR [build|test|sanitize|bench|augmenters|stated|real|trainers|trained|python|graphs]...
+#   scripts/gpu_check.sh OUT_DIR [build|test|sanitize|bench|augmenters|stated|real|trainers|trained|python|graphs|bits]...
 # Without a phase: the first four. augmenters: compared with torchvision and kornia, if they are installed.
 # stated and real: the doctor's accuracy, on stated costs and on real work. trainers: ResNet-50 compared with
 # PyTorch's loops on 16, 8, 4 and 2 cores. trained: the cost of checkpoints, and the accuracy. python:
-# the package around PyTorch's loop, and races of published loops. graphs: CUDA graphs in a loop.
+# the package around PyTorch's loop, and races of published loops. graphs: CUDA graphs in a loop. bits: their bits.
 # Writes OUT_DIR/summary.txt and OUT_DIR/results.tar.gz. Each phase takes less than 9 minutes. If
 # there is no .git, SLIPSTREAM_REVISION must name the revision that was built.
 set -euo pipefail
@@ -127,8 +127,10 @@ phase_python() {
 }
 
 phase_graphs() {
-  PYTHONPATH=build/python python3 bench/cuda_graphs.py --budget-seconds 450 --json "$raw/cuda_graphs.json"
+  PYTHONPATH=build/python python3 bench/cuda_graphs.py --budget-seconds 400 --json "$raw/cuda_graphs.json"
 }
+
+phase_bits() { PYTHONPATH=build/python python3 bench/graph_bits.py; }
 
 if [[ ${1:-} == --phase ]]; then
   raw=$3
