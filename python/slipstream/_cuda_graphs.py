@@ -40,6 +40,10 @@ def make_graphs(
     return CudaGraphs(device, generators, uses_default_generator) if device.type == "cuda" else None
 
 
+def are_possible() -> bool:
+    return torch.cuda.is_available()
+
+
 class CudaGraphs:
     """Captures CUDA graphs on one device. One thread may use it."""
 
@@ -51,6 +55,7 @@ class CudaGraphs:
         self._state = None if self._default is None else self._default.clone_state()
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._pool = torch.cuda.graph_pool_handle()
+        self._element = torch.zeros(1, device=device)  # after a failed capture, there may be no memory for it
         self._last: torch.cuda.Stream | None = None  # the stream of the last call
 
     def capture(self, function: Callable[[], Any]) -> Callable[[], None]:
@@ -74,6 +79,8 @@ class CudaGraphs:
                 return self._captured(function, failures)
             except BaseException as error:
                 torch.cuda.set_stream(before)  # some versions of PyTorch do not restore it
+                for each in (error, *failures):
+                    traceback.clear_frames(each.__traceback__)  # frees the tensors of the step before memory is needed
                 self._recover()
                 # If the function raised an exception, the end of the capture may raise another one, which only says
                 # that the capture is invalid.
@@ -109,7 +116,7 @@ class CudaGraphs:
         self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         graph = self._new_graph()
         with torch.cuda.graph(graph, stream=self._stream, capture_error_mode=_MODE):
-            torch.zeros(1, device="cuda")  # the end of a capture that succeeds resets the generators
+            self._element.zero_()  # the end of a capture that succeeds resets the generators
 
     def order(self) -> None:
         stream = torch.cuda.current_stream(self._device)

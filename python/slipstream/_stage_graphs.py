@@ -12,7 +12,7 @@ from . import _cuda_graphs
 from ._random_states import RandomStates, random_states
 from ._stages import Stage, first_module
 from ._step_state import StepState
-from .capture import CapturedStep, torch_modes
+from .capture import CapturedStep, Guard, torch_modes
 
 
 def capture_stage(stage: Stage, device: str) -> Stage:
@@ -39,8 +39,11 @@ class StageGraphs(CapturedStep):
 
     def begin(self) -> None:
         """Called before each epoch: frees graphs of a module that was moved or replaced since the epoch before."""
-        if self._state.changed():
+        if self._searches == 0:
+            self._renew()
+        elif self._state.changed() or not self._make_state().refers_to_same_objects(self._state):
             self.reset()
+            self._renew()
 
     def _make_state(self) -> StepState:
         return _StageState(self._step, self._device)
@@ -49,8 +52,9 @@ class StageGraphs(CapturedStep):
         return _cuda_graphs.make_graphs(self._device, (), uses_default_generator=False)
 
     def _check_state(self) -> None:
-        if self._module is None:
-            self.begin()
+        if self._searches == 0 or (self._module is None and self._state.changed()):
+            self.reset()
+            self._renew()
 
     def _variant(self) -> tuple[Any, ...]:
         modes = self._state.modes() if self._module is None else ()
@@ -64,8 +68,14 @@ class StageGraphs(CapturedStep):
         self._uses_random_numbers = self._uses_random_numbers or before != _generator_states(self._device)
         return result
 
-    def _guard(self) -> RandomStates:
-        return RandomStates()
+    def _guard(self) -> Guard:
+        return super()._guard() if self._module is None else _RandomGuard()
+
+    def _report_difference(self, name: str) -> None:
+        self._warn(
+            f"its graph computes another value of {name} than the stage itself. Remedy: a graph repeats the Python "
+            "values and branches with which it was recorded, so a stage must not depend on what changes"
+        )
 
     def _problem(self, tensors: list[torch.Tensor]) -> str:
         if self._uses_random_numbers:
@@ -83,8 +93,22 @@ class _StageState(StepState):
         super().__init__(function, (), ())
         self.device = device
 
+    def is_empty(self) -> bool:
+        return False  # a function of the batch alone gets a graph, too
+
     def values(self) -> dict[str, torch.Tensor]:
         return {}
+
+
+class _RandomGuard:
+    """Restores random generators. A module in evaluation mode has no other state."""
+
+    def __init__(self) -> None:
+        self._states = RandomStates()
+
+    def restore(self) -> list[str]:
+        self._states.restore()
+        return []
 
 
 def _generator_states(device: torch.device) -> tuple[Any, ...]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import operator
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -13,13 +14,13 @@ from . import _cuda_graphs, _native, _trees
 from ._checks import check, choose
 from ._held_objects import Wrapper
 from ._plain_state import PLAIN
-from ._random_states import RandomStates, host_states
+from ._random_states import host_states
 from ._state_guard import StateGuard, cloned
-from ._step_state import StepState, find_difference
+from ._step_state import StepState, are_results_reproducible, find_difference
 
 __all__ = ["CapturedStep", "capture"]
 
-_MOST_CALLS = 32  # combinations of arguments and modes of one step
+_MOST_CALLS = 32  # combinations of arguments and modes of one step that have or may get a graph
 _CONSTANTS = (*PLAIN, torch.dtype, torch.device, torch.Size, torch.memory_format)
 
 
@@ -57,8 +58,9 @@ def capture(
 
     The optimizers are changed on a GPU: `capturable` is set, and learning rates of Adam, AdamW and fused SGD become
     tensors on the device. Raises Refused for invalid arguments. Calls raise Error if a module was moved, a parameter
-    replaced or an optimizer's state or groups changed after a graph was recorded, and if a replay gives other results
-    than `step`. A step that cannot be recorded runs without graphs, after a warning that says why.
+    replaced, an optimizer's state or groups changed, or a variable that leads to them assigned after a graph was
+    recorded, and if a replay gives other results than `step`. A step that cannot be recorded runs without graphs, after
+    a warning that says why.
 
     >>> model = torch.nn.Linear(4, 2)
     >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -76,11 +78,22 @@ def capture(
     problems = choose(new_shapes=(new_shapes, ("eager", "capture")))
     if not callable(step):
         problems.append(f"step is of type {type(step).__name__}: give a function that trains on one batch")
-    for name, given, kind in (("modules", modules, torch.nn.Module), ("optimizers", optimizers, torch.optim.Optimizer)):
-        if isinstance(given, kind) or not all(isinstance(each, kind) for each in given):
-            problems.append(f"{name} must be a list of objects of {kind.__module__}.{kind.__name__}")
+    kinds = torch.nn.Module, torch.optim.Optimizer, torch.Generator
+    named = ("modules", modules), ("optimizers", optimizers), ("generators", generators)
+    for (name, given), kind in zip(named, kinds, strict=True):
+        if not isinstance(given, list | tuple) or not all(isinstance(each, kind) for each in given):
+            what = f"{name} must be a list of objects of {kind.__module__}.{kind.__name__}"
+            problems.append(f"{what}, not {type(given).__name__}: give [] if there are none")
     check(problems, warmup=(warmup, 1), checks=(checks, 0), slots=(slots, 0))
     return CapturedStep(step, tuple(modules), tuple(optimizers), new_shapes, tuple(generators), warmup, checks, slots)
+
+
+class Guard(Protocol):
+    """Saves state when it is created."""
+
+    def restore(self) -> list[str]:
+        """Restores the state. Returns sentences about what could not be restored."""
+        ...
 
 
 class CapturedStep(Wrapper):
@@ -120,19 +133,38 @@ class CapturedStep(Wrapper):
         self._calls: dict[Any, CallRecord] = {}
         self._shapes: dict[Any, Any] = {}  # of the first graph for each combination of other arguments
         self.graphs = 0
-        self._renew()
+        self._searches = 0
+        self._is_complete = False  # whether the objects were searched again after the first calls
+        self._state = StepState(print, (), ())
+        self._graphs: _cuda_graphs.Graphs | None = None
 
     def held(self) -> list[tuple[str, Any]]:
         named = [("modules", self._modules), ("optimizers", self._optimizers), ("generators", self._generators)]
         return [("", self._step), *((f"{name}[{i}]", each) for name, given in named for i, each in enumerate(given))]
 
-    def _renew(self) -> None:
-        self._state = self._make_state()
+    def _renew(self, state: StepState | None = None) -> None:
+        self._searches += 1
+        self._state = self._make_state() if state is None else state
         self._grads: list[torch.Tensor | None] = [None] * len(self._state.parameters)
-        self._graphs = self._make_graphs()
+        self._graphs = None if self._state.is_empty() else self._make_graphs()
         if self._graphs is not None and (reason := self._state.unsupported()):
             self._graphs = None
             self._warn(reason)
+        if self._graphs is not None:
+            self._state.prepare_optimizers()
+
+    def _is_found_late(self) -> bool:
+        """Searches again before the first graph. Returns true if the step uses objects that did not exist before, so
+        that the calls that were counted do not count."""
+        if self.graphs > 0 or self._is_complete:
+            return False
+        self._is_complete = True
+        state = self._make_state()
+        if state.refers_to_same_objects(self._state):
+            return False
+        self._renew(state)
+        self._calls.clear()
+        return True
 
     def _make_state(self) -> StepState:
         return StepState(self._step, self._modules, self._optimizers)
@@ -147,22 +179,26 @@ class CapturedStep(Wrapper):
             args, kwargs: the arguments of `step`.
 
         Returns what `step` returns. Does not wait for the device."""
+        # A dispatch mode, such as the one of slipstream.verify, must see each operation of the step, and no others.
+        if torch._C._len_torch_dispatch_stack() > 0:
+            return self._run(args, kwargs)
         self._check_state()
-        # A dispatch mode, such as the one of slipstream.verify, must see each operation.
-        if self._graphs is None or torch._C._len_torch_dispatch_stack() > 0:
+        if self._graphs is None:
             return self._run(args, kwargs)
         self._graphs.order()
         tensors: list[torch.Tensor] = []
         try:
-            call = self._record_of_call(_structure((args, kwargs), tensors), tensors)
+            structure = _structure((args, kwargs), tensors)
+            self._refuse_unknown((args, kwargs))
+            call = self._record_of_call(structure, tensors)
         except _Unsupported as error:
             self._warn(str(error))
             return self._run(args, kwargs)
-        graph = self._graph(call, args, kwargs, tensors)
-        if graph is None:
+        graph = None if call is None else self._graph(call, args, kwargs, tensors)
+        if call is None or graph is None:
             result = self._run(args, kwargs)
             # If the step itself raises an exception, the capture is tried again in the next call.
-            if call.reason and not call.is_eager:
+            if call is not None and call.reason and not call.is_eager:
                 call.is_eager = True
                 self._warn(call.reason)
             return result
@@ -177,6 +213,15 @@ class CapturedStep(Wrapper):
 
     def _check_state(self) -> None:
         """Raises Error if graphs use memory that was replaced."""
+        # A step may create its model in its first call.
+        if self._searches == 0 or (self._state.is_empty() and self._searches <= self._warmup):
+            self._renew()
+        elif self._state.is_empty() and self._searches == self._warmup + 1 and _cuda_graphs.are_possible():
+            self._searches += 1
+            self._warn(
+                "it refers to no module, optimizer or tensor. Remedy: name those that it uses, "
+                "slipstream.capture(step, modules=[...], optimizers=[...])"
+            )
         change = self._state.changed()
         if change and self.graphs == 0:
             self._renew()
@@ -192,26 +237,40 @@ class CapturedStep(Wrapper):
     def _run(self, args: Any, kwargs: Any) -> Any:
         # In an autocast block around the loop, PyTorch would use the weights that it converted in an earlier step.
         torch.clear_autocast_cache()
-        return _trees.mapped(self._step(*args, **kwargs), _detached)
+        result = _trees.mapped(self._step(*args, **kwargs), _detached)
+        self._state.ignore_assigned()
+        return result
 
-    def _record_of_call(self, structure: Any, tensors: list[torch.Tensor]) -> CallRecord:
-        """Returns the record of calls with such arguments."""
+    def _record_of_call(self, structure: Any, tensors: list[torch.Tensor]) -> CallRecord | None:
+        """Returns the record of calls with such arguments, or None if they get no graph because of their shapes."""
         if problem := self._problem(tensors):
             raise _Unsupported(problem)
         variant = (structure, *self._variant())
         shapes = tuple([(each.shape, each.stride(), each.dtype) for each in tensors])
-        call = self._calls.get((variant, shapes))
-        if call is not None:
-            return call
-        if len(self._calls) >= _MOST_CALLS:
-            raise _Unsupported(
+        if self._new_shapes == "eager" and self._shapes.get(variant, shapes) != shapes:
+            return None
+        # The records are in the order of their last use.
+        call = self._calls.pop((variant, shapes), None)
+        if call is None:
+            call = CallRecord(variant, shapes, self._checks)
+        self._calls[variant, shapes] = call
+        if len(self._calls) > _MOST_CALLS:
+            self._drop_record()
+            self._warn(
                 f"it was called with more than {_MOST_CALLS} combinations of shapes, Python numbers, modes and "
                 "numbers in the groups of optimizers, and each would need a graph. Remedy: give numbers that change as "
                 "tensors on the device, use optimizers whose learning rate can be on the device (Adam, AdamW, SGD with "
                 "fused=True), and schedulers that change only the learning rate (cycle_momentum=False)"
             )
-        call = self._calls[variant, shapes] = CallRecord(variant, shapes, self._checks)
         return call
+
+    def _drop_record(self) -> None:
+        """Drops the record that was not used for the longest time, if possible one without graph. Keeps the newest."""
+        keys = list(self._calls)[:-1]
+        key = next((key for key in keys if not self._calls[key].has_graph()), keys[0])
+        call = self._calls.pop(key)
+        if call.has_graph() and self._shapes.get(call.variant) == call.shapes:
+            del self._shapes[call.variant]
 
     def _variant(self) -> tuple[Any, ...]:
         """Returns everything but the arguments on which the operations of a step depend."""
@@ -232,6 +291,15 @@ class CapturedStep(Wrapper):
             elif grad is not None and kept is not None and grad is not kept:
                 parameter.grad = kept.copy_(grad)
 
+    def _refuse_unknown(self, arguments: Any) -> None:
+        """Raises _Unsupported if an argument is a module or optimizer whose changes would not be noticed."""
+        for each in _trees.leaves(arguments):
+            if isinstance(each, torch.nn.Module | torch.optim.Optimizer) and not self._state.knows(each):
+                raise _Unsupported(
+                    f"one of its arguments is a {type(each).__name__}. Remedy: name it in "
+                    "slipstream.capture(step, modules=[...], optimizers=[...])"
+                )
+
     def _problem(self, tensors: list[torch.Tensor]) -> str:
         device = self._state.device
         for i, tensor in enumerate(tensors):
@@ -244,15 +312,17 @@ class CapturedStep(Wrapper):
         return ""
 
     def _warn(self, reason: str) -> None:
-        if reason not in self._warned:
-            self._warned.add(reason)
-            warnings.warn(f"slipstream: {self._name()} runs without CUDA graph: {reason}", stacklevel=3)
+        self._say(f"{self._name()} runs without CUDA graph: {reason}")
+
+    def _say(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            warnings.warn(f"slipstream: {text}", stacklevel=_level_of_caller())
 
     def _graph(self, call: CallRecord, args: Any, kwargs: Any, tensors: list[torch.Tensor]) -> _Graph | None:
         """Returns the graph for these arguments, and records it if it is time to do so."""
         addresses = tuple([each.data_ptr() for each in tensors])
-        is_new_shape = self._new_shapes == "eager" and self._shapes.get(call.variant, call.shapes) != call.shapes
-        if call.is_eager or is_new_shape:
+        if call.is_eager:
             return None
         if graph := call.by_address.get(addresses):
             return graph
@@ -265,6 +335,8 @@ class CapturedStep(Wrapper):
         reads_arguments = is_known and len(call.by_address) < self._slots
         if not reads_arguments and call.copying is not None:
             return call.copying
+        if self._is_found_late():
+            return None
         made = self._capture(call, args, kwargs, tensors, reads_arguments)
         if made is not None and reads_arguments:
             call.by_address[addresses] = made
@@ -272,7 +344,7 @@ class CapturedStep(Wrapper):
             call.copying = made
         return made
 
-    def _guard(self) -> StateGuard | RandomStates:
+    def _guard(self) -> Guard:
         """Returns an object whose restore() undoes what the step does."""
         roots: list[tuple[str, Any]] = [(self._name(), self._step)]
         roots += [(f"modules[{i}]", each) for i, each in enumerate(self._modules)]
@@ -301,6 +373,7 @@ class CapturedStep(Wrapper):
         try:
             graph.run = self._graphs.capture(record)
             is_recorded = True
+            self._state.ignore_assigned()
             reason = self._objection(known, inputs, versions)
         except Exception as error:
             reason = _cuda_graphs.describe_failure(error)
@@ -311,7 +384,8 @@ class CapturedStep(Wrapper):
                 parameter.grad = grad
             if reason or not is_recorded:
                 self._grads = kept
-                guard.restore()
+                problems = guard.restore()
+                reason = ". ".join([reason, *problems]) if reason else ""
         if not reason:
             self.graphs += 1
             self._state.keep_optimizer_states()
@@ -350,24 +424,32 @@ class CapturedStep(Wrapper):
         outputs = graph.outputs
         return outputs.clone() if type(outputs) is torch.Tensor else _trees.mapped(outputs, _copied)
 
-    def _checked_replay(self, call: CallRecord, graph: _Graph, args: Any, kwargs: Any, tensors: list[torch.Tensor]) -> Any:
-        """Compares a replay with the step, which runs on the same state before."""
+    def _checked_replay(
+        self, call: CallRecord, graph: _Graph, args: Any, kwargs: Any, tensors: list[torch.Tensor]
+    ) -> Any:
+        """Replays a graph, restores the state before, and runs the step. Returns the results of the step, which must
+        be those of the graph."""
         guard = self._guard()
         before = {name: cloned(each) for name, each in self._state.values().items()}
-        try:
-            result = self._run(*_with_tensors((args, kwargs), [each.clone() for each in tensors]))
-            eager = {name: cloned(each) for name, each in self._values(result).items()}
-        finally:
-            guard.restore()
+        args, kwargs = _with_tensors((args, kwargs), [each.clone() for each in tensors])
         result = self._replay(graph, tensors)
-        name = find_difference(before, eager, self._values(result))
-        if not name:
+        replayed = {name: cloned(each) for name, each in self._values(result).items()}
+        problems, again = guard.restore(), None
+        if not problems and not are_results_reproducible():
+            again = {name: cloned(each) for name, each in self._values(self._replay(graph, tensors)).items()}
+            guard.restore()
+        if problems:
+            call.checks = 0
+            self._say(f"{self._name()} is not compared with its graph: {problems[0]}")
             return result
-        with torch.no_grad():
-            for key, tensor in self._state.values().items():
-                if key in eager and key in before:
-                    tensor.copy_(eager[key])
-        call.is_eager = True
+        result = self._run(args, kwargs)
+        eager = self._values(result)
+        if name := find_difference(before, eager, replayed, again):
+            call.is_eager = True
+            self._report_difference(name)
+        return result
+
+    def _report_difference(self, name: str) -> None:
         raise _native.Error(
             f"the graph of {self._name()} computes another value of {name} than the step itself. The results of "
             "the step itself are used, and later calls run without this graph. Remedy: a graph repeats the Python "
@@ -405,6 +487,9 @@ class CallRecord:
         self.seen: set[tuple[int, ...]] = set()  # addresses of arguments
         self.by_address: dict[tuple[int, ...], _Graph] = {}
         self.copying: _Graph | None = None
+
+    def has_graph(self) -> bool:
+        return self.copying is not None or bool(self.by_address)
 
 
 class _Graph:
@@ -466,6 +551,10 @@ def torch_modes(device: str) -> tuple[Any, ...]:
         torch.is_inference_mode_enabled(),
         autocast,
         torch.are_deterministic_algorithms_enabled(),
+        torch.get_float32_matmul_precision(),
+        torch.backends.cudnn.benchmark,
+        torch.backends.cudnn.deterministic,
+        torch.get_default_dtype(),
     )
 
 
@@ -479,6 +568,14 @@ def _copied(leaf: Any) -> Any:
 
 def _version(tensor: torch.Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
+
+
+def _level_of_caller() -> int:
+    """Returns the argument `stacklevel` with which warnings of the calling function name the line of the user."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(f"{__package__}."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 _qualified = operator.attrgetter("__qualname__")

@@ -107,6 +107,44 @@ def test_moved_stage_gets_new_graphs_in_the_next_epoch(device, graphs, is_method
     assert count_graphs(pipe) == [1]
 
 
+def test_replaced_variable_of_a_stage_is_used_in_the_next_epoch(device, graphs):
+    encode = make_encoder(device)
+    pipe = ss.Pipeline(data(), [("encode", lambda x: encode(x))], device, graphs=True)
+    list(pipe)
+    encode = make_encoder(device)
+    with torch.no_grad():
+        encode[4].weight.mul_(2)
+    assert_same([[each.cpu() for each in batch] for batch in list(pipe)], outputs([("encode", encode)], device))
+    assert count_graphs(pipe) == [1]
+
+
+class Counting:
+    def __init__(self, device):
+        self.count = torch.zeros((), device=device)
+
+    def __call__(self, x):
+        self.count += 1
+        return x * self.count
+
+
+def test_state_of_a_stage_changes_once_for_each_batch(device, graphs):
+    counting = Counting(device)
+    found = outputs([("count", counting)], device, graphs=True)
+    assert_same(found, outputs([("count", Counting(device))], device))
+    assert float(counting.count) == 10
+
+
+def test_frozen_number_of_a_stage_gives_a_warning(device, graphs):
+    def make():
+        calls = iter(range(1, 100))
+        return lambda x: x * next(calls)
+
+    with pytest.warns(UserWarning, match="stage 'scale' runs without CUDA graph: its graph computes another value"):
+        found = outputs([("scale", make())], device, graphs=True)
+    expected = outputs([("scale", make())], device)
+    assert_same(found[:WARMUP], expected[:WARMUP])
+
+
 def test_loaded_weights_are_used(device, graphs):
     encode, other = make_encoder(device), make_encoder(device)
     with torch.no_grad():

@@ -1,0 +1,117 @@
+"""The variables, attributes and elements through which a function reaches objects: detects that they were rebound."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from ._held_objects import Wrapper, globals_named, modules_in, names_in, own_dict, walk
+
+_Read = Callable[[], Any]
+
+
+class Variables:
+    """The places in which a function finds objects, and what was there when this object was created.
+
+    function: searched as by reachable_from().
+    kinds: classes of the objects."""
+
+    def __init__(self, function: Any, kinds: tuple[type, ...]) -> None:
+        holders = [function, *(each.content for each in walk([("", function)], kinds))]
+        found = {id(each) for each in holders if issubclass(type(each), kinds)}
+        places = [(holder, list(_places(holder))) for holder in holders]
+        used = _names_used(holders)
+        # A variable counts if it leads to an object of these classes, also through others. Holders that are found later
+        # are deeper, so this needs few rounds.
+        relevant: set[int] = set()
+        while len(relevant) < len(found):
+            relevant = set(found)
+            found |= {id(holder) for holder, own in places if any(id(read()) in relevant for _, read in own)}
+        chosen = [(name, read, read()) for _, own in places for name, read in own]
+        chosen = [each for each in chosen if id(each[2]) in relevant]
+        # Loops often assign to attributes that the function does not read, such as the last loss or the best model.
+        self._places = [each for each in chosen if each[0] in used or each[0].startswith("[")]
+
+    def changed(self) -> str:
+        """Returns the name of a variable that was rebound; "" if there is none."""
+        for name, read, content in self._places:
+            if read() is not content:
+                return name
+        return ""
+
+    def ignore_changed(self) -> None:
+        """Does not report variables that have been rebound until now. Called after the function has run: what it
+        assigns itself, such as the last loss, is not what it reads."""
+        self._places = [each for each in self._places if each[1]() is each[2]]
+
+
+def _places(holder: Any) -> Iterator[tuple[str, _Read]]:
+    """Yields the name of each variable of a function, or attribute or element of an object, and a function that reads
+    it. Does not call properties."""
+    is_module = isinstance(holder, torch.nn.Module)
+    if isinstance(holder, torch.Tensor | Wrapper) or (_is_of_torch(holder) and not is_module):
+        return
+    if is_module:
+        for module in modules_in(holder):
+            yield from [(key, partial(vars(module).get, key)) for key in vars(module)]
+        return
+    if isinstance(holder, types.MethodType):
+        yield from _places(holder.__self__)
+    if (called := _called(holder)) is not None:
+        yield from _places(called)
+    if isinstance(holder, types.FunctionType):
+        cells = zip(holder.__code__.co_freevars, holder.__closure__ or (), strict=False)
+        yield from [(name, partial(_content, cell)) for name, cell in cells]
+        yield from [(name, partial(values.get, name)) for values, name in globals_named(holder)]
+    if type(holder) is dict:
+        yield from [(f"[{key!r}]", partial(holder.get, key)) for key in holder]
+    if type(holder) is list:
+        yield from [(f"[{i}]", partial(_element, holder, i)) for i in range(len(holder))]
+    own = own_dict(holder) or {}
+    yield from [(key, partial(own.get, key)) for key in own]
+
+
+def _names_used(holders: Sequence[Any]) -> set[str]:
+    """Returns the names of variables and attributes in the code of functions, and of methods that they name."""
+    functions = [each for each in holders if isinstance(each, types.FunctionType)]
+    functions += [each for each in map(_called, holders) if each is not None]
+    classes = {type(each) for each in holders} | {type(each.__self__) for each in holders if _is_method(each)}
+    used: set[str] = set()
+    while functions:
+        function = functions.pop()
+        new = {*names_in(function), *function.__code__.co_freevars} - used
+        used |= new
+        members = [inspect.getattr_static(kind, name, None) for kind in classes for name in new]
+        functions += [each for each in members if isinstance(each, types.FunctionType)]
+    return used
+
+
+def _is_method(holder: Any) -> bool:
+    return isinstance(holder, types.MethodType)
+
+
+def _is_of_torch(holder: Any) -> bool:
+    """Optimizers and schedulers assign to their attributes themselves."""
+    return type(holder).__module__.partition(".")[0] == "torch"
+
+
+def _called(holder: Any) -> types.FunctionType | None:
+    """Returns the function of a method or of an object that can be called."""
+    found = holder.__func__ if isinstance(holder, types.MethodType) else getattr(type(holder), "__call__", None)
+    return found if isinstance(found, types.FunctionType) else None
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # the variable has no value
+        return None
+
+
+def _element(values: list[Any], index: int) -> Any:
+    return values[index] if index < len(values) else None
