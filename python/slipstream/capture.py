@@ -292,12 +292,17 @@ class CapturedStep(Wrapper):
                 parameter.grad = kept.copy_(grad)
 
     def _refuse_unknown(self, arguments: Any) -> None:
-        """Raises _Unsupported if an argument is a module or optimizer whose changes would not be noticed."""
+        """Raises _Unsupported if an argument is a module, optimizer or generator whose changes would not be noticed."""
         for each in _trees.leaves(arguments):
             if isinstance(each, torch.nn.Module | torch.optim.Optimizer) and not self._state.knows(each):
                 raise _Unsupported(
                     f"one of its arguments is a {type(each).__name__}. Remedy: name it in "
                     "slipstream.capture(step, modules=[...], optimizers=[...])"
+                )
+            if isinstance(each, torch.Generator) and not any(each is known for known in self._generators):
+                raise _Unsupported(
+                    "one of its arguments is a random generator. Remedy: name it in slipstream.capture(step, "
+                    "generators=[...])"
                 )
 
     def _problem(self, tensors: list[torch.Tensor]) -> str:

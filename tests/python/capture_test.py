@@ -628,6 +628,23 @@ def test_module_as_argument_must_be_known(device, graphs):
     assert step.graphs == 1
 
 
+def test_generator_as_argument_must_be_named(device, graphs):
+    training, generator = Training(device), torch.Generator(device)
+
+    def train(x, y, generator):
+        return training(x + torch.randn(x.shape, generator=generator, device=x.device), y)
+
+    step = ss.capture(train)
+    with pytest.warns(UserWarning, match=r"arguments is a random generator(.|\n)*generators="):
+        for batch in batches(device):
+            step(*batch, generator)
+    assert step.graphs == 0
+    step = ss.capture(train, generators=[generator])
+    for batch in batches(device):
+        step(*batch, generator)
+    assert step.graphs == 1
+
+
 class SchedulingInside(Scheduled):
     def __call__(self, x, y):
         loss = super().__call__(x, y)
