@@ -3,7 +3,10 @@
 #include "engine/engine.h"
 #include "slipstream/datasets/datasets.h"
 #include "slipstream/engine/pipeline.h"
+#include "slipstream/transforms/adjust.h"
 #include "slipstream/transforms/blur.h"
+#include "slipstream/transforms/color.h"
+#include "slipstream/transforms/containers.h"
 #include "slipstream/transforms/resize.h"
 #include "slipstream/transforms/transforms.h"
 #include "slipstream/transforms/warp.h"
@@ -54,6 +57,24 @@ TEST_F(AugmentRunTest, DeviceTransformsGiveSameDigestAsLoaderTransforms) {
       }
 }
 
+TEST_F(AugmentRunTest, RandomlyAppliedTransformsGiveSameDigestOnLoaderAndDevice) {
+  Tiny tiny = augmented();
+  tiny.transforms = {
+      {"maybe", RandomApply{{{"jitter", ColorJitter{.contrast = {0.5, 1.5}}},
+                             {"turn", RandomRotation{{-30, 30}, Interpolation::bilinear}}}}},
+      {"one", RandomChoice{{{"equalize", RandomEqualize{1}}, {"flip", RandomVerticalFlip{1}}}}},
+      {"stretch", RandomAutocontrast{}},
+      {"float", ToDtype{.scale = true}},
+      {"sharpen", RandomAdjustSharpness{3}},
+      {"normalize", Normalize{{0.4, 0.5, 0.6}, {0.2, 0.3, 0.4}}}};
+  const std::uint64_t on_the_loader = fresh_run(tiny, serial_plan(), steps(kSteps)).digest;
+  EXPECT_EQ(first_on_device(tiny_pipeline(tiny)), "maybe");
+  for (const std::string from : {"maybe", "one", "stretch", "sharpen"})
+    EXPECT_EQ(fresh_run(tiny, plan_with(kAugmentLane, from), steps(kSteps), delayed(400, 5)).digest,
+              on_the_loader)
+        << from;
+}
+
 /// Scenes with one box each.
 std::shared_ptr<const Dataset> boxed_scenes() {
   const auto scenes = synthetic_segmentation({.samples = 64, .size = 8, .classes = 5});
@@ -73,11 +94,14 @@ std::shared_ptr<const Dataset> boxed_scenes() {
 TEST_F(AugmentRunTest, BoxesGiveSameDigestWithTransformsOnLoaderOrDevice) {
   Tiny tiny = augmented();
   tiny.dataset = boxed_scenes();
+  tiny.transforms.insert(tiny.transforms.begin() + 4,
+                         {"maybe", RandomApply{{{"down", RandomVerticalFlip{}},
+                                                {"more", RandomRotation{{-30, 30}}}}}});
   tiny.loss = [](const at::Tensor& output, const Batch& batch) {
     return output.to(at::kFloat).mean() * batch.at("boxes").sum();
   };
   const std::uint64_t on_the_loader = fresh_run(tiny, serial_plan(), steps(kSteps)).digest;
-  for (const std::string from : {"flip", "turn", "normalize"})
+  for (const std::string from : {"flip", "turn", "maybe", "normalize"})
     EXPECT_EQ(fresh_run(tiny, plan_with(kAugmentLane, from), steps(kSteps), delayed(400, 5)).digest,
               on_the_loader)
         << from;

@@ -149,6 +149,13 @@ TEST(RandomAutocontrast, StretchesFloatsFromZeroToOne) {
             (std::vector{0.0F, 1.0F, 0.5F, 1.0F, 1.0F, 1.0F}));
 }
 
+TEST(RandomAutocontrast, IgnoresNanWhichBecomesBlack) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Pixels<float> image{DType::float32, {1, 3, 2}, {nan, nan, 0.5F, nan, 0.75F, nan}};
+  EXPECT_EQ(applied<float>(RandomAutocontrast{}, {true}, FieldKind::image, image).values,
+            (std::vector{0.0F, 0.0F, 0.0F, 0.0F, 1.0F, 0.0F}));
+}
+
 /// The formula in the documentation of RandomEqualize, without tables.
 int equalized_level(const Pixels<std::uint8_t>& image, std::size_t at) {
   const auto channels = static_cast<std::size_t>(image.shape[2]);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <utility>
 
 #include "cuda/augment/chain_cases.h"
@@ -59,6 +60,20 @@ TEST_F(AdjustTest, ExtremeFloatsMatchHost) {
   for (const NamedOp& op : all_adjustments(DType::float32)) {
     ChainCase({op}, image_field(31, 40, 3, DType::float32), 4, {}, 3, test::extreme_floats).check();
   }
+}
+
+TEST_F(AdjustTest, StretchOfImagesWithNanMatchesHost) {
+  const auto with_nan = [](const FieldSpec& spec, std::uint32_t seed) {
+    test::Bytes bytes = test::noise(spec, seed);
+    auto* const values = reinterpret_cast<float*>(bytes.data());
+    // The first channel has no other values.
+    for (std::size_t i = 0; i < spec.shape.elements(); ++i)
+      if (i % 3 == 0 || i % 7 == seed % 7) values[i] = std::numeric_limits<float>::quiet_NaN();
+    return bytes;
+  };
+  ChainCase({{"stretch", RandomAutocontrast{1}}}, image_field(31, 40, 3, DType::float32), 4, {}, 3,
+            with_nan)
+      .check();
 }
 
 TEST_F(AdjustTest, DarkAndFlatImagesMatchHost) {
