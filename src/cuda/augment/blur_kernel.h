@@ -155,14 +155,13 @@ __device__ __forceinline__ void copied(std::int32_t radius, const Planes& planes
   }
 }
 
-/// Sharpens kRows pixels of a column. `top` and `left` are the position of the first in the image,
-/// `y` and `x` in the tile.
+/// Sharpens kRows pixels of a column; `out` holds them before. `top` and `left` are the position of
+/// the first in the image, `y` and `x` in the tile.
 template <int C>
 __device__ __forceinline__ void sharpened_down(const ProgramStep& step, float weight,
                                                const Planes& planes, std::int32_t top,
                                                std::int32_t left, std::int32_t y, std::int32_t x,
                                                Pixel<C> (&out)[kRows]) {
-  copied<C>(1, planes, y, x, out);
   if (left == 0 || left + 1 >= step.in_width) return;
   for (int k = 0; k < kRows; ++k) {
     if (top + k == 0 || top + k + 1 >= step.in_height) continue;
@@ -175,31 +174,36 @@ __device__ __forceinline__ void sharpened_down(const ProgramStep& step, float we
   }
 }
 
-/// Computes kRows pixels of a column after the stencil. `planes` are filtered horizontally if the
-/// stencil is a blur of this sample.
-template <int C, int R>
-__device__ __forceinline__ void stencil_down(const Image& image, const Tile& tile,
-                                             std::int32_t radius, const Planes& planes,
-                                             std::int32_t y, std::int32_t x,
-                                             Pixel<C> (&out)[kRows]) {
-  const ProgramStep& step = image.pass.steps[image.pass.stencil];
-  if (!applies(step, image.drawn)) return copied<C>(radius, planes, y, x, out);
-  if (step.kind == StepKind::sharpen) {
-    return sharpened_down<C>(step, sharpening_weight(step, image.drawn), planes, tile.top + y,
-                             tile.left + x, y, x, out);
-  }
-  filtered_down<C, R>(drawn_at<DrawnBlur>(step, image.drawn), radius, planes, y, x, out);
-  if (step.range != Range::levels) return;
-  for (Pixel<C>& pixel : out) {
-    for (float& value : pixel.value) value = to_level(value);
+/// Stores the pixels of a tile that the stencil does not blur. Works like filter_down().
+template <int C>
+__device__ __forceinline__ void finish_unblurred(const Image& image, const PassMemory& memory,
+                                                 const Tile& tile, std::int32_t radius,
+                                                 const Grid& grid, const Planes& planes,
+                                                 std::byte* shared) {
+  const PassProgram& pass = image.pass;
+  const ProgramStep& step = pass.steps[pass.stencil];
+  const bool is_sharpened = step.kind == StepKind::sharpen && applies(step, image.drawn);
+  const std::int32_t count = grid.width * (grid.height / kRows);
+  for (auto i = static_cast<std::int32_t>(threadIdx.x); i < count; i += kBlurThreads) {
+    const std::int32_t x = i % grid.width;
+    const std::int32_t y = i / grid.width * kRows;
+    Pixel<C> out[kRows];
+    copied<C>(radius, planes, y, x, out);
+    if (is_sharpened) {
+      sharpened_down<C>(step, sharpening_weight(step, image.drawn), planes, tile.top + y,
+                        tile.left + x, y, x, out);
+    }
+    go_through<C>(image, pass.stencil + 1, pass.count, out);
+    store_columns<C>(pass, memory, tile.image, tile.top + y, tile.left + x, out, shared);
   }
 }
 
-/// Computes the pixels after the stencil and stores the result. A thread processes one column, so
-/// that a blur reads a value once for all rows that need it.
+/// Filters vertically and stores the result. A thread processes one column, so that it reads a
+/// value once for all rows that need it.
 template <int C, int R>
-__device__ __forceinline__ void finish_tile(const Image& image, const PassMemory& memory,
-                                            const Tile& tile, std::int32_t radius, const Grid& grid,
+__device__ __forceinline__ void filter_down(const Image& image, const PassMemory& memory,
+                                            const DrawnBlur& blur, const Tile& tile,
+                                            std::int32_t radius, const Grid& grid,
                                             const Planes& planes, std::byte* shared) {
   const PassProgram& pass = image.pass;
   const std::int32_t count = grid.width * (grid.height / kRows);
@@ -207,7 +211,12 @@ __device__ __forceinline__ void finish_tile(const Image& image, const PassMemory
     const std::int32_t x = i % grid.width;
     const std::int32_t y = i / grid.width * kRows;
     Pixel<C> out[kRows];
-    stencil_down<C, R>(image, tile, radius, planes, y, x, out);
+    filtered_down<C, R>(blur, radius, planes, y, x, out);
+    if (pass.steps[pass.stencil].range == Range::levels) {
+      for (Pixel<C>& pixel : out) {
+        for (float& value : pixel.value) value = to_level(value);
+      }
+    }
     go_through<C>(image, pass.stencil + 1, pass.count, out);
     store_columns<C>(pass, memory, tile.image, tile.top + y, tile.left + x, out, shared);
   }
@@ -233,11 +242,13 @@ __device__ __forceinline__ void blur_block(const PassProgram& pass, const PassMe
     fill_planes<C>(pass, tile, grid, radius, planes, pixel_at);
   });
   __syncthreads();
-  if (step.kind == StepKind::blur && applies(step, shared)) {
-    filter_across<C, R>(drawn_at<DrawnBlur>(step, shared), radius, grid, planes);
-    __syncthreads();
+  if (step.kind == StepKind::sharpen || !applies(step, shared)) {
+    return finish_unblurred<C>(image, memory, tile, radius, grid, planes, shared + shape.stores_at);
   }
-  finish_tile<C, R>(image, memory, tile, radius, grid, planes, shared + shape.stores_at);
+  const DrawnBlur& blur = drawn_at<DrawnBlur>(step, shared);
+  filter_across<C, R>(blur, radius, grid, planes);
+  __syncthreads();
+  filter_down<C, R>(image, memory, blur, tile, radius, grid, planes, shared + shape.stores_at);
 }
 
 }  // namespace slipstream::augment

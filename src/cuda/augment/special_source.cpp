@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <sstream>
@@ -124,6 +125,13 @@ std::int32_t unrolled_radius(const PassProgram& pass) {
   return radius <= kMost ? radius : 0;
 }
 
+bool has_switches(const SpecialPurpose& purpose) {
+  const auto is_switched = [](const ProgramStep& step) { return step.switch_count > 0; };
+  const PassProgram& pass = purpose.pass;
+  return std::any_of(pass.steps, pass.steps + pass.count, is_switched) ||
+         (purpose.measured && is_switched(*purpose.measured));
+}
+
 const char* to_string(Way way) {
   switch (way) {
     case Way::direct:
@@ -146,7 +154,9 @@ std::string special_source(const SpecialPurpose& purpose) {
   const bool is_plain = pass.stencil == pass.count;
   const std::string kind = purpose.measured ? "statistics" : (is_plain ? "plain" : "blur");
   std::ostringstream text;
-  text << "#define SLIPSTREAM_SPECIALIZED\n#include \"cuda/augment/launch_shape.h\"\n"
+  text << "#define SLIPSTREAM_SPECIALIZED\n"
+       << (has_switches(purpose) ? "" : "#define SLIPSTREAM_UNSWITCHED\n")
+       << "#include \"cuda/augment/launch_shape.h\"\n"
        << "#include \"cuda/augment/program.h\"\n"
        << purpose.functions << "namespace slipstream::augment {\n"
        << "__device__ constexpr PassProgram kPass = " << to_source(pass) << ";\n";

@@ -111,6 +111,21 @@ TEST(SpecialKernelTest, KernelsOfAdjustmentsCompile) {
   }
 }
 
+TEST(SpecialKernelTest, OnlyKernelsWithSwitchedStepsHaveCodeForSwitches) {
+  const auto source = [](const Chain& chain) {
+    const AugmentPlan plan = build_plan(chain);
+    return augment::special_source(augment::purpose_of_images(plan.program(), 0, kLimits));
+  };
+  const std::string without = "#define SLIPSTREAM_UNSWITCHED";
+  EXPECT_THAT(source({{"flip", RandomHorizontalFlip{}}}), testing::HasSubstr(without));
+  EXPECT_THAT(source({{"invert", RandomInvert{}}}), testing::Not(testing::HasSubstr(without)));
+  // The steps before the first statistics have no switches, but the measured step has.
+  const AugmentPlan plan = build_plan({{"stretch", RandomAutocontrast{}}});
+  EXPECT_THAT(
+      augment::special_source(augment::purpose_of_statistics(plan.program(), 0, 0, kLimits)),
+      testing::Not(testing::HasSubstr(without)));
+}
+
 TEST(SpecialKernelTest, KernelsOfContainersCompile) {
   const Chain moves = {{"flip", RandomHorizontalFlip{}},
                        {"turn", RandomRotation{{-45, 45}, Interpolation::bilinear}},
