@@ -132,6 +132,13 @@ def describe_failure(error: BaseException) -> str:
     frames = list(traceback.walk_tb(error.__traceback__))
     own = [each for each in frames if not each[0].f_code.co_filename.startswith(_LIBRARIES)]
     message = str(error).strip().partition("\n")[0] or type(error).__name__
+    # PyTorch adds up a parameter's gradients on the stream where an object for it was created. Tensors with autograd
+    # graphs of earlier steps keep that object.
+    if "legacy stream" in message:
+        message += (
+            ". A tensor of an earlier step may still have its autograd graph. Remedy: keep detached tensors only, such "
+            "as self.last = loss.detach()"
+        )
     if not own:
         return message
     frame, line = own[-1]

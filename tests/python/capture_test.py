@@ -1,5 +1,6 @@
 """slipstream.capture. On a CPU, tests/support/recorded_graphs.py takes the place of CUDA graphs."""
 
+import contextlib
 import copy
 import random
 import warnings
@@ -548,7 +549,7 @@ class Remembering(Training):
     last = None
 
     def __call__(self, x, y):
-        self.last = super().__call__(x, y)
+        self.last = super().__call__(x, y).detach()
         return self.last
 
 
@@ -557,6 +558,27 @@ def test_variables_that_the_step_assigns_may_change(device, graphs):
     step = ss.capture(training, slots=0)
     assert_same(training, step, with_small_last_batch(device))
     assert step.replays == 25 - WARMUP
+
+
+class KeepingAutogradGraph(Training):
+    """Keeps the autograd graph of its last step, and with it objects of PyTorch for the stream of that step."""
+
+    last = None
+
+    def __call__(self, x, y):
+        self.last = super().__call__(x, y)
+        return self.last
+
+
+@pytest.mark.filterwarnings("ignore:The AccumulateGrad node's stream")
+def test_step_that_keeps_its_autograd_graph_runs_without_cuda_graph(device, graphs):
+    training = KeepingAutogradGraph(device)
+    step = ss.capture(training)
+    remedy = r"keep detached tensors only, such as self.last = loss.detach\(\)"
+    refused = pytest.warns(UserWarning, match=remedy) if device == "cuda" else contextlib.nullcontext()
+    with refused:
+        assert_same(training, step, batches(device))
+    assert step.graphs == (0 if device == "cuda" else 1)
 
 
 def test_attributes_that_the_step_does_not_read_may_change(device, graphs):
