@@ -22,9 +22,10 @@ def stay_on(cores):
 
 
 @cache
-def training(model, is_compiled):
+def training(model, kind):
     """Returns one step of torchvision's model on uint8 images, tuned as usual: channels-last, bf16, cuDNN
-    autotuning, a fused optimizer."""
+    autotuning, a fused optimizer. `kind` contains "compiled", "reduce-overhead" (CUDA graphs of torch.compile) or
+    "captured" (CUDA graphs of slipstream.capture)."""
     import torch
     import torchvision
 
@@ -36,14 +37,18 @@ def training(model, is_compiled):
         with torch.autocast("cuda", torch.bfloat16):
             return torch.nn.functional.cross_entropy(module(images.float() / 255), labels)
 
-    if is_compiled:
-        compute_loss = torch.compile(compute_loss)
+    if "compiled" in kind or "reduce-overhead" in kind:
+        compute_loss = torch.compile(compute_loss, mode="reduce-overhead" if "reduce-overhead" in kind else "default")
 
     def step(images, labels):
         compute_loss(images.to(memory_format=torch.channels_last), labels).backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
+    if "captured" in kind:
+        import slipstream as ss
+
+        return ss.capture(step)
     return step
 
 
@@ -61,16 +66,16 @@ def measure_rate(step, batches, task):
     return {"rate": taken * task.batch_size / (time.perf_counter() - start)}
 
 
-def model_alone(task, is_compiled):
+def model_alone(task, kind):
     import torch
 
     images = torch.randint(256, (task.batch_size, 3, SIDE, SIDE), dtype=torch.uint8, device="cuda")
     labels = torch.randint(10, (task.batch_size,), device="cuda")
 
-    return measure_rate(training(task.model, is_compiled), itertools.repeat((images, labels)), task)
+    return measure_rate(training(task.model, kind), itertools.repeat((images, labels)), task)
 
 
-def pytorch(task, is_compiled):
+def pytorch(task, kind):
     """Trains from files: DataLoader, torchvision's decoder and transforms, pinned uint8 batches."""
     import torch
     import torchvision
@@ -98,17 +103,17 @@ def pytorch(task, is_compiled):
         for images, labels in loader:
             yield images.cuda(non_blocking=True), labels.cuda(non_blocking=True)
 
-    return measure_rate(training(task.model, is_compiled), batches(), task)
+    return measure_rate(training(task.model, kind), batches(), task)
 
 
-def package(task, is_compiled, wire=None):
+def package(task, kind, wire=None):
     """The same loop with the loader of the Python package."""
     import slipstream as ss
 
     chain = ss.transforms.Compose([ss.transforms.RandomResizedCrop(SIDE), ss.transforms.RandomHorizontalFlip()])
     loader = ss.DataLoader(ss.ImageFolder(task.data, chain), task.batch_size, shuffle=True, drop_last=True,
                            num_workers=task.cores, device="cuda", wire=wire)
-    return measure_rate(training(task.model, is_compiled), endless(loader), task)
+    return measure_rate(training(task.model, kind), endless(loader), task)
 
 
 def endless(loader):
@@ -116,7 +121,7 @@ def endless(loader):
         yield from loader
 
 
-def dali(task, is_compiled):
+def dali(task, kind):
     """Trains with DALI, which uses the GPU's JPEG engines."""
     from nvidia.dali import fn, pipeline_def, types
     from nvidia.dali.plugin.pytorch import DALIGenericIterator
@@ -136,10 +141,10 @@ def dali(task, is_compiled):
             made = next(iterator)[0]
             yield made["images"], made["labels"].flatten()
 
-    return measure_rate(training(task.model, is_compiled), batches(), task)
+    return measure_rate(training(task.model, kind), batches(), task)
 
 
-def spdl(task, is_compiled):
+def spdl(task, kind):
     """Trains with SPDL's threads, torchvision's decoder and transforms, pinned uint8 batches."""
     import random
 
@@ -168,7 +173,7 @@ def spdl(task, is_compiled):
                 .aggregate(task.batch_size).pipe(stack).add_sink(4).build(num_threads=task.cores))
     with pipeline.auto_stop():
         batches = ((images.cuda(non_blocking=True), labels.cuda(non_blocking=True)) for images, labels in pipeline)
-        return measure_rate(training(task.model, is_compiled), batches, task)
+        return measure_rate(training(task.model, kind), batches, task)
 
 
 def slipstream(task, *options):
@@ -199,17 +204,20 @@ def on_its_cores(row):
 
 
 ROWS = {name: on_its_cores(row) for name, row in {
-    "alone_eager": lambda task: model_alone(task, False),
-    "alone_compiled": lambda task: model_alone(task, True),
-    "pytorch_eager": lambda task: pytorch(task, False),
-    "pytorch_compiled": lambda task: pytorch(task, True),
-    "package_eager": lambda task: package(task, False),
-    "package_compiled": lambda task: package(task, True),
-    "package_eager_engines": lambda task: package(task, False, {"image": "jpeg"}),
-    "package_compiled_engines": lambda task: package(task, True, {"image": "jpeg"}),
-    "dali_eager_engines": lambda task: dali(task, False),
-    "dali_compiled_engines": lambda task: dali(task, True),
-    "spdl_eager": lambda task: spdl(task, False),
+    "alone_eager": lambda task: model_alone(task, "eager"),
+    "alone_compiled": lambda task: model_alone(task, "compiled"),
+    "pytorch_eager": lambda task: pytorch(task, "eager"),
+    "pytorch_compiled": lambda task: pytorch(task, "compiled"),
+    "package_eager": lambda task: package(task, "eager"),
+    "pytorch_reduce-overhead": lambda task: pytorch(task, "reduce-overhead"),
+    "package_captured": lambda task: package(task, "captured"),
+    "package_compiled_captured": lambda task: package(task, "compiled captured"),
+    "package_compiled": lambda task: package(task, "compiled"),
+    "package_eager_engines": lambda task: package(task, "eager", {"image": "jpeg"}),
+    "package_compiled_engines": lambda task: package(task, "compiled", {"image": "jpeg"}),
+    "dali_eager_engines": lambda task: dali(task, "eager"),
+    "dali_compiled_engines": lambda task: dali(task, "compiled"),
+    "spdl_eager": lambda task: spdl(task, "eager"),
     "slipstream": slipstream,
     "slipstream_jpeg_engines": lambda task: slipstream(task, "--wire", "image=jpeg"),
 }.items()}

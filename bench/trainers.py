@@ -4,10 +4,11 @@
 JPEG files of 500 x 375, random resized crops of 224 x 224, bf16, channels-last; images per second.
 
 Rows: the model alone on one batch on the GPU (PyTorch, eager and compiled); PyTorch's loop from the files (DataLoader
-with torchvision's decoder and transforms, pinned uint8 batches, fused SGD; eager and compiled); the same loop with the
-loader of the Python package, DALI or SPDL (if they are installed); and the program from the files, together with the
-rate of its model alone. There is one worker per core. The repeats of all rows are interleaved. A figure
-{"value", "low", "high", "unit", "n"} is the median of n repeats with a 95 % interval (Student's t).
+with torchvision's decoder and transforms, pinned uint8 batches, fused SGD; eager, compiled, and compiled with CUDA
+graphs); the same loop with the loader of the Python package (also with slipstream.capture), DALI or SPDL (if they are
+installed); and the program from the files, together with the rate of its model alone. There is one worker per core. The
+repeats of all rows are interleaved. A figure {"value", "low", "high", "unit", "n"} is the median of n repeats with a
+95 % interval (Student's t).
 """
 
 import json
