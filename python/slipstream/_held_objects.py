@@ -111,7 +111,7 @@ def modules_in(module: torch.nn.Module) -> list[torch.nn.Module]:
 
 def _named(holder: Any, name: str, kinds: tuple[type, ...]) -> Iterator[tuple[str, Any]]:
     prefix = f"{name}." if name else ""
-    if isinstance(holder, Wrapper):
+    if issubclass(type(holder), Wrapper):
         yield from [(prefix + key if key else name, each) for key, each in holder.held()]
         return
     if issubclass(type(holder), torch.nn.Module):
