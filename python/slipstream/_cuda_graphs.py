@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import torch
+from torch.utils import _python_dispatch
 
 # In this mode the calls of other threads, such as the allocations of a loader, do not invalidate a capture.
 _MODE = "thread_local"
@@ -38,6 +39,19 @@ def make_graphs(
     uses_default_generator: must be False if the graphs are replayed at the same time as others. PyTorch writes the
         state of the default generator to the same memory for each replay of each graph that was captured with it."""
     return CudaGraphs(device, generators, uses_default_generator) if device.type == "cuda" else None
+
+
+def may_be_used() -> bool:
+    """Returns false if a dispatch mode must see each operation. The mode of slipstream.verify sees replays."""
+    modes = _python_dispatch._get_current_dispatch_mode_stack()
+    return all(getattr(mode, "observes_graphs", False) for mode in modes)
+
+
+def unobserved() -> contextlib.AbstractContextManager[Any]:
+    """Hides the operations of the block from dispatch modes, because they are not part of the user's program."""
+    if torch._C._len_torch_dispatch_stack() == 0:
+        return contextlib.nullcontext()
+    return _python_dispatch._disable_current_modes()
 
 
 def are_possible() -> bool:

@@ -63,10 +63,16 @@ class StageGraphs(CapturedStep):
     def _run(self, args: Any, kwargs: Any) -> Any:
         if self._graphs is None:
             return super()._run(args, kwargs)
-        before = _generator_states(self._device)
+        before = self._generator_states()
         result = super()._run(args, kwargs)
-        self._uses_random_numbers = self._uses_random_numbers or before != _generator_states(self._device)
+        self._uses_random_numbers = self._uses_random_numbers or before != self._generator_states()
         return result
+
+    def _generator_states(self) -> tuple[Any, ...]:
+        with _cuda_graphs.unobserved():
+            is_on_gpu = self._device.type == "cuda"
+            on_device = torch.cuda.get_rng_state(self._device).numpy().tobytes() if is_on_gpu else None
+            return (*random_states(), on_device)
 
     def _guard(self) -> Guard:
         return super()._guard() if self._module is None else _RandomGuard()
@@ -109,8 +115,3 @@ class _RandomGuard:
     def restore(self) -> list[str]:
         self._states.restore()
         return []
-
-
-def _generator_states(device: torch.device) -> tuple[Any, ...]:
-    on_device = torch.cuda.get_rng_state(device).numpy().tobytes() if device.type == "cuda" else None
-    return (*random_states(), on_device)

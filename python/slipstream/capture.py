@@ -123,6 +123,7 @@ class CapturedStep(Wrapper):
         self._warmup, self._checks, self._slots = warmup, checks, slots
         self._warned: set[str] = set()
         self.graphs = self.replays = 0
+        self._is_observed = False  # by a dispatch mode that sees replays
         self.reset()
 
     def reset(self) -> None:
@@ -179,8 +180,9 @@ class CapturedStep(Wrapper):
             args, kwargs: the arguments of `step`.
 
         Returns what `step` returns. Does not wait for the device."""
-        # A dispatch mode, such as the one of slipstream.verify, must see each operation of the step, and no others.
-        if torch._C._len_torch_dispatch_stack() > 0:
+        # A dispatch mode must see each operation of the step, and no others.
+        self._is_observed = torch._C._len_torch_dispatch_stack() > 0
+        if self._is_observed and not _cuda_graphs.may_be_used():
             return self._run(args, kwargs)
         self._check_state()
         if self._graphs is None:
@@ -203,7 +205,8 @@ class CapturedStep(Wrapper):
                 self._warn(call.reason)
             return result
         self.replays += 1
-        if call.checks > 0:
+        # slipstream.verify compares whole runs. A comparison here would wait for the device, which hides races.
+        if call.checks > 0 and not self._is_observed:
             call.checks -= 1
             return self._checked_replay(call, graph, args, kwargs, tensors)
         return self._replay(graph, tensors)
@@ -337,7 +340,8 @@ class CapturedStep(Wrapper):
         if call.warmed < self._warmup:
             call.warmed += 1
             return None
-        reads_arguments = is_known and len(call.by_address) < self._slots
+        # In slipstream.verify, addresses may depend on delays, but each run must call the same operations.
+        reads_arguments = is_known and len(call.by_address) < self._slots and not self._is_observed
         if not reads_arguments and call.copying is not None:
             return call.copying
         if self._is_found_late():
@@ -366,8 +370,9 @@ class CapturedStep(Wrapper):
         graph.inputs = None if reads_arguments else inputs
         args, kwargs = _with_tensors((args, kwargs), inputs)
         before = [parameter.grad for parameter in self._state.parameters]
-        kept, known, versions = list(self._grads), set(self._state.values()), list(map(_version, inputs))
-        guard = self._guard()
+        kept, versions = list(self._grads), list(map(_version, inputs))
+        with _cuda_graphs.unobserved():
+            known, guard = set(self._state.values()), self._guard()
 
         def record() -> None:
             graph.outputs = _trees.mapped(self._step(*args, **kwargs), _detached)
@@ -379,7 +384,8 @@ class CapturedStep(Wrapper):
             graph.run = self._graphs.capture(record)
             is_recorded = True
             self._state.ignore_assigned()
-            reason = self._objection(known, inputs, versions)
+            with _cuda_graphs.unobserved():
+                reason = self._objection(known, inputs, versions)
         except Exception as error:
             reason = _cuda_graphs.describe_failure(error)
         finally:
@@ -389,7 +395,8 @@ class CapturedStep(Wrapper):
                 parameter.grad = grad
             if reason or not is_recorded:
                 self._grads = kept
-                problems = guard.restore()
+                with _cuda_graphs.unobserved():
+                    problems = guard.restore()
                 reason = ". ".join([reason, *problems]) if reason else ""
         if not reason:
             self.graphs += 1

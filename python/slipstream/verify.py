@@ -31,6 +31,7 @@ _SENTENCES = {
     "race": "the results of this loop depend on timing",
     "not_repeatable": "this loop gives different results each time, even without overlap",
     "hang": "this loop did not end",
+    "stale_graph": "a CUDA graph uses memory that was freed",
 }
 
 
@@ -39,8 +40,9 @@ class VerifyReport:
     """The result of verify().
 
     Attributes:
-        verdict (str): "equal"; "race"; "hang" (a delayed run did not end within `timeout`); or "not_repeatable" (two
-            runs without overlap differ, so that race conditions cannot be detected).
+        verdict (str): "equal"; "race"; "hang" (a delayed run did not end within `timeout`); "not_repeatable" (two
+            runs without overlap differ, so that race conditions cannot be detected); or "stale_graph" (a CUDA graph was
+            replayed although a tensor that it uses had been freed).
         schedules (int): number of delayed runs that were compared.
         seed (int or None): seed of the delayed run that differs. verify(make_run, seed=seed, schedules=1) repeats it.
         value (str or None): name of the first value that differs, such as "yielded[3]['loss']".
@@ -51,7 +53,8 @@ class VerifyReport:
         error (exception or None): the exception that a delayed run or one of its threads raised. The frames of its
             traceback do not hold values, except after the device was lost.
         notes (tuple of str): further information, as sentences.
-        operations, streams, threads (int): numbers of them in the reference.
+        operations, streams, threads (int): numbers of them in the reference. The replay of a CUDA graph is one operation.
+        replays (int): number of replays of CUDA graphs in the reference.
         values (int): number of values that were compared, each a tensor, number, string or array.
     """
 
@@ -68,6 +71,7 @@ class VerifyReport:
     streams: int
     threads: int
     values: int
+    replays: int = 0
 
     @property
     def passed(self) -> bool:
@@ -78,6 +82,7 @@ class VerifyReport:
         """Returns the verdict and all details as plain text."""
         counts = {"schedule": self.schedules, "operation": self.operations}
         counts |= {"stream": self.streams, "thread": self.threads}
+        counts |= {"graph replay": self.replays} if self.replays else {}
         size = ", ".join(f"{n} {what}{'s' * (n != 1)}" for what, n in counts.items())
         compared = f" in {self.values} value{'s' * (self.values != 1)}" if self.passed else ""
         lines = [f"verify: {_SENTENCES[self.verdict]}{compared} ({size})"]
@@ -208,6 +213,7 @@ def _report(finding: Finding) -> VerifyReport:
         streams=finding.streams,
         threads=finding.size.threads,
         values=finding.values,
+        replays=finding.size.replays,
     )
 
 

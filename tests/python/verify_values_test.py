@@ -11,7 +11,8 @@ from torch import nn
 import slipstream as ss
 from slipstream._verify.schedule import OperationSite, Schedule, Size
 from slipstream._verify.search import Expected, call_the_same, narrowed
-from slipstream._verify.trace import Step, Trace, compute_digest, source_of_error
+from slipstream._verify.sources import source_of_error
+from slipstream._verify.trace import Step, Trace, compute_digest
 from slipstream._verify.values import collect_values, describe_tensor, find_holders, first_difference
 
 torch.set_num_threads(1)

@@ -22,7 +22,7 @@ from .schedule import Size
 from .trace import keep_forever
 from .treatment import Delayed, Reference
 from .values import Value, collect_values, find_holders
-from .watch import Watch
+from .watch import StaleReplay, Watch
 
 _JOIN_S = 1.0
 _AGAIN_S = 1.0
@@ -40,6 +40,7 @@ class Outcome:
     has_lost_device: whether CUDA cannot be used in this process any more.
     notes: sentences about threads that raised an exception or continue after the run.
     devices: CUDA devices that it used.
+    stale: replays of CUDA graphs that used memory which had been freed.
     """
 
     values: list[Value]
@@ -51,6 +52,7 @@ class Outcome:
     size: Size
     streams: int
     devices: set[int]
+    stale: list[StaleReplay]
 
 
 class RunTimedOut(BaseException):
@@ -103,7 +105,7 @@ def execute(
     notes = [f"thread '{name}' raised {type(each).__name__}: {each}" for name, each in failed]
     return Outcome(
         values, error, bool(late), [each for _, each in failed], has_lost_device, [*notes, *alive],
-        watch.size(), watch.number_of_streams(), watch.devices(),
+        watch.size(), watch.number_of_streams(), watch.devices(), watch.stale,
     )  # fmt: skip
 
 

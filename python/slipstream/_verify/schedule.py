@@ -16,12 +16,18 @@ _MEAN_S = 0.003
 @dataclasses.dataclass(frozen=True)
 class Size:
     """Size of a run: number of all operations, of operations on devices, of copies on devices, and of threads that call
-    operations."""
+    operations.
+
+    replays: number of replays of graphs. Each is one operation.
+    replayed: number of operations inside these replays.
+    """
 
     operations: int
     on_device: int
     copies: int
     threads: int
+    replays: int = 0
+    replayed: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,6 +92,16 @@ class Schedule:
         if self.kind in ("operations", "everything"):
             return self._of_operation(place, part, delays)
         return delays
+
+    def delay_in_graph(self, graph: str, number: int) -> float:
+        """Returns the seconds by which the operation with this number is delayed in each replay of a graph."""
+        if self._only is not None and (graph, number) not in self._only:
+            return 0
+        part = {"operations": 1.0, "everything": 1 / 3}.get(self.kind, 0.0)
+        place = OperationSite(graph, number, None, False)
+        if self._draw(place, "in graph") >= part * _share(0.5, self._size.replayed, _MEAN_S):
+            return 0
+        return _between(self._draw(place, "in graph seconds"), 3e-5, 2e-2)
 
     def _is_slow(self, is_first: bool, name: str) -> bool:
         if self._variant == 2:

@@ -6,27 +6,21 @@ import ctypes
 import dataclasses
 import functools
 import itertools
-import os
 import sys
-import tempfile
 import threading
 from collections.abc import Collection, Iterator
-from types import FrameType, TracebackType
 from typing import Any, NamedTuple
 
 import torch
-from torch.utils import _python_dispatch
 
+from .operations import base_name, has_bytes, is_overwriting, is_reading, tensors_in, written_by
+from .sources import source_of_caller, source_of_thread
 from .values import describe_tensor
-from .watch import Operation, base_name, is_of_stdlib, tensors_in
+from .watch import Operation
 
 Digest = int | str | None
 """A sum, the text of a number, or None if it is not known."""
 
-_OVERWRITES = {
-    "bernoulli_", "cauchy_", "copy_", "exponential_", "fill_", "geometric_", "log_normal_", "normal_",
-    "random_", "resize_", "resize_as_", "set_", "uniform_", "zero_", "_foreach_copy_", "_foreach_zero_",
-}  # fmt: skip
 _WITHOUT_CONTENT = ("empty", "new_empty", "resize_", "resize_as_", "set_", "_resize_output_")
 _UNWRITTEN = -(1 << 62) - 1
 _BLOCK = 1 << 17
@@ -84,14 +78,14 @@ class Trace:
             self._device_slots(device)
 
     def before(self, operation: Operation) -> Step:
-        written = _writes(operation.function)
-        is_overwritten = base_name(operation.function) in _OVERWRITES
+        written = written_by(operation.function)
+        is_overwritten = is_overwriting(operation.function)
         read = [
             value
             for key, value in (*enumerate(operation.args), *operation.kwargs.items())
             if not (key in written and (is_overwritten or isinstance(key, str)))
         ]
-        inputs = self._digests(read) if _reads(operation.function) else []
+        inputs = self._digests(read) if is_reading(operation.function) else []
         node = torch._C._current_autograd_node()
         step = Step(
             thread=operation.place.thread,
@@ -112,9 +106,9 @@ class Trace:
 
     def after(self, step: Step, operation: Operation, result: Any) -> None:
         function = operation.function
-        if not _reads(function) or base_name(function).startswith(_WITHOUT_CONTENT):
+        if not is_reading(function) or base_name(function).startswith(_WITHOUT_CONTENT):
             return
-        written = _writes(function)
+        written = written_by(function)
         places = (*enumerate(operation.args), *operation.kwargs.items())
         given = [result, *(value for key, value in places if key in written)]
         outputs = self._digests(given, skips_host=operation.device is not None)
@@ -141,7 +135,7 @@ class Trace:
         return [*numbers, *(self._digest(each, skips_host) for each in found)]
 
     def _digest(self, tensor: torch.Tensor, skips_host: bool) -> Any:
-        if not _has_bytes(tensor) or (skips_host and not tensor.is_cuda):
+        if not has_bytes(tensor) or (skips_host and not tensor.is_cuda):
             return None
         if tensor.numel() == 0:
             return "empty"
@@ -202,76 +196,8 @@ def find_source(operation: Operation) -> str:
     """Returns the line of the program that calls an operation. An operation of a backward pass runs on a thread of
     autograd's engine; then it is the line that called backward()."""
     if threading.get_ident() == operation.thread.ident:
-        return _source_line(_frames(sys._getframe()))
-    return _source_line(_frames(sys._current_frames().get(operation.thread.ident)))
-
-
-def source_of_error(traceback: TracebackType | None) -> str:
-    """Returns the innermost line of the program in a traceback."""
-    frames = []
-    while traceback is not None:
-        frames.append((traceback.tb_frame, traceback.tb_lineno))
-        traceback = traceback.tb_next
-    return _source_line(frames[::-1])
-
-
-def _frames(frame: FrameType | None) -> list[tuple[FrameType, int]]:
-    found = []
-    while frame is not None:
-        found.append((frame, frame.f_lineno))
-        frame = frame.f_back
-    return found
-
-
-def _source_line(frames: list[tuple[FrameType, int]]) -> str:
-    watching = (os.path.dirname(__file__) + os.sep, str(_python_dispatch.__file__))
-    files = [(frame.f_code.co_filename, frame, line) for frame, line in frames]
-    outside = [each for each in files if not each[0].startswith(watching)]
-    of_program = [each for each in outside if _is_of_program(each[0])]
-    for file, frame, line in of_program or outside:
-        return f"{file}:{line} in {frame.f_code.co_name}"
-    return "not known"
-
-
-@functools.cache
-def _is_of_program(file: str) -> bool:
-    packages = [os.path.dirname(each) + os.sep for each in (str(torch.__file__), os.path.dirname(__file__))]
-    compiled = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or f"{tempfile.gettempdir()}/torchinductor_"
-    if file.startswith(("<frozen", "<eval_with_key>", compiled, *packages)):
-        return False
-    return not is_of_stdlib(file)
-
-
-@functools.cache
-def _writes(function: Any) -> frozenset[int | str]:
-    """Returns the arguments that an operation writes: positions, and names for keyword-only arguments."""
-    schema = getattr(function, "_schema", None)
-    found: set[int | str] = set()
-    for position, argument in enumerate(schema.arguments if schema else ()):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            found.add(argument.name if argument.kwarg_only else position)
-    return frozenset(found)
-
-
-@functools.cache
-def _reads(function: Any) -> bool:
-    """Returns true if an operation accesses the content of tensors. Views do not, and neither do operations that only
-    query or mark memory."""
-    schema = getattr(function, "_schema", None)
-    aliases = [each.alias_info for each in schema.returns] if schema else []
-    is_view = any(each is not None and not each.is_write for each in aliases)
-    return not is_view and base_name(function) not in ("record_stream", "is_pinned")
-
-
-def _has_bytes(tensor: torch.Tensor) -> bool:
-    return (
-        not tensor.is_nested
-        and tensor.layout == torch.strided
-        and tensor.device.type in ("cpu", "cuda")
-        and not tensor.is_quantized
-        and tensor.dtype.itemsize in (1, 2, 4, 8, 16)
-        and not _python_dispatch.is_traceable_wrapper_subclass(tensor)
-    )
+        return source_of_caller()
+    return source_of_thread(operation.thread.ident)
 
 
 @functools.cache

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from .graphs import GraphContents
 from .schedule import Delays, Schedule
 from .trace import Trace
 from .watch import Operation, Thread, Watch
@@ -43,8 +44,12 @@ class Reference:
             self.trace.after(operation.step, operation, result)
         for device in self.watch.devices():
             with torch.cuda.device(device):
-                if not torch.cuda.is_current_stream_capturing():
+                # While a stream of another thread captures a graph, waiting for the device would be an error.
+                if not torch.cuda.is_current_stream_capturing() and not self.watch.is_capturing():
                     torch.cuda.synchronize()
+
+    def captured(self, contents: GraphContents, device: int | None) -> None:
+        pass
 
     def _await_turn(self, thread: Thread) -> float:
         """Waits until all threads that were started before this one wait. Returns the seconds that were lost if they
@@ -109,6 +114,16 @@ class Delayed:
         if any(delays):
             _delay(operation, delays.stream_after)
             time.sleep(delays.host_after)
+
+
+    def captured(self, contents: GraphContents, device: int | None) -> None:
+        """Adds a delay to the graph, which each replay repeats, so that graphs on different streams overlap."""
+        graph, number = str(contents.function), contents.operations
+        seconds = self.scale * self.schedule.delay_in_graph(graph, number)
+        if device is not None and seconds > 0:
+            self.applied.append((graph, number))
+            with torch.cuda.device(device):
+                torch.cuda._sleep(int(seconds * _CYCLES_PER_SECOND))  # type: ignore[no-untyped-call]
 
 
 def _delay(operation: Operation, seconds: float) -> None:

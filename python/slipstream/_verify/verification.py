@@ -14,7 +14,8 @@ from .. import _native
 from .execution import Outcome, execute, free_frames
 from .schedule import Schedule, Size
 from .search import Difference, Expected, call_the_same, narrowed
-from .trace import Step, Trace, source_of_error
+from .sources import source_of_error
+from .trace import Step, Trace
 from .treatment import Delayed, Reference
 from .values import first_difference
 
@@ -57,7 +58,10 @@ class Verification:
     def reference(self) -> bool:
         """Executes the reference twice. Returns false if the two runs differ, which the finding then describes. If the
         first run calls other operations, for example because it compiles, a third run replaces it."""
-        self._expects(self._reference())
+        first = self._reference()
+        if self._uses_freed_memory(first, None):
+            return False
+        self._expects(first)
         if not self._is_frozen:
             gc.collect()
             gc.freeze()  # excludes the modules that the first run imported from later collections
@@ -72,8 +76,27 @@ class Verification:
         self.error_of_reference = outcome.error
         _refuse(outcome)
         self._expected = outcome
+        self._count(outcome)
+
+    def _count(self, outcome: Outcome) -> None:
         self.finding.size, self.finding.streams = outcome.size, outcome.streams
         self.finding.values = len(outcome.values)
+
+    def _uses_freed_memory(self, outcome: Outcome, seed: int | None) -> bool:
+        """Returns true if a graph was replayed with a stale address, which the finding then describes. Other results
+        may be equal nevertheless, as long as the freed memory is not used again."""
+        if not outcome.stale:
+            return False
+        finding, stale = self.finding, outcome.stale[0]
+        if seed is None:
+            self._count(outcome)
+        finding.verdict, finding.seed, finding.error = "stale_graph", seed, outcome.error
+        finding.operation, finding.source = stale.graph, stale.source
+        finding.reason = (
+            f"the replay of a {stale.graph} reads or writes {stale.tensor}, whose memory was freed after the capture. "
+            "Remedy: keep each tensor that a graph uses, and copy new values to it with copy_()"
+        )
+        return True
 
     def _repeats(self, times: int) -> bool:
         """Executes the reference again. Returns false if it differs, which the finding then describes."""
@@ -115,6 +138,8 @@ class Verification:
         if traced_first and self._differs_when_traced(seed):
             return False
         outcome, _ = self._delayed(seed)
+        if self._uses_freed_memory(outcome, seed):
+            return False
         if not self._report(seed, outcome):
             return True
         if not outcome.has_lost_device and not outcome.hung:

@@ -6,21 +6,22 @@ import dataclasses
 import itertools
 import os
 import sys
-import sysconfig
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from types import FrameType
 from typing import Any, Protocol
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import _python_dispatch
 
 from .._blocks import contextmanager
-from .._trees import leaves
+from .graphs import GraphContents, observed_graphs
+from .operations import COPIES, base_name, tensors_in
 from .schedule import OperationSite, Size
+from .sources import is_of_stdlib, source_of_caller
 
-_COPIES = ("copy_", "_to_copy", "_copy_from", "_copy_from_and_resize", "_foreach_copy_")
-_STDLIB = sysconfig.get_path("stdlib") + os.sep
 _TORCH = os.path.dirname(str(torch.__file__)) + os.sep
 _FOR_A_DEVICE = ("is_pinned", "pin_memory", "_pin_memory")
 
@@ -46,6 +47,20 @@ class Thread:
         self.calls = 0
         self.in_operation = 0
         self.has_ended = False
+        self.capture: GraphContents | None = None  # of the graph that the thread captures now
+        self._unobserved = 0
+
+    @contextmanager
+    def unobserved(self) -> Iterator[None]:
+        """Ignores the operations of this thread in the block."""
+        self._unobserved += 1
+        try:
+            yield
+        finally:
+            self._unobserved -= 1
+
+    def is_unobserved(self) -> bool:
+        return self._unobserved > 0
 
 
 @dataclasses.dataclass
@@ -71,11 +86,25 @@ class Operation:
         return str(self.function)
 
 
+@dataclasses.dataclass(frozen=True)
+class StaleReplay:
+    """A replay of a graph that uses memory that was freed after the capture.
+
+    graph: name of the operation. tensor: description of the tensor that was freed. source: line that replayed it."""
+
+    graph: str
+    tensor: str
+    source: str
+
+
 class Treatment(Protocol):
     """Code that runs before and after each operation, on the thread that calls the operation."""
 
     def before(self, operation: Operation) -> None: ...
     def after(self, operation: Operation, result: Any) -> None: ...
+    def captured(self, contents: GraphContents, device: int | None) -> None:
+        """Called before an operation that is captured as part of a graph."""
+        ...
 
 
 class Watch:
@@ -85,7 +114,7 @@ class Watch:
         self._pid = os.getpid()
         self._orders = itertools.count()
         self._streams: dict[tuple[int, int], str] = {}
-        self._counts = {"operations": 0, "on_device": 0, "copies": 0}
+        self._counts = {"operations": 0, "on_device": 0, "copies": 0, "replays": 0, "replayed": 0}
         self._is_over = False
         self._is_paused = False
         self.main = Thread("main", 0)
@@ -93,6 +122,8 @@ class Watch:
         self.started: list[threading.Thread] = []
         self.of_torch: set[threading.Thread] = set()
         self.failed: list[tuple[str, BaseException]] = []
+        self.stale: list[StaleReplay] = []
+        self._pools: dict[int, StorageWeakRef] = {}  # storages in the memory pools of graphs
 
     def size(self) -> Size:
         at_work = [each for each in list(self.threads.values()) if each.operations and not each.caller]
@@ -119,7 +150,7 @@ class Watch:
 
         threading.Thread.start = start_watched  # type: ignore[assignment,method-assign]
         try:
-            with _Mode(self, self.main):
+            with _Mode(self, self.main), observed_graphs(self):
                 yield
         finally:
             threading.Thread.start = start  # type: ignore[method-assign]
@@ -139,18 +170,57 @@ class Watch:
 
     def call(self, thread: Thread, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         is_paused = self._is_paused and thread is self.main
-        if is_paused or self._is_off() or getattr(function, "namespace", "") == "profiler":
+        if self._is_off() or thread.is_unobserved() or getattr(function, "namespace", "") == "profiler":
             return function(*args, **kwargs)
+        if thread.capture is not None:
+            self._treatment.captured(thread.capture, _find_device(function, args, kwargs))
+            result = function(*args, **kwargs)
+            thread.capture.add(function, args, kwargs, result)
+            return result
+        if is_paused:
+            return function(*args, **kwargs)
+        return self._observe(thread, function, args, kwargs, partial(function, *args, **kwargs))
+
+    def _observe(
+        self, thread: Thread, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]
+    ) -> Any:
         thread.in_operation += 1
         try:
             operation = self._operation(thread, function, args, kwargs)
             self._treatment.before(operation)
-            result = function(*args, **kwargs)
+            result = run()
             self._treatment.after(operation, result)
         finally:
             thread.in_operation -= 1
             thread.calls += 1
         return result
+
+    def observed_thread(self) -> Thread | None:
+        """Returns the object for the current thread, or None if its operations are not observed."""
+        modes = _python_dispatch._get_current_dispatch_mode_stack()
+        found = [each._thread for each in modes if isinstance(each, _Mode) and each._watch is self]
+        return found[-1] if found and not self._is_off() and not found[-1].is_unobserved() else None
+
+    def add_graph(self, contents: GraphContents) -> None:
+        """Called after a capture."""
+        self._pools |= contents.made()
+
+    def replay(self, thread: Thread, contents: GraphContents, run: Callable[[], None]) -> None:
+        """Replays a graph, as one operation."""
+        with thread.unobserved():
+            if self._is_paused and thread is self.main:
+                run()
+                return
+            for text in contents.freed(self._pools)[:1]:
+                self.stale.append(StaleReplay(str(contents.function), text, source_of_caller()))
+            with self._lock:
+                self._counts["replays"] += 1
+                self._counts["replayed"] += contents.operations
+            tensors = {"writes": contents.writes()}
+            self._observe(thread, contents.function, (contents.reads(),), tensors, run)
+
+    def is_capturing(self) -> bool:
+        return any(each.capture is not None for each in list(self.threads.values()))
 
     def _is_off(self) -> bool:
         return self._is_over or os.getpid() != self._pid
@@ -197,7 +267,7 @@ class Watch:
         with self._lock:
             thread = self._of_engine(thread)
             stream, ordinal = self._stream(thread, device)
-            is_copy = device is not None and base_name(function) in _COPIES
+            is_copy = device is not None and base_name(function) in COPIES
             self._counts["operations"] += 1
             self._counts["on_device"] += device is not None
             self._counts["copies"] += is_copy
@@ -230,9 +300,12 @@ class Watch:
 
 class _Mode(_python_dispatch.TorchDispatchMode):  # type: ignore[no-untyped-call]
     """The dispatch mode that sees the operations of a thread. Compiled functions of torch.compile stay compiled; the
-    operations inside them are not seen."""
+    operations inside them are not seen.
+
+    observes_graphs: slipstream.capture() uses graphs if this is true for all modes."""
 
     supports_higher_order_operators = True
+    observes_graphs = True
 
     def __init__(self, watch: Watch, thread: Thread) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -253,20 +326,12 @@ class _Mode(_python_dispatch.TorchDispatchMode):  # type: ignore[no-untyped-call
         return False
 
 
-def is_of_stdlib(file: str) -> bool:
-    return file.startswith(_STDLIB) and "-packages" not in file
-
-
 def _is_called_by_torch() -> bool:
     """Returns true if the first caller outside of the standard library is PyTorch."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and is_of_stdlib(frame.f_code.co_filename):
         frame = frame.f_back
     return frame is not None and frame.f_code.co_filename.startswith(_TORCH)
-
-
-def tensors_in(values: Any) -> Iterator[torch.Tensor]:
-    return (leaf for leaf in leaves(values) if isinstance(leaf, torch.Tensor))
 
 
 def _find_device(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
@@ -278,10 +343,5 @@ def _find_device(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     if place is None or place.type != "cuda":
         return None
     return torch.cuda.current_device() if place.index is None else place.index
-
-
-def base_name(function: Any) -> str:
-    schema = getattr(function, "_schema", None)
-    return schema.name.split("::")[-1] if schema else str(function)
 
 
