@@ -56,9 +56,9 @@ class StageGraphs(CapturedStep):
             self.reset()
             self._renew()
 
-    def _variant(self) -> tuple[Any, ...]:
+    def _variant(self) -> tuple[Any, tuple[Any, ...]]:
         modes = self._state.modes() if self._module is None else ()
-        return modes, torch_modes(self._device.type)
+        return (modes, torch_modes(self._device.type)), ()
 
     def _run(self, args: Any, kwargs: Any) -> Any:
         if self._graphs is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -21,7 +21,7 @@ _REGISTRIES = ("_parameters", "_buffers", "_modules")
 _TOLERANCE = 1e-2
 _MOST_TIMES_AGAIN = 8  # how much more eager step and graph may differ than two replays of the graph
 _address = torch.Tensor.data_ptr
-_training = operator.attrgetter("training")
+_training = operator.itemgetter("training")
 _requires_grad = operator.attrgetter("requires_grad")
 
 
@@ -64,8 +64,11 @@ class StepState:
         self._addresses = list(map(_address, self._tensors))
         registries = [vars(module).get(name) for module in self._modules for name in _REGISTRIES]
         self._registries = [each for each in registries if isinstance(each, dict) and each]
-        self._members = list(chain.from_iterable(map(dict.values, self._registries)))  # holding them keeps ids unique
-        self._ids = list(map(id, self._members))
+        self._members = _values(self._registries)
+        # Reading the attribute of a module takes longer than reading its __dict__, which modules of TorchScript do not
+        # use.
+        self._attributes = [each for each in map(vars, self._modules) if "training" in each]
+        self._scripts = [each for each in self._modules if "training" not in vars(each)]
         self._optimizers = [_OptimizerState(each) for each in self.optimizers]
 
     def prepare_optimizers(self) -> None:
@@ -103,11 +106,12 @@ class StepState:
 
     def changed(self) -> str:
         """Returns a sentence that describes what was replaced since this object was created; "" if nothing was."""
+        # This runs in each call, so it loops over hundreds of tensors in C.
         if list(map(_address, self._tensors)) != self._addresses:
             pairs = zip(self._named, self._addresses, strict=True)
             name, moved = next(each for each, address in pairs if each[1].data_ptr() != address)
             return f"'{name}' has other memory, on {moved.device}"
-        if list(map(id, chain.from_iterable(map(dict.values, self._registries)))) != self._ids:
+        if not are_same(_values(self._registries), self._members):
             return "a submodule, parameter or buffer of a module was added, removed or replaced"
         for each in self._optimizers:
             if change := each.changed():
@@ -121,15 +125,16 @@ class StepState:
         for each in self._optimizers:
             each.keep()
 
-    def modes(self) -> tuple[bool, ...]:
+    def modes(self) -> tuple[tuple[bool, ...], ...]:
         """Returns the modes (training or evaluation) of all modules, and `requires_grad` of all parameters."""
-        return (*map(_training, self._modules), *map(_requires_grad, self.parameters))
+        of_scripts = tuple([bool(each.training) for each in self._scripts])
+        return tuple(map(_training, self._attributes)), of_scripts, tuple(map(_requires_grad, self.parameters))
 
     def hyperparameters(self) -> tuple[Any, ...]:
         """Returns the numbers in the groups of all optimizers that are not on the device.
 
         Numbers that were assigned to a learning rate are written to its tensor on the device."""
-        return tuple([each.hyperparameters() for each in self._optimizers])
+        return tuple(chain.from_iterable([each.hyperparameters() for each in self._optimizers]))
 
     def values(self) -> dict[str, torch.Tensor]:
         """Returns all tensors that a step may change, by name: also gradients, and the state of optimizers and
@@ -163,7 +168,9 @@ class _OptimizerState:
         self._parameters = [group["params"] for group in self._groups]
         self._sizes = list(map(len, self._parameters))
         self._kept: dict[int, torch.Tensor] = {}  # tensors of the state that graphs use; holding them keeps ids unique
+        self._tensors: list[torch.Tensor] = []  # the same
         self._addresses: list[int] = []
+        self._last: list[Any] = []  # the values in the state in the last call in which all kept tensors were there
         self._rates: list[torch.Tensor | None] = [None] * len(self._groups)
         self._take = [_getter(group, None) for group in self._groups]
 
@@ -175,33 +182,54 @@ class _OptimizerState:
     def changed(self) -> str:
         optimizer, kind = self._optimizer, type(self._optimizer).__name__
         is_replaced = optimizer.state is not self._state or optimizer.param_groups is not self._groups
-        if is_replaced or not self._kept.keys() <= set(map(id, self._tensors())):
+        if is_replaced or not self._has_kept():
             return f"the state of the optimizer {kind} was replaced, for example by load_state_dict()"
         lists = list(map(_params, self._groups))
-        if list(map(id, lists)) != list(map(id, self._parameters)) or list(map(len, lists)) != self._sizes:
+        if not are_same(lists, self._parameters) or list(map(len, lists)) != self._sizes:
             return f"the groups of the optimizer {kind} have other parameters"
-        if list(map(_address, self._kept.values())) != self._addresses:
+        if list(map(_address, self._tensors)) != self._addresses:
             return f"the state of the optimizer {kind} has other memory"
         return ""
 
     def keep(self) -> None:
-        self._kept |= {id(each): each for each in self._tensors()}
-        self._addresses = list(map(_address, self._kept.values()))
+        self._kept |= {id(each): each for each in self._state_values() if isinstance(each, torch.Tensor)}
+        self._tensors = list(self._kept.values())
+        self._addresses = list(map(_address, self._tensors))
+        self._last = []
 
-    def _tensors(self) -> list[torch.Tensor]:
-        states = [each for each in self._optimizer.state.values() if isinstance(each, dict)]
-        return [each for state in states for each in state.values() if isinstance(each, torch.Tensor)]
+    def _has_kept(self) -> bool:
+        """Returns true if the state contains all tensors that graphs use. It may contain more."""
+        if not self._kept:
+            return True
+        now = self._state_values()
+        if not are_same(now, self._last):
+            if not self._kept.keys() <= set(map(id, now)):
+                return False
+            self._last = now
+        return True
 
-    def hyperparameters(self) -> tuple[Any, ...]:
+    def _state_values(self) -> list[Any]:
+        return _values([each for each in self._optimizer.state.values() if isinstance(each, dict)])
+
+    def hyperparameters(self) -> list[Any]:
         for group, rate in zip(self._groups, self._rates, strict=False):
             if rate is not None and (given := group["lr"]) is not rate:
                 with torch.no_grad():
                     rate.copy_(given) if isinstance(given, torch.Tensor) else rate.fill_(given)
                 group["lr"] = rate
-        return tuple([take(group) for take, group in zip(self._take, self._groups, strict=False)])
+        return list(chain.from_iterable([take(group) for take, group in zip(self._take, self._groups, strict=False)]))
 
 
 _params = operator.itemgetter("params")
+
+
+def are_same(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Returns true if two sequences contain the same objects. Does not compare them with ==, which tensors define."""
+    return len(a) == len(b) and all(map(operator.is_, a, b))
+
+
+def _values(mappings: Iterable[dict[Any, Any]]) -> list[Any]:
+    return list(chain.from_iterable(map(dict.values, mappings)))
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
@@ -209,9 +237,10 @@ def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
 
 
 def _getter(group: dict[str, Any], rate: torch.Tensor | None) -> Callable[[Any], Any]:
-    """Returns a function that returns the numbers in a group."""
+    """Returns a function that returns the numbers in a group, as a sequence."""
     keys = [key for key, value in group.items() if _is_plain(value) and not (key == "lr" and rate is not None)]
-    return operator.itemgetter(*keys) if keys else lambda group: ()
+    # With one key, itemgetter would return the value instead of a tuple.
+    return operator.itemgetter(*keys) if len(keys) > 1 else lambda group: [group[key] for key in keys]
 
 
 def _is_plain(value: Any) -> bool:

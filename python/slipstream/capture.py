@@ -16,7 +16,7 @@ from ._held_objects import Wrapper
 from ._plain_state import PLAIN
 from ._random_states import host_states
 from ._state_guard import StateGuard, cloned
-from ._step_state import StepState, are_results_reproducible, find_difference
+from ._step_state import StepState, are_results_reproducible, are_same, find_difference
 
 __all__ = ["CapturedStep", "capture"]
 
@@ -132,6 +132,9 @@ class CapturedStep(Wrapper):
         Call it after a change of the model or the optimizer that a graph cannot follow, such as
         optimizer.load_state_dict()."""
         self._calls: dict[Any, CallRecord] = {}
+        self._last: CallRecord | None = None  # of the last call
+        self._last_grads: list[torch.Tensor | None] = []  # gradients before the last call, in the memory of graphs
+        self._last_has_grad: tuple[bool, ...] = ()
         self._shapes: dict[Any, Any] = {}  # of the first graph for each combination of other arguments
         self.graphs = 0
         self._searches = 0
@@ -147,6 +150,7 @@ class CapturedStep(Wrapper):
         self._searches += 1
         self._state = self._make_state() if state is None else state
         self._grads: list[torch.Tensor | None] = [None] * len(self._state.parameters)
+        self._last_grads = []
         self._graphs = None if self._state.is_empty() else self._make_graphs()
         if self._graphs is not None and (reason := self._state.unsupported()):
             self._graphs = None
@@ -165,6 +169,7 @@ class CapturedStep(Wrapper):
             return False
         self._renew(state)
         self._calls.clear()
+        self._last = None
         return True
 
     def _make_state(self) -> StepState:
@@ -188,10 +193,8 @@ class CapturedStep(Wrapper):
         if self._graphs is None:
             return self._run(args, kwargs)
         self._graphs.order()
-        tensors: list[torch.Tensor] = []
         try:
-            structure = _structure((args, kwargs), tensors)
-            self._refuse_unknown((args, kwargs))
+            structure, tensors = self._described(args, kwargs)
             call = self._record_of_call(structure, tensors)
         except _Unsupported as error:
             self._warn(str(error))
@@ -244,12 +247,33 @@ class CapturedStep(Wrapper):
         self._state.ignore_assigned()
         return result
 
+    def _described(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[torch.Tensor]]:
+        """Returns everything in the arguments but their tensors, and the tensors. Raises _Unsupported for arguments that
+        prevent a graph."""
+        if not kwargs and all([type(each) is torch.Tensor for each in args]):
+            return len(args), list(args)  # the usual case, without a search for other objects
+        tensors: list[torch.Tensor] = []
+        structure = _structure((args, kwargs), tensors)
+        self._refuse_unknown((args, kwargs))
+        return structure, tensors
+
     def _record_of_call(self, structure: Any, tensors: list[torch.Tensor]) -> CallRecord | None:
         """Returns the record of calls with such arguments, or None if they get no graph because of their shapes."""
         if problem := self._problem(tensors):
             raise _Unsupported(problem)
-        variant = (structure, *self._variant())
+        modes, hyperparameters = self._variant()
+        variant = (structure, modes, hyperparameters)
         shapes = tuple([(each.shape, each.stride(), each.dtype) for each in tensors])
+        # Comparing with the last call takes less time than computing the hash. Numbers of an optimizer may be replaced by
+        # tensors, which must not be compared with ==.
+        last = self._last
+        if last is not None and last.shapes == shapes and last.variant[:2] == variant[:2]:
+            if are_same(last.variant[2], hyperparameters):
+                return last
+        self._last = self._find_record(variant, shapes)
+        return self._last
+
+    def _find_record(self, variant: Any, shapes: Any) -> CallRecord | None:
         if self._new_shapes == "eager" and self._shapes.get(variant, shapes) != shapes:
             return None
         # The records are in the order of their last use.
@@ -275,14 +299,21 @@ class CapturedStep(Wrapper):
         if call.has_graph() and self._shapes.get(call.variant) == call.shapes:
             del self._shapes[call.variant]
 
-    def _variant(self) -> tuple[Any, ...]:
-        """Returns everything but the arguments on which the operations of a step depend."""
+    def _variant(self) -> tuple[Any, tuple[Any, ...]]:
+        """Returns everything but the arguments on which the operations of a step depend: modes, and the numbers in the
+        groups of optimizers."""
         state = self._state
-        grads = [parameter.grad for parameter in state.parameters]
-        if any([grad is not kept and grad is not None for grad, kept in zip(grads, self._grads, strict=True)]):
-            self._move_gradients(grads)
-        has_grad = tuple([grad is not None for grad in grads])
-        return state.modes(), state.hyperparameters(), torch_modes(state.device.type), has_grad
+        return (state.modes(), torch_modes(state.device.type), self._has_gradients()), state.hyperparameters()
+
+    def _has_gradients(self) -> tuple[bool, ...]:
+        """Returns which parameters have gradients, after moving these to the memory that graphs use."""
+        grads = list(map(_grad, self._state.parameters))
+        if not are_same(grads, self._last_grads):
+            if any([grad is not kept and grad is not None for grad, kept in zip(grads, self._grads, strict=True)]):
+                self._move_gradients(grads)
+                grads = list(map(_grad, self._state.parameters))
+            self._last_grads, self._last_has_grad = grads, tuple([grad is not None for grad in grads])
+        return self._last_has_grad
 
     def _move_gradients(self, grads: list[torch.Tensor | None]) -> None:
         """Copies gradients to the memory where graphs read and write them. Before the first graph, this is where they
@@ -389,6 +420,7 @@ class CapturedStep(Wrapper):
         except Exception as error:
             reason = _cuda_graphs.describe_failure(error)
         finally:
+            self._last_grads = []  # the capture may have chosen other memory
             # Weights that autocast has converted during the capture are in the memory of the graph.
             torch.clear_autocast_cache()
             for parameter, grad in zip(self._state.parameters, before, strict=True):
@@ -590,6 +622,7 @@ def _level_of_caller() -> int:
     return level
 
 
+_grad = operator.attrgetter("grad")
 _qualified = operator.attrgetter("__qualname__")
 
 

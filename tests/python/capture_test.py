@@ -464,6 +464,41 @@ def test_mode_of_module_is_part_of_the_key(device, graphs):
     assert step.graphs == 2
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit")
+def test_mode_of_a_torchscript_module_is_part_of_the_key(device, graphs):
+    model = torch.jit.script(nn.Sequential(nn.Linear(8, 4), nn.Dropout(0.5)).to(device))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+    def train(x, y):
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    step = ss.capture(train, slots=0)
+    for i, batch in enumerate(batches(device, 2 * WARMUP + 4)):
+        model.train(i < WARMUP + 2)
+        step(*batch)
+    assert step.graphs == 2
+
+
+def test_gradient_that_a_loop_sets_is_used(device, graphs):
+    """Gradients are compared with those before the last call, and these may be the same objects for many calls."""
+    training, plain = ZeroFirst(device), ZeroFirst(device)
+    for kind in (training, plain):
+        kind.set_to_none = False
+    step = ss.capture(training)
+    for number, batch in enumerate(batches(device, 16)):
+        for kind, call in ((training, step), (plain, plain)):
+            if number in (5, 10):
+                for parameter in kind.model.parameters():
+                    parameter.grad = None if number == 5 else torch.ones_like(parameter)
+            torch.manual_seed(number)
+            call(*batch)
+    assert all(map(torch.equal, training.model.state_dict().values(), plain.model.state_dict().values()))
+
+
 def run_to_graph(device, kind=Training, **options):
     training = kind(device)
     step = ss.capture(training, **options)
