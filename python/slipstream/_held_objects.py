@@ -17,7 +17,7 @@ import torch
 
 _MOST_DEEP = 6
 _MOST_OBJECTS = 10_000
-_MOST_ELEMENTS = 256  # elements of a container that are searched; longer containers usually hold data, not state
+MOST_ELEMENTS = 256  # elements of a container that are searched; longer containers usually hold data, not state
 _HOLD_NOTHING = (torch.Tensor, str, bytes, bytearray, int, float, complex, type(None), type, types.ModuleType)
 _SEQUENCES = (list, tuple, collections.deque)
 # Globals of these libraries are not searched, because they are not state of the user's program.
@@ -142,7 +142,7 @@ def _named(holder: Any, name: str, kinds: tuple[type, ...]) -> Iterator[tuple[st
 
 
 def _elements(name: str, pairs: Any) -> Iterator[tuple[str, Any]]:
-    for number, (key, each) in enumerate(itertools.islice(pairs, _MOST_ELEMENTS)):
+    for number, (key, each) in enumerate(itertools.islice(pairs, MOST_ELEMENTS)):
         yield f"{name}[{key!r}]" if type(key) in (int, str) else f"{name}[key {number}]", each
 
 
@@ -177,6 +177,14 @@ def _methods_named(function: Any, owner: Any) -> Iterator[tuple[str, types.Funct
 
 
 def _variables(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    yield from contents_of(function)
+    for holder, variable in globals_named(function):
+        if variable in holder:
+            yield variable, holder[variable]
+
+
+def contents_of(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """Yields the variables in the closure of a function, and its default arguments."""
     for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:
             yield variable, cell.cell_contents
@@ -186,9 +194,6 @@ def _variables(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     values = function.__defaults__ or ()
     yield from zip(parameters[len(parameters) - len(values) :], values, strict=True)
     yield from (function.__kwdefaults__ or {}).items()
-    for holder, variable in globals_named(function):
-        if variable in holder:
-            yield variable, holder[variable]
 
 
 def globals_named(function: types.FunctionType) -> Iterator[tuple[dict[str, Any], str]]:
@@ -208,6 +213,11 @@ def is_of_library(module: dict[str, Any]) -> bool:
     state of the user's program."""
     name, file = str(module.get("__name__")), str(module.get("__file__"))
     return name.partition(".")[0] in _LIBRARIES or "site-packages" in file or "dist-packages" in file
+
+
+def is_of_library_class(each: Any) -> bool:
+    """Returns true if the class of an object belongs to PyTorch, NumPy or the standard library."""
+    return type(each).__module__.partition(".")[0] in _LIBRARIES
 
 
 def names_in(function: types.FunctionType) -> list[str]:
@@ -232,14 +242,18 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 def _attributes(holder: Any) -> Iterator[tuple[str, Any]]:
     """Yields the attributes in `__dict__` and in slots, without calling properties or `__getattr__`."""
     yield from list((own_dict(holder) or {}).items())
+    for name, slot in slots(holder):
+        try:
+            yield name, slot.__get__(holder)
+        except AttributeError:  # the slot is empty
+            continue
+
+
+def slots(holder: Any) -> Iterator[tuple[str, types.MemberDescriptorType]]:
+    """Yields the names and descriptors of the slots that classes declare with `__slots__`."""
     for each in type(holder).__mro__:
-        slots = vars(each).items() if "__slots__" in vars(each) else ()
-        for name, slot in slots:
-            if isinstance(slot, types.MemberDescriptorType):
-                try:
-                    yield name, slot.__get__(holder)
-                except AttributeError:  # the slot is empty
-                    continue
+        members = vars(each).items() if "__slots__" in vars(each) else ()
+        yield from [(name, slot) for name, slot in members if isinstance(slot, types.MemberDescriptorType)]
 
 
 def own_dict(holder: Any) -> dict[str, Any] | None:

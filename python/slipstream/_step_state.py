@@ -82,8 +82,8 @@ class StepState:
         return not self._tensors
 
     def knows(self, each: Any) -> bool:
-        """Returns true if a module or optimizer is part of this state."""
-        return any(each is known for known in (*self._modules, *self.optimizers))
+        """Returns true if a module, optimizer or tensor is part of this state."""
+        return any(each is known for known in (*self._modules, *self.optimizers, *self._tensors))
 
     def refers_to_same_objects(self, other: StepState) -> bool:
         """Returns true if modules, optimizers and parameters are the same as those of `other`."""
@@ -165,8 +165,8 @@ class _OptimizerState:
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self._optimizer = optimizer
         self._groups, self._state = optimizer.param_groups, optimizer.state
-        self._parameters = [group["params"] for group in self._groups]
-        self._sizes = list(map(len, self._parameters))
+        self._parameters = _parameters(optimizer)
+        self._sizes = list(map(len, map(_params, self._groups)))
         self._kept: dict[int, torch.Tensor] = {}  # tensors of the state that graphs use; holding them keeps ids unique
         self._tensors: list[torch.Tensor] = []  # the same
         self._addresses: list[int] = []
@@ -184,8 +184,8 @@ class _OptimizerState:
         is_replaced = optimizer.state is not self._state or optimizer.param_groups is not self._groups
         if is_replaced or not self._has_kept():
             return f"the state of the optimizer {kind} was replaced, for example by load_state_dict()"
-        lists = list(map(_params, self._groups))
-        if not are_same(lists, self._parameters) or list(map(len, lists)) != self._sizes:
+        sizes = list(map(len, map(_params, self._groups)))
+        if sizes != self._sizes or not are_same(_parameters(optimizer), self._parameters):
             return f"the groups of the optimizer {kind} have other parameters"
         if list(map(_address, self._tensors)) != self._addresses:
             return f"the state of the optimizer {kind} has other memory"

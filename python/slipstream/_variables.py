@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import inspect
+import operator
 import types
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -10,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ._held_objects import Wrapper, globals_named, modules_in, names_in, own_dict, walk
+from ._held_objects import MOST_ELEMENTS, Wrapper, callees, globals_named, modules_in, names_in, own_dict, slots, walk
 
 _Read = Callable[[], Any]
 
@@ -22,7 +24,8 @@ class Variables:
     kinds: classes of the objects."""
 
     def __init__(self, function: Any, kinds: tuple[type, ...]) -> None:
-        holders = [function, *(each.content for each in walk([("", function)], kinds))]
+        reached = [function, *(each.content for each in walk([("", function)], kinds))]
+        holders = list({id(each): each for holder in reached for each in callees(holder)}.values())
         found = {id(each) for each in holders if issubclass(type(each), kinds)}
         places = [(holder, list(_places(holder))) for holder in holders]
         used = _names_used(holders)
@@ -32,10 +35,8 @@ class Variables:
         while len(relevant) < len(found):
             relevant = set(found)
             found |= {id(holder) for holder, own in places if any(id(read()) in relevant for _, read in own)}
-        chosen = [(name, read, read()) for _, own in places for name, read in own]
-        chosen = [each for each in chosen if id(each[2]) in relevant]
-        # Loops often assign to attributes that the function does not read, such as the last loss or the best model.
-        self._places = [each for each in chosen if each[0] in used or each[0].startswith("[")]
+        read_places = _read_places(function, places, used)
+        self._places = [each for each in read_places if id(each[2]) in relevant]
 
     def changed(self) -> str:
         """Returns the name of a variable that was rebound; "" if there is none."""
@@ -50,35 +51,57 @@ class Variables:
         self._places = [each for each in self._places if each[1]() is each[2]]
 
 
+def _read_places(
+    function: Any, places: list[tuple[Any, list[tuple[str, _Read]]]], used: set[str]
+) -> list[tuple[str, _Read, Any]]:
+    """Returns the places that the code of the function reads, with their contents: variables and attributes that it
+    names, and elements of containers that are in such a place. Loops often assign to others, such as the last loss or
+    the best model."""
+    found: dict[tuple[int, str], tuple[str, _Read, Any]] = {}
+    reached, before = {id(function)}, 0
+    while len(reached) != before:
+        before = len(reached)
+        for holder, own in places:
+            for name, read in own:
+                if name in used or (name.startswith(("[", "__", "func")) and id(holder) in reached):
+                    found[id(holder), name] = (name, read, content := read())
+                    reached.add(id(content))
+    return list(found.values())
+
+
 def _places(holder: Any) -> Iterator[tuple[str, _Read]]:
     """Yields the name of each variable of a function, or attribute or element of an object, and a function that reads
     it. Does not call properties."""
-    is_module = isinstance(holder, torch.nn.Module)
-    if isinstance(holder, torch.Tensor | Wrapper) or (_is_of_torch(holder) and not is_module):
+    is_module = issubclass(type(holder), torch.nn.Module)
+    if issubclass(type(holder), (torch.Tensor, Wrapper)) or (_is_of_torch(holder) and not is_module):
         return
     if is_module:
         for module in modules_in(holder):
             yield from [(key, partial(vars(module).get, key)) for key in vars(module)]
         return
-    if isinstance(holder, types.MethodType):
-        yield from _places(holder.__self__)
-    if (called := _called(holder)) is not None:
-        yield from _places(called)
-    if isinstance(holder, types.FunctionType):
+    yield "__call__", partial(_called, holder)
+    if issubclass(type(holder), types.MethodType):
+        yield "__self__", partial(getattr, holder, "__self__")
+    if issubclass(type(holder), partial):
+        yield "func", partial(getattr, holder, "func")
+        yield from [(f"[{i}]", partial(operator.itemgetter(i), holder.args)) for i in range(len(holder.args))]
+        yield from [(f"[{key!r}]", partial(_key, holder, key)) for key in holder.keywords]
+    if issubclass(type(holder), types.FunctionType):
         cells = zip(holder.__code__.co_freevars, holder.__closure__ or (), strict=False)
         yield from [(name, partial(_content, cell)) for name, cell in cells]
         yield from [(name, partial(values.get, name)) for values, name in globals_named(holder)]
     if type(holder) is dict:
         yield from [(f"[{key!r}]", partial(holder.get, key)) for key in holder]
-    if type(holder) is list:
-        yield from [(f"[{i}]", partial(_element, holder, i)) for i in range(len(holder))]
+    if type(holder) in (list, collections.deque):
+        yield from [(f"[{i}]", partial(_element, holder, i)) for i in range(min(len(holder), MOST_ELEMENTS))]
     own = own_dict(holder) or {}
     yield from [(key, partial(own.get, key)) for key in own]
+    yield from [(name, partial(_slot, slot, holder)) for name, slot in slots(holder)]
 
 
 def _names_used(holders: Sequence[Any]) -> set[str]:
     """Returns the names of variables and attributes in the code of functions, and of methods that they name."""
-    functions = [each for each in holders if isinstance(each, types.FunctionType)]
+    functions = [each for each in holders if issubclass(type(each), types.FunctionType)]
     functions += [each for each in map(_called, holders) if each is not None]
     classes = {type(each) for each in holders} | {type(each.__self__) for each in holders if _is_method(each)}
     used: set[str] = set()
@@ -92,7 +115,7 @@ def _names_used(holders: Sequence[Any]) -> set[str]:
 
 
 def _is_method(holder: Any) -> bool:
-    return isinstance(holder, types.MethodType)
+    return issubclass(type(holder), types.MethodType)
 
 
 def _is_of_torch(holder: Any) -> bool:
@@ -102,7 +125,7 @@ def _is_of_torch(holder: Any) -> bool:
 
 def _called(holder: Any) -> types.FunctionType | None:
     """Returns the function of a method or of an object that can be called."""
-    found = holder.__func__ if isinstance(holder, types.MethodType) else getattr(type(holder), "__call__", None)
+    found = holder.__func__ if _is_method(holder) else getattr(type(holder), "__call__", None)
     return found if isinstance(found, types.FunctionType) else None
 
 
@@ -113,5 +136,16 @@ def _content(cell: types.CellType) -> Any:
         return None
 
 
-def _element(values: list[Any], index: int) -> Any:
+def _element(values: list[Any] | collections.deque[Any], index: int) -> Any:
     return values[index] if index < len(values) else None
+
+
+def _key(holder: partial[Any], key: str) -> Any:
+    return holder.keywords.get(key)
+
+
+def _slot(slot: types.MemberDescriptorType, holder: Any) -> Any:
+    try:
+        return slot.__get__(holder)
+    except AttributeError:  # the slot is empty
+        return None

@@ -5,15 +5,15 @@ from __future__ import annotations
 import operator
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import torch
 
 from . import _cuda_graphs, _native, _trees
 from ._checks import check, choose
+from ._graph_keys import Arguments, Unsupported, with_tensors
 from ._held_objects import Wrapper
-from ._plain_state import PLAIN
 from ._random_states import host_states
 from ._state_guard import StateGuard, cloned
 from ._step_state import StepState, are_results_reproducible, are_same, find_difference
@@ -21,7 +21,6 @@ from ._step_state import StepState, are_results_reproducible, are_same, find_dif
 __all__ = ["CapturedStep", "capture"]
 
 _MOST_CALLS = 32  # combinations of arguments and modes of one step that have or may get a graph
-_CONSTANTS = (*PLAIN, torch.dtype, torch.device, torch.Size, torch.memory_format)
 
 
 def capture(
@@ -194,9 +193,11 @@ class CapturedStep(Wrapper):
             return self._run(args, kwargs)
         self._graphs.order()
         try:
-            structure, tensors = self._described(args, kwargs)
-            call = self._record_of_call(structure, tensors)
-        except _Unsupported as error:
+            given = Arguments(args, kwargs)
+            tensors = given.tensors
+            self._refuse_unknown(given.objects)
+            call = self._record_of_call(given.structure, tensors)
+        except Unsupported as error:
             self._warn(str(error))
             return self._run(args, kwargs)
         graph = None if call is None else self._graph(call, args, kwargs, tensors)
@@ -247,20 +248,10 @@ class CapturedStep(Wrapper):
         self._state.ignore_assigned()
         return result
 
-    def _described(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[torch.Tensor]]:
-        """Returns everything in the arguments but their tensors, and the tensors. Raises _Unsupported for arguments that
-        prevent a graph."""
-        if not kwargs and all([type(each) is torch.Tensor for each in args]):
-            return len(args), list(args)  # the usual case, without a search for other objects
-        tensors: list[torch.Tensor] = []
-        structure = _structure((args, kwargs), tensors)
-        self._refuse_unknown((args, kwargs))
-        return structure, tensors
-
     def _record_of_call(self, structure: Any, tensors: list[torch.Tensor]) -> CallRecord | None:
         """Returns the record of calls with such arguments, or None if they get no graph because of their shapes."""
         if problem := self._problem(tensors):
-            raise _Unsupported(problem)
+            raise Unsupported(problem)
         modes, hyperparameters = self._variant()
         variant = (structure, modes, hyperparameters)
         shapes = tuple([(each.shape, each.stride(), each.dtype) for each in tensors])
@@ -325,19 +316,21 @@ class CapturedStep(Wrapper):
             elif grad is not None and kept is not None and grad is not kept:
                 parameter.grad = kept.copy_(grad)
 
-    def _refuse_unknown(self, arguments: Any) -> None:
-        """Raises _Unsupported if an argument is a module, optimizer or generator whose changes would not be noticed."""
-        for each in _trees.leaves(arguments):
-            if isinstance(each, torch.nn.Module | torch.optim.Optimizer) and not self._state.knows(each):
-                raise _Unsupported(
-                    f"one of its arguments is a {type(each).__name__}. Remedy: name it in "
-                    "slipstream.capture(step, modules=[...], optimizers=[...])"
-                )
-            if isinstance(each, torch.Generator) and not any(each is known for known in self._generators):
-                raise _Unsupported(
-                    "one of its arguments is a random generator. Remedy: name it in slipstream.capture(step, "
-                    "generators=[...])"
-                )
+    def _refuse_unknown(self, objects: list[tuple[str, Any]]) -> None:
+        """Raises Unsupported if the arguments lead to a module, optimizer, tensor or generator whose changes would not
+        be noticed."""
+        for name, each in objects:
+            what = f"a function among its arguments uses '{name}', a {type(each).__name__}"
+            if isinstance(each, torch.Generator):
+                if not any(each is known for known in self._generators):
+                    what = what if name else "one of its arguments is a random generator"
+                    raise Unsupported(f"{what}. Remedy: name it in slipstream.capture(step, generators=[...])")
+            elif not self._state.knows(each):
+                remedy = "name it in slipstream.capture(step, modules=[...], optimizers=[...])"
+                if isinstance(each, torch.Tensor):
+                    remedy = "give the tensor as an argument"
+                what = what if name else f"one of its arguments is a {type(each).__name__}"
+                raise Unsupported(f"{what}. Remedy: {remedy}")
 
     def _problem(self, tensors: list[torch.Tensor]) -> str:
         device = self._state.device
@@ -399,7 +392,7 @@ class CapturedStep(Wrapper):
         graph = _Graph()
         inputs = tensors if reads_arguments else [torch.empty_like(each).copy_(each) for each in tensors]
         graph.inputs = None if reads_arguments else inputs
-        args, kwargs = _with_tensors((args, kwargs), inputs)
+        args, kwargs = with_tensors((args, kwargs), inputs)
         before = [parameter.grad for parameter in self._state.parameters]
         kept, versions = list(self._grads), list(map(_version, inputs))
         with _cuda_graphs.unobserved():
@@ -475,7 +468,7 @@ class CapturedStep(Wrapper):
         be those of the graph."""
         guard = self._guard()
         before = {name: cloned(each) for name, each in self._state.values().items()}
-        args, kwargs = _with_tensors((args, kwargs), [each.clone() for each in tensors])
+        args, kwargs = with_tensors((args, kwargs), [each.clone() for each in tensors])
         result = self._replay(graph, tensors)
         replayed = {name: cloned(each) for name, each in self._values(result).items()}
         problems, again = guard.restore(), None
@@ -516,10 +509,6 @@ class CapturedStep(Wrapper):
         return found
 
 
-class _Unsupported(Exception):
-    """An argument that cannot be part of a graph's key."""
-
-
 class CallRecord:
     """Calls with the same structure, shapes, Python values and modes."""
 
@@ -545,46 +534,6 @@ class _Graph:
 
     def __init__(self) -> None:
         self.gradients: list[tuple[torch.Tensor, torch.Tensor | None]] = []  # those that the step adds or removes
-
-
-def _structure(tree: Any, tensors: list[torch.Tensor]) -> Any:
-    """Returns everything in a tree of arguments but its tensors, as an object that can be compared and hashed. Appends
-    the tensors to `tensors`."""
-    kind = type(tree)
-    if isinstance(tree, torch.Tensor):
-        tensors.append(tree)
-        return torch.Tensor
-    if isinstance(tree, _CONSTANTS):
-        return kind, tree
-    parts = _trees.parts(tree)
-    if parts is not None:
-        keys = tuple(tree) if isinstance(tree, Mapping) else ()
-        return (kind, keys, *[_structure(part, tensors) for part in parts])
-    if isinstance(tree, torch.nn.Module | torch.optim.Optimizer | torch.Generator) or callable(tree):
-        return kind, Identity(tree)
-    raise _Unsupported(
-        f"one of its arguments is of type {kind.__name__}, which may change without notice. Remedy: give tensors, "
-        "numbers and strings"
-    )
-
-
-class Identity:
-    """An object that equals only itself. Holds it, so that no other object gets its id."""
-
-    def __init__(self, content: Any) -> None:
-        self.content = content
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Identity) and self.content is other.content
-
-    def __hash__(self) -> int:
-        return id(self.content)
-
-
-def _with_tensors(tree: Any, tensors: list[torch.Tensor]) -> Any:
-    """Returns a copy of a tree with other tensors."""
-    rest = iter(tensors)
-    return _trees.mapped(tree, lambda leaf: next(rest) if isinstance(leaf, torch.Tensor) else leaf)
 
 
 def torch_modes(device: str) -> tuple[Any, ...]:

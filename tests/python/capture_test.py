@@ -1,7 +1,9 @@
 """slipstream.capture. On a CPU, tests/support/recorded_graphs.py takes the place of CUDA graphs."""
 
+import collections
 import contextlib
 import copy
+import functools
 import random
 import warnings
 import weakref
@@ -578,6 +580,100 @@ def test_rebound_attribute_raises(device, graphs):
         step(*batches(device, 1)[0])
 
 
+class Slotted:
+    """Has its model in a slot."""
+
+    __slots__ = ("model", "optimizer")
+
+    def __init__(self, device):
+        self.model = network(device)
+        self.optimizer = sgd(self.model)
+
+    def __call__(self, x, y):
+        return train_with(self.model, self.optimizer, x, y)
+
+
+def train_with(model, optimizer, x, y):
+    loss = nn.functional.mse_loss(model(x), y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss
+
+
+def in_slot(device):
+    step = Slotted(device)
+    return step, lambda: setattr(step, "model", network(device))
+
+
+def in_keywords_of_partial(device):
+    model = network(device)
+    step = functools.partial(train_with, model=model, optimizer=sgd(model))
+    return lambda x, y: step(x=x, y=y), lambda: step.keywords.update(model=network(device))
+
+
+def in_closure_of_partial(device):
+    model = network(device)
+    optimizer = sgd(model)
+
+    def train(weight, x, y):
+        return train_with(model, optimizer, x, y * weight)
+
+    def rebind():
+        nonlocal model
+        model = network(device)
+
+    return functools.partial(train, 2.0), rebind
+
+
+def in_other_partial(device):
+    model = network(device)
+    train = functools.partial(train_with, model, sgd(model))
+
+    def rebind():
+        nonlocal train
+        other = network(device)
+        train = functools.partial(train_with, other, sgd(other))
+
+    return lambda x, y: train(x, y), rebind
+
+
+def in_deque(device):
+    models = collections.deque([network(device)])
+    optimizer = sgd(models[0])
+    return lambda x, y: train_with(models[0], optimizer, x, y), lambda: models.appendleft(network(device))
+
+
+@pytest.mark.parametrize("make", [in_slot, in_keywords_of_partial, in_closure_of_partial, in_other_partial, in_deque])
+def test_rebinding_in_other_objects_raises_until_reset(device, graphs, make):
+    train, rebind = make(device)
+    step = ss.capture(train)
+    for batch in batches(device, WARMUP + 2):
+        step(*batch)
+    assert step.graphs == 1
+    rebind()
+    with pytest.raises(ss.Error, match=r"refers to another object(.|\n)*reset\(\)"):
+        step(*batches(device, 1)[0])
+
+
+class Recording(Training):
+    """Belongs to a loop that keeps its last losses where the step does not read them."""
+
+    def __init__(self, device):
+        super().__init__(device)
+        self.recent = collections.deque([torch.zeros((), device=device)], maxlen=2)
+        self.named = {"loss": torch.zeros((), device=device)}
+
+
+def test_elements_that_the_step_does_not_read_may_change(device, graphs):
+    training = Recording(device)
+    step = ss.capture(training)
+    for batch in batches(device):
+        training.recent.append(step(*batch))
+        training.named["loss"] = training.recent[-1]
+    assert step.graphs == 1
+
+
 class Remembering(Training):
     """Assigns a tensor to an attribute in each step."""
 
@@ -702,6 +798,79 @@ def test_generator_as_argument_must_be_named(device, graphs):
     assert step.graphs == 1
 
 
+def with_criterion(training):
+    def train(x, y, criterion):
+        loss = criterion(training.model(x), y)
+        loss.backward()
+        training.optimizer.step()
+        training.optimizer.zero_grad()
+        return loss
+
+    return train
+
+
+@pytest.mark.parametrize("make", [
+    lambda scale: lambda a, b: nn.functional.mse_loss(a, b) * scale,
+    lambda scale: functools.partial(scaled_loss, scale=scale), lambda scale: lambda a, b, s=scale: scaled_loss(a, b, s)])
+def test_numbers_in_the_closure_of_an_argument_select_a_graph(device, graphs, make):
+    training = Training(device)
+    step = ss.capture(with_criterion(training))
+    plain = Training(device)
+    for i, batch in enumerate(batches(device, 2 * WARMUP + 4)):
+        for call in (step, with_criterion(plain)):
+            torch.manual_seed(i)
+            call(*batch, make(1.0 + i % 2))
+    assert all(map(torch.equal, training.model.state_dict().values(), plain.model.state_dict().values()))
+    assert step.graphs == 2
+
+
+def scaled_loss(a, b, scale):
+    return nn.functional.mse_loss(a, b) * scale
+
+
+def test_function_as_argument_whose_closure_changes_gets_another_graph(device, graphs):
+    training, scale = Training(device), 1.0
+
+    def criterion(a, b):
+        return nn.functional.mse_loss(a, b) * scale
+
+    step, plain = ss.capture(with_criterion(training)), Training(device)
+    for i, batch in enumerate(batches(device, 2 * WARMUP + 4)):
+        scale = 1.0 if i < WARMUP + 2 else 3.0
+        for call in (step, with_criterion(plain)):
+            torch.manual_seed(i)
+            call(*batch, criterion)
+    assert all(map(torch.equal, training.model.state_dict().values(), plain.model.state_dict().values()))
+    assert step.graphs == 2
+
+
+@pytest.mark.parametrize("what", ["module", "tensor", "list", "object"])
+def test_function_as_argument_with_unknown_objects_runs_without_graph(device, graphs, what):
+    training = Training(device)
+    weight = {"module": nn.Linear(4, 4).to(device), "tensor": torch.ones(4, device=device), "list": [2.0],
+              "object": Annealed(device)}[what]
+    used = weight if what == "object" else lambda a, b: nn.functional.mse_loss(apply(weight, a), b)
+    step = ss.capture(with_criterion(training) if what != "object" else lambda x, y, criterion: training(x, y))
+    message = {"module": r"uses 'weight', a Linear(.|\n)*modules=", "tensor": "uses 'weight', a Tensor(.|\n)*as an arg",
+               "list": "uses 'weight' of type list, which may change", "object": "of type Annealed, which may change"}
+    with pytest.warns(UserWarning, match=message[what]) as seen:
+        for batch in batches(device):
+            step(*batch, used)
+    assert len(seen) == 1 and step.graphs == 0
+
+
+def apply(weight, x):
+    return weight(x) if callable(weight) else x * (weight[0] if isinstance(weight, list) else weight)
+
+
+def test_known_module_in_a_function_as_argument_gets_a_graph(device, graphs):
+    training, judge = Training(device), nn.Linear(4, 4).to(device)
+    step = ss.capture(with_criterion(training), modules=[judge])
+    for batch in batches(device):
+        step(*batch, lambda a, b: nn.functional.mse_loss(judge(a), b))
+    assert step.graphs == 1
+
+
 class SchedulingInside(Scheduled):
     def __call__(self, x, y):
         loss = super().__call__(x, y)
@@ -807,6 +976,36 @@ def remove_state(training):
 def replace_momentum(training):
     state = training.optimizer.state[training.model[0].weight]
     state["exp_avg"] = state["exp_avg"].clone()
+
+
+def replace_parameter_of_group(training):
+    training.optimizer.param_groups[0]["params"][0] = nn.Parameter(training.model[0].weight.detach().clone())
+
+
+def remove_group(training):
+    training.optimizer.param_groups.pop()
+
+
+def to_other_dtype(training):
+    training.model.double()
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    (replace_parameter_of_group, "groups of the optimizer AdamW have other"), (to_other_dtype, "has other memory"),
+    (remove_group, "groups of the optimizer AdamW have other")])
+def test_replay_after_other_changes_of_groups_and_types_raises(device, graphs, change, message):
+    training, step = run_to_graph(device)
+    change(training)
+    with pytest.raises(ss.Error, match=rf"{message}(.|\n)*reset\(\)"):
+        step(*batches(device, 1)[0])
+
+
+@pytest.mark.parametrize("device", ["cuda"], indirect=True)
+def test_replay_after_the_model_was_moved_to_the_cpu_raises(device, graphs):
+    training, step = run_to_graph(device)
+    training.model.cpu()
+    with pytest.raises(ss.Error, match=r"'model.0.weight' has other memory, on cpu(.|\n)*reset\(\)"):
+        step(*batches(device, 1)[0])
 
 
 @pytest.mark.parametrize("change", [remove_state, replace_momentum])
