@@ -15,6 +15,7 @@ from ._checks import check, choose
 from ._graph_keys import Arguments, Unsupported, with_tensors
 from ._held_objects import Wrapper
 from ._random_states import host_states
+from ._signals import add_note
 from ._state_guard import StateGuard, cloned
 from ._step_state import StepState, are_results_reproducible, are_same, find_difference
 
@@ -123,6 +124,7 @@ class CapturedStep(Wrapper):
         self._warned: set[str] = set()
         self.graphs = self.replays = 0
         self._is_observed = False  # by a dispatch mode that sees replays
+        self._number = -1  # of the current call
         self.reset()
 
     def reset(self) -> None:
@@ -184,6 +186,7 @@ class CapturedStep(Wrapper):
             args, kwargs: the arguments of `step`.
 
         Returns what `step` returns. Does not wait for the device."""
+        self._number += 1
         # A dispatch mode must see each operation of the step, and no others.
         self._is_observed = torch._C._len_torch_dispatch_stack() > 0
         if self._is_observed and not _cuda_graphs.may_be_used():
@@ -452,10 +455,18 @@ class CapturedStep(Wrapper):
         return ""
 
     def _replay(self, graph: _Graph, tensors: list[torch.Tensor]) -> Any:
-        if graph.inputs is not None:
-            for mine, given in zip(graph.inputs, tensors, strict=True):
-                mine.copy_(given)
-        graph.run()
+        try:
+            if graph.inputs is not None:
+                for mine, given in zip(graph.inputs, tensors, strict=True):
+                    mine.copy_(given)
+            graph.run()
+        except Exception as error:
+            add_note(
+                error,
+                f"raised when call {self._number} of {self._name()} (counted from 0) replayed its CUDA graph. A GPU "
+                "works after the call that starts the work, so the cause may be in an earlier call",
+            )
+            raise
         for parameter, grad in graph.gradients:
             parameter.grad = grad
         outputs = graph.outputs

@@ -1008,6 +1008,23 @@ def test_replay_after_the_model_was_moved_to_the_cpu_raises(device, graphs):
         step(*batches(device, 1)[0])
 
 
+def test_error_of_a_replay_names_the_call(device, graphs, monkeypatch):
+    kind = torch.cuda.CUDAGraph if device == "cuda" else recorded_graphs.RecordedGraph
+
+    def fail(graph):
+        raise RuntimeError("an illegal memory access was encountered")
+
+    monkeypatch.setattr(kind, "replay", fail)
+    step = ss.capture(Training(device), checks=0)
+    for number, batch in enumerate(batches(device, WARMUP + 2)):
+        if number < WARMUP:
+            step(*batch)
+            continue
+        with pytest.raises(RuntimeError, match="illegal memory access") as caught:
+            step(*batch)
+        assert f"call {number} of Training (counted from 0) replayed its CUDA graph" in caught.value.__notes__[0]
+
+
 @pytest.mark.parametrize("change", [remove_state, replace_momentum])
 def test_replay_without_the_state_of_the_optimizer_raises(device, graphs, change):
     training, step = run_to_graph(device)
