@@ -12,17 +12,31 @@ from typing import Any, Protocol
 import torch
 from torch.utils import _python_dispatch
 
+from ._graph_memory import Events, PoolMemory, available_bytes, record_allocations
+
 # In this mode the calls of other threads, such as the allocations of a loader, do not invalidate a capture.
 _MODE = "thread_local"
 _LIBRARIES = (os.path.dirname(torch.__file__), os.path.dirname(__file__))
 
 
 class Graphs(Protocol):
-    """Captures functions. All captured functions share memory, so their replays must not overlap."""
+    """Captures functions. All captured functions share memory, so their replays must not overlap.
+
+    memory: the memory that they share."""
+
+    memory: PoolMemory
 
     def capture(self, function: Callable[[], Any]) -> Callable[[], None]:
         """Calls `function` and records its work instead of running it. Returns a function that runs the work. If
         `function` raises an exception, this exception is raised, and nothing is recorded."""
+        ...
+
+    def measure(self, function: Callable[[], Any]) -> tuple[Any, Events | None]:
+        """Calls a function that may be captured later. Returns its result, and its allocations, if they are known."""
+        ...
+
+    def available_bytes(self) -> int:
+        """Returns how much memory graphs can still reserve."""
         ...
 
     def order(self) -> None:
@@ -65,6 +79,7 @@ class CudaGraphs:
         self, device: torch.device, generators: Sequence[torch.Generator], uses_default_generator: bool = True
     ) -> None:
         self._device, self._generators = device, generators
+        self.memory = PoolMemory()
         self._default = None if uses_default_generator else torch.cuda.default_generators[device.index]
         self._state = None if self._default is None else self._default.clone_state()
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
@@ -131,6 +146,12 @@ class CudaGraphs:
         graph = self._new_graph()
         with torch.cuda.graph(graph, stream=self._stream, capture_error_mode=_MODE):
             self._element.zero_()  # the end of a capture that succeeds resets the generators
+
+    def measure(self, function: Callable[[], Any]) -> tuple[Any, Events | None]:
+        return record_allocations(function, self._device)
+
+    def available_bytes(self) -> int:
+        return available_bytes(self._device)
 
     def order(self) -> None:
         stream = torch.cuda.current_stream(self._device)

@@ -13,6 +13,7 @@ import torch
 from . import _cuda_graphs, _native, _trees
 from ._checks import check, choose
 from ._graph_keys import Arguments, Unsupported, with_tensors
+from ._graph_memory import Events
 from ._held_objects import Wrapper
 from ._random_states import host_states
 from ._signals import add_note
@@ -102,10 +103,14 @@ class CapturedStep(Wrapper):
     Attributes:
         graphs (int): number of graphs that were recorded.
         replays (int): number of calls that replayed a graph.
+        memory_bytes (int): predicted number of bytes that the graphs reserve on the GPU, in addition to the memory of
+            calls without graphs. It is known after the last call before the first graph is recorded; 0 before, and if
+            the history of PyTorch's allocator is recorded meanwhile.
     """
 
     graphs: int
     replays: int
+    memory_bytes: int
 
     def __init__(
         self,
@@ -137,7 +142,7 @@ class CapturedStep(Wrapper):
         self._last_grads: list[torch.Tensor | None] = []  # gradients before the last call, in the memory of graphs
         self._last_has_grad: tuple[bool, ...] = ()
         self._shapes: dict[Any, Any] = {}  # of the first graph for each combination of other arguments
-        self.graphs = 0
+        self.graphs = self.memory_bytes = 0
         self._searches = 0
         self._is_complete = False  # whether the objects were searched again after the first calls
         self._state = StepState(print, (), ())
@@ -205,7 +210,7 @@ class CapturedStep(Wrapper):
             return self._run(args, kwargs)
         graph = None if call is None else self._graph(call, args, kwargs, tensors)
         if call is None or graph is None:
-            result = self._run(args, kwargs)
+            result = self._run_measured(call, args, kwargs)
             # If the step itself raises an exception, the capture is tried again in the next call.
             if call is not None and call.reason and not call.is_eager:
                 call.is_eager = True
@@ -250,6 +255,29 @@ class CapturedStep(Wrapper):
         result = _trees.mapped(self._step(*args, **kwargs), _detached)
         self._state.ignore_assigned()
         return result
+
+    def _run_measured(self, call: CallRecord | None, args: Any, kwargs: Any) -> Any:
+        """Runs the step. In the last call before a graph is recorded, also predicts the memory of the graph."""
+        is_last = call is not None and call.warmed == self._warmup and call.allocations is None and not call.is_eager
+        if call is None or self._graphs is None or not is_last or self._is_observed:
+            return self._run(args, kwargs)
+        result, call.allocations = self._graphs.measure(lambda: self._run(args, kwargs))
+        if call.allocations is not None and self.graphs == 0:
+            self.memory_bytes = self._graphs.memory.bytes_with(call.allocations)
+        return result
+
+    def _lacking_memory(self, call: CallRecord) -> str:
+        """Returns a sentence if there is not enough memory for one more graph; "" otherwise."""
+        if self._graphs is None or call.allocations is None:
+            return ""
+        memory = self._graphs.memory
+        needed, available = memory.bytes_with(call.allocations) - memory.bytes, self._graphs.available_bytes()
+        if needed <= available:
+            return ""
+        return (
+            f"a graph needs {needed / 2**30:.2f} GiB in addition to the memory of calls without a graph, and "
+            f"{available / 2**30:.2f} GiB are available. Remedy: use smaller batches"
+        )
 
     def _record_of_call(self, structure: Any, tensors: list[torch.Tensor]) -> CallRecord | None:
         """Returns the record of calls with such arguments, or None if they get no graph because of their shapes."""
@@ -373,6 +401,9 @@ class CapturedStep(Wrapper):
             return call.copying
         if self._is_found_late():
             return None
+        if lacking := self._lacking_memory(call):
+            call.reason = lacking
+            return None
         made = self._capture(call, args, kwargs, tensors, reads_arguments)
         if made is not None and reads_arguments:
             call.by_address[addresses] = made
@@ -428,6 +459,9 @@ class CapturedStep(Wrapper):
                 reason = ". ".join([reason, *problems]) if reason else ""
         if not reason:
             self.graphs += 1
+            if call.allocations is not None:
+                self._graphs.memory.add(call.allocations)
+                self.memory_bytes = self._graphs.memory.bytes
             self._state.keep_optimizer_states()
             self._shapes.setdefault(call.variant, call.shapes)
             return graph
@@ -526,6 +560,7 @@ class CallRecord:
     def __init__(self, variant: Any, shapes: Any, checks: int) -> None:
         self.variant, self.shapes, self.checks = variant, shapes, checks
         self.warmed = 0
+        self.allocations: Events | None = None  # of a call without a graph
         self.is_eager = False
         self.reason = ""  # why the last capture failed
         self.seen: set[tuple[int, ...]] = set()  # addresses of arguments

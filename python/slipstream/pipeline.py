@@ -132,6 +132,13 @@ class Pipeline:
         """With plan="auto", why that plan was chosen. "" before, and with other plans."""
         return "" if isinstance(self._choice, str) else self._choice.reason
 
+    @property
+    def graph_memory_bytes(self) -> int:
+        """With graphs=True, the predicted number of bytes that the graphs of all stages reserve on the GPU, in addition
+        to the memory of the stages without graphs. It is known after three batches; 0 before, and without graphs."""
+        functions = [stage.function for stage in self.stages]
+        return sum(each.memory_bytes for each in functions if isinstance(each, StageGraphs))
+
     def __len__(self) -> int:
         return len(self.loader)  # type: ignore[arg-type]
 

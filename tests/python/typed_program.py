@@ -14,3 +14,4 @@ images = [chain(torch.zeros(16, 3, 8, 8), sample_ids=ids) for ids in (torch.aran
 model = torch.nn.Linear(1, 1)
 report = ss.doctor(torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.zeros(2))), print, state=model)
 step: ss.CapturedStep = ss.capture(model, modules=[model], optimizers=[torch.optim.SGD(model.parameters())])
+memory_bytes: int = step.memory_bytes + ss.Pipeline([], graphs=True).graph_memory_bytes
