@@ -447,7 +447,6 @@ class CapturedStep(Wrapper):
         except Exception as error:
             reason = _cuda_graphs.describe_failure(error)
         finally:
-            self._last_grads = []  # the capture may have chosen other memory
             # Weights that autocast has converted during the capture are in the memory of the graph.
             torch.clear_autocast_cache()
             for parameter, grad in zip(self._state.parameters, before, strict=True):

@@ -309,6 +309,50 @@ def test_replay_after_the_memory_was_freed_is_found(device, graphs, loop):
         report.raise_if_failed()
 
 
+@pytest.mark.parametrize("device", ["cuda"], indirect=True)
+def test_freed_memory_of_a_shared_pool_is_not_stale(device, graphs):
+    """A graph reads the result of another one in the same pool, which remains reserved."""
+    def make_run():
+        encoder, decoder, optimizer, data = make_training(device)
+        static = torch.zeros(32, 16, device=device)
+        first, hidden = captured(lambda: encoder[0](static), device)
+        second, features = captured(lambda: encoder[2:](hidden), device, first.pool())
+        del hidden
+
+        def run():
+            for batch in data:
+                static.copy_(batch)
+                first.replay()
+                second.replay()
+                yield train(decoder, optimizer, features)
+
+        return run
+
+    report = ss.verify(make_run, schedules=8)
+    assert report.passed, report.text()
+
+
+def test_captured_step_copies_its_arguments(device, graphs):
+    """Otherwise, the addresses of the arguments would decide which graph is replayed."""
+    steps = []
+
+    def make_run():
+        encoder, decoder, optimizer, data = make_training(device, 12)
+        buffers = [torch.zeros(32, 16, device=device) for _ in range(2)]
+        step = ss.capture(lambda x: train(decoder, optimizer, encoder(x)), slots=2)
+        steps.append(step)
+
+        def run():
+            for number, batch in enumerate(data):
+                yield step(buffers[number % 2].copy_(batch))
+
+        return run
+
+    report = ss.verify(make_run, schedules=2)
+    assert report.passed, report.text()
+    assert {(step.graphs, step.replays) for step in steps} == {(1, 9)}
+
+
 def test_captured_step_whose_weights_were_replaced_raises(device, graphs):
     def make_run():
         encoder, decoder, optimizer, data = make_training(device)
