@@ -31,14 +31,18 @@ class StageGraphs(CapturedStep):
 
     def __init__(self, name: str, function: Callable[..., Any], device: str) -> None:
         self._stage, self._device = name, torch.device(device)
-        # The pipeline checks in each iteration that this module does not change, in less time than CapturedStep.
         self._module = first_module(function)
+        self._is_checked = False  # whether the pipeline checks in each iteration that the module does not change
         self._uses_random_numbers = False
         # A graph for each address would save only the copy of the input, which is short compared with the stage.
         super().__init__(function, (), (), "eager", (), warmup=3, checks=2, slots=0)
 
-    def begin(self) -> None:
-        """Called before each epoch: frees graphs of a module that was moved or replaced since the epoch before."""
+    def begin(self, is_pipelined: bool) -> None:
+        """Called before each epoch: frees graphs of a module that was moved or replaced since the epoch before.
+
+        is_pipelined: True means that changes of a module during the epoch are errors. The pipeline finds them in less
+            time than this object."""
+        self._is_checked = is_pipelined and self._module is not None
         if self._searches == 0:
             self._renew()
         elif self._state.changed() or not self._make_state().refers_to_same_objects(self._state):
@@ -52,12 +56,12 @@ class StageGraphs(CapturedStep):
         return _cuda_graphs.make_graphs(self._device, (), uses_default_generator=False)
 
     def _check_state(self) -> None:
-        if self._searches == 0 or (self._module is None and self._state.changed()):
+        if self._searches == 0 or (not self._is_checked and self._state.changed()):
             self.reset()
             self._renew()
 
     def _variant(self) -> tuple[Any, tuple[Any, ...]]:
-        modes = self._state.modes() if self._module is None else ()
+        modes = () if self._is_checked else self._state.modes()
         return (modes, torch_modes(self._device.type)), ()
 
     def _run(self, args: Any, kwargs: Any) -> Any:

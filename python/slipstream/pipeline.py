@@ -177,7 +177,7 @@ class Pipeline:
             return iter(())
         for stage in self.stages:
             if isinstance(stage.function, StageGraphs):
-                stage.function.begin()
+                stage.function.begin(is_pipelined=self._choice == "pipelined")
         if not isinstance(self.loader, DataLoader):
             return self._foreign_iteration()
         return self.loader._pass(self.stages, self.run_ahead, self._choice)

@@ -107,6 +107,33 @@ def test_moved_stage_gets_new_graphs_in_the_next_epoch(device, graphs, is_method
     assert count_graphs(pipe) == [1]
 
 
+@pytest.mark.parametrize("is_moved", [True, False])
+def test_changed_stage_of_a_serial_plan_gets_a_new_graph(device, graphs, is_moved):
+    """Without graphs, each batch of a serial plan uses the module as it is then."""
+    def run(**options):
+        encode, found = make_encoder(device), []
+        pipe = ss.Pipeline(data(12), [("encode", encode)], device, plan="serial", **options)
+        for number, batch in enumerate(pipe):
+            found.append([each.cpu() for each in batch])
+            if number == 7:
+                encode.double().float() if is_moved else setattr(encode, "4", nn.Linear(4 * 36, 5))
+                encode.to(device).eval().requires_grad_(False)
+                nn.init.constant_(encode[4].weight, 0.25)
+                nn.init.zeros_(encode[4].bias)
+        return found
+
+    assert_same(run(graphs=True), run())
+
+
+def test_changed_stage_of_a_pipelined_plan_is_an_error(device, graphs):
+    encode = make_encoder(device)
+    pipe = ss.Pipeline(data(12), [("encode", encode)], device, graphs=True)
+    with pytest.raises(ss.Error, match="stage 'encode' runs ahead of the loop body, but one of its weights"):
+        for number, _ in enumerate(pipe):
+            if number == 7:
+                encode.double().float()
+
+
 def test_replaced_variable_of_a_stage_is_used_in_the_next_epoch(device, graphs):
     encode = make_encoder(device)
     pipe = ss.Pipeline(data(), [("encode", lambda x: encode(x))], device, graphs=True)
