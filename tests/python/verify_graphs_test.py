@@ -310,6 +310,27 @@ def test_replay_after_the_memory_was_freed_is_found(device, graphs, loop):
 
 
 @pytest.mark.parametrize("device", ["cuda"], indirect=True)
+def test_graphs_of_the_compiler_are_not_stale(device, graphs):
+    """PyTorch frees and reuses the memory of these graphs by its own rules."""
+    def make_run():
+        torch.compiler.reset()
+        encoder, decoder, optimizer, data = make_training(device)
+        body = torch.compile(decoder, mode="reduce-overhead")
+
+        def run():
+            for batch in data:
+                torch.compiler.cudagraph_mark_step_begin()
+                with torch.no_grad():
+                    features = encoder(batch.to(device))
+                yield train(body, optimizer, features).clone()
+
+        return run
+
+    report = ss.verify(make_run, schedules=1)
+    assert report.verdict != "stale_graph" and report.replays == 0, report.text()
+
+
+@pytest.mark.parametrize("device", ["cuda"], indirect=True)
 def test_freed_memory_of_a_shared_pool_is_not_stale(device, graphs):
     """A graph reads the result of another one in the same pool, which remains reserved."""
     def make_run():
