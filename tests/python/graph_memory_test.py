@@ -146,7 +146,7 @@ def test_prediction_agrees_with_the_memory_that_is_reserved(device, graphs, widt
 
 @pytest.mark.parametrize("device", ["cuda"], indirect=True)
 def test_history_that_the_program_records_is_kept(device, graphs):
-    torch.cuda.memory._record_memory_history("all", max_entries=1000)
+    torch.cuda.memory._record_memory_history("all", context=None, max_entries=1000)
     try:
         step = ss.capture(make_step(device))
         for _ in range(WARMUP + 2):

@@ -121,9 +121,11 @@ class Delayed:
         graph, number = str(contents.function), contents.operations
         seconds = self.scale * self.schedule.delay_in_graph(graph, number)
         if device is not None and seconds > 0:
-            self.applied.append((graph, number))
             with torch.cuda.device(device):
-                torch.cuda._sleep(int(seconds * _CYCLES_PER_SECOND))  # type: ignore[no-untyped-call]
+                # Work on another stream, such as the default one on a thread of autograd's engine, would end the capture.
+                if torch.cuda.is_current_stream_capturing():
+                    self.applied.append((graph, number))
+                    torch.cuda._sleep(int(seconds * _CYCLES_PER_SECOND))  # type: ignore[no-untyped-call]
 
 
 def _delay(operation: Operation, seconds: float) -> None:
