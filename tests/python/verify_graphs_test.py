@@ -13,6 +13,7 @@ import recorded_graphs
 import torch
 from recorded_graphs import RecordedGraph, make_recorded_graphs
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import slipstream as ss
 from slipstream import _cuda_graphs
@@ -64,6 +65,38 @@ def captured(function, device, pool=None, keeps_memory=True):
         with torch.cuda.graph(graph, pool=pool):
             output = function()
     return graph, output
+
+
+class Capture(TorchDispatchMode):
+    """Adds the operations of a block to the contents of a graph."""
+
+    def __init__(self):
+        super().__init__()
+        self.contents = observed.GraphContents("/folder/train.py:7 in run", is_on_device=False)
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        self.contents.add(func, args, kwargs or {}, result)
+        return result
+
+
+def test_reads_and_writes_of_a_graph_are_those_of_its_operations():
+    weight, counter, buffer, unused = (torch.full((2,), float(i)) for i in range(4))
+    with Capture() as capture:
+        hidden = weight.view(2) * 2
+        counter.add_(1)
+        buffer.copy_(hidden)
+        output = buffer + 1  # reads what the graph has written
+        unused.view(1, 2)
+        del hidden
+    contents = capture.contents
+    addresses = [sorted(each.data_ptr() for each in tensors) for tensors in (contents.reads(), contents.writes())]
+    assert addresses[0] == sorted([weight.data_ptr(), counter.data_ptr()])
+    assert addresses[1] == sorted([counter.data_ptr(), buffer.data_ptr(), output.data_ptr()])
+    assert contents.freed({}) == [] and str(contents.function) == "CUDA graph [captured at train.py:7]"
+    del weight
+    assert contents.freed({}) == ["float32[2]"]
+    assert torch.equal(contents.reads()[0], counter)
 
 
 class Side:

@@ -215,6 +215,22 @@ def test_delays_depend_only_on_seed_and_operation_site():
     assert kinds == {"streams", "copies", "operations", "everything", "threads"}
 
 
+def test_delays_inside_graphs_stay_within_the_budget():
+    replays, kinds = 30, set()
+    size = Size(operations=100, on_device=100, copies=10, threads=1, replays=replays, replayed=40 * replays)
+    totals = []
+    for seed in range(40):
+        schedule = Schedule(seed, size)
+        delays = [schedule.delay_in_graph("graph", number) for number in range(40)]
+        assert delays == [Schedule(seed, size).delay_in_graph("graph", number) for number in range(40)]
+        totals.append(replays * sum(delays))
+        kinds |= {schedule.kind} if any(delays) else set()
+        only = Schedule(seed, size, [("graph", 7), ("main", 3)])
+        assert not any(only.delay_in_graph("graph", number) for number in range(40) if number != 7)
+        assert only.delay_in_graph("graph", 7) == delays[7]
+    assert kinds == {"operations", "everything"} and 0 < sum(totals) / len(totals) < 0.5
+
+
 def test_streams_of_threads_are_delayed_separately():
     size, pairs = Size(operations=200, on_device=200, copies=20, threads=2), set()
     for seed in range(100):
