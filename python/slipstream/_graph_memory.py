@@ -48,14 +48,15 @@ def reserved_bytes(calls: Sequence[Events]) -> int:
     """Returns the number of bytes that a new pool reserves for these calls, one after the other. Allocations that a call
     does not free stay; frees of other memory are ignored."""
     pools = _Pool(is_small=True), _Pool(is_small=False)
-    for call, events in enumerate(calls):
-        for address, size in events:
-            if size < 0:
-                for pool in pools:
-                    pool.free((call, address))
-            else:
-                size = max(_SMALLEST, -(-size // _SMALLEST) * _SMALLEST)
-                pools[size > _MOST_SMALL].allocate((call, address), size)
+    # The next call may get the same address again for other memory.
+    every = [((call, address), size) for call, events in enumerate(calls) for address, size in events]
+    for key, size in every:
+        if size < 0:
+            for pool in pools:
+                pool.free(key)
+        else:
+            size = max(_SMALLEST, -(-size // _SMALLEST) * _SMALLEST)
+            pools[size > _MOST_SMALL].allocate(key, size)
     return sum(pool.reserved for pool in pools)
 
 

@@ -58,14 +58,14 @@ def _read_places(
     names, and elements of containers that are in such a place. Loops often assign to others, such as the last loss or
     the best model."""
     found: dict[tuple[int, str], tuple[str, _Read, Any]] = {}
+    every = [(id(holder), name, read) for holder, own in places for name, read in own]
     reached, before = {id(function)}, 0
     while len(reached) != before:
         before = len(reached)
-        for holder, own in places:
-            for name, read in own:
-                if name in used or (name.startswith(("[", "__", "func")) and id(holder) in reached):
-                    found[id(holder), name] = (name, read, content := read())
-                    reached.add(id(content))
+        for holder, name, read in every:
+            if name in used or (holder in reached and name.startswith(("[", "__", "func"))):
+                found[holder, name] = (name, read, content := read())
+                reached.add(id(content))
     return list(found.values())
 
 
