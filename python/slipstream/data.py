@@ -93,7 +93,8 @@ class DataLoader:
         on_bad_sample (str, default "stop"): "stop" raises Error for a sample that cannot be loaded. "skip" uses the
             next good sample instead. With a sampler, and in an evaluation order (no shuffle, no drop_last, one
             process), bad samples are left out instead, so that each good one counts once, and some batches are
-            smaller. A warning after an epoch names new bad samples, and the attribute `skipped` has all of them.
+            smaller. After an epoch with new bad samples, a warning names up to five of these. The attribute
+            `skipped` has all bad samples.
         decode (str, default "tolerant"): "tolerant" accepts files that libjpeg-turbo or libpng can read with a
             warning, such as one with extra bytes before a JPEG's end marker, with the pixels that these libraries
             return. "strict" treats such a file as a bad sample.
@@ -212,7 +213,8 @@ class DataLoader:
         self.num_workers: int = arguments.num_workers
         self.sampler, self.batch_sampler = _samplers(arguments)
         _warn_of_many(self.num_workers)
-        self._reported_skipped, self._skips = 0, on_bad_sample == "skip"
+        self._reported_skipped: set[str] = set()
+        self._skips = on_bad_sample == "skip"
         self._reported_full = False
         self._order = self._make_order(arguments)
         self._loading = self._make_loading(arguments, context)
@@ -372,13 +374,15 @@ class DataLoader:
 
         stacklevel: as in warnings.warn(), for the line of the loop."""
         skipped = self.skipped
-        if len(skipped) <= self._reported_skipped:
+        new = [name for name in skipped if name not in self._reported_skipped]
+        if not new:
             return
-        self._reported_skipped = len(skipped)
-        names = ", ".join([*skipped][:_MOST_NAMES]) + (", ..." if len(skipped) > _MOST_NAMES else "")
+        share = f", of which {len(new)} are new" if self._reported_skipped else ""
+        self._reported_skipped.update(new)
+        names = ", ".join(new[:_MOST_NAMES]) + (", ..." if len(new) > _MOST_NAMES else "")
         warnings.warn(
-            f"skipped {len(skipped)} bad of {len(self.dataset)} samples: {names} (loader.skipped has the reasons). "
-            f"The first: {next(iter(skipped.values()))}",
+            f"skipped {len(skipped)} bad of {len(self.dataset)} samples{share}: {names} (loader.skipped has the "
+            f"reasons). The first: {skipped[new[0]]}",
             stacklevel=stacklevel,
         )
 

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 import copy
 import pickle
 import threading
+import warnings
 
 import numpy
 import pytest
@@ -285,6 +286,29 @@ def test_bad_sample_raises_unless_skipped(tmp_path, photos):
     assert warned[0].filename == __file__  # the line of the loop
     with pytest.raises(ss.Error, match="batch 3: all its samples are bad, the first: "):
         list(ss.DataLoader(folder(tmp_path), 1, on_bad_sample="skip"))
+
+
+def test_warning_after_an_epoch_names_only_bad_samples_that_are_new(tmp_path, photos):
+    (tmp_path / "a").mkdir()
+    good = (photos / "class0" / "000000.jpg").read_bytes()
+    for i in range(12):
+        (tmp_path / "a" / f"{i:02}.jpg").write_bytes(good if i != 3 else b"no image")
+    loader = ss.DataLoader(folder(tmp_path), 4, on_bad_sample="skip")
+
+    def warning():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            list(loader)
+        return [str(each.message) for each in caught]
+
+    first = warning()
+    assert len(first) == 1 and "skipped 1 bad of 12 samples: " in first[0] and "a/03.jpg" in first[0]
+    for i in range(4, 10):
+        (tmp_path / "a" / f"{i:02}.jpg").write_bytes(b"no image")
+    second = warning()
+    assert len(second) == 1 and "skipped 7 bad of 12 samples, of which 6 are new: " in second[0]
+    assert all(f"a/{i:02}.jpg" in second[0] for i in range(4, 9)) and ", ... (loader.skipped" in second[0]
+    assert "a/03.jpg" not in second[0] and warning() == []
 
 
 def test_skipped_bad_samples_are_left_out_on_each_device(tmp_path, photos, device):
