@@ -51,6 +51,8 @@ _OF_TORCHVISION: _Forms = {
     "RandomAdjustSharpness": lambda t: _T.RandomAdjustSharpness(t.sharpness_factor, t.p),
     "RandomAutocontrast": lambda t: _T.RandomAutocontrast(t.p),
     "RandomEqualize": lambda t: _T.RandomEqualize(t.p),
+    "RandomApply": lambda t: _T.RandomApply(_contained(t), t.p),
+    "RandomChoice": lambda t: _T.RandomChoice(_contained(t), t.p),
     "RandAugment": lambda t: _T.RandAugment(
         t.num_ops, t.magnitude, t.num_magnitude_bins, t.interpolation, t.fill
     ),
@@ -128,6 +130,16 @@ def equivalent_chain(parts: Sequence[Any]) -> _T.Compose:
 
 
 _CONVERT_TO_FLOAT = (_T.ToDtype, _T.ToTensor, _T.Normalize)
+# Native transforms that change the size of images, or whose equivalence depends on the dtype of images.
+_NOT_IN_CONTAINERS = (
+    *_CONVERT_TO_FLOAT,
+    _T.ToImage,
+    _T.Resize,
+    _T.CenterCrop,
+    _T.RandomCrop,
+    _T.Pad,
+    _T.RandomResizedCrop,
+)
 
 
 def native_form(part: Any) -> _T.Transform | None:
@@ -172,6 +184,19 @@ def _dtype_conversion(dtype: Any, scale: bool) -> _T.Transform:
     if dtype is not torch.float32:
         raise TypeError("images can be converted only to float32")
     return _T.ToDtype(scale=scale)
+
+
+def _contained(container: Any) -> list[_T.Compose]:
+    """Returns the native equivalents of the transforms in a RandomApply or RandomChoice. Raises TypeError if one has
+    none, or changes the size or the dtype of images: the native containers refuse that, torchvision's do not."""
+    chains = []
+    for each in container.transforms:
+        found = [native_form(part) for part in split_transform(each)]
+        forms = [form for form in found if form is not None and not isinstance(form, _NOT_IN_CONTAINERS)]
+        if len(forms) < len(found):
+            raise TypeError("a transform in it has no native equivalent inside of a container")
+        chains.append(_T.Compose(forms))
+    return chains
 
 
 def _target_size(part: Any) -> Any:

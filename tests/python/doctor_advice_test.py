@@ -251,6 +251,36 @@ def test_transform_with_arguments_that_have_no_native_equivalent_has_no_native_f
     assert advice.native_form(theirs) is None
 
 
+JITTER, BLUR, FLIP = v2.ColorJitter(brightness=0.5), v2.GaussianBlur(3), v2.RandomHorizontalFlip(1)
+T = ss.transforms
+CONTAINERS = [
+    (v2.RandomApply([JITTER, v2.Compose([BLUR, FLIP])], p=0.3), lambda forms: T.RandomApply(forms, 0.3)),
+    (v1.RandomApply(torch.nn.ModuleList([JITTER, BLUR, FLIP])), lambda forms: T.RandomApply(forms, 0.5)),
+    (v2.RandomApply([v2.RandomApply([JITTER, BLUR], p=1.0), FLIP]),
+     lambda forms: T.RandomApply([T.RandomApply(forms[:2], 1.0), forms[2]])),
+    (v2.RandomChoice([JITTER, v2.Compose([BLUR, FLIP])], p=[1, 3]),
+     lambda forms: T.RandomChoice([forms[0], T.Compose(forms[1:])], [0.25, 0.75])),
+    (v1.RandomChoice([JITTER, BLUR, FLIP]), lambda forms: T.RandomChoice(forms)),
+]
+
+
+@pytest.mark.parametrize("theirs, ours", CONTAINERS, ids=["apply", "apply of v1", "nested", "choice", "choice of v1"])
+def test_random_container_is_converted_with_its_transforms(theirs, ours):
+    forms = [advice.native_form(each) for each in (JITTER, BLUR, FLIP)]
+    assert ss.from_torchvision(theirs)._steps == ours(forms)._steps
+
+
+@pytest.mark.parametrize("container", [v1.RandomApply, v2.RandomApply, v1.RandomChoice, v2.RandomChoice])
+@pytest.mark.parametrize("inner", [
+    v2.CenterCrop(4), v2.Resize(4), v2.RandomCrop(4), v2.RandomResizedCrop(4), v2.Pad(1), v2.Normalize([0.5], [0.5]),
+    v2.ToDtype(torch.float32, scale=True), v2.ToDtype(torch.uint8), v2.ToImage(), v2.RandomRotation(9, expand=True),
+    v2.RandomApply([v2.CenterCrop(4)]), double,
+], ids=lambda each: type(each).__name__)
+def test_container_with_transform_that_changes_size_or_dtype_stays_in_python(container, inner):
+    theirs = container([JITTER, inner])
+    assert ss.from_torchvision(theirs)._steps == [theirs]
+
+
 def test_parts_without_native_form_remain_functions_in_python():
     rotation, own = v2.RandomRotation(9, expand=True), Normalize()
     assert ss.from_torchvision(v2.Compose([v2.CenterCrop(4), rotation, own]))._steps[1:] == [rotation, own]
@@ -268,7 +298,6 @@ def test_conversion_to_uint8_is_left_out_only_if_images_are_uint8():
         assert ss.from_torchvision(v2.Compose([before, v2.CenterCrop(4), to_uint8]))._steps[-1] is to_uint8
 
 
-JITTER = v2.ColorJitter(brightness=0.5)
 CHAINS = [
     ([v2.Normalize([0.5] * 3, [0.5] * 3), v2.CenterCrop(4)], ("CenterCrop", "Normalize")),
     ([v2.Resize(16), JITTER, v2.ToDtype(torch.float32, True), v2.RandomCrop(4)], ("RandomCrop", "ColorJitter")),
