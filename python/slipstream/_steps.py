@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -39,7 +40,7 @@ def checked_function(given: Any) -> Function:
         name = type(each).__name__
         if name in _OVER_BATCH.values() and is_of_torchvision(each):
             raise _native.Refused(
-                f"torchvision's {name} mixes whole batches, but functions in a chain get one image: give "
+                f"torchvision's {name} mixes whole batches, but functions in a Compose get one image: give "
                 f"slipstream.transforms.{name}(alpha=...) as the last transform"
             )
         if name in ("ToTensor", "PILToTensor") and is_of_torchvision(each):
@@ -98,6 +99,12 @@ def nested_steps(container: str, transforms: Iterable[Any]) -> list[list[dict[st
             )
         nested.append(list(steps))
     return nested
+
+
+def with_class_name(message: str, op: str, name: str) -> str:
+    """Returns the message of a refused step with the name of its class in place of its position in a file."""
+    _, _, problems = message.partition("cannot be read:\n")
+    return re.sub(rf"^ *transforms\[0\](: {op}: |: |\.)", f"{name}: ", problems, flags=re.M) or message
 
 
 def steps_to_json(steps: Sequence[Mapping[str, Any]]) -> str:

@@ -28,6 +28,7 @@ from ._steps import (
     refuse_after_batch,
     refuse_over_batch,
     tensor_conversion,
+    with_class_name,
 )
 from ._transform_parts import display_name
 
@@ -52,7 +53,10 @@ class Transform:
         given = {key: plain(key, value) for key, value in keys.items() if value is not None}
         step = {"op": op} | given
         self._steps = [step]
-        self._native_chain()  # parses the step at once, so that invalid arguments are refused here
+        try:
+            self._native_chain()  # parses the step at once, so that invalid arguments are refused here
+        except _native.Refused as error:
+            raise _native.Refused(with_class_name(str(error), op, type(self).__name__)) from None
 
     def __call__(
         self,
@@ -93,8 +97,8 @@ class Transform:
         self._refuse_images(images)
         if not all(isinstance(step, dict) for step in self._steps):
             raise _native.Refused(
-                "functions in Python are applied to single samples, by slipstream.DataLoader: give the chain to a data "
-                "set, or call its parts one after the other"
+                "functions in Python are applied to single samples, by slipstream.DataLoader: give the Compose to a "
+                "data set, or call its parts one after the other"
             )
         chain = self._native_chain()
         if sample_ids is None:
@@ -186,7 +190,7 @@ class Compose(Transform):
             if isinstance(each, Transform):
                 if type(each).__call__ is not Transform.__call__:
                     raise _native.Refused(
-                        f"{type(each).__name__} defines its own __call__(), which a chain does not call: give a "
+                        f"{type(each).__name__} defines its own __call__(), which Compose does not call: give a "
                         "function of an image (channels x height x width) in addition to the transform from which it "
                         "is derived"
                     )

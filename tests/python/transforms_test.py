@@ -149,6 +149,25 @@ def test_matrix_may_be_nine_numbers_or_three_rows():
         T.ConvertColor([[1, 2], [3, 4]])
 
 
+@pytest.mark.parametrize("make, message", [
+    (lambda: T.GaussianBlur(65), "GaussianBlur: kernel_size is 65; it must be odd, 1 to 63"),
+    (lambda: T.GaussianBlur((3, 5)), "GaussianBlur: kernel_size is 3 and 5; the two must be equal"),
+    (lambda: T.RandomRotation(9, "bicubic"), "RandomRotation: the interpolation must be nearest or bilinear"),
+    (lambda: T.RandomApply([T.MixUp()]), "RandomApply: 'mixup' works on whole batches"),
+])
+def test_message_about_an_argument_begins_with_the_name_of_the_class(make, message):
+    with pytest.raises(ss.Refused) as raised:
+        make()
+    assert str(raised.value).startswith(message)
+
+
+def test_all_problems_of_a_transform_are_reported_with_its_name():
+    with pytest.raises(ss.Refused) as raised:
+        T.GaussianBlur(0.5, "wide")
+    problems = str(raised.value).split("\n")
+    assert len(problems) == 2 and all(each.startswith("GaussianBlur: ") for each in problems)
+
+
 def test_grayscale_to_one_channel_is_refused():
     with pytest.raises(ss.Refused, match="num_output_channels is 1; it must be 3"):
         T.Grayscale()
