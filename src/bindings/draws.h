@@ -15,11 +15,10 @@
 
 namespace slipstream {
 
-/// Makes fork() safe for worker processes. If a thread holds a mutex at a fork, the child waits for
-/// it indefinitely, because the child does not have that thread. Every worker process needs two
-/// such objects of PyTorch. One is the default generator of the CPU: a fork handler holds its mutex
-/// during each later fork. The other is the choice of kernels for this processor, which PyTorch
-/// makes only once: this call triggers it. Call it once.
+/// Makes fork() safe for worker processes. A mutex that another thread holds during fork() stays
+/// locked in the child. Two mutexes of PyTorch matter: that of the default CPU generator, which a
+/// fork handler now acquires before each fork, and that of the CPU kernel selection, which this
+/// function triggers in advance. Call it once.
 void prepare_for_forks();
 
 /// The CPU times of Python's other threads, which may also use the random generators.

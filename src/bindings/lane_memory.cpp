@@ -105,7 +105,8 @@ bool LaneMemory::is_overwritten_by(const at::Tensor& tensor, bool is_strict) {
     if (piece.content)
       // The digest of a sample can miss a write, which the version counter then shows.
       return !piece.content->is_still_at(piece.begin) || (is_written && piece.content->is_sample());
-    // Without a digest of this tensor, the next tensor, which has one, shows the write.
+    // The contents of this tensor were not recorded. A write is found by the version counter now,
+    // or by the recorded contents of the next batch.
     if (tensor.is_cpu()) return is_written;
     // Two storages over the same memory have separate version counters, so a write cannot be
     // excluded.

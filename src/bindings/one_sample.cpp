@@ -68,7 +68,8 @@ struct CalledOp {
   }
 };
 
-/// A data set of images that already exist, which it returns as the sample of one number.
+/// A data set with one sample, the given images. Only index `number` is read, so that random
+/// transforms use the random numbers of that sample.
 class GivenImages final : public Dataset {
  public:
   GivenImages(const std::vector<at::Tensor>& images, std::size_t number) : number_(number) {

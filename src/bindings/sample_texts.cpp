@@ -21,7 +21,8 @@ std::vector<std::string> SampleTexts::take(const std::byte* places, std::size_t 
   for (std::size_t i = 0; i < batch_size; ++i) {
     std::memcpy(&place, places + i * sizeof(place), sizeof(place));
     auto text = texts_.extract(place);
-    if (text.empty()) throw Error("the strings of a sample were already used by another batch");
+    if (text.empty())
+      throw Error("internal error: the strings of this sample were already moved to another batch");
     all.push_back(std::move(text.mapped()));
   }
   texts_.erase(texts_.begin(), texts_.lower_bound({place.epoch, 0}));

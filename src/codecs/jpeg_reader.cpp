@@ -99,7 +99,8 @@ void open(Reader& reader, std::span<const std::byte> file, const Header& header)
   set_source(reader, file);
   jpeg_read_header(&info, TRUE);
   if (info.image_height != header.stored[0] || info.image_width != header.stored[1]) {
-    // The output memory was allocated for the header that read_header() found.
+    // read_header() parsed this file before, and the output was allocated for its result. libjpeg
+    // found another size, so the output would not fit.
     fail(common(info), "it has two different headers");
   }
   const bool is_cmyk = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;

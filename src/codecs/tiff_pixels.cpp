@@ -63,7 +63,8 @@ void PixelConverter::convert(const std::uint16_t* samples, std::uint8_t* rgb) co
         is_cmyk ? (kWide - samples[c]) * (kWide - samples[3]) : color(samples, c, kMost) * kWide;
     const std::uint64_t drawn = value * (layout_.is_premultiplied ? kWide : alpha) +
                                 (kWide - alpha) * kWide * kPerLevel * background_[c];
-    // A single division rounds only once. Damaged premultiplied colors can exceed their alpha.
+    // Divides once, to round once. In a damaged file a premultiplied color can exceed its alpha, so
+    // the result is clamped.
     const std::uint64_t level = (drawn + kDivisor / 2) / kDivisor;
     rgb[c] = static_cast<std::uint8_t>(std::min<std::uint64_t>(level, 255));
   }

@@ -56,7 +56,7 @@ struct ScheduleProbe {
   bool skip_gate = false;
   /// Called on the lane immediately before (first = true) and after its work for a batch.
   std::function<void(std::size_t lane, std::uint64_t batch, bool first)> delay;
-  /// Checks the order of every slot access.
+  /// If set, checks the order of every slot access.
   OrderCheck* check = nullptr;
 };
 

@@ -46,7 +46,8 @@ void DiskStore::open(const std::string& manifest) {
   std::error_code ignored;
   fs::create_directories(dir_, error);
   if (fs::exists(dir_, ignored) && !fs::is_directory(dir_, ignored)) {
-    throw Refused("the disk cache '" + dir_.string() + "' is not a folder: name another");
+    throw Refused("the disk cache '" + dir_.string() +
+                  "' is not a folder: give the path of a folder");
   }
   if (error) return stop_at("make '" + dir_.string() + "'", error.value());
   try {

@@ -59,7 +59,7 @@ class HeaderText {
     }
     return values;
   }
-  /// Skips the list of a structured type. It may contain brackets and strings.
+  /// Skips the field list of a structured dtype. It may contain brackets and strings.
   void skip_list() {
     std::size_t depth = 0;
     do {

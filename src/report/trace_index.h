@@ -15,7 +15,7 @@ inline std::vector<const TraceRow*> find_rows(const TraceRecorder& trace, TraceR
   return rows;
 }
 
-/// Range of the events of a batch in a row: from first to last, inclusive.
+/// Indices of the first and the last event of a batch in one row of the trace.
 struct EventRange {
   std::size_t first = 0;
   std::size_t last = 0;

@@ -20,7 +20,8 @@ const double* find_score(const ScoreRow& row, const std::string& name) {
   return nullptr;
 }
 
-/// Describes the scores of an evaluation that did not compute the wanted one.
+/// Returns the error message if the evaluation did not compute the score that selects the best
+/// checkpoint.
 std::string missing_score(const ScoreRow& row) {
   std::vector<std::string> names;
   for (const auto& [name, value] : row.scores) names.push_back(name);

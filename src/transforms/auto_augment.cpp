@@ -109,7 +109,8 @@ void require_bins(std::string_view op, std::int64_t bins) {
                 "; it must be 2 to " + std::to_string(kMostBins));
 }
 
-/// An augmentation of a policy: its probability, and the index of its magnitude of ten.
+/// One augmentation of a policy: its kind, its probability, and its magnitude as an index from 0 to
+/// 9.
 struct PolicyStep {
   Augmentation kind;
   double probability;
