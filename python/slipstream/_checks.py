@@ -28,7 +28,7 @@ Indices = Iterable[int] | Array
 def check(problems: Iterable[str] = (), **numbers: tuple[Any, int] | tuple[Any, int, int]) -> None:
     """Raises Refused with all problems in one message, if there are any.
 
-    problems: sentences about other arguments.
+    problems: messages about arguments that the caller has already checked.
     numbers: maps the name of each argument that must be an integer to its value, the smallest allowed value and the
         largest one (by default 2**63 - 1)."""
     found = []

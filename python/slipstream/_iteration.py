@@ -31,7 +31,7 @@ class Loop(Protocol):
         ...
 
     def given(self) -> int:
-        """Returns the number of batches so far, including those for which an error was raised."""
+        """Returns the number of batches that next() has returned or raised an error for."""
         ...
 
     def loader_times(self) -> tuple[float, float]:
@@ -40,7 +40,7 @@ class Loop(Protocol):
         ...
 
     def lost(self) -> int:
-        """Returns the number of batches that were taken from the loader and not given."""
+        """Returns the number of batches that were read from the loader in advance and that next() has not returned."""
         ...
 
     def close(self) -> None: ...

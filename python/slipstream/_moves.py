@@ -14,7 +14,7 @@ _MOVE_IMAGES_ONLY = ("AutoAugment", "RandAugment", "TrivialAugmentWide")
 
 
 def refuse_moving_images_alone(fields: list[str], functions: Iterable[Callable[..., Any]]) -> None:
-    """Raises Refused if a torchvision transform moves pixels and the data set has fields that must move with them.
+    """Raises Refused if a torchvision transform changes the positions of pixels, and other fields must match them.
 
     fields: descriptions of the fields of a native data set that native transforms move together with its images."""
     theirs = movers_in(functions)

@@ -30,7 +30,10 @@ class NativeReading:
         self.source, self._release = source, release
 
     def refill(self, given: int) -> None:
-        """Called before each batch. `given`: number of batches that the loop has."""
+        """Called before each batch, so that subclasses can pass further batches to the loader. This class has nothing
+        to pass.
+
+        given: number of batches that next() has returned."""
 
     def close(self) -> None:
         self._release(self.source)

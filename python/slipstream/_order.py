@@ -178,9 +178,9 @@ class ComputedOrder:
         if others:
             theirs = ", ".join(f"{name}={shortened(state[name])}" for name in others)
             raise _native.Refused(
-                f"this state is of a loader with {theirs}, but this one has "
-                f"{', '.join(f'{name}={ours[name]}' for name in others)}: give the same data, seed, "
-                "shuffle and drop_last, and the same batch size of all processes together"
+                f"this state was saved by a loader with {theirs}, but this one has "
+                f"{', '.join(f'{name}={ours[name]}' for name in others)}: create the loader with the same data, seed, "
+                "shuffle and drop_last, and the same total batch size"
             )
         check(position=(state["position"], 0, EPOCHS * self._length - 1))
         self._seek(operator.index(state["position"]), True)
@@ -345,8 +345,8 @@ class ListedOrder:
         check(epoch=(state["epoch"], 0, EPOCHS - 1), batch=(state["batch"], 0))
         if self._seed.is_given and state["seed"] != self.seed():
             raise _native.Refused(
-                f"this state is of a loader with seed={state['seed']}, but this one has seed={self.seed()}: give the "
-                "same seed"
+                f"this state was saved by a loader with seed={state['seed']}, but this one has seed={self.seed()}: "
+                "create the loader with the same seed"
             )
         self._states.check(state["sampler"])
         self._seed.adopt(operator.index(state["seed"]))

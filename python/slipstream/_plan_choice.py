@@ -139,7 +139,7 @@ class AutoLoop:
         return self._given + self._owner.loop.given()
 
     def lost(self) -> int:
-        """Returns the number of batches that were taken from the loader and not given."""
+        """Returns the number of batches that were read from the loader in advance and that next() has not returned."""
         return self._owner.loop.lost()
 
     def close(self) -> None:

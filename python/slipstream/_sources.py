@@ -56,8 +56,8 @@ class _Queue:
 
 
 class _Workers:
-    """The batches of a loader with worker processes. ready() returns true if the next one has arrived. The loop asks it
-    before it takes a batch in advance, so that a late batch does not delay earlier ones."""
+    """Iterator over the batches of a PyTorch loader with worker processes. The loop calls ready() before it reads a
+    batch in advance, so that a late batch does not delay batches that are already on the device."""
 
     _iterator: Any
 

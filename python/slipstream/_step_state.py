@@ -237,7 +237,8 @@ def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
 
 
 def _getter(group: dict[str, Any], rate: torch.Tensor | None) -> Callable[[Any], Any]:
-    """Returns a function that returns the numbers in a group, as a sequence."""
+    """Returns a function that reads the hyperparameters of a parameter group that are Python numbers, except a
+    learning rate that is a tensor, as a sequence."""
     keys = [key for key, value in group.items() if _is_plain(value) and not (key == "lr" and rate is not None)]
     # With one key, itemgetter would return the value instead of a tuple.
     return operator.itemgetter(*keys) if len(keys) > 1 else lambda group: [group[key] for key in keys]

@@ -39,7 +39,7 @@ def iterate_parts(function: Any) -> Iterator[Any]:
 
 
 def movers_in(functions: Iterable[Any]) -> list[str]:
-    """Returns the names of torchvision's transforms that move pixels, among `functions` and inside of containers."""
+    """Returns the names of torchvision's geometric transforms, among `functions` and inside of containers."""
     parts = (part for each in functions for part in iterate_parts(each))
     return list(dict.fromkeys(name for name in map(_mover, parts) if name))
 

@@ -384,7 +384,7 @@ def _add_groups(
             settings.add_group(params, lr, group.get("weight_decay"))
         except TypeError:
             rest = {name: value for name, value in group.items() if name != "params"}
-            raise _native.Refused(f"param_groups[{number}] has {rest}: give numbers") from None
+            raise _native.Refused(f"param_groups[{number}] has {rest}: lr and weight_decay must be numbers") from None
 
 
 def _group_parameters(group: Mapping[str, Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The parts of a chain of transforms of any library, and their names."""
+"""Splits a transform of any library into its parts, and names them."""
 
 from __future__ import annotations
 

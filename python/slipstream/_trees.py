@@ -77,8 +77,8 @@ def mapping_with(tree: Mapping[Any, Any], items: Mapping[Any, Any]) -> Any:
 
 
 def copied(tree: Any) -> Any:
-    """Returns a copy of an object. Mappings and lists in its attributes are copied, too, unless the class defines how
-    it is copied."""
+    """Returns a shallow copy of an object. Its dict and list attributes are copied, too, unless its class defines
+    `__copy__()`."""
     changed = copy.copy(tree)
     if isinstance(tree, dict) or hasattr(tree, "__copy__"):
         return changed

@@ -105,7 +105,8 @@ class Workers:
         return plain_state(self._job.dataset, self._job.steps)
 
     def describe(self, samples: int, skips: bool) -> tuple[str, Template]:
-        """Returns the structure of the first good sample, as text and as a template."""
+        """Loads the first good sample. Returns its structure as text, and as a template from which the parent process
+        rebuilds samples."""
         for index in range(samples):
             try:
                 form, _, template = self.pool.describe(index, self._job.seed).partition(b"\0")

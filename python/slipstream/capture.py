@@ -45,17 +45,17 @@ def capture(
             lists and mappings, and Python numbers and strings. What it returns is returned: tensors detached from the
             autograd graph and in new memory, other values as they were when the graph was recorded. It must
             not write to its arguments.
-        modules (sequence, default ()): modules that `step` uses. Needed only for modules that are not found in the
-            variables and attributes that the function refers to.
+        modules (sequence, default ()): modules that `step` uses but that are not found. Global and enclosing variables,
+            attributes, and elements of lists, tuples and mappings are searched.
         optimizers (sequence, default ()): optimizers that `step` uses, likewise.
-        new_shapes (str, default "eager"): "eager" runs calls whose tensors have other shapes than the first recorded
-            ones without a graph, such as those of a smaller last batch. "capture" records a graph for each shape.
+        new_shapes (str, default "eager"): "eager" records a graph only for the shapes of the first recorded call. Other
+            calls, such as one with a smaller last batch, run without. "capture" records a graph for each shape.
         generators (sequence, default ()): generators on the GPU that `step` uses, other than the default one.
         warmup (int, default 3): number of calls, at least 1, before a graph is recorded. They train as usual.
         checks (int, default 2): number of replays whose results are compared with those of `step`, run on the same
             state. 0 compares nothing.
-        slots (int, default 4): number of graphs that read the arguments where they are, for arguments that have the
-            same addresses again and again. Other arguments are copied first.
+        slots (int, default 4): maximum number of graphs that read a batch in place. If a loader reuses a few buffers,
+            each buffer gets its own graph. All other batches are first copied to the memory of one graph.
 
     The optimizers are changed on a GPU: `capturable` is set, and learning rates of Adam, AdamW and fused SGD become
     tensors on the device. Raises Refused for invalid arguments. Calls raise Error if a module was moved, a parameter

@@ -258,8 +258,8 @@ class DataLoader:
         loader is not native."""
         if not isinstance(self._loading, NativeLoading) or isinstance(self._order, StreamOrder):
             raise _native.Refused(
-                "this needs a slipstream.DataLoader that loads without Python for each batch: leave out collate_fn and "
-                "batch_size=None, use a map-style data set, and give num_workers of at least 1 if the data set or a "
+                "this slipstream.DataLoader makes its batches in Python, but the caller needs one that makes them without "
+                "Python: leave out collate_fn and batch_size=None, use a map-style data set, and give num_workers of at least 1 if the data set or a "
                 "transform is written in Python"
             )
         if isinstance(self._order, ComputedOrder):

@@ -201,8 +201,8 @@ class PythonDataset(Dataset):
             "image", or the first one in tuples and lists.
 
     Raises Refused for other data sets, such as an IterableDataset. A loader refuses a sample in which several fields
-    could be the image. It also refuses transforms that move pixels if another field has the height x width of the
-    image, because that field would not be moved.
+    could be the image. It also refuses geometric transforms if another field has the height x width of the
+    image, because that field would no longer match it.
     """
 
     def __init__(self, dataset: Any, transform: Transform | Function | None = None) -> None:

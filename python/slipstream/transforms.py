@@ -590,7 +590,7 @@ class RandomApply(Transform):
         transforms (sequence): transforms of this module. They must not change the size or the dtype of an image.
         p (float, default 0.5): probability of applying the transforms.
 
-    Raises Refused for functions in Python: for these, use torchvision's RandomApply as a function in Compose.
+    Raises Refused for Python functions: for these, use torchvision's RandomApply as a function in Compose.
 
     >>> T = ss.transforms
     >>> chain = T.RandomApply([T.GaussianBlur(3), T.RandomGrayscale()], p=0.1)
@@ -612,7 +612,7 @@ class RandomChoice(Transform):
         p (sequence of floats, default None): probabilities of the transforms. They are divided by their sum. None means
             equal probabilities.
 
-    Raises Refused for functions in Python: for these, use torchvision's RandomChoice as a function in Compose.
+    Raises Refused for Python functions: for these, use torchvision's RandomChoice as a function in Compose.
 
     >>> T = ss.transforms
     >>> chain = T.RandomChoice([T.CenterCrop(8), T.Resize((8, 8))], p=[0.2, 0.8])
@@ -641,7 +641,7 @@ class RandAugment(Transform):
         interpolation (str, default "nearest"): "nearest" or "bilinear".
         fill (default None): value outside of the image, in all channels, an integer from 0 to 255. None means 0.
 
-    Raises Refused in a data set with masks or boxes, because these would not be moved with the image.
+    Raises Refused in a data set with masks or boxes, because these would no longer match the image.
 
     >>> ss.transforms.RandAugment()(torch.zeros(1, 3, 8, 8, dtype=torch.uint8), sample_ids=[0]).shape
     torch.Size([1, 3, 8, 8])
@@ -676,7 +676,7 @@ class TrivialAugmentWide(Transform):
         interpolation (str, default "nearest"): "nearest" or "bilinear".
         fill (default None): as in RandAugment.
 
-    Raises Refused in a data set with masks or boxes, because these would not be moved with the image.
+    Raises Refused in a data set with masks or boxes, because these would no longer match the image.
     """
 
     def __init__(
@@ -701,7 +701,7 @@ class AutoAugment(Transform):
         interpolation (str, default "nearest"): "nearest" or "bilinear".
         fill (default None): as in RandAugment.
 
-    Raises Refused in a data set with masks or boxes, because these would not be moved with the image.
+    Raises Refused in a data set with masks or boxes, because these would no longer match the image.
     """
 
     def __init__(

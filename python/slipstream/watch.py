@@ -28,13 +28,14 @@ class WatchReport:
         seconds (float): time in iterations over the loader. Time between two epochs is not included.
         steps_per_second (float): `steps` divided by `seconds`; 0 if there are none.
         input_wait_share (float): share of `seconds` in which the device waited for input, 0 to 1.
-        waits (dict): maps each thing that the device waited for to its share of `seconds`, largest first. The values
-            sum up to `input_wait_share`. docs/python-watch.md lists the keys.
+        waits (dict): maps each reason for waiting, such as "worker_cpu", to its share of `seconds`, largest first.
+            The values sum up to `input_wait_share`. docs/python-watch.md lists the keys.
         batches_ready (float or None): number of ready batches when the loop requested one, mean over all steps. None
             if it is not known.
-        state (str): "warming_up", "fed" or "starving", after the last second or more of an epoch.
-        starvations (int): how often the loop began to starve.
-        starved_seconds (float): for how long it starved.
+        state (str): "warming_up", "fed" (input keeps up) or "starving" (the device waits for input), after the last
+            complete window of at least one second (docs/watch.md).
+        starvations (int): how often the state became "starving".
+        starved_seconds (float): how long the state was "starving".
     """
 
     steps: int

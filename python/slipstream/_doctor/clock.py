@@ -32,7 +32,7 @@ _running = _Running()
 
 
 def running_clock() -> Clock | None:
-    """Returns the clock of the sample that this thread makes; None if the doctor does not measure it."""
+    """Returns the clock that measures the sample being loaded on this thread; None if the doctor is not measuring."""
     return _running.clock
 
 

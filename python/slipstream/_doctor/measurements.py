@@ -173,8 +173,6 @@ class LevelMeasurements:
         whole = [size for size, end in zip(self.loaders.sizes, ends, strict=False) if end <= self._kept]
         return whole if len(whole) > 1 else [self.batch_size]
 
-    # The step
-
     def _try_step(self) -> None:
         """Runs the step twice and finds out whether it writes to its batch and whether it waits for the device. Its
         exceptions are raised with a note."""

@@ -33,10 +33,10 @@ class Port:
 
 
 def port(loaders: Loaders, parts: Parts, name: str, device: str, workers: int, kept: int = 0) -> Port:
-    """Returns a slipstream.DataLoader with the data set, the transforms and the batches of the user's loader.
+    """Returns a slipstream.DataLoader that gives the same batches as the user's loader, and code that creates it.
 
-    name: the variable that holds the user's loader, for the code.
-    kept: number of the first transforms that the data set still applies, in worker processes. The others run natively.
+    name: the user's variable for the loader, used in the code.
+    kept: the first `kept` transforms stay in the data set and run in worker processes. The others run natively.
 
     Raises Refused with the reason if there is no equivalent loader."""
     loader: Any = loaders.loader

@@ -242,7 +242,9 @@ class _Endless:
 
 
 def rebuilt(loader: Any, name: str, changed: dict[str, Any]) -> str:
-    """Returns code that creates a DataLoader with the settings of the user's loader and these changes."""
+    """Returns Python code that creates a DataLoader like `loader`, with the arguments in `changed` replaced.
+
+    name: the user's variable for the loader, used in the code."""
     arguments: dict[str, str] = {}
     is_stream = isinstance(loader.dataset, torch.utils.data.IterableDataset)
     if loader.batch_size is not None:  # with a batch_sampler, it is None
