@@ -199,7 +199,7 @@ int doctor(const DoctorVerb& verb, const Cli& cli) {
   const bool is_idle = fill_in(report, trainer, plan, verb, supposed, cli);
   std::cout << doctor_text(report);
   if (is_idle && !report.interrupted)
-    std::cout << "nothing to apply: no change that a plan can express is predicted to help\n";
+    std::cout << "nothing to apply: no change that a plan can contain is predicted to help\n";
   const int code = gate(report, verb, baseline);
   write_all({{&json, doctor_report_json(report)},
              {&html, doctor_html(report)},
@@ -220,7 +220,7 @@ void add_doctor(CLI::App& app, Cli& cli, Verb& chosen) {
       ->group(kMeasuringGroup);
   command
       ->add_flag("--apply", verb->apply,
-                 "Applies the changes that a plan can express and measures their gain")
+                 "Applies the changes that a plan can contain and measures their gain")
       ->group(kMeasuringGroup);
   command->add_option("--plan-out", verb->plan_out, "Writes the changed plan to this file")
       ->group(kOutputGroup);
