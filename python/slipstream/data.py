@@ -157,8 +157,8 @@ class DataLoader:
     >>> for epoch in range(3):
     ...     for images, labels in cached:
     ...         pass
-    >>> cached.cache_state["samples"], cached.cache_state["misses"]
-    (50, 50)
+    >>> cached.cache_state["samples"]
+    50
     """
 
     def __init__(
