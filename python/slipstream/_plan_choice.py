@@ -20,8 +20,8 @@ _MOST_TURNS = 40
 class PlanChoice:
     """The measurements of all iterations over a pipeline, and the plan that they lead to.
 
-    Batches are given in turns under both plans. The first turn does not count, because the first batches of a program
-    take longer, and neither do the first batches of each turn, which fill the stages.
+    The loop runs in turns, blocks of batches that alternate between both plans. The first turn is not counted, because
+    the first batches of a program take longer. Nor are the first batches of each turn, which fill the stages.
 
     plan: "auto" until both plans have been measured, then "serial" or "pipelined".
     reason: why it was chosen; "" before.
@@ -78,10 +78,10 @@ class _Clock:
 
 
 class AutoLoop:
-    """Gives the batches of one iteration, in turns under both plans until one is chosen.
+    """Iterator over the batches of one iteration, in turns that alternate between both plans until one is chosen.
 
-    make: returns the loop of a turn. Its arguments are the plan, the number of batches that were given before in this
-        iteration, and the number of batches of the turn."""
+    make: returns the loop of a turn. Its arguments are the plan, the number of batches that this iteration has returned
+        before, and the number of batches of the turn."""
 
     def __init__(
         self, make: Callable[[str, int, int], Pass | SerialLoop], choice: PlanChoice, device: str

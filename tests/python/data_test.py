@@ -116,7 +116,7 @@ def test_state_of_a_different_loader_is_refused(photos):
     assert state == {"position": 0, "batches_per_epoch": 7, "samples": 50, "global_batch_size": 8, "seed": 0,
                      "shuffle": False}
     with pytest.raises(ss.Refused, match="with batches_per_epoch=7, global_batch_size=8, but this one has "
-                                         "batches_per_epoch=5, global_batch_size=10: give the same data"):
+                                         "batches_per_epoch=5, global_batch_size=10: create the loader with the same data"):
         ss.DataLoader(folder(photos), 10).load_state_dict(state)
     with pytest.raises(ss.Refused, match="with seed=0, shuffle=False, but this one has seed=7, shuffle=True"):
         ss.DataLoader(folder(photos), 8, shuffle=True, seed=7).load_state_dict(state)
