@@ -28,7 +28,7 @@ from ._doctor.native import NativeLevelMeasurements, NativeLoaders
 from ._doctor.processes import ProcessLevelMeasurements, ProcessLoaders
 from ._doctor.routes import PipelineRoute, PlainRoute, Route
 from ._doctor.views import view
-from ._held_objects import callees
+from ._held_objects import Wrapper, callees
 from ._random_states import preserved_random_states
 from ._showing import show
 from ._stages import first_module
@@ -434,8 +434,10 @@ def _kept(loop: _Loop, common: Sequence[tuple[str, Any]] = ()) -> Iterator[list[
             yield not_restored
         finally:
             not_restored += guard.restore()
-            # Their graphs use states of optimizers that the step has created, and which were removed.
-            for wrapper in guard.wrappers:
+            # Their graphs use states of optimizers that the step has created, and which were removed. Those of stages
+            # were recorded on streams and in memory that only the doctor uses.
+            stages = [stage.function for stage in loop.route.stages if isinstance(stage.function, Wrapper)]
+            for wrapper in [*guard.wrappers, *stages]:
                 wrapper.reset()
             for each in not_restored:
                 warnings.warn(f"slipstream.doctor: {each}", RuntimeWarning, stacklevel=5)

@@ -108,6 +108,15 @@ def test_pipelines_can_share_a_module(trees, plan, names):
     assert [x.tolist() for x, _ in list(pipe)] == [[1.0 - i] * 2 for i in range(6)]
 
 
+def test_doctor_measures_a_stage_in_its_own_graphs(trees, monkeypatch):
+    monkeypatch.setattr("slipstream._doctor.measurements.isolate", _graph_trees.IsolatedStage)
+    static, seen = StaticModule(trees), set()
+    loader = torch.utils.data.DataLoader([x for x, _ in pairs()], batch_size=None)
+    ss.doctor(ss.Pipeline(loader, [("encode", static)], "cpu"), lambda x: seen.add(x.data_ptr()), budget=1)
+    assert seen and static.output.data_ptr() not in seen
+    assert static.containers is not trees.local.tree_manager_containers == {}
+
+
 class Stream:
     """Records for which streams it waits."""
 

@@ -12,6 +12,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from .. import _native, _trees
+from .._graph_trees import isolate
 from .advice import late_crop
 from .clock import COLLATING, Costs, in_order
 from .levels import CacheLevel, by_step, device_cost, find_groups, finding_waits, fresh, mean, page_locked
@@ -204,7 +205,7 @@ class LevelMeasurements:
         """Prepares the measurement of each stage alone, on batches that are on the device, and of the step alone."""
         batches = [self._moved(fresh(batch)) for batch in self._batches] if self.route.stages else []
         for stage in self.route.stages:
-            run = functools.partial(_run_stage, stage)
+            run = functools.partial(_run_stage, isolate(stage, self.device))
             self._stages.append((stage.name, TrainingRate(functools.partial(again, batches), run, self.device)))
             kept = _trees.mapped(batches[0], lambda x: x.clone() if isinstance(x, torch.Tensor) else x)
             staged = [run(batch) for batch in batches]
