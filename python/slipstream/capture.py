@@ -127,6 +127,7 @@ class CapturedStep(Wrapper):
         self._new_shapes, self._generators = new_shapes, generators
         self._warmup, self._checks, self._slots = warmup, checks, slots
         self._warned: set[str] = set()
+        self._reason = ""  # why calls ran without a graph
         self.graphs = self.replays = 0
         self._is_observed = False  # by a dispatch mode that sees replays
         self._number = -1  # of the current call
@@ -375,6 +376,7 @@ class CapturedStep(Wrapper):
         return ""
 
     def _warn(self, reason: str) -> None:
+        self._reason = reason
         self._say(f"{self._name()} runs without CUDA graph: {reason}")
 
     def _say(self, text: str) -> None:

@@ -19,11 +19,13 @@ from . import _native, data
 from ._blocks import contextmanager
 from ._checks import check, device_named
 from ._class_state import ClassStates
+from ._doctor.changes import add_changes
 from ._doctor.advice import rewrite, rewrite_native
 from ._doctor.levels import passing_counts_as_copying
 from ._doctor.measurements import LevelMeasurements
 from ._doctor.loaders import Loaders, copied_parts, generators_of_loader
-from ._doctor import trials
+from ._doctor import graph_trials, trials
+from ._doctor.graphs import all_launches_count
 from ._doctor.native import NativeLevelMeasurements, NativeLoaders
 from ._doctor.processes import ProcessLevelMeasurements, ProcessLoaders
 from ._doctor.routes import PipelineRoute, PlainRoute, Route
@@ -184,8 +186,8 @@ def doctor(
             of them, each with state_dict() and load_state_dict().
         try_out (bool, default True): also applies the best changes to copies of your objects and measures them, with a
             part of the budget: other workers, prefetching and pinning, a crop that is applied earlier,
-            slipstream.Pipeline, and native transforms in a slipstream.DataLoader. Has no effect for a
-            slipstream.DataLoader.
+            slipstream.Pipeline, native transforms in a slipstream.DataLoader, and CUDA graphs if the GPU waits for
+            launches. For a slipstream.DataLoader, only CUDA graphs are tried out.
         parts (list, default ()): functions and methods of the data set's code that are measured separately, each a
             function, a method, or the name of an attribute of the data set. They must be called on the thread that
             loads. To name a part of a function, use slipstream.part. Refused for a slipstream.DataLoader
@@ -217,15 +219,17 @@ def doctor(
     ]
     if isinstance(loader, Pipeline):
         options += [("plan", loop.route.plan), ("stages", ", ".join(stage.name for stage in loop.route.stages))]
+    # The only changes that are tried out for a slipstream.DataLoader are CUDA graphs.
+    trials_s = _TRIALS_SHARE * budget if try_out and (not loop.is_ours or loop.device.startswith("cuda")) else 0.0
+    budgets, names = (budget - trials_s, trials_s), _names(loader, step)
     if not isinstance(loop.loader, data.DataLoader):
-        trials_s = _TRIALS_SHARE * budget if try_out and not loop.is_ours else 0.0
-        examined = _examine(loop, _names(loader), (budget - trials_s, trials_s), options, parts)
+        examined = _examine(loop, names, budgets, options, parts)
     elif loop.loader._has_processes():
         make_in_processes = functools.partial(ProcessLoaders, loop.loader, parts)
-        examined = _examine_ours(loop, make_in_processes, ProcessLevelMeasurements, float(budget), options)
+        examined = _examine_ours(loop, make_in_processes, ProcessLevelMeasurements, names, budgets, options)
     else:
         make = functools.partial(NativeLoaders, loop.loader)
-        examined = _examine_ours(loop, make, NativeLevelMeasurements, float(budget), options)
+        examined = _examine_ours(loop, make, NativeLevelMeasurements, names, budgets, options)
     measurements, observed, diagnosis = examined
     seconds = measurements.seconds()
     report = _native.DoctorReport(loop.device, loop.name, options, observed, diagnosis, seconds, float(budget))
@@ -292,15 +296,18 @@ def _examine(
         with _kept(loop, loaders.common) as not_restored:
             measurements = LevelMeasurements(loaders, loop.step, loop.device, examined_s, loop.route)
             observed = measurements.measured()
-            with passing_counts_as_copying(observed):
+            with passing_counts_as_copying(observed), _launches_count(measurements, observed):
                 diagnosis = _native.diagnose(observed)
                 if loop.is_ours:
                     rewrite_native(observed, diagnosis)
                 else:
                     rewrite(observed, diagnosis, measurements.samples.parts, isinstance(loop.route, PipelineRoute))
-            known = len(measurements.warnings)
-            if trials_s > 0:
+            known, guard = len(measurements.warnings), functools.partial(_guard, loop, loaders.common)
+            if trials_s > 0 and not loop.is_ours:
+                if diagnosis.changes and measurements.waits_for_launches():
+                    trials_s /= 2  # one half for these changes, the other one for graphs
                 trials.try_out(measurements, diagnosis, names, trials_s)
+            add_changes(diagnosis, *graph_trials.advise(measurements, diagnosis, names, trials_s, guard))
     observed.warnings += measurements.warnings[known:] + not_restored + changed_classes
     options += [("pin_memory", bool(loader.pin_memory)), ("iterable_style", loaders.is_stream)]
     return measurements, observed, diagnosis
@@ -310,33 +317,44 @@ def _examine_ours(
     loop: _Loop,
     make: Callable[[], NativeLoaders],
     kind: type[NativeLevelMeasurements],
-    budget: float,
+    names: trials.Names,
+    budget: tuple[float, float],
     options: _Options,
 ) -> _Examined:
     """Examines a slipstream.DataLoader that makes its batches natively.
 
-    make: creates its loaders, which may use the user's sampler and data set. kind: the class of the measurements."""
+    make: creates its loaders, which may use the user's sampler and data set. kind: the class of the measurements.
+    budget: seconds for the measurements, and for trying CUDA graphs out."""
     with _kept_classes(loop.callees()) as changed_classes, _kept(loop) as not_restored:
         with contextlib.closing(make()) as loaders:
-            measurements = kind(loaders, loop.step, loop.device, budget, loop.route)
+            measurements = kind(loaders, loop.step, loop.device, budget[0], loop.route)
             observed = measurements.measured()
-    observed.warnings += not_restored + changed_classes
-    diagnosis = _native.diagnose(observed)
-    rewrite_native(observed, diagnosis)
+            with _launches_count(measurements, observed):
+                diagnosis = _native.diagnose(observed)
+            rewrite_native(observed, diagnosis)
+            known, guard = len(measurements.warnings), functools.partial(_guard, loop)
+            add_changes(diagnosis, *graph_trials.advise(measurements, diagnosis, names, budget[1], guard))
+    observed.warnings += measurements.warnings[known:] + not_restored + changed_classes
     options.append(("transforms_device", loop.loader.transforms_device))
     return measurements, observed, diagnosis
 
 
-def _names(loader: Any) -> trials.Names:
+def _launches_count(
+    measurements: LevelMeasurements, observed: _native.Observations
+) -> contextlib.AbstractContextManager[None]:
+    return all_launches_count(observed, measurements.device_costs, measurements.waits_for_launches())
+
+
+def _names(loader: Any, step: Any = None) -> trials.Names:
     """Returns the variables for the code of changes, where doctor() was called."""
-    name = _variable_of(loader)
+    name, of_step = _variable_of(loader), "" if step is None else _variable_of(step)
     if not isinstance(loader, Pipeline):
         comment = "" if name else "# loader: the loader that was given to slipstream.doctor()\n"
-        return trials.Names(name or "loader", name or "loader", comment=comment)
+        return trials.Names(name or "loader", name or "loader", comment=comment, step=of_step)
     comment = "" if name else "# pipeline: the pipeline that was given to slipstream.doctor()\n"
     inner = _variable_of(loader.loader)
     new = "inner_loader" if name == "loader" else "loader"
-    return trials.Names(name or "pipeline", inner or new, not inner, comment)
+    return trials.Names(name or "pipeline", inner or new, not inner, comment, of_step)
 
 
 def _variable_of(value: Any) -> str:
@@ -421,15 +439,20 @@ def _kept_classes(roots: Sequence[Any]) -> Iterator[list[str]]:
             warnings.warn(f"slipstream.doctor: {each}", RuntimeWarning, stacklevel=5)
 
 
+def _guard(loop: _Loop, common: Sequence[tuple[str, Any]] = ()) -> StateGuard:
+    """Saves the state that the step and the stages refer to."""
+    given = [(f"state[{i}]", each) for i, each in enumerate(loop.states)]
+    called = [("stage" if i else "step", each) for i, each in enumerate(loop.functions())]
+    return StateGuard([*called, *given, *common])
+
+
 @contextmanager
 def _kept(loop: _Loop, common: Sequence[tuple[str, Any]] = ()) -> Iterator[list[str]]:
     """Restores the state that the step and the stages refer to and the random generators, and warns of what is not
     restored."""
-    given = [(f"state[{i}]", each) for i, each in enumerate(loop.states)]
-    called = [("stage" if i else "step", each) for i, each in enumerate(loop.functions())]
     not_restored: list[str] = []
     with preserved_random_states():
-        guard = StateGuard([*called, *given, *common])
+        guard = _guard(loop, common)
         try:
             yield not_restored
         finally:

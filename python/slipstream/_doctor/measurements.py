@@ -13,15 +13,20 @@ from torch.utils.data import DataLoader
 
 from .. import _native, _trees
 from .._graph_trees import isolate
+from .._stage_graphs import StageGraphs
+from ..capture import CapturedStep
 from .advice import late_crop
 from .clock import COLLATING, Costs, in_order
+from .graphs import STEP, LoopTimes, Work
+from .launches import Gpu, measure_launches
 from .levels import CacheLevel, by_step, device_cost, find_groups, finding_waits, fresh, mean, page_locked
 from .parts import COLLATE, Step, noted, unique_name
 from .rates import LoaderAlone, LoaderRate, TrainingRate
-from .routes import Route
+from .routes import PlainRoute, Route
 from .samples import Samples
 
 _MOST_SIZES = 16  # number of cached batches if their sizes differ
+_LAUNCHES_SHARE = 0.02  # share of the budget for measuring the launches of each stage and of the step
 
 
 class LevelMeasurements:
@@ -42,7 +47,7 @@ class LevelMeasurements:
         self.loaders, self.device, self.budget_s, self.route = loaders, device, budget_s, route
         self.workers: int = loaders.workers
         self.batch_size: int = loaders.batch_size
-        self._user_step = step
+        self.user_step = step
         self._on_gpu = torch.device(device).type == "cuda"
         self.warnings: list[str] = []
         self._prepare()
@@ -50,6 +55,8 @@ class LevelMeasurements:
         self._levels: list[CacheLevel] = []
         self._copy: TrainingRate | None = None
         self._stages: list[tuple[str, TrainingRate]] = []  # each stage alone, and then the step alone
+        self.times: LoopTimes | None = None  # only on a GPU
+        self.device_costs: list[_native.DeviceCost] = []
         self._step_waits = False
         self.crop: tuple[str, str] | None = None  # a crop that can be applied earlier, and before which transform
 
@@ -151,9 +158,23 @@ class LevelMeasurements:
 
     # Further measurements of the same loop
 
-    def whole_rate(self) -> TrainingRate:
-        """Returns a new measurement of the loop with nothing cached."""
-        return self.make_rate(lambda: self.route.through(self.loaders.whole(self.samples.parts)), self.workers)
+    def whole_rate(self, route: Route | None = None, step: Callable[[Any], Any] | None = None) -> TrainingRate:
+        """Returns a new measurement of the loop with nothing cached.
+
+        route, step: others than those of the loop."""
+        through, run = route or self.route, step or self.user_step
+        make = functools.partial(self._whole_batches, through)
+        return TrainingRate(make, lambda batch: run(through.arrived(batch)), self.device, self.workers)
+
+    def _whole_batches(self, route: Route) -> Iterable[Any]:
+        return route.through(self.loaders.whole(self.samples.parts))
+
+    def waits_for_launches(self) -> bool | None:
+        """Returns true if the GPU waits until the host has launched its work; None if that was not measured."""
+        ceiling = self._levels[0].training if self._levels else None
+        if self.times is None or ceiling is None or ceiling.rate().n == 0:
+            return None
+        return self.times.is_limited_by_launches(ceiling.rate())
 
     def first_batch(self) -> Any:
         return self._batches[0]
@@ -180,11 +201,11 @@ class LevelMeasurements:
         on_device = self._as_stages_give(self._batches[0])
         kept = _trees.mapped(on_device, lambda x: x.clone() if isinstance(x, torch.Tensor) else x)
         with noted("in the step given to slipstream.doctor, on a batch of the loader", on_device):
-            self._user_step(fresh(on_device))
+            self.user_step(fresh(on_device))
             is_written = not _trees.same(kept, on_device)
             # Waits are searched for in the second step, because the first one initializes libraries, which may wait.
             with finding_waits(self._on_gpu) as waits:
-                self._user_step(fresh(on_device))
+                self.user_step(fresh(on_device))
         self._step_waits = bool(waits)
         if is_written:
             self.warnings.append(
@@ -194,7 +215,7 @@ class LevelMeasurements:
             self.warnings.append(f"the step waits for the device in {' and in '.join(waits)}, so the host cannot run ahead")
 
     def _train_step(self, batch: Any) -> None:
-        self._user_step(self.route.arrived(batch))
+        self.user_step(self.route.arrived(batch))
 
     def _as_stages_give(self, batch: Any) -> Any:
         """Returns a batch of the loader as the step gets it: on the device, and after the stages."""
@@ -215,7 +236,7 @@ class LevelMeasurements:
                 )
             batches = staged
         if self.route.stages:
-            step = TrainingRate(functools.partial(again, batches), self._user_step, self.device)
+            step = TrainingRate(functools.partial(again, batches), self.user_step, self.device)
             self._stages.append(("step", step))
 
     def _moved(self, batch: Any) -> Any:
@@ -305,19 +326,54 @@ class LevelMeasurements:
         ceiling, device = self._levels[0].training, []
         assert ceiling is not None
         step = self._stages[-1][1] if self._stages else ceiling
+        launching_s = self._note_launches(observed)
         if self._copy is not None and self._copy.rate().n > 0:
             device.append(device_cost("copy", self._copy, self._copy.enqueue_s, self._bytes_of_batch))
         for name, stage in self._stages[:-1]:
             if stage.rate().n > 0:
-                device.append(device_cost(f"stage {name}", stage, stage.enqueue_s, 0))
+                device.append(device_cost(f"stage {name}", stage, launching_s.get(name, stage.enqueue_s), 0))
         if step.rate().n > 0:
             # If the step waits for the device, the time of the call is not that of launching its work.
-            enqueue_s = 0.0 if self._step_waits else step.enqueue_s
+            enqueue_s = 0.0 if self._step_waits else launching_s.get(STEP, step.enqueue_s)
             device.append(device_cost("step", step, enqueue_s, 0))
             note = step.finding(len(self._batches))
             self.warnings += [note] if note else []
-        observed.device = device
+        self.device_costs = observed.device = device
         observed.line_cpu_s = ceiling.cpu_s
+
+    def _note_launches(self, observed: _native.Observations) -> dict[str, float]:
+        """Measures the launches of each stage and of the step. Returns the times that the host needs for them."""
+        if not self._on_gpu:
+            return {}
+        gpu, works, budget_s = Gpu(self.device), [], _LAUNCHES_SHARE * self.budget_s
+        try:
+            batches = [self._moved(fresh(batch)) for batch in self._batches[:2]]
+            for stage in self.route.stages:
+                run = functools.partial(_run_stage, isolate(stage, self.device))
+                launches = measure_launches(run, batches, gpu, budget_s)
+                is_graph = isinstance(stage.function, StageGraphs) or stage._takes_number()
+                works.append(Work(stage.name, launches, is_graph))
+                batches = [run(fresh(batch)) for batch in batches]
+            launches = measure_launches(self.user_step, batches, gpu, budget_s)
+            works.append(Work(STEP, launches, isinstance(self.user_step, CapturedStep)))
+        except Exception as error:  # such as missing memory; the verdict then follows from the times of the loop
+            self.warnings.append(f"not measured: launches of kernels: {type(error).__name__}: {error}")
+            return {}
+        self.times = self._loop_times(observed, works)
+        return {each.name: each.launches.host_s for each in works}
+
+    def _loop_times(self, observed: _native.Observations, works: list[Work]) -> LoopTimes:
+        whole, copy, loader = self._levels[-1].training, self._copy, observed.rate_of_all_workers
+        assert whole is not None
+        copy_s = 0.0 if copy is None or copy.rate().n == 0 else 1 / copy.rate().value
+        other_s = 0.0 if whole.rate().n == 0 else 1 / whole.rate().value - whole.enqueue_s
+        is_plain = isinstance(self.route, PlainRoute) and not self.route.copies_ahead
+        if is_plain and copy is not None:  # the copy is part of the step's time
+            other_s += copy.enqueue_s
+        other_s -= sum(each.launches.host_s for each in works[:-1])
+        loading_s = self.batch_size / loader.value if self.workers > 0 and loader.n > 0 else 0.0
+        # A plain loop gets a slipstream.Pipeline together with its graph.
+        return LoopTimes(works, loading_s, copy_s, max(0.0, other_s), is_plain or self.route.copies_ahead)
 
     def _utilization(self, observed: _native.Observations) -> _native.Utilization:
         use = _native.Utilization() if self._usage is None else self._usage.utilization()

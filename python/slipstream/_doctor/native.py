@@ -134,6 +134,9 @@ class NativeLevelMeasurements(LevelMeasurements):
         training = self.make_rate(batches_of, self.workers, self._usage)
         yield CacheLevel(_native.WHOLE_LEVEL, "", 0, training, is_essential=True)
 
+    def _whole_batches(self, route: Route) -> Iterator[Any]:
+        return self.loaders.batches(route=route)
+
     def host_costs(self) -> list[_native.HostStepCost]:
         return self._one.costs(self._all)
 

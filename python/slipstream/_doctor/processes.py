@@ -31,7 +31,7 @@ from .measurements import again, make_costs
 from .native import NativeLevelMeasurements, NativeLoaders, listed_samples
 from .parts import COLLATE, TRANSFER, Parts
 from .rates import KEPT, TrainingRate
-from .routes import PlainRoute
+from .routes import PlainRoute, Route
 from .samples import Samples
 from .views import with_transform
 
@@ -267,9 +267,11 @@ class ProcessLevelMeasurements(NativeLevelMeasurements):
         self._bytes_of_batch = _trees.byte_size(self._batches[0])
         self._count = max(self.workers * self.batch_size, sizes.samples_after(0))
 
-    def _all_batches(self, loader: data.DataLoader, in_route: bool = False) -> Iterator[Any]:
+    def _whole_batches(self, route: Route) -> Iterator[Any]:
+        return self._all_batches(self._whole, route)
+
+    def _all_batches(self, loader: data.DataLoader, route: Route | None = None) -> Iterator[Any]:
         native = loader._native
-        route = self.route if in_route else None
         try:
             yield from self.loaders.endless(native, route)
         finally:
@@ -286,7 +288,7 @@ class ProcessLevelMeasurements(NativeLevelMeasurements):
         yield self._declare_processed(names[-3])
         if self._source is not None and self.loaders.chain._steps and not self._source.why_not:
             yield self._declare_raw()
-        whole = self.make_rate(lambda: self._all_batches(self._whole, True), self.workers, self._usage)
+        whole = self.make_rate(lambda: self._all_batches(self._whole, self.route), self.workers, self._usage)
         yield CacheLevel(_native.WHOLE_LEVEL, "", 0, whole, is_essential=True)
 
     def _declare_host_batches_of(self, batches: list[Any]) -> CacheLevel:
@@ -316,7 +318,7 @@ class ProcessLevelMeasurements(NativeLevelMeasurements):
 
     def _cached_level(self, name: str, after: str, kept: int, dataset: datasets.Dataset) -> CacheLevel:
         loader = self.loaders.reading(dataset, self.workers)
-        training = self.make_rate(lambda: self._all_batches(loader, True), self.workers)
+        training = self.make_rate(lambda: self._all_batches(loader, self.route), self.workers)
         return CacheLevel(name, after, kept, training, _native.LoaderDrain(loader._measured_native()))
 
     def host_costs(self) -> list[_native.HostStepCost]:

@@ -10,6 +10,7 @@ import torch
 from .. import _native
 from .._iteration import RUN_AHEAD, Pass, SerialLoop
 from .._plan_choice import PlanChoice
+from .._stage_graphs import capture_stage
 from .._stages import Stage
 from ..pipeline import Pipeline
 
@@ -41,18 +42,18 @@ class PlainRoute:
 
     def __init__(self, device: str, copies_ahead: bool = False) -> None:
         self.stages: list[Stage] = []
-        self._device, self.copies_ahead = device, copies_ahead
+        self.device, self.copies_ahead = device, copies_ahead
         self._moves = torch.device(device).type == "cuda"
 
     def through(self, batches: Iterable[Any]) -> Iterable[Any]:
         return batches
 
     def native(self, loader: _native.Loader) -> Iterator[Any]:
-        with Pass(loader, None, (), self._device, RUN_AHEAD, 0) as batches:
+        with Pass(loader, None, (), self.device, RUN_AHEAD, 0) as batches:
             yield from batches
 
     def arrived(self, batch: Any) -> Any:
-        return _native.moved(batch, self._device) if self._moves else batch
+        return _native.moved(batch, self.device) if self._moves else batch
 
 
 class _Iterated:
@@ -102,14 +103,23 @@ class PipelineRoute:
     def pipelined(self) -> PipelineRoute:
         return PipelineRoute(self.pipeline, "pipelined")
 
-    def code(self, name: str, loader: str, plan: str = "") -> str:
+    def with_graphs(self) -> PipelineRoute:
+        """Returns a route whose stages run as CUDA graphs."""
+        made = PipelineRoute(self.pipeline, self.plan)
+        made.stages = [capture_stage(stage, self._device) for stage in self.stages]
+        return made
+
+    def code(self, name: str, loader: str, plan: str = "", graphs: bool = False) -> str:
         """Returns code that creates the pipeline again.
 
-        name, loader: the variables for the pipeline, and for its loader. plan: "" for the plan that it has."""
+        name, loader: the variables for the pipeline, and for its loader. plan: "" for the plan that it has.
+        graphs: whether all stages become graphs. Those that are graphs stay graphs."""
         given = plan or ("auto" if self.chooses_plan else self.plan)
         arguments = [loader, *([f"{name}.stages"] if self.stages else []), f"device={name}.device"]
         if self.pipeline.run_ahead != RUN_AHEAD:
             arguments.append(f"run_ahead={name}.run_ahead")
         if given != "pipelined":
             arguments.append(f"plan={given!r}")
+        if graphs:
+            arguments.append("graphs=True")
         return f"import slipstream as ss\n{name} = ss.Pipeline({', '.join(arguments)})"

@@ -59,12 +59,14 @@ class Names:
     """The variables of the user, for the code of changes.
 
     loop: what the loop iterates over, a loader or a slipstream.Pipeline. loader: the loader; for that of a pipeline
-    that no variable holds, a new one. comment: says what `loop` is if no variable holds it, otherwise ""."""
+    that no variable holds, a new one. comment: says what `loop` is if no variable holds it, otherwise "". step: the
+    training step; "" if no variable holds it."""
 
     loop: str
     loader: str
     is_new: bool = False
     comment: str = ""
+    step: str = ""
 
 
 def try_out(measurements: LevelMeasurements, diagnosis: _native.Diagnosis, names: Names, budget_s: float) -> None:
