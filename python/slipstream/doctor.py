@@ -24,7 +24,7 @@ from ._doctor.advice import rewrite, rewrite_native
 from ._doctor.levels import passing_counts_as_copying
 from ._doctor.measurements import LevelMeasurements
 from ._doctor.loaders import Loaders, copied_parts, generators_of_loader
-from ._doctor import graph_trials, trials
+from ._doctor import frozen, graph_trials, trials
 from ._doctor.graphs import all_launches_count
 from ._doctor.native import NativeLevelMeasurements, NativeLoaders
 from ._doctor.processes import ProcessLevelMeasurements, ProcessLoaders
@@ -307,7 +307,8 @@ def _examine(
                 if diagnosis.changes and measurements.waits_for_launches():
                     trials_s /= 2  # one half for these changes, the other one for graphs
                 trials.try_out(measurements, diagnosis, names, trials_s)
-            add_changes(diagnosis, *graph_trials.advise(measurements, diagnosis, names, trials_s, guard))
+            graphs, impossible = graph_trials.advise(measurements, diagnosis, names, trials_s, guard)
+            add_changes(diagnosis, [*graphs, *frozen.advise(measurements, observed, diagnosis)], impossible)
     observed.warnings += measurements.warnings[known:] + not_restored + changed_classes
     options += [("pin_memory", bool(loader.pin_memory)), ("iterable_style", loaders.is_stream)]
     return measurements, observed, diagnosis
@@ -333,7 +334,8 @@ def _examine_ours(
                 diagnosis = _native.diagnose(observed)
             rewrite_native(observed, diagnosis)
             known, guard = len(measurements.warnings), functools.partial(_guard, loop)
-            add_changes(diagnosis, *graph_trials.advise(measurements, diagnosis, names, budget[1], guard))
+            graphs, impossible = graph_trials.advise(measurements, diagnosis, names, budget[1], guard)
+            add_changes(diagnosis, [*graphs, *frozen.advise(measurements, observed, diagnosis)], impossible)
     observed.warnings += measurements.warnings[known:] + not_restored + changed_classes
     options.append(("transforms_device", loop.loader.transforms_device))
     return measurements, observed, diagnosis

@@ -8,6 +8,8 @@ from .. import _native
 from .levels import HOST_LEVEL
 
 _REMOVED = "removed"
+# A measured change comes before predicted ones if it gains at least this share of what the best one gains.
+_COMPARABLE = 0.5
 
 
 def make_change(
@@ -53,6 +55,8 @@ def add_changes(
     diagnosis.changes = [*changes, *diagnosis.changes]
     if diagnosis.bottlenecks:
         _native.rank_changes(diagnosis)
-    else:  # if input keeps up, the native order would leave out changes of Python
-        diagnosis.changes = sorted(diagnosis.changes, key=best_gain, reverse=True)
+    elif diagnosis.changes:  # if input keeps up, the native order would leave out changes of Python
+        ordered = sorted(diagnosis.changes, key=best_gain, reverse=True)
+        least = 1 + _COMPARABLE * (best_gain(ordered[0]) - 1)
+        diagnosis.changes = sorted(ordered, key=lambda each: each.measured.n == 0 or best_gain(each) < least)
     diagnosis.changes = [*diagnosis.changes, *impossible]

@@ -75,8 +75,23 @@ class LoopTimes:
         thread and the loader."""
         device = self.device_s()
         least = max(self.host_s(captured), self.loading_s)
-        low, value, high = (max(each, least) for each in (device.low, device.value, device.high))
-        return _native.Measured(1 / value, 1 / high, 1 / low, "steps/s", device.n)
+        return _rate(device, least)
+
+    def rate_with_stages(self, share: float) -> _native.Measured:
+        """Predicts the rate if this share of the step becomes a stage of a slipstream.Pipeline, and stage and step are
+        graphs."""
+        device = self.device_s()
+        less_s = _OVERLAP * min(share, 1 - share) * device.value
+        both = _native.Measured(
+            device.value - less_s, device.low - less_s, device.high - less_s, device.unit, device.n
+        )
+        return _rate(both, max(self.other_host_s + 2 * _REPLAY_S, self.loading_s))
+
+
+def _rate(seconds: _native.Measured, least: float) -> _native.Measured:
+    """Returns the rate of something that takes at least `least` seconds."""
+    low, value, high = (max(each, least) for each in (seconds.low, seconds.value, seconds.high))
+    return _native.Measured(1 / value, 1 / high, 1 / low, "steps/s", seconds.n)
 
 
 @contextmanager

@@ -176,6 +176,17 @@ class LevelMeasurements:
             return None
         return self.times.is_limited_by_launches(ceiling.rate())
 
+    def batch_for_step(self) -> Any:
+        """Returns a cached batch as the step gets it."""
+        return self._as_stages_give(self._batches[0])
+
+    def step_alone_rate(self) -> _native.Measured:
+        """Returns the rate of the step without its stages."""
+        return self._stages[-1][1].rate()
+
+    def number_of_samples(self) -> int | None:
+        return self.samples.size
+
     def first_batch(self) -> Any:
         return self._batches[0]
 

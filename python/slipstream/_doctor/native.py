@@ -134,6 +134,9 @@ class NativeLevelMeasurements(LevelMeasurements):
         training = self.make_rate(batches_of, self.workers, self._usage)
         yield CacheLevel(_native.WHOLE_LEVEL, "", 0, training, is_essential=True)
 
+    def number_of_samples(self) -> int | None:
+        return self.loaders.samples
+
     def _whole_batches(self, route: Route) -> Iterator[Any]:
         return self.loaders.batches(route=route)
 
