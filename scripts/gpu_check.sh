@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Checks and measures on a machine with a GPU; needs no network.
-#   scripts/gpu_check.sh OUT_DIR [build|test|sanitize|bench|augmenters|stated|real|trainers|trained|python|graphs|bits]...
+#   scripts/gpu_check.sh OUT_DIR [build|test|sanitize|bench|augmenters|stated|real|launches|trainers|trained|python|graphs|bits]...
 # Without a phase: the first four. augmenters: compared with torchvision and kornia, if they are installed.
-# stated and real: the doctor's accuracy, on stated costs and on real work. trainers: ResNet-50 compared with
+# stated and real: the doctor's accuracy, on stated costs and on real work. launches: its advice of graphs. trainers: ResNet-50 compared with
 # PyTorch's loops on 16, 8, 4 and 2 cores. trained: the cost of checkpoints, and the accuracy. python:
 # the package around PyTorch's loop, and races of published loops. graphs: CUDA graphs in a loop. bits: their bits.
 # Writes OUT_DIR/summary.txt and OUT_DIR/results.tar.gz. Each phase takes less than 9 minutes. If
@@ -102,6 +102,10 @@ doctor_accuracy() {
 }
 phase_stated() { doctor_accuracy stated; }
 phase_real() { doctor_accuracy real; }
+
+phase_launches() {
+  PYTHONPATH=build/python python3 bench/doctor_graphs.py --budget-seconds 400 --json "$raw/doctor_graphs.json"
+}
 
 phase_trainers() {
   local data=build/photos-500x375 cores=() count

@@ -80,6 +80,59 @@ def test_times_of_host_and_gpu_are_told_apart(monkeypatch, kernel_s, waits):
     assert found.device_s.low <= found.device_s.value <= found.device_s.high
 
 
+def rate_of(steps_per_s, enqueue_s=0.0):
+    """Stands in for a TrainingRate."""
+    return types.SimpleNamespace(rate=lambda: measured(steps_per_s), enqueue_s=enqueue_s)
+
+
+def noted(monkeypatch, route, step=None):
+    """Returns the times of a loop over batches of 4 samples. A stage launches 5 times 0.2 ms, the step 10 times."""
+    gpu = StatedGpu()
+    monkeypatch.setattr(launches, "time", gpu)
+    monkeypatch.setattr("slipstream._doctor.measurements.Gpu", lambda device: gpu)
+
+    def launch(batch, count):
+        for _ in range(count):
+            gpu.launch(0.2e-3)
+        return batch
+
+    route = route(lambda x: launch(x, 5))
+    loader = DataLoader(Images(), 4, num_workers=2)
+    made = LevelMeasurements(Loaders(loader, False), step or (lambda batch: launch(batch, 10)), "cpu", 5.0, route)
+    made._on_gpu, made._batches = True, [[torch.zeros(4, 2), torch.zeros(4)]] * 3
+    made._copy = rate_of(1000, 0.1e-3)
+    made._levels = [types.SimpleNamespace(training=rate_of(each, 10.2e-3)) for each in (99, 90)]
+    observed = types.SimpleNamespace(rate_of_all_workers=measured(2000.0))
+    return made, made._note_launches(observed)
+
+
+def test_times_of_a_plain_loop(monkeypatch):
+    made, launching_s = noted(monkeypatch, lambda stage: PlainRoute("cpu"))
+    assert launching_s == {STEP: pytest.approx(10e-3)} and made.waits_for_launches()
+    times = made.times
+    assert times.works[0].launches.device_s.value == pytest.approx(2e-3) and not times.works[0].is_graph
+    assert times.loading_s == pytest.approx(4 / 2000) and times.copy_s == pytest.approx(1e-3) and times.overlaps
+    # What the loop's thread does besides the step, which contains the copy
+    assert times.other_host_s == pytest.approx(1 / 90 - 10.2e-3 + 0.1e-3)
+
+
+@pytest.mark.parametrize("plan", ["pipelined", "serial"])
+def test_times_of_a_pipeline(monkeypatch, plan):
+    made, launching_s = noted(monkeypatch, lambda stage: PipelineRoute(ss.Pipeline([], [("encode", stage)], "cpu", plan=plan)))
+    assert launching_s == {"encode": pytest.approx(5e-3), STEP: pytest.approx(10e-3)} and made.waits_for_launches()
+    assert [each.name for each in made.times.works] == ["encode", STEP] and made.times.overlaps == (plan == "pipelined")
+    assert made.times.other_host_s == 0  # 1 / 90 - 10.2 ms is less than the launches of the stage
+
+
+def test_error_of_a_launch_is_a_warning(monkeypatch):
+    def fails(batch):
+        raise RuntimeError("out of memory")
+
+    made, launching_s = noted(monkeypatch, lambda stage: PlainRoute("cpu"), fails)
+    assert launching_s == {} and made.times is None and made.waits_for_launches() is None
+    assert "not measured: launches of kernels: RuntimeError: out of memory" in made.warnings
+
+
 # Predictions
 
 
@@ -399,9 +452,18 @@ def test_code_copies_batches_if_the_loader_does_not(captured, route, names, line
 # The whole doctor on a GPU
 
 
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(64, 64)
+
+    def forward(self, x):
+        return x + 0.1 * self.linear(x)
+
+
 def small_steps(device):
     """Returns a model whose step consists of many short kernels."""
-    return nn.Sequential(nn.Flatten(), nn.Linear(192, 64), *[nn.Linear(64, 64) for _ in range(200)]).to(device)
+    return nn.Sequential(nn.Flatten(), nn.Linear(192, 64), *[Residual() for _ in range(150)]).to(device)
 
 
 @pytest.mark.parametrize("device", ["cuda"], indirect=True)
