@@ -76,7 +76,7 @@ def test_times_of_host_and_gpu_are_told_apart(monkeypatch, kernel_s, waits):
 
     found = measure_launches(step, [torch.zeros(1)], gpu, 0.1)
     assert found.host_s == pytest.approx(10e-3 + (kernel_s if waits else 0))
-    assert found.device_s.value == pytest.approx(10 * kernel_s) and found.device_s.n >= 5
+    assert found.device_s.value == pytest.approx(10 * kernel_s) and found.device_s.n >= 2
     assert found.device_s.low <= found.device_s.value <= found.device_s.high
 
 
@@ -85,7 +85,7 @@ def rate_of(steps_per_s, enqueue_s=0.0):
     return types.SimpleNamespace(rate=lambda: measured(steps_per_s), enqueue_s=enqueue_s)
 
 
-def noted(monkeypatch, route, step=None):
+def noted(monkeypatch, route, step=None, enqueue_s=10.2e-3):
     """Returns the times of a loop over batches of 4 samples. A stage launches 5 times 0.2 ms, the step 10 times."""
     gpu = StatedGpu()
     monkeypatch.setattr(launches, "time", gpu)
@@ -101,7 +101,7 @@ def noted(monkeypatch, route, step=None):
     made = LevelMeasurements(Loaders(loader, False), step or (lambda batch: launch(batch, 10)), "cpu", 5.0, route)
     made._on_gpu, made._batches = True, [[torch.zeros(4, 2), torch.zeros(4)]] * 3
     made._copy = rate_of(1000, 0.1e-3)
-    made._levels = [types.SimpleNamespace(training=rate_of(each, 10.2e-3)) for each in (99, 90)]
+    made._levels = [types.SimpleNamespace(training=rate_of(each, enqueue_s)) for each in (99, 90)]
     observed = types.SimpleNamespace(rate_of_all_workers=measured(2000.0))
     return made, made._note_launches(observed)
 
@@ -122,6 +122,11 @@ def test_times_of_a_pipeline(monkeypatch, plan):
     assert launching_s == {"encode": pytest.approx(5e-3), STEP: pytest.approx(10e-3)} and made.waits_for_launches()
     assert [each.name for each in made.times.works] == ["encode", STEP] and made.times.overlaps == (plan == "pipelined")
     assert made.times.other_host_s == 0  # 1 / 90 - 10.2 ms is less than the launches of the stage
+
+
+def test_launches_are_not_measured_if_the_host_is_far_ahead(monkeypatch):
+    made, launching_s = noted(monkeypatch, lambda stage: PlainRoute("cpu"), enqueue_s=7e-3)
+    assert launching_s == {} and made.times is None
 
 
 def test_error_of_a_launch_is_a_warning(monkeypatch):

@@ -20,6 +20,7 @@ from .rates import TrainingRate, iterating
 from .routes import PipelineRoute, PlainRoute, Route
 from .trials import Names
 
+_REASON = "the host needs as long to enqueue a step as the device to execute it"  # the clause of the native reason
 _LEAST_TURN_S = 0.5
 _MOST_WARM_UP = 24  # batches until a loop with graphs is in its steady state
 _REPLAYS = 4  # replays in this state: the first ones are compared with the step itself
@@ -48,7 +49,7 @@ def advise(
     copies_first = isinstance(measurements.route, PlainRoute) and not measurements.route.copies_ahead
     found = graph_changes(times, diagnosis.rate, copies_first)
     if diagnosis.verdict == "launch_overhead":
-        diagnosis.reason = f"{diagnosis.reason.partition(':')[0]}: {explain(times)}"
+        diagnosis.reason = diagnosis.reason.replace(_REASON, explain(times))
     return try_out(measurements, found, names, budget_s, guard) if found else ([], [])
 
 

@@ -12,7 +12,7 @@ from .changes import make_change
 from .launches import Launches
 
 _BUSY = 0.9  # the GPU is busy if its work takes at least this share of a step's time
-_LAUNCHING = 0.8  # share of a step's time that the host at least needs for launches if these are the limit
+LAUNCHING = 0.8  # share of a step's time that the host at least needs for launches if these are the limit
 # Share of the shorter one of stages and step that overlaps with the other one if both run as graphs. Measured on an
 # H200 with a frozen ViT-B/16 and a decoder: 0.24 at batch size 8, 0.24 at 32, 0.08 at 128.
 _OVERLAP = 0.2
@@ -68,7 +68,7 @@ class LoopTimes:
 
         ceiling: the rate of the loop with all batches on the device."""
         launching_s, step_s = sum(each.launches.host_s for each in self.works), 1 / ceiling.value
-        return self.device_s().value < _BUSY * step_s and launching_s > _LAUNCHING * step_s
+        return self.device_s().value < _BUSY * step_s and launching_s > LAUNCHING * step_s
 
     def rate_with(self, captured: Sequence[str]) -> _native.Measured:
         """Predicts the rate if these works are graphs: a step then takes as long as the slowest of the GPU, the loop's

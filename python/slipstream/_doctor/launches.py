@@ -15,7 +15,7 @@ import torch
 from .. import _native
 from .levels import fresh
 
-_FEWEST, _MOST = 5, 20  # measured calls
+_FEWEST, _MOST = 2, 20  # measured calls
 _HELD = 2  # times of the host for which the GPU is held
 _MARGIN_S = 0.002
 _CALIBRATION_CYCLES = 4_000_000

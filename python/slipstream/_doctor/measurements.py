@@ -17,7 +17,7 @@ from .._stage_graphs import StageGraphs
 from ..capture import CapturedStep
 from .advice import late_crop
 from .clock import COLLATING, Costs, in_order
-from .graphs import STEP, LoopTimes, Work
+from .graphs import LAUNCHING, STEP, LoopTimes, Work
 from .launches import Gpu, measure_launches
 from .levels import CacheLevel, by_step, device_cost, find_groups, finding_waits, fresh, mean, page_locked
 from .parts import COLLATE, Step, noted, unique_name
@@ -354,7 +354,7 @@ class LevelMeasurements:
 
     def _note_launches(self, observed: _native.Observations) -> dict[str, float]:
         """Measures the launches of each stage and of the step. Returns the times that the host needs for them."""
-        if not self._on_gpu:
+        if not self._on_gpu or not self._may_wait_for_launches():
             return {}
         gpu, works, budget_s = Gpu(self.device), [], _LAUNCHES_SHARE * self.budget_s
         try:
@@ -372,6 +372,16 @@ class LevelMeasurements:
             return {}
         self.times = self._loop_times(observed, works)
         return {each.name: each.launches.host_s for each in works}
+
+    def _may_wait_for_launches(self) -> bool:
+        """Returns false if the calls of stages and step take so little of a step's time that the host is far ahead of
+        the GPU. If they take long, the host may as well wait in them: for the device, or in a full queue."""
+        ceiling = self._levels[0].training
+        assert ceiling is not None
+        calls = [rate for _, rate in self._stages] or [ceiling]
+        if any(each.rate().n == 0 for each in (ceiling, *calls)):
+            return True
+        return sum(each.enqueue_s for each in calls) > LAUNCHING / ceiling.rate().value
 
     def _loop_times(self, observed: _native.Observations, works: list[Work]) -> LoopTimes:
         whole, copy, loader = self._levels[-1].training, self._copy, observed.rate_of_all_workers
