@@ -1,7 +1,5 @@
 """slipstream.doctor finds frozen modules that run before the trained ones, and advises to store their results."""
 
-import types
-
 import pytest
 from pipelines import Images, noise, stated_time  # noqa: F401, a fixture
 import torch
@@ -240,6 +238,39 @@ def test_frozen_module_is_timed_on_a_gpu(device):
     assert any("cache=" in each.action for each in report.advice) or report.verdict == "not_enough_evidence", report.text()
 
 
-def test_compiled_step_is_not_hooked():
-    step = types.SimpleNamespace(_torchdynamo_orig_callable=None)
-    assert find_frozen(step, lambda: pytest.fail("the step was called"), "cpu", 4, 0.1) == []
+class Compiler:
+    """A backend of torch.compile that counts what it compiles."""
+
+    def __init__(self):
+        self.count = 0
+
+    def __call__(self, module, inputs):
+        self.count += 1
+        return module.forward
+
+
+def test_compiled_modules_are_found_and_not_compiled_again():
+    compiler, encoder, head = Compiler(), nn.Linear(6, 5).eval().requires_grad_(False), nn.Linear(5, 2)
+    encode, model = (torch.compile(each, backend=compiler) for each in (encoder, head))
+
+    def step(batch):
+        model(encode(batch)).sum().backward()
+        nn.utils.clip_grad_norm_(head.parameters(), 1.0)
+
+    step(torch.ones(4, 6))
+    compiled = compiler.count
+    (found,) = find_frozen(step, lambda: step(torch.ones(4, 6)), "cpu", 4, 0.1)
+    assert found.name == "encode" and found.bytes_per_sample == 20
+    step(torch.ones(4, 6))
+    assert compiler.count == compiled > 0
+
+
+@pytest.mark.parametrize("is_function", [True, False])
+def test_functions_and_modules_that_are_compiled_in_place_are_not_hooked(is_function):
+    loop = Loop()
+    if is_function:
+        loop.after = torch.compile(lambda batch, features: None, backend="eager")
+    else:
+        loop.teacher.compile(backend="eager")
+    assert find_frozen(loop.step, lambda: pytest.fail("the step was called"), "cpu", 4, 0.1) == []
+    assert find_frozen(torch.compile(Loop().step, backend="eager"), lambda: pytest.fail("called"), "cpu", 4, 0.1) == []

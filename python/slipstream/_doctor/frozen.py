@@ -15,7 +15,7 @@ import torch
 
 from .. import _native, _trees
 from .._blocks import contextmanager
-from .._held_objects import reachable_from
+from .._held_objects import modules_in, own_dict, reachable_from, walk
 from .._stages import first_module
 from .changes import make_change
 from .launches import Gpu
@@ -50,7 +50,7 @@ class _Call:
         self.is_late = False  # a trained module was called before
         self.has_gradients = False
         self.marks: list[Any] = []  # begin and end of each call
-        self.result: Any = None
+        self.bytes_per_sample = 0.0
 
 
 class _Clock:
@@ -75,15 +75,13 @@ def find_frozen(
     step changes neither its parameters nor its buffers: a teacher that follows the trained module is not frozen.
 
     step: the step, whose variables are searched for modules. run: runs it on a batch of `batch_size` samples."""
-    if hasattr(step, "_torchdynamo_orig_callable"):
-        return []  # hooks of modules would make torch.compile compile the step again
     named, trained = _split(step)
     if not named or not trained:
         return []
     versions = {name: _versions(module) for name, module in named.items()}
     calls = {name: _Call() for name in named}
     clock, start = _Clock(device), time.perf_counter()
-    with _watched(named, trained, calls, clock) as begin_step:
+    with _watched(named, trained, calls, clock, batch_size) as begin_step:
         for number in range(1, _MOST + 1):
             begin_step()
             run()
@@ -96,16 +94,22 @@ def find_frozen(
         if is_first and versions[name] == _versions(module):
             pairs = zip(call.marks[::2], call.marks[1::2], strict=True)
             seconds = statistics.median([clock.seconds(begin, end) for begin, end in pairs])
-            found.append(Frozen(name, seconds, _bytes_per_sample(call.result, batch_size)))
+            found.append(Frozen(name, seconds, call.bytes_per_sample))
     return found
 
 
 def _split(step: Callable[[Any], Any]) -> tuple[dict[str, torch.nn.Module], list[torch.nn.Module]]:
     """Returns the outermost frozen modules that a step refers to, by name, and modules that have trained parameters of
-    their own."""
+    their own. Hooks of these modules do not make torch.compile compile anything again."""
+    objects = [step, *(each.content for each in walk([("", step)], ()))]
+    compiled = [vars(each) for each in objects if _is_compiled(each)]
+    own = {id(each.get("forward")) for each in compiled}
+    if any(_is_compiled_in_place(each) for each in objects if id(each) not in own):
+        return {}, []
     frozen: dict[str, torch.nn.Module] = {}
     trained: list[torch.nn.Module] = []
-    seen: set[int] = set()
+    wrapped = [each["_modules"].get("_orig_mod") for each in compiled]
+    seen = {id(module) for each in wrapped if each is not None for module in each.modules()}
     rest = [(each.name, each.content) for each in reachable_from(step, (torch.nn.Module,))]
     while rest:
         name, module = rest.pop(0)
@@ -113,18 +117,28 @@ def _split(step: Callable[[Any], Any]) -> tuple[dict[str, torch.nn.Module], list
             continue
         seen.add(id(module))
         parameters = list(module.parameters())
-        is_compiled = type(module).__module__.startswith("torch._dynamo")
         if parameters and not any(each.requires_grad for each in parameters):
             if not any(each.training for each in module.modules()):
                 frozen[name] = module
                 seen.update(id(each) for each in module.modules())
             continue
-        # Hooks of modules inside of a compiled one would make it compile again.
-        if is_compiled or any(each.requires_grad for each in module.parameters(recurse=False)):
+        if _is_compiled(module) or any(each.requires_grad for each in module.parameters(recurse=False)):
             trained.append(module)
-        if not is_compiled:
-            rest += [(f"{name}.{key}", each) for key, each in module.named_children()]
+        rest += [(f"{name}.{key}", each) for key, each in module.named_children()]
     return frozen, trained
+
+
+def _is_compiled(each: Any) -> bool:
+    """Returns true for the result of torch.compile(module), whose own hooks are not compiled."""
+    return issubclass(type(each), torch.nn.Module) and type(each).__module__.startswith("torch._dynamo")
+
+
+def _is_compiled_in_place(each: Any) -> bool:
+    """Returns true for a compiled function, and for a module after module.compile()."""
+    held = own_dict(each) or {}
+    if issubclass(type(each), torch.nn.Module):
+        return any(vars(module).get("_compiled_call_impl") is not None for module in modules_in(each))
+    return "_torchdynamo_orig_callable" in held
 
 
 def _versions(module: torch.nn.Module) -> list[tuple[int, int]]:
@@ -134,7 +148,11 @@ def _versions(module: torch.nn.Module) -> list[tuple[int, int]]:
 
 @contextmanager
 def _watched(
-    frozen: dict[str, torch.nn.Module], trained: Sequence[torch.nn.Module], calls: dict[str, _Call], clock: _Clock
+    frozen: dict[str, torch.nn.Module],
+    trained: Sequence[torch.nn.Module],
+    calls: dict[str, _Call],
+    clock: _Clock,
+    batch_size: int,
 ) -> Iterator[Callable[[], None]]:
     """Notes the calls of modules in the block. Gives a function to call before each step."""
     has_trained = False
@@ -163,7 +181,7 @@ def _watched(
             call = calls[name]
             call.marks.append(clock.mark())
             call.has_gradients |= any(each.requires_grad for each in _tensors(result))
-            call.result = _trees.mapped(result, lambda leaf: leaf.detach() if isinstance(leaf, torch.Tensor) else leaf)
+            call.bytes_per_sample = _bytes_per_sample(result, batch_size)
 
         return note
 
