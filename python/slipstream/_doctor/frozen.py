@@ -200,7 +200,7 @@ def _tensors(tree: Any) -> list[torch.Tensor]:
 
 def _bytes_per_sample(result: Any, batch_size: int) -> float:
     tensors = _tensors(result)
-    if not tensors or any(each.dim() == 0 or len(each) != batch_size for each in tensors):
+    if not tensors or any(each.is_nested or each.dim() == 0 or len(each) != batch_size for each in tensors):
         return 0
     return sum(map(_trees.byte_size, tensors)) / batch_size
 
@@ -213,36 +213,60 @@ def advise(
     ceiling, rate = diagnosis.ceiling, diagnosis.rate
     if diagnosis.verdict == "not_enough_evidence" or ceiling.n == 0 or rate.n == 0:
         return []
-    batch = measurements.batch_for_step()
-    tensors = _tensors(batch)
-    count = len(tensors[0]) if tensors and tensors[0].dim() > 0 else 0
+    try:
+        found = _found(measurements)
+    except Exception as error:  # such as a module that refuses hooks
+        measurements.warnings.append(f"not searched for frozen modules: {type(error).__name__}: {error}")
+        return []
+    if found is None:
+        return []
     changes: list[_native.Change | None] = []
-    if stages := measurements.route.stages:
-        if any(first_module(stage.function) is None for stage in stages):
-            return []
-        names, size = [stage.name for stage in stages], _bytes_per_sample(batch, count)
-        without = measurements.step_alone_rate()
-    else:
-        budget_s = _BUDGET_SHARE * measurements.budget_s
-        try:
-            run = functools.partial(_run, measurements.user_step, batch)
-            found = find_frozen(measurements.user_step, run, measurements.device, count, budget_s)
-        except Exception as error:  # such as a module that refuses hooks
-            measurements.warnings.append(f"not searched for frozen modules: {type(error).__name__}: {error}")
-            return []
-        if not found:
-            return []
-        names, frozen_s = [each.name for each in found], sum(each.seconds for each in found)
-        size = sum(each.bytes_per_sample for each in found) if all(each.bytes_per_sample for each in found) else 0
-        share = min(1 - _LEAST_SHARE, frozen_s * ceiling.value)
+    without = measurements.step_alone_rate()
+    if without is None:  # the modules are in the step
+        share = min(1 - _LEAST_SHARE, found.seconds * ceiling.value)
         without = _scaled(ceiling, 1 / (1 - share))
         if measurements.times is not None and isinstance(measurements.route, PlainRoute):
-            changes.append(stage_change(names, rate, measurements.times.rate_with_stages(share)))
+            changes.append(stage_change(found.names, rate, measurements.times.rate_with_stages(share)))
     is_random = any(cost.is_random for cost in observed.host)
-    samples = (measurements.number_of_samples() or 0) * count // max(1, measurements.batch_size)
-    features = Features(names, size, samples, is_random, *_free_bytes(measurements.device))
+    samples = (measurements.number_of_samples() or 0) * found.rows // max(1, measurements.batch_size)
+    features = Features(found.names, found.bytes_per_sample, samples, is_random, *_free_bytes(measurements.device))
     changes.append(cache_change(features, rate, without))
     return [change for change in changes if change is not None]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Found:
+    """All frozen modules or stages together. rows: number of samples in a batch."""
+
+    names: Sequence[str]
+    bytes_per_sample: float
+    rows: int
+    seconds: float = 0
+
+
+def _found(measurements: LevelMeasurements) -> _Found | None:
+    stages, step = measurements.route.stages, measurements.user_step
+    if stages:
+        if any(first_module(stage.function) is None for stage in stages):
+            return None
+        batch = measurements.batch_for_step()
+        rows = _rows(batch)
+        return _Found([stage.name for stage in stages], _bytes_per_sample(batch, rows), rows)
+    if not all(_split(step)):
+        return None
+    batch = measurements.batch_for_step()
+    rows, budget_s = _rows(batch), _BUDGET_SHARE * measurements.budget_s
+    found = find_frozen(step, functools.partial(_run, step, batch), measurements.device, rows, budget_s)
+    if not found:
+        return None
+    sizes = [each.bytes_per_sample for each in found]
+    return _Found([each.name for each in found], sum(sizes) if all(sizes) else 0, rows, sum(each.seconds for each in found))
+
+
+def _rows(batch: Any) -> int:
+    """Returns the first dimension of the first tensor of a batch; 0 if it has none."""
+    tensors = _tensors(batch)
+    return len(tensors[0]) if tensors and not tensors[0].is_nested and tensors[0].dim() > 0 else 0
 
 
 def _run(step: Callable[[Any], Any], batch: Any) -> None:

@@ -180,9 +180,9 @@ class LevelMeasurements:
         """Returns a cached batch as the step gets it."""
         return self._as_stages_give(self._batches[0])
 
-    def step_alone_rate(self) -> _native.Measured:
-        """Returns the rate of the step without its stages."""
-        return self._stages[-1][1].rate()
+    def step_alone_rate(self) -> _native.Measured | None:
+        """Returns the rate of the step without the stages; None if there are none."""
+        return self._stages[-1][1].rate() if self._stages else None
 
     def number_of_samples(self) -> int | None:
         return self.samples.size
