@@ -62,6 +62,9 @@ class StatedGpu:
     def hold(self, seconds):
         self.free_s = max(self.free_s, self.host_s) + seconds
 
+    def is_done(self, mark):
+        return mark <= self.host_s
+
 
 @pytest.mark.parametrize(("kernel_s", "waits"), [(0.2e-3, False), (3e-3, False), (0.2e-3, True)])
 def test_times_of_host_and_gpu_are_told_apart(monkeypatch, kernel_s, waits):
@@ -77,6 +80,7 @@ def test_times_of_host_and_gpu_are_told_apart(monkeypatch, kernel_s, waits):
     found = measure_launches(step, [torch.zeros(1)], gpu, 0.1)
     assert found.host_s == pytest.approx(10e-3 + (kernel_s if waits else 0))
     assert found.device_s.value == pytest.approx(10 * kernel_s) and found.device_s.n >= 2
+    assert found.is_upper_limit == waits
     assert found.device_s.low <= found.device_s.value <= found.device_s.high
 
 
@@ -250,6 +254,12 @@ def test_stages_of_a_pipeline_and_the_step_become_graphs():
     assert [each.gain.value for each in changes] == sorted([each.gain.value for each in changes], reverse=True)
     assert changes[0].action == "slipstream.Pipeline(..., graphs=True), step = slipstream.capture(step)"
     assert {each.action for each in changes[1:]} == {"slipstream.Pipeline(..., graphs=True)", "step = slipstream.capture(step)"}
+
+
+def test_report_says_if_a_change_may_gain_more():
+    limited = Work(STEP, Launches(0.02, measured(0.01, unit="s"), is_upper_limit=True))
+    (change,) = [each.change for each in graphs.graph_changes(LoopTimes([limited]), measured(45), False)]
+    assert change.description == "run the training step as a CUDA graph, which may gain more than predicted"
 
 
 def test_works_that_are_graphs_are_not_advised_again():

@@ -153,9 +153,11 @@ def _words(captured: Sequence[str], times: LoopTimes, copies_first: bool) -> tup
     has_step = STEP in captured
     stages = [f"stage '{name}'" for name in captured if name != STEP]
     named = " and ".join([*stages, *(["the training step"] if has_step else [])])
-    each_a = "as a CUDA graph" if len(captured) == 1 else "as one CUDA graph each"
+    how = "as a CUDA graph" if len(captured) == 1 else "as one CUDA graph each"
     actions = ["slipstream.Pipeline(..., graphs=True)"] if stages else []
     actions += ["step = slipstream.capture(step)"] if has_step else []
     if has_step and copies_first:
         actions.append("for batch in slipstream.Pipeline(loader): step(batch)")
-    return f"run {named} {each_a}", ", ".join(actions)
+    if any(each.launches.is_upper_limit for each in times.works):
+        how += ", which may gain more than predicted"
+    return f"run {named} {how}", ", ".join(actions)

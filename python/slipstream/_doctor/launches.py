@@ -42,6 +42,9 @@ class Gpu:
         end.synchronize()
         return float(begin.elapsed_time(end)) / 1e3
 
+    def is_done(self, mark: torch.cuda.Event) -> bool:
+        return bool(mark.query())  # type: ignore[no-untyped-call]
+
     def hold(self, seconds: float) -> None:
         """Lets the GPU do nothing for some time. Later work on the current stream waits."""
         if self._cycles_per_s == 0:
@@ -61,12 +64,13 @@ class Launches:
     """The times of one call of a step or stage.
 
     host_s: seconds that the call takes if the GPU is idle before. If it waits for the GPU, this time is included.
-    device_s: seconds that the GPU needs if all work has been launched before, so that it never waits for the host. If
-        the GPU's queue of about a thousand launches is too short for that, or the call waits for the GPU, the value is
-        an upper limit."""
+    device_s: seconds that the GPU needs if all work has been launched before, so that it never waits for the host.
+    is_upper_limit: whether `device_s` may be too long, because the GPU's queue of about a thousand launches was too
+        short, or because the call waits for the GPU."""
 
     host_s: float
     device_s: _native.Measured
+    is_upper_limit: bool = False
 
 
 def measure_launches(run: Callable[[Any], Any], batches: Sequence[Any], gpu: Gpu, budget_s: float) -> Launches:
@@ -75,6 +79,7 @@ def measure_launches(run: Callable[[Any], Any], batches: Sequence[Any], gpu: Gpu
     To find the time of the GPU alone, the GPU is held until the host has launched everything."""
     host_s: list[float] = []
     device_s: list[float] = []
+    early = 0
     start = time.perf_counter()
     for batch in itertools.cycle(batches):
         gpu.synchronize()
@@ -85,11 +90,12 @@ def measure_launches(run: Callable[[Any], Any], batches: Sequence[Any], gpu: Gpu
         gpu.hold(_HELD * statistics.median(host_s) + _MARGIN_S)
         begin = gpu.mark()
         run(fresh(batch))
+        early += gpu.is_done(begin)  # the GPU began before everything was launched
         device_s.append(gpu.seconds(begin, gpu.mark()))
         is_over = len(host_s) >= _FEWEST and time.perf_counter() - start > budget_s
         if is_over or len(host_s) == _MOST:
             break
-    return Launches(statistics.median(host_s), _median(device_s))
+    return Launches(statistics.median(host_s), _median(device_s), 2 * early > len(device_s))
 
 
 def _median(seconds: Sequence[float]) -> _native.Measured:
