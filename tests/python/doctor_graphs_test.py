@@ -322,9 +322,11 @@ class Loop:
     def __init__(self, device, fails=False):
         torch.manual_seed(1)
         self.model = nn.Sequential(nn.Flatten(), nn.Linear(192, 8), nn.ReLU(), nn.Linear(8, 4)).to(device)
-        # On a CPU, Adam reads its number of steps with item(), which cannot be recorded.
-        kind = torch.optim.Adam if device == "cuda" else torch.optim.SGD
-        self.optimizer = kind(self.model.parameters(), 1e-3)
+        # On a CPU, Adam reads its number of steps with item(), which cannot be recorded. Of SGD with fused=True, a
+        # captured step changes the learning rate.
+        parameters = self.model.parameters()
+        self.optimizer = torch.optim.Adam(parameters, 1e-3) if device == "cuda" else torch.optim.SGD(
+            parameters, 1e-3, momentum=0.9, fused=True)
         self.loader = DataLoader(Images(), 4)
         self.fails, self.losses = fails, []
 
