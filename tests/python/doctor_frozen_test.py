@@ -1,5 +1,7 @@
 """slipstream.doctor finds frozen modules that run before the trained ones, and advises to store their results."""
 
+import types
+
 import pytest
 from pipelines import Images, noise, stated_time  # noqa: F401, a fixture
 import torch
@@ -12,6 +14,7 @@ from slipstream._doctor import frozen
 from slipstream._doctor.frozen import Features, cache_change, find_frozen, stage_change
 from slipstream._doctor.graphs import STEP, LoopTimes, Work
 from slipstream._doctor.launches import Launches
+from slipstream._doctor.routes import PipelineRoute
 
 
 def measured(value, half=0.01, unit="steps/s"):
@@ -218,6 +221,16 @@ def test_doctor_advises_to_store_the_results_of_a_stage(clock):
     (advice,) = [each for each in report.advice if "cache=" in each.action]
     assert "the frozen 'encode'" in advice.description and "versions=4" in advice.action
     assert advice.gain.value == pytest.approx(4, rel=0.15)
+
+
+def test_stage_with_a_cache_gets_no_second_one():
+    encoder = nn.Flatten().eval()
+    pipe = ss.Pipeline(DataLoader(Images(), 4), [("encode", encoder)], "cpu")
+    measurements = types.SimpleNamespace(
+        route=PipelineRoute(pipe), user_step=None, batch_for_step=lambda: [torch.zeros(4, 3), torch.zeros(4)])
+    assert frozen._found(measurements).bytes_per_sample == 16
+    pipe.stages[0].cache = "auto"
+    assert frozen._found(measurements) is None
 
 
 @pytest.mark.parametrize("device", ["cuda"], indirect=True)

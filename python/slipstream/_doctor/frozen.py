@@ -21,7 +21,7 @@ from .changes import make_change
 from .launches import Gpu
 from .levels import fresh
 from .measurements import LevelMeasurements
-from .routes import PlainRoute
+from .routes import PipelineRoute, PlainRoute
 
 _FEWEST, _MOST = 2, 8  # measured steps
 _BUDGET_SHARE = 0.01  # share of the doctor's budget for them
@@ -246,8 +246,10 @@ class _Found:
 
 def _found(measurements: LevelMeasurements) -> _Found | None:
     stages, step = measurements.route.stages, measurements.user_step
-    if stages:
-        if any(first_module(stage.function) is None for stage in stages):
+    if isinstance(measurements.route, PipelineRoute) and stages:
+        given = measurements.route.pipeline.stages  # those of the route have no caches
+        has_cache = any(getattr(stage, "cache", None) is not None for stage in given)
+        if has_cache or any(first_module(stage.function) is None for stage in stages):
             return None
         batch = measurements.batch_for_step()
         rows = _rows(batch)
