@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import _native
-from .levels import HOST_LEVEL
 
 _REMOVED = "removed"
+_HOST_LEVEL = "host batch"  # the name of this level on a CPU in C++
 # A measured change comes before predicted ones if it gains at least this share of what the best one gains.
 _COMPARABLE = 0.5
 
@@ -28,7 +28,7 @@ def make_change(
     cost.name, cost.group = _REMOVED, "read"
     cost.wall_s, cost.cpu_s = [1 / rate.value - 1 / predicted.value], [0.0]
     observed.host = [cost]
-    rest = [_level(name, _REMOVED, predicted) for name in (_native.DEVICE_LEVEL, HOST_LEVEL)]
+    rest = [_level(name, _REMOVED, predicted) for name in (_native.DEVICE_LEVEL, _HOST_LEVEL)]
     observed.levels = [*rest, _level(_native.WHOLE_LEVEL, "", rate)]
     change = _native.what_if(observed, _native.diagnose(observed), {_REMOVED: 0.0})
     change.id, change.description, change.action, change.effort = kind, description, action, "code"
