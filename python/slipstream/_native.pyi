@@ -619,6 +619,15 @@ def what_if(
 ) -> Change:
     """Predicts the rate if the given steps took these times."""
 
+def port_to_native(
+    observed: Observations,
+    diagnosis: Diagnosis,
+    seconds_of_steps: Mapping[str, float],
+    has_worker_processes: bool,
+    /,
+) -> Change:
+    """Predicts the rate with a native loader, if the given steps took these times."""
+
 def examine_loop(loop: object, budget_s: float, /) -> Observations:
     """Measures a loop at each cache level, by calling methods of `loop`, and returns all measurements."""
 

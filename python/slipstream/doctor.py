@@ -21,12 +21,12 @@ from ._checks import check, device_named
 from ._class_state import ClassStates
 from ._doctor.changes import add_changes
 from ._doctor.advice import rewrite, rewrite_native
-from ._doctor.levels import passing_counts_as_copying
 from ._doctor.measurements import LevelMeasurements
 from ._doctor.loaders import Loaders, copied_parts, generators_of_loader
 from ._doctor import frozen, graph_trials, trials
 from ._doctor.graphs import all_launches_count
 from ._doctor.native import NativeLevelMeasurements, NativeLoaders
+from ._doctor.port import Ports
 from ._doctor.processes import ProcessLevelMeasurements, ProcessLoaders
 from ._doctor.routes import PipelineRoute, PlainRoute, Route
 from ._doctor.views import view
@@ -296,17 +296,21 @@ def _examine(
         with _kept(loop, loaders.common) as not_restored:
             measurements = LevelMeasurements(loaders, loop.step, loop.device, examined_s, loop.route)
             observed = measurements.measured()
-            with passing_counts_as_copying(observed), _launches_count(measurements, observed):
+            kept: Sequence[int] = ()
+            with _launches_count(measurements, observed):
                 diagnosis = _native.diagnose(observed)
                 if loop.is_ours:
                     rewrite_native(observed, diagnosis)
                 else:
-                    rewrite(observed, diagnosis, measurements.samples.parts, isinstance(loop.route, PipelineRoute))
+                    split = measurements.samples.parts
+                    ports = Ports(loaders, split, [cost for cost in observed.host if not cost.is_inside])
+                    rewrite(observed, diagnosis, split, isinstance(loop.route, PipelineRoute), ports.predicted)
+                    kept = ports.kept()
             known, guard = len(measurements.warnings), functools.partial(_guard, loop, loaders.common)
             if trials_s > 0 and not loop.is_ours:
                 if diagnosis.changes and measurements.waits_for_launches():
                     trials_s /= 2  # one half for these changes, the other one for graphs
-                trials.try_out(measurements, diagnosis, names, trials_s)
+                trials.try_out(measurements, diagnosis, names, trials_s, kept)
             graphs, impossible = graph_trials.advise(measurements, diagnosis, names, trials_s, guard)
             add_changes(diagnosis, [*graphs, *frozen.advise(measurements, observed, diagnosis)], impossible)
     observed.warnings += measurements.warnings[known:] + not_restored + changed_classes

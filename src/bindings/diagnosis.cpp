@@ -117,7 +117,11 @@ auto set_in_situation(T Situation::*member) {
 
 void add_observations(py::module_& module) {
   py::class_<Observations>(module, "Observations")
-      .def(py::init<>())
+      .def(py::init([] {
+        Observations observed;
+        observed.situation.is_python_loop = true;
+        return observed;
+      }))
       .def_readwrite("batch_size", &Observations::batch_size)
       .def_readwrite("workers", &Observations::workers)
       .def_readwrite("slabs", &Observations::slabs)
@@ -188,6 +192,14 @@ void add_verdict(py::module_& module) {
     for (const auto& [step, seconds] : seconds_of_steps) supposed.push_back({step, seconds});
     return what_if(observed, diagnosis, supposed);
   });
+  module.def("port_to_native",
+             [](const Observations& observed, const Diagnosis& diagnosis,
+                const std::map<std::string, double>& seconds_of_steps, bool has_worker_processes) {
+               NativePort port{{}, has_worker_processes};
+               for (const auto& [step, seconds] : seconds_of_steps)
+                 port.steps.push_back({step, seconds});
+               return port_to_native(observed, diagnosis, port);
+             });
 }
 
 using ReportOptions = decltype(WorkloadInfo::options);

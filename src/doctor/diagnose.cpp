@@ -206,7 +206,7 @@ double estimate_noise(const Observations& observed, const PipelineModel& then, d
   // The loader's costs are fitted to both rates, so their errors combine like those of a weighted
   // mean.
   const double loader = whole * alone / std::max(1e-9, std::hypot(whole, alone));
-  const auto fed = level_rate(observed, host_level(observed));
+  const auto fed = host_rate(observed);
   return std::hypot(of_loader * loader, (1 - of_loader) * (fed ? half_width(*fed) : whole));
 }
 
@@ -241,9 +241,10 @@ std::string lacking(const Observations& observed, const PipelineModel& model,
   const bool is_wide =
       half_width(diagnosis.ceiling) > kWidest || half_width(diagnosis.rate) > kWidest;
   if (is_wide && diagnosis.share.high >= kStarved)
-    return "the intervals are too wide: give it more time (--budget)";
+    return "the intervals are too wide: give it more time " + budget_option(observed);
   if (diagnosis.share.low < kStarved - 0.1 && diagnosis.share.high > kStarved + 0.03)
-    return "the intervals do not show whether the device waits: give it more time (--budget)";
+    return "the intervals do not show whether the device waits: give it more time " +
+           budget_option(observed);
   if (diagnosis.share.high < kStarved && is_unexplained(observed, model, diagnosis))
     return "the costs of the parts do not explain the measured rate: there is another, unknown "
            "cost";
@@ -268,8 +269,8 @@ void doubt(const Observations& observed, Diagnosis& diagnosis) {
     diagnosis.verdict = Bottleneck::not_enough_evidence;
     diagnosis.bottlenecks.clear();
     diagnosis.parts.clear();
-    diagnosis.reason =
-        changed + "; end other programs on the machine, or give it more time (--budget)";
+    diagnosis.reason = changed + "; end other programs on the machine, or give it more time " +
+                       budget_option(observed);
   } else {
     diagnosis.reason += "; but " + changed;
   }
@@ -292,7 +293,7 @@ void judge(const Observations& observed, const PipelineModel& model, Diagnosis& 
     }
     diagnosis.verdict = diagnosis.bottlenecks.front();
   }
-  diagnosis.reason = reason_for(diagnosis);
+  diagnosis.reason = reason_for(diagnosis, observed);
   doubt(observed, diagnosis);
 }
 
@@ -327,7 +328,7 @@ Measured predicted_rate(const Observations& observed, const PipelineModel& now,
 
 void take_copy_out(const Observations& observed, PipelineModel& model) {
   const auto device = level_rate(observed, kDeviceLevel);
-  const auto host = level_rate(observed, host_level(observed));
+  const auto host = host_rate(observed);
   if (!device || !host || device->value <= 0 || host->value <= 0) return;
   const double less = std::max(0.0, 1 / host->value - 1 / device->value);
   model.line_waiting_s = std::max(0.0, model.line_waiting_s - less);

@@ -223,12 +223,13 @@ std::size_t steps_before_collating(const Observations& observed, const PipelineM
   return model.steps.size() - 1;
 }
 
-/// Sets the time of a step whose batch is ready. It is measured with cached host batches. If
-/// workers that only collate keep up, or there are no workers, the measured level of processed
-/// samples also shows the cost of passing a batch from a worker to training, which is added.
+/// Sets the time of a step whose batch is ready. It is measured with cached host batches, which
+/// worker processes pass to training if there are such processes. If workers that only collate keep
+/// up, or there are no workers, the measured level of processed samples also shows the cost of
+/// passing a batch from a worker to training, which is added.
 void fit_line(const Observations& observed, PipelineModel& model) {
   const double device = seconds(level_rate(observed, kDeviceLevel));
-  double line = seconds(level_rate(observed, host_level(observed)));
+  double line = seconds(host_rate(observed));
   if (line <= 0) line = device;
   const auto set = [&](double of) {
     model.line_working_s = std::min(of, observed.line_cpu_s);
@@ -354,6 +355,18 @@ std::optional<Measured> level_rate(const Observations& observed, std::string_vie
 std::string_view host_level(const Observations& observed) {
   if (!observed.situation.on_gpu) return kHostLevel;
   return observed.situation.plan.schedule.loader.pin_memory ? kPinnedLevel : kPageableLevel;
+}
+
+bool passes_batches(const Observations& observed) {
+  return observed.situation.has_worker_processes &&
+         level_rate(observed, kCollatedLevel).has_value();
+}
+
+std::optional<Measured> host_rate(const Observations& observed) {
+  const std::optional<Measured> host = level_rate(observed, host_level(observed));
+  if (!passes_batches(observed)) return host;
+  const std::optional<Measured> passed = level_rate(observed, kCollatedLevel);
+  return !host || passed->value < host->value ? passed : host;
 }
 
 double compute_model_error(const Observations& observed, const PipelineModel& model) {

@@ -23,6 +23,12 @@ inline constexpr std::string_view kWholeLevel = "nothing cached";
 std::optional<Measured> level_rate(const Observations& observed, std::string_view name);
 /// Returns the level of host batches in the kind of memory, pinned or pageable, that the plan uses.
 std::string_view host_level(const Observations& observed);
+/// Returns true if worker processes pass whole batches to training, and this was measured.
+bool passes_batches(const Observations& observed);
+/// Returns the rate with training of batches that are ready on the host, or nothing if it was not
+/// measured. It includes the copy to the device. If worker processes pass batches to training, it
+/// also includes this.
+std::optional<Measured> host_rate(const Observations& observed);
 /// Returns true if the level does work that levels which cache fewer steps do not do, so that their
 /// rates cannot be compared. This happens in three cases: its batches are in another kind of memory
 /// than the plan's batches; it caches samples before the plan's cache, which is then disabled; or

@@ -7,10 +7,11 @@
 namespace slipstream {
 namespace {
 
-const char* words_for(Bottleneck bottleneck) {
+const char* words_for(Bottleneck bottleneck, const Observations& observed) {
   switch (bottleneck) {
     case Bottleneck::copy:
-      return "copying batches to the device";
+      return passes_batches(observed) ? "passing batches from worker processes to the device"
+                                      : "copying batches to the device";
     case Bottleneck::transforms:
       return "the transforms on loader threads";
     case Bottleneck::collate:
@@ -54,7 +55,11 @@ std::string reason_for(const Contradiction& found) {
          "', which does more work";
 }
 
-std::string reason_for(const Diagnosis& diagnosis) {
+std::string budget_option(const Observations& observed) {
+  return observed.situation.is_python_loop ? "(budget=)" : "(--budget)";
+}
+
+std::string reason_for(const Diagnosis& diagnosis, const Observations& observed) {
   const std::string share = whole_percent(diagnosis.share.value);
   const std::string fed =
       (diagnosis.share.value >= kStarved ? "input keeps up ("
@@ -77,7 +82,7 @@ std::string reason_for(const Diagnosis& diagnosis) {
   for (std::size_t i = 0; i < names.size(); ++i)
     text += (i == 0 ? "" : ", then ") + (diagnosis.bottlenecks[i] == Bottleneck::part
                                              ? "'" + names[i] + "'"
-                                             : words_for(diagnosis.bottlenecks[i]));
+                                             : words_for(diagnosis.bottlenecks[i], observed));
   return text;
 }
 

@@ -19,8 +19,10 @@ std::string whole_percent(double share);
 /// "the device waits for input 26 % of the time", where `share` is "26 %".
 std::string device_waits(const std::string& share);
 
-/// Returns the reason for the verdict, as a sentence.
-std::string reason_for(const Diagnosis& diagnosis);
+/// Returns the reason for the verdict, as a sentence. `observed`: what was diagnosed.
+std::string reason_for(const Diagnosis& diagnosis, const Observations& observed);
+/// Returns the option that sets the budget, in parentheses.
+std::string budget_option(const Observations& observed);
 /// Returns a sentence: the machine's speed changed, with the two levels that show it.
 std::string reason_for(const Contradiction& found);
 

@@ -13,7 +13,6 @@ from torchvision.transforms import v2
 import slipstream as ss
 from slipstream import _native
 from slipstream._doctor import advice
-from slipstream._doctor.levels import passing_counts_as_copying
 from slipstream._doctor.loaders import EndlessBatches, Loaders, SmallBatches
 from slipstream._doctor.parts import Parts, Step
 from slipstream._transform_parts import split_transform
@@ -62,10 +61,10 @@ IN_NATIVE_WORDS = [
 
 @pytest.mark.parametrize(("kind", "what", "how"), IN_NATIVE_WORDS)
 def test_advice_names_arguments_of_native_loader(kind, what, how):
-    diagnosis = types.SimpleNamespace(changes=[make_change(kind), make_change("wire")], reason="measure for longer (--budget)")
+    diagnosis = types.SimpleNamespace(changes=[make_change(kind), make_change("wire")])
     advice.rewrite_native(types.SimpleNamespace(workers=3), diagnosis)
     (change,) = diagnosis.changes  # the change "wire" is omitted, because ss.DataLoader has no such option
-    assert (change.description, change.action, diagnosis.reason) == (what, how, "measure for longer (budget=)")
+    assert (change.description, change.action) == (what, how)
 
 
 @pytest.fixture
@@ -74,10 +73,10 @@ def unranked(monkeypatch):
     monkeypatch.setattr(_native, "rank_changes", lambda diagnosis: None)
 
 
-def rewrite_advice(changes, workers=3, steps=(Step("resize", reads=50),), reason="", bottlenecks=()):
+def rewrite_advice(changes, workers=3, steps=(Step("resize", reads=50),), bottlenecks=()):
     observed = types.SimpleNamespace(workers=workers)
-    diagnosis = types.SimpleNamespace(changes=changes, reason=reason, bottlenecks=bottlenecks)
-    advice.rewrite(observed, diagnosis, types.SimpleNamespace(steps=list(steps)))
+    diagnosis = types.SimpleNamespace(changes=changes, bottlenecks=bottlenecks)
+    advice.rewrite(observed, diagnosis, types.SimpleNamespace(steps=list(steps)), False, None)
     return diagnosis
 
 
@@ -93,26 +92,25 @@ def test_inapplicable_changes_are_omitted_and_native_ones_are_ranked(monkeypatch
     monkeypatch.setattr(_native, "rank_changes", ranked.append)
     monkeypatch.setattr(advice, "_native_changes", lambda *_: [make_change("native_transforms", 2.5)])
     changes = [make_change("lock_contention", 1.1), make_change("wire", 9.0)]
-    diagnosis = rewrite_advice(changes, workers=0, reason="measure for longer (--budget)", bottlenecks=["transforms"])
+    diagnosis = rewrite_advice(changes, workers=0, bottlenecks=["transforms"])
     assert [change.id for change in diagnosis.changes] == ["lock_contention", "native_transforms"]
-    assert ranked == [diagnosis] and diagnosis.reason == "measure for longer (budget=)"
+    assert ranked == [diagnosis]
     assert rewrite_advice([]).changes == [], "native transforms gain nothing if input keeps up"
 
 
-def native_changes(monkeypatch, dataset, gains):
+def native_changes(dataset, gains):
     samples, asked = read_samples(dataset), []
 
-    def what_if(observed, diagnosis, seconds):
+    def predicted(observed, diagnosis, seconds):
         asked.append(seconds)
         return make_change("", gains[len(asked) - 1])
 
-    monkeypatch.setattr(_native, "what_if", what_if)
-    return advice._native_changes(None, None, samples.parts), asked
+    return advice._native_changes(None, None, samples.parts, predicted), asked
 
 
-def test_advice_suggests_native_transforms_that_gain(monkeypatch):
+def test_advice_suggests_native_transforms_that_gain():
     chain = v2.Compose([v2.CenterCrop(4), double, v2.Normalize([0.5] * 3, [0.5] * 3)])
-    changes, asked = native_changes(monkeypatch, Images(chain), [1.5, 1.01, 2.0])
+    changes, asked = native_changes(Images(chain), [1.5, 1.01, 2.0])
     assert [set(seconds) for seconds in asked] == [{"CenterCrop"}, {"Normalize"}, {"CenterCrop", "Normalize"}]
     assert all(each > 0 for seconds in asked for each in seconds.values())
     first, _, both = changes
@@ -123,8 +121,8 @@ def test_advice_suggests_native_transforms_that_gain(monkeypatch):
     assert "slipstream.ImageFolder(DIR, slipstream.transforms.Compose([...]))" in first.action
 
 
-def test_advice_drops_transforms_native_images_do_not_need(monkeypatch):
-    (change,), (seconds,) = native_changes(monkeypatch, Images(v2.ToImage()), [2.0])
+def test_advice_drops_transforms_native_images_do_not_need():
+    (change,), (seconds,) = native_changes(Images(v2.ToImage()), [2.0])
     assert seconds == {"ToImage": 0.0}
     assert change.description == "leave out 'ToImage', which images of the native loader do not need"
 
@@ -428,24 +426,3 @@ def test_torchvision_standard_transform_is_split_into_two_parts():
 def test_step_that_writes_into_its_batch_is_reported():
     report = ss.doctor(DataLoader(Images(), 4), lambda batch: batch[0].mul_(2), device="cpu", budget=0.5)
     assert "the step writes to its batch, so cached batches change from step to step" in report.text()
-
-
-def test_passing_of_batches_counts_as_copying_only_in_the_block():
-    def rates(*values):
-        levels = []
-        for name, value in values:
-            level = _native.Level()
-            level.name, level.with_training = name, _native.Measured(value, value, value, "steps/s", 9)
-            levels.append(level)
-        return levels
-
-    observed = _native.Observations()
-    observed.levels = rates(("device batch", 50), ("collated batch", 40), ("nothing cached", 39))
-    with passing_counts_as_copying(observed):
-        assert [level.name for level in observed.levels] == ["device batch", "host batch", "nothing cached"]
-    assert [level.name for level in observed.levels] == ["device batch", "collated batch", "nothing cached"]
-    names = ("device batch", "host batch, pinned", "host batch, pageable", "collated batch")
-    observed.levels = rates(*zip(names, (50, 48, 30, 40)))
-    with passing_counts_as_copying(observed):
-        assert [level.with_training.value for level in observed.levels] == [50, 40, 30, 40]
-    assert [level.with_training.value for level in observed.levels] == [50, 48, 30, 40]

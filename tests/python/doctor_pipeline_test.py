@@ -134,7 +134,7 @@ def test_code_of_a_change_creates_the_pipeline_again():
 
 def test_code_does_not_use_the_name_of_the_pipeline_for_its_loader(monkeypatch):
     names = []
-    monkeypatch.setattr(trials, "try_out", lambda measurements, diagnosis, given, budget_s: names.append(given))
+    monkeypatch.setattr(trials, "try_out", lambda measurements, diagnosis, given, *_: names.append(given))
     loader = ss.Pipeline(DataLoader(Images(), 4), device="cpu")
     ss.doctor(loader, lambda batch: None, budget=0.3)
     inner = loader.loader

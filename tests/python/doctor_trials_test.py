@@ -433,7 +433,7 @@ def test_values_of_batches_are_compared_except_for_random_ones():
 
 def test_code_uses_a_variable_of_the_user_without_leading_underscore(monkeypatch):
     given = []
-    monkeypatch.setattr(trials, "try_out", lambda measurements, diagnosis, names, budget_s: given.append(names))
+    monkeypatch.setattr(trials, "try_out", lambda measurements, diagnosis, names, *_: given.append(names))
 
     def examine(loader):
         ss.doctor(loader, lambda batch: batch, device="cpu", budget=0.5)

@@ -114,6 +114,7 @@ struct Situation {
   Plan plan;
   bool on_gpu = false;
   bool has_worker_processes = false;  ///< whether workers are processes instead of threads
+  bool is_python_loop = false;        ///< whether the user gives options to a function in Python
   unsigned cores = 1;                 ///< cores that this process may use
   std::uint64_t free_memory_bytes = 0;
   std::uint64_t samples = 0;    ///< number of samples in the data set
@@ -281,6 +282,21 @@ struct AssumedCost {
 /// from 0 to AssumedCost::kMostSeconds. REQUIRES: diagnose(observed) returned `diagnosis`.
 Change what_if(const Observations& observed, const Diagnosis& diagnosis,
                const std::vector<AssumedCost>& supposed);
+
+/// A native loader (slipstream.DataLoader) that takes the place of a PyTorch loader.
+struct NativePort {
+  /// Host steps that run natively, or not at all, with their times in one thread.
+  std::vector<AssumedCost> steps;
+  /// Whether worker processes read the data set and send each sample to the loader.
+  bool has_worker_processes = true;
+};
+/// Predicts the rate of a PyTorch loop with a native loader, which has at least one worker.
+/// Compared with what_if(), collating costs only copies of the sample, batches need not pass from
+/// process to process, and they are copied to the device in advance. The result has the id
+/// "native_transforms" and no `apply`. Throws Refused like what_if(). REQUIRES: diagnose(observed)
+/// returned `diagnosis`, which has a host step.
+Change port_to_native(const Observations& observed, const Diagnosis& diagnosis,
+                      const NativePort& port);
 
 /// A plan with changes applied.
 struct Remedy {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from .. import _native, transforms
 from .._equivalents import NOTHING, native_form
@@ -14,8 +14,20 @@ from .parts import TRANSFER, Parts, Step
 _NATIVE_S = 0.03  # seconds for measuring a native transform
 
 
+class Predicts(Protocol):
+    """Predicts the rate of a loop if some of its transforms run natively and take these times."""
+
+    def __call__(
+        self, observed: _native.Observations, diagnosis: _native.Diagnosis, seconds: dict[str, float], /
+    ) -> _native.Change: ...
+
+
 def rewrite(
-    observed: _native.Observations, diagnosis: _native.Diagnosis, parts: Parts, is_pipeline: bool = False
+    observed: _native.Observations,
+    diagnosis: _native.Diagnosis,
+    parts: Parts,
+    is_pipeline: bool,
+    predicted: Predicts,
 ) -> None:
     """Describes the changes that are possible for a PyTorch loader in terms of Python, removes the others, and adds
     native transforms if the loader is the bottleneck.
@@ -24,13 +36,9 @@ def rewrite(
     workers = max(1, observed.workers)
     changes = [change for change in diagnosis.changes if _in_python(change, workers, parts.steps, is_pipeline)]
     if diagnosis.bottlenecks:
-        changes += _native_changes(observed, diagnosis, parts)
+        changes += _native_changes(observed, diagnosis, parts, predicted)
     diagnosis.changes = changes
     _native.rank_changes(diagnosis)
-    _rewrite_reason(diagnosis)
-    if observed.workers > 0:
-        passing = "passing batches from worker processes to the device"
-        diagnosis.reason = diagnosis.reason.replace("copying batches to the device", passing)
 
 
 def rewrite_native(observed: _native.Observations, diagnosis: _native.Diagnosis) -> None:
@@ -38,11 +46,6 @@ def rewrite_native(observed: _native.Observations, diagnosis: _native.Diagnosis)
     Its transforms are native already, and its copies run in advance."""
     changes = diagnosis.changes
     diagnosis.changes = [each for each in changes if _put(each, _native_words(each, max(1, observed.workers)))]
-    _rewrite_reason(diagnosis)
-
-
-def _rewrite_reason(diagnosis: _native.Diagnosis) -> None:
-    diagnosis.reason = diagnosis.reason.replace("(--budget)", "(budget=)")
 
 
 def _native_words(change: _native.Change, workers: int) -> dict[str, tuple[str, str]]:
@@ -180,7 +183,7 @@ def _native_chain(part: Any) -> _native.TransformChain | None:
 
 
 def _native_changes(
-    observed: _native.Observations, diagnosis: _native.Diagnosis, parts: Parts
+    observed: _native.Observations, diagnosis: _native.Diagnosis, parts: Parts, predicted: Predicts
 ) -> list[_native.Change]:
     """Returns a change for each transform that has a native version, and one for all of them together."""
     seconds: dict[str, float] = {}
@@ -191,7 +194,7 @@ def _native_changes(
         if form is None or cost is None:
             continue
         seconds[step.name] = cost
-        change = _native.what_if(observed, diagnosis, {step.name: cost})
+        change = predicted(observed, diagnosis, {step.name: cost})
         change.description = (
             f"run '{step.name}' natively: slipstream.transforms.{type(form).__name__} takes "
         )
@@ -200,7 +203,7 @@ def _native_changes(
             change.description = f"leave out '{step.name}', which images of the native loader do not need"
         changes.append(change)
     if len(seconds) > 1:
-        change = _native.what_if(observed, diagnosis, seconds)
+        change = predicted(observed, diagnosis, seconds)
         change.description = f"run all of these natively: {', '.join(seconds)}"
         changes.append(change)
     for change in changes:

@@ -21,7 +21,6 @@ from .rates import LoaderAlone, TrainingRate
 
 # Calls that wait for the device if the tensor is there
 _WAITS = re.compile(r"\.(?:item|cpu|numpy|tolist|nonzero)\(\)|\bprint\(|\b(?:float|int|bool)\(")
-HOST_LEVEL = "host batch"  # the name of this level on a CPU in C++
 _LONGEST_LINE = 60  # characters of a line of code in the report
 _DATA = (int, float, str, bytes, type(None))
 _COMPUTES = 0.5  # share of CPU time in the wall time of code that computes more than it waits
@@ -47,36 +46,6 @@ class CacheLevel:
     alone: LoaderAlone | None = None
     is_essential: bool = False
     error: str = ""
-
-
-@contextmanager
-def passing_counts_as_copying(observed: _native.Observations) -> Iterator[None]:
-    """Makes a diagnosis in the block count the time in which a batch passes from a worker process to training as part
-    of the copy. The diagnosis takes the time of the copy from the level of host batches; the level of collated batches
-    contains both."""
-    levels = observed.levels
-    kept = [(level.name, _copied(level.with_training)) for level in levels]
-    collated = dict(kept).get(_native.COLLATED_LEVEL)
-    on_gpu = any(name == _native.PINNED_LEVEL for name, _ in kept)
-    for level in levels if collated is not None else []:
-        assert collated is not None
-        is_host = level.name in (_native.PINNED_LEVEL, _native.PAGEABLE_LEVEL)
-        if not on_gpu and level.name == _native.COLLATED_LEVEL:
-            level.name = HOST_LEVEL
-        elif is_host and level.with_training is not None and collated.value < level.with_training.value:
-            level.with_training = _copied(collated)
-    observed.levels = levels
-    try:
-        yield
-    finally:
-        for level, (name, rate) in zip(levels, kept, strict=True):
-            level.name, level.with_training = name, rate
-        observed.levels = levels
-
-
-def _copied(rate: _native.Measured | None) -> _native.Measured | None:
-    """Returns a copy, because the rate of a level changes with the level."""
-    return None if rate is None else _native.Measured(rate.value, rate.low, rate.high, rate.unit, rate.n)
 
 
 def by_step(costs: list[Costs]) -> dict[Key, tuple[list[float], list[float], list[float]]]:

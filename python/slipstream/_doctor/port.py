@@ -10,13 +10,68 @@ from typing import Any
 
 from torch.utils.data import DataLoader, default_collate
 
-from .. import data, datasets, image_folder
+from .. import _native, data, datasets, image_folder
 from .._equivalents import equivalent_chain, from_torchvision
 from .._native import Error, Refused
 from .._transform_parts import Compose
 from .loaders import Loaders
+from .native import NativeLoaders
 from .orders import is_sequential, is_shuffled
 from .parts import Parts
+
+
+_SMALLER = 0.5  # share of a sample's bytes below which the transforms up to there may stay in the worker processes
+_DRAIN_S = 0.3  # seconds for measuring how long a native loader takes for a sample
+
+
+class Ports:
+    """The native loaders that may replace the user's loader: worker processes apply none of the transforms, or those
+    that make samples much smaller. An image folder is read without worker processes.
+
+    costs: costs of the steps of the data set and of collating, without those of parts."""
+
+    def __init__(self, loaders: Loaders, parts: Parts, costs: Sequence[_native.HostStepCost]) -> None:
+        self._loader, self._steps = loaders.loader, parts.steps
+        self._names = [cost.name for cost in costs]
+        self._is_possible = not _why_no_native_batches(loaders)
+        self._has_folder = self._is_possible and _native_folder(self._loader.dataset) is not None
+        sizes = [cost.bytes for cost in costs[:-1]]
+        smallest = min(range(len(sizes)), key=lambda index: sizes[index])
+        shrinks = sizes[smallest] < _SMALLER * sizes[0]
+        self._kept = [smallest, 0] if shrinks and not self._has_folder and is_flat(parts) else [0]
+
+    def kept(self) -> list[int]:
+        """Returns numbers of the first transforms that worker processes apply, the most promising one first."""
+        return self._kept
+
+    def predicted(
+        self, observed: _native.Observations, diagnosis: _native.Diagnosis, seconds: dict[str, float]
+    ) -> _native.Change:
+        """Predicts the rate if these transforms run natively and take these times. Chooses the more promising loader."""
+        if not self._is_possible:
+            return _native.what_if(observed, diagnosis, seconds)
+        is_whole = set(seconds) == {step.name for step in self._steps[1:]}
+        if self._has_folder and is_whole:
+            times = dict.fromkeys(self._names, 0.0) | {self._names[0]: self._sample_s()}
+            return _native.port_to_native(observed, diagnosis, times, False)
+        changes = {}
+        for kept in self._kept:
+            own = {step.name for step in self._steps[1 : kept + 1]}
+            moved = {name: time for name, time in seconds.items() if name not in own}
+            changes[kept] = _native.port_to_native(observed, diagnosis, moved, True)
+        best = max(changes, key=lambda kept: changes[kept].predicted.value)
+        if is_whole:
+            self._kept = sorted(self._kept, key=lambda kept: kept != best)
+        return changes[best]
+
+    def _sample_s(self) -> float:
+        """Measures how long one thread of a native loader takes for a sample of the image folder."""
+        dataset: Any = _native_folder(self._loader.dataset)
+        size = self._loader.batch_size or 1
+        loader = data.DataLoader(dataset, min(size, len(dataset)), shuffle=True, num_workers=1, seed=0)
+        drain = _native.LoaderDrain(NativeLoaders(loader).made(workers=1))
+        _native.measure_alternately([drain], _DRAIN_S, _DRAIN_S)
+        return 1 / drain.rate().value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,12 +117,17 @@ def port(loaders: Loaders, parts: Parts, name: str, device: str, workers: int, k
     return Port(data.DataLoader(dataset, **settings), lines, described, in_order)
 
 
-def _refuse(loaders: Loaders, parts: Parts) -> None:
+def _why_no_native_batches(loaders: Loaders) -> str:
+    """Returns why a native loader could not make the batches of the user's loader, or ""."""
     loader = loaders.loader
     if type(loader) is not DataLoader or loaders.is_stream or loaders.is_single:
-        raise Refused("the loader is a subclass, gives single samples, or reads an iterable-style data set")
-    if loader.collate_fn is not default_collate:
-        raise Refused("the loader has its own collate_fn")
+        return "the loader is a subclass, gives single samples, or reads an iterable-style data set"
+    return "" if loader.collate_fn is default_collate else "the loader has its own collate_fn"
+
+
+def _refuse(loaders: Loaders, parts: Parts) -> None:
+    if reason := _why_no_native_batches(loaders):
+        raise Refused(reason)
     if [(site.attribute, site.key) for site in parts.sites] != [("transform", None)]:
         raise Refused("the transforms of the data set are not in its attribute .transform alone")
 

@@ -22,7 +22,6 @@ _MOST = 5  # changes that are tried
 _STEPS_PER_TURN = 8  # steps in a turn that give a useful rate
 _SHORTEST_S = 0.5  # shortest turn: worker processes start in it
 _ROUNDING = 0.02  # mean difference of images by rounding, as a share of the range of their values
-_CHEAPER = 0.5  # share of a sample's bytes below which the transforms up to there stay in the worker processes
 
 
 @dataclasses.dataclass
@@ -69,15 +68,23 @@ class Names:
     step: str = ""
 
 
-def try_out(measurements: LevelMeasurements, diagnosis: _native.Diagnosis, names: Names, budget_s: float) -> None:
+def try_out(
+    measurements: LevelMeasurements,
+    diagnosis: _native.Diagnosis,
+    names: Names,
+    budget_s: float,
+    kept: Sequence[int] = (0,),
+) -> None:
     """Measures the changes with the largest gain for about `budget_s`. Adds the measured rates to them, and removes
-    changes that fail or do not gain."""
+    changes that fail or do not gain.
+
+    kept: numbers of the first transforms that worker processes apply before native ones, in the order of trying."""
     step_s = 1 / diagnosis.rate.value if diagnosis.rate.value > 0 else 0.0
     turn_s = max(_SHORTEST_S, _STEPS_PER_TURN * step_s)
     most = min(_MOST, int(budget_s / turn_s) - 1)
     if most <= 0:
         return
-    trials = _Trials(measurements, names).possible(diagnosis.changes, most)
+    trials = _Trials(measurements, names, kept).possible(diagnosis.changes, most)
     if not trials:
         return
     unchanged = measurements.whole_rate()
@@ -118,8 +125,9 @@ def _note(trial: Trial, unchanged: _native.Measured, warnings: list[str]) -> Non
 class _Trials:
     """Creates the trials of changes. A change for which there is none is left as predicted."""
 
-    def __init__(self, measurements: LevelMeasurements, names: Names) -> None:
+    def __init__(self, measurements: LevelMeasurements, names: Names, kept: Sequence[int] = (0,)) -> None:
         self._measurements, self._names, self._name = measurements, names, names.loader
+        self._kept = kept
         self._loaders, self._parts, self._route = measurements.loaders, measurements.samples.parts, measurements.route
 
     def possible(self, changes: list[_native.Change], most: int) -> list[Trial]:
@@ -202,9 +210,9 @@ class _Trials:
         return Trial(change, reordered, code, self._measurements.workers)
 
     def _native_transforms(self, change: _native.Change) -> Trial | None:
-        """Tries the ported loader that moves the fewest bytes between processes."""
+        """Tries the most promising native loader that works."""
         problems = []
-        for kept in dict.fromkeys((self._kept(), 0)):
+        for kept in self._kept:
             try:
                 made = self._port(kept)
                 loop = self._route.through(made.loader)
@@ -223,13 +231,6 @@ class _Trials:
         if made.is_sequential and not _has_values_of(first, wanted, self._parts.steps):
             raise _native.Refused("its batches would have other values")
         return made
-
-    def _kept(self) -> int:
-        """Returns the number of transforms that make samples much smaller, and therefore belong into the worker
-        processes, which send their results to the loader."""
-        sizes = [cost.bytes for cost in self._measurements.host_costs()[:-1] if not cost.is_inside]
-        smallest = min(range(len(sizes)), key=lambda index: sizes[index])
-        return smallest if sizes[smallest] < _CHEAPER * sizes[0] else 0
 
 
 class _Endless:
