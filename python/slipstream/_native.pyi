@@ -508,6 +508,9 @@ def examined(
 def possible_on_device(loader: Loader, /) -> str:
     """Returns the name of the first transform that could run on the device but does not; "" if there is none."""
 
+def note_loading(observed: Observations, loader: Loader, /) -> None:
+    """Notes which results a native loader could cache, and what it caches and reads in advance already."""
+
 def fields_as_files(loader: Loader, /) -> list[str]:
     """Returns the names of the fields that are copied to the device as files."""
 

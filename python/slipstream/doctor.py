@@ -300,7 +300,7 @@ def _examine(
             with _launches_count(measurements, observed):
                 diagnosis = _native.diagnose(observed)
                 if loop.is_ours:
-                    rewrite_native(observed, diagnosis)
+                    rewrite_native(observed, diagnosis, False)
                 else:
                     split = measurements.samples.parts
                     ports = Ports(loaders, split, [cost for cost in observed.host if not cost.is_inside])
@@ -336,7 +336,7 @@ def _examine_ours(
             observed = measurements.measured()
             with _launches_count(measurements, observed):
                 diagnosis = _native.diagnose(observed)
-            rewrite_native(observed, diagnosis)
+            rewrite_native(observed, diagnosis, loaders.reads_natively)
             known, guard = len(measurements.warnings), functools.partial(_guard, loop)
             graphs, impossible = graph_trials.advise(measurements, diagnosis, names, budget[1], guard)
             add_changes(diagnosis, [*graphs, *frozen.advise(measurements, observed, diagnosis)], impossible)

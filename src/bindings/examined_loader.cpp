@@ -13,6 +13,7 @@
 #include "bindings/native_loader.h"
 #include "doctor/cache_levels.h"
 #include "doctor/cache_sizes.h"
+#include "doctor/situation.h"
 #include "engine/placement.h"
 
 namespace slipstream {
@@ -74,6 +75,15 @@ std::string possible_on_device(const NativeLoader& loader) {
   }
 }
 
+/// Notes which results the loader could cache, and what it caches and reads in advance already.
+void note_loading(Observations& observed, const NativeLoader& loader) {
+  const DataLoaderOptions& options = loader.options();
+  Situation& situation = observed.situation;
+  situation.last_fixed_step = last_fixed_step(*loader.dataset(), loader.transforms(), options);
+  situation.plan.schedule.loader.cache = options.cache;
+  situation.plan.schedule.loader.read_ahead = options.read_ahead;
+}
+
 std::vector<std::string> fields_as_files(const NativeLoader& loader) {
   std::vector<std::string> names;
   for (const auto& [field, wire] : loader.options().wire)
@@ -93,6 +103,7 @@ void add_examined_loader(py::module_& module) {
   module.def("examined", &examined);
   module.def("possible_on_device", &possible_on_device);
   module.def("fields_as_files", &fields_as_files);
+  module.def("note_loading", &note_loading);
 }
 
 }  // namespace slipstream

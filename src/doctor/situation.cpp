@@ -13,38 +13,11 @@
 namespace slipstream {
 namespace {
 
-std::size_t transforms_on_host(const Pipeline& pipeline, const Plan& plan) {
-  return pipeline.transforms().size() - pipeline.transforms_from(plan.schedule.loader.on_device);
-}
-
-bool scales(const Pipeline& pipeline, const Plan& plan) {
-  return plan.numerics.scaled_decoding || pipeline.options().decode.scaled;
-}
-
-/// Returns the first host transform that reads an image after the loader of `plan` has decoded it.
-std::optional<AnyOp> first_reader(const Pipeline& pipeline, const Plan& plan) {
-  const DataLoaderOptions options = pipeline.loader_options(plan);
-  const std::vector<NamedOp>& transforms = pipeline.transforms();
-  const SlabLayout layout = DataLoader::plan_layout(*pipeline.dataset(), transforms, options);
+/// Returns the first host transform that reads an image after the loader has decoded it.
+std::optional<AnyOp> first_reader(const Dataset& dataset, const std::vector<NamedOp>& transforms,
+                                  const DataLoaderOptions& options) {
+  const SlabLayout layout = DataLoader::plan_layout(dataset, transforms, options);
   return first_reader(on_host(transforms, options.on_device), layout);
-}
-
-/// Returns the last host step whose results are the same in every epoch, so that they can be
-/// cached. If decoding uses the random region of the first transform, that is the step before
-/// decoding.
-std::string last_fixed_step(const Pipeline& pipeline, const Plan& plan) {
-  if (travels_as_files(plan)) return "read";
-  const std::vector<NamedOp>& transforms = pipeline.transforms();
-  const std::size_t on_host = transforms_on_host(pipeline, plan);
-  const auto first = first_reader(pipeline, plan);
-  const bool reads_parts =
-      first && first->reads_region() && first->is_random() && pipeline.options().decode.partial;
-  std::string last = reads_parts || scales(pipeline, plan) ? "read" : "decode";
-  for (std::size_t i = 0; i < on_host; ++i) {
-    if (transforms[i].op.is_random()) break;
-    last = transforms[i].name;
-  }
-  return last;
 }
 
 void note_late_crop(const Pipeline& pipeline, const std::vector<double>& bytes,
@@ -61,6 +34,20 @@ void note_late_crop(const Pipeline& pipeline, const std::vector<double>& bytes,
 
 }  // namespace
 
+std::string last_fixed_step(const Dataset& dataset, const std::vector<NamedOp>& transforms,
+                            const DataLoaderOptions& options) {
+  if (has_format(options.wire, Wire::jpeg)) return "read";
+  const auto first = first_reader(dataset, transforms, options);
+  const bool reads_parts =
+      first && first->reads_region() && first->is_random() && options.decode.partial;
+  std::string last = reads_parts || options.decode.scaled ? "read" : "decode";
+  for (const NamedOp& transform : on_host(transforms, options.on_device)) {
+    if (transform.op.is_random()) break;
+    last = transform.name;
+  }
+  return last;
+}
+
 Situation make_situation(const Trainer& trainer, const Plan& plan,
                          const std::vector<double>& bytes) {
   const Pipeline& pipeline = trainer.pipeline();
@@ -70,9 +57,11 @@ Situation make_situation(const Trainer& trainer, const Plan& plan,
   situation.cores = usable_cores();
   situation.free_memory_bytes = free_memory_bytes();
   situation.samples = pipeline.dataset()->size();
-  situation.last_fixed_step = last_fixed_step(pipeline, plan);
-  situation.decodes_parts = decodes_parts(*pipeline.dataset(), first_reader(pipeline, plan),
-                                          decode_options(pipeline.loader_options(plan)));
+  const DataLoaderOptions options = pipeline.loader_options(plan);
+  situation.last_fixed_step = last_fixed_step(*pipeline.dataset(), pipeline.transforms(), options);
+  situation.decodes_parts = decodes_parts(
+      *pipeline.dataset(), first_reader(*pipeline.dataset(), pipeline.transforms(), options),
+      decode_options(options));
   if (situation.on_gpu && plan.schedule.loader.on_device.empty())
     situation.on_device_from = first_worth_doing_on_device(pipeline, wire_formats(plan));
   note_late_crop(pipeline, bytes, situation);

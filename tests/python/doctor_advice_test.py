@@ -62,9 +62,20 @@ IN_NATIVE_WORDS = [
 @pytest.mark.parametrize(("kind", "what", "how"), IN_NATIVE_WORDS)
 def test_advice_names_arguments_of_native_loader(kind, what, how):
     diagnosis = types.SimpleNamespace(changes=[make_change(kind), make_change("wire")])
-    advice.rewrite_native(types.SimpleNamespace(workers=3), diagnosis)
+    advice.rewrite_native(types.SimpleNamespace(workers=3), diagnosis, False)
     (change,) = diagnosis.changes  # the change "wire" is omitted, because ss.DataLoader has no such option
     assert (change.description, change.action) == (what, how)
+
+
+def test_advice_of_caches_and_reading_ahead_needs_a_data_set_without_python():
+    def rewritten(reads_natively):
+        changes = [make_change("cache", action="--cache decode=8M"), make_change("read_ahead", number=4)]
+        diagnosis = types.SimpleNamespace(changes=changes)
+        advice.rewrite_native(types.SimpleNamespace(workers=3), diagnosis, reads_natively)
+        return [change.action for change in diagnosis.changes]
+
+    assert rewritten(True) == ["slipstream.DataLoader(..., cache='decode=8M')", "slipstream.DataLoader(..., read_ahead=4)"]
+    assert rewritten(False) == [], "its samples may be random"
 
 
 @pytest.fixture

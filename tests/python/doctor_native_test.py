@@ -63,20 +63,22 @@ def exact_value(value, unit):
     return _native.Measured(value, 0.99 * value, 1.01 * value, unit, 16)
 
 
-def replace_costs(observed):
-    """Replaces measurements: a blur takes 20 ms, all other steps take almost no time, and a training step takes 1
-    ms."""
+def replace_costs(observed, slow="gaussian_blur_1", waits=False):
+    """Replaces measurements: a step takes 20 ms, all other steps take almost no time, and a training step takes 1
+    ms.
+
+    waits: whether the slow step waits instead of computing."""
     capacity, host, levels = _native.MachineCapacity(), observed.host, observed.levels
     capacity.cores = 8
     for cost in host:
-        seconds = 0.02 if cost.name == "gaussian_blur_1" else 1e-5
-        cost.wall_s = cost.cpu_s = [seconds] * 16
-        cost.wall_of_all_s = cost.cpu_of_all_s = seconds
-    blurs = {"", "read", "decode", "resize_0"}  # levels in which each sample is still blurred
+        seconds = 0.02 if cost.name == slow else 1e-5
+        cost.wall_s, cost.cpu_s = [seconds] * 16, [1e-5 if waits else seconds] * 16
+        cost.wall_of_all_s, cost.cpu_of_all_s = seconds, cost.cpu_s[0]
+    runs_slow = {"", *STEPS[: STEPS.index(slow)]}  # levels that still run the slow step
     for level in levels:
-        level.with_training = exact_value(2 / 0.08 if level.after in blurs else 1000, "steps/s")
+        level.with_training = exact_value(2 / 0.08 if level.after in runs_slow else 1000, "steps/s")
         if level.loader_alone is not None:
-            level.loader_alone = exact_value(2 / 0.08 if level.after in blurs else 4000, "steps/s")
+            level.loader_alone = exact_value(2 / 0.08 if level.after in runs_slow else 4000, "steps/s")
     observed.capacity, observed.host, observed.levels = capacity, host, levels
     observed.rate_of_one_worker, observed.rate_of_all_workers = (exact_value(n / 0.02, "samples/s") for n in (1, 2))
     observed.device = [_native.DeviceCost(name, exact_value(seconds, "s"), 0, 0)
@@ -98,6 +100,23 @@ def test_advice_names_arguments_of_native_loader(photos, device, monkeypatch):
     for advice in report.advice:
         assert re.search(r"slipstream\.|num_workers=|in the code of", advice.action), advice
         assert "--" not in advice.action or "python -m slipstream convert" in advice.action
+
+
+def test_caches_and_reading_ahead_are_advised_for_slow_storage(photos, device, monkeypatch):
+    def diagnose(observed):
+        replace_costs(observed, "read", waits=True)
+        return measured_diagnosis(observed)
+
+    measured_diagnosis = _native.diagnose
+    monkeypatch.setattr(_native, "diagnose", diagnose)
+    report = ss.doctor(make_loader(photos, device), train, budget=1, state=[MODEL, OPTIMIZER])
+    actions = [advice.action for advice in report.advice]
+    assert report.verdict == "read" and all(advice.gain.value > 1.5 for advice in report.advice), report.text()
+    assert any(re.fullmatch(r"slipstream\.DataLoader\(\.\.\., read_ahead=\d+\)", action) for action in actions)
+    (cache,) = (action for action in actions if "cache=" in action)
+    given = re.fullmatch(r"slipstream\.DataLoader\(\.\.\., cache='(.*)'\)", cache)[1]
+    assert given.startswith("resize_0="), "the last step before a random one"
+    assert make_loader(photos, device, cache=given).cache_state["samples"] == 0, "the loader accepts the advice"
 
 
 def test_doctor_changes_neither_loader_model_nor_generator(photos, device):

@@ -41,11 +41,25 @@ def rewrite(
     _native.rank_changes(diagnosis)
 
 
-def rewrite_native(observed: _native.Observations, diagnosis: _native.Diagnosis) -> None:
+def rewrite_native(observed: _native.Observations, diagnosis: _native.Diagnosis, reads_natively: bool) -> None:
     """Describes the changes that are possible for a slipstream.DataLoader in terms of Python, and removes the others.
-    Its transforms are native already, and its copies run in advance."""
-    changes = diagnosis.changes
-    diagnosis.changes = [each for each in changes if _put(each, _native_words(each, max(1, observed.workers)))]
+    Its transforms are native already, and its copies run in advance.
+
+    reads_natively: whether it reads the data set without Python, so that it can cache samples and read in advance."""
+    workers, changes = max(1, observed.workers), []
+    for change in diagnosis.changes:
+        words = _native_words(change, workers) | (_reading_words(change) if reads_natively else {})
+        if _put(change, words):
+            changes.append(change)
+    diagnosis.changes = changes
+
+
+def _reading_words(change: _native.Change) -> dict[str, tuple[str, str]]:
+    cached = change.action.removeprefix("--cache ")
+    return {
+        "cache": ("", f"slipstream.DataLoader(..., cache={cached!r})"),
+        "read_ahead": ("", f"slipstream.DataLoader(..., read_ahead={change.number})"),
+    }
 
 
 def _native_words(change: _native.Change, workers: int) -> dict[str, tuple[str, str]]:

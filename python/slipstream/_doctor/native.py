@@ -29,7 +29,7 @@ class NativeLoaders:
     LevelMeasurements reads."""
 
     is_stream = is_single = False
-    pin_memory = True
+    pin_memory = reads_natively = True
 
     def __init__(self, loader: DataLoader) -> None:
         self.loader = loader
@@ -146,6 +146,7 @@ class NativeLevelMeasurements(LevelMeasurements):
     def _note_situation(self, observed: _native.Observations) -> None:
         observed.set_samples(self.loaders.samples)
         observed.set_plan(self._on_gpu, True, observed.slabs - 1, self.route.copies_ahead)
+        _native.note_loading(observed, self.loaders.loader._measured_native())
         if self._on_gpu:
             observed.set_on_device_from(_native.possible_on_device(self.loaders.loader._measured_native()))
 

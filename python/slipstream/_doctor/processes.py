@@ -159,6 +159,7 @@ class ProcessLoaders(NativeLoaders):
         self.chain = Compose._wrap(dataset.transform)
         native = dataset._native
         self.source = native.source if isinstance(native, PythonSource) else None
+        self.reads_natively = self.source is None
         self._folder = tempfile.TemporaryDirectory(prefix="slipstream-doctor-")
         self._made: list[data.DataLoader] = []
         self._names = (f"{self._folder.name}/{i}" for i in itertools.count())
@@ -340,6 +341,8 @@ class ProcessLevelMeasurements(NativeLevelMeasurements):
     def _note_situation(self, observed: _native.Observations) -> None:
         super()._note_situation(observed)
         observed.set_has_worker_processes(True)
+        if self._source is not None:  # its samples may be random
+            observed.set_last_fixed_step("")
 
     def _note_crop(self, observed: _native.Observations) -> None:
         """The doctor does not advise to move a crop, because its costs are those of another list of steps."""
