@@ -26,7 +26,7 @@ from .capture import CapturedStep, capture
 from .data import DataLoader
 from .datasets import ConcatDataset, Dataset, PythonDataset, Subset, open_dataset
 from ._doctor.clock import part
-from .doctor import Advice, DoctorReport, doctor
+from .doctor import Advice, Comparison, DoctorReport, doctor
 from .image_folder import ImageFolder
 from ._stages import Stage
 from .pipeline import Pipeline
@@ -37,6 +37,7 @@ from .watch import Watch, WatchReport, watch
 __all__ = [
     "Advice",
     "CapturedStep",
+    "Comparison",
     "ConcatDataset",
     "DataLoader",
     "Dataset",

@@ -542,6 +542,24 @@ class Diagnosis:
     share: Measured
     changes: list[Change]
 
+class BaselineRow:
+    """A value in two reports."""
+
+    name: str
+    before: Measured
+    now: Measured
+    is_worse: bool
+
+class BaselineComparison:
+    """A comparison of two reports."""
+
+    rows: list[BaselineRow]
+    differences: list[str]
+    def text(self) -> str: ...
+
+def is_certain(measured: Measured, /) -> bool:
+    """Returns true if the value was measured, is a number, and its interval is not wider than itself."""
+
 class DoctorReport:
     """The report of the doctor as text, HTML and JSON."""
 
@@ -556,6 +574,8 @@ class DoctorReport:
         budget_s: float,
         /,
     ) -> None: ...
+    def judge_share(self, least: float, /) -> str: ...
+    def compare(self, baseline: str, /) -> BaselineComparison: ...
     def summary(self) -> str: ...
     def text(self) -> str: ...
     def html(self) -> str: ...

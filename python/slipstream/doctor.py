@@ -37,7 +37,7 @@ from ._stages import first_module
 from ._state_guard import StateGuard
 from .pipeline import Pipeline
 
-__all__ = ["Advice", "DoctorReport", "doctor"]
+__all__ = ["Advice", "Comparison", "DoctorReport", "doctor"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,10 +71,58 @@ class Advice:
 
     def __str__(self) -> str:
         most = "at most " if self.is_upper_bound else ""
-        gain = f"{most}{self.gain.value:.3g} times as fast"
+        gain = f"{most}{self.gain.value:.3g} times as fast" if _native.is_certain(self.gain) else "gain not known"
         if self.measured_gain is not None:
             gain = f"{self.measured_gain.value:.3g} times as fast (measured)"
-        return f"{self.description}: {gain} ({self.action})"
+        return f"{self.description}: {gain}" + (f" ({self.action})" if self.action else "")
+
+    @classmethod
+    def _of(cls, change: _native.Change) -> Advice:
+        is_measured = change.measured.n > 0
+        return cls(
+            change.description,
+            change.action,
+            change.predicted,
+            change.gain,
+            change.is_upper_bound,
+            change.effort,
+            change.measured if is_measured else None,
+            change.measured_gain if is_measured else None,
+            change.code,
+        )
+
+
+class Comparison:
+    """A comparison of two reports of slipstream.doctor, from DoctorReport.compare().
+
+    Attributes:
+        is_worse (bool): whether a value is worse than in the earlier report: a rate is lower, or a time is longer, by
+            more than 2 %, and the intervals of both reports do not overlap.
+        worse (list of str): names of these values.
+        differences (list of str): differences of machine and options, which may be the reason.
+
+    >>> loader = torch.utils.data.DataLoader([torch.ones(64) for _ in range(100)], batch_size=10)
+    >>> report = ss.doctor(loader, lambda batch: batch.sum(), device="cpu", budget=1)
+    >>> comparison = report.compare(report)
+    >>> comparison.worse, comparison.differences
+    ([], [])
+    """
+
+    def __init__(self, native: _native.BaselineComparison) -> None:
+        self._native = native
+        self.worse: list[str] = [row.name for row in native.rows if row.is_worse]
+        self.is_worse: bool = bool(self.worse)
+        self.differences: list[str] = native.differences
+
+    def text(self) -> str:
+        """Returns a table of all values in both reports, and the differences."""
+        return self._native.text()
+
+    def __repr__(self) -> str:
+        return f"Comparison(worse={self.worse})"
+
+    def __str__(self) -> str:
+        return self.text()
 
 
 class DoctorReport:
@@ -90,32 +138,72 @@ class DoctorReport:
             for input.
         ceiling (Measured): steps/s with all batches cached on the device.
         rate (Measured): steps/s with nothing cached.
+        share (Measured): `rate` divided by `ceiling`. 1 - share is the part of the time in which the device waits.
         advice (list of Advice): what to change, least effort first. But a change that gains less than half of what a
             later one gains, and less than a factor of 2, comes after it. Empty if the device is the limit, if there is
             not enough evidence, and if nothing gains 5 %.
+
+    >>> loader = torch.utils.data.DataLoader([torch.ones(64) for _ in range(100)], batch_size=10)
+    >>> report = ss.doctor(loader, lambda batch: batch.sum(), device="cpu", budget=1)
+    >>> report.what_if({"collate": 0.5}).description
+    "if 'collate' took 0.5 ms a sample"
+    >>> report.judge_share(0)
+    'passes'
+    >>> report.compare(report).is_worse
+    False
     """
 
-    def __init__(self, diagnosis: _native.Diagnosis, report: _native.DoctorReport) -> None:
+    def __init__(
+        self, observed: _native.Observations, diagnosis: _native.Diagnosis, report: _native.DoctorReport
+    ) -> None:
         self._report = report
         self.verdict: str = diagnosis.verdict
         self.reason: str = diagnosis.reason
         self.bottlenecks: list[str] = diagnosis.bottlenecks
         self.ceiling: _native.Measured = diagnosis.ceiling
         self.rate: _native.Measured = diagnosis.rate
-        self.advice = [
-            Advice(
-                each.description,
-                each.action,
-                each.predicted,
-                each.gain,
-                each.is_upper_bound,
-                each.effort,
-                each.measured if each.measured.n > 0 else None,
-                each.measured_gain if each.measured.n > 0 else None,
-                each.code,
-            )
-            for each in diagnosis.changes
-        ]
+        self.share: _native.Measured = diagnosis.share
+        self.advice = [Advice._of(each) for each in diagnosis.changes]
+        self._observed, self._diagnosis = observed, diagnosis
+
+    def what_if(self, ms: Mapping[str, float]) -> Advice:
+        """Predicts the rate if steps of the data set had other costs. Measures nothing.
+
+        Arguments:
+            ms (mapping): for each of these steps, the time in milliseconds for one sample on one worker. The names are
+                those in the list of costs in text().
+
+        Returns an Advice with `predicted` and `gain`. `predicted.n` is 0 if the rate was not measured. Raises Refused
+        for an unknown step, whose message lists the known ones, and for a time that is below 0 or above an hour.
+        """
+        return Advice._of(_native.what_if(self._observed, self._diagnosis, {name: t / 1e3 for name, t in ms.items()}))
+
+    def judge_share(self, least: float) -> str:
+        """Tests whether the input is fast enough, as `slipstream doctor --min-share` does.
+
+        Arguments:
+            least (float): the smallest acceptable share of the ceiling, from 0 to 1, for example 0.95.
+
+        Returns "passes"; "fails" if the whole interval of `share` is below `least`; or "undecided": the interval
+        contains `least`, or there is not enough evidence. Raises Refused for other numbers.
+        """
+        if isinstance(least, bool) or not isinstance(least, int | float) or not 0 <= least <= 1:
+            raise _native.Refused(f"least is {least!r}: give a share of the ceiling, from 0 to 1")
+        return self._report.judge_share(float(least))
+
+    def compare(self, baseline: str | os.PathLike[str] | DoctorReport) -> Comparison:
+        """Compares this report with an earlier one, as `slipstream doctor --baseline` does.
+
+        Arguments:
+            baseline (path or DoctorReport): the earlier report, or the file that to_json() has written.
+
+        Raises Refused if the file is not a report of the doctor, or if the data set has another class or batches have
+        another size. Raises OSError if the file cannot be read.
+        """
+        if isinstance(baseline, DoctorReport):
+            return Comparison(self._report.compare(baseline._report.json()))
+        with open(baseline, encoding="utf-8", errors="replace") as file:
+            return Comparison(self._report.compare(file.read()))
 
     def text(self) -> str:
         """Returns the report as plain text. The first lines are the verdict, what to do first with its predicted gain,
@@ -233,7 +321,7 @@ def doctor(
     measurements, observed, diagnosis = examined
     seconds = measurements.seconds()
     report = _native.DoctorReport(loop.device, loop.name, options, observed, diagnosis, seconds, float(budget))
-    return DoctorReport(diagnosis, report)
+    return DoctorReport(observed, diagnosis, report)
 
 
 _TRIALS_SHARE = 0.3  # share of the budget for trying changes out

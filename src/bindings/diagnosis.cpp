@@ -202,6 +202,19 @@ void add_verdict(py::module_& module) {
              });
 }
 
+void add_comparison(py::module_& module) {
+  py::class_<BaselineRow>(module, "BaselineRow")
+      .def_readonly("name", &BaselineRow::name)
+      .def_readonly("before", &BaselineRow::before)
+      .def_readonly("now", &BaselineRow::now)
+      .def_readonly("is_worse", &BaselineRow::is_worse);
+  py::class_<BaselineComparison>(module, "BaselineComparison")
+      .def_readonly("rows", &BaselineComparison::rows)
+      .def_readonly("differences", &BaselineComparison::differences)
+      .def("text", &baseline_text);
+  module.def("is_certain", [](const Measured& measured) { return is_there(measured); });
+}
+
 using ReportOptions = decltype(WorkloadInfo::options);
 
 void add_report(py::module_& module) {
@@ -218,6 +231,14 @@ void add_report(py::module_& module) {
             report.budget_s = budget_s;
             return report;
           }))
+      .def("judge_share",
+           [](const DoctorReport& report, double least) {
+             return std::string(to_string(judge_share(report.diagnosis, least)));
+           })
+      .def("compare",
+           [](const DoctorReport& report, const std::string& baseline) {
+             return against_baseline(report, baseline);
+           })
       .def("summary", &doctor_summary)
       .def("text", &doctor_text)
       .def("html", &doctor_html)
@@ -231,6 +252,7 @@ void add_diagnosis(py::module_& module) {
   add_host_costs(module);
   add_observations(module);
   add_verdict(module);
+  add_comparison(module);
   add_report(module);
 }
 

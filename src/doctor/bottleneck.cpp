@@ -18,7 +18,13 @@ constexpr EnumNames<Bottleneck, 12> kNames = {
      {Bottleneck::none, "none"},
      {Bottleneck::not_enough_evidence, "not_enough_evidence"}}};
 
+constexpr EnumNames<ShareGate, 3> kGateNames = {{{ShareGate::passes, "passes"},
+                                                 {ShareGate::fails, "fails"},
+                                                 {ShareGate::undecided, "undecided"}}};
+
 }  // namespace
+
+std::string_view to_string(ShareGate gate) { return enum_name(kGateNames, gate); }
 
 std::string_view to_string(Bottleneck bottleneck) { return enum_name(kNames, bottleneck); }
 

@@ -10,7 +10,7 @@ import slipstream as ss
 
 MODULES = ["_stages", "capture", "data", "datasets", "doctor", "pipeline", "trainer", "transforms", "watch"]
 SHOWN = ["DataLoader", "DataLoader.state_dict", "Pipeline", "Stage", "Compose", "Trainer", "Transform.__call__",
-         "capture", "doctor", "watch"]
+         "Comparison", "DoctorReport", "capture", "doctor", "watch"]
 
 
 def examples(module):

@@ -265,6 +265,9 @@ enum class ShareGate : std::uint8_t {
   fails,     ///< the whole interval of the share is below the required share
   undecided  ///< only a part of the interval is below, or there is not enough evidence
 };
+/// Returns the enumerator's name, for example "passes". The characters are static. Throws Error for
+/// a value that is not an enumerator.
+std::string_view to_string(ShareGate gate);
 /// Returns whether the pipeline reaches the share `least`, in [0, 1], of its ceiling. The result is
 /// `undecided` in three cases: the share is below `least` but the end of its interval is not;
 /// nothing was measured; or the interval begins below `least` and the verdict is
