@@ -542,6 +542,15 @@ class Diagnosis:
     share: Measured
     changes: list[Change]
 
+class RankResult:
+    """The result of one of several processes that train together."""
+
+    def __init__(self, rank: int, verdict: str, ceiling: Measured, rate: Measured, /) -> None: ...
+    rank: int
+    verdict: str
+    ceiling: Measured
+    rate: Measured
+
 class BaselineRow:
     """A value in two reports."""
 
@@ -574,6 +583,9 @@ class DoctorReport:
         budget_s: float,
         /,
     ) -> None: ...
+    rank: int
+    def set_ranks(self, rank: int, ranks: Sequence[RankResult], /) -> None: ...
+    def slowest_rank(self) -> int | None: ...
     def judge_share(self, least: float, /) -> str: ...
     def compare(self, baseline: str, /) -> BaselineComparison: ...
     def summary(self) -> str: ...

@@ -23,7 +23,7 @@ from ._doctor.changes import add_changes
 from ._doctor.advice import rewrite, rewrite_native
 from ._doctor.measurements import LevelMeasurements
 from ._doctor.loaders import Loaders, copied_parts, generators_of_loader
-from ._doctor import frozen, graph_trials, trials
+from ._doctor import frozen, graph_trials, ranks, trials
 from ._doctor.graphs import all_launches_count
 from ._doctor.native import NativeLevelMeasurements, NativeLoaders
 from ._doctor.port import Ports
@@ -139,6 +139,8 @@ class DoctorReport:
         ceiling (Measured): steps/s with all batches cached on the device.
         rate (Measured): steps/s with nothing cached.
         share (Measured): `rate` divided by `ceiling`. 1 - share is the part of the time in which the device waits.
+        rank, slowest_rank (int or None): with torch.distributed, the rank of this process, and the one with the lowest
+            rate. None for a single process.
         advice (list of Advice): what to change, least effort first. But a change that gains less than half of what a
             later one gains, and less than a factor of 2, comes after it. Empty if the device is the limit, if there is
             not enough evidence, and if nothing gains 5 %.
@@ -165,6 +167,8 @@ class DoctorReport:
         self.share: _native.Measured = diagnosis.share
         self.advice = [Advice._of(each) for each in diagnosis.changes]
         self._observed, self._diagnosis = observed, diagnosis
+        self.slowest_rank: int | None = report.slowest_rank()
+        self.rank: int | None = None if self.slowest_rank is None else report.rank
 
     def what_if(self, ms: Mapping[str, float]) -> Advice:
         """Predicts the rate if steps of the data set had other costs. Measures nothing.
@@ -281,6 +285,10 @@ def doctor(
             loads. To name a part of a function, use slipstream.part. Refused for a slipstream.DataLoader
             that reads its data set without Python.
 
+    If torch.distributed is initialized, call this in all processes, with the same budget. Each examines its own input
+    and its own step without the exchange of gradients by DistributedDataParallel, and the report names the slowest
+    rank. A step that calls torch.distributed itself is refused.
+
     The step really trains. Afterwards the state that it refers to through its variables, the globals that it names and
     its `self` is restored to the same bits: tensors, modules with gradients and modes, optimizers, schedulers and other
     objects with state_dict() and load_state_dict() (docs/python-doctor.md). The random generators of torch, numpy and
@@ -301,6 +309,16 @@ def doctor(
     states = _parse_states(state)
     _refuse(loader, step, budget, states, parts)
     loop = _open(loader, step, _resolve_device(loader, device), states)
+    names = _names(loader, step)
+    if not ranks.trains_together():
+        return _examined(loop, loader, float(budget), try_out, parts, names)
+    with ranks.reporting_failures(loop.device), ranks.without_exchange(loop.functions()):
+        return _examined(loop, loader, float(budget), try_out, parts, names)
+
+
+def _examined(
+    loop: _Loop, loader: Any, budget: float, try_out: bool, parts: Sequence[Any], names: trials.Names
+) -> DoctorReport:
     options: _Options = [
         ("num_workers", loop.loader.num_workers),
         ("prefetch_factor", loop.loader.prefetch_factor or 0),
@@ -309,7 +327,7 @@ def doctor(
         options += [("plan", loop.route.plan), ("stages", ", ".join(stage.name for stage in loop.route.stages))]
     # The only changes that are tried out for a slipstream.DataLoader are CUDA graphs.
     trials_s = _TRIALS_SHARE * budget if try_out and (not loop.is_ours or loop.device.startswith("cuda")) else 0.0
-    budgets, names = (budget - trials_s, trials_s), _names(loader, step)
+    budgets = budget - trials_s, trials_s
     if not isinstance(loop.loader, data.DataLoader):
         examined = _examine(loop, names, budgets, options, parts)
     elif loop.loader._has_processes():
@@ -320,7 +338,11 @@ def doctor(
         examined = _examine_ours(loop, make, NativeLevelMeasurements, names, budgets, options)
     measurements, observed, diagnosis = examined
     seconds = measurements.seconds()
-    report = _native.DoctorReport(loop.device, loop.name, options, observed, diagnosis, seconds, float(budget))
+    results, failures = ranks.exchange_results(loop.device, diagnosis) if ranks.trains_together() else ([], [])
+    observed.warnings += failures
+    report = _native.DoctorReport(loop.device, loop.name, options, observed, diagnosis, seconds, budget)
+    if results:
+        report.set_ranks(torch.distributed.get_rank(), results)
     return DoctorReport(observed, diagnosis, report)
 
 
@@ -530,7 +552,7 @@ def _kept_classes(roots: Sequence[Any]) -> Iterator[list[str]]:
     finally:
         changed += classes.restore()
         for each in changed:
-            warnings.warn(f"slipstream.doctor: {each}", RuntimeWarning, stacklevel=5)
+            warnings.warn(f"slipstream.doctor: {each}", RuntimeWarning, stacklevel=6)
 
 
 def _guard(loop: _Loop, common: Sequence[tuple[str, Any]] = ()) -> StateGuard:
@@ -557,4 +579,4 @@ def _kept(loop: _Loop, common: Sequence[tuple[str, Any]] = ()) -> Iterator[list[
             for wrapper in [*guard.wrappers, *stages]:
                 wrapper.reset()
             for each in not_restored:
-                warnings.warn(f"slipstream.doctor: {each}", RuntimeWarning, stacklevel=5)
+                warnings.warn(f"slipstream.doctor: {each}", RuntimeWarning, stacklevel=6)

@@ -203,6 +203,12 @@ void add_verdict(py::module_& module) {
 }
 
 void add_comparison(py::module_& module) {
+  py::class_<RankResult>(module, "RankResult")
+      .def(py::init<std::size_t, std::string, Measured, Measured>())
+      .def_readonly("rank", &RankResult::rank)
+      .def_readonly("verdict", &RankResult::verdict)
+      .def_readonly("ceiling", &RankResult::ceiling)
+      .def_readonly("rate", &RankResult::rate);
   py::class_<BaselineRow>(module, "BaselineRow")
       .def_readonly("name", &BaselineRow::name)
       .def_readonly("before", &BaselineRow::before)
@@ -231,6 +237,17 @@ void add_report(py::module_& module) {
             report.budget_s = budget_s;
             return report;
           }))
+      .def("set_ranks",
+           [](DoctorReport& report, std::size_t rank, std::vector<RankResult> ranks) {
+             report.rank = rank;
+             report.ranks = std::move(ranks);
+           })
+      .def_readonly("rank", &DoctorReport::rank)
+      .def("slowest_rank",
+           [](const DoctorReport& report) -> std::optional<std::size_t> {
+             const RankResult* slowest = slowest_rank(report);
+             return slowest == nullptr ? std::nullopt : std::optional(slowest->rank);
+           })
       .def("judge_share",
            [](const DoctorReport& report, double least) {
              return std::string(to_string(judge_share(report.diagnosis, least)));

@@ -71,6 +71,13 @@ Json to_json(const Utilization& use, unsigned cores) {
           {"read_bytes_per_second", number(use.read_bytes_per_second)}};
 }
 
+Json to_json(const RankResult& result) {
+  return {{"rank", result.rank},
+          {"verdict", result.verdict},
+          {"ceiling", to_json(result.ceiling)},
+          {"rate", to_json(result.rate)}};
+}
+
 Json to_json(const Outcome& outcome) {
   return {{"changes", outcome.changes},
           {"before", to_json(outcome.before)},
@@ -129,6 +136,7 @@ std::string doctor_report_json(const DoctorReport& report) {
       {"utilization", to_json(observed.utilization, observed.situation.cores)},
       {"loader", loader_json(observed)},
       {"lanes", json_list(report.lanes)},
+      {"ranks", to_json_list(report.ranks)},
       {"warnings", observed.warnings}};
   return printed(json);
 }

@@ -11,6 +11,14 @@
 
 namespace slipstream {
 
+/// Result of one of several processes that train together. Each examines its own input.
+struct RankResult {
+  std::size_t rank = 0;
+  std::string verdict;  ///< verdict_name()
+  Measured ceiling;     ///< steps/s
+  Measured rate;        ///< steps/s; n = 0: not measured
+};
+
 /// One examination, as `doctor --json` writes it.
 struct DoctorReport {
   Environment environment;
@@ -20,6 +28,8 @@ struct DoctorReport {
   /// Lanes of a run without caches. Its last_intervals contain a few steady steps.
   std::vector<LaneResult> lanes;
   std::optional<Outcome> outcome;  ///< set if changes were applied
+  std::vector<RankResult> ranks;   ///< of all processes that train together; empty for one
+  std::size_t rank = 0;            ///< of this process
   double seconds = 0;              ///< duration
   double budget_s = 0;
   bool interrupted = false;
@@ -31,7 +41,9 @@ std::string doctor_report_json(const DoctorReport& report);
 /// Returns at most three lines: the verdict, what to do first with its predicted gain, and the
 /// distance from the limit. Names are passed through printable().
 std::string doctor_summary(const DoctorReport& report);
-/// Returns aligned plain text for a console: the lines of doctor_summary(), then the reason,
+/// Returns the process of `report.ranks` with the lowest rate, or nullptr if no rate was measured.
+const RankResult* slowest_rank(const DoctorReport& report);
+/// Returns aligned plain text for a console: the lines of doctor_summary(), then the reason, ranks,
 /// warnings, changes, outcome, cache levels and other tables. Names are passed through printable().
 std::string doctor_text(const DoctorReport& report);
 /// Returns one self-contained HTML page, which is also well-formed XML: it loads nothing, runs no

@@ -96,7 +96,7 @@ Section explanation(const DoctorReport& report) {
   const Diagnosis& diagnosis = report.diagnosis;
   Section section{.title = "Slipstream doctor: " + report.workload.name,
                   .note = "Figures in brackets are 95 % intervals."};
-  section.lines = {describe_setting(report), diagnosis.reason};
+  section.lines = {describe_setting(report), diagnosis.reason, ranks_sentence(report)};
   if (diagnosis.bottlenecks.size() > 1) {
     section.lines.push_back("Most gain first: " + joined(spoken_names(diagnosis)));
   }

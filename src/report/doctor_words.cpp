@@ -99,6 +99,26 @@ std::string in_one_line(std::string text) {
 
 }  // namespace
 
+const RankResult* slowest_rank(const DoctorReport& report) {
+  const RankResult* slowest = nullptr;
+  for (const RankResult& each : report.ranks)
+    if (each.rate.n > 0 && (slowest == nullptr || each.rate.value < slowest->rate.value))
+      slowest = &each;
+  return slowest;
+}
+
+std::string ranks_sentence(const DoctorReport& report) {
+  const RankResult* slowest = slowest_rank(report);
+  if (slowest == nullptr) return "";
+  const std::string text = "This is rank " + std::to_string(report.rank) + " of " +
+                           std::to_string(report.ranks.size()) + ". ";
+  const bool is_this = slowest->rank == report.rank;
+  return text +
+         (is_this ? "It is the slowest" : "The slowest is rank " + std::to_string(slowest->rank)) +
+         ", and all others wait for it: " + figure(slowest->rate) + " steps/s, verdict " +
+         slowest->verdict + ".";
+}
+
 std::vector<std::string> summary_lines(const DoctorReport& report) {
   const Diagnosis& diagnosis = report.diagnosis;
   std::string meaning(verdict_headline(diagnosis.verdict));

@@ -24,6 +24,8 @@ std::string spoken_verdict(const DoctorReport& report);
 /// Returns what a verdict means, as a headline, or "" if its name says that already.
 std::string_view verdict_headline(Bottleneck verdict);
 
+/// Returns a sentence that names the slowest rank, or "" if there is only one process.
+std::string ranks_sentence(const DoctorReport& report);
 /// Returns the lines of doctor_summary(). The first one is the verdict.
 std::vector<std::string> summary_lines(const DoctorReport& report);
 

@@ -1,4 +1,6 @@
-"""The methods of slipstream.doctor's report: predictions for assumed costs, comparisons and tests."""
+"""The methods of slipstream.doctor's report: predictions for assumed costs, comparisons, tests and ranks."""
+
+import json
 
 from pipelines import Compose, Images, noise, sleep, slow, stated_time  # noqa: F401, a fixture
 import pytest
@@ -63,6 +65,23 @@ def test_share_passes_or_fails(report):
     for wrong in (2, -0.1, float("nan"), "0.5", True):
         with pytest.raises(ss.Refused, match="from 0 to 1"):
             report.judge_share(wrong)
+
+
+def test_single_process_has_no_rank(report, tmp_path):
+    report.to_json(tmp_path / "report.json")
+    assert (report.rank, report.slowest_rank) == (None, None)
+    assert json.loads((tmp_path / "report.json").read_text())["ranks"] == [] and "rank" not in report.text()
+
+
+def test_report_lists_all_ranks_and_names_the_slowest(report):
+    def result(rank, rate, count=9):
+        return _native.RankResult(rank, "read", report.ceiling, _native.Measured(rate, rate, rate, "steps/s", count))
+
+    report._report.set_ranks(2, [result(0, 9.0), result(1, 5.0), result(2, 1.0, 0)])
+    assert "This is rank 2 of 3. The slowest is rank 1, and all others wait for it: 5.00 [5.00, 5.00] steps/s, verdict read." \
+        in report.text()
+    ranks = json.loads(report._report.json())["ranks"]
+    assert [(each["rank"], each["verdict"], each["rate"]["value"]) for each in ranks] == [(0, "read", 9), (1, "read", 5), (2, "read", None)]
 
 
 def test_gain_without_a_useful_interval_is_not_stated():

@@ -14,7 +14,7 @@ images = [chain(torch.zeros(16, 3, 8, 8), sample_ids=ids) for ids in (torch.aran
 model = torch.nn.Linear(1, 1)
 report = ss.doctor(torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.zeros(2))), print, state=model)
 comparison: ss.Comparison = report.compare(report)
-outlook: tuple[ss.Advice, str, bool] = (
-    report.what_if({"data set": 2}), report.judge_share(0.95), comparison.is_worse)
+outlook: tuple[ss.Advice, str, bool, int | None] = (
+    report.what_if({"data set": 2}), report.judge_share(0.95), comparison.is_worse, report.slowest_rank)
 step: ss.CapturedStep = ss.capture(model, modules=[model], optimizers=[torch.optim.SGD(model.parameters())])
 memory_bytes: int = step.memory_bytes + ss.Pipeline([], graphs=True).graph_memory_bytes

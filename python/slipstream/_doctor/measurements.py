@@ -21,6 +21,7 @@ from .graphs import LAUNCHING, STEP, LoopTimes, Work
 from .launches import Gpu, measure_launches
 from .levels import CacheLevel, by_step, device_cost, find_groups, finding_waits, fresh, mean, page_locked
 from .parts import COLLATE, Step, noted, unique_name
+from .ranks import refusing_exchange
 from .rates import LoaderAlone, LoaderRate, TrainingRate
 from .routes import PlainRoute, Route
 from .samples import Samples
@@ -36,6 +37,7 @@ class LevelMeasurements:
     loaders: loaders.Loaders, or an object with the same attributes.
     route: how batches get from the loader to the step.
     """
+
 
     _one: Any  # rate of the loader with one worker
     _all: Any  # rate of the loader with all workers
@@ -215,7 +217,8 @@ class LevelMeasurements:
             self.user_step(fresh(on_device))
             is_written = not _trees.same(kept, on_device)
             # Waits are searched for in the second step, because the first one initializes libraries, which may wait.
-            with finding_waits(self._on_gpu) as waits:
+            # DistributedDataParallel may communicate once in the first step, to arrange its buckets.
+            with finding_waits(self._on_gpu) as waits, refusing_exchange():
                 self.user_step(fresh(on_device))
         self._step_waits = bool(waits)
         if is_written:
