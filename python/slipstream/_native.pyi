@@ -663,7 +663,7 @@ def port_to_native(
 ) -> Change:
     """Predicts the rate with a native loader, if the given steps took these times."""
 
-def examine_loop(loop: object, budget_s: float, /) -> Observations:
+def examine_loop(loop: object, budget_s: float, budget_share: float, /) -> Observations:
     """Measures a loop at each cache level, by calling methods of `loop`, and returns all measurements."""
 
 def measure_alternately(rates: Sequence[object], budget_s: float, turn_s: float, /) -> None:

@@ -273,7 +273,8 @@ def doctor(
             have been applied to the batch.
         device (str or torch.device, default None): where the step trains. None means the device of a
             slipstream.DataLoader or slipstream.Pipeline, otherwise "cuda" if there is a GPU and "cpu" if there is none.
-        budget (float, default 60): approximate time for the measurements, in seconds.
+        budget (float, default 60): approximate time for the measurements, in seconds. If it is too small for a verdict
+            on this loop, Refused is raised after the first samples and steps; the message names a sufficient budget.
         state (default ()): more objects to restore, which the step does not refer to: one object, or a list or mapping
             of them, each with state_dict() and load_state_dict().
         try_out (bool, default True): also applies the best changes to copies of your objects and measures them, with a
@@ -295,8 +296,8 @@ def doctor(
     random are restored, and no worker process remains. A RuntimeWarning names what the step changed and what is not
     restored.
 
-    Returns when all measurements have finished. Raises Refused for invalid arguments and Error if nothing can be
-    measured. Exceptions of the first step and of the first samples are raised unchanged.
+    Returns when all measurements have finished. Raises Refused for invalid arguments and for a budget that is too
+    small, and Error if nothing can be measured. Exceptions of the first step and of the first samples are raised unchanged.
 
     >>> model = torch.nn.Linear(64, 2)
     >>> loader = torch.utils.data.DataLoader([torch.ones(64) for _ in range(100)], batch_size=10)
@@ -405,6 +406,7 @@ def _examine(
         loaders = Loaders(loader, loop.device.startswith("cuda"), parts)
         with _kept(loop, loaders.common) as not_restored:
             measurements = LevelMeasurements(loaders, loop.step, loop.device, examined_s, loop.route)
+            measurements.budget_share = examined_s / (examined_s + trials_s)
             observed = measurements.measured()
             kept: Sequence[int] = ()
             with _launches_count(measurements, observed):

@@ -96,10 +96,11 @@ class PythonLoop : public ExaminedLoop {
   py::object loop_;
 };
 
-Observations examine_loop(py::object loop, double budget_s) {
+Observations examine_loop(py::object loop, double budget_s, double budget_share) {
   PythonLoop examined(std::move(loop));
   DoctorOptions options;
   options.budget_s = budget_s;
+  options.budget_share = budget_share;
   return Examiner(examined, options).run();
 }
 

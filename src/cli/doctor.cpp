@@ -148,7 +148,8 @@ bool fill_in(DoctorReport& report, Trainer& trainer, const Plan& plan, const Doc
   const auto start = std::chrono::steady_clock::now();
   StatusLine line;
   DoctorOptions options;
-  options.budget_s = verb.budget_s * (verb.apply ? kToExamine : 1);
+  options.budget_share = verb.apply ? kToExamine : 1;
+  options.budget_s = verb.budget_s * options.budget_share;
   options.stop = cli.interrupted;
   options.log_line = [&](const std::string& what) { line.show(what); };
   Examination examination = examine(trainer, plan, options);

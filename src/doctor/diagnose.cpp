@@ -11,7 +11,6 @@ namespace slipstream {
 namespace {
 
 constexpr double kWorthNaming = 0.03;     ///< smallest gain of a bottleneck
-constexpr double kWidest = 0.2;           ///< half of the interval / value that allows a verdict
 constexpr double kMostUnexplained = 0.5;  ///< share of the waiting time without a known cause
 constexpr double kMostSpread = 0.2;       ///< largest counted spread of simulations
 constexpr double kLeastWidth = 0.02;      ///< smallest half of a prediction's interval / value

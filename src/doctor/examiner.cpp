@@ -1,11 +1,13 @@
 #include "doctor/examiner.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/figures.h"
 #include "core/number_text.h"
 #include "doctor/free_memory.h"
 #include "doctor/model_parts.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {
@@ -16,6 +18,19 @@ constexpr double kLastShare = 0.05;   ///< share of the budget for work after th
 constexpr double kWholeWeight = 4;    ///< weight of "nothing cached", on which most results depend
 constexpr double kDrainedWeight = 2;
 constexpr unsigned kManyWorkers = 4;  ///< fewest that may slow each other down
+
+/// Batches of each worker that a turn needs: one that is not counted, and four that give an
+/// interval.
+constexpr double kFewestPeriods = 5;
+constexpr double kFewestCachedSteps = 6;  ///< of a turn with cached batches; two are not counted
+constexpr double kBatchLevels = 2;        ///< levels of cached batches, at least
+constexpr double kMargin = 1.5;           ///< proposed budget / estimated one
+
+/// Is not a failed measurement, so it ends the examination.
+class BudgetTooSmall : public Refused {
+ public:
+  using Refused::Refused;
+};
 
 TurnTime first_turn(double seconds) { return {seconds, 2 * seconds}; }
 
@@ -61,13 +76,31 @@ double Examiner::known_step_s() const {
   return device.is_measured() ? 1 / device.figure().value : 0;
 }
 
-/// Reports in advance, and only once, that even the shortest possible examination takes longer than
-/// the remaining time, so that the user need not wait to find this out.
-void Examiner::report_least_time(double seconds, const std::string& why) {
-  if (is_overrun_reported_ || seconds <= left()) return;
-  is_overrun_reported_ = true;
-  log_line(why + ": a verdict takes at least about " + about(loop_.seconds() + seconds) +
-           ", but the budget is " + number_text(options_.budget_s) + " s");
+/// Returns the seconds of the shortest useful turns of the levels that a verdict needs: those of
+/// cached batches, and nothing cached.
+double Examiner::least_s(double step_s) const {
+  const double batch_s = decide_cache_sizes().batch_s();
+  const double batches = kFewestPeriods * std::max(1U, loop_.workers());
+  // A turn with workers also starts them, which may take seconds for processes.
+  const double start_s = std::max(0.0, all_turn_s_ - kPoolShare * options_.budget_s);
+  const double of_batches_s = kBatchLevels * kFewestCachedSteps * step_s;
+  return of_batches_s + start_s + batches * std::max(step_s, batch_s);
+}
+
+/// Throws Refused if these levels cannot be measured in the remaining time. `step_s`: seconds of a
+/// training step; 0: not known yet.
+void Examiner::refuse_small_budget(double step_s) const {
+  const double needed_s = least_s(step_s);
+  if (stopped() || needed_s <= left()) return;
+  const double whole_s = (loop_.seconds() + needed_s) / (1 - kLastShare);
+  std::string why = "a batch takes the loader about " + about(decide_cache_sizes().batch_s());
+  if (step_s > 0) why += " and a training step about " + about(step_s);
+  const double share = options_.budget_share;
+  const double budget_s = std::round(1e3 * options_.budget_s / share) / 1e3;
+  throw BudgetTooSmall("a budget of " + number_text(budget_s) +
+                       " s is too small: a verdict takes at least about " + about(whole_s) +
+                       ", because " + why + "; give a budget of " +
+                       number_text(std::ceil(kMargin * whole_s / share)) + " s");
 }
 
 void Examiner::declare_task(const std::string& what, const RateInTurns& rate, std::string& error,
@@ -109,16 +142,15 @@ void Examiner::attempt(Task& task, TurnTime time) {
   time.step_s = known_step_s();
   // The first task measures the ceiling, which is the first time that the length of a step is
   // known.
-  if (&task == &tasks_.front())
-    time.learned = [this](double step_s) {
-      report_least_time(
-          3 * step_s + (static_cast<double>(sizes_->batches()) + 1) * sizes_->batch_s(),
-          "a step takes about " + about(step_s));
-    };
+  const bool is_first = &task == &tasks_.front() && !task.is_attempted();
+  if (is_first) time.learned = [this](double step_s) { refuse_small_budget(step_s); };
   try {
     task.measure(time);
+    if (is_first) refuse_small_budget(known_step_s());
     const double passed_s = loop_.seconds() - start_s;
     task.turn_s = task.turn_s > 0 ? std::min(task.turn_s, passed_s) : passed_s;
+  } catch (const BudgetTooSmall&) {
+    throw;
   } catch (...) {
     *task.error = loop_.take_failure();
   }
@@ -142,10 +174,10 @@ Observations Examiner::run() {
   one_ = loop_.loader_alone(WorkerCount::one);
   one_.measure(first_turn(kFirstShare * options_.budget_s));
   if (!one_.is_measured()) return loop_.describe();
+  refuse_small_budget(0);
   measure_all_workers();
+  refuse_small_budget(0);
   sizes_ = decide_cache_sizes();
-  report_least_time((2 * static_cast<double>(sizes_->batches()) + 1) * sizes_->batch_s(),
-                    "the loader takes about " + about(sizes_->batch_s()) + " for a batch");
   levels_ = loop_.make_levels(*sizes_);
   others_ = loop_.make_other_rates(*sizes_);
   declare_tasks();

@@ -18,9 +18,10 @@ class Examiner {
   /// Both arguments must outlive the object.
   Examiner(ExaminedLoop& loop, const DoctorOptions& options) : loop_(loop), options_(options) {}
 
-  /// Exceptions of a loader with one worker propagate. Throws Error if neither the ceiling nor the
-  /// whole loop can be measured. If any other value cannot be measured, the result contains the
-  /// reason.
+  /// Exceptions of a loader with one worker propagate. Throws Refused as soon as it is known that
+  /// the budget is too small for a verdict; the message has a sufficient one. Throws Error
+  /// if neither the ceiling nor the whole loop can be measured. If any other value cannot be
+  /// measured, the result contains the reason.
   Observations run();
 
  private:
@@ -33,7 +34,8 @@ class Examiner {
   double rate_of_all_workers() const;
   CacheSizes decide_cache_sizes() const;
   double known_step_s() const;
-  void report_least_time(double seconds, const std::string& why);
+  double least_s(double step_s) const;
+  void refuse_small_budget(double step_s) const;
   void declare_tasks();
   void declare_task(const std::string& what, const RateInTurns& rate, std::string& error,
                     double weight = 1, bool is_essential = false);
@@ -53,7 +55,6 @@ class Examiner {
   std::vector<ExaminedLevel> levels_;
   std::vector<OtherRate> others_;
   std::deque<Task> tasks_;
-  bool is_overrun_reported_ = false;
 };
 
 }  // namespace slipstream

@@ -19,6 +19,9 @@ inline constexpr std::string_view kCollatedLevel = "collated batch";  ///< passe
 inline constexpr std::string_view kProcessedLevel = "processed sample";
 inline constexpr std::string_view kWholeLevel = "nothing cached";
 
+/// Largest half of an interval, as a share of the value, that allows a verdict.
+inline constexpr double kWidest = 0.2;
+
 /// Returns the rate with training of the level `name`, or nothing if it was not measured.
 std::optional<Measured> level_rate(const Observations& observed, std::string_view name);
 /// Returns the level of host batches in the kind of memory, pinned or pageable, that the plan uses.

@@ -9,6 +9,7 @@ namespace {
 
 constexpr double kFirstTurns = 0.4;  ///< share of the time for one turn of every task
 constexpr double kTurnShare = 0.06;  ///< share of the budget for each later turn
+constexpr double kForVerdict = 0.6;  ///< largest share of the time for values that a verdict needs
 /// A value is certain enough if half of its confidence interval is at most this share of it.
 constexpr double kSure = 0.01;
 constexpr double kUnknown = 1;  ///< the uncertainty of an unmeasured task of weight 1
@@ -31,6 +32,7 @@ class TurnScheduler {
       const double part_s = std::max(0.0, turns_.left()) / static_cast<double>(essentials--);
       turns_.attempt(task, {task.weight * first_s_, part_s});
     }
+    verdict_s_ = kForVerdict * turns_.left();
     while (!turns_.stopped()) {
       check_doubtful();
       Task* const next = pick();
@@ -45,7 +47,9 @@ class TurnScheduler {
     const bool is_first = !task.is_attempted();
     turn_s_ = is_first ? task.weight * first_s_ : turn_s(task);
     turns_.attempt(task, {turn_s_, before_s});
-    (is_first ? on_first_s_ : on_others_s_) += before_s - turns_.left();
+    const double passed_s = before_s - turns_.left();
+    (is_first ? on_first_s_ : on_others_s_) += passed_s;
+    if (!is_first && task.is_essential) verdict_s_ -= passed_s;
     last_ = &task;
   }
 
@@ -59,11 +63,26 @@ class TurnScheduler {
     take(*task);
   }
 
-  /// Returns the next task, or null if all values are certain or the time is used up. Tasks that
-  /// were not tried come first. But a heavy task that was measured badly may matter more than an
-  /// unmeasured one of weight 1. Until all are tried, such tasks get up to half of the time.
+  /// Returns the essential task whose interval is widest, if it is too wide for a verdict and most
+  /// of the time was not used for such tasks; otherwise null.
+  Task* pick_for_verdict() const {
+    Task* widest = nullptr;
+    for (Task& task : tasks_) {
+      const bool can_run = task.error->empty() && task.turn_s < turns_.left();
+      if (!task.is_essential || !can_run || half_width(task.figure()) <= kWidest) continue;
+      if (widest == nullptr || half_width(task.figure()) > half_width(widest->figure()))
+        widest = &task;
+    }
+    return verdict_s_ > 0 ? widest : nullptr;
+  }
+
+  /// Returns the next task, or null if all values are certain or the time is used up. Tasks whose
+  /// intervals do not allow a verdict come first, and then those that were not tried. But a heavy
+  /// task that was measured badly may matter more than an unmeasured one of weight 1. Until all are
+  /// tried, such tasks get up to half of the time.
   Task* pick() const {
     if (turns_.left() <= 0) return nullptr;
+    if (Task* const task = pick_for_verdict()) return task;
     Task *untried = nullptr, *wildest = nullptr;
     for (Task& task : tasks_) {
       if (!task.is_attempted()) {
@@ -88,7 +107,8 @@ class TurnScheduler {
 
   std::deque<Task>& tasks_;
   const Turns& turns_;
-  double first_s_;  ///< seconds of the first turn of a task of weight 1
+  double first_s_;        ///< seconds of the first turn of a task of weight 1
+  double verdict_s_ = 0;  ///< seconds that are left for pick_for_verdict()
   double on_first_s_ = 0;
   double on_others_s_ = 0;
   double turn_s_ = 0;  ///< seconds that the last turn was given

@@ -33,10 +33,11 @@ struct Turns {
   std::function<Task*()> doubtful = {};
 };
 
-/// Measures the essential tasks first, and then repeatedly the least certain value, until all are
-/// certain or the time is used up. A doubtful task is measured anew, once. Each essential task gets
-/// at most an equal part of the remaining time, so that a slow one cannot leave the others without
-/// any. A task that there was no time for gets this as its error.
+/// Measures the essential tasks first, until their intervals are narrow enough for a verdict or 60
+/// % of the remaining time is used. Then it measures repeatedly the least certain value, until all
+/// are certain or the time is used up. A doubtful task is measured anew, once. Each essential task
+/// gets at most an equal part of the remaining time, so that a slow one cannot leave the others
+/// without any. A task that there was no time for gets this as its error.
 void measure_in_turns(std::deque<Task>& tasks, const Turns& turns);
 
 }  // namespace slipstream

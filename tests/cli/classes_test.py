@@ -86,7 +86,7 @@ class ClassesTest(DataFolders):
         batches = (*TINY_CLASSIFIER, "--data", data, "--batch-size", "4", "--steps")
         self.expect(DONE, "train", *batches, "1", says=says)
         self.expect(DONE, "trace", *batches, "2", "--out", self.folder / "trace", says=says)
-        self.expect(DONE, "doctor", *batches[:-1], "--budget", "0.1", says=says)
+        self.expect(DONE, "doctor", *batches[:-1], "--budget", "8", says=says)
         self.expect(DONE, "bench", "loader", "--data", data, "--batch-size", "4",
                     "--num-workers", "1", "--seconds", "0.01", says=says)
         chain = self.folder / "resize.json"

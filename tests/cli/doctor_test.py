@@ -51,9 +51,13 @@ class DoctorTest(ProgramTest):
         self.expect(code, "doctor", *arguments, "--json", path, says=says)
         return read_json(path)
 
+    def test_budget_too_small_for_a_verdict_is_refused_with_a_sufficient_one(self):
+        self.expect(REFUSED, "doctor", *STARVED, "--budget", "0.5",
+                    says=("a budget of 0.5 s is too small: a verdict takes at least about", "; give a budget of "))
+
     def test_starved_run_fails_min_share_and_gets_a_measured_plan(self):
         html, plan = self.folder / "starved.html", self.folder / "plan.json"
-        report, text = self.gated("starved", "0.95", *STARVED, "--budget", "8", "--apply", "--html", html,
+        report, text = self.gated("starved", "0.95", *STARVED, "--budget", "16", "--apply", "--html", html,
                                   "--plan-out", plan, "--what-if", "read=0.5")
         for words in ("Verdict: ", "--min-share 0.95", "if 'read' took 0.5 ms a sample"):
             self.assertIn(words, text)
@@ -72,17 +76,17 @@ class DoctorTest(ProgramTest):
 
     def test_run_with_fast_loader_passes_min_share_and_baseline_gates(self):
         first = self.folder / "fed.json"
-        report, _ = self.gated("fed", "0.2", *FED, "--budget", "3")
+        report, _ = self.gated("fed", "0.2", *FED, "--budget", "8")
         about = self.folder / "about.json"
         about.write_text(json.dumps(widened(report, 20)))
-        done = self.expect(DONE, "doctor", *FED, "--budget", "2", "--baseline", about)
+        done = self.expect(DONE, "doctor", *FED, "--budget", "8", "--baseline", about)
         self.assertIn("ceiling", done.stdout)
         better = json.loads(first.read_text())
         for bound in ("value", "low", "high"):
             better["ceiling"][bound] = 1000  # a ceiling in steps/s that a step with such a sleep cannot reach
         baseline = self.folder / "better.json"
         baseline.write_text(json.dumps(better))
-        self.expect(NO, "doctor", *FED, "--budget", "2", "--baseline", baseline)
+        self.expect(NO, "doctor", *FED, "--budget", "8", "--baseline", baseline)
 
     def test_interrupted_doctor_writes_its_report(self):
         path = self.folder / "interrupted.json"
@@ -117,18 +121,18 @@ class DoctorTest(ProgramTest):
     def test_report_has_no_transforms_device_with_a_plan_file(self):
         plan = self.folder / "written.json"
         self.expect(DONE, "train", *FED, "--plan", "serial", "--steps", "1", "--plan-out", plan)
-        named = self.doctor(DONE, "named", *FED, "--budget", "1", "--plan", "serial")
+        named = self.doctor(DONE, "named", *FED, "--budget", "8", "--plan", "serial")
         self.assertEqual(named["workload"]["options"]["transforms_device"], "cpu")
-        file = self.doctor(DONE, "file", *FED, "--budget", "1", "--plan", plan)
+        file = self.doctor(DONE, "file", *FED, "--budget", "8", "--plan", plan)
         self.assertNotIn("transforms_device", file["workload"]["options"])
 
     def test_failed_output_keeps_the_other_outputs(self):
         page, baseline = self.folder / "page.html", self.folder / "four.json"
-        done = self.expect(FAILED, "doctor", *FED, "--budget", "2", "--json", "/dev/full",
+        done = self.expect(FAILED, "doctor", *FED, "--budget", "8", "--json", "/dev/full",
                            "--html", page, says=["/dev/full"])
         self.assertIn("Verdict: ", done.stdout)
         self.assertIn("</html>", page.read_text())
-        self.doctor(DONE, "four", *FED, "--budget", "2")
+        self.doctor(DONE, "four", *FED, "--budget", "8")
         eight = [each.replace("4", "8") for each in FED]
         self.expect(REFUSED, "doctor", *eight, "--budget", "1e9", "--baseline", baseline,
                     says=["has another batch size: 4, this report has 8"])

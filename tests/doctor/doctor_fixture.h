@@ -96,6 +96,22 @@ class DoctorTest : public EngineTest {
     return plan;
   }
 
+  /// Examines with this budget, or with the proposed one if a busy machine needs more time.
+  static Examination examine_fully(Trainer& trainer, const Plan& plan, DoctorOptions options) {
+    const std::string words = "give a budget of ";
+    for (int tries = 0; tries < 4; ++tries) {
+      try {
+        return examine(trainer, plan, options);
+      } catch (const Refused& refused) {
+        const std::string message = refused.what();
+        const std::size_t at = message.find(words);
+        if (at == std::string::npos) throw;
+        options.budget_s = std::stod(message.substr(at + words.size()));
+      }
+    }
+    return examine(trainer, plan, options);
+  }
+
   static Tiny with_transform(SlowOp op) {
     Tiny tiny;
     tiny.transforms = {{"slow", std::move(op)}};

@@ -212,19 +212,46 @@ TEST_F(ExaminerTest, CeilingThatStaysTooLowIsMeasuredAnewOnlyOnce) {
   EXPECT_EQ(std::count(loop_.order_.begin(), loop_.order_.end(), "ceiling"), 2);
 }
 
-TEST_F(ExaminerTest, TooSmallBudgetIsReportedOnceWithWhatIsLeftOut) {
-  std::vector<std::string> lines;
-  options_.log_line = [&](const std::string& line) { lines.push_back(line); };
-  loop_.cost_s_ = 1;
-  const Observations observed = examine(0.5);
-  const auto is_warning = [](const std::string& line) {
-    return line.find("but the budget is 0.5 s") != std::string::npos;
-  };
-  EXPECT_EQ(std::count_if(lines.begin(), lines.end(), is_warning), 1);
-  EXPECT_THAT(observed.levels[1].error, HasSubstr("raise the budget"));
-  EXPECT_TRUE(observed.levels[0].with_training && observed.levels[2].with_training);
-  EXPECT_THAT(observed.warnings, Contains(HasSubstr("not measured: copy alone: the time")));
-  EXPECT_THAT(observed.warnings, Not(Contains(HasSubstr("a guess"))));
+/// Returns the budget that a refusal proposes.
+double proposed_budget(const std::string& refusal) {
+  const std::string words = "give a budget of ";
+  const std::size_t at = refusal.find(words);
+  return at == std::string::npos ? 0 : std::stod(refusal.substr(at + words.size()));
+}
+
+TEST_F(ExaminerTest, SmallBudgetIsRefusedBeforeAnyLevelAndProposedOneWorks) {
+  const std::string refusal = thrown_by([&] { examine(0.5); });
+  EXPECT_THAT(refusal, testing::StartsWith("Refused: a budget of 0.5 s is too small: "));
+  EXPECT_THAT(refusal, HasSubstr("because a batch takes the loader about"));
+  EXPECT_THAT(loop_.order_, ElementsAre("one worker"));
+  const double budget_s = proposed_budget(refusal);
+  EXPECT_GT(budget_s, 0.5);
+  StatedLoop again;
+  options_.budget_s = budget_s;
+  const Observations observed = Examiner(again, options_).run();
+  for (const Level& level : observed.levels) EXPECT_TRUE(level.with_training) << level.name;
+}
+
+TEST_F(ExaminerTest, RefusalStatesTheBudgetThatTheUserGave) {
+  const double whole_s = proposed_budget(thrown_by([&] { examine(0.5); }));
+  StatedLoop again;
+  options_.budget_share = 0.5;
+  const std::string refusal = thrown_by([&] { Examiner(again, options_).run(); });
+  EXPECT_THAT(refusal, HasSubstr("a budget of 1 s is too small"));
+  EXPECT_NEAR(proposed_budget(refusal), 2 * whole_s, 1);
+}
+
+TEST_F(ExaminerTest, BudgetForFewSlowStepsIsRefusedAfterTheFirstLevel) {
+  loop_.ceiling_ = loop_.whole_ = 0.1;
+  const std::string refusal = thrown_by([&] { examine(100); });
+  EXPECT_THAT(refusal, HasSubstr("and a training step about 10 s"));
+  EXPECT_THAT(loop_.order_, ElementsAre("one worker", "all workers", "ceiling"));
+  EXPECT_GT(proposed_budget(refusal), 100);
+}
+
+TEST_F(ExaminerTest, TimeToStartWorkersCountsForTheSmallestBudget) {
+  loop_.cost_s_ = 9;
+  EXPECT_THAT(thrown_by([&] { examine(30); }), HasSubstr("is too small"));
 }
 
 CacheSizes::Limits limits(double free_bytes = 8e9, double cpu_cache_bytes = 0) {

@@ -18,7 +18,8 @@ TEST_F(DoctorTest, HostStepCostsMatchStatedCosts) {
   tiny.dataset = set_around(make_samples(tiny), [](std::size_t) {
     std::this_thread::sleep_for(std::chrono::duration<double>(kReadS));
   });
-  const Observations observed = examine(*trainer(tiny), plan(2), with_budget(kBudgetS)).observed;
+  const Observations observed =
+      examine_fully(*trainer(tiny), plan(2), with_budget(kBudgetS)).observed;
   for (const auto& [name, stated_s] :
        std::vector<std::pair<std::string, double>>{{"read", kReadS}, {"slow", kTransformS}}) {
     const HostStepCost& step = step_named(observed, name);
@@ -46,7 +47,8 @@ TEST_F(DoctorTest, HostStepCostsMatchStatedCosts) {
 TEST_F(DoctorTest, StatedTrainingAndCopyCostsLimitLevelRates) {
   Tiny tiny;
   tiny.costs = {.train_s = 0.01, .copy_s = 0.04};
-  const Observations observed = examine(*trainer(tiny), plan(), with_budget(kBudgetS)).observed;
+  const Observations observed =
+      examine_fully(*trainer(tiny), plan(), with_budget(kBudgetS)).observed;
   const Level &device = level_named(observed, "device batch"),
               &whole = level_named(observed, "nothing cached");
   ASSERT_TRUE(device.with_training) << device.error;
@@ -62,7 +64,7 @@ TEST_F(DoctorTest, SharedLockLimitsMeasuredRateOfAllWorkers) {
   SlowOp locked = slow_op(kLockedS);
   locked.lock = std::make_shared<FairLock>();
   const auto one = trainer(with_transform(locked));
-  const Observations observed = examine(*one, plan(4), with_budget(kBudgetS)).observed;
+  const Observations observed = examine_fully(*one, plan(4), with_budget(kBudgetS)).observed;
   // Without the lock, four workers would produce 400 samples a second, with 10 ms per sample.
   EXPECT_GT(observed.rate_of_all_workers.value, 0);
   EXPECT_LT(observed.rate_of_all_workers.value, kSlack / kLockedS);

@@ -119,6 +119,16 @@ TEST_F(TurnsTest, DoubtfulTaskIsNotRepeatedWithoutTimeLeft) {
   EXPECT_THAT(order_, testing::ElementsAre("ceiling", "whole"));
 }
 
+/// With a small budget, 30 other tasks would use all of the time.
+TEST_F(TurnsTest, TasksThatVerdictNeedsComeBeforeUntriedOnes) {
+  add("ceiling", true, 1, 0.001);
+  add("whole", true, 4, 0.5);
+  for (char name = 'a'; name < 'a' + 30; ++name) add({1, name}, false, 1, 0.001);
+  measure(4);
+  const auto first = std::find(order_.begin(), order_.end(), "a");
+  EXPECT_GT(std::count(order_.begin(), first, "whole"), 2);
+}
+
 TEST_F(TurnsTest, TaskWithoutTimeGetsErrorToRaiseBudget) {
   add("ceiling", true, 1, 0.01);
   add("whole", true, 4, 0.01);

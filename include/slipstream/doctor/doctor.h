@@ -12,15 +12,17 @@ namespace slipstream {
 /// Options of examine() and try_out().
 struct DoctorOptions {
   /// Approximate time for the measurements, in seconds, above 0. Measurements that do not fit are
-  /// left out and listed as missing. The measurements that a verdict needs run with the fewest
-  /// possible steps even if these take longer than the budget; `log_line` then gets a warning in
-  /// advance.
+  /// left out and listed as missing. If not even the shortest useful measurements for a verdict
+  /// fit, the budget is refused.
   double budget_s = 60;
   /// Called often, by the calling thread or the thread that feeds the first lane. If it returns
   /// true, the examination ends and returns the values that were measured until then. May be empty.
   std::function<bool()> stop = {};
   /// Called with the name of each measurement before it begins; may be empty.
   std::function<void(const std::string& line)> log_line = {};
+  /// `budget_s` divided by the budget that the user gave, of which the rest is for other work. The
+  /// refusal of a budget states the user's budget.
+  double budget_share = 1;
 };
 
 /// Result of examine().
@@ -48,9 +50,10 @@ struct Examination {
 /// The work runs on the streams of the trainer's lanes, and the call waits until it has finished.
 /// No other thread may use the trainer during the call.
 ///
-/// Throws Refused if the plan cannot be run or the budget is not above 0. Throws Error if a single
-/// worker cannot produce samples, and if neither the ceiling nor the whole pipeline can be
-/// measured. Throws DeviceLost if the device cannot be used any more.
+/// Throws Refused if the plan cannot be run, if the budget is not above 0, and if it is too small
+/// for this pipeline. The first samples and steps show that, and the message proposes a budget.
+/// Throws Error if a single worker cannot produce samples, and if neither the ceiling nor the whole
+/// pipeline can be measured. Throws DeviceLost if the device cannot be used any more.
 Examination examine(Trainer& trainer, const Plan& plan, const DoctorOptions& options);
 
 /// Measures the plan of `remedy` and, for comparison, the examined plan. If neither has a cache,

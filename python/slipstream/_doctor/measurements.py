@@ -36,8 +36,10 @@ class LevelMeasurements:
 
     loaders: loaders.Loaders, or an object with the same attributes.
     route: how batches get from the loader to the step.
+    budget_share: `budget_s` divided by the budget that the user gave.
     """
 
+    budget_share = 1.0
 
     _one: Any  # rate of the loader with one worker
     _all: Any  # rate of the loader with all workers
@@ -77,7 +79,7 @@ class LevelMeasurements:
     def measured(self) -> _native.Observations:
         """Makes all measurements. Exceptions of the step and of the data set are raised unchanged."""
         try:
-            return _native.examine_loop(self, self.budget_s)
+            return _native.examine_loop(self, self.budget_s, self.budget_share)
         except _native.Error as error:
             ceiling = self._levels[0].training if self._levels else None
             if ceiling is not None and ceiling.failure is not None:
