@@ -417,7 +417,8 @@ def _examine(
                     split = measurements.samples.parts
                     ports = Ports(loaders, split, [cost for cost in observed.host if not cost.is_inside])
                     rewrite(observed, diagnosis, split, isinstance(loop.route, PipelineRoute), ports.predicted)
-                    kept = ports.kept()
+                    if any(change.id == "native_transforms" for change in diagnosis.changes):
+                        kept = ports.kept()
             known, guard = len(measurements.warnings), functools.partial(_guard, loop, loaders.common)
             if trials_s > 0 and not loop.is_ours:
                 if diagnosis.changes and measurements.waits_for_launches():
@@ -445,6 +446,7 @@ def _examine_ours(
     with _kept_classes(loop.callees()) as changed_classes, _kept(loop) as not_restored:
         with contextlib.closing(make()) as loaders:
             measurements = kind(loaders, loop.step, loop.device, budget[0], loop.route)
+            measurements.budget_share = budget[0] / sum(budget)
             observed = measurements.measured()
             with _launches_count(measurements, observed):
                 diagnosis = _native.diagnose(observed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import warnings
 from collections.abc import Sequence
@@ -31,18 +32,28 @@ class Ports:
     costs: costs of the steps of the data set and of collating, without those of parts."""
 
     def __init__(self, loaders: Loaders, parts: Parts, costs: Sequence[_native.HostStepCost]) -> None:
-        self._loader, self._steps = loaders.loader, parts.steps
-        self._names = [cost.name for cost in costs]
+        self._loader, self._parts, self._steps = loaders.loader, parts, parts.steps
+        self._names, self._sizes = [cost.name for cost in costs], [cost.bytes for cost in costs[:-1]]
         self._is_possible = not _why_no_native_batches(loaders)
-        self._has_folder = self._is_possible and _native_folder(self._loader.dataset) is not None
-        sizes = [cost.bytes for cost in costs[:-1]]
-        smallest = min(range(len(sizes)), key=lambda index: sizes[index])
-        shrinks = sizes[smallest] < _SMALLER * sizes[0]
-        self._kept = [smallest, 0] if shrinks and not self._has_folder and is_flat(parts) else [0]
 
     def kept(self) -> list[int]:
         """Returns numbers of the first transforms that worker processes apply, the most promising one first."""
         return self._kept
+
+    @functools.cached_property
+    def _kept(self) -> list[int]:
+        sizes = self._sizes
+        smallest = min(range(len(sizes)), key=lambda index: sizes[index])
+        shrinks = sizes[smallest] < _SMALLER * sizes[0]
+        return [smallest, 0] if shrinks and self._folder is None and is_flat(self._parts) else [0]
+
+    @functools.cached_property
+    def _folder(self) -> image_folder.ImageFolder | None:
+        """The image folder in a form that is read natively; None if there is none. Lists all of its files."""
+        try:
+            return _native_folder(self._loader.dataset) if self._is_possible else None
+        except Error:  # no transform, for example
+            return None
 
     def predicted(
         self, observed: _native.Observations, diagnosis: _native.Diagnosis, seconds: dict[str, float]
@@ -51,7 +62,7 @@ class Ports:
         if not self._is_possible:
             return _native.what_if(observed, diagnosis, seconds)
         is_whole = set(seconds) == {step.name for step in self._steps[1:]}
-        if self._has_folder and is_whole:
+        if self._folder is not None and is_whole:
             times = dict.fromkeys(self._names, 0.0) | {self._names[0]: self._sample_s()}
             return _native.port_to_native(observed, diagnosis, times, False)
         changes = {}
@@ -66,7 +77,7 @@ class Ports:
 
     def _sample_s(self) -> float:
         """Measures how long one thread of a native loader takes for a sample of the image folder."""
-        dataset: Any = _native_folder(self._loader.dataset)
+        dataset: Any = self._folder
         size = self._loader.batch_size or 1
         loader = data.DataLoader(dataset, min(size, len(dataset)), shuffle=True, num_workers=1, seed=0)
         drain = _native.LoaderDrain(NativeLoaders(loader).made(workers=1))
