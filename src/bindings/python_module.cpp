@@ -8,6 +8,7 @@
 
 #include "bindings/gil.h"
 #include "bindings/lane_memory.h"
+#include "core/fingerprint.h"
 #include "engine/copy_values.h"
 #include "slipstream/core/error.h"
 
@@ -151,6 +152,22 @@ void PythonModule::check_form(const Entry& entry) const {
   if (now.requires_grad() != entry.requires_grad)
     changed(std::string("requires_grad, ") + (entry.requires_grad ? "False" : "True"),
             "set it" + before + ", and make another trainer for each phase");
+}
+
+std::uint64_t PythonModule::digest_of_form() const {
+  const GilAcquire locked;
+  check_same();
+  std::uint64_t digest = 0;
+  for (const py::handle each : module_.attr("modules")())
+    digest = chain64(digest, each.attr("training").cast<bool>() ? 1 : 0);
+  for (const auto& [table, name] : passing_) {
+    PyObject* const now = PyDict_GetItemWithError(table.ptr(), name.ptr());
+    if (now == nullptr || !THPVariable_Check(now)) continue;
+    digest = chain64(digest, reinterpret_cast<std::uintptr_t>(
+                                 THPVariable_Unpack(now).const_data_ptr()));
+  }
+  PyErr_Clear();
+  return digest;
 }
 
 std::function<void()> PythonModule::keep_unsaved() const {

@@ -29,6 +29,8 @@ class PythonModule : public torch::nn::Module, public UnsavedState {
   /// Saves buffers that are not persistent, and returns a function that restores them. Acquires the
   /// GIL.
   std::function<void()> keep_unsaved() const override;
+  /// Acquires the GIL. Throws what check_same() throws.
+  std::uint64_t digest_of_form() const override;
 
  protected:
   /// Throws Error, with the remedy, if Python's module has other parameters, buffers or modules

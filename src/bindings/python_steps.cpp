@@ -151,8 +151,11 @@ NamedFields collect_fields(const Dataset& dataset) {
 
 ModuleRef python_module(const py::object& module, py::handle kept, py::handle function,
                         NamedFields inputs, BatchSizes sizes) {
-  return {
-      std::make_shared<TrainedModule>(module, kept, function, std::move(inputs), std::move(sizes))};
+  BatchSize size = sizes.size;
+  ModuleRef made(
+      std::make_shared<TrainedModule>(module, kept, function, std::move(inputs), std::move(sizes)));
+  made.batch_size = std::move(size);
+  return made;
 }
 
 Loss python_loss(py::handle function, const std::string& input, NamedFields targets) {

@@ -183,7 +183,11 @@ class AotInductor final : public Imported {
 
 FrozenStage frozen_aot_inductor(const std::filesystem::path& file, std::vector<std::string> inputs,
                                 std::vector<std::string> outputs) {
-  return make_stage(std::make_shared<AotInductor>(file, std::move(inputs), std::move(outputs)));
+  FrozenStage stage =
+      make_stage(std::make_shared<AotInductor>(file, std::move(inputs), std::move(outputs)));
+  stage.no_graph_reason =
+      "a package of AOTInductor queries CUDA events between calls, which a capture does not allow";
+  return stage;
 }
 
 }  // namespace slipstream

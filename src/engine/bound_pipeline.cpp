@@ -70,6 +70,25 @@ std::function<void()> BoundPipeline::keep_unsaved() const {
   };
 }
 
+std::vector<std::uint64_t> BoundPipeline::find_fixed() const {
+  std::vector<std::uint64_t> fixed;
+  const auto add = [&](const at::Tensor& tensor) {
+    fixed.push_back(reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()));
+  };
+  const auto add_module = [&](const torch::nn::Module& module) {
+    for (const at::Tensor& tensor : module.parameters()) add(tensor);
+    for (const at::Tensor& tensor : module.buffers()) add(tensor);
+    for (const auto& each : module.modules()) fixed.push_back(each->is_training() ? 1 : 0);
+    if (const auto* unsaved = dynamic_cast<const UnsavedState*>(&module))
+      fixed.push_back(unsaved->digest_of_form());
+  };
+  for (const auto& stage : pipeline.stages())
+    if (stage.stage.module != nullptr) add_module(*stage.stage.module);
+  for (const NamedModule& each : pipeline.train_step()->modules()) add_module(*each.module);
+  for (const NamedTensor& each : pipeline.train_step()->state()) add(each.tensor);
+  return fixed;
+}
+
 void BoundPipeline::synchronize() const {
   if (!context.device().is_cuda()) return;
   const c10::DeviceGuard device(context.device());

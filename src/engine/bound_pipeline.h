@@ -26,6 +26,9 @@ struct BoundPipeline {
   /// Returns a function that restores the values of trained modules that no State contains
   /// (UnsavedState) to their present values.
   std::function<void()> keep_unsaved() const;
+  /// Returns what a recorded graph cannot change: the addresses of all tensors that stages and
+  /// training use, and the modes of modules. Graphs are valid while it is equal.
+  std::vector<std::uint64_t> find_fixed() const;
   /// Waits for the device.
   void synchronize() const;
 

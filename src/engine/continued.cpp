@@ -22,6 +22,13 @@ void add_counters(std::vector<StepCounter>& to, const std::vector<StepCounter>& 
 
 }  // namespace
 
+void GraphCounts::add(const GraphCounts& other) {
+  graphs += other.graphs;
+  replays += other.replays;
+  renewed += other.renewed;
+  append(warnings, other.warnings);
+}
+
 void continue_with(RunResult& total, RunResult next) {
   for (double& end_s : next.step_end_s) end_s += total.wall_s;
   for (StepInput& input : next.inputs) input.taken_s += total.wall_s;
@@ -37,6 +44,11 @@ void continue_with(RunResult& total, RunResult next) {
   if (next.jpeg && total.jpeg) {
     next.jpeg->images += total.jpeg->images;
     next.jpeg->on_cpu += total.jpeg->on_cpu;
+  }
+  if (total.graphs) {
+    GraphCounts graphs = *total.graphs;
+    if (next.graphs) graphs.add(*next.graphs);
+    next.graphs = std::move(graphs);
   }
   std::swap(total, next);
   std::swap(total.first_step, next.first_step);

@@ -15,6 +15,9 @@ struct DeviceStep {
   Kind kind;
   std::string name;
   const FrozenStage* frozen = nullptr;
+  /// Whether a plan may run it as a CUDA graph: stages that the pipeline declares, and training. The
+  /// others use values of the host that differ from batch to batch.
+  bool may_have_graph = false;
 };
 
 struct LaneBinding {

@@ -28,18 +28,13 @@ at::Tensor own_view(const DeviceSlab& slab, at::Tensor tensor) {
 
 }  // namespace
 
-std::vector<const Fields*> Execution::Slot::own() const {
-  std::vector<const Fields*> all = {&slab.fields};
-  for (const Fields& part : parts) all.push_back(&part);
-  return all;
-}
-
 Execution::Execution(Setup setup)
     : setup_(std::move(setup)),
       feed_(setup_.before ? &setup_.feed : nullptr),
       lister_(lister_of_run(setup_.bound.pipeline, setup_.options)),
       context_(setup_.bound.context),
-      slots_(setup_.plan.schedule.depth),
+      memory_(setup_.memory),
+      slots_(memory_.slots),
       // The most batches that can be enqueued and not yet completed, so per-batch data is kept in
       // rings of this length.
       window_(setup_.plan.schedule.depth + setup_.plan.schedule.run_ahead),
@@ -51,7 +46,6 @@ Execution::Execution(Setup setup)
       running_(setup_.lanes.size()),
       times_(setup_.lanes.size()),
       untuned_lanes_(setup_.tune_first_batch ? setup_.lanes.size() : 0) {
-  for (Slot& slot : slots_) slot.parts.resize(setup_.lanes.size());
   for (const LaneBinding& lane : setup_.lanes) {
     LaneResult& result = record_.lanes.emplace_back();
     result.name = lane.lane->name();
@@ -74,7 +68,8 @@ Execution::Execution(Setup setup)
     trace_.emplace(*setup_.hooks.trace, context_, setup_.lanes, window_, setup_.first_step);
   if (feed_ == nullptr) return;
   CurrentLane current(context_, *setup_.lanes.front().lane);
-  for (Slot& slot : slots_) slot.slab = make_slab();
+  for (Slot& slot : slots_)
+    if (slot.slab.fields.empty()) slot.slab = make_slab();
 }
 
 DeviceSlab Execution::make_slab() const {
@@ -82,11 +77,14 @@ DeviceSlab Execution::make_slab() const {
 }
 
 Execution::~Execution() {
-  for (Slot& slot : slots_) {
+  for (std::size_t i = 0; i < slots_.depth(); ++i) {
+    Slot& slot = slots_.slot(i);
     // The members' destructors would free the memory without record_stream(), which is needed for
     // tensors that outside code still references.
-    for (std::size_t lane = slot.parts.size(); lane-- > 0;) clear_part(slot, lane);
-    release_tensors(slot.slab.fields, context_.device(), streams_, slot.own());
+    for (std::size_t lane = slot.parts.size(); lane-- > 0;) clear_part(i, lane);
+    // The memory of graphs is kept for the next run.
+    if (!memory_.has_graphs())
+      release_tensors(slot.slab.fields, context_.device(), streams_, memory_.own(i));
   }
 }
 
@@ -119,20 +117,28 @@ void Execution::drop(std::size_t lane, std::size_t slot_index) {
   Slot& slot = slots_.slot(slot_index);
   CurrentLane current(context_, *setup_.lanes[lane].lane);
   const std::lock_guard lock(slot.changing);
-  clear_part(slot, lane);
+  clear_part(slot_index, lane);
+  const auto own = [&] { return memory_.own(slot_index); };
+  for (std::size_t i = 0; i < setup_.lanes[lane].steps.size(); ++i)
+    if (StepGraphs* graphs = memory_.find_graphs(lane, i))
+      graphs->release_held(slot_index, context_.device(), streams_, own, slot.slab);
   const bool owns_slab = feed_ != nullptr && lane == 0;
   // If code outside still references the slab's memory, that memory keeps its values, and the slot
   // gets a new slab.
-  if (!owns_slab || !is_held_outside(slot.slab.fields.front().second, slot.own())) return;
-  release_tensors(slot.slab.fields, context_.device(), streams_, slot.own());
+  if (!owns_slab || !is_held_outside(slot.slab.fields.front().second, own())) return;
+  release_tensors(slot.slab.fields, context_.device(), streams_, own());
   slot.slab = make_slab();
 }
 
-void Execution::clear_part(Slot& slot, std::size_t lane) {
-  Fields& part = slot.parts[lane];
-  // Tensors of the slab stay in it: the slab's memory is reused for the next batch, not released.
-  std::erase_if(part, [&](const auto& field) { return slot.slab.has(field.second); });
-  release_tensors(part, context_.device(), streams_, slot.own());
+void Execution::clear_part(std::size_t slot_index, std::size_t lane) {
+  const Slot& slot = slots_.slot(slot_index);
+  Fields& part = slots_.slot(slot_index).parts[lane];
+  // Tensors of the slab and of graphs stay in it: their memory is reused for the next batch, not
+  // released.
+  std::erase_if(part, [&](const auto& field) {
+    return slot.slab.has(field.second) || memory_.is_result(slot_index, field.second);
+  });
+  release_tensors(part, context_.device(), streams_, memory_.own(slot_index));
 }
 
 Batch Execution::assemble(std::size_t lane, std::uint64_t batch, Slot& slot) {
@@ -158,9 +164,8 @@ void Execution::run(std::size_t lane, std::uint64_t batch, std::size_t slot_inde
     running_[lane] = "stage '" + binding.steps[i].name + "'";
     const bool is_counted = batch >= setup_.options.first_counted;
     Counting counting(is_counted ? &counters_[lane][i] : nullptr);
-    Fields made;
     LaneTrace::Step traced(trace_ ? &*trace_ : nullptr, lane, batch, i);
-    run_step(binding.steps[i], *binding.lane, batch, slot, fields, made);
+    Fields made = run_step({lane, i, batch, slot_index, fields});
     traced.done();
     counting.made(count_bytes(made));
     const std::lock_guard lock(slot.changing);
@@ -173,31 +178,52 @@ void Execution::run(std::size_t lane, std::uint64_t batch, std::size_t slot_inde
   if (turn.owns_lock() && batch == 0) --untuned_lanes_;
 }
 
-void Execution::run_step(const DeviceStep& step, Lane& lane, std::uint64_t batch, Slot& slot,
-                         Batch& fields, Fields& made) {
+Fields Execution::run_step(const StepRun& run) {
+  const LaneBinding& lane = setup_.lanes[run.lane];
+  const DeviceStep& step = lane.steps[run.step];
   const StageScope scope(setup_.plan.numerics, context_.device(), step.name);
-  switch (step.kind) {
-    case DeviceStep::Kind::copy:
-      copy(lane, batch, slot, fields);
-      made = slot.slab.fields;
-      return;
-    case DeviceStep::Kind::frozen: {
-      const at::NoGradGuard no_gradients;
-      const Batch before = fields;
-      std::optional<DrawCheck> draws;
-      // The generator is checked only in the first batch: the training stage, which may use it, has
-      // not run yet.
-      if (batch == 0) draws.emplace(context_.device());
-      step.frozen->run(fields);
-      if (draws) draws->expect_none();
-      made = made_between(before, fields);
-      return;
-    }
-    case DeviceStep::Kind::train:
-      simulate_cost(lane);
-      train_.run(batch, fields);
-      take_state(batch);
-  }
+  if (step.kind == DeviceStep::Kind::copy) return copy(run);
+  if (step.kind == DeviceStep::Kind::frozen) return run_frozen_step(run, *step.frozen);
+  simulate_cost(*lane.lane);
+  train_.run(run.batch, run.fields, run.slot, memory_.find_graphs(run.lane, run.step),
+             make_call(run.slot));
+  take_state(run.batch);
+  return {};
+}
+
+Fields Execution::run_frozen_step(const StepRun& run, const FrozenStage& stage) {
+  const at::NoGradGuard no_gradients;
+  std::optional<DrawCheck> draws;
+  // The generator is checked only in the first batch: the training stage, which may use it, has not
+  // run yet.
+  if (run.batch == 0) draws.emplace(context_.device());
+  StepCall call = make_call(run.slot);
+  call.work = [frozen = &stage](Batch& fields) {
+    const Batch before = fields;
+    frozen->run(fields);
+    StepResult result{made_between(before, fields), {}, {}};
+    for (const auto& [name, tensor] : result.made) result.classes.push_back(fields.classes(name));
+    return result;
+  };
+  StepGraphs* const graphs = memory_.find_graphs(run.lane, run.step);
+  StepResult result =
+      graphs != nullptr ? graphs->run(run.fields, run.slot, call) : call.work(run.fields);
+  if (draws) draws->expect_none();
+  if (graphs != nullptr)
+    for (std::size_t i = 0; i < result.made.size(); ++i)
+      run.fields.set(result.made[i].first, result.made[i].second, result.classes[i]);
+  return std::move(result.made);
+}
+
+StepCall Execution::make_call(std::size_t slot_index) {
+  StepCall call;
+  Slot& slot = slots_.slot(slot_index);
+  call.slot_mutex = &slot.changing;
+  call.is_static = [this, &slot, slot_index](const at::Tensor& tensor) {
+    const std::lock_guard lock(slot.changing);
+    return slot.slab.has(tensor) || memory_.is_result(slot_index, tensor);
+  };
+  return call;
 }
 
 /// Copies the state if the run's options request it. If there is no memory for the copy, training
@@ -225,19 +251,25 @@ void Execution::hand_state_over(std::uint64_t batch) {
   taken.reset();
 }
 
-void Execution::copy(Lane& lane, std::uint64_t batch, Slot& slot, Batch& fields) {
+Fields Execution::copy(const StepRun& run) {
+  DeviceSlab& slab = slots_.slot(run.slot).slab;
   const HostBatch host = staged_ ? *staged_ : take_input();
   staged_.reset();
   // The same origin as that of LaneTimes, because the steady rate compares the times at which
   // batches were taken with the ends of steps.
-  if (batch == 0) first_taken_ = std::chrono::steady_clock::now();
-  inputs_[batch % window_] = {host.filled, host.blocked_s, seconds_since(first_taken_)};
+  if (run.batch == 0) first_taken_ = std::chrono::steady_clock::now();
+  inputs_[run.batch % window_] = {host.filled, host.blocked_s, seconds_since(first_taken_)};
   // The loader may reuse the host slab after this copy; DeviceFeed records the mark.
-  feed_->copy(host, slot.slab, lane);
-  fields.set_stand_ins(host.stand_ins);
-  const DeviceSlab& slab = slot.slab;
-  for (std::size_t i = 0; i < slab.fields.size(); ++i)
-    fields.set(slab.fields[i].first, slab.fields[i].second, slab.classes[i]);
+  feed_->copy(host, slab, *setup_.lanes[run.lane].lane);
+  run.fields.set_stand_ins(host.stand_ins);
+  Fields made = slab.fields;
+  // Graphs need the slab's memory again. If Python keeps an object for one of its tensors, it must
+  // not look as if it were still in use.
+  if (memory_.has_graphs())
+    for (auto& [name, tensor] : made) tensor = tensor.variable_data();
+  for (std::size_t i = 0; i < made.size(); ++i)
+    run.fields.set(made[i].first, made[i].second, slab.classes[i]);
+  return made;
 }
 
 void Execution::simulate_cost(Lane& lane) const {

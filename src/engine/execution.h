@@ -19,6 +19,7 @@
 #include "engine/lane_trace.h"
 #include "engine/loading_gain.h"
 #include "engine/run_hooks.h"
+#include "engine/run_memory.h"
 #include "engine/training_stage.h"
 #include "engine/training_state.h"
 
@@ -49,6 +50,8 @@ class Execution final : public Work {
     /// Batches that replace the steps before the cut; may be empty.
     std::span<const Fields> cached;
     const TrainingState& state;  ///< state before the run
+    /// The slots, which must have been made for these lanes.
+    RunMemory& memory;
     std::uint64_t first_step = 0;
     /// If true, lanes process their first batches one at a time, while cuDNN measures.
     bool tune_first_batch = false;
@@ -75,20 +78,22 @@ class Execution final : public Work {
   bool has_diverged() const { return has_diverged_; }
 
  private:
-  struct Slot {
-    DeviceSlab slab;
-    std::vector<Fields> parts;  ///< for each lane, the tensors that it stored in this slot
-    std::mutex changing;        ///< held to change slab or parts, and to look at other lanes' parts
-
-    /// Returns all collections of this slot that hold tensors.
-    std::vector<const Fields*> own() const;
+  /// One device step of a batch.
+  struct StepRun {
+    std::size_t lane, step;
+    std::uint64_t batch;
+    std::size_t slot;
+    Batch& fields;
   };
 
-  void clear_part(Slot& slot, std::size_t lane);
+  void clear_part(std::size_t slot, std::size_t lane);
   Batch assemble(std::size_t lane, std::uint64_t batch, Slot& slot);
-  void run_step(const DeviceStep& step, Lane& lane, std::uint64_t batch, Slot& slot, Batch& fields,
-                Fields& made);
-  void copy(Lane& lane, std::uint64_t batch, Slot& slot, Batch& fields);
+  /// Returns the fields that the step set.
+  Fields run_step(const StepRun& run);
+  Fields run_frozen_step(const StepRun& run, const FrozenStage& stage);
+  /// Returns what StepGraphs needs to know of a step, apart from its work.
+  StepCall make_call(std::size_t slot);
+  Fields copy(const StepRun& run);
   void simulate_cost(Lane& lane) const;
   void take_state(std::uint64_t batch);
   void hand_state_over(std::uint64_t batch);
@@ -110,7 +115,8 @@ class Execution final : public Work {
   BatchLister* const lister_;  ///< nullptr if the order of batches is computed
   std::uint64_t trained_ = 0;  ///< retired batches
   Context& context_;
-  SlotRing<Slot> slots_;
+  RunMemory& memory_;
+  SlotRing<Slot>& slots_;
   std::size_t window_;
   TrainingStage train_;
   std::uint64_t loss_digest_;                 ///< digest of losses up to the last completed batch

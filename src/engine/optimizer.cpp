@@ -50,7 +50,23 @@ struct Group {
   std::vector<std::size_t> indices;
   double lr;
   double weight_decay;
+  at::Tensor written_lr = {};  ///< float32 scalar on the parameters' device: what write_lr() wrote
+  std::optional<float> last_written = std::nullopt;
+
+  /// Returns the learning rate of an update. It is rounded to float32, because the learning rate in
+  /// `written_lr` is, and plans with and without CUDA graphs must compute the same bits.
+  float rounded_lr(double factor) const { return static_cast<float>(lr * factor); }
 };
+
+/// Writes the learning rates that have changed.
+void write_rates(std::vector<Group>& groups, double factor) {
+  for (Group& group : groups) {
+    const float rate = group.rounded_lr(factor);
+    if (group.last_written == rate) continue;
+    group.written_lr.fill_(rate);
+    group.last_written = rate;
+  }
+}
 
 void check_groups(const std::string& who, const std::vector<ParameterGroup>& groups) {
   for (const ParameterGroup& group : groups)
@@ -73,6 +89,9 @@ std::vector<Group> grouped(const std::vector<NamedTensor>& parameters, double lr
     groups[static_cast<std::size_t>(taken - declared.begin())].indices.push_back(i);
   }
   std::erase_if(groups, [](const Group& group) { return group.indices.empty(); });
+  for (Group& group : groups)
+    group.written_lr =
+        at::zeros({}, parameters[group.indices.front()].tensor.options().dtype(at::kFloat));
   return groups;
 }
 
@@ -111,12 +130,21 @@ class Sgd final : public Optimizer {
       if (active.parameters.empty()) continue;
       // Momenta start at zero. Without dampening, the first step then gives the same result as
       // PyTorch's special case for it.
-      at::_fused_sgd_(active.parameters, active.gradients, active.pick(momenta_),
-                      group.weight_decay, options_.momentum, group.lr * update.lr_factor,
-                      /*dampening=*/0, options_.nesterov, /*maximize=*/false,
-                      /*is_first_step=*/false, /*grad_scale=*/std::nullopt, found_inf(update));
+      const auto step_with = [&](const auto& lr) {
+        at::_fused_sgd_(active.parameters, active.gradients, active.pick(momenta_),
+                        group.weight_decay, options_.momentum, lr, /*dampening=*/0,
+                        options_.nesterov, /*maximize=*/false, /*is_first_step=*/false,
+                        /*grad_scale=*/std::nullopt, found_inf(update));
+      };
+      update.lr_is_written ? step_with(group.written_lr)
+                           : step_with(static_cast<double>(group.rounded_lr(update.lr_factor)));
     }
     at::autocast::clear_cache();  // it contains converted copies of the old parameters
+  }
+
+  bool write_lr(double lr_factor) override {
+    write_rates(groups_, lr_factor);
+    return true;
   }
 
   std::vector<NamedTensor> state() const override {
@@ -164,17 +192,25 @@ class AdamW final : public Optimizer {
       if (active.parameters.empty()) continue;
       std::vector<at::Tensor> steps = active.pick(steps_);
       at::_foreach_add_(steps, 1);
-      at::_fused_adamw_(active.parameters, active.gradients, active.pick(means_),
-                        active.pick(squares_), {}, steps, group.lr * update.lr_factor,
-                        options_.betas[0], options_.betas[1], group.weight_decay, options_.eps,
-                        /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/std::nullopt,
-                        found_inf(update));
+      const auto step_with = [&](const auto& lr) {
+        at::_fused_adamw_(active.parameters, active.gradients, active.pick(means_),
+                          active.pick(squares_), {}, steps, lr, options_.betas[0],
+                          options_.betas[1], group.weight_decay, options_.eps, /*amsgrad=*/false,
+                          /*maximize=*/false, /*grad_scale=*/std::nullopt, found_inf(update));
+      };
+      update.lr_is_written ? step_with(group.written_lr)
+                           : step_with(static_cast<double>(group.rounded_lr(update.lr_factor)));
       // A skipped update does not count as a step. As in PyTorch's own optimizers, the kernel
       // leaves the counts to its caller.
       if (update.skip.defined())
         at::_foreach_sub_(steps, std::vector<at::Tensor>(steps.size(), update.skip));
     }
     at::autocast::clear_cache();
+  }
+
+  bool write_lr(double lr_factor) override {
+    write_rates(groups_, lr_factor);
+    return true;
   }
 
   std::vector<NamedTensor> state() const override {

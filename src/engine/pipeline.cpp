@@ -50,7 +50,7 @@ Pipeline Pipeline::train(std::string name, ModuleRef module, std::shared_ptr<Opt
   std::vector<std::string> problems;
   if (optimizer == nullptr) problems.push_back("stage '" + name + "': no optimizer");
   stage_ = {std::move(module.module), std::move(module.forward_batch), std::move(optimizer),
-            std::move(loss)};
+            std::move(loss), std::move(module.batch_size)};
   training_ = options;
   step_ = slipstream::train_step(stage_, training_);
   check_trains(name, std::move(problems));

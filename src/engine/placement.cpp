@@ -92,10 +92,12 @@ Plan placed_plan(const Pipeline& pipeline, const std::string& mode,
   return plan;
 }
 
-Plan evaluation_plan(const Pipeline& pipeline, const std::string& mode,
+Plan evaluation_plan(const Pipeline& pipeline, const std::string& of_training,
                      const std::string& transforms_device, DeviceKind device, LoaderPlan loader,
                      const Plan::Numerics& numerics) {
   loader.on_device.clear();
+  // Scores depend on numbers of the host, such as the number of samples in a batch.
+  const std::string mode = of_training == "graph" ? "pipelined" : of_training;
   try {
     return placed_plan(pipeline, mode, transforms_device, device, loader, numerics);
   } catch (const Refused&) {

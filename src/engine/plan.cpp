@@ -14,7 +14,7 @@ using Names = std::vector<std::string>;
 
 constexpr int kTrainingPriority = 2;
 const char* const kAnyStage = "*";
-constexpr const char* kModes[] = {"serial", "pipelined"};
+constexpr const char* kModes[] = {"serial", "pipelined", "graph"};
 
 constexpr EnumNames<Precision, 4> kPrecisions = {{
     {Precision::tf32, "tf32"},
@@ -130,6 +130,11 @@ void check_wire(const Plan& plan, DeviceKind device, Names& problems) {
   }
 }
 
+void check_graphs(const Plan::Schedule& schedule, DeviceKind device, Names& problems) {
+  if (schedule.graphs && device == DeviceKind::cpu)
+    problems.emplace_back("schedule.graphs is on, but only a GPU has CUDA graphs; turn it off");
+}
+
 void check_numerics(const Plan& plan, DeviceKind device, Names& problems) {
   if (plan.numerics.deterministic && plan.numerics.cudnn_benchmark)
     problems.emplace_back(
@@ -162,7 +167,9 @@ Plan make_plan(const std::string& mode, const std::vector<std::string>& steps, D
   const bool serial = mode == "serial";
   const bool cpu = device == DeviceKind::cpu;
   Plan plan;
-  plan.schedule.mode = mode;
+  plan.schedule.graphs = mode == "graph" && !cpu;
+  // A CPU has no CUDA graphs, so the same program runs there without them.
+  plan.schedule.mode = mode == "graph" && cpu ? "pipelined" : mode;
   plan.schedule.loader = loader;
   plan.schedule.loader.pin_memory = !cpu;
   plan.numerics = numerics;
@@ -202,6 +209,7 @@ std::vector<std::string> find_problems(const Plan& plan, const std::vector<std::
   check_count("schedule.run_ahead", schedule.run_ahead, problems);
   check_count("schedule.loader.num_workers", schedule.loader.num_workers, problems);
   check_count("schedule.loader.prefetch_batches", schedule.loader.prefetch_batches, problems);
+  check_graphs(schedule, device, problems);
   check_numerics(plan, device, problems);
   check_intra_op_threads(plan.numerics, steps, device, problems);
   check_wire(plan, device, problems);

@@ -194,6 +194,7 @@ void take(const Json& value, const std::string& path, Plan::Schedule& out, Probl
       .read("depth", out.depth)
       .read("run_ahead", out.run_ahead)
       .read("driver", out.driver)
+      .read("graphs", out.graphs)
       .read("loader", out.loader)
       .refuse_others();
 }
@@ -259,6 +260,7 @@ std::string to_json_text(const Plan& plan) {
                        {"depth", schedule.depth},
                        {"run_ahead", schedule.run_ahead},
                        {"driver", to_string(schedule.driver)},
+                       {"graphs", schedule.graphs},
                        {"loader", loader_json(schedule.loader)}}},
                      {"numerics",
                       {{"precision", to_string(numerics.precision)},

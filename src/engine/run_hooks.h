@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "engine/graph_recorder.h"
 #include "slipstream/engine/trainer.h"
 
 namespace slipstream {
@@ -26,6 +27,8 @@ struct RunHooks {
   /// converted to the host's clock (TraceRecorder::clock_error_ns). Recording changes no bit of any
   /// result. nullptr: nothing is recorded.
   std::shared_ptr<TraceRecorder> trace = nullptr;
+  /// Records the graphs of a plan with graphs, instead of make_cuda_recorder(). Also on a CPU.
+  MakeRecorder make_recorder = {};
 };
 
 /// Calls trainer.run() with hooks.

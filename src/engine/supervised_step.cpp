@@ -55,6 +55,7 @@ void SupervisedStep::bind(const StepSettings& settings) {
   }
   buffers_ = stage_.module->buffers();
   stage_.optimizer->bind(parameters_);
+  written_update_.reset();
   const at::NoGradGuard no_gradients;
   scaler_.reset();
   if (settings.fp16 || options_.on_nan == OnNonFinite::skip)
@@ -130,7 +131,7 @@ LossValue SupervisedStep::train(const Batch& batch) {
     const at::NoGradGuard no_gradients;
     restore_buffers(value.loss, kept);
     accumulate(value.loss);
-    if ((batch.number() + 1) % options_.accumulate == 0)
+    if (updates(batch.number()))
       update(batch.number() / options_.accumulate, value.loss);
   }
   drop_gradients(tensors_);
@@ -163,7 +164,7 @@ void SupervisedStep::update(std::uint64_t number, const at::Tensor& loss) {
     // Optimizer::step() reads gradients from the parameters.
     tensors_[i].mutable_grad() = accumulated_[i];
   std::vector<at::Tensor> gradients = collect_gradients(tensors_);
-  Update update{options_.schedule.factor(number), {}};
+  Update update{options_.schedule.factor(number), {}, written_update_ == number};
   if (scaler_)
     update.skip =
         scaler_->unscale(gradients, not_finite_.defined() ? not_finite_ : is_not_finite(loss));
@@ -196,6 +197,26 @@ std::optional<double> SupervisedStep::lr(std::uint64_t batch) const {
 
 at::Tensor TrainStep::predict(Batch&) {
   throw Error("this training step cannot be evaluated: its class does not define predict()");
+}
+
+GraphKey SupervisedStep::graph_key(const Batch& batch) {
+  GraphKey key{updates(batch.number()) ? "update" : "accumulate"};
+  if (stage_.batch_size)
+    key.text += " " + std::to_string(stage_.batch_size(batch.number())) + " samples";
+  if (!updates(batch.number())) return key;
+  const at::NoGradGuard no_gradients;
+  const std::uint64_t number = batch.number() / options_.accumulate;
+  if (stage_.optimizer->write_lr(options_.schedule.factor(number)))
+    written_update_ = number;
+  else
+    key.objection =
+        "the class of its optimizer does not define write_lr(), so each update needs numbers of "
+        "the host";
+  return key;
+}
+
+GraphKey TrainStep::graph_key(const Batch&) {
+  return {"", "its class does not define graph_key(), which says when a graph can be replayed"};
 }
 
 LossValue TrainStep::compute_loss(const at::Tensor&, const Batch&) { return {}; }

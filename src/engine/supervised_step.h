@@ -21,6 +21,7 @@ class SupervisedStep final : public TrainStep {
   at::Tensor predict(Batch& batch) override;
   LossValue compute_loss(const at::Tensor& output, const Batch& batch) override;
   std::vector<NamedTensor> averaged() const override { return averages_; }
+  GraphKey graph_key(const Batch& batch) override;
   std::optional<double> lr(std::uint64_t batch) const override;
 
   /// Computes forward and backward without an update. These two determine the memory of a step.
@@ -31,6 +32,7 @@ class SupervisedStep final : public TrainStep {
   void backward(const at::Tensor& output, const LossValue& value);
   void make_averages();
   void accumulate(const at::Tensor& loss);
+  bool updates(std::uint64_t batch) const { return (batch + 1) % options_.accumulate == 0; }
   void update(std::uint64_t number, const at::Tensor& loss);
   void average();
   void restore_buffers(const at::Tensor& loss, const std::vector<at::Tensor>& kept);
@@ -38,6 +40,8 @@ class SupervisedStep final : public TrainStep {
   TrainStage stage_;
   TrainingOptions options_;
   bool is_intact_ = true;
+  /// The number of the update whose learning rates have been written to the device.
+  std::optional<std::uint64_t> written_update_;
   std::vector<NamedTensor> parameters_;  ///< parameters that are trained
   std::vector<at::Tensor> tensors_;      ///< tensors of parameters_
   std::vector<at::Tensor> buffers_;

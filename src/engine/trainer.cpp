@@ -14,6 +14,7 @@
 #include "engine/cache_filling.h"
 #include "engine/delays.h"
 #include "engine/digest.h"
+#include "engine/evaluation_step.h"
 #include "engine/fork_gains.h"
 #include "engine/input_wait.h"
 #include "engine/measures.h"
@@ -32,8 +33,12 @@ Trainer::Impl::Impl(Pipeline pipeline, Context& context, const Plan::Numerics& n
       feed_(context),
       warm_up_(bound) {}
 
-void Trainer::Impl::check(const Plan& plan, const RunOptions& options) const {
-  validate(plan, bound.pipeline.device_steps(plan.schedule.loader.on_device), bound.context.kind());
+void Trainer::Impl::check(const Plan& plan, const RunOptions& options,
+                          const RunHooks& hooks) const {
+  Plan checked = plan;
+  if (hooks.make_recorder) checked.schedule.graphs = false;  // such a recorder needs no GPU
+  validate(checked, bound.pipeline.device_steps(plan.schedule.loader.on_device),
+           bound.context.kind());
   if (!(plan.numerics == bound.numerics))
     throw Refused("the plan's numerics differ from the trainer's: create another trainer for them");
   state.check_sound();
@@ -76,8 +81,29 @@ std::optional<DeviceFeed::Counted> Trainer::Impl::seek(const Plan& plan, const R
   return feed_.seek(dataset, transforms, wanted, *first.lane);
 }
 
+std::shared_ptr<RunMemory> Trainer::Impl::find_memory(const Plan& plan, const RunOptions& options,
+                                                      const RunHooks& hooks,
+                                                      const std::vector<LaneBinding>& lanes) {
+  const bool trains =
+      dynamic_cast<const EvaluationStep*>(bound.pipeline.train_step().get()) == nullptr;
+  MakeRecorder make_recorder;
+  if (plan.schedule.graphs && trains)
+    make_recorder = hooks.make_recorder ? hooks.make_recorder : make_cuda_recorder;
+  const auto make = [&] {
+    return std::make_shared<RunMemory>(plan.schedule.depth, lanes, bound.context.device(),
+                                       make_recorder);
+  };
+  if (!make_recorder || options.cut || !options.last_step.empty()) return make();
+  std::vector<std::uint64_t> fixed = bound.find_fixed();
+  if (!kept_ || kept_->plan != plan || kept_->fixed != fixed) {
+    kept_.reset();
+    kept_ = {plan, std::move(fixed), make()};
+  }
+  return kept_->memory;
+}
+
 RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options, const RunHooks& hooks) {
-  check(plan, options);
+  check(plan, options, hooks);
   const c10::Device device = bound.context.device();
   const c10::DeviceGuard guard(device);
   const NumericsScope scope(bound.numerics);
@@ -91,6 +117,7 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options, const 
   for (const LaneBinding& lane : lanes) lane_pointers.push_back(lane.lane);
 
   std::vector<Fields> cached;
+  std::shared_ptr<RunMemory> memory;
   std::optional<Execution> execution;
   std::optional<Schedule> schedule;
   bool has_run = false;
@@ -102,8 +129,10 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options, const 
     const FieldDigests digests = options.check_cache ? FieldDigests(cached) : FieldDigests();
     const std::size_t extra_bytes = warm_up_.warm(plan, lanes, preparing);
     reset_peak(device);
+    memory = find_memory(plan, options, hooks, lanes);
     execution.emplace(Execution::Setup{bound, plan, options, hooks, lanes, feed_, before, cached,
-                                       state, state.position(), warm_up_.must_tune(plan, lanes)});
+                                       state, *memory, state.position(),
+                                       warm_up_.must_tune(plan, lanes)});
     schedule.emplace(lane_pointers, plan.schedule.depth, plan.schedule.run_ahead, *execution,
                      &probe);
     const auto start = Clock::now();
@@ -114,6 +143,7 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options, const 
     has_run = true;
     RunResult result = collect(plan, options, *execution, before, steps, wall_s);
     result.memory.predicted_extra_bytes = extra_bytes;
+    if (plan.schedule.graphs) result.graphs = memory->take_counts();
     if (options.check_cache) result.changed_fields = digests.changed_in(cached);
     // This run took batches without training on them, so the loader has passed the trainer's
     // position and the next run cannot use it.
@@ -126,6 +156,8 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options, const 
     // Frees the memory of the failed run before throw_failure() measures what would fit.
     schedule.reset();
     execution.reset();
+    memory.reset();
+    kept_.reset();
     cached.clear();
     throw_failure(bound, steps_, plan, where, std::current_exception());
   }
@@ -225,6 +257,7 @@ std::unique_ptr<DataLoader> Trainer::make_loader(const Plan& plan,
 }
 State Trainer::state() { return impl_->state.copy(); }
 void Trainer::restore(const State& state) { impl_->restore(state); }
+void Trainer::release_graphs() { impl_->release_graphs(); }
 const Pipeline& Trainer::pipeline() const { return impl_->bound.pipeline; }
 const Plan::Numerics& Trainer::numerics() const { return impl_->bound.numerics; }
 Context& Trainer::context() const { return impl_->bound.context; }

@@ -18,13 +18,26 @@ struct Trainer::Impl {
   void restore(const State& given);
   /// Sets the position to the first step without changing the weights.
   void restart();
+  /// Frees the graphs and the memory of their slots.
+  void release_graphs() { kept_.reset(); }
 
   BoundPipeline bound;
   TrainingState state;
 
  private:
+  /// The memory of the last run under a plan with graphs.
+  struct KeptMemory {
+    Plan plan;
+    std::vector<std::uint64_t> fixed;  ///< BoundPipeline::find_fixed()
+    std::shared_ptr<RunMemory> memory;
+  };
+
   /// Throws Refused if the plan or the options cannot be run now.
-  void check(const Plan& plan, const RunOptions& options) const;
+  void check(const Plan& plan, const RunOptions& options, const RunHooks& hooks) const;
+  /// Returns the memory for a run, which is that of an earlier run if its graphs can be used again.
+  std::shared_ptr<RunMemory> find_memory(const Plan& plan, const RunOptions& options,
+                                         const RunHooks& hooks,
+                                         const std::vector<LaneBinding>& lanes);
   void wait_for_caller(const Plan& plan);
   /// Moves the feed to the first batch of a run and returns the counters before it. Returns no
   /// value if no lane takes batches from the feed; the feed is then only prepared to fill a cache.
@@ -44,6 +57,7 @@ struct Trainer::Impl {
   DeviceSteps steps_;
   DeviceFeed feed_;
   LaneWarmUp warm_up_;
+  std::optional<KeptMemory> kept_;
 };
 
 }  // namespace slipstream

@@ -37,13 +37,14 @@ at::Tensor on_host(const at::Tensor& tensor) {
 
 }  // namespace
 
-void TrainingStage::run(std::uint64_t batch, const Batch& fields) {
+void TrainingStage::run(std::uint64_t batch, const Batch& fields, std::size_t slot,
+                        StepGraphs* graphs, StepCall call) {
   const at::AutoGradMode gradients(true);
   key_generator(batch);
   is_midway_ = false;
   LossValue value;
   try {
-    value = step_.train(fields);
+    value = train(batch, fields, slot, graphs, std::move(call));
   } catch (...) {
     is_midway_ = !step_.is_intact();
     throw;
@@ -54,6 +55,29 @@ void TrainingStage::run(std::uint64_t batch, const Batch& fields) {
   drop_gradients(bound_.parameters);
   keep_metrics(batch, value);
   is_midway_ = false;
+}
+
+LossValue TrainingStage::train(std::uint64_t batch, const Batch& fields, std::size_t slot,
+                               StepGraphs* graphs, StepCall call) {
+  if (graphs == nullptr || graphs->is_disabled()) return step_.train(fields);
+  const GraphKey key = step_.graph_key(fields);
+  if (!key.objection.empty()) {
+    graphs->disable(key.objection);
+    return step_.train(fields);
+  }
+  call.variant = key.text;
+  call.work = [step = &step_, bound = &bound_](Batch& own) {
+    StepResult result{{}, {}, step->train(own)};
+    // These would keep memory that other graphs can use.
+    result.value.gradient.reset();
+    drop_gradients(bound->parameters);
+    return result;
+  };
+  call.undo = [this, batch] {
+    drop_gradients(bound_.parameters);
+    key_generator(batch);
+  };
+  return graphs->run(fields, slot, call).value;
 }
 
 /// Seeds PyTorch's generator for the training stage, for example for dropout. The random numbers

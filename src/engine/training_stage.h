@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/bound_pipeline.h"
+#include "engine/step_graphs.h"
 
 namespace slipstream {
 
@@ -23,8 +24,10 @@ class TrainingStage {
   TrainingStage(const BoundPipeline& bound, std::uint64_t first_step, std::size_t window);
 
   /// Trains on the current lane. Metrics are copied to the host asynchronously after it, without a
-  /// wait.
-  void run(std::uint64_t batch, const Batch& fields);
+  /// wait. `graphs`: those of the training step, or nullptr; `call`: what they need to know of the
+  /// slot of the batch.
+  void run(std::uint64_t batch, const Batch& fields, std::size_t slot, StepGraphs* graphs,
+           StepCall call);
   /// Returns the results of `batch`. REQUIRES: the lane has finished `batch`
   BatchResult take_result(std::uint64_t batch);
   /// Returns true if the last step threw and changed the state only in part.
@@ -36,6 +39,8 @@ class TrainingStage {
     std::int64_t correct;
     std::int64_t labels;
   };
+  LossValue train(std::uint64_t batch, const Batch& fields, std::size_t slot, StepGraphs* graphs,
+                  StepCall call);
   void key_generator(std::uint64_t batch) const;
   void keep_metrics(std::uint64_t batch, const LossValue& value);
 

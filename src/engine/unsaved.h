@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 namespace slipstream {
@@ -12,6 +13,9 @@ class UnsavedState {
   /// Returns a function that restores these values as they are now. Both this call and the function
   /// copy on the current stream.
   virtual std::function<void()> keep_unsaved() const = 0;
+  /// Returns a number that changes if modes, such as training or evaluation, or the tensors of the
+  /// module change in a way that its C++ interface does not show.
+  virtual std::uint64_t digest_of_form() const = 0;
 };
 
 }  // namespace slipstream

@@ -25,6 +25,9 @@ struct Update {
   /// A float32 scalar on the parameters' device. If its value is 1, the update changes nothing. If
   /// the tensor is undefined, the update always applies.
   at::Tensor skip = {};
+  /// Whether step() must use the learning rates that write_lr() has written, instead of computing
+  /// them from `lr_factor`. Set only if write_lr() returned true.
+  bool lr_is_written = false;
 };
 
 /// Updates parameters from their gradients. No function may wait for the device.
@@ -36,6 +39,11 @@ class Optimizer {
   virtual void bind(std::vector<NamedTensor> parameters) = 0;
   /// Enqueues an update on the current stream. Parameters without a gradient do not change.
   virtual void step(const Update& update) = 0;
+  /// Writes the learning rates of the next update, multiplied by `lr_factor`, to memory of the
+  /// device, and returns true. step() with Update::lr_is_written can then be recorded in a CUDA
+  /// graph, which repeats it with the numbers that are in that memory. The default returns false:
+  /// step() depends on numbers of the host, so a training step with this optimizer gets no graph.
+  virtual bool write_lr(double lr_factor);
   /// Returns the tensors of the state themselves, not copies, in a fixed order and with distinct
   /// names. The names in sgd() and adamw() consist of torch.optim's name and the parameter's name,
   /// such as "momentum_buffer.fc.weight" and "exp_avg.fc.weight".
@@ -43,6 +51,8 @@ class Optimizer {
   /// Returns the learning rate, without Update::lr_factor and ParameterGroup::lr_factor.
   virtual double lr() const = 0;
 };
+
+inline bool Optimizer::write_lr(double) { return false; }
 
 /// A group of parameters with a different learning rate or weight decay.
 struct ParameterGroup {

@@ -42,7 +42,8 @@ struct LoaderPlan : LoadingOptions {
 struct Plan {
   /// The schedule of the work. No field changes a bit of any result.
   struct Schedule {
-    std::string mode = "pipelined";  ///< "serial" or "pipelined": how `lanes` was made
+    /// "serial", "pipelined" or "graph": how `lanes` was made.
+    std::string mode = "pipelined";
     /// The lanes, with all device steps (copy, then the stages) in order. With one lane, training
     /// is serial.
     std::vector<LanePlan> lanes;
@@ -55,6 +56,10 @@ struct Plan {
     /// CPU, lanes overlap only with one thread for each. On a GPU, one thread for each lane means
     /// that launching the work of one lane does not delay another.
     Driver driver = Driver::threaded;
+    /// Whether stages and the training step are recorded as CUDA graphs after a few batches, and
+    /// then replayed. The host launches a graph with one call, so the device does not wait for
+    /// launches. Must be false on a CPU.
+    bool graphs = false;
     LoaderPlan loader;
     bool operator==(const Schedule&) const = default;
   };
@@ -82,8 +87,8 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-/// Returns true if `name` is a mode, the name of a plan that make_plan() makes: "serial" or
-/// "pipelined".
+/// Returns true if `name` is a mode, the name of a plan that make_plan() makes: "serial",
+/// "pipelined" or "graph".
 bool is_plan_mode(const std::string& name);
 /// Returns the error message for a name that is neither a mode nor one of `others`. It contains all
 /// names that are accepted.
@@ -91,8 +96,9 @@ std::string unknown_plan(const std::string& name, std::vector<std::string> other
 
 /// Makes the plan of `mode` for a pipeline with these device steps ("copy" first, the training
 /// stage last). "serial" has one lane. "pipelined" has a lane for each step, the training lane at
-/// the highest priority, and on a GPU one more batch in flight than lanes. For a CPU nothing is
-/// page-locked, and the numerics become deterministic. Deterministic numerics never let cuDNN
+/// the highest priority, and on a GPU one more batch in flight than lanes. "graph" has the lanes of
+/// "pipelined", with CUDA graphs; for a CPU, which has no graphs, it is "pipelined". For a CPU
+/// nothing is page-locked, and the numerics become deterministic. Deterministic numerics never let cuDNN
 /// choose by timing. Throws Refused for another mode.
 Plan make_plan(const std::string& mode, const std::vector<std::string>& steps, DeviceKind device,
                const LoaderPlan& loader, const Plan::Numerics& numerics);

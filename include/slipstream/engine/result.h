@@ -77,6 +77,19 @@ struct JpegResult {
   bool engines = false;      ///< true: the GPU's JPEG engines decode; false: CUDA kernels do
 };
 
+/// What a run under a plan with CUDA graphs did (Plan::Schedule::graphs).
+struct GraphCounts {
+  std::uint64_t graphs = 0;   ///< graphs that were recorded
+  std::uint64_t replays = 0;  ///< executions of a device step as a graph
+  /// Graphs that were freed because a batch was in other memory than the graph reads or writes, for
+  /// example because a stage kept a tensor. The step is then recorded again.
+  std::uint64_t renewed = 0;
+  /// Sentences on the device steps that run without graphs, with the reason.
+  std::vector<std::string> warnings = {};
+
+  void add(const GraphCounts& other);
+};
+
 /// Result of Trainer::run().
 struct RunResult {
   Plan plan;
@@ -111,6 +124,7 @@ struct RunResult {
   /// this run, so they are longer than the times alone if both need the same cores.
   std::vector<Gain> gains;
   std::optional<JpegResult> jpeg;  ///< no value if no images traveled as JPEG files
+  std::optional<GraphCounts> graphs;  ///< no value if the plan has no CUDA graphs
   /// Names of the fields of batches cached on the device that a step wrote into. Filled only with
   /// RunOptions::check_cache.
   std::vector<std::string> changed_fields;

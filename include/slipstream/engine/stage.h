@@ -32,6 +32,9 @@ struct ModuleRef {
   std::shared_ptr<torch::nn::Module> module;
   Forward forward;             ///< empty if the module takes a Batch
   BatchForward forward_batch;  ///< set for both kinds of modules
+  /// The number of samples that forward uses of a batch in training, if that depends on the number
+  /// of the batch; otherwise empty.
+  BatchSize batch_size = {};
 
   template <typename M>
   requires std::derived_from<M, torch::nn::Module> ModuleRef(std::shared_ptr<M> m) : module(m) {
@@ -56,6 +59,8 @@ struct FrozenStage {
   /// Whether `run` may be called with batches of zeros before a run on a GPU, to measure how much
   /// memory the plan needs. If false, no prediction is made.
   bool takes_zeros = true;
+  /// The reason why a plan with CUDA graphs must not record `run` in a graph; "": it may.
+  std::string no_graph_reason = {};
 };
 
 /// Returns a stage that sets batch[output] = module(batch[input]), without gradients. A module that

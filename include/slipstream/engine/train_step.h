@@ -28,6 +28,14 @@ struct NamedModule {
   std::shared_ptr<torch::nn::Module> module;
 };
 
+/// Which work TrainStep::train() enqueues for a batch. Two batches with equal `text` and fields of
+/// equal shapes get the same operations with the same numbers, except for numbers that are in memory
+/// of the device.
+struct GraphKey {
+  std::string text;
+  std::string objection = {};  ///< the reason why train() cannot be recorded in a CUDA graph; "": none
+};
+
 /// The last stage of a pipeline, which trains. Pipeline::train() makes one from a module, an
 /// optimizer and a loss. Derive a class for a training that needs more, such as an adversarial
 /// training of two modules with two optimizers (docs/programs.md has an example).
@@ -69,6 +77,11 @@ class TrainStep {
   /// Returns tensors, such as running averages, that replace the parameters and buffers of the same
   /// name for evaluation. They are part of state().
   virtual std::vector<NamedTensor> averaged() const { return {}; }
+  /// Called before train() under a plan with CUDA graphs, on the same stream. A graph of one batch
+  /// is replayed for each later batch with the same key and shapes, and train() is not called for
+  /// it. The function must therefore write numbers that differ from batch to batch, such as the
+  /// learning rate, to device memory that train() reads. The default objects.
+  virtual GraphKey graph_key(const Batch& batch);
   /// Returns the learning rate for batch number `batch`; no value if there is none.
   virtual std::optional<double> lr(std::uint64_t batch) const;
 };
@@ -103,12 +116,16 @@ struct TrainingOptions {
 /// passed to the module. The function may set fields of the batch as further outputs.
 using BatchForward = std::function<at::Tensor(Batch& batch, const std::string& input)>;
 
+/// Returns the number of samples of a batch, given its number.
+using BatchSize = std::function<std::int64_t(std::uint64_t number)>;
+
 /// A module, how it is called, and how it is trained.
 struct TrainStage {
   std::shared_ptr<torch::nn::Module> module;
   BatchForward forward;
   std::shared_ptr<Optimizer> optimizer;
   Loss loss;
+  BatchSize batch_size = {};  ///< ModuleRef::batch_size
 };
 
 /// Returns the step that trains the module of `stage`: forward, loss, backward, and an update after

@@ -125,6 +125,10 @@ class Trainer {
   /// device. Throws Error if the state belongs to another pipeline.
   void restore(const State& state);
 
+  /// Frees the CUDA graphs of earlier runs, with the device memory of their batches, which are kept
+  /// for the next run under the same plan. Graphs are recorded again when they are needed.
+  void release_graphs();
+
   const Pipeline& pipeline() const;
   const Plan::Numerics& numerics() const;
   Context& context() const;
