@@ -316,7 +316,7 @@ class TrainerSettings:
     keep_last: int
     command: list[str]
     def add_stage(
-        self, name: str, module: torch.nn.Module | None, function: Callable[..., Any], /
+        self, name: str, module: torch.nn.Module | None, function: Callable[..., Any], takes_number: bool, /
     ) -> None: ...
     def set_order(self, order: Any, batches_per_epoch: int, batch_size: int, /) -> None:
         """Makes `order`, a _training_order.TrainingOrder, list the batches. batch_size: samples of the largest one."""

@@ -345,7 +345,8 @@ def _set_stages(settings: _native.TrainerSettings, source: Any) -> None:
         module = first_module(stage.function)
         if module is not None:
             module.to(loader.device)
-        settings.add_stage(stage.name, module, _NumberedStage(stage, loader.device, len(loader)))
+        numbered = _NumberedStage(stage, loader.device, len(loader))
+        settings.add_stage(stage.name, module, numbered, stage._takes_number())
     # The default random generators belong to the process, so two threads could use the same one at the same time.
     settings.in_one_thread = any(stage._draw_seed() is not None for stage in stages)
 

@@ -83,8 +83,9 @@ class Trainer:
         deterministic (bool, default False): uses deterministic algorithms only. Always on if the device is a CPU.
 
     Arguments for the run:
-        plan (str, default "pipelined"): "pipelined", "serial", or "auto", which measures both. All plans give the
-            same bits on a CPU, and on a GPU with deterministic=True.
+        plan (str, default "pipelined"): "pipelined", "serial", "graph", or "auto", which measures them. "graph" runs
+            stages and training steps as CUDA graphs; on a CPU it is "pipelined". All plans give the same bits on a CPU,
+            and on a GPU with deterministic=True.
         transforms_device (str, default None): "cpu" applies transforms in the loader's workers, "cuda" on the GPU,
             with plan="pipelined" on a separate stream. None means that of the loader.
         log_dir (path, default None): folder to which the run writes its scores.

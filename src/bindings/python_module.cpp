@@ -163,8 +163,8 @@ std::uint64_t PythonModule::digest_of_form() const {
   for (const auto& [table, name] : passing_) {
     PyObject* const now = PyDict_GetItemWithError(table.ptr(), name.ptr());
     if (now == nullptr || !THPVariable_Check(now)) continue;
-    digest = chain64(digest, reinterpret_cast<std::uintptr_t>(
-                                 THPVariable_Unpack(now).const_data_ptr()));
+    digest =
+        chain64(digest, reinterpret_cast<std::uintptr_t>(THPVariable_Unpack(now).const_data_ptr()));
   }
   PyErr_Clear();
   return digest;

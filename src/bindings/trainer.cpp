@@ -183,8 +183,10 @@ void NativeTrainer::show(const Progress& progress) {
 
 RunResult NativeTrainer::run(const RunOptions& options) {
   if (mode_ != "auto") return trainer_->run(plan_, options);
+  std::optional<Plan> graph;
+  if (context_->kind() == DeviceKind::cuda) graph = build_plan(trainer_->pipeline(), "graph");
   AutoResult result = run_auto(*trainer_, build_plan(trainer_->pipeline(), "serial"),
-                               build_plan(trainer_->pipeline(), "pipelined"), options);
+                               build_plan(trainer_->pipeline(), "pipelined"), options, graph);
   if (result.run.interrupted) return std::move(result.run);
   mode_ = result.choice.chosen;
   plan_ = result.run.plan;
@@ -211,6 +213,10 @@ RunResult NativeTrainer::train(RunOptions options, const std::exception_ptr& rai
   if (line_ != nullptr) line_->clear();
   if (raised) std::rethrow_exception(raised);
   handlers.rethrow();
+  if (result.graphs)
+    for (const std::string& warning : result.graphs->warnings)
+      py::module_::import("warnings")
+          .attr("warn")("slipstream: " + warning, py::arg("stacklevel") = 2);
   return result;
 }
 

@@ -61,8 +61,9 @@ void add_values(py::class_<S>& settings) {
 void add_parts(py::class_<S>& settings) {
   settings
       .def("add_stage",
-           [](S& made, std::string name, py::object of, py::object function) {
-             made.stages.push_back({std::move(name), std::move(of), std::move(function)});
+           [](S& made, std::string name, py::object of, py::object function, bool takes_number) {
+             made.stages.push_back(
+                 {std::move(name), std::move(of), std::move(function), takes_number});
            })
       .def("set_order",
            [](S& made, py::object order, std::uint64_t batches_per_epoch, std::size_t batch_size) {

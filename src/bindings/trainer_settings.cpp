@@ -168,9 +168,11 @@ Pipeline build_pipeline(const NativeLoader& loader, const TrainerSettings& setti
         "of them out");
   if (settings.label_smoothing > 0)
     made = std::move(made).transform("one_hot", OneHot{settings.label_smoothing});
-  for (const StageSettings& stage : settings.stages)
-    made = std::move(made).stage(
-        stage.name, python_stage(stage.module, kept, kept_in(kept, stage.function), fields));
+  for (const StageSettings& stage : settings.stages) {
+    FrozenStage frozen = python_stage(stage.module, kept, kept_in(kept, stage.function), fields);
+    frozen.uses_number = stage.takes_number;
+    made = std::move(made).stage(stage.name, std::move(frozen));
+  }
   const std::string target = targets.empty() ? "" : targets.front().name;
   const Loss loss = settings.loss.is_none()
                         ? cross_entropy(inputs.front().name, target)

@@ -26,6 +26,7 @@ struct GroupSettings {
 struct StageSettings {
   std::string name;
   pybind11::object module, function;
+  bool takes_number = false;  ///< whether the function uses the number of the batch
 };
 
 /// The arguments of slipstream.Trainer.

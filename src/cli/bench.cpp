@@ -93,7 +93,9 @@ void add_bench(CLI::App& app, Cli& cli, Verb& chosen) {
       ->check(at_least(1))
       ->capture_default_str()
       ->group(kTrainingGroup);
-  command->add_option("--plan", verb->options.plans, "Plans, comma-separated: serial, pipelined")
+  command
+      ->add_option("--plan", verb->options.plans,
+                   "Plans, comma-separated: serial, pipelined, graph")
       ->delimiter(',')
       ->capture_default_str()
       ->group(kScheduleGroup);

@@ -6,7 +6,7 @@ namespace slipstream {
 
 void MeasuredOptions::add_to(CLI::App& verb, const Cli& cli) {
   common.add_to(verb, cli);
-  verb.add_option("--plan", plan, "Plan: serial, pipelined, or a JSON file")
+  verb.add_option("--plan", plan, "Plan: serial, pipelined, graph, or a JSON file")
       ->capture_default_str()
       ->group(kScheduleGroup);
   common.add_batch_to(verb, transforms_device);

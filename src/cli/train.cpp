@@ -231,12 +231,18 @@ class Training final : private FitSteps {
     part.stop = cli_.interrupted;
     if (checkpoints_ != nullptr) checkpoints_->save_during(part);
     RunResult result = plan_ ? trainer_->run(*plan_, part) : find_plan(part);
+    if (result.graphs)
+      for (const std::string& warning : result.graphs->warnings)
+        line_.print("warning: " + printable_name(warning));
     if (checkpoints_ != nullptr) checkpoints_->set_plan(to_json_text(result.plan));
     return result;
   }
 
   RunResult find_plan(const RunOptions& part) {
-    AutoResult found = run_auto(*trainer_, mode_plan("serial"), mode_plan("pipelined"), part);
+    std::optional<Plan> graph;
+    if (context_.kind() == DeviceKind::cuda) graph = mode_plan("graph");
+    AutoResult found =
+        run_auto(*trainer_, mode_plan("serial"), mode_plan("pipelined"), part, graph);
     choice_ = std::move(found.choice);
     plan_ = found.run.plan;
     return std::move(found.run);
@@ -317,9 +323,10 @@ void add_train(CLI::App& app, Cli& cli, Verb& chosen) {
   auto options = std::make_shared<TrainOptions>();
   CLI::App* verb = app.add_subcommand("train", "Trains a workload under a plan");
   options->common.add_to(*verb, cli);
-  verb->add_option(
-          "--plan", options->plan,
-          "Plan: pipelined, serial, auto (measures both and keeps the faster one), or a JSON file")
+  verb->add_option("--plan", options->plan,
+                   "Plan: pipelined, serial, graph (pipelined with CUDA graphs), auto (measures "
+                   "these and keeps "
+                   "the fastest one), or a JSON file")
       ->capture_default_str()
       ->group(kScheduleGroup);
   options->common.add_batch_to(*verb, options->transforms_device);

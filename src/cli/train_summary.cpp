@@ -49,6 +49,9 @@ void print_summary(const RunReport& report, std::uint64_t steps) {
   if (report.auto_choice)
     std::cout << "plan " << report.auto_choice->chosen << ": " << report.auto_choice->reason
               << "\n";
+  if (result.graphs)
+    std::cout << "CUDA graphs: " << result.graphs->graphs << ", replayed "
+              << format_count(result.graphs->replays, "time") << "\n";
   for (const Gain& gain : result.gains) std::cout << gain_line(gain);
   print_skipped(result.skipped);
   if (result.jpeg) std::cout << jpeg_line(*result.jpeg);

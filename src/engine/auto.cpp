@@ -9,6 +9,8 @@ namespace slipstream {
 namespace {
 
 constexpr std::uint64_t kFewestSteps = 4;
+/// Graphs are recorded after three batches, once for each slot.
+constexpr std::uint64_t kFewestStepsWithGraphs = 12;
 constexpr std::uint64_t kMostSteps = 30;
 constexpr int kTurns = 2;
 
@@ -134,32 +136,57 @@ LaneRates measure_lanes_alone(Trainer& trainer, const Plan& plan, std::uint64_t 
   return alone;
 }
 
+namespace {
+
+/// Returns the number of steps in a turn; 0 if there are too few steps to measure `plans` plans.
+std::uint64_t turn_length(std::uint64_t steps, std::uint64_t plans) {
+  const bool has_graph = plans > 2;
+  // The turns together take at most half of the run's steps. The first turn of a plan with graphs
+  // only records them.
+  const std::uint64_t turns = plans * kTurns + (has_graph ? 1 : 0);
+  const std::uint64_t length = std::min(kMostSteps, steps / (2 * turns));
+  return length < (has_graph ? kFewestStepsWithGraphs : kFewestSteps) ? 0 : length;
+}
+
+/// Trains the turns of all plans, and returns the choice. `graph`: nullptr if it is not measured.
+AutoChoice measure_plans(Auto& run, const Plan& serial, const Plan& pipelined, const Plan* graph,
+                         std::uint64_t block) {
+  SteadyRate serial_rate, pipelined_rate, graph_rate;
+  if (graph != nullptr) run.train(*graph, block, nullptr);
+  for (int turn = 0; turn < kTurns; ++turn) {
+    run.train(serial, block, &serial_rate);
+    run.train(pipelined, block, &pipelined_rate);
+    if (graph != nullptr) run.train(*graph, block, &graph_rate);
+  }
+  if (run.left() == 0)
+    return {run.so_far().plan.schedule.mode, "stopped before all plans were measured", {}, {}};
+  const AutoChoice choice = choose_mode(serial_rate, pipelined_rate);
+  return graph != nullptr ? with_graph(choice, graph_rate) : choice;
+}
+
+}  // namespace
+
 AutoResult run_auto(Trainer& trainer, const Plan& serial, const Plan& pipelined,
-                    const RunOptions& options) {
+                    const RunOptions& options, const std::optional<Plan>& graph) {
   Auto run(trainer, options);
   AutoChoice choice{"serial", "too few steps to measure both", {}, {}};
-  // The four turns together take at most half of the run's steps.
-  const std::uint64_t block = std::min(kMostSteps, options.steps / (4 * kTurns));
+  const bool has_graph = graph && turn_length(options.steps, 3) > 0;
+  const std::uint64_t block = turn_length(options.steps, has_graph ? 3 : 2);
   LaneRates alone;
-  if (block >= kFewestSteps) {
-    SteadyRate serial_rate, pipelined_rate;
-    for (int turn = 0; turn < kTurns; ++turn) {
-      run.train(serial, block, &serial_rate);
-      run.train(pipelined, block, &pipelined_rate);
-    }
-    if (run.left() == 0) {
-      choice.reason = "stopped before both were measured";
-      choice.chosen = run.so_far().plan.schedule.mode;
-      return {choice, run.result()};
-    }
-    choice = choose_mode(serial_rate, pipelined_rate);
+  if (block > 0) {
+    choice = measure_plans(run, serial, pipelined, has_graph ? &*graph : nullptr, block);
+    if (run.left() == 0) return {choice, run.result()};
     alone = run.measure_alone(pipelined, block);
     if (run.left() == 0) {
       choice.reason = "stopped before a plan was chosen: " + choice.reason;
       choice.chosen = run.so_far().plan.schedule.mode;
     }
   }
-  run.train(choice.chosen == "serial" ? serial : pipelined, run.left(), nullptr);
+  if (choice.chosen != "graph") trainer.release_graphs();
+  run.train(choice.chosen == "serial"  ? serial
+            : choice.chosen == "graph" ? *graph
+                                       : pipelined,
+            run.left(), nullptr);
   RunResult result = run.result();
   if (!alone.empty() && choice.serial.n > 0 && choice.pipelined.n > 0) {
     const auto slowest = std::min_element(

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 namespace slipstream {
 namespace {
@@ -57,6 +58,22 @@ AutoChoice choose_mode(const PlanRate& serial, const PlanRate& pipelined) {
     choice.reason =
         one + " and " + other + " do not differ by more than prefetched batches may have hidden";
   return choice;
+}
+
+AutoChoice with_graph(AutoChoice choice, const PlanRate& graph) {
+  if (!graph.rate) {
+    choice.reason += "; too few steps to measure graph";
+    return choice;
+  }
+  choice.graph = *graph.rate;
+  const Measured& other = choice.chosen == "pipelined" ? choice.pipelined : choice.serial;
+  if (choice.graph.value > other.value) choice.chosen = "graph";
+  choice.reason = "graph " + figure(choice.graph.value) + " steps/s, " + choice.reason;
+  return choice;
+}
+
+AutoChoice with_graph(AutoChoice choice, const SteadyRate& graph) {
+  return with_graph(std::move(choice), to_plan_rate(graph));
 }
 
 AutoChoice choose_mode(const SteadyRate& serial, const SteadyRate& pipelined) {

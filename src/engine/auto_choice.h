@@ -20,5 +20,9 @@ struct PlanRate {
 /// larger than the noise.
 AutoChoice choose_mode(const PlanRate& serial, const PlanRate& pipelined);
 AutoChoice choose_mode(const SteadyRate& serial, const SteadyRate& pipelined);
+/// Returns `choice`, or the plan with CUDA graphs if its steady steps were faster than those of the
+/// chosen plan.
+AutoChoice with_graph(AutoChoice choice, const PlanRate& graph);
+AutoChoice with_graph(AutoChoice choice, const SteadyRate& graph);
 
 }  // namespace slipstream

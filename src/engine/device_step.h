@@ -15,8 +15,8 @@ struct DeviceStep {
   Kind kind;
   std::string name;
   const FrozenStage* frozen = nullptr;
-  /// Whether a plan may run it as a CUDA graph: stages that the pipeline declares, and training. The
-  /// others use values of the host that differ from batch to batch.
+  /// Whether a plan may run it as a CUDA graph: stages that the pipeline declares, and training.
+  /// The others use values of the host that differ from batch to batch.
   bool may_have_graph = false;
 };
 

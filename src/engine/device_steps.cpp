@@ -31,7 +31,7 @@ std::vector<DeviceStep> DeviceSteps::of(const Plan& plan, const RunOptions& opti
     steps.push_back({DeviceStep::Kind::frozen, kAugmentStep, augment});
   if (mix_) steps.push_back({DeviceStep::Kind::frozen, kMixStep, &*mix_});
   for (const auto& stage : bound_.pipeline.stages())
-    steps.push_back({DeviceStep::Kind::frozen, stage.name, &stage.stage, true});
+    steps.push_back({DeviceStep::Kind::frozen, stage.name, &stage.stage, !stage.stage.uses_number});
   steps.push_back({DeviceStep::Kind::train, bound_.pipeline.train_name(), nullptr, true});
   const auto named = [&](const std::string& name) {
     return std::find_if(steps.begin(), steps.end(), [&](const auto& s) { return s.name == name; });

@@ -219,6 +219,7 @@ StepCall Execution::make_call(std::size_t slot_index) {
   StepCall call;
   Slot& slot = slots_.slot(slot_index);
   call.slot_mutex = &slot.changing;
+  call.is_deterministic = setup_.plan.numerics.deterministic;
   call.is_static = [this, &slot, slot_index](const at::Tensor& tensor) {
     const std::lock_guard lock(slot.changing);
     return slot.slab.has(tensor) || memory_.is_result(slot_index, tensor);

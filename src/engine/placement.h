@@ -14,8 +14,8 @@ std::size_t transforms_on_device(const Dataset& dataset, const std::vector<Named
                                  const DataLoaderOptions& options);
 
 /// Returns placed_plan() for evaluation, which has no random transforms. If that leaves none that
-/// the device can apply, the loader's threads apply all. `loader.on_device` is ignored. `of_training`:
-/// the mode of the training's plan; the mode "graph" becomes "pipelined".
+/// the device can apply, the loader's threads apply all. `loader.on_device` is ignored.
+/// `of_training`: the mode of the training's plan; the mode "graph" becomes "pipelined".
 Plan evaluation_plan(const Pipeline& pipeline, const std::string& of_training,
                      const std::string& transforms_device, DeviceKind device, LoaderPlan loader,
                      const Plan::Numerics& numerics);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "engine/graph_check.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -70,7 +71,11 @@ StepResult StepGraphs::run(const Batch& batch, std::size_t slot, const StepCall&
       recorded = record(batch, slot, kind, call);
     if (recorded != nullptr) {
       ++counts_.replays;
-      return replay(batch, *recorded);
+      // The batch that was recorded would show no difference.
+      const bool is_other = recorded->number != batch.number();
+      if (!is_other || checked_.contains(kind)) return replay(batch, *recorded);
+      checked_.insert(kind);
+      return checked_replay(batch, *recorded, call);
     }
   }
   Batch own = batch;
@@ -120,8 +125,9 @@ StepGraphs::Recorded* StepGraphs::record(const Batch& batch, std::size_t slot,
   const auto result = std::make_shared<std::optional<StepResult>>();
   const auto work = [run = call.work, recorded = made.get(), result] {
     Batch own(recorded->number);
+    // If Python keeps an object for a tensor, it must not be one of those that are counted as own.
     for (const auto& [name, tensor] : recorded->inputs.fields())
-      own.set(name, tensor, recorded->inputs.classes(name));
+      own.set(name, without_base(tensor), recorded->inputs.classes(name));
     StepResult computed = run(own);
     std::vector<at::Tensor> tensors = list_tensors(computed);
     if (!*result) *result = std::move(computed);
@@ -148,6 +154,34 @@ StepGraphs::Recorded* StepGraphs::record(const Batch& batch, std::size_t slot,
   ++counts_.graphs;
   const std::lock_guard lock(*call.slot_mutex);
   return slots_[slot].emplace_back(std::move(made)).get();
+}
+
+StepResult StepGraphs::checked_replay(const Batch& batch, Recorded& recorded,
+                                      const StepCall& call) {
+  std::optional<GraphCheck> check;
+  try {
+    check.emplace(call.state());
+  } catch (const c10::OutOfMemoryError&) {
+    return replay(batch, recorded);  // there is no memory for a comparison
+  }
+  const std::function<void()> restore = call.save();
+  StepResult replayed;
+  for (int i = 0; i < (call.is_deterministic ? 1 : 2); ++i) {
+    replayed = replay(batch, recorded);
+    check->add_replay(list_tensors(replayed));
+    check->restore();
+    restore();
+    call.undo();
+  }
+  Batch own = batch;
+  StepResult computed = call.work(own);
+  if (check->matches(list_tensors(computed), call.is_deterministic)) return replayed;
+  is_disabled_ = true;
+  warn(
+      "its graph computes something else than the step itself, whose results are used. Remedy: a "
+      "graph repeats the numbers, branches and calls with which it was recorded, so the step must "
+      "not depend on variables that change");
+  return computed;
 }
 
 StepResult StepGraphs::replay(const Batch& batch, Recorded& recorded) {
@@ -190,8 +224,7 @@ bool StepGraphs::is_result(std::size_t slot, const at::Tensor& tensor) const {
   return false;
 }
 
-void StepGraphs::release_held(std::size_t slot, c10::Device device,
-                              std::span<void* const> streams,
+void StepGraphs::release_held(std::size_t slot, c10::Device device, std::span<void* const> streams,
                               const std::function<std::vector<const Fields*>()>& own,
                               const DeviceSlab& slab) {
   const auto is_held = [&](const std::unique_ptr<Recorded>& each) {

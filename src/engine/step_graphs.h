@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,15 +26,23 @@ struct StepResult {
 
 /// A device step and a batch, for StepGraphs::run().
 struct StepCall {
-  /// Runs the step on a batch. It must do the same in each call with equal `variant` whose batch has
-  /// fields of the same names, dtypes, shapes and strides. It stays valid as long as the StepGraphs.
+  /// Runs the step on a batch. It must do the same in each call with equal `variant` whose batch
+  /// has fields of the same names, dtypes, shapes and strides. It stays valid as long as the
+  /// StepGraphs.
   std::function<StepResult(Batch&)> work;
   std::string variant;  ///< what else decides which work the step enqueues
   /// Returns true if the memory of a field has the same address each time that the batch's slot is
   /// used. Other fields are copied to memory of the graph before each replay.
   std::function<bool(const at::Tensor&)> is_static;
-  std::function<void()> undo = [] {};  ///< called after a recording that failed
-  std::mutex* slot_mutex = nullptr;    ///< held while fields(slot) changes
+  /// Restores what the work changes on the host. Called after a recording that failed, and between
+  /// a replay and the work that it is compared with.
+  std::function<void()> undo = [] {};
+  /// Returns the tensors that the work changes, apart from its result.
+  std::function<std::vector<at::Tensor>()> state = [] { return std::vector<at::Tensor>(); };
+  /// Saves what else the work changes, and returns a function that restores it.
+  std::function<std::function<void()>()> save = [] { return [] {}; };
+  bool is_deterministic = true;      ///< whether the work computes the same bits again
+  std::mutex* slot_mutex = nullptr;  ///< held while fields(slot) changes
 };
 
 /// Runs one device step as graphs. There is one graph for each slot and for each kind of batch: the
@@ -41,8 +50,10 @@ struct StepCall {
 /// stage's results stay in the graph's memory until the slot is used again.
 ///
 /// The first kEagerRuns batches of a kind run without a graph. Then the step is recorded once for
-/// each slot. If that fails, all later batches run without a graph, and take_warnings() returns the
-/// reason.
+/// each slot. The first replay for another batch is compared with the step itself, because a graph
+/// repeats values of the host that it was recorded with. If the step cannot be recorded, or its
+/// graph computes something else, all later batches run without a graph, and take_counts() returns
+/// the reason.
 class StepGraphs {
  public:
   static constexpr unsigned kEagerRuns = 3;
@@ -70,8 +81,7 @@ class StepGraphs {
   /// Releases the graphs of a slot whose results code outside of `own` still references. They are
   /// recorded again in other memory.
   void release_held(std::size_t slot, c10::Device device, std::span<void* const> streams,
-                    const std::function<std::vector<const Fields*>()>& own,
-                    const DeviceSlab& slab);
+                    const std::function<std::vector<const Fields*>()>& own, const DeviceSlab& slab);
 
   /// Returns the counts and warnings since the last call.
   GraphCounts take_counts();
@@ -96,6 +106,8 @@ class StepGraphs {
   /// Records the step for this slot. Returns nullptr, and changes nothing, if that is not possible.
   Recorded* record(const Batch& batch, std::size_t slot, const std::string& kind,
                    const StepCall& call);
+  /// Replays a graph and compares its results with those of the step, run on the same state.
+  StepResult checked_replay(const Batch& batch, Recorded& recorded, const StepCall& call);
   static StepResult replay(const Batch& batch, Recorded& recorded);
   void warn(const std::string& reason);
 
@@ -103,6 +115,7 @@ class StepGraphs {
   std::unique_ptr<GraphRecorder> recorder_;
   std::vector<Recordings> slots_;
   std::map<std::string, unsigned> eager_runs_;  ///< by kind
+  std::set<std::string> checked_;               ///< kinds whose graph has been compared
   std::size_t renewals_ = 0;
   bool is_disabled_ = false;
   GraphCounts counts_;

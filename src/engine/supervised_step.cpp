@@ -131,8 +131,7 @@ LossValue SupervisedStep::train(const Batch& batch) {
     const at::NoGradGuard no_gradients;
     restore_buffers(value.loss, kept);
     accumulate(value.loss);
-    if (updates(batch.number()))
-      update(batch.number() / options_.accumulate, value.loss);
+    if (updates(batch.number())) update(batch.number() / options_.accumulate, value.loss);
   }
   drop_gradients(tensors_);
   is_intact_ = true;

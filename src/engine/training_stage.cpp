@@ -77,6 +77,13 @@ LossValue TrainingStage::train(std::uint64_t batch, const Batch& fields, std::si
     drop_gradients(bound_.parameters);
     key_generator(batch);
   };
+  call.state = [step = &step_, bound = &bound_] {
+    std::vector<at::Tensor> all;
+    for (const NamedTensor& each : bound->persistent) all.push_back(each.tensor);
+    for (const NamedTensor& each : step->state()) all.push_back(each.tensor);
+    return all;
+  };
+  call.save = [bound = &bound_] { return bound->keep_unsaved(); };
   return graphs->run(fields, slot, call).value;
 }
 

@@ -56,12 +56,22 @@ Json to_json(const std::optional<JpegResult>& jpeg) {
   return {{"images", jpeg->images}, {"on_cpu", jpeg->on_cpu}, {"engines", jpeg->engines}};
 }
 
+Json to_json(const std::optional<GraphCounts>& graphs) {
+  if (!graphs) return nullptr;
+  return {{"graphs", graphs->graphs},
+          {"replays", graphs->replays},
+          {"renewed", graphs->renewed},
+          {"warnings", graphs->warnings}};
+}
+
 Json to_json(const std::optional<AutoChoice>& choice) {
   if (!choice) return nullptr;
-  return {{"chosen", choice->chosen},
-          {"reason", choice->reason},
-          {"serial", to_json(choice->serial)},
-          {"pipelined", to_json(choice->pipelined)}};
+  Json json = {{"chosen", choice->chosen},
+               {"reason", choice->reason},
+               {"serial", to_json(choice->serial)},
+               {"pipelined", to_json(choice->pipelined)}};
+  if (choice->graph.n > 0) json["graph"] = to_json(choice->graph);
+  return json;
 }
 
 Json result_json(const RunResult& result) {
@@ -80,6 +90,7 @@ Json result_json(const RunResult& result) {
           {"overlap", to_json(result.overlap)},
           {"gains", json_list(result.gains, [](const Gain& gain) { return to_json(gain); })},
           {"jpeg", to_json(result.jpeg)},
+          {"graphs", to_json(result.graphs)},
           {"cache", to_json(result.cache)},
           {"disk_cache", to_json(result.disk_cache)},
           {"counters", json_list(result.counters)},

@@ -11,7 +11,7 @@ MEASURED = {"value", "low", "high", "unit", "n"}
 REPORT = {"schema", "version", "environment", "workload", "plan", "first_step", "steps",
           "interrupted", "wall_s", "steps_per_second", "losses", "accuracies", "digest",
           "input_wait_share", "memory", "skipped", "overlap", "gains", "cache", "disk_cache",
-          "counters", "jpeg", "lanes", "gpu", "auto"}
+          "counters", "jpeg", "graphs", "lanes", "gpu", "auto"}
 ENVIRONMENT = {"time", "slipstream", "revision", "compiler", "libtorch", "os", "cpu", "gpu",
                "warnings"}
 HOST_STEPS = ["read", "decode", "resize", "collate"]
@@ -25,12 +25,14 @@ class TrainTest(ProgramTest):
                        "--batch-size", "4", "--steps", "10"]
 
     def test_plans_and_worker_counts_give_same_digest(self):
-        runs = [("serial", 1), ("pipelined", 1), ("pipelined", 2), ("pipelined", 8)]
+        runs = [("serial", 1), ("pipelined", 1), ("pipelined", 2), ("pipelined", 8), ("graph", 2)]
         reports = [self.train(f"{plan}-{workers}", *self.options, "--plan", plan,
                               "--num-workers", workers) for plan, workers in runs]
         self.assertEqual(len({report["digest"] for report in reports}), 1)
         self.assertEqual(reports[0]["losses"], reports[1]["losses"])
-        self.assertEqual([len(report["lanes"]) for report in reports], [1, 3, 3, 3])
+        self.assertEqual([len(report["lanes"]) for report in reports], [1, 3, 3, 3, 3])
+        on_cpu = reports[-1]["plan"]["schedule"]
+        self.assertEqual((on_cpu["mode"], on_cpu["graphs"]), ("pipelined", False))
         paths = [self.folder / f"{plan}-{workers}.json" for plan, workers in runs]
         self.expect(DONE, "compare", *paths, says=["serial-1", "equal, bit for bit"])
 

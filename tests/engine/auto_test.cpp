@@ -80,6 +80,24 @@ TEST_F(AutoTest, ChoosesFasterMeasuredModeElseSerial) {
   }
 }
 
+TEST_F(AutoTest, PlanWithGraphsIsMeasuredAndGivesSerialDigest) {
+  if (!on_gpu()) GTEST_SKIP() << "a CPU has no CUDA graphs";
+  const Plan pipelined = build_plan(kThreeLanes, Driver::threaded, 4);
+  Plan graph = pipelined;
+  graph.schedule.mode = "graph";
+  graph.schedule.graphs = true;
+  const auto one = trainer({});
+  const AutoResult result = run_auto(*one, serial_plan(), pipelined, steps(420), graph);
+  EXPECT_EQ(result.run.steps, 420U);
+  EXPECT_EQ(result.run.digest, fresh_run({}, serial_plan(), steps(420)).digest);
+  EXPECT_EQ(result.run.plan.schedule.mode, result.choice.chosen);
+  EXPECT_GT(result.choice.graph.n, 0U);
+  ASSERT_TRUE(result.run.graphs.has_value());
+  EXPECT_EQ(result.run.graphs->graphs, 8U);
+  const auto short_run = trainer({});
+  EXPECT_FALSE(run_auto(*short_run, serial_plan(), pipelined, steps(60), graph).run.graphs);
+}
+
 TEST_F(AutoTest, StopReturnsResultOfCompletedSteps) {
   // The stops are during the turns of 6 steps and, for 45, after the 18 steps that measure single
   // lanes.

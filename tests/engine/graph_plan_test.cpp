@@ -54,8 +54,7 @@ class GraphPlanTest : public EngineTest {
     if (on_gpu()) return hooks;
     hooks.make_recorder = [&trainer](c10::Device, bool for_training) {
       auto recordings = std::make_shared<Recordings>();
-      if (for_training)
-        recordings->save = [&trainer] { return save_state(trainer.pipeline()); };
+      if (for_training) recordings->save = [&trainer] { return save_state(trainer.pipeline()); };
       return std::make_unique<FakeRecorder>(recordings);
     };
     return hooks;
@@ -115,9 +114,9 @@ TEST_F(GraphPlanTest, ScheduleAccumulationClippingAndAveragesComputeTheBitsOfSer
     options.on_nan = on_nan;
     options.schedule = {.kind = LrSchedule::Kind::cosine, .updates = 20, .warmup = 4};
     const Tiny tiny{.optimizer = "adamw", .noisy = true};
-    const RunResult result = expect_bits_of_serial(
-        tiny_pipeline(tiny).with_training(options), tiny_pipeline(tiny).with_training(options),
-        graph_plan(), 60);
+    const RunResult result =
+        expect_bits_of_serial(tiny_pipeline(tiny).with_training(options),
+                              tiny_pipeline(tiny).with_training(options), graph_plan(), 60);
     // The training step has one kind of graph for batches that update, another for the others.
     EXPECT_EQ(result.graphs->graphs, 12U);
   }
@@ -211,10 +210,9 @@ TEST_F(GraphPlanTest, StepWithoutGraphKeyTrainsWithoutGraphAndIsReportedOnce) {
   };
   const Tiny tiny{.noisy = true};
   const Pipeline inner = tiny_pipeline(tiny);
-  const Pipeline declared =
-      pipeline(inner.dataset(), inner.options())
-          .stage("encode", inner.stages().front().stage)
-          .train("train", std::make_shared<Own>(inner.train_step()));
+  const Pipeline declared = pipeline(inner.dataset(), inner.options())
+                                .stage("encode", inner.stages().front().stage)
+                                .train("train", std::make_shared<Own>(inner.train_step()));
   Trainer one(declared, context(), exact());
   const RunResult result = run_with(one, graph_plan(), steps(kSteps), hooks(one));
   EXPECT_EQ(result.digest, fresh_run(tiny, serial_plan(), steps(kSteps)).digest);
@@ -240,12 +238,11 @@ TEST_F(GraphPlanTest, StageThatWaitsForTheDeviceRunsWithoutGraphAndIsReported) {
 
 TEST_F(GraphPlanTest, LossThatWaitsForTheDeviceTrainsWithoutGraph) {
   if (!on_gpu()) GTEST_SKIP() << "only a CUDA graph cannot record a wait";
-  const Tiny tiny{.optimizer = "adamw",
-                  .noisy = true,
-                  .loss = [](const at::Tensor& output, const Batch&) {
-                    const at::Tensor loss = output.square().mean();
-                    return loss * (loss.item<float>() > 0.5F ? 1 : 2);
-                  }};
+  const Tiny tiny{
+      .optimizer = "adamw", .noisy = true, .loss = [](const at::Tensor& output, const Batch&) {
+        const at::Tensor loss = output.square().mean();
+        return loss * (loss.item<float>() > 0.5F ? 1 : 2);
+      }};
   const auto one = trainer(tiny);
   const RunResult result = run_with(*one, graph_plan(), steps(kSteps), hooks(*one));
   EXPECT_EQ(result.digest, fresh_run(tiny, serial_plan(), steps(kSteps)).digest);

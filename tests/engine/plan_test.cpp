@@ -73,10 +73,12 @@ TEST(MakePlan, DeterministicDisablesCudnnBenchmark) {
 TEST(MakePlan, UnknownPlanMessageListsModesAndOtherNames) {
   EXPECT_TRUE(is_plan_mode("serial"));
   EXPECT_TRUE(is_plan_mode("pipelined"));
+  EXPECT_TRUE(is_plan_mode("graph"));
   EXPECT_FALSE(is_plan_mode("auto"));
   EXPECT_FALSE(is_plan_mode("Serial"));
-  EXPECT_EQ(unknown_plan("zzz"), "unknown plan 'zzz'; known: serial, pipelined");
-  EXPECT_EQ(unknown_plan("zzz", {"auto"}), "unknown plan 'zzz'; known: auto, serial, pipelined");
+  EXPECT_EQ(unknown_plan("zzz"), "unknown plan 'zzz'; known: serial, pipelined, graph");
+  EXPECT_EQ(unknown_plan("zzz", {"auto"}),
+            "unknown plan 'zzz'; known: auto, serial, pipelined, graph");
 }
 
 TEST(MakePlan, UnknownModeIsRefusedWithSuggestion) {
@@ -90,7 +92,7 @@ TEST(MakePlan, UnknownModeIsRefusedWithSuggestion) {
 }
 
 TEST(MakePlan, EveryModeDeviceAndPrecisionGivesValidPlan) {
-  for (const char* mode : {"serial", "pipelined"}) {
+  for (const char* mode : {"serial", "pipelined", "graph"}) {
     for (const DeviceKind device : {DeviceKind::cpu, DeviceKind::cuda}) {
       for (const Precision precision :
            {Precision::tf32, Precision::fp32, Precision::bf16, Precision::fp16}) {
@@ -101,6 +103,21 @@ TEST(MakePlan, EveryModeDeviceAndPrecisionGivesValidPlan) {
       }
     }
   }
+}
+
+TEST(MakePlan, GraphPlanHasTheLanesOfPipelinedAndOnCpuNoGraphs) {
+  Plan expected = plan_for("pipelined", DeviceKind::cuda);
+  expected.schedule.mode = "graph";
+  expected.schedule.graphs = true;
+  EXPECT_EQ(plan_for("graph", DeviceKind::cuda), expected);
+  EXPECT_EQ(plan_for("graph", DeviceKind::cpu), plan_for("pipelined", DeviceKind::cpu));
+}
+
+TEST(FindProblems, GraphsNeedGpu) {
+  Plan plan = plan_for("pipelined", DeviceKind::cpu);
+  plan.schedule.graphs = true;
+  EXPECT_THAT(find_problems(plan, kSteps, DeviceKind::cpu),
+              ElementsAre("schedule.graphs is on, but only a GPU has CUDA graphs; turn it off"));
 }
 
 TEST(FindProblems, LanesMustContainEveryStepOnceInOrder) {
@@ -156,7 +173,7 @@ TEST(FindProblems, ModeMustMatchLanes) {
   plan.schedule.mode = "Pipelined";
   EXPECT_THAT(cuda_problems(plan),
               ElementsAre("schedule.mode: unknown plan 'Pipelined'; did you mean 'pipelined'? "
-                          "known: serial, pipelined"));
+                          "known: serial, pipelined, graph"));
 }
 
 TEST(FindProblems, DeterministicWithCudnnBenchmarkIsReported) {
@@ -268,6 +285,7 @@ TEST(PlanJson, WritesTheDocumentedLayout) {
     "depth": 4,
     "run_ahead": 2,
     "driver": "threaded",
+    "graphs": false,
     "loader": {
       "num_workers": 8,
       "prefetch_batches": 4,

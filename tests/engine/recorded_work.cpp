@@ -27,6 +27,7 @@ class Repeated final : public RecordedWork {
     const at::NoGradGuard no_gradients;
     for (std::size_t i = 0; i < computed.size(); ++i) {
       if (first_[i].const_data_ptr() != computed[i].const_data_ptr()) first_[i].copy_(computed[i]);
+      if (recordings_->error != 0) first_.front().add_(recordings_->error);
     }
   }
 

@@ -12,6 +12,7 @@ namespace slipstream::test {
 /// What FakeRecorder did. One thread at a time may change it.
 struct Recordings {
   std::size_t records = 0, replays = 0;
+  double error = 0;     ///< each replay adds it to the first tensor that the work computed
   std::string failure;  ///< message of the exception that record() throws after the work; "": none
   /// Saves the state that the work changes, and returns a function that restores it. record() then
   /// changes nothing, as the capture of a CUDA graph.

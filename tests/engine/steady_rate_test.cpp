@@ -160,6 +160,21 @@ TEST(AutoChoice, FasterModeIsKept) {
   EXPECT_EQ(choose_mode(fast, slow).chosen, "serial");
 }
 
+TEST(AutoChoice, GraphIsKeptIfItIsFasterThanTheChosenPlan) {
+  const SteadyRate slow = compute_steady_rate({fed(0.020, 30)}),
+                   fast = compute_steady_rate({fed(0.010, 30)}),
+                   fastest = compute_steady_rate({fed(0.005, 30)}),
+                   none = compute_steady_rate({run_filled({1, 0}, {0.01, 0.01})});
+  const AutoChoice choice = with_graph(choose_mode(slow, fast), fastest);
+  EXPECT_EQ(choice.chosen, "graph");
+  EXPECT_NEAR(choice.graph.value, 200, 0.5);
+  EXPECT_THAT(choice.reason, HasSubstr("graph 200 steps/s, pipelined 100 steps/s, serial 50"));
+  EXPECT_EQ(with_graph(choose_mode(slow, fastest), fast).chosen, "pipelined");
+  EXPECT_EQ(with_graph(choose_mode(fastest, slow), fast).chosen, "serial");
+  EXPECT_EQ(with_graph(choose_mode(slow, fast), none).chosen, "pipelined");
+  EXPECT_THAT(with_graph(choose_mode(slow, fast), none).reason, HasSubstr("measure graph"));
+}
+
 TEST(AutoChoice, PipelinedIsKeptIfDifferenceIsBelowNoise) {
   const SteadyRate one = compute_steady_rate({fed(0.0200, 30)}),
                    other = compute_steady_rate({fed(0.0199, 30)});

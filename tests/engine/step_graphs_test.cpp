@@ -44,8 +44,7 @@ class StepGraphsTest : public ::testing::Test {
   std::vector<float> run(std::uint64_t first, std::uint64_t count) {
     std::vector<float> values;
     for (std::uint64_t n = first; n < first + count; ++n)
-      values.push_back(
-          graphs.run(batch(n), n % kSlots, call).made.front().second[0].item<float>());
+      values.push_back(graphs.run(batch(n), n % kSlots, call).made.front().second[0].item<float>());
     return values;
   }
 
@@ -142,6 +141,48 @@ TEST_F(StepGraphsTest, GraphWhoseResultsAreNotKeptIsNotReleased) {
   graphs.release_held(1, at::kCPU, {}, [this] { return graphs.fields(1); }, {});
   run(6, 2);
   EXPECT_EQ(recordings->records, kSlots);
+}
+
+TEST_F(StepGraphsTest, GraphThatComputesSomethingElseIsNotUsed) {
+  run(0, 4);  // records and replays batch 3
+  recordings->error = 1;
+  int restored = 0;
+  call.save = [&] { return [&] { ++restored; }; };
+  EXPECT_THAT(run(4, 3), ElementsAre(6, 6, 7))
+      << "the replay of the batch that was recorded is not "
+         "compared, the next one is";
+  EXPECT_EQ(restored, 1);
+  EXPECT_THAT(graphs.take_counts().warnings,
+              ElementsAre(HasSubstr("computes something else than the step itself")));
+}
+
+TEST_F(StepGraphsTest, ComparisonAllowsRoundingIfTheStepIsNotDeterministic) {
+  call.is_deterministic = false;
+  run(0, 4);
+  recordings->error = 0.01;
+  run(4, 3);
+  EXPECT_FALSE(graphs.is_disabled());
+  recordings->error = 1;
+  call.variant = "other";
+  run(7, 6);
+  EXPECT_TRUE(graphs.is_disabled());
+}
+
+TEST_F(StepGraphsTest, ComparedStepChangesItsStateOnce) {
+  at::Tensor sum = at::zeros({});
+  call.state = [&] { return std::vector<at::Tensor>{sum}; };
+  call.work = [&](Batch& fields) {
+    sum.add_(fields.at("x")[0]);
+    return StepResult{{{"y", sum.clone()}}, {0}, {}};
+  };
+  recordings->save = [&] { return [&, before = sum.clone()] { sum.copy_(before); }; };
+  const std::vector<std::uint64_t> numbers = {0, 1, 2, 3, 4, 5, 6, 7};
+  for (const std::uint64_t n : numbers) {
+    Batch one = batch(n);
+    graphs.run(one, n % kSlots, call);
+    EXPECT_EQ(sum.item<float>(), static_cast<float>(n * (n + 1) / 2));
+  }
+  EXPECT_FALSE(graphs.is_disabled());
 }
 
 TEST_F(StepGraphsTest, NumberOfKindsWithGraphsIsLimited) {

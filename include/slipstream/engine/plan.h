@@ -98,8 +98,8 @@ std::string unknown_plan(const std::string& name, std::vector<std::string> other
 /// stage last). "serial" has one lane. "pipelined" has a lane for each step, the training lane at
 /// the highest priority, and on a GPU one more batch in flight than lanes. "graph" has the lanes of
 /// "pipelined", with CUDA graphs; for a CPU, which has no graphs, it is "pipelined". For a CPU
-/// nothing is page-locked, and the numerics become deterministic. Deterministic numerics never let cuDNN
-/// choose by timing. Throws Refused for another mode.
+/// nothing is page-locked, and the numerics become deterministic. Deterministic numerics never let
+/// cuDNN choose by timing. Throws Refused for another mode.
 Plan make_plan(const std::string& mode, const std::vector<std::string>& steps, DeviceKind device,
                const LoaderPlan& loader, const Plan::Numerics& numerics);
 

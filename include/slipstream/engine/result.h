@@ -123,7 +123,7 @@ struct RunResult {
   /// same 16 to 32 steps, the last ones that give a valid measurement. They were measured during
   /// this run, so they are longer than the times alone if both need the same cores.
   std::vector<Gain> gains;
-  std::optional<JpegResult> jpeg;  ///< no value if no images traveled as JPEG files
+  std::optional<JpegResult> jpeg;     ///< no value if no images traveled as JPEG files
   std::optional<GraphCounts> graphs;  ///< no value if the plan has no CUDA graphs
   /// Names of the fields of batches cached on the device that a step wrote into. Filled only with
   /// RunOptions::check_cache.
@@ -155,10 +155,11 @@ struct Progress {
 
 /// Which plan run_auto() chose, and why.
 struct AutoChoice {
-  std::string chosen;  ///< "serial" or "pipelined"
-  std::string reason;  ///< reason, as text
-  Measured serial;     ///< steps/s; n = 0: not measured
-  Measured pipelined;  ///< steps/s; n = 0: not measured
+  std::string chosen;   ///< "serial", "pipelined" or "graph"
+  std::string reason;   ///< reason, as text
+  Measured serial;      ///< steps/s; n = 0: not measured
+  Measured pipelined;   ///< steps/s; n = 0: not measured
+  Measured graph = {};  ///< steps/s; n = 0: not measured
 };
 
 }  // namespace slipstream

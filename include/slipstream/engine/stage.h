@@ -59,6 +59,9 @@ struct FrozenStage {
   /// Whether `run` may be called with batches of zeros before a run on a GPU, to measure how much
   /// memory the plan needs. If false, no prediction is made.
   bool takes_zeros = true;
+  /// Whether `run` uses Batch::number(). A CUDA graph would repeat the number with which it was
+  /// recorded, so such a stage runs without one.
+  bool uses_number = false;
   /// The reason why a plan with CUDA graphs must not record `run` in a graph; "": it may.
   std::string no_graph_reason = {};
 };
@@ -68,7 +71,9 @@ struct FrozenStage {
 FrozenStage frozen(ModuleRef module, std::string input, std::string output);
 /// Returns a stage that calls a function on the batch, without gradients. The function must not
 /// wait for the device, must not keep or change state that a later batch sees, and must not use
-/// PyTorch's default generators, which the first batch of each run checks. On a GPU, it may be
+/// PyTorch's default generators, which the first batch of each run checks. Under a plan with CUDA
+/// graphs the function is called only for the first batches, so set FrozenStage::uses_number of the
+/// result if it uses Batch::number(). On a GPU, it may be
 /// called with batches of zeros before a run, to measure how much memory it needs.
 FrozenStage frozen(std::function<void(Batch&)> function);
 /// Returns a stage that runs a module saved by Python with torch.jit.save. The fields `inputs` are

@@ -29,11 +29,12 @@ struct NamedModule {
 };
 
 /// Which work TrainStep::train() enqueues for a batch. Two batches with equal `text` and fields of
-/// equal shapes get the same operations with the same numbers, except for numbers that are in memory
-/// of the device.
+/// equal shapes get the same operations with the same numbers, except for numbers that are in
+/// memory of the device.
 struct GraphKey {
   std::string text;
-  std::string objection = {};  ///< the reason why train() cannot be recorded in a CUDA graph; "": none
+  std::string objection =
+      {};  ///< the reason why train() cannot be recorded in a CUDA graph; "": none
 };
 
 /// The last stage of a pipeline, which trains. Pipeline::train() makes one from a module, an

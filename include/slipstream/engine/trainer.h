@@ -154,14 +154,15 @@ struct AutoResult {
   RunResult run;
 };
 
-/// Trains under the faster of two plans. It first alternates between `serial` and `pipelined` for a
-/// few steps, which are real steps of the run. Then it measures each lane of `pipelined` alone on a
-/// cached batch and restores the state. It continues with `pipelined` if that was faster.
-/// Otherwise, and if there are too few steps to measure, it continues with `serial`. Steps whose
-/// batches were prefetched before their turn are not counted. Waits and throws as Trainer::run()
-/// does.
+/// Trains under the fastest of two or three plans. It first alternates between `serial`,
+/// `pipelined` and, if it is given, `graph` for a few steps, which are real steps of the run.
+/// Before that, it trains some steps under `graph`, in which the graphs are recorded. Then it
+/// measures each lane of `pipelined` alone on a cached batch and restores the state. It continues
+/// with the plan that was fastest, and with `serial` if there are too few steps to measure. Steps
+/// whose batches were prefetched before their turn are not counted. Waits and throws as
+/// Trainer::run() does.
 AutoResult run_auto(Trainer& trainer, const Plan& serial, const Plan& pipelined,
-                    const RunOptions& options);
+                    const RunOptions& options, const std::optional<Plan>& graph = std::nullopt);
 
 /// Returns the share of the largest possible gain that overlapping reached: (Ts - Tp) / (Ts - Tm),
 /// where Ts, Tp and Tm are 1 / rate of the plan "serial", the plan "pipelined" and the slowest lane
