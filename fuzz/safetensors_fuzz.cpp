@@ -1,6 +1,6 @@
 #include <cstdlib>
 
-#include "engine/safetensors.h"
+#include "core/safetensors.h"
 #include "slipstream/core/error.h"
 
 /// A header is refused, or its tensors fill the values that are there one after the other.

@@ -18,23 +18,22 @@ namespace {
 struct Type {
   at::ScalarType here;
   StoredType stored;
-  std::string_view name;  ///< PyTorch's name
 };
-constexpr std::array kTypes = {Type{at::kBool, StoredType::boolean, "bool"},
-                               Type{at::kByte, StoredType::uint8, "uint8"},
-                               Type{at::kChar, StoredType::int8, "int8"},
-                               Type{at::kFloat8_e4m3fn, StoredType::float8_e4m3fn, "float8_e4m3fn"},
-                               Type{at::kFloat8_e5m2, StoredType::float8_e5m2, "float8_e5m2"},
-                               Type{at::kShort, StoredType::int16, "int16"},
-                               Type{at::kUInt16, StoredType::uint16, "uint16"},
-                               Type{at::kHalf, StoredType::float16, "float16"},
-                               Type{at::kBFloat16, StoredType::bfloat16, "bfloat16"},
-                               Type{at::kInt, StoredType::int32, "int32"},
-                               Type{at::kUInt32, StoredType::uint32, "uint32"},
-                               Type{at::kFloat, StoredType::float32, "float32"},
-                               Type{at::kLong, StoredType::int64, "int64"},
-                               Type{at::kUInt64, StoredType::uint64, "uint64"},
-                               Type{at::kDouble, StoredType::float64, "float64"}};
+constexpr std::array kTypes = {Type{at::kBool, StoredType::boolean},
+                               Type{at::kByte, StoredType::uint8},
+                               Type{at::kChar, StoredType::int8},
+                               Type{at::kFloat8_e4m3fn, StoredType::float8_e4m3fn},
+                               Type{at::kFloat8_e5m2, StoredType::float8_e5m2},
+                               Type{at::kShort, StoredType::int16},
+                               Type{at::kUInt16, StoredType::uint16},
+                               Type{at::kHalf, StoredType::float16},
+                               Type{at::kBFloat16, StoredType::bfloat16},
+                               Type{at::kInt, StoredType::int32},
+                               Type{at::kUInt32, StoredType::uint32},
+                               Type{at::kFloat, StoredType::float32},
+                               Type{at::kLong, StoredType::int64},
+                               Type{at::kUInt64, StoredType::uint64},
+                               Type{at::kDouble, StoredType::float64}};
 
 constexpr std::size_t kMostNamed = 8;
 
@@ -59,7 +58,7 @@ std::string dtype_text(at::ScalarType here) {
   const Type* const type = find_type(here);
   if (here == at::kComplexFloat) return "complex64";
   if (here == at::kComplexDouble) return "complex128";
-  return type == nullptr ? at::toString(here) : std::string(type->name);
+  return type == nullptr ? at::toString(here) : std::string(torch_name(type->stored));
 }
 
 bool is_plain_float(at::ScalarType type) {
@@ -142,7 +141,7 @@ std::uint64_t store_tensors(const std::vector<NamedTensor>& tensors,
                       values.sizes().vec(),
                       {static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()}});
   }
-  write_safetensors(path, std::move(stored), {{"format", "pt"}});
+  write_safetensors(path, stored, {{"format", "pt"}});
   return sum;
 }
 
@@ -176,7 +175,8 @@ LoadedWeights differences_from(const StoredTensors& stored, const std::vector<Na
           difference(name, shape_text(tensor.sizes()), shape_text(there->shape)));
     else if (tensor.scalar_type() != type.here)
       (is_loadable(*there, tensor, conversion) ? differences.converted : differences.other_dtype)
-          .push_back(difference(name, dtype_text(tensor.scalar_type()), std::string(type.name)));
+          .push_back(difference(name, dtype_text(tensor.scalar_type()),
+                                std::string(torch_name(type.stored))));
   }
   for (const StoredTensor& there : stored.tensors)
     if (!known.contains(there.name)) differences.unexpected.push_back(there.name);

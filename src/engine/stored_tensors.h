@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "engine/safetensors.h"
+#include "core/safetensors.h"
 #include "slipstream/engine/weights.h"
 
 namespace slipstream {

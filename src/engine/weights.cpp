@@ -6,8 +6,8 @@
 #include <array>
 #include <fstream>
 
+#include "core/safetensors.h"
 #include "engine/copy_values.h"
-#include "engine/safetensors.h"
 #include "engine/stored_tensors.h"
 #include "slipstream/core/error.h"
 

@@ -8,7 +8,7 @@
 
 #include <fstream>
 
-#include "engine/safetensors.h"
+#include "core/safetensors.h"
 #include "slipstream/core/error.h"
 #include "support/temporary_folder.h"
 #include "support/thrown.h"

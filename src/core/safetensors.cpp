@@ -1,4 +1,4 @@
-#include "engine/safetensors.h"
+#include "core/safetensors.h"
 
 #include <sys/stat.h>
 
@@ -29,30 +29,6 @@ std::string read_all(int descriptor, std::uint64_t at, std::span<std::byte> to) 
   const auto got = read_at(descriptor, at, to);
   if (!got) return errno_message(errno);
   return *got == to.size() ? "" : "it ends too early";
-}
-
-std::string header_text(const std::vector<TensorToStore>& tensors,
-                        const std::map<std::string, std::string>& metadata) {
-  json::Json root = json::Json::object();
-  if (!metadata.empty()) root[kMetadataKey] = metadata;
-  std::uint64_t end = 0;
-  for (const TensorToStore& tensor : tensors) {
-    const std::uint64_t begin = std::exchange(end, end + tensor.values.size());
-    root[tensor.name] = {
-        {"dtype", to_string(tensor.type)}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
-  }
-  std::string text = root.dump();
-  text.resize(round_up(text.size(), kAlignment), ' ');
-  return text;
-}
-
-void check(const std::vector<TensorToStore>& tensors) {
-  std::set<std::string_view> names = {kMetadataKey};
-  for (const TensorToStore& tensor : tensors) {
-    ensure(names.insert(tensor.name).second, "two tensors have the same name");
-    ensure(tensor_bytes(tensor.type, tensor.shape) == tensor.values.size(),
-           "a tensor's values do not fit its shape");
-  }
 }
 
 }  // namespace
@@ -96,20 +72,45 @@ void SafetensorsFile::read(const StoredTensor& tensor, std::span<std::byte> to) 
                 ": " + why);
 }
 
-void write_safetensors(const std::filesystem::path& path, std::vector<TensorToStore> tensors,
-                       const std::map<std::string, std::string>& metadata) {
-  check(tensors);
+std::string lay_out_safetensors(std::vector<StoredTensor>& tensors,
+                                const std::map<std::string, std::string>& metadata) {
   // The values start at a multiple of 8. With the widest elements first, each tensor is aligned to
   // its elements, so that readers can map the file.
-  std::sort(tensors.begin(), tensors.end(), [](const TensorToStore& a, const TensorToStore& b) {
+  std::sort(tensors.begin(), tensors.end(), [](const StoredTensor& a, const StoredTensor& b) {
     const std::size_t wide = size_bytes(a.type), narrow = size_bytes(b.type);
     return wide != narrow ? wide > narrow : a.name < b.name;
   });
-  const std::string text = header_text(tensors, metadata);
+  std::set<std::string_view> names = {kMetadataKey};
+  json::Json root = json::Json::object();
+  if (!metadata.empty()) root[kMetadataKey] = metadata;
+  std::uint64_t end = 0;
+  for (StoredTensor& tensor : tensors) {
+    ensure(names.insert(tensor.name).second, "two tensors have the same name");
+    tensor.bytes = tensor_bytes(tensor.type, tensor.shape).value();
+    tensor.offset = std::exchange(end, end + tensor.bytes);
+    root[tensor.name] = {{"dtype", to_string(tensor.type)},
+                         {"shape", tensor.shape},
+                         {"data_offsets", {tensor.offset, end}}};
+  }
+  std::string text = root.dump();
+  text.resize(round_up(text.size(), kAlignment), ' ');
   const std::uint64_t length = text.size();
-  std::vector<std::span<const std::byte>> parts = {std::as_bytes(std::span(&length, 1)),
-                                                   std::as_bytes(std::span(text))};
-  for (const TensorToStore& tensor : tensors) parts.push_back(tensor.values);
+  return std::string(reinterpret_cast<const char*>(&length), kLengthBytes) + text;
+}
+
+void write_safetensors(const std::filesystem::path& path, const std::vector<TensorToStore>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  std::vector<StoredTensor> stored;
+  std::map<std::string_view, std::span<const std::byte>> values;
+  for (const TensorToStore& tensor : tensors) {
+    ensure(tensor_bytes(tensor.type, tensor.shape) == tensor.values.size(),
+           "a tensor's values do not fit its shape");
+    stored.push_back({.name = tensor.name, .type = tensor.type, .shape = tensor.shape});
+    values[tensor.name] = tensor.values;
+  }
+  const std::string head = lay_out_safetensors(stored, metadata);
+  std::vector<std::span<const std::byte>> parts = {std::as_bytes(std::span(head))};
+  for (const StoredTensor& tensor : stored) parts.push_back(values[tensor.name]);
   write_file_durably(path, parts);
 }
 

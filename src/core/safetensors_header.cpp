@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/json_fields.h"
-#include "engine/safetensors.h"
+#include "core/safetensors.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -15,23 +15,24 @@ using json::Json;
 struct TypeRow {
   StoredType type;
   std::string_view name;
+  std::string_view torch_name;
   std::size_t bytes;
 };
-constexpr std::array kTypes = {TypeRow{StoredType::boolean, "BOOL", 1},
-                               TypeRow{StoredType::uint8, "U8", 1},
-                               TypeRow{StoredType::int8, "I8", 1},
-                               TypeRow{StoredType::float8_e4m3fn, "F8_E4M3", 1},
-                               TypeRow{StoredType::float8_e5m2, "F8_E5M2", 1},
-                               TypeRow{StoredType::int16, "I16", 2},
-                               TypeRow{StoredType::uint16, "U16", 2},
-                               TypeRow{StoredType::float16, "F16", 2},
-                               TypeRow{StoredType::bfloat16, "BF16", 2},
-                               TypeRow{StoredType::int32, "I32", 4},
-                               TypeRow{StoredType::uint32, "U32", 4},
-                               TypeRow{StoredType::float32, "F32", 4},
-                               TypeRow{StoredType::int64, "I64", 8},
-                               TypeRow{StoredType::uint64, "U64", 8},
-                               TypeRow{StoredType::float64, "F64", 8}};
+constexpr std::array kTypes = {TypeRow{StoredType::boolean, "BOOL", "bool", 1},
+                               TypeRow{StoredType::uint8, "U8", "uint8", 1},
+                               TypeRow{StoredType::int8, "I8", "int8", 1},
+                               TypeRow{StoredType::float8_e4m3fn, "F8_E4M3", "float8_e4m3fn", 1},
+                               TypeRow{StoredType::float8_e5m2, "F8_E5M2", "float8_e5m2", 1},
+                               TypeRow{StoredType::int16, "I16", "int16", 2},
+                               TypeRow{StoredType::uint16, "U16", "uint16", 2},
+                               TypeRow{StoredType::float16, "F16", "float16", 2},
+                               TypeRow{StoredType::bfloat16, "BF16", "bfloat16", 2},
+                               TypeRow{StoredType::int32, "I32", "int32", 4},
+                               TypeRow{StoredType::uint32, "U32", "uint32", 4},
+                               TypeRow{StoredType::float32, "F32", "float32", 4},
+                               TypeRow{StoredType::int64, "I64", "int64", 8},
+                               TypeRow{StoredType::uint64, "U64", "uint64", 8},
+                               TypeRow{StoredType::float64, "F64", "float64", 8}};
 
 const TypeRow& find_row(StoredType type) {
   return *std::find_if(kTypes.begin(), kTypes.end(),
@@ -107,7 +108,14 @@ Json document(std::string_view json) {
 }  // namespace
 
 std::string_view to_string(StoredType type) { return find_row(type).name; }
+std::string_view torch_name(StoredType type) { return find_row(type).torch_name; }
 std::size_t size_bytes(StoredType type) { return find_row(type).bytes; }
+
+std::optional<StoredType> parse_torch_name(std::string_view name) {
+  const auto row = std::find_if(kTypes.begin(), kTypes.end(),
+                                [&](const TypeRow& known) { return known.torch_name == name; });
+  return row == kTypes.end() ? std::nullopt : std::optional(row->type);
+}
 
 std::optional<std::uint64_t> tensor_bytes(StoredType type, const std::vector<std::int64_t>& shape) {
   std::uint64_t bytes = size_bytes(type);

@@ -34,6 +34,10 @@ enum class StoredType : std::uint8_t {
 
 /// Returns the format's name of a type: "F32", "BF16", "I64".
 std::string_view to_string(StoredType type);
+/// Returns PyTorch's name of a type: "float32", "bfloat16", "int64".
+std::string_view torch_name(StoredType type);
+/// Returns the type with this name in PyTorch, or no value.
+std::optional<StoredType> parse_torch_name(std::string_view name);
 /// Returns the number of bytes of one value.
 std::size_t size_bytes(StoredType type);
 /// Returns the number of bytes of all values; no value if a dimension is negative or the number
@@ -96,11 +100,18 @@ struct TensorToStore {
   std::span<const std::byte> values;
 };
 
-/// Creates or replaces the file `path`, as write_file_durably() does. Tensors are ordered by the
-/// size of their type, largest first, so that all values are aligned, and then by name, so that
-/// equal tensors give equal files. Throws Error if the file cannot be written. REQUIRES: names are
+/// Returns the bytes of a file before its values: the header and its length. Sets the `offset` and
+/// `bytes` of each tensor, and orders the tensors by the size of their type, largest first, so that
+/// all values are aligned, and then by name, so that equal tensors give equal files. REQUIRES:
+/// names are distinct, in UTF-8, and not kMetadataKey; all tensors together have less than 2^64
+/// bytes
+std::string lay_out_safetensors(std::vector<StoredTensor>& tensors,
+                                const std::map<std::string, std::string>& metadata = {});
+
+/// Creates or replaces the file `path`, as write_file_durably() does, with the tensors in the order
+/// of lay_out_safetensors(). Throws Error if the file cannot be written. REQUIRES: names are
 /// distinct, in UTF-8, and not kMetadataKey; values match their shapes
-void write_safetensors(const std::filesystem::path& path, std::vector<TensorToStore> tensors,
+void write_safetensors(const std::filesystem::path& path, const std::vector<TensorToStore>& tensors,
                        const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace slipstream
