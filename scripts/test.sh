@@ -66,7 +66,7 @@ run_tsan() { # run_tsan FOLDER
 
 # The other modules without Torch have no threads.
 tsan() {
-  local module modules=(core datasets loader tools python)
+  local module modules=(core datasets features loader tools python)
   build tsan build/tsan $(printf 'tests/%s/all ' "${modules[@]}")
   for module in "${modules[@]}"; do run_tsan "build/tsan/tests/$module"; done
 }

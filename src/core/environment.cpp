@@ -21,16 +21,6 @@ namespace {
 
 constexpr const char* kNotKnown = "unknown";
 
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  std::array<char, 32> buffer;
-  const std::size_t length =
-      std::strftime(buffer.data(), buffer.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return {buffer.data(), length};
-}
-
 std::string first_line(const char* path) {
   std::ifstream file(path);
   std::string line;
@@ -121,7 +111,7 @@ std::string busy_warning(double load, unsigned cores) {
 
 Environment probe_environment(std::string libtorch, std::optional<GpuInfo> gpu) {
   Environment environment;
-  environment.time = utc_now();
+  environment.time = utc_text(std::time(nullptr));
   environment.slipstream = slipstream_version();
   environment.revision = slipstream_revision();
   environment.compiler = compiler();
@@ -133,6 +123,15 @@ Environment probe_environment(std::string libtorch, std::optional<GpuInfo> gpu) 
   environment.gpu = std::move(gpu);
   environment.warnings = warnings(environment.logical_cores);
   return environment;
+}
+
+std::string utc_text(std::time_t time) {
+  std::tm utc{};
+  gmtime_r(&time, &utc);
+  std::array<char, 32> buffer;
+  const std::size_t length =
+      std::strftime(buffer.data(), buffer.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return {buffer.data(), length};
 }
 
 std::string_view slipstream_version() { return kVersion; }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -42,6 +43,9 @@ Environment probe_environment(std::string libtorch, std::optional<GpuInfo> gpu);
 /// Returns a warning that the machine was busy if `load` (the number of runnable tasks) is above
 /// `cores`, else "".
 std::string busy_warning(double load, unsigned cores);
+
+/// Formats a time in UTC: "2025-06-01T12:34:56Z".
+std::string utc_text(std::time_t time);
 
 std::string_view slipstream_version();
 /// Returns the revision at build time: from git, else from SLIPSTREAM_REVISION in the build's

@@ -53,6 +53,14 @@ int CacheFile::resize(std::uint64_t bytes) const {
   return 0;
 }
 
+int CacheFile::try_lock(LockKind kind) const {
+  const int operation = kind == LockKind::exclusive ? LOCK_EX : LOCK_SH;
+  while (::flock(fd_, operation | LOCK_NB) != 0) {
+    if (errno != EINTR) return errno;
+  }
+  return 0;
+}
+
 CacheFile::Hold::Hold(const CacheFile& file) : file_(file) {
   while (::flock(file_.fd_, LOCK_EX) != 0) {
     if (errno == EINTR) continue;

@@ -28,6 +28,13 @@ class CacheFile {
   std::optional<std::uint64_t> size() const;
   int resize(std::uint64_t bytes) const;
 
+  /// Who may hold a lock at the same time: one holder, or any number of holders.
+  enum class LockKind : std::uint8_t { exclusive, shared };
+  /// Takes a lock (flock) without waiting, and holds it until the file is closed. Returns
+  /// EWOULDBLOCK if a lock of another process or another CacheFile does not allow it. A process
+  /// that was forked meanwhile holds the lock, too.
+  int try_lock(LockKind kind) const;
+
   /// Holds an exclusive lock (flock) against other processes and other CacheFiles for a scope.
   /// Threads that share a CacheFile share the lock, so they need a mutex as well.
   class Hold {

@@ -181,17 +181,21 @@ NpyForm npy_form(const NpyHeader& header) {
 }
 
 std::string npy_header(const NpyForm& form) {
-  constexpr std::size_t kBlock = 64;
   const char* const type = form.dtype == DType::uint8   ? "|u1"
                            : form.dtype == DType::int32 ? "<i4"
                            : form.dtype == DType::int64 ? "<i8"
                                                         : "<f4";
-  std::string shape;
-  for (std::size_t i = 0; i < form.shape.rank; ++i)
-    shape += (i > 0 ? ", " : "") + std::to_string(form.shape[i]);
-  if (form.shape.rank == 1) shape += ",";
+  return npy_header(type, std::span(form.shape.dims).first(form.shape.rank));
+}
+
+std::string npy_header(std::string_view type, std::span<const std::int64_t> shape) {
+  constexpr std::size_t kBlock = 64;
+  std::string sides;
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    sides += (i > 0 ? ", " : "") + std::to_string(shape[i]);
+  if (shape.size() == 1) sides += ",";
   std::string text =
-      "{'descr': '" + std::string(type) + "', 'fortran_order': False, 'shape': (" + shape + "), }";
+      "{'descr': '" + std::string(type) + "', 'fortran_order': False, 'shape': (" + sides + "), }";
   constexpr std::size_t kAhead = 10;
   text.resize((kAhead + text.size() + kBlock) / kBlock * kBlock - kAhead - 1, ' ');
   text += '\n';

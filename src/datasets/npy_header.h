@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "slipstream/core/array.h"
@@ -36,5 +37,7 @@ NpyForm npy_form(const NpyHeader& header);
 /// Returns the header of such an array as numpy.save writes it: version 1, with a size that is a
 /// multiple of 64 bytes.
 std::string npy_header(const NpyForm& form);
+/// Returns the header for any type, named as in NumPy, such as "<f2", and any number of dimensions.
+std::string npy_header(std::string_view type, std::span<const std::int64_t> shape);
 
 }  // namespace slipstream

@@ -12,6 +12,7 @@
 #include "datasets/disk_cache_fixture.h"
 #include "slipstream/core/philox.h"
 #include "support/thrown.h"
+#include "support/unprivileged.h"
 #include "support/write_limit.h"
 
 namespace slipstream {
@@ -224,23 +225,6 @@ TEST_F(DiskCacheFault, SourceIsReadIfDiskIsFullFromTheStart) {
     EXPECT_THAT(cache_state(cached).stop_reason, StartsWith("cannot write"));
   }
 }
-
-/// While it exists, the process is another user, to whom file permissions apply.
-class Unprivileged {
- public:
-  Unprivileged() : user_(::geteuid()) {
-    constexpr ::uid_t kNobody = 65534;
-    if (user_ == 0 && ::seteuid(kNobody) != 0) throw std::runtime_error("seteuid");
-  }
-  ~Unprivileged() {
-    if (user_ == 0 && ::seteuid(user_) != 0) std::abort();
-  }
-  Unprivileged(const Unprivileged&) = delete;
-  Unprivileged& operator=(const Unprivileged&) = delete;
-
- private:
-  ::uid_t user_;
-};
 
 TEST_F(DiskCacheFault, ReadOnlyCacheServesHitsAndStoresNothing) {
   {
