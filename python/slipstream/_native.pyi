@@ -746,3 +746,41 @@ class LoopMeter:
     def state(self) -> str: ...
     def starvations(self) -> int: ...
     def starved_s(self) -> float: ...
+
+class FeatureStore:
+    """Records of one size on disk: what a frozen stage computed from each sample."""
+
+    def __init__(self, folder: bytes, key: str, description: str, budget_bytes: int | None, /) -> None:
+        """Opens the features of a key. `key` and `description` are JSON texts.
+
+        `description` is a list of fields such as {"name": "0", "dtype": "bfloat16", "shape": [197, 768]}: the parts of
+        each record, one after the other without gaps. `budget_bytes` limits the files of all keys in the folder.
+        """
+
+    @property
+    def record_bytes(self) -> int:
+        """Size of a record: the values of all fields."""
+
+    def find(self, entries: torch.Tensor, /) -> torch.Tensor:
+        """Returns the numbers of records, int64 [n], -1 if there is none, for int64 [n, 2]: digest of sample, version."""
+
+    def read(self, numbers: torch.Tensor, into: torch.Tensor, threads: int, /) -> torch.Tensor:
+        """Reads records to uint8 [n, record_bytes] in host memory. Returns bool [n]: false for damaged records."""
+
+    def write(self, entries: torch.Tensor, samples: torch.Tensor, records: torch.Tensor, /) -> int:
+        """Stores records of entries that have none. Returns how many.
+
+        `samples`, int64 [n], are indices in the data set; they determine the order of exports.
+        """
+
+    def refresh(self) -> int:
+        """Finds records that other processes have stored. Returns how many."""
+
+    def filling_ended(self) -> str:
+        """Returns why nothing is stored any more, or ""."""
+
+    def stats(self) -> dict[str, int]:
+        """Returns the counts "records", "bytes", "hits", "misses" and "damaged"."""
+
+    def close(self) -> None:
+        """Closes the files. Later calls raise Refused."""

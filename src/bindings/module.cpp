@@ -14,6 +14,7 @@
 #include "bindings/loader_settings.h"
 #include "bindings/loop_meter.h"
 #include "bindings/native_classes.h"
+#include "bindings/native_features.h"
 #include "bindings/native_feed.h"
 #include "bindings/native_loader.h"
 #include "bindings/one_sample.h"
@@ -359,6 +360,7 @@ PYBIND11_MODULE(_native, module) {
   slipstream::add_examined_loader(module);
   slipstream::add_trainer(module);
   slipstream::add_loop_meter(module);
+  slipstream::add_features(module);
   module.def("main", &slipstream::run_main);
   slipstream::refuse_new_alone(module);
 }
