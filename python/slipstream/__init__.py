@@ -20,6 +20,7 @@ check_torch()  # before the compiled module is loaded
 
 from . import transforms
 from ._equivalents import from_torchvision
+from ._feature_cache import FeatureCache
 from ._fit import TrainingEpoch, TrainingResult, TrainingStep
 from ._native import Error, Measured, Refused
 from .capture import CapturedStep, capture
@@ -43,6 +44,7 @@ __all__ = [
     "Dataset",
     "DoctorReport",
     "Error",
+    "FeatureCache",
     "ImageFolder",
     "Measured",
     "Pipeline",

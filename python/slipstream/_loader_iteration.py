@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
 
+from . import _native
 from ._iteration import Iteration, LoopOwner, Pass, SerialLoop
-from ._native_loading import NativeReading
 from ._order import Run
 from ._plan_choice import PlanChoice, begin_loop
 from ._progress import LoopFlags
-from ._python_loading import PythonReading
 from ._stages import Stage
 
-Reading = NativeReading | PythonReading
+
+class Reading(Protocol):
+    """The batches of one iteration: NativeReading, PythonReading or CachedReading."""
+
+    @property
+    def source(self) -> _native.Loader | Iterator[Any]:
+        """A native loader, or an iterator over the batches."""
+        ...
+
+    @property
+    def ready(self) -> Callable[[], bool] | None:
+        """Returns true if the next batch can be taken without waiting; None if that is not known."""
+        ...
+
+    def refill(self, given: int) -> None: ...
+    def close(self) -> None: ...
+
 
 
 class LoaderIteration:

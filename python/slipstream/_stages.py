@@ -12,6 +12,7 @@ import torch
 
 from . import _native
 from ._checks import EPOCHS, check, shortened, to_index
+from ._feature_cache import FeatureCache, parse_cache
 from ._held_objects import Wrapper
 from ._scripts import compile_script
 from ._seeds import is_distributed
@@ -47,6 +48,9 @@ class Stage:
             torch.autocast with this dtype, False without autocast. None uses the autocast that is active when the
             loop requests the next batch. Autocast that is entered in the loop body is therefore too late for the
             stage; if the two differ, iterating raises Error.
+        cache ("auto" or slipstream.FeatureCache, default None): keeps the results of this stage and of those before it,
+            so that they run only once for each sample. "auto" keeps them in device memory, then in page-locked host
+            memory, as far as they fit; each pipeline gets a separate cache. `pipeline.stages[i].cache` is the cache.
 
     Raises Refused for invalid arguments. Calling a stage raises Error if the batch does not have its input or output.
 
@@ -61,6 +65,7 @@ class Stage:
     output: Keys = None
     seed: int | None = None
     autocast: torch.dtype | bool | None = None
+    cache: FeatureCache | str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not callable(self.function):
@@ -76,6 +81,7 @@ class Stage:
         if self.autocast not in (None, False, torch.bfloat16, torch.float16):
             what = f"autocast is {shortened(self.autocast)}: give torch.bfloat16, torch.float16 or False"
             raise _native.Refused(f"stage '{self.name}': {what}")
+        self.cache = parse_cache(self.name, self.cache)
         self._inputs = self._keys("input", 0 if self.input is None else self.input)
         self._outputs = self._inputs[:1] if self.output is None else self._keys("output", self.output)
 

@@ -16,24 +16,26 @@ Key = int | str
 _PLAIN = (torch.Tensor, int, float, str, type(None))  # tested first, because most leaves have one of these types
 
 
-def mapped(tree: Any, function: Callable[[Any], Any]) -> Any:
-    """Returns a tree with the same structure, in which each leaf is replaced by the result of `function`."""
-    if isinstance(tree, _PLAIN):
+def mapped(tree: Any, function: Callable[[Any], Any], is_leaf: Callable[[Any], bool] | None = None) -> Any:
+    """Returns a tree with the same structure, in which each leaf is replaced by the result of `function`.
+
+    is_leaf: returns true for a container that is a leaf as a whole."""
+    if isinstance(tree, _PLAIN) or (is_leaf is not None and is_leaf(tree)):
         return function(tree)
     if isinstance(tree, Mapping):
-        return mapping_with(tree, {key: mapped(value, function) for key, value in tree.items()})
+        return mapping_with(tree, {key: mapped(value, function, is_leaf) for key, value in tree.items()})
     if isinstance(tree, tuple):
-        return tuple_like(tree, [mapped(value, function) for value in tree])
+        return tuple_like(tree, [mapped(value, function, is_leaf) for value in tree])
     if isinstance(tree, list):
         # A copy, because the constructor of a derived class may have other parameters.
         elements = copy.copy(tree)
-        elements[:] = [mapped(value, function) for value in tree]
+        elements[:] = [mapped(value, function, is_leaf) for value in tree]
         return elements
     if _is_data_class(tree):
         changed: Any = copy.copy(tree)
         for name in _names(tree):
             # Also sets the fields of a frozen data class, whose own __setattr__() raises an error.
-            object.__setattr__(changed, name, mapped(getattr(tree, name), function))
+            object.__setattr__(changed, name, mapped(getattr(tree, name), function, is_leaf))
         return changed
     return function(tree)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import operator
 import os
@@ -474,10 +475,17 @@ class DataLoader:
         if isinstance(self._loading, NativeLoading):
             self._loading.revive_workers()
 
-    def _pass(self, stages: Sequence[Stage], run_ahead: int, choice: PlanChoice | str) -> Iterator[Any]:
-        """Returns an iterator over the rest of an epoch, with stages. choice: the plan, or what selects it."""
+    def _pass(
+        self,
+        stages: Sequence[Stage],
+        run_ahead: int,
+        choice: PlanChoice | str,
+        read: Callable[[int], tuple[Run, Reading]] | None = None,
+    ) -> Iterator[Any]:
+        """Returns an iterator over the rest of an epoch, with stages. choice: the plan, or what selects it. read: begins
+        the iteration in place of _begin_reading()."""
         ended = functools.partial(self._warn, stacklevel=5)
-        parts = (self._begin_reading, self._make_flags, ended)
+        parts = (read or self._begin_reading, self._make_flags, ended)
         return LoaderIteration(*parts, stages, self.device, run_ahead, choice).iterator()
 
     def _begin_reading(self, ahead: int) -> tuple[Run, Reading]:
@@ -487,6 +495,13 @@ class DataLoader:
             assert not isinstance(run, StreamRun)
             return run, self._loading.begin(run, self._order, ahead)
         return run, self._loading.begin(run, self._order.seed())
+
+    def _listing(self, batch_sampler: Iterable[Sequence[Any]], seed: int) -> DataLoader:
+        """Returns a loader of the same samples whose batches a sampler lists."""
+        given = {each.name: getattr(self._arguments, each.name) for each in dataclasses.fields(LoaderArguments) if each.init}
+        given |= {"batch_size": 1, "shuffle": None, "sampler": None, "drop_last": False, "generator": None}
+        given |= {"rank": None, "world_size": None, "read_ahead": 0}
+        return DataLoader(**given | {"batch_sampler": batch_sampler, "seed": seed})
 
     def _make_flags(self, run: Run) -> LoopFlags | None:
         """Returns the flags of an iteration for Accelerate, or None if the program does not use it."""

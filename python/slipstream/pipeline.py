@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -10,6 +11,8 @@ import torch
 
 from . import _native
 from ._checks import EPOCHS, check, choose, device_named, is_device, to_index
+from ._feature_cache import FeatureCache
+from ._feature_part import CachedPart, find_cached
 from ._frameworks import is_check_of_lightning, refuse_rebuilding
 from ._iteration import RUN_AHEAD, Iteration, Loop, LoopOwner, Pass, SerialLoop, warn_of_lost_batches
 from ._plan_choice import PlanChoice, begin_loop
@@ -121,6 +124,19 @@ class Pipeline:
         refuse_stages(self.stages, run_ahead)
         if graphs:
             self.stages = [capture_stage(stage, self.device) for stage in self.stages]
+        self._features, self._lane_stages = self._with_features()
+
+    def _with_features(self) -> tuple[CachedPart | None, list[Stage]]:
+        """Returns the part up to a stage with a cache, or None, and the stages that the lanes call."""
+        cached = find_cached(self.stages)
+        if cached is None:
+            return None, self.stages
+        if self.stages[cached].cache == "auto":
+            # A copy, because another pipeline with the same stage gets another cache.
+            self.stages[cached] = copy.copy(self.stages[cached])
+            self.stages[cached].cache = FeatureCache()
+        features = CachedPart(self.loader, self.stages, self.device, cached)
+        return features, features.lane_stages
 
     @property
     def plan(self) -> str:
@@ -180,7 +196,9 @@ class Pipeline:
                 stage.function.begin(is_pipelined=self._choice == "pipelined")
         if not isinstance(self.loader, DataLoader):
             return self._foreign_iteration()
-        return self.loader._pass(self.stages, self.run_ahead, self._choice)
+        if self._features is None:
+            return self.loader._pass(self.stages, self.run_ahead, self._choice)
+        return self.loader._pass(self._lane_stages, self.run_ahead, self._choice, self._features.begin_reading)
 
     def _foreign_iteration(self) -> Iteration:
         """Iterates over a loader that is not a slipstream.DataLoader.
@@ -188,13 +206,17 @@ class Pipeline:
         The loader's iterator is created at once, as in a plain loop, because creating it may use random numbers. The
         epoch begins with the first batch, because frameworks call iter() only to find out whether it works."""
         states = States(self.loader) if has_state(self.loader) else None
-        source, ready = make_source(self.loader, states)
+        source: Iterator[Any]
+        if self._features is None:
+            source, ready = make_source(self.loader, states)
+        else:
+            source, ready = self._features.begin(self._place.epoch).until_length()
         progress: Progress | None = None
         if not self.serial and has_progress(self.loader):
             source = progress = Progress(self.loader, source)
         elif not self.serial:
             source = refusing_hidden(source)
-        stages, device, place = self.stages, self.device, self._place
+        stages, device, place = self._lane_stages, self.device, self._place
         epoch = batch = 0
 
         def make(plan: str, given: int, limit: int) -> Pass | SerialLoop:

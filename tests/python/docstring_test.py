@@ -8,8 +8,8 @@ import torch
 
 import slipstream as ss
 
-MODULES = ["_stages", "capture", "data", "datasets", "doctor", "pipeline", "trainer", "transforms", "watch"]
-SHOWN = ["DataLoader", "DataLoader.state_dict", "Pipeline", "Stage", "Compose", "Trainer", "Transform.__call__",
+MODULES = ["_feature_cache", "_stages", "capture", "data", "datasets", "doctor", "pipeline", "trainer", "transforms", "watch"]
+SHOWN = ["DataLoader", "DataLoader.state_dict", "Pipeline", "Stage", "Compose", "FeatureCache", "Trainer", "Transform.__call__",
          "Comparison", "DoctorReport", "capture", "doctor", "watch"]
 
 

@@ -18,3 +18,6 @@ outlook: tuple[ss.Advice, str, bool, int | None] = (
     report.what_if({"data set": 2}), report.judge_share(0.95), comparison.is_worse, report.slowest_rank)
 step: ss.CapturedStep = ss.capture(model, modules=[model], optimizers=[torch.optim.SGD(model.parameters())])
 memory_bytes: int = step.memory_bytes + ss.Pipeline([], graphs=True).graph_memory_bytes
+cache = ss.FeatureCache(versions=4, device_memory="20 GB", dtype=torch.bfloat16)
+cached = ss.Pipeline(ss.DataLoader(data), [ss.Stage("encode", model, cache=cache), ss.Stage("add", model)])
+hits: int = cache.report()["hits"]

@@ -1,0 +1,300 @@
+"""The key of a feature cache: everything that its entries depend on, as text that is the same in each process."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import hashlib
+import inspect
+import json
+import os
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from . import _native
+from ._held_objects import Wrapper
+from ._stages import Stage, first_module
+from ._torchvision import is_of_torchvision
+from ._transform_parts import display_name, split_transform
+from ._trees import leaves, view_bytes
+from .datasets import ConcatDataset, Dataset, PythonDataset, PythonSource, Subset
+from .image_folder import ImageFolder
+from .transforms import Compose, Transform
+
+_LIBRARIES = ("torch.", "torchvision.", "slipstream.")
+
+
+class NeedsKey(Exception):
+    """Raised for an object whose content has no stable description. The argument says which object, as a clause."""
+
+
+def digest(*parts: Any) -> str:
+    """Returns a digest of bytes, as 128 bits in hexadecimal digits."""
+    hashed = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        hashed.update(len(part).to_bytes(8, "little"))
+        hashed.update(part)
+    return hashed.hexdigest()
+
+
+def number_digest(*values: Any) -> int:
+    """Returns a digest of plain values as a signed integer of 64 bits."""
+    hashed = hashlib.blake2b(repr(values).encode(errors="surrogateescape"), digest_size=8)
+    return int.from_bytes(hashed.digest(), "little", signed=True)
+
+
+def tensor_digest(tensor: torch.Tensor) -> str:
+    """Returns a digest of the dtype, shape and elements of a tensor on any device."""
+    host = tensor.detach().as_subclass(torch.Tensor)
+    content: Any = view_bytes(host.cpu()).numpy()
+    return digest(f"{tensor.dtype} {tuple(tensor.shape)}".encode(), memoryview(content))
+
+
+def module_digest(module: torch.nn.Module) -> str:
+    """Returns a digest of all parameters and buffers, also of buffers that are not saved."""
+    named = [*module.named_parameters(), *module.named_buffers()]
+    return digest(*(f"{name} {tensor_digest(tensor)}".encode() for name, tensor in named))
+
+
+def weight_versions(module: torch.nn.Module | None) -> tuple[Any, ...]:
+    """Returns values that change when a parameter or buffer is written or replaced. This takes less time than a
+    digest."""
+    if module is None:
+        return ()
+    tensors = [*module.parameters(), *module.buffers()]
+    return tuple((each.data_ptr(), 0 if each.is_inference() else each._version, each.dtype) for each in tensors)
+
+
+def describe(value: Any) -> Any:
+    """Returns JSON values that describe a function, a transform, or a plain value. Raises NeedsKey if that is not
+    possible."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, torch.dtype | torch.device):
+        return str(value)
+    if isinstance(value, torch.Tensor):
+        return tensor_digest(value)
+    if isinstance(value, list | tuple):
+        return [describe(each) for each in value]
+    if isinstance(value, Mapping):
+        return {str(key): describe(each) for key, each in value.items()}
+    if isinstance(value, functools.partial):
+        return [describe(value.func), describe(value.args), describe(value.keywords)]
+    if isinstance(value, types.MethodType):
+        return [describe(value.__self__), value.__name__]
+    if isinstance(value, types.FunctionType):
+        return _describe_function(value)
+    if isinstance(value, types.BuiltinFunctionType | type):
+        return f"{value.__module__}.{value.__qualname__}"
+    if isinstance(value, Transform):
+        return [each if isinstance(each, dict) else describe(each) for each in value._steps]
+    return _describe_object(value)
+
+
+def _describe_function(function: types.FunctionType) -> Any:
+    name = f"{function.__module__}.{function.__qualname__}"
+    if f"{function.__module__}.".startswith(_LIBRARIES):
+        return name
+    try:
+        inside = [describe(cell.cell_contents) for cell in function.__closure__ or ()]
+    except ValueError as error:  # a variable without a value yet
+        raise NeedsKey(f"the function {name} uses a variable that has no value") from error
+    return [name, source_digest(function), inside, describe(function.__defaults__)]
+
+
+def _describe_object(value: Any) -> Any:
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    if isinstance(value, enum.Enum):
+        return f"{kind}.{value.name}"
+    parts = split_transform(value)
+    if parts != [value]:
+        return [kind, [describe(each) for each in parts]]
+    if isinstance(value, torch.nn.Module):
+        return [*describe_module(value), module_digest(value)]
+    if is_of_torchvision(value):
+        return [kind, describe(vars(value))]
+    if callable(value) and hasattr(value, "__dict__"):
+        return [kind, source_digest(type(value)), describe(vars(value))]
+    raise NeedsKey(f"an object of type {kind} has no stable description")
+
+
+def source_digest(function: Any) -> str:
+    try:
+        return digest(inspect.getsource(function).encode())
+    except (OSError, TypeError) as error:
+        raise NeedsKey(f"the source of {display_name(function)} cannot be read") from error
+
+
+def describe_module(module: torch.nn.Module) -> list[Any]:
+    """Returns the structure of a module and the sources of its classes, without weights."""
+    inner = getattr(module, "_orig_mod", None)
+    is_compiled = isinstance(inner, torch.nn.Module)
+    options = []
+    if is_compiled:
+        context = getattr(module, "dynamo_ctx", None)
+        options = [repr(getattr(context, name, None)) for name in ("compiler_config", "export", "_dynamic")]
+        assert inner is not None
+        module = inner
+    classes = {type(each) for each in module.modules()}
+    own = sorted((each for each in classes if not f"{each.__module__}.".startswith("torch.nn.")), key=_class_name)
+    return [repr(module), [[_class_name(each), _source_of_class(each)] for each in own], is_compiled, options]
+
+
+def _class_name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _source_of_class(kind: type) -> str:
+    try:
+        return source_digest(kind)
+    except NeedsKey:  # for example, a class of a notebook or of TorchScript: the structure has to suffice
+        return ""
+
+
+def describe_stage(stage: Stage, key: str | None) -> dict[str, Any]:
+    """Returns the description of a stage, without its weights. Raises NeedsKey for a function without a key."""
+    function: Any = stage.function
+    while isinstance(function, Wrapper):
+        function = function.held()[0][1]
+    module = first_module(function)
+    called: Any = None
+    if module is not None:
+        called = [describe_module(module), getattr(function, "__name__", "") if module is not function else ""]
+    elif isinstance(function, Transform):
+        called = describe(function)
+    elif key is None:
+        raise NeedsKey(f"stage '{stage.name}' is no torch.nn.Module, so it is not known what its result depends on")
+    return {
+        "function": called,
+        "input": stage.input,
+        "output": stage.output,
+        "autocast": str(stage.autocast),
+        "class": _class_name(type(stage)),
+    }
+
+
+def describe_settings(device: str) -> dict[str, Any]:
+    """Returns the settings of PyTorch on which the bits of a result depend, and the versions of the libraries."""
+    backends: Any = torch.backends
+    is_cuda = device.startswith("cuda")
+    return {
+        "torch": torch.__version__,
+        "device": torch.cuda.get_device_name(device) if is_cuda else "cpu",
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "cudnn": [backends.cudnn.benchmark, backends.cudnn.deterministic] if is_cuda else [],
+        "precision": torch.get_float32_matmul_precision(),
+        "dtype": str(torch.get_default_dtype()),
+    }
+
+
+class DatasetIdentity:
+    """What identifies the samples of a data set.
+
+    common: description of what all samples depend on, such as transforms.
+    samples: a digest of each sample, as a signed integer of 64 bits. It changes if the sample's file changes."""
+
+    def __init__(self, common: Any, samples: Sequence[int]) -> None:
+        self.common, self.samples = common, samples
+
+
+def identify(dataset: Any, key: str | None) -> DatasetIdentity:
+    """Returns the identity of a data set. Raises NeedsKey if there is none, unless there is a key."""
+    try:
+        return _identify(dataset)
+    except NeedsKey:
+        if key is None:
+            raise
+        return DatasetIdentity({"key": key}, range(len(dataset)))
+
+
+def _identify(dataset: Any) -> DatasetIdentity:
+    kind = type(dataset)
+    if isinstance(dataset, Dataset):
+        return _identify_ours(dataset)
+    if kind is torch.utils.data.Subset:
+        inner = _identify(dataset.dataset)
+        return DatasetIdentity(inner.common, [inner.samples[index] for index in dataset.indices])
+    if kind is torch.utils.data.ConcatDataset:
+        return _joined([_identify(each) for each in dataset.datasets])
+    if kind is torch.utils.data.TensorDataset:
+        return DatasetIdentity([tensor_digest(each) for each in dataset.tensors], range(len(dataset)))
+    if kind.__module__ == "torchvision.datasets.folder" and hasattr(dataset, "samples"):
+        common = [kind.__qualname__, describe(dataset.transform), describe(dataset.target_transform)]
+        return DatasetIdentity([*common, describe(dataset.loader)], _file_digests(dataset.samples))
+    if isinstance(dataset, list | tuple):
+        return DatasetIdentity("list", _value_digests(dataset))
+    raise NeedsKey(f"the data set is a {kind.__qualname__}, whose samples have no name, size and time of a file")
+
+
+def _identify_ours(dataset: Dataset) -> DatasetIdentity:
+    transform = describe(Compose._wrap(dataset.transform))
+    if isinstance(dataset, ConcatDataset):
+        inner = _joined([_identify(each) for each in dataset._arguments[0]])
+    elif isinstance(dataset, Subset):
+        whole, indices = dataset._arguments
+        found = _identify(whole)
+        inner = DatasetIdentity(found.common, [found.samples[index] for index in indices])
+    elif isinstance(dataset, PythonDataset):
+        source = dataset._native
+        assert isinstance(source, PythonSource)
+        inner = _identify(source.source)
+    elif isinstance(dataset, ImageFolder):
+        files = [(os.path.join(dataset.root, dataset.name(i)), dataset.label(i)) for i in range(len(dataset))]
+        inner = DatasetIdentity([describe(each) for each in dataset._arguments[1:]], _file_digests(files))
+    else:
+        raise NeedsKey(f"the data set is a {type(dataset).__qualname__}, which is not identified by its files")
+    return DatasetIdentity([type(dataset).__qualname__, transform, inner.common], inner.samples)
+
+
+def _joined(parts: Sequence[DatasetIdentity]) -> DatasetIdentity:
+    return DatasetIdentity([each.common for each in parts], [each for part in parts for each in part.samples])
+
+
+def _file_digests(files: Sequence[tuple[str, int]]) -> list[int]:
+    """Returns digests of the names, labels, sizes and modification times of files."""
+    found = []
+    for path, label in files:
+        try:
+            stat = os.stat(path)
+        except OSError:
+            found.append(number_digest(path, label, -1, -1))  # reading the sample raises the error
+            continue
+        found.append(number_digest(path, label, stat.st_size, stat.st_mtime_ns))
+    return found
+
+
+def _value_digests(samples: Sequence[Any]) -> list[int]:
+    """Returns digests of samples that are in memory."""
+    found = []
+    for sample in samples:
+        values: list[Any] = []
+        for leaf in leaves(sample):
+            if not isinstance(leaf, torch.Tensor | int | float | str | bytes | None):
+                raise NeedsKey(f"the data set is a list with objects of type {type(leaf).__qualname__}")
+            values.append(tensor_digest(leaf) if isinstance(leaf, torch.Tensor) else leaf)
+        found.append(number_digest(type(sample).__qualname__, values))
+    return found
+
+
+def to_text(parts: Mapping[str, Any]) -> str:
+    """Returns the key as JSON text."""
+    return json.dumps(parts, sort_keys=True)
+
+
+def changed_parts(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Returns the names of the parts of a key that differ."""
+    return sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+
+
+def describe_collate(function: Callable[..., Any] | None, key: str | None) -> Any:
+    """Returns the description of a function that makes batches of samples. Raises NeedsKey if there is none, unless
+    there is a key."""
+    try:
+        return describe(function)
+    except NeedsKey:
+        if key is None:
+            raise
+        return None

@@ -1,0 +1,114 @@
+"""The stages of a pipeline up to one with a feature cache: they process only samples that are not cached."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from . import _native
+from ._feature_entries import Entries, Work
+from ._feature_rows import BatchForm, Rows, pad
+from ._stages import Stage
+from ._trees import leaves
+
+# Replaces a batch in the lanes: the batches with samples that have to be computed, the positions of the others in
+# memory (Entries.index()), the rows that were read from disk, and the work.
+Item = tuple[list[Any], torch.Tensor | None, list[torch.Tensor], "CachedWork"]
+
+
+class CachedWork(Work):
+    """Work with the entries that it belongs to.
+
+    is_loaded: whether samples are loaded for this batch."""
+
+    __slots__ = ("is_loaded", "owner")
+
+    def __init__(self, owner: FeatureRun, entries: list[int]) -> None:
+        super().__init__(entries)
+        self.owner, self.is_loaded = owner, False
+
+
+class FeatureRun:
+    """The entries and settings of one iteration.
+
+    size: number of samples in each batch that is computed.
+    dtype: dtype in which features are stored; None: unchanged.
+    modes: autocast with which entries are computed, as current_modes() returned it."""
+
+    def __init__(self, entries: Entries, size: int, dtype: torch.dtype | None, modes: tuple[Any, ...]) -> None:
+        self.entries, self.size, self.dtype, self.modes = entries, size, dtype, modes
+
+
+def current_modes(device: str) -> tuple[Any, ...]:
+    """Returns whether autocast is active on the device, and its dtype."""
+    kind = torch.device(device).type
+    is_enabled = torch.is_autocast_enabled(kind)
+    return is_enabled, str(torch.get_autocast_dtype(kind)) if is_enabled else ""
+
+
+class _PartialStage(Stage):
+    """Applies a stage to the batches of an item."""
+
+    def __init__(self, stage: Stage, device: str, is_first: bool) -> None:
+        # Without Stage.__init__(), which would check the arguments again.
+        self.__dict__.update(vars(stage))
+        self._inner, self._device, self._is_first = stage, device, is_first
+
+    def __call__(self, item: Any) -> Any:
+        batches, *rest = item
+        run: FeatureRun = rest[-1].owner
+        return [self._apply(batch, run) for batch in self._split(batches, rest[-1], run)], *rest
+
+    def _split(self, batches: list[Any], work: CachedWork, run: FeatureRun) -> list[Any]:
+        """Returns batches of one size. The first stage pads, so that the same kernels run for all of them."""
+        if not self._is_first:
+            return batches
+        made = []
+        for batch, count in zip(batches, work.parts, strict=True):
+            for begin in range(0, count, run.size):
+                made.append(pad(batch, begin, min(begin + run.size, count), count, run.size))
+        return made
+
+    def _apply(self, batch: Any, run: FeatureRun) -> Any:
+        if self._inner.autocast is None and current_modes(self._device) != run.modes:
+            raise _native.Error(
+                f"stage '{self.name}' has a feature cache, but torch.autocast was entered or left after the iteration "
+                "began: enter it around the loop, or give the stage autocast=..."
+            )
+        return self._inner._run(batch, 0)
+
+
+class _CachedStage(_PartialStage):
+    """Applies the stage to what is missing, stores the result, and returns the whole batch."""
+
+    def __call__(self, item: Any) -> Any:
+        batches, index, from_disk, work = item
+        run: FeatureRun = work.owner
+        entries = run.entries
+        if index is not None:
+            return entries.gather(work, index)
+        batches = self._split(batches, work, run)
+        computed: list[list[Rows]] = []
+        counts = [
+            min(run.size, count - begin) for count in work.parts for begin in range(0, count, run.size)
+        ]
+        for batch, count in zip(batches, counts, strict=True):
+            made = self._apply(batch, run)
+            if entries.form is None:
+                entries.form = BatchForm(self.name, made, run.size, leaves(batch), run.dtype)
+            computed.append([rows[:count] for rows in entries.form.rows(made, run.size)])
+        return entries.finish(work, computed, from_disk)
+
+
+def make_stages(stages: list[Stage], cached: int, device: str) -> list[Stage]:
+    """Returns the stages for the lanes. cached: index of the stage whose result is cached."""
+    made: list[Stage] = []
+    for number, stage in enumerate(stages):
+        if number < cached:
+            made.append(_PartialStage(stage, device, number == 0))
+        elif number == cached:
+            made.append(_CachedStage(stage, device, number == 0))
+        else:
+            made.append(stage)
+    return made

@@ -1,0 +1,222 @@
+"""A pipeline with a feature cache gives the batches of one without, and computes each sample once."""
+
+import pytest
+import torch
+from features import SAMPLES, Counted, CountedModule, encoder, epochs, pipeline, same, tensors, torch_loader
+from torch import nn
+
+import slipstream as ss
+
+ROW = 4 * 4 * 4 * 4 + 8  # bytes of the features and the label of a sample
+# Everything in device memory, a part of the samples, and a part in both kinds of memory.
+LIMITS = [{}, {"device_memory": 10 * ROW, "pinned_memory": 0}, {"device_memory": 10 * ROW, "pinned_memory": 15 * ROW},
+          {"device_memory": 0, "pinned_memory": SAMPLES * ROW}]
+
+
+def expected(device, data=None, count=4, **options):
+    return epochs(pipeline(torch_loader(data or tensors(), **options), encoder(device), None, device), count)
+
+
+@pytest.mark.parametrize("plan", ["pipelined", "serial", "auto"])
+@pytest.mark.parametrize("limits", LIMITS)
+def test_cached_batches_have_the_bits_of_a_pipeline_without_cache(device, plan, limits):
+    cache = ss.FeatureCache(**limits)
+    ours = epochs(pipeline(torch_loader(tensors()), encoder(device), cache, device, plan=plan))
+    assert same(ours, expected(device))
+    assert cache.report()["hits"] > 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("is_persistent", [False, True])
+def test_worker_processes_give_the_batches_of_a_pipeline_without_cache(device, workers, is_persistent):
+    options = {"num_workers": workers, "persistent_workers": is_persistent}
+    ours = epochs(pipeline(torch_loader(tensors(), **options), encoder(device), "auto", device))
+    assert same(ours, expected(device, **options))
+
+
+def test_each_sample_is_read_and_computed_once(device):
+    data, encode = Counted(tensors()), CountedModule(encoder(device)).eval()
+    pipe = pipeline(torch_loader(data, drop_last=False), encode, ss.FeatureCache(key="data"), device)
+    epochs(pipe)
+    assert data.reads.tolist() == [1] * SAMPLES
+    assert set(encode.sizes) == {5} and len(encode.sizes) == -(-SAMPLES // 5)
+    report = pipe.stages[0].cache.report()
+    assert (report["stored"], report["misses"], report["hits"]) == (SAMPLES, SAMPLES, 3 * SAMPLES)
+    assert report["row_bytes"] == ROW
+
+
+def test_full_cache_starts_no_worker_process(device, monkeypatch):
+    pipe = pipeline(torch_loader(tensors(), num_workers=1, drop_last=False), encoder(device), "auto", device)
+    first = epochs(pipe, 1)
+    monkeypatch.setattr(torch.utils.data.DataLoader, "_get_iterator", None)
+    assert same(sorted(label for batch in epochs(pipe, 1)[0] for label in batch[1].tolist()),
+                sorted(label for batch in first[0] for label in batch[1].tolist()))
+
+
+def test_small_batches_are_padded_to_the_batch_size_of_the_loader(device):
+    encode = CountedModule(encoder(device)).eval()
+    batches = [[0, 1, 2, 3, 4, 5, 6], [7], [0, 8], [8, 8, 9]]
+    loader = torch.utils.data.DataLoader(tensors(), batch_sampler=Listed(batches, 4))
+    made = epochs(pipeline(loader, encode, "auto", device), 1)[0]
+    assert set(encode.sizes) == {4} and len(encode.sizes) == 5
+    images, _ = tensors().tensors
+    for (features, labels, _), batch in zip(made, batches, strict=True):
+        assert labels.tolist() == batch
+        assert torch.equal(features, encoder("cpu")(images[batch]))
+
+
+class Listed:
+    """A batch sampler that gives the same batches in each epoch."""
+
+    def __init__(self, batches, batch_size):
+        self.batches, self.batch_size = batches, batch_size
+
+    def __iter__(self):
+        return iter(self.batches)
+
+    def __len__(self):
+        return len(self.batches)
+
+
+def test_sampler_with_replacement_gives_batches_of_a_pipeline_without_cache(device):
+    def sampler():
+        return torch.utils.data.WeightedRandomSampler(torch.arange(1.0, SAMPLES + 1), 60, replacement=True)
+
+    ours = pipeline(torch_loader(tensors(), shuffle=False, sampler=sampler()), encoder(device), "auto", device)
+    theirs = expected(device, shuffle=False, sampler=sampler())
+    assert same(epochs(ours), theirs)
+
+
+def test_loop_body_may_change_its_batch(device):
+    pipe = pipeline(torch_loader(tensors()), encoder(device), "auto", device)
+    theirs = expected(device)
+    torch.manual_seed(5)
+    for epoch in theirs:
+        for (features, labels), (wanted, numbers, _) in zip(pipe, epoch, strict=True):
+            assert torch.equal(features.cpu(), wanted) and torch.equal(labels.cpu(), numbers)
+            features.zero_()
+            labels.zero_()
+            torch.rand(1)
+
+
+def test_earlier_stages_run_only_for_missing_samples(device):
+    halve, encode = CountedModule(nn.Identity()).eval(), CountedModule(encoder(device)).eval()
+    stages = [ss.Stage("first", halve), ss.Stage("encode", encode, cache="auto"), ss.Stage("last", lambda x: x + 1)]
+    pipe = ss.Pipeline(torch_loader(tensors(), drop_last=False), stages, device)
+    plain = ss.Pipeline(torch_loader(tensors(), drop_last=False), [
+        ("encode", encoder(device)), ("last", lambda x: x + 1)], device)
+    assert same(epochs(pipe), epochs(plain))
+    assert len(halve.sizes) == len(encode.sizes) == 8 and set(halve.sizes) == {5}
+
+
+def test_dict_batches_and_names_are_cached(device):
+    samples = [{"image": image, "label": int(label), "name": f"{label}.jpg"} for image, label in tensors()]
+    stage = {"input": "image", "output": "features"}
+    plain = ss.Pipeline(torch_loader(samples), [ss.Stage("encode", encoder(device), **stage)], device)
+    cached = ss.Pipeline(torch_loader(samples), [ss.Stage("encode", encoder(device), **stage, cache="auto")], device)
+
+    def values(pipe):
+        torch.manual_seed(5)
+        return [[[key, each.cpu() if isinstance(each, torch.Tensor) else each] for key, each in sorted(batch.items())]
+                for _ in range(3) for batch in pipe]
+
+    assert same(values(cached), values(plain))
+    assert cached.stages[0].cache.report()["stored"] > 0
+
+
+def test_memory_format_of_features_is_kept(device):
+    encode = encoder(device).to(memory_format=torch.channels_last)
+    pipe = pipeline(torch_loader(tensors()), encode, "auto", device)
+    formats = [[features.is_contiguous(memory_format=torch.channels_last) for features, _ in pipe] for _ in range(3)]
+    assert len({each for epoch in formats for each in epoch}) == 1
+
+
+def test_features_are_stored_in_given_dtype(device):
+    encode = nn.Sequential(nn.Flatten(), nn.Linear(192, 6)).eval().requires_grad_(False).to(device)
+    cache = ss.FeatureCache(dtype="bf16")
+    loader = torch_loader(torch.utils.data.TensorDataset(tensors().tensors[0], torch.rand(SAMPLES, 2)))
+    seen = {}
+    for _ in range(3):
+        for features, targets in pipeline(loader, encode, cache, device):
+            assert features.dtype == targets.dtype == torch.float32
+            assert torch.equal(features, features.to(torch.bfloat16).float())
+            assert not torch.equal(targets, targets.to(torch.bfloat16).float())
+            for feature, target in zip(features, targets, strict=True):
+                key = tuple(target.tolist())
+                assert torch.equal(seen.setdefault(key, feature.clone()), feature)
+    assert cache.report()["row_bytes"] == 6 * 2 + 2 * 4
+
+
+def test_nan_is_stored_and_counted(device):
+    images, labels = tensors().tensors
+    images[3, 0, 0, 0] = float("nan")
+    cache = ss.FeatureCache()
+    made = epochs(pipeline(torch_loader(torch.utils.data.TensorDataset(images, labels), drop_last=False),
+                           encoder(device), cache, device), 2)
+    for epoch in made:
+        assert sum(int(features.isnan().flatten(1).any(1).sum()) for features, _, _ in epoch) == 1
+    assert cache.report()["nan_rows"] == 1
+
+
+def test_left_iteration_leaves_a_cache_that_later_epochs_complete(device):
+    cache = ss.FeatureCache()
+    pipe = pipeline(torch_loader(tensors(), drop_last=False), encoder(device), cache, device)
+    for number, _ in enumerate(pipe):
+        if number == 1:
+            break
+    images, _ = tensors().tensors
+    for _ in range(2):
+        for features, labels in pipe:
+            assert torch.equal(features.cpu(), encoder("cpu")(images[labels.cpu()]))
+    assert cache.report()["stored"] == SAMPLES
+
+
+class Failing(Counted):
+    """Raises an error for sample 7 while it is broken."""
+
+    is_broken = True
+
+    def __getitem__(self, index):
+        if index == 7 and self.is_broken:
+            raise OSError("sample 7")
+        return super().__getitem__(index)
+
+
+def test_error_of_a_sample_is_raised_in_place_of_its_batch(device):
+    data = Failing(tensors())
+    loader = torch_loader(data, shuffle=False, drop_last=False)
+    pipe = pipeline(loader, encoder(device), ss.FeatureCache(key="x"), device)
+    for _ in range(2):
+        found, batches = [], iter(pipe)
+        while True:
+            try:
+                found.append(next(batches)[1].tolist())
+            except StopIteration:
+                break
+            except OSError:
+                found.append("error")
+        assert found[0] == [0, 1, 2, 3, 4] and found[1] == "error" and found[2] == [10, 11, 12, 13, 14]
+        assert len(found) == 8
+    data.is_broken = False
+    labels = [label for _, labels in pipe for label in labels.tolist()]
+    assert labels == list(range(SAMPLES))
+
+
+def test_two_iterations_at_once_share_a_cache(device):
+    cache = ss.FeatureCache()
+    pipe = pipeline(torch_loader(tensors(), shuffle=False), encoder(device), cache, device)
+    wanted = expected(device, shuffle=False, count=1)[0]
+    for (ours, _), (others, _), (theirs, _, _) in zip(pipe, pipe, wanted, strict=True):
+        assert torch.equal(ours.cpu(), theirs) and torch.equal(others.cpu(), theirs)
+
+
+def test_validation_pipeline_with_the_same_stage_has_a_separate_cache(device):
+    stage = ss.Stage("encode", encoder(device), cache="auto")
+    train = ss.Pipeline(torch_loader(tensors()), [stage], device)
+    validation = ss.Pipeline(torch_loader(tensors(11)), [stage], device)
+    for _ in range(2):
+        epochs(train, 1)
+        epochs(validation, 1)
+    assert stage.cache == "auto"
+    assert train.stages[0].cache is not validation.stages[0].cache
+    assert validation.stages[0].cache.report()["entries"] == 11
