@@ -102,6 +102,9 @@ class Entries:
         if not bool(self._is_stored_tensor[ids].all()):
             return None  # a sample is still being computed for an earlier batch
         rows = self._slots_tensor[ids]
+        if len(self.tiers) == 1:
+            work.counts = [len(rows)]
+            return self._pinned(rows)
         parts, order = [], []
         first = 0
         for tier in self.tiers:

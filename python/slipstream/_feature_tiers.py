@@ -68,11 +68,11 @@ class PinnedMemory:
 
     def __init__(self, count: int) -> None:
         self._host = torch.empty(count, dtype=torch.uint8)
-        self._is_registered = False
+        self._process = 0  # in which the memory is registered
         code = _runtime().cudaHostRegister(self._host.data_ptr(), count, _REGISTER_PORTABLE_MAPPED)
         if int(code) != 0:
             raise MemoryError(f"cudaHostRegister returned {int(code)}")
-        self._is_registered = True
+        self._process = os.getpid()
         # With unified addressing, kernels use the same address as the host.
         self.__cuda_array_interface__ = {
             "shape": (count,), "typestr": "|u1", "data": (self._host.data_ptr(), False), "strides": None, "version": 3
@@ -80,9 +80,12 @@ class PinnedMemory:
 
     def __del__(self) -> None:
         # PyTorch releases this object with the last tensor over the memory. Kernels may still use it.
-        if getattr(self, "_is_registered", False):
-            torch.cuda.synchronize()
-            _runtime().cudaHostUnregister(self._host.data_ptr())
+        try:
+            if self._process == os.getpid():
+                torch.cuda.synchronize()
+                _runtime().cudaHostUnregister(self._host.data_ptr())
+        except Exception:  # at the end of the process, CUDA or this module may already be gone
+            pass
 
 
 def _runtime() -> Any:
