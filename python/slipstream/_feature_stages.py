@@ -10,7 +10,7 @@ from . import _native
 from ._feature_entries import Entries, Work
 from ._feature_rows import BatchForm, Rows, pad
 from ._stages import Stage
-from ._trees import leaves
+from ._trees import leaves, mapped
 
 # Replaces a batch in the lanes: the batches with samples that have to be computed, the positions of the others in
 # memory (Entries.index()), the rows that were read from disk, and the work.
@@ -58,7 +58,8 @@ class _PartialStage(Stage):
     def __call__(self, item: Any) -> Any:
         batches, *rest = item
         run: FeatureRun = rest[-1].owner
-        return [self._apply(batch, run) for batch in self._split(batches, rest[-1], run)], *rest
+        batches = self._split(batches, rest[-1], run)
+        return [self._apply(batch, run, len(batches) == 1) for batch in batches], *rest
 
     def _split(self, batches: list[Any], work: CachedWork, run: FeatureRun) -> list[Any]:
         """Returns batches of one size. The first stage pads, so that the same kernels run for all of them."""
@@ -70,13 +71,21 @@ class _PartialStage(Stage):
                 made.append(pad(batch, begin, min(begin + run.size, count), count, run.size))
         return made
 
-    def _apply(self, batch: Any, run: FeatureRun) -> Any:
+    def _apply(self, batch: Any, run: FeatureRun, is_single: bool) -> Any:
         if self._inner.autocast is None and current_modes(self._device) != run.modes:
             raise _native.Error(
                 f"stage '{self.name}' has a feature cache, but torch.autocast was entered or left after the iteration "
                 "began: enter it around the loop, or give the stage autocast=..."
             )
-        return self._inner._run(batch, 0)
+        made = self._inner._run(batch, 0)
+        # The next call may overwrite the result, if it is the output of a CUDA graph.
+        return made if is_single else _with_new_memory(made, batch)
+
+
+def _with_new_memory(made: Any, batch: Any) -> Any:
+    """Returns a result with copies of its tensors, except for those of the stage's input."""
+    known = {id(each) for each in leaves(batch)}
+    return mapped(made, lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) and id(leaf) not in known else leaf)
 
 
 class _CachedStage(_PartialStage):
@@ -94,7 +103,7 @@ class _CachedStage(_PartialStage):
             min(run.size, count - begin) for count in work.parts for begin in range(0, count, run.size)
         ]
         for batch, count in zip(batches, counts, strict=True):
-            made = self._apply(batch, run)
+            made = self._apply(batch, run, len(batches) == 1)
             if entries.form is None:
                 entries.form = BatchForm(self.name, made, run.size, leaves(batch), run.dtype)
             computed.append([rows[:count] for rows in entries.form.rows(made, run.size)])

@@ -65,6 +65,27 @@ def test_small_batches_are_padded_to_the_batch_size_of_the_loader(device):
         assert torch.equal(features, encoder("cpu")(images[batch]))
 
 
+class Static(nn.Module):
+    """Returns the same memory for each batch, as a compiled module with CUDA graphs does."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("output", torch.empty(4, 3, 8, 8), persistent=False)
+
+    def forward(self, x):
+        return self.output.data.copy_(x + 1)
+
+
+def test_large_batch_of_a_stage_with_static_output_is_computed_in_pieces(device):
+    loader = torch.utils.data.DataLoader(tensors(), batch_sampler=Listed([range(10), range(10, 13)], 4))
+    stages = [ss.Stage("first", Static().to(device).eval()), ss.Stage("second", Static().to(device).eval(), cache="auto")]
+    images, _ = tensors().tensors
+    pipe = ss.Pipeline(loader, stages, device)
+    for _ in range(2):
+        found = torch.cat([features.cpu() for features, _ in pipe])
+        assert torch.equal(found, images[:13] + 2)
+
+
 class Listed:
     """A batch sampler that gives the same batches in each epoch."""
 
