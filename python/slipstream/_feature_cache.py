@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
+import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from . import _native
 from ._checks import check, check_path, shortened, to_index
+from ._feature_disk import FeatureFolder, open_folder
 from ._feature_entries import Entries
+from ._feature_rows import BatchForm
 from ._feature_tiers import parse_size
 
 _log = logging.getLogger("slipstream")
@@ -80,8 +81,6 @@ class FeatureCache:
             problems.append(f"key is {shortened(key)}: give a string that names the state of the stage and the data")
         if budget is not None and folder is None:
             problems.append("budget limits the size of the folder, but no folder is given: leave it out")
-        if folder is not None:
-            problems.append("a folder is not supported in this version: leave it out, so that features stay in memory")
         check(problems, versions=(versions, 1, 1 << 16), seed=(seed, 0, (1 << 64) - 1))
         self.folder = None if folder is None else check_path("folder", folder)
         self.versions, self.seed, self.key = int(versions), int(seed), key
@@ -100,8 +99,10 @@ class FeatureCache:
 
         The dict has "entries" (samples times versions), "stored" (entries in memory), "hits" and "misses" (samples of
         batches that were and were not in the cache), "row_bytes" (bytes of one sample), "tiers" (for "device" and
-        "pinned" the "samples" that fit and their "bytes"), "nan_rows" (computed samples whose features contain NaN,
-        which are stored unchanged) and "changes" (why entries were dropped)."""
+        "pinned" the "samples" that fit and their "bytes"), "disk" (None without a folder, else "records" and "bytes" in
+        the folder, "hits", "misses", "damaged" records, "left_out" rows because the disk was slower than training, and
+        "filling_ended", which says why nothing more is written), "nan_rows" (computed samples whose features contain
+        NaN, which are stored unchanged) and "changes" (why entries were dropped)."""
         tiers: dict[str, dict[str, int]] = {}
         for each in self._entries.values():
             for tier in each.tiers or ():
@@ -109,6 +110,7 @@ class FeatureCache:
                 known["samples"] += tier.capacity
                 known["bytes"] += tier.bytes
         entries = list(self._entries.values())
+        folders = [each.folder.stats() for each in entries if each.folder is not None]
         return {
             "entries": sum(each.count for each in entries),
             "stored": sum(each.stored for each in entries),
@@ -116,15 +118,31 @@ class FeatureCache:
             "misses": sum(each.misses for each in entries),
             "row_bytes": max((each.form.row_bytes for each in entries if each.form is not None), default=0),
             "tiers": tiers,
+            "disk": _added(folders) if self.folder is not None else None,
             "nan_rows": sum(each.nan_rows for each in entries),
             "changes": list(self._changes),
         }
+
+    def flush(self) -> None:
+        """Waits until all rows that were computed so far are written to the folder. At the end of the program this
+        happens by itself."""
+        for each in self._entries.values():
+            if each.folder is not None:
+                each.folder.flush()
 
     def _entries_for(self, key: str, count: int, device: torch.device) -> Entries:
         """Returns the entries with this key."""
         known = f"{device} {key}"
         if known not in self._entries:
-            self._entries[known] = Entries(count, device, (self.device_memory, self.pinned_memory))
+
+            def open_disk(form: BatchForm) -> FeatureFolder:
+                assert self.folder is not None
+                description = json.dumps(form.description())
+                samples = count // self.versions
+                return open_folder(self.folder, self.budget, key, description, form.layouts, samples, device)
+
+            limits = (self.device_memory, self.pinned_memory)
+            self._entries[known] = Entries(count, device, limits, open_disk if self.folder is not None else None)
         return self._entries[known]
 
     def _drop(self, entries: Entries, why: str) -> None:
@@ -133,6 +151,15 @@ class FeatureCache:
         _log.info("the feature cache drops its entries: %s", why)
         self._entries = {key: each for key, each in self._entries.items() if each is not entries}
         entries.close()
+
+
+def _added(stats: list[dict[str, Any]]) -> dict[str, Any]:
+    """Adds the numbers of several folders, and joins their texts."""
+    total: dict[str, Any] = {}
+    for each in stats:
+        for name, value in each.items():
+            total[name] = total[name] + value if name in total else value
+    return total
 
 
 def _parse_dtype(given: Any) -> torch.dtype | None:

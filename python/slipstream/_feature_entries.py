@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from . import _native
+from ._feature_disk import FeatureFolder, Reading
 from ._feature_rows import BatchForm, Rows
 from ._feature_tiers import Tier, allocate
 
@@ -23,16 +24,20 @@ class Work:
     entries: the entry of each sample of the batch.
     computed: the entries that are computed for this batch, in the order in which they were loaded.
     parts: number of entries in each of the loaded batches that together contain `computed`.
-    disk: entries whose rows were read from disk.
+    disk: the entries whose rows are read from disk, in the order of the rows.
+    reading: the reading of these rows; None: there is none.
+    is_early: whether the work was planned before the folder was open.
     counts: number of rows from each tier, if all rows are in memory; otherwise None."""
 
-    __slots__ = ("computed", "counts", "disk", "entries", "parts")
+    __slots__ = ("computed", "counts", "disk", "entries", "is_early", "parts", "reading")
 
     def __init__(self, entries: list[int]) -> None:
         self.entries = entries
         self.computed: list[int] = []
         self.parts: list[int] = []
         self.disk: list[int] = []
+        self.reading: Reading | None = None
+        self.is_early = False
         self.counts: list[int] | None = None
 
 
@@ -40,9 +45,19 @@ class Entries:
     """The cached rows of all samples and versions. The thread of the loop calls it.
 
     count: number of entries, samples times versions. Entry i is that of sample i % samples in version i // samples.
-    limits: largest number of bytes in device memory and in page-locked memory, or None for the default of each."""
+    limits: largest number of bytes in device memory and in page-locked memory, or None for the default of each.
+    open_folder: opens the folder on disk, when the form of the batches is known; None: there is none."""
 
-    def __init__(self, count: int, device: torch.device, limits: tuple[int | None, int | None]) -> None:
+    def __init__(
+        self,
+        count: int,
+        device: torch.device,
+        limits: tuple[int | None, int | None],
+        open_folder: Callable[[BatchForm], FeatureFolder] | None = None,
+    ) -> None:
+        self._open_folder = open_folder
+        self.folder: FeatureFolder | None = None
+        self.digests: Sequence[int] = ()  # of each sample
         self.count, self._device, self._limits = count, device, limits
         # Each pair shares memory. Python code reads single elements faster from the first, and all elements of a batch
         # from the other.
@@ -65,11 +80,6 @@ class Entries:
         """Number of computed rows that contain NaN. Waits for the device."""
         return 0 if self._nan_rows is None else int(self._nan_rows)
 
-    def is_complete(self, version: int, versions: int) -> bool:
-        """Returns whether all entries of a version are in memory."""
-        size = self.count // versions
-        return self.stored == self.count or bool(self._is_stored_tensor[version * size : (version + 1) * size].all())
-
     def plan(self, work: Work, promised: set[int]) -> None:
         """Decides which samples of a batch have to be computed, and stores them in `work`.
 
@@ -88,15 +98,42 @@ class Entries:
                 self._next_slot += 1
             new[entry] = None
         work.computed = list(new)
+        self._plan_reading(work)
         if self.tiers is not None:
             promised.update(entry for entry in new if self._slots[entry] < self._capacity)
-        self.misses += len(new)
-        self.hits += len(entries) - len(new)
+        self.misses += len(work.computed)
+        self.hits += len(entries) - len(work.computed)
+
+    def _plan_reading(self, work: Work) -> None:
+        """Starts to read the entries of `work` that are on disk."""
+        if self.folder is None:
+            work.is_early = self._open_folder is not None
+            return
+        numbers = self.folder.find(work.computed)
+        found = [(entry, number) for entry, number in zip(work.computed, numbers, strict=True) if number >= 0]
+        if found:
+            work.disk = [entry for entry, _ in found]
+            work.reading = self.folder.read(work.disk, [number for _, number in found])
+            work.computed = [entry for entry, number in zip(work.computed, numbers, strict=True) if number < 0]
+
+    def finish_reading(self, work: Work) -> tuple[torch.Tensor | None, list[int]]:
+        """Waits for the rows of `work` that are read from disk. Returns them, and the entries whose record is damaged,
+        which have to be computed in addition."""
+        if work.reading is None:
+            return None, []
+        records, is_good = work.reading.result()
+        if bool(is_good.all()):
+            return records, []
+        damaged = [entry for entry, good in zip(work.disk, is_good.tolist(), strict=True) if not good]
+        work.disk = [entry for entry in work.disk if entry not in damaged]
+        self.misses += len(damaged)
+        self.hits -= len(damaged)
+        return records[is_good] if work.disk else None, damaged
 
     def index(self, work: Work) -> torch.Tensor | None:
         """Returns the rows of a batch whose samples are all in memory, and remembers in `work` how many are in each
         tier. If there are rows in several tiers, the order of the samples follows. Otherwise returns None."""
-        if self.tiers is None or work.computed or work.disk:
+        if not self.tiers or work.computed or work.disk:
             return None
         ids = torch.tensor(work.entries)
         if not bool(self._is_stored_tensor[ids].all()):
@@ -140,21 +177,22 @@ class Entries:
             rows.append(found[0] if len(found) == 1 else torch.cat(found).index_select(0, order))
         return self.form.batch(rows)
 
-    def finish(self, work: Work, computed: list[list[Rows]], from_disk: Sequence[Rows]) -> Any:
+    def finish(self, work: Work, computed: list[list[Rows]], records: torch.Tensor | None) -> Any:
         """Stores computed rows and returns the batch.
 
-        computed: rows of each computed part of the batch. from_disk: rows of the entries work.disk."""
+        computed: rows of each computed part of the batch. records: those of the entries work.disk, on the device."""
         self._order_streams()
         assert self.form is not None
-        new = _joined(computed)
-        self._count_nan(new)
-        if work.computed:
-            self._keep(work.computed, new)
         groups: list[tuple[list[int], list[Rows]]] = []
         if work.computed:
-            groups.append((work.computed, new))
+            new = _joined(computed)
+            self._count_nan(new)
+            groups += self._write(work, new)
         if work.disk:
-            groups.append((work.disk, list(from_disk)))
+            assert self.folder is not None and records is not None
+            groups.append((work.disk, self.folder.split(records)))
+        for entries, rows in groups:
+            self._keep(entries, rows)
         there = {entry for entries, _ in groups for entry in entries}
         groups += self._load([entry for entry in dict.fromkeys(work.entries) if entry not in there])
         place = {entry: i for i, entry in enumerate(entry for entries, _ in groups for entry in entries)}
@@ -167,6 +205,34 @@ class Entries:
                 for rows in whole
             ]
         return self.form.batch(whole)
+
+    def _write(self, work: Work, rows: list[Rows]) -> list[tuple[list[int], list[Rows]]]:
+        """Writes computed rows to the folder. Returns the groups of entries and rows that the batch uses. If the work
+        was planned before the folder was open, entries that are already there are read, because another run may have
+        computed them with other bits."""
+        if self._open_folder is None:
+            return [(work.computed, rows)]
+        if self.folder is None:
+            assert self.form is not None
+            self.folder = self._open_folder(self.form)
+            self.folder.digests = self.digests
+        entries, groups = work.computed, []
+        if work.is_early:
+            early = Work(entries)
+            early.computed = entries
+            self._plan_reading(early)
+            records, damaged = self.finish_reading(early)
+            if records is not None:
+                groups.append((early.disk, self.folder.split(records.to(self._device))))
+                known = set(early.disk)
+                kept = [row for row, entry in enumerate(entries) if entry not in known]
+                entries = [entries[row] for row in kept]
+                index = self._to_device(kept)
+                rows = [each.index_select(0, index) for each in rows if isinstance(each, torch.Tensor)]
+        if entries:
+            self.folder.write(entries, rows)
+            groups.append((entries, rows))
+        return groups
 
     def _load(self, entries: list[int]) -> list[tuple[list[int], list[Rows]]]:
         """Loads entries from the tiers, in groups."""
@@ -265,8 +331,19 @@ class Entries:
             self.stored -= self._is_stored[entry]
             self._is_stored[entry] = False
 
+    def begin_epoch(self, digests: Sequence[int]) -> None:
+        """Prepares for an epoch: allocates the tiers if the form of the batches is known."""
+        self.digests = digests
+        if self.folder is not None:
+            self.folder.digests = digests
+            self.folder.refresh()
+        self.allocate()
+
     def close(self) -> None:
         """Frees the memory. Work that is enqueued may still use it."""
+        if self.folder is not None:
+            self.folder.close()
+            self.folder, self._open_folder = None, None
         if self._last is not None:
             for tier in self.tiers or ():
                 for rows in tier.tensors():

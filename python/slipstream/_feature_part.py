@@ -119,10 +119,9 @@ class CachedPart:
         """Begins an iteration over an epoch."""
         loading = self._loading = self._loading or self._make_loading(self._size)
         entries = self._current_entries()
-        entries.allocate()
+        entries.begin_epoch(self._digests)
         run = FeatureRun(entries, self._size, self.cache.dtype, current_modes(self._device))
-        version = epoch % self.cache.versions
-        return FeatureSource(loading, run, version, self.cache.versions, self._samples)
+        return FeatureSource(loading, run, epoch % self.cache.versions, self._samples)
 
     def begin_reading(self, ahead: int) -> tuple[Run, CachedReading]:
         """Begins an iteration over a slipstream.DataLoader."""

@@ -63,6 +63,25 @@ class RowLayout:
         flat = tensor.as_strided((count, self.elements), (self.elements, 1))
         return flat.to(self.stored).view(self.word)
 
+    def to_record(self, rows: torch.Tensor) -> torch.Tensor:
+        """Returns rows whose elements are in the order of the shape, as other programs expect them."""
+        if self.strides == _contiguous_strides(self.shape) or self.elements == 0:
+            return rows
+        count = len(rows)
+        tensor = rows.view(self.stored).as_strided((count, *self.shape), (self.elements, *self.strides))
+        return tensor.contiguous().view(count, self.elements).view(self.word)
+
+    def from_record(self, rows: torch.Tensor) -> torch.Tensor:
+        """Returns rows in the order of the tensor's memory."""
+        if self.strides == _contiguous_strides(self.shape) or self.elements == 0:
+            return rows
+        count = len(rows)
+        tensor = torch.empty_strided(
+            (count, *self.shape), (self.elements, *self.strides), dtype=self.stored, device=rows.device
+        )
+        tensor.copy_(rows.view(self.stored).view(count, *self.shape))
+        return tensor.as_strided((count, self.elements), (self.elements, 1)).view(self.word)
+
     def to_tensor(self, rows: torch.Tensor) -> torch.Tensor:
         """Returns the tensor whose rows are the elements of `rows`."""
         count = rows.shape[0]

@@ -25,6 +25,7 @@ from ._sources import _UntilLength, _length, _RaisedError, make_source
 from .data import DataLoader
 
 _LOOKED_AHEAD = 64  # batches without missing samples that are listed before one sample is loaded in any case
+_READ_AHEAD = 8  # batches whose rows are read from disk in advance
 _CHECKED_READS = 4  # samples in each process whose reading must not use a random generator
 
 
@@ -259,12 +260,10 @@ class NativeLoading:
 class FeatureSource(Iterator[Item]):
     """The batches of one iteration, as the stages get them.
 
-    version: version of the samples in this epoch; there are `versions` of them.
+    version: version of the samples in this epoch.
     samples: number of samples of the data set."""
 
-    def __init__(
-        self, loading: Loading, run: FeatureRun, version: int, versions: int, samples: int
-    ) -> None:
+    def __init__(self, loading: Loading, run: FeatureRun, version: int, samples: int) -> None:
         self._loading, self._run, self._entries = loading, run, run.entries
         self._first, self._version, self._samples = version * samples, version, samples
         self._order = loading.list_epoch()
@@ -272,14 +271,22 @@ class FeatureSource(Iterator[Item]):
         self._loaded: collections.deque[Any] = collections.deque()
         self._promised: set[int] = set()
         self._batches: Batches | None = None
-        if not self._entries.is_complete(version, versions):
-            self._batches = loading.load(self._list_missing(), version)
-        if loading.lists_at_once and not self._works:
+        self._to_load: collections.deque[list[int]] = collections.deque()
+        self._without = 0  # batches without missing samples since the last batch that is loaded
+        self._is_listed = False  # whether all batches are listed
+        self._has_loader = False
+        if loading.lists_at_once:
             with contextlib.suppress(StopIteration):
                 self._list_next()
 
-    def _list_next(self) -> CachedWork:
-        samples = next(self._order)
+    def _list_next(self) -> None:
+        """Lists the next batch. If many batches in a row need no sample, one sample is loaded in any case, so that a
+        loader that asks for its next batch does not list the whole epoch at once."""
+        try:
+            samples = next(self._order)
+        except StopIteration:
+            self._is_listed = True
+            raise
         if not all(0 <= sample < self._samples for sample in samples):
             raise _native.Refused(
                 f"the sampler gives sample {min(samples)} or {max(samples)}, but the data set has {self._samples}: a "
@@ -287,27 +294,33 @@ class FeatureSource(Iterator[Item]):
             )
         work = CachedWork(self._run, [self._first + sample for sample in samples])
         self._entries.plan(work, self._promised)
+        self._without = 0 if work.computed else self._without + 1
         self._works.append(work)
-        return work
+        if work.computed or (self._has_loader and self._without == _LOOKED_AHEAD):
+            self._without, work.is_loaded = 0, True
+            self._to_load.append([entry - self._first for entry in work.computed or work.entries[:1]])
+            if not self._has_loader:
+                self._has_loader = True  # before the loader lists batches, which calls this method
+                self._batches = self._loading.load(self._list_missing(), self._version)
 
     def _list_missing(self) -> Iterator[list[int]]:
-        """Lists all batches and yields the samples to load for them. If many batches in a row need none, one sample is
-        loaded in any case, so that a loader that asks for its next batch does not list the whole epoch at once."""
-        without = 0
+        """Yields the samples to load."""
         while True:
-            try:
-                work = self._list_next()
-            except StopIteration:
-                return
-            without = 0 if work.computed else without + 1
-            if work.computed:
-                work.is_loaded = True
-                yield [entry - self._first for entry in work.computed]
-            elif without == _LOOKED_AHEAD:
-                without, work.is_loaded = 0, True
-                yield [work.entries[0] - self._first]
+            while not self._to_load:
+                try:
+                    self._list_next()
+                except StopIteration:
+                    return
+            yield self._to_load.popleft()
+
+    def _list_ahead(self) -> None:
+        """Lists batches in advance, so that their rows are read from disk in time."""
+        while self._entries.folder is not None and not self._is_listed and len(self._works) < _READ_AHEAD:
+            with contextlib.suppress(StopIteration):
+                self._list_next()
 
     def __next__(self) -> Item:
+        self._list_ahead()
         if not self._works:
             self._advance()
         work = self._works.popleft()
@@ -319,7 +332,20 @@ class FeatureSource(Iterator[Item]):
                 raise loaded.error
             if work.computed:
                 batches, work.parts = [loaded], [len(work.computed)]
-        return batches, self._entries.index(work), [], work
+        records, damaged = self._entries.finish_reading(work)
+        if damaged:
+            batches.append(self._load_now(damaged))
+            work.computed += damaged
+            work.parts.append(len(damaged))
+        return batches, self._entries.index(work), records, work
+
+    def _load_now(self, entries: list[int]) -> Any:
+        """Loads samples that have to be computed because their records on disk are damaged."""
+        batches = self._loading.load(iter([[entry - self._first for entry in entries]]), self._version)
+        try:
+            return next(batches)
+        finally:
+            batches.close()
 
     def _advance(self) -> None:
         """Lists at least one more batch. Raises StopIteration at the end of the epoch."""

@@ -13,8 +13,8 @@ from ._stages import Stage
 from ._trees import leaves, mapped
 
 # Replaces a batch in the lanes: the batches with samples that have to be computed, the positions of the others in
-# memory (Entries.index()), the rows that were read from disk, and the work.
-Item = tuple[list[Any], torch.Tensor | None, list[torch.Tensor], "CachedWork"]
+# memory (Entries.index()), the records that were read from disk, and the work.
+Item = tuple[list[Any], torch.Tensor | None, torch.Tensor | None, "CachedWork"]
 
 
 class CachedWork(Work):
@@ -92,7 +92,7 @@ class _CachedStage(_PartialStage):
     """Applies the stage to what is missing, stores the result, and returns the whole batch."""
 
     def __call__(self, item: Any) -> Any:
-        batches, index, from_disk, work = item
+        batches, index, records, work = item
         run: FeatureRun = work.owner
         entries = run.entries
         if index is not None:
@@ -107,7 +107,7 @@ class _CachedStage(_PartialStage):
             if entries.form is None:
                 entries.form = BatchForm(self.name, made, run.size, leaves(batch), run.dtype)
             computed.append([rows[:count] for rows in entries.form.rows(made, run.size)])
-        return entries.finish(work, computed, from_disk)
+        return entries.finish(work, computed, records)
 
 
 def make_stages(stages: list[Stage], cached: int, device: str) -> list[Stage]:

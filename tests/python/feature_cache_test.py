@@ -78,7 +78,8 @@ class Static(nn.Module):
 
 def test_large_batch_of_a_stage_with_static_output_is_computed_in_pieces(device):
     loader = torch.utils.data.DataLoader(tensors(), batch_sampler=Listed([range(10), range(10, 13)], 4))
-    stages = [ss.Stage("first", Static().to(device).eval()), ss.Stage("second", Static().to(device).eval(), cache="auto")]
+    first, second = (Static().to(device).eval() for _ in range(2))
+    stages = [ss.Stage("first", first), ss.Stage("second", second, cache="auto")]
     images, _ = tensors().tensors
     pipe = ss.Pipeline(loader, stages, device)
     for _ in range(2):

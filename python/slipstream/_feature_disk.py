@@ -1,0 +1,165 @@
+"""The folder of a feature cache: reads records in advance, and writes computed rows from a thread."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol
+
+import torch
+
+from . import _native
+from ._feature_rows import RowLayout, Rows
+
+_READS_AT_ONCE = 2  # batches
+_THREADS_OF_A_READ = 4
+_MOST_UNWRITTEN_BYTES = 1 << 30  # in host memory; further rows are not written, and are computed again in a later epoch
+
+
+class Store(Protocol):
+    """The records on disk: slipstream._native.FeatureStore."""
+
+    @property
+    def record_bytes(self) -> int: ...
+    def find(self, entries: torch.Tensor, /) -> torch.Tensor: ...
+    def read(self, numbers: torch.Tensor, into: torch.Tensor, threads: int, /) -> torch.Tensor: ...
+    def write(self, entries: torch.Tensor, samples: torch.Tensor, records: torch.Tensor, /) -> int: ...
+    def refresh(self) -> int: ...
+    def filling_ended(self) -> str: ...
+    def stats(self) -> dict[str, int]: ...
+    def close(self) -> None: ...
+
+
+class Reading:
+    """Records of a batch that are being read.
+
+    entries: the entries, in the order of the records."""
+
+    def __init__(self, entries: list[int], future: Future[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        self.entries, self._future = entries, future
+
+    def result(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Waits for the records. Returns them, and whether each of them is undamaged."""
+        return self._future.result()
+
+
+class FeatureFolder:
+    """The entries of one key in a folder. The thread of the loop calls it; two threads read and one writes.
+
+    store: the records on disk.
+    layouts: those of the rows of a sample. samples: number of samples; entry i belongs to sample i % samples.
+    is_pinned: whether records are read into page-locked memory."""
+
+    def __init__(
+        self, store: Store, layouts: Sequence[RowLayout | None], samples: int, is_pinned: bool
+    ) -> None:
+        self._store, self._samples, self._is_pinned = store, samples, is_pinned
+        self._layouts = [layout for layout in layouts if layout is not None]
+        self._readers = ThreadPoolExecutor(_READS_AT_ONCE, "slipstream-features")
+        self._writer = ThreadPoolExecutor(1, "slipstream-features")
+        self._lock = threading.Lock()
+        self._unwritten_bytes = 0
+        self.left_out = 0  # rows that were not written because the disk is slower than training
+        self.digests: Sequence[int] = ()  # of each sample
+
+    def _ids(self, entries: Sequence[int]) -> torch.Tensor:
+        pairs = [(self.digests[entry % self._samples], entry // self._samples) for entry in entries]
+        return torch.tensor(pairs, dtype=torch.int64).reshape(len(pairs), 2)
+
+    def find(self, entries: Sequence[int]) -> list[int]:
+        """Returns the number of the record of each entry, -1 for those that are not there."""
+        return self._store.find(self._ids(entries)).tolist() if entries else []
+
+    def read(self, entries: list[int], numbers: list[int]) -> Reading:
+        """Starts to read records."""
+        return Reading(entries, self._readers.submit(self._read, torch.tensor(numbers)))
+
+    def _read(self, numbers: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        shape = (len(numbers), self._store.record_bytes)
+        records = torch.empty(shape, dtype=torch.uint8, pin_memory=self._is_pinned)
+        return records, self._store.read(numbers, records, _THREADS_OF_A_READ)
+
+    def write(self, entries: list[int], rows: Sequence[Rows]) -> None:
+        """Starts to write rows. They may be changed afterwards."""
+        records = self._join(rows)
+        event: torch.cuda.Event | None = None
+        with self._lock:
+            if self._store.filling_ended():
+                return
+            if self._unwritten_bytes + records.numel() > _MOST_UNWRITTEN_BYTES:
+                self.left_out += len(entries)
+                return
+            self._unwritten_bytes += records.numel()
+        if records.is_cuda:
+            on_host = torch.empty(records.shape, dtype=torch.uint8, pin_memory=True)
+            on_host.copy_(records, non_blocking=True)
+            event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            event.record()
+            records = on_host
+        samples = [entry % self._samples for entry in entries]
+        self._writer.submit(self._write, self._ids(entries), samples, records, event)
+
+    def _write(self, ids: torch.Tensor, samples: list[int], records: torch.Tensor, event: Any) -> None:
+        try:
+            if event is not None:
+                event.synchronize()
+            self._store.write(ids, torch.tensor(samples), records)
+        finally:
+            with self._lock:
+                self._unwritten_bytes -= records.numel()
+
+    def _join(self, rows: Sequence[Rows]) -> torch.Tensor:
+        """Returns the rows of all tensors as records, in new memory."""
+        tensors = [each for each in rows if isinstance(each, torch.Tensor)]
+        pairs = zip(tensors, self._layouts, strict=True)
+        return torch.cat([layout.to_record(each).view(torch.uint8) for each, layout in pairs], dim=1)
+
+    def split(self, records: torch.Tensor) -> list[Rows]:
+        """Returns the rows of each tensor in the records."""
+        sizes = [layout.bytes for layout in self._layouts]
+        word = math.gcd(8, *sizes)  # copying larger integers is faster
+        columns = records.view({8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}[word])
+        parts = torch.split(columns, [size // word for size in sizes], dim=1)
+        return [
+            layout.from_record(part.contiguous().view(layout.word))
+            for part, layout in zip(parts, self._layouts, strict=True)
+        ]
+
+    def refresh(self) -> None:
+        """Finds records that other processes have written."""
+        self._store.refresh()
+
+    def flush(self) -> None:
+        """Waits until all rows are written."""
+        self._writer.submit(int).result()
+
+    def stats(self) -> dict[str, Any]:
+        return {**self._store.stats(), "left_out": self.left_out, "filling_ended": self._store.filling_ended()}
+
+    def close(self) -> None:
+        self._writer.shutdown()
+        self._readers.shutdown()
+        self._store.close()
+
+
+def open_folder(
+    folder: str,
+    budget: int | None,
+    key: str,
+    description: str,
+    layouts: Sequence[RowLayout | None],
+    samples: int,
+    device: torch.device,
+) -> FeatureFolder:
+    """Opens the folder for entries with this key. Raises Refused if the batches have Python objects."""
+    if None in layouts:
+        raise _native.Refused(
+            "a feature cache with a folder keeps tensors, but the batch contains a list of Python objects, such as "
+            "names: leave it out of the batch, or leave out the folder"
+        )
+    make: Callable[[bytes, str, str, int | None], Store] = getattr(_native, "FeatureStore")  # noqa: B009
+    store = make(os.fsencode(folder), key, description, budget)
+    return FeatureFolder(store, layouts, samples, device.type == "cuda")
