@@ -121,7 +121,9 @@ class Loading(Protocol):
         ...
 
 
-class _TorchBatches:
+class TorchBatches:
+    """Batches of missing samples from a torch.utils.data.DataLoader."""
+
     def __init__(self, loader: torch.utils.data.DataLoader[Any], release: Callable[[], None]) -> None:
         self._batches, self._ready = make_source(loader, None)
         self._release = release
@@ -171,7 +173,7 @@ class TorchLoading:
             self._own = self._own or made
         loader, listing = made if was_used else self._own
         listing.batches = ([(index, version) for index in batch] for batch in batches)
-        return _TorchBatches(loader, lambda: self._release(loader))
+        return TorchBatches(loader, lambda: self._release(loader))
 
     def _release(self, loader: Any) -> None:
         if self._own is not None and loader is self._own[0]:

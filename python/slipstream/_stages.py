@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import hashlib
 from collections.abc import Callable, Sequence
@@ -235,6 +236,16 @@ def refuse_stages(stages: Sequence[Stage], run_ahead: int) -> None:
                 f"stage '{stage.name}' is in training mode: call module.eval(), or call the module in the loop body"
             )
     check(problems, run_ahead=(run_ahead, 1))
+
+
+def without_caches(stages: Sequence[Stage]) -> list[Stage]:
+    """Returns stages that compute each sample."""
+    made = []
+    for stage in stages:
+        changed = copy.copy(stage)
+        changed.cache = None
+        made.append(changed)
+    return made
 
 
 def first_module(function: Callable[..., Any]) -> torch.nn.Module | None:

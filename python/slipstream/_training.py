@@ -342,6 +342,11 @@ def _set_stages(settings: _native.TrainerSettings, source: Any) -> None:
     refuse_stages(stages, 1)
     loader = require_loader(source)
     for stage in stages:
+        if stage.cache is not None:
+            raise _native.Refused(
+                f"stage '{stage.name}' has a feature cache, which slipstream.Trainer does not use: leave the cache out, or "
+                "keep your own loop over the slipstream.Pipeline"
+            )
         module = first_module(stage.function)
         if module is not None:
             module.to(loader.device)

@@ -32,7 +32,7 @@ def given_variables():
 
 
 PARTS = ("", "-pipeline", "-loader", "-data", "-trainer", "-watch")
-PAGES = ["README.md", *(f"docs/python{part}.md" for part in PARTS), "docs/cuda-graphs.md"]
+PAGES = ["README.md", *(f"docs/python{part}.md" for part in PARTS), "docs/cuda-graphs.md", "docs/feature-cache.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -11,7 +11,7 @@ from .. import _native
 from .._iteration import RUN_AHEAD, Pass, SerialLoop
 from .._plan_choice import PlanChoice
 from .._stage_graphs import capture_stage
-from .._stages import Stage
+from .._stages import Stage, without_caches
 from ..pipeline import Pipeline
 
 
@@ -73,7 +73,7 @@ class PipelineRoute:
     plan: that of the pipeline. While plan="auto" has not chosen yet, the doctor examines "pipelined"."""
 
     def __init__(self, pipeline: Pipeline, plan: str = "") -> None:
-        self.pipeline, self.stages, self._device = pipeline, pipeline.stages, pipeline.device
+        self.pipeline, self.stages, self._device = pipeline, without_caches(pipeline.stages), pipeline.device
         self.chooses_plan = isinstance(pipeline._choice, PlanChoice)
         self.plan = plan or ("pipelined" if pipeline.plan == "auto" else pipeline.plan)
         self.copies_ahead = self.plan == "pipelined"
