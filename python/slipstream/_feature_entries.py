@@ -74,6 +74,7 @@ class Entries:
         self._last: torch.cuda.Stream | None = None  # on which the tiers were last used
         self._nan_rows: torch.Tensor | None = None
         self.hits = self.misses = self.stored = 0
+        self._is_closed = False
 
     @property
     def nan_rows(self) -> int:
@@ -163,7 +164,7 @@ class Entries:
 
     def gather(self, work: Work, index: torch.Tensor) -> Any:
         """Returns a batch whose samples are all in memory. index: the result of index() on the device."""
-        self._order_streams()
+        self._begin_use()
         assert self.form is not None and self.tiers is not None and work.counts is not None
         pieces = list(torch.split(index, [*work.counts, len(index) - sum(work.counts)]))
         order = pieces.pop()
@@ -181,7 +182,7 @@ class Entries:
         """Stores computed rows and returns the batch.
 
         computed: rows of each computed part of the batch. records: those of the entries work.disk, on the device."""
-        self._order_streams()
+        self._begin_use()
         assert self.form is not None
         groups: list[tuple[list[int], list[Rows]]] = []
         if work.computed:
@@ -315,6 +316,14 @@ class Entries:
             number = has_nan.sum()
             self._nan_rows = number if self._nan_rows is None else self._nan_rows + number
 
+    def _begin_use(self) -> None:
+        if self._is_closed:
+            raise _native.Error(
+                "the features of this iteration were dropped, because another iteration has begun after the stage or the "
+                "data changed: end one iteration before that"
+            )
+        self._order_streams()
+
     def _order_streams(self) -> None:
         """Makes the current stream wait for the stream that used the tiers before. Stages of two pipelines, and the
         two plans of plan="auto", use different streams."""
@@ -341,6 +350,7 @@ class Entries:
 
     def close(self) -> None:
         """Frees the memory. Work that is enqueued may still use it."""
+        self._is_closed = True
         if self.folder is not None:
             self.folder.close()
             self.folder, self._open_folder = None, None

@@ -64,7 +64,10 @@ def weight_versions(module: torch.nn.Module | None) -> tuple[Any, ...]:
     digest."""
     if module is None:
         return ()
-    tensors = [*module.parameters(), *module.buffers()]
+    return versions_of([*module.parameters(), *module.buffers()])
+
+
+def versions_of(tensors: Sequence[torch.Tensor]) -> tuple[Any, ...]:
     return tuple((each.data_ptr(), 0 if each.is_inference() else each._version, each.dtype) for each in tensors)
 
 
@@ -112,10 +115,12 @@ def _describe_object(value: Any) -> Any:
     parts = split_transform(value)
     if parts != [value]:
         return [kind, [describe(each) for each in parts]]
+    if is_of_torchvision(value):
+        return [kind, describe({name: each for name, each in vars(value).items() if not name.startswith("_")})]
     if isinstance(value, torch.nn.Module):
         return [*describe_module(value), module_digest(value)]
-    if is_of_torchvision(value):
-        return [kind, describe(vars(value))]
+    if hasattr(value, "__array__") and hasattr(value, "tobytes"):
+        return [str(value.dtype), list(value.shape), digest(value.tobytes())]
     if callable(value) and hasattr(value, "__dict__"):
         return [kind, source_digest(type(value)), describe(vars(value))]
     raise NeedsKey(f"an object of type {kind} has no stable description")
@@ -194,10 +199,28 @@ class DatasetIdentity:
     """What identifies the samples of a data set.
 
     common: description of what all samples depend on, such as transforms.
-    samples: a digest of each sample, as a signed integer of 64 bits. It changes if the sample's file changes."""
+    samples: a digest of each sample, as a signed integer of 64 bits. It changes if the sample's file changes.
+    files: the path and the label of each sample; None: they are not files.
+    tensors: the tensors that the samples consist of."""
 
-    def __init__(self, common: Any, samples: Sequence[int]) -> None:
-        self.common, self.samples = common, samples
+    def __init__(
+        self,
+        common: Any,
+        samples: Sequence[int],
+        files: Sequence[tuple[str, int]] | None = None,
+        tensors: Sequence[torch.Tensor] = (),
+    ) -> None:
+        self.common, self.samples, self.files, self.tensors = common, samples, files, tensors
+        self.tensor_versions = versions_of(tensors)
+
+    def selected(self, indices: Sequence[int]) -> DatasetIdentity:
+        """Returns the identity of the samples with these indices."""
+        files = None if self.files is None else [self.files[index] for index in indices]
+        return DatasetIdentity(self.common, [self.samples[index] for index in indices], files, self.tensors)
+
+    def wrapped(self, *described: Any) -> DatasetIdentity:
+        """Returns the identity of a data set that has these samples and other properties."""
+        return DatasetIdentity([*described, self.common], self.samples, self.files, self.tensors)
 
 
 def identify(dataset: Any, key: str | None) -> DatasetIdentity:
@@ -215,17 +238,18 @@ def _identify(dataset: Any) -> DatasetIdentity:
     if isinstance(dataset, Dataset):
         return _identify_ours(dataset)
     if kind is torch.utils.data.Subset:
-        inner = _identify(dataset.dataset)
-        return DatasetIdentity(inner.common, [inner.samples[index] for index in dataset.indices])
+        return _identify(dataset.dataset).selected(dataset.indices)
     if kind is torch.utils.data.ConcatDataset:
         return _joined([_identify(each) for each in dataset.datasets])
     if kind is torch.utils.data.TensorDataset:
-        return DatasetIdentity([tensor_digest(each) for each in dataset.tensors], range(len(dataset)))
+        digests = [tensor_digest(each) for each in dataset.tensors]
+        return DatasetIdentity(digests, range(len(dataset)), tensors=dataset.tensors)
     if kind.__module__ == "torchvision.datasets.folder" and hasattr(dataset, "samples"):
-        common = [kind.__qualname__, describe(dataset.transform), describe(dataset.target_transform)]
-        return DatasetIdentity([*common, describe(dataset.loader)], _file_digests(dataset.samples))
+        functions = [describe(each) for each in (dataset.transform, dataset.target_transform, dataset.loader)]
+        return DatasetIdentity([kind.__qualname__, *functions], file_digests(dataset.samples), dataset.samples)
     if isinstance(dataset, list | tuple):
-        return DatasetIdentity("list", _value_digests(dataset))
+        tensors = [leaf for leaf in leaves(dataset) if isinstance(leaf, torch.Tensor)]
+        return DatasetIdentity("list", _value_digests(dataset), tensors=tensors)
     raise NeedsKey(f"the data set is a {kind.__qualname__}, whose samples have no name, size and time of a file")
 
 
@@ -235,25 +259,29 @@ def _identify_ours(dataset: Dataset) -> DatasetIdentity:
         inner = _joined([_identify(each) for each in dataset._arguments[0]])
     elif isinstance(dataset, Subset):
         whole, indices = dataset._arguments
-        found = _identify(whole)
-        inner = DatasetIdentity(found.common, [found.samples[index] for index in indices])
+        inner = _identify(whole).selected(indices)
     elif isinstance(dataset, PythonDataset):
         source = dataset._native
         assert isinstance(source, PythonSource)
         inner = _identify(source.source)
     elif isinstance(dataset, ImageFolder):
         files = [(os.path.join(dataset.root, dataset.name(i)), dataset.label(i)) for i in range(len(dataset))]
-        inner = DatasetIdentity([describe(each) for each in dataset._arguments[1:]], _file_digests(files))
+        inner = DatasetIdentity([describe(each) for each in dataset._arguments[1:]], file_digests(files), files)
     else:
         raise NeedsKey(f"the data set is a {type(dataset).__qualname__}, which is not identified by its files")
-    return DatasetIdentity([type(dataset).__qualname__, transform, inner.common], inner.samples)
+    return inner.wrapped(type(dataset).__qualname__, transform)
 
 
 def _joined(parts: Sequence[DatasetIdentity]) -> DatasetIdentity:
-    return DatasetIdentity([each.common for each in parts], [each for part in parts for each in part.samples])
+    files = None
+    if all(part.files is not None for part in parts):
+        files = [file for part in parts for file in part.files or ()]
+    samples = [sample for part in parts for sample in part.samples]
+    tensors = [tensor for part in parts for tensor in part.tensors]
+    return DatasetIdentity([part.common for part in parts], samples, files, tensors)
 
 
-def _file_digests(files: Sequence[tuple[str, int]]) -> list[int]:
+def file_digests(files: Sequence[tuple[str, int]]) -> list[int]:
     """Returns digests of the names, labels, sizes and modification times of files."""
     found = []
     for path, label in files:

@@ -18,9 +18,11 @@ from ._feature_key import (
     describe_collate,
     describe_settings,
     describe_stage,
+    file_digests,
     identify,
     module_digest,
     to_text,
+    versions_of,
     weight_versions,
 )
 from ._feature_random import find_mixing, find_random
@@ -121,7 +123,7 @@ class CachedPart:
         entries = self._current_entries()
         entries.begin_epoch(self._digests)
         run = FeatureRun(entries, self._size, self.cache.dtype, current_modes(self._device))
-        return FeatureSource(loading, run, epoch % self.cache.versions, self._samples)
+        return FeatureSource(loading, run, epoch, self.cache.versions, self._samples)
 
     def begin_reading(self, ahead: int) -> tuple[Run, CachedReading]:
         """Begins an iteration over a slipstream.DataLoader."""
@@ -138,6 +140,8 @@ class CachedPart:
 
     def _current_entries(self) -> Entries:
         """Returns the entries for the present key. Entries of another key that this pipeline used are dropped."""
+        if self._identity.tensor_versions != versions_of(self._identity.tensors):
+            self._identity, self._digests = identify(self._loader.dataset, self.cache.key), ()
         before, self._parts = self._parts, self._key_parts()
         entries = self.cache._entries_for(
             to_text(self._parts), self._samples * self.cache.versions, torch.device(self._device)
@@ -175,9 +179,10 @@ class CachedPart:
 
     def _drop_changed_samples(self, entries: Entries) -> None:
         """Drops the entries of samples whose files have changed since the epoch before."""
-        if self._digests and self._samples <= _REPEATED_STATS:
-            self._identity = identify(self._loader.dataset, self.cache.key)
-        before, self._digests = self._digests, self._identity.samples
+        identity = self._identity
+        if self._digests and identity.files is not None and self._samples <= _REPEATED_STATS:
+            identity.samples = file_digests(identity.files)
+        before, self._digests = self._digests, identity.samples
         if before and before is not self._digests and before != self._digests:
             changed = [i for i, (old, new) in enumerate(zip(before, self._digests, strict=True)) if old != new]
             entries.forget([i + version * self._samples for i in changed for version in range(self.cache.versions)])

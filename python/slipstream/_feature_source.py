@@ -13,6 +13,7 @@ from torch.utils.data import get_worker_info
 
 from . import _native
 from ._blocks import contextmanager
+from ._checks import shortened, to_index
 from ._feature_entries import Entries
 from ._feature_stages import CachedWork, FeatureRun, Item
 from ._fetching import fetched, fetches_batches, item
@@ -104,9 +105,9 @@ class Batches(Protocol):
 class Loading(Protocol):
     """Lists and loads samples of the user's loader."""
 
-    def list_epoch(self) -> Iterator[list[int]]:
-        """Begins an epoch of the user's loader, with the random numbers that a plain loop uses, and returns the indices
-        of each batch."""
+    def list_epoch(self, epoch: int) -> tuple[Iterator[list[Any]], int]:
+        """Begins an epoch of the user's loader, with the random numbers that a plain loop uses. Returns the indices of
+        each batch, and the epoch, which is `epoch` unless the loader counts epochs itself."""
         ...
 
     # Whether a plain loop lists batches when its iterator is created, so that its sampler samples a seed then.
@@ -152,7 +153,7 @@ class TorchLoading:
         self._is_used = self._has_begun = False
         self.lists_at_once = loader.num_workers > 0
 
-    def list_epoch(self) -> Iterator[list[int]]:
+    def list_epoch(self, epoch: int) -> tuple[Iterator[list[Any]], int]:
         loader = self._loader
         batches = iter(loader._index_sampler)
         # PyTorch's iterator samples the seed of its workers after it creates the sampler's iterator. Persistent workers
@@ -160,7 +161,7 @@ class TorchLoading:
         if not (self._has_begun and loader.persistent_workers):
             torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
         self._has_begun = True
-        return ([int(index) for index in batch] for batch in batches)
+        return (list(batch) for batch in batches), epoch
 
     def length(self) -> int | None:
         return _length(self._loader)
@@ -237,9 +238,9 @@ class NativeLoading:
         self._own: tuple[DataLoader, _Listing] | None = None
         self.run: Run | None = None
 
-    def list_epoch(self) -> Iterator[list[int]]:
+    def list_epoch(self, epoch: int) -> tuple[Iterator[list[Any]], int]:
         self.run = self._loader._order.begin()
-        return ([key.sample for key in batch] for batch in self.run.batches())
+        return ([key.sample for key in batch] for batch in self.run.batches()), self.run.first_number >> 32
 
     def length(self) -> int | None:
         try:
@@ -262,13 +263,14 @@ class NativeLoading:
 class FeatureSource(Iterator[Item]):
     """The batches of one iteration, as the stages get them.
 
-    version: version of the samples in this epoch.
-    samples: number of samples of the data set."""
+    epoch: the epoch, unless the loader counts epochs itself.
+    versions: number of versions of each sample. samples: number of samples of the data set."""
 
-    def __init__(self, loading: Loading, run: FeatureRun, version: int, samples: int) -> None:
+    def __init__(self, loading: Loading, run: FeatureRun, epoch: int, versions: int, samples: int) -> None:
         self._loading, self._run, self._entries = loading, run, run.entries
-        self._first, self._version, self._samples = version * samples, version, samples
-        self._order = loading.list_epoch()
+        self._order, epoch = loading.list_epoch(epoch)
+        self._version = epoch % versions
+        self._first, self._samples = self._version * samples, samples
         self._works: collections.deque[CachedWork] = collections.deque()
         self._loaded: collections.deque[Any] = collections.deque()
         self._promised: set[int] = set()
@@ -285,13 +287,13 @@ class FeatureSource(Iterator[Item]):
         """Lists the next batch. If many batches in a row need no sample, one sample is loaded in any case, so that a
         loader that asks for its next batch does not list the whole epoch at once."""
         try:
-            samples = next(self._order)
+            samples = [to_index(sample, -1) for sample in next(self._order)]
         except StopIteration:
             self._is_listed = True
             raise
-        if not all(0 <= sample < self._samples for sample in samples):
+        if not samples or not 0 <= min(samples) <= max(samples) < self._samples:
             raise _native.Refused(
-                f"the sampler gives sample {min(samples)} or {max(samples)}, but the data set has {self._samples}: a "
+                f"the sampler gives the batch {shortened(samples)}, but the data set has {self._samples} samples: a "
                 "feature cache needs indices of samples, counted from 0"
             )
         work = CachedWork(self._run, [self._first + sample for sample in samples])

@@ -151,6 +151,35 @@ def test_changed_setting_of_pytorch_drops_entries():
     assert (computed, changes) == (2, ["changed: precision"])
 
 
+def test_changed_tensors_of_the_data_set_drop_entries(device):
+    data = tensors(10)
+    pipe = pipeline(torch_loader(data), encoder(device), "auto", device)
+    epochs(pipe, 2)
+    data.tensors[0][3] += 1
+    plain = pipeline(torch_loader(data), encoder(device), None, device)
+    assert same(epochs(pipe, 2), epochs(plain, 2))
+    assert pipe.stages[0].cache.report()["changes"] == ["changed: data set"]
+
+
+@pytest.mark.parametrize("sampler", [[3, 40], [-1, 2], ["a", "b"]])
+def test_samples_that_are_no_indices_are_refused(sampler):
+    loader = torch.utils.data.DataLoader(tensors(), 2, sampler=sampler)
+    with pytest.raises(ss.Refused, match="the sampler gives the batch"):
+        next(iter(ss.Pipeline(loader, [stage()], "cpu")))
+
+
+def test_left_iteration_ends_with_an_error_after_the_weights_change(device):
+    pipe = pipeline(torch_loader(tensors()), encoder(device), "auto", device, plan="serial")
+    epochs(pipe, 1)
+    left = iter(pipe)
+    next(left)
+    with torch.no_grad():
+        pipe.stages[0].function[0].weight.add_(1)
+    epochs(pipe, 1)
+    with pytest.raises(ss.Error, match="features of this iteration were dropped"):
+        list(left)
+
+
 def test_shared_cache_keeps_entries_of_different_stages_apart(device):
     cache = ss.FeatureCache()
     other = encoder(device)

@@ -22,13 +22,16 @@ def pooled(device):
 def make(photos, device, cache, transform=None, plan="pipelined", **options):
     chain = T.Compose([T.CenterCrop(32) if transform is None else transform, FLOATS])
     given = {"batch_size": 8, "shuffle": True, "seed": 3, "num_workers": 1, "device": device} | options
+    if given.get("transforms_device") == "cuda":
+        given["transforms_device"] = torch.device(device).type
     loader = ss.DataLoader(ss.ImageFolder(photos, chain), **given)
     encode = pooled(device)
     return ss.Pipeline(loader, [ss.Stage("encode", encode, cache=cache)], plan=plan), encode
 
 
 @pytest.mark.parametrize("plan", ["pipelined", "serial"])
-@pytest.mark.parametrize("options", [{}, {"drop_last": True}, {"num_workers": 0}, {"sampler": range(49, -1, -1)}])
+@pytest.mark.parametrize("options", [{}, {"drop_last": True}, {"transforms_device": "cuda"},
+                                     {"num_workers": 0}, {"sampler": range(49, -1, -1)}])
 def test_batches_have_the_bits_of_a_pipeline_without_cache(photos, device, plan, options):
     if "sampler" in options:
         options = options | {"shuffle": None}
