@@ -27,9 +27,10 @@ class Work:
     disk: the entries whose rows are read from disk, in the order of the rows.
     reading: the reading of these rows; None: there is none.
     is_early: whether the work was planned before the folder was open.
+    rows: rows of the samples in memory, if all of them are there; otherwise None.
     counts: number of rows from each tier, if all rows are in memory; otherwise None."""
 
-    __slots__ = ("computed", "counts", "disk", "entries", "is_early", "parts", "reading")
+    __slots__ = ("computed", "counts", "disk", "entries", "is_early", "parts", "reading", "rows")
 
     def __init__(self, entries: list[int]) -> None:
         self.entries = entries
@@ -38,6 +39,7 @@ class Work:
         self.disk: list[int] = []
         self.reading: Reading | None = None
         self.is_early = False
+        self.rows: torch.Tensor | None = None
         self.counts: list[int] | None = None
 
 
@@ -87,7 +89,7 @@ class Entries:
         promised: entries that earlier batches of the same iteration compute. This batch may use them, because all
             batches pass through the stage in order. The new ones are added."""
         entries = work.entries
-        if self.tiers is not None and bool(self._is_stored_tensor[torch.tensor(entries)].all()):
+        if self.tiers and self._find_rows(work):
             self.hits += len(entries)
             return
         new: dict[int, None] = {}
@@ -104,6 +106,13 @@ class Entries:
             promised.update(entry for entry in new if self._slots[entry] < self._capacity)
         self.misses += len(work.computed)
         self.hits += len(entries) - len(work.computed)
+
+    def _find_rows(self, work: Work) -> bool:
+        """Looks up the rows of the samples. Returns whether all of them are in memory."""
+        ids = torch.tensor(work.entries)
+        if bool(self._is_stored_tensor[ids].all()):
+            work.rows = self._slots_tensor[ids]
+        return work.rows is not None
 
     def _plan_reading(self, work: Work) -> None:
         """Starts to read the entries of `work` that are on disk."""
@@ -136,12 +145,12 @@ class Entries:
         tier. If there are rows in several tiers, the order of the samples follows. Otherwise returns None."""
         if not self.tiers or work.computed or work.disk:
             return None
-        ids = torch.tensor(work.entries)
-        if not bool(self._is_stored_tensor[ids].all()):
+        if work.rows is None and not self._find_rows(work):
             return None  # a sample is still being computed for an earlier batch
-        rows = self._slots_tensor[ids]
+        rows = work.rows
+        assert rows is not None
         if len(self.tiers) == 1:
-            work.counts = [len(rows)]
+            work.counts = [len(work.entries)]
             return self._pinned(rows)
         parts, order = [], []
         first = 0
@@ -166,9 +175,11 @@ class Entries:
         """Returns a batch whose samples are all in memory. index: the result of index() on the device."""
         self._begin_use()
         assert self.form is not None and self.tiers is not None and work.counts is not None
-        pieces = list(torch.split(index, [*work.counts, len(index) - sum(work.counts)]))
-        order = pieces.pop()
-        used = [(tier, piece) for tier, piece in zip(self.tiers, pieces, strict=True) if len(piece) > 0]
+        if len(self.tiers) == 1:
+            used, order = [(self.tiers[0], index)], index
+        else:
+            *pieces, order = torch.split(index, [*work.counts, len(index) - sum(work.counts)])
+            used = [(tier, piece) for tier, piece in zip(self.tiers, pieces, strict=True) if len(piece) > 0]
         rows: list[Rows] = []
         for leaf, layout in enumerate(self.form.layouts):
             if layout is None:

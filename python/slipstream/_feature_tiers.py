@@ -49,17 +49,24 @@ def free_host_bytes() -> int:
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
+def default_host_bytes() -> int:
+    """Returns a share of the free host memory, of which each process on this machine gets the same part."""
+    processes = os.environ.get("LOCAL_WORLD_SIZE", "1")  # torchrun sets it
+    share = max(1, int(processes)) if processes.isdecimal() else 1
+    return int(free_host_bytes() * _SHARE_OF_HOST) // share
+
+
 def default_device_bytes(device: torch.device) -> int:
     """Returns the size of the device tier: the memory that is free now, after a margin. On a CPU, a share of the free
     host memory."""
     if device.type != "cuda":
-        return int(free_host_bytes() * _SHARE_OF_HOST)
+        return default_host_bytes()
     free, total = torch.cuda.mem_get_info(device)
     return max(0, int(free - total * MARGIN))
 
 
 def default_pinned_bytes(device: torch.device) -> int:
-    return int(free_host_bytes() * _SHARE_OF_HOST) if device.type == "cuda" else 0
+    return default_host_bytes() if device.type == "cuda" else 0
 
 
 class PinnedMemory:
@@ -96,8 +103,7 @@ def _runtime() -> Any:
 class Tier:
     """Rows of all tensors of `capacity` samples, in one kind of memory.
 
-    name: "device" or "pinned".
-    make: allocates bytes as a tensor on the device on which the rows are used."""
+    name: "device" or "pinned". device: where the rows are used."""
 
     def __init__(self, name: str, layouts: Sequence[RowLayout | None], capacity: int, device: torch.device) -> None:
         self.name, self.capacity = name, capacity
@@ -151,6 +157,8 @@ def allocate(
         if tier is not None:
             tiers.append(tier)
             left -= tier.capacity
+    what = ", ".join(f"{tier.capacity} samples ({tier.bytes >> 20} MiB) in {tier.name} memory" for tier in tiers)
+    _log.info("the feature cache keeps %s, of %d samples with %d bytes each", what or "nothing", count, row_bytes)
     return tiers
 
 

@@ -169,6 +169,17 @@ def test_features_are_stored_in_given_dtype(device):
     assert cache.report()["row_bytes"] == 6 * 2 + 2 * 4
 
 
+def test_tiers_are_logged_and_processes_share_host_memory(device, caplog, monkeypatch):
+    monkeypatch.setattr("slipstream._feature_tiers.free_host_bytes", lambda: 8 * 10 * ROW)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    cache = ss.FeatureCache(device_memory=5 * ROW, pinned_memory=None)
+    with caplog.at_level("INFO", "slipstream"):
+        epochs(pipeline(torch_loader(tensors()), encoder(device), cache, device), 1)
+    pinned = {"pinned": {"samples": 10, "bytes": 10 * ROW}} if device == "cuda" else {}
+    assert cache.report()["tiers"] == {"device": {"samples": 5, "bytes": 5 * ROW}, **pinned}
+    assert "the feature cache keeps 5 samples (0 MiB) in device memory" in caplog.text
+
+
 def test_nan_is_stored_and_counted(device):
     images, labels = tensors().tensors
     images[3, 0, 0, 0] = float("nan")
