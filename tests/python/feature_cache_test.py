@@ -121,6 +121,35 @@ def test_loop_body_may_change_its_batch(device):
             torch.rand(1)
 
 
+@pytest.mark.parametrize("measured_after", [3, 100])
+def test_rows_before_the_memory_is_measured_are_kept(device, monkeypatch, measured_after):
+    monkeypatch.setattr("slipstream._feature_entries.Entries._measures_later", lambda self: True)
+    monkeypatch.setattr("slipstream._feature_entries._MEASURED_AFTER", measured_after)
+    encode = CountedModule(encoder(device)).eval()
+    pipe = pipeline(torch_loader(tensors(), drop_last=False), encode, "auto", device)
+    images, _ = tensors().tensors
+    for _ in range(3):
+        for features, labels in pipe:
+            assert torch.equal(features.cpu(), encoder("cpu")(images[labels.cpu()]))
+            features.zero_()
+    assert len(encode.sizes) == 8
+
+
+def test_distributed_sampler_gives_each_process_its_samples(device):
+    data, found = tensors(), []
+    for rank in range(2):
+        made = []
+        for cache in ("auto", None):
+            sampler = torch.utils.data.DistributedSampler(data, num_replicas=2, rank=rank)
+            pipe = pipeline(torch_loader(data, shuffle=False, sampler=sampler), encoder(device), cache, device)
+            for epoch in (0, 1, 2, 1):
+                pipe.set_epoch(epoch)
+                made.append([[each.cpu() for each in batch] for batch in pipe])
+        assert same(made[:4], made[4:])
+        found.append({int(label) for _, labels in made[0] for label in labels})
+    assert not found[0] & found[1] - {0}
+
+
 def test_earlier_stages_run_only_for_missing_samples(device):
     halve, encode = CountedModule(nn.Identity()).eval(), CountedModule(encoder(device)).eval()
     stages = [ss.Stage("first", halve), ss.Stage("encode", encode, cache="auto"), ss.Stage("last", lambda x: x + 1)]
