@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import threading
@@ -14,6 +15,7 @@ import torch
 from . import _native
 from ._feature_rows import RowLayout, Rows
 
+_log = logging.getLogger("slipstream")
 _READS_AT_ONCE = 2  # batches
 _THREADS_OF_A_READ = 4
 _MOST_UNWRITTEN_BYTES = 1 << 30  # in host memory; further rows are not written, and are computed again in a later epoch
@@ -62,6 +64,7 @@ class FeatureFolder:
         self._writer = ThreadPoolExecutor(1, "slipstream-features")
         self._lock = threading.Lock()
         self._unwritten_bytes = 0
+        self._failure = ""  # message of an error that ended writing
         self.left_out = 0  # rows that were not written because the disk is slower than training
         self.digests: Sequence[int] = ()  # of each sample
 
@@ -80,14 +83,18 @@ class FeatureFolder:
     def _read(self, numbers: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         shape = (len(numbers), self._store.record_bytes)
         records = torch.empty(shape, dtype=torch.uint8, pin_memory=self._is_pinned)
-        return records, self._store.read(numbers, records, _THREADS_OF_A_READ)
+        try:
+            return records, self._store.read(numbers, records, _THREADS_OF_A_READ)
+        except _native.Error as error:  # the samples are computed, as for damaged records
+            _log.warning("the feature cache could not read records: %s", error)
+            return records, torch.zeros(len(numbers), dtype=torch.bool)
 
     def write(self, entries: list[int], rows: Sequence[Rows]) -> None:
         """Starts to write rows. They may be changed afterwards."""
         records = self._join(rows)
         event: torch.cuda.Event | None = None
         with self._lock:
-            if self._store.filling_ended():
+            if self.filling_ended():
                 return
             if self._unwritten_bytes + records.numel() > _MOST_UNWRITTEN_BYTES:
                 self.left_out += len(entries)
@@ -107,6 +114,8 @@ class FeatureFolder:
             if event is not None:
                 event.synchronize()
             self._store.write(ids, torch.tensor(samples), records)
+        except Exception as error:
+            self._failure = str(error)
         finally:
             with self._lock:
                 self._unwritten_bytes -= records.numel()
@@ -132,12 +141,16 @@ class FeatureFolder:
         """Finds records that other processes have written."""
         self._store.refresh()
 
+    def filling_ended(self) -> str:
+        """Returns why no more rows are written; "" if rows are written."""
+        return self._failure or self._store.filling_ended()
+
     def flush(self) -> None:
         """Waits until all rows are written."""
         self._writer.submit(int).result()
 
     def stats(self) -> dict[str, Any]:
-        return {**self._store.stats(), "left_out": self.left_out, "filling_ended": self._store.filling_ended()}
+        return {**self._store.stats(), "left_out": self.left_out, "filling_ended": self.filling_ended()}
 
     def close(self) -> None:
         self._writer.shutdown()

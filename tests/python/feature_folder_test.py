@@ -126,6 +126,19 @@ def test_slow_disk_does_not_delay_training(device, tmp_path, monkeypatch):
     assert disk["records"] == 5 and disk["left_out"] == 30
 
 
+def test_error_of_the_disk_ends_writing_but_not_training(device, tmp_path, store, monkeypatch):
+    trained(tmp_path, device, 1)
+
+    def fail(*given):
+        raise _native.Error("the disk is broken")
+
+    monkeypatch.setattr(store, "read", fail)
+    monkeypatch.setattr(store, "write", fail)
+    made, _, cache = trained(tmp_path, device)
+    assert same(made, plain(device))
+    assert cache.report()["disk"]["filling_ended"] == "the disk is broken"
+
+
 @pytest.mark.usefixtures("store")
 def test_records_have_the_order_of_the_shape(device, tmp_path, store):
     encode = encoder(device).to(memory_format=torch.channels_last)
