@@ -18,7 +18,7 @@ from ._feature_tiers import parse_size
 _log = logging.getLogger("slipstream")
 _DTYPES = {
     "bf16": torch.bfloat16, "bfloat16": torch.bfloat16, "fp16": torch.float16, "float16": torch.float16,
-    "fp32": torch.float32, "float32": torch.float32,
+    "fp32": torch.float32, "float32": torch.float32, "fp8": torch.float8_e4m3fn, "float8_e4m3fn": torch.float8_e4m3fn,
 }
 
 
@@ -43,7 +43,8 @@ class FeatureCache:
         pinned_memory (int or str, default None): largest size in page-locked host memory, which holds what does not fit
             into device memory. None: a quarter of the free host memory.
         dtype (torch.dtype or str, default None): dtype in which floating-point results of the stage are stored, such
-            as "bf16". Batches have the original dtype. None: they are stored unchanged.
+            as "bf16", or "fp8" with a scale for each sample. Batches have the original dtype. None: they are stored
+            unchanged.
         key (str, default None): names the state of what cannot be described: a stage that is no module, and a data set
             in Python that is neither a folder of images nor in memory. Give another key when it changes.
         seed (int, default 0): seed of the random numbers of all versions, from 0 to 2**64 - 1.

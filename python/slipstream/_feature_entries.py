@@ -320,8 +320,7 @@ class Entries:
         for each, layout in zip(rows, self.form.layouts, strict=True):
             if layout is None or not isinstance(each, torch.Tensor):
                 continue
-            if layout.dtype.is_floating_point and each.numel() > 0:
-                found = torch.isnan(each.view(layout.stored)).any(dim=1)
+            if (found := layout.has_nan(each)) is not None:
                 has_nan = found if has_nan is None else has_nan | found
         if has_nan is not None:
             number = has_nan.sum()

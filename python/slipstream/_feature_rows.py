@@ -13,6 +13,8 @@ from . import _native
 from ._trees import mapped, parts
 
 _WORDS = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}
+SCALED = torch.float8_e4m3fn  # rows of this dtype are stored with a scale
+_SCALE_BYTES = 4
 Rows = torch.Tensor | list[Any]  # samples x words, or one Python object for each sample
 
 
@@ -31,7 +33,11 @@ class RowLayout:
     shape: tuple[int, ...]  # without the batch dimension
     dtype: torch.dtype
     strides: tuple[int, ...]
-    stored: torch.dtype  # dtype in the cache
+    stored: torch.dtype  # dtype in the cache; rows of float8_e4m3fn end with a scale, a float32 value
+
+    @property
+    def is_scaled(self) -> bool:
+        return self.stored == SCALED and self.dtype != SCALED
 
     @property
     def elements(self) -> int:
@@ -39,7 +45,7 @@ class RowLayout:
 
     @property
     def bytes(self) -> int:
-        return self.elements * self.stored.itemsize
+        return self.elements * self.stored.itemsize + (_SCALE_BYTES if self.is_scaled else 0)
 
     @property
     def word(self) -> torch.dtype:
@@ -61,34 +67,60 @@ class RowLayout:
             )
             tensor = laid_out.copy_(tensor)
         flat = tensor.as_strided((count, self.elements), (self.elements, 1))
-        return flat.to(self.stored).view(self.word)
+        return (_scaled_rows(flat) if self.is_scaled else flat.to(self.stored)).view(self.word)
+
+    def has_nan(self, rows: torch.Tensor) -> torch.Tensor | None:
+        """Returns for each row whether it contains NaN; None if the dtype has no such value."""
+        if not self.dtype.is_floating_point or self.elements == 0:
+            return None
+        return torch.isnan(self._values(rows)).any(dim=1)
+
+    def _values(self, rows: torch.Tensor) -> torch.Tensor:
+        """Returns the elements of each row, in the order of the tensor's memory."""
+        if not self.is_scaled:
+            return rows.view(self.stored).to(self.dtype)
+        elements, scales = rows.view(torch.uint8).split_with_sizes((self.elements, _SCALE_BYTES), dim=1)
+        values = elements.contiguous().view(SCALED).float() * scales.contiguous().view(torch.float32)
+        return values.to(self.dtype)
 
     def to_record(self, rows: torch.Tensor) -> torch.Tensor:
         """Returns rows whose elements are in the order of the shape, as other programs expect them."""
         if self.strides == _contiguous_strides(self.shape) or self.elements == 0:
             return rows
-        count = len(rows)
-        tensor = rows.view(self.stored).as_strided((count, *self.shape), (self.elements, *self.strides))
-        return tensor.contiguous().view(count, self.elements).view(self.word)
+        count, size = len(rows), self.elements * self.stored.itemsize
+        elements, scales = rows.view(torch.uint8).split_with_sizes((size, self.bytes - size), dim=1)
+        tensor = elements.contiguous().view(self.stored)
+        tensor = tensor.as_strided((count, *self.shape), (self.elements, *self.strides)).contiguous()
+        return torch.cat([tensor.view(count, self.elements).view(torch.uint8), scales], dim=1).view(self.word)
 
     def from_record(self, rows: torch.Tensor) -> torch.Tensor:
         """Returns rows in the order of the tensor's memory."""
         if self.strides == _contiguous_strides(self.shape) or self.elements == 0:
             return rows
-        count = len(rows)
+        count, size = len(rows), self.elements * self.stored.itemsize
+        elements, scales = rows.view(torch.uint8).split_with_sizes((size, self.bytes - size), dim=1)
         tensor = torch.empty_strided(
             (count, *self.shape), (self.elements, *self.strides), dtype=self.stored, device=rows.device
         )
-        tensor.copy_(rows.view(self.stored).view(count, *self.shape))
-        return tensor.as_strided((count, self.elements), (self.elements, 1)).view(self.word)
+        tensor.copy_(elements.contiguous().view(self.stored).view(count, *self.shape))
+        flat = tensor.as_strided((count, self.elements), (self.elements, 1)).view(torch.uint8)
+        return torch.cat([flat, scales], dim=1).view(self.word)
 
     def to_tensor(self, rows: torch.Tensor) -> torch.Tensor:
         """Returns the tensor whose rows are the elements of `rows`."""
         count = rows.shape[0]
         if self.elements == 0:
             return torch.empty((count, *self.shape), dtype=self.dtype, device=rows.device)
-        flat = rows.view(self.stored).to(self.dtype)
+        flat = self._values(rows)
         return flat.as_strided((count, *self.shape), (self.elements, *self.strides))
+
+
+def _scaled_rows(flat: torch.Tensor) -> torch.Tensor:
+    """Returns rows of float8_e4m3fn, each with the scale by which its elements have to be multiplied, as bytes."""
+    values = flat.float()
+    largest = values.abs().nan_to_num(posinf=0).amax(dim=1, keepdim=True)
+    scales = torch.where(largest > 0, largest / torch.finfo(SCALED).max, torch.ones_like(largest))
+    return torch.cat([(values / scales).to(SCALED).view(torch.uint8), scales.view(torch.uint8)], dim=1)
 
 
 class BatchForm:
@@ -180,11 +212,14 @@ class BatchForm:
 
     def description(self) -> list[dict[str, Any]]:
         """Returns the name, dtype and shape of the rows of each tensor."""
-        return [
-            {"name": str(number), "dtype": str(layout.stored).removeprefix("torch."), "shape": list(layout.shape)}
-            for number, layout in enumerate(self.layouts)
-            if layout is not None
-        ]
+        fields = []
+        for number, layout in enumerate(self.layouts):
+            if layout is not None:
+                dtype = str(layout.stored).removeprefix("torch.")
+                fields.append({"name": str(number), "dtype": dtype, "shape": list(layout.shape)})
+                if layout.is_scaled:
+                    fields.append({"name": f"{number}.scale", "dtype": "float32", "shape": []})
+        return fields
 
 
 def are_objects(tree: Any, size: int) -> bool:

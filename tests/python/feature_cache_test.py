@@ -182,6 +182,21 @@ def test_memory_format_of_features_is_kept(device):
     assert len({each for epoch in formats for each in epoch}) == 1
 
 
+def test_fp8_rows_have_a_scale_for_each_sample(device):
+    encode = nn.Flatten().eval()
+    images = torch.randn(20, 3, 2, 2) * torch.logspace(-6, 6, 20)[:, None, None, None]
+    images[3], images[4, 0, 0, 0] = 0, float("nan")
+    cache = ss.FeatureCache(dtype="fp8")
+    data = torch.utils.data.TensorDataset(images, torch.arange(20))
+    found = epochs(pipeline(torch_loader(data, shuffle=False), encode, cache, device), 2)
+    assert same([batch[0].nan_to_num() for batch in found[0]], [batch[0].nan_to_num() for batch in found[1]])
+    features = torch.cat([batch[0] for batch in found[0]])
+    largest = images.flatten(1).abs().nan_to_num().amax(1, keepdim=True)
+    assert bool(((features - images.flatten(1)).nan_to_num().abs() <= largest / 16).all())
+    assert features.isnan().sum() == 1 and cache.report()["nan_rows"] == 1
+    assert cache.report()["row_bytes"] == 12 + 4 + 8
+
+
 def test_features_are_stored_in_given_dtype(device):
     encode = nn.Sequential(nn.Flatten(), nn.Linear(192, 6)).eval().requires_grad_(False).to(device)
     cache = ss.FeatureCache(dtype="bf16")

@@ -140,6 +140,16 @@ def test_error_of_the_disk_ends_writing_but_not_training(device, tmp_path, store
 
 
 @pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("dtype", ["fp8", "bf16"])
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+def test_narrowed_rows_are_read_unchanged_from_disk(device, tmp_path, dtype, memory_format):
+    encode = encoder(device).to(memory_format=memory_format)
+    found = [trained(tmp_path, device, cache=ss.FeatureCache(tmp_path, dtype=dtype, **ON_DISK), encode=encode,
+                     shuffle=False)[0] for _ in range(2)]
+    assert same(found[0], found[1]) and same(found[0][0], found[0][2])
+
+
+@pytest.mark.usefixtures("store")
 def test_records_have_the_order_of_the_shape(device, tmp_path, store):
     encode = encoder(device).to(memory_format=torch.channels_last)
     made, _, _ = trained(tmp_path, device, 2, encode=encode)
