@@ -329,8 +329,8 @@ class Entries:
     def _begin_use(self) -> None:
         if self._is_closed:
             raise _native.Error(
-                "the features of this iteration were dropped, because another iteration has begun after the stage or the "
-                "data changed: end one iteration before that"
+                "the features of this iteration were dropped, because another iteration has begun after the stage or "
+                "the data changed: end one iteration before that"
             )
         self._order_streams()
 

@@ -26,7 +26,7 @@ from ._feature_key import (
     weight_versions,
 )
 from ._feature_random import find_mixing, find_random
-from ._feature_source import RANDOM, FeatureSource, Loading, NativeLoading, TorchLoading
+from ._feature_source import RANDOM, CheckedCollate, FeatureSource, Loading, NativeLoading, TorchLoading
 from ._feature_stages import FeatureRun, current_modes, make_stages
 from ._order import Run, StreamOrder
 from ._stages import Stage, first_module
@@ -122,6 +122,8 @@ class CachedPart:
         loading = self._loading = self._loading or self._make_loading(self._size)
         entries = self._current_entries()
         entries.begin_epoch(self._digests)
+        if entries.stored == entries.count:
+            loading.release_loader()
         run = FeatureRun(entries, self._size, self.cache.dtype, current_modes(self._device))
         return FeatureSource(loading, run, epoch, self.cache.versions, self._samples)
 
@@ -135,8 +137,13 @@ class CachedPart:
     def _make_loading(self, size: int) -> Loading:
         cache, loader = self.cache, self._loader
         if isinstance(loader, DataLoader):
-            return NativeLoading(loader, size, lambda listing: loader._listing(listing, cache.seed))
+            return NativeLoading(loader, size, self._listing)
         return TorchLoading(loader, size, cache.seed, cache.versions > 1)
+
+    def _listing(self, batch_sampler: Any) -> DataLoader:
+        loader: DataLoader = self._loader
+        collate = loader.collate_fn
+        return loader._listing(batch_sampler, self.cache.seed, None if collate is None else CheckedCollate(collate))
 
     def _current_entries(self) -> Entries:
         """Returns the entries for the present key. Entries of another key that this pipeline used are dropped."""

@@ -83,6 +83,27 @@ def _seeds_of_caller() -> Iterator[None]:
             set_host_states(states)
 
 
+class CheckedCollate:
+    """Calls the user's collate_fn. Raises Refused if one of the first calls uses a random generator, because it then
+    depends on the whole batch, as mixing samples does."""
+
+    def __init__(self, function: Callable[[list[Any]], Any]) -> None:
+        self._function, self._unchecked = function, _CHECKED_READS
+
+    def __call__(self, samples: list[Any]) -> Any:
+        if self._unchecked == 0:
+            return self._function(samples)
+        self._unchecked -= 1
+        before = random_states()
+        batch = self._function(samples)
+        if random_states() != before:
+            raise _native.Refused(
+                "collate_fn uses a random generator, so its result depends on the whole batch and cannot be cached for "
+                "each sample: mix samples in a stage after the one with the cache"
+            )
+        return batch
+
+
 class _Listing:
     """The batch sampler of the loader that loads missing samples: gives the batches of the iteration that begins."""
 
@@ -104,6 +125,10 @@ class Batches(Protocol):
 
 class Loading(Protocol):
     """Lists and loads samples of the user's loader."""
+
+    def release_loader(self) -> None:
+        """Called when all samples are cached: releases the workers that have loaded them."""
+        ...
 
     def list_epoch(self, epoch: int) -> tuple[Iterator[list[Any]], int]:
         """Begins an epoch of the user's loader, with the random numbers that a plain loop uses. Returns the indices of
@@ -153,6 +178,10 @@ class TorchLoading:
         self._is_used = self._has_begun = False
         self.lists_at_once = loader.num_workers > 0
 
+    def release_loader(self) -> None:
+        if not self._is_used:
+            self._own = None
+
     def list_epoch(self, epoch: int) -> tuple[Iterator[list[Any]], int]:
         loader = self._loader
         batches = iter(loader._index_sampler)
@@ -193,7 +222,7 @@ class TorchLoading:
             self._dataset,
             batch_sampler=listing,
             num_workers=loader.num_workers,
-            collate_fn=loader.collate_fn,
+            collate_fn=CheckedCollate(loader.collate_fn),
             pin_memory=loader.pin_memory,
             timeout=loader.timeout,
             worker_init_fn=_InitWorker(loader.worker_init_fn),
@@ -237,6 +266,9 @@ class NativeLoading:
         self._loader, self._size, self._make = loader, size, make
         self._own: tuple[DataLoader, _Listing] | None = None
         self.run: Run | None = None
+
+    def release_loader(self) -> None:
+        self._own = None
 
     def list_epoch(self, epoch: int) -> tuple[Iterator[list[Any]], int]:
         self.run = self._loader._order.begin()

@@ -496,11 +496,13 @@ class DataLoader:
             return run, self._loading.begin(run, self._order, ahead)
         return run, self._loading.begin(run, self._order.seed())
 
-    def _listing(self, batch_sampler: Iterable[Sequence[Any]], seed: int) -> DataLoader:
+    def _listing(
+        self, batch_sampler: Iterable[Sequence[Any]], seed: int, collate_fn: Callable[[list[Any]], Any] | None
+    ) -> DataLoader:
         """Returns a loader of the same samples whose batches a sampler lists."""
         given = {each.name: getattr(self._arguments, each.name) for each in dataclasses.fields(LoaderArguments) if each.init}
         given |= {"batch_size": 1, "shuffle": None, "sampler": None, "drop_last": False, "generator": None}
-        given |= {"rank": None, "world_size": None, "read_ahead": 0}
+        given |= {"rank": None, "world_size": None, "read_ahead": 0, "collate_fn": collate_fn}
         return DataLoader(**given | {"batch_sampler": batch_sampler, "seed": seed})
 
     def _make_flags(self, run: Run) -> LoopFlags | None:

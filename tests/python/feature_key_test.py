@@ -96,6 +96,19 @@ def test_unknown_random_transform_is_refused_when_a_sample_is_read(workers):
         next(iter(pipe))
 
 
+def mixing(samples):
+    images, labels = torch.utils.data.default_collate(samples)
+    return images.roll(1, 0) * torch.rand(()) + images, labels
+
+
+@pytest.mark.parametrize("make", [torch.utils.data.DataLoader, ss.DataLoader])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_random_collate_function_is_refused(make, workers):
+    loader = make(tensors(), 5, collate_fn=mixing, num_workers=workers)
+    with pytest.raises(ss.Refused, match="collate_fn uses a random generator"):
+        next(iter(ss.Pipeline(loader, [stage()], "cpu")))
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_versions_alternate_and_keep_the_random_numbers_of_the_program(device, workers):
     cache = ss.FeatureCache(versions=2, key="noisy")
