@@ -28,9 +28,9 @@ class Work:
     reading: the reading of these rows; None: there is none.
     is_early: whether the work was planned before the folder was open.
     rows: rows of the samples in memory, if all of them are there; otherwise None.
-    counts: number of rows from each tier, if all rows are in memory; otherwise None."""
+    places: for each tier, its rows that the batch needs, if all rows are in memory; otherwise None."""
 
-    __slots__ = ("computed", "counts", "disk", "entries", "is_early", "parts", "reading", "rows")
+    __slots__ = ("computed", "disk", "entries", "is_early", "parts", "places", "reading", "rows")
 
     def __init__(self, entries: list[int]) -> None:
         self.entries = entries
@@ -40,7 +40,7 @@ class Work:
         self.reading: Reading | None = None
         self.is_early = False
         self.rows: torch.Tensor | None = None
-        self.counts: list[int] | None = None
+        self.places: list[list[int]] | None = None
 
 
 class Entries:
@@ -141,8 +141,8 @@ class Entries:
         return records[is_good] if work.disk else None, damaged
 
     def index(self, work: Work) -> torch.Tensor | None:
-        """Returns the rows of a batch whose samples are all in memory, and remembers in `work` how many are in each
-        tier. If there are rows in several tiers, the order of the samples follows. Otherwise returns None."""
+        """Returns the rows of a batch whose samples are all in memory, first those in the first tier, and stores them
+        in `work`, too. If there are rows in several tiers, the order of the samples follows. Otherwise returns None."""
         if not self.tiers or work.computed or work.disk:
             return None
         if work.rows is None and not self._find_rows(work):
@@ -150,7 +150,7 @@ class Entries:
         rows = work.rows
         assert rows is not None
         if len(self.tiers) == 1:
-            work.counts = [len(work.entries)]
+            work.places = [rows.tolist()]
             return self._pinned(rows)
         parts, order = [], []
         first = 0
@@ -159,8 +159,8 @@ class Entries:
             order.append(place)
             parts.append(rows[place] - first)
             first += tier.capacity
-        work.counts = [len(part) for part in parts]
-        if max(work.counts) < len(rows):
+        work.places = [part.tolist() for part in parts]
+        if max(map(len, work.places)) < len(rows):
             places = torch.cat(order)
             parts.append(torch.empty_like(places).scatter_(0, places, torch.arange(len(places))))
         return self._pinned(torch.cat(parts))
@@ -174,18 +174,19 @@ class Entries:
     def gather(self, work: Work, index: torch.Tensor) -> Any:
         """Returns a batch whose samples are all in memory. index: the result of index() on the device."""
         self._begin_use()
-        assert self.form is not None and self.tiers is not None and work.counts is not None
+        assert self.form is not None and self.tiers is not None and work.places is not None
         if len(self.tiers) == 1:
-            used, order = [(self.tiers[0], index)], index
+            used, order = [(self.tiers[0], index, work.places[0])], index
         else:
-            *pieces, order = torch.split(index, [*work.counts, len(index) - sum(work.counts)])
-            used = [(tier, piece) for tier, piece in zip(self.tiers, pieces, strict=True) if len(piece) > 0]
+            counts = [len(place) for place in work.places]
+            *pieces, order = torch.split(index, [*counts, len(index) - sum(counts)])
+            used = [each for each in zip(self.tiers, pieces, work.places, strict=True) if each[2]]
         rows: list[Rows] = []
         for leaf, layout in enumerate(self.form.layouts):
             if layout is None:
                 rows.append([self._objects[entry][leaf] for entry in work.entries])
                 continue
-            found = [tier.load(leaf, piece) for tier, piece in used]
+            found = [tier.load(leaf, piece, place) for tier, piece, place in used]
             rows.append(found[0] if len(found) == 1 else torch.cat(found).index_select(0, order))
         return self.form.batch(rows)
 
@@ -261,11 +262,14 @@ class Entries:
         for tier in self.tiers:
             inside = [entry for entry in entries if first <= self._slots[entry] < first + tier.capacity]
             if inside:
-                index = self._to_device([self._slots[entry] - first for entry in inside])
-                rows: list[Rows] = [
-                    tier.load(leaf, index) if layout is not None else [self._objects[each][leaf] for each in inside]
-                    for leaf, layout in enumerate(self.form.layouts)
-                ]
+                place = [self._slots[entry] - first for entry in inside]
+                index = self._to_device(place)
+                rows: list[Rows] = []
+                for leaf, layout in enumerate(self.form.layouts):
+                    if layout is None:
+                        rows.append([self._objects[entry][leaf] for entry in inside])
+                    else:
+                        rows.append(tier.load(leaf, index, place))
                 groups.append((inside, rows))
             first += tier.capacity
         return groups
@@ -298,11 +302,12 @@ class Entries:
         for tier in self.tiers:
             inside = [i for i, each in enumerate(entries) if first <= self._slots[each] < first + tier.capacity]
             if inside:
-                index = self._to_device([self._slots[entries[i]] - first for i in inside])
+                place = [self._slots[entries[i]] - first for i in inside]
+                index = self._to_device(place)
                 chosen = None if len(inside) == len(entries) else self._to_device(inside)
                 for leaf, each in enumerate(rows):
                     if isinstance(each, torch.Tensor):
-                        tier.store(leaf, index, each if chosen is None else each.index_select(0, chosen))
+                        tier.store(leaf, index, place, each if chosen is None else each.index_select(0, chosen))
                 for i in inside:
                     self._mark_stored(entries[i], i, rows)
             first += tier.capacity

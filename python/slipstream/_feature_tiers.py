@@ -14,6 +14,7 @@ from ._checks import shortened, to_index
 from ._feature_rows import RowLayout
 
 MARGIN = 0.1  # share of the device's memory that stays free
+_COPIED_ROW_BYTES = 64 << 10  # rows of page-locked memory that are at least so long are copied one by one
 _SHARE_OF_HOST = 0.25  # share of the free host memory that a cache uses at most by default
 _REGISTER_PORTABLE_MAPPED = 3  # cudaHostRegisterPortable | cudaHostRegisterMapped
 _log = logging.getLogger("slipstream")
@@ -74,15 +75,17 @@ class PinnedMemory:
     tensors over memory of other libraries."""
 
     def __init__(self, count: int) -> None:
-        self._host = torch.empty(count, dtype=torch.uint8)
         self._process = 0  # in which the memory is registered
-        code = _runtime().cudaHostRegister(self._host.data_ptr(), count, _REGISTER_PORTABLE_MAPPED)
-        if int(code) != 0:
-            raise MemoryError(f"cudaHostRegister returned {int(code)}")
-        self._process = os.getpid()
+        self.host = torch.empty(count, dtype=torch.uint8)
+        code = _runtime().cudaHostRegister(self.host.data_ptr(), count, _REGISTER_PORTABLE_MAPPED)
+        if int(code) == 0:
+            self._process = os.getpid()
+        else:
+            # PyTorch's allocator rounds the size up to a power of 2.
+            self.host = torch.empty(count, dtype=torch.uint8, pin_memory=True)
         # With unified addressing, kernels use the same address as the host.
         self.__cuda_array_interface__ = {
-            "shape": (count,), "typestr": "|u1", "data": (self._host.data_ptr(), False), "strides": None, "version": 3
+            "shape": (count,), "typestr": "|u1", "data": (self.host.data_ptr(), False), "strides": None, "version": 3
         }
 
     def __del__(self) -> None:
@@ -90,7 +93,7 @@ class PinnedMemory:
         try:
             if self._process == os.getpid():
                 torch.cuda.synchronize()
-                _runtime().cudaHostUnregister(self._host.data_ptr())
+                _runtime().cudaHostUnregister(self.host.data_ptr())
         except Exception:  # at the end of the process, CUDA or this module may already be gone
             pass
 
@@ -108,7 +111,11 @@ class Tier:
     def __init__(self, name: str, layouts: Sequence[RowLayout | None], capacity: int, device: torch.device) -> None:
         self.name, self.capacity = name, capacity
         self.rows: list[torch.Tensor | None] = []
+        # Host tensors over the same page-locked memory, of leaves with long rows. The GPU's copy engine moves these
+        # rows, which leaves the multiprocessors to training.
+        self._host: list[torch.Tensor | None] = []
         for layout in layouts:
+            self._host.append(None)
             if layout is None:
                 self.rows.append(None)
                 continue
@@ -118,6 +125,8 @@ class Tier:
                 with torch.cuda.device(device):
                     memory: Any = PinnedMemory(capacity * layout.bytes)
                     rows = torch.as_tensor(memory, device=device).view(layout.word).view(shape)
+                if layout.bytes >= _COPIED_ROW_BYTES:
+                    self._host[-1] = memory.host.view(layout.word).view(shape)
             else:
                 rows = torch.empty(shape, dtype=layout.word, device=device)
             self.rows.append(rows)
@@ -126,15 +135,23 @@ class Tier:
     def bytes(self) -> int:
         return sum(rows.numel() * rows.itemsize for rows in self.rows if rows is not None)
 
-    def load(self, leaf: int, index: torch.Tensor) -> torch.Tensor:
-        rows = self.rows[leaf]
+    def load(self, leaf: int, index: torch.Tensor, numbers: Sequence[int]) -> torch.Tensor:
+        """Returns rows. numbers: the values of `index`, which is on the device."""
+        rows, host = self.rows[leaf], self._host[leaf]
         assert rows is not None
-        return rows.index_select(0, index)
+        if host is None:
+            return rows.index_select(0, index)
+        made = torch.empty((len(numbers), rows.shape[1]), dtype=rows.dtype, device=rows.device)
+        torch._foreach_copy_(made.unbind(), [host[number] for number in numbers], non_blocking=True)
+        return made
 
-    def store(self, leaf: int, index: torch.Tensor, values: torch.Tensor) -> None:
-        rows = self.rows[leaf]
+    def store(self, leaf: int, index: torch.Tensor, numbers: Sequence[int], values: torch.Tensor) -> None:
+        rows, host = self.rows[leaf], self._host[leaf]
         assert rows is not None
-        rows.index_copy_(0, index, values)
+        if host is None:
+            rows.index_copy_(0, index, values)
+        else:
+            torch._foreach_copy_([host[number] for number in numbers], values.unbind(), non_blocking=True)
 
     def tensors(self) -> list[torch.Tensor]:
         return [rows for rows in self.rows if rows is not None]

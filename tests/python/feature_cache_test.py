@@ -6,6 +6,7 @@ from features import SAMPLES, Counted, CountedModule, encoder, epochs, pipeline,
 from torch import nn
 
 import slipstream as ss
+from slipstream import _feature_tiers
 
 ROW = 4 * 4 * 4 * 4 + 8  # bytes of the features and the label of a sample
 # Everything in device memory, a part of the samples, and a part in both kinds of memory.
@@ -133,6 +134,21 @@ def test_rows_before_the_memory_is_measured_are_kept(device, monkeypatch, measur
             assert torch.equal(features.cpu(), encoder("cpu")(images[labels.cpu()]))
             features.zero_()
     assert len(encode.sizes) == 8
+
+
+def test_long_rows_in_page_locked_memory_have_the_same_bits(device, monkeypatch):
+    """The copy engine of a GPU moves rows of at least _COPIED_ROW_BYTES. On a CPU, the same calls are made."""
+    monkeypatch.setattr("slipstream._feature_tiers._COPIED_ROW_BYTES", 200)
+    if device == "cpu":
+        make = _feature_tiers.Tier.__init__
+
+        def with_host(self, *given):
+            make(self, *given)
+            self._host = [rows if self.name == "pinned" and rows.shape[1] > 1 else None for rows in self.rows]
+
+        monkeypatch.setattr(_feature_tiers.Tier, "__init__", with_host)
+    cache = ss.FeatureCache(device_memory=10 * ROW, pinned_memory=15 * ROW)
+    assert same(epochs(pipeline(torch_loader(tensors()), encoder(device), cache, device)), expected(device))
 
 
 def test_distributed_sampler_gives_each_process_its_samples(device):
