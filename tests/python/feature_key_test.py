@@ -121,7 +121,18 @@ def test_versions_alternate_and_keep_the_random_numbers_of_the_program(device, w
     assert same([[batch[2] for batch in epoch] for epoch in found], [[batch[2] for batch in each] for each in numbers])
 
 
-def changes_of(change, device="cpu"):
+def test_versions_do_not_depend_on_workers_or_seeds_of_the_program(device):
+    found = []
+    for workers, seed in ((0, 5), (2, 6), (0, 7)):
+        cache = ss.FeatureCache(versions=2, key="noisy", seed=int(seed == 7))
+        loader = torch_loader(Images(noisy), shuffle=False, num_workers=workers)
+        made = epochs(pipeline(loader, encoder(device), cache, device), 2, seed)
+        found.append([[features for features, _, _ in epoch] for epoch in made])
+    assert same(found[0], found[1])
+    assert not same(found[0], found[2])
+
+
+def changed_by(change, device="cpu"):
     """Returns the batch sizes of the encoder in the epoch after a change, and the reported changes."""
     encode = CountedModule(encoder(device)).eval()
     pipe = pipeline(torch_loader(tensors(10), shuffle=False), encode, "auto", device)
@@ -146,19 +157,19 @@ def replace(module):
     (replace, "stage 'encode', weights of stage 'encode'"),
 ])
 def test_changed_stage_drops_entries(device, change, part):
-    computed, changes = changes_of(change, device)
+    computed, changes = changed_by(change, device)
     assert computed == 2
     assert changes == [f"changed: {part}"]
 
 
 def test_weights_written_with_the_same_values_keep_entries(device):
-    assert changes_of(lambda module: module[0].weight.copy_(module[0].weight.clone()), device) == (0, [])
+    assert changed_by(lambda module: module[0].weight.copy_(module[0].weight.clone()), device) == (0, [])
 
 
 def test_changed_setting_of_pytorch_drops_entries():
     before = torch.get_float32_matmul_precision()
     try:
-        computed, changes = changes_of(lambda module: torch.set_float32_matmul_precision("high"))
+        computed, changes = changed_by(lambda module: torch.set_float32_matmul_precision("high"))
     finally:
         torch.set_float32_matmul_precision(before)
     assert (computed, changes) == (2, ["changed: precision"])
