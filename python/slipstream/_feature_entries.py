@@ -136,8 +136,6 @@ class Entries:
             return records, []
         damaged = [entry for entry, good in zip(work.disk, is_good.tolist(), strict=True) if not good]
         work.disk = [entry for entry in work.disk if entry not in damaged]
-        self.misses += len(damaged)
-        self.hits -= len(damaged)
         return records[is_good] if work.disk else None, damaged
 
     def index(self, work: Work) -> torch.Tensor | None:
@@ -234,7 +232,7 @@ class Entries:
             early = Work(entries)
             early.computed = entries
             self._plan_reading(early)
-            records, damaged = self.finish_reading(early)
+            records, _ = self.finish_reading(early)
             if records is not None:
                 groups.append((early.disk, self.folder.split(records.to(self._device))))
                 known = set(early.disk)

@@ -373,6 +373,8 @@ class FeatureSource(Iterator[Item]):
             batches.append(self._load_now(damaged))
             work.computed += damaged
             work.parts.append(len(damaged))
+            self._entries.misses += len(damaged)
+            self._entries.hits -= len(damaged)
         return batches, self._entries.index(work), records, work
 
     def _load_now(self, entries: list[int]) -> Any:

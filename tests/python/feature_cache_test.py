@@ -300,6 +300,17 @@ def test_error_of_a_sample_is_raised_in_place_of_its_batch(device):
     assert labels == list(range(SAMPLES))
 
 
+def test_sample_of_a_failed_batch_is_computed_by_a_later_batch(device):
+    data = Failing(tensors())
+    loader = torch.utils.data.DataLoader(data, batch_sampler=Listed([[0, 1], [7, 2], [3, 4], [5, 6], [8, 9], [7, 0]], 2))
+    batches = iter(pipeline(loader, encoder(device), ss.FeatureCache(key="x", **LIMITS[2]), device, plan="serial"))
+    assert next(batches)[1].tolist() == [0, 1]
+    with pytest.raises(OSError, match="sample 7"):
+        next(batches)
+    data.is_broken = False
+    assert [labels.tolist() for _, labels in batches] == [[3, 4], [5, 6], [8, 9], [7, 0]]
+
+
 def test_two_iterations_at_once_share_a_cache(device):
     cache = ss.FeatureCache()
     pipe = pipeline(torch_loader(tensors(), shuffle=False), encoder(device), cache, device)

@@ -35,6 +35,7 @@ class KeptFeatures:
             good.append(record is not None)
             if record is None:
                 self.counts["damaged"] += 1
+                self.records.pop(self.numbers[number], None)
             else:
                 into[row] = record
         return torch.tensor(good)
