@@ -25,8 +25,9 @@ from ._feature_key import (
     versions_of,
     weight_versions,
 )
+from ._feature_loading import RANDOM, CheckedCollate, Loading, NativeLoading, TorchLoading
 from ._feature_random import find_mixing, find_random
-from ._feature_source import RANDOM, CheckedCollate, FeatureSource, Loading, NativeLoading, TorchLoading
+from ._feature_source import FeatureSource
 from ._feature_stages import FeatureRun, current_modes, make_stages
 from ._order import Run, StreamOrder
 from ._stages import Stage, first_module

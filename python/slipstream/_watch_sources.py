@@ -8,7 +8,7 @@ from collections.abc import Callable
 from queue import Queue
 from typing import Any
 
-from . import _feature_source, _native, _progress, _sources
+from . import _feature_loading, _feature_source, _native, _progress, _sources
 from ._iteration import Iteration
 
 _TORCH_WORKERS = {"_data_queue", "_rcvd_idx", "_task_info", "_tasks_outstanding", "_workers"}
@@ -18,7 +18,7 @@ _AROUND: dict[type[Any], str] = {
     _sources._UntilLength: "_batches",
     _sources._ObservedIterator: "_batches",
     _feature_source.FeatureSource: "_batches",
-    _feature_source.TorchBatches: "_batches",
+    _feature_loading.TorchBatches: "_batches",
     _progress.Progress: "_source",
     _progress._Watched: "_source",
 }
