@@ -24,6 +24,7 @@ from .datasets import ConcatDataset, Dataset, PythonDataset, PythonSource, Subse
 from .image_folder import ImageFolder
 from .transforms import Compose, Transform
 
+_COMPILER_OPTIONS = ("compiler_config", "export", "_dynamic")  # attributes of what torch.compile() returns
 _LIBRARIES = ("torch.", "torchvision.", "slipstream.")
 
 
@@ -54,7 +55,10 @@ def tensor_digest(tensor: torch.Tensor) -> str:
 
 
 def module_digest(module: torch.nn.Module) -> str:
-    """Returns a digest of all parameters and buffers, also of buffers that are not saved."""
+    """Returns a digest of all parameters and buffers, also of buffers that are not saved. With TorchScript, also of the
+    code and its constants."""
+    if isinstance(module, torch.jit.ScriptModule):
+        return digest(module.save_to_buffer())
     named = [*module.named_parameters(), *module.named_buffers()]
     return digest(*(f"{name} {tensor_digest(tensor)}".encode() for name, tensor in named))
 
@@ -137,10 +141,11 @@ def describe_module(module: torch.nn.Module) -> list[Any]:
     """Returns the structure of a module and the sources of its classes, without weights."""
     inner = getattr(module, "_orig_mod", None)
     is_compiled = isinstance(inner, torch.nn.Module)
-    options = []
+    options = ""
     if is_compiled:
         context = getattr(module, "dynamo_ctx", None)
-        options = [repr(getattr(context, name, None)) for name in ("compiler_config", "export", "_dynamic")]
+        # The configuration has hundreds of values.
+        options = digest(repr([getattr(context, name, None) for name in _COMPILER_OPTIONS]).encode())
         assert inner is not None
         module = inner
     classes = {type(each) for each in module.modules()}

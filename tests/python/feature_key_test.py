@@ -270,8 +270,23 @@ def test_description_contains_values_that_a_transform_uses():
         keys.describe(object())
 
 
+class Scaled(nn.Module):
+    def __init__(self, by):
+        super().__init__()
+        self.by = by
+
+    def forward(self, x):
+        return x * self.by
+
+
+def test_scripts_with_other_code_have_other_digests():
+    first, second = (torch.jit.freeze(torch.jit.script(Scaled(by).eval())) for by in (2, 3))
+    assert keys.module_digest(first) != keys.module_digest(second)
+
+
 def test_compiled_module_has_another_key():
     module = nn.Linear(2, 2)
     assert keys.describe_module(torch.compile(module)) != keys.describe_module(module)
     assert keys.describe_module(torch.compile(module)) == keys.describe_module(torch.compile(module))
-    assert keys.describe_module(torch.compile(module)) != keys.describe_module(torch.compile(module, dynamic=True))
+    for options in ({"dynamic": True}, {"mode": "reduce-overhead"}, {"backend": "eager"}):
+        assert keys.describe_module(torch.compile(module)) != keys.describe_module(torch.compile(module, **options))
