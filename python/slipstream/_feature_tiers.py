@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import mmap
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -76,11 +78,12 @@ class PinnedMemory:
 
     def __init__(self, count: int) -> None:
         self._process = 0  # in which the memory is registered
-        self.host = torch.empty(count, dtype=torch.uint8)
+        self.host = torch.frombuffer(_map_pages(count), dtype=torch.uint8, count=count)
         code = _runtime().cudaHostRegister(self.host.data_ptr(), count, _REGISTER_PORTABLE_MAPPED)
         if int(code) == 0:
             self._process = os.getpid()
         else:
+            _clear_error()
             # PyTorch's allocator rounds the size up to a power of 2.
             self.host = torch.empty(count, dtype=torch.uint8, pin_memory=True)
         # With unified addressing, kernels use the same address as the host.
@@ -96,6 +99,22 @@ class PinnedMemory:
                 _runtime().cudaHostUnregister(self.host.data_ptr())
         except Exception:  # at the end of the process, CUDA or this module may already be gone
             pass
+
+
+def _map_pages(count: int) -> mmap.mmap:
+    """Returns memory that shares no page with other memory, because a page can be registered only once. Forked
+    processes do not get it: otherwise a write after a fork could give this process another page than the GPU has."""
+    pages = mmap.mmap(-1, count, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    pages.madvise(mmap.MADV_DONTFORK)
+    with contextlib.suppress(OSError):  # a kernel without huge pages
+        pages.madvise(mmap.MADV_HUGEPAGE)
+    return pages
+
+
+def _clear_error() -> None:
+    """Clears the error that CUDA remembers after a failed call: PyTorch reports it after its next kernel."""
+    with contextlib.suppress(RuntimeError):
+        torch.zeros(1, device="cuda")
 
 
 def _runtime() -> Any:

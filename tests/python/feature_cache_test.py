@@ -151,6 +151,35 @@ def test_long_rows_in_page_locked_memory_have_the_same_bits(device, monkeypatch)
     assert same(epochs(pipeline(torch_loader(tensors()), encoder(device), cache, device)), expected(device))
 
 
+class Runtime:
+    """Records the calls of CUDA's runtime."""
+
+    def __init__(self):
+        self.calls = []
+
+    def cudaHostRegister(self, address, size, flags):
+        self.calls.append(("register", address, size, flags))
+        return 0
+
+    def cudaHostUnregister(self, address):
+        self.calls.append(("unregister", address))
+
+
+def test_page_locked_memory_has_pages_of_its_own_until_it_is_freed(monkeypatch):
+    runtime = Runtime()
+    monkeypatch.setattr(_feature_tiers, "_runtime", lambda: runtime)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: runtime.calls.append("synchronize"))
+    memories = [_feature_tiers.PinnedMemory(100), _feature_tiers.PinnedMemory(5000)]
+    addresses = [each.host.data_ptr() for each in memories]
+    assert all(address % 4096 == 0 for address in addresses)
+    assert [each.__cuda_array_interface__["data"][0] for each in memories] == addresses
+    assert runtime.calls == [("register", addresses[0], 100, 3), ("register", addresses[1], 5000, 3)]
+    memories[1].host.fill_(7)
+    del memories[0]
+    assert runtime.calls[2:] == ["synchronize", ("unregister", addresses[0])]
+    del memories
+
+
 def test_distributed_sampler_gives_each_process_its_samples(device):
     data, found = tensors(), []
     for rank in range(2):
