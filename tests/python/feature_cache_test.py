@@ -331,7 +331,8 @@ def test_error_of_a_sample_is_raised_in_place_of_its_batch(device):
 
 def test_sample_of_a_failed_batch_is_computed_by_a_later_batch(device):
     data = Failing(tensors())
-    loader = torch.utils.data.DataLoader(data, batch_sampler=Listed([[0, 1], [7, 2], [3, 4], [5, 6], [8, 9], [7, 0]], 2))
+    listed = Listed([[0, 1], [7, 2], [3, 4], [5, 6], [8, 9], [7, 0]], 2)
+    loader = torch.utils.data.DataLoader(data, batch_sampler=listed)
     batches = iter(pipeline(loader, encoder(device), ss.FeatureCache(key="x", **LIMITS[2]), device, plan="serial"))
     assert next(batches)[1].tolist() == [0, 1]
     with pytest.raises(OSError, match="sample 7"):

@@ -5,8 +5,10 @@ import shutil
 
 import pytest
 import torch
+import torchvision
 from features import CountedModule, epochs, same
 from torch import nn
+from torchvision.transforms import v2
 
 import slipstream as ss
 
@@ -111,6 +113,37 @@ def test_edited_file_is_computed_again(photos, device, tmp_path):
 
 def features(pipe):
     return torch.cat([each.cpu() for each, _ in pipe])
+
+
+def to_floats(image):
+    return image.float()
+
+
+@pytest.mark.parametrize("part", ["whole", "subset", "joined", "native"])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_folder_in_pytorchs_loader_needs_no_key(photos, device, tmp_path, part, workers):
+    folder = tmp_path / "photos"
+    shutil.copytree(photos, folder)
+    transform = v2.Compose([v2.PILToTensor(), v2.CenterCrop(32), v2.Lambda(to_floats)])
+    data = torchvision.datasets.ImageFolder(folder, transform)
+    if part == "native":
+        data = ss.ImageFolder(folder, T.Compose([T.CenterCrop(32), FLOATS]))
+    path = data.samples[3][0] if part != "native" else os.path.join(folder, data.name(3))
+    if part == "subset":
+        data = torch.utils.data.Subset(data, range(1, 20))
+    if part == "joined":
+        data = torch.utils.data.ConcatDataset([data, torch.utils.data.Subset(data, [3])])
+    loader = torch.utils.data.DataLoader(data, 8, shuffle=True, num_workers=workers)
+    encode = pooled(device)
+    ours = ss.Pipeline(loader, [ss.Stage("encode", encode, cache="auto")], device)
+    theirs = ss.Pipeline(loader, [ss.Stage("encode", pooled(device))], device)
+    assert same(epochs(ours, 3), epochs(theirs, 3))
+    encode.sizes.clear()
+    shutil.copyfile(os.path.join(folder, "class1", os.listdir(folder / "class1")[0]), path)
+    assert same(epochs(ours, 1), epochs(theirs, 1))
+    assert encode.sizes == [8] * (1 if part != "joined" else len(encode.sizes))
+    count = 2 if part == "joined" else 1
+    assert ours.stages[0].cache.report()["changes"] == [f"{count} samples of the data set have changed"]
 
 
 def test_processes_get_their_own_samples(photos, device):
