@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -211,15 +212,33 @@ class BatchForm:
         return mapped(self._template, lambda marker: values[marker.number])
 
     def description(self) -> list[dict[str, Any]]:
-        """Returns the name, dtype and shape of the rows of each tensor."""
-        fields = []
-        for number, layout in enumerate(self.layouts):
+        """Returns the name, dtype and shape of the rows of each tensor. The name is the key or the index of the tensor
+        in the batch, such as "0" or "image.mask"."""
+        fields: list[dict[str, Any]] = []
+        for name, layout in zip(_names(self._template, ""), self.layouts, strict=True):
             if layout is not None:
+                if any(field["name"] == name for field in fields):
+                    name = f"{name}.{len(fields)}"
                 dtype = str(layout.stored).removeprefix("torch.")
-                fields.append({"name": str(number), "dtype": dtype, "shape": list(layout.shape)})
+                fields.append({"name": name, "dtype": dtype, "shape": list(layout.shape)})
                 if layout.is_scaled:
-                    fields.append({"name": f"{number}.scale", "dtype": "float32", "shape": []})
+                    fields.append({"name": f"{name}.scale", "dtype": "float32", "shape": []})
         return fields
+
+
+def _names(template: Any, prefix: str) -> Iterator[str]:
+    """Yields a name for each leaf of a template, of letters, digits, "_", "-" and "."."""
+    if isinstance(template, _Marker):
+        yield re.sub(r"[^A-Za-z0-9_.-]", "_", prefix) or "batch"
+        return
+    if isinstance(template, Mapping):
+        inner = list(template.items())
+    elif isinstance(template, list | tuple):
+        inner = list(zip(getattr(template, "_fields", range(len(template))), template, strict=True))
+    else:
+        inner = [(each.name, getattr(template, each.name)) for each in dataclasses.fields(template)]
+    for key, part in inner:
+        yield from _names(part, f"{prefix}.{key}" if prefix else str(key))
 
 
 def are_objects(tree: Any, size: int) -> bool:

@@ -1,6 +1,7 @@
 """The feature cache with a folder: later runs, damaged records, budgets, and several processes."""
 
 import threading
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from kept_features import KeptFeatures
 
 import slipstream as ss
 from slipstream import _native
+from slipstream._feature_rows import BatchForm
 
 ON_DISK = {"device_memory": 0, "pinned_memory": 0}
 
@@ -125,6 +127,23 @@ def test_slow_disk_does_not_delay_training(device, tmp_path, monkeypatch):
     cache.flush()
     disk = cache.report()["disk"]
     assert disk["records"] == 5 and disk["left_out"] == 30
+
+
+class Pair(NamedTuple):
+    left: torch.Tensor
+    right: torch.Tensor
+
+
+@pytest.mark.parametrize(("batch", "names"), [
+    (torch.zeros(2), ["batch"]),
+    ([torch.zeros(2), ["a", "b"], torch.zeros(2)], ["0", "2"]),
+    ({"image": {"a mask": torch.zeros(2)}, "pair": Pair(torch.zeros(2), torch.zeros(2))},
+     ["image.a_mask", "pair.left", "pair.right"]),
+    ({"a b": torch.zeros(2), "a_b": torch.zeros(2)}, ["a_b", "a_b.1"]),
+])
+def test_fields_are_named_by_their_keys(batch, names):
+    form = BatchForm("encode", batch, 2, [], None)
+    assert [field["name"] for field in form.description()] == names
 
 
 def test_error_of_the_disk_ends_writing_but_not_training(device, tmp_path, store, monkeypatch):
