@@ -130,12 +130,13 @@ class BatchForm:
     stage: name of the stage, for messages.
     size: number of samples in this batch.
     unchanged: leaves of the stage's input. Those that are also in its output are not features.
-    dtype: dtype in which features are stored; None: unchanged."""
+    dtype: dtype in which features are stored; None: unchanged.
+    device: device of the pipeline."""
 
     def __init__(
-        self, stage: str, batch: Any, size: int, unchanged: Sequence[Any], dtype: torch.dtype | None
+        self, stage: str, batch: Any, size: int, unchanged: Sequence[Any], dtype: torch.dtype | None, device: str
     ) -> None:
-        self._stage = stage
+        self._stage, self._device = stage, torch.device(device)
         found: list[Any] = []
         self._template = mapped(batch, lambda leaf: _mark(found, leaf), lambda tree: are_objects(tree, size))
         known = {id(each) for each in unchanged}
@@ -157,6 +158,11 @@ class BatchForm:
                 raise _native.Error(
                     f"stage '{self._stage}' has a cache, but its batch contains a sparse, nested or quantized tensor: "
                     "convert it to a dense tensor in the stage, or leave it out of the batch"
+                )
+            if leaf.device != self._device:
+                raise _native.Error(
+                    f"stage '{self._stage}' has a cache, but its batch contains a tensor on {leaf.device}, and the "
+                    f"pipeline runs on {self._device}: move it to that device in the stage"
                 )
             if leaf.dim() == 0 or leaf.shape[0] != size:
                 raise _native.Error(

@@ -105,7 +105,7 @@ class _CachedStage(_PartialStage):
         for batch, count in zip(batches, counts, strict=True):
             made = self._apply(batch, run, len(batches) == 1)
             if entries.form is None:
-                entries.form = BatchForm(self.name, made, run.size, leaves(batch), run.dtype)
+                entries.form = BatchForm(self.name, made, run.size, leaves(batch), run.dtype, self._device)
             computed.append([rows[:count] for rows in entries.form.rows(made, run.size)])
         return entries.finish(work, computed, records)
 

@@ -142,7 +142,7 @@ class Pair(NamedTuple):
     ({"a b": torch.zeros(2), "a_b": torch.zeros(2)}, ["a_b", "a_b.1"]),
 ])
 def test_fields_are_named_by_their_keys(batch, names):
-    form = BatchForm("encode", batch, 2, [], None)
+    form = BatchForm("encode", batch, 2, [], None, "cpu")
     assert [field["name"] for field in form.description()] == names
 
 

@@ -250,6 +250,17 @@ def test_batch_without_a_row_for_each_sample_is_refused(batch, message):
         next(iter(ss.Pipeline(loader, [stage(ss.FeatureCache(key="x"))], "cpu")))
 
 
+class Elsewhere(nn.Module):
+    def forward(self, x):
+        return x.to("meta")
+
+
+def test_features_on_another_device_are_refused():
+    pipe = pipeline(torch_loader(tensors()), Elsewhere().eval(), "auto", "cpu")
+    with pytest.raises(ss.Error, match="tensor on meta, and the pipeline runs on cpu"):
+        next(iter(pipe))
+
+
 def test_rows_of_other_shapes_are_refused():
     samples = [(torch.ones(3, 8, 8 if i < 10 else 9), i) for i in range(20)]
     pipe = ss.Pipeline(torch.utils.data.DataLoader(samples, 5), [stage()], "cpu")
