@@ -131,9 +131,9 @@ class FeatureCache:
             if each.folder is not None:
                 each.folder.flush()
 
-    def _entries_for(self, key: str, count: int, device: torch.device) -> Entries:
-        """Returns the entries with this key."""
-        known = f"{device} {key}"
+    def _entries_for(self, key: str, selection: int, count: int, device: torch.device) -> Entries:
+        """Returns the entries with this key for a selection of samples."""
+        known = f"{device} {selection} {key}"
         if known not in self._entries:
 
             def open_disk(form: BatchForm) -> FeatureFolder:

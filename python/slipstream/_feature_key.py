@@ -230,8 +230,13 @@ class DatasetIdentity:
 
 def identify(dataset: Any, key: str | None) -> DatasetIdentity:
     """Returns the identity of a data set. Raises NeedsKey if there is none, unless there is a key."""
+    kind = type(dataset)
+    if kind is torch.utils.data.Subset:
+        return identify(dataset.dataset, key).selected(dataset.indices)
+    if kind is torch.utils.data.ConcatDataset:
+        return _joined([identify(each, key) for each in dataset.datasets])
     try:
-        return _identify(dataset)
+        return _identify_ours(dataset, key) if isinstance(dataset, Dataset) else _identify(dataset)
     except NeedsKey:
         if key is None:
             raise
@@ -240,12 +245,6 @@ def identify(dataset: Any, key: str | None) -> DatasetIdentity:
 
 def _identify(dataset: Any) -> DatasetIdentity:
     kind = type(dataset)
-    if isinstance(dataset, Dataset):
-        return _identify_ours(dataset)
-    if kind is torch.utils.data.Subset:
-        return _identify(dataset.dataset).selected(dataset.indices)
-    if kind is torch.utils.data.ConcatDataset:
-        return _joined([_identify(each) for each in dataset.datasets])
     if kind is torch.utils.data.TensorDataset:
         digests = [tensor_digest(each) for each in dataset.tensors]
         return DatasetIdentity(digests, range(len(dataset)), tensors=dataset.tensors)
@@ -258,17 +257,17 @@ def _identify(dataset: Any) -> DatasetIdentity:
     raise NeedsKey(f"the data set is a {kind.__qualname__}, whose samples have no name, size and time of a file")
 
 
-def _identify_ours(dataset: Dataset) -> DatasetIdentity:
+def _identify_ours(dataset: Dataset, key: str | None) -> DatasetIdentity:
     transform = describe(Compose._wrap(dataset.transform))
     if isinstance(dataset, ConcatDataset):
-        inner = _joined([_identify(each) for each in dataset._arguments[0]])
+        inner = _joined([identify(each, key) for each in dataset._arguments[0]])
     elif isinstance(dataset, Subset):
         whole, indices = dataset._arguments
-        inner = _identify(whole).selected(indices)
+        inner = identify(whole, key).selected(indices)
     elif isinstance(dataset, PythonDataset):
         source = dataset._native
         assert isinstance(source, PythonSource)
-        inner = _identify(source.source)
+        inner = identify(source.source, key)
     elif isinstance(dataset, ImageFolder):
         files = [(os.path.join(dataset.root, dataset.name(i)), dataset.label(i)) for i in range(len(dataset))]
         inner = DatasetIdentity([describe(each) for each in dataset._arguments[1:]], file_digests(files), files)
@@ -278,10 +277,16 @@ def _identify_ours(dataset: Dataset) -> DatasetIdentity:
 
 
 def _joined(parts: Sequence[DatasetIdentity]) -> DatasetIdentity:
+    """Returns the identity of the samples of all parts. Samples that are not files are identified by their indices,
+    which are the same in each part, so the number of the part is added."""
     files = None
     if all(part.files is not None for part in parts):
         files = [file for part in parts for file in part.files or ()]
-    samples = [sample for part in parts for sample in part.samples]
+    samples = [
+        sample if part.files is not None else number_digest(number, sample)
+        for number, part in enumerate(parts)
+        for sample in part.samples
+    ]
     tensors = [tensor for part in parts for tensor in part.tensors]
     return DatasetIdentity([part.common for part in parts], samples, files, tensors)
 

@@ -13,6 +13,7 @@ from ._checks import to_index
 from ._feature_cache import FeatureCache
 from ._feature_entries import Entries
 from ._feature_key import (
+    DatasetIdentity,
     NeedsKey,
     changed_parts,
     describe_collate,
@@ -21,6 +22,7 @@ from ._feature_key import (
     file_digests,
     identify,
     module_digest,
+    number_digest,
     to_text,
     versions_of,
     weight_versions,
@@ -75,11 +77,12 @@ class CachedPart:
         self._samples = len(loader.dataset)
         self._loading: Loading | None = None
         self._weights: list[tuple[Any, str]] = [((), "")] * len(self._computing)
-        self._identity: Any = None
         self._parts: dict[str, Any] = {}
         self._entries: Entries | None = None
         self._digests: Sequence[int] = ()
-        self._checked_key()
+        self._identity = self._identify()
+        # Rows in memory are found by the positions of samples, so pipelines share them only if all samples are equal.
+        self._selection = number_digest(*self._identity.samples)
 
     def _refuse_stages(self) -> None:
         for stage in self._computing:
@@ -104,14 +107,14 @@ class CachedPart:
         if self.cache.versions == 1 and (name := find_random(self._loader.dataset)):
             raise _native.Refused(RANDOM.format(what=f"the data set has the random transform {name}"))
 
-    def _checked_key(self) -> None:
-        """Raises Refused if the key cannot be made, before anything is read for it."""
+    def _identify(self) -> DatasetIdentity:
+        """Returns the identity of the data set. Raises Refused if the key of the cache cannot be made."""
         key = self.cache.key
         try:
             for stage in self._computing:
                 describe_stage(stage, key)
             describe_collate(self._loader.collate_fn, key)
-            self._identity = identify(self._loader.dataset, key)
+            return identify(self._loader.dataset, key)
         except NeedsKey as reason:
             raise _native.Refused(
                 f"the feature cache of stage '{self._name}' needs a key: {reason}. Remedy: "
@@ -120,7 +123,7 @@ class CachedPart:
 
     def begin(self, epoch: int) -> FeatureSource:
         """Begins an iteration over an epoch."""
-        loading = self._loading = self._loading or self._make_loading(self._size)
+        loading = self._loading = self._loading or self._make_loading()
         entries = self._current_entries()
         entries.begin_epoch(self._digests)
         if entries.stored == entries.count:
@@ -135,11 +138,11 @@ class CachedPart:
         assert isinstance(self._loading, NativeLoading) and self._loading.run is not None
         return self._loading.run, CachedReading(source)
 
-    def _make_loading(self, size: int) -> Loading:
+    def _make_loading(self) -> Loading:
         cache, loader = self.cache, self._loader
         if isinstance(loader, DataLoader):
-            return NativeLoading(loader, size, self._listing)
-        return TorchLoading(loader, size, cache.seed, cache.versions > 1)
+            return NativeLoading(loader, self._size, self._listing)
+        return TorchLoading(loader, self._size, cache.seed, cache.versions > 1)
 
     def _listing(self, batch_sampler: Any) -> DataLoader:
         loader: DataLoader = self._loader
@@ -149,10 +152,10 @@ class CachedPart:
     def _current_entries(self) -> Entries:
         """Returns the entries for the present key. Entries of another key that this pipeline used are dropped."""
         if self._identity.tensor_versions != versions_of(self._identity.tensors):
-            self._identity, self._digests = identify(self._loader.dataset, self.cache.key), ()
+            self._identity = identify(self._loader.dataset, self.cache.key)
         before, self._parts = self._parts, self._key_parts()
         entries = self.cache._entries_for(
-            to_text(self._parts), self._samples * self.cache.versions, torch.device(self._device)
+            to_text(self._parts), self._selection, self._samples * self.cache.versions, torch.device(self._device)
         )
         if self._entries is not None and self._entries is not entries:
             self.cache._drop(self._entries, f"changed: {', '.join(changed_parts(before, self._parts))}")
@@ -194,7 +197,7 @@ class CachedPart:
         if before and before is not self._digests and before != self._digests:
             changed = [i for i, (old, new) in enumerate(zip(before, self._digests, strict=True)) if old != new]
             entries.forget([i + version * self._samples for i in changed for version in range(self.cache.versions)])
-            self.cache._changes.append(f"{len(changed)} samples of the data set have changed")
+            self.cache._changes.append(f"changed samples of the data set: {len(changed)}")
 
 
 def _batch_size(loader: Any) -> int:

@@ -185,6 +185,19 @@ def test_changed_tensors_of_the_data_set_drop_entries(device):
     assert pipe.stages[0].cache.report()["changes"] == ["changed: data set"]
 
 
+def test_changed_sample_of_a_list_is_computed_again(device):
+    data = [(image, int(label)) for image, label in tensors(10)]
+    encode = CountedModule(encoder(device)).eval()
+    pipe = pipeline(torch_loader(data, shuffle=False), encode, "auto", device)
+    epochs(pipe, 2)
+    encode.sizes.clear()
+    data[3][0].add_(1)
+    plain = pipeline(torch_loader(data, shuffle=False), encode.module, None, device)
+    assert same(epochs(pipe, 2), epochs(plain, 2))
+    assert encode.sizes == [5]
+    assert pipe.stages[0].cache.report()["changes"] == ["changed samples of the data set: 1"]
+
+
 @pytest.mark.parametrize("sampler", [[3, 40], [-1, 2], ["a", "b"]])
 def test_samples_that_are_no_indices_are_refused(sampler):
     loader = torch.utils.data.DataLoader(tensors(), 2, sampler=sampler)
@@ -219,6 +232,31 @@ def test_shared_cache_keeps_entries_of_different_stages_apart(device):
     assert same(epochs(pipeline(torch_loader(tensors()), again.module, cache, device), 1),
                 epochs(pipeline(torch_loader(tensors()), encoder(device), None, device), 1))
     assert cache.report()["misses"] == 70 + 2  # samples that drop_last left out
+
+
+@pytest.mark.parametrize("make", [tensors, lambda samples: Images()])
+def test_parts_of_a_data_set_with_one_cache_are_kept_apart(device, make):
+    data, cache = make(20), ss.FeatureCache(key="x")
+    parts = [torch.utils.data.Subset(data, range(10)), torch.utils.data.Subset(data, range(10, 20))]
+    pipes = [pipeline(torch_loader(each, shuffle=False), encoder(device), cache, device) for each in parts]
+    plain = [pipeline(torch_loader(each, shuffle=False), encoder(device), None, device) for each in parts]
+    for _ in range(2):
+        for ours, theirs in zip(pipes, plain, strict=True):
+            assert same(epochs(ours, 1), epochs(theirs, 1))
+
+
+@pytest.mark.parametrize("data", [
+    torch.utils.data.ConcatDataset([tensors(5), tensors(7)]), torch.utils.data.ConcatDataset([Images(), Images()]),
+    torch.utils.data.Subset(Images(), [3, 1, 4]), ss.ConcatDataset([Images(), ss.Subset(Images(), [2, 3])])])
+def test_samples_of_a_data_set_have_different_digests(data):
+    identity = keys.identify(data, "x")
+    assert len(set(identity.samples)) == len(data) == len(identity.samples)
+
+
+def test_subset_has_the_digests_of_its_samples():
+    whole = keys.identify(tensors(9), None)
+    part = keys.identify(torch.utils.data.Subset(tensors(9), [3, 1]), None)
+    assert part.samples == [whole.samples[3], whole.samples[1]]
 
 
 def test_autocast_is_part_of_the_key(device):

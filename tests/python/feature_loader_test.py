@@ -108,7 +108,7 @@ def test_edited_file_is_computed_again(photos, device, tmp_path):
     assert [i for i in range(50) if not torch.equal(before[i], after[i])] == [3]
     assert torch.equal(after[3], after[30])
     assert torch.equal(features(pipe), after)
-    assert pipe.stages[0].cache.report()["changes"] == ["1 samples of the data set have changed"]
+    assert pipe.stages[0].cache.report()["changes"] == ["changed samples of the data set: 1"]
 
 
 def features(pipe):
@@ -143,7 +143,7 @@ def test_folder_in_pytorchs_loader_needs_no_key(photos, device, tmp_path, part, 
     assert same(epochs(ours, 1), epochs(theirs, 1))
     assert encode.sizes == [8] * (1 if part != "joined" else len(encode.sizes))
     count = 2 if part == "joined" else 1
-    assert ours.stages[0].cache.report()["changes"] == [f"{count} samples of the data set have changed"]
+    assert ours.stages[0].cache.report()["changes"] == [f"changed samples of the data set: {count}"]
 
 
 def test_processes_get_their_own_samples(photos, device):
