@@ -8,6 +8,7 @@ import hashlib
 import inspect
 import json
 import os
+import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -186,18 +187,49 @@ def describe_stage(stage: Stage, key: str | None) -> dict[str, Any]:
     }
 
 
+_backends: Any = torch.backends
+# PyTorch has an older and a newer interface for the precision of float32, and refuses to read the one if the other is
+# used.
+_PRECISIONS: tuple[Callable[[], Any], ...] = (
+    torch.get_float32_matmul_precision,
+    lambda: _backends.cudnn.allow_tf32,
+    lambda: _backends.cudnn.conv.fp32_precision,
+    lambda: _backends.cuda.matmul.fp32_precision,
+)
+
+
+def _setting(get: Callable[[], Any]) -> Any:
+    try:
+        return get()
+    except (AttributeError, RuntimeError):
+        return None
+
+
 def describe_settings(device: str) -> dict[str, Any]:
     """Returns the settings of PyTorch on which the bits of a result depend, and the versions of the libraries."""
-    backends: Any = torch.backends
     is_cuda = device.startswith("cuda")
-    return {
+    libraries = {name: getattr(sys.modules.get(name), "__version__", "") for name in ("slipstream", "torchvision", "PIL")}
+    described = libraries | {
         "torch": torch.__version__,
         "device": torch.cuda.get_device_name(device) if is_cuda else "cpu",
         "deterministic": torch.are_deterministic_algorithms_enabled(),
-        "cudnn": [backends.cudnn.benchmark, backends.cudnn.deterministic] if is_cuda else [],
-        "precision": torch.get_float32_matmul_precision(),
+        "precision": [_setting(get) for get in _PRECISIONS],
         "dtype": str(torch.get_default_dtype()),
     }
+    if not is_cuda:
+        return described | {"threads": torch.get_num_threads()}
+    cudnn, cuda, matmul = _backends.cudnn, _backends.cuda, _backends.cuda.matmul
+    return described | {
+        "cudnn": [cudnn.enabled, cudnn.benchmark, cudnn.deterministic],
+        "matmul": [matmul.allow_fp16_reduced_precision_reduction, matmul.allow_bf16_reduced_precision_reduction],
+        "attention": [cuda.flash_sdp_enabled(), cuda.mem_efficient_sdp_enabled(), cuda.math_sdp_enabled()],
+    }
+
+
+def describe_decoding(loader: Any) -> Any:
+    """Returns the arguments of a slipstream.DataLoader that may change pixels."""
+    arguments = loader._arguments
+    return [bool(arguments.scaled_decoding), dict(arguments.wire or {})]
 
 
 class DatasetIdentity:

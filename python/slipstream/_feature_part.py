@@ -17,6 +17,7 @@ from ._feature_key import (
     NeedsKey,
     changed_parts,
     describe_collate,
+    describe_decoding,
     describe_settings,
     describe_stage,
     file_digests,
@@ -172,6 +173,7 @@ class CachedPart:
             "key": self.cache.key,
             "autocast": current_modes(self._device),
             "data set": self._identity.common,
+            "decoding": describe_decoding(self._loader) if isinstance(self._loader, DataLoader) else None,
             "collate_fn": describe_collate(self._loader.collate_fn, self.cache.key),
         }
         for number, stage in enumerate(self._computing):

@@ -166,13 +166,24 @@ def test_weights_written_with_the_same_values_keep_entries(device):
     assert changed_by(lambda module: module[0].weight.copy_(module[0].weight.clone()), device) == (0, [])
 
 
-def test_changed_setting_of_pytorch_drops_entries():
-    before = torch.get_float32_matmul_precision()
+@pytest.mark.parametrize(("get", "set_to", "value", "part"), [
+    (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "high", "precision"),
+    (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms, True, "deterministic"),
+    (torch.get_num_threads, torch.set_num_threads, 3, "threads"),
+])
+def test_changed_setting_of_pytorch_drops_entries(get, set_to, value, part):
+    before = get()
     try:
-        computed, changes = changed_by(lambda module: torch.set_float32_matmul_precision("high"))
+        computed, changes = changed_by(lambda module: set_to(value))
     finally:
-        torch.set_float32_matmul_precision(before)
-    assert (computed, changes) == (2, ["changed: precision"])
+        set_to(before)
+    assert (computed, changes) == (2, [f"changed: {part}"])
+
+
+def test_settings_of_a_gpu_are_in_the_key(device):
+    described = keys.describe_settings(f"{device}:0" if device == "cuda" else device)
+    assert described["slipstream"] == ss.__version__
+    assert ("cudnn" in described) == ("attention" in described) == (device == "cuda")
 
 
 def test_changed_tensors_of_the_data_set_drop_entries(device):

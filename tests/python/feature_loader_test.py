@@ -146,6 +146,13 @@ def test_folder_in_pytorchs_loader_needs_no_key(photos, device, tmp_path, part, 
     assert ours.stages[0].cache.report()["changes"] == [f"changed samples of the data set: {count}"]
 
 
+def test_decoding_is_part_of_the_key(photos, device):
+    cache = ss.FeatureCache()
+    for scaled in (False, True):
+        epochs(make(photos, device, cache, T.Resize((32, 32)), scaled_decoding=scaled)[0], 1)
+    assert cache.report()["misses"] == 100
+
+
 def test_processes_get_their_own_samples(photos, device):
     found = []
     for rank in range(2):
