@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import hashlib
+import importlib.metadata
 import inspect
 import json
 import os
@@ -198,6 +199,15 @@ _PRECISIONS: tuple[Callable[[], Any], ...] = (
 )
 
 
+@functools.cache
+def _installed_version(library: str) -> str:
+    """Returns the version of a library, whether or not it has been imported yet; "" if it is not installed."""
+    try:
+        return importlib.metadata.version(library)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
 def _setting(get: Callable[[], Any]) -> Any:
     try:
         return get()
@@ -208,8 +218,10 @@ def _setting(get: Callable[[], Any]) -> Any:
 def describe_settings(device: str) -> dict[str, Any]:
     """Returns the settings of PyTorch on which the bits of a result depend, and the versions of the libraries."""
     is_cuda = device.startswith("cuda")
-    libraries = {name: getattr(sys.modules.get(name), "__version__", "") for name in ("slipstream", "torchvision", "PIL")}
-    described = libraries | {
+    described = {
+        "slipstream": sys.modules["slipstream"].__version__,
+        "torchvision": _installed_version("torchvision"),
+        "pillow": _installed_version("pillow"),
         "torch": torch.__version__,
         "device": torch.cuda.get_device_name(device) if is_cuda else "cpu",
         "deterministic": torch.are_deterministic_algorithms_enabled(),
