@@ -6,9 +6,9 @@ import logging
 import math
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -19,20 +19,6 @@ _log = logging.getLogger("slipstream")
 _READS_AT_ONCE = 2  # batches
 _THREADS_OF_A_READ = 4
 _MOST_UNWRITTEN_BYTES = 1 << 30  # in host memory; further rows are not written, and are computed again in a later epoch
-
-
-class Store(Protocol):
-    """The records on disk: slipstream._native.FeatureStore."""
-
-    @property
-    def record_bytes(self) -> int: ...
-    def find(self, entries: torch.Tensor, /) -> torch.Tensor: ...
-    def read(self, numbers: torch.Tensor, into: torch.Tensor, threads: int, /) -> torch.Tensor: ...
-    def write(self, entries: torch.Tensor, samples: torch.Tensor, records: torch.Tensor, /) -> int: ...
-    def refresh(self) -> int: ...
-    def filling_ended(self) -> str: ...
-    def stats(self) -> dict[str, int]: ...
-    def close(self) -> None: ...
 
 
 class Reading:
@@ -56,7 +42,7 @@ class FeatureFolder:
     is_pinned: whether records are read into page-locked memory."""
 
     def __init__(
-        self, store: Store, layouts: Sequence[RowLayout | None], samples: int, is_pinned: bool
+        self, store: _native.FeatureStore, layouts: Sequence[RowLayout | None], samples: int, is_pinned: bool
     ) -> None:
         self._store, self._samples, self._is_pinned = store, samples, is_pinned
         self._layouts = [layout for layout in layouts if layout is not None]
@@ -173,6 +159,5 @@ def open_folder(
             "a feature cache with a folder keeps tensors, but the batch contains a list of Python objects, such as "
             "names: leave it out of the batch, or leave out the folder"
         )
-    make: Callable[[bytes, str, str, int | None], Store] = getattr(_native, "FeatureStore")  # noqa: B009
-    store = make(os.fsencode(folder), key, description, budget)
+    store = _native.FeatureStore(os.fsencode(folder), key, description, budget)
     return FeatureFolder(store, layouts, samples, device.type == "cuda")
