@@ -119,3 +119,6 @@ class _RandomGuard:
     def restore(self) -> list[str]:
         self._states.restore()
         return []
+
+    def restore_tensors(self) -> list[str]:
+        return self.restore()

@@ -61,6 +61,18 @@ class StateGuard:
 
         Returns a sentence that names what could not be restored and one that names what changed and is not restored;
         [] if there is neither."""
+        failed, changed = self._restore()
+        return [*failed, *_sentence("changed by the step or the data set, and not restored: ", changed)]
+
+    def restore_tensors(self) -> list[str]:
+        """Restores all saved state after work that ran no Python, such as the replay of a CUDA graph. Other threads may
+        have changed Python values meanwhile; these are not reported.
+
+        Returns a sentence that names what could not be restored, or []. If nothing was changed, this writes nothing,
+        and the result says whether restore_tensors() will succeed later."""
+        return self._restore()[0]
+
+    def _restore(self) -> tuple[list[str], list[str]]:
         failed: list[str] = []
         changed: dict[type, list[str]] = {}
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
@@ -73,8 +85,7 @@ class StateGuard:
                 if isinstance(record, kind):
                     _try(lambda record=record: seen.extend(record.restore()), record.name, failed)  # type: ignore[misc]
         _try(self._generators.restore, "random generators", failed)
-        return [*_sentence("not restored, because restoring failed: ", failed),
-                *_sentence("changed by the step or the data set, and not restored: ", sum(changed.values(), []))]  # fmt: skip
+        return _sentence("not restored, because restoring failed: ", failed), sum(changed.values(), [])
 
     def _take_all(self, roots: list[tuple[str, Any]], leaves: tuple[type, ...], generators: list[Any]) -> None:
         for held in walk(roots, leaves, lambda each: _is_searched(each) or issubclass(type(each), Wrapper)):

@@ -96,6 +96,11 @@ class Guard(Protocol):
         """Restores the state. Returns sentences about what could not be restored."""
         ...
 
+    def restore_tensors(self) -> list[str]:
+        """Restores the state after a replay, which runs no Python. Returns sentences about what could not be
+        restored."""
+        ...
+
 
 class CapturedStep(Wrapper):
     """The result of capture(). One thread may call it.
@@ -513,24 +518,31 @@ class CapturedStep(Wrapper):
         """Replays a graph, restores the state before, and runs the step. Returns the results of the step, which must
         be those of the graph."""
         guard = self._guard()
+        if problems := guard.restore_tensors():
+            # Nothing has changed yet, so this replay counts. After a replay it would be too late to find out.
+            self._stop_comparing(call, problems)
+            return self._replay(graph, tensors)
         before = {name: cloned(each) for name, each in self._state.values().items()}
         args, kwargs = with_tensors((args, kwargs), [each.clone() for each in tensors])
-        result = self._replay(graph, tensors)
-        replayed = {name: cloned(each) for name, each in self._values(result).items()}
-        problems, again = guard.restore(), None
+        replayed = self._copied_values(self._replay(graph, tensors))
+        problems, again = guard.restore_tensors(), None
         if not problems and not are_results_reproducible():
-            again = {name: cloned(each) for name, each in self._values(self._replay(graph, tensors)).items()}
-            guard.restore()
-        if problems:
-            call.checks = 0
-            self._say(f"{self._name()} is not compared with its graph: {problems[0]}")
-            return result
+            again = self._copied_values(self._replay(graph, tensors))
+            problems = guard.restore_tensors()
         result = self._run(args, kwargs)
-        eager = self._values(result)
-        if name := find_difference(before, eager, replayed, again):
+        if problems:
+            self._stop_comparing(call, problems)
+        elif name := find_difference(before, self._values(result), replayed, again):
             call.is_eager = True
             self._report_difference(name)
         return result
+
+    def _stop_comparing(self, call: CallRecord, problems: list[str]) -> None:
+        call.checks = 0
+        self._say(f"{self._name()} is not compared with its graph: {problems[0]}")
+
+    def _copied_values(self, result: Any) -> dict[str, torch.Tensor]:
+        return {name: cloned(each) for name, each in self._values(result).items()}
 
     def _report_difference(self, name: str) -> None:
         raise _native.Error(
