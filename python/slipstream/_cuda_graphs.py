@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import linecache
 import os
+import sys
 import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -161,6 +162,20 @@ class CudaGraphs:
             self._last = stream
 
 
+def calling_line() -> str:
+    """Returns the path, number and text of the user's line that is running; "" if there is none."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename.startswith(_LIBRARIES):
+        if frame.f_back is None:
+            return ""
+        frame = frame.f_back
+    return _line(frame.f_code.co_filename, frame.f_lineno)
+
+
+def _line(path: str, number: int) -> str:
+    return f"{path}:{number}: {linecache.getline(path, number).strip()}"
+
+
 def describe_failure(error: BaseException) -> str:
     """Returns a sentence about an exception that a function raised while it was captured: the operation, the line of
     the user's code, and the message."""
@@ -177,8 +192,6 @@ def describe_failure(error: BaseException) -> str:
     if not own:
         return message
     frame, line = own[-1]
-    path = frame.f_code.co_filename
-    text = linecache.getline(path, line).strip()
     inner = frames[-1][0].f_code
     called = "" if inner is frame.f_code else f", in {inner.co_name}()"
-    return f"{path}:{line}: {text}{called}: {message}"
+    return f"{_line(frame.f_code.co_filename, line)}{called}: {message}"

@@ -18,11 +18,13 @@ import torch
 _MOST_DEEP = 6
 _MOST_OBJECTS = 10_000
 MOST_ELEMENTS = 256  # elements of a container that are searched; longer containers usually hold data, not state
+_MOST_TENSORS = 4096  # the same for a container of tensors, such as averages of all weights
 _HOLD_NOTHING = (torch.Tensor, str, bytes, bytearray, int, float, complex, type(None), type, types.ModuleType)
-_SEQUENCES = (list, tuple, collections.deque)
+_SEQUENCES = (list, tuple, set, frozenset, collections.deque)
 # Globals of these libraries are not searched, because they are not state of the user's program.
 _LIBRARIES = {"torch", "torchvision", "numpy", "slipstream", *sys.stdlib_module_names}
-_OF_MODULES = tuple(vars(torch.nn.Module()))  # attributes that every module has, such as _parameters
+OF_MODULES = tuple(vars(torch.nn.Module()))  # attributes that every module has, such as _parameters
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 _NAME_GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL")
 
 
@@ -117,7 +119,10 @@ def _named(holder: Any, name: str, kinds: tuple[type, ...]) -> Iterator[tuple[st
     if issubclass(type(holder), torch.nn.Module):
         for each in modules_in(holder):
             own = vars(each).items()
-            yield from [(prefix + key, value) for key, value in list(own) if key not in _OF_MODULES]
+            yield from [(prefix + key, value) for key, value in list(own) if key not in OF_MODULES]
+            hooks = [vars(each).get(key) for key in _HOOKS]
+            called = [hook for hooks_of_kind in hooks if isinstance(hooks_of_kind, dict) for hook in hooks_of_kind.values()]
+            yield from [(f"{prefix}hook {i}", hook) for i, hook in enumerate(called)]
         return
     if issubclass(type(holder), dict):
         yield from _elements(name, dict.items(holder))
@@ -142,7 +147,11 @@ def _named(holder: Any, name: str, kinds: tuple[type, ...]) -> Iterator[tuple[st
 
 
 def _elements(name: str, pairs: Any) -> Iterator[tuple[str, Any]]:
-    for number, (key, each) in enumerate(itertools.islice(pairs, MOST_ELEMENTS)):
+    are_tensors = True
+    for number, (key, each) in enumerate(itertools.islice(pairs, _MOST_TENSORS)):
+        are_tensors = are_tensors and issubclass(type(each), torch.Tensor)
+        if number >= MOST_ELEMENTS and not are_tensors:
+            return
         yield f"{name}[{key!r}]" if type(key) in (int, str) else f"{name}[key {number}]", each
 
 
@@ -260,5 +269,7 @@ def own_dict(holder: Any) -> dict[str, Any] | None:
     """Returns `__dict__`, or None if there is none or if a property computes it."""
     classes = type(holder).__mro__
     own = next((vars(each)["__dict__"] for each in classes if "__dict__" in vars(each)), None)
-    found = own.__get__(holder) if isinstance(own, types.GetSetDescriptorType) else None
+    # types.SimpleNamespace has a member descriptor.
+    kinds = types.GetSetDescriptorType | types.MemberDescriptorType
+    found = own.__get__(holder) if isinstance(own, kinds) else None
     return found if type(found) is dict else None

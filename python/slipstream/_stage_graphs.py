@@ -50,7 +50,7 @@ class StageGraphs(CapturedStep):
             self._renew()
 
     def _make_state(self) -> StepState:
-        return _StageState(self._step, self._device)
+        return _StageState(self._step, self._device, self._module is None)
 
     def _make_graphs(self) -> _cuda_graphs.Graphs | None:
         return _cuda_graphs.make_graphs(self._device, (), uses_default_generator=False)
@@ -99,15 +99,18 @@ class StageGraphs(CapturedStep):
 class _StageState(StepState):
     """The modules of a stage, which do not change."""
 
-    def __init__(self, function: Callable[..., Any], device: torch.device) -> None:
+    def __init__(self, function: Callable[..., Any], device: torch.device, is_restored: bool) -> None:
         super().__init__(function, (), ())
-        self.device = device
+        self.device, self._is_restored = device, is_restored
 
     def is_empty(self) -> bool:
         return False  # a function of the batch alone gets a graph, too
 
     def values(self) -> dict[str, torch.Tensor]:
         return {}
+
+    def restored(self) -> list[torch.Tensor]:
+        return list(super().values().values()) if self._is_restored else []
 
 
 class _RandomGuard:

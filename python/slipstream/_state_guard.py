@@ -88,7 +88,7 @@ class StateGuard:
         return _sentence("not restored, because restoring failed: ", failed), sum(changed.values(), [])
 
     def _take_all(self, roots: list[tuple[str, Any]], leaves: tuple[type, ...], generators: list[Any]) -> None:
-        for held in walk(roots, leaves, lambda each: _is_searched(each) or issubclass(type(each), Wrapper)):
+        for held in walk(roots, leaves, lambda each: is_searched(each) or issubclass(type(each), Wrapper)):
             self._take(held.name, held.content, generators)
 
     def _take(self, name: str, each: Any, generators: list[Any]) -> None:
@@ -103,7 +103,7 @@ class StateGuard:
         elif isinstance(each, io.IOBase):
             if not each.closed and each.seekable() and not each.writable():
                 self._add(each, _Position(name, each))
-        elif not issubclass(type(each), _DATA) and _is_searched(each):
+        elif not issubclass(type(each), _DATA) and is_searched(each):
             for callee in callees(each):
                 self._observe(name, callee)
 
@@ -274,7 +274,7 @@ class _Observed:
     def __init__(self, name: str, each: Any) -> None:
         self.name, self._each = name, each
         self._elements = _elements(each)
-        self._slots = [(place, holder, key, holder.get(key, _MISSING)) for place, holder, key in _slots(name, each)]
+        self._slots = [(place, holder, key, holder.get(key, _MISSING)) for place, holder, key in variables(name, each)]
         self._held = own_dict(each)
 
     def restore(self) -> list[str]:
@@ -284,7 +284,7 @@ class _Observed:
         added = [(f"{self.name}.{key}", self._held, key, _MISSING) for key in new]
         for place, holder, key, value in [*self._slots, *added]:
             now = holder.get(key, _MISSING)  # type: ignore[union-attr]
-            if _is_same(value, now):
+            if is_same(value, now):
                 continue
             if _is_state(value) or _is_state(now):
                 _put(holder, key, value)
@@ -304,7 +304,7 @@ class _Observed:
                     self._each[key] = value
             now = _elements(self._each)
         values = zip(*(each.values() if is_mapping else each for each in (before, now)), strict=False)  # type: ignore[union-attr]
-        if len(before) == len(now) and all(_is_same(a, b) for a, b in values):
+        if len(before) == len(now) and all(is_same(a, b) for a, b in values):
             return []
         size = f", {len(before)} to {len(now)} elements" if len(before) != len(now) else ""
         return [f"'{self.name}' ({type(self._each).__name__}{size})"]
@@ -332,7 +332,7 @@ class _Cell(dict[str, Any]):
         del self._cell.cell_contents
 
 
-def _slots(name: str, each: Any) -> list[tuple[str, dict[str, Any], str]]:
+def variables(name: str, each: Any) -> list[tuple[str, dict[str, Any], str]]:
     """Returns the variables of a function, or the attributes of an object: the name of each, and the mapping and key
     that contain its value."""
     held = own_dict(each) or {}
@@ -376,11 +376,11 @@ def _is_changed(before: dict[Any, Any] | list[Any], now: dict[Any, Any] | list[A
     return any(a is not b for a, b in zip(before, now, strict=True))
 
 
-def _is_same(a: Any, b: Any) -> bool:
+def is_same(a: Any, b: Any) -> bool:
     if a is b:
         return True
     if type(a) is tuple and type(b) is tuple and len(a) == len(b):
-        return all(map(_is_same, a, b))
+        return all(map(is_same, a, b))
     return type(a) is type(b) and isinstance(a, PLAIN) and bool(a == b)
 
 
@@ -388,7 +388,8 @@ def _is_state(each: Any) -> bool:
     return issubclass(type(each), (torch.Tensor, *STATEFUL, *_trees.array_kinds(), *generator_kinds()))
 
 
-def _is_searched(each: Any) -> bool:
+def is_searched(each: Any) -> bool:
+    """Returns true if the objects that an object refers to may be state of the program of the user."""
     if issubclass(type(each), (torch.nn.Module, torch.optim.Optimizer)):
         return True
     name = type(each).__module__

@@ -106,6 +106,14 @@ class StepState:
 
     def changed(self) -> str:
         """Returns a sentence that describes what was replaced since this object was created; "" if nothing was."""
+        if change := self.replaced():
+            return change
+        if name := self._variables.changed():
+            return f"'{name}' refers to another object"
+        return ""
+
+    def replaced(self) -> str:
+        """Does the same as changed(), but ignores variables."""
         # This runs in each call, so it loops over hundreds of tensors in C.
         if list(map(_address, self._tensors)) != self._addresses:
             pairs = zip(self._named, self._addresses, strict=True)
@@ -116,8 +124,6 @@ class StepState:
         for each in self._optimizers:
             if change := each.changed():
                 return change
-        if name := self._variables.changed():
-            return f"'{name}' refers to another object"
         return ""
 
     def keep_optimizer_states(self) -> None:
@@ -140,6 +146,10 @@ class StepState:
         """Returns all tensors that a step may change, by name: also gradients, and the state of optimizers and
         gradient scalers."""
         return dict(self._all_named())
+
+    def restored(self) -> list[torch.Tensor]:
+        """Returns the tensors that are restored between a replay and the step with which it is compared."""
+        return list(self.values().values())
 
     def _all_named(self) -> Iterator[tuple[str, torch.Tensor]]:
         yield from self._named

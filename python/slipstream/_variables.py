@@ -28,7 +28,7 @@ class Variables:
         holders = list({id(each): each for holder in reached for each in callees(holder)}.values())
         found = {id(each) for each in holders if issubclass(type(each), kinds)}
         places = [(holder, list(_places(holder))) for holder in holders]
-        used = _names_used(holders)
+        used = names_used(holders)
         # A variable counts if it leads to an object of these classes, also through others. Holders that are found later
         # are deeper, so this needs few rounds.
         relevant: set[int] = set()
@@ -99,7 +99,7 @@ def _places(holder: Any) -> Iterator[tuple[str, _Read]]:
     yield from [(name, partial(_slot, slot, holder)) for name, slot in slots(holder)]
 
 
-def _names_used(holders: Sequence[Any]) -> set[str]:
+def names_used(holders: Sequence[Any]) -> set[str]:
     """Returns the names of variables and attributes in the code of functions, and of methods that they name."""
     functions = [each for each in holders if issubclass(type(each), types.FunctionType)]
     functions += [each for each in map(_called, holders) if each is not None]

@@ -12,9 +12,11 @@ import torch
 
 from . import _cuda_graphs, _native, _trees
 from ._checks import check, choose
+from ._examination import Examination, objection_to_changes
 from ._graph_keys import Arguments, Unsupported, with_tensors
 from ._graph_memory import Events
 from ._held_objects import Wrapper
+from ._held_values import HeldValues, Replaced
 from ._random_states import host_states
 from ._signals import add_note
 from ._state_guard import StateGuard, cloned
@@ -23,6 +25,7 @@ from ._step_state import StepState, are_results_reproducible, are_same, find_dif
 __all__ = ["CapturedStep", "capture"]
 
 _MOST_CALLS = 32  # combinations of arguments and modes of one step that have or may get a graph
+_MOST_SEARCHES = 2  # that find objects which a step created in its first calls
 
 
 def capture(
@@ -150,7 +153,7 @@ class CapturedStep(Wrapper):
         self._shapes: dict[Any, Any] = {}  # of the first graph for each combination of other arguments
         self.graphs = self.memory_bytes = 0
         self._searches = 0
-        self._is_complete = False  # whether the objects were searched again after the first calls
+        self._late_searches = 0  # after the first calls
         self._state = StepState(print, (), ())
         self._graphs: _cuda_graphs.Graphs | None = None
 
@@ -173,12 +176,12 @@ class CapturedStep(Wrapper):
     def _is_found_late(self) -> bool:
         """Searches again before the first graph. Returns true if the step uses objects that did not exist before, so
         that the calls that were counted do not count."""
-        if self.graphs > 0 or self._is_complete:
+        if self.graphs > 0 or self._late_searches >= _MOST_SEARCHES:
             return False
-        self._is_complete = True
         state = self._make_state()
         if state.refers_to_same_objects(self._state):
             return False
+        self._late_searches += 1
         self._renew(state)
         self._calls.clear()
         self._last = None
@@ -215,6 +218,8 @@ class CapturedStep(Wrapper):
             self._warn(str(error))
             return self._run(args, kwargs)
         graph = None if call is None else self._graph(call, args, kwargs, tensors)
+        if call is not None and call.is_due(self._warmup):
+            return self._examine(call, args, kwargs, tensors)
         if call is None or graph is None:
             result = self._run_measured(call, args, kwargs)
             # If the step itself raises an exception, the capture is tried again in the next call.
@@ -260,6 +265,22 @@ class CapturedStep(Wrapper):
         torch.clear_autocast_cache()
         result = _trees.mapped(self._step(*args, **kwargs), _detached)
         self._state.ignore_assigned()
+        return result
+
+    def _examine(self, call: CallRecord, args: Any, kwargs: Any, tensors: list[torch.Tensor]) -> Any:
+        """Runs the step, and finds out whether a graph can do the same. Returns what the step returns."""
+        examination = Examination(self._state, self._roots(), self._generators)
+        result = examination.run(lambda: self._run_measured(call, args, kwargs))
+        reason = examination.objection(tensors)
+        call.is_examined = not reason
+        if reason and call.can_try_again:
+            # The step may have created objects in this call, such as the state of an optimizer.
+            call.can_try_again = False
+            call.warmed -= 1
+            call.allocations = None
+        elif reason:
+            call.is_eager = True
+            self._warn(reason)
         return result
 
     def _run_measured(self, call: CallRecord | None, args: Any, kwargs: Any) -> Any:
@@ -401,6 +422,10 @@ class CapturedStep(Wrapper):
             call.seen.add(addresses)
         if call.warmed < self._warmup:
             call.warmed += 1
+            if call.warmed == self._warmup and self._is_found_late():
+                call.warmed = 0
+            return None
+        if not call.is_examined:
             return None
         # In slipstream.verify, addresses may depend on delays, but each run must call the same operations.
         reads_arguments = is_known and len(call.by_address) < self._slots and not self._is_observed
@@ -420,10 +445,14 @@ class CapturedStep(Wrapper):
 
     def _guard(self) -> Guard:
         """Returns an object whose restore() undoes what the step does."""
+        return StateGuard(self._roots())
+
+    def _roots(self) -> list[tuple[str, Any]]:
+        """Returns the step and other objects that it uses, with their names."""
         roots: list[tuple[str, Any]] = [(self._name(), self._step)]
         roots += [(f"modules[{i}]", each) for i, each in enumerate(self._modules)]
         roots += [(f"optimizers[{i}]", each) for i, each in enumerate(self._optimizers)]
-        return StateGuard([*roots, *((f"generators[{i}]", each) for i, each in enumerate(self._generators))])
+        return [*roots, *((f"generators[{i}]", each) for i, each in enumerate(self._generators))]
 
     def _capture(
         self, call: CallRecord, args: Any, kwargs: Any, tensors: list[torch.Tensor], reads_arguments: bool
@@ -438,6 +467,7 @@ class CapturedStep(Wrapper):
         kept, versions = list(self._grads), list(map(_version, inputs))
         with _cuda_graphs.unobserved():
             known, guard = set(self._state.values()), self._guard()
+            values = HeldValues(self._roots(), self._generators)
 
         def record() -> None:
             graph.outputs = _trees.mapped(self._step(*args, **kwargs), _detached)
@@ -450,7 +480,8 @@ class CapturedStep(Wrapper):
             is_recorded = True
             self._state.ignore_assigned()
             with _cuda_graphs.unobserved():
-                reason = self._objection(known, inputs, versions)
+                graph.assigned = values.replaced()
+                reason = self._objection(known, inputs, versions) or objection_to_changes(values.changes())
         except Exception as error:
             reason = _cuda_graphs.describe_failure(error)
         finally:
@@ -461,6 +492,7 @@ class CapturedStep(Wrapper):
             if reason or not is_recorded:
                 self._grads = kept
                 with _cuda_graphs.unobserved():
+                    values.restore()
                     problems = guard.restore()
                 reason = ". ".join([reason, *problems]) if reason else ""
         if not reason:
@@ -492,6 +524,8 @@ class CapturedStep(Wrapper):
                 return f"it writes to tensor {i} of its arguments. Remedy: let it write to a clone()"
         if made := {name for name in self._state.values() if not name.endswith(".grad")} - known:
             return f"it created {min(made)} during the capture, which each replay would create again"
+        if change := self._state.replaced():
+            return f"after a call, {change}. Remedy: write to tensors in place"
         return ""
 
     def _replay(self, graph: _Graph, tensors: list[torch.Tensor]) -> Any:
@@ -509,6 +543,8 @@ class CapturedStep(Wrapper):
             raise
         for parameter, grad in graph.gradients:
             parameter.grad = grad
+        for each in graph.assigned:
+            each.assign(_trees.mapped(each.new, _copied))
         outputs = graph.outputs
         return outputs.clone() if type(outputs) is torch.Tensor else _trees.mapped(outputs, _copied)
 
@@ -575,10 +611,16 @@ class CallRecord:
         self.warmed = 0
         self.allocations: Events | None = None  # of a call without a graph
         self.is_eager = False
+        self.is_examined = False  # whether the step was examined, and a graph can do the same
+        self.can_try_again = True  # whether it may be examined again
         self.reason = ""  # why the last capture failed
         self.seen: set[tuple[int, ...]] = set()  # addresses of arguments
         self.by_address: dict[tuple[int, ...], _Graph] = {}
         self.copying: _Graph | None = None
+
+    def is_due(self, warmup: int) -> bool:
+        """Returns true if the step must be examined in this call."""
+        return self.warmed == warmup and not self.is_examined and not self.is_eager
 
     def has_graph(self) -> bool:
         return self.copying is not None or bool(self.by_address)
@@ -593,6 +635,7 @@ class _Graph:
 
     def __init__(self) -> None:
         self.gradients: list[tuple[torch.Tensor, torch.Tensor | None]] = []  # those that the step adds or removes
+        self.assigned: list[Replaced] = []  # variables and attributes to which the step assigns tensors
 
 
 def torch_modes(device: str) -> tuple[Any, ...]:
