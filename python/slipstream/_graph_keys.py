@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from . import _trees
-from ._held_objects import contents_of, globals_named, is_of_library_class
+from ._held_objects import contents_of, globals_named, is_of_library_class, own_dict
 from ._plain_state import PLAIN
 
 _CONSTANTS = (*PLAIN, torch.dtype, torch.device, torch.Size, torch.memory_format)
@@ -64,7 +64,7 @@ class Arguments:
         parts = _trees.parts(tree)
         if parts is not None:
             keys = tuple(tree) if isinstance(tree, Mapping) else ()
-            return (kind, keys, *[self._part(part) for part in parts])
+            return (kind, keys, *[self._part(part) for part in parts], *self._attributes(tree))
         if isinstance(tree, _KNOWN_KINDS):
             self.objects.append(("", tree))
             return kind, Identity(tree)
@@ -74,6 +74,19 @@ class Arguments:
             f"one of its arguments is of type {kind.__name__}, which may change without notice. Remedy: give tensors, "
             "numbers and strings"
         )
+
+    def _attributes(self, tree: Any) -> Iterator[Any]:
+        """Yields the numbers and strings in the attributes of a container of the user's class."""
+        if type(tree) in (dict, list, tuple):
+            return
+        for name, each in (own_dict(tree) or {}).items():
+            if isinstance(each, _CONSTANTS):
+                yield name, type(each), each
+            elif isinstance(each, torch.Tensor) and not any(each is known for known in self.tensors):
+                raise Unsupported(
+                    f"an argument of type {type(tree).__name__} has a tensor in its attribute '{name}'. Remedy: give the "
+                    "tensor as an argument"
+                )
 
     def _function(self, function: Callable[..., Any]) -> Any:
         """Returns a function with the variables that it reads, so that new values of these select another graph."""

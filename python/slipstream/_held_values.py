@@ -1,5 +1,5 @@
-"""Detects which Python values a function changes: numbers and tensors in variables, attributes and elements, and the states of
-random generators."""
+"""Detects which Python values a function changes: numbers and tensors in variables, attributes and elements, and the
+states of random generators."""
 
 from __future__ import annotations
 
@@ -223,6 +223,7 @@ def _parts(name: str, each: Any) -> Iterator[_Part]:
 def _parts_of_optimizer(name: str, optimizer: torch.optim.Optimizer) -> Iterator[_Part]:
     kind = type(optimizer).__name__
     yield from [_OfOptimizer(f"{kind}.param_groups[{i}]", each) for i, each in enumerate(optimizer.param_groups)]
+    yield _OfOptimizer(f"{kind}.state", optimizer.state)
     states = [each for each in optimizer.state.values() if isinstance(each, dict)]
     yield from [_OfOptimizer(f"{kind}.state[...]", each) for each in states]
     if not type(optimizer).__module__.startswith("torch."):
@@ -239,5 +240,23 @@ def _is_change(old: Any, new: Any) -> bool:
         return False
     if any(issubclass(type(each), STATEFUL) for each in (old, new)):
         return True
-    ours, theirs = ([leaf for leaf in _trees.leaves(each) if isinstance(leaf, PLAIN)] for each in (old, new))
-    return not (len(ours) == len(theirs) and all(map(is_same, ours, theirs)))
+    ours, theirs = (list(filter(is_constant, _trees.leaves(each))) for each in (old, new))
+    return not (len(ours) == len(theirs) and all(map(_is_equal, ours, theirs)))
+
+
+def is_constant(leaf: Any) -> bool:
+    """Returns true for numbers, strings and other objects that cannot change."""
+    numpy = sys.modules.get("numpy")
+    of_numpy = (numpy.generic,) if numpy else ()
+    return isinstance(leaf, (*PLAIN, enum.Enum, torch.dtype, torch.device, torch.Size, *of_numpy))
+
+
+def find_changed(before: Sequence[tuple[str, Any]], after: Sequence[tuple[str, Any]]) -> str:
+    """Returns the name of the first constant that is another one in `after`; "" if there is none."""
+    if len(before) != len(after):
+        return "the results"
+    return next((name for (name, a), (_, b) in zip(before, after, strict=True) if not _is_equal(a, b)), "")
+
+
+def _is_equal(a: Any, b: Any) -> bool:
+    return a is b or (type(a) is type(b) and bool(a == b or (a != a and b != b)))

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ._graph_keys import Identity
 from ._held_objects import modules_in, reachable_from
 from ._plain_state import PLAIN
 from ._trees import same_bytes
@@ -20,6 +21,7 @@ _REGISTRIES = ("_parameters", "_buffers", "_modules")
 # step makes. A learning rate or another number that the graph has frozen differs by more.
 _TOLERANCE = 1e-2
 _MOST_TIMES_AGAIN = 8  # how much more eager step and graph may differ than two replays of the graph
+_PARALLEL = ("DistributedDataParallel", "FullyShardedDataParallel", "DataParallel")
 _address = torch.Tensor.data_ptr
 _training = operator.itemgetter("training")
 _requires_grad = operator.attrgetter("requires_grad")
@@ -97,8 +99,10 @@ class StepState:
     def unsupported(self) -> str:
         """Returns why no graph can be recorded; "" if there is no such reason."""
         for module in self._modules:
-            if isinstance(module, torch.nn.parallel.DistributedDataParallel):
-                return "graphs of DistributedDataParallel are not supported"
+            if (name := type(module).__name__) in _PARALLEL and type(module).__module__.startswith("torch."):
+                return f"graphs of {name} are not supported"
+        if len(devices := {tensor.device for _, tensor in self._named if tensor.device.type != "cpu"}) > 1:
+            return f"its tensors are on {len(devices)} devices. Remedy: a graph works on one device"
         for name, tensor in self._named:
             if hasattr(type(tensor), "__tensor_flatten__"):
                 return f"'{name}' is of class {type(tensor).__name__}: graphs of sharded models are not supported"
@@ -158,7 +162,8 @@ class StepState:
                 yield f"{name}.grad", tensor.grad
         for i, optimizer in enumerate(self.optimizers):
             for j, parameter in enumerate(_parameters(optimizer)):
-                for key, value in optimizer.state.get(parameter, {}).items():
+                state = optimizer.state.get(parameter, {})
+                for key, value in (state if isinstance(state, dict) else {"": state}).items():
                     if isinstance(value, torch.Tensor):
                         yield f"'{key}' of parameter {j} of optimizer {i}", value
             for j, group in enumerate(optimizer.param_groups):
@@ -182,12 +187,19 @@ class _OptimizerState:
         self._addresses: list[int] = []
         self._last: list[Any] = []  # the values in the state in the last call in which all kept tensors were there
         self._rates: list[torch.Tensor | None] = [None] * len(self._groups)
-        self._take = [_getter(group, None) for group in self._groups]
+        self._set_getters()
 
     def place_learning_rates(self, taken: set[int]) -> None:
         """taken: ids of tensors that are learning rates of other groups. Each group gets its own tensor."""
         self._rates = [_place_learning_rate(self._optimizer, group, taken) for group in self._groups]
-        self._take = [_getter(group, rate) for group, rate in zip(self._groups, self._rates, strict=True)]
+        self._set_getters()
+
+    def _set_getters(self) -> None:
+        self._counts = list(map(len, self._groups))
+        self._take = [_getter(group, rate) for group, rate in zip(self._groups, self._rates, strict=False)]
+        self._last_values: list[Any] = []  # in the groups in the last call
+        self._last_key: list[Any] = []
+        self._may_change = False  # whether one of these values may change in place
 
     def changed(self) -> str:
         optimizer, kind = self._optimizer, type(self._optimizer).__name__
@@ -219,7 +231,8 @@ class _OptimizerState:
         return True
 
     def _state_values(self) -> list[Any]:
-        return _values([each for each in self._optimizer.state.values() if isinstance(each, dict)])
+        states = list(self._optimizer.state.values())
+        return _values([each for each in states if isinstance(each, dict)]) + states
 
     def hyperparameters(self) -> list[Any]:
         for group, rate in zip(self._groups, self._rates, strict=False):
@@ -227,6 +240,19 @@ class _OptimizerState:
                 with torch.no_grad():
                     rate.copy_(given) if isinstance(given, torch.Tensor) else rate.fill_(given)
                 group["lr"] = rate
+        if list(map(len, self._groups)) != self._counts:
+            self._set_getters()
+        try:
+            values = self._values_of_groups()
+        except KeyError:  # a value was removed and another one added
+            self._set_getters()
+            values = self._values_of_groups()
+        if self._may_change or not are_same(values, self._last_values):
+            self._last_values, self._last_key = values, list(map(_frozen, values))
+            self._may_change = not all(map(_is_plain, values))
+        return self._last_key
+
+    def _values_of_groups(self) -> list[Any]:
         return list(chain.from_iterable([take(group) for take, group in zip(self._take, self._groups, strict=False)]))
 
 
@@ -247,15 +273,26 @@ def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
 
 
 def _getter(group: dict[str, Any], rate: torch.Tensor | None) -> Callable[[Any], Any]:
-    """Returns a function that reads the hyperparameters of a parameter group that are Python numbers, except a
-    learning rate that is a tensor, as a sequence."""
-    keys = [key for key, value in group.items() if _is_plain(value) and not (key == "lr" and rate is not None)]
+    """Returns a function that returns the values in a group, as a sequence."""
+    keys = [key for key in group if key != "params" and not (key == "lr" and rate is not None)]
     # With one key, itemgetter would return the value instead of a tuple.
     return operator.itemgetter(*keys) if len(keys) > 1 else lambda group: [group[key] for key in keys]
 
 
 def _is_plain(value: Any) -> bool:
     return isinstance(value, PLAIN) or (type(value) is tuple and all(isinstance(each, PLAIN) for each in value))
+
+
+def _frozen(value: Any) -> Any:
+    """Returns an object that can be compared and hashed. Tensors on the CPU are compared by their values, because a
+    graph repeats these; it reads other tensors itself."""
+    if _is_plain(value):
+        return value
+    if type(value) in (list, tuple):
+        return (type(value), *map(_frozen, value))
+    if isinstance(value, torch.Tensor) and value.device.type == "cpu":
+        return value.dtype, repr(value.tolist())
+    return Identity(value)
 
 
 def _place_learning_rate(
@@ -285,7 +322,7 @@ def _make_capturable(optimizer: torch.optim.Optimizer, group: dict[str, Any]) ->
     optimizer._warned_capturable_if_run_uncaptured = True  # the first calls run without a graph
     for parameter in group["params"]:
         state = optimizer.state.get(parameter, {})
-        if isinstance(count := state.get("step"), torch.Tensor):
+        if isinstance(state, dict) and isinstance(count := state.get("step"), torch.Tensor):
             state["step"] = count.to(parameter.device, torch.float32)
 
 

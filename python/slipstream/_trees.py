@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 Key = int | str
-_PLAIN = (torch.Tensor, int, float, str, type(None))  # tested first, because most leaves have one of these types
+_PLAIN = (torch.Tensor, int, float, str, type(None), torch.Size)  # tested first, because most leaves have one of these types
 
 
 def mapped(tree: Any, function: Callable[[Any], Any], is_leaf: Callable[[Any], bool] | None = None) -> Any:

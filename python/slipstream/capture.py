@@ -16,7 +16,7 @@ from ._examination import Examination, objection_to_changes
 from ._graph_keys import Arguments, Unsupported, with_tensors
 from ._graph_memory import Events
 from ._held_objects import Wrapper
-from ._held_values import HeldValues, Replaced
+from ._held_values import HeldValues, Replaced, find_changed, is_constant
 from ._random_states import host_states
 from ._signals import add_note
 from ._state_guard import StateGuard, cloned
@@ -25,6 +25,9 @@ from ._step_state import StepState, are_results_reproducible, are_same, find_dif
 __all__ = ["CapturedStep", "capture"]
 
 _MOST_CALLS = 32  # combinations of arguments and modes of one step that have or may get a graph
+_OF_GRAPHS = (
+    "_calls", "_last", "_last_grads", "_last_has_grad", "_shapes", "_state", "_graphs", "_grads",
+)  # fmt: skip
 _MOST_SEARCHES = 2  # that find objects which a step created in its first calls
 
 
@@ -157,6 +160,25 @@ class CapturedStep(Wrapper):
         self._state = StepState(print, (), ())
         self._graphs: _cuda_graphs.Graphs | None = None
 
+    def __get__(self, instance: Any, owner: Any = None) -> CapturedStep:
+        """Called for a captured step that is an attribute of a class. Refuses methods, because the objects of a class
+        cannot share graphs."""
+        code = getattr(self._step, "__code__", None)
+        if instance is not None and code is not None and code.co_varnames[: code.co_argcount][:1] == ("self",):
+            raise _native.Refused(
+                f"ss.capture decorates the method {self._name()}, but each object needs its own graphs: capture the bound "
+                "method in __init__(), self.step = ss.capture(self.step)"
+            )
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns the state for copies and pickles, which have no graphs."""
+        return {key: value for key, value in vars(self).items() if key not in _OF_GRAPHS}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.reset()
+
     def held(self) -> list[tuple[str, Any]]:
         named = [("modules", self._modules), ("optimizers", self._optimizers), ("generators", self._generators)]
         return [("", self._step), *((f"{name}[{i}]", each) for name, given in named for i, each in enumerate(given))]
@@ -171,7 +193,8 @@ class CapturedStep(Wrapper):
             self._graphs = None
             self._warn(reason)
         if self._graphs is not None:
-            self._state.prepare_optimizers()
+            with torch.inference_mode(False):  # a scheduler may later write to the learning rates
+                self._state.prepare_optimizers()
 
     def _is_found_late(self) -> bool:
         """Searches again before the first graph. Returns true if the step uses objects that did not exist before, so
@@ -271,7 +294,7 @@ class CapturedStep(Wrapper):
         """Runs the step, and finds out whether a graph can do the same. Returns what the step returns."""
         examination = Examination(self._state, self._roots(), self._generators)
         result = examination.run(lambda: self._run_measured(call, args, kwargs))
-        reason = examination.objection(tensors)
+        reason = examination.objection(tensors) or _objection_to_result(result)
         call.is_examined = not reason
         if reason and call.can_try_again:
             # The step may have created objects in this call, such as the state of an optimizer.
@@ -393,6 +416,13 @@ class CapturedStep(Wrapper):
     def _problem(self, tensors: list[torch.Tensor]) -> str:
         device = self._state.device
         for i, tensor in enumerate(tensors):
+            if tensor.is_nested:
+                return f"tensor {i} of its arguments is nested"
+            if tensor.is_conj() or tensor.is_neg():
+                return (
+                    f"tensor {i} of its arguments has a pending conjugation or negation. Remedy: "
+                    "resolve_conj().resolve_neg()"
+                )
             if tensor.device != device:
                 return f"tensor {i} of its arguments is on {tensor.device}. Remedy: copy it to {device} before the call"
             if tensor.requires_grad:
@@ -460,7 +490,8 @@ class CapturedStep(Wrapper):
         """Records a graph. Returns None, and changes nothing, if that is not possible."""
         assert self._graphs is not None
         graph = _Graph()
-        inputs = tensors if reads_arguments else [torch.empty_like(each).copy_(each) for each in tensors]
+        with torch.inference_mode(False):
+            inputs = tensors if reads_arguments else [torch.empty_like(each).copy_(each) for each in tensors]
         graph.inputs = None if reads_arguments else inputs
         args, kwargs = with_tensors((args, kwargs), inputs)
         before = [parameter.grad for parameter in self._state.parameters]
@@ -560,7 +591,8 @@ class CapturedStep(Wrapper):
             return self._replay(graph, tensors)
         before = {name: cloned(each) for name, each in self._state.values().items()}
         args, kwargs = with_tensors((args, kwargs), [each.clone() for each in tensors])
-        replayed = self._copied_values(self._replay(graph, tensors))
+        result = self._replay(graph, tensors)
+        replayed, constants = self._copied_values(result), _constants(result)
         problems, again = guard.restore_tensors(), None
         if not problems and not are_results_reproducible():
             again = self._copied_values(self._replay(graph, tensors))
@@ -568,7 +600,10 @@ class CapturedStep(Wrapper):
         result = self._run(args, kwargs)
         if problems:
             self._stop_comparing(call, problems)
-        elif name := find_difference(before, self._values(result), replayed, again):
+        elif name := (
+            find_difference(before, self._values(result), replayed, again)
+            or find_changed(constants, _constants(result))
+        ):
             call.is_eager = True
             self._report_difference(name)
         return result
@@ -651,6 +686,20 @@ def torch_modes(device: str) -> tuple[Any, ...]:
         torch.backends.cudnn.deterministic,
         torch.get_default_dtype(),
     )
+
+
+def _objection_to_result(result: Any) -> str:
+    for leaf in _trees.leaves(result):
+        if not isinstance(leaf, torch.Tensor) and not is_constant(leaf):
+            return (
+                f"it returns an object of type {type(leaf).__name__}. Remedy: return tensors and numbers, also in tuples, "
+                "lists, mappings and data classes"
+            )
+    return ""
+
+
+def _constants(result: Any) -> list[tuple[str, Any]]:
+    return [(f"result {i}", leaf) for i, leaf in enumerate(_trees.leaves(result)) if not isinstance(leaf, torch.Tensor)]
 
 
 def _detached(leaf: Any) -> Any:

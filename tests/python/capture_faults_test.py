@@ -1,7 +1,9 @@
 """slipstream.capture: steps whose graphs would compute other results than the step, without an error."""
 
 import contextlib
+import copy
 import functools
+import itertools
 import random
 import time
 import types
@@ -13,6 +15,7 @@ from capture_test import WARMUP, Training, assert_same, batches, graphs, network
 from torch import nn
 
 import slipstream as ss
+from slipstream._step_state import StepState
 
 
 class Timer:
@@ -383,3 +386,247 @@ def test_tensors_that_a_step_assigns_are_new_in_each_call(device, graphs):
             losses += [training.last, training.named["loss"]]
     assert step.graphs == 1
     assert all(map(torch.equal, losses[:24], losses[24:]))
+
+
+def assert_same_with_changes(device, kind, change, graphs):
+    """Compares a captured with a plain loop. Both call `change` in the middle."""
+    losses, step = [], None
+    for is_captured in (False, True):
+        training = kind(device)
+        step = ss.capture(training) if is_captured else training
+        torch.manual_seed(3)
+        for i, batch in enumerate(batches(device, 16)):
+            if i == 8:
+                change(training)
+            losses.append(step(*batch).detach().clone())
+    assert all(map(torch.equal, losses[:16], losses[16:]))
+    assert step.graphs == graphs
+
+
+class WithBetas(Training):
+    def __init__(self, device):
+        super().__init__(device)
+        self.optimizer.param_groups[0]["betas"] = [0.9, 0.99]
+
+
+def set_betas(training):
+    training.optimizer.param_groups[0]["betas"][0] = 0.5
+
+
+def replace_betas(training):
+    training.optimizer.param_groups[0]["betas"] = [0.5, 0.9]
+
+
+@pytest.mark.parametrize(("kind", "change", "graphs_after"), [
+    (WithBetas, set_betas, 2), (Training, replace_betas, 2)])
+def test_values_in_groups_that_are_no_numbers_select_a_graph(device, graphs, kind, change, graphs_after):
+    assert_same_with_changes(device, kind, change, graphs_after)
+
+
+def test_value_may_be_removed_from_a_group(device, graphs):
+    def add(training):
+        training.optimizer.param_groups[0]["initial_lr"] = 0.1
+
+    training = Training(device)
+    add(training)
+    step = ss.capture(training)
+    for batch in batches(device):
+        step(*batch)
+        training.optimizer.param_groups[0].pop("initial_lr", None)
+    assert step.graphs == 1
+
+
+def test_learning_rate_on_the_cpu_selects_a_graph(device, graphs):
+    rate = torch.tensor(0.1)
+    training = Training(device, lambda model: torch.optim.SGD(model.parameters(), 0.1))
+    training.optimizer.param_groups[0]["lr"] = rate
+    state = StepState(training, (), ())
+    before = state.hyperparameters()
+    assert state.hyperparameters() == before
+    rate.fill_(0.2)
+    assert state.hyperparameters() != before
+
+
+class TensorState(Momentum):
+    """The state of a parameter is a tensor."""
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for each in self.param_groups[0]["params"]:
+            if each not in self.state:
+                self.state[each] = torch.zeros_like(each)
+            self.state[each].mul_(0.9).add_(each.grad)
+            each.add_(self.state[each], alpha=-0.1)
+
+
+def test_state_of_an_optimizer_may_be_a_tensor(device, graphs):
+    make = lambda model: TensorState(model.parameters())  # noqa: E731
+    model, plain = Training(device, make), Training(device, make)
+    step = ss.capture(model)
+    for batch in batches(device):
+        torch.manual_seed(1)
+        found = step(*batch)
+        torch.manual_seed(1)
+        assert torch.equal(found, plain(*batch).detach())
+    assert step.graphs == 1
+
+
+class Out:
+    def __init__(self, loss):
+        self.loss = loss
+
+
+class ReturningObject(Training):
+    def __call__(self, x, y):
+        return Out(super().__call__(x, y).detach())
+
+
+def test_step_that_returns_an_object_runs_without_graph(device, graphs):
+    training, plain = ReturningObject(device), Training(device)
+    step = ss.capture(training)
+    with pytest.warns(UserWarning, match=r"it returns an object of type Out(.|\n)*tuples"):
+        assert_same(training, lambda *batch: step(*batch).loss, batches(device), plain)
+    assert step.graphs == 0
+
+
+def test_generator_function_runs_without_graph(device, graphs):
+    training, plain = Training(device), Training(device)
+
+    def generate(x, y):
+        yield training(x, y)
+
+    step = ss.capture(generate)
+    with pytest.warns(UserWarning, match="it returns an object of type generator"):
+        assert_same(training, lambda *batch: next(step(*batch)), batches(device), plain)
+
+
+class Numbered(Training):
+    def __init__(self, device):
+        super().__init__(device)
+        self.numbers = itertools.count()
+
+    def __call__(self, x, y):
+        return {"loss": super().__call__(x, y), "number": next(self.numbers)}
+
+
+def test_number_in_the_results_that_changes_is_found(device, graphs):
+    step = ss.capture(Numbered(device))
+    with pytest.raises(ss.Error, match="computes another value of result 1"):
+        for batch in batches(device):
+            step(*batch)
+
+
+def test_shapes_are_arguments_and_results(device, graphs):
+    training = Training(device)
+
+    def train(x, y, shape):
+        return training(x.view(shape), y), x.shape
+
+    step = ss.capture(train)
+    shapes = [step(x, y, x.shape)[1] for x, y in batches(device)]
+    assert all(type(each) is torch.Size and each == (6, 8) for each in shapes)
+    assert step.graphs == 1
+
+
+class Batch(dict):
+    pass
+
+
+class OfBatch(Training):
+    def __call__(self, batch):
+        loss = nn.functional.mse_loss(self.model(batch["x"]), batch["y"]) * batch.weight
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return loss
+
+
+def test_attributes_of_a_batch_select_a_graph(device, graphs):
+    training, plain = OfBatch(device), OfBatch(device)
+    step = ss.capture(training)
+    for i, (x, y) in enumerate(batches(device, 16)):
+        batch = Batch(x=x, y=y)
+        batch.weight = float(i < 8)
+        torch.manual_seed(i)
+        found = step(batch)
+        torch.manual_seed(i)
+        assert torch.equal(found, plain(batch).detach())
+    assert step.graphs == 2
+    batch.mask = torch.ones(1, device=device)
+    with pytest.warns(UserWarning, match="an argument of type Batch has a tensor in its attribute 'mask'"):
+        step(batch)
+
+
+def test_tensors_with_pending_operations_and_nested_tensors_run_without_graph(device, graphs):
+    weight = nn.Parameter(torch.ones(8, device=device))
+
+    def train(x):
+        return (x.values() if x.is_nested else x.imag).sum() * weight.sum()
+
+    step = ss.capture(train)
+    x = torch.randn(6, 8, dtype=torch.complex64, device=device)
+    found = [float(step(x)) for _ in range(8)]
+    with pytest.warns(UserWarning, match="pending conjugation"):
+        assert float(step(x.conj())) == pytest.approx(-found[0])
+    nested = torch.nested.nested_tensor([torch.ones(2, 8), torch.ones(3, 8)], device=device)
+    with pytest.warns(UserWarning, match="tensor 0 of its arguments is nested"):
+        step(nested)
+
+
+def test_learning_rate_of_a_step_in_inference_mode_can_be_scheduled(device, graphs):
+    model = network(device)
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-2, fused=True)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)
+
+    def evaluate(x, y):
+        return nn.functional.mse_loss(model(x), y), optimizer.param_groups
+
+    step = ss.capture(lambda x, y: evaluate(x, y)[0])
+    with torch.inference_mode():
+        for batch in batches(device):
+            step(*batch)
+    optimizer.step()
+    scheduler.step()
+    assert step.graphs == 1
+
+
+class Methods(Training):
+    @ss.capture
+    def step(self, x, y):
+        return self(x, y)
+
+
+def test_decorated_method_is_refused(device):
+    training = Methods(device)
+    with pytest.raises(ss.Refused, match=r"decorates the method .*step(.|\n)*self.step = ss.capture\(self.step\)"):
+        training.step(*batches(device, 1)[0])
+
+
+class Trainer(Training):
+    def __init__(self, device):
+        super().__init__(device)
+        self.step = ss.capture(self.__call__)
+
+
+def test_trainer_with_graphs_can_be_copied(device, graphs):
+    trainer = Trainer(device)
+    for batch in batches(device):
+        trainer.step(*batch)
+    assert trainer.step.graphs == 1
+    other = copy.deepcopy(trainer)
+    assert other.step.graphs == 0
+    before = trainer.model[0].weight.detach().clone()
+    for batch in batches(device):
+        other.step(*batch)
+    assert other.step.graphs == 1
+    assert torch.equal(trainer.model[0].weight, before)
+
+
+def test_data_parallel_runs_without_graph(device, graphs):
+    training = Training(device)
+    training.model = nn.DataParallel(training.model)
+    step = ss.capture(training)
+    with pytest.warns(UserWarning, match="graphs of DataParallel are not supported"):
+        for batch in batches(device):
+            step(*batch)
+    assert step.graphs == 0
