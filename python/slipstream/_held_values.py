@@ -195,7 +195,9 @@ class _Sequence(_Elements):
 
 
 def _leads_to_others(each: Any) -> bool:
-    return is_searched(each) or issubclass(type(each), Wrapper)
+    # A gradient scaler replaces its containers in each step.
+    is_scaler = issubclass(type(each), torch.amp.GradScaler)
+    return not is_scaler and (is_searched(each) or issubclass(type(each), Wrapper))
 
 
 def _with_submodules(each: Any) -> list[Any]:
