@@ -230,8 +230,10 @@ def is_of_library_class(each: Any) -> bool:
 
 
 def names_in(function: types.FunctionType) -> list[str]:
-    """Returns the names of globals and attributes in the code of a function."""
-    return [name for code in _codes(function.__code__) for name in code.co_names]
+    """Returns the names of globals and attributes in the code of a function, also those in strings, for getattr()."""
+    codes = list(_codes(function.__code__))
+    strings = [each for code in codes for each in code.co_consts if isinstance(each, str) and each.isidentifier()]
+    return [*(name for code in codes for name in code.co_names), *strings]
 
 
 @functools.lru_cache(maxsize=1024)

@@ -31,7 +31,7 @@ class Replaced:
     def __init__(self, part: _Part, key: Any, old: Any, new: Any) -> None:
         self.name, self.key, self.old, self.new = part.full_name(key), key, old, new
         self._part = part
-        self.is_state = isinstance(part, _Elements) and part.is_state
+        self.is_state = isinstance(part, _OfOptimizer) and old is not _MISSING  # replaces state of an optimizer
 
     def assign(self, value: Any) -> None:
         self._part.put(self.key, value)
@@ -156,9 +156,7 @@ class _OfFunction(_Part):
 
 
 class _Elements(_Part):
-    """The elements of a mapping, such as a group or the state of an optimizer."""
-
-    is_state = False
+    """The elements of a mapping."""
 
     def read(self) -> dict[Any, Any]:
         return dict(dict.items(self._holder))
@@ -171,7 +169,7 @@ class _Elements(_Part):
 
 
 class _OfOptimizer(_Elements):
-    is_state = True
+    """A group or the state of an optimizer."""
 
 
 class _Sequence(_Elements):

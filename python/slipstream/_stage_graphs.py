@@ -62,7 +62,7 @@ class StageGraphs(CapturedStep):
 
     def _variant(self) -> tuple[Any, tuple[Any, ...]]:
         modes = () if self._is_checked else self._state.modes()
-        return (modes, torch_modes(self._device.type)), ()
+        return (modes, torch_modes(self._device.type), self._state.constants()), ()
 
     def _run(self, args: Any, kwargs: Any) -> Any:
         if self._graphs is None:

@@ -140,6 +140,11 @@ class StepState:
         of_scripts = tuple([bool(each.training) for each in self._scripts])
         return tuple(map(_training, self._attributes)), of_scripts, tuple(map(_requires_grad, self.parameters))
 
+    def constants(self) -> tuple[Any, ...]:
+        """Returns the numbers and strings that the step reads in variables and attributes, and those of scalers."""
+        constants = self._variables.constants()
+        return (constants, *map(_of_scaler, self._scalers)) if self._scalers else constants
+
     def hyperparameters(self) -> tuple[Any, ...]:
         """Returns the numbers in the groups of all optimizers that are not on the device.
 
@@ -254,6 +259,13 @@ class _OptimizerState:
 
     def _values_of_groups(self) -> list[Any]:
         return list(chain.from_iterable([take(group) for take, group in zip(self._take, self._groups, strict=False)]))
+
+
+def _of_scaler(named: tuple[str, torch.amp.GradScaler]) -> tuple[Any, ...]:
+    scaler = named[1]
+    if not scaler.is_enabled():
+        return (False,)
+    return scaler.get_growth_interval(), scaler.get_growth_factor(), scaler.get_backoff_factor()
 
 
 _params = operator.itemgetter("params")

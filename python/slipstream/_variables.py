@@ -12,8 +12,12 @@ from typing import Any
 
 import torch
 
+from ._graph_keys import Identity
 from ._held_objects import MOST_ELEMENTS, Wrapper, callees, globals_named, modules_in, names_in, own_dict, slots, walk
+from ._plain_state import PLAIN
 
+_MOST_CONSTANTS = 512
+_CHANGING = ("p", "momentum")  # of dropout and batch normalization
 _Read = Callable[[], Any]
 
 
@@ -37,6 +41,10 @@ class Variables:
             found |= {id(holder) for holder, own in places if any(id(read()) in relevant for _, read in own)}
         read_places = _read_places(function, places, used)
         self._places = [each for each in read_places if id(each[2]) in relevant]
+        constants = [read for name, read, content in read_places if isinstance(content, PLAIN) and not name.startswith("__")]
+        self._read_constants = constants[:_MOST_CONSTANTS]
+        self._last_constants: list[Any] = []
+        self._last_key: tuple[Any, ...] = ()
 
     def changed(self) -> str:
         """Returns the name of a variable that was rebound; "" if there is none."""
@@ -44,6 +52,15 @@ class Variables:
             if read() is not content:
                 return name
         return ""
+
+    def constants(self) -> tuple[Any, ...]:
+        """Returns the numbers, strings and None in variables, attributes and elements that the function reads, as an
+        object that can be compared and hashed. Later values may be of any type."""
+        values = [read() for read in self._read_constants]
+        if len(values) != len(self._last_constants) or not all(map(operator.is_, values, self._last_constants)):
+            self._last_constants = values
+            self._last_key = tuple([(type(each), each) if isinstance(each, PLAIN) else Identity(each) for each in values])
+        return self._last_key
 
     def ignore_changed(self) -> None:
         """Does not report variables that have been rebound until now. Called after the function has run: what it
@@ -57,14 +74,14 @@ def _read_places(
     """Returns the places that the code of the function reads, with their contents: variables and attributes that it
     names, and elements of containers that are in such a place. Loops often assign to others, such as the last loss or
     the best model."""
-    found: dict[tuple[int, str], tuple[str, _Read, Any]] = {}
+    found: dict[int, tuple[str, _Read, Any]] = {}  # by id(read): several submodules have attributes of the same name
     every = [(id(holder), name, read) for holder, own in places for name, read in own]
     reached, before = {id(function)}, 0
     while len(reached) != before:
         before = len(reached)
         for holder, name, read in every:
             if name in used or (holder in reached and name.startswith(("[", "__", "func"))):
-                found[holder, name] = (name, read, content := read())
+                found[id(read)] = (name, read, content := read())
                 reached.add(id(content))
     return list(found.values())
 
@@ -77,7 +94,10 @@ def _places(holder: Any) -> Iterator[tuple[str, _Read]]:
         return
     if is_module:
         for module in modules_in(holder):
-            yield from [(key, partial(vars(module).get, key)) for key in vars(module)]
+            own, is_of_torch = vars(module), _is_of_torch(module)
+            # The attributes of PyTorch's modules are many, and few of them are changed after the module was created.
+            keys = [key for key in own if not is_of_torch or key in _CHANGING or not isinstance(own[key], PLAIN)]
+            yield from [(key, partial(own.get, key)) for key in keys if key != "training"]
         return
     yield "__call__", partial(_called, holder)
     if issubclass(type(holder), types.MethodType):
@@ -90,8 +110,8 @@ def _places(holder: Any) -> Iterator[tuple[str, _Read]]:
         cells = zip(holder.__code__.co_freevars, holder.__closure__ or (), strict=False)
         yield from [(name, partial(_content, cell)) for name, cell in cells]
         yield from [(name, partial(values.get, name)) for values, name in globals_named(holder)]
-    if type(holder) is dict:
-        yield from [(f"[{key!r}]", partial(holder.get, key)) for key in holder]
+    if issubclass(type(holder), dict):
+        yield from [(f"[{key!r}]", partial(dict.get, holder, key)) for key in dict.keys(holder)]
     if type(holder) in (list, collections.deque):
         yield from [(f"[{i}]", partial(_element, holder, i)) for i in range(min(len(holder), MOST_ELEMENTS))]
     own = own_dict(holder) or {}
@@ -103,7 +123,8 @@ def names_used(holders: Sequence[Any]) -> set[str]:
     """Returns the names of variables and attributes in the code of functions, and of methods that they name."""
     functions = [each for each in holders if issubclass(type(each), types.FunctionType)]
     functions += [each for each in map(_called, holders) if each is not None]
-    classes = {type(each) for each in holders} | {type(each.__self__) for each in holders if _is_method(each)}
+    classes = {type(part) for each in holders for part in (modules_in(each) if _is_module(each) else [each])}
+    classes |= {type(each.__self__) for each in holders if _is_method(each)}
     used: set[str] = set()
     while functions:
         function = functions.pop()
@@ -112,6 +133,10 @@ def names_used(holders: Sequence[Any]) -> set[str]:
         members = [inspect.getattr_static(kind, name, None) for kind in classes for name in new]
         functions += [each for each in members if isinstance(each, types.FunctionType)]
     return used
+
+
+def _is_module(holder: Any) -> bool:
+    return issubclass(type(holder), torch.nn.Module)
 
 
 def _is_method(holder: Any) -> bool:

@@ -356,10 +356,11 @@ class CapturedStep(Wrapper):
         if len(self._calls) > _MOST_CALLS:
             self._drop_record()
             self._warn(
-                f"it was called with more than {_MOST_CALLS} combinations of shapes, Python numbers, modes and "
-                "numbers in the groups of optimizers, and each would need a graph. Remedy: give numbers that change as "
-                "tensors on the device, use optimizers whose learning rate can be on the device (Adam, AdamW, SGD with "
-                "fused=True), and schedulers that change only the learning rate (cycle_momentum=False)"
+                f"it was called with more than {_MOST_CALLS} combinations of shapes, Python numbers, modes, numbers in "
+                "variables that it reads and numbers in the groups of optimizers, and each would need a graph. Remedy: "
+                "give numbers that change as tensors on the device, use optimizers whose learning rate can be on the "
+                "device (Adam, AdamW, SGD with fused=True), and schedulers that change only the learning rate "
+                "(cycle_momentum=False)"
             )
         return call
 
@@ -372,10 +373,11 @@ class CapturedStep(Wrapper):
             del self._shapes[call.variant]
 
     def _variant(self) -> tuple[Any, tuple[Any, ...]]:
-        """Returns everything but the arguments on which the operations of a step depend: modes, and the numbers in the
-        groups of optimizers."""
+        """Returns everything but the arguments on which the operations of a step depend: modes, numbers in variables,
+        and the numbers in the groups of optimizers."""
         state = self._state
-        return (state.modes(), torch_modes(state.device.type), self._has_gradients()), state.hyperparameters()
+        modes = (state.modes(), torch_modes(state.device.type), self._has_gradients(), state.constants())
+        return modes, state.hyperparameters()
 
     def _has_gradients(self) -> tuple[bool, ...]:
         """Returns which parameters have gradients, after moving these to the memory that graphs use."""
@@ -685,6 +687,15 @@ def torch_modes(device: str) -> tuple[Any, ...]:
         torch.backends.cudnn.benchmark,
         torch.backends.cudnn.deterministic,
         torch.get_default_dtype(),
+        torch.is_anomaly_enabled(),
+        torch.is_autocast_cache_enabled(),
+        torch._C._len_torch_function_stack(),
+        torch._C._get_cudnn_enabled(),
+        torch._C._get_cudnn_allow_tf32(),
+        torch._C._get_flash_sdp_enabled(),
+        torch._C._get_mem_efficient_sdp_enabled(),
+        torch._C._get_math_sdp_enabled(),
+        torch._C._get_cudnn_sdp_enabled(),
     )
 
 

@@ -1,5 +1,6 @@
 """slipstream.capture: steps whose graphs would compute other results than the step, without an error."""
 
+import collections
 import contextlib
 import copy
 import functools
@@ -7,6 +8,7 @@ import itertools
 import random
 import time
 import types
+import warnings
 import weakref
 
 import pytest
@@ -630,3 +632,147 @@ def test_data_parallel_runs_without_graph(device, graphs):
         for batch in batches(device):
             step(*batch)
     assert step.graphs == 0
+
+
+class WithSettings(Training):
+    """Reads numbers in attributes, in elements and in the attributes of modules."""
+
+    def __init__(self, device):
+        super().__init__(device)
+        self.weight, self.settings, self.average = 1.0, {"scale": 1.0}, None
+        self.model = nn.Sequential(Scaling(), self.model)
+
+    def __call__(self, x, y):
+        loss = nn.functional.mse_loss(self.model(x), y) * getattr(self, "weight") * self.settings["scale"]
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        if self.average is not None:
+            with torch.no_grad():
+                torch._foreach_lerp_(list(self.average.parameters()), list(self.model.parameters()), 0.5)
+        return loss
+
+
+class Scaling(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.factor = 1.0
+
+    def forward(self, x):
+        return x * self.factor
+
+
+def change_attribute(training):
+    training.weight = 0.5
+
+
+def change_element(training):
+    training.settings["scale"] = 0.5
+
+
+def change_submodule(training):
+    training.model[0].factor = 0.5
+
+
+def change_dropout(training):
+    training.model[1][3].p = 0.9
+
+
+@pytest.mark.parametrize("change", [change_attribute, change_element, change_submodule, change_dropout])
+def test_numbers_that_the_step_reads_select_a_graph(device, graphs, change):
+    assert_same_with_changes(device, WithSettings, change, 2)
+
+
+def test_object_that_was_none_is_used(device, graphs):
+    def add_average(training):
+        training.average = copy.deepcopy(training.model).requires_grad_(False)
+
+    with pytest.warns(UserWarning, match="not found in its variables and attributes"):
+        assert_same_with_changes(device, WithSettings, add_average, 1)
+
+
+class ScaledByAttribute(Training):
+    def __init__(self, device):
+        super().__init__(device)
+        self.scaler = torch.amp.GradScaler(device, init_scale=64.0, growth_interval=3)
+
+    def __call__(self, x, y):
+        loss = nn.functional.mse_loss(self.model(x), y)
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad()
+        return self.scaler._scale.clone()
+
+
+def test_settings_of_a_gradient_scaler_select_a_graph(device, graphs):
+    assert_same_with_changes(device, ScaledByAttribute, lambda training: training.scaler.set_growth_interval(50), 2)
+
+
+def test_detection_of_anomalies_selects_a_graph(device, graphs):
+    training = Training(device)
+    step = ss.capture(training)
+    for i, batch in enumerate(batches(device, 16)):
+        with torch.autograd.set_detect_anomaly(i >= 8), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            step(*batch)
+    assert step.replays < 16 - WARMUP
+
+
+class InOrderedDict(Training):
+    def __init__(self, device):
+        super().__init__(device)
+        self.parts = collections.OrderedDict(model=self.model)
+
+    def __call__(self, x, y):
+        return mse_step(types.SimpleNamespace(model=self.parts["model"], optimizer=self.optimizer), x, y)
+
+
+class ByName(Training):
+    def __call__(self, x, y):
+        model = getattr(self, "model_of_step")
+        return mse_step(types.SimpleNamespace(model=model, optimizer=self.optimizer), x, y)
+
+    def __init__(self, device):
+        super().__init__(device)
+        self.model_of_step = self.model
+
+
+class WithPlainTensors(Training):
+    """Its submodules have plain tensors as attributes, of the same name."""
+
+    def __init__(self, device):
+        super().__init__(device)
+        self.model = nn.Sequential(Scaling(), self.model, Scaling())
+        for each in (self.model[0], self.model[2]):
+            each.factor = torch.ones((), device=device)
+
+
+def rebind_element(training):
+    training.parts["model"] = network("cpu")
+
+
+def rebind_attribute(training):
+    training.model_of_step = network("cpu")
+
+
+def rebind_first(training):
+    training.model[0].factor = training.model[0].factor * 2
+
+
+def rebind_last(training):
+    training.model[2].factor = training.model[2].factor * 2
+
+
+@pytest.mark.parametrize(("kind", "change"), [
+    (InOrderedDict, rebind_element), (ByName, rebind_attribute), (WithPlainTensors, rebind_first),
+    (WithPlainTensors, rebind_last)])
+def test_rebound_variables_raise(device, graphs, kind, change):
+    training = kind(device)
+    step = ss.capture(training)
+    for batch in batches(device):
+        step(*batch)
+    assert step.graphs == 1
+    change(training)
+    with pytest.raises(ss.Error, match="refers to another object"):
+        step(*batches(device, 1)[0])
