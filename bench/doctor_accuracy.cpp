@@ -27,6 +27,7 @@
 #include "doctor_cases.h"
 #include "engine/environment.h"
 #include "report/json.h"
+#include "slipstream/core/error.h"
 #include "slipstream/doctor/doctor.h"
 
 namespace {
@@ -80,7 +81,12 @@ class Bench {
     Examination examination;
     for (const double budget_s : {budget_s_, kLongS}) {
       options.budget_s = found.budget_s = budget_s;
-      examination = examine(trainer, plan, options);
+      try {
+        examination = examine(trainer, plan, options);
+      } catch (const Refused&) {  // the budget is too small
+        if (budget_s == kLongS) throw;
+        continue;
+      }
       found.diagnosis = diagnose(examination.observed);
       found.levels = examination.observed.levels;
       if (found.diagnosis.verdict != Bottleneck::not_enough_evidence) break;
