@@ -42,11 +42,12 @@ TEST(DoctorJson, HasExpectedKeysInOrder) {
   const Json json = parsed(starved_report());
   EXPECT_EQ(json.at("schema"), "slipstream.doctor");
   EXPECT_EQ(json.at("version"), 1);
-  EXPECT_THAT(list_keys(json),
-              ElementsAre("schema", "version", "environment", "workload", "plan", "budget",
-                          "interrupted", "verdict", "reason", "bottlenecks", "ceiling", "rate",
-                          "share", "cores_needed", "model_error", "levels", "costs", "device",
-                          "changes", "outcome", "utilization", "loader", "lanes", "warnings"));
+  EXPECT_THAT(
+      list_keys(json),
+      ElementsAre("schema", "version", "environment", "workload", "plan", "budget", "interrupted",
+                  "verdict", "reason", "bottlenecks", "ceiling", "rate", "share", "cores_needed",
+                  "model_error", "levels", "costs", "device", "changes", "outcome", "utilization",
+                  "loader", "lanes", "ranks", "warnings"));
   EXPECT_THAT(list_keys(json.at("levels").at(0)),
               ElementsAre("name", "after", "items", "with_training", "loader_alone", "error",
                           "loader_alone_error"));
