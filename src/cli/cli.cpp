@@ -129,6 +129,7 @@ int parse_and_run(Cli& cli) {
   add_convert(app, cli, chosen);
   add_augment(app, cli, chosen);
   add_inspect(app, cli, chosen);
+  add_features(app, cli, chosen);
   add_compare(app, cli, chosen);
   refuse_empty_values(app);
   refuse_unknown_words(app, cli);

@@ -72,6 +72,7 @@ void add_make_data(CLI::App& app, Cli& cli, Verb& chosen);
 void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen);
 void add_convert(CLI::App& app, Cli& cli, Verb& chosen);
 void add_inspect(CLI::App& app, Cli& cli, Verb& chosen);
+void add_features(CLI::App& app, Cli& cli, Verb& chosen);
 void add_compare(CLI::App& app, Cli& cli, Verb& chosen);
 void add_doctor(CLI::App& app, Cli& cli, Verb& chosen);
 void add_trace(CLI::App& app, Cli& cli, Verb& chosen);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "core/byte_size.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -44,10 +45,7 @@ std::string number_text(double value) {
   return {text.data(), end.ptr};
 }
 
-namespace {
-
-/// Parses a size such as "512", "8G", "8GB" or "8GiB" to bytes. Returns nothing if it is invalid.
-std::optional<std::size_t> bytes_in(std::string size) {
+std::optional<std::size_t> size_in(std::string size) {
   constexpr std::string_view kSuffixes = "KMGT";
   const bool is_binary = size.ends_with("iB");
   if (size.ends_with('B')) size.resize(size.size() - (is_binary ? 2 : 1));
@@ -60,8 +58,6 @@ std::optional<std::size_t> bytes_in(std::string size) {
   if (!(bytes >= 1 && bytes < 0x1p62)) return std::nullopt;
   return static_cast<std::size_t>(bytes);
 }
-
-}  // namespace
 
 std::optional<double> number_in(const std::string& text) {
   char* end = nullptr;
@@ -76,7 +72,7 @@ std::pair<std::string, std::size_t> named_size(const std::string& option, const 
   if (equals == std::string::npos || equals == 0)
     throw Refused(given + ": give a name and a size, for example NAME=8G");
   const std::string size = text.substr(equals + 1);
-  if (const auto bytes = bytes_in(size)) return {text.substr(0, equals), *bytes};
+  if (const auto bytes = size_in(size)) return {text.substr(0, equals), *bytes};
   throw Refused(given + ": '" + size +
                 "' is not a size: give bytes, or a number of K, M, G or T (powers of 1024), for "
                 "example " +

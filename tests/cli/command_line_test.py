@@ -6,7 +6,7 @@ import unittest
 from program import (DONE, FAILED, HAS_GPU, NO, REFUSED, TINY, ProgramTest, make_data, read_json,
                      run)
 
-VERBS = ["train", "bench", "make-data", "compare"]
+VERBS = ["train", "bench", "make-data", "features", "compare"]
 
 
 class HelpTest(ProgramTest):
@@ -30,6 +30,9 @@ class HelpTest(ProgramTest):
                "convert": ("Data", "Transforms", "Loader", "Output"),
                "augment": ("Data", "Transforms", "Output"),
                "inspect": ("Data", "Loader", "Output"),
+               "features inspect": ("Output",),
+               "features prune": ("Data",),
+               "features export": ("Data", "Loader", "Output"),
                "make-data": ("Data", "Output")}
         for verb, headings in own.items():
             with self.subTest(verb):
