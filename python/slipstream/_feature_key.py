@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from . import _native
 from ._held_objects import Wrapper
@@ -50,7 +51,19 @@ def number_digest(*values: Any) -> int:
 
 
 def tensor_digest(tensor: torch.Tensor) -> str:
-    """Returns a digest of the dtype, shape and elements of a tensor on any device."""
+    """Returns a digest of the dtype, shape and elements of a tensor on any device. It is computed again only if PyTorch
+    has counted a write."""
+    version = versions_of([tensor])
+    known = _digests.get(tensor)
+    if known is None or known[0] != version:
+        known = _digests[tensor] = version, _compute_digest(tensor)
+    return str(known[1])
+
+
+_digests: Any = WeakTensorKeyDictionary()
+
+
+def _compute_digest(tensor: torch.Tensor) -> str:
     host = tensor.detach().as_subclass(torch.Tensor)
     content: Any = view_bytes(host.cpu()).numpy()
     return digest(f"{tensor.dtype} {tuple(tensor.shape)}".encode(), memoryview(content))
@@ -62,7 +75,7 @@ def module_digest(module: torch.nn.Module) -> str:
     if isinstance(module, torch.jit.ScriptModule):
         return digest(module.save_to_buffer())
     named = [*module.named_parameters(), *module.named_buffers()]
-    return digest(*(f"{name} {tensor_digest(tensor)}".encode() for name, tensor in named))
+    return digest(*(f"{name} {_compute_digest(tensor)}".encode() for name, tensor in named))
 
 
 def weight_versions(module: torch.nn.Module | None) -> tuple[Any, ...]:
@@ -70,7 +83,18 @@ def weight_versions(module: torch.nn.Module | None) -> tuple[Any, ...]:
     digest."""
     if module is None:
         return ()
-    return versions_of([*module.parameters(), *module.buffers()])
+    tensors = [*module.parameters(), *module.buffers()]
+    # PyTorch does not count writes through .data, NumPy, or in inference mode. The sums of all bits show most of them.
+    sums = [_sum_of_bits(each) for each in tensors if each.layout == torch.strided and not each.is_quantized]
+    by_device: dict[torch.device, list[torch.Tensor]] = {}
+    for each in sums:
+        by_device.setdefault(each.device, []).append(each)
+    return versions_of(tensors), [torch.stack(each).tolist() for each in by_device.values()]
+
+
+def _sum_of_bits(tensor: torch.Tensor) -> torch.Tensor:
+    data = view_bytes(tensor.detach())
+    return (data.view(torch.int32) if data.numel() % 4 == 0 else data).sum(dtype=torch.int64)
 
 
 def versions_of(tensors: Sequence[torch.Tensor]) -> tuple[Any, ...]:
@@ -150,9 +174,26 @@ def describe_module(module: torch.nn.Module) -> list[Any]:
         options = digest(repr([getattr(context, name, None) for name in _COMPILER_OPTIONS]).encode())
         assert inner is not None
         module = inner
-    classes = {type(each) for each in module.modules()}
-    own = sorted((each for each in classes if not f"{each.__module__}.".startswith("torch.nn.")), key=_class_name)
-    return [repr(module), [[_class_name(each), _source_of_class(each)] for each in own], is_compiled, options]
+    classes = {kind for each in module.modules() for kind in type(each).__mro__ if issubclass(kind, torch.nn.Module)}
+    own = sorted((each for each in classes if not f"{each.__module__}.".startswith("torch.")), key=_class_name)
+    code = module.code if isinstance(module, torch.fx.GraphModule) else ""
+    attributes = [_plain_attributes(each) for each in module.modules()]
+    return [repr(module), code, attributes, [[_class_name(each), _source_of_class(each)] for each in own], is_compiled, options]
+
+
+def _plain_attributes(module: torch.nn.Module) -> dict[str, Any]:
+    """Returns attributes of a module that its repr() may leave out: numbers, strings, tensors, functions and hooks."""
+    found: dict[str, Any] = {}
+    for name, value in vars(module).items():
+        if name.endswith("_hooks") and value:
+            value = tuple(value.values())
+        is_plain = value is None or isinstance(value, bool | int | float | str | tuple | torch.dtype | torch.Tensor)
+        if name != "training" and (is_plain or isinstance(value, types.FunctionType | types.MethodType)):
+            try:
+                found[name] = describe(value)
+            except NeedsKey:
+                found[name] = type(value).__qualname__
+    return found
 
 
 def _class_name(kind: type) -> str:

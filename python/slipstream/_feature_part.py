@@ -20,12 +20,10 @@ from ._feature_key import (
     describe_decoding,
     describe_settings,
     describe_stage,
-    file_digests,
     identify,
     module_digest,
     number_digest,
     to_text,
-    versions_of,
     weight_versions,
 )
 from ._feature_loading import RANDOM, CheckedCollate, Loading, NativeLoading, TorchLoading
@@ -152,17 +150,28 @@ class CachedPart:
 
     def _current_entries(self) -> Entries:
         """Returns the entries for the present key. Entries of another key that this pipeline used are dropped."""
-        if self._identity.tensor_versions != versions_of(self._identity.tensors):
-            self._identity = identify(self._loader.dataset, self.cache.key)
+        if self._identity.files is None or len(self._loader.dataset) <= _REPEATED_STATS:
+            self._identity = self._identify()
+            self._refuse_random()
+        if len(self._identity.samples) != self._samples:
+            self._samples, self._digests = len(self._identity.samples), ()
+            self._selection = number_digest(*self._identity.samples)
         before, self._parts = self._parts, self._key_parts()
         entries = self.cache._entries_for(
             to_text(self._parts), self._selection, self._samples * self.cache.versions, torch.device(self._device)
         )
         if self._entries is not None and self._entries is not entries:
-            self.cache._drop(self._entries, f"changed: {', '.join(changed_parts(before, self._parts))}")
+            parts = changed_parts(before, self._parts) or ["number of samples"]
+            self.cache._drop(self._entries, f"changed: {', '.join(parts)}")
+            self._release_loader()
         self._entries = entries
         self._drop_changed_samples(entries)
         return entries
+
+    def _release_loader(self) -> None:
+        """Makes later iterations load samples with the present data set and collate_fn of the user's loader."""
+        if self._loading is not None:
+            self._loading.release_loader()
 
     def _key_parts(self) -> dict[str, Any]:
         parts = describe_settings(self._device) | {
@@ -193,12 +202,11 @@ class CachedPart:
     def _drop_changed_samples(self, entries: Entries) -> None:
         """Drops the entries of samples whose files have changed since the epoch before."""
         identity = self._identity
-        if self._digests and identity.files is not None and self._samples <= _REPEATED_STATS:
-            identity.samples = file_digests(identity.files)
         before, self._digests = self._digests, identity.samples
-        if before and before is not self._digests and before != self._digests:
-            changed = [i for i, (old, new) in enumerate(zip(before, self._digests, strict=True)) if old != new]
+        changed = [i for i, (old, new) in enumerate(zip(before, self._digests, strict=False)) if old != new]
+        if changed:
             entries.forget([i + version * self._samples for i in changed for version in range(self.cache.versions)])
+            self._release_loader()
             self.cache._changes.append(f"changed samples of the data set: {len(changed)}")
 
 

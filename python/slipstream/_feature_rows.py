@@ -139,6 +139,7 @@ class BatchForm:
         self._stage, self._device = stage, torch.device(device)
         found: list[Any] = []
         self._template = mapped(batch, lambda leaf: _mark(found, leaf), lambda tree: are_objects(tree, size))
+        self._names = list(_names(self._template, ""))
         known = {id(each) for each in unchanged}
         self.layouts: list[RowLayout | None] = []  # None: Python objects
         self._kinds = [type(leaf) for leaf in found]
@@ -181,9 +182,12 @@ class BatchForm:
         """Returns the rows of each leaf of a batch with `size` samples. Raises Error if its structure or the shape of
         a row differs from that of the first batch."""
         found: list[Any] = []
-        mapped(batch, lambda leaf: _mark(found, leaf), lambda tree: are_objects(tree, size))
-        if len(found) != len(self.layouts):
-            raise self._differs(f"has {len(found)} values, not {len(self.layouts)}")
+        marked = mapped(batch, lambda leaf: _mark(found, leaf), lambda tree: are_objects(tree, size))
+        names = list(_names(marked, ""))
+        if sorted(names) != sorted(self._names) or len({*names}) != len({*self._names}):
+            raise self._differs(f"has the values {', '.join(names)}, not {', '.join(self._names)}")
+        if names != self._names:  # a mapping with its keys in another order
+            found = [found[names.index(name)] for name in self._names]
         made: list[Rows] = []
         for leaf, layout in zip(found, self.layouts, strict=True):
             self._refuse(leaf, size)
@@ -221,7 +225,7 @@ class BatchForm:
         """Returns the name, dtype and shape of the rows of each tensor. The name is the key or the index of the tensor
         in the batch, such as "0" or "image.mask"."""
         fields: list[dict[str, Any]] = []
-        for name, layout in zip(_names(self._template, ""), self.layouts, strict=True):
+        for name, layout in zip(self._names, self.layouts, strict=True):
             if layout is not None:
                 if any(field["name"] == name for field in fields):
                     name = f"{name}.{len(fields)}"

@@ -36,6 +36,7 @@ class FeatureSource(Iterator[Item]):
         self._to_load: collections.deque[list[int]] = collections.deque()
         self._without = 0  # batches without missing samples since the last batch that is loaded
         self._is_listed = False  # whether all batches are listed
+        self._sampler_error: Exception | None = None
         self._has_loader = False
         if loading.lists_at_once:
             with contextlib.suppress(StopIteration):
@@ -49,6 +50,10 @@ class FeatureSource(Iterator[Item]):
         except StopIteration:
             self._is_listed = True
             raise
+        except Exception as error:
+            # The loop gets the batches before it first. Then the iteration ends, as that of a plain loop.
+            self._is_listed, self._sampler_error = True, error
+            raise StopIteration from None
         if not samples or not 0 <= min(samples) <= max(samples) < self._samples:
             raise _native.Refused(
                 f"the sampler gives the batch {shortened(samples)}, but the data set has {self._samples} samples: a "
@@ -84,7 +89,13 @@ class FeatureSource(Iterator[Item]):
     def __next__(self) -> Item:
         self._list_ahead()
         if not self._works:
-            self._advance()
+            try:
+                self._advance()
+            except StopIteration:
+                error, self._sampler_error = self._sampler_error, None
+                if error is not None:
+                    raise error from None
+                raise
         work = self._works.popleft()
         batches: list[Any] = []
         if work.is_loaded:

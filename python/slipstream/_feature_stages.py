@@ -9,9 +9,11 @@ import torch
 from . import _native
 from ._feature_entries import Entries, Work
 from ._feature_rows import BatchForm, Rows, pad
+from ._random_states import random_states
 from ._stages import Stage
 from ._trees import leaves, mapped
 
+_CHECKED_CALLS = 4  # first calls of a stage, which must not use a random generator
 # Replaces a batch in the lanes: the batches with samples that have to be computed, the positions of the others in
 # memory (Entries.index()), the records that were read from disk, and the work.
 Item = tuple[list[Any], torch.Tensor | None, torch.Tensor | None, "CachedWork"]
@@ -54,6 +56,7 @@ class _PartialStage(Stage):
         # Without Stage.__init__(), which would check the arguments again.
         self.__dict__.update(vars(stage))
         self._inner, self._device, self._is_first = stage, device, is_first
+        self._unchecked = _CHECKED_CALLS
 
     def __call__(self, item: Any) -> Any:
         batches, *rest = item
@@ -71,13 +74,25 @@ class _PartialStage(Stage):
                 made.append(pad(batch, begin, min(begin + run.size, count), count, run.size))
         return made
 
+    def _generator_states(self) -> tuple[Any, ...]:
+        is_cuda = self._device.startswith("cuda")
+        return random_states(), torch.cuda.get_rng_state(self._device).numpy().tobytes() if is_cuda else b""
+
     def _apply(self, batch: Any, run: FeatureRun, is_single: bool) -> Any:
         if self._inner.autocast is None and current_modes(self._device) != run.modes:
             raise _native.Error(
                 f"stage '{self.name}' has a feature cache, but torch.autocast was entered or left after the iteration "
                 "began: enter it around the loop, or give the stage autocast=..."
             )
+        before = self._generator_states() if self._unchecked > 0 else None
         made = self._inner._run(batch, 0)
+        if before is not None:
+            self._unchecked -= 1
+            if before != self._generator_states():
+                raise _native.Refused(
+                    f"stage '{self.name}' uses a random generator, so its result cannot be cached: make this a separate "
+                    "stage after the cached one"
+                )
         # The next call may overwrite the result, if it is the output of a CUDA graph.
         return made if is_single else _with_new_memory(made, batch)
 

@@ -1,0 +1,108 @@
+"""Changes and errors that a feature cache must not hide."""
+
+import pytest
+import torch
+from features import CountedModule, encoder, epochs, pipeline, same, tensors, torch_loader
+from torch import nn
+
+import slipstream as ss
+from slipstream import _feature_key as keys
+
+
+def test_mappings_with_keys_in_another_order_give_the_same_batches(device):
+    samples = [{"image": image, "label": int(label), "number": int(label) + 100} for image, label in tensors(20)]
+    samples[5:] = [dict(reversed(each.items())) for each in samples[5:]]
+    stages = [ss.Stage("encode", encoder(device), input="image", cache=cache) for cache in ("auto", None)]
+    ours, theirs = (ss.Pipeline(torch_loader(samples, shuffle=False), [stage], device) for stage in stages)
+    for _ in range(2):
+        for mine, other in zip(ours, theirs, strict=True):
+            assert all(torch.equal(mine[key], other[key]) for key in other)
+
+
+class Breaking:
+    """A batch sampler that raises an error after three batches."""
+
+    batch_size = 5
+
+    def __iter__(self):
+        for begin in (0, 5, 10):
+            yield list(range(begin, begin + 5))
+        raise ValueError("the sampler is broken")
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_error_of_the_sampler_is_raised_after_the_batches_before_it(device, workers):
+    loader = torch.utils.data.DataLoader(tensors(), batch_sampler=Breaking(), num_workers=workers)
+    pipe = pipeline(loader, encoder(device), "auto", device)
+    images, _ = tensors().tensors
+    for _ in range(2):
+        found, batches = [], iter(pipe)
+        with pytest.raises(ValueError, match="the sampler is broken"):
+            while True:
+                features, labels = next(batches)
+                assert torch.equal(features.cpu(), encoder("cpu")(images[labels.cpu()]))
+                found.append(labels.tolist())
+        assert found == [list(range(begin, begin + 5)) for begin in (0, 5, 10)]
+
+
+def replace_item(data):
+    data[2] = (data[2][0] + 1, 99)
+
+
+@pytest.mark.parametrize("change", [replace_item, lambda data: data.append(data[0]), lambda data: data.pop()])
+def test_changed_list_gives_the_batches_of_a_pipeline_without_cache(device, change):
+    data = [(image, int(label)) for image, label in tensors(10)]
+    loader = torch_loader(data, shuffle=False, drop_last=False)
+    ours, theirs = (pipeline(loader, encoder(device), cache, device) for cache in ("auto", None))
+    epochs(ours, 2)
+    change(data)
+    assert same(epochs(ours, 2), epochs(theirs, 2))
+
+
+def write_data(module):
+    module[0].weight.data.mul_(2)
+
+
+def write_in_inference_mode(module):
+    with torch.inference_mode():
+        module[0].weight.add_(1)
+
+
+@pytest.mark.parametrize("write", [write_data, write_in_inference_mode])
+def test_weights_that_are_written_without_a_version_drop_entries(device, write):
+    encode = CountedModule(encoder(device)).eval()
+    pipe = pipeline(torch_loader(tensors(10), shuffle=False), encode, "auto", device)
+    epochs(pipe, 2)
+    write(encode.module)
+    assert same(epochs(pipe, 1), epochs(pipeline(torch_loader(tensors(10), shuffle=False), encode, None, device), 1))
+    assert pipe.stages[0].cache.report()["changes"] == ["changed: weights of stage 'encode'"]
+
+
+class Scale(nn.Module):
+    def __init__(self, by):
+        super().__init__()
+        self.by = by
+
+    def forward(self, x):
+        return x * self.by
+
+
+def test_attributes_that_repr_leaves_out_are_in_the_key():
+    layers = [nn.TransformerEncoderLayer(8, heads, activation=activation)
+              for heads, activation in ((2, "relu"), (4, "relu"), (2, "gelu"))]
+    assert len({keys.to_text({"": keys.describe_module(each)}) for each in layers}) == 3
+    assert keys.describe_module(Scale(2)) != keys.describe_module(Scale(3))
+    first, second = (torch.fx.symbolic_trace(Scale(by)) for by in (2, 3))
+    assert keys.describe_module(first) != keys.describe_module(second)
+
+
+class Noisy(nn.Module):
+    def forward(self, x):
+        return nn.functional.dropout(x, training=True)
+
+
+@pytest.mark.parametrize("plan", ["pipelined", "serial"])
+def test_stage_that_uses_random_numbers_is_refused(device, plan):
+    pipe = pipeline(torch_loader(tensors()), Noisy().eval(), "auto", device, plan=plan)
+    with pytest.raises(ss.Refused, match="'encode' uses a random generator"):
+        next(iter(pipe))
