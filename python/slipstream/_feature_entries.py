@@ -63,7 +63,8 @@ class Entries:
         self.count, self._device, self._limits = count, device, limits
         # Each pair shares memory. Python code reads single elements faster from the first, and all elements of a batch
         # from the other.
-        self._slots = array.array("q", [-1]) * max(count, 1)  # row of each entry in all tiers together, in order of first use
+        # The row of each entry in all tiers together, in the order of first use.
+        self._slots = array.array("q", [-1]) * max(count, 1)
         self._slots_tensor = torch.frombuffer(self._slots, dtype=torch.int64)
         self._is_stored = bytearray(max(count, 1))
         self._is_stored_tensor = torch.frombuffer(self._is_stored, dtype=torch.bool)

@@ -178,7 +178,8 @@ def describe_module(module: torch.nn.Module) -> list[Any]:
     own = sorted((each for each in classes if not f"{each.__module__}.".startswith("torch.")), key=_class_name)
     code = module.code if isinstance(module, torch.fx.GraphModule) else ""
     attributes = [_plain_attributes(each) for each in module.modules()]
-    return [repr(module), code, attributes, [[_class_name(each), _source_of_class(each)] for each in own], is_compiled, options]
+    sources = [[_class_name(each), _source_of_class(each)] for each in own]
+    return [repr(module), code, attributes, sources, is_compiled, options]
 
 
 def _plain_attributes(module: torch.nn.Module) -> dict[str, Any]:
@@ -363,12 +364,13 @@ def _identify_ours(dataset: Dataset, key: str | None) -> DatasetIdentity:
 
 def _joined(parts: Sequence[DatasetIdentity]) -> DatasetIdentity:
     """Returns the identity of the samples of all parts. Samples that are not files are identified by their indices,
-    which are the same in each part, so the number of the part is added."""
+    which are the same in each part, and the same file may have other transforms in another part. The number of the part
+    is then added."""
     files = None
     if all(part.files is not None for part in parts):
         files = [file for part in parts for file in part.files or ()]
     samples = [
-        sample if part.files is not None else number_digest(number, sample)
+        sample if part.files is not None and part.common == parts[0].common else number_digest(number, sample)
         for number, part in enumerate(parts)
         for sample in part.samples
     ]

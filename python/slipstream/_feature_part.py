@@ -200,9 +200,9 @@ class CachedPart:
         return self._weights[number][1]
 
     def _drop_changed_samples(self, entries: Entries) -> None:
-        """Drops the entries of samples whose files have changed since the epoch before."""
+        """Drops the entries of samples that have changed since their rows were computed."""
         identity = self._identity
-        before, self._digests = self._digests, identity.samples
+        before, self._digests = entries.digests, identity.samples
         changed = [i for i, (old, new) in enumerate(zip(before, self._digests, strict=False)) if old != new]
         if changed:
             entries.forget([i + version * self._samples for i in changed for version in range(self.cache.versions)])

@@ -90,8 +90,8 @@ class _PartialStage(Stage):
             self._unchecked -= 1
             if before != self._generator_states():
                 raise _native.Refused(
-                    f"stage '{self.name}' uses a random generator, so its result cannot be cached: make this a separate "
-                    "stage after the cached one"
+                    f"stage '{self.name}' uses a random generator, so its result cannot be cached: make this a "
+                    "separate stage after the cached one"
                 )
         # The next call may overwrite the result, if it is the output of a CUDA graph.
         return made if is_single else _with_new_memory(made, batch)

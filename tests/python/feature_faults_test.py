@@ -59,6 +59,19 @@ def test_changed_list_gives_the_batches_of_a_pipeline_without_cache(device, chan
     assert same(epochs(ours, 2), epochs(theirs, 2))
 
 
+def test_reverted_sample_is_computed_again_by_another_pipeline(device):
+    data = [(image, int(label)) for image, label in tensors(10)]
+    kept, cache = data[2], ss.FeatureCache()
+    first = pipeline(torch_loader(data, shuffle=False), encoder(device), cache, device)
+    for item in (kept, (kept[0] + 1, 99), kept):
+        data[2] = item
+        if item is not kept or first.stages[0].cache.report()["misses"] == 0:
+            epochs(first, 1)
+        ours, theirs = (pipeline(torch_loader(data, shuffle=False), encoder(device), each, device)
+                        for each in (cache, None))
+        assert same(epochs(ours, 1), epochs(theirs, 1))
+
+
 def write_data(module):
     module[0].weight.data.mul_(2)
 

@@ -11,6 +11,7 @@ from torch import nn
 from torchvision.transforms import v2
 
 import slipstream as ss
+from slipstream._feature_key import identify
 
 T = ss.transforms
 FLOATS = T.ToDtype(torch.float32, scale=False)
@@ -151,6 +152,12 @@ def test_decoding_is_part_of_the_key(photos, device):
     for scaled in (False, True):
         epochs(make(photos, device, cache, T.Resize((32, 32)), scaled_decoding=scaled)[0], 1)
     assert cache.report()["misses"] == 100
+
+
+def test_one_folder_with_two_transforms_has_different_digests(photos):
+    folders = [torchvision.datasets.ImageFolder(photos, v2.CenterCrop(size)) for size in (32, 16)]
+    identity = identify(torch.utils.data.ConcatDataset(folders), None)
+    assert len(set(identity.samples)) == 100
 
 
 def test_processes_get_their_own_samples(photos, device):
