@@ -45,9 +45,13 @@ class StageGraphs(CapturedStep):
         self._is_checked = is_pipelined and self._module is not None
         if self._searches == 0:
             self._renew()
-        elif self._state.changed() or not self._make_state().refers_to_same_objects(self._state):
+        elif self._state.changed() or not self._is_up_to_date(self._make_state()):
             self.reset()
             self._renew()
+
+    def _is_up_to_date(self, state: StepState) -> bool:
+        # A stage may replace tensors between two epochs, such as a table that it keeps for each size.
+        return state.refers_to_same_objects(self._state) and state.refers_to_same_tensors(self._state)
 
     def _make_state(self) -> StepState:
         return _StageState(self._step, self._device, self._module is None)

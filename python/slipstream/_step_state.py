@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 import torch
+from torch.utils.hooks import RemovableHandle
 
 from ._graph_keys import Identity
 from ._held_objects import modules_in, reachable_from
@@ -21,6 +22,11 @@ _REGISTRIES = ("_parameters", "_buffers", "_modules")
 # step makes. A learning rate or another number that the graph has frozen differs by more.
 _TOLERANCE = 1e-2
 _MOST_TIMES_AGAIN = 8  # how much more eager step and graph may differ than two replays of the graph
+_HOOKS = (
+    "_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks", "_optimizer_step_pre_hooks",
+    "_optimizer_step_post_hooks",
+)  # fmt: skip
+_HOOKS_OF_TENSORS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 _PARALLEL = ("DistributedDataParallel", "FullyShardedDataParallel", "DataParallel")
 _address = torch.Tensor.data_ptr
 _training = operator.itemgetter("training")
@@ -40,6 +46,7 @@ class StepState:
         optimizers: Sequence[torch.optim.Optimizer],
     ) -> None:
         self._variables = Variables(step, _KINDS)
+        self._given = optimizers
         found = [(each.name, each.content) for each in reachable_from(step, _KINDS)]
         found += [(f"modules[{i}]", each) for i, each in enumerate(modules)]
         found += [(f"optimizers[{i}]", each) for i, each in enumerate(optimizers)]
@@ -72,13 +79,18 @@ class StepState:
         self._attributes = [each for each in map(vars, self._modules) if "training" in each]
         self._scripts = [each for each in self._modules if "training" not in vars(each)]
         self._optimizers = [_OptimizerState(each) for each in self.optimizers]
+        self._hooks, self._next_hook = self._find_hooks(), RemovableHandle.next_id
+        self._hook_dicts = [each for each in self._dicts_of_hooks() if each]
+        self._hook_counts = list(map(len, self._hook_dicts))
 
     def prepare_optimizers(self) -> None:
         """Moves learning rates to the device, where a graph reads them, and lets optimizers count their steps there
-        (docs/cuda-graphs.md)."""
+        (docs/cuda-graphs.md). Changes only optimizers that the code of the step reads: not those of a trainer whose
+        evaluation is captured."""
         taken: set[int] = set()
-        for each in self._optimizers:
-            each.place_learning_rates(taken)
+        for each, optimizer in zip(self._optimizers, self.optimizers, strict=True):
+            if not self._variables.is_unread(optimizer) or any(optimizer is one for one in self._given):
+                each.place_learning_rates(taken)
 
     def is_empty(self) -> bool:
         return not self._tensors
@@ -91,6 +103,10 @@ class StepState:
         """Returns true if modules, optimizers and parameters are the same as those of `other`."""
         ours, theirs = ((*each._modules, *each.optimizers, *each.parameters) for each in (self, other))
         return list(map(id, ours)) == list(map(id, theirs))
+
+    def refers_to_same_tensors(self, other: StepState) -> bool:
+        """Returns true if all tensors are the same as those of `other`."""
+        return list(map(id, self._tensors)) == list(map(id, other._tensors))
 
     def ignore_assigned(self) -> None:
         """Called after the step has run. Variables that it assigned are not reported by changed()."""
@@ -128,7 +144,26 @@ class StepState:
         for each in self._optimizers:
             if change := each.changed():
                 return change
+        if self._are_hooks_changed():
+            return "a hook of a module, parameter or optimizer was added or removed"
         return ""
+
+    def _are_hooks_changed(self) -> bool:
+        # Each hook of PyTorch gets a number, so without new numbers there are no new hooks.
+        if RemovableHandle.next_id == self._next_hook and list(map(len, self._hook_dicts)) == self._hook_counts:
+            return False
+        if self._find_hooks() != self._hooks:
+            return True
+        self._next_hook = RemovableHandle.next_id
+        return False
+
+    def _find_hooks(self) -> set[Any]:
+        return set(chain.from_iterable(self._dicts_of_hooks()))
+
+    def _dicts_of_hooks(self) -> list[dict[Any, Any]]:
+        held = [vars(each).get(name) for each in (*self._modules, *self.optimizers) for name in _HOOKS]
+        held += [getattr(each, name, None) for each in self.parameters for name in _HOOKS_OF_TENSORS]
+        return [each for each in held if isinstance(each, dict)]
 
     def keep_optimizer_states(self) -> None:
         """Lets changed() report later replacements of the states of optimizers. Called when a graph was recorded."""

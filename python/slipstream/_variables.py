@@ -41,6 +41,7 @@ class Variables:
             found |= {id(holder) for holder, own in places if any(id(read()) in relevant for _, read in own)}
         read_places = _read_places(function, places, used)
         self._places = [each for each in read_places if id(each[2]) in relevant]
+        self._unread = {id(read()) for _, own in places for _, read in own} - {id(each[2]) for each in read_places}
         constants = [read for name, read, content in read_places if isinstance(content, PLAIN) and not name.startswith("__")]
         self._read_constants = constants[:_MOST_CONSTANTS]
         self._last_constants: list[Any] = []
@@ -52,6 +53,10 @@ class Variables:
             if read() is not content:
                 return name
         return ""
+
+    def is_unread(self, each: Any) -> bool:
+        """Returns true if only variables and attributes that the function does not read refer to this object."""
+        return id(each) in self._unread
 
     def constants(self) -> tuple[Any, ...]:
         """Returns the numbers, strings and None in variables, attributes and elements that the function reads, as an

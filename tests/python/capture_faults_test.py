@@ -592,6 +592,25 @@ def test_learning_rate_of_a_step_in_inference_mode_can_be_scheduled(device, grap
     assert step.graphs == 1
 
 
+class Evaluating:
+    def __init__(self, device):
+        self.model = network(device)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), 1e-2, fused=True)
+
+    def evaluate(self, x, y):
+        with torch.no_grad():
+            return nn.functional.mse_loss(self.model(x), y)
+
+
+def test_optimizer_that_the_step_does_not_use_is_not_changed(device, graphs):
+    training = Evaluating(device)
+    step = ss.capture(training.evaluate)
+    for batch in batches(device):
+        step(*batch)
+    assert step.graphs == 1
+    assert type(training.optimizer.param_groups[0]["lr"]) is float
+
+
 class Methods(Training):
     @ss.capture
     def step(self, x, y):
@@ -746,6 +765,37 @@ class WithPlainTensors(Training):
         self.model = nn.Sequential(Scaling(), self.model, Scaling())
         for each in (self.model[0], self.model[2]):
             each.factor = torch.ones((), device=device)
+
+
+def add_module_hook(training):
+    return training.model[0].register_forward_hook(lambda module, arguments, result: result * 0)
+
+
+def add_parameter_hook(training):
+    return next(training.model.parameters()).register_hook(lambda grad: grad * 0)
+
+
+def add_optimizer_hook(training):
+    return training.optimizer.register_step_post_hook(lambda *arguments: None)
+
+
+@pytest.mark.parametrize("add", [add_module_hook, add_parameter_hook, add_optimizer_hook])
+def test_hooks_that_are_added_or_removed_raise_until_reset(device, graphs, add):
+    training = Training(device)
+    step = ss.capture(training)
+    for batch in batches(device):
+        step(*batch)
+    hook = add(training)
+    for _ in range(2):
+        with pytest.raises(ss.Error, match=r"a hook of a module, parameter or optimizer was added(.|\n)*reset\(\)"):
+            step(*batches(device, 1)[0])
+    step.reset()
+    for batch in batches(device):
+        step(*batch)
+    assert step.graphs == 1
+    hook.remove()
+    with pytest.raises(ss.Error, match="was added or removed"):
+        step(*batches(device, 1)[0])
 
 
 def rebind_element(training):

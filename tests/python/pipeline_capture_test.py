@@ -234,6 +234,27 @@ def test_error_of_a_stage_is_raised_for_its_batch(device, graphs):
         assert found is None if i == WARMUP else torch.equal(found, x + 1)
 
 
+def test_changes_between_two_epochs_are_used(device, graphs):
+    encode, cache, settings = make_encoder(device), {}, {"scale": 1.0}
+
+    def stage(x):
+        if len(x) not in cache:
+            cache[len(x)] = torch.ones((), device=x.device)
+        return encode(x) * cache[len(x)] * settings["scale"]
+
+    pipe = ss.Pipeline(data(), [("encode", stage)], device, graphs=True)
+
+    def replace_table():
+        for size in list(cache):
+            cache[size] = torch.full((), 3.0, device=device)
+
+    list(pipe)
+    for change in (replace_table, lambda: settings.update(scale=0.5),
+                   lambda: encode[4].register_forward_hook(lambda module, arguments, made: made * 2)):
+        change()
+        assert_same([list(batch) for batch in pipe], outputs([("encode", stage)], device))
+
+
 def test_stage_on_a_cpu_runs_without_graph():
     encode = make_encoder("cpu")
     pipe = ss.Pipeline(data(), [("encode", encode)], "cpu", graphs=True)
