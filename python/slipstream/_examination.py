@@ -90,7 +90,7 @@ class Examination:
     def _objection_to_random_numbers(self) -> str:
         if random_states()[1:] == self._random:
             return ""
-        return "it uses random numbers of Python or NumPy. Remedy: give them as arguments, or use random numbers of PyTorch"
+        return "it uses random numbers of Python or NumPy. Remedy: give them as arguments, or use those of PyTorch"
 
 
 def objection_to_changes(changes: Sequence[str]) -> str:
@@ -98,6 +98,6 @@ def objection_to_changes(changes: Sequence[str]) -> str:
     if not changes:
         return ""
     return (
-        f"it changes {changes[0]}, and a graph runs no Python. Remedy: change it outside of the step, and give the step "
-        "what it needs as an argument (a Python number, or a tensor on the device)"
+        f"it changes {changes[0]}, and a graph runs no Python. Remedy: change it outside of the step, and give the "
+        "step what it needs as an argument (a Python number, or a tensor on the device)"
     )

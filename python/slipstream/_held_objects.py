@@ -120,8 +120,8 @@ def _named(holder: Any, name: str, kinds: tuple[type, ...]) -> Iterator[tuple[st
         for each in modules_in(holder):
             own = vars(each).items()
             yield from [(prefix + key, value) for key, value in list(own) if key not in OF_MODULES]
-            hooks = [vars(each).get(key) for key in _HOOKS]
-            called = [hook for hooks_of_kind in hooks if isinstance(hooks_of_kind, dict) for hook in hooks_of_kind.values()]
+            hooks = [kind for kind in map(vars(each).get, _HOOKS) if isinstance(kind, dict)]
+            called = [hook for kind in hooks for hook in kind.values()]
             yield from [(f"{prefix}hook {i}", hook) for i, hook in enumerate(called)]
         return
     if issubclass(type(holder), dict):

@@ -42,8 +42,8 @@ class Variables:
         read_places = _read_places(function, places, used)
         self._places = [each for each in read_places if id(each[2]) in relevant]
         self._unread = {id(read()) for _, own in places for _, read in own} - {id(each[2]) for each in read_places}
-        constants = [read for name, read, content in read_places if isinstance(content, PLAIN) and not name.startswith("__")]
-        self._read_constants = constants[:_MOST_CONSTANTS]
+        constants = [(name, read) for name, read, content in read_places if isinstance(content, PLAIN)]
+        self._read_constants = [read for name, read in constants if not name.startswith("__")][:_MOST_CONSTANTS]
         self._last_constants: list[Any] = []
         self._last_key: tuple[Any, ...] = ()
 
@@ -64,7 +64,7 @@ class Variables:
         values = [read() for read in self._read_constants]
         if len(values) != len(self._last_constants) or not all(map(operator.is_, values, self._last_constants)):
             self._last_constants = values
-            self._last_key = tuple([(type(each), each) if isinstance(each, PLAIN) else Identity(each) for each in values])
+            self._last_key = tuple([_key_of(each) for each in values])
         return self._last_key
 
     def ignore_changed(self) -> None:
@@ -138,6 +138,10 @@ def names_used(holders: Sequence[Any]) -> set[str]:
         members = [inspect.getattr_static(kind, name, None) for kind in classes for name in new]
         functions += [each for each in members if isinstance(each, types.FunctionType)]
     return used
+
+
+def _key_of(value: Any) -> Any:
+    return (type(value), value) if isinstance(value, PLAIN) else Identity(value)
 
 
 def _is_module(holder: Any) -> bool:

@@ -157,6 +157,7 @@ class CapturedStep(Wrapper):
         self.graphs = self.memory_bytes = 0
         self._searches = 0
         self._late_searches = 0  # after the first calls
+        self._is_refused = False  # whether the step replaces its state, so that each call would search again
         self._state = StepState(print, (), ())
         self._graphs: _cuda_graphs.Graphs | None = None
 
@@ -166,8 +167,8 @@ class CapturedStep(Wrapper):
         code = getattr(self._step, "__code__", None)
         if instance is not None and code is not None and code.co_varnames[: code.co_argcount][:1] == ("self",):
             raise _native.Refused(
-                f"ss.capture decorates the method {self._name()}, but each object needs its own graphs: capture the bound "
-                "method in __init__(), self.step = ss.capture(self.step)"
+                f"ss.capture decorates the method {self._name()}, but each object needs its own graphs: capture the "
+                "bound method in __init__(), self.step = ss.capture(self.step)"
             )
         return self
 
@@ -227,6 +228,8 @@ class CapturedStep(Wrapper):
         # A dispatch mode must see each operation of the step, and no others.
         self._is_observed = torch._C._len_torch_dispatch_stack() > 0
         if self._is_observed and not _cuda_graphs.may_be_used():
+            return self._run(args, kwargs)
+        if self._is_refused:
             return self._run(args, kwargs)
         self._check_state()
         if self._graphs is None:
@@ -303,6 +306,7 @@ class CapturedStep(Wrapper):
             call.allocations = None
         elif reason:
             call.is_eager = True
+            self._is_refused = self.graphs == 0 and bool(self._state.replaced())
             self._warn(reason)
         return result
 
@@ -703,8 +707,8 @@ def _objection_to_result(result: Any) -> str:
     for leaf in _trees.leaves(result):
         if not isinstance(leaf, torch.Tensor) and not is_constant(leaf):
             return (
-                f"it returns an object of type {type(leaf).__name__}. Remedy: return tensors and numbers, also in tuples, "
-                "lists, mappings and data classes"
+                f"it returns an object of type {type(leaf).__name__}. Remedy: return tensors and numbers, also in "
+                "tuples, lists, mappings and data classes"
             )
     return ""
 

@@ -304,8 +304,8 @@ class ReplacingData(Training):
 
 
 @pytest.mark.parametrize(("kind", "message"), [
-    (WithMomentum, r"reads 'Momentum.state\[...\]\['momentum'\]' and replaces it"), (Recurrent, "'hidden' and replaces it"),
-    (WithBuffer, "buffer of a module was added, removed or replaced"), (ReplacingData, "has other memory")])
+    (WithMomentum, r"reads 'Momentum.state\[...\]\['momentum'\]' and replaces it"),
+    (Recurrent, "'hidden' and replaces it"), (WithBuffer, "buffer of a module was added, removed or replaced"), (ReplacingData, "has other memory")])
 def test_step_that_replaces_its_state_runs_without_graph(device, graphs, kind, message):
     assert_runs_without_graph(device, kind, rf"{message}(.|\n)*in place")
 
