@@ -63,10 +63,15 @@ bool GraphCheck::matches(const std::vector<at::Tensor>& results, bool is_determi
   std::vector<at::Tensor> expected = state_;
   expected.insert(expected.end(), results.begin(), results.end());
   if (expected.size() != replays_.front().size()) return false;
-  for (std::size_t i = 0; i < expected.size(); ++i)
-    if (differ(i < before_.size() ? before_[i] : at::Tensor(), expected[i], replays_.front()[i],
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const bool is_result = i >= before_.size();
+    // Rounding may change which of two nearly equal outputs is larger, and with it a class number
+    // or a count of correct ones.
+    if (is_result && !is_deterministic && !expected[i].is_floating_point()) continue;
+    if (differ(is_result ? at::Tensor() : before_[i], expected[i], replays_.front()[i],
                replays_.size() > 1 ? replays_[1][i] : at::Tensor(), is_deterministic))
       return false;
+  }
   return true;
 }
 

@@ -330,6 +330,7 @@ TEST(PlanJson, EveryFieldRoundTrips) {
                    SIZE_MAX,
                    9,
                    Driver::threaded,
+                   true,
                    {{7,
                      5,
                      {{"mask", Wire::bits}, {"path", Wire::host}},
