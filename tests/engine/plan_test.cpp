@@ -376,7 +376,7 @@ TEST(PlanJson, AllProblemsAreReportedWithTheirPaths) {
   schedule.loader.read_ahead.reads must be a whole number that is at least 0, not -1
   schedule.loader.cpus: '3-' is not a list of CPUs: '' is not a number; write numbers and ranges, such as 0-3,8
   schedule.loader.cache.bytes must be a whole number that is at least 0, not 0.5
-  schedule.num_workers: unknown key 'num_workers'; known: mode, lanes, depth, run_ahead, driver, loader
+  schedule.num_workers: unknown key 'num_workers'; known: mode, lanes, depth, run_ahead, driver, graphs, loader
   numerics.precision: unknown precision 'fp64'; known: tf32, fp32, bf16, fp16
   numerics.cudnn_benchmark must be true or false, not an object
   numerics.intra_op_threads.* must be a whole number from 1 to 256, not true
