@@ -5,7 +5,7 @@ import warnings
 import pytest
 import recorded_graphs
 import torch
-from features import SAMPLES, CountedModule, encoder, epochs, pipeline, same, tensors, torch_loader
+from features import SAMPLES, encoder, epochs, pipeline, same, tensors, torch_loader
 from recorded_graphs import make_recorded_graphs
 from torch import nn
 
@@ -58,11 +58,11 @@ def test_captured_step_trains_with_the_losses_of_a_plain_loop(device):
 
 @pytest.mark.usefixtures("graphs")
 def test_replaced_weights_are_computed_and_recorded_again(device):
-    encode = CountedModule(encoder(device)).eval()
+    encode = encoder(device)
     pipe = pipeline(torch_loader(tensors(), shuffle=False), encode, "auto", device, graphs=True)
     epochs(pipe, 2)
     with torch.no_grad():
-        encode.module[0].weight = nn.Parameter(encode.module[0].weight * 2, requires_grad=False)
-    plain = pipeline(torch_loader(tensors(), shuffle=False), encode.module, None, device)
+        encode[0].weight = nn.Parameter(encode[0].weight * 2, requires_grad=False)
+    plain = pipeline(torch_loader(tensors(), shuffle=False), encode, None, device)
     assert same(epochs(pipe, 2), epochs(plain, 2))
     assert pipe.stages[0].cache.report()["changes"] == ["changed: weights of stage 'encode'"]
