@@ -48,6 +48,7 @@ TEST(RunReport, MatchesExpectedJson) {
       "depth": 1,
       "run_ahead": 2,
       "driver": "threaded",
+      "graphs": false,
       "loader": {
         "num_workers": 2,
         "prefetch_batches": 4,
@@ -106,6 +107,7 @@ TEST(RunReport, MatchesExpectedJson) {
     }
   ],
   "jpeg": {"images": 24, "on_cpu": 3, "engines": true},
+  "graphs": null,
   "cache": {"samples": 12, "bytes": 4096, "hits": 20, "misses": 12, "is_filling": true},
   "disk_cache": {"bytes": 2048, "hits": 8, "misses": 4, "stored": 3, "stop_reason": "full"},
   "counters": [
