@@ -227,15 +227,28 @@ bool StepGraphs::is_result(std::size_t slot, const at::Tensor& tensor) const {
 void StepGraphs::release_held(std::size_t slot, c10::Device device, std::span<void* const> streams,
                               const std::function<std::vector<const Fields*>()>& own,
                               const DeviceSlab& slab) {
-  const auto is_held = [&](const std::unique_ptr<Recorded>& each) {
-    return std::any_of(each->result.made.begin(), each->result.made.end(), [&](const auto& field) {
-      return !slab.has(field.second) && is_held_outside(field.second, own());
+  // Memory that the step only passes on is renewed by the step that writes to it. That step may
+  // already run for the next batch on another lane, whose references are not in `own`. A renewal
+  // changes the address of the field, so that this step is then recorded again, too.
+  const auto is_passed_on = [&](const Recorded& each, const at::Tensor& tensor) {
+    if (slab.has(tensor)) return true;
+    for (std::size_t i = 0; i < each.addresses.size(); ++i) {
+      const at::Tensor& input = each.inputs.fields()[i].second;
+      if (each.addresses[i] != nullptr && tensor.storage().is_alias_of(input.storage()))
+        return true;
+    }
+    return false;
+  };
+  const auto is_held = [&](const Recorded& each) {
+    return std::any_of(each.result.made.begin(), each.result.made.end(), [&](const auto& field) {
+      return !is_passed_on(each, field.second) && is_held_outside(field.second, own());
     });
   };
   Recordings& all = slots_[slot];
   for (std::size_t i = all.size(); i-- > 0;) {
-    if (!is_held(all[i])) continue;
-    std::erase_if(all[i]->result.made, [&](const auto& field) { return slab.has(field.second); });
+    if (!is_held(*all[i])) continue;
+    std::erase_if(all[i]->result.made,
+                  [&](const auto& field) { return is_passed_on(*all[i], field.second); });
     release_tensors(all[i]->result.made, device, streams, own());
     all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
     ++counts_.renewed;

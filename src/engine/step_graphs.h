@@ -79,7 +79,7 @@ class StepGraphs {
   /// Returns true if a graph of the slot writes its results to the memory of `tensor`.
   bool is_result(std::size_t slot, const at::Tensor& tensor) const;
   /// Releases the graphs of a slot whose results code outside of `own` still references. They are
-  /// recorded again in other memory.
+  /// recorded again in other memory. Results in memory that other steps write to do not count.
   void release_held(std::size_t slot, c10::Device device, std::span<void* const> streams,
                     const std::function<std::vector<const Fields*>()>& own, const DeviceSlab& slab);
 

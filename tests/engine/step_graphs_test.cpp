@@ -136,6 +136,18 @@ TEST_F(StepGraphsTest, GraphWhoseResultsAreKeptIsReleasedAndRecordedAgain) {
   EXPECT_EQ(recordings->records, kSlots + 1);
 }
 
+TEST_F(StepGraphsTest, GraphThatPassesAFieldOnIsNotReleasedWhileAnotherStepUsesItsMemory) {
+  call.work = [](Batch& fields) {
+    return StepResult{{{"y", fields.at("x").narrow(0, 0, 2)}}, {0}, {}};
+  };
+  run(0, 6);
+  // `slabs` references the memory, as another lane that already runs the next batch does.
+  graphs.release_held(1, at::kCPU, {}, [this] { return graphs.fields(1); }, {});
+  EXPECT_THAT(run(6, 2), ElementsAre(6, 7));
+  EXPECT_EQ(recordings->records, kSlots);
+  EXPECT_EQ(graphs.take_counts().renewed, 0U);
+}
+
 TEST_F(StepGraphsTest, GraphWhoseResultsAreNotKeptIsNotReleased) {
   run(0, 6);
   graphs.release_held(1, at::kCPU, {}, [this] { return graphs.fields(1); }, {});
