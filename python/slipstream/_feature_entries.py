@@ -350,6 +350,7 @@ class Entries:
 
     def forget(self, entries: Sequence[int]) -> None:
         """Forgets entries, which are then computed again. Their rows in memory are used again."""
+        self.allocate()  # rows that wait for it would otherwise be stored later, although they are forgotten
         for entry in entries:
             self.stored -= self._is_stored[entry]
             self._is_stored[entry] = False
