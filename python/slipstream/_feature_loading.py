@@ -10,6 +10,7 @@ from torch.utils.data import get_worker_info
 
 from . import _native
 from ._blocks import contextmanager
+from ._feature_checks import CheckedCollate
 from ._fetching import fetched, fetches_batches, item
 from ._iteration import RUN_AHEAD
 from ._loader_iteration import LoaderIteration
@@ -73,27 +74,6 @@ def _seeds_of_caller() -> Iterator[None]:
     finally:
         if states is not None:
             set_host_states(states)
-
-
-class CheckedCollate:
-    """Calls the user's collate_fn. Raises Refused if one of the first calls uses a random generator, because it then
-    depends on the whole batch, as mixing samples does."""
-
-    def __init__(self, function: Callable[[list[Any]], Any]) -> None:
-        self._function, self._unchecked = function, _CHECKED_READS
-
-    def __call__(self, samples: list[Any]) -> Any:
-        if self._unchecked == 0:
-            return self._function(samples)
-        self._unchecked -= 1
-        before = random_states()
-        batch = self._function(samples)
-        if random_states() != before:
-            raise _native.Refused(
-                "collate_fn uses a random generator, so its result depends on the whole batch and cannot be cached for "
-                "each sample: mix samples in a stage after the one with the cache"
-            )
-        return batch
 
 
 class _Listing:

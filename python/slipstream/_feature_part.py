@@ -11,6 +11,7 @@ from torch.utils.data import IterableDataset
 from . import _native
 from ._checks import to_index
 from ._feature_cache import FeatureCache
+from ._feature_checks import CheckedCollate
 from ._feature_entries import Entries
 from ._feature_key import (
     DatasetIdentity,
@@ -26,7 +27,7 @@ from ._feature_key import (
     to_text,
     weight_versions,
 )
-from ._feature_loading import RANDOM, CheckedCollate, Loading, NativeLoading, TorchLoading
+from ._feature_loading import RANDOM, Loading, NativeLoading, TorchLoading
 from ._feature_random import find_mixing, find_random
 from ._feature_source import FeatureSource
 from ._feature_stages import FeatureRun, current_modes, make_stages

@@ -236,6 +236,13 @@ class BatchForm:
         return fields
 
 
+def named_leaves(batch: Any, size: int) -> Iterator[tuple[str, Any]]:
+    """Yields the leaves of a batch with `size` samples and their names. A list of Python objects is one leaf."""
+    found: list[Any] = []
+    template = mapped(batch, lambda leaf: _mark(found, leaf), lambda tree: are_objects(tree, size))
+    return zip(_names(template, ""), found, strict=True)
+
+
 def _names(template: Any, prefix: str) -> Iterator[str]:
     """Yields a name for each leaf of a template, of letters, digits, "_", "-" and "."."""
     if isinstance(template, _Marker):

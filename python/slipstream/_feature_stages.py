@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from . import _native
+from ._feature_checks import BatchCheck
 from ._feature_entries import Entries, Work
 from ._feature_rows import BatchForm, Rows, pad
 from ._random_states import random_states
@@ -56,7 +57,7 @@ class _PartialStage(Stage):
         # Without Stage.__init__(), which would check the arguments again.
         self.__dict__.update(vars(stage))
         self._inner, self._device, self._is_first = stage, device, is_first
-        self._unchecked = _CHECKED_CALLS
+        self._unchecked, self._is_compared = _CHECKED_CALLS, False
 
     def __call__(self, item: Any) -> Any:
         batches, *rest = item
@@ -85,6 +86,7 @@ class _PartialStage(Stage):
                 "began: enter it around the loop, or give the stage autocast=..."
             )
         before = self._generator_states() if self._unchecked > 0 else None
+        check = None if self._is_compared or run.size == 1 else BatchCheck(batch, run.size)
         made = self._inner._run(batch, 0)
         if before is not None:
             self._unchecked -= 1
@@ -93,8 +95,20 @@ class _PartialStage(Stage):
                     f"stage '{self.name}' uses a random generator, so its result cannot be cached: make this a "
                     "separate stage after the cached one"
                 )
+        if check is not None:
+            self._is_compared, made = True, _with_new_memory(made, batch)
+            self._compare(check, made)
         # The next call may overwrite the result, if it is the output of a CUDA graph.
         return made if is_single else _with_new_memory(made, batch)
+
+    def _compare(self, check: BatchCheck, made: Any) -> None:
+        """Refuses the stage if a row of its result depends on the other rows of the batch."""
+        if not check.passes(made, self._inner._run(check.other, 0)):
+            raise _native.Refused(
+                f"stage '{self.name}' has a cache, but a row of its result depends on the other samples of the batch, "
+                "or on its position: cached rows are combined with others. Make the part that needs the whole batch a "
+                "separate stage after the cached one. The first dimension of each tensor must be the batch"
+            )
 
 
 def _with_new_memory(made: Any, batch: Any) -> Any:

@@ -119,3 +119,96 @@ def test_stage_that_uses_random_numbers_is_refused(device, plan):
     pipe = pipeline(torch_loader(tensors()), Noisy().eval(), "auto", device, plan=plan)
     with pytest.raises(ss.Refused, match="'encode' uses a random generator"):
         next(iter(pipe))
+
+
+class Collate:
+    """Returns the images, the labels, and a value that a function computes from the labels."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, samples):
+        images, labels = torch.utils.data.default_collate(samples)
+        return images, labels, self.function(labels)
+
+
+WHOLE_BATCH = {
+    "numbers of the rows": lambda labels: torch.arange(len(labels)),
+    "size of images": lambda labels: (480, 640, 3, 1, 1),
+    "weights of classes": lambda labels: torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5]),
+    "equal weights of classes": lambda labels: torch.ones(5),
+    "boxes of one length": lambda labels: [torch.full((5, 4), float(label)) for label in labels],
+    "centered": lambda labels: labels - labels.float().mean(),
+    "sorted": lambda labels: labels.sort().values,
+}
+
+
+@pytest.mark.parametrize("name", WHOLE_BATCH)
+def test_values_of_whole_batches_are_refused(device, name):
+    loader = torch_loader(tensors(), shuffle=False, collate_fn=Collate(WHOLE_BATCH[name]))
+    pipe = pipeline(loader, encoder(device), ss.FeatureCache(key="x"), device)
+    with pytest.raises(ss.Refused, match="that collate_fn returns is not a function of single samples"):
+        next(iter(pipe))
+
+
+SINGLE_SAMPLES = {
+    "names": lambda labels: [f"{int(label)}.jpg" for label in labels],
+    "scaled": lambda labels: (labels / 7).exp(),
+    "nan": lambda labels: labels * float("nan"),
+    "padded": lambda labels: torch.nn.functional.one_hot(labels.clamp(max=30), 37),
+}
+
+
+@pytest.mark.parametrize("name", SINGLE_SAMPLES)
+def test_values_of_single_samples_are_cached(device, name):
+    loader = torch_loader(tensors(), collate_fn=Collate(SINGLE_SAMPLES[name]))
+    ours, theirs = (pipeline(loader, encoder(device), cache, device) for cache in (ss.FeatureCache(key="x"), None))
+    assert str(epochs(ours, 3)) == str(epochs(theirs, 3))
+
+
+def pop_labels(samples):
+    labels = [each.pop("label") for each in samples]
+    return torch.stack([each["image"] for each in samples]), torch.tensor(labels)
+
+
+class Dicts(torch.utils.data.Dataset):
+    def __len__(self):
+        return 10
+
+    def __getitem__(self, index):
+        return {"image": tensors(10)[index][0], "label": index}
+
+
+def test_collate_fn_may_change_its_samples(device):
+    loader = torch_loader(Dicts(), collate_fn=pop_labels)
+    ours, theirs = (pipeline(loader, encoder(device), cache, device) for cache in (ss.FeatureCache(key="x"), None))
+    assert same(epochs(ours, 3), epochs(theirs, 3))
+
+
+class OfBatch(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: x - x.mean(0), lambda x: x.flatten(1) @ x.flatten(1).T, lambda x: torch.arange(len(x), device=x.device),
+    lambda x: x.flip(0), lambda x: nn.functional.batch_norm(x, None, None, training=True),
+])
+def test_stage_whose_rows_depend_on_other_samples_is_refused(device, function):
+    pipe = pipeline(torch_loader(tensors()), OfBatch(function).eval(), ss.FeatureCache(key="x"), device)
+    with pytest.raises(ss.Refused, match="'encode' has a cache, but a row of its result depends on the other samples"):
+        next(iter(pipe))
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: x.add_(1), lambda x: x.flatten(1).argmax(1), lambda x: x.bfloat16().flatten(1).softmax(1),
+    lambda x: x * float("inf"), lambda x: x[:, :0], lambda x: x.contiguous(memory_format=torch.channels_last),
+])
+def test_stage_that_computes_single_samples_is_not_refused(device, function):
+    ours, theirs = (pipeline(torch_loader(tensors()), OfBatch(function).eval(), cache, device)
+                    for cache in (ss.FeatureCache(key="x"), None))
+    assert str(epochs(ours, 1)) == str(epochs(theirs, 1))

@@ -42,7 +42,7 @@ def test_batches_have_the_bits_of_a_pipeline_without_cache(photos, device, plan,
     ours, encode = make(photos, device, "auto", plan=plan, **options)
     theirs, _ = make(photos, device, None, **options)
     assert same(epochs(ours, 3), epochs(theirs, 3))
-    assert set(encode.sizes) == {8} and len(encode.sizes) <= 8
+    assert set(encode.sizes) == {8} and len(encode.sizes) <= 9
     assert ours.stages[0].cache.report()["hits"] >= 90
 
 

@@ -21,7 +21,7 @@ def test_later_run_gives_the_same_batches_from_disk(device, tmp_path, limits, wo
         made, sizes, _ = trained(tmp_path, device, cache=cache, data=data, num_workers=workers)
         assert same(made, wanted)
         most = 8 if number == 0 else max(1, 2 * workers + 1)
-        assert len(sizes) <= most and int(data.reads.sum()) <= 5 * most
+        assert len(sizes) <= most + 1 and int(data.reads.sum()) <= 5 * most
         assert cache.report()["disk"]["records"] == 37
 
 
@@ -40,7 +40,7 @@ def test_flipped_bit_is_found_and_the_sample_computed_again(device, tmp_path):
     flip_a_bit(tmp_path)
     made, sizes, cache = trained(tmp_path, device)
     assert same(made, plain(device))
-    assert cache.report()["disk"]["damaged"] == 1 and len(sizes) <= 2
+    assert cache.report()["disk"]["damaged"] == 1 and len(sizes) <= 3
 
 
 def test_full_disk_ends_filling_but_not_training(device, tmp_path, full_disk):
@@ -75,7 +75,7 @@ def test_processes_fill_one_folder_together(device, tmp_path):
         return  # features that a CPU computed have another key
     made, sizes, cache = trained(tmp_path, device)
     assert same(made, plain(device))
-    assert len(sizes) == 1 and cache.report()["disk"]["records"] == 37
+    assert len(sizes) == 2 and cache.report()["disk"]["records"] == 37
 
 
 def test_process_uses_the_features_that_another_one_wrote_during_its_epoch(device, tmp_path):
@@ -90,4 +90,4 @@ def test_process_uses_the_features_that_another_one_wrote_during_its_epoch(devic
     first.flush()
     other.sizes.clear()
     list(theirs)
-    assert other.sizes == [] and len(one.sizes) == 8
+    assert other.sizes == [] and len(one.sizes) == 9
