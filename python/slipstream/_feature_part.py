@@ -28,7 +28,7 @@ from ._feature_key import (
     weight_versions,
 )
 from ._feature_loading import RANDOM, Loading, NativeLoading, TorchLoading
-from ._feature_random import find_mixing, find_random
+from ._feature_random import find_mixing, find_random, find_varying
 from ._feature_source import FeatureSource
 from ._feature_stages import FeatureRun, current_modes, make_stages
 from ._order import Run, StreamOrder
@@ -106,6 +106,8 @@ class CachedPart:
             )
         if self.cache.versions == 1 and (name := find_random(self._loader.dataset)):
             raise _native.Refused(RANDOM.format(what=f"the data set has the random transform {name}"))
+        if self.cache.versions == 1 and (what := find_varying(self._loader.dataset)):
+            raise _native.Refused(what)
 
     def _identify(self) -> DatasetIdentity:
         """Returns the identity of the data set. Raises Refused if the key of the cache cannot be made."""

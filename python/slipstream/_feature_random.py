@@ -7,6 +7,8 @@ from typing import Any
 
 from ._doctor.parts import _held, find_sites
 from ._doctor.samples import can_draw
+from ._random_states import find_generators
+from ._sources import datasets_with_epochs
 from ._steps import over_batch
 from ._torchvision import is_of_torchvision, iterate_parts
 from ._transform_parts import display_name, split_transform
@@ -22,6 +24,22 @@ _RANDOM = {
 def find_random(dataset: Any) -> str:
     """Returns the name of a random transform of a data set or of a data set in it; "" if none is known."""
     return next((display_name(part) for part in _parts(dataset) if is_random(part)), "")
+
+
+def find_varying(dataset: Any) -> str:
+    """Returns why the samples of a data set may differ in each epoch; "" if there is no sign of it."""
+    if epochs := datasets_with_epochs(dataset):
+        return (
+            f"{type(epochs[0]).__name__} has set_epoch(), so its samples may differ in each epoch, but the feature "
+            "cache keeps one version of each sample. Remedy: leave out the cache, or give a data set without set_epoch()"
+        )
+    if generators := find_generators(dataset):
+        return (
+            f"the data set refers to a random generator ({type(generators[0]).__name__}), so its samples may differ in "
+            "each epoch, but the feature cache keeps one version of each sample. Remedy: remove the generator from the "
+            "data set if samples do not use it, or apply random transforms in a stage after the cached one"
+        )
+    return ""
 
 
 def find_mixing(dataset: Any) -> str:

@@ -1,5 +1,8 @@
 """Changes and errors that a feature cache must not hide."""
 
+import random
+
+import numpy as np
 import pytest
 import torch
 from features import CountedModule, encoder, epochs, pipeline, same, tensors, torch_loader
@@ -212,3 +215,28 @@ def test_stage_that_computes_single_samples_is_not_refused(device, function):
     ours, theirs = (pipeline(torch_loader(tensors()), OfBatch(function).eval(), cache, device)
                     for cache in (ss.FeatureCache(key="x"), None))
     assert str(epochs(ours, 1)) == str(epochs(theirs, 1))
+
+
+class Varying(Dicts):
+    """Holds a generator, or has set_epoch()."""
+
+    def __init__(self, generator=None):
+        self.generator = generator
+
+
+class WithEpochs(Varying):
+    def set_epoch(self, epoch):
+        pass
+
+
+@pytest.mark.parametrize(("data", "why"), [
+    (Varying(torch.Generator()), r"refers to a random generator \(Generator\)"),
+    (Varying(random.Random(1)), r"refers to a random generator \(Random\)"),
+    (Varying(np.random.default_rng(1)), r"refers to a random generator \(Generator\)"),
+    (WithEpochs(), r"WithEpochs has set_epoch\(\)"),
+    (torch.utils.data.Subset(WithEpochs(), [1, 2]), r"WithEpochs has set_epoch\(\)"),
+])
+def test_data_sets_whose_samples_may_differ_in_each_epoch_are_refused(data, why):
+    with pytest.raises(ss.Refused, match=why):
+        pipeline(torch_loader(data), encoder("cpu"), ss.FeatureCache(key="x"), "cpu")
+    pipeline(torch_loader(data), encoder("cpu"), ss.FeatureCache(key="x", versions=2), "cpu")
