@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 import re
@@ -16,6 +17,7 @@ from ._trees import mapped, parts
 _WORDS = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}
 SCALED = torch.float8_e4m3fn  # rows of this dtype are stored with a scale
 _SCALE_BYTES = 4
+_CONSTANT = (str, bytes, int, float, bool, type(None))
 Rows = torch.Tensor | list[Any]  # samples x words, or one Python object for each sample
 
 
@@ -194,7 +196,7 @@ class BatchForm:
             if layout is None or not isinstance(leaf, torch.Tensor):
                 if (layout is None) == isinstance(leaf, torch.Tensor):
                     raise self._differs("has values of other types")
-                made.append(list(leaf))
+                made.append(_copied(leaf))
                 continue
             if tuple(leaf.shape[1:]) != layout.shape or leaf.dtype != layout.dtype:
                 raise self._differs(
@@ -218,7 +220,7 @@ class BatchForm:
                 assert layout is not None
                 values.append(layout.to_tensor(each))
             else:
-                values.append(tuple(each) if issubclass(kind, tuple) else each)
+                values.append(tuple(_copied(each)) if issubclass(kind, tuple) else _copied(each))
         return mapped(self._template, lambda marker: values[marker.number])
 
     def description(self) -> list[dict[str, Any]]:
@@ -261,6 +263,11 @@ def _names(template: Any, prefix: str) -> Iterator[str]:
 def are_objects(tree: Any, size: int) -> bool:
     """Returns true for a list or tuple that has one Python object, such as a file name, for each sample."""
     return type(tree) in (list, tuple) and len(tree) == size and all(map(_is_object, tree))
+
+
+def _copied(objects: Sequence[Any]) -> list[Any]:
+    """Returns copies of Python objects, because the loop body may change those of its batch."""
+    return [each if type(each) in _CONSTANT else copy.deepcopy(each) for each in objects]
 
 
 def _is_object(value: Any) -> bool:

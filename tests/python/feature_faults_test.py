@@ -217,6 +217,28 @@ def test_stage_that_computes_single_samples_is_not_refused(device, function):
     assert str(epochs(ours, 1)) == str(epochs(theirs, 1))
 
 
+class Box:
+    def __init__(self, number):
+        self.number = number
+
+
+def test_loop_body_may_change_python_objects(device):
+    def collate(samples):
+        images, labels = torch.utils.data.default_collate(samples)
+        return images, [Box(int(label)) for label in labels], tuple(label.numpy().copy() for label in labels)
+
+    loader = torch_loader(tensors(), shuffle=False, drop_last=False, collate_fn=collate)
+    pipe = pipeline(loader, encoder(device), ss.FeatureCache(key="x"), device)
+    for _ in range(4):
+        found = []
+        for _, boxes, numbers in pipe:
+            for box, number in zip(boxes, numbers, strict=True):
+                found.append((box.number, int(number)))
+                box.number *= 2
+                number *= 2
+        assert found == [(i, i) for i in range(37)]
+
+
 class Varying(Dicts):
     """Holds a generator, or has set_epoch()."""
 
