@@ -90,6 +90,7 @@ class FeatureCache:
         self.pinned_memory = parse_size("pinned_memory", pinned_memory)
         self.dtype = _parse_dtype(dtype)
         self._entries: dict[str, Entries] = {}
+        self._owners: dict[str, Any] = {}  # the data sets of each key, for refuse_other_data()
         self._changes: list[str] = []
 
     def __repr__(self) -> str:

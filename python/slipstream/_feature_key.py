@@ -292,7 +292,8 @@ class DatasetIdentity:
     common: description of what all samples depend on, such as transforms.
     samples: a digest of each sample, as a signed integer of 64 bits. It changes if the sample's file changes.
     files: the path and the label of each sample; None: they are not files.
-    tensors: the tensors that the samples consist of."""
+    tensors: the tensors that the samples consist of.
+    keyed: the data sets whose content only the key of the cache describes."""
 
     def __init__(
         self,
@@ -300,18 +301,20 @@ class DatasetIdentity:
         samples: Sequence[int],
         files: Sequence[tuple[str, int]] | None = None,
         tensors: Sequence[torch.Tensor] = (),
+        keyed: Sequence[Any] = (),
     ) -> None:
-        self.common, self.samples, self.files, self.tensors = common, samples, files, tensors
+        self.common, self.samples, self.files, self.tensors, self.keyed = common, samples, files, tensors, keyed
         self.tensor_versions = versions_of(tensors)
 
     def selected(self, indices: Sequence[int]) -> DatasetIdentity:
         """Returns the identity of the samples with these indices."""
         files = None if self.files is None else [self.files[index] for index in indices]
-        return DatasetIdentity(self.common, [self.samples[index] for index in indices], files, self.tensors)
+        samples = [self.samples[index] for index in indices]
+        return DatasetIdentity(self.common, samples, files, self.tensors, self.keyed)
 
     def wrapped(self, *described: Any) -> DatasetIdentity:
         """Returns the identity of a data set that has these samples and other properties."""
-        return DatasetIdentity([*described, self.common], self.samples, self.files, self.tensors)
+        return DatasetIdentity([*described, self.common], self.samples, self.files, self.tensors, self.keyed)
 
 
 def identify(dataset: Any, key: str | None) -> DatasetIdentity:
@@ -326,7 +329,9 @@ def identify(dataset: Any, key: str | None) -> DatasetIdentity:
     except NeedsKey:
         if key is None:
             raise
-        return DatasetIdentity({"key": key}, range(len(dataset)))
+        count = len(dataset)
+        common = {"key": key, "type": _class_name(type(dataset)), "samples": count}
+        return DatasetIdentity(common, range(count), keyed=[dataset])
 
 
 def _identify(dataset: Any) -> DatasetIdentity:
@@ -375,7 +380,8 @@ def _joined(parts: Sequence[DatasetIdentity]) -> DatasetIdentity:
         for sample in part.samples
     ]
     tensors = [tensor for part in parts for tensor in part.tensors]
-    return DatasetIdentity([part.common for part in parts], samples, files, tensors)
+    keyed = [dataset for part in parts for dataset in part.keyed]
+    return DatasetIdentity([part.common for part in parts], samples, files, tensors, keyed)
 
 
 def file_digests(files: Sequence[tuple[str, int]]) -> list[int]:

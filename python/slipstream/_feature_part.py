@@ -28,6 +28,7 @@ from ._feature_key import (
     weight_versions,
 )
 from ._feature_loading import RANDOM, Loading, NativeLoading, TorchLoading
+from ._feature_owners import refuse_other_data
 from ._feature_random import find_mixing, find_random, find_varying
 from ._feature_source import FeatureSource
 from ._feature_stages import FeatureRun, current_modes, make_stages
@@ -160,6 +161,7 @@ class CachedPart:
             self._samples, self._digests = len(self._identity.samples), ()
             self._selection = number_digest(*self._identity.samples)
         before, self._parts = self._parts, self._key_parts()
+        refuse_other_data(self.cache._owners, self.cache.folder, to_text(self._parts), self._identity.keyed)
         entries = self.cache._entries_for(
             to_text(self._parts), self._selection, self._samples * self.cache.versions, torch.device(self._device)
         )

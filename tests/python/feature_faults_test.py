@@ -262,3 +262,35 @@ def test_data_sets_whose_samples_may_differ_in_each_epoch_are_refused(data, why)
     with pytest.raises(ss.Refused, match=why):
         pipeline(torch_loader(data), encoder("cpu"), ss.FeatureCache(key="x"), "cpu")
     pipeline(torch_loader(data), encoder("cpu"), ss.FeatureCache(key="x", versions=2), "cpu")
+class Numbers(torch.utils.data.Dataset):
+    """Images of one number each, without any description."""
+
+    def __init__(self, count, first):
+        self.count, self.first = count, first
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        return torch.full((3, 8, 8), self.first + index), index
+
+
+def test_two_data_sets_with_one_key_are_kept_apart_or_refused(device):
+    cache = ss.FeatureCache(key="numbers")
+    ours, larger, other, again = (pipeline(torch_loader(Numbers(*each)), encoder(device), cache, device)
+                                  for each in ((6, 0.0), (8, 0.0), (6, 100.0), (6, 0.0)))
+    epochs(ours, 2)
+    epochs(larger, 1)
+    with pytest.raises(ss.Refused, match=r"two data sets of the type Numbers.*differ in first.*\"train 1\""):
+        next(iter(other))
+    before = cache.report()["misses"]
+    epochs(again, 2)
+    assert cache.report()["misses"] - before <= 1  # a sample that drop_last left out
+
+
+def test_two_data_sets_with_one_folder_and_one_key_are_refused(device, tmp_path):
+    first, other = (pipeline(torch_loader(Numbers(6, each)), encoder(device), ss.FeatureCache(tmp_path, key="x"), device)
+                    for each in (0.0, 100.0))
+    iter(first).close()
+    with pytest.raises(ss.Refused, match="two data sets of the type Numbers"):
+        iter(other)
