@@ -18,7 +18,7 @@ import torch
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from . import _native
-from ._held_objects import Wrapper
+from ._held_objects import Wrapper, globals_named
 from ._stages import Stage, first_module
 from ._torchvision import is_of_torchvision
 from ._transform_parts import display_name, split_transform
@@ -28,6 +28,7 @@ from .image_folder import ImageFolder
 from .transforms import Compose, Transform
 
 _COMPILER_OPTIONS = ("compiler_config", "export", "_dynamic")  # attributes of what torch.compile() returns
+_PLAIN = types.NoneType | bool | int | float | str | tuple | torch.dtype | torch.device | torch.Tensor
 _LIBRARIES = ("torch.", "torchvision.", "slipstream.")
 
 
@@ -65,6 +66,8 @@ _digests: Any = WeakTensorKeyDictionary()
 
 def _compute_digest(tensor: torch.Tensor) -> str:
     host = tensor.detach().as_subclass(torch.Tensor)
+    if host.is_quantized:
+        return digest(tensor_digest(host.int_repr()).encode(), tensor_digest(host.dequantize()).encode())
     content: Any = view_bytes(host.cpu()).numpy()
     return digest(f"{tensor.dtype} {tuple(tensor.shape)}".encode(), memoryview(content))
 
@@ -74,8 +77,23 @@ def module_digest(module: torch.nn.Module) -> str:
     code and its constants."""
     if isinstance(module, torch.jit.ScriptModule):
         return digest(module.save_to_buffer())
-    named = [*module.named_parameters(), *module.named_buffers()]
+    named = [*module.named_parameters(), *module.named_buffers(), *_packed_tensors(module)]
     return digest(*(f"{name} {_compute_digest(tensor)}".encode() for name, tensor in named))
+
+
+def _packed_tensors(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
+    """Returns the weights of quantized layers, which are neither parameters nor buffers."""
+    found = []
+    for name, each in module.named_modules():
+        packed = vars(each).get("_packed_params")
+        if isinstance(packed, torch.ScriptObject):
+            tensors = _native_weights(packed)
+            found += [(f"{name}.{number}", tensor) for number, tensor in enumerate(tensors)]
+    return found
+
+
+def _native_weights(packed: Any) -> list[torch.Tensor]:
+    return [each for each in packed.unpack() if isinstance(each, torch.Tensor)]
 
 
 def weight_versions(module: torch.nn.Module | None) -> tuple[Any, ...]:
@@ -84,12 +102,13 @@ def weight_versions(module: torch.nn.Module | None) -> tuple[Any, ...]:
     if module is None:
         return ()
     tensors = [*module.parameters(), *module.buffers()]
+    packed = [id(vars(each).get("_packed_params")) for each in module.modules()]
     # PyTorch does not count writes through .data, NumPy, or in inference mode. The sums of all bits show most of them.
     sums = [_sum_of_bits(each) for each in tensors if each.layout == torch.strided and not each.is_quantized]
     by_device: dict[torch.device, list[torch.Tensor]] = {}
     for each in sums:
         by_device.setdefault(each.device, []).append(each)
-    return versions_of(tensors), [torch.stack(each).tolist() for each in by_device.values()]
+    return versions_of(tensors), packed, [torch.stack(each).tolist() for each in by_device.values()]
 
 
 def _sum_of_bits(tensor: torch.Tensor) -> torch.Tensor:
@@ -127,7 +146,7 @@ def describe(value: Any) -> Any:
     return _describe_object(value)
 
 
-def _describe_function(function: types.FunctionType) -> Any:
+def _describe_function(function: types.FunctionType, callers: tuple[Any, ...] = ()) -> Any:
     name = f"{function.__module__}.{function.__qualname__}"
     if f"{function.__module__}.".startswith(_LIBRARIES):
         return name
@@ -135,7 +154,34 @@ def _describe_function(function: types.FunctionType) -> Any:
         inside = [describe(cell.cell_contents) for cell in function.__closure__ or ()]
     except ValueError as error:  # a variable without a value yet
         raise NeedsKey(f"the function {name} uses a variable that has no value") from error
-    return [name, source_digest(function), inside, describe(function.__defaults__)]
+    defaults = [describe(function.__defaults__), describe(function.__kwdefaults__)]
+    return [name, _describe_code(function.__code__), inside, *defaults, _describe_globals(function, (*callers, function))]
+
+
+def _describe_code(code: types.CodeType) -> Any:
+    """Returns the description of the instructions and constants of a function, without comments and line numbers."""
+    constants = [
+        _describe_code(each) if isinstance(each, types.CodeType)
+        else sorted(map(repr, each)) if isinstance(each, frozenset) else repr(each)
+        for each in code.co_consts
+    ]
+    return [digest(code.co_code), constants, list(code.co_names), list(code.co_varnames)]
+
+
+def _describe_globals(function: types.FunctionType, callers: tuple[Any, ...]) -> dict[str, Any]:
+    """Returns descriptions of the user's functions and of the plain values that a function takes from its module.
+    Values that may change while samples are read, such as lists, are left out."""
+    found: dict[str, Any] = {}
+    for holder, name in globals_named(function):
+        value = holder.get(name)
+        try:
+            if isinstance(value, types.FunctionType):
+                found[name] = value.__qualname__ if value in callers else _describe_function(value, callers)
+            elif isinstance(value, _PLAIN | functools.partial):
+                found[name] = describe(value)
+        except NeedsKey:
+            found[name] = type(value).__qualname__
+    return found
 
 
 def _describe_object(value: Any) -> Any:
@@ -176,7 +222,7 @@ def describe_module(module: torch.nn.Module) -> list[Any]:
         module = inner
     classes = {kind for each in module.modules() for kind in type(each).__mro__ if issubclass(kind, torch.nn.Module)}
     own = sorted((each for each in classes if not f"{each.__module__}.".startswith("torch.")), key=_class_name)
-    code = module.code if isinstance(module, torch.fx.GraphModule) else ""
+    code = [each.code for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
     attributes = [_plain_attributes(each) for each in module.modules()]
     sources = [[_class_name(each), _source_of_class(each)] for each in own]
     return [repr(module), code, attributes, sources, is_compiled, options]
@@ -189,7 +235,7 @@ def _plain_attributes(module: torch.nn.Module) -> dict[str, Any]:
         if name.endswith("_hooks") and value:
             value = tuple(value.values())
         is_plain = value is None or isinstance(value, bool | int | float | str | tuple | torch.dtype | torch.Tensor)
-        if name != "training" and (is_plain or isinstance(value, types.FunctionType | types.MethodType)):
+        if is_plain or isinstance(value, types.FunctionType | types.MethodType):
             try:
                 found[name] = describe(value)
             except NeedsKey:
@@ -342,13 +388,16 @@ def _identify(dataset: Any) -> DatasetIdentity:
     if kind.__module__ == "torchvision.datasets.folder" and hasattr(dataset, "samples"):
         functions = [describe(each) for each in (dataset.transform, dataset.target_transform, dataset.loader)]
         return DatasetIdentity([kind.__qualname__, *functions], file_digests(dataset.samples), dataset.samples)
-    if isinstance(dataset, list | tuple):
+    if kind is list or kind is tuple:
         tensors = [leaf for leaf in leaves(dataset) if isinstance(leaf, torch.Tensor)]
         return DatasetIdentity("list", _value_digests(dataset), tensors=tensors)
     raise NeedsKey(f"the data set is a {kind.__qualname__}, whose samples have no name, size and time of a file")
 
 
 def _identify_ours(dataset: Dataset, key: str | None) -> DatasetIdentity:
+    kind = type(dataset)
+    if any("__getitem__" in vars(each) for each in kind.__mro__[: kind.__mro__.index(_our_class(kind))]):
+        raise NeedsKey(f"the data set is a {kind.__qualname__}, which has a __getitem__ of its own")
     transform = describe(Compose._wrap(dataset.transform))
     if isinstance(dataset, ConcatDataset):
         inner = _joined([identify(each, key) for each in dataset._arguments[0]])
@@ -365,6 +414,11 @@ def _identify_ours(dataset: Dataset, key: str | None) -> DatasetIdentity:
     else:
         raise NeedsKey(f"the data set is a {type(dataset).__qualname__}, which is not identified by its files")
     return inner.wrapped(type(dataset).__qualname__, transform)
+
+
+def _our_class(kind: type) -> type:
+    """Returns the class of slipstream from which a class is derived."""
+    return next(each for each in kind.__mro__ if each.__module__.startswith("slipstream."))
 
 
 def _joined(parts: Sequence[DatasetIdentity]) -> DatasetIdentity:

@@ -92,6 +92,13 @@ class CachedPart:
                     f"stage '{stage.name}' has a seed, so its result differs in each epoch and cannot be cached: give "
                     "the cache to the stage before it, or leave the seed out"
                 )
+            module = first_module(stage.function)
+            for each in module.modules() if module is not None else ():
+                if isinstance(each, torch.nn.modules.batchnorm._NormBase) and getattr(each, "training", False):
+                    raise _native.Refused(
+                        f"stage '{stage.name}' has a {type(each).__name__} in training mode, so a row depends on its "
+                        "whole batch and cannot be cached: call eval() on it"
+                    )
             function: Any = stage.function
             if stage._takes_number() and function._native_chain().is_random():
                 raise _native.Refused(

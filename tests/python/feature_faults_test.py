@@ -294,3 +294,78 @@ def test_two_data_sets_with_one_folder_and_one_key_are_refused(device, tmp_path)
     iter(first).close()
     with pytest.raises(ss.Refused, match="two data sets of the type Numbers"):
         iter(other)
+
+
+SCALE = 2
+
+
+def scaled(image):
+    return image * SCALE
+
+
+def scales(image):
+    return scaled(image)
+
+
+def test_functions_are_described_with_their_code_defaults_and_globals(monkeypatch):
+    first, second = [lambda x: x * 2, lambda x: x * 3]
+    assert keys.describe(first) != keys.describe(second)
+
+    def with_default(by):
+        def scaled(x, *, by=by):
+            return x * by
+        return scaled
+
+    assert keys.describe(with_default(2)) == keys.describe(with_default(2)) != keys.describe(with_default(3))
+    before = keys.describe(scales)
+    assert keys.describe(scales) == before
+    monkeypatch.setitem(globals(), "SCALE", 3)
+    assert keys.describe(scales) != before
+
+
+class OtherList(list):
+    def __getitem__(self, index):
+        return super().__getitem__(index)[0] * 2
+
+
+class OtherConcat(ss.ConcatDataset):
+    def __getitem__(self, index):
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("data", [OtherList(tensors(4)), OtherConcat([tensors(4)])])
+def test_subclass_with_its_own_samples_needs_a_key(data):
+    with pytest.raises(keys.NeedsKey, match="Other"):
+        keys.identify(data, None)
+
+
+def test_training_of_submodules_graphs_and_compiled_calls_are_in_the_key():
+    module = nn.Sequential(nn.Dropout(0.5), nn.Linear(2, 2)).eval()
+    found = [keys.to_text({"": keys.describe_module(module)})]
+    module[0].train()
+    found.append(keys.to_text({"": keys.describe_module(module)}))
+    module[0].eval()
+    module[1].compile(backend="eager")
+    found.append(keys.to_text({"": keys.describe_module(module)}))
+    assert len(set(found)) == 3
+    first, second = (nn.Sequential(torch.fx.symbolic_trace(Scale(by))) for by in (2, 3))
+    assert keys.describe_module(first) != keys.describe_module(second)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_weights_of_quantized_layers_are_in_the_digest():
+    def quantized(value):
+        layer = nn.Linear(2, 2)
+        nn.init.constant_(layer.weight, value)
+        nn.init.zeros_(layer.bias)
+        return torch.ao.quantization.quantize_dynamic(nn.Sequential(layer).eval())
+
+    first, again, other = (quantized(value) for value in (1.0, 1.0, 2.0))
+    assert keys.module_digest(first) == keys.module_digest(again) != keys.module_digest(other)
+
+
+def test_normalization_in_training_mode_is_refused():
+    module = nn.Sequential(nn.BatchNorm2d(3)).eval().requires_grad_(False)
+    module[0].train()
+    with pytest.raises(ss.Refused, match="BatchNorm2d in training mode"):
+        pipeline(torch_loader(tensors()), module, "auto", "cpu")
