@@ -46,19 +46,14 @@ class FeatureSource(Iterator[Item]):
         """Lists the next batch. If many batches in a row need no sample, one sample is loaded in any case, so that a
         loader that asks for its next batch does not list the whole epoch at once."""
         try:
-            samples = [to_index(sample, -1) for sample in next(self._order)]
+            samples = self._checked([to_index(sample, -1) for sample in next(self._order)])
         except StopIteration:
             self._is_listed = True
             raise
         except Exception as error:
             # The loop gets the batches before it first. Then the iteration ends, as that of a plain loop.
-            self._is_listed, self._sampler_error = True, error
+            self._is_listed, self._sampler_error, self._order = True, error, iter(())
             raise StopIteration from None
-        if not samples or not 0 <= min(samples) <= max(samples) < self._samples:
-            raise _native.Refused(
-                f"the sampler gives the batch {shortened(samples)}, but the data set has {self._samples} samples: a "
-                "feature cache needs indices of samples, counted from 0"
-            )
         work = CachedWork(self._run, [self._first + sample for sample in samples])
         self._entries.plan(work, self._promised)
         self._without = 0 if work.computed else self._without + 1
@@ -69,6 +64,15 @@ class FeatureSource(Iterator[Item]):
             if not self._has_loader:
                 self._has_loader = True  # before the loader lists batches, which calls this method
                 self._batches = self._loading.load(self._list_missing(), self._version)
+
+    def _checked(self, samples: list[int]) -> list[int]:
+        """Returns the samples of a batch. Raises Refused if the data set does not have them."""
+        if not samples or not 0 <= min(samples) <= max(samples) < self._samples:
+            raise _native.Refused(
+                f"the sampler gives the batch {shortened(samples)}, but the data set has {self._samples} samples: a "
+                "feature cache needs indices of samples, counted from 0"
+            )
+        return samples
 
     def _list_missing(self) -> Iterator[list[int]]:
         """Yields the samples to load."""
