@@ -51,6 +51,7 @@ class FeatureFolder:
         self._lock = threading.Lock()
         self._unwritten_bytes = 0
         self._failure = ""  # message of an error that ended writing
+        self._process = os.getpid()  # a forked process has no threads, and leaves the folder alone
         self.left_out = 0  # rows that were not written because the disk is slower than training
         self.digests: Sequence[int] = ()  # of each sample
 
@@ -60,7 +61,12 @@ class FeatureFolder:
 
     def find(self, entries: Sequence[int]) -> list[int]:
         """Returns the number of the record of each entry, -1 for those that are not there."""
+        if self._is_forked():
+            return [-1] * len(entries)
         return self._store.find(self._ids(entries)).tolist() if entries else []
+
+    def _is_forked(self) -> bool:
+        return os.getpid() != self._process
 
     def read(self, entries: list[int], numbers: list[int]) -> Reading:
         """Starts to read records."""
@@ -77,6 +83,8 @@ class FeatureFolder:
 
     def write(self, entries: list[int], rows: Sequence[Rows]) -> None:
         """Starts to write rows. They may be changed afterwards."""
+        if self._is_forked():
+            return
         records = self._join(rows)
         event: torch.cuda.Event | None = None
         with self._lock:
@@ -125,7 +133,8 @@ class FeatureFolder:
 
     def refresh(self) -> None:
         """Finds records that other processes have written."""
-        self._store.refresh()
+        if not self._is_forked():
+            self._store.refresh()
 
     def filling_ended(self) -> str:
         """Returns why no more rows are written; "" if rows are written."""
@@ -133,12 +142,15 @@ class FeatureFolder:
 
     def flush(self) -> None:
         """Waits until all rows are written."""
-        self._writer.submit(int).result()
+        if not self._is_forked():
+            self._writer.submit(int).result()
 
     def stats(self) -> dict[str, Any]:
         return {**self._store.stats(), "left_out": self.left_out, "filling_ended": self.filling_ended()}
 
     def close(self) -> None:
+        if self._is_forked():
+            return
         self._writer.shutdown()
         self._readers.shutdown()
         self._store.close()
