@@ -96,6 +96,10 @@ class FeatureCache:
     def __repr__(self) -> str:
         return f"FeatureCache(folder={self.folder!r}, versions={self.versions})"
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns the settings. A copy of a cache, also in another process, begins without features in memory."""
+        return vars(self) | {"_entries": {}, "_owners": {}, "_changes": []}
+
     def report(self) -> dict[str, Any]:
         """Returns the contents of the cache and how it was used. Waits for the device.
 
