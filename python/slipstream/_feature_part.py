@@ -247,6 +247,11 @@ def _refuse_loader(loader: Any) -> None:
     is_known = isinstance(loader, torch.utils.data.DataLoader)
     if not is_known or type(loader).__iter__ is not torch.utils.data.DataLoader.__iter__:
         raise _native.Refused(f"the loader is a {type(loader).__name__}, but {_LOADERS}")
+    if hasattr(loader, "state_dict"):
+        raise _native.Refused(
+            f"the loader is a {type(loader).__name__} with a state_dict(), which would not see the iterations of a "
+            "feature cache: give an ss.DataLoader, which has a state, or a torch.utils.data.DataLoader"
+        )
     if isinstance(loader.dataset, IterableDataset) or not hasattr(loader.dataset, "__len__"):
         raise _native.Refused(f"the loader's data set has no indices of samples, but {_LOADERS}")
     if loader.batch_sampler is None:
