@@ -28,7 +28,7 @@ from .image_folder import ImageFolder
 from .transforms import Compose, Transform
 
 _COMPILER_OPTIONS = ("compiler_config", "export", "_dynamic")  # attributes of what torch.compile() returns
-_PLAIN = types.NoneType | bool | int | float | str | tuple | torch.dtype | torch.device | torch.Tensor
+_PLAIN = (type(None), bool, int, float, str, tuple, torch.dtype, torch.device, torch.Tensor)
 _LIBRARIES = ("torch.", "torchvision.", "slipstream.")
 
 
@@ -177,7 +177,7 @@ def _describe_globals(function: types.FunctionType, callers: tuple[Any, ...]) ->
         try:
             if isinstance(value, types.FunctionType):
                 found[name] = value.__qualname__ if value in callers else _describe_function(value, callers)
-            elif isinstance(value, _PLAIN | functools.partial):
+            elif isinstance(value, (*_PLAIN, functools.partial)):
                 found[name] = describe(value)
         except NeedsKey:
             found[name] = type(value).__qualname__

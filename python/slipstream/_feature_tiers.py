@@ -41,7 +41,11 @@ def parse_size(name: str, given: Any) -> int | None:
 
 
 def free_host_bytes() -> int:
-    """Returns how many bytes of host memory can be allocated without swapping."""
+    """Returns how many bytes of host memory can be allocated without swapping, within the limit of a container."""
+    return min(_available_bytes(), _left_in_group())
+
+
+def _available_bytes() -> int:
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             for line in file:
@@ -50,6 +54,18 @@ def free_host_bytes() -> int:
     except OSError:
         pass
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _left_in_group(folder: str = "/sys/fs/cgroup") -> int:
+    """Returns the bytes that are left in the control group, or a very large number if it has no limit."""
+    try:
+        with open(f"{folder}/memory.max") as limit, open(f"{folder}/memory.current") as used:
+            most, now = int(limit.read()), int(used.read())
+        with open(f"{folder}/memory.stat") as file:
+            stats = dict(line.split() for line in file)
+    except (OSError, ValueError):  # without a limit, memory.max is "max"
+        return 1 << 63
+    return max(0, most - max(0, now - int(stats.get("inactive_file", "0"))))
 
 
 def default_host_bytes() -> int:

@@ -1,15 +1,20 @@
 """Changes and errors that a feature cache must not hide."""
 
+import copy
+import os
+import pickle
 import random
 
 import numpy as np
 import pytest
 import torch
 from features import CountedModule, encoder, epochs, pipeline, same, tensors, torch_loader
+from kept_features import KeptFeatures
 from torch import nn
 
 import slipstream as ss
 from slipstream import _feature_key as keys
+from slipstream import _feature_tiers, _native
 
 
 def test_mappings_with_keys_in_another_order_give_the_same_batches(device):
@@ -369,3 +374,55 @@ def test_normalization_in_training_mode_is_refused():
     module[0].train()
     with pytest.raises(ss.Refused, match="BatchNorm2d in training mode"):
         pipeline(torch_loader(tensors()), module, "auto", "cpu")
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_index_out_of_range_is_raised_after_the_batches_before_it(workers):
+    loader = torch.utils.data.DataLoader(tensors(20), 2, sampler=[0, 1, 0, 1, 4, 99, 5, 6], num_workers=workers)
+    batches = iter(pipeline(loader, encoder("cpu"), "auto", "cpu"))
+    assert [next(batches)[1].tolist() for _ in range(2)] == [[0, 1], [0, 1]]
+    with pytest.raises(ss.Refused, match="the sampler gives the batch"):
+        next(batches)
+
+
+def test_forked_process_leaves_the_folder_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(_native, "FeatureStore", type("Kept", (KeptFeatures,), {"folders": {}}))
+    cache = ss.FeatureCache(tmp_path, device_memory=0, pinned_memory=0)
+    pipe = pipeline(torch_loader(tensors(), shuffle=False), encoder("cpu"), cache, "cpu")
+    epochs(pipe, 2)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    folder = next(iter(cache._entries.values())).folder
+    folder._readers.shutdown()  # as in a forked process, in which no thread takes work
+    folder._writer.shutdown()
+    plain = pipeline(torch_loader(tensors(), shuffle=False), encoder("cpu"), None, "cpu")
+    assert same(epochs(pipe, 1), epochs(plain, 1))
+    cache.flush()
+
+
+def test_copy_of_a_cache_has_its_settings_and_no_entries():
+    cache = ss.FeatureCache(key="x", versions=2, dtype="bf16")
+    epochs(pipeline(torch_loader(tensors()), encoder("cpu"), cache, "cpu"), 1)
+    for made in (copy.deepcopy(cache), pickle.loads(pickle.dumps(cache))):
+        assert (made.key, made.versions, made.dtype) == ("x", 2, torch.bfloat16)
+        assert made.report()["entries"] == 0 < cache.report()["entries"]
+
+
+class StatefulLoader(torch.utils.data.DataLoader):
+    def state_dict(self):
+        return {}
+
+    def load_state_dict(self, state):
+        pass
+
+
+def test_loader_with_a_state_of_its_own_is_refused():
+    with pytest.raises(ss.Refused, match=r"StatefulLoader with a state_dict\(\)"):
+        pipeline(StatefulLoader(tensors(), 5), encoder("cpu"), "auto", "cpu")
+
+
+def test_limit_of_the_control_group_is_kept(tmp_path):
+    for name, text in (("max", "1000"), ("current", "900"), ("stat", "anon 500\ninactive_file 300\n")):
+        (tmp_path / f"memory.{name}").write_text(text)
+    assert _feature_tiers._left_in_group(str(tmp_path)) == 400
+    (tmp_path / "memory.max").write_text("max")
+    assert _feature_tiers._left_in_group(str(tmp_path)) > 1 << 60
