@@ -165,7 +165,9 @@ def test_python_code_on_doctor_page_runs(photos, tmp_path, monkeypatch):
     blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     space = {"loader": DataLoader(Images(double), 4), "model": MODEL, "optimizer": OPTIMIZER, "device": "cpu"}
     for block in blocks:
-        exec(compile(block.replace("budget=60", "budget=0.5"), "python-doctor.md", "exec"), space)
+        # Whether the input is fast enough depends on the machine.
+        shortened = block.replace("budget=60", "budget=0.5").replace("judge_share(0.5)", "judge_share(0)")
+        exec(compile(shortened, "python-doctor.md", "exec"), space)
     assert (tmp_path / "doctor.json").exists() and (tmp_path / "doctor.html").exists()
 
 
