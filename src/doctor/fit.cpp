@@ -363,7 +363,7 @@ bool passes_batches(const Observations& observed) {
 }
 
 std::optional<Measured> host_rate(const Observations& observed) {
-  const std::optional<Measured> host = level_rate(observed, host_level(observed));
+  std::optional<Measured> host = level_rate(observed, host_level(observed));
   if (!passes_batches(observed)) return host;
   const std::optional<Measured> passed = level_rate(observed, kCollatedLevel);
   return !host || passed->value < host->value ? passed : host;

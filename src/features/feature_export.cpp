@@ -156,6 +156,7 @@ void open_npy_files(std::vector<Column>& columns, const fs::path& folder) {
 
 void open_safetensors_file(std::vector<Column>& columns, const fs::path& path) {
   std::vector<StoredTensor> tensors;
+  tensors.reserve(columns.size());
   for (const Column& column : columns)
     tensors.push_back({.name = column.name, .type = column.type, .shape = column.shape});
   const std::string head = lay_out_safetensors(tensors, {{"format", "pt"}});

@@ -107,6 +107,7 @@ std::vector<FeatureKey> choose_keys(const std::vector<FeatureKey>& keys, const F
 
 std::string names_text(const std::vector<FeatureKey>& keys) {
   std::vector<std::string> names;
+  names.reserve(keys.size());
   for (const FeatureKey& key : keys) names.push_back(key.name);
   return names.empty() ? "it has none" : "it has " + joined(names);
 }
